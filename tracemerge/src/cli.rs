@@ -1,0 +1,170 @@
+//! The command line: what may be written there, and the help that teaches it.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+const EXAMPLES: &str = "\
+Where it looks for <APP>.trace.<thread id>:
+  beside APP, beside the file that APP is a symbolic link to, in $TRACER_DIR,
+  in the current directory and in the temporary directory. In the last three,
+  which applications share, only files that name this APP in their first line
+  count, unless APP itself does not exist. (Traces copied from another machine
+  need no APP.)
+
+What it merges:
+  the newest run, with the processes it forked and the runs that overlap it in
+  time. It says how many older runs it left out; --all-runs merges all.
+
+Examples:
+  TRACER_ENABLE=1 ./app          make traces
+  tracemerge ./app               merge them into ./app.trace.merge
+  tracemerge ./app -o - | less   look at them
+  tracemerge run ./app --fast    both in one: run ./app --fast, then merge
+  tracemerge clean ./app         delete the traces and the merged file
+  tracemerge ./run               an application that is called like a command
+
+Exit status:
+  0  all is merged
+  1  merged, but something was lost or is damaged; stderr says what
+  2  nothing was done";
+
+const RUN_HELP: &str = "\
+Sets TRACER_ENABLE=1, runs the application and waits for it; then merges what it
+and the processes it forked have traced. An APP without a slash is searched in
+PATH. Options of tracemerge go before APP, all that follows is for APP.
+
+Interrupting from the keyboard ends APP, not tracemerge. SIGTERM and SIGHUP are
+passed on to APP.
+
+Exit status:
+  that of APP (128 + the number of the signal that killed it, 127 if it is not
+  found, 126 if it cannot be run); if that is 0, the status of the merge:
+  0 all is merged, 1 something was lost or is damaged, 2 nothing was merged";
+
+const CLEAN_HELP: &str = "\
+Deletes the files that `tracemerge APP --all-runs` would merge, and the merged file
+APP.trace.merge. Files of a process that is still running stay.
+
+Exit status:
+  0  they are gone, or there were none
+  1  some could not be deleted
+  2  nothing was done";
+
+/// The whole command line.
+#[derive(Debug, Parser)]
+#[command(
+    name = "tracemerge",
+    version,
+    about = "Merges the trace files of an application, one per thread, into one file sorted by time",
+    after_help = EXAMPLES,
+    override_usage = "tracemerge [OPTIONS] <APP>\n       tracemerge run [OPTIONS] [--] <APP> [ARGS]...\n       tracemerge clean <APP>",
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    disable_help_subcommand = true
+)]
+pub struct Cli {
+    /// Another thing to do than to merge
+    #[command(subcommand)]
+    pub command: Option<Command>,
+    /// How to merge
+    #[command(flatten)]
+    pub options: Options,
+    /// The application whose traces are to be merged: the path of its executable
+    #[arg(value_name = "APP", required = true)]
+    pub app: Option<PathBuf>,
+}
+
+/// Options that merging takes, alone or after a run.
+#[derive(Args, Debug)]
+pub struct Options {
+    /// Where to write; - is standard output [default: <APP>.trace.merge]
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<OsString>,
+    /// Merge all runs, not only the newest
+    #[arg(long)]
+    pub all_runs: bool,
+    /// Say nothing when all is well
+    #[arg(short, long)]
+    pub quiet: bool,
+}
+
+/// What else the command does.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run the application with tracing on, then merge what it traced
+    #[command(
+        override_usage = "tracemerge run [OPTIONS] [--] <APP> [ARGS]...",
+        after_help = RUN_HELP
+    )]
+    Run {
+        /// How to merge
+        #[command(flatten)]
+        options: Options,
+        /// The application and its arguments
+        #[arg(value_name = "APP", required = true, num_args = 1.., trailing_var_arg = true)]
+        command: Vec<OsString>,
+    },
+    /// Delete the application's traces and the merged file
+    #[command(after_help = CLEAN_HELP)]
+    Clean {
+        /// Say nothing when all is well
+        #[arg(short, long)]
+        quiet: bool,
+        /// The application: the path of its executable
+        #[arg(value_name = "APP")]
+        app: PathBuf,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    fn parse(args: &[&str]) -> Result<Cli, clap::Error> {
+        Cli::try_parse_from([&["tracemerge"], args].concat())
+    }
+
+    #[test]
+    fn the_definition_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn options_behind_the_application_are_the_applications() {
+        for args in [
+            &["run", "-o", "x", "./app", "-o", "y", "--", "-q"][..],
+            &["run", "-o", "x", "--", "./app", "-o", "y", "--", "-q"],
+        ] {
+            let Some(Command::Run { options, command }) = parse(args).unwrap().command else { panic!() };
+            assert_eq!(command, ["./app", "-o", "y", "--", "-q"]);
+            assert_eq!(options.output, Some("x".into()));
+            assert!(!options.quiet);
+        }
+    }
+
+    #[test]
+    fn an_application_called_like_a_command_is_given_with_its_path() {
+        assert!(parse(&["./run"]).unwrap().command.is_none());
+        assert_eq!(parse(&["help"]).unwrap().app, Some("help".into()));
+    }
+
+    #[test]
+    fn wrong_uses_are_refused() {
+        for args in [
+            &[][..],
+            &["run"],
+            &["clean"],
+            &["a", "b"],
+            &["--wrong", "a"],
+            &["run", "--wrong", "a"],
+            &["-o"],
+            &["clean", "a", "b"],
+            &["-q", "run", "a", "b"],
+        ] {
+            assert_eq!(parse(args).unwrap_err().exit_code(), 2, "{args:?}");
+        }
+    }
+}

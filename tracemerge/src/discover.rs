@@ -1,0 +1,193 @@
+//! Stage *discover*: which files may be traces of an executable. Looks at names only, opens nothing.
+//!
+//! Beside the executable every file with the right name is the application's. In places that applications
+//! share, the name may be another's; whether the file is ours is told by its `# run` line, which is for the
+//! next stage to read: here such files are only marked.
+
+use std::collections::HashSet;
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use trace_format::name::{MERGED_SUFFIX, parse_trace_file_suffix};
+
+use crate::error::Error;
+use crate::messages::{Messages, shown};
+use crate::sys::{FileId, file_id};
+
+/// The executable whose traces are wanted. It need not exist.
+#[derive(Clone, Debug)]
+pub struct App {
+    /// As the user wrote it: messages and the merged file's name come from it.
+    pub given: PathBuf,
+    /// Where it is; differs from `given` where `PATH` was searched.
+    found: PathBuf,
+    name: OsString,
+    /// Its real path, where it exists. The library names its files after that.
+    real: Option<PathBuf>,
+}
+
+impl App {
+    /// The executable at `given`.
+    ///
+    /// # Errors
+    /// Where that names no file.
+    pub fn new(given: PathBuf) -> Result<App, Error> {
+        App::found_at(given.clone(), given)
+    }
+
+    /// The executable that the user called `given` and that was found at `found`.
+    ///
+    /// # Errors
+    /// Where that names no file.
+    pub fn found_at(given: PathBuf, found: PathBuf) -> Result<App, Error> {
+        if found.is_dir() {
+            return Err(Error::plain(format!("{} is a directory, not an executable", shown(&given))));
+        }
+        let Some(name) = found.file_name().map(OsStr::to_owned) else {
+            return Err(Error::plain(format!("{} does not name an executable", shown(&given))));
+        };
+        let real = fs::canonicalize(&found).ok();
+        Ok(App { given, found, name, real })
+    }
+
+    /// Its file name, which the names of its traces begin with.
+    #[must_use]
+    pub fn name(&self) -> &OsStr {
+        &self.name
+    }
+
+    /// Where the merged file goes unless the user says otherwise.
+    #[must_use]
+    pub fn merged_path(&self) -> PathBuf {
+        let mut name = self.given.file_name().unwrap_or(&self.name).to_owned();
+        name.push(MERGED_SUFFIX);
+        self.given.with_file_name(name)
+    }
+
+    /// The executable's path as the library writes it in `# run`; `None` where it does not exist.
+    #[must_use]
+    pub fn exe(&self) -> Option<&[u8]> {
+        let bytes = self.real.as_deref()?.as_os_str().as_encoded_bytes();
+        // How Windows marks a path that it has made canonical.
+        Some(if cfg!(windows) { bytes.strip_prefix(br"\\?\").unwrap_or(bytes) } else { bytes })
+    }
+
+    /// The executable itself, where it exists.
+    #[must_use]
+    pub fn real_path(&self) -> Option<&Path> {
+        self.real.as_deref()
+    }
+}
+
+/// A file that may be a trace.
+#[derive(Clone, Debug)]
+pub struct Candidate {
+    /// Where.
+    pub path: PathBuf,
+    /// The thread id in its name.
+    pub tid: u64,
+    /// The number in its name.
+    pub number: u32,
+    /// Which file it is.
+    pub id: FileId,
+    /// Whether its `# run` line must name the executable: it was found in a shared place.
+    pub must_match: bool,
+}
+
+/// What was found, and where it was looked for.
+#[derive(Debug)]
+pub struct Search {
+    /// The files, each once.
+    pub candidates: Vec<Candidate>,
+    /// The directories, in the order of the search.
+    pub places: Vec<PathBuf>,
+}
+
+/// Looks for the trace files of `app` in all the places where the library may have put them.
+pub fn search(app: &App, messages: &mut Messages) -> Search {
+    let mut search = Search { candidates: Vec::new(), places: Vec::new() };
+    let mut seen = HashSet::new();
+    let real_name = app.real.as_deref().and_then(Path::file_name).unwrap_or(&app.name);
+    let mut look = |place: PathBuf, names: &[&OsStr], must_match: bool| {
+        if let Err(error) = look_in(&place, names, must_match, &mut seen, &mut search.candidates) {
+            messages.warn(Error::io("look for traces in", &place, error));
+        }
+        if !search.places.contains(&place) {
+            search.places.push(place);
+        }
+    };
+    look(directory_of(&app.found), &[&app.name], false);
+    if let Some(real) = &app.real {
+        look(directory_of(real), &[real_name], false);
+    }
+    let names = if *real_name == *app.name { vec![real_name] } else { vec![real_name, &app.name] };
+    for place in shared_places() {
+        look(place, &names, app.real.is_some());
+    }
+    search
+}
+
+fn directory_of(file: &Path) -> PathBuf {
+    match file.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
+        _ => PathBuf::from("."),
+    }
+}
+
+/// Places that several applications may write to.
+fn shared_places() -> impl Iterator<Item = PathBuf> {
+    let chosen = env::var_os("TRACER_DIR").filter(|dir| !dir.is_empty()).map(PathBuf::from);
+    chosen.into_iter().chain([PathBuf::from("."), env::temp_dir()])
+}
+
+fn look_in(
+    place: &Path,
+    names: &[&OsStr],
+    must_match: bool,
+    seen: &mut HashSet<FileId>,
+    candidates: &mut Vec<Candidate>,
+) -> io::Result<()> {
+    let entries = match fs::read_dir(place) {
+        Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => return Ok(()),
+        entries => entries?,
+    };
+    for entry in entries {
+        let file_name = entry?.file_name();
+        let Some((tid, number)) = names.iter().find_map(|name| thread_of(&file_name, name)) else { continue };
+        let path = place.join(&file_name);
+        // A link to nowhere, or a file that has just gone: nothing is there.
+        let Ok(metadata) = fs::metadata(&path) else { continue };
+        let id = file_id(&path, &metadata);
+        if seen.insert(id.clone()) {
+            candidates.push(Candidate { path, tid, number, id, must_match });
+        }
+    }
+    Ok(())
+}
+
+fn thread_of(file_name: &OsStr, name: &OsStr) -> Option<(u64, u32)> {
+    parse_trace_file_suffix(file_name.as_encoded_bytes().strip_prefix(name.as_encoded_bytes())?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_merged_file_stands_beside_the_executable_as_given() {
+        let merged = |given: &str| App::new(PathBuf::from(given)).unwrap().merged_path();
+        assert_eq!(merged("./app"), Path::new("./app.trace.merge"));
+        assert_eq!(merged("app.exe"), Path::new("app.exe.trace.merge"));
+        assert_eq!(merged("/srv/my app"), Path::new("/srv/my app.trace.merge"));
+    }
+
+    #[test]
+    fn what_names_no_file_is_refused() {
+        for given in ["", "/", "..", "."] {
+            App::new(PathBuf::from(given)).unwrap_err();
+        }
+    }
+}

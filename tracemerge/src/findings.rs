@@ -1,0 +1,152 @@
+//! What a merge finds wrong, by file: kept small while it runs, told to the user when it is done.
+//!
+//! A file with a million bad places costs as much memory as one with three: beyond the first few they are
+//! counted only.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use itertools::Itertools;
+use trace_format::line::{Ticks, ticks_digits};
+use trace_format::meta::{LossReason, Meta};
+
+use crate::messages::{Messages, count, shown};
+use crate::source::Source;
+
+/// So many places of each sort are told for each file.
+const FEW: usize = 3;
+
+/// The first few of something, and how many there were.
+#[derive(Clone, Debug)]
+struct Few<T> {
+    first: Vec<T>,
+    count: u64,
+}
+
+impl<T> Default for Few<T> {
+    fn default() -> Few<T> {
+        Few { first: Vec::new(), count: 0 }
+    }
+}
+
+impl<T> Few<T> {
+    fn push(&mut self, item: T) {
+        self.count += 1;
+        if self.first.len() < FEW {
+            self.first.push(item);
+        }
+    }
+
+    fn more(&self) -> u64 {
+        self.count - self.first.len() as u64
+    }
+}
+
+/// What is wrong with one file.
+#[derive(Clone, Debug, Default)]
+struct OfFile {
+    /// Bytes that are no line: offset, how many.
+    damaged: Few<(usize, usize)>,
+    /// Ticks that go backwards: offset, before, after.
+    breaks: Few<(usize, u64, u64)>,
+    /// Offset of a last line without a line feed.
+    torn: Option<usize>,
+}
+
+/// What a merge found.
+#[derive(Clone, Debug, Default)]
+pub struct Findings {
+    /// Lines that were merged, put-in `# damaged` lines included.
+    pub lines: u64,
+    files: BTreeMap<usize, OfFile>,
+    lost: Vec<(LossReason, u64)>,
+    /// `# lost` lines that say nothing more that is known here.
+    lost_otherwise: u64,
+}
+
+impl Findings {
+    /// Bytes that are no line.
+    pub fn damaged(&mut self, source: usize, at: usize, bytes: usize) {
+        self.files.entry(source).or_default().damaged.push((at, bytes));
+    }
+
+    /// A line with smaller ticks than the line before.
+    pub fn broken(&mut self, source: usize, at: usize, before: u64, after: u64) {
+        self.files.entry(source).or_default().breaks.push((at, before, after));
+    }
+
+    /// A last line without a line feed.
+    pub fn torn(&mut self, source: usize, at: usize) {
+        self.files.entry(source).or_default().torn = Some(at);
+    }
+
+    /// Looks at the payload of a `#` line, for losses that the trace itself tells.
+    pub fn metadata(&mut self, payload: &[u8]) {
+        if !payload.starts_with(b"lost ") {
+            return;
+        }
+        let Some(Meta::Lost { records, reason }) = Meta::parse(payload) else {
+            self.lost_otherwise += 1;
+            return;
+        };
+        match self.lost.iter_mut().find(|(known, _)| *known == reason) {
+            Some((_, sum)) => *sum = sum.saturating_add(records),
+            None => self.lost.push((reason, records)),
+        }
+    }
+
+    /// Tells it all.
+    pub fn tell(&self, sources: &[Source], messages: &mut Messages) {
+        for (source, file) in &self.files {
+            file.tell(&sources[*source].path, messages);
+        }
+        let lost = self.lost.iter().fold(0, |sum: u64, (_, records)| sum.saturating_add(*records));
+        if lost > 0 {
+            let reasons = self.lost.iter().filter(|(_, records)| *records > 0);
+            let reasons =
+                reasons.map(|(reason, records)| format!("reason={}: {records}", reason.name())).join(", ");
+            let (records, were) = (count(lost, "record"), if lost == 1 { "was" } else { "were" });
+            messages.warn(format_args!("the traces say that {records} {were} lost ({reasons})"));
+        }
+        if self.lost_otherwise > 0 {
+            let places = count(self.lost_otherwise, "place");
+            messages.warn(format_args!(
+                "the traces say in {places} that something was lost; see their '# lost' lines"
+            ));
+        }
+    }
+}
+
+impl OfFile {
+    fn tell(&self, path: &Path, messages: &mut Messages) {
+        let path = shown(path);
+        for (at, bytes) in &self.damaged.first {
+            let bytes = count(*bytes as u64, "byte");
+            messages.warn(format_args!(
+                "{path}: {bytes} at offset {at} are no trace line; a '# damaged' line shows them"
+            ));
+        }
+        if self.damaged.more() > 0 {
+            messages.warn(format_args!("{path}: and {} more", count(self.damaged.more(), "damaged place")));
+        }
+        for (at, before, after) in &self.breaks.first {
+            let (before, after) = (digits(*before), digits(*after));
+            messages.warn(format_args!(
+                "{path}: ticks go back from {before} to {after} at offset {at}; sorted all the same"
+            ));
+        }
+        if self.breaks.more() > 0 {
+            let places = count(self.breaks.more(), "place");
+            messages.warn(format_args!("{path}: ticks go back in {places} more"));
+        }
+        if let Some(at) = self.torn {
+            messages.warn(format_args!(
+                "{path}: the last line, at offset {at}, has no line end and may be cut short"
+            ));
+        }
+    }
+}
+
+fn digits(ticks: u64) -> String {
+    String::from_utf8_lossy(&ticks_digits(Ticks(ticks))).into_owned()
+}

@@ -1,0 +1,245 @@
+//! Stage *read*: finds the lines in the bytes of a trace file, and what is no line.
+//!
+//! Bytes are a sequence of *lines* and *bad regions*. A line has a valid key and kind and ends behind its
+//! line feed, or before a NUL (which the format never writes: a crash of the machine leaves it), or at the
+//! end of the bytes. A bad region is everything up to the next line. Nothing is copied, nothing is kept: all
+//! functions take the bytes and a position. Every function is linear in the bytes that it passes over.
+
+use memchr::{memchr2, memrchr, memrchr2};
+use trace_format::line::{Line, SHORTEST, parse_ticks};
+
+/// A line, key included, with the space after its kind; payloads begin here.
+const HEAD: usize = SHORTEST + 1;
+
+/// A file that has no line within its first so many bytes is no trace.
+pub const PROBE: usize = 64 * 1024;
+
+/// What stands at a position.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Nothing: the bytes end here.
+    End,
+    /// Something that is no line.
+    Bad,
+    /// A line.
+    Line(LineAt),
+}
+
+/// A line found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LineAt {
+    /// Where it ends, its line feed included.
+    pub end: usize,
+    /// Its ticks.
+    pub ticks: u64,
+    /// Whether it is a `#` line.
+    pub meta: bool,
+}
+
+/// Looks at what begins at `at`, which is where a line may begin.
+#[inline]
+#[must_use]
+pub fn line_at(bytes: &[u8], at: usize) -> Next {
+    let rest = &bytes[at..];
+    let Some(head) = rest.first_chunk::<HEAD>() else { return odd_line(bytes, at) };
+    let (Some(ticks), Some(kind)) = (parse_ticks(head), common_kind(head)) else {
+        return odd_line(bytes, at);
+    };
+    Next::Line(LineAt { end: at + HEAD + length(&rest[HEAD..]), ticks: ticks.0, meta: kind == b'#' })
+}
+
+/// The kind in the head of a line that has a thread id of eight digits; `None` says "look closer".
+#[inline]
+fn common_kind(head: &[u8; HEAD]) -> Option<u8> {
+    const ONES: u64 = u64::MAX / 255;
+    let [.., t1, t2, t3, t4, t5, t6, t7, t8, b' ', kind, b' '] = *head else { return None };
+    let tid = u64::from_le_bytes([t1, t2, t3, t4, t5, t6, t7, t8]);
+    let high = ONES * 0xf0;
+    // Digits are 0x30 to 0x39: high half 3, and still 3 after adding 6.
+    let digits = (tid & high) == ONES * 0x30 && (tid.wrapping_add(ONES * 6) & high) == ONES * 0x30;
+    (digits && matches!(kind, b':' | b'|' | b'>' | b'<' | b'^' | b'#')).then_some(kind)
+}
+
+/// Length of what is left of a line: past its line feed, or up to a NUL, or all.
+#[inline]
+fn length(payload: &[u8]) -> usize {
+    match memchr2(b'\n', 0, payload) {
+        Some(at) => at + usize::from(payload[at] == b'\n'),
+        None => payload.len(),
+    }
+}
+
+/// [`line_at`] for lines that are short, have a long thread id, or are none.
+#[cold]
+#[inline(never)]
+fn odd_line(bytes: &[u8], at: usize) -> Next {
+    let rest = &bytes[at..];
+    if rest.is_empty() {
+        return Next::End;
+    }
+    // A bad line may be long, a key is not: look for the end only behind a key.
+    if parse_ticks(rest).is_none() {
+        return Next::Bad;
+    }
+    let end = length(rest);
+    match Line::parse(without_feed(&rest[..end])) {
+        Ok(line) => {
+            let meta = line.kind == trace_format::line::Kind::Meta;
+            Next::Line(LineAt { end: at + end, ticks: line.key.ticks.0, meta })
+        }
+        Err(_) => Next::Bad,
+    }
+}
+
+/// A physical line without its line feed.
+#[must_use]
+pub fn without_feed(line: &[u8]) -> &[u8] {
+    line.strip_suffix(b"\n").unwrap_or(line)
+}
+
+/// Where the first line at or after `at` begins; the end of the bytes where there is none.
+///
+/// Lines begin behind line feeds, and behind NULs: a hole may end where a line begins.
+#[must_use]
+pub fn skip_bad(bytes: &[u8], mut at: usize) -> usize {
+    while line_at(bytes, at) == Next::Bad {
+        let Some(stop) = memchr2(b'\n', 0, &bytes[at..]) else { return bytes.len() };
+        at += stop;
+        at += blank(&bytes[at..]);
+    }
+    at
+}
+
+/// How many line feeds and NULs `bytes` begin with.
+fn blank(bytes: &[u8]) -> usize {
+    let zeros = bytes.chunks_exact(64).take_while(|chunk| **chunk == [0; 64]).count() * 64;
+    zeros + bytes[zeros..].iter().position(|&b| b != b'\n' && b != 0).unwrap_or(bytes.len() - zeros)
+}
+
+/// Where the first line begins; `None` where the beginning of the file has none.
+#[must_use]
+pub fn first_line(bytes: &[u8]) -> Option<usize> {
+    let window = &bytes[..bytes.len().min(PROBE)];
+    let at = skip_bad(window, 0);
+    (at < window.len()).then_some(at)
+}
+
+/// The ticks of the last line, found from the end.
+#[must_use]
+pub fn last_ticks(bytes: &[u8]) -> Option<u64> {
+    let mut end = bytes.len();
+    loop {
+        end = bytes[..end].iter().rposition(|&b| b != b'\n' && b != 0)? + 1;
+        let start = memrchr2(b'\n', 0, &bytes[..end]).map_or(0, |at| at + 1);
+        if let Next::Line(line) = line_at(bytes, start) {
+            return Some(line.ticks);
+        }
+        end = start;
+    }
+}
+
+/// The bytes without a last line that has no line feed yet.
+#[must_use]
+pub fn without_torn_tail(bytes: &[u8]) -> &[u8] {
+    &bytes[..memrchr(b'\n', bytes).map_or(0, |at| at + 1)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const GOOD: &[u8] = b"00000128fd9f283f-00000320 : hello\n";
+
+    fn line(end: usize, meta: bool) -> Next {
+        Next::Line(LineAt { end, ticks: 0x0128_fd9f_283f, meta })
+    }
+
+    #[test]
+    fn a_line_ends_at_its_feed_at_a_nul_or_at_the_end() {
+        assert_eq!(line_at(GOOD, 0), line(GOOD.len(), false));
+        assert_eq!(line_at(&GOOD[..30], 0), line(30, false));
+        assert_eq!(line_at(b"00000128fd9f283f-00000320 : he\0lo\n", 0), line(30, false));
+        assert_eq!(line_at(b"00000128fd9f283f-00000320 #\n", 0), line(28, true));
+        assert_eq!(line_at(b"00000128fd9f283f-4294967296 # x\n", 0), line(32, true));
+        assert_eq!(line_at(GOOD, GOOD.len()), Next::End);
+    }
+
+    #[test]
+    fn a_bad_region_ends_where_a_line_begins() {
+        for bad in
+            [&b"junk\n"[..], b"\n", b"\0\0\0", b"half a\0\0\0", b"a\nb\n\n\0c\n", b"00000128fd9f283f-\n"]
+        {
+            let bytes = [bad, GOOD].concat();
+            assert_eq!(line_at(&bytes, 0), Next::Bad);
+            assert_eq!(skip_bad(&bytes, 0), bad.len());
+            assert_eq!(skip_bad(bad, 0), bad.len());
+        }
+        let holes = [&[0; 1000][..], GOOD].concat();
+        assert_eq!(skip_bad(&holes, 0), 1000);
+    }
+
+    #[test]
+    fn the_last_ticks_are_found_behind_damage() {
+        let other: &[u8] = b"00000128fd9f2840-00000320 : last";
+        assert_eq!(last_ticks(&[GOOD, other].concat()), Some(0x0128_fd9f_2840));
+        assert_eq!(last_ticks(&[GOOD, other, b"\njunk\n\n\0\0\0\njunk"].concat()), Some(0x0128_fd9f_2840));
+        assert_eq!(last_ticks(b""), None);
+        assert_eq!(last_ticks(b"junk\n\0"), None);
+    }
+
+    #[test]
+    fn a_torn_tail_is_cut_off() {
+        assert_eq!(without_torn_tail(&[GOOD, b"0000"].concat()), GOOD);
+        assert_eq!(without_torn_tail(GOOD), GOOD);
+        assert_eq!(without_torn_tail(b"0000"), b"");
+    }
+
+    proptest! {
+        #[test]
+        fn the_fast_look_agrees_with_the_parser(bytes in hostile()) {
+            let end = bytes.iter().position(|&b| b == b'\n' || b == 0).unwrap_or(bytes.len());
+            let parsed = Line::parse(&bytes[..end]).ok();
+            match line_at(&bytes, 0) {
+                Next::Line(line) => {
+                    prop_assert_eq!(parsed.map(|p| p.key.ticks.0), Some(line.ticks));
+                    prop_assert_eq!(line.end, (end + usize::from(bytes.get(end) == Some(&b'\n'))));
+                }
+                Next::Bad => prop_assert_eq!(parsed, None),
+                Next::End => prop_assert!(bytes.is_empty()),
+            }
+        }
+
+        #[test]
+        fn lines_and_bad_regions_cover_any_bytes(bytes: Vec<u8>) {
+            let mut at = 0;
+            loop {
+                let next = match line_at(&bytes, at) {
+                    Next::End => break,
+                    Next::Bad => skip_bad(&bytes, at),
+                    Next::Line(line) => line.end,
+                };
+                prop_assert!(next > at && next <= bytes.len());
+                at = next;
+            }
+            let _ = last_ticks(&bytes);
+        }
+    }
+
+    /// A good line with a few bytes changed, and cut somewhere.
+    fn hostile() -> impl Strategy<Value = Vec<u8>> {
+        let changes =
+            prop::collection::vec((0..40usize, prop_oneof![Just(0), Just(b'\n'), any::<u8>()]), 0..3);
+        let tid = prop_oneof![Just(320u64), any::<u64>()];
+        (tid, changes, 0..60usize).prop_map(|(tid, changes, cut)| {
+            let mut bytes = format!("00000128fd9f283f-{tid:08} : hello, world\n").into_bytes();
+            for (at, byte) in changes {
+                if let Some(place) = bytes.get_mut(at) {
+                    *place = byte;
+                }
+            }
+            bytes.truncate(cut);
+            bytes
+        })
+    }
+}

@@ -1,0 +1,65 @@
+//! Files as memory: opened, mapped, closed again, so that thousands take no descriptors.
+//!
+//! The only `unsafe` here is the mapping. Only regular files are mapped: a FIFO or a device in the place of
+//! a trace would block or never end.
+#![allow(unsafe_code)]
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::ops::Deref;
+use std::path::Path;
+
+use memmap2::Mmap;
+
+use crate::error::Error;
+
+/// The bytes of a file.
+#[derive(Debug)]
+pub struct Map(Option<Mmap>);
+
+impl Map {
+    /// Maps the regular file at `path`, symbolic links followed.
+    ///
+    /// # Errors
+    /// Where it is no regular file, or cannot be opened or mapped.
+    pub fn open(path: &Path) -> Result<Map, Error> {
+        let file = open_regular(path)?;
+        let length = file.metadata().map_err(|e| Error::io("examine", path, e))?.len();
+        if length == 0 {
+            // Nothing cannot be mapped.
+            return Ok(Map(None));
+        }
+        // SAFETY: the mapping is read-only and private to this process. Whoever else writes to the file
+        // changes bytes under it: all code here takes the bytes as hostile, checks every index against the
+        // mapping's length, and relies on no byte staying what it was. The tracer only appends, beyond the
+        // length taken here. A file that is cut meanwhile raises SIGBUS, which ends the command.
+        let map = unsafe { Mmap::map(&file) }.map_err(|e| Error::io("map", path, e))?;
+        #[cfg(unix)]
+        // Read-ahead is a help only; without it all is still right.
+        let _ = map.advise(memmap2::Advice::Sequential);
+        Ok(Map(Some(map)))
+    }
+}
+
+impl Deref for Map {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        self.0.as_deref().unwrap_or_default()
+    }
+}
+
+fn open_regular(path: &Path) -> Result<File, Error> {
+    // Asked before the opening, because opening a device may already do something.
+    let metadata = fs::metadata(path).map_err(|e| Error::io("open", path, e))?;
+    if !metadata.is_file() {
+        let what = if metadata.is_dir() { "it is a directory" } else { "it is not a regular file" };
+        return Err(Error::io("read", path, io::Error::other(what)));
+    }
+    let mut options = OpenOptions::new();
+    options.read(true);
+    #[cfg(unix)]
+    // Should a FIFO have taken its place meanwhile, it must not block.
+    std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, libc::O_NONBLOCK);
+    options.open(path).map_err(|e| Error::io("open", path, e))
+}

@@ -1,0 +1,214 @@
+//! Stage *merge*: many sorted pieces to one stream of lines, in constant memory.
+//!
+//! Order: ticks, then the piece's rank, then the position in the piece. The lines themselves are passed on
+//! untouched, as slices of the files, as many neighbours at once as may be: the piece that is first goes on
+//! until its next line is behind the runner-up's. Every line is looked at once on the way.
+//!
+//! Each call of `write` gets whole lines only; a later stage may stand there.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use trace_format::line::{Key as LineKey, Kind, Line};
+use trace_format::meta::Meta;
+
+use crate::findings::Findings;
+use crate::lines::{LineAt, Next, line_at, skip_bad, without_feed};
+use crate::source::{Piece, Source};
+use crate::tree::{Key, LoserTree};
+
+/// So much of a damaged place is shown in the merged file.
+const SHOWN: usize = 256;
+
+/// Why a merge stopped early.
+#[derive(Debug)]
+pub enum Stop {
+    /// The output takes no more.
+    Write(io::Error),
+    /// Ticks go backwards inside a piece: what was written is not in order.
+    Backward {
+        /// In this file.
+        path: PathBuf,
+    },
+}
+
+impl From<io::Error> for Stop {
+    fn from(error: io::Error) -> Stop {
+        Stop::Write(error)
+    }
+}
+
+/// Merges `pieces`, whose ranks are their places, into `out`.
+///
+/// # Errors
+/// See [`Stop`]; then what was written and found has no meaning.
+pub fn merge<W: Write>(
+    sources: &[Source],
+    pieces: &[Piece],
+    out: &mut W,
+    findings: &mut Findings,
+) -> Result<(), Stop> {
+    let mut cursors: Vec<Cursor> = Vec::with_capacity(pieces.len());
+    for piece in pieces {
+        cursors.push(Cursor::new(sources[piece.source].bytes(), *piece, findings));
+    }
+    let keys: Vec<Key> = cursors.iter().enumerate().map(|(rank, cursor)| cursor.key(rank)).collect();
+    let mut tree = LoserTree::new(&keys);
+    drop(keys);
+    while let Some(rank) = tree.winner() {
+        let cursor = &mut cursors[rank];
+        let source = &sources[cursor.source as usize];
+        let mut pass = Pass { bytes: &source.bytes()[..cursor.end], source, out, findings };
+        cursor.run(&mut pass, rank, tree.runner_up(rank))?;
+        tree.replace(rank, cursor.key(rank));
+    }
+    Ok(())
+}
+
+/// Where the merge stands in one piece: at a line that is found and not yet passed on.
+#[derive(Debug)]
+struct Cursor {
+    source: u32,
+    /// Where the piece ends.
+    end: usize,
+    /// All before this is passed on. Less than `line` only where a piece begins with a bad region.
+    done: usize,
+    /// The line; `None` at the end.
+    line: Option<(usize, LineAt)>,
+}
+
+/// What a cursor works with while it runs.
+struct Pass<'a, W> {
+    bytes: &'a [u8],
+    source: &'a Source,
+    out: &'a mut W,
+    findings: &'a mut Findings,
+}
+
+impl Cursor {
+    fn new(bytes: &[u8], piece: Piece, findings: &mut Findings) -> Cursor {
+        let bytes = &bytes[..piece.end];
+        let at = skip_bad(bytes, piece.start);
+        let line = match line_at(bytes, at) {
+            Next::Line(line) => Some((at, line)),
+            Next::Bad | Next::End => None,
+        };
+        if line.is_none() && piece.start < piece.end {
+            // The file has changed since its header was read; there is no key for these bytes to stand at.
+            findings.damaged(piece.source, piece.start, piece.end - piece.start);
+        }
+        note_metadata(bytes, line, findings);
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "each source is a mapping: there are fewer than 2^32"
+        )]
+        let source = piece.source as u32;
+        Cursor { source, end: piece.end, done: piece.start, line }
+    }
+
+    #[inline]
+    fn key(&self, rank: usize) -> Key {
+        self.line.map_or(Key::EXHAUSTED, |(_, line)| Key::new(line.ticks, rank))
+    }
+
+    /// Passes on the line and all that follow it before `limit`.
+    #[inline]
+    fn run<W: Write>(&mut self, pass: &mut Pass<'_, W>, rank: usize, limit: Key) -> Result<(), Stop> {
+        let Some((mut at, mut line)) = self.line else { return Ok(()) };
+        if self.done < at {
+            self.put_damaged(pass, self.done, at, at)?;
+            self.done = at;
+        }
+        loop {
+            pass.findings.lines += 1;
+            let mut next_at = line.end;
+            let mut next = line_at(pass.bytes, next_at);
+            if next == Next::Bad {
+                pass.write_lines(self.done, next_at)?;
+                let end = skip_bad(pass.bytes, next_at);
+                self.put_damaged(pass, next_at, end, at)?;
+                (self.done, next_at) = (end, end);
+                next = line_at(pass.bytes, end);
+            }
+            let Next::Line(next) = next else { return self.finish(pass, at) };
+            if next.ticks < line.ticks {
+                return Err(Stop::Backward { path: pass.source.path.clone() });
+            }
+            (at, line) = (next_at, next);
+            if line.meta {
+                note_metadata(pass.bytes, Some((at, line)), pass.findings);
+            }
+            if Key::new(line.ticks, rank) > limit {
+                pass.write_lines(self.done, at)?;
+                (self.done, self.line) = (at, Some((at, line)));
+                return Ok(());
+            }
+        }
+    }
+
+    /// The line at `at` was the last.
+    #[cold]
+    fn finish<W: Write>(&mut self, pass: &mut Pass<'_, W>, at: usize) -> Result<(), Stop> {
+        if self.done < self.end {
+            pass.write_lines(self.done, self.end)?;
+            if pass.bytes.last() != Some(&b'\n') {
+                pass.findings.torn(self.source as usize, at);
+            }
+        }
+        self.line = None;
+        Ok(())
+    }
+
+    /// Writes a `# damaged` line for the bytes from `start` to `end`, with the key of the line at `line`.
+    #[cold]
+    fn put_damaged<W: Write>(
+        &self,
+        pass: &mut Pass<'_, W>,
+        start: usize,
+        end: usize,
+        line: usize,
+    ) -> Result<(), Stop> {
+        let key = key_at(pass.bytes, line);
+        let damaged = Meta::Damaged {
+            file: pass.source.path.as_os_str().as_encoded_bytes().to_vec(),
+            offset: start as u64,
+            bytes: (end - start) as u64,
+            text: pass.bytes[start..end.min(start + SHOWN)].to_vec(),
+        };
+        let mut payload = Vec::new();
+        damaged.write(&mut payload);
+        let mut text = Vec::new();
+        Line { key, kind: Kind::Meta, payload: &payload }.write(&mut text);
+        pass.out.write_all(&text)?;
+        pass.findings.lines += 1;
+        pass.findings.damaged(self.source as usize, start, end - start);
+        Ok(())
+    }
+}
+
+impl<W: Write> Pass<'_, W> {
+    /// Writes the bytes of whole lines, and the line feed that the last one may lack.
+    #[inline]
+    fn write_lines(&mut self, start: usize, end: usize) -> Result<(), Stop> {
+        let lines = &self.bytes[start..end];
+        self.out.write_all(lines)?;
+        if lines.last().is_some_and(|&b| b != b'\n') {
+            self.out.write_all(b"\n")?;
+        }
+        Ok(())
+    }
+}
+
+/// The key of the line at `at`, which is known to be one.
+fn key_at(bytes: &[u8], at: usize) -> LineKey {
+    let Next::Line(line) = line_at(bytes, at) else { return LineKey::default() };
+    Line::parse(without_feed(&bytes[at..line.end])).map_or_else(|_| LineKey::default(), |line| line.key)
+}
+
+/// Tells the findings what a `#` line says.
+fn note_metadata(bytes: &[u8], line: Option<(usize, LineAt)>, findings: &mut Findings) {
+    let Some((at, line)) = line.filter(|(_, line)| line.meta) else { return };
+    if let Ok(line) = Line::parse(without_feed(&bytes[at..line.end])) {
+        findings.metadata(line.payload);
+    }
+}

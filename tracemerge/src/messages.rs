@@ -1,0 +1,132 @@
+//! The one place that talks to the user, on stderr, and that keeps the exit status.
+//!
+//! A warning makes the status 1, an error makes it 2, whatever else happens; notes leave it alone. Stages
+//! do not print: they return what they found, or are given a [`Messages`].
+
+use std::fmt::{self, Display};
+use std::io::{self, Write};
+use std::path::Path;
+
+use trace_format::escape::{Place, escape_into};
+
+/// The exit status of the command, in order of gravity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Status {
+    /// All that was asked is done.
+    Complete = 0,
+    /// The output is there, but something was lost or damaged.
+    Damaged = 1,
+    /// Nothing was done.
+    Nothing = 2,
+}
+
+/// Says things on stderr and remembers the worst of them.
+#[derive(Debug)]
+pub struct Messages {
+    quiet: bool,
+    status: Status,
+}
+
+impl Messages {
+    /// Nothing said yet. `quiet` leaves out reports of success.
+    #[must_use]
+    pub fn new(quiet: bool) -> Messages {
+        Messages { quiet, status: Status::Complete }
+    }
+
+    /// Reports success.
+    pub fn done(&self, text: impl Display) {
+        if !self.quiet {
+            say("", text);
+        }
+    }
+
+    /// Says what the user should know though nothing is wrong.
+    pub fn note(&self, text: impl Display) {
+        say("", text);
+    }
+
+    /// Says what was lost or damaged.
+    pub fn warn(&mut self, text: impl Display) {
+        say("warning: ", text);
+        self.status = self.status.max(Status::Damaged);
+    }
+
+    /// Says why nothing was done.
+    pub fn error(&mut self, text: impl Display) {
+        say("error: ", text);
+        self.status = Status::Nothing;
+    }
+
+    /// What the command is to exit with.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        self.status
+    }
+}
+
+/// One line in one write, so that lines of several processes do not mix. A closed stderr is no failure.
+fn say(grade: &str, text: impl Display) {
+    let line = format!("tracemerge: {grade}{text}\n");
+    let _ = io::stderr().write_all(line.as_bytes());
+}
+
+/// A path for a message, in quotes; what could drive a terminal is escaped.
+#[must_use]
+pub fn shown(path: &Path) -> String {
+    let mut text = vec![b'\''];
+    escape_into(&mut text, path.as_os_str().as_encoded_bytes(), Place::Line);
+    text.push(b'\'');
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+/// A count and its noun: `1 file`, `1,234 files`.
+#[must_use]
+pub fn count(number: u64, noun: &str) -> String {
+    format!("{} {noun}{}", Grouped(number), if number == 1 { "" } else { "s" })
+}
+
+/// A number with commas between thousands.
+#[derive(Clone, Copy, Debug)]
+pub struct Grouped(pub u64);
+
+impl Display for Grouped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let digits = self.0.to_string();
+        for (at, digit) in digits.chars().enumerate() {
+            if at > 0 && (digits.len() - at) % 3 == 0 {
+                f.write_str(",")?;
+            }
+            write!(f, "{digit}")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_readable() {
+        assert_eq!(count(1, "file"), "1 file");
+        assert_eq!(count(0, "line"), "0 lines");
+        assert_eq!(count(1_234_567, "line"), "1,234,567 lines");
+        assert_eq!(count(999, "run"), "999 runs");
+    }
+
+    #[test]
+    fn a_path_cannot_drive_the_terminal() {
+        assert_eq!(shown(Path::new("./a\x1b[31m b")), r"'./a\x1b[31m b'");
+    }
+
+    #[test]
+    fn the_worst_message_decides_the_status() {
+        let mut messages = Messages::new(true);
+        messages.note("test: a note");
+        assert_eq!(messages.status(), Status::Complete);
+        messages.error("test: an error");
+        messages.warn("test: a warning");
+        assert_eq!(messages.status(), Status::Nothing);
+    }
+}

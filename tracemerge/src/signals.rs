@@ -1,0 +1,106 @@
+//! Signals: while an application runs, those from the keyboard are ignored here (they reach it by themselves)
+//! and others are passed on to it; otherwise they end this process, with nothing half-written left behind.
+//!
+//! Signals that were ignored from the start (`nohup`) stay so, here and in the application. Handled by one
+//! thread of its own, so nothing here runs in a signal handler.
+
+#[cfg(unix)]
+pub use unix::Signals;
+
+#[cfg(not(unix))]
+pub use elsewhere::Signals;
+
+#[cfg(unix)]
+mod unix {
+    use std::io;
+    use std::process::{Command, ExitStatus};
+    use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+    use std::thread;
+
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+    use signal_hook::iterator;
+    use signal_hook::low_level::emulate_default_handler;
+
+    use crate::sys::{is_ignored, send_signal, wait_until_ended};
+    use crate::write::discard_unfinished;
+
+    /// Whom signals are for.
+    #[derive(Clone, Copy, PartialEq, Eq)]
+    enum Application {
+        /// It runs under this pid, which cannot be another's.
+        Running(u32),
+        /// It does not run; a signal ends this process as it always would.
+        Absent,
+    }
+
+    /// The signals, taken for the rest of this process's life.
+    pub struct Signals {
+        application: Arc<Mutex<Application>>,
+    }
+
+    impl Signals {
+        /// Takes them. Where that fails they keep their usual effect.
+        pub fn take() -> Signals {
+            let application = Arc::new(Mutex::new(Application::Absent));
+            let wanted = [SIGINT, SIGQUIT, SIGTERM, SIGHUP].into_iter().filter(|&signal| !is_ignored(signal));
+            if let Ok(mut signals) = iterator::Signals::new(wanted) {
+                let shared = Arc::clone(&application);
+                thread::spawn(move || signals.forever().for_each(|signal| handle(signal, &shared)));
+            }
+            Signals { application }
+        }
+
+        /// Runs `command` to its end; returns its pid and how it ended.
+        pub fn run(&self, command: &mut Command) -> io::Result<(u32, ExitStatus)> {
+            let mut state = lock(&self.application);
+            let mut child = command.spawn()?;
+            let pid = child.id();
+            *state = Application::Running(pid);
+            drop(state);
+            let ended = wait_until_ended(pid);
+            // Before it is reaped, so that no signal goes to a stranger with its pid.
+            *lock(&self.application) = Application::Absent;
+            ended?;
+            Ok((pid, child.wait()?))
+        }
+    }
+
+    fn lock(application: &Mutex<Application>) -> MutexGuard<'_, Application> {
+        application.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn handle(signal: i32, application: &Mutex<Application>) {
+        // Stays locked while the signal is sent; and waits here while the application is being started.
+        let state = lock(application);
+        match *state {
+            Application::Running(pid) if signal == SIGTERM || signal == SIGHUP => send_signal(pid, signal),
+            Application::Running(_) => {}
+            Application::Absent => {
+                discard_unfinished();
+                let _ = emulate_default_handler(signal);
+            }
+        }
+    }
+}
+
+#[cfg(not(unix))]
+mod elsewhere {
+    use std::io;
+    use std::process::{Command, ExitStatus};
+
+    /// Nothing is taken here: the console tells both processes by itself.
+    pub struct Signals;
+
+    impl Signals {
+        /// Takes nothing.
+        pub fn take() -> Signals {
+            Signals
+        }
+
+        /// Runs `command` to its end; returns its pid and how it ended.
+        pub fn run(&self, command: &mut Command) -> io::Result<(u32, ExitStatus)> {
+            let mut child = command.spawn()?;
+            Ok((child.id(), child.wait()?))
+        }
+    }
+}

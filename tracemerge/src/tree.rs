@@ -1,0 +1,130 @@
+//! A tournament tree of losers: which of many sorted inputs has the smallest key now.
+//!
+//! Leaf `i` of `k` stands, in thought, at node `k + i`; the parent of node `n` is `n / 2`. Nodes 1 to `k - 1`
+//! hold the loser of the match played there, node 0 the winner of all. So when the winner's key changes,
+//! only the matches between its leaf and the root are played again: `log2 k` comparisons, and no look at
+//! any other leaf. A node holds the key itself, so that a match touches no other memory.
+
+/// A key of the merge: ticks, then the rank of the input. Keys of different inputs are never equal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Key(u128);
+
+impl Key {
+    /// The key of an input that has no more lines: behind every other.
+    pub const EXHAUSTED: Key = Key(u128::MAX);
+
+    /// The key of a line of input `rank`. No machine has `u64::MAX` inputs, so it is never [`Self::EXHAUSTED`].
+    #[inline]
+    #[must_use]
+    pub fn new(ticks: u64, rank: usize) -> Key {
+        Key(u128::from(ticks) << 64 | rank as u128)
+    }
+
+    /// The rank of the input; meaningless for [`Self::EXHAUSTED`].
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "the rank is the low half")]
+    fn rank(self) -> usize {
+        self.0 as u64 as usize
+    }
+}
+
+/// The tree. See the module's text.
+#[derive(Debug)]
+pub struct LoserTree {
+    nodes: Vec<Key>,
+}
+
+impl LoserTree {
+    /// Plays all matches. `keys[i]` must be a key of rank `i`, or exhausted.
+    #[must_use]
+    pub fn new(keys: &[Key]) -> LoserTree {
+        let leaves = keys.len();
+        let mut nodes = vec![Key::EXHAUSTED; leaves.max(1)];
+        // Winners of the matches below, by node; the leaves win by being there.
+        let mut winners = vec![Key::EXHAUSTED; leaves];
+        winners.extend_from_slice(keys);
+        for node in (1..leaves).rev() {
+            let (left, right) = (winners[2 * node], winners[2 * node + 1]);
+            winners[node] = left.min(right);
+            nodes[node] = left.max(right);
+        }
+        nodes[0] = winners.get(1).copied().unwrap_or(Key::EXHAUSTED);
+        LoserTree { nodes }
+    }
+
+    /// The rank of the input with the smallest key; `None` when all are exhausted.
+    #[inline]
+    #[must_use]
+    pub fn winner(&self) -> Option<usize> {
+        (self.nodes[0] != Key::EXHAUSTED).then(|| self.nodes[0].rank())
+    }
+
+    /// The smallest key of all inputs but `winner`. It lost against the winner, so it stands on its path.
+    #[inline]
+    #[must_use]
+    pub fn runner_up(&self, winner: usize) -> Key {
+        let mut best = Key::EXHAUSTED;
+        let mut node = (self.nodes.len() + winner) / 2;
+        while node > 0 {
+            best = best.min(self.nodes[node]);
+            node /= 2;
+        }
+        best
+    }
+
+    /// Gives the winner's input its next key, and plays its matches again.
+    #[inline]
+    pub fn replace(&mut self, winner: usize, next: Key) {
+        let mut key = next;
+        let mut node = (self.nodes.len() + winner) / 2;
+        while node > 0 {
+            let other = self.nodes[node];
+            self.nodes[node] = key.max(other);
+            key = key.min(other);
+            node /= 2;
+        }
+        self.nodes[0] = key;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use itertools::Itertools;
+    use proptest::prelude::*;
+
+    fn merged(inputs: &[Vec<u64>]) -> Vec<(u64, usize)> {
+        let key =
+            |rank: usize, at: usize| inputs[rank].get(at).map_or(Key::EXHAUSTED, |&t| Key::new(t, rank));
+        let mut at = vec![0; inputs.len()];
+        let mut tree = LoserTree::new(&(0..inputs.len()).map(|rank| key(rank, 0)).collect_vec());
+        let mut out = Vec::new();
+        while let Some(rank) = tree.winner() {
+            let naive = (0..inputs.len()).filter(|&r| r != rank).map(|r| key(r, at[r])).min();
+            assert_eq!(tree.runner_up(rank), naive.unwrap_or(Key::EXHAUSTED));
+            out.push((inputs[rank][at[rank]], rank));
+            at[rank] += 1;
+            tree.replace(rank, key(rank, at[rank]));
+        }
+        out
+    }
+
+    #[test]
+    fn no_input_and_the_largest_ticks_are_fine() {
+        assert_eq!(merged(&[]), []);
+        assert_eq!(merged(&[vec![u64::MAX], vec![], vec![u64::MAX]]), [(u64::MAX, 0), (u64::MAX, 2)]);
+    }
+
+    proptest! {
+        #[test]
+        fn it_agrees_with_the_merge_of_itertools(
+            mut inputs in prop::collection::vec(prop::collection::vec(0..20u64, 0..12), 0..40)
+        ) {
+            inputs.iter_mut().for_each(|input| input.sort_unstable());
+            let naive = inputs.iter().enumerate()
+                .map(|(rank, input)| input.iter().map(move |&ticks| (ticks, rank)))
+                .kmerge().collect_vec();
+            prop_assert_eq!(merged(&inputs), naive);
+        }
+    }
+}

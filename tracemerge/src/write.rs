@@ -1,0 +1,221 @@
+//! Stage *write*: where the merged lines go.
+//!
+//! A file appears under its name only when it is whole: it is written beside its place under a name that
+//! begins with a dot, and renamed. What is no regular file (a pipe, a device) is written to directly, and
+//! so cannot be begun anew.
+
+use std::collections::HashSet;
+use std::ffi::OsStr;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tempfile::NamedTempFile;
+
+use crate::discover::App;
+use crate::error::Error;
+use crate::messages::shown;
+use crate::sys::{FileId, file_id};
+
+/// Bytes gathered before the operating system is asked.
+const BUFFER: usize = 1 << 20;
+
+/// The temporary file there is now, for a signal that ends the process before its owner can delete it.
+static UNFINISHED: Mutex<Option<PathBuf>> = Mutex::new(None);
+
+fn unfinished() -> MutexGuard<'static, Option<PathBuf>> {
+    UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Deletes the temporary file of an output that is not finished. The process is about to end.
+pub fn discard_unfinished() {
+    if let Some(path) = unfinished().take() {
+        let _ = fs::remove_file(path);
+    }
+}
+
+/// Where the output goes, checked as far as that can be done beforehand.
+#[derive(Debug)]
+pub enum Target {
+    /// Standard output.
+    Stdout,
+    /// A pipe, a device.
+    Direct(PathBuf),
+    /// A regular file, existing or not.
+    File {
+        /// As the user wrote it.
+        given: PathBuf,
+        /// Where it is, symbolic links followed.
+        real: PathBuf,
+    },
+}
+
+impl Target {
+    /// Takes what stands behind `-o`, or the default; refuses to write over `inputs` and the application.
+    ///
+    /// # Errors
+    /// Where that is a directory, an input or the application itself.
+    pub fn new(option: Option<&OsStr>, app: &App, inputs: &HashSet<FileId>) -> Result<Target, Error> {
+        if option == Some(OsStr::new("-")) {
+            return Ok(Target::Stdout);
+        }
+        let given = option.map_or_else(|| app.merged_path(), PathBuf::from);
+        let Ok(metadata) = fs::metadata(&given) else {
+            return Ok(Target::File { real: given.clone(), given });
+        };
+        let refuse = |what: &str| Err(Error::plain(format!("cannot write to {}: {what}", shown(&given))));
+        if metadata.is_dir() {
+            return refuse("it is a directory; name a file with -o FILE");
+        }
+        if !metadata.is_file() {
+            return Ok(Target::Direct(given));
+        }
+        let id = file_id(&given, &metadata);
+        if inputs.contains(&id) {
+            return refuse("it is one of the traces to be merged");
+        }
+        let app_id = app.real_path().and_then(|path| Some(file_id(path, &fs::metadata(path).ok()?)));
+        if app_id == Some(id) {
+            return refuse("it is the application itself");
+        }
+        let real = fs::canonicalize(&given).unwrap_or_else(|_| given.clone());
+        Ok(Target::File { given, real })
+    }
+
+    /// Whether output can be thrown away and begun anew.
+    #[must_use]
+    pub fn can_restart(&self) -> bool {
+        matches!(self, Target::File { .. })
+    }
+
+    /// The target in a message.
+    #[must_use]
+    pub fn name(&self) -> String {
+        match self {
+            Target::Stdout => "standard output".to_owned(),
+            Target::Direct(path) | Target::File { given: path, .. } => shown(path),
+        }
+    }
+
+    fn path(&self) -> &Path {
+        match self {
+            Target::Stdout => Path::new("-"),
+            Target::Direct(path) | Target::File { given: path, .. } => path,
+        }
+    }
+
+    /// A failure to write here.
+    #[must_use]
+    pub fn error(&self, error: io::Error) -> Error {
+        let hint = "-o FILE writes elsewhere";
+        match self {
+            Target::Stdout => Error::io("write to standard output", self.path(), error),
+            Target::Direct(path) | Target::File { given: path, .. } => {
+                Error::io("write", path, error).hint(hint)
+            }
+        }
+    }
+
+    /// Begins the output.
+    ///
+    /// # Errors
+    /// Where it cannot be written.
+    pub fn begin(&self) -> Result<Output, Error> {
+        let raw = match self {
+            Target::Stdout => Raw::Stdout(io::stdout().lock()),
+            Target::Direct(path) => {
+                Raw::Direct(OpenOptions::new().write(true).open(path).map_err(|e| self.error(e))?)
+            }
+            Target::File { real, .. } => {
+                let directory = real.parent().filter(|parent| !parent.as_os_str().is_empty());
+                let directory = directory.unwrap_or(Path::new("."));
+                let temporary = tempfile::Builder::new().prefix(".tracemerge-").tempfile_in(directory);
+                let temporary = temporary.map_err(|e| self.error(bare(e)))?;
+                *unfinished() = Some(temporary.path().to_owned());
+                Raw::Temporary(temporary)
+            }
+        };
+        Ok(Output(BufWriter::with_capacity(BUFFER, raw)))
+    }
+
+    /// Ends the output; only now a file has its name.
+    ///
+    /// # Errors
+    /// Where the last bytes cannot be written, or the file cannot be renamed.
+    pub fn finish(&self, output: Output) -> io::Result<()> {
+        let mut raw = output.0.into_inner().map_err(io::IntoInnerError::into_error)?;
+        raw.flush()?;
+        match (raw, self) {
+            (Raw::Temporary(file), Target::File { real, .. }) => {
+                let mut unfinished = unfinished();
+                let persisted = file.persist(real).map(drop).map_err(|error| error.error);
+                *unfinished = None;
+                persisted
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The error of the operating system, without the temporary name that `tempfile` adds: it is not the user's.
+fn bare(error: io::Error) -> io::Error {
+    let source = error.get_ref().and_then(|inner| inner.source());
+    match source.and_then(|inner| inner.downcast_ref::<io::Error>()).and_then(io::Error::raw_os_error) {
+        Some(number) => io::Error::from_raw_os_error(number),
+        None => io::Error::new(error.kind(), error.kind().to_string()),
+    }
+}
+
+/// Output that has begun. Dropped without [`Target::finish`], a file leaves nothing behind.
+#[derive(Debug)]
+pub struct Output(BufWriter<Raw>);
+
+#[derive(Debug)]
+enum Raw {
+    Stdout(io::StdoutLock<'static>),
+    Direct(File),
+    Temporary(NamedTempFile),
+}
+
+impl Output {
+    /// Throws away what is not written yet.
+    pub fn abandon(self) {
+        // A plain drop would write it.
+        drop(self.0.into_parts());
+    }
+}
+
+impl Write for Output {
+    #[inline]
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes)
+    }
+
+    #[inline]
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.0.write_all(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+impl Write for Raw {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Raw::Stdout(out) => out.write(bytes),
+            Raw::Direct(out) => out.write(bytes),
+            Raw::Temporary(out) => out.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Raw::Stdout(out) => out.flush(),
+            Raw::Direct(out) => out.flush(),
+            Raw::Temporary(out) => out.flush(),
+        }
+    }
+}

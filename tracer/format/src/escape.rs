@@ -1,0 +1,231 @@
+//! Escapes: any bytes become text that fits in one line, drives no terminal and parses back exactly.
+//!
+//! Rule: control bytes except tab, DEL, U+0080 to U+009F and bytes that are not UTF-8 are written `\xNN`
+//! (two lower-case hex digits per byte). A backslash that stands before `x` and two hex digits is itself
+//! written `\x5c`. Nothing else is escaped, so Windows paths and regular expressions stay readable.
+//!
+//! Used by the flusher and by `tracemerge`; never by a thread that traces.
+
+const HEX: &[u8; 16] = b"0123456789abcdef";
+
+/// How many bytes at the end of a piece of text may change meaning by what follows them: `\x4` before `1`.
+pub const LOOKAHEAD: usize = 3;
+
+/// Where [`escape_into`] is to put its text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// The payload of a line.
+    Line,
+    /// Between double quotes: `"` is escaped too.
+    Quoted,
+}
+
+/// Appends `text` to `out`, escaped; a line feed becomes `\x0a`.
+///
+/// Cost: one pass; text without specials is copied eight bytes at a time.
+pub fn escape_into(out: &mut Vec<u8>, text: &[u8], place: Place) {
+    let mut rest = text;
+    loop {
+        rest = &rest[escape_line(out, rest, place)..];
+        if rest.is_empty() {
+            return;
+        }
+        push_byte(out, b'\n');
+        rest = &rest[1..];
+    }
+}
+
+/// Appends `text` up to its first line feed or its end, escaped; returns the bytes taken.
+pub(crate) fn escape_line(out: &mut Vec<u8>, text: &[u8], place: Place) -> usize {
+    let mut rest = text;
+    loop {
+        let plain = plain_prefix(rest, place);
+        out.extend_from_slice(&rest[..plain]);
+        rest = &rest[plain..];
+        let taken = match rest.first() {
+            None | Some(b'\n') => return text.len() - rest.len(),
+            Some(b'\\') if !starts_escape(rest) => {
+                out.push(b'\\');
+                1
+            }
+            Some(0x80..) => escape_wide(out, rest),
+            Some(&byte) => {
+                push_byte(out, byte);
+                1
+            }
+        };
+        rest = &rest[taken..];
+    }
+}
+
+/// Length of the longest prefix of `text` that is written as it is. ASCII without specials only.
+fn plain_prefix(text: &[u8], place: Place) -> usize {
+    let quote = place == Place::Quoted;
+    let mut at = 0;
+    while let Some(chunk) = text[at..].first_chunk::<8>() {
+        if has_special(u64::from_le_bytes(*chunk), quote) {
+            break;
+        }
+        at += 8;
+    }
+    at + text[at..].iter().position(|&b| is_special(b, quote)).unwrap_or(text.len() - at)
+}
+
+fn is_special(byte: u8, quote: bool) -> bool {
+    (byte < 0x20 && byte != b'\t') || byte >= 0x7f || byte == b'\\' || (quote && byte == b'"')
+}
+
+/// Whether any of eight bytes may be special; tabs count, which only costs time.
+///
+/// The exact byte-wise tests "less than n" and "equal to n" of Sean Anderson's *Bit Twiddling Hacks*.
+fn has_special(word: u64, quote: bool) -> bool {
+    const ONES: u64 = u64::MAX / 255;
+    const HIGH: u64 = ONES * 0x80;
+    let equals = |byte: u8| {
+        let x = word ^ (ONES * u64::from(byte));
+        x.wrapping_sub(ONES) & !x
+    };
+    let below_space = word.wrapping_sub(ONES * 0x20) & !word;
+    let mut hit = below_space | word | equals(0x7f) | equals(b'\\');
+    if quote {
+        hit |= equals(b'"');
+    }
+    hit & HIGH != 0
+}
+
+/// Whether `text`, which begins with a backslash, reads as an escape.
+fn starts_escape(text: &[u8]) -> bool {
+    matches!(text, [_, b'x', a, b, ..] if a.is_ascii_hexdigit() && b.is_ascii_hexdigit())
+}
+
+/// Writes one character of `text`, or one byte of it where it is not UTF-8; returns the bytes taken.
+fn escape_wide(out: &mut Vec<u8>, text: &[u8]) -> usize {
+    let longest = &text[..text.len().min(4)];
+    let valid = match std::str::from_utf8(longest) {
+        Ok(s) => s,
+        // What stands before the error is valid by the error's own word.
+        Err(e) => std::str::from_utf8(&longest[..e.valid_up_to()]).unwrap_or(""),
+    };
+    match valid.chars().next() {
+        Some('\u{80}'..='\u{9f}') => {
+            push_byte(out, text[0]);
+            push_byte(out, text[1]);
+            2
+        }
+        Some(c) => {
+            let len = c.len_utf8();
+            out.extend_from_slice(&text[..len]);
+            len
+        }
+        None => {
+            push_byte(out, text[0]);
+            1
+        }
+    }
+}
+
+fn push_byte(out: &mut Vec<u8>, byte: u8) {
+    out.extend_from_slice(&[b'\\', b'x', HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
+}
+
+/// Appends to `out` the bytes that `text` was made from by [`escape_into`].
+pub fn unescape_into(out: &mut Vec<u8>, text: &[u8]) {
+    let mut rest = text;
+    while let Some(at) = rest.iter().position(|&b| b == b'\\') {
+        out.extend_from_slice(&rest[..at]);
+        rest = &rest[at..];
+        if starts_escape(rest) {
+            out.push(hex_value(rest[2]) << 4 | hex_value(rest[3]));
+            rest = &rest[4..];
+        } else {
+            out.push(b'\\');
+            rest = &rest[1..];
+        }
+    }
+    out.extend_from_slice(rest);
+}
+
+/// [`unescape_into`] a new vector.
+#[must_use]
+pub fn unescape(text: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len());
+    unescape_into(&mut out, text);
+    out
+}
+
+/// The value of a hex digit of either case; anything else is 0.
+fn hex_value(digit: u8) -> u8 {
+    match digit {
+        b'0'..=b'9' => digit - b'0',
+        b'a'..=b'f' => digit - b'a' + 10,
+        b'A'..=b'F' => digit - b'A' + 10,
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn escaped(text: &[u8]) -> Vec<u8> {
+        let mut out = Vec::new();
+        escape_into(&mut out, text, Place::Line);
+        out
+    }
+
+    #[test]
+    fn plain_text_and_windows_paths_are_left_alone() {
+        for text in ["", "hello\tworld", r"C:\tmp\xyz\new", "größe 你好 🦀", r"\d+\x", r"\x4"] {
+            assert_eq!(escaped(text.as_bytes()), text.as_bytes());
+        }
+    }
+
+    #[test]
+    fn controls_invalid_bytes_and_would_be_escapes_are_written_in_hex() {
+        assert_eq!(escaped(b"a\x1b[31m\r\n\x7f"), br"a\x1b[31m\x0d\x0a\x7f");
+        assert_eq!(escaped(b"\xff\xc3"), br"\xff\xc3");
+        assert_eq!(escaped("\u{85}".as_bytes()), br"\xc2\x85");
+        assert_eq!(escaped(br"\x41"), br"\x5cx41");
+        assert_eq!(escaped(br"\xAF"), br"\x5cxAF");
+    }
+
+    #[test]
+    fn a_quote_is_escaped_only_between_quotes() {
+        let mut out = Vec::new();
+        escape_into(&mut out, br#"say "hi" to all of them"#, Place::Quoted);
+        assert_eq!(out, br"say \x22hi\x22 to all of them");
+        assert_eq!(escaped(br#"say "hi""#), br#"say "hi""#);
+    }
+
+    proptest! {
+        #[test]
+        fn unescape_undoes_escape(text in bytes(), quoted: bool) {
+            let mut out = Vec::new();
+            escape_into(&mut out, &text, if quoted { Place::Quoted } else { Place::Line });
+            prop_assert!(std::str::from_utf8(&out).is_ok());
+            prop_assert!(!out.iter().any(|&b| (b < 0x20 && b != b'\t') || b == 0x7f));
+            prop_assert!(!quoted || !out.contains(&b'"'));
+            prop_assert_eq!(unescape(&out), text);
+        }
+
+        #[test]
+        fn the_fast_scan_agrees_with_the_byte_test(text in bytes(), quote: bool) {
+            let place = if quote { Place::Quoted } else { Place::Line };
+            let naive = text.iter().position(|&b| is_special(b, quote)).unwrap_or(text.len());
+            prop_assert_eq!(plain_prefix(&text, place), naive);
+        }
+    }
+
+    /// Bytes in which backslashes, `x`, digits, controls and non-ASCII are common.
+    fn bytes() -> impl Strategy<Value = Vec<u8>> {
+        let byte = prop_oneof![
+            Just(b'\\'), Just(b'x'), Just(b'"'), prop::sample::select(b"04aAfF\t".to_vec()),
+            any::<u8>(), 0x20..0x7fu8,
+        ];
+        prop_oneof![
+            prop::collection::vec(byte, 0..40),
+            any::<String>().prop_map(String::into_bytes),
+        ]
+    }
+}

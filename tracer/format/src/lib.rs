@@ -1,0 +1,37 @@
+//! The formats of tracer, written and read in one place.
+//!
+//! The library (`tracer`) and the command (`tracemerge`) both use this crate, so nothing about a file,
+//! a ring or a directory is known twice. `docs/trace-format.md` tells the same for people.
+//!
+//! | module | what it lays down |
+//! |---|---|
+//! | [`line`] | the text line: key, kind, payload; parser and writer |
+//! | [`escape`] | how arbitrary bytes become one safe physical line, and back |
+//! | [`meta`] | the `#` lines: `word key=value ...` |
+//! | [`wall`] | wall-clock times as text |
+//! | [`name`] | names of trace files |
+//! | [`record`] | the binary record in a ring |
+//! | [`ring`] | the ring file: header, positions, slots |
+//! | [`render`] | records to text lines; the one renderer of flusher and recovery |
+//! | [`manifest`] | the file that says what a run's directory belongs to |
+//! | [`sites`] | the table of static places that make records |
+//!
+//! Guarantees: no dependencies, no `unsafe`, no I/O; every parser takes hostile bytes and returns an error
+//! or a value, never panics and never allocates more than a small multiple of its input.
+//! `parse(write(x)) == x` is a property test for each of them.
+
+pub mod escape;
+pub mod line;
+pub mod manifest;
+pub mod meta;
+pub mod name;
+pub mod record;
+pub mod render;
+pub mod ring;
+pub mod sites;
+pub mod wall;
+
+/// Version of the text format, written as `version=` in each `# run` line.
+///
+/// A reader accepts its own version and all older ones.
+pub const VERSION: u32 = 1;

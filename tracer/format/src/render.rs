@@ -1,0 +1,313 @@
+//! Records to text lines: the one renderer, used by the flusher of a living process and by recovery.
+//!
+//! It takes what is committed in a thread's ring and nested ring, merges the two by ticks, and appends lines.
+//! It holds no text between calls: what it must remember, [`RenderState`], is published with each step, so
+//! that another process can go on where it stopped.
+
+use crate::escape::{Place, escape_line};
+use crate::line::{Kind, Prefix, Ticks};
+use crate::meta::{End, EndReason, LossReason, Meta, Run, Thread};
+use crate::record::{Flags, Message, Records};
+
+/// What the renderer of a thread's records goes on from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RenderState {
+    /// Ticks of the last line.
+    pub last: Ticks,
+    /// The text ends inside a message: neither its last piece nor its line feed is there.
+    pub in_message: bool,
+    /// Messages in the text.
+    pub records: u64,
+    /// Messages told lost, in the order of [`LossReason`].
+    pub lost: [u64; 5],
+    /// Stall time told, in nanoseconds.
+    pub stall_ns: u64,
+}
+
+/// Totals that a producer has counted since it took its ring.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Losses {
+    /// No room in the ring.
+    pub full: u64,
+    /// Formatting did not end.
+    pub panic: u64,
+    /// No room in the nested ring.
+    pub nested: u64,
+    /// Time waited for room, in nanoseconds.
+    pub stall_ns: u64,
+}
+
+/// Renders the records of one thread.
+#[derive(Clone, Debug)]
+pub struct Renderer {
+    prefix: Prefix,
+    state: RenderState,
+}
+
+impl Renderer {
+    /// A renderer for thread `tid` that goes on from `state`.
+    #[must_use]
+    pub fn new(tid: u64, state: RenderState) -> Renderer {
+        Renderer { prefix: Prefix::new(tid), state }
+    }
+
+    /// What another renderer would go on from.
+    #[must_use]
+    pub fn state(&self) -> RenderState {
+        self.state
+    }
+
+    /// Appends the two lines that every file begins with.
+    pub fn header(&self, run: &Run, thread: &Thread, out: &mut Vec<u8>) {
+        self.meta(&Meta::Run(run.clone()), out);
+        self.meta(&Meta::Thread(thread.clone()), out);
+    }
+
+    /// Appends records in the order of their ticks until both are empty or `out` has `limit` bytes.
+    ///
+    /// A nested record is held back while the record that it was made in may still come: after the last
+    /// record of `main` it is taken only if `idle`, that is if its thread was seen outside of any record after
+    /// `nested` was read and before `main` was.
+    pub fn records<'a>(
+        &mut self,
+        main: &mut Records<'a>,
+        nested: &mut Records<'a>,
+        idle: bool,
+        limit: usize,
+        out: &mut Vec<u8>,
+    ) {
+        let damaged = main.damaged() + nested.damaged();
+        while out.len() < limit {
+            let from_main = match (main.peek(), nested.peek()) {
+                (Some(m), Some(n)) => self.state.in_message || m.ticks <= n.ticks,
+                (Some(_), None) => true,
+                (None, Some(_)) if idle && !self.state.in_message => false,
+                (None, _) => break,
+            };
+            let source = if from_main { &mut *main } else { &mut *nested };
+            let Some(message) = source.next() else { break };
+            self.piece(&message, out);
+        }
+        let damaged = main.damaged() + nested.damaged() - damaged;
+        if damaged > 0 {
+            self.close_torn(out);
+            self.lost(damaged, LossReason::Damaged, out);
+        }
+    }
+
+    /// Appends one piece of a message.
+    fn piece(&mut self, piece: &Message<'_>, out: &mut Vec<u8>) {
+        let continues = piece.flags.has(Flags::CONT);
+        match (self.state.in_message, continues) {
+            (true, false) => self.close_torn(out),
+            (false, true) => {
+                // The end of a message whose start is gone. Its last piece tells of it, once.
+                if !piece.flags.has(Flags::MORE) {
+                    self.lost(1, LossReason::Torn, out);
+                }
+                return;
+            }
+            _ => {}
+        }
+        if !continues {
+            // Ticks of one ring do not go back; a hostile ring's must not break the order of the file.
+            self.state.last = self.state.last.max(piece.ticks);
+            self.prefix.begin(out, self.state.last, Kind::Message);
+        }
+        self.text(piece.text, out);
+        self.state.in_message = piece.flags.has(Flags::MORE);
+        if !self.state.in_message {
+            out.push(b'\n');
+            self.state.records += 1;
+        }
+    }
+
+    fn text(&self, text: &[u8], out: &mut Vec<u8>) {
+        let mut rest = text;
+        loop {
+            rest = &rest[escape_line(out, rest, Place::Line)..];
+            if rest.is_empty() {
+                return;
+            }
+            out.push(b'\n');
+            self.prefix.begin(out, self.state.last, Kind::Continuation);
+            rest = &rest[1..];
+        }
+    }
+
+    /// Ends a message whose last piece will not come.
+    pub fn close_torn(&mut self, out: &mut Vec<u8>) {
+        if self.state.in_message {
+            self.state.in_message = false;
+            out.push(b'\n');
+            self.lost(1, LossReason::Torn, out);
+        }
+    }
+
+    /// Appends what was lost and how long was waited since that was told last. Does nothing inside a message.
+    pub fn losses(&mut self, now: &Losses, out: &mut Vec<u8>) {
+        if self.state.in_message {
+            return;
+        }
+        let totals =
+            [(now.full, LossReason::Full), (now.panic, LossReason::Panic), (now.nested, LossReason::Nested)];
+        for (total, reason) in totals {
+            let records = total.saturating_sub(self.state.lost[reason as usize]);
+            if records > 0 {
+                self.lost(records, reason, out);
+            }
+        }
+        let ns = now.stall_ns.saturating_sub(self.state.stall_ns);
+        if ns > 0 {
+            self.state.stall_ns = now.stall_ns;
+            self.meta(&Meta::Stall { ns }, out);
+        }
+    }
+
+    fn lost(&mut self, records: u64, reason: LossReason, out: &mut Vec<u8>) {
+        self.state.lost[reason as usize] += records;
+        self.meta(&Meta::Lost { records, reason }, out);
+    }
+
+    /// Appends the last line of a file.
+    pub fn end(&mut self, reason: EndReason, out: &mut Vec<u8>) {
+        self.close_torn(out);
+        let lost = self.state.lost.iter().sum();
+        self.meta(&Meta::End(End { records: self.state.records, lost, reason }), out);
+    }
+
+    /// Appends a metadata line with the ticks of the line before it.
+    ///
+    /// Only between messages; see [`Renderer::state`].
+    pub fn meta(&self, meta: &Meta, out: &mut Vec<u8>) {
+        debug_assert!(!self.state.in_message);
+        self.prefix.begin(out, self.state.last, Kind::Meta);
+        meta.write(out);
+        out.push(b'\n');
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::escape::unescape;
+    use crate::line::Line;
+    use crate::record::tests::lay_out;
+    use proptest::prelude::*;
+
+    const BLOCK: u64 = 64;
+
+    fn render(state: &mut Renderer, main: &[(u64, Flags, &str)], nested: &[(u64, Flags, &str)], idle: bool) -> String {
+        let own = |list: &[(u64, Flags, &str)]| -> Vec<_> {
+            list.iter().map(|(t, f, s)| (*t, *f, s.as_bytes().to_vec())).collect()
+        };
+        let (main, nested) = (lay_out(&own(main), 64), lay_out(&own(nested), 64));
+        let mut out = Vec::new();
+        let mut main = Records::new([&main, &[]], 0, BLOCK);
+        let mut nested = Records::new([&nested, &[]], 0, BLOCK);
+        state.records(&mut main, &mut nested, idle, usize::MAX, &mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    fn renderer() -> Renderer {
+        Renderer::new(320, RenderState::default())
+    }
+
+    #[test]
+    fn line_feeds_become_lines_of_their_own_and_a_trailing_one_an_empty_line() {
+        let text = render(&mut renderer(), &[(1, Flags::NONE, "a\nb\n"), (2, Flags::NONE, "")], &[], true);
+        let expected = "0000000000000001-00000320 : a\n0000000000000001-00000320 | b\n\
+                        0000000000000001-00000320 | \n0000000000000002-00000320 : \n";
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn nested_records_are_merged_by_ticks_and_wait_for_the_record_they_were_made_in() {
+        let mut state = renderer();
+        let main = [(1, Flags::NONE, "one"), (5, Flags::NONE, "five")];
+        let nested = [(3, Flags::NONE, "three"), (5, Flags::NONE, "5b"), (9, Flags::NONE, "nine")];
+        let text = render(&mut state, &main, &nested, false);
+        let order: Vec<&str> = text.lines().map(|l| &l[28..]).collect();
+        assert_eq!(order, ["one", "three", "five"]);
+        let text = render(&mut state, &[(8, Flags::NONE, "eight")], &nested[1..], true);
+        let order: Vec<&str> = text.lines().map(|l| &l[28..]).collect();
+        assert_eq!(order, ["5b", "eight", "nine"]);
+    }
+
+    #[test]
+    fn pieces_become_one_message_and_a_missing_end_is_told() {
+        let mut state = renderer();
+        let text = render(&mut state, &[(1, Flags::MORE, "half ")], &[(2, Flags::NONE, "nested")], true);
+        assert_eq!(text, "0000000000000001-00000320 : half ");
+        let more = [(1, Flags::CONT, "whole"), (3, Flags::MORE, "torn"), (4, Flags::NONE, "next")];
+        let text = render(&mut state, &more, &[], true);
+        assert_eq!(
+            text,
+            "whole\n0000000000000003-00000320 : torn\n0000000000000003-00000320 # lost records=1 reason=torn\n\
+             0000000000000004-00000320 : next\n"
+        );
+        assert_eq!((state.state().records, state.state().lost), (2, [0, 0, 0, 1, 0]));
+    }
+
+    #[test]
+    fn losses_are_told_once() {
+        let mut state = renderer();
+        let mut out = Vec::new();
+        let losses = Losses { full: 3, panic: 0, nested: 1, stall_ns: 7 };
+        state.losses(&losses, &mut out);
+        state.losses(&losses, &mut out);
+        state.end(EndReason::Thread, &mut out);
+        let text = String::from_utf8(out).unwrap();
+        let payloads: Vec<&str> = text.lines().map(|l| &l[26..]).collect();
+        assert_eq!(
+            payloads,
+            ["# lost records=3 reason=full", "# lost records=1 reason=nested", "# stall ns=7",
+                "# end records=0 lost=4 reason=thread"]
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn messages_are_read_back_from_their_lines(texts in prop::collection::vec("(?s).{0,11}", 0..20)) {
+            let main: Vec<_> = texts.iter().enumerate().map(|(i, s)| (i as u64, Flags::NONE, s.as_str())).collect();
+            let rendered = render(&mut renderer(), &main, &[], true);
+            let mut read: Vec<Vec<u8>> = Vec::new();
+            for text in rendered.split_terminator('\n') {
+                let line = Line::parse(text.as_bytes()).unwrap();
+                let payload = unescape(line.payload);
+                match (line.kind, read.last_mut()) {
+                    (Kind::Continuation, Some(last)) => {
+                        last.push(b'\n');
+                        last.extend(payload);
+                    }
+                    _ => read.push(payload),
+                }
+            }
+            let expected: Vec<Vec<u8>> = texts.into_iter().map(String::into_bytes).collect();
+            prop_assert_eq!(read, expected);
+        }
+
+        #[test]
+        fn any_ring_content_gives_sorted_valid_lines(
+            main: Vec<u8>, nested: Vec<u8>, words in prop::collection::vec((0u8..4, 0u8..5, 0u16..40, any::<u64>()), 0..9)
+        ) {
+            let mut mixed = Vec::new();
+            for (kind, flags, len, ticks) in words {
+                mixed.extend((u64::from(len) << 16 | u64::from(flags) << 8 | u64::from(kind)).to_le_bytes());
+                mixed.extend(ticks.to_le_bytes());
+                mixed.resize(mixed.len() + usize::from(len).next_multiple_of(8), b'\\');
+            }
+            mixed.extend(&main);
+            let mut out = Vec::new();
+            let mut state = renderer();
+            let mut main = Records::new([&mixed, &main], 0, 128);
+            let mut nested = Records::new([&nested, &[]], 0, 64);
+            state.records(&mut main, &mut nested, true, usize::MAX, &mut out);
+            state.end(EndReason::Killed, &mut out);
+            let text = String::from_utf8(out).unwrap();
+            let lines: Vec<&str> = text.split_terminator('\n').collect();
+            prop_assert!(lines.iter().all(|l| Line::parse(l.as_bytes()).is_ok()), "{}", text);
+            prop_assert!(lines.is_sorted_by_key(|l| &l[..16]));
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! The site table: the static places in the program that make records, by number.
+//!
+//! A record holds only its site's number; what the number means must be readable when the process is gone.
+//! So the table is a file of the run's directory, append-only:
+//!
+//! ```text
+//! header  magic "TRCSITE\n", version u32, 4 bytes of zero, used u64
+//! entry   length u32 (of the whole entry, a multiple of 8), id u32, line u32, column u32,
+//!         then module, file, format, each: length u32, bytes; zeros up to the length
+//! ```
+//!
+//! All numbers little-endian. `used` is the number of bytes that count, header included; it is published
+//! after the entry is written. Site 0 is free text and has no entry.
+
+/// The first eight bytes of the file.
+pub const MAGIC: [u8; 8] = *b"TRCSITE\n";
+/// Version of the table's layout.
+pub const LAYOUT_VERSION: u32 = 1;
+/// Bytes before the first entry.
+pub const HEADER_BYTES: usize = 24;
+/// Where in the header `used` stands.
+pub const USED_OFFSET: usize = 16;
+
+/// One static place in the program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Site {
+    /// Its number, from 1.
+    pub id: u32,
+    /// Line in the file, from 1.
+    pub line: u32,
+    /// Column in the line, from 1.
+    pub column: u32,
+    /// Module path.
+    pub module: String,
+    /// Source file.
+    pub file: String,
+    /// The format string, or the function's name.
+    pub format: String,
+}
+
+/// The header of a table in which `used` bytes count.
+#[must_use]
+pub fn header(used: u64) -> [u8; HEADER_BYTES] {
+    let mut out = [0; HEADER_BYTES];
+    out[..8].copy_from_slice(&MAGIC);
+    out[8..12].copy_from_slice(&LAYOUT_VERSION.to_le_bytes());
+    out[USED_OFFSET..].copy_from_slice(&used.to_le_bytes());
+    out
+}
+
+impl Site {
+    /// Appends the entry. Texts beyond 4 GiB do not occur: they are literals of a program.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        let start = out.len();
+        let words = [0, self.id, self.line, self.column];
+        out.extend(words.iter().flat_map(|w| w.to_le_bytes()));
+        for text in [&self.module, &self.file, &self.format] {
+            out.extend_from_slice(&(text.len() as u32).to_le_bytes());
+            out.extend_from_slice(text.as_bytes());
+        }
+        out.resize(start + (out.len() - start).next_multiple_of(8), 0);
+        let length = (out.len() - start) as u32;
+        out[start..start + 4].copy_from_slice(&length.to_le_bytes());
+    }
+
+    fn parse(entry: &[u8]) -> Option<Site> {
+        let mut rest = entry.get(4..)?;
+        let mut number = || {
+            let (word, after) = rest.split_first_chunk::<4>()?;
+            rest = after;
+            Some(u32::from_le_bytes(*word))
+        };
+        let (id, line, column) = (number()?, number()?, number()?);
+        let mut text = || {
+            let (len, after) = rest.split_first_chunk::<4>()?;
+            let (bytes, after) = after.split_at_checked(usize::try_from(u32::from_le_bytes(*len)).ok()?)?;
+            rest = after;
+            String::from_utf8(bytes.to_vec()).ok()
+        };
+        Some(Site { id, line, column, module: text()?, file: text()?, format: text()? })
+    }
+}
+
+/// Reads the sites of a table; stops at the first entry that cannot be. `None` where it is no table.
+#[must_use]
+pub fn parse(table: &[u8]) -> Option<Vec<Site>> {
+    let (head, _) = table.split_first_chunk::<HEADER_BYTES>()?;
+    let version = u32::from_le_bytes(*head[8..].first_chunk()?);
+    if head[..8] != MAGIC || version != LAYOUT_VERSION {
+        return None;
+    }
+    let used = u64::from_le_bytes(*head[USED_OFFSET..].first_chunk()?);
+    let used = usize::try_from(used).unwrap_or(usize::MAX).min(table.len());
+    let mut rest = table.get(HEADER_BYTES..used).unwrap_or(&[]);
+    let mut sites = Vec::new();
+    while let Some((length, _)) = rest.split_first_chunk::<4>() {
+        let length = u32::from_le_bytes(*length) as usize;
+        let Some((entry, after)) = rest.split_at_checked(length) else { break };
+        let Some(site) = Site::parse(entry) else { break };
+        sites.push(site);
+        rest = after;
+    }
+    Some(sites)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_table_parses_back_and_a_cut_one_gives_whole_sites(
+            given in prop::collection::vec(any::<(u32, u32, u32, String, String, String)>(), 0..5), cut: usize
+        ) {
+            let sites: Vec<Site> = given.into_iter().map(|(id, line, column, module, file, format)| {
+                Site { id, line, column, module, file, format }
+            }).collect();
+            let mut entries = Vec::new();
+            for site in &sites {
+                site.write(&mut entries);
+            }
+            let table = [&header((HEADER_BYTES + entries.len()) as u64)[..], &entries].concat();
+            let read = parse(&table);
+            prop_assert_eq!(read.as_ref(), Some(&sites));
+            let cut = HEADER_BYTES + cut % (entries.len() + 1);
+            let fewer = parse(&table[..cut]).unwrap();
+            prop_assert_eq!(&fewer[..], &sites[..fewer.len()]);
+        }
+
+        #[test]
+        fn any_bytes_are_parsed_without_panic(bytes: Vec<u8>) {
+            let _ = parse(&[&header(u64::MAX)[..], &bytes].concat());
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! What a run is to do: defaults, then the builder, then the environment, which has the last word.
+
+use crate::report;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+use trace_format::meta::ClockKind;
+use trace_format::ring::{MAX_CAPACITY, MIN_CAPACITY};
+
+/// The variable that switches tracing on where no other was named.
+pub const DEFAULT_VARIABLE: &str = "TRACER_ENABLE";
+
+/// What happens to a record that finds its thread's ring full.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum FullPolicy {
+    /// The thread waits for the flusher, at most [`Builder::max_stall`]; then its records are dropped, counted,
+    /// until there is room. The wait is recorded as `# stall`.
+    #[default]
+    Block,
+    /// The record is dropped and counted; `# lost` says how many.
+    Drop,
+}
+
+/// How a thread's file is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Format {
+    /// Text lines.
+    #[default]
+    Text,
+}
+
+/// How ticks are read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Clock {
+    /// In program order: a record that happens after another never has smaller ticks.
+    #[default]
+    Ordered,
+    /// Without the fence: some nanoseconds cheaper, but hand-overs between threads may look reversed.
+    Fast,
+}
+
+/// Everything that can be set, resolved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Config {
+    pub directory: Option<PathBuf>,
+    pub runtime_directory: Option<PathBuf>,
+    pub ring_size: u64,
+    pub full_policy: FullPolicy,
+    pub format: Format,
+    pub clock: ClockKind,
+    pub flush_interval: Duration,
+    pub max_stall: Duration,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config {
+            directory: None,
+            runtime_directory: None,
+            ring_size: 1 << 20,
+            full_policy: FullPolicy::Block,
+            format: Format::Text,
+            clock: ClockKind::Ordered,
+            flush_interval: Duration::from_millis(100),
+            max_stall: Duration::from_secs(1),
+        }
+    }
+}
+
+/// Settings for a program that does not want the defaults. Made by [`Tracer::builder`](crate::Tracer::builder),
+/// ended by [`startup`](Builder::startup).
+///
+/// The environment overrides every setting, so that whoever runs the program has the last word; see the table
+/// in the crate's documentation.
+#[derive(Clone, Debug, Default)]
+#[must_use = "nothing is set before `startup` or `enable`"]
+pub struct Builder {
+    config: Config,
+}
+
+impl Builder {
+    /// Where trace files go, instead of beside the executable. `TRACER_DIR` overrides it.
+    pub fn directory(mut self, directory: impl Into<PathBuf>) -> Builder {
+        self.config.directory = Some(directory.into());
+        self
+    }
+
+    /// Bytes of each thread's ring, 16 KiB to 1 GiB, rounded up to a power of two; 1 MiB by default.
+    /// `TRACER_RING_SIZE` overrides it.
+    pub fn ring_size(mut self, bytes: usize) -> Builder {
+        self.config.ring_size = (bytes as u64).clamp(MIN_CAPACITY, MAX_CAPACITY);
+        self
+    }
+
+    /// What happens when a ring is full. `TRACER_FULL` overrides it.
+    pub fn full_policy(mut self, policy: FullPolicy) -> Builder {
+        self.config.full_policy = policy;
+        self
+    }
+
+    /// How files are written. `TRACER_FORMAT` overrides it.
+    pub fn format(mut self, format: Format) -> Builder {
+        self.config.format = format;
+        self
+    }
+
+    /// How ticks are read. `TRACER_CLOCK` overrides it.
+    pub fn clock(mut self, clock: Clock) -> Builder {
+        self.config.clock = match clock {
+            Clock::Ordered => ClockKind::Ordered,
+            Clock::Fast => ClockKind::Fast,
+        };
+        self
+    }
+
+    /// How long a record may wait until the flusher looks at it, 1 ms to 1 min; 100 ms by default.
+    /// `TRACER_FLUSH_MS` overrides it.
+    pub fn flush_interval(mut self, interval: Duration) -> Builder {
+        self.config.flush_interval = interval.clamp(Duration::from_millis(1), Duration::from_secs(60));
+        self
+    }
+
+    /// How long a thread waits for room under [`FullPolicy::Block`], at most 1 h; 1 s by default.
+    /// `TRACER_MAX_STALL` (milliseconds) overrides it.
+    pub fn max_stall(mut self, longest: Duration) -> Builder {
+        self.config.max_stall = longest.min(Duration::from_secs(3600));
+        self
+    }
+
+    /// Decides by the environment variable `variable` whether this program traces, with these settings.
+    ///
+    /// Returns whether it does. See [`Tracer::startup`](crate::Tracer::startup).
+    pub fn startup(self, variable: &str) -> bool {
+        crate::state::decide_anew(Some(variable), self.config)
+    }
+
+    /// Traces, whatever the environment says, with these settings (which the environment may override).
+    ///
+    /// Returns whether it does: not where the program is setuid, nor where no flusher could be started.
+    pub fn enable(self) -> bool {
+        crate::state::decide_anew(None, self.config)
+    }
+}
+
+impl Config {
+    /// Whether a run with `self`, whose clock may have been replaced, is what `wanted` asks for.
+    pub(crate) fn same_settings(&self, wanted: &Config) -> bool {
+        let wanted_clock = crate::clock::available(wanted.clock);
+        *self == Config { clock: wanted_clock, ..wanted.clone() }
+    }
+
+    /// These settings overridden by the environment. What cannot be read is said on stderr and left as it was.
+    pub(crate) fn with_environment(mut self) -> Config {
+        if let Some(directory) = std::env::var_os("TRACER_DIR").filter(|d| !d.is_empty()) {
+            self.directory = Some(directory.into());
+        }
+        if let Some(directory) = std::env::var_os("TRACER_RUNTIME_DIR").filter(|d| !d.is_empty()) {
+            self.runtime_directory = Some(directory.into());
+        }
+        read("TRACER_RING_SIZE", "a size from 16K to 1G, such as 4M", &mut self.ring_size, |text| {
+            parse_size(text).filter(|size| (MIN_CAPACITY..=MAX_CAPACITY).contains(size))
+        });
+        read("TRACER_FULL", "block or drop", &mut self.full_policy, |text| match text {
+            "block" => Some(FullPolicy::Block),
+            "drop" => Some(FullPolicy::Drop),
+            _ => None,
+        });
+        read("TRACER_FORMAT", "text", &mut self.format, |text| (text == "text").then_some(Format::Text));
+        read("TRACER_CLOCK", "ordered or fast", &mut self.clock, |text| match text {
+            "ordered" => Some(ClockKind::Ordered),
+            "fast" => Some(ClockKind::Fast),
+            _ => None,
+        });
+        let milliseconds = |text: &str, range: std::ops::RangeInclusive<u64>| {
+            text.parse().ok().filter(|ms| range.contains(ms)).map(Duration::from_millis)
+        };
+        read("TRACER_FLUSH_MS", "milliseconds from 1 to 60000", &mut self.flush_interval, |text| {
+            milliseconds(text, 1..=60_000)
+        });
+        read("TRACER_MAX_STALL", "milliseconds from 0 to 3600000", &mut self.max_stall, |text| {
+            milliseconds(text, 0..=3_600_000)
+        });
+        self
+    }
+}
+
+/// Sets `value` from the variable `name`, if that is set to something that `parse` accepts.
+fn read<T>(name: &str, expected: &str, value: &mut T, parse: impl Fn(&str) -> Option<T>) {
+    let Some(text) = std::env::var_os(name).filter(|text| !text.is_empty()) else { return };
+    match text.to_str().map(str::trim).and_then(parse) {
+        Some(parsed) => *value = parsed,
+        None => report::say(format_args!("{name}={text:?} is not {expected}; it is ignored")),
+    }
+}
+
+/// Bytes: a number with an optional K, M or G (powers of 1024).
+fn parse_size(text: &str) -> Option<u64> {
+    let (digits, unit) = match text.char_indices().last()? {
+        (at, 'k' | 'K') => (&text[..at], 1u64 << 10),
+        (at, 'm' | 'M') => (&text[..at], 1 << 20),
+        (at, 'g' | 'G') => (&text[..at], 1 << 30),
+        _ => (text, 1),
+    };
+    digits.parse::<u64>().ok()?.checked_mul(unit)
+}
+
+/// What a variable says about being switched on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Switch {
+    On,
+    Off,
+    Unclear,
+}
+
+/// Reads `1/true/on/yes` and `0/false/off/no/empty`, in any case.
+pub(crate) fn parse_switch(value: Option<&OsString>) -> Switch {
+    let Some(value) = value else { return Switch::Off };
+    match value.to_str().map(|text| text.trim().to_ascii_lowercase()).as_deref() {
+        Some("1" | "true" | "on" | "yes") => Switch::On,
+        Some("" | "0" | "false" | "off" | "no") => Switch::Off,
+        _ => Switch::Unclear,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_switch_knows_its_words_and_nothing_else() {
+        for text in ["1", "true", "on", "yes", "YES", " 1 "] {
+            assert_eq!(parse_switch(Some(&text.into())), Switch::On, "{text}");
+        }
+        for text in ["0", "false", "off", "no", "", "Off"] {
+            assert_eq!(parse_switch(Some(&text.into())), Switch::Off, "{text}");
+        }
+        assert_eq!(parse_switch(None), Switch::Off);
+        for text in ["2", "enable", "ja", "01"] {
+            assert_eq!(parse_switch(Some(&text.into())), Switch::Unclear, "{text}");
+        }
+    }
+
+    #[test]
+    fn sizes_have_units() {
+        let cases = [("65536", Some(65536)), ("64K", Some(65536)), ("4m", Some(4 << 20)), ("1G", Some(1 << 30)),
+            ("", None), ("K", None), ("-1", None), ("1T", None), ("99999999999999999999", None), ("1ä", None),
+            ("18446744073709551615G", None)];
+        for (text, size) in cases {
+            assert_eq!(parse_size(text), size, "{text}");
+        }
+    }
+}

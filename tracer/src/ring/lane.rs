@@ -1,0 +1,186 @@
+//! Where the producer is in a ring or nested ring: room, blocks, commits.
+//!
+//! Runs on the traced thread. No lock, no allocation, no system call.
+#![allow(unsafe_code, reason = "calls of the raw access in `memory`, and pointers that a fork wipes")]
+
+use super::memory::Data;
+use std::cell::Cell;
+use trace_format::record::{ALIGN, Flags, HEADER, PAD_WORD, aligned, message_word};
+use trace_format::ring::Written;
+
+#[cfg(loom)]
+use loom::sync::atomic::{AtomicU64, Ordering, fence};
+#[cfg(not(loom))]
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+
+/// A record is begun only where at least this many bytes can be written; less at a block's end is padded.
+pub(crate) const MIN_ROOM: u64 = 64;
+
+/// The producer's private half of a ring.
+///
+/// All fields are zero when it is not bound, or after a fork wiped it: then [`Lane::has_room`] is false, and
+/// nothing else may be called.
+///
+/// `limit` has two writers. The producer stores what it may write up to; the flusher stores 0 when it closes
+/// the ring, which makes the producer look and find it closed. Both are relaxed: the flag that says why is
+/// checked after the store (see `Producer::reopen`).
+#[derive(Debug)]
+pub(crate) struct Lane {
+    /// Where the next record begins: the head, or behind a pad that the head does not cover yet.
+    pos: Cell<u64>,
+    /// Records may be written below this position without looking at the consumer's.
+    limit: AtomicU64,
+    data: Data,
+    block: u64,
+    written: *const Written,
+    consumed: *const AtomicU64,
+}
+
+/// Room for one record or piece.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Span {
+    /// Where it begins.
+    pub start: u64,
+    /// It must end here at the latest.
+    pub limit: u64,
+    /// The consumer should be woken: half of the ring is waiting for it.
+    pub half_full: bool,
+}
+
+impl Lane {
+    /// A lane for the given memory, at its head.
+    ///
+    /// # Safety
+    /// `data`, `written` and `consumed` belong together and outlive every use of the lane; there is one lane
+    /// for them at a time.
+    pub(crate) unsafe fn new(data: Data, block: u64, written: *const Written, consumed: *const AtomicU64) -> Lane {
+        // SAFETY: valid by the caller's promise.
+        let head = unsafe { &*written }.head.load(Ordering::Relaxed);
+        Lane { pos: Cell::new(head), limit: AtomicU64::new(0), data, block, written, consumed }
+    }
+
+    /// The producer's shared counters.
+    #[inline(always)]
+    pub(crate) fn written(&self) -> &Written {
+        // SAFETY: bound, by the type's rule, to memory that outlives the lane.
+        unsafe { &*self.written }
+    }
+
+    /// Where the next record begins.
+    #[inline(always)]
+    pub(crate) fn pos(&self) -> u64 {
+        self.pos.get()
+    }
+
+    /// The end of the room that is known.
+    #[inline(always)]
+    pub(crate) fn limit(&self) -> u64 {
+        self.limit.load(Ordering::Relaxed)
+    }
+
+    /// Whether a record can be begun without looking further. False when unbound.
+    #[inline(always)]
+    pub(crate) fn has_room(&self) -> bool {
+        self.pos.get() + MIN_ROOM <= self.limit.load(Ordering::Relaxed)
+    }
+
+    /// Remembers room that [`Lane::find`] found.
+    pub(crate) fn take(&self, span: Span) {
+        self.pos.set(span.start);
+        self.limit.store(span.limit, Ordering::Relaxed);
+    }
+
+    /// Remembers the end of the room for a message's next piece; the message itself began before.
+    pub(crate) fn limit_to(&self, span: Span) {
+        self.limit.store(span.limit, Ordering::Relaxed);
+    }
+
+    /// Makes the producer look anew at its next record. The one function that the flusher may call
+    /// as well.
+    pub(crate) fn revoke(&self) {
+        self.limit.store(0, Ordering::Relaxed);
+    }
+
+    fn border_after(&self, position: u64) -> u64 {
+        (position / self.block + 1) * self.block
+    }
+
+    /// Looks for room from position `from` on, where the last record or piece ended. `None`: the ring is full.
+    ///
+    /// Pads the rest of a block that is too short, and advances the reserve mark when it enters a block.
+    #[cold]
+    pub(crate) fn find(&self, from: u64) -> Option<Span> {
+        // SAFETY: bound, by the type's rule. Acquire: the consumer has read what it frees.
+        let consumed = unsafe { &*self.consumed }.load(Ordering::Acquire);
+        let free_end = consumed + self.data.capacity();
+        let mut start = from;
+        let mut border = self.border_after(start);
+        if border - start < MIN_ROOM {
+            if border > free_end {
+                return None;
+            }
+            // SAFETY: this is the producer; the pad is aligned, not below the head, and below `free_end`.
+            unsafe { self.data.write_word(start, PAD_WORD) };
+            start = border;
+            border += self.block;
+        }
+        if start + MIN_ROOM > free_end {
+            return None;
+        }
+        if start.is_multiple_of(self.block) {
+            // Before anything is written in the block, for readers that come late; see `trace_format::ring`.
+            self.written().reserve.store(border, Ordering::Relaxed);
+            fence(Ordering::Release);
+        }
+        let half_full = start - consumed >= self.data.capacity() / 2;
+        Some(Span { start, limit: border.min(free_end), half_full })
+    }
+
+    /// Writes payload bytes at `position`.
+    ///
+    /// # Safety
+    /// The range lies in the span that was found last, behind the header of its record.
+    #[inline(always)]
+    pub(crate) unsafe fn write(&self, position: u64, bytes: &[u8]) {
+        // SAFETY: a span is the producer's own space and inside one block.
+        unsafe { self.data.write_bytes(position, bytes) };
+    }
+
+    /// Copies back the `N` bytes before `position`.
+    ///
+    /// # Safety
+    /// They were written by [`Lane::write`] into the current span.
+    pub(crate) unsafe fn written_before<const N: usize>(&self, position: u64) -> [u8; N] {
+        // SAFETY: by the caller's promise.
+        unsafe { self.data.read_back(position - N as u64) }
+    }
+
+    /// Writes the header of the piece from `start` to `end`; returns where the next record may begin.
+    ///
+    /// # Safety
+    /// `start` is the start of the span that was found last and `end` lies in it, at least a header later.
+    #[inline(always)]
+    pub(crate) unsafe fn seal(&self, start: u64, end: u64, ticks: u64, flags: Flags) -> u64 {
+        let len = (end - start) as usize - HEADER;
+        // SAFETY: both words lie in the span, which is aligned and the producer's own.
+        unsafe {
+            self.data.write_word(start, message_word(0, flags, len));
+            self.data.write_word(start + ALIGN as u64, ticks);
+        }
+        aligned(end)
+    }
+
+    /// Publishes everything before `head`.
+    #[inline(always)]
+    pub(crate) fn publish(&self, head: u64) {
+        self.pos.set(head);
+        // Release: the consumer that sees this head sees the records before it.
+        self.written().head.store(head, Ordering::Release);
+    }
+}
+
+/// Adds to a counter that only this thread writes: no locked instruction is needed.
+#[inline(always)]
+pub(crate) fn add(counter: &AtomicU64, more: u64) {
+    counter.store(counter.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
+}

@@ -1,0 +1,131 @@
+//! The memory of a ring, and every raw access to it.
+//!
+//! [`Data`] is a place for records: `capacity` bytes, addressed by positions that only grow. Its unsafe
+//! functions say which positions may be given; the rest of the ring is safe code on top of that promise.
+#![allow(unsafe_code, reason = "raw access to a mapping that two threads share; each block argued")]
+
+use memmap2::{MmapOptions, MmapRaw};
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use trace_format::ring::{Geometry, HEADER_BYTES, Header};
+
+/// A mapped ring. Unmapped when dropped.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    map: MmapRaw,
+    geometry: Geometry,
+}
+
+impl Memory {
+    /// Maps `file`, whose space is reserved, shared and touches every page.
+    pub(crate) fn shared(file: &File, geometry: Geometry) -> io::Result<Memory> {
+        let len = usize::try_from(geometry.file_size()).map_err(io::Error::other)?;
+        let map = MmapOptions::new().len(len).populate().map_raw(file)?;
+        Ok(Memory { map, geometry })
+    }
+
+    /// Memory of this process alone.
+    pub(crate) fn private(geometry: Geometry) -> io::Result<Memory> {
+        let len = usize::try_from(geometry.file_size()).map_err(io::Error::other)?;
+        let map = MmapOptions::new().len(len).populate().map_anon()?.into();
+        Ok(Memory { map, geometry })
+    }
+
+    pub(crate) fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+
+    /// The header: atomics in fresh, zeroed, page-aligned memory.
+    pub(crate) fn header(&self) -> &Header {
+        // SAFETY: the mapping is at least `HEADER_BYTES` long and page-aligned; `Header` is atomics only, for
+        // which any bytes are valid, and lives as long as the mapping, that is as long as `self`.
+        unsafe { &*self.map.as_ptr().cast::<Header>() }
+    }
+
+    /// The data of the ring.
+    pub(crate) fn data(&self) -> Data {
+        // SAFETY: the mapping holds header, data and nested data.
+        let base = unsafe { self.map.as_mut_ptr().add(HEADER_BYTES) };
+        Data { base, mask: self.geometry.capacity - 1 }
+    }
+
+    /// The data of the nested ring.
+    pub(crate) fn nested_data(&self) -> Data {
+        // SAFETY: as above; `capacity` fits in usize, for the mapping does.
+        let base = unsafe { self.map.as_mut_ptr().add(HEADER_BYTES + self.geometry.capacity as usize) };
+        Data { base, mask: self.geometry.nested_capacity - 1 }
+    }
+}
+
+/// The data of a ring or nested ring. A plain copy of a pointer: valid as long as the [`Memory`] is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Data {
+    base: *mut u8,
+    /// The capacity, a power of two, less one.
+    mask: u64,
+}
+
+impl Data {
+    /// The number of bytes.
+    pub(crate) fn capacity(self) -> u64 {
+        self.mask + 1
+    }
+
+    #[inline(always)]
+    fn at(self, position: u64) -> *mut u8 {
+        // SAFETY: the masked position is below the capacity, so inside the mapping.
+        unsafe { self.base.add((position & self.mask) as usize) }
+    }
+
+    /// Writes a word at an 8-byte aligned position.
+    ///
+    /// # Safety
+    /// The caller is the ring's producer; the position is aligned and is in the space that is its own:
+    /// not below `head`, and below `consumed + capacity`.
+    #[inline(always)]
+    pub(crate) unsafe fn write_word(self, position: u64, word: u64) {
+        // SAFETY: in bounds by `at`; aligned since base and position are; nobody reads here before `head` is
+        // published, by the caller's promise.
+        unsafe { self.at(position).cast::<u64>().write(word.to_le()) };
+    }
+
+    /// Writes bytes.
+    ///
+    /// # Safety
+    /// As [`Data::write_word`] for the whole range, which must not cross the border of a block.
+    #[inline(always)]
+    pub(crate) unsafe fn write_bytes(self, position: u64, bytes: &[u8]) {
+        // SAFETY: a block's border is no border of the ring inside the range, so it is contiguous; `bytes` is
+        // not in the ring's own space, for nobody has references into that.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.at(position), bytes.len()) };
+    }
+
+    /// Copies back bytes that the producer itself wrote and has not published.
+    ///
+    /// # Safety
+    /// As [`Data::write_bytes`]; the range was written before.
+    pub(crate) unsafe fn read_back<const N: usize>(self, position: u64) -> [u8; N] {
+        // SAFETY: in bounds and contiguous as in `write_bytes`; any bytes are valid.
+        unsafe { self.at(position).cast::<[u8; N]>().read_unaligned() }
+    }
+
+    /// The bytes of a range of positions, in two parts where it wraps.
+    ///
+    /// # Safety
+    /// The caller is the consumer; the range lies between the consumed position that the producer knows and a
+    /// head that was loaded with `Acquire`; the consumed position is not moved while the result lives, and the
+    /// memory is mapped as long.
+    pub(crate) unsafe fn parts<'a>(self, range: Range<u64>) -> [&'a [u8]; 2] {
+        let bytes = (range.end - range.start).min(self.capacity());
+        let to_end = (self.capacity() - (range.start & self.mask)).min(bytes);
+        // SAFETY: both parts are in bounds by the arithmetic above; they are published and not freed, so the
+        // producer does not write there, by the caller's promise.
+        unsafe {
+            [
+                std::slice::from_raw_parts(self.at(range.start), to_end as usize),
+                std::slice::from_raw_parts(self.base, (bytes - to_end) as usize),
+            ]
+        }
+    }
+}

@@ -1,0 +1,22 @@
+//! A thread's ring: single producer, single consumer, in a shared mapping.
+//!
+//! | file | what | who runs it |
+//! |---|---|---|
+//! | `memory` | the mapping: header, data, nested data; all raw access | both sides |
+//! | `lane` | where the producer is in one ring: room, blocks, pieces | traced thread |
+//! | `producer` | a record: the hot path, and records inside records | traced thread |
+//!
+//! The layout and the write order are those of [`trace_format::ring`]. In `lane` and `producer` there is no
+//! lock, no allocation and, where there is room, no system call; only waiting for room makes one.
+
+mod lane;
+mod memory;
+mod producer;
+
+#[cfg(all(test, loom))]
+mod loom_tests;
+#[cfg(all(test, not(loom)))]
+mod tests;
+
+pub(crate) use memory::Memory;
+pub(crate) use producer::{Link, Outcome, Producer};

@@ -1,0 +1,374 @@
+//! A run: what traced threads and their flusher share.
+//!
+//! Threads take rings from here, wake the flusher and send it commands; they never touch its files.
+#![allow(unsafe_code, reason = "rings are lent by raw pointer; pages are wiped by fork; each argued")]
+
+use crate::clock;
+use crate::config::Config;
+use crate::flusher;
+use crate::ring::{Link, Memory, Producer};
+use crate::sys;
+use crate::wake::Wake;
+use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
+use parking_lot::Mutex;
+use std::hash::{BuildHasher, Hasher};
+use std::io;
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+use trace_format::line::Ticks;
+use trace_format::meta::RingPlace;
+use trace_format::ring::{Geometry, Header, State};
+
+/// How many rings can lie ready. Not how many threads can trace.
+const READY: usize = 64;
+/// How many rings the flusher keeps ready.
+pub(crate) const SPARE: usize = 4;
+/// How long a thread's first record waits for a ring. One takes about a millisecond to make.
+const CLAIM_PATIENCE: Duration = Duration::from_secs(1);
+
+/// One process's life with tracing on. Leaked when made: threads may hold on to it for ever.
+#[derive(Debug)]
+pub(crate) struct Run {
+    pub config: Config,
+    /// The run's random id.
+    pub id: u32,
+    /// The id of the run at the root of its tree of forks.
+    pub root: u32,
+    /// Wakes the flusher.
+    pub wake: Wake,
+    pub exit: Exit,
+    /// Rings for threads to take.
+    ///
+    /// ```text
+    ///         flusher: compare_exchange, Release         a thread: compare_exchange, Acquire
+    ///   null ────────────────────────────────► a ring ────────────────────────────────────► null
+    /// ```
+    ready: [AtomicPtr<ThreadRing>; READY],
+    /// Threads that found no ring since the flusher looked.
+    pub wanted: AtomicU32,
+    /// No ring can be made: do not wait for one.
+    pub barren: AtomicBool,
+    /// All rings that may have a thread or records; cold.
+    pub rings: Mutex<Vec<&'static ThreadRing>>,
+    /// What finished threads had counted.
+    pub finished: Mutex<Totals>,
+    /// Bytes written to files.
+    pub bytes: AtomicU64,
+    /// 1 in this process, 0 in a forked child; in a page that a fork wipes.
+    alive: *const AtomicU32,
+    closed: AtomicBool,
+    commands: Sender<Command>,
+}
+
+// SAFETY: `alive` points to an atomic in a page that is never unmapped; everything else is Sync by itself.
+unsafe impl Sync for Run {}
+// SAFETY: as above.
+unsafe impl Send for Run {}
+
+/// The exit handler's conversation with the flusher.
+#[derive(Debug, Default)]
+pub(crate) struct Exit {
+    /// 1: the process exits, drain everything.
+    pub requested: AtomicU32,
+    /// 1: that is done.
+    pub finished: AtomicU32,
+    /// Grows while the flusher gets on.
+    pub progress: AtomicU64,
+}
+
+/// What the flusher is asked to do; the answer is sent when it is done.
+#[derive(Debug)]
+pub(crate) enum Command {
+    Flush(Sender<io::Result<()>>),
+    ShutDown(Sender<io::Result<()>>),
+}
+
+/// Counters of threads, added up.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Totals {
+    pub records: u64,
+    pub lost: u64,
+    pub stalls: u64,
+    pub stall_ns: u64,
+}
+
+impl Totals {
+    /// What the thread that has the ring has counted.
+    pub(crate) fn of(header: &Header) -> Totals {
+        let get = |field: &AtomicU64| field.load(Ordering::Relaxed);
+        let both = [&header.main, &header.nested];
+        let losses = header.losses();
+        let torn = header.published().render.lost[trace_format::meta::LossReason::Torn as usize];
+        Totals {
+            records: both.iter().map(|w| get(&w.committed)).sum(),
+            lost: losses.full + losses.panic + losses.nested + torn,
+            stalls: get(&header.main.stalls),
+            stall_ns: get(&header.main.stall_ns),
+        }
+    }
+
+    pub(crate) fn add(&mut self, more: Totals) {
+        self.records += more.records;
+        self.lost += more.lost;
+        self.stalls += more.stalls;
+        self.stall_ns += more.stall_ns;
+    }
+}
+
+impl Run {
+    /// Starts a run and its flusher.
+    pub(crate) fn start(mut config: Config, root: Option<u32>) -> io::Result<&'static Run> {
+        let alive = sys::page_wiped_on_fork().cast::<AtomicU32>();
+        if alive.is_null() {
+            return Err(io::Error::other("the system has no memory that is wiped on fork"));
+        }
+        // SAFETY: a fresh zeroed page, larger than the atomic and aligned.
+        unsafe { &*alive }.store(1, Ordering::Release);
+        config.clock = clock::available(config.clock);
+        let (commands, receiver) = unbounded();
+        let id = random_id();
+        let run: &'static Run = Box::leak(Box::new(Run {
+            config,
+            id,
+            root: root.unwrap_or(id),
+            wake: Wake::default(),
+            exit: Exit::default(),
+            ready: [const { AtomicPtr::new(ptr::null_mut()) }; READY],
+            wanted: AtomicU32::new(0),
+            barren: AtomicBool::new(false),
+            rings: Mutex::default(),
+            finished: Mutex::default(),
+            bytes: AtomicU64::new(0),
+            alive,
+            closed: AtomicBool::new(false),
+            commands,
+        }));
+        sys::create_exit_key();
+        sys::arm_exit_handler();
+        Run::spawn_flusher(run, receiver)?;
+        Ok(run)
+    }
+
+    fn spawn_flusher(run: &'static Run, commands: Receiver<Command>) -> io::Result<()> {
+        let thread = std::thread::Builder::new().name("tracer-flusher".into());
+        sys::with_signals_blocked(|| thread.spawn(move || flusher::run(run, commands))).map(drop)
+    }
+
+    /// False in a child that was forked from the process whose run this is.
+    pub(crate) fn is_of_this_process(&self) -> bool {
+        // SAFETY: the page is never unmapped.
+        unsafe { &*self.alive }.load(Ordering::Relaxed) == 1
+    }
+
+    /// Whether it was shut down.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    /// Takes a ring for the calling thread; waits a bounded time where none is ready.
+    pub(crate) fn claim(&'static self) -> Option<&'static ThreadRing> {
+        let start = sys::monotonic_ns();
+        let mut pause = Duration::from_micros(20);
+        loop {
+            if let Some((ring, left)) = self.take_ready() {
+                if left < SPARE / 2 {
+                    self.wake.wake();
+                }
+                return Some(ring);
+            }
+            let waited = Duration::from_nanos(sys::monotonic_ns().saturating_sub(start));
+            if self.barren.load(Ordering::Relaxed) || self.is_closed() || waited > CLAIM_PATIENCE {
+                return None;
+            }
+            self.wanted.fetch_add(1, Ordering::Relaxed);
+            self.wake.wake();
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(Duration::from_millis(1));
+        }
+    }
+
+    /// A ready ring, and how many are left.
+    pub(crate) fn take_ready(&self) -> Option<(&'static ThreadRing, usize)> {
+        let mut taken = None;
+        let mut left = 0;
+        for slot in &self.ready {
+            let ring = slot.load(Ordering::Relaxed);
+            if ring.is_null() {
+                continue;
+            }
+            let claim = || slot.compare_exchange(ring, ptr::null_mut(), Ordering::Acquire, Ordering::Relaxed);
+            if taken.is_none() && claim().is_ok() {
+                taken = Some(ring);
+            } else {
+                left += 1;
+            }
+        }
+        // SAFETY: a ring in a slot is leaked by the flusher, which frees it only after taking it out itself.
+        taken.map(|ring| (unsafe { &*ring }, left))
+    }
+
+    /// How many rings lie ready.
+    pub(crate) fn count_ready(&self) -> usize {
+        self.ready.iter().filter(|slot| !slot.load(Ordering::Relaxed).is_null()).count()
+    }
+
+    /// Puts a ring where threads take it from; false where all places are full. For the flusher.
+    pub(crate) fn put_ready(&self, ring: &'static ThreadRing) -> bool {
+        let ring = ptr::from_ref(ring).cast_mut();
+        self.ready.iter().any(|slot| {
+            slot.compare_exchange(ptr::null_mut(), ring, Ordering::Release, Ordering::Relaxed).is_ok()
+        })
+    }
+
+    /// Returns when all that was traced before is in the files.
+    pub(crate) fn flush(&self) -> io::Result<()> {
+        self.ask(Command::Flush)
+    }
+
+    /// Drains, ends the files and the flusher.
+    pub(crate) fn shut_down(&self) -> io::Result<()> {
+        let result = self.ask(Command::ShutDown);
+        self.closed.store(true, Ordering::Release);
+        result
+    }
+
+    fn ask(&self, command: fn(Sender<io::Result<()>>) -> Command) -> io::Result<()> {
+        let gone = || io::Error::other("the flusher thread has ended");
+        let (answer, result) = bounded(1);
+        self.commands.send(command(answer)).map_err(|_| gone())?;
+        self.wake.wake();
+        result.recv().map_err(|_| gone())?
+    }
+}
+
+/// Random enough to tell runs apart: the seed of std's hash maps comes from the system.
+fn random_id() -> u32 {
+    let mut hasher = std::hash::RandomState::new().build_hasher();
+    hasher.write_u32(sys::process_id());
+    hasher.write_u64(sys::monotonic_ns());
+    let hash = hasher.finish();
+    (hash ^ (hash >> 32)) as u32
+}
+
+/// A ring and what goes with it, on the process's side. Lent to one thread at a time.
+#[derive(Debug)]
+pub(crate) struct ThreadRing {
+    pub memory: Memory,
+    pub link: Link,
+    /// The number in the ring file's name.
+    pub index: u32,
+    pub place: RingPlace,
+    /// Why it is private, where it is.
+    pub why: String,
+    /// In a page of its own that a fork wipes.
+    producer: *const Producer,
+    /// The flusher will never touch it again: its thread may free it.
+    abandoned: AtomicBool,
+}
+
+// SAFETY: the producer's cells are used by the thread that has the ring; the flusher uses its atomics only,
+// or all of it while no thread has the ring. Everything else is Sync by itself.
+unsafe impl Sync for ThreadRing {}
+// SAFETY: as above.
+unsafe impl Send for ThreadRing {}
+
+impl ThreadRing {
+    /// A ring in `memory`, never freed but by [`ThreadRing::free`].
+    pub(crate) fn leak(
+        run: &'static Run,
+        memory: Memory,
+        index: u32,
+        place: RingPlace,
+        why: String,
+    ) -> io::Result<&'static ThreadRing> {
+        let page = sys::page_wiped_on_fork().cast::<Producer>();
+        const { assert!(size_of::<Producer>() <= 4096 && align_of::<Producer>() <= 4096) };
+        if page.is_null() {
+            return Err(io::Error::other("the system has no memory that is wiped on fork"));
+        }
+        memory.header().identity.set(&memory.geometry(), run.id, index);
+        let link = Link {
+            closed: AtomicBool::new(false),
+            failing: AtomicBool::new(false),
+            wake: &run.wake,
+            policy: run.config.full_policy,
+            max_stall: run.config.max_stall,
+        };
+        let ring = ThreadRing { memory, link, index, place, why, producer: page, abandoned: AtomicBool::new(false) };
+        let ring: &'static ThreadRing = Box::leak(Box::new(ring));
+        let (memory, link) = (&ring.memory, ptr::from_ref(&ring.link));
+        // SAFETY: the page is fresh, large enough and nobody else's; memory and link live as long as the ring.
+        unsafe { page.write(Producer::bound_to(memory, run.config.clock, link)) };
+        Ok(ring)
+    }
+
+    pub(crate) fn header(&self) -> &Header {
+        self.memory.header()
+    }
+
+    pub(crate) fn geometry(&self) -> Geometry {
+        self.memory.geometry()
+    }
+
+    pub(crate) fn producer(&self) -> *const Producer {
+        self.producer
+    }
+
+    /// Whether its thread is outside of any record. For the flusher.
+    pub(crate) fn is_idle(&self) -> bool {
+        // SAFETY: the page is mapped as long as the ring; `is_idle` loads an atomic.
+        unsafe { &*self.producer }.is_idle()
+    }
+
+    /// Binds the ring to the calling thread, which has claimed it.
+    pub(crate) fn lend(&self, tid: u64, name: [u8; 16], since: Ticks) {
+        let tenancy = &self.header().tenancy;
+        tenancy.tid.store(tid, Ordering::Relaxed);
+        tenancy.set_name(name);
+        tenancy.since.store(since.0, Ordering::Relaxed);
+        tenancy.generation.store(tenancy.generation.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+        tenancy.state.store(State::Owned as u32, Ordering::Release);
+    }
+
+    /// Ends the calling thread's use of the ring.
+    ///
+    /// # Safety
+    /// The calling thread has the ring and does not use it afterwards.
+    pub(crate) unsafe fn give_back(ring: *const ThreadRing) {
+        // SAFETY: not freed while a thread has it, and the caller has it.
+        let this = unsafe { &*ring };
+        if !this.link.closed.load(Ordering::Acquire) {
+            // Release: the flusher that sees it ended sees its last record.
+            this.header().tenancy.state.store(State::Ended as u32, Ordering::Release);
+        } else if this.abandoned.load(Ordering::Acquire) {
+            // SAFETY: neither the flusher nor, by the caller's promise, this thread uses it any more.
+            unsafe { ThreadRing::free(ring) };
+        }
+    }
+
+    /// Takes the ring from whoever has it: its thread finds out at its next record. For the flusher.
+    pub(crate) fn close(&self) {
+        self.link.closed.store(true, Ordering::Release);
+        // See `Producer::open` for the other half of this handshake.
+        std::sync::atomic::fence(Ordering::SeqCst);
+        // SAFETY: the page is mapped as long as the ring; `revoke` stores an atomic.
+        unsafe { &*self.producer }.revoke();
+    }
+
+    /// Leaves a closed ring to its thread. The flusher's last use of it.
+    pub(crate) fn abandon(&self) {
+        self.abandoned.store(true, Ordering::Release);
+    }
+
+    /// Unmaps everything.
+    ///
+    /// # Safety
+    /// Made by [`ThreadRing::leak`]; nobody uses it any more.
+    pub(crate) unsafe fn free(ring: *const ThreadRing) {
+        // SAFETY: leaked from a box; unused by the caller's promise.
+        let ring = unsafe { Box::from_raw(ring.cast_mut()) };
+        // SAFETY: as above; a `Producer` has nothing to drop.
+        unsafe { sys::release_page(ring.producer.cast_mut().cast()) };
+    }
+}

@@ -1,0 +1,161 @@
+//! Linux.
+#![allow(unsafe_code, reason = "calls of the C library; each argued where it stands")]
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicU32;
+use std::time::Duration;
+
+/// The calling thread's id, as `ps -L` and debuggers show it.
+pub(crate) fn thread_id() -> u64 {
+    // SAFETY: cannot fail and touches no memory.
+    unsafe { libc::gettid() as u64 }
+}
+
+/// The calling thread's name as the kernel keeps it, at most 15 bytes. Async-signal-safe, allocates nothing.
+pub(crate) fn thread_name() -> [u8; 16] {
+    let mut name = [0u8; 16];
+    // SAFETY: PR_GET_NAME writes at most 16 bytes.
+    unsafe { libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr()) };
+    name
+}
+
+/// Whether thread `tid` of this process still runs.
+pub(crate) fn thread_lives(tid: u64) -> bool {
+    // SAFETY: signal 0 only asks.
+    let result = unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), tid as libc::pid_t, 0) };
+    result == 0 || io::Error::last_os_error().raw_os_error() != Some(libc::ESRCH)
+}
+
+/// Sleeps while `word` is `expected`, at most `timeout`; may wake without reason.
+pub(crate) fn wait_word(word: &AtomicU32, expected: u32, timeout: Duration) {
+    let timeout = libc::timespec {
+        tv_sec: timeout.as_secs() as libc::time_t,
+        tv_nsec: timeout.subsec_nanos() as libc::c_long,
+    };
+    // SAFETY: the word and the time outlive the call.
+    unsafe {
+        let op = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
+        libc::syscall(libc::SYS_futex, word.as_ptr(), op, expected, &timeout, std::ptr::null::<u32>(), 0);
+    }
+}
+
+/// Wakes all that sleep on `word`. Async-signal-safe; keeps `errno`.
+pub(crate) fn wake_word(word: &AtomicU32) {
+    // SAFETY: the word outlives the call; `errno` is this thread's own.
+    unsafe {
+        let errno = libc::__errno_location();
+        let before = *errno;
+        let op = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
+        libc::syscall(libc::SYS_futex, word.as_ptr(), op, i32::MAX);
+        *errno = before;
+    }
+}
+
+/// A zeroed page for this process alone, which a forked child sees zeroed again; null where there is none.
+pub(crate) fn page_wiped_on_fork() -> *mut u8 {
+    // SAFETY: maps new memory, nothing that exists is touched.
+    unsafe {
+        let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        let page = libc::mmap(std::ptr::null_mut(), PAGE, access, kind, -1, 0);
+        if page == libc::MAP_FAILED {
+            return std::ptr::null_mut();
+        }
+        // Since Linux 4.14.
+        if libc::madvise(page, PAGE, libc::MADV_WIPEONFORK) != 0 {
+            libc::munmap(page, PAGE);
+            return std::ptr::null_mut();
+        }
+        page.cast()
+    }
+}
+
+/// Gives back a page of [`page_wiped_on_fork`].
+///
+/// # Safety
+/// Nobody may use it any more.
+pub(crate) unsafe fn release_page(page: *mut u8) {
+    // SAFETY: mapped by `page_wiped_on_fork` with this size; unused by the caller's promise.
+    unsafe { libc::munmap(page.cast(), PAGE) };
+}
+
+/// At least what a page holds that is used: the mapping is rounded up to whole pages.
+const PAGE: usize = 4096;
+
+/// Runs [`crate::exit::on_process_exit`] at `exit`, after the handlers of `atexit`: the dynamic linker calls
+/// the functions of this section when those are done.
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static AT_EXIT: extern "C" fn() = crate::exit::on_process_exit;
+
+/// Sees to it that [`AT_EXIT`] is linked in.
+pub(crate) fn arm_exit_handler() {
+    std::hint::black_box(&AT_EXIT);
+}
+
+/// Reserves the file's space, so that touching its mapping cannot fail with SIGBUS for want of memory.
+pub(crate) fn reserve(file: &File, bytes: u64) -> io::Result<()> {
+    // SAFETY: the descriptor is open.
+    match unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, bytes as libc::off_t) } {
+        0 => Ok(()),
+        error => Err(io::Error::from_raw_os_error(error)),
+    }
+}
+
+/// Where the directories of this user's runs are: in memory if the system has a place there.
+pub(crate) fn runtime_directory() -> PathBuf {
+    // SAFETY: asks only.
+    let name = format!("tracer-{}", unsafe { libc::geteuid() });
+    let shared = Path::new("/dev/shm");
+    if shared.is_dir() { shared.join(name) } else { std::env::temp_dir().join(name) }
+}
+
+/// How much memory all rings together may take: a quarter of what is free in `directory` and of what the
+/// memory cgroup grants.
+pub(crate) fn shared_memory_budget(directory: &Path) -> u64 {
+    let free = super::free_bytes(directory).unwrap_or(0);
+    free.min(cgroup_limit().unwrap_or(u64::MAX)) / 4
+}
+
+/// The memory limit of this process's cgroup (version 2, or 1 as mounted by default).
+fn cgroup_limit() -> Option<u64> {
+    let groups = std::fs::read_to_string("/proc/self/cgroup").ok()?;
+    let read = |path: PathBuf| std::fs::read_to_string(path).ok()?.trim().parse().ok();
+    groups.lines().find_map(|line| {
+        let mut fields = line.splitn(3, ':').skip(1);
+        let (controllers, path) = (fields.next()?, fields.next()?.trim_start_matches('/'));
+        let unified = Path::new("/sys/fs/cgroup");
+        match controllers {
+            "" => read(unified.join(path).join("memory.max")).or_else(|| read(unified.join("memory.max"))),
+            list if list.split(',').any(|c| c == "memory") => {
+                read(unified.join("memory").join(path).join("memory.limit_in_bytes"))
+                    .or_else(|| read(unified.join("memory/memory.limit_in_bytes")))
+            }
+            _ => None,
+        }
+    })
+}
+
+/// The random id of this boot.
+pub(crate) fn boot_id() -> Vec<u8> {
+    std::fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim_ascii().to_vec()
+}
+
+/// Whether the program has more rights than its caller, so that the environment is not to be trusted.
+pub(crate) fn privileged() -> bool {
+    // SAFETY: asks only.
+    unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
+}
+
+/// Whether the kernel itself relies on the processor's counter being the same on all cores.
+///
+/// It takes `tsc` off this list when it finds the counters unstable or apart.
+pub(crate) fn counter_is_trusted() -> bool {
+    let path = "/sys/devices/system/clocksource/clocksource0/available_clocksource";
+    match std::fs::read_to_string(path) {
+        Ok(list) => list.split_whitespace().any(|name| name == "tsc" || name == "arch_sys_counter"),
+        Err(_) => true,
+    }
+}

@@ -1,0 +1,138 @@
+//! macOS, and what other Unix systems have of it. Type-checked, not yet run.
+#![allow(unsafe_code, reason = "calls of the C library; each argued where it stands")]
+
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+/// The calling thread's id, as debuggers show it.
+#[cfg(target_vendor = "apple")]
+pub(crate) fn thread_id() -> u64 {
+    let mut id = 0;
+    // SAFETY: thread 0 is the caller; the result may be written.
+    unsafe { libc::pthread_threadid_np(0, &mut id) };
+    id
+}
+
+/// A number for the calling thread that no other living thread has.
+#[cfg(not(target_vendor = "apple"))]
+pub(crate) fn thread_id() -> u64 {
+    // SAFETY: asks only.
+    unsafe { libc::pthread_self() as usize as u64 }
+}
+
+/// The calling thread's name, cut to 15 bytes.
+pub(crate) fn thread_name() -> [u8; 16] {
+    let mut name = [0u8; 16];
+    // SAFETY: writes at most the given length, with a zero at its end.
+    #[cfg(target_vendor = "apple")]
+    unsafe {
+        libc::pthread_getname_np(libc::pthread_self(), name.as_mut_ptr().cast(), name.len())
+    };
+    name[15] = 0;
+    name
+}
+
+/// Not known here: a thread is taken to live until its exit is seen.
+pub(crate) fn thread_lives(_tid: u64) -> bool {
+    true
+}
+
+/// How often a sleeper looks at its word: these systems have no public futex that a signal handler may wake.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// Sleeps while `word` is `expected`, at most `timeout`.
+pub(crate) fn wait_word(word: &AtomicU32, expected: u32, timeout: Duration) {
+    let start = Instant::now();
+    while word.load(Ordering::Acquire) == expected && start.elapsed() < timeout {
+        std::thread::sleep(LOOK.min(timeout));
+    }
+}
+
+/// Nothing to do: sleepers look at the word themselves.
+pub(crate) fn wake_word(_word: &AtomicU32) {}
+
+/// Pages handed out, to be zeroed in a forked child: `fork` has no such mapping here.
+static PAGES: [AtomicPtr<u8>; 4096] = [const { AtomicPtr::new(std::ptr::null_mut()) }; 4096];
+const PAGE: usize = 4096;
+
+/// A zeroed page which a forked child sees zeroed again; null where there is none.
+pub(crate) fn page_wiped_on_fork() -> *mut u8 {
+    unsafe extern "C" fn in_child() {
+        for page in &PAGES {
+            let page = page.load(Ordering::Acquire);
+            if !page.is_null() {
+                // SAFETY: a page of this list is mapped until `release_page` takes it out; a forked child has
+                // one thread.
+                unsafe { std::ptr::write_bytes(page, 0, PAGE) };
+            }
+        }
+    }
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    // SAFETY: the handler is a plain function that lives as long as the program.
+    ONCE.call_once(|| unsafe {
+        libc::pthread_atfork(None, None, Some(in_child));
+    });
+    let layout = std::alloc::Layout::new::<[u64; PAGE / 8]>();
+    // SAFETY: the layout is not empty.
+    let page = unsafe { std::alloc::alloc_zeroed(layout) };
+    let listed = PAGES.iter().any(|slot| {
+        slot.compare_exchange(std::ptr::null_mut(), page, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    });
+    if listed { page } else { std::ptr::null_mut() }
+}
+
+/// Gives back a page of [`page_wiped_on_fork`].
+///
+/// # Safety
+/// Nobody may use it any more.
+pub(crate) unsafe fn release_page(page: *mut u8) {
+    for slot in &PAGES {
+        let _ = slot.compare_exchange(page, std::ptr::null_mut(), Ordering::AcqRel, Ordering::Relaxed);
+    }
+    // SAFETY: allocated with this layout; unused by the caller's promise.
+    unsafe { std::alloc::dealloc(page, std::alloc::Layout::new::<[u64; PAGE / 8]>()) };
+}
+
+/// Has [`crate::exit::on_process_exit`] called at `exit`.
+pub(crate) fn arm_exit_handler() {
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    // SAFETY: the handler is a plain function that lives as long as the program.
+    ONCE.call_once(|| unsafe {
+        libc::atexit(crate::exit::on_process_exit);
+    });
+}
+
+/// Gives the file its size. The space itself is not reserved here.
+pub(crate) fn reserve(file: &File, bytes: u64) -> io::Result<()> {
+    file.set_len(bytes)
+}
+
+/// Where the directories of this user's runs are.
+pub(crate) fn runtime_directory() -> PathBuf {
+    // SAFETY: asks only.
+    std::env::temp_dir().join(format!("tracer-{}", unsafe { libc::geteuid() }))
+}
+
+/// How much all rings together may take: a quarter of what is free in `directory`.
+pub(crate) fn shared_memory_budget(directory: &Path) -> u64 {
+    super::free_bytes(directory).unwrap_or(0) / 4
+}
+
+/// Not known here: ticks of different boots cannot be told apart.
+pub(crate) fn boot_id() -> Vec<u8> {
+    Vec::new()
+}
+
+/// Whether the program has more rights than its caller.
+pub(crate) fn privileged() -> bool {
+    // SAFETY: asks only.
+    unsafe { libc::geteuid() != libc::getuid() || libc::getegid() != libc::getgid() }
+}
+
+/// Whether the processor's counter is the same on all cores.
+pub(crate) fn counter_is_trusted() -> bool {
+    true
+}

@@ -1,0 +1,51 @@
+//! What differs by operating system: one file per system, all with the same functions.
+//!
+//! | function | what it does | called by |
+//! |---|---|---|
+//! | `thread_id`, `thread_name` | the calling thread as the system knows it | a thread's first record |
+//! | `call_at_thread_exit` | has [`crate::thread::on_thread_exit`] called late in the thread's end | a thread's first record |
+//! | `wait_word`, `wake_word` | sleep on an atomic word; waking is async-signal-safe | flusher; any |
+//! | `on_alternate_stack` | whether the caller runs on a signal stack | a record inside a record |
+//! | `page_wiped_on_fork` | a zeroed page that is zero again in a forked child | flusher |
+//! | `arm_exit_handler` | has [`crate::exit::on_process_exit`] called at `exit()` | start of a run |
+//! | `with_signals_blocked` | runs a closure whose new threads take no signals | start of a run |
+//! | `runtime_directory`, `make_private_directory` | where rings live | flusher |
+//! | `create_private_file`, `reserve`, `hold_lock` | files that nobody else can have prepared | flusher |
+//! | `file_identity`, `thread_lives`, `shared_memory_budget`, `boot_id`, `process_id` | facts | flusher |
+//! | `privileged` | whether the environment is not to be trusted (setuid) | the decision |
+//! | `counter_is_trusted`, `monotonic_ns` | clocks | start of a run; a record without a counter |
+//!
+//! Linux is complete. macOS and Windows are type-checked ports of what is here, not yet run.
+
+#[cfg(target_os = "linux")]
+mod linux;
+#[cfg(target_os = "linux")]
+pub(crate) use linux::*;
+
+#[cfg(all(unix, not(target_os = "linux")))]
+mod macos;
+#[cfg(all(unix, not(target_os = "linux")))]
+pub(crate) use macos::*;
+
+#[cfg(unix)]
+mod unix;
+#[cfg(unix)]
+pub(crate) use unix::*;
+
+#[cfg(windows)]
+mod windows;
+#[cfg(windows)]
+pub(crate) use windows::*;
+
+/// What tells one open file from another, and what has become of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FileIdentity {
+    /// The device it is on.
+    pub device: u64,
+    /// Its number there.
+    pub inode: u64,
+    /// How many names it has; 0 when it was deleted.
+    pub links: u64,
+    /// Its size in bytes.
+    pub length: u64,
+}

@@ -1,0 +1,181 @@
+//! Windows. Type-checked, not yet run.
+#![allow(unsafe_code, reason = "calls of the system; each argued where it stands")]
+
+use super::FileIdentity;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::windows::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::sync::atomic::AtomicU32;
+use std::time::Duration;
+
+#[link(name = "kernel32", kind = "raw-dylib")]
+unsafe extern "system" {
+    fn GetCurrentThreadId() -> u32;
+    fn FlsAlloc(callback: unsafe extern "system" fn(*mut u8)) -> u32;
+    fn FlsSetValue(index: u32, value: *mut u8) -> i32;
+}
+
+#[link(name = "api-ms-win-core-synch-l1-2-0", kind = "raw-dylib")]
+unsafe extern "system" {
+    fn WaitOnAddress(address: *const u32, compare: *const u32, size: usize, milliseconds: u32) -> i32;
+    fn WakeByAddressAll(address: *const u32);
+}
+
+unsafe extern "C" {
+    fn atexit(handler: extern "C" fn()) -> i32;
+}
+
+/// The calling process's id.
+pub(crate) fn process_id() -> u32 {
+    std::process::id()
+}
+
+/// The calling thread's id.
+pub(crate) fn thread_id() -> u64 {
+    // SAFETY: asks only.
+    u64::from(unsafe { GetCurrentThreadId() })
+}
+
+/// The calling thread's name as Rust knows it, cut to 16 bytes.
+pub(crate) fn thread_name() -> [u8; 16] {
+    let mut name = [0; 16];
+    let current = std::thread::current();
+    for (to, from) in name.iter_mut().zip(current.name().unwrap_or_default().bytes()) {
+        *to = from;
+    }
+    name
+}
+
+/// Not known here: a thread is taken to live until its exit is seen.
+pub(crate) fn thread_lives(_tid: u64) -> bool {
+    true
+}
+
+static EXIT_INDEX: OnceLock<u32> = OnceLock::new();
+
+/// Has [`crate::thread::on_thread_exit`] called when the calling thread ends.
+pub(crate) fn call_at_thread_exit() {
+    if let Some(&index) = EXIT_INDEX.get() {
+        // SAFETY: the index was allocated below and is never freed; the value is never dereferenced.
+        unsafe { FlsSetValue(index, std::ptr::without_provenance_mut(1)) };
+    }
+}
+
+/// Makes what [`call_at_thread_exit`] uses, once for the process.
+pub(crate) fn create_exit_key() {
+    unsafe extern "system" fn at_exit(_value: *mut u8) {
+        crate::thread::on_thread_exit();
+    }
+    // SAFETY: the callback is a plain function that lives as long as the program.
+    EXIT_INDEX.get_or_init(|| unsafe { FlsAlloc(at_exit) });
+}
+
+/// There are no signals to block.
+pub(crate) fn with_signals_blocked<T>(f: impl FnOnce() -> T) -> T {
+    f()
+}
+
+/// There are no signal stacks.
+pub(crate) fn on_alternate_stack() -> bool {
+    false
+}
+
+/// Sleeps while `word` is `expected`, at most `timeout`; may wake without reason.
+pub(crate) fn wait_word(word: &AtomicU32, expected: u32, timeout: Duration) {
+    let milliseconds = u32::try_from(timeout.as_millis()).unwrap_or(u32::MAX - 1).max(1);
+    // SAFETY: both words outlive the call and have the size given.
+    unsafe { WaitOnAddress(word.as_ptr(), &expected, 4, milliseconds) };
+}
+
+/// Wakes all that sleep on `word`.
+pub(crate) fn wake_word(word: &AtomicU32) {
+    // SAFETY: the address is not dereferenced.
+    unsafe { WakeByAddressAll(word.as_ptr()) };
+}
+
+/// A zeroed page; there is no `fork`.
+pub(crate) fn page_wiped_on_fork() -> *mut u8 {
+    Box::leak(Box::new([0u64; 512])).as_mut_ptr().cast()
+}
+
+/// Gives back a page of [`page_wiped_on_fork`].
+///
+/// # Safety
+/// Nobody may use it any more.
+pub(crate) unsafe fn release_page(page: *mut u8) {
+    // SAFETY: made by `page_wiped_on_fork` with this type; unused by the caller's promise.
+    drop(unsafe { Box::from_raw(page.cast::<[u64; 512]>()) });
+}
+
+/// Has [`crate::exit::on_process_exit`] called at `exit`.
+pub(crate) fn arm_exit_handler() {
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    // SAFETY: the handler is a plain function that lives as long as the program.
+    ONCE.call_once(|| unsafe {
+        atexit(crate::exit::on_process_exit);
+    });
+}
+
+/// Where the directories of this user's runs are.
+pub(crate) fn runtime_directory() -> PathBuf {
+    std::env::temp_dir().join("tracer")
+}
+
+/// The temp directory is the user's own.
+pub(crate) fn make_private_directory(path: &Path) -> io::Result<()> {
+    match std::fs::create_dir(path) {
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
+        other => other,
+    }
+}
+
+/// Makes a new file that others may read and rename while it is open; fails where the name exists.
+pub(crate) fn create_private_file(path: &Path) -> io::Result<File> {
+    const SHARE_READ_WRITE_DELETE: u32 = 7;
+    OpenOptions::new().read(true).write(true).create_new(true).share_mode(SHARE_READ_WRITE_DELETE).open(path)
+}
+
+/// Gives the file its size.
+pub(crate) fn reserve(file: &File, bytes: u64) -> io::Result<()> {
+    file.set_len(bytes)
+}
+
+/// The manifest's lock is its being open; it vanishes with the process.
+pub(crate) fn hold_lock(_file: &File) -> io::Result<()> {
+    Ok(())
+}
+
+/// What the open file is; its creation time stands in for the number that std does not show on this system.
+pub(crate) fn file_identity(file: &File) -> io::Result<FileIdentity> {
+    let found = file.metadata()?;
+    Ok(FileIdentity { device: 0, inode: found.creation_time(), links: 1, length: found.file_size() })
+}
+
+/// How much all rings together may take.
+pub(crate) fn shared_memory_budget(_directory: &Path) -> u64 {
+    256 << 20
+}
+
+/// Not known here.
+pub(crate) fn boot_id() -> Vec<u8> {
+    Vec::new()
+}
+
+/// There is no setuid.
+pub(crate) fn privileged() -> bool {
+    false
+}
+
+/// Whether the processor's counter is the same on all cores.
+pub(crate) fn counter_is_trusted() -> bool {
+    true
+}
+
+/// Nanoseconds of the system's monotonic clock.
+pub(crate) fn monotonic_ns() -> u64 {
+    static CLOCK: OnceLock<quanta::Clock> = OnceLock::new();
+    let clock = CLOCK.get_or_init(quanta::Clock::new);
+    clock.delta_as_nanos(0, clock.raw())
+}

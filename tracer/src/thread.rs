@@ -1,0 +1,115 @@
+//! A thread's side of tracing: which ring it has, how it gets one, how it gives it back.
+//!
+//! Runs on traced threads. Only [`trace`] is hot.
+#![allow(unsafe_code, reason = "the thread's pointer to its ring; each use argued")]
+
+use crate::ring::{Outcome, Producer};
+use crate::run::ThreadRing;
+use crate::{clock, state, sys};
+use std::cell::Cell;
+use std::fmt;
+use std::ptr;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+thread_local! {
+    /// This thread's producer, or null. No destructor, so it can be used as long as the thread runs.
+    static CURRENT: Cell<*const Producer> = const { Cell::new(ptr::null()) };
+    /// The ring that the producer belongs to, or null.
+    static RING: Cell<*const ThreadRing> = const { Cell::new(ptr::null()) };
+    /// This thread is inside the tracer's own cold code, or is the flusher: its records are discarded.
+    static EXCLUDED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Records that found no ring: made inside the tracer itself, or no ring could be had.
+pub(crate) static WITHOUT_RING: AtomicU64 = AtomicU64::new(0);
+
+/// Marks the calling thread as inside the tracer's own code, until dropped.
+pub(crate) struct Excluded(());
+
+impl Excluded {
+    /// `None` if it already is.
+    pub(crate) fn enter() -> Option<Excluded> {
+        (!EXCLUDED.replace(true)).then_some(Excluded(()))
+    }
+}
+
+impl Drop for Excluded {
+    fn drop(&mut self) {
+        EXCLUDED.set(false);
+    }
+}
+
+/// Whether the calling thread is inside a record, or inside the tracer's own code.
+pub(crate) fn is_inside() -> bool {
+    let producer = CURRENT.get();
+    // SAFETY: as in `trace`.
+    EXCLUDED.get() || (!producer.is_null() && unsafe { &*producer }.is_inside())
+}
+
+/// Writes a record. Called where tracing is not off.
+#[inline(never)]
+pub(crate) fn trace(args: fmt::Arguments<'_>) {
+    let producer = CURRENT.get();
+    if !producer.is_null() {
+        // SAFETY: a ring and its page stay mapped while a thread has them; this thread gives them up only in
+        // `leave`, which sets the pointer to null.
+        match unsafe { &*producer }.record(args) {
+            Outcome::Committed | Outcome::Lost => return,
+            Outcome::Gone => {}
+        }
+    }
+    trace_first(args);
+}
+
+/// The first record of a thread, of a forked child, or after the ring was closed.
+#[cold]
+#[inline(never)]
+fn trace_first(args: fmt::Arguments<'_>) {
+    match attach() {
+        Some(producer) => {
+            producer.record(args);
+        }
+        None if state::is_off() => {}
+        None => {
+            WITHOUT_RING.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+fn attach() -> Option<&'static Producer> {
+    let run = {
+        leave();
+        if EXCLUDED.get() {
+            return None;
+        }
+        state::run()?
+    };
+    let _excluded = Excluded::enter()?;
+    let ring = run.claim()?;
+    ring.lend(sys::thread_id(), sys::thread_name(), clock::now(run.config.clock));
+    sys::call_at_thread_exit();
+    RING.set(ptr::from_ref(ring));
+    CURRENT.set(ring.producer());
+    // SAFETY: as in `trace`: mapped while this thread has the ring.
+    Some(unsafe { &*ring.producer() })
+}
+
+/// Gives up this thread's ring, if it has one. What is in it will be written.
+pub(crate) fn leave() {
+    let producer = CURRENT.replace(ptr::null());
+    let ring = RING.replace(ptr::null());
+    if producer.is_null() || ring.is_null() {
+        return;
+    }
+    // SAFETY: as in `trace`; a wiped page says that this is a forked child, which has no business with the ring.
+    if unsafe { &*producer }.is_wiped() {
+        return;
+    }
+    // SAFETY: the ring is this thread's until this call hands it back.
+    unsafe { ThreadRing::give_back(ring) };
+}
+
+/// At the end of a thread, after its thread-locals' destructors.
+pub(crate) fn on_thread_exit() {
+    leave();
+}

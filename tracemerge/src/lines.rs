@@ -129,7 +129,8 @@ pub fn first_line(bytes: &[u8]) -> Option<usize> {
 pub fn last_ticks(bytes: &[u8]) -> Option<u64> {
     let mut end = bytes.len();
     loop {
-        end = bytes[..end].iter().rposition(|&b| b != b'\n' && b != 0)? + 1;
+        let zeros = bytes[..end].rchunks_exact(64).take_while(|chunk| **chunk == [0; 64]).count() * 64;
+        end = bytes[..end - zeros].iter().rposition(|&b| b != b'\n' && b != 0)? + 1;
         let start = memrchr2(b'\n', 0, &bytes[..end]).map_or(0, |at| at + 1);
         if let Next::Line(line) = line_at(bytes, start) {
             return Some(line.ticks);
@@ -203,7 +204,7 @@ mod tests {
             match line_at(&bytes, 0) {
                 Next::Line(line) => {
                     prop_assert_eq!(parsed.map(|p| p.key.ticks.0), Some(line.ticks));
-                    prop_assert_eq!(line.end, (end + usize::from(bytes.get(end) == Some(&b'\n'))));
+                    prop_assert_eq!(line.end, end + usize::from(bytes.get(end) == Some(&b'\n')));
                 }
                 Next::Bad => prop_assert_eq!(parsed, None),
                 Next::End => prop_assert!(bytes.is_empty()),

@@ -41,6 +41,19 @@ impl Map {
     }
 }
 
+#[cfg(test)]
+impl Map {
+    /// A mapping of `bytes`, without a file.
+    pub fn of(bytes: &[u8]) -> Map {
+        if bytes.is_empty() {
+            return Map(None);
+        }
+        let mut map = memmap2::MmapMut::map_anon(bytes.len()).unwrap();
+        map.copy_from_slice(bytes);
+        Map(Some(map.make_read_only().unwrap()))
+    }
+}
+
 impl Deref for Map {
     type Target = [u8];
 

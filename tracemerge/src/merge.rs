@@ -212,3 +212,6 @@ fn note_metadata(bytes: &[u8], line: Option<(usize, LineAt)>, findings: &mut Fin
         findings.metadata(line.payload);
     }
 }
+
+#[cfg(test)]
+mod tests;

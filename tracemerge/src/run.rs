@@ -68,8 +68,7 @@ fn find_in_path(command: &Path) -> Option<PathBuf> {
         return None;
     }
     let places = env::var_os("PATH")?;
-    let named = env::split_paths(&places).map(|place| place.join(command));
-    named.filter(|file| is_executable(file)).next()
+    env::split_paths(&places).map(|place| place.join(command)).find(|file| is_executable(file))
 }
 
 #[cfg(unix)]

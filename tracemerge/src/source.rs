@@ -33,6 +33,12 @@ impl Source {
         Ok(Source { path: trace.path.clone(), map, end })
     }
 
+    /// A file called `path` that has `bytes`.
+    #[cfg(test)]
+    pub fn of(path: &str, bytes: &[u8]) -> Source {
+        Source { path: path.into(), map: Map::of(bytes), end: bytes.len() }
+    }
+
     /// The bytes that are merged.
     #[inline]
     #[must_use]

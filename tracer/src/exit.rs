@@ -18,6 +18,7 @@ pub(crate) extern "C" fn on_process_exit() {
     thread::leave();
     let mut seen = exit.progress.load(Ordering::Relaxed);
     let mut since = sys::monotonic_ns();
+    // The flusher never resets `requested`: threads that end from now on do so because of the exit.
     while exit.finished.load(Ordering::Acquire) == 0 {
         run.wake.wake();
         sys::wait_word(&exit.finished, 0, Duration::from_millis(50));

@@ -344,6 +344,17 @@ const _: () = assert!(size_of::<Identity>() == 64 && size_of::<Tenancy>() == 64 
 #[cfg(not(loom))]
 const _: () = assert!(size_of::<Slot>() == 128 && core::mem::offset_of!(Header, slots) == 384);
 
+impl Written {
+    /// Sets the counters back for another thread; the positions go on.
+    pub fn clear_counters(&self) {
+        let counters =
+            [&self.committed, &self.lost_full, &self.lost_panic, &self.stalls, &self.stall_ns];
+        for counter in counters {
+            counter.store(0, Ordering::Relaxed);
+        }
+    }
+}
+
 /// The plain values of [`Identity`], checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {

@@ -1,0 +1,169 @@
+//! The merge against a naive twin: find the lines one by one, put them all in one list, sort it stably.
+
+use super::*;
+use crate::source::{split, whole};
+use proptest::prelude::*;
+
+/// Merges as the command does: hopefully at first, with the breaks known at second.
+fn merged(files: &[Vec<u8>]) -> (Vec<u8>, Findings) {
+    let sources: Vec<Source> = files.iter().map(|bytes| Source::of("f", bytes)).collect();
+    let (mut out, mut findings) = (Vec::new(), Findings::default());
+    let first = merge(&sources, &whole(&sources), &mut out, &mut findings);
+    let (mut again, mut found_again) = (Vec::new(), Findings::default());
+    let pieces = split(&sources, &mut found_again);
+    merge(&sources, &pieces, &mut again, &mut found_again).unwrap();
+    assert_eq!(first.is_err(), pieces.len() > sources.len(), "a break is met exactly where there is one");
+    if first.is_ok() {
+        assert_eq!(out, again, "both ways give the same");
+        assert_eq!(findings.lines, found_again.lines);
+    }
+    (again, found_again)
+}
+
+/// What stands in a file, by ticks: its lines, and `# damaged` lines for the rest.
+fn contents(bytes: &[u8]) -> Vec<(u64, Vec<u8>)> {
+    let mut out = Vec::new();
+    let Next::Line(first) = line_at(bytes, skip_bad(bytes, 0)) else { return out };
+    let (mut at, mut key) = (0, (first.ticks, skip_bad(bytes, 0)));
+    loop {
+        match line_at(bytes, at) {
+            Next::End => return out,
+            Next::Bad => {
+                let end = skip_bad(bytes, at);
+                let text = bytes[at..end.min(at + SHOWN)].to_vec();
+                let (offset, bytes_) = (at as u64, (end - at) as u64);
+                let mut payload = Vec::new();
+                Meta::Damaged { file: b"f".to_vec(), offset, bytes: bytes_, text }.write(&mut payload);
+                let mut line = Vec::new();
+                Line { key: key_at(bytes, key.1), kind: Kind::Meta, payload: &payload }.write(&mut line);
+                out.push((key.0, line));
+                at = end;
+            }
+            Next::Line(line) => {
+                key = (line.ticks, at);
+                let mut text = without_feed(&bytes[at..line.end]).to_vec();
+                text.push(b'\n');
+                out.push((line.ticks, text));
+                at = line.end;
+            }
+        }
+    }
+}
+
+fn naive(files: &[Vec<u8>]) -> Vec<u8> {
+    let mut all: Vec<_> = files.iter().flat_map(|bytes| contents(bytes)).collect();
+    all.sort_by_key(|(ticks, _)| *ticks);
+    all.into_iter().flat_map(|(_, line)| line).collect()
+}
+
+fn line(ticks: u64, tid: u64, text: &str) -> Vec<u8> {
+    format!("{ticks:016x}-{tid:08} : {text}\n").into_bytes()
+}
+
+#[test]
+fn a_message_keeps_its_lines_together() {
+    let message = b"0000000000000005-00000001 : one\n0000000000000005-00000001 | two\n".to_vec();
+    let other = line(5, 2, "other");
+    assert_eq!(merged(&[message.clone(), other.clone()]).0, [message, other].concat());
+}
+
+#[test]
+fn a_damaged_place_takes_the_key_before_it_or_at_the_beginning_the_key_behind_it() {
+    let file = [b"junk\n".to_vec(), line(3, 7, "a"), b"x\n\0\0y\n".to_vec(), line(5, 7, "b")].concat();
+    let (out, _) = merged(&[file, line(4, 8, "between")]);
+    let expected = "0000000000000003-00000007 # damaged file=\"f\" offset=0 bytes=5 text=\"junk\\x0a\"\n\
+        0000000000000003-00000007 : a\n\
+        0000000000000003-00000007 # damaged file=\"f\" offset=35 bytes=6 text=\"x\\x0a\\x00\\x00y\\x0a\"\n\
+        0000000000000004-00000008 : between\n\
+        0000000000000005-00000007 : b\n";
+    assert_eq!(String::from_utf8_lossy(&out), expected);
+}
+
+#[test]
+fn what_stands_before_a_hole_in_a_line_is_kept() {
+    let file = [b"0000000000000003-00000007 : last wor".to_vec(), vec![0; 500]].concat();
+    let (out, findings) = merged(&[file]);
+    let text = String::from_utf8_lossy(&out);
+    assert!(
+        text.starts_with("0000000000000003-00000007 : last wor\n0000000000000003-00000007 # damaged "),
+        "{text}"
+    );
+    assert_eq!(findings.lines, 2);
+}
+
+#[test]
+fn a_file_in_reverse_order_is_sorted() {
+    let lines: Vec<_> = (0..20_000).rev().map(|ticks| line(ticks, 1, "x")).collect();
+    let (out, _) = merged(&[lines.concat(), line(5, 2, "y")]);
+    assert_eq!(out, naive(&[lines.concat(), line(5, 2, "y")]));
+}
+
+#[test]
+fn a_trace_cut_anywhere_is_a_prefix_and_a_torn_line_at_most() {
+    let whole =
+        [line(1, 1, "first"), line(2, 1, "second"), line(2, 123_456_789_012, ""), line(3, 1, "third")]
+            .concat();
+    for cut in 0..=whole.len() {
+        let prefix = &whole[..cut];
+        let lines = prefix.iter().rposition(|&b| b == b'\n').map_or(0, |at| at + 1);
+        let (out, findings) = merged(&[prefix.to_vec()]);
+        assert!(out.starts_with(&whole[..lines]), "cut at {cut}");
+        let rest = &prefix[lines..];
+        if Line::parse(rest).is_ok() {
+            assert_eq!(out[lines..], *[rest, b"\n"].concat(), "cut at {cut}");
+        } else if lines > 0 {
+            assert_eq!(
+                findings.lines as usize,
+                whole[..lines].split(|&b| b == b'\n').count() - 1 + usize::from(!rest.is_empty())
+            );
+        }
+        assert_eq!(out, naive(&[prefix.to_vec()]), "cut at {cut}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn sound_files_are_merged_as_a_stable_sort_does(
+        mut files in prop::collection::vec(prop::collection::vec(0..30u64, 0..20), 0..12)
+    ) {
+        files.iter_mut().for_each(|ticks| ticks.sort_unstable());
+        let text = |(tid, ticks): (usize, &Vec<u64>)| -> Vec<u8> {
+            ticks.iter().enumerate().flat_map(|(n, &t)| line(t, tid as u64, &format!("line {n}"))).collect()
+        };
+        let texts: Vec<_> = files.iter().enumerate().map(text).collect();
+        let (out, findings) = merged(&texts);
+        prop_assert_eq!(out, naive(&texts));
+        prop_assert_eq!(findings.lines as usize, files.iter().map(Vec::len).sum::<usize>());
+    }
+
+    #[test]
+    fn damaged_files_are_merged_as_the_twin_does(files in prop::collection::vec(damaged_file(), 0..6)) {
+        let (out, findings) = merged(&files);
+        let expected = naive(&files);
+        prop_assert_eq!(findings.lines as usize, expected.iter().filter(|&&b| b == b'\n').count());
+        prop_assert_eq!(String::from_utf8_lossy(&out), String::from_utf8_lossy(&expected));
+        // The merged file is a sound trace: merged again it stays as it is.
+        prop_assert_eq!(&merged(std::slice::from_ref(&out)).0, &out);
+    }
+
+    #[test]
+    fn any_bytes_are_merged_without_panic(files in prop::collection::vec(any::<Vec<u8>>(), 0..4)) {
+        merged(&files);
+    }
+}
+
+/// Lines in any order, and between them whatever may go wrong.
+fn damaged_file() -> impl Strategy<Value = Vec<u8>> {
+    let part = prop_oneof![
+        4 => (0..20u64, 0..3u64).prop_map(|(ticks, tid)| line(ticks, tid, "text")),
+        1 => Just(line(7, 1 << 40, "a long thread id")),
+        1 => prop::sample::select(vec![&b"junk\n"[..], b"\n", b"\0\0\0", b"\0\n", b"half", b"000000000000000"])
+            .prop_map(<[u8]>::to_vec),
+        1 => Just(b"0000000000000005-00000001 : no end".to_vec()),
+    ];
+    (prop::collection::vec(part, 0..12), 0..30usize).prop_map(|(parts, cut)| {
+        let mut bytes = parts.concat();
+        bytes.truncate(bytes.len().saturating_sub(cut.saturating_sub(20)));
+        bytes
+    })
+}

@@ -1,0 +1,139 @@
+//! A fresh directory per test, trace files to put there, and the command to run in it.
+#![allow(dead_code, clippy::unwrap_used, reason = "each test takes what it needs; a failure here fails it")]
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use tempfile::TempDir;
+use trace_format::line::{Key, Kind, Line, Ticks};
+use trace_format::meta::{ClockKind, Meta, Run};
+use trace_format::wall::Wall;
+
+/// A directory of its own, deleted at the end; the command's current directory.
+pub struct Place(TempDir);
+
+/// What the command did.
+#[derive(Debug)]
+pub struct Ran {
+    pub status: Option<i32>,
+    pub out: Vec<u8>,
+    pub err: String,
+}
+
+impl Place {
+    pub fn new() -> Place {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("tmp")).unwrap();
+        Place(dir)
+    }
+
+    pub fn path(&self, name: impl AsRef<OsStr>) -> PathBuf {
+        self.0.path().join(Path::new(name.as_ref()))
+    }
+
+    pub fn write(&self, name: impl AsRef<OsStr>, bytes: impl AsRef<[u8]>) {
+        fs::write(self.path(name), bytes).unwrap();
+    }
+
+    pub fn read(&self, name: impl AsRef<OsStr>) -> Vec<u8> {
+        fs::read(self.path(name)).unwrap()
+    }
+
+    pub fn text(&self, name: impl AsRef<OsStr>) -> String {
+        String::from_utf8(self.read(name)).unwrap()
+    }
+
+    pub fn names(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.0.path()).unwrap();
+        let mut names: Vec<_> = entries
+            .map(|e| e.unwrap().file_name().to_string_lossy().into_owned())
+            .filter(|n| n != "tmp")
+            .collect();
+        names.sort();
+        names
+    }
+
+    /// Any program, in this directory, that sees no traces of others.
+    pub fn program(&self, program: impl AsRef<OsStr>) -> Command {
+        let mut command = Command::new(program);
+        command.current_dir(self.0.path()).env_remove("TRACER_DIR");
+        command.env("TMPDIR", self.path("tmp")).env("TRACER_RUNTIME_DIR", self.path("runtime"));
+        command
+    }
+
+    pub fn command(&self) -> Command {
+        self.program(env!("CARGO_BIN_EXE_tracemerge"))
+    }
+
+    pub fn merge<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Ran {
+        ran(self.command().args(args))
+    }
+}
+
+pub fn ran(command: &mut Command) -> Ran {
+    let Output { status, stdout, stderr } = command.output().unwrap();
+    Ran { status: status.code(), out: stdout, err: String::from_utf8_lossy(&stderr).into_owned() }
+}
+
+/// A run that began at `start`, by ticks and by seconds of the wall clock.
+pub fn run(pid: u32, start: u64) -> Run {
+    Run {
+        version: 1,
+        id: pid * 16,
+        root: pid * 16,
+        pid,
+        exe: b"/nowhere/app".to_vec(),
+        boot: b"6c1e".to_vec(),
+        ticks: Ticks(start),
+        wall: Wall(1_795_187_462_000_000_000 + start * 1_000_000_000),
+        clock: ClockKind::Ordered,
+    }
+}
+
+pub fn meta(ticks: u64, tid: u64, meta: &Meta) -> Vec<u8> {
+    let (mut payload, mut out) = (Vec::new(), Vec::new());
+    meta.write(&mut payload);
+    Line { key: Key { ticks: Ticks(ticks), tid }, kind: Kind::Meta, payload: &payload }.write(&mut out);
+    out
+}
+
+pub fn header(run: &Run, tid: u64) -> Vec<u8> {
+    meta(run.ticks.0, tid, &Meta::Run(run.clone()))
+}
+
+pub fn line(ticks: u64, tid: u64, text: &str) -> Vec<u8> {
+    format!("{ticks:016x}-{tid:08} : {text}\n").into_bytes()
+}
+
+/// A whole file: the header, and lines at `ticks`.
+pub fn file(run: &Run, tid: u64, ticks: &[u64]) -> Vec<u8> {
+    let lines = ticks.iter().enumerate().map(|(n, &t)| line(t, tid, &format!("line {n} of {tid}")));
+    [header(run, tid)].into_iter().chain(lines).collect::<Vec<_>>().concat()
+}
+
+/// What `sort` makes of `files`, given in the order of ties.
+pub fn sorted<S: AsRef<OsStr>>(place: &Place, files: impl IntoIterator<Item = S>) -> Vec<u8> {
+    let mut sort = place.program("sort");
+    sort.env("LC_ALL", "C").args(["-m", "-s", "-k1.1,1.16", "--batch-size=64"]).args(files);
+    let ran = ran(&mut sort);
+    assert_eq!(ran.status, Some(0), "{}", ran.err);
+    ran.out
+}
+
+/// A generator of numbers that are the same in each run of a test.
+pub struct Seeded(u64);
+
+impl Seeded {
+    pub fn new(seed: u64) -> Seeded {
+        Seeded(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    pub fn below(&mut self, limit: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) % limit
+    }
+}

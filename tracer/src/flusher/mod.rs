@@ -1,0 +1,217 @@
+//! The flusher: the one background thread, which turns rings into files.
+//!
+//! | file | what |
+//! |---|---|
+//! | `mod` | the thread: its loop, commands, the end of the process |
+//! | `tail` | one ring being drained into one file: the exactly-once write order |
+//! | `trace_file` | trace files: where they go, how they are made and written |
+//! | `supply` | rings: made, reserved, lent out again, freed |
+//! | `run_directory` | the run's directory: manifest, lock, ring files |
+//!
+//! Every file is created, reserved, written and closed on this thread, which takes no signals. It never
+//! panics, never writes to stdout, and its own records are discarded. Work is done by
+//! [`Flusher::drain_once`]; the loop around it only waits.
+
+mod run_directory;
+mod supply;
+mod tail;
+mod trace_file;
+
+#[cfg(all(test, not(loom)))]
+mod tests;
+
+use crate::clock;
+use crate::report;
+use crate::run::{Command, Run};
+use crate::sys;
+use crate::thread::Excluded;
+use crossbeam_channel::{Receiver, Sender};
+use std::io;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+use supply::Supply;
+use tail::{Tail, Work};
+use trace_file::TracePlace;
+use trace_format::meta::{self, EndReason};
+
+/// How often threads and files are looked after.
+const LOOK_AFTER: Duration = Duration::from_secs(1);
+/// How long to leave a file alone that could not be written.
+const RETRY: Duration = Duration::from_millis(500);
+
+/// The thread's body.
+pub(crate) fn run(run: &'static Run, commands: Receiver<Command>) {
+    let Some(_excluded) = Excluded::enter() else { return };
+    Flusher::new(run, commands).run();
+}
+
+/// All that the flusher thread owns.
+struct Flusher {
+    run: &'static Run,
+    commands: Receiver<Command>,
+    /// The `# run` line of each file.
+    info: meta::Run,
+    place: TracePlace,
+    supply: Supply,
+    tails: Vec<Tail>,
+    /// Lines on their way into a file.
+    out: Vec<u8>,
+    looked_after: Instant,
+    /// Files that fail are tried again then.
+    retry: Option<Instant>,
+    /// The first error that no `flush` has returned yet.
+    error: Option<io::Error>,
+}
+
+impl Flusher {
+    fn new(run: &'static Run, commands: Receiver<Command>) -> Flusher {
+        let (ticks, wall) = clock::pair(run.config.clock);
+        let (place, exe) = TracePlace::new(run.config.directory.as_deref());
+        let info = meta::Run {
+            version: trace_format::VERSION,
+            id: run.id,
+            root: run.root,
+            pid: sys::process_id(),
+            exe,
+            boot: sys::boot_id(),
+            ticks,
+            wall,
+            clock: run.config.clock,
+        };
+        let supply = Supply::new(run, &info, &place);
+        Flusher {
+            run,
+            commands,
+            info,
+            place,
+            supply,
+            tails: Vec::new(),
+            out: Vec::new(),
+            looked_after: Instant::now(),
+            retry: None,
+            error: None,
+        }
+    }
+
+    fn run(mut self) {
+        loop {
+            self.restock();
+            if self.obey().is_break() {
+                return;
+            }
+            self.drain_once();
+            self.look_after();
+            if self.is_exiting() && self.run.exit.finished.load(Ordering::Relaxed) == 0 {
+                self.at_process_exit();
+            }
+            self.run.wake.sleep(self.run.config.flush_interval);
+        }
+    }
+
+    /// Makes the rings that are wanted.
+    fn restock(&mut self) {
+        self.supply.restock(self.run, &mut self.tails);
+    }
+
+    /// Carries out what was asked for.
+    fn obey(&mut self) -> std::ops::ControlFlow<()> {
+        while let Ok(command) = self.commands.try_recv() {
+            match command {
+                Command::Flush(answer) => self.answer_flush(&answer),
+                Command::ShutDown(answer) => {
+                    self.shut_down();
+                    let _ = answer.send(self.error.take().map_or(Ok(()), Err));
+                    return std::ops::ControlFlow::Break(());
+                }
+            }
+        }
+        std::ops::ControlFlow::Continue(())
+    }
+
+    fn answer_flush(&mut self, answer: &Sender<io::Result<()>>) {
+        self.retry = None;
+        self.drain_once();
+        let _ = answer.send(self.error.take().map_or(Ok(()), Err));
+    }
+
+    /// Writes what all rings hold, each up to where its thread was when it was looked at.
+    fn drain_once(&mut self) {
+        let retry = self.retry.is_none_or(|at| Instant::now() >= at);
+        if retry {
+            self.retry = None;
+        }
+        let mut errors = Vec::new();
+        let reason = if self.is_exiting() { EndReason::Exit } else { EndReason::Thread };
+        for tail in &mut self.tails {
+            if tail.is_failing() && !retry {
+                continue;
+            }
+            let mut work = Work { run: self.run, info: &self.info, place: &mut self.place, out: &mut self.out };
+            if let Err(error) = tail.drain(&mut work, reason) {
+                errors.push(error);
+            }
+        }
+        errors.into_iter().for_each(|error| self.note_error(error));
+        self.supply.take_back(self.run, &mut self.tails);
+    }
+
+    fn note_error(&mut self, error: io::Error) {
+        self.retry = Some(Instant::now() + RETRY);
+        if self.error.is_none() {
+            report::say(format_args!("{error}; tried again twice a second, records are kept while there is room"));
+            self.error = Some(error);
+        }
+    }
+
+    /// Now and then: finds threads that ended unseen.
+    fn look_after(&mut self) {
+        if self.looked_after.elapsed() >= LOOK_AFTER {
+            self.looked_after = Instant::now();
+            for tail in &mut self.tails {
+                tail.end_if_thread_is_gone();
+            }
+        }
+    }
+
+    /// The process exits: everything is drained and every file gets its end. Threads that still run may go on
+    /// tracing; the loop goes on draining them.
+    fn at_process_exit(&mut self) {
+        self.retry = None;
+        self.drain_once();
+        self.end_files(EndReason::Exit);
+        self.supply.clear(&self.tails);
+        self.let_exit_go_on();
+    }
+
+    fn is_exiting(&self) -> bool {
+        self.run.exit.requested.load(Ordering::Acquire) == 1
+    }
+
+    fn let_exit_go_on(&self) {
+        self.run.exit.finished.store(1, Ordering::Release);
+        sys::wake_word(&self.run.exit.finished);
+    }
+
+    fn end_files(&mut self, reason: EndReason) {
+        let mut errors = Vec::new();
+        for tail in &mut self.tails {
+            let mut work = Work { run: self.run, info: &self.info, place: &mut self.place, out: &mut self.out };
+            errors.extend(tail.end(&mut work, reason).err());
+        }
+        errors.into_iter().for_each(|error| self.note_error(error));
+    }
+
+    /// Tracing ends: no thread may go on using its ring, everything is drained, every file gets its end.
+    fn shut_down(&mut self) {
+        self.retry = None;
+        self.run.barren.store(true, Ordering::Relaxed);
+        for tail in &self.tails {
+            tail.close();
+        }
+        self.drain_once();
+        self.end_files(EndReason::Shutdown);
+        self.supply.end(self.run, &mut self.tails);
+        // Should the process exit meanwhile: there is nothing to wait for.
+        self.let_exit_go_on();
+    }
+}

@@ -1,0 +1,153 @@
+//! The supply of rings: made and reserved ahead of need, lent, taken back, freed. Flusher thread only.
+#![allow(unsafe_code, reason = "frees rings that nobody has; argued where it stands")]
+
+use super::run_directory::RunDirectory;
+use super::tail::Tail;
+use super::trace_file::TracePlace;
+use crate::report;
+use crate::ring::Memory;
+use crate::run::{Run, SPARE, ThreadRing};
+use crate::sys;
+use std::io;
+use std::sync::atomic::Ordering;
+use trace_format::meta::{self, RingPlace};
+use trace_format::ring::{Geometry, MIN_CAPACITY};
+
+/// Ready rings beyond this many are freed.
+const SURPLUS: usize = 4 * SPARE;
+
+/// Makes rings and keeps account of their memory.
+pub(crate) struct Supply {
+    directory: Result<RunDirectory, String>,
+    /// Bytes that shared rings may still take.
+    budget: u64,
+    made: u32,
+}
+
+impl Supply {
+    /// Prepares the run's directory; without one, rings will be private.
+    pub(crate) fn new(run: &'static Run, info: &meta::Run, place: &TracePlace) -> Supply {
+        let directory = RunDirectory::create(run.config.runtime_directory.as_deref(), info, place);
+        let budget = directory.as_ref().map_or(0, |d| sys::shared_memory_budget(d.path()));
+        if let Err(why) = &directory {
+            report::say(format_args!("{why}; what is in memory when the process is killed will be lost"));
+        }
+        Supply { directory: directory.map_err(|why| why.to_string()), budget, made: 0 }
+    }
+
+    /// Keeps some rings ready, and as many as threads are waiting for.
+    pub(crate) fn restock(&mut self, run: &'static Run, tails: &mut Vec<Tail>) {
+        loop {
+            let wanted = run.wanted.swap(0, Ordering::Relaxed) as usize;
+            // Waiting threads ask again and again; one ring each is enough.
+            let missing = (SPARE + wanted.min(SPARE)).saturating_sub(run.count_ready());
+            if missing == 0 {
+                return;
+            }
+            for _ in 0..missing {
+                match self.make(run) {
+                    Ok(ring) => {
+                        run.barren.store(false, Ordering::Relaxed);
+                        run.rings.lock().push(ring);
+                        tails.push(Tail::new(ring));
+                        run.put_ready(ring);
+                    }
+                    Err(error) => {
+                        if !run.barren.swap(true, Ordering::Relaxed) {
+                            report::say(format_args!("cannot make a ring for a thread: {error}; its records are lost"));
+                        }
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Makes a ring: shared if that can be had, smaller where memory is short, private at last.
+    fn make(&mut self, run: &'static Run) -> io::Result<&'static ThreadRing> {
+        let index = self.made;
+        self.made += 1;
+        let mut geometry = Geometry::of(run.config.ring_size);
+        while geometry.file_size() > self.budget && geometry.capacity > MIN_CAPACITY {
+            geometry = Geometry::of(geometry.capacity / 2);
+        }
+        let why = match &self.directory {
+            Err(why) => why.clone(),
+            Ok(_) if geometry.file_size() > self.budget => "a quarter of the shared memory is in use".into(),
+            Ok(directory) => match directory.create_ring(index, geometry) {
+                Ok(memory) => {
+                    self.budget -= geometry.file_size();
+                    return ThreadRing::leak(run, memory, index, RingPlace::Shared, String::new());
+                }
+                Err(error) => error.to_string(),
+            },
+        };
+        let memory = Memory::private(Geometry::of(run.config.ring_size))?;
+        ThreadRing::leak(run, memory, index, RingPlace::Private, why)
+    }
+
+    /// Lends freed rings again, or frees them where there are too many.
+    pub(crate) fn take_back(&mut self, run: &'static Run, tails: &mut Vec<Tail>) {
+        let mut ready = run.count_ready();
+        let mut surplus = Vec::new();
+        tails.retain_mut(|tail| {
+            if !tail.was_freed() {
+                return true;
+            }
+            let again = ready < SURPLUS && run.put_ready(tail.ring);
+            ready += usize::from(again);
+            if !again {
+                surplus.push(tail.ring);
+            }
+            again
+        });
+        for ring in surplus {
+            self.discard(run, ring);
+        }
+    }
+
+    /// Frees a ring that no thread has and that is in no place where one could take it.
+    fn discard(&mut self, run: &'static Run, ring: &'static ThreadRing) {
+        self.unlink(ring);
+        run.rings.lock().retain(|other| !std::ptr::eq(*other, ring));
+        // SAFETY: it was free or taken out of `ready`, it is out of the list, and its tail is gone.
+        unsafe { ThreadRing::free(ring) };
+    }
+
+    fn unlink(&mut self, ring: &ThreadRing) {
+        if let (Ok(directory), RingPlace::Shared) = (&self.directory, ring.place) {
+            directory.remove_ring(ring.index);
+            self.budget += ring.geometry().file_size();
+        }
+    }
+
+    /// At the process's exit: removes the files of rings that no thread has; if no others are left, the
+    /// directory too. A thread that comes later still finds the ready rings.
+    pub(crate) fn clear(&mut self, tails: &[Tail]) {
+        for tail in tails.iter().filter(|tail| tail.is_free()) {
+            self.unlink(tail.ring);
+        }
+        if let (Ok(directory), true) = (&self.directory, tails.iter().all(Tail::is_free)) {
+            directory.remove();
+        }
+    }
+
+    /// At shutdown: nothing is left but the memory of rings that threads still point to.
+    pub(crate) fn end(&mut self, run: &'static Run, tails: &mut Vec<Tail>) {
+        let taken: Vec<_> = std::iter::from_fn(|| run.take_ready()).map(|(ring, _)| ring).collect();
+        run.rings.lock().clear();
+        for tail in tails.drain(..) {
+            self.unlink(tail.ring);
+            if taken.iter().any(|ring| std::ptr::eq(*ring, tail.ring)) {
+                // SAFETY: taken out of `ready` before any thread, out of the list, and its tail is gone.
+                unsafe { ThreadRing::free(tail.ring) };
+            } else {
+                run.finished.lock().add(crate::run::Totals::of(tail.ring.header()));
+                tail.ring.abandon();
+            }
+        }
+        if let Ok(directory) = &self.directory {
+            directory.remove();
+        }
+    }
+}

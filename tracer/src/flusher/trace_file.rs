@@ -1,0 +1,113 @@
+//! Trace files: where they go, how they are made and written. Flusher thread only.
+
+use crate::report;
+use crate::sys::{self, FileIdentity};
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use trace_format::name::trace_file_suffix;
+
+/// Where the trace files of this run go.
+#[derive(Debug)]
+pub(crate) struct TracePlace {
+    /// Directories in the order in which they are tried; the first that works is kept.
+    directories: Vec<PathBuf>,
+    /// What stands before `.trace.` in their names.
+    name: OsString,
+}
+
+impl TracePlace {
+    /// The place for this process: `wanted` or beside the executable, else the current directory, else the
+    /// temp directory. Also returns the executable's path as bytes.
+    pub(crate) fn new(wanted: Option<&Path>) -> (TracePlace, Vec<u8>) {
+        let exe = std::env::current_exe().unwrap_or_default();
+        let name = exe.file_name().unwrap_or(OsStr::new("unknown")).to_os_string();
+        let beside = wanted.map(Path::to_path_buf).or_else(|| exe.parent().map(Path::to_path_buf));
+        // Absolute, for the program may change its current directory.
+        let here = std::env::current_dir().ok();
+        let absolute = |path: PathBuf| here.as_ref().map_or(path.clone(), |here| here.join(path));
+        let directories = beside.map(absolute).into_iter().chain(here.clone()).chain([std::env::temp_dir()]);
+        let place = TracePlace { directories: directories.collect(), name };
+        (place, exe.into_os_string().into_encoded_bytes())
+    }
+
+    /// The directory that files go to now.
+    pub(crate) fn directory(&self) -> &Path {
+        self.directories.first().map_or(Path::new("."), PathBuf::as_path)
+    }
+
+    /// What stands before `.trace.` in the names of the files.
+    pub(crate) fn name(&self) -> &OsStr {
+        &self.name
+    }
+
+    /// Makes a new file for thread `tid`. Where a directory cannot be written, goes on to the next and says
+    /// so once.
+    pub(crate) fn create(&mut self, tid: u64) -> io::Result<TraceFile> {
+        loop {
+            let error = match self.create_here(tid) {
+                Ok(file) => return Ok(file),
+                Err(error) => error,
+            };
+            // Out of space or descriptors may pass; a directory that refuses does not.
+            let refused = matches!(
+                error.kind(),
+                io::ErrorKind::PermissionDenied
+                    | io::ErrorKind::ReadOnlyFilesystem
+                    | io::ErrorKind::NotFound
+                    | io::ErrorKind::NotADirectory
+            );
+            let message = format!("cannot create trace files in {:?}: {error}", self.directory());
+            if !refused || self.directories.len() < 2 {
+                return Err(io::Error::new(error.kind(), message));
+            }
+            self.directories.remove(0);
+            report::say(format_args!("{message}; they go to {:?}", self.directory()));
+        }
+    }
+
+    fn create_here(&self, tid: u64) -> io::Result<TraceFile> {
+        let mut number = 0;
+        loop {
+            let mut name = self.name.clone();
+            name.push(trace_file_suffix(tid, number));
+            let path = self.directory().join(name);
+            match sys::create_private_file(&path) {
+                Ok(file) => {
+                    let identity = sys::file_identity(&file)?;
+                    return Ok(TraceFile { file, path, number, identity, length: 0 });
+                }
+                Err(e) if e.kind() == io::ErrorKind::AlreadyExists && number < u32::MAX => number += 1,
+                Err(e) => return Err(e),
+            }
+        }
+    }
+}
+
+/// An open trace file, written by this process alone.
+#[derive(Debug)]
+pub(crate) struct TraceFile {
+    file: File,
+    path: PathBuf,
+    /// The `<n>` of its name.
+    pub number: u32,
+    /// What it was when it was made.
+    pub identity: FileIdentity,
+    /// Bytes that are whole and published; what is behind them is cut off.
+    pub length: u64,
+}
+
+impl TraceFile {
+    /// Appends all of `text` or, on error, nothing.
+    pub(crate) fn append(&mut self, text: &[u8]) -> io::Result<()> {
+        if let Err(error) = self.file.write_all(text) {
+            // Best effort: what cannot be cut now is cut by the next append's seek, or by recovery.
+            let _ = self.file.set_len(self.length);
+            let _ = self.file.seek(SeekFrom::Start(self.length));
+            return Err(io::Error::new(error.kind(), format!("cannot write {:?}: {error}", self.path)));
+        }
+        self.length += text.len() as u64;
+        Ok(())
+    }
+}

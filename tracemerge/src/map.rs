@@ -34,10 +34,18 @@ impl Map {
         // mapping's length, and relies on no byte staying what it was. The tracer only appends, beyond the
         // length taken here. A file that is cut meanwhile raises SIGBUS, which ends the command.
         let map = unsafe { Mmap::map(&file) }.map_err(|e| Error::io("map", path, e))?;
-        #[cfg(unix)]
-        // Read-ahead is a help only; without it all is still right.
-        let _ = map.advise(memmap2::Advice::Sequential);
         Ok(Map(Some(map)))
+    }
+}
+
+impl Map {
+    /// Says that the bytes will be read from the first to the last.
+    pub fn will_be_read_through(&self) {
+        #[cfg(unix)]
+        if let Some(map) = &self.0 {
+            // Read-ahead is a help only; without it all is still right.
+            let _ = map.advise(memmap2::Advice::Sequential);
+        }
     }
 }
 

@@ -5,12 +5,17 @@
 //! [`split`] goes over the bytes beforehand.
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::{iter, thread};
 
 use crate::error::Error;
 use crate::findings::Findings;
 use crate::header::Trace;
 use crate::lines::{Next, line_at, skip_bad, without_torn_tail};
 use crate::map::Map;
+
+/// Fewer bytes than this are looked through sooner than a thread is started.
+const WORTH_A_THREAD: usize = 1 << 20;
 
 /// A file, mapped.
 #[derive(Debug)]
@@ -29,6 +34,7 @@ impl Source {
     /// Where the file cannot be opened or mapped.
     pub fn open(trace: &Trace, alive: bool) -> Result<Source, Error> {
         let map = Map::open(&trace.path)?;
+        map.will_be_read_through();
         let end = if alive { without_torn_tail(&map).len() } else { map.len() };
         Ok(Source { path: trace.path.clone(), map, end })
     }
@@ -69,29 +75,61 @@ pub fn whole(sources: &[Source]) -> Vec<Piece> {
 #[must_use]
 pub fn split(sources: &[Source], findings: &mut Findings) -> Vec<Piece> {
     let mut pieces = Vec::with_capacity(sources.len());
-    for (source, file) in sources.iter().enumerate() {
-        let bytes = file.bytes();
-        let mut piece = Piece { source, start: 0, end: bytes.len() };
-        each_break(bytes, |at, before, after| {
+    for (source, breaks) in all_breaks(sources).into_iter().enumerate() {
+        let mut piece = Piece { source, start: 0, end: sources[source].bytes().len() };
+        for (at, before, after) in breaks {
             findings.broken(source, at, before, after);
             pieces.push(Piece { end: at, ..piece });
             piece.start = at;
-        });
+        }
         pieces.push(piece);
     }
     pieces
 }
 
-/// Tells each place where ticks go backwards: offset of the line, ticks before, its ticks.
-fn each_break(bytes: &[u8], mut tell: impl FnMut(usize, u64, u64)) {
+/// Where ticks go backwards: offset of the line, ticks before, its ticks.
+type Break = (usize, u64, u64);
+
+/// The breaks of each file. Files are independent of each other here, so all processors look.
+fn all_breaks(sources: &[Source]) -> Vec<Vec<Break>> {
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mine = iter::from_fn(|| {
+            let source = next.fetch_add(1, Ordering::Relaxed);
+            Some((source, breaks(sources.get(source)?.bytes())))
+        });
+        mine.filter(|(_, breaks)| !breaks.is_empty()).collect::<Vec<_>>()
+    };
+    let mut all = vec![Vec::new(); sources.len()];
+    let mut put = |found: Vec<(usize, Vec<Break>)>| {
+        found.into_iter().for_each(|(source, breaks)| all[source] = breaks);
+    };
+    let large = sources.iter().map(|source| source.bytes().len()).sum::<usize>() > WORTH_A_THREAD;
+    let others = if large { thread::available_parallelism().map_or(0, |all| all.get() - 1) } else { 0 };
+    thread::scope(|scope| {
+        // A thread that cannot be had leaves its share to the others.
+        let threads: Vec<_> =
+            (0..others).filter_map(|_| thread::Builder::new().spawn_scoped(scope, work).ok()).collect();
+        put(work());
+        for thread in threads {
+            // It does not panic; if it did, the merge would see that its files are not sorted.
+            put(thread.join().unwrap_or_default());
+        }
+    });
+    all
+}
+
+/// The breaks in `bytes`.
+fn breaks(bytes: &[u8]) -> Vec<Break> {
+    let mut breaks = Vec::new();
     let (mut at, mut ticks) = (0, 0);
     loop {
         match line_at(bytes, at) {
-            Next::End => return,
+            Next::End => return breaks,
             Next::Bad => at = skip_bad(bytes, at),
             Next::Line(line) => {
                 if line.ticks < ticks {
-                    tell(at, ticks, line.ticks);
+                    breaks.push((at, ticks, line.ticks));
                 }
                 ticks = line.ticks;
                 at = line.end;

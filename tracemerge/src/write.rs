@@ -158,13 +158,10 @@ impl Target {
     }
 }
 
-/// The error of the operating system, without the temporary name that `tempfile` adds: it is not the user's.
+/// The error without the temporary name that `tempfile` adds: it is not the user's.
 fn bare(error: io::Error) -> io::Error {
-    let source = error.get_ref().and_then(|inner| inner.source());
-    match source.and_then(|inner| inner.downcast_ref::<io::Error>()).and_then(io::Error::raw_os_error) {
-        Some(number) => io::Error::from_raw_os_error(number),
-        None => io::Error::new(error.kind(), error.kind().to_string()),
-    }
+    let text = error.to_string();
+    io::Error::new(error.kind(), text.split(" at path ").next().unwrap_or(&text))
 }
 
 /// Output that has begun. Dropped without [`Target::finish`], a file leaves nothing behind.

@@ -45,7 +45,7 @@ pub(crate) struct Run {
     ///   null ────────────────────────────────► a ring ────────────────────────────────────► null
     /// ```
     ready: [AtomicPtr<ThreadRing>; READY],
-    /// Threads that found no ring since the flusher looked.
+    /// Threads that began to wait for a ring since the flusher looked.
     pub wanted: AtomicU32,
     /// No ring can be made: do not wait for one.
     pub barren: AtomicBool,
@@ -170,6 +170,7 @@ impl Run {
     pub(crate) fn claim(&'static self) -> Option<&'static ThreadRing> {
         let start = sys::monotonic_ns();
         let mut pause = Duration::from_micros(20);
+        let mut asked = false;
         loop {
             if let Some((ring, left)) = self.take_ready() {
                 if left < SPARE / 2 {
@@ -181,7 +182,9 @@ impl Run {
             if self.barren.load(Ordering::Relaxed) || self.is_closed() || waited > CLAIM_PATIENCE {
                 return None;
             }
-            self.wanted.fetch_add(1, Ordering::Relaxed);
+            if !std::mem::replace(&mut asked, true) {
+                self.wanted.fetch_add(1, Ordering::Relaxed);
+            }
             self.wake.wake();
             std::thread::sleep(pause);
             pause = (pause * 2).min(Duration::from_millis(1));

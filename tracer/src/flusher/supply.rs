@@ -39,12 +39,15 @@ impl Supply {
     pub(crate) fn restock(&mut self, run: &'static Run, tails: &mut Vec<Tail>) {
         loop {
             let wanted = run.wanted.swap(0, Ordering::Relaxed) as usize;
-            // Waiting threads ask again and again; one ring each is enough.
-            let missing = (SPARE + wanted.min(SPARE)).saturating_sub(run.count_ready());
+            let missing = (SPARE + wanted).saturating_sub(run.count_ready());
             if missing == 0 {
                 return;
             }
             for _ in 0..missing {
+                // A process that exits does not wait for rings that nobody waits for.
+                if run.exit.requested.load(Ordering::Relaxed) == 1 && run.wanted.load(Ordering::Relaxed) == 0 {
+                    return;
+                }
                 match self.make(run) {
                     Ok(ring) => {
                         run.barren.store(false, Ordering::Relaxed);

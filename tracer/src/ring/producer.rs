@@ -145,10 +145,11 @@ impl Producer {
         // A signal handler on this thread sees the frame before anything below.
         compiler_fence(Ordering::SeqCst);
         let ticks = clock::now(self.clock).0;
-        let outcome = if lane.has_room() { Ok(()) } else { self.open(lane) }.map_or_else(
-            |outcome| outcome,
-            |()| Message::begin(self, lane, frame, here, ticks).format(args),
-        );
+        let opened = if lane.has_room() { Outcome::Committed } else { self.open(lane) };
+        let outcome = match opened {
+            Outcome::Committed => Message::begin(self, lane, frame, here, ticks).format(args),
+            outcome => outcome,
+        };
         compiler_fence(Ordering::SeqCst);
         frame.store(0, Ordering::Release);
         outcome
@@ -179,21 +180,21 @@ impl Producer {
         left
     }
 
-    /// Finds room for a new record.
+    /// Finds room for a new record. `Committed`: there is room.
     #[cold]
     #[inline(never)]
-    fn open(&self, lane: &Lane) -> Result<(), Outcome> {
+    fn open(&self, lane: &Lane) -> Outcome {
         if self.link.is_null() {
-            return Err(Outcome::Gone);
+            return Outcome::Gone;
         }
         // SAFETY: not null, so it is the one given to `new`, which outlives this.
         let link = unsafe { &*self.link };
         if link.closed.load(Ordering::Acquire) {
-            return Err(Outcome::Gone);
+            return Outcome::Gone;
         }
         let Some(span) = self.find(lane, lane.pos()) else {
             add(&lane.written().lost_full, 1);
-            return Err(Outcome::Lost);
+            return Outcome::Lost;
         };
         lane.take(span);
         // If the flusher closed the ring since, its `revoke` may have been overwritten by `take`. One of the
@@ -201,9 +202,9 @@ impl Producer {
         std::sync::atomic::fence(Ordering::SeqCst);
         if link.closed.load(Ordering::Relaxed) {
             lane.revoke();
-            return Err(Outcome::Gone);
+            return Outcome::Gone;
         }
-        Ok(())
+        Outcome::Committed
     }
 
     /// Finds room from `from` on; waits for it where the policy says so.
@@ -305,7 +306,7 @@ impl<'a> Message<'a> {
     }
 
     #[inline(always)]
-    fn format(mut self, args: fmt::Arguments<'_>) -> Outcome {
+    fn format(&mut self, args: fmt::Arguments<'_>) -> Outcome {
         if let Some(text) = args.as_str() {
             let _ = self.write_str(text);
             return self.finish();
@@ -399,7 +400,7 @@ impl<'a> Message<'a> {
     }
 
     #[inline(always)]
-    fn finish(self) -> Outcome {
+    fn finish(&mut self) -> Outcome {
         if self.failed || !self.is_current() {
             return self.abandon(|written| &written.lost_full);
         }
@@ -414,7 +415,7 @@ impl<'a> Message<'a> {
     /// missing and tells so.
     #[cold]
     #[inline(never)]
-    fn abandon(self, counter: fn(&Written) -> &AtomicU64) -> Outcome {
+    fn abandon(&mut self, counter: fn(&Written) -> &AtomicU64) -> Outcome {
         if !self.is_current() {
             return Outcome::Lost;
         }

@@ -1,0 +1,177 @@
+//! What a call costs on the traced thread, and the floors it is to be compared with, in one run.
+//!
+//! Every figure is the mean over bursts that fit in the ring, so the flusher's work is not in it; it is
+//! waited for between bursts, off the clock. `single_calls` reports percentiles of calls timed one by one.
+//!
+//! `cargo bench --bench hot_path`; as a test: `cargo test --bench hot_path`.
+
+use criterion::{Criterion, criterion_group, criterion_main};
+use std::fmt::Write;
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+use tracer::Tracer;
+
+/// Calls per burst: far less than a ring holds.
+const BURST: u64 = 1000;
+
+/// Times `iterations` calls of `call` in bursts, with a flush after each.
+fn in_bursts(iterations: u64, mut call: impl FnMut(u64)) -> Duration {
+    let mut left = iterations;
+    let mut total = Duration::ZERO;
+    while left > 0 {
+        let now = left.min(BURST);
+        let start = Instant::now();
+        for i in 0..now {
+            call(black_box(i));
+        }
+        total += start.elapsed();
+        left -= now;
+        let _ = Tracer::get().flush();
+    }
+    total
+}
+
+fn ordered() -> u64 {
+    #[cfg(target_arch = "x86_64")]
+    #[allow(unsafe_code, unused_unsafe)]
+    // SAFETY: part of every x86-64 processor.
+    unsafe {
+        std::arch::x86_64::_mm_lfence();
+        std::arch::x86_64::_rdtsc()
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    quanta::Clock::new().raw()
+}
+
+fn plain() -> u64 {
+    #[cfg(target_arch = "x86_64")]
+    #[allow(unsafe_code, unused_unsafe)]
+    // SAFETY: part of every x86-64 processor.
+    unsafe {
+        std::arch::x86_64::_rdtsc()
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    quanta::Clock::new().raw()
+}
+
+/// A buffer on the stack: the least that `write!` can be done into.
+struct Stack {
+    bytes: [u8; 256],
+    len: usize,
+}
+
+impl Write for Stack {
+    #[inline]
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        let to = self.bytes.get_mut(self.len..self.len + text.len()).ok_or(std::fmt::Error)?;
+        to.copy_from_slice(text.as_bytes());
+        self.len += text.len();
+        Ok(())
+    }
+}
+
+/// The floor of an enabled call: the same clock read and the same `write!`, into the stack.
+#[inline(never)]
+fn floor(args: std::fmt::Arguments<'_>) {
+    let ticks = ordered();
+    let mut stack = Stack { bytes: [0; 256], len: 0 };
+    let _ = match args.as_str() {
+        Some(text) => stack.write_str(text),
+        None => stack.write_fmt(args),
+    };
+    black_box((&stack.bytes, stack.len, ticks));
+}
+
+const FORTY: &str = "a string of exactly forty bytes, no more";
+
+fn disabled(c: &mut Criterion) {
+    Tracer::get().startup("HOT_PATH_BENCH_OFF");
+    let mut group = c.benchmark_group("disabled");
+    group.bench_function("empty loop", |b| b.iter(|| black_box(1u64)));
+    group.bench_function("trace", |b| {
+        b.iter(|| Tracer::get().trace(format_args!("A number {}", black_box(1u64))));
+    });
+    group.finish();
+}
+
+fn clocks(c: &mut Criterion) {
+    let mut group = c.benchmark_group("clock");
+    let quanta = quanta::Clock::new();
+    group.bench_function("ordered", |b| b.iter(|| black_box(ordered())));
+    group.bench_function("plain", |b| b.iter(|| black_box(plain())));
+    group.bench_function("quanta raw", |b| b.iter(|| black_box(quanta.raw())));
+    group.finish();
+}
+
+/// Each case as a floor and as a record.
+fn enabled(c: &mut Criterion) {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    assert!(Tracer::builder().directory(directory.path()).ring_size(4 << 20).enable());
+    let mut group = c.benchmark_group("enabled");
+    macro_rules! case {
+        ($name:literal, $i:ident, $($args:tt)*) => {
+            group.bench_function(concat!($name, "/floor"), |b| {
+                b.iter_custom(|n| in_bursts(n, |$i| floor(format_args!($($args)*))));
+            });
+            group.bench_function(concat!($name, "/trace"), |b| {
+                b.iter_custom(|n| in_bursts(n, |$i| Tracer::get().trace(format_args!($($args)*))));
+            });
+        };
+    }
+    case!("fixed string", _i, "a fixed string");
+    case!("one integer", i, "A number {}", i);
+    case!("int int double", i, "Iteration: {} int: {} double: {}", i, i as u32 + 7, i as f64 / 3.0);
+    case!("40-byte string", _i, "{}", black_box(FORTY));
+    group.finish();
+    single_calls();
+    let _ = Tracer::get().shutdown();
+}
+
+/// Percentiles of calls timed one by one; the cost of the two clock reads around a call is in the figures.
+fn single_calls() {
+    const CALLS: usize = 100_000;
+    for (name, call) in [
+        ("nothing", (|_| {}) as fn(u64)),
+        ("one integer", |i| Tracer::get().trace(format_args!("A number {i}"))),
+    ] {
+        let mut ticks: Vec<u64> = Vec::with_capacity(CALLS);
+        for i in 0..CALLS as u64 {
+            if i % BURST == 0 {
+                let _ = Tracer::get().flush();
+            }
+            let start = ordered();
+            call(black_box(i));
+            ticks.push(ordered() - start);
+        }
+        ticks.sort_unstable();
+        let at = |share: f64| ticks[((CALLS - 1) as f64 * share) as usize];
+        eprintln!(
+            "single calls, {name}, in ticks: p50 {}  p99 {}  p99.9 {}  max {}",
+            at(0.5), at(0.99), at(0.999), ticks[CALLS - 1]
+        );
+    }
+}
+
+/// Ways to find a thread's own data: why the hot path has a const thread-local.
+fn thread_locals(c: &mut Criterion) {
+    thread_local! {
+        static CONST: std::cell::Cell<u64> = const { std::cell::Cell::new(1) };
+    }
+    let own: thread_local::ThreadLocal<std::cell::Cell<u64>> = thread_local::ThreadLocal::new();
+    let mutex = parking_lot::Mutex::new(1u64);
+    let mut group = c.benchmark_group("own data");
+    group.bench_function("thread_local! const", |b| b.iter(|| black_box(CONST.get())));
+    group.bench_function("thread_local crate", |b| b.iter(|| black_box(own.get_or_default().get())));
+    group.bench_function("parking_lot mutex", |b| b.iter(|| black_box(*mutex.lock())));
+    group.finish();
+}
+
+criterion_group! {
+    name = hot_path;
+    config = Criterion::default()
+        .sample_size(40)
+        .warm_up_time(Duration::from_millis(300))
+        .measurement_time(Duration::from_secs(1));
+    targets = disabled, clocks, thread_locals, enabled
+}
+criterion_main!(hot_path);

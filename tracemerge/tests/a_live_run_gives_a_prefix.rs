@@ -1,0 +1,108 @@
+//! A run that holds the lock on its manifest is alive: its torn tails are no damage, its files are not deleted.
+#![cfg(unix)]
+#![allow(unsafe_code)]
+
+mod support;
+
+use std::fs::{self, File, OpenOptions};
+use std::os::fd::AsRawFd;
+
+use support::{Place, file, run};
+use trace_format::manifest::Manifest;
+
+/// A process that holds the lock until it is dropped.
+struct Holder(libc::pid_t);
+
+impl Holder {
+    fn of(manifest: &File) -> Holder {
+        let mut ready = [0; 2];
+        // SAFETY: all-zero is a valid `flock`.
+        let mut lock: libc::flock = unsafe { std::mem::zeroed() };
+        lock.l_type = libc::F_WRLCK as libc::c_short;
+        // SAFETY: `pipe` writes two descriptors to an array of two.
+        assert_eq!(unsafe { libc::pipe(ready.as_mut_ptr()) }, 0);
+        // SAFETY: the child only makes system calls, on descriptors and memory that it has a copy of.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            // SAFETY: as above; `lock` is a `flock`, and one byte is written from and read to.
+            unsafe {
+                let taken = u8::from(libc::fcntl(manifest.as_raw_fd(), libc::F_SETLK, &raw const lock) == 0);
+                libc::write(ready[1], (&raw const taken).cast(), 1);
+                loop {
+                    libc::pause();
+                }
+            }
+        }
+        let mut taken = 0u8;
+        // SAFETY: one byte is read to a byte; the descriptors are ours.
+        unsafe {
+            libc::read(ready[0], (&raw mut taken).cast(), 1);
+            libc::close(ready[0]);
+            libc::close(ready[1]);
+        }
+        let holder = Holder(child);
+        assert_eq!(taken, 1, "the lock could be taken");
+        holder
+    }
+}
+
+impl Drop for Holder {
+    fn drop(&mut self) {
+        // SAFETY: our own child, which nobody else waits for.
+        unsafe {
+            libc::kill(self.0, libc::SIGKILL);
+            libc::waitpid(self.0, std::ptr::null_mut(), 0);
+        }
+    }
+}
+
+/// A run whose thread 10 is in the middle of a line, and whose thread 11 has not begun; and its manifest.
+fn place() -> (Place, File) {
+    let place = Place::new();
+    let run = run(5, 1);
+    place.write("app.trace.9", file(&run, 9, &[3, 7]));
+    place.write(
+        "app.trace.10",
+        [file(&run, 10, &[4]), b"0000000000000005-00000010 : half a".to_vec()].concat(),
+    );
+    place.write("app.trace.11", "");
+    let directory = place.path(format!("runtime/{}-{:08x}", run.pid, run.id));
+    fs::create_dir_all(&directory).unwrap();
+    let traces = fs::canonicalize(place.path("")).unwrap().into_os_string().into_encoded_bytes();
+    let manifest = Manifest { run, directory: traces, name: b"app".to_vec() };
+    fs::write(directory.join("manifest"), manifest.write()).unwrap();
+    let manifest = OpenOptions::new().read(true).write(true).open(directory.join("manifest")).unwrap();
+    (place, manifest)
+}
+
+#[test]
+fn a_torn_tail_and_a_file_just_begun_are_no_damage_while_the_run_lives() {
+    let (place, manifest) = place();
+    let holder = Holder::of(&manifest);
+    let ran = place.merge(["./app"]);
+    assert_eq!(ran.status, Some(0), "{}", ran.err);
+    assert!(!place.text("app.trace.merge").contains("half a"));
+    assert!(place.text("app.trace.merge").contains("line 0 of 10\n"));
+    drop(holder);
+    let ran = place.merge(["./app"]);
+    assert_eq!(ran.status, Some(1), "{}", ran.err);
+    assert!(
+        ran.err.contains("may be cut short") && ran.err.contains("'./app.trace.11' is empty"),
+        "{}",
+        ran.err
+    );
+    assert!(place.text("app.trace.merge").contains("half a\n"));
+}
+
+#[test]
+fn nothing_of_a_live_run_is_deleted() {
+    let (place, manifest) = place();
+    place.write("app.trace.12", file(&run(6, 1), 12, &[3]));
+    let holder = Holder::of(&manifest);
+    let ran = place.merge(["clean", "./app"]);
+    assert!(ran.err.contains("left 2 trace files of processes that are still running"), "{}", ran.err);
+    assert!(ran.err.contains("deleted 1 trace file\n"), "{}", ran.err);
+    drop(holder);
+    let ran = place.merge(["clean", "./app"]);
+    assert!(ran.err.contains("deleted 2 trace files\n"), "{}", ran.err);
+}

@@ -1,0 +1,138 @@
+//! `tracemerge run`: a shell script stands for the application; it writes the trace of its own process.
+#![cfg(unix)]
+
+mod support;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Child;
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use support::{Place, file, ran, run};
+use trace_format::wall::Wall;
+
+/// The script writes its trace first, then does `rest`.
+fn script(rest: &str) -> String {
+    let wall = Wall(u64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos()).unwrap());
+    format!(
+        r##"#!/bin/sh
+k="00000000000000ff-$(printf %08d $$)"
+printf '%s\n' "$k # run version=1 id=000000aa root=000000aa pid=$$ exe=\"/x/app\" boot=\"b\" ticks=255 wall={wall} clock=ordered" "$k : enabled=$TRACER_ENABLE args=$*" > "$0.trace.$$"
+{rest}
+"##
+    )
+}
+
+fn place(rest: &str) -> Place {
+    let place = Place::new();
+    install(&place, "app", rest);
+    // A run of yesterday, which is not merged.
+    place.write("app.trace.7", file(&run(7, 1), 7, &[3]));
+    place
+}
+
+fn install(place: &Place, name: &str, rest: &str) {
+    place.write(name, script(rest));
+    fs::set_permissions(place.path(name), fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+#[test]
+fn what_this_run_wrote_is_merged() {
+    let place = place("echo to standard output; exit 0");
+    let ran = place.merge(["run", "./app", "-o", "x", "--", "y"]);
+    assert_eq!((ran.status, &ran.out[..]), (Some(0), &b"to standard output\n"[..]), "{}", ran.err);
+    assert!(ran.err.contains("merged 1 file of 1 run"), "{}", ran.err);
+    let text = place.text("app.trace.merge");
+    assert!(text.contains(" : enabled=1 args=-o x -- y\n"), "{text}");
+    let all = place.merge(["run", "--all-runs", "-o", "all", "--", "./app"]);
+    assert!(all.err.contains("merged 3 files of 3 runs"), "{}", all.err);
+    assert!(place.path("all").exists());
+}
+
+#[test]
+fn the_status_is_the_applications() {
+    for (rest, status) in [("exit 3", 3), ("kill -9 $$", 137), ("kill -SEGV $$", 139), ("exit 255", 255)] {
+        let place = place(rest);
+        let ran = place.merge(["run", "./app"]);
+        assert_eq!(ran.status, Some(status), "{rest}: {}", ran.err);
+        assert!(place.text("app.trace.merge").contains("enabled=1"), "{rest}");
+    }
+}
+
+#[test]
+fn or_if_that_is_0_the_merges() {
+    let place = place("printf junk >> \"$0.trace.$$\"");
+    assert_eq!(place.merge(["run", "./app"]).status, Some(1));
+    let place = Place::new();
+    place.write("app", "#!/bin/sh\nexit 0\n");
+    fs::set_permissions(place.path("app"), fs::Permissions::from_mode(0o755)).unwrap();
+    let ran = place.merge(["run", "./app"]);
+    assert_eq!(ran.status, Some(2));
+    assert!(ran.err.contains("'./app' wrote no trace: is the tracer crate linked in"), "{}", ran.err);
+}
+
+#[test]
+fn what_cannot_be_run_has_the_status_that_shells_give() {
+    let place = Place::new();
+    place.write("plain", "no program");
+    for (app, status) in [("./missing", 127), ("missing-from-path", 127), ("./plain", 126), ("./tmp", 126)] {
+        let ran = place.merge(["run", app]);
+        assert_eq!(ran.status, Some(status), "{app}: {}", ran.err);
+        assert!(ran.err.contains(&format!("cannot run '{app}'")), "{}", ran.err);
+    }
+}
+
+#[test]
+fn a_name_without_a_slash_is_searched_in_path() {
+    let place = Place::new();
+    fs::create_dir(place.path("bin")).unwrap();
+    install(&place, "bin/my-app", "exit 0");
+    // The same name here, which is not in PATH.
+    install(&place, "my-app", "exit 9");
+    let path = format!("{}:/usr/bin:/bin", place.path("bin").display());
+    let ran = ran(place.command().env("PATH", path).args(["run", "my-app"]));
+    assert_eq!(ran.status, Some(0), "{}", ran.err);
+    assert!(place.text("my-app.trace.merge").contains("enabled=1"));
+}
+
+/// Waits until the application says that it has begun.
+fn wait_for_begin(place: &Place) {
+    let start = Instant::now();
+    while !place.path("begun").exists() {
+        assert!(start.elapsed() < Duration::from_secs(10), "the application has not begun");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn send(child: &Child, signal: &str) {
+    let status = std::process::Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
+    assert!(status.success());
+}
+
+#[test]
+fn an_interrupt_is_outlived_and_the_merge_done() {
+    let place = place("touch begun; while ! [ -e finish ]; do sleep 0.01; done; exit 5");
+    let mut child = place.command().args(["run", "-q", "./app"]).spawn().unwrap();
+    wait_for_begin(&place);
+    send(&child, "-INT");
+    send(&child, "-QUIT");
+    thread::sleep(Duration::from_millis(50));
+    assert!(child.try_wait().unwrap().is_none(), "it has died of the signal");
+    place.write("finish", "");
+    assert_eq!(child.wait().unwrap().code(), Some(5));
+    assert!(place.text("app.trace.merge").contains("enabled=1"));
+}
+
+#[test]
+fn a_request_to_end_is_passed_on() {
+    for (signal, status) in [("-TERM", 40), ("-HUP", 41)] {
+        let place =
+            place("trap 'exit 40' TERM; trap 'exit 41' HUP; touch begun; while :; do sleep 0.01; done");
+        let mut child = place.command().args(["run", "-q", "./app"]).spawn().unwrap();
+        wait_for_begin(&place);
+        send(&child, signal);
+        assert_eq!(child.wait().unwrap().code(), Some(status));
+        assert!(place.text("app.trace.merge").contains("enabled=1"));
+    }
+}

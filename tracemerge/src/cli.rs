@@ -79,7 +79,7 @@ pub struct Cli {
 /// Options that merging takes, alone or after a run.
 #[derive(Args, Debug)]
 pub struct Options {
-    /// Where to write; - is standard output [default: <APP>.trace.merge]
+    /// Where to write; - is standard output [default: APP.trace.merge]
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<OsString>,
     /// Merge all runs, not only the newest

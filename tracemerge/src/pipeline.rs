@@ -60,7 +60,8 @@ pub fn run(job: &Job, messages: &mut Messages) -> Result<(), Error> {
     let boots = open(&chosen, messages)?;
     let (files, runs) = (boots.iter().map(Vec::len).sum::<usize>() as u64, chosen.runs as u64);
     let Some(lines) = write(&boots, &target, messages)? else { return Ok(()) };
-    let (files, runs) = (count(files, "file"), count(runs, "run"));
+    let files = count(files, "file");
+    let runs = if runs == 0 { "an unknown run".to_owned() } else { count(runs, "run") };
     let (threads, lines, target) = (count(threads, "thread"), count(lines, "line"), target.name());
     messages.done(format_args!("merged {files} of {runs} ({threads}, {lines}) into {target}"));
     Ok(())

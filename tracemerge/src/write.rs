@@ -6,7 +6,7 @@
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -29,6 +29,7 @@ fn unfinished() -> MutexGuard<'static, Option<PathBuf>> {
 }
 
 /// Deletes the temporary file of an output that is not finished. The process is about to end.
+#[cfg(unix)]
 pub fn discard_unfinished() {
     if let Some(path) = unfinished().take() {
         let _ = fs::remove_file(path);
@@ -42,6 +43,8 @@ pub enum Target {
     Stdout,
     /// A pipe, a device.
     Direct(PathBuf),
+    /// The null device.
+    Null(PathBuf),
     /// A regular file, existing or not.
     File {
         /// As the user wrote it.
@@ -69,7 +72,7 @@ impl Target {
             return refuse("it is a directory; name a file with -o FILE");
         }
         if !metadata.is_file() {
-            return Ok(Target::Direct(given));
+            return Ok(if is_null(&given, &metadata) { Target::Null(given) } else { Target::Direct(given) });
         }
         let id = file_id(&given, &metadata);
         if inputs.contains(&id) {
@@ -83,10 +86,10 @@ impl Target {
         Ok(Target::File { given, real })
     }
 
-    /// Whether output can be thrown away and begun anew.
+    /// Whether output can be thrown away and begun anew. What went to the null device nobody has seen.
     #[must_use]
     pub fn can_restart(&self) -> bool {
-        matches!(self, Target::File { .. })
+        matches!(self, Target::File { .. } | Target::Null(_))
     }
 
     /// The target in a message.
@@ -94,14 +97,14 @@ impl Target {
     pub fn name(&self) -> String {
         match self {
             Target::Stdout => "standard output".to_owned(),
-            Target::Direct(path) | Target::File { given: path, .. } => shown(path),
+            Target::Direct(path) | Target::Null(path) | Target::File { given: path, .. } => shown(path),
         }
     }
 
     fn path(&self) -> &Path {
         match self {
             Target::Stdout => Path::new("-"),
-            Target::Direct(path) | Target::File { given: path, .. } => path,
+            Target::Direct(path) | Target::Null(path) | Target::File { given: path, .. } => path,
         }
     }
 
@@ -111,7 +114,7 @@ impl Target {
         let hint = "-o FILE writes elsewhere";
         match self {
             Target::Stdout => Error::io("write to standard output", self.path(), error),
-            Target::Direct(path) | Target::File { given: path, .. } => {
+            Target::Direct(path) | Target::Null(path) | Target::File { given: path, .. } => {
                 Error::io("write", path, error).hint(hint)
             }
         }
@@ -124,7 +127,7 @@ impl Target {
     pub fn begin(&self) -> Result<Output, Error> {
         let raw = match self {
             Target::Stdout => Raw::Stdout(io::stdout().lock()),
-            Target::Direct(path) => {
+            Target::Direct(path) | Target::Null(path) => {
                 Raw::Direct(OpenOptions::new().write(true).open(path).map_err(|e| self.error(e))?)
             }
             Target::File { real, .. } => {
@@ -156,6 +159,11 @@ impl Target {
             _ => Ok(()),
         }
     }
+}
+
+fn is_null(path: &Path, metadata: &Metadata) -> bool {
+    let null = Path::new("/dev/null");
+    fs::metadata(null).is_ok_and(|known| file_id(null, &known) == file_id(path, metadata))
 }
 
 /// The error without the temporary name that `tempfile` adds: it is not the user's.

@@ -1,5 +1,6 @@
 //! Each kind of damage has a defined result; what is not damaged is merged all the same.
 #![cfg(unix)]
+#![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 
 mod support;
 
@@ -94,6 +95,17 @@ fn ticks_that_go_backwards_are_sorted_and_told() {
         let told = ran.err.matches("ticks go back from").count();
         assert_eq!(told, 2, "{}", ran.err);
         assert!(ran.err.contains("from 0000000000000006 to 0000000000000002 at offset"), "{}", ran.err);
+    }
+}
+
+#[test]
+fn ticks_that_go_backwards_are_told_whatever_the_output() {
+    for output in ["/dev/null", "/dev/stdout", "file"] {
+        let place = place();
+        place.write("app.trace.10", file(&run(5, 1), 10, &[5, 6, 2]));
+        let ran = place.merge(["./app", "-o", output]);
+        assert_eq!(ran.status, Some(1), "{output}: {}", ran.err);
+        assert_eq!(ran.err.matches("ticks go back from").count(), 1, "{output}: {}", ran.err);
     }
 }
 

@@ -1,5 +1,6 @@
 //! The merged file is there as a whole or not at all, and nothing else is left behind or overwritten.
 #![cfg(unix)]
+#![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 
 mod support;
 

@@ -1,5 +1,6 @@
 //! `tracemerge run`: a shell script stands for the application; it writes the trace of its own process.
 #![cfg(unix)]
+#![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 
 mod support;
 

@@ -1,5 +1,6 @@
 //! Files are mapped and closed: their number is not limited by that of descriptors.
 #![cfg(unix)]
+#![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 
 mod support;
 

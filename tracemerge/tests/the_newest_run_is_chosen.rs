@@ -1,5 +1,6 @@
 //! Which runs are merged, what is said about the others, and what `clean` deletes.
 #![cfg(unix)]
+#![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 
 mod support;
 

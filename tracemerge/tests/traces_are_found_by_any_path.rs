@@ -1,5 +1,6 @@
 //! However the application is named, its traces are found, each once, and no other application's.
 #![cfg(unix)]
+#![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 
 mod support;
 

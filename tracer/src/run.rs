@@ -96,15 +96,13 @@ pub(crate) struct Totals {
 impl Totals {
     /// What the thread that has the ring has counted.
     pub(crate) fn of(header: &Header) -> Totals {
-        let get = |field: &AtomicU64| field.load(Ordering::Relaxed);
-        let both = [&header.main, &header.nested];
-        let losses = header.losses();
+        let (main, nested, losses) = (header.main.counts(), header.nested.counts(), header.losses());
         let torn = header.published().render.lost[trace_format::meta::LossReason::Torn as usize];
         Totals {
-            records: both.iter().map(|w| get(&w.committed)).sum(),
+            records: main.committed + nested.committed,
             lost: losses.full + losses.panic + losses.nested + torn,
-            stalls: get(&header.main.stalls),
-            stall_ns: get(&header.main.stall_ns),
+            stalls: main.stalls,
+            stall_ns: main.stall_ns,
         }
     }
 
@@ -118,7 +116,16 @@ impl Totals {
 
 impl Run {
     /// Starts a run and its flusher.
-    pub(crate) fn start(mut config: Config, root: Option<u32>) -> io::Result<&'static Run> {
+    pub(crate) fn start(config: Config, root: Option<u32>) -> io::Result<&'static Run> {
+        let (run, commands) = Run::prepare(config, root)?;
+        sys::create_exit_key();
+        sys::arm_exit_handler();
+        Run::spawn_flusher(run, commands)?;
+        Ok(run)
+    }
+
+    /// A run without a flusher.
+    pub(crate) fn prepare(mut config: Config, root: Option<u32>) -> io::Result<(&'static Run, Receiver<Command>)> {
         let alive = sys::page_wiped_on_fork().cast::<AtomicU32>();
         if alive.is_null() {
             return Err(io::Error::other("the system has no memory that is wiped on fork"));
@@ -144,10 +151,7 @@ impl Run {
             closed: AtomicBool::new(false),
             commands,
         }));
-        sys::create_exit_key();
-        sys::arm_exit_handler();
-        Run::spawn_flusher(run, receiver)?;
-        Ok(run)
+        Ok((run, receiver))
     }
 
     fn spawn_flusher(run: &'static Run, commands: Receiver<Command>) -> io::Result<()> {

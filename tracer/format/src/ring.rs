@@ -270,6 +270,59 @@ impl Slot {
 }
 
 impl Header {
+    /// A header in memory of its own, all zero. For tests and model checking: a real one lies in a mapping.
+    #[must_use]
+    pub fn zeroed() -> Header {
+        let (zero, small) = (|| AtomicU64::new(0), || AtomicU32::new(0));
+        let written = || Written {
+            head: zero(),
+            reserve: zero(),
+            committed: zero(),
+            lost_full: zero(),
+            lost_panic: zero(),
+            stalls: zero(),
+            stall_ns: zero(),
+        };
+        let slot = || Slot {
+            consumed: zero(),
+            nested_consumed: zero(),
+            file_length: zero(),
+            device: zero(),
+            inode: zero(),
+            file_number: zero(),
+            in_message: zero(),
+            last_ticks: zero(),
+            records: zero(),
+            lost: std::array::from_fn(|_| zero()),
+            stall_ns: zero(),
+        };
+        Header {
+            identity: Identity {
+                magic: zero(),
+                version: small(),
+                header_bytes: small(),
+                capacity: zero(),
+                nested_capacity: zero(),
+                block: small(),
+                nested_block: small(),
+                run: small(),
+                index: small(),
+            },
+            tenancy: Tenancy {
+                state: small(),
+                generation: small(),
+                tid: zero(),
+                name: [zero(), zero()],
+                since: zero(),
+            },
+            main: written(),
+            nested: written(),
+            consumed: Consumed { main: zero(), nested: zero() },
+            selected: Selected { slot: zero() },
+            slots: [slot(), slot()],
+        }
+    }
+
     /// Publishes what a consumer has done: steps (b) and (c) of the write order. Call it after the text is in
     /// the file and before [`Header::free`].
     pub fn publish(&self, progress: &Progress) {
@@ -294,12 +347,12 @@ impl Header {
     /// What the producer has lost, as the renderer reports it.
     #[must_use]
     pub fn losses(&self) -> Losses {
-        let get = |field: &AtomicU64| field.load(Ordering::Relaxed);
+        let (main, nested) = (self.main.counts(), self.nested.counts());
         Losses {
-            full: get(&self.main.lost_full),
-            panic: get(&self.main.lost_panic).wrapping_add(get(&self.nested.lost_panic)),
-            nested: get(&self.nested.lost_full),
-            stall_ns: get(&self.main.stall_ns),
+            full: main.lost_full,
+            panic: main.lost_panic.wrapping_add(nested.lost_panic),
+            nested: nested.lost_full,
+            stall_ns: main.stall_ns,
         }
     }
 }
@@ -344,7 +397,35 @@ const _: () = assert!(size_of::<Identity>() == 64 && size_of::<Tenancy>() == 64 
 #[cfg(not(loom))]
 const _: () = assert!(size_of::<Slot>() == 128 && core::mem::offset_of!(Header, slots) == 384);
 
+/// The plain values of the counters in [`Written`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Messages committed.
+    pub committed: u64,
+    /// Messages lost for want of room.
+    pub lost_full: u64,
+    /// Messages lost because their formatting did not end.
+    pub lost_panic: u64,
+    /// Waits for room.
+    pub stalls: u64,
+    /// Their time, in nanoseconds.
+    pub stall_ns: u64,
+}
+
 impl Written {
+    /// The counters, each as it is now.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        let get = |field: &AtomicU64| field.load(Ordering::Relaxed);
+        Counts {
+            committed: get(&self.committed),
+            lost_full: get(&self.lost_full),
+            lost_panic: get(&self.lost_panic),
+            stalls: get(&self.stalls),
+            stall_ns: get(&self.stall_ns),
+        }
+    }
+
     /// Sets the counters back for another thread; the positions go on.
     pub fn clear_counters(&self) {
         let counters =
@@ -499,30 +580,7 @@ mod tests {
     use super::*;
 
     fn header() -> Box<Header> {
-        let words = vec![0u64; HEADER_BYTES / 8];
-        let zero = || AtomicU64::new(words[0]);
-        let written = || Written {
-            head: zero(), reserve: zero(), committed: zero(), lost_full: zero(), lost_panic: zero(),
-            stalls: zero(), stall_ns: zero(),
-        };
-        let slot = || Slot {
-            consumed: zero(), nested_consumed: zero(), file_length: zero(), device: zero(), inode: zero(),
-            file_number: zero(), in_message: zero(), last_ticks: zero(), records: zero(),
-            lost: std::array::from_fn(|_| zero()), stall_ns: zero(),
-        };
-        Box::new(Header {
-            identity: Identity {
-                magic: zero(), version: AtomicU32::new(0), header_bytes: AtomicU32::new(0), capacity: zero(),
-                nested_capacity: zero(), block: AtomicU32::new(0), nested_block: AtomicU32::new(0),
-                run: AtomicU32::new(0), index: AtomicU32::new(0),
-            },
-            tenancy: Tenancy {
-                state: AtomicU32::new(0), generation: AtomicU32::new(0), tid: zero(), name: [zero(), zero()],
-                since: zero(),
-            },
-            main: written(), nested: written(), consumed: Consumed { main: zero(), nested: zero() },
-            selected: Selected { slot: zero() }, slots: [slot(), slot()],
-        })
+        Box::new(Header::zeroed())
     }
 
     #[test]

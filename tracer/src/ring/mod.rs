@@ -10,6 +10,10 @@
 //! lock, no allocation and, where there is room, no system call; only waiting for room makes one.
 
 mod lane;
+#[cfg(not(loom))]
+mod memory;
+#[cfg(loom)]
+#[path = "loom_memory.rs"]
 mod memory;
 mod producer;
 

@@ -1,1 +1,219 @@
-//! stub
+//! What the system tests share: running a traced program in a directory of its own, and reading what it wrote.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use tempfile::TempDir;
+use trace_format::escape::unescape;
+use trace_format::line::{Key, Kind, Line};
+use trace_format::meta::{End, Meta};
+
+/// A program that is to be traced, with directories of its own for files and rings.
+pub struct Scenario {
+    /// Where its trace files go.
+    pub directory: TempDir,
+    /// Where its rings go; in memory, as in real use.
+    pub runtime: TempDir,
+    command: Command,
+}
+
+/// What came of it.
+pub struct Traced {
+    /// Status, stdout and stderr.
+    pub output: Output,
+    /// Every thread's file, by name.
+    pub files: BTreeMap<String, ThreadTrace>,
+    /// Where the files are.
+    pub directory: TempDir,
+    /// Where the rings were.
+    pub runtime: TempDir,
+}
+
+/// A trace file, read and checked: every line parses, ticks do not go back.
+#[derive(Debug)]
+pub struct ThreadTrace {
+    /// The thread's name in the `# thread` line.
+    pub name: String,
+    /// Whole messages with their keys, in order.
+    pub messages: Vec<(Key, String)>,
+    /// All `#` lines.
+    pub metas: Vec<Meta>,
+}
+
+impl Scenario {
+    /// The program `program` with `args`, tracing switched on.
+    pub fn new(program: impl AsRef<OsStr>, args: &[&str]) -> Scenario {
+        let directory = TempDir::new().expect("a directory for trace files");
+        let shm = Path::new("/dev/shm");
+        let place = if shm.is_dir() { shm.to_path_buf() } else { std::env::temp_dir() };
+        let runtime = TempDir::new_in(place).expect("a directory for rings");
+        let mut command = Command::new(program);
+        command.args(args).stdin(Stdio::null());
+        for (name, _) in std::env::vars_os().filter(|(n, _)| n.to_string_lossy().starts_with("TRACER_")) {
+            command.env_remove(name);
+        }
+        command.env("TRACER_ENABLE", "1").env("TRACER_DIR", directory.path());
+        command.env("TRACER_RUNTIME_DIR", runtime.path());
+        Scenario { directory, runtime, command }
+    }
+
+    /// Sets a variable for the program; an empty name is ignored.
+    #[must_use]
+    pub fn env(mut self, name: &str, value: &str) -> Scenario {
+        if !name.is_empty() {
+            self.command.env(name, value);
+        }
+        self
+    }
+
+    /// Takes a variable from the program.
+    #[must_use]
+    pub fn without(mut self, name: &str) -> Scenario {
+        self.command.env_remove(name);
+        self
+    }
+
+    /// The command itself, for what is not foreseen here.
+    pub fn command(&mut self) -> &mut Command {
+        &mut self.command
+    }
+
+    /// Runs the program to its end and reads its files.
+    pub fn run(mut self) -> Traced {
+        let output = self.command.output().expect("the program can be run");
+        let files = read_directory(self.directory.path());
+        Traced { output, files, directory: self.directory, runtime: self.runtime }
+    }
+}
+
+impl Traced {
+    /// Panics with what the program said unless it succeeded.
+    #[must_use]
+    pub fn succeeded(self) -> Traced {
+        assert!(self.output.status.success(), "{}", self.said());
+        self
+    }
+
+    /// Status, signal and stderr, for messages.
+    pub fn said(&self) -> String {
+        let status = self.output.status;
+        format!("status {status}, signal {:?}: {}", status.signal(), self.stderr())
+    }
+
+    /// What the program printed on stdout.
+    pub fn stdout(&self) -> String {
+        String::from_utf8_lossy(&self.output.stdout).into_owned()
+    }
+
+    /// What the program and the tracer said on stderr.
+    pub fn stderr(&self) -> String {
+        String::from_utf8_lossy(&self.output.stderr).into_owned()
+    }
+
+    /// All messages of all threads, sorted by ticks.
+    pub fn messages(&self) -> Vec<String> {
+        let mut all: Vec<&(Key, String)> = self.files.values().flat_map(|f| &f.messages).collect();
+        all.sort_by_key(|(key, _)| key.ticks);
+        all.into_iter().map(|(_, text)| text.clone()).collect()
+    }
+
+    /// The file whose thread has this name; panics where there is none.
+    pub fn thread(&self, name: &str) -> &ThreadTrace {
+        self.files.values().find(|f| f.name == name).unwrap_or_else(|| panic!("no thread named {name}"))
+    }
+
+    /// Panics unless every file ends, and none tells of a loss.
+    pub fn assert_whole(&self) {
+        for (name, file) in &self.files {
+            let end = file.end();
+            assert_eq!((end.records, end.lost), (file.messages.len() as u64, 0), "{name}: {end:?}");
+        }
+    }
+
+    /// What is left in the directory of rings.
+    pub fn left_in_runtime(&self) -> Vec<PathBuf> {
+        names(self.runtime.path())
+    }
+}
+
+impl ThreadTrace {
+    /// The last `# end` line; panics where there is none.
+    pub fn end(&self) -> &End {
+        let ends = self.metas.iter().rev();
+        ends.into_iter().find_map(|m| if let Meta::End(end) = m { Some(end) } else { None }).expect("an `# end` line")
+    }
+
+    /// The texts of the messages.
+    pub fn texts(&self) -> Vec<&str> {
+        self.messages.iter().map(|(_, text)| text.as_str()).collect()
+    }
+}
+
+/// The entries of a directory, sorted.
+pub fn names(directory: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(directory).expect("a directory that can be read");
+    let mut names: Vec<PathBuf> = entries.map(|e| e.expect("an entry").path()).collect();
+    names.sort();
+    names
+}
+
+/// Reads every trace file of a directory.
+pub fn read_directory(directory: &Path) -> BTreeMap<String, ThreadTrace> {
+    let read = |path: &PathBuf| {
+        let name = path.file_name().expect("a name").to_string_lossy().into_owned();
+        let bytes = std::fs::read(path).expect("a file that can be read");
+        (name.contains(".trace.") && !name.ends_with(".merge")).then(|| (name.clone(), parse(&name, &bytes)))
+    };
+    names(directory).iter().filter_map(read).collect()
+}
+
+/// Reads a whole trace file.
+pub fn parse(name: &str, bytes: &[u8]) -> ThreadTrace {
+    let text = bytes.strip_suffix(b"\n").unwrap_or_else(|| panic!("{name} does not end in a line feed"));
+    let mut trace = ThreadTrace { name: String::new(), messages: Vec::new(), metas: Vec::new() };
+    let mut last = Key::default();
+    for line in text.split(|&b| b == b'\n') {
+        let line = Line::parse(line)
+            .unwrap_or_else(|e| panic!("{name}: {e}: {}", String::from_utf8_lossy(line)));
+        assert!(line.key.ticks >= last.ticks, "{name}: ticks go back");
+        last = line.key;
+        let text = || String::from_utf8(unescape(line.payload)).expect("messages of tests are UTF-8");
+        match line.kind {
+            Kind::Message => trace.messages.push((line.key, text())),
+            Kind::Continuation => {
+                let (key, message) = trace.messages.last_mut().expect("a message before its next line");
+                assert_eq!(*key, line.key, "{name}: all lines of a message have one key");
+                message.push('\n');
+                message.push_str(&text());
+            }
+            Kind::Meta => {
+                let meta = Meta::parse(line.payload)
+                    .unwrap_or_else(|| panic!("{name}: {}", String::from_utf8_lossy(line.payload)));
+                if let Meta::Thread(thread) = &meta {
+                    trace.name = String::from_utf8_lossy(&thread.name).into_owned();
+                }
+                trace.metas.push(meta);
+            }
+            other => panic!("{name}: a line of kind {other:?}"),
+        }
+    }
+    assert!(matches!(trace.metas[..], [Meta::Run(_), Meta::Thread(_), ..]), "{name} begins with its two lines");
+    trace
+}
+
+/// Calls `tracemerge` as a library, as its `main` does; returns its exit status.
+pub fn tracemerge(args: &[&OsStr]) -> u8 {
+    let args = [OsStr::new("tracemerge")].into_iter().chain(args.iter().copied());
+    tracemerge::main(args.map(OsStr::to_os_string))
+}
+
+/// Polls until `condition` holds; panics after `seconds`.
+pub fn wait_until(seconds: u64, what: &str, mut condition: impl FnMut() -> bool) {
+    let start = std::time::Instant::now();
+    while !condition() {
+        assert!(start.elapsed().as_secs() < seconds, "{what}: not within {seconds} s");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+}

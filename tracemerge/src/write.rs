@@ -20,6 +20,8 @@ use crate::sys::{FileId, file_id};
 
 /// Bytes gathered before the operating system is asked.
 const BUFFER: usize = 1 << 20;
+/// The same for pipes, as much as one holds: while its reader works on it the next is made.
+const PIPE_BUFFER: usize = 1 << 16;
 
 /// The temporary file there is now, for a signal that ends the process before its owner can delete it.
 static UNFINISHED: Mutex<Option<PathBuf>> = Mutex::new(None);
@@ -139,7 +141,8 @@ impl Target {
                 Raw::Temporary(temporary)
             }
         };
-        Ok(Output(BufWriter::with_capacity(BUFFER, raw)))
+        let buffer = if self.can_restart() { BUFFER } else { PIPE_BUFFER };
+        Ok(Output(BufWriter::with_capacity(buffer, raw)))
     }
 
     /// Ends the output; only now a file has its name.

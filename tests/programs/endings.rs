@@ -1,0 +1,124 @@
+//! The ways in which a program or a thread can end.
+
+use std::sync::mpsc;
+use std::time::Duration;
+use tracer::Tracer;
+
+/// Ends by `exit` called on the main thread or, with "thread", on another.
+pub fn exit(place: Option<&str>) {
+    Tracer::get().trace(format_args!("before exit"));
+    if place == Some("thread") {
+        let exiting = std::thread::spawn(|| {
+            Tracer::get().trace(format_args!("the exiting thread"));
+            std::process::exit(3);
+        });
+        let _ = exiting.join();
+    }
+    std::process::exit(3);
+}
+
+/// Ends by a panic in `main`.
+pub fn panic() {
+    Tracer::get().trace(format_args!("before the panic"));
+    panic!("as the test wants");
+}
+
+struct TracesWhenDropped(&'static str);
+
+impl Drop for TracesWhenDropped {
+    fn drop(&mut self) {
+        Tracer::get().trace(format_args!("dropped: {}", self.0));
+    }
+}
+
+thread_local! {
+    static TRACES: std::cell::RefCell<Option<TracesWhenDropped>> = const { std::cell::RefCell::new(None) };
+}
+
+/// Traces from destructors of thread-locals, of a thread that has traced before, of one that has not, and of
+/// the main thread.
+pub fn thread_local_destructor() {
+    let thread = |name: &'static str, before: bool| {
+        let work = move || {
+            TRACES.set(Some(TracesWhenDropped(name)));
+            if before {
+                Tracer::get().trace(format_args!("alive: {name}"));
+            }
+        };
+        std::thread::Builder::new().name(name.into()).spawn(work).expect("a thread").join().expect("its end");
+    };
+    thread("has traced", true);
+    thread("has not traced", false);
+    TRACES.set(Some(TracesWhenDropped("main")));
+    Tracer::get().trace(format_args!("alive: main"));
+}
+
+/// Returns from `main` while other threads still trace.
+pub fn running_threads() {
+    let (ready, wait) = mpsc::channel();
+    for i in 0..3u32 {
+        let ready = ready.clone();
+        std::thread::spawn(move || {
+            for n in 0u64.. {
+                Tracer::get().trace(format_args!("thread {i} record {n}"));
+                if n == 1000 {
+                    ready.send(()).expect("main waits");
+                }
+                if n > 1000 {
+                    std::thread::sleep(Duration::from_micros(200));
+                }
+            }
+        });
+    }
+    for _ in 0..3 {
+        wait.recv().expect("each thread has traced 1,001 records");
+    }
+    Tracer::get().trace(format_args!("main returns"));
+}
+
+/// Flushes some records, traces some more and kills itself before the flusher can have seen them.
+pub fn killed() {
+    Tracer::get().trace(format_args!("flushed"));
+    Tracer::get().flush().expect("a flush");
+    for i in 0..5 {
+        Tracer::get().trace(format_args!("in the ring {i}"));
+    }
+    // SAFETY: the end.
+    unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
+}
+
+/// Ends tracing, traces in vain, starts again; another thread keeps its old ring all the while.
+pub fn shutdown_and_again() {
+    let (go, wait) = mpsc::channel::<()>();
+    let (done, finished) = mpsc::channel::<()>();
+    let other = std::thread::Builder::new().name("other".into()).spawn(move || {
+        for n in 0.. {
+            if wait.recv().is_err() {
+                return;
+            }
+            Tracer::get().trace(format_args!("other {n}"));
+            done.send(()).expect("main waits");
+        }
+    });
+    let let_other_trace = || {
+        go.send(()).expect("the other thread waits");
+        finished.recv().expect("the other thread has traced");
+    };
+    Tracer::get().trace(format_args!("main 1"));
+    let_other_trace();
+    Tracer::get().shutdown().expect("a clean end");
+    assert!(!Tracer::get().is_enabled());
+    Tracer::get().trace(format_args!("must not be seen"));
+    let_other_trace();
+    for _ in 0..20 {
+        assert!(Tracer::get().startup("TRACER_ENABLE"));
+        Tracer::get().trace(format_args!("main 2"));
+        let_other_trace();
+        Tracer::get().shutdown().expect("a clean end");
+    }
+    drop(go);
+    other.expect("a thread").join().expect("its end");
+    // The header of a mapping is the only trace of a ring in here once its file is unlinked.
+    let maps = std::fs::read_to_string("/proc/self/maps").expect("the list of mappings");
+    println!("rings {}", maps.lines().filter(|l| l.contains("/ring-")).count());
+}

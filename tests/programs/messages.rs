@@ -1,0 +1,114 @@
+//! What can stand in a message and what can happen while one is made.
+
+use std::fmt;
+use std::time::{Duration, Instant};
+use tracer::Tracer;
+
+/// Traces every text of [`texts`], then says so.
+pub fn free_text() {
+    for text in texts() {
+        Tracer::get().trace(format_args!("{text}"));
+    }
+    println!("{}", texts().len());
+}
+
+/// Texts that a line format may stumble over. The test has the same list.
+pub fn texts() -> Vec<String> {
+    let mut texts: Vec<String> = [
+        "", "plain", "two\nlines", "ends in a line feed\n", "\n", "\n\n\n", "\r\n", "tab\tand nul\0",
+        "\x1b[31mred\x1b[0m\x07", "\u{7f}\u{80}\u{9f}\u{a0}", "größe 你好 🦀 \u{202e}", r"C:\xyz\x41\\x42\", r"\x",
+        "0000000000000001-00000001 : forged\n0000000000000001-00000001 : twice", " leading and trailing ", "# end",
+    ]
+    .map(String::from)
+    .to_vec();
+    texts.push("x".repeat(1 << 20));
+    texts.push("é\\x4\n".repeat(200_000));
+    texts.push((0..=0x2ff).filter_map(char::from_u32).collect());
+    texts
+}
+
+struct Panics;
+
+impl fmt::Display for Panics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the beginning of a message")?;
+        panic!("a Display that panics");
+    }
+}
+
+struct Traces;
+
+impl fmt::Display for Traces {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Tracer::get().trace(format_args!("made while {} is formatted", "another"));
+        assert!(Tracer::get().flush().is_err(), "a flush here would wait for itself");
+        f.write_str("the outer message")
+    }
+}
+
+struct Fails;
+
+impl fmt::Display for Fails {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("as far as it got")?;
+        Err(fmt::Error)
+    }
+}
+
+/// A `Display` that panics, one that traces, one that fails.
+pub fn display() {
+    Tracer::get().trace(format_args!("before"));
+    Tracer::get().trace(format_args!("{Panics}"));
+    Tracer::get().trace(format_args!("between"));
+    Tracer::get().trace(format_args!("{Traces}"));
+    Tracer::get().trace(format_args!("{Fails}"));
+    Tracer::get().trace(format_args!("after"));
+    println!("lost {}", Tracer::get().stats().lost);
+}
+
+/// A panic hook that traces, for a panic in the middle of a message.
+pub fn panic_hook() {
+    std::panic::set_hook(Box::new(|info| Tracer::get().trace(format_args!("hook: {info}"))));
+    Tracer::get().trace(format_args!("before"));
+    Tracer::get().trace(format_args!("{Panics}"));
+    Tracer::get().trace(format_args!("after"));
+}
+
+/// `count` records as fast as possible.
+pub fn full(count: u64) {
+    for i in 0..count {
+        Tracer::get().trace(format_args!("record number {i} of a burst that no disk can follow for long"));
+    }
+    let _ = Tracer::get().flush();
+    let stats = Tracer::get().stats();
+    println!("records {} lost {} stalls {} stall_ns {}", stats.records, stats.lost, stats.stalls, stats.stall_ns);
+}
+
+/// One record, then nothing; prints after how many milliseconds its line was in the file, five times.
+pub fn quiet() {
+    let directory = std::path::PathBuf::from(std::env::var_os("TRACER_DIR").expect("TRACER_DIR"));
+    for i in 0..5 {
+        let mark = format!("quiet record {i}");
+        let start = Instant::now();
+        Tracer::get().trace(format_args!("{mark}"));
+        let written = || {
+            let mut files = std::fs::read_dir(&directory).expect("the directory").flatten();
+            files.any(|f| std::fs::read_to_string(f.path()).is_ok_and(|text| text.contains(&mark)))
+        };
+        while !written() {
+            assert!(start.elapsed() < Duration::from_secs(20), "the flusher has to look by itself");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        println!("{}", start.elapsed().as_millis());
+        std::thread::sleep(Duration::from_millis(37));
+    }
+}
+
+/// Traces under a variable of its own, after a record that was made before.
+pub fn startup(variable: &str) {
+    Tracer::get().trace(format_args!("before startup"));
+    let on = Tracer::get().startup(variable);
+    Tracer::get().trace(format_args!("after startup"));
+    assert_eq!(on, Tracer::get().is_enabled());
+    println!("{on}");
+}

@@ -1,0 +1,42 @@
+//! The traced program of the system tests: one scenario per call, named by the first argument.
+//!
+//! Each test runs it as a process of its own, for what the tracer does is global to a process.
+#![allow(unsafe_code, reason = "forks, signals, seccomp and the counting allocator")]
+
+mod allocations;
+mod confined;
+mod endings;
+mod forks;
+mod messages;
+mod threads;
+
+use tracer::Tracer;
+
+fn main() {
+    let mut args = std::env::args().skip(1);
+    let scenario = args.next().unwrap_or_default();
+    let argument = args.next();
+    let number = || argument.as_deref().and_then(|a| a.parse().ok()).expect("a number as second argument");
+    match scenario.as_str() {
+        "disabled" => allocations::disabled(),
+        "burst" => confined::burst(),
+        "return" => Tracer::get().trace(format_args!("the last words of main")),
+        "exit" => endings::exit(argument.as_deref()),
+        "panic" => endings::panic(),
+        "thread-local" => endings::thread_local_destructor(),
+        "running-threads" => endings::running_threads(),
+        "killed" => endings::killed(),
+        "shutdown" => endings::shutdown_and_again(),
+        "handover" => threads::handover(number()),
+        "short-lived" => threads::short_lived(number()),
+        "many" => threads::many(number()),
+        "free-text" => messages::free_text(),
+        "display" => messages::display(),
+        "panic-hook" => messages::panic_hook(),
+        "full" => messages::full(number()),
+        "quiet" => messages::quiet(),
+        "startup" => messages::startup(&argument.expect("a variable as second argument")),
+        "fork" => forks::fork(),
+        other => panic!("no scenario {other:?}"),
+    }
+}

@@ -147,7 +147,10 @@ fn single_calls() {
         let at = |share: f64| ticks[((CALLS - 1) as f64 * share) as usize];
         eprintln!(
             "single calls, {name}, in ticks: p50 {}  p99 {}  p99.9 {}  max {}",
-            at(0.5), at(0.99), at(0.999), ticks[CALLS - 1]
+            at(0.5),
+            at(0.99),
+            at(0.999),
+            ticks[CALLS - 1]
         );
     }
 }

@@ -14,9 +14,9 @@ pub fn fork() {
     let child = unsafe { libc::fork() };
     if child == 0 {
         Tracer::get().trace(format_args!("child first"));
-        std::thread::scope(|scope| {
-            scope.spawn(|| Tracer::get().trace(format_args!("child thread")));
-        });
+        let thread = std::thread::spawn(|| Tracer::get().trace(format_args!("child thread")));
+        // A join waits for the whole end of the thread, the end of a scope does not.
+        thread.join().expect("its end");
         Tracer::get().trace(format_args!("child last"));
         std::process::exit(0);
     }

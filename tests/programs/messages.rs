@@ -15,9 +15,22 @@ pub fn free_text() {
 /// Texts that a line format may stumble over. The test has the same list.
 pub fn texts() -> Vec<String> {
     let mut texts: Vec<String> = [
-        "", "plain", "two\nlines", "ends in a line feed\n", "\n", "\n\n\n", "\r\n", "tab\tand nul\0",
-        "\x1b[31mred\x1b[0m\x07", "\u{7f}\u{80}\u{9f}\u{a0}", "größe 你好 🦀 \u{202e}", r"C:\xyz\x41\\x42\", r"\x",
-        "0000000000000001-00000001 : forged\n0000000000000001-00000001 : twice", " leading and trailing ", "# end",
+        "",
+        "plain",
+        "two\nlines",
+        "ends in a line feed\n",
+        "\n",
+        "\n\n\n",
+        "\r\n",
+        "tab\tand nul\0",
+        "\x1b[31mred\x1b[0m\x07",
+        "\u{7f}\u{80}\u{9f}\u{a0}",
+        "größe 你好 🦀 \u{202e}",
+        r"C:\xyz\x41\\x42\",
+        r"\x",
+        "0000000000000001-00000001 : forged\n0000000000000001-00000001 : twice",
+        " leading and trailing ",
+        "# end",
     ]
     .map(String::from)
     .to_vec();
@@ -81,7 +94,10 @@ pub fn full(count: u64) {
     }
     let _ = Tracer::get().flush();
     let stats = Tracer::get().stats();
-    println!("records {} lost {} stalls {} stall_ns {}", stats.records, stats.lost, stats.stalls, stats.stall_ns);
+    println!(
+        "records {} lost {} stalls {} stall_ns {}",
+        stats.records, stats.lost, stats.stalls, stats.stall_ns
+    );
 }
 
 /// One record, then nothing; prints after how many milliseconds its line was in the file, five times.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -48,7 +49,10 @@ impl Scenario {
         let directory = TempDir::new().expect("a directory for trace files");
         let shm = Path::new("/dev/shm");
         let place = if shm.is_dir() { shm.to_path_buf() } else { std::env::temp_dir() };
-        let runtime = TempDir::new_in(place).expect("a directory for rings");
+        // A directory that others could enter would be refused.
+        let owner_only = std::fs::Permissions::from_mode(0o700);
+        let runtime = tempfile::Builder::new().permissions(owner_only).tempdir_in(place);
+        let runtime = runtime.expect("a directory for rings");
         let mut command = Command::new(program);
         command.args(args).stdin(Stdio::null());
         for (name, _) in std::env::vars_os().filter(|(n, _)| n.to_string_lossy().starts_with("TRACER_")) {
@@ -142,7 +146,9 @@ impl ThreadTrace {
     /// The last `# end` line; panics where there is none.
     pub fn end(&self) -> &End {
         let ends = self.metas.iter().rev();
-        ends.into_iter().find_map(|m| if let Meta::End(end) = m { Some(end) } else { None }).expect("an `# end` line")
+        ends.into_iter()
+            .find_map(|m| if let Meta::End(end) = m { Some(end) } else { None })
+            .expect("an `# end` line")
     }
 
     /// The texts of the messages.
@@ -175,8 +181,8 @@ pub fn parse(name: &str, bytes: &[u8]) -> ThreadTrace {
     let mut trace = ThreadTrace { name: String::new(), messages: Vec::new(), metas: Vec::new() };
     let mut last = Key::default();
     for line in text.split(|&b| b == b'\n') {
-        let line = Line::parse(line)
-            .unwrap_or_else(|e| panic!("{name}: {e}: {}", String::from_utf8_lossy(line)));
+        let line =
+            Line::parse(line).unwrap_or_else(|e| panic!("{name}: {e}: {}", String::from_utf8_lossy(line)));
         assert!(line.key.ticks >= last.ticks, "{name}: ticks go back");
         last = line.key;
         let text = || String::from_utf8(unescape(line.payload)).expect("messages of tests are UTF-8");
@@ -199,7 +205,10 @@ pub fn parse(name: &str, bytes: &[u8]) -> ThreadTrace {
             other => panic!("{name}: a line of kind {other:?}"),
         }
     }
-    assert!(matches!(trace.metas[..], [Meta::Run(_), Meta::Thread(_), ..]), "{name} begins with its two lines");
+    assert!(
+        matches!(trace.metas[..], [Meta::Run(_), Meta::Thread(_), ..]),
+        "{name} begins with its two lines"
+    );
     trace
 }
 

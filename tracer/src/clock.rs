@@ -80,7 +80,9 @@ fn ordered() -> u64 {
     let ticks: u64;
     // SAFETY: reads a register that user programs may read. Without `nomem` the compiler keeps it behind the
     // loads and stores ahead of it, as `isb` does in the processor.
-    unsafe { std::arch::asm!("isb", "mrs {}, cntvct_el0", out(reg) ticks, options(nostack, preserves_flags)) };
+    unsafe {
+        std::arch::asm!("isb", "mrs {}, cntvct_el0", out(reg) ticks, options(nostack, preserves_flags))
+    };
     ticks
 }
 
@@ -89,7 +91,9 @@ fn ordered() -> u64 {
 fn fast() -> u64 {
     let ticks: u64;
     // SAFETY: as in `ordered`.
-    unsafe { std::arch::asm!("mrs {}, cntvct_el0", out(reg) ticks, options(nomem, nostack, preserves_flags)) };
+    unsafe {
+        std::arch::asm!("mrs {}, cntvct_el0", out(reg) ticks, options(nomem, nostack, preserves_flags))
+    };
     ticks
 }
 

@@ -245,9 +245,19 @@ mod tests {
 
     #[test]
     fn sizes_have_units() {
-        let cases = [("65536", Some(65536)), ("64K", Some(65536)), ("4m", Some(4 << 20)), ("1G", Some(1 << 30)),
-            ("", None), ("K", None), ("-1", None), ("1T", None), ("99999999999999999999", None), ("1ä", None),
-            ("18446744073709551615G", None)];
+        let cases = [
+            ("65536", Some(65536)),
+            ("64K", Some(65536)),
+            ("4m", Some(4 << 20)),
+            ("1G", Some(1 << 30)),
+            ("", None),
+            ("K", None),
+            ("-1", None),
+            ("1T", None),
+            ("99999999999999999999", None),
+            ("1ä", None),
+            ("18446744073709551615G", None),
+        ];
         for (text, size) in cases {
             assert_eq!(parse_size(text), size, "{text}");
         }

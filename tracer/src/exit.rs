@@ -6,19 +6,21 @@
 use crate::{state, sys, thread};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+use trace_format::meta::EndReason;
 
 /// The exit waits as long as the flusher gets on; after this long without progress it gives up.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Has all rings drained and ends the files. Inert in a forked child that has not traced.
 pub(crate) extern "C" fn on_process_exit() {
-    let Some(run) = state::current().filter(|run| run.is_of_this_process() && !run.is_closed()) else { return };
+    let Some(run) = state::current().filter(|run| run.is_of_this_process() && !run.is_closed()) else {
+        return;
+    };
     let exit = &run.exit;
     exit.requested.store(1, Ordering::Release);
-    thread::leave();
+    thread::leave(EndReason::Exit);
     let mut seen = exit.progress.load(Ordering::Relaxed);
     let mut since = sys::monotonic_ns();
-    // The flusher never resets `requested`: threads that end from now on do so because of the exit.
     while exit.finished.load(Ordering::Acquire) == 0 {
         run.wake.wake();
         sys::wait_word(&exit.finished, 0, Duration::from_millis(50));

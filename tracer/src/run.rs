@@ -17,7 +17,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 use trace_format::line::Ticks;
-use trace_format::meta::RingPlace;
+use trace_format::meta::{EndReason, RingPlace};
 use trace_format::ring::{Geometry, Header, State};
 
 /// How many rings can lie ready. Not how many threads can trace.
@@ -45,8 +45,8 @@ pub(crate) struct Run {
     ///   null ────────────────────────────────► a ring ────────────────────────────────────► null
     /// ```
     ready: [AtomicPtr<ThreadRing>; READY],
-    /// Threads that began to wait for a ring since the flusher looked.
-    pub wanted: AtomicU32,
+    /// Threads that wait for a ring.
+    pub waiting: AtomicU32,
     /// No ring can be made: do not wait for one.
     pub barren: AtomicBool,
     /// All rings that may have a thread or records; cold.
@@ -125,7 +125,10 @@ impl Run {
     }
 
     /// A run without a flusher.
-    pub(crate) fn prepare(mut config: Config, root: Option<u32>) -> io::Result<(&'static Run, Receiver<Command>)> {
+    pub(crate) fn prepare(
+        mut config: Config,
+        root: Option<u32>,
+    ) -> io::Result<(&'static Run, Receiver<Command>)> {
         let alive = sys::page_wiped_on_fork().cast::<AtomicU32>();
         if alive.is_null() {
             return Err(io::Error::other("the system has no memory that is wiped on fork"));
@@ -142,7 +145,7 @@ impl Run {
             wake: Wake::default(),
             exit: Exit::default(),
             ready: [const { AtomicPtr::new(ptr::null_mut()) }; READY],
-            wanted: AtomicU32::new(0),
+            waiting: AtomicU32::new(0),
             barren: AtomicBool::new(false),
             rings: Mutex::default(),
             finished: Mutex::default(),
@@ -172,26 +175,32 @@ impl Run {
 
     /// Takes a ring for the calling thread; waits a bounded time where none is ready.
     pub(crate) fn claim(&'static self) -> Option<&'static ThreadRing> {
+        if let Some((ring, left)) = self.take_ready() {
+            if left < SPARE / 2 {
+                self.wake.wake();
+            }
+            return Some(ring);
+        }
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        let ring = self.wait_for_ring();
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        ring
+    }
+
+    fn wait_for_ring(&'static self) -> Option<&'static ThreadRing> {
         let start = sys::monotonic_ns();
         let mut pause = Duration::from_micros(20);
-        let mut asked = false;
         loop {
-            if let Some((ring, left)) = self.take_ready() {
-                if left < SPARE / 2 {
-                    self.wake.wake();
-                }
+            self.wake.wake();
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(Duration::from_millis(1));
+            if let Some((ring, _)) = self.take_ready() {
                 return Some(ring);
             }
             let waited = Duration::from_nanos(sys::monotonic_ns().saturating_sub(start));
             if self.barren.load(Ordering::Relaxed) || self.is_closed() || waited > CLAIM_PATIENCE {
                 return None;
             }
-            if !std::mem::replace(&mut asked, true) {
-                self.wanted.fetch_add(1, Ordering::Relaxed);
-            }
-            self.wake.wake();
-            std::thread::sleep(pause);
-            pause = (pause * 2).min(Duration::from_millis(1));
         }
     }
 
@@ -270,6 +279,8 @@ pub(crate) struct ThreadRing {
     pub why: String,
     /// In a page of its own that a fork wipes.
     producer: *const Producer,
+    /// Its thread was ended by the process's exit, not before.
+    ended_by_exit: AtomicBool,
     /// The flusher will never touch it again: its thread may free it.
     abandoned: AtomicBool,
 }
@@ -302,7 +313,16 @@ impl ThreadRing {
             policy: run.config.full_policy,
             max_stall: run.config.max_stall,
         };
-        let ring = ThreadRing { memory, link, index, place, why, producer: page, abandoned: AtomicBool::new(false) };
+        let ring = ThreadRing {
+            memory,
+            link,
+            index,
+            place,
+            why,
+            producer: page,
+            ended_by_exit: AtomicBool::new(false),
+            abandoned: AtomicBool::new(false),
+        };
         let ring: &'static ThreadRing = Box::leak(Box::new(ring));
         let (memory, link) = (&ring.memory, ptr::from_ref(&ring.link));
         // SAFETY: the page is fresh, large enough and nobody else's; memory and link live as long as the ring.
@@ -331,10 +351,13 @@ impl ThreadRing {
     /// Binds the ring to the calling thread, which has claimed it.
     pub(crate) fn lend(&self, tid: u64, name: [u8; 16], since: Ticks) {
         let tenancy = &self.header().tenancy;
+        self.ended_by_exit.store(false, Ordering::Relaxed);
         tenancy.tid.store(tid, Ordering::Relaxed);
         tenancy.set_name(name);
         tenancy.since.store(since.0, Ordering::Relaxed);
-        tenancy.generation.store(tenancy.generation.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+        tenancy
+            .generation
+            .store(tenancy.generation.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
         tenancy.state.store(State::Owned as u32, Ordering::Release);
     }
 
@@ -342,16 +365,22 @@ impl ThreadRing {
     ///
     /// # Safety
     /// The calling thread has the ring and does not use it afterwards.
-    pub(crate) unsafe fn give_back(ring: *const ThreadRing) {
+    pub(crate) unsafe fn give_back(ring: *const ThreadRing, reason: EndReason) {
         // SAFETY: not freed while a thread has it, and the caller has it.
         let this = unsafe { &*ring };
         if !this.link.closed.load(Ordering::Acquire) {
+            this.ended_by_exit.store(reason == EndReason::Exit, Ordering::Relaxed);
             // Release: the flusher that sees it ended sees its last record.
             this.header().tenancy.state.store(State::Ended as u32, Ordering::Release);
         } else if this.abandoned.load(Ordering::Acquire) {
             // SAFETY: neither the flusher nor, by the caller's promise, this thread uses it any more.
             unsafe { ThreadRing::free(ring) };
         }
+    }
+
+    /// Why its thread ended. Known once the tenancy says that it did.
+    pub(crate) fn end_reason(&self) -> EndReason {
+        if self.ended_by_exit.load(Ordering::Relaxed) { EndReason::Exit } else { EndReason::Thread }
     }
 
     /// Takes the ring from whoever has it: its thread finds out at its next record. For the flusher.

@@ -113,7 +113,9 @@ pub(crate) fn decide_anew(variable: Option<&str>, config: Config) -> bool {
     let Some(_excluded) = Excluded::enter() else { return false };
     loop {
         let state = STATE.load(Ordering::Acquire);
-        if state != DECIDING && STATE.compare_exchange(state, DECIDING, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+        if state != DECIDING
+            && STATE.compare_exchange(state, DECIDING, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        {
             break;
         }
         std::thread::sleep(Duration::from_micros(50));
@@ -155,7 +157,9 @@ fn is_switched_on(variable: &str) -> bool {
         Switch::Off => false,
         Switch::Unclear => {
             let value = value.unwrap_or_default();
-            report::say(format_args!("{variable}={value:?} is neither on (1, true, on, yes) nor off (0, false, off, no); tracing stays off"));
+            report::say(format_args!(
+                "{variable}={value:?} is neither on (1, true, on, yes) nor off (0, false, off, no); tracing stays off"
+            ));
             false
         }
     }
@@ -179,7 +183,9 @@ fn start(config: Config, root: Option<u32>) -> bool {
 
 /// Ends the run, if there is one; tracing is off afterwards.
 pub(crate) fn shut_down() -> std::io::Result<()> {
-    let Some(run) = current().filter(|run| run.is_of_this_process() && !run.is_closed()) else { return Ok(()) };
+    let Some(run) = current().filter(|run| run.is_of_this_process() && !run.is_closed()) else {
+        return Ok(());
+    };
     if STATE.compare_exchange(ON, OFF, Ordering::AcqRel, Ordering::Relaxed).is_err() {
         return Ok(());
     }

@@ -10,6 +10,7 @@ use std::cell::Cell;
 use std::fmt;
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
+use trace_format::meta::EndReason;
 
 thread_local! {
     /// This thread's producer, or null. No destructor, so it can be used as long as the thread runs.
@@ -78,7 +79,7 @@ fn trace_first(args: fmt::Arguments<'_>) {
 
 fn attach() -> Option<&'static Producer> {
     let run = {
-        leave();
+        leave(EndReason::Thread);
         if EXCLUDED.get() {
             return None;
         }
@@ -94,8 +95,8 @@ fn attach() -> Option<&'static Producer> {
     Some(unsafe { &*ring.producer() })
 }
 
-/// Gives up this thread's ring, if it has one. What is in it will be written.
-pub(crate) fn leave() {
+/// Gives up this thread's ring, if it has one, for the given reason. What is in it will be written.
+pub(crate) fn leave(reason: EndReason) {
     let producer = CURRENT.replace(ptr::null());
     let ring = RING.replace(ptr::null());
     if producer.is_null() || ring.is_null() {
@@ -106,10 +107,10 @@ pub(crate) fn leave() {
         return;
     }
     // SAFETY: the ring is this thread's until this call hands it back.
-    unsafe { ThreadRing::give_back(ring) };
+    unsafe { ThreadRing::give_back(ring, reason) };
 }
 
 /// At the end of a thread, after its thread-locals' destructors.
 pub(crate) fn on_thread_exit() {
-    leave();
+    leave(EndReason::Thread);
 }

@@ -220,12 +220,13 @@ mod tests {
     /// Bytes in which backslashes, `x`, digits, controls and non-ASCII are common.
     fn bytes() -> impl Strategy<Value = Vec<u8>> {
         let byte = prop_oneof![
-            Just(b'\\'), Just(b'x'), Just(b'"'), prop::sample::select(b"04aAfF\t".to_vec()),
-            any::<u8>(), 0x20..0x7fu8,
+            Just(b'\\'),
+            Just(b'x'),
+            Just(b'"'),
+            prop::sample::select(b"04aAfF\t".to_vec()),
+            any::<u8>(),
+            0x20..0x7fu8,
         ];
-        prop_oneof![
-            prop::collection::vec(byte, 0..40),
-            any::<String>().prop_map(String::into_bytes),
-        ]
+        prop_oneof![prop::collection::vec(byte, 0..40), any::<String>().prop_map(String::into_bytes),]
     }
 }

@@ -401,15 +401,25 @@ pub(crate) mod tests {
         let rings = prop::sample::select(RingPlace::NAMES.map(|(v, _)| v).to_vec());
         prop_oneof![
             any_run().prop_map(Meta::Run),
-            (any::<Vec<u8>>(), rings, any::<Vec<u8>>())
-                .prop_map(|(name, ring, why)| Meta::Thread(Thread { name, ring, why })),
+            (any::<Vec<u8>>(), rings, any::<Vec<u8>>()).prop_map(|(name, ring, why)| Meta::Thread(Thread {
+                name,
+                ring,
+                why
+            })),
             any::<(u64, u64)>().prop_map(|(t, w)| Meta::Clock { ticks: Ticks(t), wall: Wall(w) }),
             (any::<u64>(), losses).prop_map(|(records, reason)| Meta::Lost { records, reason }),
             any::<u64>().prop_map(|ns| Meta::Stall { ns }),
-            (any::<u64>(), any::<u64>(), ends)
-                .prop_map(|(records, lost, reason)| Meta::End(End { records, lost, reason })),
-            any::<(Vec<u8>, u64, u64, Vec<u8>)>()
-                .prop_map(|(file, offset, bytes, text)| Meta::Damaged { file, offset, bytes, text }),
+            (any::<u64>(), any::<u64>(), ends).prop_map(|(records, lost, reason)| Meta::End(End {
+                records,
+                lost,
+                reason
+            })),
+            any::<(Vec<u8>, u64, u64, Vec<u8>)>().prop_map(|(file, offset, bytes, text)| Meta::Damaged {
+                file,
+                offset,
+                bytes,
+                text
+            }),
         ]
     }
 
@@ -427,8 +437,18 @@ pub(crate) mod tests {
     #[test]
     fn unknown_keys_are_skipped_and_missing_ones_are_an_error() {
         assert_eq!(Meta::parse(b"stall later=\"a b=c\" ns=5 x=y"), Some(Meta::Stall { ns: 5 }));
-        for text in ["", "stall", "stall ns=", "stall ns=\"5\"", "stall ns=-1", "stall  ns=5", "unknown a=1",
-            "stall ns=99999999999999999999", "clock ticks=1 wall=yesterday", "thread name=\"open ring=shared"] {
+        for text in [
+            "",
+            "stall",
+            "stall ns=",
+            "stall ns=\"5\"",
+            "stall ns=-1",
+            "stall  ns=5",
+            "unknown a=1",
+            "stall ns=99999999999999999999",
+            "clock ticks=1 wall=yesterday",
+            "thread name=\"open ring=shared",
+        ] {
             assert_eq!(Meta::parse(text.as_bytes()), None, "{text}");
         }
     }

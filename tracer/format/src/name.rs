@@ -31,7 +31,8 @@ pub fn parse_trace_file_suffix(suffix: &[u8]) -> Option<(u64, u32)> {
 }
 
 fn canonical_number(digits: &[u8]) -> Option<u64> {
-    let canonical = digits.iter().all(u8::is_ascii_digit) && (digits.len() == 1 || digits.first() != Some(&b'0'));
+    let canonical =
+        digits.iter().all(u8::is_ascii_digit) && (digits.len() == 1 || digits.first() != Some(&b'0'));
     if !canonical {
         return None;
     }
@@ -45,8 +46,19 @@ mod tests {
 
     #[test]
     fn other_files_beside_the_executable_are_not_traces() {
-        for suffix in [".trace.merge", ".trace.", ".trace.12.", ".trace.012", ".trace.12.0", ".trace.12.merge",
-            ".trace.+12", ".trace.12.3.4", "", ".trace", ".trace.99999999999999999999"] {
+        for suffix in [
+            ".trace.merge",
+            ".trace.",
+            ".trace.12.",
+            ".trace.012",
+            ".trace.12.0",
+            ".trace.12.merge",
+            ".trace.+12",
+            ".trace.12.3.4",
+            "",
+            ".trace",
+            ".trace.99999999999999999999",
+        ] {
             assert_eq!(parse_trace_file_suffix(suffix.as_bytes()), None, "{suffix}");
         }
     }

@@ -73,7 +73,10 @@ pub const PAD_WORD: u64 = RecordKind::Pad as u64;
 #[inline]
 pub const fn message_word(site: u32, flags: Flags, len: usize) -> u64 {
     debug_assert!(len <= MAX_PAYLOAD);
-    (site as u64) << 32 | ((len & MAX_PAYLOAD) as u64) << 16 | (flags.0 as u64) << 8 | RecordKind::Message as u64
+    (site as u64) << 32
+        | ((len & MAX_PAYLOAD) as u64) << 16
+        | (flags.0 as u64) << 8
+        | RecordKind::Message as u64
 }
 
 /// Rounds a size or position up to the alignment of records.
@@ -201,7 +204,12 @@ fn read_message(word: u64, rest: &[u8], border: u64) -> Option<Message<'_>> {
         return None;
     }
     let site = u32::try_from(word >> 32).ok()?;
-    Some(Message { ticks: Ticks(u64::from_le_bytes(*ticks)), site, flags: Flags(flags), text: payload.get(..len)? })
+    Some(Message {
+        ticks: Ticks(u64::from_le_bytes(*ticks)),
+        site,
+        flags: Flags(flags),
+        text: payload.get(..len)?,
+    })
 }
 
 #[cfg(test)]

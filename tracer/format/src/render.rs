@@ -197,7 +197,12 @@ mod tests {
 
     const BLOCK: u64 = 64;
 
-    fn render(state: &mut Renderer, main: &[(u64, Flags, &str)], nested: &[(u64, Flags, &str)], idle: bool) -> String {
+    fn render(
+        state: &mut Renderer,
+        main: &[(u64, Flags, &str)],
+        nested: &[(u64, Flags, &str)],
+        idle: bool,
+    ) -> String {
         let own = |list: &[(u64, Flags, &str)]| -> Vec<_> {
             list.iter().map(|(t, f, s)| (*t, *f, s.as_bytes().to_vec())).collect()
         };
@@ -261,8 +266,12 @@ mod tests {
         let payloads: Vec<&str> = text.lines().map(|l| &l[26..]).collect();
         assert_eq!(
             payloads,
-            ["# lost records=3 reason=full", "# lost records=1 reason=nested", "# stall ns=7",
-                "# end records=0 lost=4 reason=thread"]
+            [
+                "# lost records=3 reason=full",
+                "# lost records=1 reason=nested",
+                "# stall ns=7",
+                "# end records=0 lost=4 reason=thread"
+            ]
         );
     }
 

@@ -393,7 +393,8 @@ pub struct Header {
 #[cfg(not(loom))]
 const _: () = assert!(size_of::<Header>() <= HEADER_BYTES && align_of::<Header>() <= 4096);
 #[cfg(not(loom))]
-const _: () = assert!(size_of::<Identity>() == 64 && size_of::<Tenancy>() == 64 && size_of::<Written>() == 64);
+const _: () =
+    assert!(size_of::<Identity>() == 64 && size_of::<Tenancy>() == 64 && size_of::<Written>() == 64);
 #[cfg(not(loom))]
 const _: () = assert!(size_of::<Slot>() == 128 && core::mem::offset_of!(Header, slots) == 384);
 
@@ -428,8 +429,7 @@ impl Written {
 
     /// Sets the counters back for another thread; the positions go on.
     pub fn clear_counters(&self) {
-        let counters =
-            [&self.committed, &self.lost_full, &self.lost_panic, &self.stalls, &self.stall_ns];
+        let counters = [&self.committed, &self.lost_full, &self.lost_panic, &self.stalls, &self.stall_ns];
         for counter in counters {
             counter.store(0, Ordering::Relaxed);
         }
@@ -455,7 +455,12 @@ impl Geometry {
     pub fn of(capacity: u64) -> Geometry {
         let capacity = capacity.clamp(MIN_CAPACITY, MAX_CAPACITY).next_power_of_two();
         let nested_capacity = nested_capacity(capacity);
-        Geometry { capacity, nested_capacity, block: block_size(capacity), nested_block: block_size(nested_capacity) }
+        Geometry {
+            capacity,
+            nested_capacity,
+            block: block_size(capacity),
+            nested_block: block_size(nested_capacity),
+        }
     }
 
     /// The size of the ring's file.
@@ -484,7 +489,9 @@ impl std::fmt::Display for RingError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             RingError::NotARing => f.write_str("it is not a ring of tracer"),
-            RingError::Version(v) => write!(f, "its layout has version {v}; this program reads {LAYOUT_VERSION}"),
+            RingError::Version(v) => {
+                write!(f, "its layout has version {v}; this program reads {LAYOUT_VERSION}")
+            }
             RingError::Geometry => f.write_str("its sizes are impossible"),
             RingError::Positions => f.write_str("its positions are impossible"),
             RingError::State(s) => write!(f, "its state {s} is impossible"),
@@ -622,9 +629,17 @@ mod tests {
     fn the_slot_that_does_not_rule_is_filled_and_then_rules() {
         let header = header();
         for n in 1..5u64 {
-            let render = RenderState { last: Ticks(n), in_message: n % 2 == 0, records: n, lost: [n; 5], stall_ns: n };
-            let progress = Progress { consumed: n * 8, nested_consumed: n, file_length: n, device: n, inode: n,
-                file_number: 3, render };
+            let render =
+                RenderState { last: Ticks(n), in_message: n % 2 == 0, records: n, lost: [n; 5], stall_ns: n };
+            let progress = Progress {
+                consumed: n * 8,
+                nested_consumed: n,
+                file_length: n,
+                device: n,
+                inode: n,
+                file_number: 3,
+                render,
+            };
             let before = header.published();
             header.slots[usize::from(header.selected.slot.load(Ordering::Relaxed) == 0)].store(&progress);
             assert_eq!(header.published(), before, "a half-done publication changes nothing");

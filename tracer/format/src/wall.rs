@@ -31,8 +31,30 @@ impl Wall {
     /// Reads what [`Display`](fmt::Display) writes: exactly `YYYY-MM-DDThh:mm:ss.nnnnnnnnnZ`.
     #[must_use]
     pub fn parse(text: &[u8]) -> Option<Wall> {
-        let [y1, y2, y3, y4, b'-', m1, m2, b'-', d1, d2, b'T', h1, h2, b':', i1, i2, b':', s1, s2, b'.', ns @ .., b'Z'] =
-            text
+        let [
+            y1,
+            y2,
+            y3,
+            y4,
+            b'-',
+            m1,
+            m2,
+            b'-',
+            d1,
+            d2,
+            b'T',
+            h1,
+            h2,
+            b':',
+            i1,
+            i2,
+            b':',
+            s1,
+            s2,
+            b'.',
+            ns @ ..,
+            b'Z',
+        ] = text
         else {
             return None;
         };
@@ -100,9 +122,16 @@ mod tests {
 
     #[test]
     fn what_is_not_a_time_is_refused() {
-        for text in ["", "2026-02-30T00:00:00.000000000Z", "2026-13-01T00:00:00.000000000Z",
-            "1969-12-31T23:59:59.000000000Z", "2026-11-20T15:11:02.123Z", "2026-11-20T24:11:02.123456789Z",
-            "9999-11-20T15:11:02.123456789Z", "20x6-11-20T15:11:02.123456789Z"] {
+        for text in [
+            "",
+            "2026-02-30T00:00:00.000000000Z",
+            "2026-13-01T00:00:00.000000000Z",
+            "1969-12-31T23:59:59.000000000Z",
+            "2026-11-20T15:11:02.123Z",
+            "2026-11-20T24:11:02.123456789Z",
+            "9999-11-20T15:11:02.123456789Z",
+            "20x6-11-20T15:11:02.123456789Z",
+        ] {
             assert_eq!(Wall::parse(text.as_bytes()), None, "{text}");
         }
     }

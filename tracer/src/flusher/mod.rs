@@ -95,7 +95,7 @@ impl Flusher {
 
     fn run(mut self) {
         loop {
-            self.restock();
+            self.supply_rings();
             if self.obey().is_break() {
                 return;
             }
@@ -108,9 +108,16 @@ impl Flusher {
         }
     }
 
-    /// Makes the rings that are wanted.
-    fn restock(&mut self) {
-        self.supply.restock(self.run, &mut self.tails);
+    /// Sees to it that rings are ready. To use one again is cheaper than to make one.
+    fn supply_rings(&mut self) {
+        while self.supply.is_short(self.run) {
+            let ended: fn(&Tail) -> bool = |tail| tail.has_ended() && !tail.is_failing();
+            if self.tails.iter().any(ended) {
+                self.drain_where(ended);
+            } else if !self.supply.add(self.run, &mut self.tails) {
+                return;
+            }
+        }
     }
 
     /// Carries out what was asked for.
@@ -136,18 +143,19 @@ impl Flusher {
 
     /// Writes what all rings hold, each up to where its thread was when it was looked at.
     fn drain_once(&mut self) {
+        self.drain_where(|_| true);
+    }
+
+    fn drain_where(&mut self, which: fn(&Tail) -> bool) {
         let retry = self.retry.is_none_or(|at| Instant::now() >= at);
         if retry {
             self.retry = None;
         }
         let mut errors = Vec::new();
-        let reason = if self.is_exiting() { EndReason::Exit } else { EndReason::Thread };
-        for tail in &mut self.tails {
-            if tail.is_failing() && !retry {
-                continue;
-            }
-            let mut work = Work { run: self.run, info: &self.info, place: &mut self.place, out: &mut self.out };
-            if let Err(error) = tail.drain(&mut work, reason) {
+        for tail in self.tails.iter_mut().filter(|tail| which(tail) && (retry || !tail.is_failing())) {
+            let mut work =
+                Work { run: self.run, info: &self.info, place: &mut self.place, out: &mut self.out };
+            if let Err(error) = tail.drain(&mut work) {
                 errors.push(error);
             }
         }
@@ -158,7 +166,9 @@ impl Flusher {
     fn note_error(&mut self, error: io::Error) {
         self.retry = Some(Instant::now() + RETRY);
         if self.error.is_none() {
-            report::say(format_args!("{error}; tried again twice a second, records are kept while there is room"));
+            report::say(format_args!(
+                "{error}; tried again twice a second, records are kept while there is room"
+            ));
             self.error = Some(error);
         }
     }
@@ -178,6 +188,14 @@ impl Flusher {
     fn at_process_exit(&mut self) {
         self.retry = None;
         self.drain_once();
+        // Threads that have just been joined, or are about to, get a moment to go.
+        for _ in 0..10 {
+            if self.tails.iter().all(Tail::is_free) {
+                break;
+            }
+            std::thread::sleep(Duration::from_micros(200));
+            self.drain_where(Tail::has_ended);
+        }
         self.end_files(EndReason::Exit);
         self.supply.clear(&self.tails);
         self.let_exit_go_on();
@@ -195,7 +213,8 @@ impl Flusher {
     fn end_files(&mut self, reason: EndReason) {
         let mut errors = Vec::new();
         for tail in &mut self.tails {
-            let mut work = Work { run: self.run, info: &self.info, place: &mut self.place, out: &mut self.out };
+            let mut work =
+                Work { run: self.run, info: &self.info, place: &mut self.place, out: &mut self.out };
             errors.extend(tail.end(&mut work, reason).err());
         }
         errors.into_iter().for_each(|error| self.note_error(error));

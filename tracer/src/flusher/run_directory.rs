@@ -22,7 +22,11 @@ pub(crate) struct RunDirectory {
 
 impl RunDirectory {
     /// Makes `<runtime>/<pid>-<id>/`, its manifest and its empty site table.
-    pub(crate) fn create(runtime: Option<&Path>, info: &meta::Run, place: &TracePlace) -> io::Result<RunDirectory> {
+    pub(crate) fn create(
+        runtime: Option<&Path>,
+        info: &meta::Run,
+        place: &TracePlace,
+    ) -> io::Result<RunDirectory> {
         let runtime = runtime.map_or_else(sys::runtime_directory, Path::to_path_buf);
         let name = |e, path: &Path| io::Error::other(format!("cannot prepare {path:?} for rings: {e}"));
         sys::make_private_directory(&runtime).map_err(|e| name(e, &runtime))?;

@@ -35,35 +35,35 @@ impl Supply {
         Supply { directory: directory.map_err(|why| why.to_string()), budget, made: 0 }
     }
 
-    /// Keeps some rings ready, and as many as threads are waiting for.
-    pub(crate) fn restock(&mut self, run: &'static Run, tails: &mut Vec<Tail>) {
-        loop {
-            let wanted = run.wanted.swap(0, Ordering::Relaxed) as usize;
-            let missing = (SPARE + wanted).saturating_sub(run.count_ready());
-            if missing == 0 {
-                return;
-            }
-            for _ in 0..missing {
-                // A process that exits does not wait for rings that nobody waits for.
-                if run.exit.requested.load(Ordering::Relaxed) == 1 && run.wanted.load(Ordering::Relaxed) == 0 {
-                    return;
+    /// Whether a ring should be made: some are kept ready, and one for each thread that waits. A process that
+    /// exits does not wait for rings that nobody waits for.
+    pub(crate) fn is_short(&self, run: &Run) -> bool {
+        let waiting = run.waiting.load(Ordering::Relaxed) as usize;
+        let exiting = run.exit.requested.load(Ordering::Relaxed) == 1;
+        run.count_ready() < waiting + if exiting { 0 } else { SPARE }
+    }
+
+    /// Makes a ring ready; false where that cannot be done, or there is no place for it.
+    pub(crate) fn add(&mut self, run: &'static Run, tails: &mut Vec<Tail>) -> bool {
+        match self.make(run) {
+            Ok(ring) => {
+                run.barren.store(false, Ordering::Relaxed);
+                run.rings.lock().push(ring);
+                if run.put_ready(ring) {
+                    tails.push(Tail::new(ring));
+                    return true;
                 }
-                match self.make(run) {
-                    Ok(ring) => {
-                        run.barren.store(false, Ordering::Relaxed);
-                        run.rings.lock().push(ring);
-                        tails.push(Tail::new(ring));
-                        run.put_ready(ring);
-                    }
-                    Err(error) => {
-                        if !run.barren.swap(true, Ordering::Relaxed) {
-                            report::say(format_args!("cannot make a ring for a thread: {error}; its records are lost"));
-                        }
-                        return;
-                    }
+                self.discard(run, ring);
+            }
+            Err(error) => {
+                if !run.barren.swap(true, Ordering::Relaxed) {
+                    report::say(format_args!(
+                        "cannot make a ring for a thread: {error}; its records are lost"
+                    ));
                 }
             }
         }
+        false
     }
 
     /// Makes a ring: shared if that can be had, smaller where memory is short, private at last.

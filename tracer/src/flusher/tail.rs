@@ -79,8 +79,13 @@ impl Tail {
         }
     }
 
-    /// Writes what the ring holds. If its thread has ended, ends the file with `reason` and frees the ring.
-    pub(crate) fn drain(&mut self, work: &mut Work<'_>, reason: EndReason) -> io::Result<()> {
+    /// Whether the ring's thread has ended and the ring waits to be drained for the last time.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.ring.header().tenancy.state() == Ok(State::Ended)
+    }
+
+    /// Writes what the ring holds. If its thread has ended, ends the file and frees the ring.
+    pub(crate) fn drain(&mut self, work: &mut Work<'_>) -> io::Result<()> {
         // Acquire, before the head is looked at: nothing follows what an ended thread wrote.
         let state = self.ring.header().tenancy.state();
         if state == Ok(State::Free) {
@@ -90,7 +95,7 @@ impl Tail {
         self.ring.link.failing.store(result.is_err(), Ordering::Relaxed);
         result?;
         if state == Ok(State::Ended) {
-            self.end(work, reason)?;
+            self.end(work, self.ring.end_reason())?;
             self.free(work.run);
         }
         Ok(())
@@ -107,7 +112,9 @@ impl Tail {
 
     /// Writes the last lines of the file, once.
     pub(crate) fn end(&mut self, work: &mut Work<'_>, reason: EndReason) -> io::Result<()> {
-        let Some(tenant) = self.tenant.as_mut().filter(|t| t.file.is_some() && !t.ended) else { return Ok(()) };
+        let Some(tenant) = self.tenant.as_mut().filter(|t| t.file.is_some() && !t.ended) else {
+            return Ok(());
+        };
         work.out.clear();
         let before = tenant.renderer.clone();
         tenant.renderer.close_torn(work.out);
@@ -159,11 +166,17 @@ impl Tenant {
     }
 
     /// Renders and writes one portion; false when there was nothing.
-    fn drain_portion(&mut self, ring: &'static ThreadRing, work: &mut Work<'_>, ended: bool) -> io::Result<bool> {
+    fn drain_portion(
+        &mut self,
+        ring: &'static ThreadRing,
+        work: &mut Work<'_>,
+        ended: bool,
+    ) -> io::Result<bool> {
         let (header, geometry) = (ring.header(), ring.geometry());
         // The order matters: see `Renderer::records`.
         let damaged = |e| io::Error::other(format!("the ring of thread {} is damaged: {e}", self.tid));
-        let nested = readable(&header.nested, self.progress.nested_consumed, geometry.nested_capacity).map_err(damaged)?;
+        let nested = readable(&header.nested, self.progress.nested_consumed, geometry.nested_capacity)
+            .map_err(damaged)?;
         let idle = ended || ring.is_idle();
         let main = readable(&header.main, self.progress.consumed, geometry.capacity).map_err(damaged)?;
         let before = self.renderer.clone();
@@ -173,7 +186,10 @@ impl Tenant {
         // are freed only below, when the records are no longer used.
         let (mut main, mut nested) = unsafe {
             let (m, n) = (ring.memory.data().parts(main), ring.memory.nested_data().parts(nested));
-            (Records::new(m, consumed, geometry.block), Records::new(n, nested_consumed, geometry.nested_block))
+            (
+                Records::new(m, consumed, geometry.block),
+                Records::new(n, nested_consumed, geometry.nested_block),
+            )
         };
         work.out.clear();
         self.renderer.records(&mut main, &mut nested, idle, PORTION, work.out);
@@ -230,7 +246,8 @@ impl Tenant {
         let tenancy = &ring.header().tenancy;
         let since = trace_format::line::Ticks(tenancy.since.load(Ordering::Relaxed));
         let header = Renderer::new(self.tid, RenderState { last: since, ..RenderState::default() });
-        let thread = meta::Thread { name: tenancy.name(), ring: ring.place, why: ring.why.clone().into_bytes() };
+        let thread =
+            meta::Thread { name: tenancy.name(), ring: ring.place, why: ring.why.clone().into_bytes() };
         let mut lines = Vec::with_capacity(512);
         header.header(work.info, &thread, &mut lines);
         file.append(&lines)?;

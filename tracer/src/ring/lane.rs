@@ -53,7 +53,12 @@ impl Lane {
     /// # Safety
     /// `data`, `written` and `consumed` belong together and outlive every use of the lane; there is one lane
     /// for them at a time.
-    pub(crate) unsafe fn new(data: Data, block: u64, written: *const Written, consumed: *const AtomicU64) -> Lane {
+    pub(crate) unsafe fn new(
+        data: Data,
+        block: u64,
+        written: *const Written,
+        consumed: *const AtomicU64,
+    ) -> Lane {
         // SAFETY: valid by the caller's promise.
         let head = unsafe { &*written }.head.load(Ordering::Relaxed);
         Lane { pos: Cell::new(head), limit: AtomicU64::new(0), data, block, written, consumed }
@@ -127,7 +132,7 @@ impl Lane {
         if start + MIN_ROOM > free_end {
             return None;
         }
-        if start.is_multiple_of(self.block) {
+        if start % self.block == 0 {
             // Before anything is written in the block, for readers that come late; see `trace_format::ring`.
             self.written().reserve.store(border, Ordering::Relaxed);
             fence(Ordering::Release);

@@ -13,13 +13,13 @@ use crate::clock;
 use crate::config::FullPolicy;
 use crate::sys;
 use crate::wake::Wake;
-use std::fmt::{self, Write as _};
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, compiler_fence};
 #[cfg(loom)]
 use loom::sync::atomic::AtomicU64;
+use std::fmt::{self, Write as _};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 #[cfg(not(loom))]
 use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, compiler_fence};
 use std::time::Duration;
 use trace_format::escape::LOOKAHEAD;
 use trace_format::meta::ClockKind;
@@ -94,7 +94,12 @@ impl Producer {
         let (main, nested) = unsafe {
             (
                 Lane::new(memory.data(), geometry.block, &header.main, &header.consumed.main),
-                Lane::new(memory.nested_data(), geometry.nested_block, &header.nested, &header.consumed.nested),
+                Lane::new(
+                    memory.nested_data(),
+                    geometry.nested_block,
+                    &header.nested,
+                    &header.consumed.nested,
+                ),
             )
         };
         Producer {
@@ -248,7 +253,8 @@ impl Producer {
             pause = (pause * 2).min(Duration::from_millis(1));
             let waited = sys::monotonic_ns().saturating_sub(start);
             let span = lane.find(from);
-            let useless = u128::from(waited) >= link.max_stall.as_nanos() || link.failing.load(Ordering::Relaxed);
+            let useless =
+                u128::from(waited) >= link.max_stall.as_nanos() || link.failing.load(Ordering::Relaxed);
             if span.is_some() || useless || link.closed.load(Ordering::Relaxed) {
                 break (span, waited);
             }
@@ -306,7 +312,13 @@ impl fmt::Write for Message<'_> {
 
 impl<'a> Message<'a> {
     #[inline(always)]
-    fn begin(producer: &'a Producer, lane: &'a Lane, frame: &'a AtomicUsize, here: usize, ticks: u64) -> Message<'a> {
+    fn begin(
+        producer: &'a Producer,
+        lane: &'a Lane,
+        frame: &'a AtomicUsize,
+        here: usize,
+        ticks: u64,
+    ) -> Message<'a> {
         let start = lane.pos();
         let at = start + HEADER as u64;
         Message { producer, lane, frame, here, start, at, ticks, pieces: 0, published: false, failed: false }

@@ -68,7 +68,11 @@ impl Bench {
     }
 
     fn metas(&self) -> Vec<Meta> {
-        self.lines().iter().filter(|l| l.kind == Kind::Meta).map(|l| Meta::parse(l.payload).unwrap()).collect()
+        self.lines()
+            .iter()
+            .filter(|l| l.kind == Kind::Meta)
+            .map(|l| Meta::parse(l.payload).unwrap())
+            .collect()
     }
 }
 
@@ -130,7 +134,10 @@ fn a_full_ring_drops_counts_and_goes_on_when_there_is_room() {
     assert!(kept > 250 && kept < 350, "{kept} records of 48 bytes in 16 KiB");
     assert!(outcomes[..kept].iter().all(|o| *o == Outcome::Committed), "the oldest are kept");
     bench.drain();
-    assert_eq!(bench.metas(), [Meta::Lost { records: 1000 - kept as u64, reason: trace_format::meta::LossReason::Full }]);
+    assert_eq!(
+        bench.metas(),
+        [Meta::Lost { records: 1000 - kept as u64, reason: trace_format::meta::LossReason::Full }]
+    );
     assert_eq!(bench.producer.record(format_args!("room again")), Outcome::Committed);
     bench.drain();
     assert_eq!(bench.messages().len(), kept + 1);
@@ -159,7 +166,10 @@ fn a_wait_for_room_is_bounded_and_told_and_then_records_drop_at_once() {
     assert!(start.elapsed() < Duration::from_secs(5), "a thread that waited once does not wait again");
     bench.drain();
     let metas = bench.metas();
-    assert!(matches!(metas[..], [Meta::Lost { records: 1001, .. }, Meta::Stall { ns: 30_000_000.. }]), "{metas:?}");
+    assert!(
+        matches!(metas[..], [Meta::Lost { records: 1001, .. }, Meta::Stall { ns: 30_000_000.. }]),
+        "{metas:?}"
+    );
 }
 
 #[test]

@@ -26,7 +26,9 @@ pub(crate) fn call_at_thread_exit() {
     let key = EXIT_KEY.load(Ordering::Acquire);
     if key != 0 {
         // SAFETY: the key was created by `create_exit_key` and is never deleted; any value may be set.
-        unsafe { libc::pthread_setspecific((key - 1) as libc::pthread_key_t, std::ptr::without_provenance(1)) };
+        unsafe {
+            libc::pthread_setspecific((key - 1) as libc::pthread_key_t, std::ptr::without_provenance(1))
+        };
     }
 }
 
@@ -98,7 +100,13 @@ pub(crate) fn make_private_directory(path: &Path) -> io::Result<()> {
 /// Makes a new file, readable and writable by its owner only; fails where the name exists, even as a link.
 pub(crate) fn create_private_file(path: &Path) -> io::Result<File> {
     // `create_new` is O_CREAT|O_EXCL, which follows no link; std adds O_CLOEXEC.
-    OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).custom_flags(libc::O_NOFOLLOW).open(path)
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .custom_flags(libc::O_NOFOLLOW)
+        .open(path)
 }
 
 /// Takes the classic POSIX record lock on the whole file, which says that this process lives.

@@ -1,0 +1,36 @@
+//! User code runs inside a record: it may panic, trace, fail, or reach a panic hook that traces.
+
+use support::Scenario;
+use trace_format::meta::{LossReason, Meta};
+
+const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
+
+#[test]
+fn a_display_that_panics_loses_its_record_and_one_that_traces_loses_none() {
+    let traced = Scenario::new(SCENARIO, &["display"]).run().succeeded();
+    let file = traced.thread("scenario");
+    let expected = [
+        "before",
+        "between",
+        "the outer message",
+        "made while another is formatted",
+        "as far as it got",
+        "after",
+    ];
+    assert_eq!(file.texts(), expected);
+    assert!(file.metas.contains(&Meta::Lost { records: 1, reason: LossReason::Panic }), "{:?}", file.metas);
+    assert_eq!((file.end().records, file.end().lost), (6, 1));
+    assert_eq!(traced.stdout(), "lost 1\n");
+    assert!(
+        traced.stderr().contains("a Display that panics"),
+        "the panic hook has spoken: {}",
+        traced.stderr()
+    );
+}
+
+#[test]
+fn a_panic_hook_that_traces_inside_a_record_is_heard() {
+    let traced = Scenario::new(SCENARIO, &["panic-hook"]).run().succeeded();
+    let texts = traced.thread("scenario").texts().join(" / ");
+    assert!(texts.starts_with("before / hook: panicked at") && texts.ends_with("/ after"), "{texts}");
+}

@@ -1,0 +1,22 @@
+//! A really traced program's files, merged by `tracemerge` and by `sort`.
+
+use std::process::Command;
+use support::{Scenario, names, tracemerge};
+
+#[test]
+fn a_merge_of_a_really_traced_program_equals_that_of_sort() {
+    let traced = Scenario::new(env!("CARGO_BIN_EXE_scenario"), &["many", "20000"]).run().succeeded();
+    traced.assert_whole();
+    assert_eq!(traced.messages().len(), 8 * 20_000);
+    let directory = traced.directory.path();
+    let app = directory.join("scenario");
+    let merged = directory.join("scenario.trace.merge");
+    assert_eq!(tracemerge(&["-q".as_ref(), app.as_ref()]), 0);
+    // One run: the order of ties is that of the thread ids.
+    let mut files: Vec<_> = names(directory).into_iter().filter(|p| *p != merged).collect();
+    files.sort_by_key(|p| p.extension().and_then(|e| e.to_str()?.parse::<u64>().ok()));
+    let sort = Command::new("sort").args(["-m", "-s", "-k1.1,1.16"]).args(&files).env("LC_ALL", "C").output();
+    let sorted = sort.expect("sort can be run").stdout;
+    let ours = std::fs::read(&merged).expect("the merged file");
+    assert!(ours == sorted, "{} bytes, sort has {}", ours.len(), sorted.len());
+}

@@ -1,0 +1,28 @@
+//! Ten thousand threads, fifty alive at a time: rings and descriptors are used again, no record is missing.
+#![cfg(target_os = "linux")]
+
+use support::Scenario;
+
+#[test]
+fn ten_thousand_short_lived_threads_leak_no_ring_and_no_descriptor() {
+    let traced = Scenario::new(env!("CARGO_BIN_EXE_scenario"), &["short-lived", "10000"]);
+    let traced = traced.env("TRACER_RING_SIZE", "64K").run().succeeded();
+    let numbers: Vec<usize> = traced.stdout().split_whitespace().filter_map(|w| w.parse().ok()).collect();
+    let [descriptors, rings, most] = numbers[..] else { panic!("{}", traced.stdout()) };
+    // Standard streams, the list itself, manifest, and at most a file for each thread that is being drained.
+    assert!(descriptors < 30, "{descriptors} descriptors are open at the end");
+    assert!(most <= 200 && rings <= 80, "{rings} rings at the end, {most} at most, for 50 threads at a time");
+    assert_eq!(traced.files.len(), 10_000, "one file per thread");
+    let mut seen = vec![[0; 2]; 10_000];
+    for (name, file) in &traced.files {
+        assert_eq!(file.messages.len(), 2, "{name}");
+        for (place, text) in file.texts().into_iter().enumerate() {
+            let (which, number) = text.split_once(' ').expect("two words");
+            assert_eq!(which, ["first", "last"][place]);
+            seen[number.parse::<usize>().expect("a number")][place] += 1;
+        }
+    }
+    assert!(seen.iter().all(|s| *s == [1, 1]), "each record once");
+    traced.assert_whole();
+    assert!(traced.left_in_runtime().is_empty());
+}

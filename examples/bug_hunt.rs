@@ -26,14 +26,17 @@ use std::{io, thread};
 use tracer::Tracer;
 
 /// How many jobs the producer has.
-const JOBS: u64 = 50_000;
+const JOBS: u64 = 100_000;
 /// How many fit in the queue.
 const PLACES: usize = 4;
 /// Nothing done for this long: nothing will be.
 const PATIENCE: Duration = Duration::from_millis(700);
 
-/// A number; the work is to count its Collatz steps.
-type Job = u64;
+/// A block of data; the work is to compute its checksum.
+struct Job {
+    number: u64,
+    block: Vec<u8>,
+}
 
 /// Jobs on their way from one producer to one worker.
 #[derive(Default)]
@@ -49,16 +52,17 @@ struct Queue {
 
 impl Queue {
     fn put(&self, job: Job) {
+        let number = job.number;
         let mut jobs = self.jobs.lock();
         while jobs.len() == PLACES {
-            Tracer::get().trace(format_args!("put {job}: {} queued, wait for room", jobs.len()));
+            Tracer::get().trace(format_args!("put {number}: {} queued, wait for room", jobs.len()));
             self.room.wait(&mut jobs);
         }
         jobs.push_back(job);
         self.queued.store(jobs.len(), Ordering::Release);
-        Tracer::get().trace(format_args!("put {job}: {} queued", jobs.len()));
+        Tracer::get().trace(format_args!("put {number}: {} queued", jobs.len()));
         if jobs.len() == 1 {
-            Tracer::get().trace(format_args!("put {job}: notify the worker"));
+            Tracer::get().trace(format_args!("put {number}: notify the worker"));
             self.filled.notify_one();
         }
     }
@@ -96,7 +100,7 @@ impl Queue {
     fn pop(&self, jobs: &mut VecDeque<Job>) -> Option<Job> {
         let job = jobs.pop_front()?;
         self.queued.store(jobs.len(), Ordering::Release);
-        Tracer::get().trace(format_args!("take {job}: {} queued", jobs.len()));
+        Tracer::get().trace(format_args!("take {}: {} queued", job.number, jobs.len()));
         if jobs.len() == PLACES - 1 {
             self.room.notify_one();
         }
@@ -110,27 +114,41 @@ struct Work {
     queue: Queue,
     /// Jobs done.
     done: AtomicU64,
-    /// All their steps.
-    steps: AtomicU64,
+    /// All their checksums in one.
+    checksum: AtomicU64,
 }
 
 fn produce(work: &Work) {
+    Tracer::get().trace(format_args!("the producer starts"));
+    let mut random = 1;
     for number in 1..=JOBS {
-        work.queue.put(number);
+        work.queue.put(Job { number, block: block(&mut random) });
     }
 }
 
 fn consume(work: &Work, take: fn(&Queue) -> Job) {
+    Tracer::get().trace(format_args!("the worker starts"));
     for _ in 0..JOBS {
-        let steps = collatz_steps(take(&work.queue));
-        work.steps.fetch_add(steps, Ordering::Relaxed);
+        let job = take(&work.queue);
+        work.checksum.fetch_xor(checksum(&job.block), Ordering::Relaxed);
         work.done.fetch_add(1, Ordering::Release);
     }
 }
 
-fn collatz_steps(job: Job) -> u64 {
-    let next = |&n: &u64| Some(if n % 2 == 0 { n / 2 } else { 3 * n + 1 });
-    std::iter::successors(Some(job), next).take_while(|&n| n != 1).count() as u64
+/// Up to 8 KiB of pseudo-random bytes.
+fn block(random: &mut u64) -> Vec<u8> {
+    let mut next = || {
+        *random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (*random >> 33).to_le_bytes()[0]
+    };
+    let length = usize::from(next()) * 32;
+    std::iter::repeat_with(next).take(length).collect()
+}
+
+/// FNV-1a.
+fn checksum(block: &[u8]) -> u64 {
+    let step = |sum: u64, byte: &u8| (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+    block.iter().fold(0xcbf2_9ce4_8422_2325, step)
 }
 
 /// Watches the work; returns whether it was finished.
@@ -180,7 +198,7 @@ fn main() -> ExitCode {
         }
     };
     if watch(&work) {
-        println!("{JOBS} jobs done, {} steps", work.steps.load(Ordering::Relaxed));
+        println!("{JOBS} jobs done, checksum {:016x}", work.checksum.load(Ordering::Relaxed));
         return ExitCode::SUCCESS;
     }
     eprintln!("bug_hunt: hung after {} of {JOBS} jobs", work.done.load(Ordering::Relaxed));

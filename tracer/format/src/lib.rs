@@ -5,7 +5,7 @@
 //!
 //! | module | what it lays down |
 //! |---|---|
-//! | [`line`] | the text line: key, kind, payload; parser and writer |
+//! | [`mod@line`] | the text line: key, kind, payload; parser and writer |
 //! | [`escape`] | how arbitrary bytes become one safe physical line, and back |
 //! | [`meta`] | the `#` lines: `word key=value ...` |
 //! | [`wall`] | wall-clock times as text |

@@ -17,7 +17,7 @@ mod supply;
 mod tail;
 mod trace_file;
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, unix, not(loom)))]
 mod tests;
 
 use crate::clock;

@@ -1,1 +1,132 @@
+//! The flusher driven by hand, without its thread.
+#![allow(unsafe_code, reason = "plays the traced thread")]
+#![allow(clippy::unwrap_used)]
 
+use super::Flusher;
+use crate::config::{Config, FullPolicy};
+use crate::ring::Outcome;
+use crate::run::{Run, ThreadRing};
+use std::fmt::Arguments;
+use std::path::Path;
+use tempfile::TempDir;
+use trace_format::line::Ticks;
+use trace_format::meta::{EndReason, RingPlace};
+use trace_format::ring::State;
+
+/// A run whose only flusher is the test.
+fn run(files: &Path, rings: &Path) -> (&'static Run, Flusher) {
+    let config = Config {
+        directory: Some(files.to_path_buf()),
+        runtime_directory: Some(rings.to_path_buf()),
+        ring_size: 64 * 1024,
+        full_policy: FullPolicy::Drop,
+        ..Config::default()
+    };
+    let (run, commands) = Run::prepare(config, None).unwrap();
+    let mut flusher = Flusher::new(run, commands);
+    flusher.supply_rings();
+    (run, flusher)
+}
+
+fn rings_directory() -> TempDir {
+    let owner_only = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+    tempfile::Builder::new().permissions(owner_only).tempdir().unwrap()
+}
+
+/// Plays a thread that takes a ring.
+fn attach(run: &'static Run, tid: u64) -> &'static ThreadRing {
+    let (ring, _) = run.take_ready().unwrap();
+    ring.lend(tid, *b"played by a test", Ticks(1));
+    ring
+}
+
+fn record(ring: &ThreadRing, message: Arguments<'_>) {
+    // SAFETY: the ring is mapped; this test is the thread that has it.
+    assert_eq!(unsafe { &*ring.producer() }.record(message), Outcome::Committed);
+}
+
+fn files(directory: &Path) -> Vec<String> {
+    let mut texts: Vec<_> = std::fs::read_dir(directory).unwrap().map(|e| e.unwrap().path()).collect();
+    texts.sort();
+    texts.iter().map(|path| std::fs::read_to_string(path).unwrap()).collect()
+}
+
+#[test]
+fn one_drain_writes_what_was_committed_before_it_and_publishes_that() {
+    let (directory, rings) = (TempDir::new().unwrap(), rings_directory());
+    let (run, mut flusher) = run(directory.path(), rings.path());
+    let ring = attach(run, 77);
+    assert_eq!(ring.place, RingPlace::Shared);
+    flusher.drain_once();
+    assert!(files(directory.path()).is_empty(), "a thread without a record has no file");
+
+    record(ring, format_args!("one"));
+    flusher.drain_once();
+    record(ring, format_args!("two"));
+    let [text] = &files(directory.path())[..] else { panic!("one file") };
+    assert!(text.contains(" : one\n") && !text.contains("two"), "{text}");
+    let published = ring.header().published();
+    assert_eq!(published.file_length, text.len() as u64);
+    assert_eq!(published.consumed, ring.header().main.head.load(std::sync::atomic::Ordering::Relaxed) - 24);
+}
+
+#[test]
+fn a_file_that_cannot_be_made_keeps_its_records_until_it_can() {
+    let (directory, rings) = (TempDir::new().unwrap(), rings_directory());
+    let missing = directory.path().join("not yet there");
+    let (run, mut flusher) = run(&missing, rings.path());
+    flusher.place.keep_first_for_test();
+    let ring = attach(run, 78);
+    record(ring, format_args!("before the directory is there"));
+    flusher.drain_once();
+    let error = flusher.error.take().unwrap();
+    assert!(error.to_string().contains("not yet there"), "{error}");
+    assert!(ring.link.failing.load(std::sync::atomic::Ordering::Relaxed), "its thread is told not to wait");
+
+    std::fs::create_dir(&missing).unwrap();
+    record(ring, format_args!("after"));
+    flusher.retry = None;
+    flusher.drain_once();
+    let [text] = &files(&missing)[..] else { panic!("one file") };
+    assert!(text.contains(" : before the directory is there\n") && text.contains(" : after\n"), "{text}");
+    assert!(flusher.error.is_none() && !ring.link.failing.load(std::sync::atomic::Ordering::Relaxed));
+}
+
+#[test]
+fn a_ring_whose_thread_has_ended_serves_another_with_a_file_of_its_own() {
+    let (directory, rings) = (TempDir::new().unwrap(), rings_directory());
+    let (run, mut flusher) = run(directory.path(), rings.path());
+    let first = attach(run, 79);
+    record(first, format_args!("first"));
+    // SAFETY: the test has the ring and does not use it as its thread any more.
+    unsafe { ThreadRing::give_back(first, EndReason::Thread) };
+    assert_eq!(first.header().tenancy.state(), Ok(State::Ended));
+    flusher.drain_once();
+    assert_eq!(first.header().tenancy.state(), Ok(State::Free));
+    let again = loop {
+        let ring = attach(run, 80);
+        if std::ptr::eq(ring, first) {
+            break ring;
+        }
+    };
+    record(again, format_args!("second"));
+    flusher.drain_once();
+    let texts = files(directory.path());
+    assert_eq!(texts.len(), 2);
+    assert!(texts[0].ends_with("# end records=1 lost=0 reason=thread\n"), "{}", texts[0]);
+    assert!(texts[1].contains("-00000080 : second\n") && !texts[1].contains("first"), "{}", texts[1]);
+}
+
+#[test]
+fn a_thread_that_ended_unseen_is_found() {
+    let (directory, rings) = (TempDir::new().unwrap(), rings_directory());
+    let (run, mut flusher) = run(directory.path(), rings.path());
+    // No system gives out this id.
+    let ring = attach(run, u64::from(u32::MAX >> 1));
+    record(ring, format_args!("last words"));
+    flusher.looked_after -= super::LOOK_AFTER;
+    flusher.look_after();
+    flusher.drain_once();
+    assert_eq!(ring.header().tenancy.state(), Ok(State::Free));
+    assert!(files(directory.path())[0].contains("last words"));
+}

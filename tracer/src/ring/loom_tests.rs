@@ -2,6 +2,7 @@
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p tracer --lib --release loom`
 #![allow(unsafe_code, reason = "drives lanes as the producer does")]
+#![allow(clippy::unwrap_used)]
 
 use super::lane::Lane;
 use super::memory::Data;

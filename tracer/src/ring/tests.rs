@@ -1,5 +1,6 @@
 //! The producer on a real ring that wraps constantly, with a consumer driven by hand.
 #![allow(unsafe_code, reason = "plays the consumer")]
+#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use super::{Link, Memory, Outcome, Producer};
 use crate::config::FullPolicy;

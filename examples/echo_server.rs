@@ -1,0 +1,240 @@
+//! An echo server on the loopback device, and clients that measure how long its answers take.
+//!
+//! Without options it is both: a server and four clients with 50 requests each, in one process. `--serve`
+//! runs the server alone, for half a minute, and prints its address; `--connect ADDRESS` runs the clients.
+//! Each request has an id that both sides trace.
+//!
+//! ```text
+//! cargo build --release --example echo_server
+//! TRACER_ENABLE=1 target/release/examples/echo_server
+//! tracemerge target/release/examples/echo_server -o - | grep 'request 2.17:'
+//! ```
+//!
+//! What to look at: the four records of one request, and what stands between them in the merged trace when
+//! its latency is an outlier. Server and clients as two traced processes are merged just the same, for ticks
+//! of one machine compare.
+
+#![allow(clippy::print_stdout)]
+
+use std::fmt;
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, Scope, ScopedJoinHandle};
+use std::time::{Duration, Instant};
+use tracer::Tracer;
+
+/// Clients that run at the same time.
+const CLIENTS: u32 = 4;
+/// Requests of each.
+const REQUESTS: u32 = 50;
+/// The largest text that the server takes.
+const MAX_TEXT: usize = 4096;
+/// How long any read, write or connect may take.
+const TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a server waits for clients.
+const SERVING: Duration = Duration::from_secs(30);
+/// How often it looks whether one has come.
+const LOOK: Duration = Duration::from_millis(2);
+
+/// `client.number`: the same on both sides.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct RequestId {
+    client: u32,
+    number: u32,
+}
+
+impl fmt::Display for RequestId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.client, self.number)
+    }
+}
+
+/// Request and reply alike. On the wire: client, number, length of the text, each in four bytes; the text.
+#[derive(PartialEq, Eq)]
+struct Message {
+    id: RequestId,
+    text: Vec<u8>,
+}
+
+impl Message {
+    fn send(&self, stream: &mut impl Write) -> io::Result<()> {
+        let length = u32::try_from(self.text.len()).map_err(io::Error::other)?;
+        let header = [self.id.client, self.id.number, length].map(u32::to_be_bytes);
+        stream.write_all(&[header.as_flattened(), &self.text].concat())
+    }
+
+    /// Reads a message; `None` where the other side has closed the connection.
+    fn receive(stream: &mut impl Read) -> io::Result<Option<Message>> {
+        let mut header = [[0; 4]; 3];
+        match stream.read_exact(header.as_flattened_mut()) {
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+            result => result?,
+        }
+        let [client, number, length] = header.map(u32::from_be_bytes);
+        let length = usize::try_from(length).map_err(io::Error::other)?;
+        if length > MAX_TEXT {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, format!("a text of {length} bytes")));
+        }
+        let mut text = vec![0; length];
+        stream.read_exact(&mut text)?;
+        Ok(Some(Message { id: RequestId { client, number }, text }))
+    }
+}
+
+fn with_timeouts(stream: TcpStream) -> io::Result<TcpStream> {
+    stream.set_read_timeout(Some(TIMEOUT))?;
+    stream.set_write_timeout(Some(TIMEOUT))?;
+    stream.set_nodelay(true)?;
+    Ok(stream)
+}
+
+/// Answers one client until it closes the connection. A reply is traced before it is sent: after that, the
+/// client's record of it might come first.
+fn answer(stream: TcpStream, peer: SocketAddr) -> io::Result<()> {
+    Tracer::get().trace(format_args!("connection from {peer} accepted"));
+    stream.set_nonblocking(false)?;
+    let mut stream = with_timeouts(stream)?;
+    while let Some(message) = Message::receive(&mut stream)? {
+        let (id, bytes, start) = (message.id, message.text.len(), Instant::now());
+        Tracer::get().trace(format_args!("request {id}: received, {bytes} bytes from {peer}"));
+        Tracer::get().trace(format_args!(
+            "request {id}: replied, {bytes} bytes after {} µs",
+            start.elapsed().as_micros()
+        ));
+        message.send(&mut stream)?;
+    }
+    Tracer::get().trace(format_args!("connection from {peer} closed"));
+    Ok(())
+}
+
+/// Accepts clients until `stop` is set or time is up; a thread for each.
+fn serve<'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    listener: TcpListener,
+    stop: &'scope AtomicBool,
+) -> io::Result<()> {
+    listener.set_nonblocking(true)?;
+    let start = Instant::now();
+    while !stop.load(Ordering::Relaxed) && start.elapsed() < SERVING {
+        match listener.accept() {
+            Ok((stream, peer)) => {
+                let named = thread::Builder::new().name(format!("from {}", peer.port()));
+                named.spawn_scoped(scope, move || report(answer(stream, peer)))?;
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => thread::sleep(LOOK),
+            Err(error) => return Err(error),
+        }
+    }
+    Tracer::get().trace(format_args!("no more connections are accepted"));
+    Ok(())
+}
+
+/// Sends all requests of one client; returns the longest latency.
+fn request_all(address: SocketAddr, client: u32) -> io::Result<Duration> {
+    let mut stream = with_timeouts(TcpStream::connect_timeout(&address, TIMEOUT)?)?;
+    Tracer::get().trace(format_args!("client {client} connected from {}", stream.local_addr()?));
+    let mut longest = Duration::ZERO;
+    for number in 1..=REQUESTS {
+        let text = format!("request {number} of client {client}").repeat((number % 7 + 1) as usize);
+        let message = Message { id: RequestId { client, number }, text: text.into_bytes() };
+        longest = longest.max(request(&mut stream, &message)?);
+    }
+    Ok(longest)
+}
+
+/// Sends one request and waits for its reply; returns the latency.
+fn request(stream: &mut TcpStream, message: &Message) -> io::Result<Duration> {
+    let (id, start) = (message.id, Instant::now());
+    Tracer::get().trace(format_args!("request {id}: sent, {} bytes", message.text.len()));
+    message.send(stream)?;
+    let reply = Message::receive(stream)?.ok_or(io::ErrorKind::UnexpectedEof)?;
+    let latency = start.elapsed();
+    let us = latency.as_micros();
+    Tracer::get().trace(format_args!("request {id}: answered, {} bytes after {us} µs", reply.text.len()));
+    if reply != *message {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, format!("the reply to {id} is no echo")));
+    }
+    Ok(latency)
+}
+
+/// Runs all clients to their ends; returns the longest latency, or the first error.
+fn run_clients(address: SocketAddr) -> io::Result<Duration> {
+    thread::scope(|scope| {
+        let start = |client| {
+            let named = thread::Builder::new().name(format!("client {client}"));
+            named.spawn_scoped(scope, move || request_all(address, client))
+        };
+        let clients = (1..=CLIENTS).map(start).collect::<io::Result<Vec<_>>>()?;
+        let latencies = clients.into_iter().map(joined).collect::<io::Result<Vec<_>>>()?;
+        Ok(latencies.into_iter().max().unwrap_or_default())
+    })
+}
+
+fn joined<T>(thread: ScopedJoinHandle<'_, io::Result<T>>) -> io::Result<T> {
+    thread.join().unwrap_or_else(|_| Err(io::Error::other("a thread panicked")))
+}
+
+fn report(result: io::Result<()>) {
+    if let Err(error) = result {
+        Tracer::get().trace(format_args!("connection lost: {error}"));
+        eprintln!("echo_server: connection lost: {error}");
+    }
+}
+
+fn listen() -> io::Result<(TcpListener, SocketAddr)> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    let address = listener.local_addr()?;
+    Tracer::get().trace(format_args!("listening on {address}"));
+    Ok((listener, address))
+}
+
+/// The server alone.
+fn serve_alone() -> io::Result<()> {
+    let (listener, address) = listen()?;
+    println!("{address}");
+    let never = AtomicBool::new(false);
+    thread::scope(|scope| serve(scope, listener, &never))
+}
+
+/// The clients alone.
+fn connect(address: SocketAddr) -> io::Result<()> {
+    let longest = run_clients(address)?;
+    println!("{} replies, the slowest after {} µs", CLIENTS * REQUESTS, longest.as_micros());
+    Ok(())
+}
+
+/// Server and clients in one process.
+fn serve_and_connect() -> io::Result<()> {
+    let (listener, address) = listen()?;
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let named = thread::Builder::new().name("acceptor".to_owned());
+        let server = named.spawn_scoped(scope, || serve(scope, listener, &stop))?;
+        let result = connect(address);
+        stop.store(true, Ordering::Relaxed);
+        result.and(joined(server))
+    })
+}
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let result = match args[..] {
+        [] => serve_and_connect(),
+        ["--serve"] => serve_alone(),
+        ["--connect", address] => {
+            address.parse().map_err(|e| io::Error::other(format!("{address}: {e}"))).and_then(connect)
+        }
+        _ => {
+            eprintln!("usage: echo_server [--serve | --connect ADDRESS]");
+            return ExitCode::from(2);
+        }
+    };
+    if let Err(error) = result {
+        eprintln!("echo_server: {error}");
+        return ExitCode::FAILURE;
+    }
+    ExitCode::SUCCESS
+}

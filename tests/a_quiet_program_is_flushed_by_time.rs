@@ -2,6 +2,15 @@
 
 use support::Scenario;
 
+/// What an idle tracer costs is shown, not asserted: `scenario idle 10` for more than a glance.
+#[test]
+fn an_idle_program_sleeps() {
+    let traced = Scenario::new(env!("CARGO_BIN_EXE_scenario"), &["idle", "1"]).run().succeeded();
+    let used: u64 = traced.stdout().trim().parse().expect("microseconds");
+    eprintln!("an idle second took {used} us of processor time");
+    assert!(used < 500_000, "it does not spin");
+}
+
 /// How soon is shown, not asserted: 100 ms and the time the system needs; see docs/performance.md.
 #[test]
 fn a_line_is_in_its_file_without_any_further_call() {

@@ -100,6 +100,45 @@ pub fn full(count: u64) {
     );
 }
 
+/// Files may grow no further, then they may again: what was traced in between waits in the ring.
+pub fn no_space() {
+    let limit_files = |bytes: libc::rlim_t| {
+        let limit = libc::rlimit { rlim_cur: bytes, rlim_max: libc::RLIM_INFINITY };
+        // SAFETY: the limit is plain memory.
+        assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &limit) }, 0);
+    };
+    Tracer::get().trace(format_args!("while there is room"));
+    Tracer::get().flush().expect("room");
+    limit_files(8192);
+    for i in 0..1000 {
+        Tracer::get().trace(format_args!("while there is none {i}"));
+    }
+    let error = Tracer::get().flush().expect_err("no room");
+    println!("{error}");
+    limit_files(libc::RLIM_INFINITY);
+    Tracer::get().flush().expect("room again");
+    Tracer::get().trace(format_args!("at the end"));
+}
+
+/// One record, then `seconds` of nothing; prints the processor time that the whole process took, in microseconds.
+pub fn idle(seconds: u64) {
+    Tracer::get().trace(format_args!("now idle"));
+    let _ = Tracer::get().flush();
+    let used = || {
+        // SAFETY: the result is plain memory.
+        let usage = unsafe {
+            let mut usage: libc::rusage = std::mem::zeroed();
+            libc::getrusage(libc::RUSAGE_SELF, &mut usage);
+            usage
+        };
+        let us = |t: libc::timeval| t.tv_sec * 1_000_000 + t.tv_usec;
+        us(usage.ru_utime) + us(usage.ru_stime)
+    };
+    let before = used();
+    std::thread::sleep(Duration::from_secs(seconds));
+    println!("{}", used() - before);
+}
+
 /// One record, then nothing; prints after how many milliseconds its line was in the file, five times.
 pub fn quiet() {
     let directory = std::path::PathBuf::from(std::env::var_os("TRACER_DIR").expect("TRACER_DIR"));

@@ -193,7 +193,7 @@ impl Run {
         loop {
             self.wake.wake();
             std::thread::sleep(pause);
-            pause = (pause * 2).min(Duration::from_millis(1));
+            pause = (pause * 2).min(Duration::from_micros(200));
             if let Some((ring, _)) = self.take_ready() {
                 return Some(ring);
             }

@@ -1,0 +1,194 @@
+//! The examples do what they say, and their traces show what the README says they show.
+//!
+//! Cargo builds examples for `cargo test`, not for `cargo test --test ...`: then build them before.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use support::{Scenario, Traced, tracemerge};
+use tempfile::TempDir;
+use trace_format::escape::unescape;
+use trace_format::line::{Kind, Line};
+
+/// The example's executable: `target/<profile>/deps/<this test>` stands beside `target/<profile>/examples/`.
+fn example(name: &str) -> PathBuf {
+    let test = std::env::current_exe().expect("the path of the test");
+    let profile = test.parent().and_then(Path::parent).expect("the directory of the profile");
+    let path = profile.join("examples").join(name).with_extension(std::env::consts::EXE_EXTENSION);
+    assert!(path.is_file(), "{} is missing: cargo build --examples", path.display());
+    path
+}
+
+/// A message in the merged trace.
+#[derive(Debug)]
+struct Record {
+    thread: String,
+    text: String,
+}
+
+/// Merges the trace and gives its messages in the order of the merged file.
+fn merged(traced: &Traced, name: &str) -> Vec<Record> {
+    traced.assert_whole();
+    // With an executable of that name, only what stands beside it is merged.
+    let app = traced.directory.path().join(name);
+    fs::write(&app, "").expect("a file");
+    assert_eq!(tracemerge(&["-q".as_ref(), app.as_ref()]), 0, "a complete merge");
+    let bytes = fs::read(app.with_extension("trace.merge")).expect("the merged file");
+    let of_thread = |f: &support::ThreadTrace| f.messages.first().map(|(key, _)| (key.tid, f.name.clone()));
+    let threads: HashMap<u64, String> = traced.files.values().filter_map(of_thread).collect();
+    let lines = bytes.split(|&b| b == b'\n').filter(|line| !line.is_empty());
+    let lines = lines.map(|line| Line::parse(line).expect("a line of a trace"));
+    let message = |line: Line<'_>| Record {
+        thread: threads[&line.key.tid].clone(),
+        text: String::from_utf8(unescape(line.payload)).expect("UTF-8"),
+    };
+    lines.filter(|line| line.kind == Kind::Message).map(message).collect()
+}
+
+/// Where the only record with this text is.
+fn only(records: &[Record], text: &str) -> usize {
+    let mut found = records.iter().enumerate().filter(|(_, r)| r.text == text).map(|(at, _)| at);
+    let at = found.next().unwrap_or_else(|| panic!("no record {text:?}"));
+    assert_eq!(found.next(), None, "a second record {text:?}");
+    at
+}
+
+/// Where the only record that begins so is.
+fn only_start(records: &[Record], start: &str) -> usize {
+    let mut found = records.iter().enumerate().filter(|(_, r)| r.text.starts_with(start)).map(|(at, _)| at);
+    let at = found.next().unwrap_or_else(|| panic!("no record {start:?}"));
+    assert_eq!(found.next(), None, "a second record {start:?}");
+    at
+}
+
+/// Some files, two of them no text; the sources below `target` are not to be counted.
+fn texts() -> (TempDir, Vec<(PathBuf, String)>, Vec<PathBuf>) {
+    let directory = TempDir::new().expect("a directory");
+    let path = |name: &str| directory.path().join(name);
+    fs::create_dir_all(path("target")).expect("a directory");
+    fs::create_dir_all(path("sub")).expect("a directory");
+    fs::write(path("target/skipped.rs"), "not to be counted").expect("a file");
+    let text = |n: usize| format!("The number_{n} of: {}\n(end)", "so many words,\n".repeat(n * n));
+    let texts: Vec<_> = (0..40).map(|n| (path(&format!("sub/{n}.md")), text(n))).collect();
+    for (path, text) in &texts {
+        fs::write(path, text).expect("a file");
+    }
+    fs::write(path("binary.rs"), b"not \xff UTF-8").expect("a file");
+    let unreadable = vec![path("binary.rs"), path("missing.txt")];
+    (directory, texts, unreadable)
+}
+
+/// Words of ASCII, counted byte by byte.
+fn count_words(text: &str) -> usize {
+    let in_word = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
+    let begins = |pair: &[u8]| !in_word(pair[0]) && in_word(pair[1]);
+    [b" ", text.as_bytes()].concat().windows(2).filter(|pair| begins(pair)).count()
+}
+
+#[test]
+fn word_count_counts_every_file_once() {
+    let (directory, texts, unreadable) = texts();
+    let args = [directory.path().to_path_buf(), unreadable[1].clone()].map(|p| p.display().to_string());
+    let scenario = Scenario::new(example("word_count"), &["--threads", "3", &args[0], &args[1]]);
+    let traced = scenario.run().succeeded();
+
+    let bytes: usize = texts.iter().map(|(_, text)| text.len()).sum();
+    let words: usize = texts.iter().map(|(_, text)| count_words(text)).sum();
+    let stdout = traced.stdout();
+    let totals = format!("{} files, {bytes} bytes, {words} words, 2 unreadable", texts.len());
+    assert_eq!(stdout.lines().last(), Some(totals.as_str()));
+    let so: usize = (0..40).map(|n| n * n).sum();
+    assert!(stdout.contains(&format!("{so:8} so\n")) && stdout.contains("      40 the\n"), "{stdout}");
+    assert_eq!(traced.stderr().lines().count(), 2, "{}", traced.stderr());
+
+    let records = merged(&traced, "word_count");
+    let end = only_start(&records, "counts merged: ");
+    for (path, text) in &texts {
+        let taken = only(&records, &format!("taken {}", path.display()));
+        let (bytes, words) = (text.len(), count_words(text));
+        let done = only_start(&records, &format!("done {}: {bytes} bytes, {words} words, ", path.display()));
+        assert!(taken < done && done < end, "{taken} {done} {end}");
+        assert_eq!(records[taken].thread, records[done].thread);
+    }
+    for path in &unreadable {
+        let taken = only(&records, &format!("taken {}", path.display()));
+        assert!(taken < only_start(&records, &format!("unreadable {}: ", path.display())));
+    }
+    assert_eq!(records.iter().filter(|r| r.text.starts_with("taken ")).count(), texts.len() + 2);
+}
+
+#[test]
+fn bug_hunt_hangs_and_the_trace_shows_the_lost_notification() {
+    let traced = Scenario::new(example("bug_hunt"), &[]).run();
+    assert_eq!(traced.output.status.code(), Some(1), "{}", traced.said());
+    assert!(traced.stderr().contains("hung after"), "{}", traced.stderr());
+
+    let records = merged(&traced, "bug_hunt");
+    let of = |thread: &str, from: usize| {
+        let all = records.iter().enumerate().rev().filter(|(_, r)| r.thread == thread);
+        let (at, record) = all.map(|(at, r)| (at, r.text.as_str())).nth(from).expect("a record");
+        (at, record)
+    };
+    // What the worker did last: it looked, saw nothing, and waits, though by then something is queued.
+    let (looked, look) = of("worker", 2);
+    let (_, nothing) = of("worker", 1);
+    let (waits, wait) = of("worker", 0);
+    assert_eq!((look, nothing), ("take: look", "take: nothing queued, lock and wait"));
+    let queued = wait.strip_prefix("take: ").and_then(|w| w.strip_suffix(" queued, wait for the producer"));
+    assert!(queued.is_some_and(|n| n != "0"), "{wait}");
+    // The last notification came in between.
+    let notified = records.iter().rposition(|r| r.text.ends_with(": notify the worker")).expect("a record");
+    assert!(looked < notified && notified < waits, "{looked} {notified} {waits}");
+    // And what the producer did last was to wait for the worker.
+    assert!(of("producer", 0).1.ends_with(": 4 queued, wait for room"), "{:?}", of("producer", 0));
+    assert!(records.last().is_some_and(|r| r.text.starts_with("hung: ")));
+}
+
+#[test]
+fn bug_hunt_fixed_never_waits_for_what_is_there() {
+    let traced = Scenario::new(example("bug_hunt"), &["--fixed"]).run().succeeded();
+    let done = traced.stdout().split_once(" jobs done").and_then(|(n, _)| n.parse::<u64>().ok());
+    let jobs = done.unwrap_or_else(|| panic!("{}", traced.stdout()));
+    let records = merged(&traced, "bug_hunt");
+    let (mut put, mut taken) = (0, 0);
+    for record in &records {
+        let text = record.text.as_str();
+        let Some(said) = text.split_once(": ") else {
+            assert!(text.ends_with(" starts"), "{text}");
+            continue;
+        };
+        match said {
+            (_, "notify the worker" | "notified") => {}
+            ("take", wait) => assert_eq!(wait, "0 queued, wait for the producer"),
+            (_, "4 queued, wait for room") => assert_eq!(put - taken, 4),
+            (who, queued) => {
+                let number = who.rsplit_once(' ').and_then(|(_, n)| n.parse::<u64>().ok());
+                let counter = if who.starts_with("put") { &mut put } else { &mut taken };
+                *counter += 1;
+                assert_eq!(number, Some(*counter), "{text}");
+                assert_eq!(queued, format!("{} queued", put - taken), "{text}");
+            }
+        }
+    }
+    assert_eq!((put, taken), (jobs, jobs));
+}
+
+#[test]
+fn echo_server_shows_each_request_on_both_sides_in_causal_order() {
+    let traced = Scenario::new(example("echo_server"), &[]).run().succeeded();
+    assert!(traced.stdout().starts_with("200 replies, "), "{}", traced.stdout());
+    let records = merged(&traced, "echo_server");
+    for (client, number) in (1..=4).flat_map(|client| (1..=50).map(move |number| (client, number))) {
+        let at = |what: &str| only_start(&records, &format!("request {client}.{number}: {what}, "));
+        let places = ["sent", "received", "replied", "answered"].map(at);
+        assert!(places.is_sorted(), "request {client}.{number}: {places:?}");
+        let threads = places.map(|at| records[at].thread.as_str());
+        let ours = format!("client {client}");
+        assert_eq!((threads[0], threads[3]), (ours.as_str(), ours.as_str()));
+        assert!(threads[1] == threads[2] && threads[1].starts_with("from "), "{threads:?}");
+    }
+    let of = |start: &str, end: &str| {
+        records.iter().filter(|r| r.text.starts_with(start) && r.text.ends_with(end)).count()
+    };
+    assert_eq!((of("connection from ", " accepted"), of("connection from ", " closed")), (4, 4));
+}

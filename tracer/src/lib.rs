@@ -54,8 +54,10 @@
 
 mod clock;
 mod config;
+mod drain;
 mod exit;
 mod flusher;
+pub mod recovery;
 mod report;
 mod ring;
 mod run;

@@ -237,6 +237,12 @@ impl Run {
         })
     }
 
+    /// Counts bytes that were written to files. For the flusher.
+    pub(crate) fn count_written(&self, bytes: usize) {
+        self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        self.exit.progress.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// Returns when all that was traced before is in the files.
     pub(crate) fn flush(&self) -> io::Result<()> {
         self.ask(Command::Flush)

@@ -16,6 +16,8 @@ pub struct RenderState {
     pub last: Ticks,
     /// The text ends inside a message: neither its last piece nor its line feed is there.
     pub in_message: bool,
+    /// The text ends with an `# end` line.
+    pub ended: bool,
     /// Messages in the text.
     pub records: u64,
     /// Messages told lost, in the order of [`LossReason`].
@@ -97,6 +99,7 @@ impl Renderer {
 
     /// Appends one piece of a message.
     fn piece(&mut self, piece: &Message<'_>, out: &mut Vec<u8>) {
+        self.state.ended = false;
         let continues = piece.flags.has(Flags::CONT);
         match (self.state.in_message, continues) {
             (true, false) => self.close_torn(out),
@@ -165,6 +168,7 @@ impl Renderer {
     }
 
     fn lost(&mut self, records: u64, reason: LossReason, out: &mut Vec<u8>) {
+        self.state.ended = false;
         self.state.lost[reason as usize] += records;
         self.meta(&Meta::Lost { records, reason }, out);
     }
@@ -172,6 +176,7 @@ impl Renderer {
     /// Appends the last line of a file.
     pub fn end(&mut self, reason: EndReason, out: &mut Vec<u8>) {
         self.close_torn(out);
+        self.state.ended = true;
         let lost = self.state.lost.iter().sum();
         self.meta(&Meta::End(End { records: self.state.records, lost, reason }), out);
     }

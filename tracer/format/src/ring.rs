@@ -203,6 +203,8 @@ pub struct Slot {
     pub file_number: AtomicU64,
     /// 1 while the file ends inside a message whose last piece was not seen.
     pub in_message: AtomicU64,
+    /// 1 when the file's last line is an `# end`.
+    pub ended: AtomicU64,
     /// Ticks of the last line.
     pub last_ticks: AtomicU64,
     /// Messages in the file.
@@ -241,6 +243,7 @@ impl Slot {
         self.inode.store(progress.inode, Ordering::Relaxed);
         self.file_number.store(u64::from(progress.file_number), Ordering::Relaxed);
         self.in_message.store(u64::from(progress.render.in_message), Ordering::Relaxed);
+        self.ended.store(u64::from(progress.render.ended), Ordering::Relaxed);
         self.last_ticks.store(progress.render.last.0, Ordering::Relaxed);
         self.records.store(progress.render.records, Ordering::Relaxed);
         for (to, from) in self.lost.iter().zip(progress.render.lost) {
@@ -261,6 +264,7 @@ impl Slot {
             render: RenderState {
                 last: Ticks(get(&self.last_ticks)),
                 in_message: get(&self.in_message) != 0,
+                ended: get(&self.ended) != 0,
                 records: get(&self.records),
                 lost: [0, 1, 2, 3, 4].map(|i| get(&self.lost[i])),
                 stall_ns: get(&self.stall_ns),
@@ -291,6 +295,7 @@ impl Header {
             inode: zero(),
             file_number: zero(),
             in_message: zero(),
+            ended: zero(),
             last_ticks: zero(),
             records: zero(),
             lost: std::array::from_fn(|_| zero()),
@@ -629,8 +634,14 @@ mod tests {
     fn the_slot_that_does_not_rule_is_filled_and_then_rules() {
         let header = header();
         for n in 1..5u64 {
-            let render =
-                RenderState { last: Ticks(n), in_message: n % 2 == 0, records: n, lost: [n; 5], stall_ns: n };
+            let render = RenderState {
+                last: Ticks(n),
+                in_message: n % 2 == 0,
+                ended: n % 3 == 0,
+                records: n,
+                lost: [n; 5],
+                stall_ns: n,
+            };
             let progress = Progress {
                 consumed: n * 8,
                 nested_consumed: n,

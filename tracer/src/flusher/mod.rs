@@ -3,8 +3,7 @@
 //! | file | what |
 //! |---|---|
 //! | `mod` | the thread: its loop, commands, the end of the process |
-//! | `tail` | one ring being drained into one file: the exactly-once write order |
-//! | `trace_file` | trace files: where they go, how they are made and written |
+//! | `tail` | a ring of this process and the drain of the thread that has it |
 //! | `supply` | rings: made, reserved, lent out again, freed |
 //! | `run_directory` | the run's directory: manifest, lock, ring files |
 //!
@@ -15,12 +14,13 @@
 mod run_directory;
 mod supply;
 mod tail;
-mod trace_file;
 
 #[cfg(all(test, unix, not(loom)))]
 mod tests;
 
 use crate::clock;
+use crate::drain::{TracePlace, Work};
+use crate::recovery;
 use crate::report;
 use crate::run::{Command, Run};
 use crate::sys;
@@ -30,8 +30,7 @@ use std::io;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use supply::Supply;
-use tail::{Tail, Work};
-use trace_file::TracePlace;
+use tail::Tail;
 use trace_format::meta::{self, EndReason};
 
 /// How often threads and files are looked after.
@@ -57,6 +56,8 @@ struct Flusher {
     /// Lines on their way into a file.
     out: Vec<u8>,
     looked_after: Instant,
+    /// Dead runs were looked for.
+    recovered: bool,
     /// Files that fail are tried again then.
     retry: Option<Instant>,
     /// The first error that no `flush` has returned yet.
@@ -88,6 +89,7 @@ impl Flusher {
             tails: Vec::new(),
             out: Vec::new(),
             looked_after: Instant::now(),
+            recovered: false,
             retry: None,
             error: None,
         }
@@ -100,6 +102,7 @@ impl Flusher {
                 return;
             }
             self.drain_once();
+            self.recover_once();
             self.look_after();
             if self.is_exiting() && self.run.exit.finished.load(Ordering::Relaxed) == 0 {
                 self.at_process_exit();
@@ -153,8 +156,7 @@ impl Flusher {
         }
         let mut errors = Vec::new();
         for tail in self.tails.iter_mut().filter(|tail| which(tail) && (retry || !tail.is_failing())) {
-            let mut work =
-                Work { run: self.run, info: &self.info, place: &mut self.place, out: &mut self.out };
+            let mut work = Work { info: &self.info, place: &mut self.place, out: &mut self.out };
             if let Err(error) = tail.drain(&mut work) {
                 errors.push(error);
             }
@@ -170,6 +172,22 @@ impl Flusher {
                 "{error}; tried again twice a second, records are kept while there is room"
             ));
             self.error = Some(error);
+        }
+    }
+
+    /// Once: recovers dead runs of this executable, so that nobody's memory leaks.
+    fn recover_once(&mut self) {
+        if !std::mem::replace(&mut self.recovered, true) {
+            let own = &self.info.exe;
+            let directories = match &self.run.config.runtime_directory {
+                Some(directory) => vec![directory.clone()],
+                None => sys::runtime_directories(),
+            };
+            recovery::recover(
+                &directories,
+                |manifest| manifest.run.exe == *own,
+                || self.run.count_written(0),
+            );
         }
     }
 
@@ -213,8 +231,7 @@ impl Flusher {
     fn end_files(&mut self, reason: EndReason) {
         let mut errors = Vec::new();
         for tail in &mut self.tails {
-            let mut work =
-                Work { run: self.run, info: &self.info, place: &mut self.place, out: &mut self.out };
+            let mut work = Work { info: &self.info, place: &mut self.place, out: &mut self.out };
             errors.extend(tail.end(&mut work, reason).err());
         }
         errors.into_iter().for_each(|error| self.note_error(error));

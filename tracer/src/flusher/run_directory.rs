@@ -1,6 +1,6 @@
 //! The run's directory: manifest and lock, site table, ring files. Flusher thread only.
 
-use super::trace_file::TracePlace;
+use crate::drain::TracePlace;
 use crate::ring::Memory;
 use crate::sys;
 use std::fs::File;

@@ -3,7 +3,7 @@
 
 use super::run_directory::RunDirectory;
 use super::tail::Tail;
-use super::trace_file::TracePlace;
+use crate::drain::TracePlace;
 use crate::report;
 use crate::ring::Memory;
 use crate::run::{Run, SPARE, ThreadRing};
@@ -50,7 +50,7 @@ impl Supply {
                 run.barren.store(false, Ordering::Relaxed);
                 run.rings.lock().push(ring);
                 if run.put_ready(ring) {
-                    tails.push(Tail::new(ring));
+                    tails.push(Tail::new(run, ring));
                     return true;
                 }
                 self.discard(run, ring);

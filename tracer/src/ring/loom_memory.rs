@@ -19,6 +19,10 @@ impl Memory {
         Err(io::Error::other("there are no mappings in a model"))
     }
 
+    pub(crate) fn existing(_file: &File) -> io::Result<Memory> {
+        Err(io::Error::other("there are no mappings in a model"))
+    }
+
     pub(crate) fn private(_geometry: Geometry) -> io::Result<Memory> {
         Err(io::Error::other("there are no mappings in a model"))
     }

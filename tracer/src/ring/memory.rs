@@ -25,6 +25,22 @@ impl Memory {
         Ok(Memory { map, geometry })
     }
 
+    /// Maps the ring in `file` that a dead run has left.
+    ///
+    /// # Errors
+    /// It cannot be mapped, or is no ring of this version: whose sizes do not fit the file, for one.
+    pub(crate) fn existing(file: &File) -> io::Result<Memory> {
+        let size = file.metadata()?.len();
+        if size < HEADER_BYTES as u64 {
+            return Err(io::Error::other(trace_format::ring::RingError::NotARing));
+        }
+        let len = usize::try_from(size).map_err(io::Error::other)?;
+        let map = MmapOptions::new().len(len).map_raw(file)?;
+        let memory = Memory { map, geometry: Geometry::of(0) };
+        let geometry = memory.header().identity.check(size).map_err(io::Error::other)?;
+        Ok(Memory { geometry, ..memory })
+    }
+
     /// Memory of this process alone.
     pub(crate) fn private(geometry: Geometry) -> io::Result<Memory> {
         let len = usize::try_from(geometry.file_size()).map_err(io::Error::other)?;

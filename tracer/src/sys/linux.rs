@@ -106,10 +106,19 @@ pub(crate) fn reserve(file: &File, bytes: u64) -> io::Result<()> {
 
 /// Where the directories of this user's runs are: in memory if the system has a place there.
 pub(crate) fn runtime_directory() -> PathBuf {
+    let [shared, temporary] = both_runtime_directories();
+    if shared.parent().is_some_and(Path::is_dir) { shared } else { temporary }
+}
+
+/// Where they may be.
+pub(crate) fn runtime_directories() -> Vec<PathBuf> {
+    both_runtime_directories().to_vec()
+}
+
+fn both_runtime_directories() -> [PathBuf; 2] {
     // SAFETY: asks only.
     let name = format!("tracer-{}", unsafe { libc::geteuid() });
-    let shared = Path::new("/dev/shm");
-    if shared.is_dir() { shared.join(name) } else { std::env::temp_dir().join(name) }
+    [Path::new("/dev/shm").join(&name), std::env::temp_dir().join(name)]
 }
 
 /// How much memory all rings together may take: a quarter of what is free in `directory` and of what the

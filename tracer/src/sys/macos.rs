@@ -116,6 +116,11 @@ pub(crate) fn runtime_directory() -> PathBuf {
     std::env::temp_dir().join(format!("tracer-{}", unsafe { libc::geteuid() }))
 }
 
+/// Where they may be.
+pub(crate) fn runtime_directories() -> Vec<PathBuf> {
+    vec![runtime_directory()]
+}
+
 /// How much all rings together may take: a quarter of what is free in `directory`.
 pub(crate) fn shared_memory_budget(directory: &Path) -> u64 {
     super::free_bytes(directory).unwrap_or(0) / 4

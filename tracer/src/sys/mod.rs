@@ -10,7 +10,8 @@
 //! | `arm_exit_handler` | has [`crate::exit::on_process_exit`] called at `exit()` | start of a run |
 //! | `with_signals_blocked` | runs a closure whose new threads take no signals | start of a run |
 //! | `runtime_directory`, `make_private_directory` | where rings live | flusher |
-//! | `create_private_file`, `reserve`, `hold_lock` | files that nobody else can have prepared | flusher |
+//! | `create_private_file`, `open_own_file`, `reserve`, `hold_lock` | files that nobody else can have prepared | flusher, recovery |
+//! | `path_from_bytes` | a path that a manifest names | recovery |
 //! | `file_identity`, `thread_lives`, `shared_memory_budget`, `boot_id`, `process_id` | facts | flusher |
 //! | `privileged` | whether the environment is not to be trusted (setuid) | the decision |
 //! | `counter_is_trusted`, `monotonic_ns` | clocks | start of a run; a record without a counter |

@@ -5,8 +5,9 @@ use super::FileIdentity;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The calling process's id.
@@ -87,14 +88,19 @@ pub(crate) fn make_private_directory(path: &Path) -> io::Result<()> {
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
         Err(e) => return Err(e),
     }
-    let found = std::fs::symlink_metadata(path)?;
-    // SAFETY: asks only.
-    let user = unsafe { libc::geteuid() };
-    if !found.is_dir() || found.uid() != user || found.mode() & 0o077 != 0 {
+    std::fs::symlink_metadata(path)?;
+    if !is_private_directory(path) {
         let why = "it exists, but is not a directory that only this user can enter";
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
     }
     Ok(())
+}
+
+/// Whether `path` is a directory, not a link to one, that only its owner, this user, can enter.
+pub(crate) fn is_private_directory(path: &Path) -> bool {
+    // SAFETY: asks only.
+    let user = unsafe { libc::geteuid() };
+    std::fs::symlink_metadata(path).is_ok_and(|f| f.is_dir() && f.uid() == user && f.mode() & 0o077 == 0)
 }
 
 /// Makes a new file, readable and writable by its owner only; fails where the name exists, even as a link.
@@ -109,6 +115,24 @@ pub(crate) fn create_private_file(path: &Path) -> io::Result<File> {
         .open(path)
 }
 
+/// Opens a file of this user for reading and writing: a regular one, not through a link.
+pub(crate) fn open_own_file(path: &Path) -> io::Result<File> {
+    // A FIFO in its place must not make us wait.
+    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
+    let file = OpenOptions::new().read(true).write(true).custom_flags(flags).open(path)?;
+    let found = file.metadata()?;
+    // SAFETY: asks only.
+    if !found.is_file() || found.uid() != unsafe { libc::geteuid() } {
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "it is not a file of this user"));
+    }
+    Ok(file)
+}
+
+/// A path of the bytes that the system knows it by.
+pub(crate) fn path_from_bytes(bytes: &[u8]) -> PathBuf {
+    PathBuf::from(std::ffi::OsString::from_vec(bytes.to_vec()))
+}
+
 /// Takes the classic POSIX record lock on the whole file, which says that this process lives.
 ///
 /// Not `flock` and not an open-file-description lock: a forked child would keep those.
@@ -121,6 +145,19 @@ pub(crate) fn hold_lock(file: &File) -> io::Result<()> {
         libc::fcntl(file.as_raw_fd(), libc::F_SETLK, &request)
     };
     if result == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// The process that holds a lock which keeps [`hold_lock`] from succeeding; 0 where it cannot be told.
+pub(crate) fn lock_holder(file: &File) -> Option<u32> {
+    // SAFETY: the descriptor is open; the request is plain memory, and the answer is written into it.
+    unsafe {
+        let mut request: libc::flock = std::mem::zeroed();
+        request.l_type = libc::F_WRLCK as _;
+        request.l_whence = libc::SEEK_SET as _;
+        let answered = libc::fcntl(file.as_raw_fd(), libc::F_GETLK, &mut request) != -1;
+        (answered && request.l_type != libc::F_UNLCK as libc::c_short)
+            .then_some(u32::try_from(request.l_pid).unwrap_or(0))
+    }
 }
 
 /// What the open file is, and what has become of it.

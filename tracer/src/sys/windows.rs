@@ -5,6 +5,7 @@ use super::FileIdentity;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::windows::fs::{MetadataExt, OpenOptionsExt};
+use std::os::windows::io::AsRawHandle;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicU32;
@@ -15,6 +16,7 @@ unsafe extern "system" {
     fn GetCurrentThreadId() -> u32;
     fn FlsAlloc(callback: unsafe extern "system" fn(*mut u8)) -> u32;
     fn FlsSetValue(index: u32, value: *mut u8) -> i32;
+    fn LockFile(file: *mut core::ffi::c_void, low: u32, high: u32, bytes_low: u32, bytes_high: u32) -> i32;
 }
 
 #[link(name = "api-ms-win-core-synch-l1-2-0", kind = "raw-dylib")]
@@ -137,20 +139,47 @@ pub(crate) fn create_private_file(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).create_new(true).share_mode(SHARE_READ_WRITE_DELETE).open(path)
 }
 
+/// Opens a file for reading and writing.
+pub(crate) fn open_own_file(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).open(path)
+}
+
+/// A path of the bytes that std's encoding has for it; what is not UTF-8 is replaced.
+pub(crate) fn path_from_bytes(bytes: &[u8]) -> PathBuf {
+    PathBuf::from(String::from_utf8_lossy(bytes).into_owned())
+}
+
 /// Gives the file its size.
 pub(crate) fn reserve(file: &File, bytes: u64) -> io::Result<()> {
     file.set_len(bytes)
 }
 
-/// The manifest's lock is its being open; it vanishes with the process.
-pub(crate) fn hold_lock(_file: &File) -> io::Result<()> {
-    Ok(())
+/// Whether `path` is a directory. The temp directory is the user's own.
+pub(crate) fn is_private_directory(path: &Path) -> bool {
+    path.is_dir()
+}
+
+/// Takes the lock that says that this process lives.
+pub(crate) fn hold_lock(file: &File) -> io::Result<()> {
+    // SAFETY: the handle is open; the whole file is meant, of which the system keeps no other account.
+    let locked = unsafe { LockFile(file.as_raw_handle(), 0, 0, u32::MAX, u32::MAX) };
+    if locked == 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Not known here.
+pub(crate) fn lock_holder(_file: &File) -> Option<u32> {
+    Some(0)
 }
 
 /// What the open file is; its creation time stands in for the number that std does not show on this system.
 pub(crate) fn file_identity(file: &File) -> io::Result<FileIdentity> {
     let found = file.metadata()?;
     Ok(FileIdentity { device: 0, inode: found.creation_time(), links: 1, length: found.file_size() })
+}
+
+/// Where they may be.
+pub(crate) fn runtime_directories() -> Vec<PathBuf> {
+    vec![runtime_directory()]
 }
 
 /// How much all rings together may take.

@@ -1,4 +1,4 @@
-//! Trace files: where they go, how they are made and written. Flusher thread only.
+//! Trace files: where they go, how they are made, written and found again.
 
 use crate::report;
 use crate::sys::{self, FileIdentity};
@@ -6,7 +6,9 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use trace_format::manifest::Manifest;
 use trace_format::name::trace_file_suffix;
+use trace_format::ring::Progress;
 
 /// Where the trace files of this run go.
 #[derive(Debug)]
@@ -30,6 +32,13 @@ impl TracePlace {
         let directories = beside.map(absolute).into_iter().chain(here.clone()).chain([std::env::temp_dir()]);
         let place = TracePlace { directories: directories.collect(), name };
         (place, exe.into_os_string().into_encoded_bytes())
+    }
+
+    /// The place where a run that left a manifest had its files.
+    pub(crate) fn of(manifest: &Manifest) -> TracePlace {
+        let (directory, name) =
+            (sys::path_from_bytes(&manifest.directory), sys::path_from_bytes(&manifest.name));
+        TracePlace { directories: vec![directory], name: name.into_os_string() }
     }
 
     /// The directory that files go to now.
@@ -73,12 +82,16 @@ impl TracePlace {
         }
     }
 
+    fn path(&self, tid: u64, number: u32) -> PathBuf {
+        let mut name = self.name.clone();
+        name.push(trace_file_suffix(tid, number));
+        self.directory().join(name)
+    }
+
     fn create_here(&self, tid: u64) -> io::Result<TraceFile> {
         let mut number = 0;
         loop {
-            let mut name = self.name.clone();
-            name.push(trace_file_suffix(tid, number));
-            let path = self.directory().join(name);
+            let path = self.path(tid, number);
             match sys::create_private_file(&path) {
                 Ok(file) => {
                     let identity = sys::file_identity(&file)?;
@@ -105,6 +118,35 @@ pub(crate) struct TraceFile {
 }
 
 impl TraceFile {
+    /// Opens the file that `progress` names and cuts off what is behind its published length. `None` where
+    /// another file, or a shorter one, is there now: that is not touched.
+    pub(crate) fn reopen(place: &TracePlace, tid: u64, progress: &Progress) -> io::Result<Option<TraceFile>> {
+        let number = progress.file_number;
+        let path = place.path(tid, number);
+        let mut file = match sys::open_own_file(&path) {
+            Ok(file) => file,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(e) => return Err(io::Error::new(e.kind(), format!("cannot open {path:?}: {e}"))),
+        };
+        let identity = sys::file_identity(&file)?;
+        let same = (identity.device, identity.inode) == (progress.device, progress.inode);
+        if !same || identity.length < progress.file_length {
+            return Ok(None);
+        }
+        let length = progress.file_length;
+        let cut = file.set_len(length).and_then(|()| file.seek(SeekFrom::Start(length)));
+        cut.map_err(|e| io::Error::new(e.kind(), format!("cannot cut {path:?}: {e}")))?;
+        Ok(Some(TraceFile { file, path, number, identity, length }))
+    }
+
+    /// Writes what this file is, and its length, into `progress`.
+    pub(crate) fn mark(&self, progress: &mut Progress) {
+        progress.file_length = self.length;
+        progress.device = self.identity.device;
+        progress.inode = self.identity.inode;
+        progress.file_number = self.number;
+    }
+
     /// Appends all of `text` or, on error, nothing.
     pub(crate) fn append(&mut self, text: &[u8]) -> io::Result<()> {
         if let Err(error) = self.file.write_all(text) {

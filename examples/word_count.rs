@@ -98,10 +98,8 @@ fn count_file(path: &Path, counts: &mut Counts) {
         Ok(text) => {
             let words = counts.add_text(&text);
             let (bytes, us) = (text.len(), start.elapsed().as_micros());
-            Tracer::get().trace(format_args!(
-                "done {}: {bytes} bytes, {words} words, {us} µs",
-                path.display()
-            ));
+            Tracer::get()
+                .trace(format_args!("done {}: {bytes} bytes, {words} words, {us} µs", path.display()));
         }
         Err(error) => {
             counts.totals.unreadable += 1;

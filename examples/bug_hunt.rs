@@ -9,10 +9,10 @@
 //! ```text
 //! cargo build --release --example bug_hunt
 //! TRACER_ENABLE=1 target/release/examples/bug_hunt
-//! tracemerge target/release/examples/bug_hunt -o - | grep ' : ' | tail -n 12
+//! tracemerge target/release/examples/bug_hunt -o - | grep ' : ' | tail -n 18
 //! ```
 //!
-//! What to look at: the last two records of the worker, and what the producer did between them.
+//! What to look at: the worker's last three records, and what the producer did between them.
 
 #![allow(clippy::print_stdout)]
 
@@ -25,8 +25,10 @@ use std::time::{Duration, Instant};
 use std::{io, thread};
 use tracer::Tracer;
 
-/// How many jobs the producer has.
-const JOBS: u64 = 100_000;
+/// How many jobs the producer has: far more than it gets rid of before the queue hangs.
+const JOBS: u64 = 2_000_000;
+/// How many if it does not.
+const JOBS_FIXED: u64 = 100_000;
 /// How many fit in the queue.
 const PLACES: usize = 4;
 /// Nothing done for this long: nothing will be.
@@ -59,7 +61,7 @@ impl Queue {
             self.room.wait(&mut jobs);
         }
         jobs.push_back(job);
-        self.queued.store(jobs.len(), Ordering::Release);
+        self.queued.store(jobs.len(), Ordering::SeqCst);
         Tracer::get().trace(format_args!("put {number}: {} queued", jobs.len()));
         if jobs.len() == 1 {
             Tracer::get().trace(format_args!("put {number}: notify the worker"));
@@ -70,8 +72,9 @@ impl Queue {
     /// Takes a job, or waits for one: the bug is here.
     fn take(&self) -> Job {
         loop {
-            if self.queued.load(Ordering::Acquire) == 0 {
-                Tracer::get().trace(format_args!("take: nothing queued"));
+            Tracer::get().trace(format_args!("take: look"));
+            if self.queued.load(Ordering::SeqCst) == 0 {
+                Tracer::get().trace(format_args!("take: nothing queued, lock and wait"));
                 let mut jobs = self.jobs.lock();
                 Tracer::get().trace(format_args!("take: {} queued, wait for the producer", jobs.len()));
                 self.filled.wait(&mut jobs);
@@ -99,7 +102,7 @@ impl Queue {
     /// Takes a job if there is one; a producer that waits for room gets it.
     fn pop(&self, jobs: &mut VecDeque<Job>) -> Option<Job> {
         let job = jobs.pop_front()?;
-        self.queued.store(jobs.len(), Ordering::Release);
+        self.queued.store(jobs.len(), Ordering::SeqCst);
         Tracer::get().trace(format_args!("take {}: {} queued", job.number, jobs.len()));
         if jobs.len() == PLACES - 1 {
             self.room.notify_one();
@@ -109,10 +112,10 @@ impl Queue {
 }
 
 /// What the threads share.
-#[derive(Default)]
 struct Work {
+    jobs: u64,
     queue: Queue,
-    /// Jobs done.
+    /// How many of the `jobs` are done.
     done: AtomicU64,
     /// All their checksums in one.
     checksum: AtomicU64,
@@ -121,14 +124,14 @@ struct Work {
 fn produce(work: &Work) {
     Tracer::get().trace(format_args!("the producer starts"));
     let mut random = 1;
-    for number in 1..=JOBS {
+    for number in 1..=work.jobs {
         work.queue.put(Job { number, block: block(&mut random) });
     }
 }
 
 fn consume(work: &Work, take: fn(&Queue) -> Job) {
     Tracer::get().trace(format_args!("the worker starts"));
-    for _ in 0..JOBS {
+    for _ in 0..work.jobs {
         let job = take(&work.queue);
         work.checksum.fetch_xor(checksum(&job.block), Ordering::Relaxed);
         work.done.fetch_add(1, Ordering::Release);
@@ -156,15 +159,14 @@ fn watch(work: &Work) -> bool {
     let mut last = (0, Instant::now());
     loop {
         let done = work.done.load(Ordering::Acquire);
-        if done == JOBS {
+        if done == work.jobs {
             return true;
         }
         if done != last.0 {
             last = (done, Instant::now());
         }
         if last.1.elapsed() >= PATIENCE {
-            Tracer::get()
-                .trace(format_args!("hung: {done} of {JOBS} jobs done, and no more for {PATIENCE:?}"));
+            Tracer::get().trace(format_args!("hung: {done} jobs done, and no more for {PATIENCE:?}"));
             return false;
         }
         thread::sleep(Duration::from_millis(5));
@@ -172,8 +174,9 @@ fn watch(work: &Work) -> bool {
 }
 
 /// Starts both threads. They are not waited for: they may never end.
-fn start(take: fn(&Queue) -> Job) -> io::Result<Arc<Work>> {
-    let work = Arc::new(Work::default());
+fn start(take: fn(&Queue) -> Job, jobs: u64) -> io::Result<Arc<Work>> {
+    let work = Work { jobs, queue: Queue::default(), done: AtomicU64::new(0), checksum: AtomicU64::new(0) };
+    let work = Arc::new(work);
     let (ours, theirs) = (Arc::clone(&work), Arc::clone(&work));
     thread::Builder::new().name("producer".to_owned()).spawn(move || produce(&ours))?;
     thread::Builder::new().name("worker".to_owned()).spawn(move || consume(&theirs, take))?;
@@ -182,25 +185,28 @@ fn start(take: fn(&Queue) -> Job) -> io::Result<Arc<Work>> {
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let take = match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        [] => Queue::take,
-        ["--fixed"] => Queue::take_fixed,
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let started = match args[..] {
+        [] => start(Queue::take, JOBS),
+        ["--fixed"] => start(Queue::take_fixed, JOBS_FIXED),
         _ => {
             eprintln!("usage: bug_hunt [--fixed]");
             return ExitCode::from(2);
         }
     };
-    let work = match start(take) {
+    let work = match started {
         Ok(work) => work,
         Err(error) => {
             eprintln!("bug_hunt: cannot start a thread: {error}");
             return ExitCode::from(2);
         }
     };
-    if watch(&work) {
-        println!("{JOBS} jobs done, checksum {:016x}", work.checksum.load(Ordering::Relaxed));
-        return ExitCode::SUCCESS;
+    let finished = watch(&work);
+    let done = work.done.load(Ordering::Acquire);
+    if !finished {
+        eprintln!("bug_hunt: hung after {done} of {} jobs", work.jobs);
+        return ExitCode::FAILURE;
     }
-    eprintln!("bug_hunt: hung after {} of {JOBS} jobs", work.done.load(Ordering::Relaxed));
-    ExitCode::FAILURE
+    println!("{done} jobs done, checksum {:016x}", work.checksum.load(Ordering::Relaxed));
+    ExitCode::SUCCESS
 }

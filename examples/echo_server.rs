@@ -99,10 +99,8 @@ fn answer(stream: TcpStream, peer: SocketAddr) -> io::Result<()> {
     while let Some(message) = Message::receive(&mut stream)? {
         let (id, bytes, start) = (message.id, message.text.len(), Instant::now());
         Tracer::get().trace(format_args!("request {id}: received, {bytes} bytes from {peer}"));
-        Tracer::get().trace(format_args!(
-            "request {id}: replied, {bytes} bytes after {} µs",
-            start.elapsed().as_micros()
-        ));
+        let latency = start.elapsed();
+        Tracer::get().trace(format_args!("request {id}: replied, {bytes} bytes after {latency:?}"));
         message.send(&mut stream)?;
     }
     Tracer::get().trace(format_args!("connection from {peer} closed"));
@@ -151,8 +149,8 @@ fn request(stream: &mut TcpStream, message: &Message) -> io::Result<Duration> {
     message.send(stream)?;
     let reply = Message::receive(stream)?.ok_or(io::ErrorKind::UnexpectedEof)?;
     let latency = start.elapsed();
-    let us = latency.as_micros();
-    Tracer::get().trace(format_args!("request {id}: answered, {} bytes after {us} µs", reply.text.len()));
+    let bytes = reply.text.len();
+    Tracer::get().trace(format_args!("request {id}: answered, {bytes} bytes after {latency:?}"));
     if reply != *message {
         return Err(io::Error::new(io::ErrorKind::InvalidData, format!("the reply to {id} is no echo")));
     }
@@ -201,7 +199,7 @@ fn serve_alone() -> io::Result<()> {
 /// The clients alone.
 fn connect(address: SocketAddr) -> io::Result<()> {
     let longest = run_clients(address)?;
-    println!("{} replies, the slowest after {} µs", CLIENTS * REQUESTS, longest.as_micros());
+    println!("{} replies, the slowest after {longest:?}", CLIENTS * REQUESTS);
     Ok(())
 }
 

@@ -8,6 +8,7 @@ mod confined;
 mod endings;
 mod forks;
 mod messages;
+mod stress;
 mod threads;
 
 use tracer::Tracer;
@@ -38,6 +39,13 @@ fn main() {
         "idle" => messages::idle(number()),
         "quiet" => messages::quiet(),
         "startup" => messages::startup(&argument.expect("a variable as second argument")),
+        // The command, as a process of its own: `tracemerge -q APP`.
+        "merge" => {
+            let args =
+                ["tracemerge", "-q", &argument.expect("an application as second argument")].map(Into::into);
+            std::process::exit(i32::from(tracemerge::main(args)));
+        }
+        "stress" => stress::stress(&argument.expect("a file of counters as second argument")),
         "fork" => forks::fork(),
         other => panic!("no scenario {other:?}"),
     }

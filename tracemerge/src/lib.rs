@@ -3,6 +3,7 @@
 //! | file | stage |
 //! |---|---|
 //! | `cli` | the command line |
+//! | `recover` | what dead runs left in their rings |
 //! | `discover` | which files may be traces of the application |
 //! | `header` | what they say of themselves |
 //! | `choose` | which runs are merged, and in which order their files stand |
@@ -30,6 +31,7 @@ mod map;
 mod merge;
 mod messages;
 mod pipeline;
+mod recover;
 mod run;
 mod signals;
 mod source;

@@ -3,15 +3,15 @@
 //! Never takes the lock, so it cannot make a live run look dead to anybody. Where there are no such locks,
 //! no run is known to be alive.
 
-use std::env;
 use std::fs::{self, File};
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use trace_format::manifest::{FILE_NAME, Manifest};
 use trace_format::meta::Run;
+use tracer::recovery::runtime_directories;
 
-use crate::sys::{is_locked, user_id};
+use crate::sys::is_locked;
 
 /// Manifests are far smaller; what is larger is none.
 const LARGEST_MANIFEST: u64 = 1 << 20;
@@ -20,7 +20,7 @@ const LARGEST_MANIFEST: u64 = 1 << 20;
 #[must_use]
 pub fn is_alive(run: &Run) -> bool {
     let name = format!("{}-{:08x}", run.pid, run.id);
-    directories().iter().any(|directory| {
+    runtime_directories().iter().any(|directory| {
         live_manifest(&directory.join(&name))
             .is_some_and(|manifest| manifest.run.id == run.id && manifest.run.pid == run.pid)
     })
@@ -35,7 +35,7 @@ pub fn is_being_written(path: &Path) -> bool {
     else {
         return false;
     };
-    directories().iter().filter_map(|runs| fs::read_dir(runs).ok()).flatten().flatten().any(|entry| {
+    runtime_directories().iter().filter_map(|runs| fs::read_dir(runs).ok()).flatten().flatten().any(|entry| {
         live_manifest(&entry.path()).is_some_and(|manifest| {
             manifest.directory == directory.as_os_str().as_encoded_bytes()
                 && name
@@ -44,16 +44,6 @@ pub fn is_being_written(path: &Path) -> bool {
                     .is_some_and(|rest| rest.starts_with(b"."))
         })
     })
-}
-
-/// Where this user's runs have their directories.
-fn directories() -> Vec<PathBuf> {
-    if let Some(directory) = env::var_os("TRACER_RUNTIME_DIR").filter(|d| !d.is_empty()) {
-        return vec![PathBuf::from(directory)];
-    }
-    let Some(user) = user_id() else { return Vec::new() };
-    // The library takes the second where the first cannot be had; which it was then need not be known.
-    [PathBuf::from("/dev/shm"), env::temp_dir()].map(|place| place.join(format!("tracer-{user}"))).to_vec()
 }
 
 /// The manifest in a run's directory, if a process holds its lock.

@@ -1,4 +1,4 @@
-//! The stages in a row: discover, read, choose, merge, write. The only file that knows them all.
+//! The stages in a row: recover, discover, read, choose, merge, write. The only file that knows them all.
 
 use std::collections::HashSet;
 use std::env;
@@ -13,6 +13,7 @@ use crate::header::{Refusal, Trace, read_all};
 use crate::liveness;
 use crate::merge::{Stop, merge};
 use crate::messages::{Messages, count, shown};
+use crate::recover::recover;
 use crate::source::{Source, split, whole};
 use crate::sys::FileId;
 use crate::write::{Output, Target};
@@ -45,6 +46,7 @@ pub fn find(app: &App, messages: &mut Messages) -> (Vec<Trace>, Search) {
 /// # Errors
 /// Where nothing could be merged, or the output could not be written.
 pub fn run(job: &Job, messages: &mut Messages) -> Result<(), Error> {
+    recover(job.app, messages);
     let (traces, search) = find(job.app, messages);
     if traces.is_empty() {
         return Err(no_traces(job, &search));

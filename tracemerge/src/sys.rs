@@ -30,12 +30,6 @@ pub fn is_locked(file: &File) -> bool {
     imp::is_locked(file)
 }
 
-/// The number in the name of this user's directory of runs; `None` where there are no such directories.
-#[must_use]
-pub fn user_id() -> Option<u32> {
-    imp::user_id()
-}
-
 #[cfg(unix)]
 pub use imp::{is_ignored, send_signal, wait_until_ended};
 
@@ -49,11 +43,6 @@ mod imp {
 
     pub fn file_id(_path: &Path, metadata: &Metadata) -> FileId {
         FileId::Inode(metadata.dev(), metadata.ino())
-    }
-
-    pub fn user_id() -> Option<u32> {
-        // SAFETY: takes nothing, cannot fail.
-        Some(unsafe { libc::geteuid() })
     }
 
     pub fn is_locked(file: &File) -> bool {
@@ -110,10 +99,6 @@ mod imp {
 
     pub fn file_id(path: &Path, _metadata: &Metadata) -> FileId {
         FileId::Path(path.canonicalize().unwrap_or_else(|_| path.to_owned()))
-    }
-
-    pub fn user_id() -> Option<u32> {
-        None
     }
 
     pub fn is_locked(_file: &File) -> bool {

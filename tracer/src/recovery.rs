@@ -155,7 +155,7 @@ fn recover_ring(
     place: &mut TracePlace,
     going_on: impl Fn(),
 ) -> io::Result<Option<RecoveredThread>> {
-    let memory = Memory::existing(&sys::open_own_file(path)?)?;
+    let Some(memory) = Memory::existing(&sys::open_own_file(path)?)? else { return Ok(None) };
     let header = memory.header();
     if header.identity.run.load(Ordering::Relaxed) != run.id {
         return Err(io::Error::other("it belongs to another run"));
@@ -168,6 +168,7 @@ fn recover_ring(
     };
     let tid = header.tenancy.tid.load(Ordering::Relaxed);
     let progress = header.published();
+    place.remove_unfinished(tid, run.id);
     let mut drain = if progress.inode == 0 {
         Drain::of_new_thread(header)
     } else {

@@ -175,12 +175,12 @@ impl Drain {
         let file = match &mut self.file {
             Some(file) => file,
             none => {
-                let file = none.insert(work.place.create(self.tid)?);
-                // Who recovers from a death in the next lines must find this file, and find it empty.
                 let mut published = header.published();
-                file.mark(&mut published);
-                header.publish(&published);
-                file
+                let mut publish = |file: &TraceFile| {
+                    file.mark(&mut published);
+                    header.publish(&published);
+                };
+                none.insert(work.place.create(self.tid, work.info.id, &mut publish)?)
             }
         };
         if file.length == 0 {

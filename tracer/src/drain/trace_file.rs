@@ -22,7 +22,7 @@ pub(crate) struct TracePlace {
 impl TracePlace {
     /// The place for this process: `wanted` or beside the executable, else the current directory, else the
     /// temp directory. Also returns the executable's path as bytes.
-    pub(crate) fn new(wanted: Option<&Path>) -> (TracePlace, Vec<u8>) {
+    pub(crate) fn new(wanted: Option<&Path>, run: u32) -> (TracePlace, Vec<u8>) {
         let exe = std::env::current_exe().unwrap_or_default();
         let name = exe.file_name().unwrap_or(OsStr::new("unknown")).to_os_string();
         let beside = wanted.map(Path::to_path_buf).or_else(|| exe.parent().map(Path::to_path_buf));
@@ -30,8 +30,24 @@ impl TracePlace {
         let here = std::env::current_dir().ok();
         let absolute = |path: PathBuf| here.as_ref().map_or(path.clone(), |here| here.join(path));
         let directories = beside.map(absolute).into_iter().chain(here.clone()).chain([std::env::temp_dir()]);
-        let place = TracePlace { directories: directories.collect(), name };
+        let mut place = TracePlace { directories: directories.collect(), name };
+        place.leave_refusing(run);
         (place, exe.into_os_string().into_encoded_bytes())
+    }
+
+    /// Tries the directories before the manifest names one: recovery will look there.
+    fn leave_refusing(&mut self, run: u32) {
+        loop {
+            let probe = self.unfinished_path(0, run);
+            match sys::create_private_file(&probe) {
+                Ok(_) => {
+                    let _ = std::fs::remove_file(probe);
+                    return;
+                }
+                Err(error) if self.leave_if_refused(&error) => {}
+                Err(_) => return,
+            }
+        }
     }
 
     /// The place where a run that left a manifest had its files.
@@ -57,29 +73,45 @@ impl TracePlace {
         self.directories.truncate(1);
     }
 
-    /// Makes a new file for thread `tid`. Where a directory cannot be written, goes on to the next and says
+    /// Makes a new file for thread `tid` of run `run`; `publish` is told before it has its name. Where a directory cannot be written, goes on to the next and says
     /// so once.
-    pub(crate) fn create(&mut self, tid: u64) -> io::Result<TraceFile> {
+    pub(crate) fn create(
+        &mut self,
+        tid: u64,
+        run: u32,
+        publish: &mut dyn FnMut(&TraceFile),
+    ) -> io::Result<TraceFile> {
         loop {
-            let error = match self.create_here(tid) {
+            let error = match self.create_here(tid, run, publish) {
                 Ok(file) => return Ok(file),
                 Err(error) => error,
             };
-            // Out of space or descriptors may pass; a directory that refuses does not.
-            let refused = matches!(
-                error.kind(),
-                io::ErrorKind::PermissionDenied
-                    | io::ErrorKind::ReadOnlyFilesystem
-                    | io::ErrorKind::NotFound
-                    | io::ErrorKind::NotADirectory
-            );
             let message = format!("cannot create trace files in {:?}: {error}", self.directory());
-            if !refused || self.directories.len() < 2 {
+            if !self.leave_if_refused(&error) {
                 return Err(io::Error::new(error.kind(), message));
             }
-            self.directories.remove(0);
-            report::say(format_args!("{message}; they go to {:?}", self.directory()));
         }
+    }
+
+    /// Goes on to the next directory if this one refuses for good, and says so. Out of space or descriptors may
+    /// pass.
+    fn leave_if_refused(&mut self, error: &io::Error) -> bool {
+        let refused = matches!(
+            error.kind(),
+            io::ErrorKind::PermissionDenied
+                | io::ErrorKind::ReadOnlyFilesystem
+                | io::ErrorKind::NotFound
+                | io::ErrorKind::NotADirectory
+        );
+        if !refused || self.directories.len() < 2 {
+            return false;
+        }
+        let left = self.directories.remove(0);
+        report::say(format_args!(
+            "cannot create trace files in {left:?}: {error}; they go to {:?}",
+            self.directory()
+        ));
+        true
     }
 
     fn path(&self, tid: u64, number: u32) -> PathBuf {
@@ -88,19 +120,58 @@ impl TracePlace {
         self.directory().join(name)
     }
 
-    fn create_here(&self, tid: u64) -> io::Result<TraceFile> {
+    /// Makes the file under a name that is this run's alone, has `publish` write down what it is, and only then
+    /// gives it its own name, the first that is free: killed at any step, recovery finds the file, or none.
+    fn create_here(&self, tid: u64, run: u32, publish: &mut dyn FnMut(&TraceFile)) -> io::Result<TraceFile> {
+        let unfinished = self.unfinished_path(tid, run);
+        let file = sys::create_private_file(&unfinished)?;
+        let identity = sys::file_identity(&file)?;
+        let mut made = TraceFile { file, path: PathBuf::new(), number: 0, identity, length: 0 };
+        let result = loop {
+            made.path = self.path(tid, made.number);
+            publish(&made);
+            match std::fs::hard_link(&unfinished, &made.path) {
+                Err(e) if e.kind() == io::ErrorKind::AlreadyExists && made.number < u32::MAX => {
+                    made.number += 1
+                }
+                other => break other,
+            }
+        };
+        let _ = std::fs::remove_file(&unfinished);
+        match result {
+            Ok(()) => Ok(made),
+            Err(_) => self.create_without_links(tid, publish),
+        }
+    }
+
+    /// The same where the file system has no links: killed between the two steps, an empty file is left.
+    fn create_without_links(&self, tid: u64, publish: &mut dyn FnMut(&TraceFile)) -> io::Result<TraceFile> {
         let mut number = 0;
         loop {
             let path = self.path(tid, number);
             match sys::create_private_file(&path) {
                 Ok(file) => {
                     let identity = sys::file_identity(&file)?;
-                    return Ok(TraceFile { file, path, number, identity, length: 0 });
+                    let made = TraceFile { file, path, number, identity, length: 0 };
+                    publish(&made);
+                    return Ok(made);
                 }
                 Err(e) if e.kind() == io::ErrorKind::AlreadyExists && number < u32::MAX => number += 1,
                 Err(e) => return Err(e),
             }
         }
+    }
+
+    fn unfinished_path(&self, tid: u64, run: u32) -> PathBuf {
+        let mut name = OsString::from(".");
+        name.push(&self.name);
+        name.push(format!("{}.{run:08x}.new", trace_file_suffix(tid, 0)));
+        self.directory().join(name)
+    }
+
+    /// Removes what a dead run `run` may have left of the making of a file.
+    pub(crate) fn remove_unfinished(&self, tid: u64, run: u32) {
+        let _ = std::fs::remove_file(self.unfinished_path(tid, run));
     }
 }
 

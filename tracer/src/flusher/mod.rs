@@ -67,7 +67,7 @@ struct Flusher {
 impl Flusher {
     fn new(run: &'static Run, commands: Receiver<Command>) -> Flusher {
         let (ticks, wall) = clock::pair(run.config.clock);
-        let (place, exe) = TracePlace::new(run.config.directory.as_deref());
+        let (place, exe) = TracePlace::new(run.config.directory.as_deref(), run.id);
         let info = meta::Run {
             version: trace_format::VERSION,
             id: run.id,

@@ -74,7 +74,9 @@ fn one_drain_writes_what_was_committed_before_it_and_publishes_that() {
 fn a_file_that_cannot_be_made_keeps_its_records_until_it_can() {
     let (directory, rings) = (TempDir::new().unwrap(), rings_directory());
     let missing = directory.path().join("not yet there");
+    std::fs::create_dir(&missing).unwrap();
     let (run, mut flusher) = run(&missing, rings.path());
+    std::fs::remove_dir(&missing).unwrap();
     flusher.place.keep_first_for_test();
     let ring = attach(run, 78);
     record(ring, format_args!("before the directory is there"));

@@ -71,6 +71,11 @@ impl Lane {
         unsafe { &*self.written }
     }
 
+    /// Bytes of the ring.
+    pub(crate) fn capacity(&self) -> u64 {
+        self.data.capacity()
+    }
+
     /// Where the next record begins.
     #[inline(always)]
     pub(crate) fn pos(&self) -> u64 {

@@ -19,7 +19,7 @@ impl Memory {
         Err(io::Error::other("there are no mappings in a model"))
     }
 
-    pub(crate) fn existing(_file: &File) -> io::Result<Memory> {
+    pub(crate) fn existing(_file: &File) -> io::Result<Option<Memory>> {
         Err(io::Error::other("there are no mappings in a model"))
     }
 

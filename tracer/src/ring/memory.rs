@@ -8,6 +8,7 @@ use memmap2::{MmapOptions, MmapRaw};
 use std::fs::File;
 use std::io;
 use std::ops::Range;
+use std::sync::atomic::Ordering;
 use trace_format::ring::{Geometry, HEADER_BYTES, Header};
 
 /// A mapped ring. Unmapped when dropped.
@@ -25,20 +26,24 @@ impl Memory {
         Ok(Memory { map, geometry })
     }
 
-    /// Maps the ring in `file` that a dead run has left.
+    /// Maps the ring in `file` that a dead run has left. `None` where its making was not finished, so that no
+    /// thread can have had it: the magic number is written last.
     ///
     /// # Errors
     /// It cannot be mapped, or is no ring of this version: whose sizes do not fit the file, for one.
-    pub(crate) fn existing(file: &File) -> io::Result<Memory> {
+    pub(crate) fn existing(file: &File) -> io::Result<Option<Memory>> {
         let size = file.metadata()?.len();
         if size < HEADER_BYTES as u64 {
-            return Err(io::Error::other(trace_format::ring::RingError::NotARing));
+            return Ok(None);
         }
         let len = usize::try_from(size).map_err(io::Error::other)?;
         let map = MmapOptions::new().len(len).map_raw(file)?;
         let memory = Memory { map, geometry: Geometry::of(0) };
+        if memory.header().identity.magic.load(Ordering::Acquire) == 0 {
+            return Ok(None);
+        }
         let geometry = memory.header().identity.check(size).map_err(io::Error::other)?;
-        Ok(Memory { geometry, ..memory })
+        Ok(Some(Memory { geometry, ..memory }))
     }
 
     /// Memory of this process alone.

@@ -227,9 +227,7 @@ impl Producer {
         let link = unsafe { &*self.link };
         let found = lane.find(from).or_else(|| {
             link.wake.wake();
-            // A nested record cannot wait: it may hold up what the flusher must see first.
-            let main = std::ptr::eq(lane, &self.main);
-            if main && link.policy == FullPolicy::Block { self.wait(lane, from, link) } else { None }
+            if self.may_wait(lane) { self.wait(lane, from, link) } else { None }
         })?;
         if found.half_full {
             link.wake.wake();
@@ -238,6 +236,13 @@ impl Producer {
             self.dropping.store(false, Ordering::Relaxed);
         }
         Some(found)
+    }
+
+    /// Whether a record of this lane waits for room. A nested one cannot: it may hold up what the flusher must
+    /// see first.
+    fn may_wait(&self, lane: &Lane) -> bool {
+        // SAFETY: as in `find`.
+        std::ptr::eq(lane, &self.main) && unsafe { &*self.link }.policy == FullPolicy::Block
     }
 
     #[cold]
@@ -374,7 +379,7 @@ impl<'a> Message<'a> {
         let flags = Flags::MORE.with(self.flags());
         // SAFETY: `start` begins the current span, `at` lies in it, behind the header.
         let end = unsafe { self.lane.seal(self.start, self.at, self.ticks, flags) };
-        let Some(span) = self.lane.find(end).or_else(|| self.publish_and_wait(end)) else {
+        let Some(span) = self.lane.find(end).or_else(|| self.wait_for_room(end)) else {
             self.failed = true;
             self.lane.revoke();
             return;
@@ -388,16 +393,14 @@ impl<'a> Message<'a> {
         self.at += count as u64;
     }
 
-    /// For a message that is larger than what is free: what is written must be consumed before there can be
-    /// room. Only who may wait publishes a part.
-    fn publish_and_wait(&mut self, end: u64) -> Option<Span> {
-        // SAFETY: not null: this record has found room, and there was no fork since (`is_current`).
-        let waits = unsafe { &*self.producer.link }.policy == FullPolicy::Block;
-        if !waits || !std::ptr::eq(self.lane, &self.producer.main) {
-            return None;
+    /// Waits for room, where the policy says so. A message that would take more than half of the ring has its
+    /// pieces published, for they must be consumed before there can be room; a smaller one stays whole: it is
+    /// in the trace or it is not.
+    fn wait_for_room(&mut self, end: u64) -> Option<Span> {
+        if end - self.lane.pos() > self.lane.capacity() / 2 && self.producer.may_wait(self.lane) {
+            self.lane.publish(end);
+            self.published = true;
         }
-        self.lane.publish(end);
-        self.published = true;
         self.producer.find(self.lane, end)
     }
 

@@ -1,0 +1,42 @@
+//! A program to be killed: threads that write numbered records and count them where the killer can see it.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use tracer::Tracer;
+
+/// How many threads it has.
+pub const THREADS: usize = 8;
+
+/// Traces numbered records on eight threads until it is killed, or for ten seconds. `counters` is a file of one
+/// word per thread: how many of its records were committed, that is how many calls have returned.
+pub fn stress(counters: &str) {
+    let file =
+        std::fs::OpenOptions::new().read(true).write(true).open(counters).expect("the file of counters");
+    // SAFETY: the file is as long as that and stays so; it is used as atomics by both sides.
+    let shared = unsafe {
+        let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED);
+        let fd = std::os::fd::AsRawFd::as_raw_fd(&file);
+        let address = libc::mmap(std::ptr::null_mut(), THREADS * 8, access, kind, fd, 0);
+        assert_ne!(address, libc::MAP_FAILED);
+        std::slice::from_raw_parts(address.cast::<AtomicU64>(), THREADS)
+    };
+    let end = Instant::now() + Duration::from_secs(10);
+    std::thread::scope(|scope| {
+        for (thread, committed) in shared.iter().enumerate() {
+            scope.spawn(move || {
+                for n in 0u64.. {
+                    match n % 50 {
+                        // Now and then something that goes over blocks, or has lines of its own.
+                        7 => Tracer::get().trace(format_args!("{thread} {n} {}", "long ".repeat(400))),
+                        8 => Tracer::get().trace(format_args!("{thread} {n} \nand more\n")),
+                        _ => Tracer::get().trace(format_args!("{thread} {n}")),
+                    }
+                    committed.store(n + 1, Ordering::Release);
+                    if n % 1000 == 0 && Instant::now() > end {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+}

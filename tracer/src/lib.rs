@@ -21,6 +21,7 @@
 //! | Off: no thread, no file, no allocation; a call is one relaxed load | `a_disabled_tracer_does_nothing` |
 //! | On, with room: no lock, no allocation, no system call in a call | `a_call_that_finds_room_makes_no_system_call` |
 //! | Every record of a program that exits is in its files, however it exits | `an_exit_keeps_every_record` |
+//! | Killed at any instant, it loses no record whose call had returned | `a_killed_program_loses_nothing` |
 //! | A record that happens after another never has smaller ticks | `handovers_are_never_reversed` |
 //! | Any message arrives as it was, of any length and content | `messages_are_free_text` |
 //! | A `Display` that panics or traces harms nothing | `a_display_may_panic_or_trace` |

@@ -3,7 +3,8 @@
 //! Runs at `exit()` on the thread that called it, after the handlers of `atexit`. Other threads may still run
 //! and trace; what they still write is drained by the flusher as long as the process lives.
 
-use crate::{state, sys, thread};
+use crate::thread::{self, Excluded};
+use crate::{state, sys};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use trace_format::meta::EndReason;
@@ -18,7 +19,9 @@ pub(crate) extern "C" fn on_process_exit() {
     };
     let exit = &run.exit;
     exit.requested.store(1, Ordering::Release);
-    thread::leave(EndReason::Exit);
+    if let Some(excluded) = Excluded::enter() {
+        thread::leave(&excluded, EndReason::Exit);
+    }
     let mut seen = exit.progress.load(Ordering::Relaxed);
     let mut since = sys::monotonic_ns();
     while exit.finished.load(Ordering::Acquire) == 0 {

@@ -13,6 +13,7 @@ use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use parking_lot::Mutex;
 use std::hash::{BuildHasher, Hasher};
 use std::io;
+use std::path::PathBuf;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
@@ -24,8 +25,9 @@ use trace_format::ring::{Geometry, Header, State};
 const READY: usize = 64;
 /// How many rings the flusher keeps ready.
 pub(crate) const SPARE: usize = 4;
-/// How long a thread's first record waits for a ring. One takes about a millisecond to make.
-const CLAIM_PATIENCE: Duration = Duration::from_secs(1);
+/// How long a thread's first record waits without any ring being handed out, and how long nobody waits after
+/// that, in nanoseconds. To make one takes about a millisecond.
+const CLAIM_PATIENCE: u64 = 1_000_000_000;
 
 /// One process's life with tracing on. Leaked when made: threads may hold on to it for ever.
 #[derive(Debug)]
@@ -35,6 +37,9 @@ pub(crate) struct Run {
     pub id: u32,
     /// The id of the run at the root of its tree of forks.
     pub root: u32,
+    /// The executable and the current directory as they were at the start.
+    pub exe: PathBuf,
+    pub here: Option<PathBuf>,
     /// Wakes the flusher.
     pub wake: Wake,
     pub exit: Exit,
@@ -47,6 +52,10 @@ pub(crate) struct Run {
     ready: [AtomicPtr<ThreadRing>; READY],
     /// Threads that wait for a ring.
     pub waiting: AtomicU32,
+    /// Grows with each ring that is put ready; who waits for one sleeps on it.
+    supplied: AtomicU32,
+    /// Until then nobody waits for a ring, in nanoseconds of the monotonic clock.
+    starved_until: AtomicU64,
     /// No ring can be made: do not wait for one.
     pub barren: AtomicBool,
     /// All rings that may have a thread or records; cold.
@@ -142,10 +151,14 @@ impl Run {
             config,
             id,
             root: root.unwrap_or(id),
+            exe: std::env::current_exe().unwrap_or_default(),
+            here: std::env::current_dir().ok(),
             wake: Wake::default(),
             exit: Exit::default(),
             ready: [const { AtomicPtr::new(ptr::null_mut()) }; READY],
             waiting: AtomicU32::new(0),
+            supplied: AtomicU32::new(0),
+            starved_until: AtomicU64::new(0),
             barren: AtomicBool::new(false),
             rings: Mutex::default(),
             finished: Mutex::default(),
@@ -181,24 +194,33 @@ impl Run {
             }
             return Some(ring);
         }
+        if sys::monotonic_ns() < self.starved_until.load(Ordering::Relaxed) {
+            return None;
+        }
         self.waiting.fetch_add(1, Ordering::Relaxed);
         let ring = self.wait_for_ring();
         self.waiting.fetch_sub(1, Ordering::Relaxed);
         ring
     }
 
+    /// Waits as long as rings are handed out at all. After a wait in vain nobody waits for a while.
     fn wait_for_ring(&'static self) -> Option<&'static ThreadRing> {
-        let start = sys::monotonic_ns();
-        let mut pause = Duration::from_micros(20);
+        let mut since = sys::monotonic_ns();
+        let mut seen = self.supplied.load(Ordering::Acquire);
         loop {
-            self.wake.wake();
-            std::thread::sleep(pause);
-            pause = (pause * 2).min(Duration::from_micros(200));
             if let Some((ring, _)) = self.take_ready() {
                 return Some(ring);
             }
-            let waited = Duration::from_nanos(sys::monotonic_ns().saturating_sub(start));
-            if self.barren.load(Ordering::Relaxed) || self.is_closed() || waited > CLAIM_PATIENCE {
+            if self.barren.load(Ordering::Relaxed) || self.is_closed() {
+                return None;
+            }
+            self.wake.wake();
+            sys::wait_word(&self.supplied, seen, Duration::from_millis(20));
+            let (now, supplied) = (sys::monotonic_ns(), self.supplied.load(Ordering::Acquire));
+            if supplied != seen {
+                (since, seen) = (now, supplied);
+            } else if now.saturating_sub(since) > CLAIM_PATIENCE {
+                self.starved_until.store(now + CLAIM_PATIENCE, Ordering::Relaxed);
                 return None;
             }
         }
@@ -232,9 +254,16 @@ impl Run {
     /// Puts a ring where threads take it from; false where all places are full. For the flusher.
     pub(crate) fn put_ready(&self, ring: &'static ThreadRing) -> bool {
         let ring = ptr::from_ref(ring).cast_mut();
-        self.ready.iter().any(|slot| {
+        let put = self.ready.iter().any(|slot| {
             slot.compare_exchange(ptr::null_mut(), ring, Ordering::Release, Ordering::Relaxed).is_ok()
-        })
+        });
+        if put {
+            self.supplied.fetch_add(1, Ordering::Release);
+            if self.waiting.load(Ordering::Relaxed) > 0 {
+                sys::wake_word(&self.supplied, 1);
+            }
+        }
+        put
     }
 
     /// Counts bytes that were written to files. For the flusher.
@@ -273,6 +302,9 @@ fn random_id() -> u32 {
     (hash ^ (hash >> 32)) as u32
 }
 
+const THREAD_GONE: u32 = 1;
+const FLUSHER_GONE: u32 = 2;
+
 /// A ring and what goes with it, on the process's side. Lent to one thread at a time.
 #[derive(Debug)]
 pub(crate) struct ThreadRing {
@@ -287,8 +319,13 @@ pub(crate) struct ThreadRing {
     producer: *const Producer,
     /// Its thread was ended by the process's exit, not before.
     ended_by_exit: AtomicBool,
-    /// The flusher will never touch it again: its thread may free it.
-    abandoned: AtomicBool,
+    /// Who of the two that know a closed ring has done with it; the second frees it.
+    ///
+    /// ```text
+    ///   0 ──► THREAD_GONE ──► freed by the flusher
+    ///    └──► FLUSHER_GONE ─► freed by the thread
+    /// ```
+    parted: AtomicU32,
 }
 
 // SAFETY: the producer's cells are used by the thread that has the ring; the flusher uses its atomics only,
@@ -327,7 +364,7 @@ impl ThreadRing {
             why,
             producer: page,
             ended_by_exit: AtomicBool::new(false),
-            abandoned: AtomicBool::new(false),
+            parted: AtomicU32::new(0),
         };
         let ring: &'static ThreadRing = Box::leak(Box::new(ring));
         let (memory, link) = (&ring.memory, ptr::from_ref(&ring.link));
@@ -355,7 +392,12 @@ impl ThreadRing {
     }
 
     /// Binds the ring to the calling thread, which has claimed it.
-    pub(crate) fn lend(&self, tid: u64, name: [u8; 16], since: Ticks) {
+    ///
+    /// `lost` records found no ring before; they are told in this thread's file.
+    pub(crate) fn lend(&self, tid: u64, name: [u8; 16], since: Ticks, lost: u64) {
+        // SAFETY: claimed, and not yet known to its thread's records.
+        unsafe { (*self.producer).renew() };
+        self.header().main.lost_full.store(lost, Ordering::Relaxed);
         let tenancy = &self.header().tenancy;
         self.ended_by_exit.store(false, Ordering::Relaxed);
         tenancy.tid.store(tid, Ordering::Relaxed);
@@ -378,7 +420,7 @@ impl ThreadRing {
             this.ended_by_exit.store(reason == EndReason::Exit, Ordering::Relaxed);
             // Release: the flusher that sees it ended sees its last record.
             this.header().tenancy.state.store(State::Ended as u32, Ordering::Release);
-        } else if this.abandoned.load(Ordering::Acquire) {
+        } else if this.parted.fetch_or(THREAD_GONE, Ordering::AcqRel) == FLUSHER_GONE {
             // SAFETY: neither the flusher nor, by the caller's promise, this thread uses it any more.
             unsafe { ThreadRing::free(ring) };
         }
@@ -398,9 +440,19 @@ impl ThreadRing {
         unsafe { &*self.producer }.revoke();
     }
 
-    /// Leaves a closed ring to its thread. The flusher's last use of it.
-    pub(crate) fn abandon(&self) {
-        self.abandoned.store(true, Ordering::Release);
+    /// Ends the flusher's use of a closed ring that a thread may have.
+    ///
+    /// # Safety
+    /// The flusher does not use it afterwards, and no other thread can take it.
+    pub(crate) unsafe fn abandon(ring: *const ThreadRing) {
+        // SAFETY: not freed before both have parted from it.
+        let this = unsafe { &*ring };
+        // A thread that gave it back just before it was closed has said so in the tenancy.
+        let ended = this.header().tenancy.state() == Ok(State::Ended);
+        if ended || this.parted.fetch_or(FLUSHER_GONE, Ordering::AcqRel) == THREAD_GONE {
+            // SAFETY: neither its thread nor, by the caller's promise, the flusher uses it any more.
+            unsafe { ThreadRing::free(ring) };
+        }
     }
 
     /// Unmaps everything.

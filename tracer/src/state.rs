@@ -23,7 +23,8 @@ use std::time::Duration;
 ///   └──(───────────────────────────────────────────┘
 /// ```
 ///
-/// Only the thread that moved it to DECIDING moves it on. ON is stored with Release after [`RUN`]; the hot
+/// Only the thread that moved it to DECIDING moves it on; in a forked child, which does not have that thread,
+/// DECIDING of the parent is as good as UNDECIDED. ON is stored with Release after [`RUN`]; the hot
 /// path's load is relaxed, for all that it then uses comes from its own thread.
 static STATE: AtomicU32 = AtomicU32::new(UNDECIDED);
 
@@ -32,8 +33,19 @@ const DECIDING: u32 = 1;
 const OFF: u32 = 2;
 const ON: u32 = 3;
 
-/// The process that is deciding: a child forked meanwhile must not wait for a thread that it does not have.
-static DECIDER: AtomicU32 = AtomicU32::new(0);
+/// DECIDING with the process that is: a child forked meanwhile must not wait for a thread that it does not have.
+fn deciding() -> u32 {
+    sys::process_id().wrapping_shl(2) | DECIDING
+}
+
+fn is_deciding(state: u32) -> bool {
+    state & 3 == DECIDING
+}
+
+/// Whether a state that says so is another process's, inherited: as good as undecided.
+fn is_inherited(state: u32) -> bool {
+    is_deciding(state) && state != deciding()
+}
 
 /// The current run. Never freed, so a reference to it is good for ever.
 static RUN: AtomicPtr<Run> = AtomicPtr::new(std::ptr::null_mut());
@@ -49,13 +61,13 @@ pub(crate) fn is_on() -> bool {
     match STATE.load(Ordering::Acquire) {
         ON => true,
         OFF => false,
-        _ => settle(),
+        _ => Excluded::enter().is_some_and(|excluded| settle(&excluded)),
     }
 }
 
 /// The run of this process, if it traces; a forked child gets one of its own. `None` where none can be had.
-pub(crate) fn run() -> Option<&'static Run> {
-    if !is_on() {
+pub(crate) fn run(excluded: &Excluded) -> Option<&'static Run> {
+    if !settle(excluded) {
         return None;
     }
     let run = current()?;
@@ -63,11 +75,10 @@ pub(crate) fn run() -> Option<&'static Run> {
         return Some(run);
     }
     // A forked child: what was inherited is left alone, the child becomes a run of the same tree.
-    if STATE.compare_exchange(ON, DECIDING, Ordering::AcqRel, Ordering::Acquire).is_ok() {
-        DECIDER.store(sys::process_id(), Ordering::Relaxed);
+    if STATE.compare_exchange(ON, deciding(), Ordering::AcqRel, Ordering::Acquire).is_ok() {
         start(run.config.clone(), Some(run.root));
     } else {
-        settle();
+        settle(excluded);
     }
     current().filter(|run| run.is_of_this_process())
 }
@@ -83,26 +94,35 @@ pub(crate) fn current() -> Option<&'static Run> {
     }
 }
 
-/// Decides by the default variable, or waits for whoever does.
-#[cold]
-fn settle() -> bool {
-    let Some(_excluded) = Excluded::enter() else { return false };
-    // A decision takes about a millisecond; a thread stopped in it must not stop the others for ever.
-    for _ in 0..20_000 {
-        match STATE.compare_exchange(UNDECIDED, DECIDING, Ordering::AcqRel, Ordering::Acquire) {
-            Ok(_) => {
-                DECIDER.store(sys::process_id(), Ordering::Relaxed);
+/// Decides by the default variable if nobody has, or waits for whoever does. Returns whether it is yes.
+fn settle(excluded: &Excluded) -> bool {
+    match STATE.load(Ordering::Acquire) {
+        ON => true,
+        OFF => false,
+        _ => {
+            if take_decision(excluded, |state| state == UNDECIDED) {
                 decide(Some(config::DEFAULT_VARIABLE), Config::default());
             }
-            Err(ON) => return true,
-            Err(OFF) => return false,
-            Err(_) => {
-                let decider = DECIDER.load(Ordering::Relaxed);
-                if decider != 0 && decider != sys::process_id() {
-                    let _ = STATE.compare_exchange(DECIDING, UNDECIDED, Ordering::AcqRel, Ordering::Relaxed);
-                }
-                std::thread::sleep(Duration::from_micros(50));
+            STATE.load(Ordering::Acquire) == ON
+        }
+    }
+}
+
+/// Moves to DECIDING from a state that `from` accepts, or from one inherited; waits while another thread
+/// decides. False where the state is or becomes another one, or a decision takes too long: a thread that is
+/// stopped in one must not stop the others for ever.
+#[cold]
+fn take_decision(_: &Excluded, from: impl Fn(u32) -> bool) -> bool {
+    for _ in 0..20_000 {
+        let state = STATE.load(Ordering::Acquire);
+        if from(state) || is_inherited(state) {
+            if STATE.compare_exchange(state, deciding(), Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+                return true;
             }
+        } else if is_deciding(state) {
+            std::thread::sleep(Duration::from_micros(50));
+        } else {
+            return false;
         }
     }
     false
@@ -110,18 +130,12 @@ fn settle() -> bool {
 
 /// Decides again, by `variable` or, without one, for yes. Returns whether the process traces now.
 pub(crate) fn decide_anew(variable: Option<&str>, config: Config) -> bool {
-    let Some(_excluded) = Excluded::enter() else { return false };
-    loop {
-        let state = STATE.load(Ordering::Acquire);
-        if state != DECIDING
-            && STATE.compare_exchange(state, DECIDING, Ordering::AcqRel, Ordering::Relaxed).is_ok()
-        {
-            break;
-        }
-        std::thread::sleep(Duration::from_micros(50));
+    let Some(excluded) = Excluded::enter() else { return false };
+    if take_decision(&excluded, |state| !is_deciding(state)) {
+        decide(variable, config)
+    } else {
+        STATE.load(Ordering::Acquire) == ON
     }
-    DECIDER.store(sys::process_id(), Ordering::Relaxed);
-    decide(variable, config)
 }
 
 /// Moves from DECIDING on.

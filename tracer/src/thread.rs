@@ -19,9 +19,12 @@ thread_local! {
     static RING: Cell<*const ThreadRing> = const { Cell::new(ptr::null()) };
     /// This thread is inside the tracer's own cold code, or is the flusher: its records are discarded.
     static EXCLUDED: Cell<bool> = const { Cell::new(false) };
+    /// This thread's records that found no ring and are told in no file yet.
+    static LOST: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Records that found no ring: made inside the tracer itself, or no ring could be had.
+/// Records of all threads that found no ring, for they were made inside the tracer itself or none could be had,
+/// and that are told in no file yet: that is done when their thread gets one.
 pub(crate) static WITHOUT_RING: AtomicU64 = AtomicU64::new(0);
 
 /// Marks the calling thread as inside the tracer's own code, until dropped.
@@ -72,22 +75,22 @@ fn trace_first(args: fmt::Arguments<'_>) {
         }
         None if state::is_off() => {}
         None => {
+            LOST.set(LOST.get() + 1);
             WITHOUT_RING.fetch_add(1, Ordering::Relaxed);
         }
     }
 }
 
+/// Takes a ring for the calling thread, in exchange for the one that it may have had.
 fn attach() -> Option<&'static Producer> {
-    let run = {
-        leave(EndReason::Thread);
-        if EXCLUDED.get() {
-            return None;
-        }
-        state::run()?
-    };
-    let _excluded = Excluded::enter()?;
+    // A handler that traces meanwhile is turned away here.
+    let excluded = Excluded::enter()?;
+    leave(&excluded, EndReason::Thread);
+    let run = state::run(&excluded)?;
     let ring = run.claim()?;
-    ring.lend(sys::thread_id(), sys::thread_name(), clock::now(run.config.clock));
+    let lost = LOST.take();
+    WITHOUT_RING.fetch_sub(lost, Ordering::Relaxed);
+    ring.lend(sys::thread_id(), sys::thread_name(), clock::now(run.config.clock), lost);
     sys::call_at_thread_exit();
     RING.set(ptr::from_ref(ring));
     CURRENT.set(ring.producer());
@@ -96,7 +99,7 @@ fn attach() -> Option<&'static Producer> {
 }
 
 /// Gives up this thread's ring, if it has one, for the given reason. What is in it will be written.
-pub(crate) fn leave(reason: EndReason) {
+pub(crate) fn leave(_: &Excluded, reason: EndReason) {
     let producer = CURRENT.replace(ptr::null());
     let ring = RING.replace(ptr::null());
     if producer.is_null() || ring.is_null() {
@@ -112,5 +115,7 @@ pub(crate) fn leave(reason: EndReason) {
 
 /// At the end of a thread, after its thread-locals' destructors.
 pub(crate) fn on_thread_exit() {
-    leave(EndReason::Thread);
+    if let Some(excluded) = Excluded::enter() {
+        leave(&excluded, EndReason::Thread);
+    }
 }

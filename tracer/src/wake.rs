@@ -1,7 +1,7 @@
 //! Waking the flusher: one word, async-signal-safe, at most one system call per wake-up.
 
 use crate::sys;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering, fence};
 use std::time::Duration;
 
 /// A flag that one thread sleeps on.
@@ -19,8 +19,10 @@ pub(crate) struct Wake(AtomicU32);
 impl Wake {
     /// Wakes the sleeper, or keeps it from falling asleep. Async-signal-safe.
     pub(crate) fn wake(&self) {
+        // What the caller did before is seen by a sleeper whose flag is found set.
+        fence(Ordering::SeqCst);
         if self.0.load(Ordering::Relaxed) == 0 && self.0.swap(1, Ordering::Release) == 0 {
-            sys::wake_word(&self.0);
+            sys::wake_word(&self.0, i32::MAX);
         }
     }
 

@@ -68,8 +68,8 @@ impl Renderer {
     /// Appends records in the order of their ticks until both are empty or `out` has `limit` bytes.
     ///
     /// A nested record is held back while the record that it was made in may still come: after the last
-    /// record of `main` it is taken only if `idle`, that is if its thread was seen outside of any record after
-    /// `nested` was read and before `main` was.
+    /// record of `main` it is taken only if `idle`, that is if after `nested` was read, which was after `main`,
+    /// the thread was seen outside of any record and with nothing more in `main`.
     pub fn records<'a>(
         &mut self,
         main: &mut Records<'a>,

@@ -72,9 +72,9 @@ impl Drain {
         self.file.is_none() || self.renderer.state().ended
     }
 
-    /// Records before this position are in the file.
-    pub(crate) fn consumed(&self) -> u64 {
-        self.progress.consumed
+    /// Records of the ring and of the nested ring before these positions are in the file.
+    pub(crate) fn consumed(&self) -> (u64, u64) {
+        (self.progress.consumed, self.progress.nested_consumed)
     }
 
     /// Messages in the file.
@@ -97,10 +97,13 @@ impl Drain {
     ) -> io::Result<usize> {
         let (header, geometry) = (source.header(), source.memory.geometry());
         let damaged = |e| io::Error::other(format!("the ring of thread {} is damaged: {e}", self.tid));
+        // First the ring, then the nested ring: what was made inside a record is committed before it. If then the
+        // thread is idle and the ring still as it was, no record is open that what was read could belong to.
+        let main = readable(&header.main, self.progress.consumed, geometry.capacity).map_err(damaged)?;
         let nested = readable(&header.nested, self.progress.nested_consumed, geometry.nested_capacity)
             .map_err(damaged)?;
-        let idle = is_idle();
-        let main = readable(&header.main, self.progress.consumed, geometry.capacity).map_err(damaged)?;
+        let whole = main.end;
+        let idle = is_idle() && header.main.head.load(Ordering::Acquire) == whole;
         let before = (self.renderer.clone(), self.progress);
         let losses = header.losses();
         let (consumed, nested_consumed) = (main.start, nested.start);
@@ -115,6 +118,10 @@ impl Drain {
         };
         work.out.clear();
         self.renderer.records(&mut main, &mut nested, idle, PORTION, work.out);
+        if idle && main.position() == whole {
+            // Its thread has gone on without the rest of the message.
+            self.renderer.close_torn(work.out);
+        }
         self.renderer.losses(&losses, work.out);
         self.progress.consumed = main.position();
         self.progress.nested_consumed = nested.position();

@@ -20,19 +20,17 @@ pub(crate) struct TracePlace {
 }
 
 impl TracePlace {
-    /// The place for this process: `wanted` or beside the executable, else the current directory, else the
-    /// temp directory. Also returns the executable's path as bytes.
-    pub(crate) fn new(wanted: Option<&Path>, run: u32) -> (TracePlace, Vec<u8>) {
-        let exe = std::env::current_exe().unwrap_or_default();
+    /// The place for a run of `exe`: `wanted` or beside the executable, else `here`, else the temp directory.
+    pub(crate) fn new(wanted: Option<&Path>, exe: &Path, here: Option<&Path>, run: u32) -> TracePlace {
         let name = exe.file_name().unwrap_or(OsStr::new("unknown")).to_os_string();
-        let beside = wanted.map(Path::to_path_buf).or_else(|| exe.parent().map(Path::to_path_buf));
         // Absolute, for the program may change its current directory.
-        let here = std::env::current_dir().ok();
-        let absolute = |path: PathBuf| here.as_ref().map_or(path.clone(), |here| here.join(path));
-        let directories = beside.map(absolute).into_iter().chain(here.clone()).chain([std::env::temp_dir()]);
+        let absolute = |path: &Path| here.map_or(path.to_path_buf(), |here| here.join(path));
+        let beside = wanted.or_else(|| exe.parent()).map(absolute);
+        let others = here.map(Path::to_path_buf).into_iter().chain([std::env::temp_dir()]);
+        let directories = beside.into_iter().chain(others);
         let mut place = TracePlace { directories: directories.collect(), name };
         place.leave_refusing(run);
-        (place, exe.into_os_string().into_encoded_bytes())
+        place
     }
 
     /// Tries the directories before the manifest names one: recovery will look there.

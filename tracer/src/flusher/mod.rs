@@ -24,7 +24,7 @@ use crate::recovery;
 use crate::report;
 use crate::run::{Command, Run};
 use crate::sys;
-use crate::thread::Excluded;
+use crate::thread::{self, Excluded};
 use crossbeam_channel::{Receiver, Sender};
 use std::io;
 use std::sync::atomic::Ordering;
@@ -35,6 +35,8 @@ use trace_format::meta::{self, EndReason};
 
 /// How often threads and files are looked after.
 const LOOK_AFTER: Duration = Duration::from_secs(1);
+/// How many rings of ended threads wait for files that cannot be written.
+const WAITING: usize = 64;
 /// How long to leave a file alone that could not be written.
 const RETRY: Duration = Duration::from_millis(500);
 
@@ -67,13 +69,14 @@ struct Flusher {
 impl Flusher {
     fn new(run: &'static Run, commands: Receiver<Command>) -> Flusher {
         let (ticks, wall) = clock::pair(run.config.clock);
-        let (place, exe) = TracePlace::new(run.config.directory.as_deref(), run.id);
+        let wanted = run.config.directory.as_deref();
+        let place = TracePlace::new(wanted, &run.exe, run.here.as_deref(), run.id);
         let info = meta::Run {
             version: trace_format::VERSION,
             id: run.id,
             root: run.root,
             pid: sys::process_id(),
-            exe,
+            exe: run.exe.as_os_str().as_encoded_bytes().to_vec(),
             boot: sys::boot_id(),
             ticks,
             wall,
@@ -113,7 +116,14 @@ impl Flusher {
 
     /// Sees to it that rings are ready. To use one again is cheaper than to make one.
     fn supply_rings(&mut self) {
-        while self.supply.is_short(self.run) {
+        for made in 1.. {
+            if !self.supply.is_short(self.run) {
+                return;
+            }
+            // Threads that have rings must not wait until all others have theirs.
+            if made % 8 == 0 {
+                self.drain_once();
+            }
             let ended: fn(&Tail) -> bool = |tail| tail.has_ended() && !tail.is_failing();
             if self.tails.iter().any(ended) {
                 self.drain_where(ended);
@@ -162,7 +172,21 @@ impl Flusher {
             }
         }
         errors.into_iter().for_each(|error| self.note_error(error));
+        self.limit_waiting();
         self.supply.take_back(self.run, &mut self.tails);
+    }
+
+    /// While files cannot be written, rings of ended threads wait; not more than [`WAITING`] of them.
+    fn limit_waiting(&mut self) {
+        let waits = |tail: &&mut Tail| tail.has_ended() && tail.is_failing();
+        let surplus = self.tails.iter_mut().filter(waits).count().saturating_sub(WAITING);
+        let lost: u64 = self.tails.iter_mut().filter(waits).take(surplus).map(Tail::give_up).sum();
+        if lost > 0 {
+            report::say(format_args!(
+                "{lost} records of threads that have ended are lost: no file can be written"
+            ));
+            thread::WITHOUT_RING.fetch_add(lost, Ordering::Relaxed);
+        }
     }
 
     fn note_error(&mut self, error: io::Error) {
@@ -225,7 +249,7 @@ impl Flusher {
 
     fn let_exit_go_on(&self) {
         self.run.exit.finished.store(1, Ordering::Release);
-        sys::wake_word(&self.run.exit.finished);
+        sys::wake_word(&self.run.exit.finished, i32::MAX);
     }
 
     fn end_files(&mut self, reason: EndReason) {

@@ -16,11 +16,25 @@ use trace_format::ring::{Geometry, MIN_CAPACITY};
 /// Ready rings beyond this many are freed.
 const SURPLUS: usize = 4 * SPARE;
 
+/// How much memory private rings may take.
+const PRIVATE_BUDGET: u64 = 64 << 20;
+
+/// The geometry of a ring of `wanted` bytes, or of the largest smaller one that fits in `budget`, if any does.
+fn largest_within(wanted: u64, budget: u64) -> Geometry {
+    let mut geometry = Geometry::of(wanted);
+    while geometry.file_size() > budget && geometry.capacity > MIN_CAPACITY {
+        geometry = Geometry::of(geometry.capacity / 2);
+    }
+    geometry
+}
+
 /// Makes rings and keeps account of their memory.
 pub(crate) struct Supply {
     directory: Result<RunDirectory, String>,
     /// Bytes that shared rings may still take.
     budget: u64,
+    /// Bytes that private rings may still take; when they are used up, further ones are as small as can be.
+    private_budget: u64,
     made: u32,
 }
 
@@ -32,7 +46,12 @@ impl Supply {
         if let Err(why) = &directory {
             report::say(format_args!("{why}; what is in memory when the process is killed will be lost"));
         }
-        Supply { directory: directory.map_err(|why| why.to_string()), budget, made: 0 }
+        Supply {
+            directory: directory.map_err(|why| why.to_string()),
+            budget,
+            private_budget: PRIVATE_BUDGET,
+            made: 0,
+        }
     }
 
     /// Whether a ring should be made: some are kept ready, and one for each thread that waits. A process that
@@ -70,10 +89,7 @@ impl Supply {
     fn make(&mut self, run: &'static Run) -> io::Result<&'static ThreadRing> {
         let index = self.made;
         self.made += 1;
-        let mut geometry = Geometry::of(run.config.ring_size);
-        while geometry.file_size() > self.budget && geometry.capacity > MIN_CAPACITY {
-            geometry = Geometry::of(geometry.capacity / 2);
-        }
+        let geometry = largest_within(run.config.ring_size, self.budget);
         let why = match &self.directory {
             Err(why) => why.clone(),
             Ok(_) if geometry.file_size() > self.budget => "a quarter of the shared memory is in use".into(),
@@ -85,7 +101,9 @@ impl Supply {
                 Err(error) => error.to_string(),
             },
         };
-        let memory = Memory::private(Geometry::of(run.config.ring_size))?;
+        let geometry = largest_within(run.config.ring_size, self.private_budget);
+        let memory = Memory::private(geometry)?;
+        self.private_budget = self.private_budget.saturating_sub(geometry.file_size());
         ThreadRing::leak(run, memory, index, RingPlace::Private, why)
     }
 
@@ -118,9 +136,13 @@ impl Supply {
     }
 
     fn unlink(&mut self, ring: &ThreadRing) {
-        if let (Ok(directory), RingPlace::Shared) = (&self.directory, ring.place) {
-            directory.remove_ring(ring.index);
-            self.budget += ring.geometry().file_size();
+        let bytes = ring.geometry().file_size();
+        match (&self.directory, ring.place) {
+            (Ok(directory), RingPlace::Shared) => {
+                directory.remove_ring(ring.index);
+                self.budget += bytes;
+            }
+            _ => self.private_budget = (self.private_budget + bytes).min(PRIVATE_BUDGET),
         }
     }
 
@@ -146,7 +168,8 @@ impl Supply {
                 unsafe { ThreadRing::free(tail.ring) };
             } else {
                 run.finished.lock().add(crate::run::Totals::of(tail.ring.header()));
-                tail.ring.abandon();
+                // SAFETY: its tail is gone, it is out of the list, and it lies ready for nobody.
+                unsafe { ThreadRing::abandon(tail.ring) };
             }
         }
         if let Ok(directory) = &self.directory {

@@ -87,7 +87,8 @@ impl Tail {
     /// Goes on to where the thread is now and not further, so that a busy one does not keep the others waiting.
     fn drain_records(&mut self, work: &mut Work<'_>, ended: bool) -> io::Result<()> {
         let (ring, source, run) = (self.ring, self.source(), self.run);
-        let goal = ring.header().main.head.load(Ordering::Relaxed);
+        let header = ring.header();
+        let goal = (header.main.head.load(Ordering::Acquire), header.nested.head.load(Ordering::Acquire));
         let drain = self.drain.get_or_insert_with(|| Drain::of_new_thread(ring.header()));
         loop {
             let bytes = drain.portion(source, work, || ended || ring.is_idle())?;
@@ -99,7 +100,8 @@ impl Tail {
                 self.clock_told = Instant::now();
                 run.count_written(drain.tell_clock(source, work, &clock_line(run))?);
             }
-            if drain.consumed() >= goal {
+            let reached = drain.consumed();
+            if reached.0 >= goal.0 && reached.1 >= goal.1 {
                 return Ok(());
             }
         }
@@ -114,6 +116,15 @@ impl Tail {
             self.run.count_written(drain.end(source, work, reason, clock)?);
         }
         Ok(())
+    }
+
+    /// Frees the ring of an ended thread whose file cannot be written; what was not written is counted as lost.
+    pub(crate) fn give_up(&mut self) -> u64 {
+        let committed = Totals::of(self.ring.header()).records;
+        let lost = committed.saturating_sub(self.drain.as_ref().map_or(0, Drain::records));
+        self.ring.link.failing.store(false, Ordering::Relaxed);
+        self.free();
+        lost
     }
 
     /// Makes the ring ready for another thread.

@@ -36,7 +36,7 @@ fn rings_directory() -> TempDir {
 /// Plays a thread that takes a ring.
 fn attach(run: &'static Run, tid: u64) -> &'static ThreadRing {
     let (ring, _) = run.take_ready().unwrap();
-    ring.lend(tid, *b"played by a test", Ticks(1));
+    ring.lend(tid, *b"played by a test", Ticks(1), 0);
     ring
 }
 

@@ -43,8 +43,8 @@ pub(crate) struct Span {
     pub start: u64,
     /// It must end here at the latest.
     pub limit: u64,
-    /// The consumer should be woken: half of the ring is waiting for it.
-    pub half_full: bool,
+    /// Bytes before it that wait for the consumer.
+    pub pending: u64,
 }
 
 impl Lane {
@@ -139,11 +139,11 @@ impl Lane {
         }
         if start % self.block == 0 {
             // Before anything is written in the block, for readers that come late; see `trace_format::ring`.
-            self.written().reserve.store(border, Ordering::Relaxed);
+            let reserve = &self.written().reserve;
+            reserve.store(border.max(reserve.load(Ordering::Relaxed)), Ordering::Relaxed);
             fence(Ordering::Release);
         }
-        let half_full = start - consumed >= self.data.capacity() / 2;
-        Some(Span { start, limit: border.min(free_end), half_full })
+        Some(Span { start, limit: border.min(free_end), pending: start.saturating_sub(consumed) })
     }
 
     /// Writes payload bytes at `position`.

@@ -60,7 +60,7 @@ pub(crate) struct Link {
 #[repr(C)]
 pub(crate) struct Producer {
     main: Lane,
-    /// 0, or the address of a local variable of the call that is writing a record.
+    /// 0, or where the stack of the call ends that is writing a record.
     ///
     /// ```text
     ///        record() begins                    record() ends, also by panic
@@ -113,6 +113,16 @@ impl Producer {
         }
     }
 
+    /// Forgets what another thread may have left: it may have ended in the middle of a record.
+    ///
+    /// # Safety
+    /// No thread uses the producer.
+    pub(crate) unsafe fn renew(&self) {
+        self.frame.store(0, Ordering::Relaxed);
+        self.nested_frame.store(0, Ordering::Relaxed);
+        self.dropping.store(false, Ordering::Relaxed);
+    }
+
     /// Whether its thread is outside of any record. For the flusher.
     pub(crate) fn is_idle(&self) -> bool {
         self.frame.load(Ordering::Acquire) == 0
@@ -143,8 +153,7 @@ impl Producer {
     /// Writes a message. Never panics, whatever the arguments' `Display` does.
     #[inline(always)]
     pub(crate) fn record(&self, args: fmt::Arguments<'_>) -> Outcome {
-        let here = 0u8;
-        let here = std::ptr::from_ref(&here).addr();
+        let here = sys::stack_pointer();
         if self.frame.load(Ordering::Relaxed) != 0 && !self.was_left(here) {
             return self.record_inside(args, here);
         }
@@ -157,7 +166,7 @@ impl Producer {
         // A signal handler on this thread sees the frame before anything below.
         compiler_fence(Ordering::SeqCst);
         let ticks = clock::now(self.clock).0;
-        let opened = if lane.has_room() { Outcome::Committed } else { self.open(lane) };
+        let opened = if lane.has_room() { Outcome::Committed } else { self.open(lane, frame, here) };
         let outcome = match opened {
             Outcome::Committed => Message::begin(self, lane, frame, here, ticks).format(args),
             outcome => outcome,
@@ -195,7 +204,7 @@ impl Producer {
     /// Finds room for a new record. `Committed`: there is room.
     #[cold]
     #[inline(never)]
-    fn open(&self, lane: &Lane) -> Outcome {
+    fn open(&self, lane: &Lane, frame: &AtomicUsize, here: usize) -> Outcome {
         if self.link.is_null() {
             return Outcome::Gone;
         }
@@ -208,15 +217,24 @@ impl Producer {
             add(&lane.written().lost_full, 1);
             return Outcome::Lost;
         };
+        // A record that took this one for left has gone on from where the lane is now.
+        if frame.load(Ordering::Relaxed) != here {
+            return Outcome::Lost;
+        }
         lane.take(span);
+        if self.was_closed(lane, link) { Outcome::Gone } else { Outcome::Committed }
+    }
+
+    /// Whether the flusher has closed the ring. To be asked after the lane's limit was stored.
+    fn was_closed(&self, lane: &Lane, link: &Link) -> bool {
         // If the flusher closed the ring since, its `revoke` may have been overwritten by `take`. One of the
         // two sees the other: the store above is before this load, its flag is before its store.
         std::sync::atomic::fence(Ordering::SeqCst);
-        if link.closed.load(Ordering::Relaxed) {
+        let closed = link.closed.load(Ordering::Relaxed);
+        if closed {
             lane.revoke();
-            return Outcome::Gone;
         }
-        Outcome::Committed
+        closed
     }
 
     /// Finds room from `from` on; waits for it where the policy says so.
@@ -229,10 +247,12 @@ impl Producer {
             link.wake.wake();
             if self.may_wait(lane) { self.wait(lane, from, link) } else { None }
         })?;
-        if found.half_full {
+        let main = std::ptr::eq(lane, &self.main);
+        // Nobody waits for room in the nested ring, so the flusher has to come earlier.
+        if found.pending >= lane.capacity() / if main { 2 } else { 4 } {
             link.wake.wake();
         }
-        if std::ptr::eq(lane, &self.main) {
+        if main {
             self.dropping.store(false, Ordering::Relaxed);
         }
         Some(found)
@@ -385,6 +405,11 @@ impl<'a> Message<'a> {
             return;
         };
         self.lane.limit_to(span);
+        // SAFETY: as in `Producer::open`; there was no fork since (`is_current`).
+        if self.producer.was_closed(self.lane, unsafe { &*self.producer.link }) {
+            self.failed = true;
+            return;
+        }
         self.pieces += 1;
         (self.start, self.at) = (span.start, span.start + HEADER as u64);
         const { assert!(MIN_ROOM as usize > HEADER + LOOKAHEAD) };

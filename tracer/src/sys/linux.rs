@@ -42,14 +42,14 @@ pub(crate) fn wait_word(word: &AtomicU32, expected: u32, timeout: Duration) {
     }
 }
 
-/// Wakes all that sleep on `word`. Async-signal-safe; keeps `errno`.
-pub(crate) fn wake_word(word: &AtomicU32) {
+/// Wakes `count` of those that sleep on `word`. Async-signal-safe; keeps `errno`.
+pub(crate) fn wake_word(word: &AtomicU32, count: i32) {
     // SAFETY: the word outlives the call; `errno` is this thread's own.
     unsafe {
         let errno = libc::__errno_location();
         let before = *errno;
         let op = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
-        libc::syscall(libc::SYS_futex, word.as_ptr(), op, i32::MAX);
+        libc::syscall(libc::SYS_futex, word.as_ptr(), op, count);
         *errno = before;
     }
 }

@@ -52,7 +52,7 @@ pub(crate) fn wait_word(word: &AtomicU32, expected: u32, timeout: Duration) {
 }
 
 /// Nothing to do: sleepers look at the word themselves.
-pub(crate) fn wake_word(_word: &AtomicU32) {}
+pub(crate) fn wake_word(_word: &AtomicU32, _count: i32) {}
 
 /// Pages handed out, to be zeroed in a forked child: `fork` has no such mapping here.
 static PAGES: [AtomicPtr<u8>; 4096] = [const { AtomicPtr::new(std::ptr::null_mut()) }; 4096];

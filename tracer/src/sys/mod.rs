@@ -5,6 +5,8 @@
 //! | `thread_id`, `thread_name` | the calling thread as the system knows it | a thread's first record |
 //! | `call_at_thread_exit` | has [`crate::thread::on_thread_exit`] called late in the thread's end | a thread's first record |
 //! | `wait_word`, `wake_word` | sleep on an atomic word; waking is async-signal-safe | flusher; any |
+//! | `stack_pointer` | where the caller is in its stack | every record |
+//! | `write_stderr` | says something without locks and without waiting | any |
 //! | `on_alternate_stack` | whether the caller runs on a signal stack | a record inside a record |
 //! | `page_wiped_on_fork` | a zeroed page that is zero again in a forked child | flusher |
 //! | `arm_exit_handler` | has [`crate::exit::on_process_exit`] called at `exit()` | start of a run |
@@ -37,6 +39,32 @@ pub(crate) use unix::*;
 mod windows;
 #[cfg(windows)]
 pub(crate) use windows::*;
+
+/// Where the calling function's stack ends. Not the address of a local variable: sanitizers keep those
+/// elsewhere.
+#[allow(unsafe_code, reason = "reads a register")]
+#[inline(always)]
+pub(crate) fn stack_pointer() -> usize {
+    #[cfg(target_arch = "x86_64")]
+    {
+        let pointer: usize;
+        // SAFETY: copies a register.
+        unsafe { std::arch::asm!("mov {}, rsp", out(reg) pointer, options(nomem, nostack, preserves_flags)) };
+        pointer
+    }
+    #[cfg(target_arch = "aarch64")]
+    {
+        let pointer: usize;
+        // SAFETY: copies a register.
+        unsafe { std::arch::asm!("mov {}, sp", out(reg) pointer, options(nomem, nostack, preserves_flags)) };
+        pointer
+    }
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    {
+        let local = 0u8;
+        std::ptr::from_ref(&local).addr()
+    }
+}
 
 /// What tells one open file from another, and what has become of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

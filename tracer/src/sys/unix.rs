@@ -4,7 +4,7 @@
 use super::FileIdentity;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -103,16 +103,45 @@ pub(crate) fn is_private_directory(path: &Path) -> bool {
     std::fs::symlink_metadata(path).is_ok_and(|f| f.is_dir() && f.uid() == user && f.mode() & 0o077 == 0)
 }
 
+/// Writes to stderr without std's lock, which a forked child may find taken for ever, and only if that does
+/// not block: nobody may be reading.
+pub(crate) fn write_stderr(text: &[u8]) {
+    let mut stderr = libc::pollfd { fd: libc::STDERR_FILENO, events: libc::POLLOUT, revents: 0 };
+    // SAFETY: one descriptor to ask for; the text is valid for its length.
+    unsafe {
+        if libc::poll(&mut stderr, 1, 0) == 1 && stderr.revents & libc::POLLOUT != 0 {
+            // A pipe that is ready takes this much at once (POSIX: PIPE_BUF).
+            libc::write(libc::STDERR_FILENO, text.as_ptr().cast(), text.len().min(4096));
+        }
+    }
+}
+
 /// Makes a new file, readable and writable by its owner only; fails where the name exists, even as a link.
 pub(crate) fn create_private_file(path: &Path) -> io::Result<File> {
     // `create_new` is O_CREAT|O_EXCL, which follows no link; std adds O_CLOEXEC.
-    OpenOptions::new()
+    let file = OpenOptions::new()
         .read(true)
         .write(true)
         .create_new(true)
         .mode(0o600)
         .custom_flags(libc::O_NOFOLLOW)
-        .open(path)
+        .open(path)?;
+    above_standard_streams(file)
+}
+
+/// Where the host has closed a standard stream, its number must not become a file of ours: the host would
+/// write into it.
+fn above_standard_streams(file: File) -> io::Result<File> {
+    if file.as_raw_fd() > libc::STDERR_FILENO {
+        return Ok(file);
+    }
+    // SAFETY: the descriptor is open; the result is a new one that nobody else has.
+    unsafe {
+        match libc::fcntl(file.as_raw_fd(), libc::F_DUPFD_CLOEXEC, libc::STDERR_FILENO + 1) {
+            -1 => Err(io::Error::last_os_error()),
+            above => Ok(File::from_raw_fd(above)),
+        }
+    }
 }
 
 /// Opens a file of this user for reading and writing: a regular one, not through a link.

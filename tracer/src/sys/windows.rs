@@ -74,6 +74,12 @@ pub(crate) fn create_exit_key() {
     EXIT_INDEX.get_or_init(|| unsafe { FlsAlloc(at_exit) });
 }
 
+/// Writes to stderr; what cannot be written is dropped.
+pub(crate) fn write_stderr(text: &[u8]) {
+    use std::io::Write;
+    let _ = std::io::stderr().write_all(text);
+}
+
 /// There are no signals to block.
 pub(crate) fn with_signals_blocked<T>(f: impl FnOnce() -> T) -> T {
     f()
@@ -91,8 +97,8 @@ pub(crate) fn wait_word(word: &AtomicU32, expected: u32, timeout: Duration) {
     unsafe { WaitOnAddress(word.as_ptr(), &expected, 4, milliseconds) };
 }
 
-/// Wakes all that sleep on `word`.
-pub(crate) fn wake_word(word: &AtomicU32) {
+/// Wakes those that sleep on `word`: all of them, whatever `count` says.
+pub(crate) fn wake_word(word: &AtomicU32, _count: i32) {
     // SAFETY: the address is not dereferenced.
     unsafe { WakeByAddressAll(word.as_ptr()) };
 }

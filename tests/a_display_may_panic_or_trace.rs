@@ -34,3 +34,15 @@ fn a_panic_hook_that_traces_inside_a_record_is_heard() {
     let texts = traced.thread("scenario").texts().join(" / ");
     assert!(texts.starts_with("before / hook: panicked at") && texts.ends_with("/ after"), "{texts}");
 }
+
+#[test]
+fn records_made_inside_a_long_message_are_kept_wherever_its_portions_end() {
+    for length in [10, 262_144 - 100, 300_000, 600_000, 2_000_000] {
+        let traced = Scenario::new(SCENARIO, &["long-display", &length.to_string()]).run().succeeded();
+        let file = traced.files.values().find(|f| f.messages.len() > 1).expect("the thread's file");
+        let inside: Vec<&str> = file.texts().into_iter().filter(|t| t.starts_with("inside")).collect();
+        assert_eq!(inside, ["inside 0", "inside 1", "inside 2", "inside 3", "inside 4"], "{length}");
+        assert!(file.texts()[0].starts_with('x'), "the outer message began first");
+        traced.assert_whole();
+    }
+}

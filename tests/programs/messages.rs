@@ -79,6 +79,23 @@ pub fn display() {
     println!("lost {}", Tracer::get().stats().lost);
 }
 
+struct Long(u64);
+
+impl fmt::Display for Long {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for i in 0..5 {
+            Tracer::get().trace(format_args!("inside {i}"));
+        }
+        (0..self.0).try_for_each(|_| f.write_str("x"))
+    }
+}
+
+/// A message of `length` bytes that traces while it is made, as the last of its thread.
+pub fn long_display(length: u64) {
+    let thread = std::thread::spawn(move || Tracer::get().trace(format_args!("{}", Long(length))));
+    thread.join().expect("its end");
+}
+
 /// A panic hook that traces, for a panic in the middle of a message.
 pub fn panic_hook() {
     std::panic::set_hook(Box::new(|info| Tracer::get().trace(format_args!("hook: {info}"))));

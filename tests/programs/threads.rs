@@ -61,6 +61,63 @@ pub fn short_lived(count: u64) {
     println!("descriptors {descriptors} rings {rings} most {most_rings}");
 }
 
+/// `count` threads start at the same moment, each with 20 records, and stay until all have traced.
+pub fn at_once(count: u64) {
+    let (start, end) = (Barrier::new(count as usize), Barrier::new(count as usize));
+    std::thread::scope(|scope| {
+        for i in 0..count {
+            let (start, end) = (&start, &end);
+            let work = move || {
+                start.wait();
+                for n in 0..20 {
+                    Tracer::get().trace(format_args!("thread {i} record {n}"));
+                }
+                end.wait();
+            };
+            let small = std::thread::Builder::new().stack_size(128 * 1024);
+            small.spawn_scoped(scope, work).expect("a thread");
+        }
+    });
+    println!("lost {}", Tracer::get().stats().lost);
+}
+
+struct EndsItsThread;
+
+impl std::fmt::Display for EndsItsThread {
+    fn fmt(&self, _: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // SAFETY: ends this thread as `pthread_cancel` would, without unwinding.
+        unsafe { libc::syscall(libc::SYS_exit, 0) };
+        Ok(())
+    }
+}
+
+/// A thread ends inside a record, without any of its exit handlers; others take its ring after it.
+pub fn left_mark() {
+    let task = |tid: libc::pid_t| std::path::PathBuf::from(format!("/proc/self/task/{tid}"));
+    let (send, receive) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        // SAFETY: asks only.
+        send.send(unsafe { libc::gettid() }).expect("main waits");
+        Tracer::get().trace(format_args!("its last whole record"));
+        Tracer::get().trace(format_args!("{EndsItsThread}"));
+    });
+    let tid = receive.recv().expect("its id");
+    while task(tid).exists() {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    // The flusher asks once a second whether threads are still there.
+    std::thread::sleep(std::time::Duration::from_millis(1500));
+    for _ in 0..20 {
+        let next = std::thread::spawn(|| {
+            for n in 0..500 {
+                Tracer::get().trace(format_args!("next {n}"));
+            }
+        });
+        next.join().expect("its end");
+    }
+    println!("lost {}", Tracer::get().stats().lost);
+}
+
 /// Eight threads trace `count` records each as fast as they can, with lines of all sorts.
 pub fn many(count: u64) {
     std::thread::scope(|scope| {

@@ -65,6 +65,7 @@ mod run;
 mod state;
 mod sys;
 mod thread;
+mod thread_ring;
 mod tracer;
 mod wake;
 

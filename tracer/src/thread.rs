@@ -4,7 +4,7 @@
 #![allow(unsafe_code, reason = "the thread's pointer to its ring; each use argued")]
 
 use crate::ring::{Outcome, Producer};
-use crate::run::ThreadRing;
+use crate::thread_ring::ThreadRing;
 use crate::{clock, state, sys};
 use std::cell::Cell;
 use std::fmt;

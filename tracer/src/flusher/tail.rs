@@ -2,8 +2,9 @@
 
 use crate::clock;
 use crate::drain::{Drain, Source, Work};
-use crate::run::{Run, ThreadRing, Totals};
+use crate::run::{Run, Totals};
 use crate::sys;
+use crate::thread_ring::ThreadRing;
 use std::io;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};

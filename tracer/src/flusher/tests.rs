@@ -5,7 +5,8 @@
 use super::Flusher;
 use crate::config::{Config, FullPolicy};
 use crate::ring::Outcome;
-use crate::run::{Run, ThreadRing};
+use crate::run::Run;
+use crate::thread_ring::ThreadRing;
 use std::fmt::Arguments;
 use std::path::Path;
 use tempfile::TempDir;

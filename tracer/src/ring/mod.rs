@@ -5,9 +5,10 @@
 //! | `memory` | the mapping: header, data, nested data; all raw access | both sides |
 //! | `lane` | where the producer is in one ring: room, blocks, pieces | traced thread |
 //! | `producer` | a record: the hot path, and records inside records | traced thread |
+//! | `message` | a message being formatted into the ring, in pieces if need be | traced thread |
 //!
-//! The layout and the write order are those of [`trace_format::ring`]. In `lane` and `producer` there is no
-//! lock, no allocation and, where there is room, no system call; only waiting for room makes one.
+//! The layout and the write order are those of [`trace_format::ring`]. In `lane`, `producer` and
+//! `message` there is no lock, no allocation and, where there is room, no system call; only waiting for room makes one.
 
 mod lane;
 #[cfg(not(loom))]
@@ -15,6 +16,7 @@ mod memory;
 #[cfg(loom)]
 #[path = "loom_memory.rs"]
 mod memory;
+mod message;
 mod producer;
 
 #[cfg(all(test, loom))]

@@ -7,24 +7,17 @@
 //! [`Producer::frame`] tells; such a record goes to the nested ring.
 #![allow(unsafe_code, reason = "calls of `Lane` with spans that it gave; each argued")]
 
-use super::lane::{Lane, MIN_ROOM, Span, add};
+use super::lane::{Lane, Span, add};
 use super::memory::Memory;
+use super::message::Message;
 use crate::clock;
 use crate::config::FullPolicy;
 use crate::sys;
 use crate::wake::Wake;
-#[cfg(loom)]
-use loom::sync::atomic::AtomicU64;
-use std::fmt::{self, Write as _};
-use std::panic::{AssertUnwindSafe, catch_unwind};
-#[cfg(not(loom))]
-use std::sync::atomic::AtomicU64;
+use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, compiler_fence};
 use std::time::Duration;
-use trace_format::escape::LOOKAHEAD;
 use trace_format::meta::ClockKind;
-use trace_format::record::{Flags, HEADER};
-use trace_format::ring::Written;
 
 /// What became of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -222,15 +215,16 @@ impl Producer {
             return Outcome::Lost;
         }
         lane.take(span);
-        if self.was_closed(lane, link) { Outcome::Gone } else { Outcome::Committed }
+        if self.was_closed(lane) { Outcome::Gone } else { Outcome::Committed }
     }
 
     /// Whether the flusher has closed the ring. To be asked after the lane's limit was stored.
-    fn was_closed(&self, lane: &Lane, link: &Link) -> bool {
+    pub(super) fn was_closed(&self, lane: &Lane) -> bool {
         // If the flusher closed the ring since, its `revoke` may have been overwritten by `take`. One of the
         // two sees the other: the store above is before this load, its flag is before its store.
         std::sync::atomic::fence(Ordering::SeqCst);
-        let closed = link.closed.load(Ordering::Relaxed);
+        // SAFETY: as in `open`, which was asked first; there was no fork since.
+        let closed = unsafe { &*self.link }.closed.load(Ordering::Relaxed);
         if closed {
             lane.revoke();
         }
@@ -240,7 +234,7 @@ impl Producer {
     /// Finds room from `from` on; waits for it where the policy says so.
     #[cold]
     #[inline(never)]
-    fn find(&self, lane: &Lane, from: u64) -> Option<Span> {
+    pub(super) fn find(&self, lane: &Lane, from: u64) -> Option<Span> {
         // SAFETY: as in `open`, which was asked first.
         let link = unsafe { &*self.link };
         let found = lane.find(from).or_else(|| {
@@ -260,7 +254,7 @@ impl Producer {
 
     /// Whether a record of this lane waits for room. A nested one cannot: it may hold up what the flusher must
     /// see first.
-    fn may_wait(&self, lane: &Lane) -> bool {
+    pub(super) fn may_wait(&self, lane: &Lane) -> bool {
         // SAFETY: as in `find`.
         std::ptr::eq(lane, &self.main) && unsafe { &*self.link }.policy == FullPolicy::Block
     }
@@ -295,186 +289,4 @@ impl Producer {
 /// more. Stacks grow down; a signal stack has no order with the thread's.
 fn is_deeper(frame: usize, here: usize) -> bool {
     here >= frame && !sys::on_alternate_stack()
-}
-
-/// A message that is being written: the `fmt::Write` that the arguments are formatted into.
-///
-/// The room that is left is `lane.limit()`, not a field: it is 0 after a fork or a close in the middle of the
-/// message, so that the next write takes the cold path, which looks why.
-struct Message<'a> {
-    producer: &'a Producer,
-    lane: &'a Lane,
-    frame: &'a AtomicUsize,
-    /// What `frame` holds as long as this message is the one being written.
-    here: usize,
-    /// Where the current piece begins.
-    start: u64,
-    /// Where its text ends so far.
-    at: u64,
-    ticks: u64,
-    /// Whole pieces before the current one.
-    pieces: u32,
-    /// Some of them are published: the message can no longer be taken back.
-    published: bool,
-    /// There was no room for the rest.
-    failed: bool,
-}
-
-impl fmt::Write for Message<'_> {
-    #[inline]
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        let end = self.at + text.len() as u64;
-        if end <= self.lane.limit() {
-            // SAFETY: from behind the header up to the limit, which is the span's.
-            unsafe { self.lane.write(self.at, text.as_bytes()) };
-            self.at = end;
-            Ok(())
-        } else {
-            self.write_in_pieces(text)
-        }
-    }
-}
-
-impl<'a> Message<'a> {
-    #[inline(always)]
-    fn begin(
-        producer: &'a Producer,
-        lane: &'a Lane,
-        frame: &'a AtomicUsize,
-        here: usize,
-        ticks: u64,
-    ) -> Message<'a> {
-        let start = lane.pos();
-        let at = start + HEADER as u64;
-        Message { producer, lane, frame, here, start, at, ticks, pieces: 0, published: false, failed: false }
-    }
-
-    #[inline(always)]
-    fn format(&mut self, args: fmt::Arguments<'_>) -> Outcome {
-        if let Some(text) = args.as_str() {
-            let _ = self.write_str(text);
-            return self.finish();
-        }
-        // An error that a `Display` itself returns ends the message where it is.
-        match catch_unwind(AssertUnwindSafe(|| self.write_fmt(args))) {
-            Ok(_) => self.finish(),
-            Err(payload) => {
-                // Dropping it may panic again.
-                std::mem::forget(payload);
-                self.abandon(|written| &written.lost_panic)
-            }
-        }
-    }
-
-    /// Whether this is still the message that its thread writes: not after a fork inside it, nor when another
-    /// record took its place.
-    #[inline(always)]
-    fn is_current(&self) -> bool {
-        self.frame.load(Ordering::Relaxed) == self.here
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn write_in_pieces(&mut self, mut text: &str) -> fmt::Result {
-        while !self.failed && self.is_current() {
-            let room = usize::try_from(self.lane.limit().saturating_sub(self.at)).unwrap_or(usize::MAX);
-            let (now, later) = text.split_at(floor_char_boundary(text, room));
-            // SAFETY: at most `room` bytes, so the range ends at the limit at the latest.
-            unsafe { self.lane.write(self.at, now.as_bytes()) };
-            self.at += now.len() as u64;
-            if later.is_empty() {
-                return Ok(());
-            }
-            text = later;
-            self.next_piece();
-        }
-        self.failed = true;
-        Err(fmt::Error)
-    }
-
-    /// Ends the current piece and begins another, where there is room.
-    fn next_piece(&mut self) {
-        let (carried, count) = self.open_escape();
-        self.at -= count as u64;
-        let flags = Flags::MORE.with(self.flags());
-        // SAFETY: `start` begins the current span, `at` lies in it, behind the header.
-        let end = unsafe { self.lane.seal(self.start, self.at, self.ticks, flags) };
-        let Some(span) = self.lane.find(end).or_else(|| self.wait_for_room(end)) else {
-            self.failed = true;
-            self.lane.revoke();
-            return;
-        };
-        self.lane.limit_to(span);
-        // SAFETY: as in `Producer::open`; there was no fork since (`is_current`).
-        if self.producer.was_closed(self.lane, unsafe { &*self.producer.link }) {
-            self.failed = true;
-            return;
-        }
-        self.pieces += 1;
-        (self.start, self.at) = (span.start, span.start + HEADER as u64);
-        const { assert!(MIN_ROOM as usize > HEADER + LOOKAHEAD) };
-        // SAFETY: at most three bytes behind the header of a span of at least `MIN_ROOM`.
-        unsafe { self.lane.write(self.at, &carried[LOOKAHEAD - count..]) };
-        self.at += count as u64;
-    }
-
-    /// Waits for room, where the policy says so. A message that would take more than half of the ring has its
-    /// pieces published, for they must be consumed before there can be room; a smaller one stays whole: it is
-    /// in the trace or it is not.
-    fn wait_for_room(&mut self, end: u64) -> Option<Span> {
-        if end - self.lane.pos() > self.lane.capacity() / 2 && self.producer.may_wait(self.lane) {
-            self.lane.publish(end);
-            self.published = true;
-        }
-        self.producer.find(self.lane, end)
-    }
-
-    /// The bytes from the last backslash on, if that is among the last three of the piece: what they mean is
-    /// decided by what follows, so they belong to the next piece.
-    fn open_escape(&self) -> ([u8; LOOKAHEAD], usize) {
-        let mut last = [0; LOOKAHEAD];
-        if self.at - self.start >= (HEADER + LOOKAHEAD) as u64 {
-            // SAFETY: the piece has at least three bytes of text, written by `write`.
-            last = unsafe { self.lane.written_before(self.at) };
-        }
-        let count = last.iter().position(|&b| b == b'\\').map_or(0, |first| LOOKAHEAD - first);
-        (last, count)
-    }
-
-    #[inline(always)]
-    fn flags(&self) -> Flags {
-        if self.pieces == 0 { Flags::NONE } else { Flags::CONT }
-    }
-
-    #[inline(always)]
-    fn finish(&mut self) -> Outcome {
-        if self.failed || !self.is_current() {
-            return self.abandon(|written| &written.lost_full);
-        }
-        // SAFETY: as in `next_piece`.
-        let end = unsafe { self.lane.seal(self.start, self.at, self.ticks, self.flags()) };
-        self.lane.publish(end);
-        add(&self.lane.written().committed, 1);
-        Outcome::Committed
-    }
-
-    /// Leaves the ring as it was before the message. If a part of it is published, the renderer finds its end
-    /// missing and tells so.
-    #[cold]
-    #[inline(never)]
-    fn abandon(&mut self, counter: fn(&Written) -> &AtomicU64) -> Outcome {
-        if !self.is_current() {
-            return Outcome::Lost;
-        }
-        if !self.published {
-            add(counter(self.lane.written()), 1);
-        }
-        self.lane.revoke();
-        Outcome::Lost
-    }
-}
-
-/// The largest index at most `at` that is no inside of a character.
-fn floor_char_boundary(text: &str, at: usize) -> usize {
-    (0..=at.min(text.len())).rev().find(|&i| text.is_char_boundary(i)).unwrap_or(0)
 }

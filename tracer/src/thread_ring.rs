@@ -1,0 +1,179 @@
+//! A ring on the process's side: its memory, its producer, and who has done with it.
+//!
+//! Made by the flusher, lent to one thread at a time, freed by the last of the two that know it.
+#![allow(unsafe_code, reason = "rings are lent by raw pointer; pages are wiped by fork; each argued")]
+
+use crate::ring::{Link, Memory, Producer};
+use crate::run::Run;
+use crate::sys;
+use std::io;
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use trace_format::line::Ticks;
+use trace_format::meta::{EndReason, RingPlace};
+use trace_format::ring::{Geometry, Header, State};
+
+const THREAD_GONE: u32 = 1;
+const FLUSHER_GONE: u32 = 2;
+
+/// A ring and what goes with it, on the process's side. Lent to one thread at a time.
+#[derive(Debug)]
+pub(crate) struct ThreadRing {
+    pub memory: Memory,
+    pub link: Link,
+    /// The number in the ring file's name.
+    pub index: u32,
+    pub place: RingPlace,
+    /// Why it is private, where it is.
+    pub why: String,
+    /// In a page of its own that a fork wipes.
+    producer: *const Producer,
+    /// Its thread was ended by the process's exit, not before.
+    ended_by_exit: AtomicBool,
+    /// Who of the two that know a closed ring has done with it; the second frees it.
+    ///
+    /// ```text
+    ///   0 ──► THREAD_GONE ──► freed by the flusher
+    ///    └──► FLUSHER_GONE ─► freed by the thread
+    /// ```
+    parted: AtomicU32,
+}
+
+// SAFETY: the producer's cells are used by the thread that has the ring; the flusher uses its atomics only,
+// or all of it while no thread has the ring. Everything else is Sync by itself.
+unsafe impl Sync for ThreadRing {}
+// SAFETY: as above.
+unsafe impl Send for ThreadRing {}
+
+impl ThreadRing {
+    /// A ring in `memory`, never freed but by [`ThreadRing::free`].
+    pub(crate) fn leak(
+        run: &'static Run,
+        memory: Memory,
+        index: u32,
+        place: RingPlace,
+        why: String,
+    ) -> io::Result<&'static ThreadRing> {
+        let page = sys::page_wiped_on_fork().cast::<Producer>();
+        const { assert!(size_of::<Producer>() <= 4096 && align_of::<Producer>() <= 4096) };
+        if page.is_null() {
+            return Err(io::Error::other("the system has no memory that is wiped on fork"));
+        }
+        memory.header().identity.set(&memory.geometry(), run.id, index);
+        let link = Link {
+            closed: AtomicBool::new(false),
+            failing: AtomicBool::new(false),
+            wake: &run.wake,
+            policy: run.config.full_policy,
+            max_stall: run.config.max_stall,
+        };
+        let ring = ThreadRing {
+            memory,
+            link,
+            index,
+            place,
+            why,
+            producer: page,
+            ended_by_exit: AtomicBool::new(false),
+            parted: AtomicU32::new(0),
+        };
+        let ring: &'static ThreadRing = Box::leak(Box::new(ring));
+        let (memory, link) = (&ring.memory, ptr::from_ref(&ring.link));
+        // SAFETY: the page is fresh, large enough and nobody else's; memory and link live as long as the ring.
+        unsafe { page.write(Producer::bound_to(memory, run.config.clock, link)) };
+        Ok(ring)
+    }
+
+    pub(crate) fn header(&self) -> &Header {
+        self.memory.header()
+    }
+
+    pub(crate) fn geometry(&self) -> Geometry {
+        self.memory.geometry()
+    }
+
+    pub(crate) fn producer(&self) -> *const Producer {
+        self.producer
+    }
+
+    /// Whether its thread is outside of any record. For the flusher.
+    pub(crate) fn is_idle(&self) -> bool {
+        // SAFETY: the page is mapped as long as the ring; `is_idle` loads an atomic.
+        unsafe { &*self.producer }.is_idle()
+    }
+
+    /// Binds the ring to the calling thread, which has claimed it.
+    ///
+    /// `lost` records found no ring before; they are told in this thread's file.
+    pub(crate) fn lend(&self, tid: u64, name: [u8; 16], since: Ticks, lost: u64) {
+        // SAFETY: claimed, and not yet known to its thread's records.
+        unsafe { (*self.producer).renew() };
+        self.header().main.lost_full.store(lost, Ordering::Relaxed);
+        let tenancy = &self.header().tenancy;
+        self.ended_by_exit.store(false, Ordering::Relaxed);
+        tenancy.tid.store(tid, Ordering::Relaxed);
+        tenancy.set_name(name);
+        tenancy.since.store(since.0, Ordering::Relaxed);
+        tenancy
+            .generation
+            .store(tenancy.generation.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+        tenancy.state.store(State::Owned as u32, Ordering::Release);
+    }
+
+    /// Ends the calling thread's use of the ring.
+    ///
+    /// # Safety
+    /// The calling thread has the ring and does not use it afterwards.
+    pub(crate) unsafe fn give_back(ring: *const ThreadRing, reason: EndReason) {
+        // SAFETY: not freed while a thread has it, and the caller has it.
+        let this = unsafe { &*ring };
+        if !this.link.closed.load(Ordering::Acquire) {
+            this.ended_by_exit.store(reason == EndReason::Exit, Ordering::Relaxed);
+            // Release: the flusher that sees it ended sees its last record.
+            this.header().tenancy.state.store(State::Ended as u32, Ordering::Release);
+        } else if this.parted.fetch_or(THREAD_GONE, Ordering::AcqRel) == FLUSHER_GONE {
+            // SAFETY: neither the flusher nor, by the caller's promise, this thread uses it any more.
+            unsafe { ThreadRing::free(ring) };
+        }
+    }
+
+    /// Why its thread ended. Known once the tenancy says that it did.
+    pub(crate) fn end_reason(&self) -> EndReason {
+        if self.ended_by_exit.load(Ordering::Relaxed) { EndReason::Exit } else { EndReason::Thread }
+    }
+
+    /// Takes the ring from whoever has it: its thread finds out at its next record. For the flusher.
+    pub(crate) fn close(&self) {
+        self.link.closed.store(true, Ordering::Release);
+        // See `Producer::open` for the other half of this handshake.
+        std::sync::atomic::fence(Ordering::SeqCst);
+        // SAFETY: the page is mapped as long as the ring; `revoke` stores an atomic.
+        unsafe { &*self.producer }.revoke();
+    }
+
+    /// Ends the flusher's use of a closed ring that a thread may have.
+    ///
+    /// # Safety
+    /// The flusher does not use it afterwards, and no other thread can take it.
+    pub(crate) unsafe fn abandon(ring: *const ThreadRing) {
+        // SAFETY: not freed before both have parted from it.
+        let this = unsafe { &*ring };
+        // A thread that gave it back just before it was closed has said so in the tenancy.
+        let ended = this.header().tenancy.state() == Ok(State::Ended);
+        if ended || this.parted.fetch_or(FLUSHER_GONE, Ordering::AcqRel) == THREAD_GONE {
+            // SAFETY: neither its thread nor, by the caller's promise, the flusher uses it any more.
+            unsafe { ThreadRing::free(ring) };
+        }
+    }
+
+    /// Unmaps everything.
+    ///
+    /// # Safety
+    /// Made by [`ThreadRing::leak`]; nobody uses it any more.
+    pub(crate) unsafe fn free(ring: *const ThreadRing) {
+        // SAFETY: leaked from a box; unused by the caller's promise.
+        let ring = unsafe { Box::from_raw(ring.cast_mut()) };
+        // SAFETY: as above; a `Producer` has nothing to drop.
+        unsafe { sys::release_page(ring.producer.cast_mut().cast()) };
+    }
+}

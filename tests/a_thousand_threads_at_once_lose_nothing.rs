@@ -12,6 +12,20 @@ fn a_thousand_threads_that_start_at_once_lose_nothing() {
     traced.assert_whole();
 }
 
+/// Each thread has a file; the host has its descriptors all the same.
+#[cfg(unix)]
+#[test]
+fn three_hundred_threads_need_few_descriptors() {
+    let script = r#"ulimit -n 40; exec "$0" at-once 300"#;
+    let mut scenario = Scenario::new("sh", &["-c", script]).env("TRACER_RING_SIZE", "64K");
+    scenario.command().arg(env!("CARGO_BIN_EXE_scenario"));
+    let traced = scenario.run().succeeded();
+    assert_eq!((traced.stdout().as_str(), traced.stderr().as_str()), ("lost 0\n", ""));
+    assert_eq!(traced.files.len(), 300);
+    assert!(traced.files.values().all(|f| f.messages.len() == 20));
+    traced.assert_whole();
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn a_thread_that_ends_inside_a_record_leaves_its_ring_usable() {

@@ -48,6 +48,7 @@ pub(crate) struct Work<'a> {
 pub(crate) struct Drain {
     tid: u64,
     renderer: Renderer,
+    /// `None` before there is one, and while it is closed for want of descriptors.
     file: Option<TraceFile>,
     progress: Progress,
 }
@@ -69,7 +70,11 @@ impl Drain {
 
     /// Whether there is a file whose last line is its end, or neither file nor reason to make one.
     pub(crate) fn is_ended(&self) -> bool {
-        self.file.is_none() || self.renderer.state().ended
+        !self.has_file() || self.renderer.state().ended
+    }
+
+    fn has_file(&self) -> bool {
+        self.file.is_some() || self.progress.inode != 0
     }
 
     /// Records of the ring and of the nested ring before these positions are in the file.
@@ -167,7 +172,7 @@ impl Drain {
         clock: &Meta,
     ) -> io::Result<usize> {
         let state = self.renderer.state();
-        if self.file.is_none() || state.in_message || state.ended {
+        if !self.has_file() || state.in_message || state.ended {
             return Ok(0);
         }
         work.out.clear();
@@ -179,6 +184,9 @@ impl Drain {
     /// to (d) of [`trace_format::ring`]. On error nothing has happened.
     fn write(&mut self, source: Source<'_>, work: &mut Work<'_>) -> io::Result<usize> {
         let header = source.header();
+        if self.file.is_none() && self.progress.inode != 0 {
+            self.file = TraceFile::reopen(work.place, self.tid, &self.progress)?;
+        }
         let file = match &mut self.file {
             Some(file) => file,
             none => {
@@ -199,6 +207,9 @@ impl Drain {
         self.progress.render = self.renderer.state();
         header.publish(&self.progress);
         header.free(&self.progress);
+        if work.place.is_crowded() {
+            self.file = None;
+        }
         Ok(work.out.len())
     }
 }

@@ -6,6 +6,8 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use trace_format::manifest::Manifest;
 use trace_format::name::trace_file_suffix;
 use trace_format::ring::Progress;
@@ -17,6 +19,9 @@ pub(crate) struct TracePlace {
     directories: Vec<PathBuf>,
     /// What stands before `.trace.` in their names.
     name: OsString,
+    /// How many of the files are open.
+    open: Arc<AtomicUsize>,
+    most_open: usize,
 }
 
 impl TracePlace {
@@ -28,9 +33,25 @@ impl TracePlace {
         let beside = wanted.or_else(|| exe.parent()).map(absolute);
         let others = here.map(Path::to_path_buf).into_iter().chain([std::env::temp_dir()]);
         let directories = beside.into_iter().chain(others);
-        let mut place = TracePlace { directories: directories.collect(), name };
+        let mut place = TracePlace::in_directories(directories.collect(), name);
         place.leave_refusing(run);
         place
+    }
+
+    fn in_directories(directories: Vec<PathBuf>, name: OsString) -> TracePlace {
+        // The host needs descriptors, too.
+        let most_open = sys::descriptor_limit() / 4;
+        TracePlace { directories, name, open: Arc::default(), most_open }
+    }
+
+    /// Whether so many files are open that one should be closed until it is written again.
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.open.load(Ordering::Relaxed) > self.most_open
+    }
+
+    fn count_open(&self) -> Open {
+        self.open.fetch_add(1, Ordering::Relaxed);
+        Open(self.open.clone())
     }
 
     /// Tries the directories before the manifest names one: recovery will look there.
@@ -52,7 +73,7 @@ impl TracePlace {
     pub(crate) fn of(manifest: &Manifest) -> TracePlace {
         let (directory, name) =
             (sys::path_from_bytes(&manifest.directory), sys::path_from_bytes(&manifest.name));
-        TracePlace { directories: vec![directory], name: name.into_os_string() }
+        TracePlace::in_directories(vec![directory], name.into_os_string())
     }
 
     /// The directory that files go to now.
@@ -124,7 +145,14 @@ impl TracePlace {
         let unfinished = self.unfinished_path(tid, run);
         let file = sys::create_private_file(&unfinished)?;
         let identity = sys::file_identity(&file)?;
-        let mut made = TraceFile { file, path: PathBuf::new(), number: 0, identity, length: 0 };
+        let mut made = TraceFile {
+            file,
+            path: PathBuf::new(),
+            number: 0,
+            identity,
+            length: 0,
+            _open: self.count_open(),
+        };
         let result = loop {
             made.path = self.path(tid, made.number);
             publish(&made);
@@ -150,7 +178,8 @@ impl TracePlace {
             match sys::create_private_file(&path) {
                 Ok(file) => {
                     let identity = sys::file_identity(&file)?;
-                    let made = TraceFile { file, path, number, identity, length: 0 };
+                    let made =
+                        TraceFile { file, path, number, identity, length: 0, _open: self.count_open() };
                     publish(&made);
                     return Ok(made);
                 }
@@ -184,6 +213,17 @@ pub(crate) struct TraceFile {
     pub identity: FileIdentity,
     /// Bytes that are whole and published; what is behind them is cut off.
     pub length: u64,
+    _open: Open,
+}
+
+/// Counts an open file as long as it is.
+#[derive(Debug)]
+struct Open(Arc<AtomicUsize>);
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl TraceFile {
@@ -205,7 +245,7 @@ impl TraceFile {
         let length = progress.file_length;
         let cut = file.set_len(length).and_then(|()| file.seek(SeekFrom::Start(length)));
         cut.map_err(|e| io::Error::new(e.kind(), format!("cannot cut {path:?}: {e}")))?;
-        Ok(Some(TraceFile { file, path, number, identity, length }))
+        Ok(Some(TraceFile { file, path, number, identity, length, _open: place.count_open() }))
     }
 
     /// Writes what this file is, and its length, into `progress`.

@@ -14,7 +14,7 @@
 //! | `runtime_directory`, `make_private_directory` | where rings live | flusher |
 //! | `create_private_file`, `open_own_file`, `reserve`, `hold_lock` | files that nobody else can have prepared | flusher, recovery |
 //! | `path_from_bytes` | a path that a manifest names | recovery |
-//! | `file_identity`, `thread_lives`, `shared_memory_budget`, `boot_id`, `process_id` | facts | flusher |
+//! | `file_identity`, `descriptor_limit`, `thread_lives`, `shared_memory_budget`, `boot_id`, `process_id` | facts | flusher |
 //! | `privileged` | whether the environment is not to be trusted (setuid) | the decision |
 //! | `counter_is_trusted`, `monotonic_ns` | clocks | start of a run; a record without a counter |
 //!

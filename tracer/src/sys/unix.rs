@@ -195,6 +195,14 @@ pub(crate) fn file_identity(file: &File) -> io::Result<FileIdentity> {
     Ok(FileIdentity { device: found.dev(), inode: found.ino(), links: found.nlink(), length: found.len() })
 }
 
+/// How many files this process may have open.
+pub(crate) fn descriptor_limit() -> usize {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the result is plain memory.
+    unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) };
+    usize::try_from(limit.rlim_cur).unwrap_or(usize::MAX)
+}
+
 /// Nanoseconds of the system's monotonic clock. Async-signal-safe.
 pub(crate) fn monotonic_ns() -> u64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };

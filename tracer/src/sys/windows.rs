@@ -177,6 +177,11 @@ pub(crate) fn lock_holder(_file: &File) -> Option<u32> {
     Some(0)
 }
 
+/// How many files this process may have open: as good as any number.
+pub(crate) fn descriptor_limit() -> usize {
+    4096
+}
+
 /// What the open file is; its creation time stands in for the number that std does not show on this system.
 pub(crate) fn file_identity(file: &File) -> io::Result<FileIdentity> {
     let found = file.metadata()?;

@@ -19,9 +19,19 @@ fn merge(scenario: &Path, runtime: &Path, app: &Path) {
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
+/// Starts a merge, which begins with recovery, and kills it after `delay`.
+fn kill_a_merge(scenario: &Path, runtime: &Path, app: &Path, delay: Duration) {
+    let mut merge = std::process::Command::new(scenario);
+    merge.arg("merge").arg(app).env("TRACER_RUNTIME_DIR", runtime).stderr(std::process::Stdio::null());
+    let mut child = merge.spawn().expect("the merge starts");
+    std::thread::sleep(delay);
+    child.kill().expect("a kill");
+    child.wait().expect("its end");
+}
+
 /// Runs the stress program, kills it after `delay`, merges, and compares the trace with the program's own
 /// counters.
-fn kill_after(delay: Duration, ring_size: &str) {
+fn kill_after(delay: Duration, ring_size: &str, recovery_kills: &[Duration]) {
     let counters = tempfile::NamedTempFile::new_in("/dev/shm").expect("a file of counters");
     std::fs::write(counters.path(), [0; THREADS * 8]).expect("a file of counters");
     let counters_path = counters.path().to_str().expect("a path in UTF-8");
@@ -39,6 +49,9 @@ fn kill_after(delay: Duration, ring_size: &str) {
     let words = std::fs::read(counters.path()).expect("the counters");
     if words.iter().all(|byte| *byte == 0) {
         return; // Nor before its first record; then there may be nothing to merge.
+    }
+    for delay in recovery_kills {
+        kill_a_merge(Path::new(SCENARIO), scenario.runtime.path(), &app, *delay);
     }
     merge(Path::new(SCENARIO), scenario.runtime.path(), &app);
     let committed = words.chunks_exact(8).map(|w| u64::from_le_bytes(w.try_into().expect("eight bytes")));
@@ -84,7 +97,15 @@ fn a_program_killed_at_any_instant_loses_no_committed_record() {
     for kill in 0..kills {
         // From before the first file exists to well into full speed; small rings make the flusher busy.
         let delay = Duration::from_micros(200 + (kill * 7919) % 60_000);
-        kill_after(delay, if kill % 2 == 0 { "64K" } else { "1M" });
+        kill_after(delay, if kill % 2 == 0 { "64K" } else { "1M" }, &[]);
+    }
+}
+
+#[test]
+fn a_recovery_that_is_killed_at_any_instant_starts_over() {
+    for kill in 0..20 {
+        let micros = |n: u64| Duration::from_micros(500 + (kill * 3571 + n * 1709) % 12_000);
+        kill_after(Duration::from_millis(30), "1M", &[micros(0), micros(1), micros(2)]);
     }
 }
 

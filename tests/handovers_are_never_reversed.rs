@@ -3,8 +3,8 @@
 use support::{Scenario, tracemerge};
 use trace_format::line::{Kind, Line};
 
-/// Runs a million hand-overs of a mutex between two threads, merges, and counts those that the merged file
-/// shows in the wrong order.
+/// Hands a mutex over between two threads `count` times, merges, and counts where the merged file shows that in
+/// the wrong order.
 fn reversed_handovers(clock: &str, count: u64) -> u64 {
     let program = env!("CARGO_BIN_EXE_scenario");
     let traced = Scenario::new(program, &["handover", &count.to_string()])
@@ -17,7 +17,9 @@ fn reversed_handovers(clock: &str, count: u64) -> u64 {
     assert_eq!(status, 0, "a complete merge");
     let text = std::fs::read(&merged).expect("the merged file");
     let numbers = messages(&text);
-    assert_eq!(numbers.len() as u64, count, "every hand-over is in the trace");
+    let taken: usize = traced.stdout().trim().parse().expect("a number");
+    assert!(taken as u64 >= count);
+    assert_eq!(numbers.len(), taken, "every time that the mutex was taken is in the trace");
     count_reversed(&numbers)
 }
 
@@ -38,12 +40,15 @@ fn a_million_handovers_between_two_threads_are_in_their_order() {
 }
 
 /// The same program and the same check with the fence left out. What a processor makes of that is its own
-/// affair, so the number is shown and not asserted; on the machines where it was tried it was never zero.
+/// affair, so it is shown and not asserted: on AMD EPYC some dozens to hundreds of 300,000.
 #[test]
 fn without_the_fence_the_same_check_can_fail() {
-    eprintln!(
-        "TRACER_CLOCK=fast: {} of 300,000 hand-overs look reversed",
-        reversed_handovers("fast", 300_000)
-    );
+    let mut reversed = 0;
+    let mut rounds = 0;
+    while reversed == 0 && rounds < 10 {
+        reversed = reversed_handovers("fast", 300_000);
+        rounds += 1;
+    }
+    eprintln!("TRACER_CLOCK=fast: {reversed} of 300,000 hand-overs look reversed, in round {rounds}");
     assert_eq!(count_reversed(&[0, 1, 3, 2, 4]), 3, "the check sees a reversal");
 }

@@ -17,6 +17,7 @@ pub fn handover(count: u64) {
     }
     let mutex = Mutex::new(Held { taken: 0, handed_over: 0, last: 0 });
     let play = |me: usize| {
+        let mut alone = 0;
         loop {
             let mut held = mutex.lock().expect("nobody panics");
             if held.handed_over >= count {
@@ -24,9 +25,15 @@ pub fn handover(count: u64) {
             }
             Tracer::get().trace(format_args!("{}", held.taken));
             held.taken += 1;
-            held.handed_over += u64::from(held.last != me);
+            let handed_over = held.last != me;
+            held.handed_over += u64::from(handed_over);
             held.last = me;
             drop(held);
+            // Where both run on one processor, the other one has to be let in.
+            alone = if handed_over { 0 } else { alone + 1 };
+            if alone > 10 {
+                std::thread::yield_now();
+            }
             (0..20).for_each(|_| std::hint::spin_loop());
         }
     };

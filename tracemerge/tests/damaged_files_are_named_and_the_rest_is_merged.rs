@@ -12,13 +12,6 @@ use std::time::{Duration, Instant};
 use support::{Place, Ran, file, header, line, meta, ran, run};
 use trace_format::meta::{LossReason, Meta};
 
-/// A place with one sound file, of thread 9.
-fn place() -> Place {
-    let place = Place::new();
-    place.write("app.trace.9", file(&run(5, 1), 9, &[3, 7]));
-    place
-}
-
 fn merged(place: &Place) -> (Ran, String) {
     let ran = place.merge(["./app"]);
     let text = String::from_utf8(place.read("app.trace.merge")).unwrap();
@@ -30,7 +23,7 @@ fn merged(place: &Place) -> (Ran, String) {
 
 #[test]
 fn a_torn_last_line_is_kept_and_told() {
-    let place = place();
+    let place = Place::with_one_file();
     let torn = [file(&run(5, 1), 10, &[4]), b"0000000000000005-00000010 : half a mess".to_vec()].concat();
     place.write("app.trace.10", &torn);
     let (ran, text) = merged(&place);
@@ -43,7 +36,7 @@ fn a_torn_last_line_is_kept_and_told() {
 
 #[test]
 fn a_last_line_torn_in_its_key_is_shown_as_damaged() {
-    let place = place();
+    let place = Place::with_one_file();
     place.write("app.trace.10", [file(&run(5, 1), 10, &[4]), b"000000000".to_vec()].concat());
     let (ran, text) = merged(&place);
     assert_eq!(ran.status, Some(1));
@@ -53,7 +46,7 @@ fn a_last_line_torn_in_its_key_is_shown_as_damaged() {
 
 #[test]
 fn lines_without_a_key_are_replaced_by_one_line() {
-    let place = place();
+    let place = Place::with_one_file();
     let before = file(&run(5, 1), 10, &[4]);
     let file = [&before[..], b"junk\n\nmore \x1b junk\n\0\0\0\0", &line(6, 10, "after")].concat();
     place.write("app.trace.10", file);
@@ -72,7 +65,7 @@ fn lines_without_a_key_are_replaced_by_one_line() {
 #[test]
 fn ticks_that_go_backwards_are_sorted_and_told() {
     for output in [&["./app"][..], &["./app", "-o", "-"]] {
-        let place = place();
+        let place = Place::with_one_file();
         place.write("app.trace.10", file(&run(5, 1), 10, &[5, 6, 2, 4, 3, 8]));
         let ran = place.merge(output);
         assert_eq!(ran.status, Some(1));
@@ -101,7 +94,7 @@ fn ticks_that_go_backwards_are_sorted_and_told() {
 #[test]
 fn ticks_that_go_backwards_are_told_whatever_the_output() {
     for output in ["/dev/null", "/dev/stdout", "file"] {
-        let place = place();
+        let place = Place::with_one_file();
         place.write("app.trace.10", file(&run(5, 1), 10, &[5, 6, 2]));
         let ran = place.merge(["./app", "-o", output]);
         assert_eq!(ran.status, Some(1), "{output}: {}", ran.err);
@@ -111,7 +104,7 @@ fn ticks_that_go_backwards_are_told_whatever_the_output() {
 
 #[test]
 fn a_hundred_thousand_breaks_take_no_time_and_few_words() {
-    let place = place();
+    let place = Place::with_one_file();
     let ticks: Vec<u64> = (0..100_000).map(|n| 1_000_000 - n).collect();
     place.write("app.trace.10", file(&run(5, 1), 10, &ticks));
     let start = Instant::now();
@@ -123,7 +116,7 @@ fn a_hundred_thousand_breaks_take_no_time_and_few_words() {
 
 #[test]
 fn what_is_no_trace_is_left_out_and_named() {
-    let place = place();
+    let place = Place::with_one_file();
     place.write("app.trace.20", "");
     place.write("app.trace.21", "this is\nno trace\n");
     place.write("app.trace.22", vec![0; 300_000]);
@@ -155,7 +148,7 @@ fn where_nothing_is_a_trace_nothing_is_done() {
 
 #[test]
 fn an_unreadable_file_is_named_and_the_rest_is_merged() {
-    let place = place();
+    let place = Place::with_one_file();
     place.write("app.trace.10", file(&run(5, 1), 10, &[4]));
     // As root nothing is unreadable: somebody else runs a copy.
     place.write("tracemerge", fs::read(env!("CARGO_BIN_EXE_tracemerge")).unwrap());
@@ -176,7 +169,7 @@ fn an_unreadable_file_is_named_and_the_rest_is_merged() {
 
 #[test]
 fn a_file_without_a_run_line_is_merged_with_a_warning() {
-    let place = place();
+    let place = Place::with_one_file();
     place.write("app.trace.10", line(4, 10, "whose am I"));
     let (ran, text) = merged(&place);
     assert_eq!(ran.status, Some(1));
@@ -186,7 +179,7 @@ fn a_file_without_a_run_line_is_merged_with_a_warning() {
 
 #[test]
 fn losses_that_the_traces_tell_are_summed_up() {
-    let place = place();
+    let place = Place::with_one_file();
     let lost = |ticks, records, reason| meta(ticks, 10, &Meta::Lost { records, reason });
     let file = [
         header(&run(5, 1), 10),
@@ -205,7 +198,7 @@ fn losses_that_the_traces_tell_are_summed_up() {
 
 #[test]
 fn a_gigantic_line_and_a_gigantic_hole_are_passed_over() {
-    let place = place();
+    let place = Place::with_one_file();
     for (tid, filling) in [(10, None), (11, Some(b"0000000000000005-00000011 : "))] {
         let path = place.path(format!("app.trace.{tid}"));
         let mut head = file(&run(5, 1), tid, &[4]);

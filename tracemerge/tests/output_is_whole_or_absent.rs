@@ -11,15 +11,9 @@ use std::process::Stdio;
 
 use support::{Place, file, ran, run};
 
-fn place() -> Place {
-    let place = Place::new();
-    place.write("app.trace.9", file(&run(5, 1), 9, &[3, 7]));
-    place
-}
-
 #[test]
 fn the_merged_file_replaces_an_older_one_and_is_private() {
-    let place = place();
+    let place = Place::with_one_file();
     place.write("app.trace.merge", "old");
     assert_eq!(place.merge(["./app"]).status, Some(0));
     assert_eq!(place.read("app.trace.merge"), place.read("app.trace.9"));
@@ -30,7 +24,7 @@ fn the_merged_file_replaces_an_older_one_and_is_private() {
 
 #[test]
 fn a_link_in_the_place_of_the_output_is_kept() {
-    let place = place();
+    let place = Place::with_one_file();
     place.write("elsewhere", "old");
     std::os::unix::fs::symlink("elsewhere", place.path("link")).unwrap();
     assert_eq!(place.merge(["./app", "-o", "link"]).status, Some(0));
@@ -40,7 +34,7 @@ fn a_link_in_the_place_of_the_output_is_kept() {
 
 #[test]
 fn an_output_that_cannot_be_written_is_named() {
-    let place = place();
+    let place = Place::with_one_file();
     let ran = place.merge(["./app", "-o", "no/such/directory/out"]);
     assert_eq!(ran.status, Some(2));
     assert!(
@@ -56,7 +50,7 @@ fn an_output_that_cannot_be_written_is_named() {
 
 #[test]
 fn a_disk_that_is_full_leaves_nothing_behind() {
-    let place = place();
+    let place = Place::with_one_file();
     place.write("app.trace.10", file(&run(5, 1), 10, &vec![4; 100_000]));
     place.write("app.trace.merge", "old");
     // Files beyond 512 KiB cannot be written; the signal that says so is ignored.
@@ -71,7 +65,7 @@ fn a_disk_that_is_full_leaves_nothing_behind() {
 
 #[test]
 fn inputs_directories_and_the_application_are_not_written_over() {
-    let place = place();
+    let place = Place::with_one_file();
     place.write("app", "the application");
     fs::hard_link(place.path("app.trace.9"), place.path("other name")).unwrap();
     for (output, told) in [
@@ -91,7 +85,7 @@ fn inputs_directories_and_the_application_are_not_written_over() {
 
 #[test]
 fn what_is_no_regular_file_is_written_to_as_it_is() {
-    let place = place();
+    let place = Place::with_one_file();
     assert_eq!(place.merge(["./app", "-o", "/dev/null"]).status, Some(0));
     let via = place.merge(["./app", "-o", "/dev/stdout"]);
     assert_eq!((via.status, via.out), (Some(0), place.read("app.trace.9")));
@@ -106,7 +100,7 @@ fn what_is_no_regular_file_is_written_to_as_it_is() {
 
 #[test]
 fn a_reader_that_goes_away_is_no_failure() {
-    let place = place();
+    let place = Place::with_one_file();
     place.write("app.trace.10", file(&run(5, 1), 10, &vec![4; 200_000]));
     let mut child = place.command().args(["./app", "-o", "-"]).stdout(Stdio::piped()).spawn().unwrap();
     let mut some = [0; 100];

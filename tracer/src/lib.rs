@@ -28,6 +28,10 @@
 //! | Threads come and go without leaving rings or descriptors behind | `short_lived_threads_leak_nothing` |
 //! | A loss is never silent: it is counted, and a line in the file | `a_full_ring_drops_or_waits_and_says_so` |
 //!
+//! Records made inside another record of their thread (by a signal handler, a panic hook, a `Display` that traces)
+//! share a ring of their own, a sixteenth of the thread's. They never wait: what it cannot hold is dropped and
+//! counted, `# lost reason=nested`.
+//!
 //! The tracer never panics, never writes to stdout, and says on stderr only what its user must know. What
 //! happens to a trace when the process is killed, the disk is full or the machine stops: see the README.
 //!

@@ -29,6 +29,13 @@ impl Place {
         Place(dir)
     }
 
+    /// A place with one sound file, of thread 9.
+    pub fn with_one_file() -> Place {
+        let place = Place::new();
+        place.write("app.trace.9", file(&run(5, 1), 9, &[3, 7]));
+        place
+    }
+
     pub fn path(&self, name: impl AsRef<OsStr>) -> PathBuf {
         self.0.path().join(Path::new(name.as_ref()))
     }

@@ -40,10 +40,13 @@
 //! slot that rules and the records are rendered again. One that dies after it has done all but free the
 //! space. The producer never sees a consumed position that the ruling slot does not have.
 
+mod geometry;
+
 use crate::line::Ticks;
 use crate::render::{Losses, RenderState};
 #[cfg(not(loom))]
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+pub use geometry::{Geometry, MAX_CAPACITY, MIN_CAPACITY, RingError, block_size, nested_capacity};
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -53,35 +56,6 @@ pub const HEADER_BYTES: usize = 4096;
 pub const MAGIC: u64 = u64::from_le_bytes(*b"TRCRING\n");
 /// Version of the ring's layout.
 pub const LAYOUT_VERSION: u32 = 1;
-/// The smallest ring, in bytes.
-pub const MIN_CAPACITY: u64 = 16 * 1024;
-/// The largest ring, in bytes.
-pub const MAX_CAPACITY: u64 = 1 << 30;
-/// The largest block: a record's length must fit 16 bits.
-pub const MAX_BLOCK: u64 = 64 * 1024;
-/// A ring has at least this many blocks.
-pub const MIN_BLOCKS: u64 = 8;
-
-/// The block size for a ring of `capacity` bytes (a power of two).
-#[must_use]
-pub const fn block_size(capacity: u64) -> u64 {
-    let even = capacity / MIN_BLOCKS;
-    if even < MAX_BLOCK { even } else { MAX_BLOCK }
-}
-
-/// The capacity of the nested ring beside a ring of `capacity` bytes.
-#[must_use]
-pub const fn nested_capacity(capacity: u64) -> u64 {
-    let sixteenth = capacity / 16;
-    if sixteenth < 4096 { 4096 } else { sixteenth }
-}
-
-/// The size of the file of a ring of `capacity` bytes.
-#[must_use]
-pub const fn file_size(capacity: u64) -> u64 {
-    HEADER_BYTES as u64 + capacity + nested_capacity(capacity)
-}
-
 /// Who has the ring. See [`Header`] for who may change it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
@@ -441,111 +415,6 @@ impl Written {
     }
 }
 
-/// The plain values of [`Identity`], checked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Geometry {
-    /// Bytes of data.
-    pub capacity: u64,
-    /// Bytes of nested data.
-    pub nested_capacity: u64,
-    /// Bytes of a block of data.
-    pub block: u64,
-    /// Bytes of a block of nested data.
-    pub nested_block: u64,
-}
-
-impl Geometry {
-    /// The geometry of a ring of `capacity` bytes, raised to the next power of two and to the limits.
-    #[must_use]
-    pub fn of(capacity: u64) -> Geometry {
-        let capacity = capacity.clamp(MIN_CAPACITY, MAX_CAPACITY).next_power_of_two();
-        let nested_capacity = nested_capacity(capacity);
-        Geometry {
-            capacity,
-            nested_capacity,
-            block: block_size(capacity),
-            nested_block: block_size(nested_capacity),
-        }
-    }
-
-    /// The size of the ring's file.
-    #[must_use]
-    pub fn file_size(&self) -> u64 {
-        HEADER_BYTES as u64 + self.capacity + self.nested_capacity
-    }
-}
-
-/// Why bytes are not a ring that can be read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RingError {
-    /// The magic number is not there.
-    NotARing,
-    /// The layout is of another version.
-    Version(u32),
-    /// Sizes that cannot be, or that do not fit the file.
-    Geometry,
-    /// Positions that cannot be.
-    Positions,
-    /// A state that cannot be.
-    State(u32),
-}
-
-impl std::fmt::Display for RingError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            RingError::NotARing => f.write_str("it is not a ring of tracer"),
-            RingError::Version(v) => {
-                write!(f, "its layout has version {v}; this program reads {LAYOUT_VERSION}")
-            }
-            RingError::Geometry => f.write_str("its sizes are impossible"),
-            RingError::Positions => f.write_str("its positions are impossible"),
-            RingError::State(s) => write!(f, "its state {s} is impossible"),
-        }
-    }
-}
-
-impl std::error::Error for RingError {}
-
-impl Identity {
-    /// Writes what the ring is, the magic number last.
-    pub fn set(&self, geometry: &Geometry, run: u32, index: u32) {
-        self.version.store(LAYOUT_VERSION, Ordering::Relaxed);
-        self.header_bytes.store(HEADER_BYTES as u32, Ordering::Relaxed);
-        self.capacity.store(geometry.capacity, Ordering::Relaxed);
-        self.nested_capacity.store(geometry.nested_capacity, Ordering::Relaxed);
-        self.block.store(geometry.block as u32, Ordering::Relaxed);
-        self.nested_block.store(geometry.nested_block as u32, Ordering::Relaxed);
-        self.run.store(run, Ordering::Relaxed);
-        self.index.store(index, Ordering::Relaxed);
-        self.magic.store(MAGIC, Ordering::Release);
-    }
-
-    /// What the ring is, after checking that it is one and fits in `file_size` bytes.
-    ///
-    /// # Errors
-    /// Says what is wrong; nothing of the ring may then be read.
-    pub fn check(&self, file_size: u64) -> Result<Geometry, RingError> {
-        if self.magic.load(Ordering::Acquire) != MAGIC {
-            return Err(RingError::NotARing);
-        }
-        let version = self.version.load(Ordering::Relaxed);
-        if version != LAYOUT_VERSION {
-            return Err(RingError::Version(version));
-        }
-        let capacity = self.capacity.load(Ordering::Relaxed);
-        let found = Geometry {
-            capacity,
-            nested_capacity: self.nested_capacity.load(Ordering::Relaxed),
-            block: u64::from(self.block.load(Ordering::Relaxed)),
-            nested_block: u64::from(self.nested_block.load(Ordering::Relaxed)),
-        };
-        let sane = found == Geometry::of(capacity)
-            && self.header_bytes.load(Ordering::Relaxed) == HEADER_BYTES as u32
-            && found.file_size() <= file_size;
-        if sane { Ok(found) } else { Err(RingError::Geometry) }
-    }
-}
-
 impl Tenancy {
     /// The state, where it is one.
     ///
@@ -588,83 +457,4 @@ pub fn readable(written: &Written, consumed: u64, capacity: u64) -> Result<std::
 }
 
 #[cfg(all(test, not(loom)))]
-mod tests {
-    use super::*;
-
-    fn header() -> Box<Header> {
-        Box::new(Header::zeroed())
-    }
-
-    #[test]
-    fn a_ring_tells_what_it_is_and_refuses_what_it_cannot_be() {
-        let header = header();
-        let geometry = Geometry::of(1 << 20);
-        assert_eq!((geometry.block, geometry.nested_capacity, geometry.nested_block), (65_536, 65_536, 8192));
-        assert_eq!(header.identity.check(u64::MAX), Err(RingError::NotARing));
-        header.identity.set(&geometry, 7, 3);
-        assert_eq!(header.identity.check(geometry.file_size()), Ok(geometry));
-        assert_eq!(header.identity.check(geometry.file_size() - 1), Err(RingError::Geometry));
-        header.identity.block.store(12, Ordering::Relaxed);
-        assert_eq!(header.identity.check(u64::MAX), Err(RingError::Geometry));
-        header.identity.version.store(9, Ordering::Relaxed);
-        assert_eq!(header.identity.check(u64::MAX), Err(RingError::Version(9)));
-    }
-
-    #[test]
-    fn hostile_capacities_are_refused_without_overflow() {
-        let header = header();
-        for capacity in [0, 1, 3 << 20, u64::MAX, 1 << 63, MAX_CAPACITY * 2] {
-            header.identity.set(&Geometry::of(1 << 20), 7, 3);
-            header.identity.capacity.store(capacity, Ordering::Relaxed);
-            assert_eq!(header.identity.check(u64::MAX), Err(RingError::Geometry), "{capacity}");
-        }
-    }
-
-    #[test]
-    fn positions_that_contradict_each_other_are_refused() {
-        let header = header();
-        header.main.head.store(4096, Ordering::Relaxed);
-        assert_eq!(readable(&header.main, 4000, 16384), Ok(4000..4096));
-        for (consumed, capacity) in [(4104, 16384), (4095, 16384), (0, 4088), (u64::MAX - 7, 16384)] {
-            assert_eq!(readable(&header.main, consumed, capacity), Err(RingError::Positions));
-        }
-    }
-
-    #[test]
-    fn the_slot_that_does_not_rule_is_filled_and_then_rules() {
-        let header = header();
-        for n in 1..5u64 {
-            let render = RenderState {
-                last: Ticks(n),
-                in_message: n % 2 == 0,
-                ended: n % 3 == 0,
-                records: n,
-                lost: [n; 5],
-                stall_ns: n,
-            };
-            let progress = Progress {
-                consumed: n * 8,
-                nested_consumed: n,
-                file_length: n,
-                device: n,
-                inode: n,
-                file_number: 3,
-                render,
-            };
-            let before = header.published();
-            header.slots[usize::from(header.selected.slot.load(Ordering::Relaxed) == 0)].store(&progress);
-            assert_eq!(header.published(), before, "a half-done publication changes nothing");
-            header.publish(&progress);
-            assert_eq!(header.published(), progress);
-        }
-    }
-
-    #[test]
-    fn a_name_of_sixteen_bytes_is_kept_whole() {
-        let header = header();
-        header.tenancy.set_name(*b"sixteen bytes ok");
-        assert_eq!(header.tenancy.name(), b"sixteen bytes ok");
-        header.tenancy.set_name(*b"main\0\0\0\0\0\0\0\0\0\0\0\0");
-        assert_eq!(header.tenancy.name(), b"main");
-    }
-}
+mod tests;

@@ -89,8 +89,7 @@ impl Drain {
 
     /// Renders and writes one portion; returns the bytes written, 0 when there was nothing.
     ///
-    /// `is_idle` is asked whether the thread is outside of any record, at the one moment when that tells
-    /// something. See [`Renderer::records`].
+    /// `is_idle` is asked whether the thread is outside of any record. See [`Renderer::records`].
     ///
     /// # Errors
     /// The ring is damaged, or the file cannot be written: then nothing has happened.

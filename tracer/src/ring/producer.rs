@@ -207,6 +207,9 @@ impl Producer {
             return Outcome::Gone;
         }
         let Some(span) = self.find(lane, lane.pos()) else {
+            if self.link.is_null() {
+                return Outcome::Gone;
+            }
             add(&lane.written().lost_full, 1);
             return Outcome::Lost;
         };
@@ -269,6 +272,10 @@ impl Producer {
         let (span, waited) = loop {
             link.wake.wake();
             std::thread::sleep(pause);
+            if self.link.is_null() {
+                // A signal handler has forked meanwhile: this is the child, and the lane is no more.
+                return None;
+            }
             pause = (pause * 2).min(Duration::from_millis(1));
             let waited = sys::monotonic_ns().saturating_sub(start);
             let span = lane.find(from);

@@ -1,0 +1,135 @@
+//! How large the parts of a ring are, and whether what a file says of that can be believed.
+
+use super::{HEADER_BYTES, Identity, LAYOUT_VERSION, MAGIC};
+#[cfg(not(loom))]
+use core::sync::atomic::Ordering;
+#[cfg(loom)]
+use loom::sync::atomic::Ordering;
+
+/// The smallest ring, in bytes.
+pub const MIN_CAPACITY: u64 = 16 * 1024;
+/// The largest ring, in bytes.
+pub const MAX_CAPACITY: u64 = 1 << 30;
+/// The largest block: a record's length must fit 16 bits.
+pub const MAX_BLOCK: u64 = 64 * 1024;
+/// A ring has at least this many blocks.
+pub const MIN_BLOCKS: u64 = 8;
+
+/// The block size for a ring of `capacity` bytes (a power of two).
+#[must_use]
+pub const fn block_size(capacity: u64) -> u64 {
+    let even = capacity / MIN_BLOCKS;
+    if even < MAX_BLOCK { even } else { MAX_BLOCK }
+}
+
+/// The capacity of the nested ring beside a ring of `capacity` bytes.
+#[must_use]
+pub const fn nested_capacity(capacity: u64) -> u64 {
+    let sixteenth = capacity / 16;
+    if sixteenth < 4096 { 4096 } else { sixteenth }
+}
+
+/// The plain values of [`Identity`], checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Geometry {
+    /// Bytes of data.
+    pub capacity: u64,
+    /// Bytes of nested data.
+    pub nested_capacity: u64,
+    /// Bytes of a block of data.
+    pub block: u64,
+    /// Bytes of a block of nested data.
+    pub nested_block: u64,
+}
+
+impl Geometry {
+    /// The geometry of a ring of `capacity` bytes, raised to the next power of two and to the limits.
+    #[must_use]
+    pub fn of(capacity: u64) -> Geometry {
+        let capacity = capacity.clamp(MIN_CAPACITY, MAX_CAPACITY).next_power_of_two();
+        let nested_capacity = nested_capacity(capacity);
+        Geometry {
+            capacity,
+            nested_capacity,
+            block: block_size(capacity),
+            nested_block: block_size(nested_capacity),
+        }
+    }
+
+    /// The size of the ring's file.
+    #[must_use]
+    pub fn file_size(&self) -> u64 {
+        HEADER_BYTES as u64 + self.capacity + self.nested_capacity
+    }
+}
+
+/// Why bytes are not a ring that can be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RingError {
+    /// The magic number is not there.
+    NotARing,
+    /// The layout is of another version.
+    Version(u32),
+    /// Sizes that cannot be, or that do not fit the file.
+    Geometry,
+    /// Positions that cannot be.
+    Positions,
+    /// A state that cannot be.
+    State(u32),
+}
+
+impl std::fmt::Display for RingError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            RingError::NotARing => f.write_str("it is not a ring of tracer"),
+            RingError::Version(v) => {
+                write!(f, "its layout has version {v}; this program reads {LAYOUT_VERSION}")
+            }
+            RingError::Geometry => f.write_str("its sizes are impossible"),
+            RingError::Positions => f.write_str("its positions are impossible"),
+            RingError::State(s) => write!(f, "its state {s} is impossible"),
+        }
+    }
+}
+
+impl std::error::Error for RingError {}
+
+impl Identity {
+    /// Writes what the ring is, the magic number last.
+    pub fn set(&self, geometry: &Geometry, run: u32, index: u32) {
+        self.version.store(LAYOUT_VERSION, Ordering::Relaxed);
+        self.header_bytes.store(HEADER_BYTES as u32, Ordering::Relaxed);
+        self.capacity.store(geometry.capacity, Ordering::Relaxed);
+        self.nested_capacity.store(geometry.nested_capacity, Ordering::Relaxed);
+        self.block.store(geometry.block as u32, Ordering::Relaxed);
+        self.nested_block.store(geometry.nested_block as u32, Ordering::Relaxed);
+        self.run.store(run, Ordering::Relaxed);
+        self.index.store(index, Ordering::Relaxed);
+        self.magic.store(MAGIC, Ordering::Release);
+    }
+
+    /// What the ring is, after checking that it is one and fits in `file_size` bytes.
+    ///
+    /// # Errors
+    /// Says what is wrong; nothing of the ring may then be read.
+    pub fn check(&self, file_size: u64) -> Result<Geometry, RingError> {
+        if self.magic.load(Ordering::Acquire) != MAGIC {
+            return Err(RingError::NotARing);
+        }
+        let version = self.version.load(Ordering::Relaxed);
+        if version != LAYOUT_VERSION {
+            return Err(RingError::Version(version));
+        }
+        let capacity = self.capacity.load(Ordering::Relaxed);
+        let found = Geometry {
+            capacity,
+            nested_capacity: self.nested_capacity.load(Ordering::Relaxed),
+            block: u64::from(self.block.load(Ordering::Relaxed)),
+            nested_block: u64::from(self.nested_block.load(Ordering::Relaxed)),
+        };
+        let sane = found == Geometry::of(capacity)
+            && self.header_bytes.load(Ordering::Relaxed) == HEADER_BYTES as u32
+            && found.file_size() <= file_size;
+        if sane { Ok(found) } else { Err(RingError::Geometry) }
+    }
+}

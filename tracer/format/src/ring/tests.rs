@@ -1,0 +1,80 @@
+//! The ring's header, written and read by hand.
+
+use super::*;
+
+fn header() -> Box<Header> {
+    Box::new(Header::zeroed())
+}
+
+#[test]
+fn a_ring_tells_what_it_is_and_refuses_what_it_cannot_be() {
+    let header = header();
+    let geometry = Geometry::of(1 << 20);
+    assert_eq!((geometry.block, geometry.nested_capacity, geometry.nested_block), (65_536, 65_536, 8192));
+    assert_eq!(header.identity.check(u64::MAX), Err(RingError::NotARing));
+    header.identity.set(&geometry, 7, 3);
+    assert_eq!(header.identity.check(geometry.file_size()), Ok(geometry));
+    assert_eq!(header.identity.check(geometry.file_size() - 1), Err(RingError::Geometry));
+    header.identity.block.store(12, Ordering::Relaxed);
+    assert_eq!(header.identity.check(u64::MAX), Err(RingError::Geometry));
+    header.identity.version.store(9, Ordering::Relaxed);
+    assert_eq!(header.identity.check(u64::MAX), Err(RingError::Version(9)));
+}
+
+#[test]
+fn hostile_capacities_are_refused_without_overflow() {
+    let header = header();
+    for capacity in [0, 1, 3 << 20, u64::MAX, 1 << 63, MAX_CAPACITY * 2] {
+        header.identity.set(&Geometry::of(1 << 20), 7, 3);
+        header.identity.capacity.store(capacity, Ordering::Relaxed);
+        assert_eq!(header.identity.check(u64::MAX), Err(RingError::Geometry), "{capacity}");
+    }
+}
+
+#[test]
+fn positions_that_contradict_each_other_are_refused() {
+    let header = header();
+    header.main.head.store(4096, Ordering::Relaxed);
+    assert_eq!(readable(&header.main, 4000, 16384), Ok(4000..4096));
+    for (consumed, capacity) in [(4104, 16384), (4095, 16384), (0, 4088), (u64::MAX - 7, 16384)] {
+        assert_eq!(readable(&header.main, consumed, capacity), Err(RingError::Positions));
+    }
+}
+
+#[test]
+fn the_slot_that_does_not_rule_is_filled_and_then_rules() {
+    let header = header();
+    for n in 1..5u64 {
+        let render = RenderState {
+            last: Ticks(n),
+            in_message: n % 2 == 0,
+            ended: n % 3 == 0,
+            records: n,
+            lost: [n; 5],
+            stall_ns: n,
+        };
+        let progress = Progress {
+            consumed: n * 8,
+            nested_consumed: n,
+            file_length: n,
+            device: n,
+            inode: n,
+            file_number: 3,
+            render,
+        };
+        let before = header.published();
+        header.slots[usize::from(header.selected.slot.load(Ordering::Relaxed) == 0)].store(&progress);
+        assert_eq!(header.published(), before, "a half-done publication changes nothing");
+        header.publish(&progress);
+        assert_eq!(header.published(), progress);
+    }
+}
+
+#[test]
+fn a_name_of_sixteen_bytes_is_kept_whole() {
+    let header = header();
+    header.tenancy.set_name(*b"sixteen bytes ok");
+    assert_eq!(header.tenancy.name(), b"sixteen bytes ok");
+    header.tenancy.set_name(*b"main\0\0\0\0\0\0\0\0\0\0\0\0");
+    assert_eq!(header.tenancy.name(), b"main");
+}

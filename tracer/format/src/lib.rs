@@ -20,15 +20,19 @@
 //! or a value, never panics and never allocates more than a small multiple of its input.
 //! `parse(write(x)) == x` is a property test for each of them.
 
+pub mod capture;
 pub mod escape;
+pub mod fields;
 pub mod line;
 pub mod manifest;
 pub mod meta;
 pub mod name;
+pub mod plans;
 pub mod record;
 pub mod render;
 pub mod ring;
 pub mod sites;
+pub mod template;
 pub mod wall;
 
 /// Version of the text format, written as `version=` in each `# run` line.

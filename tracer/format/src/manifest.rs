@@ -6,8 +6,9 @@
 //! traces dir="/srv/traces" name="app"       trace files are <dir>/<name>.trace.<tid>
 //! ```
 //!
-//! Written once when the run starts, before any ring. The run holds a POSIX record lock on it as long as it
-//! lives; who gets that lock knows that the run is dead.
+//! Written once when the run starts, before any ring. The run holds a POSIX record lock on one byte of it,
+//! [`LIFE_BYTE`], as long as it lives; who gets that lock knows that the run is dead. Who wants to recover it takes
+//! the lock on [`RECOVERY_BYTE`] first, so that only one tries.
 
 use crate::escape::{Place, escape_into, unescape};
 use crate::meta::{Meta, Run};
@@ -18,6 +19,11 @@ pub const FILE_NAME: &str = "manifest";
 pub const SITES_NAME: &str = "sites";
 /// What the names of ring files begin with; the number follows.
 pub const RING_PREFIX: &str = "ring-";
+
+/// The byte of the manifest that a run has locked as long as it lives.
+pub const LIFE_BYTE: u32 = 0;
+/// The byte that a recoverer has locked as long as it is at work.
+pub const RECOVERY_BYTE: u32 = 1;
 
 const MAGIC: &[u8] = b"tracer-manifest 1\n";
 

@@ -63,15 +63,39 @@ pub enum LossReason {
     Torn,
     /// The records in the ring itself are damaged.
     Damaged,
+    /// The file had reached its limit: its older part was dropped.
+    Rotated,
+    /// The file was deleted, or cut short, by somebody else.
+    FileRemoved,
+    /// The flight recorder keeps the newest records only.
+    Overwritten,
 }
 
 impl LossReason {
-    const NAMES: [(LossReason, &'static str); 5] = [
+    /// How many reasons there are.
+    pub const COUNT: usize = 8;
+
+    /// All reasons, in their order.
+    pub const ALL: [LossReason; LossReason::COUNT] = [
+        LossReason::Full,
+        LossReason::Panic,
+        LossReason::Nested,
+        LossReason::Torn,
+        LossReason::Damaged,
+        LossReason::Rotated,
+        LossReason::FileRemoved,
+        LossReason::Overwritten,
+    ];
+
+    const NAMES: [(LossReason, &'static str); LossReason::COUNT] = [
         (LossReason::Full, "full"),
         (LossReason::Panic, "panic"),
         (LossReason::Nested, "nested"),
         (LossReason::Torn, "torn"),
         (LossReason::Damaged, "damaged"),
+        (LossReason::Rotated, "rotated"),
+        (LossReason::FileRemoved, "file_removed"),
+        (LossReason::Overwritten, "overwritten"),
     ];
 
     /// The name in `reason=`.
@@ -189,6 +213,12 @@ pub enum Meta {
         /// For how long in all since the last such line, in nanoseconds.
         ns: u64,
     },
+    /// The counter of the thread's processor went back; lines keep the ticks of the line before this one until it
+    /// has caught up.
+    Backward {
+        /// By how many ticks.
+        ticks: u64,
+    },
     /// The end of the file.
     End(End),
     /// Written by `tracemerge` in the place of bytes that are no trace line.
@@ -230,6 +260,9 @@ impl Meta {
             }
             Meta::Stall { ns } => {
                 Fields::new(out, "stall").number("ns", *ns);
+            }
+            Meta::Backward { ticks } => {
+                Fields::new(out, "backward").number("ticks", *ticks);
             }
             Meta::End(end) => {
                 let mut fields = Fields::new(out, "end");
@@ -274,6 +307,7 @@ impl Meta {
                 reason: value_of(&LossReason::NAMES, fields.bare("reason")?)?,
             },
             b"stall" => Meta::Stall { ns: fields.number("ns")? },
+            b"backward" => Meta::Backward { ticks: fields.number("ticks")? },
             b"end" => Meta::End(End {
                 records: fields.number("records")?,
                 lost: fields.number("lost")?,
@@ -409,6 +443,7 @@ pub(crate) mod tests {
             any::<(u64, u64)>().prop_map(|(t, w)| Meta::Clock { ticks: Ticks(t), wall: Wall(w) }),
             (any::<u64>(), losses).prop_map(|(records, reason)| Meta::Lost { records, reason }),
             any::<u64>().prop_map(|ns| Meta::Stall { ns }),
+            any::<u64>().prop_map(|ticks| Meta::Backward { ticks }),
             (any::<u64>(), any::<u64>(), ends).prop_map(|(records, lost, reason)| Meta::End(End {
                 records,
                 lost,

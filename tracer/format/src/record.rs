@@ -28,8 +28,7 @@ pub const ALIGN: usize = 8;
 /// The longest payload of one record, so that its length fits its field at any block size.
 pub const MAX_PAYLOAD: usize = 0xffff;
 
-/// What a record is. Values that are not listed are kept for records to come: 3 a message of a site with raw
-/// arguments, 4 and 5 entering and leaving a function (16 bytes, the address in the place of word 0's upper
+/// What a record is. Values that are not listed are kept for records to come: 4 and 5 entering and leaving a function (16 bytes, the address in the place of word 0's upper
 /// 56 bits), 6 a call stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -38,6 +37,9 @@ pub enum RecordKind {
     Pad = 1,
     /// A message formatted by its thread.
     Message = 2,
+    /// The captured arguments of a site, whose number is in word 0: [`crate::capture`] says what the payload is. Always
+    /// whole.
+    Captured = 3,
 }
 
 /// Flags of a record.
@@ -79,6 +81,14 @@ pub const fn message_word(site: u32, flags: Flags, len: usize) -> u64 {
         | RecordKind::Message as u64
 }
 
+/// Word 0 of captured arguments. `len` must be at most [`MAX_PAYLOAD`].
+#[must_use]
+#[inline]
+pub const fn captured_word(site: u32, len: usize) -> u64 {
+    debug_assert!(len <= MAX_PAYLOAD);
+    (site as u64) << 32 | ((len & MAX_PAYLOAD) as u64) << 16 | RecordKind::Captured as u64
+}
+
 /// Rounds a size or position up to the alignment of records.
 #[must_use]
 #[inline]
@@ -86,16 +96,18 @@ pub const fn aligned(bytes: u64) -> u64 {
     (bytes + (ALIGN as u64 - 1)) & !(ALIGN as u64 - 1)
 }
 
-/// One piece of a message, read.
+/// One piece of a message, or the captured arguments of one, read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message<'a> {
+    /// Whether `text` is captured arguments.
+    pub captured: bool,
     /// When the message was begun.
     pub ticks: Ticks,
     /// Which site made it; 0 for free text.
     pub site: u32,
     /// Which piece of it this is.
     pub flags: Flags,
-    /// The text, not escaped.
+    /// The text, not escaped; or the arguments' bytes.
     pub text: &'a [u8],
 }
 
@@ -195,7 +207,9 @@ impl<'a> Iterator for Records<'a> {
 /// The message whose word 0 is `word`; `rest` follows the word, `border` is how far the block goes.
 fn read_message(word: u64, rest: &[u8], border: u64) -> Option<Message<'_>> {
     let [kind, flags, ..] = word.to_le_bytes();
-    if kind != RecordKind::Message as u8 || flags & !(Flags::MORE.0 | Flags::CONT.0) != 0 {
+    let captured = kind == RecordKind::Captured as u8;
+    let known = if captured { 0 } else { Flags::MORE.0 | Flags::CONT.0 };
+    if !(captured || kind == RecordKind::Message as u8) || flags & !known != 0 {
         return None;
     }
     let len = usize::try_from(word >> 16 & MAX_PAYLOAD as u64).ok()?;
@@ -205,6 +219,7 @@ fn read_message(word: u64, rest: &[u8], border: u64) -> Option<Message<'_>> {
     }
     let site = u32::try_from(word >> 32).ok()?;
     Some(Message {
+        captured,
         ticks: Ticks(u64::from_le_bytes(*ticks)),
         site,
         flags: Flags(flags),

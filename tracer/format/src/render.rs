@@ -7,6 +7,7 @@
 use crate::escape::{Place, escape_line};
 use crate::line::{Kind, Prefix, Ticks};
 use crate::meta::{End, EndReason, LossReason, Meta, Run, Thread};
+use crate::plans::Plans;
 use crate::record::{Flags, Message, Records};
 
 /// What the renderer of a thread's records goes on from.
@@ -21,9 +22,11 @@ pub struct RenderState {
     /// Messages in the text.
     pub records: u64,
     /// Messages told lost, in the order of [`LossReason`].
-    pub lost: [u64; 5],
+    pub lost: [u64; LossReason::COUNT],
     /// Stall time told, in nanoseconds.
     pub stall_ns: u64,
+    /// The thread's clock went back behind `last` and has not caught up yet; that is told.
+    pub behind: bool,
 }
 
 /// Totals that a producer has counted since it took its ring.
@@ -44,13 +47,15 @@ pub struct Losses {
 pub struct Renderer {
     prefix: Prefix,
     state: RenderState,
+    /// A message on its way; empty between calls.
+    text: Vec<u8>,
 }
 
 impl Renderer {
     /// A renderer for thread `tid` that goes on from `state`.
     #[must_use]
     pub fn new(tid: u64, state: RenderState) -> Renderer {
-        Renderer { prefix: Prefix::new(tid), state }
+        Renderer { prefix: Prefix::new(tid), state, text: Vec::new() }
     }
 
     /// What another renderer would go on from.
@@ -75,6 +80,7 @@ impl Renderer {
         main: &mut Records<'a>,
         nested: &mut Records<'a>,
         idle: bool,
+        plans: &Plans,
         limit: usize,
         out: &mut Vec<u8>,
     ) {
@@ -88,7 +94,11 @@ impl Renderer {
             };
             let source = if from_main { &mut *main } else { &mut *nested };
             let Some(message) = source.next() else { break };
-            self.piece(&message, out);
+            if message.captured {
+                self.captured(&message, plans, out);
+            } else {
+                self.piece(&message, out);
+            }
         }
         let damaged = main.damaged() + nested.damaged() - damaged;
         if damaged > 0 {
@@ -113,19 +123,50 @@ impl Renderer {
             _ => {}
         }
         if !continues {
-            // Ticks of one ring do not go back; a hostile ring's must not break the order of the file.
-            self.state.last = self.state.last.max(piece.ticks);
+            self.go_on_to(piece.ticks, out);
             self.prefix.begin(out, self.state.last, Kind::Message);
         }
-        self.text(piece.text, out);
+        self.write_text(piece.text, out);
         self.state.in_message = piece.flags.has(Flags::MORE);
         if !self.state.in_message {
             out.push(b'\n');
-            self.state.records += 1;
+            self.state.records = self.state.records.saturating_add(1);
         }
     }
 
-    fn text(&self, text: &[u8], out: &mut Vec<u8>) {
+    /// Appends a message whose arguments were captured.
+    fn captured(&mut self, message: &Message<'_>, plans: &Plans, out: &mut Vec<u8>) {
+        self.state.ended = false;
+        self.close_torn(out);
+        let mut text = std::mem::take(&mut self.text);
+        text.clear();
+        let plan = plans.get(message.site);
+        if plan.is_some_and(|plan| plan.render(message.text, &mut text).is_ok()) {
+            self.go_on_to(message.ticks, out);
+            self.prefix.begin(out, self.state.last, Kind::Message);
+            self.write_text(&text, out);
+            out.push(b'\n');
+            self.state.records = self.state.records.saturating_add(1);
+        } else {
+            // A table that was cut short, or a hostile ring.
+            self.lost(1, LossReason::Damaged, out);
+        }
+        self.text = text;
+    }
+
+    /// The ticks of the next line. The counters of a machine may go back (a virtual machine that is moved), and a
+    /// hostile ring may say anything: the order of the file holds, and the break is told once.
+    fn go_on_to(&mut self, ticks: Ticks, out: &mut Vec<u8>) {
+        let back = self.state.last.0.saturating_sub(ticks.0);
+        if back == 0 {
+            self.state.last = ticks;
+        } else if !self.state.behind {
+            self.meta(&Meta::Backward { ticks: back }, out);
+        }
+        self.state.behind = back > 0;
+    }
+
+    fn write_text(&self, text: &[u8], out: &mut Vec<u8>) {
         let mut rest = text;
         loop {
             rest = &rest[escape_line(out, rest, Place::Line)..];
@@ -155,10 +196,7 @@ impl Renderer {
         let totals =
             [(now.full, LossReason::Full), (now.panic, LossReason::Panic), (now.nested, LossReason::Nested)];
         for (total, reason) in totals {
-            let records = total.saturating_sub(self.state.lost[reason as usize]);
-            if records > 0 {
-                self.lost(records, reason, out);
-            }
+            self.lost(total.saturating_sub(self.state.lost[reason as usize]), reason, out);
         }
         let ns = now.stall_ns.saturating_sub(self.state.stall_ns);
         if ns > 0 {
@@ -167,17 +205,43 @@ impl Renderer {
         }
     }
 
-    fn lost(&mut self, records: u64, reason: LossReason, out: &mut Vec<u8>) {
-        self.state.ended = false;
-        self.state.lost[reason as usize] += records;
-        self.meta(&Meta::Lost { records, reason }, out);
+    /// Appends that records are missing, if they are. Only between messages.
+    pub fn lost(&mut self, records: u64, reason: LossReason, out: &mut Vec<u8>) {
+        if records > 0 {
+            self.state.ended = false;
+            let told = &mut self.state.lost[reason as usize];
+            *told = told.saturating_add(records);
+            self.meta(&Meta::Lost { records, reason }, out);
+        }
+    }
+
+    /// Appends what an earlier part of the file, which is no more, has told of losses and stalls.
+    pub fn told_before(&self, lost: &[u64; LossReason::COUNT], stall_ns: u64, out: &mut Vec<u8>) {
+        for (records, reason) in lost.iter().zip(LossReason::ALL) {
+            if *records > 0 {
+                self.meta(&Meta::Lost { records: *records, reason }, out);
+            }
+        }
+        if stall_ns > 0 {
+            self.meta(&Meta::Stall { ns: stall_ns }, out);
+        }
+    }
+
+    /// `gone` messages are in the file no more, for the given reason, and the file goes on behind them with a
+    /// line of its own.
+    pub fn forget(&mut self, gone: u64, reason: LossReason) {
+        let gone = gone.min(self.state.records);
+        self.state.records -= gone;
+        let lost = &mut self.state.lost[reason as usize];
+        *lost = lost.saturating_add(gone);
+        (self.state.in_message, self.state.ended) = (false, false);
     }
 
     /// Appends the last line of a file.
     pub fn end(&mut self, reason: EndReason, out: &mut Vec<u8>) {
         self.close_torn(out);
         self.state.ended = true;
-        let lost = self.state.lost.iter().sum();
+        let lost = self.state.lost.iter().fold(0, |sum: u64, lost| sum.saturating_add(*lost));
         self.meta(&Meta::End(End { records: self.state.records, lost, reason }), out);
     }
 
@@ -215,7 +279,7 @@ mod tests {
         let mut out = Vec::new();
         let mut main = Records::new([&main, &[]], 0, BLOCK);
         let mut nested = Records::new([&nested, &[]], 0, BLOCK);
-        state.records(&mut main, &mut nested, idle, usize::MAX, &mut out);
+        state.records(&mut main, &mut nested, idle, &Plans::default(), usize::MAX, &mut out);
         String::from_utf8(out).unwrap()
     }
 
@@ -256,7 +320,7 @@ mod tests {
             "whole\n0000000000000003-00000320 : torn\n0000000000000003-00000320 # lost records=1 reason=torn\n\
              0000000000000004-00000320 : next\n"
         );
-        assert_eq!((state.state().records, state.state().lost), (2, [0, 0, 0, 1, 0]));
+        assert_eq!((state.state().records, state.state().lost), (2, [0, 0, 0, 1, 0, 0, 0, 0]));
     }
 
     #[test]
@@ -316,7 +380,7 @@ mod tests {
             let mut state = renderer();
             let mut main = Records::new([&mixed, &main], 0, 128);
             let mut nested = Records::new([&nested, &[]], 0, 64);
-            state.records(&mut main, &mut nested, true, usize::MAX, &mut out);
+            state.records(&mut main, &mut nested, true, &Plans::default(), usize::MAX, &mut out);
             state.end(EndReason::Killed, &mut out);
             let text = String::from_utf8(out).unwrap();
             let lines: Vec<&str> = text.split_terminator('\n').collect();

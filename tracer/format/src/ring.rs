@@ -12,8 +12,8 @@
 //!  2    Main        producer                    flusher, recoverer
 //!  3    Nested      producer                    flusher, recoverer
 //!  4    Consumed    flusher                     producer
-//!  5    Selected    flusher                     recoverer
-//!  6-9  Slot 0, 1   flusher                     recoverer
+//!  5    Selected    flusher                     recoverer, onlookers
+//!  6-13 Slot 0, 1   flusher                     recoverer, onlookers
 //! ```
 //!
 //! # Positions
@@ -43,19 +43,21 @@
 mod geometry;
 
 use crate::line::Ticks;
+use crate::meta::LossReason;
 use crate::render::{Losses, RenderState};
 #[cfg(not(loom))]
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 pub use geometry::{Geometry, MAX_CAPACITY, MIN_CAPACITY, RingError, block_size, nested_capacity};
 #[cfg(loom)]
-use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 /// Bytes before the data.
 pub const HEADER_BYTES: usize = 4096;
 /// The first eight bytes of a ring file.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"TRCRING\n");
 /// Version of the ring's layout.
-pub const LAYOUT_VERSION: u32 = 1;
+pub const LAYOUT_VERSION: u32 = 2;
+
 /// Who has the ring. See [`Header`] for who may change it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
@@ -103,6 +105,8 @@ pub struct Identity {
     pub run: AtomicU32,
     /// The number of the ring in its run.
     pub index: AtomicU32,
+    /// 1 where the producer does not wait for the consumer but overwrites what is oldest; see [`Survivors`].
+    pub overwrite: AtomicU32,
 }
 
 /// Which thread has the ring.
@@ -151,12 +155,13 @@ pub struct Consumed {
     pub nested: AtomicU64,
 }
 
-/// Which slot rules: 0 or 1.
+/// Which slot rules.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Selected {
-    /// The slot's number. Stored with `Release`, loaded with `Acquire`.
-    pub slot: AtomicU64,
+    /// How often a slot was published; the lowest bit is the number of the one that rules. Stored with `Release`,
+    /// loaded with `Acquire`.
+    pub count: AtomicU64,
 }
 
 /// What the consumer has done, all of one moment. Only the ruling slot has a meaning.
@@ -183,10 +188,12 @@ pub struct Slot {
     pub last_ticks: AtomicU64,
     /// Messages in the file.
     pub records: AtomicU64,
-    /// Messages told lost in the file, in the order of [`LossReason`](crate::meta::LossReason).
-    pub lost: [AtomicU64; 5],
+    /// Messages told lost in the file, in the order of [`LossReason`].
+    pub lost: [AtomicU64; LossReason::COUNT],
     /// Stall time told in the file, in nanoseconds.
     pub stall_ns: AtomicU64,
+    /// 1 while the clock of the thread is behind the file's last line.
+    pub behind: AtomicU64,
 }
 
 /// The plain values of a [`Slot`].
@@ -224,6 +231,7 @@ impl Slot {
             to.store(from, Ordering::Relaxed);
         }
         self.stall_ns.store(progress.render.stall_ns, Ordering::Relaxed);
+        self.behind.store(u64::from(progress.render.behind), Ordering::Relaxed);
     }
 
     fn load(&self) -> Progress {
@@ -240,8 +248,9 @@ impl Slot {
                 in_message: get(&self.in_message) != 0,
                 ended: get(&self.ended) != 0,
                 records: get(&self.records),
-                lost: [0, 1, 2, 3, 4].map(|i| get(&self.lost[i])),
+                lost: std::array::from_fn(|i| get(&self.lost[i])),
                 stall_ns: get(&self.stall_ns),
+                behind: get(&self.behind) != 0,
             },
         }
     }
@@ -274,6 +283,7 @@ impl Header {
             records: zero(),
             lost: std::array::from_fn(|_| zero()),
             stall_ns: zero(),
+            behind: zero(),
         };
         Header {
             identity: Identity {
@@ -286,6 +296,7 @@ impl Header {
                 nested_block: small(),
                 run: small(),
                 index: small(),
+                overwrite: small(),
             },
             tenancy: Tenancy {
                 state: small(),
@@ -297,7 +308,7 @@ impl Header {
             main: written(),
             nested: written(),
             consumed: Consumed { main: zero(), nested: zero() },
-            selected: Selected { slot: zero() },
+            selected: Selected { count: zero() },
             slots: [slot(), slot()],
         }
     }
@@ -305,9 +316,12 @@ impl Header {
     /// Publishes what a consumer has done: steps (b) and (c) of the write order. Call it after the text is in
     /// the file and before [`Header::free`].
     pub fn publish(&self, progress: &Progress) {
-        let other = 1 - (self.selected.slot.load(Ordering::Relaxed) & 1);
-        self.slots[usize::from(other == 1)].store(progress);
-        self.selected.slot.store(other, Ordering::Release);
+        let count = self.selected.count.load(Ordering::Relaxed).wrapping_add(1);
+        // An onlooker may still read the slot that is filled now. If it sees any of that, it sees, when it is
+        // done, the count that was stored before this fence.
+        fence(Ordering::Release);
+        self.slots[usize::from(count & 1 == 1)].store(progress);
+        self.selected.count.store(count, Ordering::Release);
     }
 
     /// Lets the producer write again where `progress` has read: step (d).
@@ -316,11 +330,25 @@ impl Header {
         self.consumed.nested.store(progress.nested_consumed, Ordering::Release);
     }
 
-    /// What was published last.
+    /// What was published last. For the consumer itself; others ask [`Header::published_meanwhile`].
     #[must_use]
     pub fn published(&self) -> Progress {
-        let slot = self.selected.slot.load(Ordering::Acquire) & 1;
-        self.slots[usize::from(slot == 1)].load()
+        self.slot(self.selected.count.load(Ordering::Acquire))
+    }
+
+    /// What a living consumer has published last, and which publication that was; `None` where it published
+    /// more while this was read.
+    #[must_use]
+    pub fn published_meanwhile(&self) -> Option<(u64, Progress)> {
+        let count = self.selected.count.load(Ordering::Acquire);
+        let progress = self.slot(count);
+        // The loads above are before the one below: a sequence lock, whose count is `selected`.
+        fence(Ordering::Acquire);
+        (self.selected.count.load(Ordering::Relaxed) == count).then_some((count, progress))
+    }
+
+    fn slot(&self, count: u64) -> Progress {
+        self.slots[usize::from(count & 1 == 1)].load()
     }
 
     /// What the producer has lost, as the renderer reports it.
@@ -375,7 +403,7 @@ const _: () = assert!(size_of::<Header>() <= HEADER_BYTES && align_of::<Header>(
 const _: () =
     assert!(size_of::<Identity>() == 64 && size_of::<Tenancy>() == 64 && size_of::<Written>() == 64);
 #[cfg(not(loom))]
-const _: () = assert!(size_of::<Slot>() == 128 && core::mem::offset_of!(Header, slots) == 384);
+const _: () = assert!(size_of::<Slot>() == 256 && core::mem::offset_of!(Header, slots) == 384);
 
 /// The plain values of the counters in [`Written`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -454,6 +482,36 @@ pub fn readable(written: &Written, consumed: u64, capacity: u64) -> Result<std::
         Some(bytes) if aligned && bytes <= capacity => Ok(consumed..head),
         _ => Err(RingError::Positions),
     }
+}
+
+/// The range of committed records at or after `consumed` that a producer has not overwritten, for a reader whose
+/// position the producer does not wait for. It begins where a record does, but that may be a later piece of a
+/// message. What was read is to be checked with [`oldest`] afterwards: the producer goes on.
+///
+/// # Errors
+/// As [`readable`].
+pub fn survivors(
+    written: &Written,
+    consumed: u64,
+    capacity: u64,
+    block: u64,
+) -> Result<std::ops::Range<u64>, RingError> {
+    let head = written.head.load(Ordering::Acquire);
+    if head % 8 != 0 || consumed % 8 != 0 || consumed > head {
+        return Err(RingError::Positions);
+    }
+    let start = oldest(written, capacity, block).max(head.saturating_sub(capacity));
+    Ok(start.clamp(consumed, head)..head)
+}
+
+/// Where the oldest bytes begin that the producer has not begun to overwrite by now: the border of a block, so
+/// that of a record. To be asked after the bytes were read.
+#[must_use]
+pub fn oldest(written: &Written, capacity: u64, block: u64) -> u64 {
+    // The other half is in the producer, which stores `reserve`, then a fence, then what it overwrites with.
+    fence(Ordering::Acquire);
+    let reserve = written.reserve.load(Ordering::Relaxed);
+    reserve.saturating_sub(capacity).checked_next_multiple_of(block).unwrap_or(u64::MAX)
 }
 
 #[cfg(all(test, not(loom)))]

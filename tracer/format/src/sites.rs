@@ -6,7 +6,7 @@
 //! ```text
 //! header  magic "TRCSITE\n", version u32, 4 bytes of zero, used u64
 //! entry   length u32 (of the whole entry, a multiple of 8), id u32, line u32, column u32,
-//!         then module, file, format, each: length u32, bytes; zeros up to the length
+//!         then module, file, format, descriptor, each: length u32, bytes; zeros up to the length
 //! ```
 //!
 //! All numbers little-endian. `used` is the number of bytes that count, header included; it is published
@@ -15,7 +15,7 @@
 /// The first eight bytes of the file.
 pub const MAGIC: [u8; 8] = *b"TRCSITE\n";
 /// Version of the table's layout.
-pub const LAYOUT_VERSION: u32 = 1;
+pub const LAYOUT_VERSION: u32 = 2;
 /// Bytes before the first entry.
 pub const HEADER_BYTES: usize = 24;
 /// Where in the header `used` stands.
@@ -36,6 +36,8 @@ pub struct Site {
     pub file: String,
     /// The format string, or the function's name.
     pub format: String,
+    /// The types of its arguments; see [`crate::capture::descriptor`].
+    pub descriptor: Vec<u8>,
 }
 
 /// The header of a table in which `used` bytes count.
@@ -54,9 +56,10 @@ impl Site {
         let start = out.len();
         let words = [0, self.id, self.line, self.column];
         out.extend(words.iter().flat_map(|w| w.to_le_bytes()));
-        for text in [&self.module, &self.file, &self.format] {
+        let texts = [&self.module, &self.file, &self.format].map(String::as_bytes);
+        for text in texts.into_iter().chain([&self.descriptor[..]]) {
             out.extend_from_slice(&(text.len() as u32).to_le_bytes());
-            out.extend_from_slice(text.as_bytes());
+            out.extend_from_slice(text);
         }
         out.resize(start + (out.len() - start).next_multiple_of(8), 0);
         let length = (out.len() - start) as u32;
@@ -71,13 +74,15 @@ impl Site {
             Some(u32::from_le_bytes(*word))
         };
         let (id, line, column) = (number()?, number()?, number()?);
-        let mut text = || {
+        let mut bytes = || {
             let (len, after) = rest.split_first_chunk::<4>()?;
             let (bytes, after) = after.split_at_checked(usize::try_from(u32::from_le_bytes(*len)).ok()?)?;
             rest = after;
-            String::from_utf8(bytes.to_vec()).ok()
+            Some(bytes.to_vec())
         };
-        Some(Site { id, line, column, module: text()?, file: text()?, format: text()? })
+        let mut text = || String::from_utf8(bytes()?).ok();
+        let (module, file, format) = (text()?, text()?, text()?);
+        Some(Site { id, line, column, module, file, format, descriptor: bytes()? })
     }
 }
 
@@ -111,10 +116,10 @@ mod tests {
     proptest! {
         #[test]
         fn a_table_parses_back_and_a_cut_one_gives_whole_sites(
-            given in prop::collection::vec(any::<(u32, u32, u32, String, String, String)>(), 0..5), cut: usize
+            given in prop::collection::vec(any::<(u32, u32, u32, String, String, String, Vec<u8>)>(), 0..5), cut: usize
         ) {
-            let sites: Vec<Site> = given.into_iter().map(|(id, line, column, module, file, format)| {
-                Site { id, line, column, module, file, format }
+            let sites: Vec<Site> = given.into_iter().map(|(id, line, column, module, file, format, descriptor)| {
+                Site { id, line, column, module, file, format, descriptor }
             }).collect();
             let mut entries = Vec::new();
             for site in &sites {

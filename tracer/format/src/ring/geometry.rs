@@ -96,7 +96,7 @@ impl std::error::Error for RingError {}
 
 impl Identity {
     /// Writes what the ring is, the magic number last.
-    pub fn set(&self, geometry: &Geometry, run: u32, index: u32) {
+    pub fn set(&self, geometry: &Geometry, run: u32, index: u32, overwrite: bool) {
         self.version.store(LAYOUT_VERSION, Ordering::Relaxed);
         self.header_bytes.store(HEADER_BYTES as u32, Ordering::Relaxed);
         self.capacity.store(geometry.capacity, Ordering::Relaxed);
@@ -105,6 +105,7 @@ impl Identity {
         self.nested_block.store(geometry.nested_block as u32, Ordering::Relaxed);
         self.run.store(run, Ordering::Relaxed);
         self.index.store(index, Ordering::Relaxed);
+        self.overwrite.store(u32::from(overwrite), Ordering::Relaxed);
         self.magic.store(MAGIC, Ordering::Release);
     }
 

@@ -12,7 +12,7 @@ fn a_ring_tells_what_it_is_and_refuses_what_it_cannot_be() {
     let geometry = Geometry::of(1 << 20);
     assert_eq!((geometry.block, geometry.nested_capacity, geometry.nested_block), (65_536, 65_536, 8192));
     assert_eq!(header.identity.check(u64::MAX), Err(RingError::NotARing));
-    header.identity.set(&geometry, 7, 3);
+    header.identity.set(&geometry, 7, 3, false);
     assert_eq!(header.identity.check(geometry.file_size()), Ok(geometry));
     assert_eq!(header.identity.check(geometry.file_size() - 1), Err(RingError::Geometry));
     header.identity.block.store(12, Ordering::Relaxed);
@@ -25,7 +25,7 @@ fn a_ring_tells_what_it_is_and_refuses_what_it_cannot_be() {
 fn hostile_capacities_are_refused_without_overflow() {
     let header = header();
     for capacity in [0, 1, 3 << 20, u64::MAX, 1 << 63, MAX_CAPACITY * 2] {
-        header.identity.set(&Geometry::of(1 << 20), 7, 3);
+        header.identity.set(&Geometry::of(1 << 20), 7, 3, false);
         header.identity.capacity.store(capacity, Ordering::Relaxed);
         assert_eq!(header.identity.check(u64::MAX), Err(RingError::Geometry), "{capacity}");
     }
@@ -50,8 +50,9 @@ fn the_slot_that_does_not_rule_is_filled_and_then_rules() {
             in_message: n % 2 == 0,
             ended: n % 3 == 0,
             records: n,
-            lost: [n; 5],
+            lost: [n; LossReason::COUNT],
             stall_ns: n,
+            behind: n % 2 == 1,
         };
         let progress = Progress {
             consumed: n * 8,
@@ -63,11 +64,33 @@ fn the_slot_that_does_not_rule_is_filled_and_then_rules() {
             render,
         };
         let before = header.published();
-        header.slots[usize::from(header.selected.slot.load(Ordering::Relaxed) == 0)].store(&progress);
+        header.slots[usize::from(header.selected.count.load(Ordering::Relaxed) & 1 == 0)].store(&progress);
         assert_eq!(header.published(), before, "a half-done publication changes nothing");
         header.publish(&progress);
         assert_eq!(header.published(), progress);
+        assert_eq!(header.published_meanwhile(), Some((n, progress)));
     }
+}
+
+#[test]
+fn what_was_overwritten_is_left_out_up_to_the_border_of_a_block() {
+    let header = header();
+    let survivors_from = |head: u64, reserve: u64, consumed: u64| {
+        header.main.head.store(head, Ordering::Relaxed);
+        header.main.reserve.store(reserve, Ordering::Relaxed);
+        survivors(&header.main, consumed, 1024, 128)
+    };
+    assert_eq!(survivors_from(0, 0, 0), Ok(0..0));
+    assert_eq!(survivors_from(1000, 1024, 0), Ok(0..1000));
+    assert_eq!(survivors_from(1032, 1152, 0), Ok(128..1032));
+    assert_eq!(survivors_from(1032, 1152, 1000), Ok(1000..1032));
+    // A message that is not finished has overwritten everything.
+    assert_eq!(survivors_from(1032, 2304, 0), Ok(1032..1032));
+    // Impossible ones.
+    assert_eq!(survivors_from(2048, 0, 0), Ok(1024..2048));
+    assert_eq!(survivors_from(2048, u64::MAX, 0), Ok(2048..2048));
+    assert_eq!(survivors_from(1033, 1152, 0), Err(RingError::Positions));
+    assert_eq!(survivors_from(1032, 1152, 1040), Err(RingError::Positions));
 }
 
 #[test]

@@ -1,0 +1,246 @@
+//! Arguments as they are copied into a record: raw now, formatted later.
+//!
+//! The thread that traces copies the bytes of the arguments; what they mean stands in the site's *descriptor*,
+//! written once per site by the same types. [`Plan`](crate::fields::Plan) makes the text of both.
+//!
+//! # Bytes
+//!
+//! All numbers little-endian and unaligned, one value after the other:
+//!
+//! | value | bytes |
+//! |---|---|
+//! | integer, float | itself; `usize` and `isize` in the width of the process |
+//! | `bool`, `char` | 1, 4 |
+//! | pointer | its address, in the width of the process |
+//! | text | length u16, UTF-8 |
+//! | `()`, struct, tuple | the fields in order |
+//! | `Option`, `Result` | u8: 0 for `None` or `Ok`, 1 for `Some` or `Err`; what is in it |
+//! | enum | u16: index of the variant; its fields in order |
+//! | slice | count u16, elements |
+//! | array | elements |
+//!
+//! An element of a slice or array that would take no byte (`()`, a unit struct) takes one, which is 0. So no few
+//! bytes stand for a great many values.
+//!
+//! What the descriptor looks like is told in [`descriptor`].
+
+mod builtin;
+mod composite;
+pub mod descriptor;
+pub mod signature;
+#[cfg(test)]
+pub(crate) mod tests;
+
+/// How a value is to be formatted later: the trait of [`std::fmt`].
+pub mod by {
+    /// `{}`
+    pub enum Display {}
+    /// `{:?}` without a width.
+    pub enum Debug {}
+    /// `{:?}` with a width, a fill or `0`: for values that are padded as a whole.
+    pub enum PaddedDebug {}
+    /// `{:x}`
+    pub enum LowerHex {}
+    /// `{:X}`
+    pub enum UpperHex {}
+    /// `{:o}`
+    pub enum Octal {}
+    /// `{:b}`
+    pub enum Binary {}
+    /// `{:e}`
+    pub enum LowerExp {}
+    /// `{:E}`
+    pub enum UpperExp {}
+    /// `{:p}`
+    pub enum Pointer {}
+    /// A width or precision given by an argument: `usize` only.
+    pub enum Count {}
+
+    /// What a value shows through references and boxes: all but [`Pointer`] and [`Count`].
+    pub trait OfValue {}
+    /// What integers have.
+    pub trait OfInteger: OfValue {}
+    /// What floats have.
+    pub trait OfFloat: OfValue {}
+    /// What text, characters and `bool` have.
+    pub trait OfText: OfValue {}
+    /// What pointers have.
+    pub trait OfPointer {}
+
+    macro_rules! mark {
+        ($($by:ident: $($of:ident)*;)*) => { $($(impl $of for $by {})*)* };
+    }
+
+    mark! {
+        Display: OfValue OfInteger OfFloat OfText;
+        Debug: OfValue OfInteger OfFloat OfText OfPointer;
+        PaddedDebug: OfValue OfInteger OfFloat OfText OfPointer;
+        LowerHex: OfValue OfInteger;
+        UpperHex: OfValue OfInteger;
+        Octal: OfValue OfInteger;
+        Binary: OfValue OfInteger;
+        LowerExp: OfValue OfInteger OfFloat;
+        UpperExp: OfValue OfInteger OfFloat;
+        Pointer: OfPointer;
+    }
+}
+
+/// What [`Capture::size`] gives for a value that no record can hold.
+pub const TOO_LONG: usize = usize::MAX;
+
+/// A type whose values are copied into a record as they are, and formatted later as `By` says.
+///
+/// To be implemented for a user's types by `derive(Capture)` only, which stands beside `derive(Debug)`: values are
+/// printed as that one prints them. What it makes:
+///
+/// ```
+/// # use trace_format::capture::{Capture, Cursor, by, descriptor, signature::Signature};
+/// enum Shape<T> {
+///     Empty,
+///     Circle(T),
+///     Rect { width: T, height: f64 },
+/// }
+///
+/// impl<T: Capture<by::Debug>> Capture<by::Debug> for Shape<T> {
+///     const SIGNATURE: u32 = Signature::variants(3)
+///         .unit("Empty")
+///         .tuple("Circle", 1)
+///         .part(<T as Capture<by::Debug>>::SIGNATURE)
+///         .named("Rect", 2)
+///         .name("width")
+///         .part(<T as Capture<by::Debug>>::SIGNATURE)
+///         .name("height")
+///         .part(<f64 as Capture<by::Debug>>::SIGNATURE)
+///         .end();
+///
+///     fn describe(to: &mut Vec<u8>) {
+///         descriptor::variants(to, 3);
+///         descriptor::unit(to, "Empty");
+///         descriptor::tuple(to, "Circle", 1);
+///         <T as Capture<by::Debug>>::describe(to);
+///         descriptor::named(to, "Rect", 2);
+///         descriptor::name(to, "width");
+///         <T as Capture<by::Debug>>::describe(to);
+///         descriptor::name(to, "height");
+///         <f64 as Capture<by::Debug>>::describe(to);
+///     }
+///
+///     #[inline(always)]
+///     fn size(&self) -> usize {
+///         match self {
+///             Shape::Empty => 2usize,
+///             Shape::Circle(a) => 2usize.saturating_add(Capture::<by::Debug>::size(a)),
+///             Shape::Rect { width: a, height: b } => 2usize
+///                 .saturating_add(Capture::<by::Debug>::size(a))
+///                 .saturating_add(Capture::<by::Debug>::size(b)),
+///         }
+///     }
+///
+///     #[inline(always)]
+///     fn write(&self, to: &mut Cursor<'_>) {
+///         match self {
+///             Shape::Empty => to.put(0u16.to_le_bytes()),
+///             Shape::Circle(a) => {
+///                 to.put(1u16.to_le_bytes());
+///                 Capture::<by::Debug>::write(a, to);
+///             }
+///             Shape::Rect { width: a, height: b } => {
+///                 to.put(2u16.to_le_bytes());
+///                 Capture::<by::Debug>::write(a, to);
+///                 Capture::<by::Debug>::write(b, to);
+///             }
+///         }
+///     }
+/// }
+/// ```
+///
+/// A struct does the same without `variants` and without the index of the variant; an enum without variants
+/// matches on `*self {}`. Names are given without `r#`. A type that contains itself has no finite descriptor;
+/// the compiler refuses the cycle in `SIGNATURE`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be captured raw",
+    note = "`#[derive(Capture)]` makes a type capturable whose fields are"
+)]
+pub trait Capture<By> {
+    /// Tells types apart: types with different descriptors have different signatures, but for a chance of one in
+    /// four thousand million. Never 0, never [`u32::MAX`].
+    const SIGNATURE: u32;
+
+    /// Appends what [`write`](Capture::write) means.
+    fn describe(descriptor: &mut Vec<u8>);
+
+    /// Bytes that [`write`](Capture::write) writes; more than [`MAX_PAYLOAD`](crate::record::MAX_PAYLOAD) where it
+    /// cannot write the value.
+    fn size(&self) -> usize;
+
+    /// Writes the value.
+    fn write(&self, to: &mut Cursor<'_>);
+}
+
+/// Where captured bytes go.
+///
+/// Writing more than there is room for writes nothing, then and afterwards; [`is_full`](Cursor::is_full) tells.
+#[derive(Debug)]
+pub struct Cursor<'a> {
+    rest: &'a mut [u8],
+    full: bool,
+}
+
+impl<'a> Cursor<'a> {
+    /// Writes to the beginning of `to`.
+    #[inline(always)]
+    #[must_use]
+    pub fn new(to: &'a mut [u8]) -> Cursor<'a> {
+        Cursor { rest: to, full: false }
+    }
+
+    /// Writes `bytes`. Compiles to one store where the room is known.
+    #[inline(always)]
+    pub fn put<const N: usize>(&mut self, bytes: [u8; N]) {
+        match std::mem::take(&mut self.rest).split_first_chunk_mut::<N>() {
+            Some((here, rest)) => {
+                *here = bytes;
+                self.rest = rest;
+            }
+            None => self.full = true,
+        }
+    }
+
+    /// Writes `bytes`.
+    #[inline(always)]
+    pub fn put_slice(&mut self, bytes: &[u8]) {
+        match std::mem::take(&mut self.rest).split_at_mut_checked(bytes.len()) {
+            Some((here, rest)) => {
+                here.copy_from_slice(bytes);
+                self.rest = rest;
+            }
+            None => self.full = true,
+        }
+    }
+
+    /// Writes a length of 16 bits; one that does not fit counts as no room.
+    #[inline(always)]
+    pub fn put_length(&mut self, length: usize) {
+        match u16::try_from(length) {
+            Ok(length) => self.put(length.to_le_bytes()),
+            Err(_) => {
+                self.rest = &mut [];
+                self.full = true;
+            }
+        }
+    }
+
+    /// Bytes that there is room for.
+    #[inline(always)]
+    #[must_use]
+    pub fn remaining(&self) -> usize {
+        self.rest.len()
+    }
+
+    /// Whether something was not written for lack of room.
+    #[inline(always)]
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.full
+    }
+}

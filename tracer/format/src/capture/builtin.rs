@@ -1,0 +1,198 @@
+//! Capturing what is a single value: numbers, text, pointers; and what only wraps one.
+
+use super::descriptor as d;
+use super::signature::Signature;
+use super::{Capture, Cursor, TOO_LONG, by};
+use std::borrow::Cow;
+use std::num::{NonZero, Saturating, Wrapping};
+use std::ptr::NonNull;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// A type with bytes of a fixed number, which are an expression of the value.
+macro_rules! fixed {
+    ($type:ty, $of:ident, $tag:expr, $value:ident => $bytes:expr) => {
+        impl<By: by::$of> Capture<By> for $type {
+            const SIGNATURE: u32 = Signature::of($tag).end();
+
+            fn describe(descriptor: &mut Vec<u8>) {
+                descriptor.push($tag);
+            }
+
+            #[inline(always)]
+            fn size(&self) -> usize {
+                let $value = *self;
+                $bytes.len()
+            }
+
+            #[inline(always)]
+            fn write(&self, to: &mut Cursor<'_>) {
+                let $value = *self;
+                to.put($bytes);
+            }
+        }
+    };
+}
+
+/// Integers, and their `NonZero` forms.
+macro_rules! integers {
+    ($($type:ty: $tag:expr, $as:ty;)*) => { $(
+        fixed!($type, OfInteger, $tag, value => (value as $as).to_le_bytes());
+        fixed!(NonZero<$type>, OfInteger, $tag, value => (value.get() as $as).to_le_bytes());
+    )* };
+}
+
+integers! {
+    i8: d::I8, i8;
+    i16: d::I16, i16;
+    i32: d::I32, i32;
+    i64: d::I64, i64;
+    i128: d::I128, i128;
+    isize: d::ISIZE, d::Isize;
+    u8: d::U8, u8;
+    u16: d::U16, u16;
+    u32: d::U32, u32;
+    u64: d::U64, u64;
+    u128: d::U128, u128;
+    usize: d::USIZE, d::Usize;
+}
+
+fixed!(f32, OfFloat, d::F32, value => value.to_le_bytes());
+fixed!(f64, OfFloat, d::F64, value => value.to_le_bytes());
+fixed!(bool, OfText, d::BOOL, value => [u8::from(value)]);
+fixed!(char, OfText, d::CHAR, value => u32::from(value).to_le_bytes());
+
+/// What std prints for a width or precision beyond 16 bits depends on its version, so it shall do it itself.
+impl Capture<by::Count> for usize {
+    const SIGNATURE: u32 = Signature::of(d::U64).end();
+
+    fn describe(descriptor: &mut Vec<u8>) {
+        descriptor.push(d::U64);
+    }
+
+    #[inline(always)]
+    fn size(&self) -> usize {
+        if *self > usize::from(u16::MAX) { TOO_LONG } else { 8 }
+    }
+
+    #[inline(always)]
+    fn write(&self, to: &mut Cursor<'_>) {
+        to.put((*self as u64).to_le_bytes());
+    }
+}
+
+impl<By: by::OfText> Capture<By> for str {
+    const SIGNATURE: u32 = Signature::of(d::STR).end();
+
+    fn describe(descriptor: &mut Vec<u8>) {
+        descriptor.push(d::STR);
+    }
+
+    #[inline(always)]
+    fn size(&self) -> usize {
+        // No text is longer than `isize::MAX`.
+        self.len() + 2
+    }
+
+    #[inline(always)]
+    fn write(&self, to: &mut Cursor<'_>) {
+        to.put_length(self.len());
+        to.put_slice(self.as_bytes());
+    }
+}
+
+/// `()` pads as a whole, so its Debug may have a width.
+macro_rules! unit {
+    ($($by:ident)*) => { $(
+        impl Capture<by::$by> for () {
+            const SIGNATURE: u32 = Signature::of(d::VOID).end();
+
+            fn describe(descriptor: &mut Vec<u8>) {
+                descriptor.push(d::VOID);
+            }
+
+            #[inline(always)]
+            fn size(&self) -> usize {
+                0
+            }
+
+            #[inline(always)]
+            fn write(&self, _to: &mut Cursor<'_>) {}
+        }
+    )* };
+}
+
+unit!(Debug PaddedDebug);
+
+/// What a type prints as another one does, reached by `*self` or a field.
+macro_rules! transparent {
+    ($([$($generics:tt)*] $by:ident, $type:ty => $inner:ty, $value:ident => $reached:expr;)*) => { $(
+        impl<$($generics)*> Capture<$by> for $type {
+            const SIGNATURE: u32 = <$inner as Capture<$by>>::SIGNATURE;
+
+            fn describe(descriptor: &mut Vec<u8>) {
+                <$inner as Capture<$by>>::describe(descriptor);
+            }
+
+            #[inline(always)]
+            fn size(&self) -> usize {
+                let $value = self;
+                <$inner as Capture<$by>>::size($reached)
+            }
+
+            #[inline(always)]
+            fn write(&self, to: &mut Cursor<'_>) {
+                let $value = self;
+                <$inner as Capture<$by>>::write($reached, to);
+            }
+        }
+    )* };
+}
+
+transparent! {
+    [By: by::OfValue, T: Capture<By> + ?Sized] By, &T => T, value => value;
+    [By: by::OfValue, T: Capture<By> + ?Sized] By, &mut T => T, value => value;
+    [By: by::OfValue, T: Capture<By> + ?Sized] By, Box<T> => T, value => value;
+    [By: by::OfValue, T: Capture<By> + ?Sized] By, Rc<T> => T, value => value;
+    [By: by::OfValue, T: Capture<By> + ?Sized] By, Arc<T> => T, value => value;
+    [By: by::OfValue, T: Capture<By>] By, Wrapping<T> => T, value => &value.0;
+    [By: by::OfValue, T: Capture<By>] By, Saturating<T> => T, value => &value.0;
+    [By: by::OfText] By, String => str, value => value;
+    [By: by::OfText] By, Cow<'_, str> => str, value => value;
+}
+
+/// Types with an address, for the traits that print it.
+macro_rules! pointers {
+    ($([$($generics:tt)*] $by:ty, $type:ty, $value:ident => $address:expr;)*) => { $(
+        impl<$($generics)*> Capture<$by> for $type {
+            const SIGNATURE: u32 = Signature::of(d::POINTER).end();
+
+            fn describe(descriptor: &mut Vec<u8>) {
+                descriptor.push(d::POINTER);
+            }
+
+            #[inline(always)]
+            fn size(&self) -> usize {
+                size_of::<d::Usize>()
+            }
+
+            #[inline(always)]
+            fn write(&self, to: &mut Cursor<'_>) {
+                let $value = self;
+                to.put(($address.cast::<()>().addr() as d::Usize).to_le_bytes());
+            }
+        }
+    )* };
+}
+
+// Debug of a pointer to what is unsized may print more than an address.
+pointers! {
+    [By: by::OfPointer, T] By, *const T, value => value;
+    [By: by::OfPointer, T] By, *mut T, value => value;
+    [By: by::OfPointer, T] By, NonNull<T>, value => value.as_ptr();
+    [T: ?Sized] by::Pointer, &T, value => std::ptr::from_ref::<T>(value);
+    [T: ?Sized] by::Pointer, &mut T, value => std::ptr::from_ref::<T>(value);
+    [T: ?Sized] by::Pointer, Box<T>, value => std::ptr::from_ref::<T>(value);
+    [T: ?Sized] by::Pointer, Rc<T>, value => std::ptr::from_ref::<T>(value);
+    [T: ?Sized] by::Pointer, Arc<T>, value => std::ptr::from_ref::<T>(value);
+}

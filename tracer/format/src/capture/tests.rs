@@ -1,0 +1,454 @@
+//! What types write: as many bytes as they say, descriptors that parse, signatures that differ.
+
+use super::descriptor::{self, DescriptorError, Fields, MAX_DEPTH, Scalar, Shape, Type};
+use super::signature::Signature;
+use super::{Capture, Cursor, by};
+use crate::record::MAX_PAYLOAD;
+use proptest::prelude::*;
+use std::borrow::Cow;
+use std::num::{NonZero, Saturating, Wrapping};
+use std::ptr::NonNull;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Types as a user may have them, with what `derive(Capture)` is to make for each kind.
+#[derive(Clone, Debug)]
+pub(crate) struct Named<'a, T> {
+    pub(crate) id: T,
+    pub(crate) r#type: &'a str,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Tuple<T>(pub(crate) T, pub(crate) f64);
+
+#[derive(Clone, Debug)]
+pub(crate) struct Unit;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Nothing {}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Kinds<T> {
+    Unit,
+    Tuple(T, u8),
+    Named { x: T, unit: Unit },
+    NoFields(),
+    NoNames {},
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Never {}
+
+impl<T: Capture<by::Debug>> Capture<by::Debug> for Named<'_, T> {
+    const SIGNATURE: u32 = Signature::of_named("Named", 2)
+        .name("id")
+        .part(<T as Capture<by::Debug>>::SIGNATURE)
+        .name("type")
+        .part(<&str as Capture<by::Debug>>::SIGNATURE)
+        .end();
+
+    fn describe(to: &mut Vec<u8>) {
+        descriptor::named(to, "Named", 2);
+        descriptor::name(to, "id");
+        <T as Capture<by::Debug>>::describe(to);
+        descriptor::name(to, "type");
+        <&str as Capture<by::Debug>>::describe(to);
+    }
+
+    #[inline(always)]
+    fn size(&self) -> usize {
+        0usize
+            .saturating_add(Capture::<by::Debug>::size(&self.id))
+            .saturating_add(Capture::<by::Debug>::size(&self.r#type))
+    }
+
+    #[inline(always)]
+    fn write(&self, to: &mut Cursor<'_>) {
+        Capture::<by::Debug>::write(&self.id, to);
+        Capture::<by::Debug>::write(&self.r#type, to);
+    }
+}
+
+impl<T: Capture<by::Debug>> Capture<by::Debug> for Tuple<T> {
+    const SIGNATURE: u32 = Signature::of_tuple("Tuple", 2)
+        .part(<T as Capture<by::Debug>>::SIGNATURE)
+        .part(<f64 as Capture<by::Debug>>::SIGNATURE)
+        .end();
+
+    fn describe(to: &mut Vec<u8>) {
+        descriptor::tuple(to, "Tuple", 2);
+        <T as Capture<by::Debug>>::describe(to);
+        <f64 as Capture<by::Debug>>::describe(to);
+    }
+
+    #[inline(always)]
+    fn size(&self) -> usize {
+        0usize
+            .saturating_add(Capture::<by::Debug>::size(&self.0))
+            .saturating_add(Capture::<by::Debug>::size(&self.1))
+    }
+
+    #[inline(always)]
+    fn write(&self, to: &mut Cursor<'_>) {
+        Capture::<by::Debug>::write(&self.0, to);
+        Capture::<by::Debug>::write(&self.1, to);
+    }
+}
+
+impl Capture<by::Debug> for Unit {
+    const SIGNATURE: u32 = Signature::of_unit("Unit").end();
+
+    fn describe(to: &mut Vec<u8>) {
+        descriptor::unit(to, "Unit");
+    }
+
+    #[inline(always)]
+    fn size(&self) -> usize {
+        0usize
+    }
+
+    #[inline(always)]
+    fn write(&self, _to: &mut Cursor<'_>) {}
+}
+
+impl Capture<by::Debug> for Nothing {
+    const SIGNATURE: u32 = Signature::of_named("Nothing", 0).end();
+
+    fn describe(to: &mut Vec<u8>) {
+        descriptor::named(to, "Nothing", 0);
+    }
+
+    #[inline(always)]
+    fn size(&self) -> usize {
+        0usize
+    }
+
+    #[inline(always)]
+    fn write(&self, _to: &mut Cursor<'_>) {}
+}
+
+impl<T: Capture<by::Debug>> Capture<by::Debug> for Kinds<T> {
+    const SIGNATURE: u32 = Signature::variants(5)
+        .unit("Unit")
+        .tuple("Tuple", 2)
+        .part(<T as Capture<by::Debug>>::SIGNATURE)
+        .part(<u8 as Capture<by::Debug>>::SIGNATURE)
+        .named("Named", 2)
+        .name("x")
+        .part(<T as Capture<by::Debug>>::SIGNATURE)
+        .name("unit")
+        .part(<Unit as Capture<by::Debug>>::SIGNATURE)
+        .tuple("NoFields", 0)
+        .named("NoNames", 0)
+        .end();
+
+    fn describe(to: &mut Vec<u8>) {
+        descriptor::variants(to, 5);
+        descriptor::unit(to, "Unit");
+        descriptor::tuple(to, "Tuple", 2);
+        <T as Capture<by::Debug>>::describe(to);
+        <u8 as Capture<by::Debug>>::describe(to);
+        descriptor::named(to, "Named", 2);
+        descriptor::name(to, "x");
+        <T as Capture<by::Debug>>::describe(to);
+        descriptor::name(to, "unit");
+        <Unit as Capture<by::Debug>>::describe(to);
+        descriptor::tuple(to, "NoFields", 0);
+        descriptor::named(to, "NoNames", 0);
+    }
+
+    #[inline(always)]
+    fn size(&self) -> usize {
+        match self {
+            Self::Unit => 2usize,
+            Self::Tuple(a, b) => 2usize
+                .saturating_add(Capture::<by::Debug>::size(a))
+                .saturating_add(Capture::<by::Debug>::size(b)),
+            Self::Named { x: a, unit: b } => 2usize
+                .saturating_add(Capture::<by::Debug>::size(a))
+                .saturating_add(Capture::<by::Debug>::size(b)),
+            Self::NoFields() => 2usize,
+            Self::NoNames {} => 2usize,
+        }
+    }
+
+    #[inline(always)]
+    fn write(&self, to: &mut Cursor<'_>) {
+        match self {
+            Self::Unit => to.put(0u16.to_le_bytes()),
+            Self::Tuple(a, b) => {
+                to.put(1u16.to_le_bytes());
+                Capture::<by::Debug>::write(a, to);
+                Capture::<by::Debug>::write(b, to);
+            }
+            Self::Named { x: a, unit: b } => {
+                to.put(2u16.to_le_bytes());
+                Capture::<by::Debug>::write(a, to);
+                Capture::<by::Debug>::write(b, to);
+            }
+            Self::NoFields() => to.put(3u16.to_le_bytes()),
+            Self::NoNames {} => to.put(4u16.to_le_bytes()),
+        }
+    }
+}
+
+impl Capture<by::Debug> for Never {
+    const SIGNATURE: u32 = Signature::variants(0).end();
+
+    fn describe(to: &mut Vec<u8>) {
+        descriptor::variants(to, 0);
+    }
+
+    #[inline(always)]
+    fn size(&self) -> usize {
+        match *self {}
+    }
+
+    #[inline(always)]
+    fn write(&self, _to: &mut Cursor<'_>) {
+        match *self {}
+    }
+}
+
+/// The bytes of a value, which are as many as it says.
+pub(crate) fn bytes_of<By, T: Capture<By> + ?Sized>(value: &T) -> Vec<u8> {
+    let mut bytes = vec![0xaa; value.size() + 1];
+    let mut cursor = Cursor::new(&mut bytes);
+    value.write(&mut cursor);
+    let end = (cursor.remaining(), cursor.is_full());
+    assert_eq!(end, (1, false), "size() is {}", bytes.len() - 1);
+    bytes.pop();
+    bytes
+}
+
+/// The same, for few types: with less room than it takes, a value says so, too.
+fn checked_bytes_of<By, T: Capture<By> + ?Sized>(value: &T) -> Vec<u8> {
+    let bytes = bytes_of(value);
+    for short in 0..bytes.len() {
+        let mut less = vec![0; short];
+        let mut cursor = Cursor::new(&mut less);
+        value.write(&mut cursor);
+        assert!(cursor.is_full());
+    }
+    bytes
+}
+
+fn descriptor_of<By, T: Capture<By> + ?Sized>() -> Vec<u8> {
+    let mut descriptor = Vec::new();
+    T::describe(&mut descriptor);
+    assert_eq!(descriptor::parse(&descriptor).map(|types| types.len()), Ok(1));
+    descriptor
+}
+
+#[test]
+fn bytes_are_as_documented() {
+    assert_eq!(checked_bytes_of::<by::Display, _>(&-2i16), [0xfe, 0xff]);
+    assert_eq!(checked_bytes_of::<by::LowerHex, _>(&0x0102_0304_u32), [4, 3, 2, 1]);
+    assert_eq!(checked_bytes_of::<by::Display, _>(&1usize), [1, 0, 0, 0, 0, 0, 0, 0]);
+    assert_eq!(checked_bytes_of::<by::Count, _>(&300usize), [44, 1, 0, 0, 0, 0, 0, 0]);
+    assert_eq!(checked_bytes_of::<by::Display, _>(&1.0f32), [0, 0, 0x80, 0x3f]);
+    assert_eq!(checked_bytes_of::<by::Debug, _>(&true), [1]);
+    assert_eq!(checked_bytes_of::<by::Display, _>(&'é'), [0xe9, 0, 0, 0]);
+    assert_eq!(checked_bytes_of::<by::PaddedDebug, _>("é"), [2, 0, 0xc3, 0xa9]);
+    assert_eq!(checked_bytes_of::<by::Debug, _>(&()), []);
+    assert_eq!(checked_bytes_of::<by::Debug, _>(&Some(7u8)), [1, 7]);
+    assert_eq!(checked_bytes_of::<by::Debug, _>(&None::<u8>), [0]);
+    assert_eq!(checked_bytes_of::<by::Debug, _>(&Ok::<u8, u16>(7)), [0, 7]);
+    assert_eq!(checked_bytes_of::<by::Debug, _>(&Err::<u8, u16>(7)), [1, 7, 0]);
+    assert_eq!(checked_bytes_of::<by::Debug, _>(&(1u8, "a", ())), [1, 1, 0, b'a']);
+    assert_eq!(checked_bytes_of::<by::Debug, _>(&[1u8, 2][..]), [2, 0, 1, 2]);
+    assert_eq!(checked_bytes_of::<by::Debug, _>(&[1u8, 2]), [1, 2]);
+    assert_eq!(checked_bytes_of::<by::Debug, _>(&[Unit, Unit]), [0, 0]);
+    assert_eq!(checked_bytes_of::<by::Debug, _>(&vec![(); 3]), [3, 0, 0, 0, 0]);
+    assert_eq!(checked_bytes_of::<by::Debug, _>(&Kinds::Tuple(1u8, 2)), [1, 0, 1, 2]);
+    assert_eq!(checked_bytes_of::<by::Debug, _>(&Named { id: 1u8, r#type: "b" }), [1, 1, 0, b'b']);
+    let place = std::ptr::without_provenance::<u8>(0x1234);
+    assert_eq!(checked_bytes_of::<by::Pointer, _>(&place), [0x34, 0x12, 0, 0, 0, 0, 0, 0]);
+    let reference: &str = "text";
+    assert_eq!(
+        checked_bytes_of::<by::Pointer, _>(&reference),
+        (reference.as_ptr().addr() as u64).to_le_bytes()
+    );
+}
+
+#[test]
+fn what_wraps_a_value_is_captured_as_the_value() {
+    macro_rules! same {
+        ($by:ident, $value:expr, $($wrapped:expr),*) => {{
+            fn both<By, A: Capture<By> + ?Sized, B: Capture<By> + ?Sized>(a: &A, b: &B) {
+                assert_eq!(bytes_of(a), bytes_of(b));
+                assert_eq!(descriptor_of::<By, A>(), descriptor_of::<By, B>());
+                assert_eq!(A::SIGNATURE, B::SIGNATURE);
+            }
+            $(both::<by::$by, _, _>($value, &$wrapped);)*
+        }};
+    }
+    let mut seven = 7u32;
+    same!(LowerHex, &7u32, &&7u32, &mut seven, Wrapping(7u32), Saturating(7u32), NonZero::new(7u32).unwrap());
+    same!(Debug, &7u32, Box::new(7u32), Rc::new(7u32), Arc::new(&7u32));
+    same!(Display, "ab", "ab", String::from("ab"), Cow::Borrowed("ab"), Box::<str>::from("ab"), &&"ab");
+    same!(Debug, &[1u8, 2][..], vec![1u8, 2], &[1u8, 2][..], Box::<[u8]>::from([1, 2]));
+    let place = &raw mut seven;
+    same!(Pointer, &place, place.cast_const(), NonNull::new(place).unwrap());
+    same!(PaddedDebug, &place, place.cast_const());
+    let boxed = Rc::new(5u8);
+    same!(Pointer, &boxed, &*boxed, Rc::as_ptr(&boxed));
+}
+
+#[test]
+fn what_is_too_long_says_so() {
+    let long = "x".repeat(MAX_PAYLOAD + 1);
+    assert!(Capture::<by::Display>::size(&long) > MAX_PAYLOAD);
+    assert!(vec![(); MAX_PAYLOAD + 1].size() > MAX_PAYLOAD);
+    assert!([[(); 1000]; 1000].size() > MAX_PAYLOAD);
+    assert!([const { [(); usize::MAX] }; 3].size() > MAX_PAYLOAD);
+    assert!(Capture::<by::Count>::size(&(MAX_PAYLOAD + 1)) > MAX_PAYLOAD);
+    assert_eq!(Capture::<by::Count>::size(&MAX_PAYLOAD), 8);
+
+    let mut room = vec![0; 2 * MAX_PAYLOAD];
+    let mut cursor = Cursor::new(&mut room);
+    Capture::<by::Display>::write(&long, &mut cursor);
+    assert!(cursor.is_full());
+    assert!(room.iter().all(|&byte| byte == 0));
+}
+
+#[test]
+fn what_has_no_room_writes_nothing_then_and_afterwards() {
+    let mut room = [0; 5];
+    let mut cursor = Cursor::new(&mut room);
+    cursor.put([1, 2]);
+    cursor.put([3, 4, 5, 6]);
+    cursor.put([7]);
+    cursor.put_slice(&[8]);
+    assert!(cursor.is_full());
+    assert_eq!(room, [1, 2, 0, 0, 0]);
+}
+
+#[test]
+fn signatures_tell_types_apart() {
+    macro_rules! types {
+        ($into:ident: $($type:ty),*) => { $($into.push((
+            <$type as Capture<by::Debug>>::SIGNATURE, descriptor_of::<by::Debug, $type>()
+        ));)* };
+    }
+    let mut seen = Vec::new();
+    types!(seen: i8, i16, i32, i64, i128, u8, u16, u32, u64, u128, f32, f64, bool, char, str, (), *const u8);
+    types!(seen: Option<u8>, Option<Option<u8>>, Option<i8>, Result<u8, u16>, Result<u16, u8>, Result<u8, u8>);
+    types!(seen: [u8], [[u8; 2]], [u8; 1], [u8; 2], [u16; 1], [(); 1], [[u8; 2]; 1], [[u8; 1]; 2]);
+    types!(seen: (u8,), (u8, u8), ((u8,), u8), ((u8, u8),), (u8, (u8,)), (u8, u16), (u16, u8));
+    types!(seen: Unit, Nothing, Never, Tuple<u8>, Tuple<u16>, Named<'static, u8>, Named<'static, u16>);
+    types!(seen: Kinds<u8>, Kinds<u16>, Kinds<Kinds<u8>>);
+    types!(seen: (u8, u8, u8, u8, u8, u8, u8, u8, u8, u8, u8, u8), (u8, u8, u8, u8, u8, u8, u8, u8, u8, u8, u8));
+    for (at, (signature, descriptor)) in seen.iter().enumerate() {
+        assert!(!matches!(*signature, 0 | u32::MAX));
+        for (other, other_descriptor) in &seen[..at] {
+            assert_ne!(signature, other);
+            assert_ne!(descriptor, other_descriptor);
+        }
+    }
+    assert_eq!(<usize as Capture<by::Count>>::SIGNATURE, <u64 as Capture<by::Debug>>::SIGNATURE);
+    assert_ne!(<&str as Capture<by::Pointer>>::SIGNATURE, <&str as Capture<by::Debug>>::SIGNATURE);
+}
+
+/// The writer of whole types, the parser's other side.
+pub(crate) fn write_type(ty: &Type, to: &mut Vec<u8>) {
+    match ty {
+        Type::Scalar(scalar) => to.push(scalar.tag()),
+        Type::Option(inner) => {
+            to.push(descriptor::OPTION);
+            write_type(inner, to);
+        }
+        Type::Result(either) => {
+            to.push(descriptor::RESULT);
+            either.iter().for_each(|ty| write_type(ty, to));
+        }
+        Type::Slice(inner) => {
+            to.push(descriptor::SLICE);
+            write_type(inner, to);
+        }
+        Type::Array(count, inner) => {
+            to.push(descriptor::ARRAY);
+            to.extend(count.to_le_bytes());
+            write_type(inner, to);
+        }
+        Type::Struct(shape) => write_shape(shape, to),
+        Type::Enum(variants) => {
+            descriptor::variants(to, variants.len() as u16);
+            variants.iter().for_each(|shape| write_shape(shape, to));
+        }
+    }
+}
+
+fn write_shape(shape: &Shape, to: &mut Vec<u8>) {
+    match &shape.fields {
+        Fields::None => descriptor::unit(to, &shape.name),
+        Fields::Tuple(types) => {
+            descriptor::tuple(to, &shape.name, types.len() as u16);
+            types.iter().for_each(|ty| write_type(ty, to));
+        }
+        Fields::Named(fields) => {
+            descriptor::named(to, &shape.name, fields.len() as u16);
+            for (name, ty) in fields {
+                descriptor::name(to, name);
+                write_type(ty, to);
+            }
+        }
+    }
+}
+
+pub(crate) fn any_type() -> impl Strategy<Value = Type> {
+    let scalar = prop::sample::select(Scalar::ALL.to_vec()).prop_map(Type::Scalar);
+    scalar.prop_recursive(5, 30, 4, |ty| {
+        let name = || "[A-Za-zé]{0,5}".prop_map(String::into_boxed_str);
+        let types = prop::collection::vec(ty.clone(), 0..4).prop_map(Vec::into_boxed_slice);
+        let named = prop::collection::vec((name(), ty.clone()), 0..4).prop_map(Vec::into_boxed_slice);
+        let fields =
+            prop_oneof![Just(Fields::None), types.prop_map(Fields::Tuple), named.prop_map(Fields::Named)];
+        let shape = (name(), fields).prop_map(|(name, fields)| Shape { name, fields });
+        prop_oneof![
+            ty.clone().prop_map(|ty| Type::Option(ty.into())),
+            [ty.clone(), ty.clone()].prop_map(|either| Type::Result(either.into())),
+            ty.clone().prop_map(|ty| Type::Slice(ty.into())),
+            (0u32..9, ty).prop_map(|(count, ty)| Type::Array(count, ty.into())),
+            shape.clone().prop_map(Type::Struct),
+            prop::collection::vec(shape, 0..4).prop_map(|shapes| Type::Enum(shapes.into())),
+        ]
+    })
+}
+
+#[test]
+fn types_that_are_nested_too_deep_are_refused() {
+    let deep = |depth: usize| [vec![descriptor::OPTION; depth - 1], vec![descriptor::U8]].concat();
+    assert!(descriptor::parse(&deep(MAX_DEPTH)).is_ok());
+    assert_eq!(descriptor::parse(&deep(MAX_DEPTH + 1)), Err(DescriptorError::TooDeep));
+    assert_eq!(descriptor::parse(&deep(100_000)), Err(DescriptorError::TooDeep));
+    assert_eq!(descriptor::parse(b"yz"), Err(DescriptorError::UnknownTag(b'z')));
+    assert_eq!(descriptor::parse(b"U\x02\0a"), Err(DescriptorError::Cut));
+    assert_eq!(descriptor::parse(b"U\x01\0\xff"), Err(DescriptorError::NotText));
+    assert_eq!(descriptor::parse(b"E\x01\0y"), Err(DescriptorError::UnknownTag(b'y')));
+}
+
+proptest! {
+    #[test]
+    fn descriptors_parse_back_and_no_prefix_of_one_type_does(types in prop::collection::vec(any_type(), 1..4)) {
+        let mut bytes = Vec::new();
+        types.iter().for_each(|ty| write_type(ty, &mut bytes));
+        prop_assert_eq!(descriptor::parse(&bytes), Ok(types.clone()));
+        let mut one = Vec::new();
+        write_type(&types[0], &mut one);
+        for cut in 1..one.len() {
+            prop_assert_eq!(descriptor::parse(&one[..cut]), Err(DescriptorError::Cut));
+        }
+    }
+
+    #[test]
+    fn any_bytes_are_parsed_without_panic(
+        bytes in prop_oneof![any::<Vec<u8>>(), prop::collection::vec(prop::sample::select(b"lyedORSAUTNE\0\x01\x02".to_vec()), 0..60)]
+    ) {
+        if let Ok(types) = descriptor::parse(&bytes) {
+            let mut written = Vec::new();
+            types.iter().for_each(|ty| write_type(ty, &mut written));
+            prop_assert_eq!(written, bytes);
+        }
+    }
+}

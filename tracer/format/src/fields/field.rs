@@ -1,0 +1,312 @@
+//! One place of a format string, rendered the general way: body first, then what fills it up to its width.
+
+use super::PayloadError;
+use super::composite;
+use super::fast::{self, NUMBER_PAGE};
+use super::value::{Reader, Value};
+use crate::capture::descriptor::Type;
+use crate::template::{Align, Case, Trait};
+use std::fmt::{self, Debug, Display, LowerExp, UpperExp};
+
+/// A place for an argument.
+#[derive(Clone, Debug)]
+pub(super) struct Field {
+    pub(super) argument: usize,
+    pub(super) by: Trait,
+    /// The `x` or `X` before `?`.
+    pub(super) hex: Option<Case>,
+    pub(super) plus: bool,
+    pub(super) alternate: bool,
+    pub(super) zero: bool,
+    pub(super) fill: char,
+    pub(super) align: Option<Align>,
+    pub(super) width: Size,
+    pub(super) precision: Size,
+}
+
+/// A width or precision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Size {
+    None,
+    Is(usize),
+    /// The value of an argument, which is of 64 bits.
+    Argument(usize),
+}
+
+impl Size {
+    fn get(self, values: &[&[u8]]) -> Result<Option<usize>, PayloadError> {
+        match self {
+            Size::None => Ok(None),
+            Size::Is(number) => Ok(Some(number)),
+            Size::Argument(index) => {
+                let value = values.get(index).and_then(|v| v.first_chunk()).ok_or(PayloadError::Cut)?;
+                let number = u16::try_from(u64::from_le_bytes(*value));
+                number.map(|n| Some(n.into())).map_err(|_| PayloadError::CountTooLarge)
+            }
+        }
+    }
+}
+
+/// How a body takes part in its width.
+#[derive(Clone, Copy, Debug)]
+enum Body {
+    /// It begins with a sign and prefix of so many bytes, after which zeros may go.
+    Number(usize),
+    Text,
+    /// Not at all.
+    Unpadded,
+}
+
+impl Field {
+    /// Whether it looks like `{}`, for a value that is no text.
+    pub(super) fn is_plain(&self) -> bool {
+        self.width == Size::None && self.precision == Size::None && !self.plus && self.hex.is_none()
+    }
+
+    /// The precision, if there is one, in the format string, and nothing else that counts.
+    pub(super) fn only_precision(&self) -> Option<usize> {
+        match self.precision {
+            Size::Is(digits) if self.width == Size::None && !self.plus => Some(digits),
+            _ => None,
+        }
+    }
+
+    /// Whether width and precision are no arguments.
+    pub(super) fn needs_no_other(&self) -> bool {
+        !matches!(self.width, Size::Argument(_)) && !matches!(self.precision, Size::Argument(_))
+    }
+
+    /// Appends the value of this field, which `reader` has next. `others` are the values of all arguments, for width and precision.
+    pub(super) fn render(
+        &self,
+        ty: &Type,
+        reader: &mut Reader<'_>,
+        others: &[&[u8]],
+        out: &mut Vec<u8>,
+    ) -> Result<(), PayloadError> {
+        let precision = self.precision.get(others)?;
+        let Type::Scalar(scalar) = ty else { return composite::render(ty, reader, self, precision, out) };
+        let mut width = self.width.get(others)?;
+        let mut zero = self.zero;
+        let start = out.len();
+        let body = match reader.value(*scalar)? {
+            Value::Integer { negative, magnitude, bits } => {
+                self.integer(negative, magnitude, bits, precision, out)
+            }
+            Value::F32(value) => {
+                let prefix = self.float_sign(value.is_sign_negative(), value.is_nan(), out);
+                self.float(value.abs(), value.abs().into(), precision, out, fast::float32);
+                Body::Number(prefix)
+            }
+            Value::F64(value) => {
+                let prefix = self.float_sign(value.is_sign_negative(), value.is_nan(), out);
+                self.float(value.abs(), value.abs(), precision, out, fast::float64);
+                Body::Number(prefix)
+            }
+            Value::Bool(value) => text(if value { "true" } else { "false" }, precision, out),
+            Value::Void => text("()", precision, out),
+            Value::Text(value) if self.by == Trait::Debug => {
+                write(out, format_args!("{value:?}"));
+                Body::Unpadded
+            }
+            Value::Char(value) if self.by == Trait::Debug => {
+                write(out, format_args!("{value:?}"));
+                Body::Unpadded
+            }
+            Value::Text(value) => text(value, precision, out),
+            Value::Char(value) => text(value.encode_utf8(&mut [0; 4]), precision, out),
+            Value::Address(address, bits) => {
+                if self.alternate {
+                    zero = true;
+                    width = width.or(Some(bits as usize / 4 + 2));
+                }
+                let sign = self.sign(false, out);
+                let hex =
+                    |page: &mut [u8], address| Some(fast::hex(page.first_chunk_mut()?, 0, address, true));
+                number(out, address.into(), hex, format_args!("{address:#x}"));
+                Body::Number(sign + 2)
+            }
+        };
+        match (body, width) {
+            (Body::Number(prefix), Some(width)) if zero => {
+                let zeros = width.saturating_sub(out.len() - start);
+                fill(out, start + prefix, zeros, '0');
+            }
+            (Body::Number(_), Some(width)) => {
+                let missing = width.saturating_sub(out.len() - start);
+                self.pad(out, start, missing, Align::Right);
+            }
+            (Body::Text, Some(width)) => {
+                // Every character has one byte that does not continue another.
+                let text = out.get(start..).unwrap_or(&[]);
+                let chars = text.iter().filter(|&&byte| byte & 0xc0 != 0x80).count();
+                self.pad(out, start, width.saturating_sub(chars), Align::Left);
+            }
+            (Body::Unpadded, _) | (_, None) => {}
+        }
+        Ok(())
+    }
+
+    /// Appends the sign, if there is to be one; gives its length.
+    fn sign(&self, negative: bool, out: &mut Vec<u8>) -> usize {
+        if negative || self.plus {
+            out.push(if negative { b'-' } else { b'+' });
+        }
+        usize::from(negative || self.plus)
+    }
+
+    /// The same for a float: what is no number has no sign.
+    fn float_sign(&self, negative: bool, no_number: bool, out: &mut Vec<u8>) -> usize {
+        if no_number { 0 } else { self.sign(negative, out) }
+    }
+
+    fn integer(
+        &self,
+        negative: bool,
+        magnitude: u128,
+        bits: u128,
+        precision: Option<usize>,
+        out: &mut Vec<u8>,
+    ) -> Body {
+        let by = match (self.by, self.hex) {
+            (Trait::Debug, None) => Trait::Display,
+            (Trait::Debug, Some(Case::Lower)) => Trait::LowerHex,
+            (Trait::Debug, Some(Case::Upper)) => Trait::UpperHex,
+            (by, _) => by,
+        };
+        let base = match by {
+            Trait::LowerHex | Trait::UpperHex => "0x",
+            Trait::Octal => "0o",
+            Trait::Binary => "0b",
+            _ => "",
+        };
+        // Digits that are not decimal are those of the two's complement, which has no sign.
+        let mut prefix = self.sign(negative && base.is_empty(), out);
+        if self.alternate {
+            out.extend_from_slice(base.as_bytes());
+            prefix += base.len();
+        }
+        match (by, precision) {
+            (Trait::LowerHex, _) => number(
+                out,
+                bits,
+                |page, small| Some(fast::hex(page.first_chunk_mut()?, 0, small, false)),
+                format_args!("{bits:x}"),
+            ),
+            (Trait::UpperHex, _) => write(out, format_args!("{bits:X}")),
+            (Trait::Octal, _) => write(out, format_args!("{bits:o}")),
+            (Trait::Binary, _) => write(out, format_args!("{bits:b}")),
+            (Trait::LowerExp, None) => write(out, format_args!("{magnitude:e}")),
+            (Trait::LowerExp, Some(precision)) => write(out, format_args!("{magnitude:.precision$e}")),
+            (Trait::UpperExp, None) => write(out, format_args!("{magnitude:E}")),
+            (Trait::UpperExp, Some(precision)) => write(out, format_args!("{magnitude:.precision$E}")),
+            (Trait::Display | Trait::Debug | Trait::Pointer, _) => {
+                number(
+                    out,
+                    magnitude,
+                    |page, small| fast::unsigned(page, 0, small),
+                    format_args!("{magnitude}"),
+                );
+            }
+        }
+        Body::Number(prefix)
+    }
+
+    /// Appends a float that has no sign, in the fast way if it can be. `wide` is the same number.
+    fn float<F>(
+        &self,
+        value: F,
+        wide: f64,
+        precision: Option<usize>,
+        out: &mut Vec<u8>,
+        shortest: Shortest<F>,
+    ) where
+        F: Copy + Display + Debug + LowerExp + UpperExp,
+    {
+        let debug = self.by == Trait::Debug;
+        let mut page = NUMBER_PAGE;
+        let fast = match (self.by, precision) {
+            (Trait::LowerExp | Trait::UpperExp, _) => None,
+            (_, Some(precision)) => fast::fixed(&mut page, 0, wide, precision),
+            (_, None) => shortest(&mut page, 0, value, debug),
+        };
+        if let Some(text) = fast.and_then(|end| page.get(..end)) {
+            out.extend_from_slice(text);
+            return;
+        }
+        match (self.by, precision) {
+            (Trait::LowerExp, None) => write(out, format_args!("{value:e}")),
+            (Trait::LowerExp, Some(precision)) => write(out, format_args!("{value:.precision$e}")),
+            (Trait::UpperExp, None) => write(out, format_args!("{value:E}")),
+            (Trait::UpperExp, Some(precision)) => write(out, format_args!("{value:.precision$E}")),
+            (_, Some(precision)) => write(out, format_args!("{value:.precision$}")),
+            (Trait::Debug, None) => write(out, format_args!("{value:?}")),
+            (_, None) => write(out, format_args!("{value}")),
+        }
+    }
+
+    /// Fills up what begins at `start`, which lacks `missing` characters.
+    fn pad(&self, out: &mut Vec<u8>, start: usize, missing: usize, default: Align) {
+        let before = match self.align.unwrap_or(default) {
+            Align::Left => 0,
+            Align::Center => missing / 2,
+            Align::Right => missing,
+        };
+        fill(out, start, before, self.fill);
+        fill(out, out.len(), missing - before, self.fill);
+    }
+}
+
+type Shortest<F> = fn(&mut [u8], usize, F, bool) -> Option<usize>;
+
+/// Appends a number in the fast way if it has 64 bits, else as std does.
+fn number(
+    out: &mut Vec<u8>,
+    number: u128,
+    fast: impl FnOnce(&mut [u8], u64) -> Option<usize>,
+    general: fmt::Arguments<'_>,
+) {
+    let mut page = NUMBER_PAGE;
+    let end = u64::try_from(number).ok().and_then(|small| fast(&mut page, small));
+    match end.and_then(|end| page.get(..end)) {
+        Some(text) => out.extend_from_slice(text),
+        None => write(out, general),
+    }
+}
+
+fn text(text: &str, precision: Option<usize>, out: &mut Vec<u8>) -> Body {
+    let cut = precision.and_then(|chars| text.char_indices().nth(chars)).map_or(text.len(), |(at, _)| at);
+    out.extend_from_slice(text.get(..cut).unwrap_or(text).as_bytes());
+    Body::Text
+}
+
+/// Inserts `count` times `with` at `at`, which is not beyond the end.
+fn fill(out: &mut Vec<u8>, at: usize, count: usize, with: char) {
+    let before = out.len();
+    let mut bytes = [0; 4];
+    let bytes = with.encode_utf8(&mut bytes).as_bytes();
+    match bytes {
+        [byte] => out.resize(before + count, *byte),
+        _ => (0..count).for_each(|_| out.extend_from_slice(bytes)),
+    }
+    let added = out.len() - before;
+    if let Some(tail) = out.get_mut(at..).filter(|tail| tail.len() > added && added > 0) {
+        tail.rotate_right(added);
+    }
+}
+
+/// Appends what std makes of it.
+fn write(out: &mut Vec<u8>, text: fmt::Arguments<'_>) {
+    // Appending does not fail.
+    let _ = fmt::Write::write_fmt(&mut Text(out), text);
+}
+
+/// Bytes that text is appended to.
+struct Text<'a>(&'a mut Vec<u8>);
+
+impl fmt::Write for Text<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.0.extend_from_slice(text.as_bytes());
+        Ok(())
+    }
+}

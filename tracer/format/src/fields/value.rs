@@ -1,0 +1,193 @@
+//! Captured bytes, read as values.
+
+use super::PayloadError;
+use crate::capture::descriptor::{Fields, Scalar, Shape, Type};
+
+/// Bytes not yet read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reader<'p> {
+    rest: &'p [u8],
+    /// Values that may still be skipped.
+    values: u32,
+}
+
+/// Values in one payload, those within others counted, too: a struct may have any number of fields without bytes.
+const MAX_VALUES: u32 = 1 << 24;
+
+/// A value that is not made of others.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Value<'p> {
+    Integer {
+        negative: bool,
+        magnitude: u128,
+        /// Its two's complement, in its own width.
+        bits: u128,
+    },
+    F32(f32),
+    F64(f64),
+    Bool(bool),
+    Char(char),
+    Text(&'p str),
+    Void,
+    /// An address of so many bits.
+    Address(u64, u32),
+}
+
+impl<'p> Reader<'p> {
+    pub(super) fn new(bytes: &'p [u8]) -> Reader<'p> {
+        Reader { rest: bytes, values: MAX_VALUES }
+    }
+
+    /// Nothing may be left.
+    pub(super) fn end(&self) -> Result<(), PayloadError> {
+        if self.rest.is_empty() { Ok(()) } else { Err(PayloadError::Excess) }
+    }
+
+    pub(super) fn remaining(&self) -> usize {
+        self.rest.len()
+    }
+
+    #[inline]
+    pub(super) fn take<const N: usize>(&mut self) -> Result<[u8; N], PayloadError> {
+        let (bytes, rest) = self.rest.split_first_chunk().ok_or(PayloadError::Cut)?;
+        self.rest = rest;
+        Ok(*bytes)
+    }
+
+    fn take_slice(&mut self, length: usize) -> Result<&'p [u8], PayloadError> {
+        let (bytes, rest) = self.rest.split_at_checked(length).ok_or(PayloadError::Cut)?;
+        self.rest = rest;
+        Ok(bytes)
+    }
+
+    /// A length, count or number of a variant.
+    pub(super) fn length(&mut self) -> Result<usize, PayloadError> {
+        Ok(usize::from(u16::from_le_bytes(self.take()?)))
+    }
+
+    /// One byte that is 0 or 1.
+    pub(super) fn flag(&mut self) -> Result<bool, PayloadError> {
+        match self.take()? {
+            [0] => Ok(false),
+            [1] => Ok(true),
+            _ => Err(PayloadError::NoValue),
+        }
+    }
+
+    #[inline]
+    pub(super) fn text(&mut self) -> Result<&'p str, PayloadError> {
+        let length = self.length()?;
+        std::str::from_utf8(self.take_slice(length)?).map_err(|_| PayloadError::NoValue)
+    }
+
+    #[inline]
+    pub(super) fn char(&mut self) -> Result<char, PayloadError> {
+        char::from_u32(u32::from_le_bytes(self.take()?)).ok_or(PayloadError::NoValue)
+    }
+
+    pub(super) fn value(&mut self, scalar: Scalar) -> Result<Value<'p>, PayloadError> {
+        macro_rules! integer {
+            ($type:ty, $unsigned:ty) => {{
+                let value = <$type>::from_le_bytes(self.take()?);
+                let bits = u128::from(value as $unsigned);
+                #[allow(unused_comparisons)]
+                let negative = value < 0;
+                let magnitude = if negative { (value as i128).unsigned_abs() } else { bits };
+                Value::Integer { negative, magnitude, bits }
+            }};
+        }
+        Ok(match scalar {
+            Scalar::I8 => integer!(i8, u8),
+            Scalar::I16 => integer!(i16, u16),
+            Scalar::I32 => integer!(i32, u32),
+            Scalar::I64 => integer!(i64, u64),
+            Scalar::I128 => integer!(i128, u128),
+            Scalar::U8 => integer!(u8, u8),
+            Scalar::U16 => integer!(u16, u16),
+            Scalar::U32 => integer!(u32, u32),
+            Scalar::U64 => integer!(u64, u64),
+            Scalar::U128 => integer!(u128, u128),
+            Scalar::F32 => Value::F32(f32::from_le_bytes(self.take()?)),
+            Scalar::F64 => Value::F64(f64::from_le_bytes(self.take()?)),
+            Scalar::Bool => Value::Bool(self.flag()?),
+            Scalar::Char => Value::Char(self.char()?),
+            Scalar::Str => Value::Text(self.text()?),
+            Scalar::Void => Value::Void,
+            Scalar::Pointer32 => Value::Address(u32::from_le_bytes(self.take()?).into(), 32),
+            Scalar::Pointer64 => Value::Address(u64::from_le_bytes(self.take()?), 64),
+        })
+    }
+
+    /// The bytes of one value of a type, whose content is not looked at more than needed.
+    pub(super) fn bytes_of(&mut self, ty: &Type) -> Result<&'p [u8], PayloadError> {
+        let before = self.rest;
+        self.skip(ty)?;
+        Ok(before.get(..before.len() - self.rest.len()).unwrap_or(before))
+    }
+
+    fn skip(&mut self, ty: &Type) -> Result<(), PayloadError> {
+        self.values = self.values.checked_sub(1).ok_or(PayloadError::TooLong)?;
+        match ty {
+            Type::Scalar(scalar) => {
+                let length = match scalar {
+                    Scalar::Str => self.length()?,
+                    Scalar::Void => 0,
+                    Scalar::I8 | Scalar::U8 | Scalar::Bool => 1,
+                    Scalar::I16 | Scalar::U16 => 2,
+                    Scalar::I32 | Scalar::U32 | Scalar::F32 | Scalar::Char | Scalar::Pointer32 => 4,
+                    Scalar::I64 | Scalar::U64 | Scalar::F64 | Scalar::Pointer64 => 8,
+                    Scalar::I128 | Scalar::U128 => 16,
+                };
+                self.take_slice(length)?;
+                Ok(())
+            }
+            Type::Option(some) => {
+                if self.flag()? {
+                    self.skip(some)?;
+                }
+                Ok(())
+            }
+            Type::Result(either) => {
+                let is_err = usize::from(self.flag()?);
+                self.skip(&either[is_err])
+            }
+            Type::Slice(element) => {
+                let count = self.length()?;
+                self.skip_elements(count, element)
+            }
+            Type::Array(count, element) => {
+                self.skip_elements(usize::try_from(*count).unwrap_or(usize::MAX), element)
+            }
+            Type::Struct(shape) => self.skip_fields(shape),
+            Type::Enum(variants) => {
+                let index = self.length()?;
+                self.skip_fields(variants.get(index).ok_or(PayloadError::NoValue)?)
+            }
+        }
+    }
+
+    fn skip_elements(&mut self, count: usize, ty: &Type) -> Result<(), PayloadError> {
+        for _ in 0..count {
+            let before = self.remaining();
+            self.skip(ty)?;
+            self.end_element(before)?;
+        }
+        Ok(())
+    }
+
+    /// After an element that began when `before` bytes remained: one that has no bytes is followed by one.
+    pub(super) fn end_element(&mut self, before: usize) -> Result<(), PayloadError> {
+        if self.remaining() == before {
+            self.take::<1>()?;
+        }
+        Ok(())
+    }
+
+    fn skip_fields(&mut self, shape: &Shape) -> Result<(), PayloadError> {
+        match &shape.fields {
+            Fields::None => Ok(()),
+            Fields::Tuple(types) => types.iter().try_for_each(|ty| self.skip(ty)),
+            Fields::Named(fields) => fields.iter().try_for_each(|(_, ty)| self.skip(ty)),
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! The sites of a run, ready to be rendered, by number.
+
+use crate::fields::Plan;
+use crate::sites::Site;
+
+/// Numbers beyond this are not a program's: they are given one by one.
+const MOST: usize = 1 << 20;
+
+/// How the captured arguments of each site become text.
+#[derive(Clone, Debug, Default)]
+pub struct Plans(Vec<Option<Box<Plan>>>);
+
+impl Plans {
+    /// The plans of a table's sites. Those that cannot be are left out.
+    #[must_use]
+    pub fn of(sites: &[Site]) -> Plans {
+        let mut plans = Plans::default();
+        for site in sites {
+            plans.add(site);
+        }
+        plans
+    }
+
+    /// Adds a site; false where its entry cannot be.
+    pub fn add(&mut self, site: &Site) -> bool {
+        let Ok(plan) = Plan::new(&site.format, &site.descriptor) else { return false };
+        let Some(index) = usize::try_from(site.id).ok().filter(|index| *index < MOST) else { return false };
+        if self.0.len() <= index {
+            self.0.resize(index + 1, None);
+        }
+        self.0[index] = Some(Box::new(plan));
+        true
+    }
+
+    /// The plan of a site.
+    #[must_use]
+    #[inline]
+    pub fn get(&self, site: u32) -> Option<&Plan> {
+        self.0.get(site as usize)?.as_deref()
+    }
+}

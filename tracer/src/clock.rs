@@ -8,6 +8,7 @@
 #![allow(unsafe_code, reason = "the counter is read by intrinsics and one line of assembly")]
 
 use crate::sys;
+use std::sync::atomic::{AtomicU32, Ordering};
 use trace_format::line::Ticks;
 use trace_format::meta::ClockKind;
 use trace_format::wall::Wall;
@@ -43,19 +44,49 @@ fn has_counter() -> bool {
     false
 }
 
-/// Reads the clock of the given kind.
+/// The kind of the process's clock: [`ORDERED`], or what [`set`] was told. Relaxed: whoever sees a new kind too late
+/// makes records for a run that is being ended.
+static KIND: AtomicU32 = AtomicU32::new(ORDERED);
+/// The kinds, in the two bits that a site has for them. 0 is none: so a site without a number is of no kind.
+pub(crate) const ORDERED: u32 = 1;
+pub(crate) const FAST: u32 = 2;
+pub(crate) const SYSTEM: u32 = 3;
+
+/// Decides which clock [`now`] reads. There is one run at a time.
+pub(crate) fn set(kind: ClockKind) {
+    let kind = match kind {
+        ClockKind::Ordered => ORDERED,
+        ClockKind::Fast => FAST,
+        ClockKind::System => SYSTEM,
+    };
+    KIND.store(kind, Ordering::Relaxed);
+}
+
+/// Which clock [`now`] reads.
+pub(crate) fn kind() -> u32 {
+    KIND.load(Ordering::Relaxed)
+}
+
+/// Reads the process's clock. On the hot path that is done before anything else: what follows does not wait for the
+/// counter.
 #[inline(always)]
-pub(crate) fn now(kind: ClockKind) -> Ticks {
-    match kind {
-        ClockKind::Ordered => Ticks(ordered()),
-        ClockKind::Fast => Ticks(fast()),
-        ClockKind::System => Ticks(sys::monotonic_ns()),
-    }
+pub(crate) fn now() -> Ticks {
+    Ticks(match kind() {
+        ORDERED => ordered(),
+        FAST => fast(),
+        _ => system(),
+    })
+}
+
+/// The system's monotonic clock, in nanoseconds.
+#[cold]
+pub(crate) fn system() -> u64 {
+    sys::monotonic_ns()
 }
 
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
-fn ordered() -> u64 {
+pub(crate) fn ordered() -> u64 {
     #[allow(unused_unsafe, reason = "safe in newer compilers")]
     // SAFETY: both instructions are part of every x86-64 processor (SSE2) and touch no memory.
     unsafe {
@@ -66,7 +97,7 @@ fn ordered() -> u64 {
 
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
-fn fast() -> u64 {
+pub(crate) fn fast() -> u64 {
     #[allow(unused_unsafe, reason = "safe in newer compilers")]
     // SAFETY: as in `ordered`.
     unsafe {
@@ -76,7 +107,7 @@ fn fast() -> u64 {
 
 #[cfg(target_arch = "aarch64")]
 #[inline(always)]
-fn ordered() -> u64 {
+pub(crate) fn ordered() -> u64 {
     let ticks: u64;
     // SAFETY: reads a register that user programs may read. Without `nomem` the compiler keeps it behind the
     // loads and stores ahead of it, as `isb` does in the processor.
@@ -88,7 +119,7 @@ fn ordered() -> u64 {
 
 #[cfg(target_arch = "aarch64")]
 #[inline(always)]
-fn fast() -> u64 {
+pub(crate) fn fast() -> u64 {
     let ticks: u64;
     // SAFETY: as in `ordered`.
     unsafe {
@@ -98,21 +129,21 @@ fn fast() -> u64 {
 }
 
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-fn ordered() -> u64 {
+pub(crate) fn ordered() -> u64 {
     sys::monotonic_ns()
 }
 
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-fn fast() -> u64 {
+pub(crate) fn fast() -> u64 {
     sys::monotonic_ns()
 }
 
 /// The clock and the wall clock at one moment: the closest of three tries.
-pub(crate) fn pair(kind: ClockKind) -> (Ticks, Wall) {
+pub(crate) fn pair() -> (Ticks, Wall) {
     let attempt = || {
-        let before = now(kind);
+        let before = now();
         let wall = std::time::SystemTime::now();
-        let after = now(kind);
+        let after = now();
         let since_epoch = wall.duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         let wall = Wall(u64::try_from(since_epoch.as_nanos()).unwrap_or(u64::MAX));
         let width = after.0.saturating_sub(before.0);
@@ -129,10 +160,12 @@ mod tests {
     #[test]
     fn every_clock_of_this_machine_goes_forward() {
         for kind in [available(ClockKind::Ordered), available(ClockKind::Fast), ClockKind::System] {
-            let (before, wall) = pair(kind);
+            set(kind);
+            let (before, wall) = pair();
             std::thread::sleep(std::time::Duration::from_millis(2));
-            let (after, later) = pair(kind);
+            let (after, later) = pair();
             assert!(after > before && later > wall, "{kind:?}");
         }
+        set(available(ClockKind::Ordered));
     }
 }

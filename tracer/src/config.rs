@@ -1,5 +1,6 @@
 //! What a run is to do: defaults, then the builder, then the environment, which has the last word.
 
+use crate::filter::Filter;
 use crate::report;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -9,6 +10,9 @@ use trace_format::ring::{MAX_CAPACITY, MIN_CAPACITY};
 
 /// The variable that switches tracing on where no other was named.
 pub const DEFAULT_VARIABLE: &str = "TRACER_ENABLE";
+
+/// The smallest limit of a file, in bytes.
+const MIN_FILE_LIMIT: u64 = 64 * 1024;
 
 /// What happens to a record that finds its thread's ring full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -20,6 +24,13 @@ pub enum FullPolicy {
     Block,
     /// The record is dropped and counted; `# lost` says how many.
     Drop,
+    /// The oldest records are overwritten: a flight recorder. Nothing is written to files while all goes well. The
+    /// newest records of each thread, as many as its ring holds, are written by
+    /// [`Tracer::snapshot`](crate::Tracer::snapshot), by a panic (unless the program sets a panic hook later
+    /// that does not call the one before it), at the end of the process, whatever that is, and by
+    /// `tracemerge snapshot PID` from outside. `# lost reason=overwritten` says how many are missing before them.
+    /// Rings of threads that have ended are kept until sixteen others have.
+    Overwrite,
 }
 
 /// How a thread's file is written.
@@ -53,6 +64,8 @@ pub(crate) struct Config {
     pub clock: ClockKind,
     pub flush_interval: Duration,
     pub max_stall: Duration,
+    pub max_bytes: u64,
+    pub filter: Option<Filter>,
 }
 
 impl Default for Config {
@@ -66,6 +79,8 @@ impl Default for Config {
             clock: ClockKind::Ordered,
             flush_interval: Duration::from_millis(100),
             max_stall: Duration::from_secs(1),
+            max_bytes: u64::MAX,
+            filter: None,
         }
     }
 }
@@ -130,6 +145,23 @@ impl Builder {
         self
     }
 
+    /// How long each thread's file may grow, in bytes, at least 64 KiB; without limit by default.
+    ///
+    /// A file that has become longer loses its older half, at a message's border, and says how many records that
+    /// were (`# lost reason=rotated`). While that is done, one and a half times as much is on the disk; the one
+    /// message that a thread is writing is never cut. `TRACER_MAX_BYTES` overrides it.
+    pub fn max_bytes(mut self, bytes: u64) -> Builder {
+        self.config.max_bytes = bytes.max(MIN_FILE_LIMIT);
+        self
+    }
+
+    /// Which calls of [`trace!`](crate::trace) are on, by module: `my::module=off,other`. `TRACER_FILTER` overrides
+    /// it, and has the grammar.
+    pub fn filter(mut self, directives: &str) -> Builder {
+        self.config.filter = Some(Filter::parse(directives));
+        self
+    }
+
     /// Decides by the environment variable `variable` whether this program traces, with these settings.
     ///
     /// Returns whether it does. See [`Tracer::startup`](crate::Tracer::startup).
@@ -163,9 +195,10 @@ impl Config {
         read("TRACER_RING_SIZE", "a size from 16K to 1G, such as 4M", &mut self.ring_size, |text| {
             parse_size(text).filter(|size| (MIN_CAPACITY..=MAX_CAPACITY).contains(size))
         });
-        read("TRACER_FULL", "block or drop", &mut self.full_policy, |text| match text {
+        read("TRACER_FULL", "block, drop or overwrite", &mut self.full_policy, |text| match text {
             "block" => Some(FullPolicy::Block),
             "drop" => Some(FullPolicy::Drop),
+            "overwrite" => Some(FullPolicy::Overwrite),
             _ => None,
         });
         read("TRACER_FORMAT", "text", &mut self.format, |text| (text == "text").then_some(Format::Text));
@@ -174,6 +207,9 @@ impl Config {
             "fast" => Some(ClockKind::Fast),
             _ => None,
         });
+        if let Some(filter) = std::env::var_os("TRACER_FILTER").filter(|filter| !filter.is_empty()) {
+            self.filter = Some(Filter::parse(&filter.to_string_lossy()));
+        }
         let milliseconds = |text: &str, range: std::ops::RangeInclusive<u64>| {
             text.parse().ok().filter(|ms| range.contains(ms)).map(Duration::from_millis)
         };
@@ -182,6 +218,9 @@ impl Config {
         });
         read("TRACER_MAX_STALL", "milliseconds from 0 to 3600000", &mut self.max_stall, |text| {
             milliseconds(text, 0..=3_600_000)
+        });
+        read("TRACER_MAX_BYTES", "a size from 64K on, such as 100M", &mut self.max_bytes, |text| {
+            parse_size(text).filter(|size| *size >= MIN_FILE_LIMIT)
         });
         self
     }

@@ -12,6 +12,9 @@
 //! Tracer::get().trace(format_args!("the answer is {answer}"));
 //! ```
 //!
+//! The macro [`trace!`] copies numbers, strings, and what [`Capture`] is derived for as they are, and leaves their
+//! formatting to the background thread; what it writes is what `format!` gives.
+//!
 //! # Guarantees
 //!
 //! Each is shown by the test named with it, in `tests/` of the workspace.
@@ -25,7 +28,13 @@
 //! | A record that happens after another never has smaller ticks | `handovers_are_never_reversed` |
 //! | Any message arrives as it was, of any length and content | `messages_are_free_text` |
 //! | A `Display` that panics or traces harms nothing | `a_display_may_panic_or_trace` |
+//! | A signal handler may trace wherever it interrupts, inside a record as well | `a_thread_may_be_stopped_anywhere` |
+//! | Forked children, daemons and programs that are started lose nothing and harm nothing | `children_of_every_kind_lose_nothing` |
+//! | A dead run is recovered and a living one left alone, whatever their process ids | `the_dead_are_told_from_the_living` |
+//! | A plugin with a copy of its own may be closed and loaded again | `two_copies_of_the_tracer_are_two_runs` |
+//! | A host's descriptors and `errno` stay its own | `a_host_that_closes_all_descriptors_is_not_written_to`, `signals_cost_no_record` |
 //! | Threads come and go without leaving rings or descriptors behind | `short_lived_threads_leak_nothing` |
+//! | A message formatted later, or by recovery after a kill, is what `format!` gives | `deferred_messages_are_those_of_format` |
 //! | A loss is never silent: it is counted, and a line in the file | `a_full_ring_drops_or_waits_and_says_so` |
 //!
 //! Records made inside another record of their thread (by a signal handler, a panic hook, a `Display` that traces)
@@ -44,10 +53,12 @@
 //! | `TRACER_ENABLE`, or as named in [`Tracer::startup`] | `1`, `true`, `on`, `yes`: trace | off |
 //! | `TRACER_DIR` | directory of the trace files | beside the executable |
 //! | `TRACER_RING_SIZE` | bytes of each thread's ring, with K, M, G | `1M` |
-//! | `TRACER_FULL` | when a ring is full: `block`, `drop` | `block` |
+//! | `TRACER_FULL` | when a ring is full: `block`, `drop`, `overwrite`; see [`FullPolicy`] | `block` |
 //! | `TRACER_MAX_STALL` | how long `block` waits at most, in ms | `1000` |
+//! | `TRACER_MAX_BYTES` | how long each thread's file may grow, with K, M, G | no limit |
 //! | `TRACER_FLUSH_MS` | how long a record may wait for the flusher, in ms | `100` |
 //! | `TRACER_CLOCK` | `ordered`, or `fast`: cheaper, but hand-overs may look reversed | `ordered` |
+//! | `TRACER_FILTER` | which calls of [`trace!`] are on, by module, as `RUST_LOG`: `my::module=off,other` | all |
 //! | `TRACER_FORMAT` | `text` | `text` |
 //! | `TRACER_RUNTIME_DIR` | directory of the rings | `/dev/shm/tracer-<uid>` |
 //!
@@ -57,15 +68,36 @@
 //! and a few nanoseconds; figures are in the README. Each tracing thread has a ring of 1 MiB of shared memory,
 //! and four are kept ready. The flusher wakes ten times a second.
 
+/// Nothing: the feature `compile-out` is on. The arguments are still checked.
+#[cfg(feature = "compile-out")]
+#[macro_export]
+macro_rules! trace {
+    ($($arguments:tt)*) => {{
+        if false {
+            let _ = ::core::format_args!($($arguments)*);
+        }
+    }};
+}
+
+#[doc(hidden)]
+#[path = "macro_support.rs"]
+pub mod __macro_support;
 mod clock;
 mod config;
+mod descriptor;
 mod drain;
 mod exit;
+mod filter;
 mod flusher;
+pub mod inspect;
+mod panic;
+mod parting;
+mod pool;
 pub mod recovery;
 mod report;
 mod ring;
 mod run;
+mod site;
 mod state;
 mod sys;
 mod thread;
@@ -74,4 +106,8 @@ mod tracer;
 mod wake;
 
 pub use config::{Builder, Clock, Format, FullPolicy};
+pub use trace_format::capture;
 pub use tracer::{Stats, Tracer};
+pub use tracer_macros::Capture;
+#[cfg(not(feature = "compile-out"))]
+pub use tracer_macros::trace;

@@ -6,6 +6,7 @@
 use crate::clock;
 use crate::config::Config;
 use crate::flusher;
+use crate::pool::Pool;
 use crate::sys;
 use crate::thread_ring::ThreadRing;
 use crate::wake::Wake;
@@ -14,8 +15,7 @@ use parking_lot::Mutex;
 use std::hash::{BuildHasher, Hasher};
 use std::io;
 use std::path::PathBuf;
-use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 use trace_format::meta::LossReason;
 use trace_format::ring::Header;
@@ -42,13 +42,11 @@ pub(crate) struct Run {
     /// Wakes the flusher.
     pub wake: Wake,
     pub exit: Exit,
+    pub snapshot: Snapshot,
+    /// Sites wait for a number.
+    pub sites_queued: AtomicBool,
     /// Rings for threads to take.
-    ///
-    /// ```text
-    ///         flusher: compare_exchange, Release         a thread: compare_exchange, Acquire
-    ///   null ────────────────────────────────► a ring ────────────────────────────────────► null
-    /// ```
-    ready: [AtomicPtr<ThreadRing>; READY],
+    pub ready: Pool<ThreadRing, READY>,
     /// Threads that wait for a ring.
     pub waiting: AtomicU32,
     /// Grows with each ring that is put ready; who waits for one sleeps on it.
@@ -83,6 +81,15 @@ pub(crate) struct Exit {
     pub finished: AtomicU32,
     /// Grows while the flusher gets on.
     pub progress: AtomicU64,
+}
+
+/// What a panic asks of a flight recorder's flusher: no channel, for it may be inside of a record.
+#[derive(Debug, Default)]
+pub(crate) struct Snapshot {
+    /// Grows with each request.
+    pub wanted: AtomicU32,
+    /// The last request that was carried out.
+    pub done: AtomicU32,
 }
 
 /// What the flusher is asked to do; the answer is sent when it is done.
@@ -126,8 +133,10 @@ impl Run {
     /// Starts a run and its flusher.
     pub(crate) fn start(config: Config, root: Option<u32>) -> io::Result<&'static Run> {
         let (run, commands) = Run::prepare(config, root)?;
+        sys::stay_loaded();
         sys::create_exit_key();
         sys::arm_exit_handler();
+        crate::panic::arm(run);
         Run::spawn_flusher(run, commands)?;
         Ok(run)
     }
@@ -144,6 +153,7 @@ impl Run {
         // SAFETY: a fresh zeroed page, larger than the atomic and aligned.
         unsafe { &*alive }.store(1, Ordering::Release);
         config.clock = clock::available(config.clock);
+        clock::set(config.clock);
         let (commands, receiver) = unbounded();
         let id = random_id();
         let run: &'static Run = Box::leak(Box::new(Run {
@@ -154,7 +164,10 @@ impl Run {
             here: std::env::current_dir().ok(),
             wake: Wake::default(),
             exit: Exit::default(),
-            ready: [const { AtomicPtr::new(ptr::null_mut()) }; READY],
+            snapshot: Snapshot::default(),
+            // In a forked child some may wait that its parent's flusher did not come to.
+            sites_queued: AtomicBool::new(true),
+            ready: Pool::new(),
             waiting: AtomicU32::new(0),
             supplied: AtomicU32::new(0),
             starved_until: AtomicU64::new(0),
@@ -170,8 +183,7 @@ impl Run {
     }
 
     fn spawn_flusher(run: &'static Run, commands: Receiver<Command>) -> io::Result<()> {
-        let thread = std::thread::Builder::new().name("tracer-flusher".into());
-        sys::with_signals_blocked(|| thread.spawn(move || flusher::run(run, commands))).map(drop)
+        sys::spawn_flusher(Box::new(move || flusher::run(run, commands)))
     }
 
     /// False in a child that was forked from the process whose run this is.
@@ -187,7 +199,7 @@ impl Run {
 
     /// Takes a ring for the calling thread; waits a bounded time where none is ready.
     pub(crate) fn claim(&'static self) -> Option<&'static ThreadRing> {
-        if let Some((ring, left)) = self.take_ready() {
+        if let Some((ring, left)) = self.ready.take() {
             if left < SPARE / 2 {
                 self.wake.wake();
             }
@@ -207,7 +219,7 @@ impl Run {
         let mut since = sys::monotonic_ns();
         let mut seen = self.supplied.load(Ordering::Acquire);
         loop {
-            if let Some((ring, _)) = self.take_ready() {
+            if let Some((ring, _)) = self.ready.take() {
                 return Some(ring);
             }
             if self.barren.load(Ordering::Relaxed) || self.is_closed() {
@@ -225,37 +237,9 @@ impl Run {
         }
     }
 
-    /// A ready ring, and how many are left.
-    pub(crate) fn take_ready(&self) -> Option<(&'static ThreadRing, usize)> {
-        let mut taken = None;
-        let mut left = 0;
-        for slot in &self.ready {
-            let ring = slot.load(Ordering::Relaxed);
-            if ring.is_null() {
-                continue;
-            }
-            let claim = || slot.compare_exchange(ring, ptr::null_mut(), Ordering::Acquire, Ordering::Relaxed);
-            if taken.is_none() && claim().is_ok() {
-                taken = Some(ring);
-            } else {
-                left += 1;
-            }
-        }
-        // SAFETY: a ring in a slot is leaked by the flusher, which frees it only after taking it out itself.
-        taken.map(|ring| (unsafe { &*ring }, left))
-    }
-
-    /// How many rings lie ready.
-    pub(crate) fn count_ready(&self) -> usize {
-        self.ready.iter().filter(|slot| !slot.load(Ordering::Relaxed).is_null()).count()
-    }
-
     /// Puts a ring where threads take it from; false where all places are full. For the flusher.
     pub(crate) fn put_ready(&self, ring: &'static ThreadRing) -> bool {
-        let ring = ptr::from_ref(ring).cast_mut();
-        let put = self.ready.iter().any(|slot| {
-            slot.compare_exchange(ptr::null_mut(), ring, Ordering::Release, Ordering::Relaxed).is_ok()
-        });
+        let put = self.ready.put(ring);
         if put {
             self.supplied.fetch_add(1, Ordering::Release);
             if self.waiting.load(Ordering::Relaxed) > 0 {

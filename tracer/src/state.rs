@@ -5,6 +5,7 @@
 use crate::config::{self, Config, Switch};
 use crate::report;
 use crate::run::Run;
+use crate::site;
 use crate::sys;
 use crate::thread::Excluded;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
@@ -76,7 +77,12 @@ pub(crate) fn run(excluded: &Excluded) -> Option<&'static Run> {
     }
     // A forked child: what was inherited is left alone, the child becomes a run of the same tree.
     if STATE.compare_exchange(ON, deciding(), Ordering::AcqRel, Ordering::Acquire).is_ok() {
-        start(run.config.clone(), Some(run.root));
+        if current().is_some_and(Run::is_of_this_process) {
+            // Another thread of the child has been here since we looked: ON is its, not the parent's.
+            STATE.store(ON, Ordering::Release);
+        } else {
+            start(run.config.clone(), Some(run.root));
+        }
     } else {
         settle(excluded);
     }
@@ -144,6 +150,7 @@ fn decide(variable: Option<&str>, config: Config) -> bool {
     let running = current().filter(|run| run.is_of_this_process() && !run.is_closed());
     if !on {
         STATE.store(OFF, Ordering::Release);
+        site::end();
         if let Some(run) = running {
             let _ = run.shut_down();
         }
@@ -184,6 +191,7 @@ fn start(config: Config, root: Option<u32>) -> bool {
     match Run::start(config, root) {
         Ok(run) => {
             RUN.store(std::ptr::from_ref(run).cast_mut(), Ordering::Release);
+            site::begin(run.config.filter.clone());
             STATE.store(ON, Ordering::Release);
             true
         }
@@ -203,5 +211,6 @@ pub(crate) fn shut_down() -> std::io::Result<()> {
     if STATE.compare_exchange(ON, OFF, Ordering::AcqRel, Ordering::Relaxed).is_err() {
         return Ok(());
     }
+    site::end();
     run.shut_down()
 }

@@ -4,12 +4,14 @@
 #![allow(unsafe_code, reason = "the thread's pointer to its ring; each use argued")]
 
 use crate::ring::{Outcome, Producer};
+use crate::site::Arguments;
 use crate::thread_ring::ThreadRing;
 use crate::{clock, state, sys};
 use std::cell::Cell;
 use std::fmt;
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
+use trace_format::line::Ticks;
 use trace_format::meta::EndReason;
 
 thread_local! {
@@ -31,9 +33,9 @@ pub(crate) static WITHOUT_RING: AtomicU64 = AtomicU64::new(0);
 pub(crate) struct Excluded(());
 
 impl Excluded {
-    /// `None` if it already is.
+    /// `None` if it already is. Then none is made: to drop one unmarks the thread.
     pub(crate) fn enter() -> Option<Excluded> {
-        (!EXCLUDED.replace(true)).then_some(Excluded(()))
+        (!EXCLUDED.replace(true)).then(|| Excluded(()))
     }
 }
 
@@ -53,16 +55,30 @@ pub(crate) fn is_inside() -> bool {
 /// Writes a record. Called where tracing is not off.
 #[inline(never)]
 pub(crate) fn trace(args: fmt::Arguments<'_>) {
+    let ticks = clock::now();
     let producer = CURRENT.get();
     if !producer.is_null() {
         // SAFETY: a ring and its page stay mapped while a thread has them; this thread gives them up only in
         // `leave`, which sets the pointer to null.
-        match unsafe { &*producer }.record(args) {
+        match unsafe { &*producer }.record(ticks, args) {
             Outcome::Committed | Outcome::Lost => return,
             Outcome::Gone => {}
         }
     }
     trace_first(args);
+}
+
+/// Copies the arguments of a site into a record; false where the message is to be formatted.
+#[inline(always)]
+pub(crate) fn capture<A: Arguments>(ticks: Ticks, site: u32, arguments: &A) -> bool {
+    let producer = CURRENT.get();
+    // SAFETY: as in `trace`.
+    !producer.is_null() && unsafe { &*producer }.capture(ticks, site, arguments)
+}
+
+/// Whether the calling thread is inside the tracer's own code: its records are discarded and counted.
+pub(crate) fn is_excluded() -> bool {
+    EXCLUDED.get()
 }
 
 /// The first record of a thread, of a forked child, or after the ring was closed.
@@ -71,7 +87,7 @@ pub(crate) fn trace(args: fmt::Arguments<'_>) {
 fn trace_first(args: fmt::Arguments<'_>) {
     match attach() {
         Some(producer) => {
-            producer.record(args);
+            producer.record(clock::now(), args);
         }
         None if state::is_off() => {}
         None => {
@@ -85,12 +101,13 @@ fn trace_first(args: fmt::Arguments<'_>) {
 fn attach() -> Option<&'static Producer> {
     // A handler that traces meanwhile is turned away here.
     let excluded = Excluded::enter()?;
+    let _errno = sys::keep_errno();
     leave(&excluded, EndReason::Thread);
     let run = state::run(&excluded)?;
     let ring = run.claim()?;
     let lost = LOST.take();
     WITHOUT_RING.fetch_sub(lost, Ordering::Relaxed);
-    ring.lend(sys::thread_id(), sys::thread_name(), clock::now(run.config.clock), lost);
+    ring.lend(sys::thread_id(), sys::thread_name(), clock::now(), lost);
     sys::call_at_thread_exit();
     RING.set(ptr::from_ref(ring));
     CURRENT.set(ring.producer());

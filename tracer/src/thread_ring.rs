@@ -3,18 +3,17 @@
 //! Made by the flusher, lent to one thread at a time, freed by the last of the two that know it.
 #![allow(unsafe_code, reason = "rings are lent by raw pointer; pages are wiped by fork; each argued")]
 
+use crate::config::FullPolicy;
+use crate::parting::Parting;
 use crate::ring::{Link, Memory, Producer};
 use crate::run::Run;
 use crate::sys;
 use std::io;
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use trace_format::line::Ticks;
 use trace_format::meta::{EndReason, RingPlace};
 use trace_format::ring::{Geometry, Header, State};
-
-const THREAD_GONE: u32 = 1;
-const FLUSHER_GONE: u32 = 2;
 
 /// A ring and what goes with it, on the process's side. Lent to one thread at a time.
 #[derive(Debug)]
@@ -30,13 +29,8 @@ pub(crate) struct ThreadRing {
     producer: *const Producer,
     /// Its thread was ended by the process's exit, not before.
     ended_by_exit: AtomicBool,
-    /// Who of the two that know a closed ring has done with it; the second frees it.
-    ///
-    /// ```text
-    ///   0 ──► THREAD_GONE ──► freed by the flusher
-    ///    └──► FLUSHER_GONE ─► freed by the thread
-    /// ```
-    parted: AtomicU32,
+    /// Who of the two that know the ring has done with it.
+    pub parting: Parting,
 }
 
 // SAFETY: the producer's cells are used by the thread that has the ring; the flusher uses its atomics only,
@@ -59,7 +53,8 @@ impl ThreadRing {
         if page.is_null() {
             return Err(io::Error::other("the system has no memory that is wiped on fork"));
         }
-        memory.header().identity.set(&memory.geometry(), run.id, index);
+        let overwrite = run.config.full_policy == FullPolicy::Overwrite;
+        memory.header().identity.set(&memory.geometry(), run.id, index, overwrite);
         let link = Link {
             closed: AtomicBool::new(false),
             failing: AtomicBool::new(false),
@@ -75,12 +70,12 @@ impl ThreadRing {
             why,
             producer: page,
             ended_by_exit: AtomicBool::new(false),
-            parted: AtomicU32::new(0),
+            parting: Parting::new(),
         };
         let ring: &'static ThreadRing = Box::leak(Box::new(ring));
         let (memory, link) = (&ring.memory, ptr::from_ref(&ring.link));
         // SAFETY: the page is fresh, large enough and nobody else's; memory and link live as long as the ring.
-        unsafe { page.write(Producer::bound_to(memory, run.config.clock, link)) };
+        unsafe { page.write(Producer::bound_to(memory, link)) };
         Ok(ring)
     }
 
@@ -127,11 +122,10 @@ impl ThreadRing {
     pub(crate) unsafe fn give_back(ring: *const ThreadRing, reason: EndReason) {
         // SAFETY: not freed while a thread has it, and the caller has it.
         let this = unsafe { &*ring };
-        if !this.link.closed.load(Ordering::Acquire) {
-            this.ended_by_exit.store(reason == EndReason::Exit, Ordering::Relaxed);
-            // Release: the flusher that sees it ended sees its last record.
-            this.header().tenancy.state.store(State::Ended as u32, Ordering::Release);
-        } else if this.parted.fetch_or(THREAD_GONE, Ordering::AcqRel) == FLUSHER_GONE {
+        this.ended_by_exit.store(reason == EndReason::Exit, Ordering::Relaxed);
+        // Release: the flusher that sees it ended sees its last record.
+        this.header().tenancy.state.store(State::Ended as u32, Ordering::Release);
+        if this.parting.thread_leaves() {
             // SAFETY: neither the flusher nor, by the caller's promise, this thread uses it any more.
             unsafe { ThreadRing::free(ring) };
         }
@@ -158,9 +152,7 @@ impl ThreadRing {
     pub(crate) unsafe fn abandon(ring: *const ThreadRing) {
         // SAFETY: not freed before both have parted from it.
         let this = unsafe { &*ring };
-        // A thread that gave it back just before it was closed has said so in the tenancy.
-        let ended = this.header().tenancy.state() == Ok(State::Ended);
-        if ended || this.parted.fetch_or(FLUSHER_GONE, Ordering::AcqRel) == THREAD_GONE {
+        if this.parting.flusher_leaves() {
             // SAFETY: neither its thread nor, by the caller's promise, the flusher uses it any more.
             unsafe { ThreadRing::free(ring) };
         }

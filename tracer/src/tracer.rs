@@ -93,6 +93,18 @@ impl Tracer {
             .map_or(Ok(()), crate::run::Run::flush)
     }
 
+    /// Has the flight recorder write what it holds: the newest records of each thread, as many as its ring had room
+    /// for since the last snapshot. See [`FullPolicy::Overwrite`](crate::FullPolicy::Overwrite).
+    ///
+    /// The same as [`flush`](Tracer::flush), which with the other policies writes the little that is not
+    /// written yet. To be called when something went wrong; the program goes on tracing.
+    ///
+    /// # Errors
+    /// As [`flush`](Tracer::flush).
+    pub fn snapshot(&self) -> io::Result<()> {
+        self.flush()
+    }
+
     /// Ends tracing: everything is written, every file gets its end, the flusher is gone.
     ///
     /// Never needed: an exit does the same. Records made by other threads while this runs may be lost.
@@ -116,7 +128,9 @@ impl Tracer {
         let mut totals = Totals::default();
         {
             let rings = run.rings.lock();
-            totals.add(*run.finished.lock());
+            // Held as long: a thread that ends goes from the one to the other.
+            let finished = run.finished.lock();
+            totals.add(*finished);
             for ring in rings.iter() {
                 match ring.place {
                     RingPlace::Shared => stats.shared_rings += 1,

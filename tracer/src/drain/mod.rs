@@ -4,17 +4,23 @@
 //! flusher thread or in the recovering process, never on a traced thread.
 #![allow(unsafe_code, reason = "reads committed records out of the mapping; argued where it stands")]
 
+mod onlooker;
+mod rotation;
+mod survivors;
 mod trace_file;
 
 use crate::ring::Memory;
+pub(crate) use onlooker::Onlooker;
 use std::io;
 use std::sync::atomic::Ordering;
+pub(crate) use survivors::Survivors;
 pub(crate) use trace_file::{TraceFile, TracePlace};
 use trace_format::line::Ticks;
-use trace_format::meta::{self, EndReason, Meta, RingPlace};
+use trace_format::meta::{self, EndReason, LossReason, Meta, RingPlace};
+use trace_format::plans::Plans;
 use trace_format::record::Records;
 use trace_format::render::{RenderState, Renderer};
-use trace_format::ring::{Header, Progress, readable};
+use trace_format::ring::{Header, Progress, RingError, readable};
 
 /// Text is written in portions of about this size, so that a waiting thread soon finds room.
 const PORTION: usize = 256 * 1024;
@@ -39,6 +45,8 @@ pub(crate) struct Work<'a> {
     pub info: &'a meta::Run,
     /// Where files are made.
     pub place: &'a mut TracePlace,
+    /// What captured arguments mean.
+    pub plans: &'a Plans,
     /// Lines on their way into a file.
     pub out: &'a mut Vec<u8>,
 }
@@ -51,21 +59,21 @@ pub(crate) struct Drain {
     /// `None` before there is one, and while it is closed for want of descriptors.
     file: Option<TraceFile>,
     progress: Progress,
+    /// Of a ring that is overwritten: what is being written now.
+    copy: Option<Survivors>,
 }
 
 impl Drain {
-    /// Of a thread that has just taken its ring: there is no file yet.
-    pub(crate) fn of_new_thread(header: &Header) -> Drain {
-        let since = Ticks(header.tenancy.since.load(Ordering::Relaxed));
-        let mut progress = header.published();
-        progress.render = RenderState { last: since, ..RenderState::default() };
-        Drain::resume(header, progress, None)
+    /// Of the thread that has the ring. Its file, if there is one, is as was published.
+    pub(crate) fn new(header: &Header) -> Drain {
+        Drain::going_on_from(header, header.published())
     }
 
-    /// Of a thread whose file is as `progress` says.
-    pub(crate) fn resume(header: &Header, progress: Progress, file: Option<TraceFile>) -> Drain {
+    fn going_on_from(header: &Header, mut progress: Progress) -> Drain {
         let tid = header.tenancy.tid.load(Ordering::Relaxed);
-        Drain { tid, renderer: Renderer::new(tid, progress.render), file, progress }
+        let since = Ticks(header.tenancy.since.load(Ordering::Relaxed));
+        progress.render.last = progress.render.last.max(since);
+        Drain { tid, renderer: Renderer::new(tid, progress.render), file: None, progress, copy: None }
     }
 
     /// Whether there is a file whose last line is its end, or neither file nor reason to make one.
@@ -97,42 +105,116 @@ impl Drain {
         &mut self,
         source: Source<'_>,
         work: &mut Work<'_>,
-        is_idle: impl FnOnce() -> bool,
+        is_idle: &dyn Fn() -> bool,
     ) -> io::Result<usize> {
-        let (header, geometry) = (source.header(), source.memory.geometry());
-        let damaged = |e| io::Error::other(format!("the ring of thread {} is damaged: {e}", self.tid));
+        let before = (self.renderer.clone(), self.progress);
+        work.out.clear();
+        let limit = PORTION.min(work.place.portion());
+        self.render(source.memory, work.plans, is_idle, limit, work.out)?;
+        if work.out.is_empty() {
+            return Ok(0);
+        }
+        match self.find_file(work) {
+            Ok(true) => self.write(source, work).inspect_err(|_| self.go_back(before)),
+            Ok(false) => {
+                self.go_back(before);
+                self.forget_file(source.header());
+                self.portion(source, work, is_idle)
+            }
+            Err(error) => {
+                self.go_back(before);
+                Err(error)
+            }
+        }
+    }
+
+    fn go_back(&mut self, to: (Renderer, Progress)) {
+        (self.renderer, self.progress) = to;
+        self.copy = None;
+    }
+
+    /// Renders what the ring holds until `out` has about `limit` bytes, and goes on behind it.
+    fn render(
+        &mut self,
+        memory: &Memory,
+        plans: &Plans,
+        is_idle: &dyn Fn() -> bool,
+        limit: usize,
+        out: &mut Vec<u8>,
+    ) -> io::Result<()> {
+        let rendered = if memory.overwrites() {
+            self.render_copy(memory, plans, is_idle, limit, out)
+        } else {
+            self.render_ring(memory, plans, is_idle, limit, out)
+        };
+        rendered.map_err(|e| io::Error::other(format!("the ring of thread {} is damaged: {e}", self.tid)))?;
+        self.renderer.losses(&memory.header().losses(), out);
+        Ok(())
+    }
+
+    /// The records as they lie in the ring: the producer waits until they are consumed.
+    fn render_ring(
+        &mut self,
+        memory: &Memory,
+        plans: &Plans,
+        is_idle: &dyn Fn() -> bool,
+        limit: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<(), RingError> {
+        let (header, geometry) = (memory.header(), memory.geometry());
         // First the ring, then the nested ring: what was made inside a record is committed before it. If then the
         // thread is idle and the ring still as it was, no record is open that what was read could belong to.
-        let main = readable(&header.main, self.progress.consumed, geometry.capacity).map_err(damaged)?;
-        let nested = readable(&header.nested, self.progress.nested_consumed, geometry.nested_capacity)
-            .map_err(damaged)?;
+        let main = readable(&header.main, self.progress.consumed, geometry.capacity)?;
+        let nested = readable(&header.nested, self.progress.nested_consumed, geometry.nested_capacity)?;
         let whole = main.end;
         let idle = is_idle() && header.main.head.load(Ordering::Acquire) == whole;
-        let before = (self.renderer.clone(), self.progress);
-        let losses = header.losses();
         let (consumed, nested_consumed) = (main.start, nested.start);
         // SAFETY: this is the consumer; both ranges go from what was consumed to a head loaded with Acquire, and
-        // are freed only below, when the records are no longer used.
+        // are freed only in `write`, when the records are no longer used.
         let (mut main, mut nested) = unsafe {
-            let (m, n) = (source.memory.data().parts(main), source.memory.nested_data().parts(nested));
+            let (m, n) = (memory.data().parts(main), memory.nested_data().parts(nested));
             (
                 Records::new(m, consumed, geometry.block),
                 Records::new(n, nested_consumed, geometry.nested_block),
             )
         };
-        work.out.clear();
-        self.renderer.records(&mut main, &mut nested, idle, PORTION, work.out);
+        self.renderer.records(&mut main, &mut nested, idle, plans, limit, out);
         if idle && main.position() == whole {
             // Its thread has gone on without the rest of the message.
-            self.renderer.close_torn(work.out);
+            self.renderer.close_torn(out);
         }
-        self.renderer.losses(&losses, work.out);
-        self.progress.consumed = main.position();
-        self.progress.nested_consumed = nested.position();
-        if work.out.is_empty() {
-            return Ok(0);
+        (self.progress.consumed, self.progress.nested_consumed) = (main.position(), nested.position());
+        Ok(())
+    }
+
+    /// The records of a copy, which is made when the one before is used up: the producer waits for nobody.
+    fn render_copy(
+        &mut self,
+        memory: &Memory,
+        plans: &Plans,
+        is_idle: &dyn Fn() -> bool,
+        limit: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<(), RingError> {
+        let header = memory.header();
+        let (consumed, nested_consumed) = self.consumed();
+        let copy = match self.copy.take() {
+            Some(copy) => copy,
+            None => {
+                let copy = Survivors::copy(memory, consumed, nested_consumed)?;
+                copy.tell_overwritten(&mut self.renderer, out);
+                copy
+            }
+        };
+        let idle = is_idle() && header.main.head.load(Ordering::Acquire) == copy.end();
+        let (mut main, mut nested) = copy.records(consumed, nested_consumed);
+        self.renderer.records(&mut main, &mut nested, idle, plans, limit, out);
+        (self.progress.consumed, self.progress.nested_consumed) = (main.position(), nested.position());
+        // What is left of the nested ring waits for the record that it was made in: for the next copy.
+        if self.progress.consumed < copy.end() {
+            self.copy = Some(copy);
         }
-        self.write(source, work).inspect_err(|_| (self.renderer, self.progress) = before)
+        Ok(())
     }
 
     /// Writes the last lines of the file, if there is a file and it does not have them; returns the bytes.
@@ -149,15 +231,23 @@ impl Drain {
         if self.is_ended() {
             return Ok(0);
         }
+        if !self.find_file(work)? {
+            self.forget_file(source.header());
+            return Ok(0);
+        }
         let before = (self.renderer.clone(), self.progress);
         work.out.clear();
-        self.renderer.close_torn(work.out);
-        self.renderer.losses(&source.header().losses(), work.out);
+        self.render_end(source.header(), reason, clock, work.out);
+        self.write(source, work).inspect_err(|_| self.go_back(before))
+    }
+
+    fn render_end(&mut self, header: &Header, reason: EndReason, clock: Option<Meta>, out: &mut Vec<u8>) {
+        self.renderer.close_torn(out);
+        self.renderer.losses(&header.losses(), out);
         if let Some(clock) = clock {
-            self.renderer.meta(&clock, work.out);
+            self.renderer.meta(&clock, out);
         }
-        self.renderer.end(reason, work.out);
-        self.write(source, work).inspect_err(|_| (self.renderer, self.progress) = before)
+        self.renderer.end(reason, out);
     }
 
     /// Writes a `# clock` line, if this is a place for one; returns the bytes.
@@ -171,7 +261,7 @@ impl Drain {
         clock: &Meta,
     ) -> io::Result<usize> {
         let state = self.renderer.state();
-        if !self.has_file() || state.in_message || state.ended {
+        if self.file.is_none() || state.in_message || state.ended {
             return Ok(0);
         }
         work.out.clear();
@@ -179,13 +269,55 @@ impl Drain {
         self.write(source, work)
     }
 
+    /// Opens the file that was published, if there is one, and cuts off what is behind the published length. If it
+    /// is no more, forgets it: the thread goes on in a new one.
+    ///
+    /// # Errors
+    /// It is there and cannot be opened.
+    pub(crate) fn resume(&mut self, header: &Header, work: &mut Work<'_>) -> io::Result<()> {
+        if !self.find_file(work)? {
+            self.forget_file(header);
+        }
+        Ok(())
+    }
+
+    /// Looks whether somebody has deleted the file or cut it short.
+    pub(crate) fn look_after_file(&mut self, header: &Header) {
+        if self.file.as_ref().is_some_and(|file| file.is_open() && !file.is_intact()) {
+            self.forget_file(header);
+        }
+    }
+
+    /// Whether there is a file that can be written, or none was made yet.
+    fn find_file(&mut self, work: &Work<'_>) -> io::Result<bool> {
+        match &self.file {
+            Some(file) if file.is_open() => Ok(file.is_intact()),
+            None if self.progress.inode == 0 => Ok(true),
+            // Not opened yet, closed for want of descriptors, or by the host.
+            _ => {
+                self.file = TraceFile::reopen(work.place, self.tid, work.info, &self.progress)?;
+                Ok(self.file.is_some())
+            }
+        }
+    }
+
+    /// The file is no more: what was in it is lost, and published as that, and there will be another.
+    fn forget_file(&mut self, header: &Header) {
+        (self.file, self.progress) = (None, header.published());
+        self.forget();
+        header.publish(&self.progress);
+    }
+
+    fn forget(&mut self) {
+        self.renderer.forget(u64::MAX, LossReason::FileRemoved);
+        self.progress.render = self.renderer.state();
+        (self.progress.file_length, self.progress.device, self.progress.inode) = (0, 0, 0);
+    }
+
     /// Appends `work.out` to the file, which is made if need be, publishes, and frees the space: the steps (a)
     /// to (d) of [`trace_format::ring`]. On error nothing has happened.
     fn write(&mut self, source: Source<'_>, work: &mut Work<'_>) -> io::Result<usize> {
         let header = source.header();
-        if self.file.is_none() && self.progress.inode != 0 {
-            self.file = TraceFile::reopen(work.place, self.tid, &self.progress)?;
-        }
         let file = match &mut self.file {
             Some(file) => file,
             none => {
@@ -198,29 +330,67 @@ impl Drain {
             }
         };
         if file.length == 0 {
-            let lines = first_lines(self.tid, source, work.info);
+            let told = header.published().render;
+            let lines = first_lines(self.tid, source, work.info, &told);
             work.out.splice(0..0, lines);
         }
         file.append(work.out)?;
+        let bytes = work.out.len();
         file.mark(&mut self.progress);
         self.progress.render = self.renderer.state();
         header.publish(&self.progress);
         header.free(&self.progress);
+        self.rotate(source, work);
         if work.place.is_crowded() {
             self.file = None;
         }
-        Ok(work.out.len())
+        Ok(bytes)
+    }
+
+    /// Drops the older half of the file if it has reached its limit. Where that cannot be done, the file grows on,
+    /// and it is tried again when it has grown by a quarter of the limit.
+    fn rotate(&mut self, source: Source<'_>, work: &mut Work<'_>) {
+        let state = self.renderer.state();
+        let may = !state.in_message && !state.ended;
+        let Some(file) = self.file.as_mut().filter(|file| may && file.length > file.rotate_at) else {
+            return;
+        };
+        let (header, info, tid) = (source.header(), work.info, self.tid);
+        let (mut renderer, mut progress) = (self.renderer.clone(), self.progress);
+        let first = |dropped: &rotation::Dropped| {
+            let mut told = RenderState { last: dropped.last, lost: dropped.lost, ..RenderState::default() };
+            told.lost[LossReason::Rotated as usize] += dropped.messages;
+            told.stall_ns = dropped.stall_ns;
+            first_lines(tid, source, info, &told)
+        };
+        let publish = |file: &TraceFile, dropped: &rotation::Dropped| {
+            renderer.forget(dropped.messages, LossReason::Rotated);
+            file.mark(&mut progress);
+            progress.render = renderer.state();
+            header.publish(&progress);
+        };
+        match file.rotate(work.place, tid, info.id, first, publish) {
+            Ok(()) => (self.renderer, self.progress) = (renderer, progress),
+            Err(error) => {
+                file.rotate_at = file.length + work.place.max_bytes / 4;
+                header.publish(&self.progress);
+                work.place.remove_unfinished(tid, info.id);
+                work.place.trouble.get_or_insert(error);
+            }
+        }
     }
 }
 
-/// The two lines that a file begins with; their ticks are those when the thread took the ring.
-fn first_lines(tid: u64, source: Source<'_>, info: &meta::Run) -> Vec<u8> {
+/// The two lines that a file begins with; their ticks are those when the thread took the ring. If this is not the
+/// thread's first file, what an earlier one has told of losses follows.
+fn first_lines(tid: u64, source: Source<'_>, info: &meta::Run, told: &RenderState) -> Vec<u8> {
     let tenancy = &source.header().tenancy;
     let since = Ticks(tenancy.since.load(Ordering::Relaxed));
     let thread =
         meta::Thread { name: tenancy.name(), ring: source.place, why: source.why.as_bytes().to_vec() };
     let mut lines = Vec::with_capacity(512);
-    Renderer::new(tid, RenderState { last: since, ..RenderState::default() })
-        .header(info, &thread, &mut lines);
+    let at = |last| Renderer::new(tid, RenderState { last, ..RenderState::default() });
+    at(since).header(info, &thread, &mut lines);
+    at(since.max(told.last)).told_before(&told.lost, told.stall_ns, &mut lines);
     lines
 }

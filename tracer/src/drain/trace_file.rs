@@ -1,15 +1,19 @@
 //! Trace files: where they go, how they are made, written and found again.
 
+use crate::descriptor::Descriptor;
 use crate::report;
 use crate::sys::{self, FileIdentity};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{self, Seek, SeekFrom, Write};
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use trace_format::line::{Kind, Line, TICKS_DIGITS};
 use trace_format::manifest::Manifest;
+use trace_format::meta::{Meta, Run};
 use trace_format::name::trace_file_suffix;
+use trace_format::render::{RenderState, Renderer};
 use trace_format::ring::Progress;
 
 /// Where the trace files of this run go.
@@ -22,6 +26,10 @@ pub(crate) struct TracePlace {
     /// How many of the files are open.
     open: Arc<AtomicUsize>,
     most_open: usize,
+    /// A file that is longer loses its older half.
+    pub max_bytes: u64,
+    /// What could not be done though the records are in the file.
+    pub trouble: Option<io::Error>,
 }
 
 impl TracePlace {
@@ -41,7 +49,26 @@ impl TracePlace {
     fn in_directories(directories: Vec<PathBuf>, name: OsString) -> TracePlace {
         // The host needs descriptors, too.
         let most_open = sys::descriptor_limit() / 4;
-        TracePlace { directories, name, open: Arc::default(), most_open }
+        TracePlace { directories, name, open: Arc::default(), most_open, max_bytes: u64::MAX, trouble: None }
+    }
+
+    /// How many bytes should be written at once at most.
+    pub(crate) fn portion(&self) -> usize {
+        usize::try_from(self.max_bytes / 4).unwrap_or(usize::MAX)
+    }
+
+    /// An open file of this place.
+    pub(super) fn opened(
+        &self,
+        file: File,
+        path: PathBuf,
+        number: u32,
+        length: u64,
+    ) -> io::Result<TraceFile> {
+        let file = Descriptor::new(file)?;
+        let identity = file.identity();
+        let (rotate_at, _open) = (self.max_bytes, self.count_open());
+        Ok(TraceFile { file, path, number, identity, length, rotate_at, _open })
     }
 
     /// Whether so many files are open that one should be closed until it is written again.
@@ -143,16 +170,14 @@ impl TracePlace {
     /// gives it its own name, the first that is free: killed at any step, recovery finds the file, or none.
     fn create_here(&self, tid: u64, run: u32, publish: &mut dyn FnMut(&TraceFile)) -> io::Result<TraceFile> {
         let unfinished = self.unfinished_path(tid, run);
-        let file = sys::create_private_file(&unfinished)?;
-        let identity = sys::file_identity(&file)?;
-        let mut made = TraceFile {
-            file,
-            path: PathBuf::new(),
-            number: 0,
-            identity,
-            length: 0,
-            _open: self.count_open(),
+        let file = match sys::create_private_file(&unfinished) {
+            // Put there by somebody else; it is not removed.
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
+                return self.create_without_links(tid, publish);
+            }
+            created => created?,
         };
+        let mut made = self.opened(file, PathBuf::new(), 0, 0)?;
         let result = loop {
             made.path = self.path(tid, made.number);
             publish(&made);
@@ -177,9 +202,7 @@ impl TracePlace {
             let path = self.path(tid, number);
             match sys::create_private_file(&path) {
                 Ok(file) => {
-                    let identity = sys::file_identity(&file)?;
-                    let made =
-                        TraceFile { file, path, number, identity, length: 0, _open: self.count_open() };
+                    let made = self.opened(file, path, number, 0)?;
                     publish(&made);
                     return Ok(made);
                 }
@@ -189,11 +212,51 @@ impl TracePlace {
         }
     }
 
-    fn unfinished_path(&self, tid: u64, run: u32) -> PathBuf {
+    /// The name that a file of thread `tid` of run `run` has until it gets its own.
+    pub(super) fn unfinished_path(&self, tid: u64, run: u32) -> PathBuf {
         let mut name = OsString::from(".");
         name.push(&self.name);
         name.push(format!("{}.{run:08x}.new", trace_file_suffix(tid, 0)));
         self.directory().join(name)
+    }
+
+    /// The file that `progress` names: under its name or, if somebody has given it another one or it has not got
+    /// its own yet, under any in the directory.
+    fn find(&self, tid: u64, run: u32, progress: &Progress) -> io::Result<Option<(File, PathBuf)>> {
+        self.find_by(sys::open_own_file, tid, run, progress)
+    }
+
+    /// The same for an onlooker.
+    pub(crate) fn find_to_read(
+        &self,
+        tid: u64,
+        run: u32,
+        progress: &Progress,
+    ) -> io::Result<Option<(File, PathBuf)>> {
+        self.find_by(sys::open_own_file_to_read, tid, run, progress)
+    }
+
+    fn find_by(
+        &self,
+        open: fn(&Path) -> io::Result<File>,
+        tid: u64,
+        run: u32,
+        progress: &Progress,
+    ) -> io::Result<Option<(File, PathBuf)>> {
+        let path = self.path(tid, progress.file_number);
+        for path in [path.clone(), self.unfinished_path(tid, run)] {
+            match open_same(open, &path, progress) {
+                Ok(None) => {}
+                Ok(Some(file)) => return Ok(Some((file, path))),
+                Err(e) => return Err(io::Error::new(e.kind(), format!("cannot open {path:?}: {e}"))),
+            }
+        }
+        let renamed =
+            std::fs::read_dir(self.directory()).into_iter().flatten().flatten().find(|entry| {
+                sys::path_identity(&entry.path()).is_ok_and(|found| is_named_by(&found, progress))
+            });
+        let Some(path) = renamed.map(|entry| entry.path()) else { return Ok(None) };
+        Ok(open_same(open, &path, progress)?.map(|file| (file, path)))
     }
 
     /// Removes what a dead run `run` may have left of the making of a file.
@@ -202,17 +265,59 @@ impl TracePlace {
     }
 }
 
+/// Opens the file at `path` if it is the one that `progress` names.
+fn open_same(
+    open: fn(&Path) -> io::Result<File>,
+    path: &Path,
+    progress: &Progress,
+) -> io::Result<Option<File>> {
+    // Nothing is opened that is another's: a FIFO, a link, a file that may not be read.
+    if !sys::path_identity(path).is_ok_and(|found| is_named_by(&found, progress)) {
+        return Ok(None);
+    }
+    let file = open(path)?;
+    Ok(is_named_by(&sys::file_identity(&file)?, progress).then_some(file))
+}
+
+/// Whether the first line of a file is that of thread `tid` of run `run`, but for its ticks; what was never published
+/// may end inside of it. A deleted file's number is given to the next one that is made, which may be anybody's.
+fn begins_as(file: &File, tid: u64, run: &Run, published: bool) -> io::Result<bool> {
+    let (mut first, mut found) = (Vec::new(), Vec::new());
+    Renderer::new(tid, RenderState::default()).meta(&Meta::Run(run.clone()), &mut first);
+    file.take(first.len() as u64).read_to_end(&mut found)?;
+    let (ticks, rest) = found.split_at(found.len().min(TICKS_DIGITS));
+    let whole = found.len() == first.len() || !published;
+    Ok(whole && ticks.iter().all(u8::is_ascii_hexdigit) && first[TICKS_DIGITS..].starts_with(rest))
+}
+
+fn is_named_by(found: &FileIdentity, progress: &Progress) -> bool {
+    (found.device, found.inode) == (progress.device, progress.inode)
+}
+
+/// Whether the file at `path` says in its first line that it is of run `run`.
+fn is_of_run(path: &Path, run: u32) -> bool {
+    let Ok(file) = sys::open_own_file(path) else { return false };
+    let mut first = Vec::new();
+    // Paths are at most 4 KiB, four times as long when escaped.
+    let read = BufReader::new(file.take(32 * 1024)).read_until(b'\n', &mut first);
+    let line = first.strip_suffix(b"\n").and_then(|line| Line::parse(line).ok());
+    let meta = line.filter(|line| line.kind == Kind::Meta).and_then(|line| Meta::parse(line.payload));
+    read.is_ok() && matches!(meta, Some(Meta::Run(found)) if found.id == run)
+}
+
 /// An open trace file, written by this process alone.
 #[derive(Debug)]
 pub(crate) struct TraceFile {
-    file: File,
-    path: PathBuf,
+    pub(super) file: Descriptor,
+    pub(super) path: PathBuf,
     /// The `<n>` of its name.
     pub number: u32,
     /// What it was when it was made.
     pub identity: FileIdentity,
     /// Bytes that are whole and published; what is behind them is cut off.
     pub length: u64,
+    /// It is rotated when it is longer than this.
+    pub(super) rotate_at: u64,
     _open: Open,
 }
 
@@ -227,25 +332,85 @@ impl Drop for Open {
 }
 
 impl TraceFile {
-    /// Opens the file that `progress` names and cuts off what is behind its published length. `None` where
-    /// another file, or a shorter one, is there now: that is not touched.
-    pub(crate) fn reopen(place: &TracePlace, tid: u64, progress: &Progress) -> io::Result<Option<TraceFile>> {
-        let number = progress.file_number;
-        let path = place.path(tid, number);
-        let mut file = match sys::open_own_file(&path) {
-            Ok(file) => file,
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(e) => return Err(io::Error::new(e.kind(), format!("cannot open {path:?}: {e}"))),
-        };
-        let identity = sys::file_identity(&file)?;
-        let same = (identity.device, identity.inode) == (progress.device, progress.inode);
-        if !same || identity.length < progress.file_length {
+    /// Opens the file that `progress` names and cuts off what is behind its published length. `None` where there
+    /// is none, or a shorter one: that is not touched, nor is another file in its place.
+    pub(crate) fn reopen(
+        place: &TracePlace,
+        tid: u64,
+        run: &Run,
+        progress: &Progress,
+    ) -> io::Result<Option<TraceFile>> {
+        let Some((file, path)) = place.find(tid, run.id, progress)? else { return Ok(None) };
+        let is_unfinished = path == place.unfinished_path(tid, run.id);
+        // Where there are no links, one without content cannot get its name; and it is not needed.
+        if (is_unfinished && progress.file_length == 0)
+            || !begins_as(&file, tid, run, progress.file_length > 0)?
+        {
+            return Ok(None);
+        }
+        let mut found = place.opened(file, path, progress.file_number, progress.file_length)?;
+        if found.identity.length < progress.file_length {
             return Ok(None);
         }
         let length = progress.file_length;
-        let cut = file.set_len(length).and_then(|()| file.seek(SeekFrom::Start(length)));
-        cut.map_err(|e| io::Error::new(e.kind(), format!("cannot cut {path:?}: {e}")))?;
-        Ok(Some(TraceFile { file, path, number, identity, length, _open: place.count_open() }))
+        let cut = found.file.set_len(length).and_then(|()| found.file.seek(SeekFrom::Start(length)));
+        cut.map_err(|e| io::Error::new(e.kind(), format!("cannot cut {:?}: {e}", found.path)))?;
+        if is_unfinished {
+            found.take_own_name(place, tid, run.id)?;
+        }
+        Ok(Some(found))
+    }
+
+    /// Gives the name of `old`, which is dropped, to this file.
+    pub(super) fn take_name_of(
+        &mut self,
+        old: &TraceFile,
+        place: &TracePlace,
+        tid: u64,
+        run: u32,
+    ) -> io::Result<()> {
+        let there = sys::path_identity(&old.path);
+        if there.is_ok_and(|there| there.is_same_file(&old.identity)) {
+            std::fs::rename(&self.path, &old.path)?;
+            self.path.clone_from(&old.path);
+            return Ok(());
+        }
+        // Somebody has put another file in its place.
+        self.take_own_name(place, tid, run)
+    }
+
+    /// Gives this file, which has the name of an unfinished one, the thread's first name that is free; or that of
+    /// the file that it was made to replace, which is known by its first line.
+    fn take_own_name(&mut self, place: &TracePlace, tid: u64, run: u32) -> io::Result<()> {
+        let own = place.path(tid, self.number);
+        if is_of_run(&own, run) {
+            std::fs::rename(&self.path, &own)?;
+            self.path = own;
+            return Ok(());
+        }
+        for number in 0..=u32::MAX {
+            let path = place.path(tid, number);
+            match std::fs::hard_link(&self.path, &path) {
+                Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(e) => return Err(e),
+                Ok(()) => {
+                    let _ = std::fs::remove_file(&self.path);
+                    (self.path, self.number) = (path, number);
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the host has left it open.
+    pub(crate) fn is_open(&self) -> bool {
+        self.file.is_ours()
+    }
+
+    /// Whether it still has a name, and all that was written.
+    pub(crate) fn is_intact(&self) -> bool {
+        sys::file_identity(&self.file).is_ok_and(|now| now.links > 0 && now.length >= self.length)
     }
 
     /// Writes what this file is, and its length, into `progress`.

@@ -23,6 +23,7 @@ use crate::drain::{TracePlace, Work};
 use crate::recovery;
 use crate::report;
 use crate::run::{Command, Run};
+use crate::site;
 use crate::sys;
 use crate::thread::{self, Excluded};
 use crossbeam_channel::{Receiver, Sender};
@@ -32,17 +33,21 @@ use std::time::{Duration, Instant};
 use supply::Supply;
 use tail::Tail;
 use trace_format::meta::{self, EndReason};
+use trace_format::plans::Plans;
 
 /// How often threads and files are looked after.
 const LOOK_AFTER: Duration = Duration::from_secs(1);
 /// How many rings of ended threads wait for files that cannot be written.
 const WAITING: usize = 64;
+/// How many flight recorders of ended threads are kept.
+const KEPT: usize = 16;
 /// How long to leave a file alone that could not be written.
 const RETRY: Duration = Duration::from_millis(500);
 
 /// The thread's body.
 pub(crate) fn run(run: &'static Run, commands: Receiver<Command>) {
     let Some(_excluded) = Excluded::enter() else { return };
+    sys::name_flusher();
     Flusher::new(run, commands).run();
 }
 
@@ -54,6 +59,8 @@ struct Flusher {
     info: meta::Run,
     place: TracePlace,
     supply: Supply,
+    /// The sites of this process that have a number.
+    plans: Plans,
     tails: Vec<Tail>,
     /// Lines on their way into a file.
     out: Vec<u8>,
@@ -64,13 +71,16 @@ struct Flusher {
     retry: Option<Instant>,
     /// The first error that no `flush` has returned yet.
     error: Option<io::Error>,
+    /// As long as files cannot be written, which is said once: whether a `flush` has returned that.
+    outage: Option<bool>,
 }
 
 impl Flusher {
     fn new(run: &'static Run, commands: Receiver<Command>) -> Flusher {
-        let (ticks, wall) = clock::pair(run.config.clock);
+        let (ticks, wall) = clock::pair();
         let wanted = run.config.directory.as_deref();
-        let place = TracePlace::new(wanted, &run.exe, run.here.as_deref(), run.id);
+        let mut place = TracePlace::new(wanted, &run.exe, run.here.as_deref(), run.id);
+        place.max_bytes = run.config.max_bytes;
         let info = meta::Run {
             version: trace_format::VERSION,
             id: run.id,
@@ -82,29 +92,35 @@ impl Flusher {
             wall,
             clock: run.config.clock,
         };
-        let supply = Supply::new(run, &info, &place);
+        let numbered = site::numbered();
+        let supply = Supply::new(run, &info, &place, &numbered);
         Flusher {
             run,
             commands,
             info,
             place,
             supply,
+            plans: Plans::of(&numbered),
             tails: Vec::new(),
             out: Vec::new(),
             looked_after: Instant::now(),
             recovered: false,
             retry: None,
             error: None,
+            outage: None,
         }
     }
 
     fn run(mut self) {
         loop {
+            self.supply.keep_open();
+            self.number_sites();
             self.supply_rings();
             if self.obey().is_break() {
                 return;
             }
             self.drain_once();
+            self.take_snapshot();
             self.recover_once();
             self.look_after();
             if self.is_exiting() && self.run.exit.finished.load(Ordering::Relaxed) == 0 {
@@ -112,6 +128,12 @@ impl Flusher {
             }
             self.run.wake.sleep(self.run.config.flush_interval);
         }
+    }
+
+    /// Gives numbers to sites that were used for the first time.
+    fn number_sites(&mut self) {
+        let (supply, plans) = (&mut self.supply, &mut self.plans);
+        site::give_numbers(self.run, |entry| plans.add(&entry) && supply.add_site(&entry));
     }
 
     /// Sees to it that rings are ready. To use one again is cheaper than to make one.
@@ -124,7 +146,7 @@ impl Flusher {
             if made % 8 == 0 {
                 self.drain_once();
             }
-            let ended: fn(&Tail) -> bool = |tail| tail.has_ended() && !tail.is_failing();
+            let ended: fn(&Tail) -> bool = |tail| tail.has_ended() && !tail.is_failing() && !tail.keeps();
             if self.tails.iter().any(ended) {
                 self.drain_where(ended);
             } else if !self.supply.add(self.run, &mut self.tails) {
@@ -150,13 +172,35 @@ impl Flusher {
 
     fn answer_flush(&mut self, answer: &Sender<io::Result<()>>) {
         self.retry = None;
-        self.drain_once();
-        let _ = answer.send(self.error.take().map_or(Ok(()), Err));
+        // What this flush meets it returns, whatever an earlier one has.
+        self.outage = self.outage.map(|_| false);
+        self.drain_all();
+        let error = self.error.take();
+        self.outage = self.outage.map(|_| error.is_some());
+        let _ = answer.send(error.map_or(Ok(()), Err));
     }
 
     /// Writes what all rings hold, each up to where its thread was when it was looked at.
     fn drain_once(&mut self) {
         self.drain_where(|_| true);
+    }
+
+    /// The same, flight recorders included.
+    fn drain_all(&mut self) {
+        self.tails.iter_mut().for_each(Tail::want);
+        self.drain_once();
+    }
+
+    /// Writes what flight recorders hold, if a panic asked for it.
+    fn take_snapshot(&mut self) {
+        let snapshot = &self.run.snapshot;
+        let wanted = snapshot.wanted.load(Ordering::Acquire);
+        if snapshot.done.load(Ordering::Relaxed) != wanted {
+            self.drain_all();
+            let snapshot = &self.run.snapshot;
+            snapshot.done.store(wanted, Ordering::Release);
+            sys::wake_word(&snapshot.done, i32::MAX);
+        }
     }
 
     fn drain_where(&mut self, which: fn(&Tail) -> bool) {
@@ -166,13 +210,19 @@ impl Flusher {
         }
         let mut errors = Vec::new();
         for tail in self.tails.iter_mut().filter(|tail| which(tail) && (retry || !tail.is_failing())) {
-            let mut work = Work { info: &self.info, place: &mut self.place, out: &mut self.out };
+            let mut work =
+                Work { info: &self.info, place: &mut self.place, plans: &self.plans, out: &mut self.out };
             if let Err(error) = tail.drain(&mut work) {
                 errors.push(error);
             }
         }
+        errors.extend(self.place.trouble.take());
+        if errors.is_empty() && self.error.is_none() && !self.tails.iter().any(Tail::is_failing) {
+            self.outage = None;
+        }
         errors.into_iter().for_each(|error| self.note_error(error));
         self.limit_waiting();
+        self.limit_kept();
         self.supply.take_back(self.run, &mut self.tails);
     }
 
@@ -189,12 +239,27 @@ impl Flusher {
         }
     }
 
+    /// Flight recorders of threads that have ended: the newest few are kept.
+    fn limit_kept(&mut self) {
+        let kept = |tail: &&mut Tail| tail.has_ended() && tail.keeps();
+        let surplus = self.tails.iter_mut().filter(kept).count().saturating_sub(KEPT);
+        for _ in 0..surplus {
+            let since = |tail: &&mut Tail| tail.ring.header().tenancy.since.load(Ordering::Relaxed);
+            if let Some(oldest) = self.tails.iter_mut().filter(kept).min_by_key(since) {
+                oldest.give_up();
+            }
+        }
+    }
+
     fn note_error(&mut self, error: io::Error) {
         self.retry = Some(Instant::now() + RETRY);
-        if self.error.is_none() {
+        let returned = *self.outage.get_or_insert_with(|| {
             report::say(format_args!(
                 "{error}; tried again twice a second, records are kept while there is room"
             ));
+            false
+        });
+        if !returned && self.error.is_none() {
             self.error = Some(error);
         }
     }
@@ -202,25 +267,31 @@ impl Flusher {
     /// Once: recovers dead runs of this executable, so that nobody's memory leaks.
     fn recover_once(&mut self) {
         if !std::mem::replace(&mut self.recovered, true) {
-            let own = &self.info.exe;
+            let own = self.info.exe.clone();
             let directories = match &self.run.config.runtime_directory {
                 Some(directory) => vec![directory.clone()],
                 None => sys::runtime_directories(),
             };
-            recovery::recover(
+            // It may take long, and the threads of this run go on tracing.
+            recovery::recover_meanwhile(
                 &directories,
-                |manifest| manifest.run.exe == *own,
-                || self.run.count_written(0),
+                |manifest| manifest.run.exe == own,
+                || {
+                    self.run.count_written(0);
+                    self.supply_rings();
+                    self.drain_once();
+                },
             );
         }
     }
 
-    /// Now and then: finds threads that ended unseen.
+    /// Now and then: finds threads that ended unseen, and files that somebody has deleted.
     fn look_after(&mut self) {
         if self.looked_after.elapsed() >= LOOK_AFTER {
             self.looked_after = Instant::now();
             for tail in &mut self.tails {
                 tail.end_if_thread_is_gone();
+                tail.look_after_file();
             }
         }
     }
@@ -229,13 +300,14 @@ impl Flusher {
     /// tracing; the loop goes on draining them.
     fn at_process_exit(&mut self) {
         self.retry = None;
-        self.drain_once();
+        self.drain_all();
         // Threads that have just been joined, or are about to, get a moment to go.
         for _ in 0..10 {
             if self.tails.iter().all(Tail::is_free) {
                 break;
             }
             std::thread::sleep(Duration::from_micros(200));
+            self.tails.iter_mut().for_each(Tail::want);
             self.drain_where(Tail::has_ended);
         }
         self.end_files(EndReason::Exit);
@@ -255,7 +327,8 @@ impl Flusher {
     fn end_files(&mut self, reason: EndReason) {
         let mut errors = Vec::new();
         for tail in &mut self.tails {
-            let mut work = Work { info: &self.info, place: &mut self.place, out: &mut self.out };
+            let mut work =
+                Work { info: &self.info, place: &mut self.place, plans: &self.plans, out: &mut self.out };
             errors.extend(tail.end(&mut work, reason).err());
         }
         errors.into_iter().for_each(|error| self.note_error(error));
@@ -268,7 +341,7 @@ impl Flusher {
         for tail in &self.tails {
             tail.close();
         }
-        self.drain_once();
+        self.drain_all();
         self.end_files(EndReason::Shutdown);
         self.supply.end(self.run, &mut self.tails);
         // Should the process exit meanwhile: there is nothing to wait for.

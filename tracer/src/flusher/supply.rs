@@ -13,9 +13,14 @@ use std::io;
 use std::sync::atomic::Ordering;
 use trace_format::meta::{self, RingPlace};
 use trace_format::ring::{Geometry, MIN_CAPACITY};
+use trace_format::sites::Site;
 
 /// Ready rings beyond this many are freed.
 const SURPLUS: usize = 4 * SPARE;
+
+/// A ring takes at most this part of what shared rings may still take, so that later threads get smaller ones and
+/// not none.
+const SHARE: u64 = 8;
 
 /// How much memory private rings may take.
 const PRIVATE_BUDGET: u64 = 64 << 20;
@@ -29,6 +34,18 @@ fn largest_within(wanted: u64, budget: u64) -> Geometry {
     geometry
 }
 
+/// Makes a ring file, or a smaller one where others have taken the memory meanwhile.
+fn create_shared(directory: &RunDirectory, index: u32, mut geometry: Geometry) -> io::Result<Memory> {
+    loop {
+        match directory.create_ring(index, geometry) {
+            Err(e) if e.kind() == io::ErrorKind::StorageFull && geometry.capacity > MIN_CAPACITY => {
+                geometry = Geometry::of(geometry.capacity / 2);
+            }
+            result => return result,
+        }
+    }
+}
+
 /// Makes rings and keeps account of their memory.
 pub(crate) struct Supply {
     directory: Result<RunDirectory, String>,
@@ -36,18 +53,21 @@ pub(crate) struct Supply {
     budget: u64,
     /// Bytes that private rings may still take; when they are used up, further ones are as small as can be.
     private_budget: u64,
+    /// That a ring is private was said.
+    said: bool,
     made: u32,
 }
 
 impl Supply {
     /// Prepares the run's directory; without one, rings will be private.
-    pub(crate) fn new(run: &'static Run, info: &meta::Run, place: &TracePlace) -> Supply {
-        let directory = RunDirectory::create(run.config.runtime_directory.as_deref(), info, place);
+    pub(crate) fn new(run: &'static Run, info: &meta::Run, place: &TracePlace, sites: &[Site]) -> Supply {
+        let directory = RunDirectory::create(run.config.runtime_directory.as_deref(), info, place, sites);
         let budget = directory.as_ref().map_or(0, |d| sys::shared_memory_budget(d.path()));
         if let Err(why) = &directory {
             report::say(format_args!("{why}; what is in memory when the process is killed will be lost"));
         }
         Supply {
+            said: directory.is_err(),
             directory: directory.map_err(|why| why.to_string()),
             budget,
             private_budget: PRIVATE_BUDGET,
@@ -55,12 +75,26 @@ impl Supply {
         }
     }
 
+    /// Sees to it that the run's directory stays this process's; see [`RunDirectory::keep_open`].
+    pub(crate) fn keep_open(&mut self) {
+        if let Ok(directory) = &mut self.directory {
+            // Tried again the next time.
+            let _ = directory.keep_open();
+        }
+    }
+
+    /// Writes a site where recovery will find it; false where that cannot be done. With private rings there is
+    /// nothing to recover.
+    pub(crate) fn add_site(&mut self, site: &Site) -> bool {
+        self.directory.as_mut().map_or(true, |directory| directory.add_site(site).is_ok())
+    }
+
     /// Whether a ring should be made: some are kept ready, and one for each thread that waits. A process that
     /// exits does not wait for rings that nobody waits for.
     pub(crate) fn is_short(&self, run: &Run) -> bool {
         let waiting = run.waiting.load(Ordering::Relaxed) as usize;
         let exiting = run.exit.requested.load(Ordering::Relaxed) == 1;
-        run.count_ready() < waiting + if exiting { 0 } else { SPARE }
+        run.ready.count() < waiting + if exiting { 0 } else { SPARE }
     }
 
     /// Makes a ring ready; false where that cannot be done, or there is no place for it.
@@ -90,18 +124,23 @@ impl Supply {
     fn make(&mut self, run: &'static Run) -> io::Result<&'static ThreadRing> {
         let index = self.made;
         self.made += 1;
-        let geometry = largest_within(run.config.ring_size, self.budget);
+        let geometry = largest_within(run.config.ring_size, self.budget / SHARE);
         let why = match &self.directory {
             Err(why) => why.clone(),
             Ok(_) if geometry.file_size() > self.budget => "a quarter of the shared memory is in use".into(),
-            Ok(directory) => match directory.create_ring(index, geometry) {
+            Ok(directory) => match create_shared(directory, index, geometry) {
                 Ok(memory) => {
-                    self.budget -= geometry.file_size();
+                    self.budget -= memory.geometry().file_size();
                     return ThreadRing::leak(run, memory, index, RingPlace::Shared, String::new());
                 }
                 Err(error) => error.to_string(),
             },
         };
+        if !std::mem::replace(&mut self.said, true) {
+            report::say(format_args!(
+                "no shared memory for the ring of a thread: {why}; what is in it when the process is killed will be lost"
+            ));
+        }
         let geometry = largest_within(run.config.ring_size, self.private_budget);
         let memory = Memory::private(geometry)?;
         self.private_budget = self.private_budget.saturating_sub(geometry.file_size());
@@ -110,7 +149,7 @@ impl Supply {
 
     /// Lends freed rings again, or frees them where there are too many.
     pub(crate) fn take_back(&mut self, run: &'static Run, tails: &mut Vec<Tail>) {
-        let mut ready = run.count_ready();
+        let mut ready = run.ready.count();
         let mut surplus = Vec::new();
         tails.retain_mut(|tail| {
             if !tail.was_freed() {
@@ -160,7 +199,7 @@ impl Supply {
 
     /// At shutdown: nothing is left but the memory of rings that threads still point to.
     pub(crate) fn end(&mut self, run: &'static Run, tails: &mut Vec<Tail>) {
-        let taken: Vec<_> = std::iter::from_fn(|| run.take_ready()).map(|(ring, _)| ring).collect();
+        let taken: Vec<_> = std::iter::from_fn(|| run.ready.take()).map(|(ring, _)| ring).collect();
         run.rings.lock().clear();
         for tail in tails.drain(..) {
             self.unlink(tail.ring);

@@ -24,11 +24,13 @@ pub(crate) struct Tail {
     clock_told: Instant,
     /// Its thread has ended and all is written: it can be lent again.
     freed: bool,
+    /// What a flight recorder holds is to be written at the next occasion.
+    wanted: bool,
 }
 
 impl Tail {
     pub(crate) fn new(run: &'static Run, ring: &'static ThreadRing) -> Tail {
-        Tail { run, ring, drain: None, clock_told: Instant::now(), freed: false }
+        Tail { run, ring, drain: None, clock_told: Instant::now(), freed: false, wanted: false }
     }
 
     /// Whether no thread has the ring and nothing of one is left to write.
@@ -45,6 +47,17 @@ impl Tail {
         self.ring.link.failing.load(Ordering::Relaxed)
     }
 
+    /// Whether the ring keeps what it holds until that is wanted.
+    pub(crate) fn keeps(&self) -> bool {
+        self.ring.memory.overwrites() && !self.wanted
+    }
+
+    /// Has the next drain write what a flight recorder holds.
+    pub(crate) fn want(&mut self) {
+        // Of a ring that nobody has, what its next thread writes is not meant.
+        self.wanted = !self.is_free();
+    }
+
     /// Takes the ring from its thread.
     pub(crate) fn close(&self) {
         self.ring.close();
@@ -54,14 +67,17 @@ impl Tail {
     /// its exit handlers.
     pub(crate) fn end_if_thread_is_gone(&mut self) {
         let tenancy = &self.ring.header().tenancy;
-        if tenancy.state() == Ok(State::Owned) && !sys::thread_lives(tenancy.tid.load(Ordering::Relaxed)) {
+        let lent = !self.is_free() && !self.ring.parting.has_thread_left();
+        if lent && !sys::thread_lives(tenancy.tid.load(Ordering::Relaxed)) {
             tenancy.state.store(State::Ended as u32, Ordering::Release);
+            // In its place; the flusher itself has not left.
+            let _ = self.ring.parting.thread_leaves();
         }
     }
 
-    /// Whether the ring's thread has ended and the ring waits to be drained for the last time.
+    /// Whether the ring's thread has let go of it and the ring waits to be drained for the last time.
     pub(crate) fn has_ended(&self) -> bool {
-        self.ring.header().tenancy.state() == Ok(State::Ended)
+        self.ring.header().tenancy.state() == Ok(State::Ended) && self.ring.parting.has_thread_left()
     }
 
     fn source(&self) -> Source<'static> {
@@ -72,13 +88,14 @@ impl Tail {
     pub(crate) fn drain(&mut self, work: &mut Work<'_>) -> io::Result<()> {
         // Acquire, before the head is looked at: nothing follows what an ended thread wrote.
         let state = self.ring.header().tenancy.state();
-        if state == Ok(State::Free) {
+        if state == Ok(State::Free) || self.keeps() {
             return Ok(());
         }
         let result = self.drain_records(work, state == Ok(State::Ended));
         self.ring.link.failing.store(result.is_err(), Ordering::Relaxed);
         result?;
-        if state == Ok(State::Ended) {
+        self.wanted = false;
+        if self.has_ended() && state == Ok(State::Ended) {
             self.end(work, self.ring.end_reason())?;
             self.free();
         }
@@ -90,16 +107,16 @@ impl Tail {
         let (ring, source, run) = (self.ring, self.source(), self.run);
         let header = ring.header();
         let goal = (header.main.head.load(Ordering::Acquire), header.nested.head.load(Ordering::Acquire));
-        let drain = self.drain.get_or_insert_with(|| Drain::of_new_thread(ring.header()));
+        let drain = self.drain.get_or_insert_with(|| Drain::new(ring.header()));
         loop {
-            let bytes = drain.portion(source, work, || ended || ring.is_idle())?;
+            let bytes = drain.portion(source, work, &|| ended || ring.is_idle())?;
             run.count_written(bytes);
             if bytes == 0 {
                 return Ok(());
             }
             if self.clock_told.elapsed() > CLOCK_INTERVAL {
                 self.clock_told = Instant::now();
-                run.count_written(drain.tell_clock(source, work, &clock_line(run))?);
+                run.count_written(drain.tell_clock(source, work, &clock_line())?);
             }
             let reached = drain.consumed();
             if reached.0 >= goal.0 && reached.1 >= goal.1 {
@@ -108,12 +125,19 @@ impl Tail {
         }
     }
 
+    /// Looks whether somebody has deleted the thread's file.
+    pub(crate) fn look_after_file(&mut self) {
+        if let Some(drain) = &mut self.drain {
+            drain.look_after_file(self.ring.header());
+        }
+    }
+
     /// Writes the last lines of the file, if there is one that has none.
     pub(crate) fn end(&mut self, work: &mut Work<'_>, reason: EndReason) -> io::Result<()> {
         let source = self.source();
         let Some(drain) = &mut self.drain else { return Ok(()) };
         if !drain.is_ended() {
-            let clock = Some(clock_line(self.run));
+            let clock = Some(clock_line());
             self.run.count_written(drain.end(source, work, reason, clock)?);
         }
         Ok(())
@@ -131,13 +155,17 @@ impl Tail {
     /// Makes the ring ready for another thread.
     fn free(&mut self) {
         let header = self.ring.header();
-        self.run.finished.lock().add(Totals::of(header));
+        // Held until the ring's own are clear: who adds up all has each once.
+        let mut finished = self.run.finished.lock();
+        finished.add(Totals::of(header));
         self.drain = None;
         self.freed = true;
+        self.ring.parting.renew();
         // From here on a recoverer ignores it.
         header.tenancy.state.store(State::Free as u32, Ordering::Release);
         header.main.clear_counters();
         header.nested.clear_counters();
+        drop(finished);
         let progress = Progress {
             consumed: header.main.head.load(Ordering::Relaxed),
             nested_consumed: header.nested.head.load(Ordering::Relaxed),
@@ -148,7 +176,7 @@ impl Tail {
     }
 }
 
-fn clock_line(run: &Run) -> Meta {
-    let (ticks, wall) = clock::pair(run.config.clock);
+fn clock_line() -> Meta {
+    let (ticks, wall) = clock::pair();
     Meta::Clock { ticks, wall }
 }

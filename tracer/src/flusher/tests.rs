@@ -36,14 +36,14 @@ fn rings_directory() -> TempDir {
 
 /// Plays a thread that takes a ring.
 fn attach(run: &'static Run, tid: u64) -> &'static ThreadRing {
-    let (ring, _) = run.take_ready().unwrap();
+    let (ring, _) = run.ready.take().unwrap();
     ring.lend(tid, *b"played by a test", Ticks(1), 0);
     ring
 }
 
 fn record(ring: &ThreadRing, message: Arguments<'_>) {
     // SAFETY: the ring is mapped; this test is the thread that has it.
-    assert_eq!(unsafe { &*ring.producer() }.record(message), Outcome::Committed);
+    assert_eq!(unsafe { &*ring.producer() }.record(crate::clock::now(), message), Outcome::Committed);
 }
 
 fn files(directory: &Path) -> Vec<String> {

@@ -5,7 +5,7 @@
 
 use super::memory::Data;
 use std::cell::Cell;
-use trace_format::record::{ALIGN, Flags, HEADER, PAD_WORD, aligned, message_word};
+use trace_format::record::{ALIGN, Flags, HEADER, PAD_WORD, aligned, captured_word, message_word};
 use trace_format::ring::Written;
 
 #[cfg(loom)]
@@ -28,10 +28,14 @@ pub(crate) const MIN_ROOM: u64 = 64;
 pub(crate) struct Lane {
     /// Where the next record begins: the head, or behind a pad that the head does not cover yet.
     pos: Cell<u64>,
+    /// Ticks of the last record.
+    last: Cell<u64>,
     /// Records may be written below this position without looking at the consumer's.
     limit: AtomicU64,
     data: Data,
     block: u64,
+    /// The consumer is not waited for: what is oldest is overwritten.
+    overwrite: bool,
     written: *const Written,
     consumed: *const AtomicU64,
 }
@@ -56,12 +60,22 @@ impl Lane {
     pub(crate) unsafe fn new(
         data: Data,
         block: u64,
+        overwrite: bool,
         written: *const Written,
         consumed: *const AtomicU64,
     ) -> Lane {
         // SAFETY: valid by the caller's promise.
         let head = unsafe { &*written }.head.load(Ordering::Relaxed);
-        Lane { pos: Cell::new(head), limit: AtomicU64::new(0), data, block, written, consumed }
+        Lane {
+            pos: Cell::new(head),
+            last: Cell::new(0),
+            limit: AtomicU64::new(0),
+            data,
+            block,
+            overwrite,
+            written,
+            consumed,
+        }
     }
 
     /// The producer's shared counters.
@@ -94,6 +108,12 @@ impl Lane {
         self.pos.get() + MIN_ROOM <= self.limit.load(Ordering::Relaxed)
     }
 
+    /// Whether a record of `bytes` bytes can be written without looking further. False when unbound.
+    #[inline(always)]
+    pub(crate) fn has_room_for(&self, bytes: u64) -> bool {
+        self.pos.get() + bytes <= self.limit.load(Ordering::Relaxed)
+    }
+
     /// Remembers room that [`Lane::find`] found.
     pub(crate) fn take(&self, span: Span) {
         self.pos.set(span.start);
@@ -115,17 +135,18 @@ impl Lane {
         (position / self.block + 1) * self.block
     }
 
-    /// Looks for room from position `from` on, where the last record or piece ended. `None`: the ring is full.
+    /// Looks for room of at least `need` bytes, at most a block, from position `from` on, where the last record or
+    /// piece ended. `None`: the ring is full.
     ///
     /// Pads the rest of a block that is too short, and advances the reserve mark when it enters a block.
     #[cold]
-    pub(crate) fn find(&self, from: u64) -> Option<Span> {
+    pub(crate) fn find(&self, from: u64, need: u64) -> Option<Span> {
         // SAFETY: bound, by the type's rule. Acquire: the consumer has read what it frees.
-        let consumed = unsafe { &*self.consumed }.load(Ordering::Acquire);
+        let consumed = if self.overwrite { from } else { unsafe { &*self.consumed }.load(Ordering::Acquire) };
         let free_end = consumed + self.data.capacity();
         let mut start = from;
         let mut border = self.border_after(start);
-        if border - start < MIN_ROOM {
+        if border - start < need {
             if border > free_end {
                 return None;
             }
@@ -134,7 +155,7 @@ impl Lane {
             start = border;
             border += self.block;
         }
-        if start + MIN_ROOM > free_end {
+        if start + need > free_end {
             return None;
         }
         if start % self.block == 0 {
@@ -180,7 +201,51 @@ impl Lane {
         aligned(end)
     }
 
-    /// Publishes everything before `head`.
+    /// Writes a record of a site at the lane's position: the header, and `size` bytes of payload by `write`. Returns
+    /// where the next record may begin.
+    ///
+    /// # Safety
+    /// The lane has room for the header and `size` bytes; `size` is at most [`MAX_PAYLOAD`].
+    ///
+    /// [`MAX_PAYLOAD`]: trace_format::record::MAX_PAYLOAD
+    #[inline(always)]
+    pub(crate) unsafe fn capture(
+        &self,
+        site: u32,
+        ticks: u64,
+        size: usize,
+        write: impl FnOnce(&mut [u8]),
+    ) -> u64 {
+        let start = self.pos.get();
+        // SAFETY: header and payload lie in the span that was found last, by the caller's promise; it is aligned, and
+        // the producer's own.
+        let (header, payload) = unsafe { self.data.own(start, HEADER + size) }.split_at_mut(HEADER);
+        header[..ALIGN].copy_from_slice(&captured_word(site, size).to_le_bytes());
+        header[ALIGN..].copy_from_slice(&ticks.to_le_bytes());
+        write(payload);
+        aligned(start + (HEADER + size) as u64)
+    }
+
+    /// Ticks of the last record of this lane, of whichever thread.
+    #[inline(always)]
+    pub(crate) fn last(&self) -> u64 {
+        self.last.get()
+    }
+
+    /// Publishes everything before `head`, which ends a message that was begun at `ticks`, and counts it.
+    #[inline(always)]
+    pub(crate) fn commit(&self, head: u64, ticks: u64) {
+        self.pos.set(head);
+        self.last.set(ticks);
+        let written = self.written();
+        // Release: the consumer that sees this head sees the records before it.
+        written.head.store(head, Ordering::Release);
+        // Release: who reads the count sees the head that has all these messages. A plain store on x86-64.
+        let committed = written.committed.load(Ordering::Relaxed);
+        written.committed.store(committed.wrapping_add(1), Ordering::Release);
+    }
+
+    /// Publishes everything before `head`: whole pieces of a message that goes on.
     #[inline(always)]
     pub(crate) fn publish(&self, head: u64) {
         self.pos.set(head);

@@ -23,6 +23,10 @@ impl Memory {
         Err(io::Error::other("there are no mappings in a model"))
     }
 
+    pub(crate) fn to_read(_file: &File) -> io::Result<Option<Memory>> {
+        Err(io::Error::other("there are no mappings in a model"))
+    }
+
     pub(crate) fn private(_geometry: Geometry) -> io::Result<Memory> {
         Err(io::Error::other("there are no mappings in a model"))
     }
@@ -32,6 +36,10 @@ impl Memory {
     }
 
     pub(crate) fn header(&self) -> &Header {
+        match *self {}
+    }
+
+    pub(crate) fn overwrites(&self) -> bool {
         match *self {}
     }
 
@@ -78,8 +86,16 @@ impl Data {
         }
     }
 
+    pub(crate) unsafe fn own<'a>(self, position: u64, len: usize) -> &'a mut [u8] {
+        unreachable!("captured arguments are not modelled: {position}, {len}")
+    }
+
     pub(crate) unsafe fn read_back<const N: usize>(self, position: u64) -> [u8; N] {
         std::array::from_fn(|i| self.byte(position + i as u64))
+    }
+
+    pub(crate) fn copy(self, range: Range<u64>) -> Vec<u8> {
+        range.map(|at| self.byte(at)).collect()
     }
 
     fn byte(self, position: u64) -> u8 {

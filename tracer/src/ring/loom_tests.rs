@@ -6,11 +6,16 @@
 
 use super::lane::Lane;
 use super::memory::Data;
+use crate::parting::Parting;
+use crate::pool::Pool;
+use loom::cell::UnsafeCell;
 use loom::sync::Arc;
+use loom::sync::atomic::{AtomicU64, Ordering};
 use loom::thread;
+use trace_format::plans::Plans;
 use trace_format::record::{Flags, HEADER, Records};
 use trace_format::render::{RenderState, Renderer};
-use trace_format::ring::{Header, Progress, readable};
+use trace_format::ring::{Header, Progress, State, readable};
 
 const BLOCK: u64 = 64;
 const CAPACITY: u64 = 128;
@@ -33,10 +38,10 @@ fn model(test: impl Fn() + Sync + Send + 'static) {
 /// Writes `count` records, each filling a block's room or half of it; waits for room where there is none.
 fn produce(ring: &Ring, count: u64, text: usize) {
     // SAFETY: everything belongs together and outlives the lane; this is the only one.
-    let lane = unsafe { Lane::new(ring.data, BLOCK, &ring.header.main, &ring.header.consumed.main) };
+    let lane = unsafe { Lane::new(ring.data, BLOCK, false, &ring.header.main, &ring.header.consumed.main) };
     for ticks in 1..=count {
         let span = loop {
-            if let Some(span) = lane.find(lane.pos()) {
+            if let Some(span) = lane.find(lane.pos(), 64) {
                 break span;
             }
             thread::yield_now();
@@ -49,7 +54,7 @@ fn produce(ring: &Ring, count: u64, text: usize) {
             lane.write(at, &bytes);
             lane.seal(span.start, at + text as u64, ticks, Flags::NONE)
         };
-        lane.publish(end);
+        lane.commit(end, ticks);
     }
 }
 
@@ -141,8 +146,188 @@ fn loom_who_takes_over_a_dead_consumer_sees_every_record_once() {
             let parts = unsafe { ring.data.parts(range.clone()) };
             let (mut main, mut nested) = (Records::new(parts, range.start, BLOCK), Records::empty(0, BLOCK));
             let mut renderer = Renderer::new(1, published.render);
-            renderer.records(&mut main, &mut nested, true, usize::MAX, &mut Vec::new());
+            renderer.records(&mut main, &mut nested, true, &Plans::default(), usize::MAX, &mut Vec::new());
             assert_eq!(renderer.state().records, 2);
         });
     }
+}
+
+/// A ring as it is lent: with the pool that it lies in and the word that says who has left it.
+struct Lent {
+    header: Header,
+    data: Data,
+    parting: Parting,
+    /// Stands for the memory: whoever uses it reads, whoever frees it writes, and loom finds a use after that.
+    memory: UnsafeCell<()>,
+    freed: AtomicU64,
+}
+
+impl Lent {
+    fn leak() -> &'static Lent {
+        Box::leak(Box::new(Lent {
+            header: Header::zeroed(),
+            data: Data::leak(CAPACITY as usize),
+            parting: Parting::new(),
+            memory: UnsafeCell::new(()),
+            freed: AtomicU64::new(0),
+        }))
+    }
+
+    fn uses(&self) {
+        self.memory.with(|_| ());
+    }
+
+    fn free(&self) {
+        self.memory.with_mut(|_| ());
+        self.freed.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A thread's life with the ring: it takes it, writes one record, gives it back.
+    fn live(&'static self, tid: u64) {
+        self.uses();
+        let tenancy = &self.header.tenancy;
+        tenancy.tid.store(tid, Ordering::Relaxed);
+        tenancy.state.store(State::Owned as u32, Ordering::Release);
+        // SAFETY: everything belongs together and is leaked; the thread has the ring alone.
+        let lane =
+            unsafe { Lane::new(self.data, BLOCK, false, &self.header.main, &self.header.consumed.main) };
+        let span = lane.find(lane.pos(), 64).unwrap();
+        lane.take(span);
+        // SAFETY: the span has at least 64 bytes.
+        lane.commit(unsafe { lane.seal(span.start, span.start + HEADER as u64, tid, Flags::NONE) }, tid);
+        tenancy.state.store(State::Ended as u32, Ordering::Release);
+        if self.parting.thread_leaves() {
+            self.free();
+        }
+    }
+}
+
+/// The flusher lends a ring, waits for its thread's end, lends it again: each of two threads finds it free and
+/// whole, and the flusher finds the record of each under its own id.
+#[test]
+fn loom_a_ring_goes_through_the_pool_to_one_thread_after_the_other() {
+    model(|| {
+        let lent = Lent::leak();
+        let pool: &'static Pool<Lent, 1> = Box::leak(Box::new(Pool::new()));
+        let thread = |tid: u64| {
+            thread::spawn(move || {
+                let ring = loop {
+                    if let Some((ring, left)) = pool.take() {
+                        assert_eq!(left, 0);
+                        break ring;
+                    }
+                    thread::yield_now();
+                };
+                ring.live(tid);
+            })
+        };
+        assert!(pool.put(lent));
+        let threads = [thread(1), thread(2)];
+        let mut progress = Progress::default();
+        let mut seen = 0;
+        for _ in 0..2 {
+            while lent.header.tenancy.state() != Ok(State::Ended) || !lent.parting.has_thread_left() {
+                thread::yield_now();
+            }
+            let range = readable(&lent.header.main, progress.consumed, CAPACITY).unwrap();
+            // SAFETY: from what was consumed to a head that was loaded with Acquire; freed below.
+            let parts = unsafe { lent.data.parts(range.clone()) };
+            let records: Vec<_> = Records::new(parts, range.start, BLOCK).collect();
+            let tid = lent.header.tenancy.tid.load(Ordering::Relaxed);
+            assert_eq!(records.iter().map(|record| record.ticks.0).collect::<Vec<_>>(), [tid]);
+            assert_eq!(lent.header.main.committed.load(Ordering::Relaxed), 1);
+            seen += tid;
+            lent.parting.renew();
+            lent.header.tenancy.state.store(State::Free as u32, Ordering::Release);
+            lent.header.main.clear_counters();
+            progress.consumed = range.end;
+            lent.header.publish(&progress);
+            lent.header.free(&progress);
+            assert!(pool.put(lent));
+        }
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        assert_eq!((seen, pool.count()), (3, 1));
+    });
+}
+
+/// A thread ends while tracing is shut down: the ring is freed once, by the second of the two that leave it.
+#[test]
+fn loom_a_thread_that_ends_while_the_flusher_leaves_frees_the_ring_once() {
+    model(|| {
+        let lent = Lent::leak();
+        let ending = thread::spawn(move || lent.live(1));
+        // The flusher drains what it finds, and leaves.
+        lent.uses();
+        let seen = readable(&lent.header.main, 0, CAPACITY).unwrap();
+        // SAFETY: to a head that was loaded with Acquire; nothing is freed.
+        let parts = unsafe { lent.data.parts(seen.clone()) };
+        assert!(Records::new(parts, 0, BLOCK).count() <= 1);
+        if lent.parting.flusher_leaves() {
+            lent.free();
+        }
+        ending.join().unwrap();
+        assert_eq!(lent.freed.load(Ordering::Relaxed), 1);
+    });
+}
+
+/// Three rings' worth of threads for two rings: each is taken by one thread at a time.
+#[test]
+fn loom_two_threads_that_take_at_once_get_different_rings() {
+    model(|| {
+        let pool: &'static Pool<AtomicU64, 2> = Box::leak(Box::new(Pool::new()));
+        let things: [&'static AtomicU64; 2] =
+            std::array::from_fn(|_| &*Box::leak(Box::new(AtomicU64::new(0))));
+        assert!(pool.put(things[0]));
+        let take = || {
+            thread::spawn(move || {
+                let taken = pool.take();
+                // A thing that was put after it was made ready is ready.
+                taken.map(|(thing, _)| thing.fetch_add(1, Ordering::Relaxed))
+            })
+        };
+        let takers = [take(), take()];
+        assert!(pool.put(things[1]));
+        let taken = takers.into_iter().filter_map(|taker| taker.join().unwrap());
+        assert!(taken.inspect(|before| assert_eq!(*before, 0, "taken once")).count() >= 1);
+        let total: u64 = things.iter().map(|thing| thing.load(Ordering::Relaxed)).sum();
+        assert_eq!(total + pool.count() as u64, 2);
+    });
+}
+
+/// What is copied beside a producer that overwrites is whole, once what it has begun to overwrite is left out.
+/// Words are atomics here: to read them while they are written is the point.
+#[test]
+fn loom_a_reader_leaves_out_what_is_overwritten_while_it_reads() {
+    model(|| {
+        struct Recorder {
+            head: AtomicU64,
+            reserve: AtomicU64,
+            words: [AtomicU64; 2],
+        }
+        let zero = || AtomicU64::new(0);
+        let ring = Arc::new(Recorder { head: zero(), reserve: zero(), words: [zero(), zero()] });
+        let producer = thread::spawn({
+            let ring = ring.clone();
+            // One word is a block; the order of stores is that of `Lane::find`, `seal` and `publish`.
+            move || {
+                for n in 0..4u64 {
+                    ring.reserve.store(n + 1, Ordering::Relaxed);
+                    loom::sync::atomic::fence(Ordering::Release);
+                    ring.words[n as usize % 2].store(n + 1, Ordering::Relaxed);
+                    ring.head.store(n + 1, Ordering::Release);
+                }
+            }
+        });
+        // The order of loads is that of `survivors`, the copy, and `oldest`.
+        let head = ring.head.load(Ordering::Acquire);
+        let from = head.saturating_sub(2);
+        let copy: Vec<u64> =
+            (from..head).map(|n| ring.words[n as usize % 2].load(Ordering::Relaxed)).collect();
+        loom::sync::atomic::fence(Ordering::Acquire);
+        let oldest = ring.reserve.load(Ordering::Relaxed).saturating_sub(2);
+        for (n, word) in (from..head).zip(copy).filter(|(n, _)| *n >= oldest) {
+            assert_eq!(word, n + 1);
+        }
+        producer.join().unwrap();
+    });
 }

@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
-use trace_format::ring::{Geometry, HEADER_BYTES, Header};
+use trace_format::ring::{Geometry, HEADER_BYTES, Header, RingError};
 
 /// A mapped ring. Unmapped when dropped.
 #[derive(Debug)]
@@ -32,12 +32,31 @@ impl Memory {
     /// # Errors
     /// It cannot be mapped, or is no ring of this version: whose sizes do not fit the file, for one.
     pub(crate) fn existing(file: &File) -> io::Result<Option<Memory>> {
+        Memory::found(file, |options| options.map_raw(file))
+    }
+
+    /// The same for an onlooker, who writes nothing: nor may the producer or the consumer of what this returns be
+    /// used. The ring's process may be alive.
+    ///
+    /// # Errors
+    /// As [`Memory::existing`].
+    pub(crate) fn to_read(file: &File) -> io::Result<Option<Memory>> {
+        Memory::found(file, |options| options.map_raw_read_only(file))
+    }
+
+    fn found(
+        file: &File,
+        map: impl FnOnce(&MmapOptions) -> io::Result<MmapRaw>,
+    ) -> io::Result<Option<Memory>> {
         let size = file.metadata()?.len();
-        if size < HEADER_BYTES as u64 {
+        if size == 0 {
             return Ok(None);
         }
+        if size < HEADER_BYTES as u64 {
+            return Err(io::Error::other(RingError::Geometry));
+        }
         let len = usize::try_from(size).map_err(io::Error::other)?;
-        let map = MmapOptions::new().len(len).map_raw(file)?;
+        let map = map(MmapOptions::new().len(len))?;
         let memory = Memory { map, geometry: Geometry::of(0) };
         if memory.header().identity.magic.load(Ordering::Acquire) == 0 {
             return Ok(None);
@@ -55,6 +74,11 @@ impl Memory {
 
     pub(crate) fn geometry(&self) -> Geometry {
         self.geometry
+    }
+
+    /// Whether the producer overwrites what is oldest instead of waiting for the consumer.
+    pub(crate) fn overwrites(&self) -> bool {
+        self.header().identity.overwrite.load(Ordering::Relaxed) == 1
     }
 
     /// The header: atomics in fresh, zeroed, page-aligned memory.
@@ -122,6 +146,17 @@ impl Data {
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.at(position), bytes.len()) };
     }
 
+    /// The `len` bytes at a position, for the producer to fill.
+    ///
+    /// # Safety
+    /// As [`Data::write_bytes`] for the whole range; the caller uses nothing else of the ring while it has them. Who
+    /// reads beside the producer reads volatile, and throws away what it finds being written.
+    #[inline(always)]
+    pub(crate) unsafe fn own<'a>(self, position: u64, len: usize) -> &'a mut [u8] {
+        // SAFETY: in bounds and contiguous as in `write_bytes`; the mapping's bytes are initialised.
+        unsafe { std::slice::from_raw_parts_mut(self.at(position), len) }
+    }
+
     /// Copies back bytes that the producer itself wrote and has not published.
     ///
     /// # Safety
@@ -129,6 +164,21 @@ impl Data {
     pub(crate) unsafe fn read_back<const N: usize>(self, position: u64) -> [u8; N] {
         // SAFETY: in bounds and contiguous as in `write_bytes`; any bytes are valid.
         unsafe { self.at(position).cast::<[u8; N]>().read_unaligned() }
+    }
+
+    /// Copies a range of positions while the producer may be writing there: what it has meanwhile begun to
+    /// overwrite, [`oldest`](trace_format::ring::oldest) tells afterwards, and that part of the copy means nothing.
+    pub(crate) fn copy(self, range: Range<u64>) -> Vec<u8> {
+        let end = range.end.min(range.start.saturating_add(self.capacity()));
+        let mut bytes = Vec::with_capacity(usize::try_from(end - range.start).unwrap_or(0));
+        for position in (range.start..end).step_by(8) {
+            // SAFETY: in bounds by `at`, and aligned, since positions of records and the base are. The other side
+            // may write at the same moment, so the read is volatile: the compiler neither repeats nor invents it,
+            // and a whole word is some value that was there.
+            let word = unsafe { self.at(position).cast::<u64>().read_volatile() };
+            bytes.extend_from_slice(&word.to_ne_bytes());
+        }
+        bytes
     }
 
     /// The bytes of a range of positions, in two parts where it wraps.

@@ -118,7 +118,7 @@ impl<'a> Message<'a> {
         let flags = Flags::MORE.with(self.flags());
         // SAFETY: `start` begins the current span, `at` lies in it, behind the header.
         let end = unsafe { self.lane.seal(self.start, self.at, self.ticks, flags) };
-        let Some(span) = self.lane.find(end).or_else(|| self.wait_for_room(end)) else {
+        let Some(span) = self.lane.find(end, MIN_ROOM).or_else(|| self.wait_for_room(end)) else {
             self.failed = true;
             self.lane.revoke();
             return;
@@ -144,7 +144,7 @@ impl<'a> Message<'a> {
             self.lane.publish(end);
             self.published = true;
         }
-        self.producer.find(self.lane, end)
+        self.producer.find(self.lane, end, MIN_ROOM)
     }
 
     /// The bytes from the last backslash on, if that is among the last three of the piece: what they mean is
@@ -171,8 +171,7 @@ impl<'a> Message<'a> {
         }
         // SAFETY: as in `next_piece`.
         let end = unsafe { self.lane.seal(self.start, self.at, self.ticks, self.flags()) };
-        self.lane.publish(end);
-        add(&self.lane.written().committed, 1);
+        self.lane.commit(end, self.ticks);
         Outcome::Committed
     }
 

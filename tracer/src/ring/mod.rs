@@ -24,5 +24,5 @@ mod loom_tests;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
-pub(crate) use memory::Memory;
+pub(crate) use memory::{Data, Memory};
 pub(crate) use producer::{Link, Outcome, Producer};

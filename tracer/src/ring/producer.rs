@@ -7,17 +7,23 @@
 //! [`Producer::frame`] tells; such a record goes to the nested ring.
 #![allow(unsafe_code, reason = "calls of `Lane` with spans that it gave; each argued")]
 
-use super::lane::{Lane, Span, add};
+use super::lane::{Lane, MIN_ROOM, Span, add};
 use super::memory::Memory;
 use super::message::Message;
 use crate::clock;
 use crate::config::FullPolicy;
+use crate::site::Arguments;
 use crate::sys;
 use crate::wake::Wake;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, compiler_fence};
 use std::time::Duration;
-use trace_format::meta::ClockKind;
+use trace_format::capture::Cursor;
+use trace_format::line::Ticks;
+use trace_format::record::HEADER;
+
+/// Arguments that take more bytes are formatted at the call: a block of the smallest ring has 2 KiB.
+const MAX_CAPTURED: usize = 1024;
 
 /// What became of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,7 +72,6 @@ pub(crate) struct Producer {
     /// Stored by the owner, 0 with Release; loaded with Acquire by the flusher, which so knows that no record
     /// with smaller ticks than what it saw before is still to come.
     frame: AtomicUsize,
-    clock: ClockKind,
     /// A wait for room timed out: drop until there is room.
     dropping: AtomicBool,
     nested: Lane,
@@ -81,15 +86,17 @@ impl Producer {
     ///
     /// # Safety
     /// `memory` and `link` outlive every use of the producer; it is the only one of this ring.
-    pub(crate) unsafe fn bound_to(memory: &Memory, clock: ClockKind, link: *const Link) -> Producer {
+    pub(crate) unsafe fn bound_to(memory: &Memory, link: *const Link) -> Producer {
         let (header, geometry) = (memory.header(), memory.geometry());
+        let overwrite = memory.overwrites();
         // SAFETY: header and data belong to one mapping, which outlives the lanes by the caller's promise.
         let (main, nested) = unsafe {
             (
-                Lane::new(memory.data(), geometry.block, &header.main, &header.consumed.main),
+                Lane::new(memory.data(), geometry.block, overwrite, &header.main, &header.consumed.main),
                 Lane::new(
                     memory.nested_data(),
                     geometry.nested_block,
+                    overwrite,
                     &header.nested,
                     &header.consumed.nested,
                 ),
@@ -98,7 +105,6 @@ impl Producer {
         Producer {
             main,
             frame: AtomicUsize::new(0),
-            clock,
             dropping: AtomicBool::new(false),
             nested,
             nested_frame: AtomicUsize::new(0),
@@ -143,23 +149,28 @@ impl Producer {
         self.frame.load(Ordering::Relaxed) != 0
     }
 
-    /// Writes a message. Never panics, whatever the arguments' `Display` does.
+    /// Writes a message that was begun at `ticks`. Never panics, whatever the arguments' `Display` does.
     #[inline(always)]
-    pub(crate) fn record(&self, args: fmt::Arguments<'_>) -> Outcome {
+    pub(crate) fn record(&self, ticks: Ticks, args: fmt::Arguments<'_>) -> Outcome {
         let here = sys::stack_pointer();
         if self.frame.load(Ordering::Relaxed) != 0 && !self.was_left(here) {
-            return self.record_inside(args, here);
+            return self.record_inside(ticks, args, here);
         }
-        self.record_in(&self.main, &self.frame, here, args)
+        self.record_in(&self.main, &self.frame, here, ticks, args)
     }
 
     #[inline(always)]
-    fn record_in(&self, lane: &Lane, frame: &AtomicUsize, here: usize, args: fmt::Arguments<'_>) -> Outcome {
-        frame.store(here, Ordering::Relaxed);
-        // A signal handler on this thread sees the frame before anything below.
-        compiler_fence(Ordering::SeqCst);
-        let ticks = clock::now(self.clock).0;
-        let opened = if lane.has_room() { Outcome::Committed } else { self.open(lane, frame, here) };
+    fn record_in(
+        &self,
+        lane: &Lane,
+        frame: &AtomicUsize,
+        here: usize,
+        ticks: Ticks,
+        args: fmt::Arguments<'_>,
+    ) -> Outcome {
+        let ticks = Producer::enter(lane, frame, here, ticks);
+        let opened =
+            if lane.has_room() { Outcome::Committed } else { self.open(lane, frame, here, MIN_ROOM) };
         let outcome = match opened {
             Outcome::Committed => Message::begin(self, lane, frame, here, ticks).format(args),
             outcome => outcome,
@@ -169,17 +180,61 @@ impl Producer {
         outcome
     }
 
+    /// Copies the arguments of a site into a record. False where that is not to be had: the record is inside another
+    /// one, it is too large, or this producer is no more; the message is to be formatted.
+    #[inline(always)]
+    pub(crate) fn capture<A: Arguments>(&self, ticks: Ticks, site: u32, arguments: &A) -> bool {
+        let here = sys::stack_pointer();
+        let size = arguments.size();
+        if self.frame.load(Ordering::Relaxed) != 0 || size > MAX_CAPTURED {
+            return false;
+        }
+        let (lane, total) = (&self.main, (HEADER + size) as u64);
+        let ticks = Producer::enter(lane, &self.frame, here, ticks);
+        let opened = if lane.has_room_for(total) {
+            Outcome::Committed
+        } else {
+            self.open(lane, &self.frame, here, total)
+        };
+        if opened == Outcome::Committed {
+            // SAFETY: there is room for `total` bytes; `MAX_CAPTURED` is less than `MAX_PAYLOAD`.
+            let end = unsafe { lane.capture(site, ticks, size, |to| arguments.write(&mut Cursor::new(to))) };
+            // 0 after a fork in a signal handler.
+            if self.frame.load(Ordering::Relaxed) != 0 {
+                lane.commit(end, ticks);
+            }
+        }
+        compiler_fence(Ordering::SeqCst);
+        self.frame.store(0, Ordering::Release);
+        opened != Outcome::Gone
+    }
+
+    /// Begins a record: marks it, and sees to it that its ticks are not less than those of the one before.
+    #[inline(always)]
+    fn enter(lane: &Lane, frame: &AtomicUsize, here: usize, ticks: Ticks) -> u64 {
+        frame.store(here, Ordering::Relaxed);
+        // A signal handler on this thread sees the frame before anything below.
+        compiler_fence(Ordering::SeqCst);
+        if ticks.0 >= lane.last() { ticks.0 } else { Producer::read_again() }
+    }
+
+    /// A signal handler has traced between the reading of the clock and the mark, or the clock went back.
+    #[cold]
+    fn read_again() -> u64 {
+        clock::now().0
+    }
+
     /// A record made inside another of the same thread.
     #[cold]
     #[inline(never)]
-    fn record_inside(&self, args: fmt::Arguments<'_>, here: usize) -> Outcome {
+    fn record_inside(&self, ticks: Ticks, args: fmt::Arguments<'_>, here: usize) -> Outcome {
         let inner = self.nested_frame.load(Ordering::Relaxed);
         if inner != 0 && !is_deeper(inner, here) {
             // Inside a record inside a record: there is no third ring.
             add(&self.nested.written().lost_full, 1);
             return Outcome::Lost;
         }
-        self.record_in(&self.nested, &self.nested_frame, here, args)
+        self.record_in(&self.nested, &self.nested_frame, here, ticks, args)
     }
 
     /// Whether the record that is marked as being written was left without ending (`longjmp`).
@@ -194,10 +249,10 @@ impl Producer {
         left
     }
 
-    /// Finds room for a new record. `Committed`: there is room.
+    /// Finds room for a new record of at least `need` bytes. `Committed`: there is room.
     #[cold]
     #[inline(never)]
-    fn open(&self, lane: &Lane, frame: &AtomicUsize, here: usize) -> Outcome {
+    fn open(&self, lane: &Lane, frame: &AtomicUsize, here: usize, need: u64) -> Outcome {
         if self.link.is_null() {
             return Outcome::Gone;
         }
@@ -206,7 +261,7 @@ impl Producer {
         if link.closed.load(Ordering::Acquire) {
             return Outcome::Gone;
         }
-        let Some(span) = self.find(lane, lane.pos()) else {
+        let Some(span) = self.find(lane, lane.pos(), need) else {
             if self.link.is_null() {
                 return Outcome::Gone;
             }
@@ -234,15 +289,15 @@ impl Producer {
         closed
     }
 
-    /// Finds room from `from` on; waits for it where the policy says so.
+    /// Finds room of `need` bytes from `from` on; waits for it where the policy says so.
     #[cold]
     #[inline(never)]
-    pub(super) fn find(&self, lane: &Lane, from: u64) -> Option<Span> {
+    pub(super) fn find(&self, lane: &Lane, from: u64, need: u64) -> Option<Span> {
         // SAFETY: as in `open`, which was asked first.
         let link = unsafe { &*self.link };
-        let found = lane.find(from).or_else(|| {
+        let found = lane.find(from, need).or_else(|| {
             link.wake.wake();
-            if self.may_wait(lane) { self.wait(lane, from, link) } else { None }
+            if self.may_wait(lane) { self.wait(lane, from, need, link) } else { None }
         })?;
         let main = std::ptr::eq(lane, &self.main);
         // Nobody waits for room in the nested ring, so the flusher has to come earlier.
@@ -263,10 +318,11 @@ impl Producer {
     }
 
     #[cold]
-    fn wait(&self, lane: &Lane, from: u64, link: &Link) -> Option<Span> {
+    fn wait(&self, lane: &Lane, from: u64, need: u64, link: &Link) -> Option<Span> {
         if self.dropping.load(Ordering::Relaxed) || link.failing.load(Ordering::Relaxed) {
             return None;
         }
+        let _errno = sys::keep_errno();
         let start = sys::monotonic_ns();
         let mut pause = Duration::from_micros(20);
         let (span, waited) = loop {
@@ -278,7 +334,7 @@ impl Producer {
             }
             pause = (pause * 2).min(Duration::from_millis(1));
             let waited = sys::monotonic_ns().saturating_sub(start);
-            let span = lane.find(from);
+            let span = lane.find(from, need);
             let useless =
                 u128::from(waited) >= link.max_stall.as_nanos() || link.failing.load(Ordering::Relaxed);
             if span.is_some() || useless || link.closed.load(Ordering::Relaxed) {

@@ -4,8 +4,9 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 /// The calling thread's id, as `ps -L` and debuggers show it.
@@ -20,6 +21,29 @@ pub(crate) fn thread_name() -> [u8; 16] {
     // SAFETY: PR_GET_NAME writes at most 16 bytes.
     unsafe { libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr()) };
     name
+}
+
+/// Names the calling thread for those who look at the process.
+pub(crate) fn name_flusher() {
+    // SAFETY: the name is a C string of at most 16 bytes.
+    unsafe { libc::prctl(libc::PR_SET_NAME, c"tracer-flusher".as_ptr()) };
+}
+
+/// Gives the calling thread's `errno` back as it was, when dropped.
+pub(crate) struct KeptErrno(libc::c_int);
+
+/// Keeps `errno`: a host may trace between a call that fails and its look at why, and a signal handler between any two
+/// instructions.
+pub(crate) fn keep_errno() -> KeptErrno {
+    // SAFETY: this thread's own, always there.
+    KeptErrno(unsafe { *libc::__errno_location() })
+}
+
+impl Drop for KeptErrno {
+    fn drop(&mut self) {
+        // SAFETY: as above.
+        unsafe { *libc::__errno_location() = self.0 };
+    }
 }
 
 /// Whether thread `tid` of this process still runs.
@@ -44,13 +68,11 @@ pub(crate) fn wait_word(word: &AtomicU32, expected: u32, timeout: Duration) {
 
 /// Wakes `count` of those that sleep on `word`. Async-signal-safe; keeps `errno`.
 pub(crate) fn wake_word(word: &AtomicU32, count: i32) {
-    // SAFETY: the word outlives the call; `errno` is this thread's own.
+    let _errno = keep_errno();
+    // SAFETY: the word outlives the call.
     unsafe {
-        let errno = libc::__errno_location();
-        let before = *errno;
         let op = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
         libc::syscall(libc::SYS_futex, word.as_ptr(), op, count);
-        *errno = before;
     }
 }
 
@@ -95,6 +117,38 @@ pub(crate) fn arm_exit_handler() {
     std::hint::black_box(&AT_EXIT);
 }
 
+/// Keeps the shared object that this code is in, if it is in one, from being unloaded: a program may close a plugin
+/// that has traced, but the flusher runs on, and threads will run their destructors.
+///
+/// Takes the loader's lock, so not to be called on a thread that somebody holding it may wait for.
+pub(crate) fn stay_loaded() {
+    static DONE: AtomicBool = AtomicBool::new(false);
+    if DONE.swap(true, Ordering::Relaxed) {
+        return;
+    }
+    let object_of = |address: *const libc::c_void| {
+        // SAFETY: the result is plain memory, read only where the call succeeded.
+        unsafe {
+            let mut found: libc::Dl_info = std::mem::zeroed();
+            (libc::dladdr(address, &mut found) != 0 && !found.dli_fname.is_null()).then_some(found)
+        }
+    };
+    let Some(own) = object_of((stay_loaded as fn() as *const libc::c_void).cast()) else { return };
+    // SAFETY: asks only.
+    let entry = std::ptr::without_provenance(unsafe { libc::getauxval(libc::AT_ENTRY) } as usize);
+    if object_of(entry).is_some_and(|program| program.dli_fbase == own.dli_fbase) {
+        return;
+    }
+    // SAFETY: the name is the loader's own and lives as long as the object, which is loaded, so no code of it is run.
+    unsafe {
+        let mode = libc::RTLD_LAZY | libc::RTLD_NOLOAD | libc::RTLD_NODELETE;
+        if libc::dlopen(own.dli_fname, mode).is_null() {
+            // The host must not find our error where it looks for its own.
+            libc::dlerror();
+        }
+    }
+}
+
 /// Reserves the file's space, so that touching its mapping cannot fail with SIGBUS for want of memory.
 pub(crate) fn reserve(file: &File, bytes: u64) -> io::Result<()> {
     // SAFETY: the descriptor is open.
@@ -102,6 +156,15 @@ pub(crate) fn reserve(file: &File, bytes: u64) -> io::Result<()> {
         0 => Ok(()),
         error => Err(io::Error::from_raw_os_error(error)),
     }
+}
+
+/// Whether this process has the file open; `None` where that cannot be told.
+pub(crate) fn has_open(path: &Path) -> Option<bool> {
+    let Ok(file) = std::fs::metadata(path) else { return Some(false) };
+    // Of the calling thread, which may have descriptors of its own: record locks belong to such a set of them.
+    let open = std::fs::read_dir("/proc/thread-self/fd").ok()?;
+    let is_same = |other: std::fs::Metadata| (other.dev(), other.ino()) == (file.dev(), file.ino());
+    Some(open.flatten().any(|link| std::fs::metadata(link.path()).is_ok_and(is_same)))
 }
 
 /// Where the directories of this user's runs are: in memory if the system has a place there.

@@ -35,6 +35,33 @@ pub(crate) fn thread_name() -> [u8; 16] {
     name
 }
 
+/// Names the calling thread for those who look at the process.
+pub(crate) fn name_flusher() {
+    #[cfg(target_vendor = "apple")]
+    // SAFETY: the name is a C string.
+    unsafe {
+        libc::pthread_setname_np(c"tracer-flusher".as_ptr())
+    };
+}
+
+/// Gives the calling thread's `errno` back as it was, when dropped.
+pub(crate) struct KeptErrno(libc::c_int);
+
+/// Keeps `errno`: a host may trace between a call that fails and its look at why.
+pub(crate) fn keep_errno() -> KeptErrno {
+    KeptErrno(io::Error::last_os_error().raw_os_error().unwrap_or(0))
+}
+
+impl Drop for KeptErrno {
+    fn drop(&mut self) {
+        #[cfg(target_vendor = "apple")]
+        // SAFETY: this thread's own, always there.
+        unsafe {
+            *libc::__error() = self.0
+        };
+    }
+}
+
 /// Not known here: a thread is taken to live until its exit is seen.
 pub(crate) fn thread_lives(_tid: u64) -> bool {
     true
@@ -105,6 +132,9 @@ pub(crate) fn arm_exit_handler() {
     });
 }
 
+/// Nothing to do: what has thread-locals is never unloaded here.
+pub(crate) fn stay_loaded() {}
+
 /// Gives the file its size. The space itself is not reserved here.
 pub(crate) fn reserve(file: &File, bytes: u64) -> io::Result<()> {
     file.set_len(bytes)
@@ -119,6 +149,11 @@ pub(crate) fn runtime_directory() -> PathBuf {
 /// Where they may be.
 pub(crate) fn runtime_directories() -> Vec<PathBuf> {
     vec![runtime_directory()]
+}
+
+/// Whether this process has the file open. Not known here.
+pub(crate) fn has_open(_path: &Path) -> Option<bool> {
+    None
 }
 
 /// How much all rings together may take: a quarter of what is free in `directory`.

@@ -4,17 +4,20 @@
 //! |---|---|---|
 //! | `thread_id`, `thread_name` | the calling thread as the system knows it | a thread's first record |
 //! | `call_at_thread_exit` | has [`crate::thread::on_thread_exit`] called late in the thread's end | a thread's first record |
+//! | `keep_errno` | the host's last error, as the tracer found it | a thread's first record; a wait for room |
 //! | `wait_word`, `wake_word` | sleep on an atomic word; waking is async-signal-safe | flusher; any |
 //! | `stack_pointer` | where the caller is in its stack | every record |
 //! | `write_stderr` | says something without locks and without waiting | any |
 //! | `on_alternate_stack` | whether the caller runs on a signal stack | a record inside a record |
 //! | `page_wiped_on_fork` | a zeroed page that is zero again in a forked child | flusher |
 //! | `arm_exit_handler` | has [`crate::exit::on_process_exit`] called at `exit()` | start of a run |
-//! | `with_signals_blocked` | runs a closure whose new threads take no signals | start of a run |
+//! | `stay_loaded` | keeps a plugin that holds this code from being unloaded | start of a run |
+//! | `spawn_flusher`, `name_flusher` | a thread that takes no signals and runs nothing else | start of a run |
 //! | `runtime_directory`, `make_private_directory` | where rings live | flusher |
-//! | `create_private_file`, `open_own_file`, `reserve`, `hold_lock` | files that nobody else can have prepared | flusher, recovery |
+//! | `create_private_file`, `open_own_file`, `open_own_file_to_read`, `reserve`, `hold_lock` | files that nobody else can have prepared | flusher, recovery |
+//! | `has_open`, `take_turn` | keep copies of this library in one process apart | recovery |
 //! | `path_from_bytes` | a path that a manifest names | recovery |
-//! | `file_identity`, `descriptor_limit`, `thread_lives`, `shared_memory_budget`, `boot_id`, `process_id` | facts | flusher |
+//! | `file_identity`, `path_identity`, `descriptor_limit`, `thread_lives`, `shared_memory_budget`, `boot_id`, `process_id` | facts | flusher |
 //! | `privileged` | whether the environment is not to be trusted (setuid) | the decision |
 //! | `counter_is_trusted`, `monotonic_ns` | clocks | start of a run; a record without a counter |
 //!
@@ -77,4 +80,11 @@ pub(crate) struct FileIdentity {
     pub links: u64,
     /// Its size in bytes.
     pub length: u64,
+}
+
+impl FileIdentity {
+    /// Whether both are one file, as long as it exists.
+    pub(crate) fn is_same_file(&self, other: &FileIdentity) -> bool {
+        (self.device, self.inode) == (other.device, other.inode)
+    }
 }

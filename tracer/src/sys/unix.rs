@@ -2,11 +2,11 @@
 #![allow(unsafe_code, reason = "calls of the C library; each argued where it stands")]
 
 use super::FileIdentity;
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{DirBuilder, File, OpenOptions, Permissions};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::ffi::OsStringExt;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -58,18 +58,44 @@ pub(crate) fn create_exit_key() {
     }
 }
 
-/// Runs `f` with all signals blocked in the calling thread; threads that it starts inherit that.
-pub(crate) fn with_signals_blocked<T>(f: impl FnOnce() -> T) -> T {
-    // SAFETY: both sets are plain memory that the calls initialise before they are read.
-    unsafe {
+/// Starts a thread that takes no signals, and on which nothing runs before `body`.
+///
+/// Not by `std::thread`, which allocates on the new thread first: the host's allocator may trace, and the flusher
+/// would wait for a ring that only it can make.
+pub(crate) fn spawn_flusher(body: Box<dyn FnOnce() + Send>) -> io::Result<()> {
+    extern "C" fn start(body: *mut libc::c_void) -> *mut libc::c_void {
+        // SAFETY: what was leaked below, given to this thread alone.
+        let body = unsafe { Box::from_raw(body.cast::<Box<dyn FnOnce() + Send>>()) };
+        // It does not panic; should it all the same, that must not end the process.
+        let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(*body));
+        std::ptr::null_mut()
+    }
+    /// As much as `std` gives to a thread.
+    const STACK: usize = 2 << 20;
+    let body = Box::into_raw(Box::new(body));
+    // SAFETY: attributes, sets and the thread's id are plain memory that is initialised before it is read; the
+    // function takes what it is given.
+    let error = unsafe {
+        let mut attributes: libc::pthread_attr_t = std::mem::zeroed();
+        libc::pthread_attr_init(&mut attributes);
+        libc::pthread_attr_setstacksize(&mut attributes, STACK);
+        libc::pthread_attr_setdetachstate(&mut attributes, libc::PTHREAD_CREATE_DETACHED);
         let mut all: libc::sigset_t = std::mem::zeroed();
         let mut before: libc::sigset_t = std::mem::zeroed();
         libc::sigfillset(&mut all);
         libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
-        let result = f();
+        let mut thread: libc::pthread_t = std::mem::zeroed();
+        let error = libc::pthread_create(&mut thread, &attributes, start, body.cast());
         libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut());
-        result
+        libc::pthread_attr_destroy(&mut attributes);
+        error
+    };
+    if error == 0 {
+        return Ok(());
     }
+    // SAFETY: no thread has it.
+    drop(unsafe { Box::from_raw(body) });
+    Err(io::Error::from_raw_os_error(error))
 }
 
 /// Whether the caller runs on an alternate signal stack.
@@ -84,7 +110,8 @@ pub(crate) fn on_alternate_stack() -> bool {
 /// Makes `path` a directory that only its owner, this user, can enter, or accepts that it is one.
 pub(crate) fn make_private_directory(path: &Path) -> io::Result<()> {
     match DirBuilder::new().mode(0o700).create(path) {
-        Ok(()) => return Ok(()),
+        // The umask may have taken more.
+        Ok(()) => return std::fs::set_permissions(path, Permissions::from_mode(0o700)),
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
         Err(e) => return Err(e),
     }
@@ -126,6 +153,8 @@ pub(crate) fn create_private_file(path: &Path) -> io::Result<File> {
         .mode(0o600)
         .custom_flags(libc::O_NOFOLLOW)
         .open(path)?;
+    // The umask may have taken more; a file system may know no modes.
+    let _ = file.set_permissions(Permissions::from_mode(0o600));
     above_standard_streams(file)
 }
 
@@ -146,9 +175,18 @@ fn above_standard_streams(file: File) -> io::Result<File> {
 
 /// Opens a file of this user for reading and writing: a regular one, not through a link.
 pub(crate) fn open_own_file(path: &Path) -> io::Result<File> {
+    open_own(path, true)
+}
+
+/// The same for reading only.
+pub(crate) fn open_own_file_to_read(path: &Path) -> io::Result<File> {
+    open_own(path, false)
+}
+
+fn open_own(path: &Path, write: bool) -> io::Result<File> {
     // A FIFO in its place must not make us wait.
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
-    let file = OpenOptions::new().read(true).write(true).custom_flags(flags).open(path)?;
+    let file = OpenOptions::new().read(true).write(write).custom_flags(flags).open(path)?;
     let found = file.metadata()?;
     // SAFETY: asks only.
     if !found.is_file() || found.uid() != unsafe { libc::geteuid() } {
@@ -162,36 +200,62 @@ pub(crate) fn path_from_bytes(bytes: &[u8]) -> PathBuf {
     PathBuf::from(std::ffi::OsString::from_vec(bytes.to_vec()))
 }
 
-/// Takes the classic POSIX record lock on the whole file, which says that this process lives.
+/// Takes the classic POSIX record lock on one byte of the file; it is held until any descriptor of the file is
+/// closed in this process, or the process ends.
 ///
 /// Not `flock` and not an open-file-description lock: a forked child would keep those.
-pub(crate) fn hold_lock(file: &File) -> io::Result<()> {
+pub(crate) fn hold_lock(file: &File, byte: u32) -> io::Result<()> {
     // SAFETY: the descriptor is open; the request is plain memory.
     let result = unsafe {
         let mut request: libc::flock = std::mem::zeroed();
         request.l_type = libc::F_WRLCK as _;
         request.l_whence = libc::SEEK_SET as _;
+        request.l_start = byte as libc::off_t;
+        request.l_len = 1;
         libc::fcntl(file.as_raw_fd(), libc::F_SETLK, &request)
     };
     if result == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// The process that holds a lock which keeps [`hold_lock`] from succeeding; 0 where it cannot be told.
-pub(crate) fn lock_holder(file: &File) -> Option<u32> {
-    // SAFETY: the descriptor is open; the request is plain memory, and the answer is written into it.
-    unsafe {
-        let mut request: libc::flock = std::mem::zeroed();
-        request.l_type = libc::F_WRLCK as _;
-        request.l_whence = libc::SEEK_SET as _;
-        let answered = libc::fcntl(file.as_raw_fd(), libc::F_GETLK, &mut request) != -1;
-        (answered && request.l_type != libc::F_UNLCK as libc::c_short)
-            .then_some(u32::try_from(request.l_pid).unwrap_or(0))
+/// A directory's lock, which one open descriptor has, also within a process.
+pub(crate) struct Turn(File);
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        // Not only by closing it: a child that was forked meanwhile has a copy.
+        // SAFETY: the descriptor is open.
+        unsafe { libc::flock(self.0.as_raw_fd(), libc::LOCK_UN) };
+    }
+}
+
+/// Waits at most a second for that lock. To be held for a moment only.
+pub(crate) fn take_turn(directory: &Path) -> io::Result<Turn> {
+    let flags = libc::O_DIRECTORY | libc::O_NOFOLLOW;
+    let directory = OpenOptions::new().read(true).custom_flags(flags).open(directory)?;
+    let mut tries = 1000;
+    loop {
+        // SAFETY: the descriptor is open.
+        if unsafe { libc::flock(directory.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0 {
+            return Ok(Turn(directory));
+        }
+        let error = io::Error::last_os_error();
+        tries -= 1;
+        if error.kind() != io::ErrorKind::WouldBlock || tries == 0 {
+            return Err(error);
+        }
+        std::thread::sleep(std::time::Duration::from_millis(1));
     }
 }
 
 /// What the open file is, and what has become of it.
 pub(crate) fn file_identity(file: &File) -> io::Result<FileIdentity> {
     let found = file.metadata()?;
+    Ok(FileIdentity { device: found.dev(), inode: found.ino(), links: found.nlink(), length: found.len() })
+}
+
+/// What stands at `path` itself, be it a link.
+pub(crate) fn path_identity(path: &Path) -> io::Result<FileIdentity> {
+    let found = std::fs::symlink_metadata(path)?;
     Ok(FileIdentity { device: found.dev(), inode: found.ino(), links: found.nlink(), length: found.len() })
 }
 

@@ -14,8 +14,11 @@ use std::time::Duration;
 #[link(name = "kernel32", kind = "raw-dylib")]
 unsafe extern "system" {
     fn GetCurrentThreadId() -> u32;
+    fn GetLastError() -> u32;
+    fn SetLastError(error: u32);
     fn FlsAlloc(callback: unsafe extern "system" fn(*mut u8)) -> u32;
     fn FlsSetValue(index: u32, value: *mut u8) -> i32;
+    fn GetModuleHandleExW(flags: u32, name: *const u16, module: *mut *mut core::ffi::c_void) -> i32;
     fn LockFile(file: *mut core::ffi::c_void, low: u32, high: u32, bytes_low: u32, bytes_high: u32) -> i32;
 }
 
@@ -50,6 +53,22 @@ pub(crate) fn thread_name() -> [u8; 16] {
     name
 }
 
+/// Gives the calling thread's last error back as it was, when dropped.
+pub(crate) struct KeptErrno(u32);
+
+/// Keeps the last error: a host may trace between a call that fails and its look at why.
+pub(crate) fn keep_errno() -> KeptErrno {
+    // SAFETY: asks only.
+    KeptErrno(unsafe { GetLastError() })
+}
+
+impl Drop for KeptErrno {
+    fn drop(&mut self) {
+        // SAFETY: this thread's own.
+        unsafe { SetLastError(self.0) };
+    }
+}
+
 /// Not known here: a thread is taken to live until its exit is seen.
 pub(crate) fn thread_lives(_tid: u64) -> bool {
     true
@@ -80,10 +99,13 @@ pub(crate) fn write_stderr(text: &[u8]) {
     let _ = std::io::stderr().write_all(text);
 }
 
-/// There are no signals to block.
-pub(crate) fn with_signals_blocked<T>(f: impl FnOnce() -> T) -> T {
-    f()
+/// Starts a thread.
+pub(crate) fn spawn_flusher(body: Box<dyn FnOnce() + Send>) -> io::Result<()> {
+    std::thread::Builder::new().name("tracer-flusher".into()).spawn(body).map(drop)
 }
+
+/// Nothing to do: it has its name.
+pub(crate) fn name_flusher() {}
 
 /// There are no signal stacks.
 pub(crate) fn on_alternate_stack() -> bool {
@@ -126,6 +148,16 @@ pub(crate) fn arm_exit_handler() {
     });
 }
 
+/// Keeps the library that this code is in from being unloaded: the flusher runs on.
+pub(crate) fn stay_loaded() {
+    const PIN: u32 = 1;
+    const FROM_ADDRESS: u32 = 4;
+    let own = stay_loaded as fn() as *const u16;
+    let mut module = std::ptr::null_mut();
+    // SAFETY: with `FROM_ADDRESS` the name is any address in the module; the result may be written.
+    unsafe { GetModuleHandleExW(PIN | FROM_ADDRESS, own, &mut module) };
+}
+
 /// Where the directories of this user's runs are.
 pub(crate) fn runtime_directory() -> PathBuf {
     std::env::temp_dir().join("tracer")
@@ -150,6 +182,11 @@ pub(crate) fn open_own_file(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).open(path)
 }
 
+/// Opens a file for reading, and lets others do with it what they like.
+pub(crate) fn open_own_file_to_read(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).open(path)
+}
+
 /// A path of the bytes that std's encoding has for it; what is not UTF-8 is replaced.
 pub(crate) fn path_from_bytes(bytes: &[u8]) -> PathBuf {
     PathBuf::from(String::from_utf8_lossy(bytes).into_owned())
@@ -165,16 +202,23 @@ pub(crate) fn is_private_directory(path: &Path) -> bool {
     path.is_dir()
 }
 
-/// Takes the lock that says that this process lives.
-pub(crate) fn hold_lock(file: &File) -> io::Result<()> {
-    // SAFETY: the handle is open; the whole file is meant, of which the system keeps no other account.
-    let locked = unsafe { LockFile(file.as_raw_handle(), 0, 0, u32::MAX, u32::MAX) };
+/// Takes a lock that stands for one byte of the file. Not on the byte itself: what is locked here, others cannot
+/// read.
+pub(crate) fn hold_lock(file: &File, byte: u32) -> io::Result<()> {
+    const FAR_BEHIND_THE_END: u32 = 1 << 30;
+    // SAFETY: the handle is open; a range need not be in the file.
+    let locked = unsafe { LockFile(file.as_raw_handle(), byte, FAR_BEHIND_THE_END, 1, 0) };
     if locked == 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Not known here.
-pub(crate) fn lock_holder(_file: &File) -> Option<u32> {
-    Some(0)
+/// Whether this process has the file open. Not known here.
+pub(crate) fn has_open(_path: &Path) -> Option<bool> {
+    None
+}
+
+/// Nothing to wait for: a lock is had by one handle, also within a process.
+pub(crate) fn take_turn(_directory: &Path) -> io::Result<()> {
+    Ok(())
 }
 
 /// How many files this process may have open: as good as any number.
@@ -185,6 +229,12 @@ pub(crate) fn descriptor_limit() -> usize {
 /// What the open file is; its creation time stands in for the number that std does not show on this system.
 pub(crate) fn file_identity(file: &File) -> io::Result<FileIdentity> {
     let found = file.metadata()?;
+    Ok(FileIdentity { device: 0, inode: found.creation_time(), links: 1, length: found.file_size() })
+}
+
+/// What stands at `path`.
+pub(crate) fn path_identity(path: &Path) -> io::Result<FileIdentity> {
+    let found = std::fs::symlink_metadata(path)?;
     Ok(FileIdentity { device: 0, inode: found.creation_time(), links: 1, length: found.file_size() })
 }
 

@@ -1,0 +1,162 @@
+//! `trace!`: from the tokens of a call to the code that captures its arguments.
+
+use crate::normalize::Normalized;
+use proc_macro2::{Ident, Span, TokenStream, TokenTree};
+use quote::{ToTokens as _, quote, quote_spanned};
+use syn::ext::IdentExt as _;
+use syn::parse::{ParseStream, Parser as _};
+use syn::{Expr, LitStr, Token};
+
+/// What `trace!(..)` stands for.
+pub(crate) fn expand(input: TokenStream) -> TokenStream {
+    match parse.parse2(input.clone()) {
+        Ok(call) => call.captured().unwrap_or_else(|| formatted(&input)),
+        // Not a literal, or no call at all: the compiler knows what to make of it.
+        Err(_) => formatted(&input),
+    }
+}
+
+/// A call whose format string is a literal.
+struct Call {
+    /// The literal as it was given: names in it mean what they mean there.
+    format: TokenTree,
+    text: LitStr,
+    arguments: Vec<Argument>,
+}
+
+/// `value` or `name = value`.
+struct Argument {
+    name: Option<Ident>,
+    value: Expr,
+}
+
+fn parse(input: ParseStream) -> syn::Result<Call> {
+    let format: TokenTree = input.parse()?;
+    let text = syn::parse2(format.to_token_stream())?;
+    let mut arguments = Vec::new();
+    while !input.is_empty() {
+        input.parse::<Token![,]>()?;
+        if input.is_empty() {
+            break;
+        }
+        let mut name = None;
+        if input.peek(Ident::peek_any) && input.peek2(Token![=]) && !input.peek2(Token![==]) {
+            name = Some(Ident::parse_any(input)?);
+            input.parse::<Token![=]>()?;
+        }
+        arguments.push(Argument { name, value: input.parse()? });
+    }
+    Ok(Call { format, text, arguments })
+}
+
+impl Call {
+    /// `None` where the compiler is to explain what is wrong.
+    fn captured(&self) -> Option<TokenStream> {
+        let positional = self.arguments.iter().take_while(|argument| argument.name.is_none()).count();
+        let names = self.arguments.iter().skip(positional);
+        let names = names.map(|argument| Some(argument.name.as_ref()?.unraw().to_string()));
+        let normalized = Normalized::new(&self.text.value(), positional, names.collect::<Option<_>>()?)?;
+
+        let implicit = normalized.implicit.iter().map(|name| identifier(name, self.text.span()));
+        let implicit = implicit.collect::<Option<Vec<_>>>()?;
+        let given = self.arguments.iter().map(|argument| argument.value.to_token_stream());
+        let values: Vec<_> = given.chain(implicit.iter().map(Ident::to_token_stream)).collect();
+        let bindings: Vec<_> = values.iter().zip(0..).map(|(value, number)| binding(value, number)).collect();
+        let references = values.iter().map(|value| quote_spanned!(ends(value).0=> &(#value)));
+        let captures = normalized.values.iter().map(|(argument, by)| {
+            let binding = bindings.get(*argument)?;
+            let by = Ident::new(by, binding.span());
+            Some(quote_spanned! {binding.span()=>
+                ::tracer::__macro_support::Arg::<::tracer::__macro_support::by::#by, _>::new(#binding)
+                    .__tracer_capture()
+            })
+        });
+        let captures = tuple(captures.collect::<Option<_>>()?);
+        let shown = self.arguments.iter().zip(&bindings).map(|(argument, binding)| argument.shown(binding));
+        let format = &self.format;
+        let record = quote_spanned! {Span::mixed_site()=>
+            match (#(#references,)*) {
+                (#(#bindings,)*) => {
+                    let captured = #captures;
+                    if !site.record(word, &captured) {
+                        site.format(&captured, ::core::format_args!(#format #(, #shown)*));
+                    }
+                }
+            };
+        };
+        Some(if_on(&normalized.format, &record))
+    }
+}
+
+impl Argument {
+    /// The argument by its reference, where the compiler's messages shall point at what the user wrote.
+    fn shown(&self, binding: &Ident) -> TokenStream {
+        let value = quote_spanned!(ends(&self.value.to_token_stream()).0=> *#binding);
+        match &self.name {
+            Some(name) => quote!(#name = #value),
+            None => value,
+        }
+    }
+}
+
+/// The call with nothing captured: any format string that `format_args!` takes, and any that it refuses.
+fn formatted(input: &TokenStream) -> TokenStream {
+    let record = quote_spanned! {Span::mixed_site()=>
+        site.format(&::tracer::__macro_support::NotCaptured, ::core::format_args!(#input));
+    };
+    if_on("", &record)
+}
+
+/// `record`, to be done if the site is on; it knows `site` and `word`.
+///
+/// The static has a block of its own: unlike variables, items are seen by the user's expressions.
+fn if_on(format: &str, record: &TokenStream) -> TokenStream {
+    quote_spanned! {Span::mixed_site()=> {
+        let site: &'static ::tracer::__macro_support::Site = {
+            static SITE: ::tracer::__macro_support::Site = ::tracer::__macro_support::Site::new(
+                ::core::module_path!(),
+                ::core::file!(),
+                ::core::line!(),
+                ::core::column!(),
+                #format,
+            );
+            &SITE
+        };
+        let word = site.word();
+        if site.is_on(word) {
+            #record
+        }
+    }}
+}
+
+/// The variable that refers to an argument. It stands at the end of the argument's value: with a token at its
+/// beginning, it makes an expression that has the value's place.
+fn binding(value: &TokenStream, argument: usize) -> Ident {
+    Ident::new(&format!("__{argument}"), ends(value).1)
+}
+
+/// The places of the first and the last token, for tokens whose names no user can mean.
+fn ends(tokens: &TokenStream) -> (Span, Span) {
+    let mut spans = tokens.clone().into_iter().map(|token| Span::mixed_site().located_at(token.span()));
+    let first = spans.next().unwrap_or_else(Span::mixed_site);
+    (first, spans.last().unwrap_or(first))
+}
+
+/// An identifier that a format string names. `None` if it cannot be one.
+fn identifier(name: &str, span: Span) -> Option<Ident> {
+    let ident = Ident::parse_any.parse_str(name).ok()?;
+    let is_word =
+        syn::parse_str::<Ident>(name).is_ok() || matches!(name, "self" | "Self" | "super" | "crate");
+    Some(if is_word { Ident::new(&ident.to_string(), span) } else { Ident::new_raw(name, span) })
+}
+
+/// Tuples that implement `Arguments` have this many parts at most.
+const MAX_PARTS: usize = 12;
+
+/// A tuple of these, or a tuple of tuples of them.
+fn tuple(mut parts: Vec<TokenStream>) -> TokenStream {
+    while parts.len() > MAX_PARTS {
+        parts = parts.chunks(MAX_PARTS).map(|chunk| quote!((#(#chunk,)*))).collect();
+    }
+    quote!((#(#parts,)*))
+}

@@ -1,0 +1,66 @@
+//! A program may forbid what it likes: the code that the macros make does not offend. Shown by compiling this file,
+//! and by clippy.
+
+#![forbid(unsafe_code, unused, nonstandard_style, future_incompatible, let_underscore_drop)]
+#![forbid(rust_2018_idioms, missing_debug_implementations, single_use_lifetimes, trivial_casts)]
+#![forbid(trivial_numeric_casts, unused_import_braces, unused_lifetimes, unused_qualifications)]
+#![forbid(unused_results, variant_size_differences, explicit_outlives_requirements, unreachable_pub)]
+#![forbid(clippy::all, clippy::pedantic, clippy::nursery)]
+#![forbid(clippy::unwrap_used, clippy::indexing_slicing, clippy::arithmetic_side_effects)]
+#![forbid(clippy::as_conversions, clippy::absolute_paths, clippy::allow_attributes, clippy::ref_patterns)]
+#![forbid(clippy::shadow_unrelated, clippy::shadow_reuse, clippy::shadow_same, clippy::pattern_type_mismatch)]
+
+use std::fmt;
+use std::future::ready;
+use tracer::{Capture, trace};
+
+#[derive(Debug, Capture)]
+struct Point<'a, T> {
+    name: &'a str,
+    place: [T; 2],
+}
+
+#[derive(Debug, Capture)]
+enum Shape {
+    Circle(u8),
+    Square { side: u16 },
+    Nothing,
+}
+
+#[derive(Clone, Copy, Debug, Capture)]
+#[repr(C, packed)]
+struct Packed {
+    byte: u8,
+    number: u64,
+}
+
+struct Foreign;
+
+impl fmt::Display for Foreign {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        trace!("{}", f.alternate());
+        f.write_str("foreign")
+    }
+}
+
+fn traces(x: u32, text: &str, items: &[Option<u8>]) {
+    trace!("nothing");
+    trace!("{x} {} {text:?} {:>width$} {items:?}", x, text.len(), width = 7);
+    trace!("{} {}", Foreign, x);
+    trace!(concat!("{", "}"), x);
+    let point = Point { name: "origin", place: [0, 0] };
+    for shape in [Shape::Circle(1), Shape::Square { side: 1 }, Shape::Nothing] {
+        trace!("{point:?} {shape:?} {:?}", Packed { byte: 1, number: 2 });
+    }
+}
+
+async fn waits(x: u32) -> u32 {
+    trace!("{}", ready(x).await);
+    x
+}
+
+#[test]
+fn a_strict_program_may_trace() {
+    traces(1, "text", &[None, Some(2)]);
+    drop(waits(3));
+}

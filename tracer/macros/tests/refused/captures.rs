@@ -1,0 +1,36 @@
+//! `derive(Capture)` where it cannot be.
+
+use tracer::Capture;
+
+#[derive(Debug)]
+struct Foreign;
+
+#[derive(Debug, Capture)]
+struct Fields {
+    number: u32,
+    foreign: Foreign,
+}
+
+#[derive(Debug, Capture)]
+enum Variants {
+    First(u32, Option<Foreign>),
+}
+
+#[derive(Capture)]
+union Either {
+    a: u32,
+    b: f32,
+}
+
+#[derive(Capture)]
+struct List {
+    next: Option<Box<List>>,
+}
+
+#[derive(Capture)]
+enum Tree {
+    Leaf,
+    Node(Vec<Self>),
+}
+
+fn main() {}

@@ -1,0 +1,11 @@
+//! Names that nothing has.
+
+use tracer::trace;
+
+fn main() {
+    let message = 1;
+    trace!("{mesage}");
+    trace!("{message} {}", mesage);
+    trace!("{message:width$}");
+    trace!(concat!("{", "message}"));
+}

@@ -1,0 +1,20 @@
+//! The compiler's messages about wrong calls point at what the user wrote: `refused/*.rs`, with what is said of each.
+//!
+//! After a change: `TRYBUILD=overwrite cargo test -p tracer-macros`, then read the differences.
+
+use std::process::Command;
+
+/// The compiler whose words were written down. Others have others, and are not tested.
+const COMPILER: &str = "rustc 1.95.";
+
+#[test]
+fn wrong_calls_are_explained_where_they_stand() {
+    let compiler = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let version = Command::new(compiler).arg("--version").output().expect("a compiler is there").stdout;
+    let version = String::from_utf8_lossy(&version);
+    if version.starts_with(COMPILER) && !version.contains("nightly") {
+        trybuild::TestCases::new().compile_fail("tests/refused/*.rs");
+    } else {
+        println!("not tested: this is {version}, the messages are those of {COMPILER}");
+    }
+}

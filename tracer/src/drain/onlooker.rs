@@ -1,0 +1,94 @@
+//! What the flusher or a recoverer would write next, rendered for an onlooker, who writes nothing.
+
+use super::{Drain, PORTION, Source, Survivors, first_lines};
+use std::io;
+use trace_format::meta::{self, EndReason};
+use trace_format::plans::Plans;
+use trace_format::render::{Losses, RenderState};
+use trace_format::ring::Progress;
+
+/// A drain without a file of its own.
+pub(crate) struct Onlooker<'a> {
+    source: Source<'a>,
+    info: &'a meta::Run,
+    plans: &'a Plans,
+    drain: Drain,
+    /// What the thread's file, or an earlier one, has told.
+    told: RenderState,
+}
+
+/// Text that belongs behind the published end of a thread's file.
+#[derive(Debug, Default)]
+pub(crate) struct Rest {
+    pub text: Vec<u8>,
+    /// Messages in it.
+    pub records: u64,
+}
+
+impl<'a> Onlooker<'a> {
+    /// Goes on from `progress`, which was published by the ring's consumer.
+    pub(crate) fn new(
+        source: Source<'a>,
+        info: &'a meta::Run,
+        plans: &'a Plans,
+        progress: Progress,
+    ) -> Onlooker<'a> {
+        let drain = Drain::going_on_from(source.header(), progress);
+        Onlooker { source, info, plans, told: drain.renderer.state(), drain }
+    }
+
+    /// There is no file where there should be one: the text begins another.
+    pub(crate) fn forget_file(&mut self) {
+        self.drain.forget();
+        self.told = self.drain.renderer.state();
+    }
+
+    /// What `copy` has of a thread that may go on. `None` where a nested record waits for the record that it was made
+    /// in, and may be waited for.
+    pub(crate) fn living(mut self, copy: &Survivors, losses: &Losses, patient: bool) -> Option<Rest> {
+        let (consumed, nested_consumed) = self.drain.consumed();
+        let (renderer, mut text) = (&mut self.drain.renderer, Vec::new());
+        if self.source.memory.overwrites() {
+            copy.tell_overwritten(renderer, &mut text);
+        }
+        let (mut main, mut nested) = copy.records(consumed, nested_consumed);
+        renderer.records(&mut main, &mut nested, false, self.plans, usize::MAX, &mut text);
+        if nested.peek().is_some() {
+            if patient {
+                return None;
+            }
+            renderer.records(&mut main, &mut nested, true, self.plans, usize::MAX, &mut text);
+        }
+        renderer.losses(losses, &mut text);
+        Some(self.finish(text))
+    }
+
+    /// All that is left of a thread of a dead run, as recovery would write it.
+    ///
+    /// # Errors
+    /// The ring is damaged.
+    pub(crate) fn dead(mut self, reason: EndReason) -> io::Result<Rest> {
+        let (mut text, mut portion) = (Vec::new(), Vec::new());
+        loop {
+            portion.clear();
+            self.drain.render(self.source.memory, self.plans, &|| true, PORTION, &mut portion)?;
+            if portion.is_empty() {
+                break;
+            }
+            text.append(&mut portion);
+        }
+        let has_file = self.drain.has_file() || !text.is_empty();
+        if has_file && !self.drain.renderer.state().ended {
+            self.drain.render_end(self.source.header(), reason, None, &mut text);
+        }
+        Ok(self.finish(text))
+    }
+
+    fn finish(self, mut text: Vec<u8>) -> Rest {
+        if !text.is_empty() && self.drain.progress.file_length == 0 {
+            text.splice(0..0, first_lines(self.drain.tid, self.source, self.info, &self.told));
+        }
+        let records = self.drain.renderer.state().records.saturating_sub(self.told.records);
+        Rest { text, records }
+    }
+}

@@ -1,0 +1,171 @@
+//! A trace file that has reached its limit: its older half is dropped at a line's border.
+//!
+//! The newer half goes into a new file beside it, which takes the old one's name. Killed at any step, recovery
+//! finds one of the two whole: the slot says which.
+
+use super::trace_file::{TraceFile, TracePlace};
+use crate::sys;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Seek, SeekFrom, Write};
+use trace_format::line::{Kind, Line, Ticks};
+use trace_format::meta::{LossReason, Meta};
+
+/// `#` lines that matter here are shorter.
+const LONGEST: usize = 256;
+
+/// What was in the half that is dropped.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Dropped {
+    /// Where what is kept begins.
+    pub bytes: u64,
+    /// Messages.
+    pub messages: u64,
+    /// Losses that it told of.
+    pub lost: [u64; LossReason::COUNT],
+    /// Stalls that it told of, in nanoseconds.
+    pub stall_ns: u64,
+    /// Ticks of its last line.
+    pub last: Ticks,
+}
+
+impl Dropped {
+    /// Looks through the file from its start to the first line at or behind `from` that is no part of a message
+    /// begun before.
+    fn find(file: &mut File, from: u64, length: u64) -> io::Result<Dropped> {
+        file.seek(SeekFrom::Start(0))?;
+        let mut reader = BufReader::with_capacity(1 << 16, file);
+        let (mut dropped, mut line) = (Dropped::default(), Vec::with_capacity(LONGEST));
+        while dropped.bytes < length {
+            let bytes = read_head(&mut reader, &mut line)?;
+            let parsed = Line::parse(&line).ok();
+            let begins = parsed.is_some_and(|line| line.kind != Kind::Continuation);
+            if bytes == 0 || (begins && dropped.bytes >= from) {
+                break;
+            }
+            dropped.bytes += bytes;
+            if let Some(line) = parsed {
+                dropped.count(&line);
+            }
+        }
+        dropped.bytes = dropped.bytes.min(length);
+        Ok(dropped)
+    }
+
+    fn count(&mut self, line: &Line<'_>) {
+        self.last = line.key.ticks;
+        match line.kind {
+            Kind::Message => self.messages += 1,
+            Kind::Meta => match Meta::parse(line.payload) {
+                Some(Meta::Lost { records, reason }) => self.lost[reason as usize] += records,
+                Some(Meta::Stall { ns }) => self.stall_ns += ns,
+                _ => {}
+            },
+            _ => {}
+        }
+    }
+}
+
+/// Reads a line of any length, its feed included, and keeps its first [`LONGEST`] bytes without the feed; returns
+/// how many bytes it has.
+fn read_head(reader: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<u64> {
+    line.clear();
+    let mut bytes = 0;
+    loop {
+        let buffer = reader.fill_buf()?;
+        if buffer.is_empty() {
+            return Ok(bytes);
+        }
+        let feed = buffer.iter().position(|&b| b == b'\n');
+        let text = &buffer[..feed.unwrap_or(buffer.len())];
+        line.extend_from_slice(&text[..text.len().min(LONGEST - line.len())]);
+        let used = feed.map_or(buffer.len(), |at| at + 1);
+        reader.consume(used);
+        bytes += used as u64;
+        if feed.is_some() {
+            return Ok(bytes);
+        }
+    }
+}
+
+impl TraceFile {
+    /// Drops the older half. `first` gives the lines that the new file begins with; `publish` is told when it is
+    /// whole, and before it has the old one's name.
+    ///
+    /// # Errors
+    /// There can be no new file. This one is as it was; if `publish` was called, that is to be taken back.
+    pub(super) fn rotate(
+        &mut self,
+        place: &TracePlace,
+        tid: u64,
+        run: u32,
+        first: impl FnOnce(&Dropped) -> Vec<u8>,
+        publish: impl FnOnce(&TraceFile, &Dropped),
+    ) -> io::Result<()> {
+        let named = |error: io::Error, path| {
+            io::Error::new(error.kind(), format!("cannot drop the older half of {path:?}: {error}"))
+        };
+        let result = self.newer_half(place, tid, run, first);
+        // Wherever the reading has led.
+        let back = self.file.seek(SeekFrom::Start(self.length));
+        let (mut new, dropped) =
+            result.and_then(|new| back.map(|_| new)).map_err(|e| named(e, &self.path))?;
+        publish(&new, &dropped);
+        new.take_name_of(self, place, tid, run).map_err(|e| named(e, &self.path))?;
+        *self = new;
+        Ok(())
+    }
+
+    fn newer_half(
+        &mut self,
+        place: &TracePlace,
+        tid: u64,
+        run: u32,
+        first: impl FnOnce(&Dropped) -> Vec<u8>,
+    ) -> io::Result<(TraceFile, Dropped)> {
+        let from = self.length - place.max_bytes.min(self.length) / 2;
+        let dropped = Dropped::find(&mut self.file, from, self.length)?;
+        let path = place.unfinished_path(tid, run);
+        // Left by an attempt that failed; nobody else uses this name.
+        let _ = std::fs::remove_file(&path);
+        let mut file = sys::create_private_file(&path)?;
+        let lines = first(&dropped);
+        file.write_all(&lines)?;
+        self.file.seek(SeekFrom::Start(dropped.bytes))?;
+        let kept = self.length - dropped.bytes;
+        let copied = io::copy(&mut io::Read::take(&mut *self.file, kept), &mut file)?;
+        if copied != kept {
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it was cut short meanwhile"));
+        }
+        let new = place.opened(file, path, self.number, lines.len() as u64 + kept)?;
+        Ok((new, dropped))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_dropped_ends_where_a_message_begins_and_is_counted() {
+        let key = "0000000000000007-00000320";
+        let long = "x".repeat(100_000);
+        let old = format!(
+            "{key} # run version=1\n{key} : one\n{key} # lost records=3 reason=full\n{key} # stall ns=5\n\
+             {key} : {long}\n{key} | second line\n{key} | third line\n"
+        );
+        let kept = format!("{key} : kept\n{key} # lost records=9 reason=full\n");
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(old.as_bytes()).unwrap();
+        file.write_all(kept.as_bytes()).unwrap();
+        let length = (old.len() + kept.len()) as u64;
+        let mut lost = [0; LossReason::COUNT];
+        lost[LossReason::Full as usize] = 3;
+        let expected = Dropped { bytes: old.len() as u64, messages: 2, lost, stall_ns: 5, last: Ticks(7) };
+        // Anywhere in the long message or its further lines: it is not cut.
+        for from in [old.len() - 100_000, old.len() - 60, old.len()] {
+            assert_eq!(Dropped::find(&mut file, from as u64, length).unwrap(), expected, "{from}");
+        }
+        let all = Dropped::find(&mut file, length - 3, length).unwrap();
+        assert_eq!((all.bytes, all.messages, all.lost[0]), (length, 3, 12));
+    }
+}

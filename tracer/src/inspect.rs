@@ -1,0 +1,300 @@
+//! Inspection: what the rings of a run hold, read as they are, while its threads go on or where recovery may not
+//! write.
+//!
+//! For `tracemerge`. Nothing is locked that a run or a recoverer locks, nothing is written or removed, and nobody is
+//! waited for by anybody: a living process cannot tell. What a thread has traced is its file up to the length that its
+//! ring publishes, and behind that [`ThreadInMemory::text`], which has what the flusher would write next. Everything
+//! that is read is taken for hostile.
+
+use crate::drain::{Onlooker, Source, Survivors, TracePlace};
+use crate::recovery::{is_open_here, open_table, plans_in, ring_paths};
+use crate::ring::Memory;
+use crate::sys;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{Ordering, fence};
+use std::time::Duration;
+use trace_format::line::{Line, Ticks};
+use trace_format::manifest::{FILE_NAME, Manifest};
+use trace_format::meta::{EndReason, Meta, RingPlace};
+use trace_format::plans::Plans;
+use trace_format::ring::{Header, Progress, State};
+
+/// How often a ring is looked at that changes while it is read.
+const TRIES: u32 = 1000;
+/// For how many pauses, in all rings of a run together, what a flusher or a thread is about to do is waited for.
+const PATIENCE: u32 = 200;
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// A run that has left its directory, or lives in it.
+#[derive(Clone, Debug)]
+pub struct RunInMemory {
+    /// Whose it is.
+    pub manifest: Manifest,
+    /// Where its rings are.
+    pub directory: PathBuf,
+}
+
+/// A thread that has a ring.
+#[derive(Debug)]
+pub struct ThreadInMemory {
+    /// The operating system's id.
+    pub tid: u64,
+    /// The thread's name.
+    pub name: Vec<u8>,
+    /// When it took the ring, which is the time of the first line of its file.
+    pub since: Ticks,
+    /// The ring's file.
+    pub ring: PathBuf,
+    /// The thread's file; `None` where it has none, or where somebody has deleted it or cut it short: then the text
+    /// begins another one.
+    pub file: Option<FileInUse>,
+    /// What follows in the file, or will. Of a dead run it ends with `# end`, of a living one it may end inside a line.
+    pub text: Vec<u8>,
+    /// The file ends inside a message, and the text goes on with that.
+    pub continues: bool,
+    /// How many messages the text has.
+    pub records: u64,
+    /// How many messages the thread had put into its ring in all, at least, when this was begun.
+    pub committed: u64,
+}
+
+/// A thread's file, open for reading.
+#[derive(Debug)]
+pub struct FileInUse {
+    /// The file itself, whatever name it has.
+    pub file: File,
+    /// Where it was found.
+    pub path: PathBuf,
+    /// The number in the name that it was given.
+    pub number: u32,
+    /// Its published length. It may be longer: what is behind that is in the text.
+    pub length: u64,
+}
+
+/// The runs in `directories` whose manifests `wanted` accepts, living or dead. Other users' directories, what is no
+/// run, and runs of the calling process are passed over.
+pub fn runs(directories: &[PathBuf], wanted: impl Fn(&Manifest) -> bool) -> Vec<RunInMemory> {
+    let private = directories.iter().filter(|directory| sys::is_private_directory(directory));
+    let entries = private.filter_map(|directory| std::fs::read_dir(directory).ok()).flatten().flatten();
+    let run = |directory: PathBuf| {
+        let manifest = read_manifest(&directory).filter(&wanted)?;
+        Some(RunInMemory { manifest, directory })
+    };
+    entries.filter_map(|entry| run(entry.path())).collect()
+}
+
+/// Reads the manifest, unless it is open here: to close it again would give up the locks that are held on it.
+fn read_manifest(directory: &Path) -> Option<Manifest> {
+    sys::is_private_directory(directory).then_some(())?;
+    let _turn = sys::take_turn(directory).ok()?;
+    if is_open_here(directory) {
+        return None;
+    }
+    let mut bytes = Vec::new();
+    // A manifest is a few hundred bytes; two paths of the greatest length, escaped, fit.
+    let file = sys::open_own_file_to_read(&directory.join(FILE_NAME)).ok()?;
+    file.take(64 * 1024).read_to_end(&mut bytes).ok()?;
+    Manifest::parse(&bytes)
+}
+
+impl RunInMemory {
+    /// The path of its executable.
+    #[must_use]
+    pub fn exe(&self) -> PathBuf {
+        sys::path_from_bytes(&self.manifest.run.exe)
+    }
+
+    /// The directory of its trace files.
+    #[must_use]
+    pub fn traces(&self) -> PathBuf {
+        sys::path_from_bytes(&self.manifest.directory)
+    }
+
+    /// Why nobody can recover this run here, if it is dead: its files in memory cannot be written.
+    #[must_use]
+    pub fn why_not_recovered(&self) -> Option<io::Error> {
+        sys::open_own_file(&self.directory.join(FILE_NAME)).err()
+    }
+
+    /// Reads the rings, each when it is asked for. `alive` says whether the run may go on; it must have been found out
+    /// before.
+    ///
+    /// An error is that of one ring, which is named in it.
+    pub fn threads(&self, alive: bool) -> impl Iterator<Item = io::Result<ThreadInMemory>> {
+        let place = TracePlace::of(&self.manifest);
+        let mut patience = if alive { PATIENCE } else { 0 };
+        ring_paths(&self.directory).into_iter().filter_map(move |path| {
+            let thread = self.thread(&path, &place, alive, &mut patience);
+            let named = |e: io::Error| io::Error::new(e.kind(), format!("cannot read {path:?}: {e}"));
+            thread.map_err(named).transpose()
+        })
+    }
+
+    /// `None` where no thread has the ring: what it may have held is in a file.
+    fn thread(
+        &self,
+        path: &Path,
+        place: &TracePlace,
+        alive: bool,
+        patience: &mut u32,
+    ) -> io::Result<Option<ThreadInMemory>> {
+        // Opened before the ring is looked at: a run that ends removes its directory.
+        let table = open_table(&self.directory).ok();
+        let file = match sys::open_own_file_to_read(path) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+            file => file?,
+        };
+        let Some(memory) = Memory::to_read(&file)? else { return Ok(None) };
+        if memory.header().identity.run.load(Ordering::Relaxed) != self.manifest.run.id {
+            return Err(io::Error::other("it belongs to another run"));
+        }
+        let look = Look { run: self, place, path, memory: &memory, table: table.as_ref(), alive };
+        for _ in 0..TRIES {
+            match look.at_thread(*patience > 0)? {
+                Seen::Nobody => return Ok(None),
+                Seen::Thread(thread) => return Ok(Some(*thread)),
+                Seen::Changed => std::thread::yield_now(),
+                Seen::Changing => {
+                    *patience -= 1;
+                    std::thread::sleep(PAUSE);
+                }
+            }
+        }
+        Err(io::Error::other("it changes faster than it can be read; try again"))
+    }
+}
+
+/// Who had the ring when it was looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Tenant {
+    generation: u32,
+    tid: u64,
+}
+
+impl Tenant {
+    /// With the reason that its file ends with if the run is dead. `None` where nobody has the ring.
+    fn of(header: &Header) -> io::Result<Option<(Tenant, EndReason)>> {
+        let tenancy = &header.tenancy;
+        // Acquire, before the rest is looked at.
+        let reason = match tenancy.state().map_err(io::Error::other)? {
+            State::Free => return Ok(None),
+            State::Owned => EndReason::Killed,
+            State::Ended => EndReason::Thread,
+        };
+        let generation = tenancy.generation.load(Ordering::Relaxed);
+        Ok(Some((Tenant { generation, tid: tenancy.tid.load(Ordering::Relaxed) }, reason)))
+    }
+}
+
+/// What a look at a ring has come to.
+enum Seen {
+    Nobody,
+    Thread(Box<ThreadInMemory>),
+    /// It has changed meanwhile.
+    Changed,
+    /// It is about to.
+    Changing,
+}
+
+/// A look at a ring.
+struct Look<'a> {
+    run: &'a RunInMemory,
+    place: &'a TracePlace,
+    path: &'a Path,
+    memory: &'a Memory,
+    table: Option<&'a File>,
+    alive: bool,
+}
+
+impl Look<'_> {
+    /// `patient`: what is about to change may be waited for.
+    fn at_thread(&self, patient: bool) -> io::Result<Seen> {
+        let header = self.memory.header();
+        let Some((tenant, reason)) = Tenant::of(header)? else { return Ok(Seen::Nobody) };
+        let Some(first) = header.published_meanwhile() else { return Ok(Seen::Changed) };
+        let (name, since) = (header.tenancy.name(), header.tenancy.since.load(Ordering::Relaxed));
+        let copy = Survivors::copy(self.memory, first.1.consumed, first.1.nested_consumed);
+        let losses = header.losses();
+        // The copy is read before what is published now: the producer overwrites nothing of it from there on.
+        fence(Ordering::Acquire);
+        let Some(now) = header.published_meanwhile() else { return Ok(Seen::Changed) };
+        let same = Tenant::of(header)?.is_some_and(|(now, _)| now == tenant);
+        // A flight recorder's losses are counted from where its copy begins. A dead run is looked at below.
+        let moved = now.0 != first.0 && (self.memory.overwrites() || !self.alive);
+        if !same || moved {
+            return Ok(Seen::Changed);
+        }
+        let copy = copy.map_err(|e| io::Error::other(format!("it is damaged: {e}")))?;
+        let progress = now.1;
+        let file = self.file(tenant.tid, &progress)?;
+        if file.is_none() && progress.inode != 0 {
+            let replaced = header.published_meanwhile().is_none_or(|(count, _)| count != now.0);
+            if replaced {
+                return Ok(Seen::Changed);
+            }
+            if patient {
+                // It may just be given another name, or the flusher is about to see that it is gone.
+                return Ok(Seen::Changing);
+            }
+        }
+        let source = Source { memory: self.memory, place: RingPlace::Shared, why: "" };
+        // After the copy: what it has was in the table before.
+        let plans = self.table.map_or_else(Plans::default, plans_in);
+        let mut onlooker = Onlooker::new(source, &self.run.manifest.run, &plans, progress);
+        if file.is_none() && progress.inode != 0 {
+            onlooker.forget_file();
+        }
+        let rest = if self.alive {
+            let patient = patient && !self.memory.overwrites();
+            let Some(rest) = onlooker.living(&copy, &losses, patient) else { return Ok(Seen::Changing) };
+            rest
+        } else {
+            let rest = onlooker.dead(reason)?;
+            // Another recoverer may have been at work.
+            if header.published_meanwhile().is_none_or(|(count, _)| count != now.0) {
+                return Ok(Seen::Changed);
+            }
+            rest
+        };
+        Ok(Seen::Thread(Box::new(ThreadInMemory {
+            tid: tenant.tid,
+            name,
+            since: Ticks(since),
+            ring: self.path.to_path_buf(),
+            continues: file.is_some() && progress.render.in_message,
+            file,
+            text: rest.text,
+            records: rest.records,
+            committed: copy.committed,
+        })))
+    }
+
+    /// The thread's file, if it is all there.
+    fn file(&self, tid: u64, progress: &Progress) -> io::Result<Option<FileInUse>> {
+        if progress.inode == 0 {
+            return Ok(None);
+        }
+        let run = self.run.manifest.run.id;
+        let Some((file, path)) = self.place.find_to_read(tid, run, progress)? else { return Ok(None) };
+        let length = progress.file_length;
+        let whole = sys::file_identity(&file)?.length >= length && (length == 0 || is_of(&file, tid, run)?);
+        Ok(whole.then_some(FileInUse { file, path, number: progress.file_number, length }))
+    }
+}
+
+/// Whether the file says in its first line that it is of that thread and run: the number of a file that was deleted
+/// may be another's now.
+fn is_of(mut file: &File, tid: u64, run: u32) -> io::Result<bool> {
+    let mut start = Vec::new();
+    // Paths are at most 4 KiB, four times as long when escaped.
+    Read::by_ref(&mut file).take(32 * 1024).read_to_end(&mut start)?;
+    let end = start.iter().position(|&b| b == b'\n').unwrap_or(start.len());
+    let Ok(line) = Line::parse(&start[..end]) else { return Ok(false) };
+    let of_run = matches!(Meta::parse(line.payload), Some(Meta::Run(found)) if found.id == run);
+    Ok(line.key.tid == tid && of_run)
+}
+
+#[cfg(all(test, unix, not(loom)))]
+mod tests;

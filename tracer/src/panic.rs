@@ -1,0 +1,47 @@
+//! A panic of a program whose rings are flight recorders: what they hold is written.
+//!
+//! Runs on the panicking thread, after the program's own panic hook.
+
+use crate::config::FullPolicy;
+use crate::run::Run;
+use crate::{state, sys};
+use std::sync::Once;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// How long a panic waits for its snapshot: with a panic that ends the process nothing is lost by not waiting,
+/// for recovery finds the rings.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Adds the snapshot to the program's panic hook, once, where the run's rings are overwritten. A hook that is set
+/// later and does not call the one before it takes it away again.
+pub(crate) fn arm(run: &Run) {
+    static ARMED: Once = Once::new();
+    // A panicking thread may not touch the hook.
+    if run.config.full_policy == FullPolicy::Overwrite && !std::thread::panicking() {
+        ARMED.call_once(|| {
+            let before = std::panic::take_hook();
+            std::panic::set_hook(Box::new(move |info| {
+                before(info);
+                on_panic();
+            }));
+        });
+    }
+}
+
+fn on_panic() {
+    let run = state::current().filter(|run| run.is_of_this_process() && !run.is_closed());
+    let Some(run) = run.filter(|run| run.config.full_policy == FullPolicy::Overwrite) else { return };
+    let request = run.snapshot.wanted.fetch_add(1, Ordering::Release).wrapping_add(1);
+    let start = sys::monotonic_ns();
+    loop {
+        run.wake.wake();
+        let done = run.snapshot.done.load(Ordering::Acquire);
+        // Requests are carried out together: one that came later may have been done with this one.
+        let behind = request.wrapping_sub(done) as i32;
+        if behind <= 0 || u128::from(sys::monotonic_ns().saturating_sub(start)) > PATIENCE.as_nanos() {
+            return;
+        }
+        sys::wait_word(&run.snapshot.done, done, Duration::from_millis(50));
+    }
+}

@@ -1,0 +1,315 @@
+//! A site: the static behind one call of [`trace!`](crate::trace), and how it gets its number.
+//!
+//! Runs on traced threads; [`Site::word`] and [`Site::record`] are hot. The flusher gives the numbers.
+
+#![allow(unsafe_code, reason = "a list of statics, and a function pointer in an atomic; each argued")]
+
+use crate::clock;
+use crate::filter::Filter;
+use crate::run::Run;
+use crate::state;
+use crate::thread;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
+use trace_format::capture::Cursor;
+use trace_format::line::Ticks;
+use trace_format::sites;
+
+/// What [`Site::word`] says. Everything larger is on.
+const OFF: u64 = 0;
+const NEW: u64 = 1;
+/// On; messages are formatted at the call. The upper half is no signature.
+const FORMATTED: u64 = 2;
+/// The same until the flusher has given it a number.
+const QUEUED: u64 = 3;
+
+/// All that is known of one call of `trace!`.
+///
+/// `word`, and who changes it:
+///
+/// ```text
+///          first_use: tracing is off, or the filter says no
+///   NEW ───────────────────────────────────────────────────► OFF
+///    │ first_use: on
+///    ▼            a thread, with a compare-exchange           the thread        flusher: in the table (Release)
+///   FORMATTED ─────────────────────────────────────► CLAIMED ──────────► QUEUED ──────────► numbered
+///   (and stays so if some argument cannot be captured)
+///
+///   all ──► NEW, OFF: tracing is switched on anew, is switched off; by the thread that decides
+/// ```
+///
+/// Numbered: the signature of the arguments' types in the upper 30 bits, the kind of the clock in the next two, the
+/// number in the lower half. So the one load of it tells the hot path everything. The load is relaxed: a number
+/// means nothing to the traced thread, and what the reader of a record needs, the table, is written before the
+/// number can be seen.
+#[derive(Debug)]
+pub struct Site {
+    word: AtomicU64,
+    /// The number, once it has one; it is kept as long as the process lives.
+    number: AtomicU32,
+    signature: AtomicU32,
+    /// A `fn(&mut Vec<u8>)` that describes the arguments.
+    describe: AtomicPtr<()>,
+    /// It is in the list of all sites.
+    listed: AtomicBool,
+    next: AtomicPtr<Site>,
+    module: &'static str,
+    file: &'static str,
+    line: u32,
+    column: u32,
+    format: &'static str,
+}
+
+/// Somebody is about to say what the arguments are.
+const CLAIMED: u64 = 4;
+/// The bits of the upper half that hold the kind of the clock.
+const KINDS: u32 = 3;
+
+/// All sites that were used while tracing was on, newest first. Statics: they stay as long as the object they are in.
+static ALL: AtomicPtr<Site> = AtomicPtr::new(std::ptr::null_mut());
+/// The largest number given.
+static NUMBERS: AtomicU32 = AtomicU32::new(0);
+/// Which sites are on; leaked, for a site may ask at any time.
+static FILTER: AtomicPtr<Filter> = AtomicPtr::new(std::ptr::null_mut());
+
+/// The arguments of a call, ready to be copied into a record.
+///
+/// Implemented by tuples of what [`Arg`](crate::__macro_support::Arg) makes; not for others.
+pub trait Arguments {
+    /// Whether all of them can be captured. If not, nothing else of this trait is used.
+    const CAPTURED: bool;
+    /// Tells the types of one set of arguments from another. Not 0.
+    const SIGNATURE: u32;
+    /// Bytes that [`write`](Arguments::write) writes.
+    fn size(&self) -> usize;
+    /// Copies them.
+    fn write(&self, to: &mut Cursor<'_>);
+    /// Appends what their types are.
+    fn describe(descriptor: &mut Vec<u8>);
+}
+
+impl Site {
+    /// A site that nobody has used yet.
+    #[must_use]
+    pub const fn new(
+        module: &'static str,
+        file: &'static str,
+        line: u32,
+        column: u32,
+        format: &'static str,
+    ) -> Site {
+        Site {
+            word: AtomicU64::new(NEW),
+            number: AtomicU32::new(0),
+            signature: AtomicU32::new(0),
+            describe: AtomicPtr::new(std::ptr::null_mut()),
+            listed: AtomicBool::new(false),
+            next: AtomicPtr::new(std::ptr::null_mut()),
+            module,
+            file,
+            line,
+            column,
+            format,
+        }
+    }
+
+    /// What the site is now, for [`is_on`](Site::is_on) and [`record`](Site::record). One relaxed load.
+    #[inline(always)]
+    #[must_use]
+    pub fn word(&self) -> u64 {
+        self.word.load(Ordering::Relaxed)
+    }
+
+    /// Whether its arguments are wanted.
+    #[inline(always)]
+    #[must_use]
+    pub fn is_on(&'static self, word: u64) -> bool {
+        word > NEW || (word == NEW && self.first_use())
+    }
+
+    /// Copies the arguments into a record; false where that cannot be done, and [`format`](Site::format) is to be
+    /// called.
+    #[inline(always)]
+    #[must_use]
+    pub fn record<A: Arguments>(&self, word: u64, arguments: &A) -> bool {
+        let ticks = match (word >> 32) as u32 ^ (A::SIGNATURE & !KINDS) {
+            _ if !A::CAPTURED => return false,
+            clock::ORDERED => clock::ordered(),
+            clock::FAST => clock::fast(),
+            clock::SYSTEM => clock::system(),
+            _ => return false,
+        };
+        thread::capture(Ticks(ticks), word as u32, arguments)
+    }
+
+    /// Formats the message at the call, as `Tracer::trace` does; has the site get its number.
+    #[inline(always)]
+    pub fn format<A: Arguments>(&'static self, _: &A, message: fmt::Arguments<'_>) {
+        // Nothing but the message is passed on: the arguments themselves can stay in registers.
+        if A::CAPTURED {
+            self.format_this_time(A::SIGNATURE, A::describe, message);
+        } else {
+            thread::trace(message);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn format_this_time(
+        &'static self,
+        signature: u32,
+        describe: fn(&mut Vec<u8>),
+        message: fmt::Arguments<'_>,
+    ) {
+        if self.word.load(Ordering::Relaxed) == FORMATTED {
+            self.ask_for_number(signature, describe);
+        }
+        thread::trace(message);
+    }
+
+    /// The first use since tracing was switched on: the filter decides.
+    #[cold]
+    #[inline(never)]
+    fn first_use(&'static self) -> bool {
+        if thread::is_excluded() {
+            // Inside of the tracer itself: to be counted as lost.
+            return true;
+        }
+        let decided = state::is_on();
+        self.list();
+        // Whoever switches tracing off changes the state, then walks the list: either he finds this site there, or
+        // it is seen here.
+        fence(Ordering::SeqCst);
+        let filter = FILTER.load(Ordering::Acquire);
+        // SAFETY: null, or leaked by `begin` and never changed.
+        let allowed = || unsafe { filter.as_ref() }.is_none_or(|filter| filter.allows(self.module));
+        let on = decided && !state::is_off() && allowed();
+        let word = if on { FORMATTED } else { OFF };
+        let _ = self.word.compare_exchange(NEW, word, Ordering::Relaxed, Ordering::Relaxed);
+        on
+    }
+
+    /// Adds the site to the list, once.
+    fn list(&'static self) {
+        if self.listed.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let mut first = ALL.load(Ordering::Relaxed);
+        loop {
+            self.next.store(first, Ordering::Relaxed);
+            let this = std::ptr::from_ref(self).cast_mut();
+            // Release: who walks the list sees `next`.
+            match ALL.compare_exchange_weak(first, this, Ordering::Release, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(other) => first = other,
+            }
+        }
+    }
+
+    fn ask_for_number(&'static self, signature: u32, describe: fn(&mut Vec<u8>)) {
+        let number = self.number.load(Ordering::Acquire);
+        if number != 0 {
+            // It had one when tracing was switched on before; another run's table has it as well.
+            if self.signature.load(Ordering::Relaxed) == signature {
+                self.word.store(numbered_word(signature, number), Ordering::Relaxed);
+            }
+            return;
+        }
+        if self.word.compare_exchange(FORMATTED, CLAIMED, Ordering::Relaxed, Ordering::Relaxed).is_err() {
+            return;
+        }
+        self.signature.store(signature, Ordering::Relaxed);
+        self.describe.store(describe as *mut (), Ordering::Relaxed);
+        // Release: the flusher that sees it queued sees the two above.
+        self.word.store(QUEUED, Ordering::Release);
+        if let Some(run) = state::current().filter(|run| run.is_of_this_process()) {
+            run.sites_queued.store(true, Ordering::Release);
+            run.wake.wake();
+        }
+    }
+
+    /// What the table says of it. For the flusher; the site is queued or has its number.
+    fn entry(&self, number: u32) -> sites::Site {
+        let describe = self.describe.load(Ordering::Relaxed);
+        let mut descriptor = Vec::new();
+        if !describe.is_null() {
+            // SAFETY: stored by `ask_for_number`, from a function pointer of this type.
+            let describe = unsafe { std::mem::transmute::<*mut (), fn(&mut Vec<u8>)>(describe) };
+            describe(&mut descriptor);
+        }
+        sites::Site {
+            id: number,
+            line: self.line,
+            column: self.column,
+            module: self.module.to_owned(),
+            file: self.file.to_owned(),
+            format: self.format.to_owned(),
+            descriptor,
+        }
+    }
+}
+
+/// All sites that were used, newest first.
+fn all() -> impl Iterator<Item = &'static Site> {
+    let mut next = ALL.load(Ordering::Acquire);
+    std::iter::from_fn(move || {
+        // SAFETY: null, or a static that was listed.
+        let site = unsafe { next.as_ref() }?;
+        next = site.next.load(Ordering::Relaxed);
+        Some(site)
+    })
+}
+
+/// Tracing is switched on: each site is asked anew whether it is on.
+pub(crate) fn begin(filter: Option<Filter>) {
+    let filter = filter.map_or(std::ptr::null_mut(), |filter| Box::leak(Box::new(filter)));
+    FILTER.store(filter, Ordering::Release);
+    fence(Ordering::SeqCst);
+    for site in all() {
+        site.word.store(NEW, Ordering::Relaxed);
+    }
+}
+
+/// The sites that have a number, oldest first. For the flusher of a new run, whose table is empty.
+pub(crate) fn numbered() -> Vec<sites::Site> {
+    let number = |site: &'static Site| Some(site.number.load(Ordering::Acquire)).filter(|n| *n != 0);
+    let mut entries: Vec<_> = all().filter_map(|site| Some(site.entry(number(site)?))).collect();
+    entries.sort_by_key(|entry| entry.id);
+    entries
+}
+
+/// Tracing is off: no site is on.
+pub(crate) fn end() {
+    // See `first_use` for the other half.
+    fence(Ordering::SeqCst);
+    for site in all() {
+        site.word.store(OFF, Ordering::Relaxed);
+    }
+}
+
+/// The word of a site that has a number, for the clock that is read now.
+fn numbered_word(signature: u32, number: u32) -> u64 {
+    let upper = signature & !KINDS | clock::kind();
+    u64::from(upper) << 32 | u64::from(number)
+}
+
+/// Gives numbers to the sites that wait for one. `tell` writes an entry where readers will find it; a site whose
+/// entry it refuses goes on formatting at the call.
+pub(crate) fn give_numbers(run: &Run, mut tell: impl FnMut(sites::Site) -> bool) {
+    if !run.sites_queued.swap(false, Ordering::Acquire) {
+        return;
+    }
+    // Acquire: as `ask_for_number` says.
+    for site in all().filter(|site| site.word.load(Ordering::Acquire) == QUEUED) {
+        let number = NUMBERS.fetch_add(1, Ordering::Relaxed) + 1;
+        if tell(site.entry(number)) {
+            // Release: a forked child that sees the number sees what goes with it.
+            site.number.store(number, Ordering::Release);
+            let word = numbered_word(site.signature.load(Ordering::Relaxed), number);
+            // Release: whoever reads a record with this number finds the entry. Unless tracing was switched off.
+            let _ = site.word.compare_exchange(QUEUED, word, Ordering::Release, Ordering::Relaxed);
+        } else {
+            site.word.store(CLAIMED, Ordering::Relaxed);
+        }
+    }
+}

@@ -24,6 +24,13 @@ pub enum Choice {
         /// Earlier runs are others' that had the same pid.
         since: Wall,
     },
+    /// The runs of the process `pid` that began at `since` or later, and not what it forked.
+    Alone {
+        /// The process.
+        pid: u32,
+        /// Earlier runs are others' that had the same pid.
+        since: Wall,
+    },
 }
 
 /// What is merged.
@@ -69,9 +76,13 @@ pub fn choose(traces: Vec<Trace>, choice: Choice) -> Chosen {
         Choice::All => runs.keys().cloned().collect(),
         Choice::Newest => newest(&runs),
         Choice::Process { pid, since } => of_process(&runs, pid, since),
+        Choice::Alone { pid, since } => {
+            let own = runs.iter().filter(|(id, run)| id.pid == pid && run.wall >= since);
+            own.map(|(id, _)| id.clone()).collect()
+        }
     };
     // Files that do not name their run: nobody can say that they are not meant.
-    let strays = !matches!(choice, Choice::Process { .. });
+    let strays = matches!(choice, Choice::Newest | Choice::All);
     let (mut chosen, left): (Vec<Trace>, Vec<Trace>) = traces
         .into_iter()
         .partition(|trace| trace.run.as_ref().map_or(strays, |run| wanted.contains(&RunId::of(run))));
@@ -183,7 +194,8 @@ mod tests {
             path,
             tid: id.into(),
             number: 0,
-            id: FileId::Inode(0, id.into()),
+            id: Some(FileId::Inode(0, id.into())),
+            held: None,
             run: Some(run),
             first,
             last,

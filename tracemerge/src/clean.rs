@@ -10,6 +10,7 @@ use crate::error::Error;
 use crate::liveness;
 use crate::messages::{Messages, count, shown};
 use crate::pipeline::find;
+use crate::rings;
 
 /// Deletes the trace files of `app`, except those of live runs, and the merged file.
 ///
@@ -17,7 +18,8 @@ use crate::pipeline::find;
 /// Never so far: what cannot be deleted is a warning each.
 pub fn clean(app: &App, messages: &mut Messages) -> Result<(), Error> {
     let (mut removed, mut kept) = (0, 0);
-    for trace in find(app, messages).0 {
+    let places = rings::places(&rings::runs(|manifest| app.is_of(manifest)));
+    for trace in find(app, &places, &[], messages).0 {
         if trace.run.as_ref().is_some_and(liveness::is_alive) {
             kept += 1;
             continue;

@@ -8,10 +8,15 @@ use clap::{Args, Parser, Subcommand};
 const EXAMPLES: &str = "\
 Where it looks for <APP>.trace.<thread id>:
   beside APP, beside the file that APP is a symbolic link to, in $TRACER_DIR,
-  in the current directory and in the temporary directory. In the last three,
-  which applications share, only files that name this APP in their first line
-  count, unless APP itself does not exist. (Traces copied from another machine
-  need no APP.)
+  in the current directory, in the temporary directory, and where a run of APP
+  that is still in memory has its files. In the last four, which applications
+  share, only files that name this APP in their first line count, unless APP
+  itself does not exist. (Traces copied from another machine need no APP.)
+
+What is still in memory:
+  What a killed APP left there is written to its files first; where that cannot
+  be done, it is merged from there. Of an APP that is running, the merge has all
+  that was traced before it began.
 
 What it merges:
   the newest run, with the processes it forked and the runs that overlap it in
@@ -22,6 +27,8 @@ Examples:
   tracemerge ./app               merge them into ./app.trace.merge
   tracemerge ./app -o - | less   look at them
   tracemerge run ./app --fast    both in one: run ./app --fast, then merge
+  tracemerge check ./app         prove that nothing is missing, or say what is
+  tracemerge snapshot 4711       what the running process 4711 has traced so far
   tracemerge clean ./app         delete the traces and the merged file
   tracemerge ./run               an application that is called like a command
 
@@ -52,6 +59,36 @@ Exit status:
   1  some could not be deleted
   2  nothing was done";
 
+const CHECK_HELP: &str = "\
+Takes in what a killed APP left in memory, as a merge does. Then reads all its
+traces and compares: the records counted in memory with those that are there, the
+'# end' line of each thread with what stands before it, each line's time with that
+of the line before. Says on standard output what there is, each thread by itself
+with -v or if something is wrong, and last 'whole' or 'not whole'; names each
+reason on stderr.
+
+Losses that were asked for make a trace not whole, too: records that a flight
+recorder has overwritten, or that a limit of the file size has dropped. What cannot
+be seen: a file that was deleted after its program had ended, and a changed letter
+in a message.
+
+Exit status:
+  0  whole: all that was traced is there
+  1  not whole
+  2  there is no trace";
+
+const SNAPSHOT_HELP: &str = "\
+Merges all that the process PID has traced up to now, from its files and from its
+memory, into APP.trace.merge beside its executable. The process is not stopped,
+waited for or written to. This is how a flight recorder (TRACER_FULL=overwrite) is
+read while it runs. What the process has forked is not part of it.
+
+Exit status:
+  0  all is merged
+  1  merged, but something was lost or is damaged; stderr says what
+  2  nothing was done: there is no such process, it does not trace, or it belongs
+     to another user";
+
 /// The whole command line.
 #[derive(Debug, Parser)]
 #[command(
@@ -59,7 +96,7 @@ Exit status:
     version,
     about = "Merges the trace files of an application, one per thread, into one file sorted by time",
     after_help = EXAMPLES,
-    override_usage = "tracemerge [OPTIONS] <APP>\n       tracemerge run [OPTIONS] [--] <APP> [ARGS]...\n       tracemerge clean <APP>",
+    override_usage = "tracemerge [OPTIONS] <APP>\n       tracemerge run [OPTIONS] [--] <APP> [ARGS]...\n       tracemerge check [OPTIONS] <APP>\n       tracemerge snapshot [OPTIONS] <PID>\n       tracemerge clean <APP>",
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true,
     disable_help_subcommand = true
@@ -105,6 +142,35 @@ pub enum Command {
         /// The application and its arguments
         #[arg(value_name = "APP", required = true, num_args = 1.., trailing_var_arg = true)]
         command: Vec<OsString>,
+    },
+    /// Prove that the application's traces are complete, or say what is missing
+    #[command(after_help = CHECK_HELP)]
+    Check {
+        /// Check all runs, not only the newest
+        #[arg(long)]
+        all_runs: bool,
+        /// Say nothing on standard output
+        #[arg(short, long, conflicts_with = "verbose")]
+        quiet: bool,
+        /// List every thread
+        #[arg(short, long)]
+        verbose: bool,
+        /// The application: the path of its executable
+        #[arg(value_name = "APP")]
+        app: PathBuf,
+    },
+    /// Merge what a running process has traced up to now
+    #[command(after_help = SNAPSHOT_HELP)]
+    Snapshot {
+        /// Where to write; - is standard output [default: APP.trace.merge]
+        #[arg(short, long, value_name = "FILE")]
+        output: Option<OsString>,
+        /// Say nothing when all is well
+        #[arg(short, long)]
+        quiet: bool,
+        /// The process
+        #[arg(value_name = "PID")]
+        pid: u32,
     },
     /// Delete the application's traces and the merged file
     #[command(after_help = CLEAN_HELP)]
@@ -162,6 +228,11 @@ mod tests {
             &["run", "--wrong", "a"],
             &["-o"],
             &["clean", "a", "b"],
+            &["check"],
+            &["check", "-q", "-v", "a"],
+            &["snapshot"],
+            &["snapshot", "app"],
+            &["snapshot", "-1"],
             &["-q", "run", "a", "b"],
         ] {
             assert_eq!(parse(args).unwrap_err().exit_code(), 2, "{args:?}");

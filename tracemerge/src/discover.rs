@@ -11,10 +11,11 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use trace_format::manifest::Manifest;
 use trace_format::name::{MERGED_SUFFIX, parse_trace_file_suffix};
 
 use crate::error::Error;
-use crate::messages::{Messages, shown};
+use crate::messages::shown;
 use crate::sys::{FileId, file_id};
 
 /// The executable whose traces are wanted. It need not exist.
@@ -75,6 +76,15 @@ impl App {
         Some(if cfg!(windows) { bytes.strip_prefix(br"\\?\").unwrap_or(bytes) } else { bytes })
     }
 
+    /// Whether a run is one of this executable.
+    #[must_use]
+    pub fn is_of(&self, manifest: &Manifest) -> bool {
+        let beside = || directory_of(&self.given).canonicalize().ok();
+        self.exe().is_some_and(|exe| manifest.run.exe == exe)
+            || (manifest.name == self.name.as_encoded_bytes()
+                && beside().is_some_and(|here| here.as_os_str().as_encoded_bytes() == manifest.directory))
+    }
+
     /// The executable itself, where it exists.
     #[must_use]
     pub fn real_path(&self) -> Option<&Path> {
@@ -104,16 +114,20 @@ pub struct Search {
     pub candidates: Vec<Candidate>,
     /// The directories, in the order of the search.
     pub places: Vec<PathBuf>,
+    /// Where it could not be looked.
+    pub errors: Vec<Error>,
 }
 
-/// Looks for the trace files of `app` in all the places where the library may have put them.
-pub fn search(app: &App, messages: &mut Messages) -> Search {
-    let mut search = Search { candidates: Vec::new(), places: Vec::new() };
+/// Looks for the trace files of `app` in all the places where the library may have put them, of which its runs have
+/// named `more`.
+#[must_use]
+pub fn search(app: &App, more: &[PathBuf]) -> Search {
+    let mut search = Search { candidates: Vec::new(), places: Vec::new(), errors: Vec::new() };
     let mut seen = HashSet::new();
     let real_name = app.real.as_deref().and_then(Path::file_name).unwrap_or(&app.name);
     let mut look = |place: PathBuf, names: &[&OsStr], must_match: bool| {
         if let Err(error) = look_in(&place, names, must_match, &mut seen, &mut search.candidates) {
-            messages.warn(Error::io("look for traces in", &place, error));
+            search.errors.push(Error::io("look for traces in", &place, error));
         }
         if !search.places.contains(&place) {
             search.places.push(place);
@@ -124,7 +138,7 @@ pub fn search(app: &App, messages: &mut Messages) -> Search {
         look(directory_of(real), &[real_name], false);
     }
     let names = if *real_name == *app.name { vec![real_name] } else { vec![real_name, &app.name] };
-    for place in shared_places() {
+    for place in shared_places().chain(more.iter().cloned()) {
         look(place, &names, app.real.is_some());
     }
     search

@@ -18,9 +18,11 @@ const FEW: usize = 3;
 
 /// The first few of something, and how many there were.
 #[derive(Clone, Debug)]
-struct Few<T> {
-    first: Vec<T>,
-    count: u64,
+pub struct Few<T> {
+    /// The first.
+    pub first: Vec<T>,
+    /// How many there were in all.
+    pub count: u64,
 }
 
 impl<T> Default for Few<T> {
@@ -30,11 +32,21 @@ impl<T> Default for Few<T> {
 }
 
 impl<T> Few<T> {
-    fn push(&mut self, item: T) {
+    /// Another one.
+    pub fn push(&mut self, item: T) {
         self.count += 1;
         if self.first.len() < FEW {
             self.first.push(item);
         }
+    }
+
+    /// Each of the first few, the last of them with the words for all the others.
+    pub fn each(&self) -> impl Iterator<Item = (&T, String)> {
+        let last = self.first.len();
+        self.first.iter().zip(1..).map(move |(item, n)| match self.more() {
+            more if more > 0 && n == last => (item, format!("; and {} more", count(more, "such place"))),
+            _ => (item, String::new()),
+        })
     }
 
     fn more(&self) -> u64 {
@@ -100,13 +112,19 @@ impl Findings {
         for (source, file) in &self.files {
             file.tell(&sources[*source].path, messages);
         }
-        let lost = self.lost.iter().fold(0, |sum: u64, (_, records)| sum.saturating_add(*records));
-        if lost > 0 {
-            let reasons = self.lost.iter().filter(|(_, records)| *records > 0);
+        let told = |text: &str, by_design| {
+            let lost = || self.lost.iter().filter(|(reason, n)| *n > 0 && is_by_design(*reason) == by_design);
+            let sum = lost().fold(0, |sum: u64, (_, records)| sum.saturating_add(*records));
             let reasons =
-                reasons.map(|(reason, records)| format!("reason={}: {records}", reason.name())).join(", ");
-            let (records, were) = (count(lost, "record"), if lost == 1 { "was" } else { "were" });
-            messages.warn(format_args!("the traces say that {records} {were} lost ({reasons})"));
+                lost().map(|(reason, records)| format!("reason={}: {records}", reason.name())).join(", ");
+            let (records, were) = (count(sum, "record"), if sum == 1 { "was" } else { "were" });
+            (sum > 0).then(|| format!("the traces say that {records} {were} {text} ({reasons})"))
+        };
+        if let Some(lost) = told("lost", false) {
+            messages.warn(lost);
+        }
+        if let Some(dropped) = told("not kept, as the program was told to", true) {
+            messages.note(dropped);
         }
         if self.lost_otherwise > 0 {
             let places = count(self.lost_otherwise, "place");
@@ -115,6 +133,11 @@ impl Findings {
             ));
         }
     }
+}
+
+/// Whether the user has asked for that: a flight recorder keeps the newest, a limited file its newer half.
+fn is_by_design(reason: LossReason) -> bool {
+    matches!(reason, LossReason::Overwritten | LossReason::Rotated)
 }
 
 impl OfFile {

@@ -4,12 +4,14 @@
 //! is known which runs are still alive.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use trace_format::line::Line;
 use trace_format::meta::{Meta, Run};
 
 use crate::discover::{App, Candidate};
 use crate::error::Error;
+use crate::held::Held;
 use crate::lines::{Next, first_line, last_ticks, line_at, without_feed};
 use crate::map::Map;
 use crate::messages::{Messages, shown};
@@ -24,8 +26,10 @@ pub struct Trace {
     pub tid: u64,
     /// The number in its name.
     pub number: u32,
-    /// Which file it is.
-    pub id: FileId,
+    /// Which file it is; `None` where there is only a ring.
+    pub id: Option<FileId>,
+    /// What its ring holds, where that was read; then the file itself is not opened again.
+    pub held: Option<Arc<Held>>,
     /// Its run, where the first line says so.
     pub run: Option<Run>,
     /// Ticks of the first line.
@@ -95,7 +99,7 @@ fn read(candidate: Candidate) -> Result<Trace, Refusal> {
     let Some((at, Next::Line(line))) = line else { return Err(Refusal::NoTrace(path)) };
     let run = run_of(&map[at..line.end]);
     let last = last_ticks(&map).unwrap_or(line.ticks);
-    Ok(Trace { path, tid, number, id, run, first: line.ticks, last })
+    Ok(Trace { path, tid, number, id: Some(id), held: None, run, first: line.ticks, last })
 }
 
 fn run_of(line: &[u8]) -> Option<Run> {

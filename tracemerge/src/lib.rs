@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `cli` | the command line |
 //! | `recover` | what dead runs left in their rings |
+//! | `rings`, `held` | what is still in memory: of living runs, and where nothing can be recovered |
 //! | `discover` | which files may be traces of the application |
 //! | `header` | what they say of themselves |
 //! | `choose` | which runs are merged, and in which order their files stand |
@@ -11,13 +12,15 @@
 //! | `merge`, `tree` | one sorted stream |
 //! | `write` | where it goes |
 //! | `pipeline` | the stages in a row |
-//! | `run`, `clean` | the subcommands |
+//! | `run`, `check` with `audit`, `snapshot`, `clean` | the subcommands |
 //! | `findings`, `messages`, `error` | what the user is told, and the exit status |
 //! | `liveness`, `signals`, `sys` | what the operating system knows and says |
 //!
 //! No stage knows the next; the order of the merge is total: boot (by the wall clock), ticks, process, run,
 //! thread, number of the file, position in the file. Undamaged lines are passed on byte for byte.
 
+mod audit;
+mod check;
 mod choose;
 mod clean;
 mod cli;
@@ -25,6 +28,7 @@ mod discover;
 mod error;
 mod findings;
 mod header;
+mod held;
 mod lines;
 mod liveness;
 mod map;
@@ -32,8 +36,10 @@ mod merge;
 mod messages;
 mod pipeline;
 mod recover;
+mod rings;
 mod run;
 mod signals;
+mod snapshot;
 mod source;
 mod sys;
 mod tree;
@@ -66,6 +72,14 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
         (Some(Command::Run { options, command }), _) => run::run(options, command),
         (Some(Command::Clean { quiet, app }), _) => {
             reporting(quiet, |messages| clean::clean(&App::new(app)?, messages))
+        }
+        (Some(Command::Check { all_runs, quiet, verbose, app }), _) => {
+            let choice = if all_runs { Choice::All } else { Choice::Newest };
+            reporting(quiet, |messages| check::check(&App::new(app)?, choice, quiet, verbose, messages))
+        }
+        (Some(Command::Snapshot { output, quiet, pid }), _) => {
+            Signals::take();
+            reporting(quiet, |messages| snapshot::snapshot(pid, output, messages))
         }
         (None, Some(app)) => merge(cli.options, app),
         // The definition of the command line has seen to it that there is an application.

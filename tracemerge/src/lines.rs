@@ -127,6 +127,15 @@ pub fn first_line(bytes: &[u8]) -> Option<usize> {
     (at < window.len()).then_some(at)
 }
 
+/// The ticks of the first line.
+#[must_use]
+pub fn first_ticks(bytes: &[u8]) -> Option<u64> {
+    match line_at(bytes, first_line(bytes)?) {
+        Next::Line(line) => Some(line.ticks),
+        Next::Bad | Next::End => None,
+    }
+}
+
 /// The ticks of the last line, found from the end.
 #[must_use]
 pub fn last_ticks(bytes: &[u8]) -> Option<u64> {

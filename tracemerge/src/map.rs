@@ -23,7 +23,14 @@ impl Map {
     /// # Errors
     /// Where it is no regular file, or cannot be opened or mapped.
     pub fn open(path: &Path) -> Result<Map, Error> {
-        let file = open_regular(path)?;
+        Map::of_file(&open_regular(path)?, path)
+    }
+
+    /// Maps a file that is open for reading; `path` is for messages.
+    ///
+    /// # Errors
+    /// Where it cannot be mapped.
+    pub fn of_file(file: &File, path: &Path) -> Result<Map, Error> {
         let length = file.metadata().map_err(|e| Error::io("examine", path, e))?.len();
         if length == 0 {
             // Nothing cannot be mapped.
@@ -33,12 +40,17 @@ impl Map {
         // changes bytes under it: all code here takes the bytes as hostile, checks every index against the
         // mapping's length, and relies on no byte staying what it was. The tracer only appends, beyond the
         // length taken here. A file that is cut meanwhile raises SIGBUS, which ends the command.
-        let map = unsafe { Mmap::map(&file) }.map_err(|e| Error::io("map", path, e))?;
+        let map = unsafe { Mmap::map(file) }.map_err(|e| Error::io("map", path, e))?;
         Ok(Map(Some(map)))
     }
 }
 
 impl Map {
+    /// No bytes.
+    pub fn nothing() -> Map {
+        Map(None)
+    }
+
     /// Says that the bytes will be read from the first to the last.
     pub fn will_be_read_through(&self) {
         #[cfg(unix)]

@@ -74,9 +74,14 @@ fn say(grade: &str, text: impl Display) {
 /// A path for a message, in quotes; what could drive a terminal is escaped.
 #[must_use]
 pub fn shown(path: &Path) -> String {
-    let mut text = vec![b'\''];
-    escape_into(&mut text, path.as_os_str().as_encoded_bytes(), Place::Line);
-    text.push(b'\'');
+    format!("'{}'", shown_name(path.as_os_str().as_encoded_bytes()))
+}
+
+/// A name; what could drive a terminal is escaped.
+#[must_use]
+pub fn shown_name(name: &[u8]) -> String {
+    let mut text = Vec::new();
+    escape_into(&mut text, name, Place::Line);
     String::from_utf8_lossy(&text).into_owned()
 }
 
@@ -93,13 +98,14 @@ pub struct Grouped(pub u64);
 impl Display for Grouped {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let digits = self.0.to_string();
+        let mut text = String::with_capacity(digits.len() * 4 / 3);
         for (at, digit) in digits.chars().enumerate() {
             if at > 0 && (digits.len() - at) % 3 == 0 {
-                f.write_str(",")?;
+                text.push(',');
             }
-            write!(f, "{digit}")?;
+            text.push(digit);
         }
-        Ok(())
+        f.pad(&text)
     }
 }
 

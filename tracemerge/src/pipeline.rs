@@ -1,9 +1,14 @@
-//! The stages in a row: recover, discover, read, choose, merge, write. The only file that knows them all.
+//! The stages in a row: recover, read rings, discover, read files, choose, merge, write. The only file that knows them
+//! all.
 
 use std::collections::HashSet;
 use std::env;
 use std::ffi::OsString;
 use std::io;
+use std::path::PathBuf;
+
+use trace_format::meta::Run;
+use tracer::recovery::Recovered;
 
 use crate::choose::{Choice, Chosen, choose};
 use crate::discover::{App, Search, search};
@@ -14,6 +19,7 @@ use crate::liveness;
 use crate::merge::{Stop, merge};
 use crate::messages::{Messages, count, shown};
 use crate::recover::recover;
+use crate::rings;
 use crate::source::{Source, split, whole};
 use crate::sys::FileId;
 use crate::write::{Output, Target};
@@ -29,16 +35,63 @@ pub struct Job<'a> {
     pub choice: Choice,
 }
 
-/// Finds the trace files of `app` and reads their headers.
-pub fn find(app: &App, messages: &mut Messages) -> (Vec<Trace>, Search) {
-    let mut search = search(app, messages);
+/// Finds the trace files of `app`, also where its runs have named a place for them, and reads their headers. `held` is
+/// what rings have told.
+pub fn find(app: &App, places: &[PathBuf], held: &[Trace], messages: &mut Messages) -> (Vec<Trace>, Search) {
+    let mut search = search(app, places);
+    search.errors.iter().for_each(|error| messages.warn(error));
     let candidates = std::mem::take(&mut search.candidates);
-    // A live run may be about to write the first line.
+    // A live run may be about to write the first line; or a ring has it, and recovery could not.
     let excused = |refusal: &Refusal| match refusal {
-        Refusal::Empty(path) | Refusal::NoTrace(path) => liveness::is_being_written(path),
+        Refusal::Empty(path) | Refusal::NoTrace(path) => {
+            rings::have(held, path) || liveness::is_being_written(path)
+        }
         Refusal::Unreadable(_) => false,
     };
     (read_all(candidates, app, messages, excused), search)
+}
+
+/// What there is to merge or to check.
+#[derive(Debug)]
+pub struct Found {
+    /// What is merged.
+    pub chosen: Chosen,
+    /// All files that were found: nothing is written over them.
+    pub inputs: HashSet<FileId>,
+    /// What was recovered now, of the chosen runs and of those that have no file.
+    pub recovered: Vec<Recovered>,
+}
+
+/// The first stages: recovers, reads what is still in memory, finds the files, chooses.
+///
+/// # Errors
+/// Where nothing is found.
+pub fn gather(app: &App, choice: Choice, messages: &mut Messages) -> Result<Found, Error> {
+    // Before anything else: what is traced from here on need not be there.
+    let runs = rings::runs(|manifest| match choice {
+        Choice::Alone { pid, .. } => manifest.run.pid == pid && app.is_of(manifest),
+        _ => app.is_of(manifest),
+    });
+    let alone = matches!(choice, Choice::Alone { .. });
+    let mut recovered = if alone { Vec::new() } else { recover(app, messages) };
+    let places = rings::places(&runs);
+    let before = search(app, &places).candidates;
+    let held = rings::read(&runs, &recovered, messages);
+    let (traces, search) = find(app, &places, &held, messages);
+    let traces = rings::join(traces, held, &before);
+    let id = |run: &Run| (run.pid, run.id);
+    let known: HashSet<_> = traces.iter().filter_map(|trace| trace.run.as_ref()).map(id).collect();
+    let inputs: HashSet<FileId> = traces.iter().filter_map(|trace| trace.id.clone()).collect();
+    let chosen = choose(traces, choice);
+    if chosen.boots.is_empty() {
+        return Err(no_traces(app, choice, &search));
+    }
+    tell_choice(&chosen, choice, messages);
+    rings::tell_unread(&chosen.boots.iter().flatten().collect::<Vec<_>>(), &runs, messages);
+    let chosen_runs = chosen.boots.iter().flatten().filter_map(|trace| trace.run.as_ref());
+    let chosen_runs: HashSet<_> = chosen_runs.map(id).collect();
+    recovered.retain(|of| chosen_runs.contains(&id(&of.run)) || !known.contains(&id(&of.run)));
+    Ok(Found { chosen, inputs, recovered })
 }
 
 /// Does the whole work.
@@ -46,42 +99,43 @@ pub fn find(app: &App, messages: &mut Messages) -> (Vec<Trace>, Search) {
 /// # Errors
 /// Where nothing could be merged, or the output could not be written.
 pub fn run(job: &Job, messages: &mut Messages) -> Result<(), Error> {
-    recover(job.app, messages);
-    let (traces, search) = find(job.app, messages);
-    if traces.is_empty() {
-        return Err(no_traces(job, &search));
-    }
-    let inputs: HashSet<FileId> = traces.iter().map(|trace| trace.id.clone()).collect();
-    let chosen = choose(traces, job.choice);
-    if chosen.boots.is_empty() {
-        return Err(no_traces(job, &search));
-    }
+    let Found { chosen, inputs, .. } = gather(job.app, job.choice, messages)?;
     let target = Target::new(job.output.as_deref(), job.app, &inputs)?;
-    tell_choice(&chosen, job.choice, messages);
     let threads = threads(&chosen);
     let boots = open(&chosen, messages)?;
-    let (files, runs) = (boots.iter().map(Vec::len).sum::<usize>() as u64, chosen.runs as u64);
+    let sources = || boots.iter().flatten();
+    let rings = sources().filter(|source| source.is_ring()).count();
+    let (files, runs) = ((sources().count() - rings) as u64, chosen.runs as u64);
     let Some(lines) = write(&boots, &target, messages)? else { return Ok(()) };
-    let files = count(files, "file");
+    let merged = match (count(files, "file"), count(rings as u64, "ring")) {
+        (files, _) if rings == 0 => files,
+        (_, of_rings) if files == 0 => of_rings,
+        (files, rings) => format!("{files} and {rings}"),
+    };
     let runs = if runs == 0 { "an unknown run".to_owned() } else { count(runs, "run") };
     let (threads, lines, target) = (count(threads, "thread"), count(lines, "line"), target.name());
-    messages.done(format_args!("merged {files} of {runs} ({threads}, {lines}) into {target}"));
+    messages.done(format_args!("merged {merged} of {runs} ({threads}, {lines}) into {target}"));
     Ok(())
 }
 
-fn no_traces(job: &Job, search: &Search) -> Error {
-    let app = shown(&job.app.given);
-    if matches!(job.choice, Choice::Process { .. }) {
-        return Error::plain(format!(
-            "{app} wrote no trace: is the tracer crate linked in, and does the program call it?"
-        ));
+fn no_traces(app: &App, choice: Choice, search: &Search) -> Error {
+    let (given, name) = (shown(&app.given), app.name().to_string_lossy());
+    match choice {
+        Choice::Process { .. } => {
+            return Error::plain(format!(
+                "{given} wrote no trace: is the tracer crate linked in, and does the program call it?"
+            ));
+        }
+        Choice::Alone { pid, .. } => {
+            return Error::plain(format!("process {pid} ({given}) has not traced anything yet"));
+        }
+        Choice::Newest | Choice::All => {}
     }
     let places: Vec<String> = search.places.iter().map(|place| format!("\n  {}", shown(place))).collect();
     let set = if env::var_os("TRACER_DIR").is_some() { "" } else { " (TRACER_DIR is not set)" };
     Error::plain(format!(
-        "no trace files of {app}. Looked for {}.trace.<thread id> in{}{set}\n\
-         To make some, run it with TRACER_ENABLE=1 in its environment, or as: tracemerge run {app}",
-        job.app.name().to_string_lossy(),
+        "no trace files of {given}. Looked for {name}.trace.<thread id> in{}{set}\n\
+         To make some, run it with TRACER_ENABLE=1 in its environment, or as: tracemerge run {given}",
         places.concat(),
     ))
 }
@@ -111,7 +165,7 @@ fn tell_choice(chosen: &Chosen, choice: Choice, messages: &mut Messages) {
 }
 
 /// How many threads the chosen files are of: a thread may have several.
-fn threads(chosen: &Chosen) -> u64 {
+pub fn threads(chosen: &Chosen) -> u64 {
     let thread = |trace: &Trace| {
         let run = trace.run.as_ref();
         (run.map(|run| (run.boot.clone(), run.pid, run.id)), trace.tid)
@@ -119,23 +173,29 @@ fn threads(chosen: &Chosen) -> u64 {
     chosen.boots.iter().flatten().map(thread).collect::<HashSet<_>>().len() as u64
 }
 
+/// Asks whether the run of a trace is alive, of neighbours of the same run once: files of a run stand together.
+pub fn asking_once() -> impl FnMut(&Trace) -> bool {
+    let mut asked: Option<((u32, u32), bool)> = None;
+    move |trace| {
+        trace.run.as_ref().is_some_and(|run| match asked {
+            Some((known, alive)) if known == (run.pid, run.id) => alive,
+            _ => asked.insert(((run.pid, run.id), liveness::is_alive(run))).1,
+        })
+    }
+}
+
 /// Maps the files, of each run after asking whether it lives: what a live run writes later does not count.
+///
+/// # Errors
+/// Where none can be mapped.
 fn open(chosen: &Chosen, messages: &mut Messages) -> Result<Vec<Vec<Source>>, Error> {
     let mut boots = Vec::with_capacity(chosen.boots.len());
-    let mut asked: Option<((u32, u32), bool)> = None;
+    let mut is_alive = asking_once();
     for files in &chosen.boots {
         let mut sources = Vec::with_capacity(files.len());
         for trace in files {
-            let alive = trace.run.as_ref().is_some_and(|run| {
-                // Files of a run stand together.
-                let id = (run.pid, run.id);
-                match asked {
-                    Some((known, alive)) if known == id => alive,
-                    _ => asked.insert((id, liveness::is_alive(run))).1,
-                }
-            });
-            match Source::open(trace, alive) {
-                Ok(source) => sources.push(source),
+            match Source::open(trace, is_alive(trace)) {
+                Ok(parts) => sources.extend(parts),
                 Err(error) => messages.warn(error),
             }
         }

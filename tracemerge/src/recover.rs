@@ -1,34 +1,18 @@
 //! Stage *recover*: what dead runs of the application left in their rings goes into their files first.
 
-use std::fs;
-use std::path::Path;
-
-use trace_format::manifest::Manifest;
 use tracer::recovery::{self, Recovered};
 
 use crate::discover::App;
 use crate::messages::{Messages, count};
 
-/// Recovers the dead runs of `app` and says what was found.
-pub fn recover(app: &App, messages: &mut Messages) {
-    let beside = directory_of(app);
-    let wanted = |manifest: &Manifest| {
-        app.exe().is_some_and(|exe| manifest.run.exe == exe)
-            || (manifest.name == app.name().as_encoded_bytes()
-                && beside.as_ref() == Some(&manifest.directory))
-    };
-    for run in recovery::recover(&recovery::runtime_directories(), wanted, || ()) {
-        tell(&run, messages);
-    }
+/// Recovers the dead runs of `app` and says what was found. What could not be done is for the next stage to tell.
+pub fn recover(app: &App, messages: &Messages) -> Vec<Recovered> {
+    let runs = recovery::recover(&recovery::runtime_directories(), |manifest| app.is_of(manifest));
+    runs.iter().for_each(|run| tell(run, messages));
+    runs
 }
 
-/// Where the application is, as a manifest has it.
-fn directory_of(app: &App) -> Option<Vec<u8>> {
-    let parent = app.given.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    fs::canonicalize(parent).ok().map(|directory| directory.into_os_string().into_encoded_bytes())
-}
-
-fn tell(run: &Recovered, messages: &mut Messages) {
+fn tell(run: &Recovered, messages: &Messages) {
     for thread in run.threads.iter().filter(|thread| thread.records > 0) {
         messages.note(format_args!(
             "recovered {} of thread {} ({:?}), process {} was killed",
@@ -37,8 +21,5 @@ fn tell(run: &Recovered, messages: &mut Messages) {
             String::from_utf8_lossy(&thread.name),
             run.run.pid,
         ));
-    }
-    for error in &run.errors {
-        messages.warn(format_args!("{error}; what is in there is not in the merged file"));
     }
 }

@@ -5,51 +5,78 @@
 //! [`split`] goes over the bytes beforehand.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::{iter, thread};
 
 use crate::error::Error;
 use crate::findings::Findings;
 use crate::header::Trace;
+use crate::held::Held;
 use crate::lines::{Next, line_at, skip_bad, without_torn_tail};
 use crate::map::Map;
 
 /// Fewer bytes than this are looked through sooner than a thread is started.
 const WORTH_A_THREAD: usize = 1 << 20;
 
-/// A file, mapped.
+/// A file, mapped, or text from a ring.
 #[derive(Debug)]
 pub struct Source {
     /// Where it is, for messages.
     pub path: PathBuf,
-    map: Map,
-    end: usize,
+    bytes: Bytes,
+}
+
+#[derive(Debug)]
+enum Bytes {
+    /// A file up to there.
+    Mapped(Map, usize),
+    /// The file of a thread whose ring was read.
+    File(Arc<Held>),
+    /// What that ring has for it.
+    Ring(Arc<Held>),
 }
 
 impl Source {
-    /// Maps the file of `trace`. Of a run that was alive before this call, what is not yet a whole line is
-    /// left out: so the merge has a prefix of the thread.
+    /// Maps the file of `trace`, and takes what its ring has behind it, if that was read. Otherwise, of a run that was
+    /// alive before this call, what is not yet a whole line is left out: so the merge has a prefix of the thread.
     ///
     /// # Errors
     /// Where the file cannot be opened or mapped.
-    pub fn open(trace: &Trace, alive: bool) -> Result<Source, Error> {
-        let map = Map::open(&trace.path)?;
+    pub fn open(trace: &Trace, alive: bool) -> Result<Vec<Source>, Error> {
+        let path = trace.path.clone();
+        if let Some(held) = &trace.held {
+            let file = Source { path, bytes: Bytes::File(held.clone()) };
+            let ring = Source { path: held.ring.clone(), bytes: Bytes::Ring(held.clone()) };
+            return Ok([file, ring].into_iter().filter(|part| !part.bytes().is_empty()).collect());
+        }
+        let map = Map::open(&path)?;
         map.will_be_read_through();
         let end = if alive { without_torn_tail(&map).len() } else { map.len() };
-        Ok(Source { path: trace.path.clone(), map, end })
+        Ok(vec![Source { path, bytes: Bytes::Mapped(map, end) }])
     }
 
     /// A file called `path` that has `bytes`.
     #[cfg(test)]
     pub fn of(path: &str, bytes: &[u8]) -> Source {
-        Source { path: path.into(), map: Map::of(bytes), end: bytes.len() }
+        Source { path: path.into(), bytes: Bytes::Mapped(Map::of(bytes), bytes.len()) }
+    }
+
+    /// Whether this is text from a ring.
+    #[must_use]
+    pub fn is_ring(&self) -> bool {
+        matches!(self.bytes, Bytes::Ring(_))
     }
 
     /// The bytes that are merged.
     #[inline]
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
-        &self.map[..self.end]
+        match &self.bytes {
+            Bytes::Mapped(map, end) => &map[..*end],
+            Bytes::File(held) => held.file(),
+            Bytes::Ring(held) => held.rest(),
+        }
     }
 }
 
@@ -90,21 +117,30 @@ pub fn split(sources: &[Source], findings: &mut Findings) -> Vec<Piece> {
 /// Where ticks go backwards: offset of the line, ticks before, its ticks.
 type Break = (usize, u64, u64);
 
-/// The breaks of each file. Files are independent of each other here, so all processors look.
+/// The breaks of each file.
 fn all_breaks(sources: &[Source]) -> Vec<Vec<Break>> {
+    look_at_all(sources, |source| source.bytes().len(), |source| breaks(source.bytes()))
+}
+
+/// What `look` finds in each file. Files are independent of each other here, so all processors look.
+pub fn look_at_all<F: Sync, T: Default + Send>(
+    files: &[F],
+    bytes: impl Fn(&F) -> usize,
+    look: impl Fn(&F) -> T + Sync,
+) -> Vec<T> {
     let next = AtomicUsize::new(0);
     let work = || {
         let mine = iter::from_fn(|| {
-            let source = next.fetch_add(1, Ordering::Relaxed);
-            Some((source, breaks(sources.get(source)?.bytes())))
+            let file = next.fetch_add(1, Ordering::Relaxed);
+            Some((file, look(files.get(file)?)))
         });
-        mine.filter(|(_, breaks)| !breaks.is_empty()).collect::<Vec<_>>()
+        mine.collect::<Vec<_>>()
     };
-    let mut all = vec![Vec::new(); sources.len()];
-    let mut put = |found: Vec<(usize, Vec<Break>)>| {
-        found.into_iter().for_each(|(source, breaks)| all[source] = breaks);
+    let mut all: Vec<T> = files.iter().map(|_| T::default()).collect();
+    let mut put = |found: Vec<(usize, T)>| {
+        found.into_iter().for_each(|(file, found)| all[file] = found);
     };
-    let large = sources.iter().map(|source| source.bytes().len()).sum::<usize>() > WORTH_A_THREAD;
+    let large = files.iter().map(bytes).sum::<usize>() > WORTH_A_THREAD;
     let others = if large { thread::available_parallelism().map_or(0, |all| all.get() - 1) } else { 0 };
     thread::scope(|scope| {
         // A thread that cannot be had leaves its share to the others.

@@ -24,10 +24,10 @@ pub fn file_id(path: &Path, metadata: &Metadata) -> FileId {
     imp::file_id(path, metadata)
 }
 
-/// Whether another process holds a record lock on `file`. Takes no lock.
+/// Whether another process holds a record lock on that byte of `file`. Takes no lock.
 #[must_use]
-pub fn is_locked(file: &File) -> bool {
-    imp::is_locked(file)
+pub fn is_locked(file: &File, byte: u32) -> bool {
+    imp::is_locked(file, byte)
 }
 
 #[cfg(unix)]
@@ -45,11 +45,13 @@ mod imp {
         FileId::Inode(metadata.dev(), metadata.ino())
     }
 
-    pub fn is_locked(file: &File) -> bool {
+    pub fn is_locked(file: &File, byte: u32) -> bool {
         // SAFETY: `flock` is plain data of the operating system, valid when all zero.
         let mut lock: libc::flock = unsafe { MaybeUninit::zeroed().assume_init() };
         lock.l_type = libc::F_WRLCK as libc::c_short;
         lock.l_whence = libc::SEEK_SET as libc::c_short;
+        lock.l_start = libc::off_t::from(byte);
+        lock.l_len = 1;
         // SAFETY: the descriptor is open as long as `file` is borrowed; F_GETLK writes one `flock`, to `lock`.
         let answer = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETLK, &raw mut lock) };
         answer == 0 && lock.l_type != libc::F_UNLCK as libc::c_short
@@ -101,7 +103,7 @@ mod imp {
         FileId::Path(path.canonicalize().unwrap_or_else(|_| path.to_owned()))
     }
 
-    pub fn is_locked(_file: &File) -> bool {
+    pub fn is_locked(_file: &File, _byte: u32) -> bool {
         false
     }
 }

@@ -7,6 +7,7 @@ mod support;
 
 use std::fs::{self, File, OpenOptions};
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::DirBuilderExt;
 
 use support::{Place, file, run};
 use trace_format::manifest::Manifest;
@@ -20,6 +21,8 @@ impl Holder {
         // SAFETY: all-zero is a valid `flock`.
         let mut lock: libc::flock = unsafe { std::mem::zeroed() };
         lock.l_type = libc::F_WRLCK as libc::c_short;
+        // The first byte, as a run does.
+        lock.l_len = 1;
         // SAFETY: `pipe` writes two descriptors to an array of two.
         assert_eq!(unsafe { libc::pipe(ready.as_mut_ptr()) }, 0);
         // SAFETY: the child only makes system calls, on descriptors and memory that it has a copy of.
@@ -68,7 +71,7 @@ fn place() -> (Place, File) {
     );
     place.write("app.trace.11", "");
     let directory = place.path(format!("runtime/{}-{:08x}", run.pid, run.id));
-    fs::create_dir_all(&directory).unwrap();
+    fs::DirBuilder::new().mode(0o700).recursive(true).create(&directory).unwrap();
     let traces = fs::canonicalize(place.path("")).unwrap().into_os_string().into_encoded_bytes();
     let manifest = Manifest { run, directory: traces, name: b"app".to_vec() };
     fs::write(directory.join("manifest"), manifest.write()).unwrap();

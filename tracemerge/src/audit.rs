@@ -1,0 +1,208 @@
+//! For `check`: one thread's trace read from its first byte to its last, and all that it says of itself compared with
+//! what is there.
+
+use trace_format::line::{Kind, Line};
+use trace_format::meta::{End, LossReason, Meta, RingPlace, Thread};
+
+use crate::findings::Few;
+use crate::lines::{Next, line_at, skip_bad, without_feed};
+
+/// A place: in which part of the trace, and at which byte of it.
+pub type Place = (usize, usize);
+
+/// What there is in a thread's trace.
+#[derive(Clone, Debug, Default)]
+pub struct Audit {
+    /// Its `# thread` line.
+    pub thread: Option<Thread>,
+    /// Messages.
+    pub records: u64,
+    /// Messages told lost, in the order of [`LossReason`].
+    pub lost: [u64; LossReason::COUNT],
+    /// Lines that tell of a loss that is not known here.
+    pub lost_otherwise: u64,
+    /// The last line, if that is an `# end`.
+    pub end: Option<End>,
+    /// `# end` lines that do not say what is there: where, what it says, messages and losses before it.
+    pub wrong_ends: Few<(Place, End, u64, u64)>,
+    /// Breaks of the clock that are told.
+    pub backward: Few<Place>,
+    /// Ticks that are smaller than those of the line before.
+    pub breaks: Few<Place>,
+    /// Bytes that are no line, or not one of this thread, or the next line of no message: how many.
+    pub damaged: Few<(Place, usize)>,
+    /// The last line has no line end.
+    pub torn: bool,
+    /// Of the line before.
+    ticks: u64,
+    tid: Option<u64>,
+    /// The line before is of a message.
+    in_message: bool,
+}
+
+impl Audit {
+    /// Reads a trace that consists of these parts.
+    pub fn of<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> Audit {
+        let mut audit = Audit::default();
+        for (part, bytes) in parts.into_iter().enumerate() {
+            audit.read(part, bytes);
+        }
+        audit
+    }
+
+    /// How many messages are told lost in all.
+    #[must_use]
+    pub fn all_lost(&self) -> u64 {
+        self.lost.iter().fold(0, |sum, lost| sum.saturating_add(*lost))
+    }
+
+    /// How many messages were put into the ring, as far as the trace knows: those that are there, and those that were
+    /// lost later.
+    #[must_use]
+    pub fn committed(&self) -> u64 {
+        use LossReason::{Damaged, FileRemoved, Overwritten, Rotated, Torn};
+        let later =
+            [Torn, Damaged, Rotated, FileRemoved, Overwritten].map(|reason| self.lost[reason as usize]);
+        later.into_iter().fold(self.records, u64::saturating_add)
+    }
+
+    /// Whether the ring was in memory that is gone with the process.
+    #[must_use]
+    pub fn is_private(&self) -> bool {
+        self.thread.as_ref().is_some_and(|thread| thread.ring == RingPlace::Private)
+    }
+
+    fn read(&mut self, part: usize, bytes: &[u8]) {
+        let mut at = 0;
+        loop {
+            let next = match line_at(bytes, at) {
+                Next::End => break,
+                Next::Bad => {
+                    let end = skip_bad(bytes, at);
+                    self.damage((part, at), end - at);
+                    end
+                }
+                Next::Line(line) => {
+                    match Line::parse(without_feed(&bytes[at..line.end])) {
+                        Ok(parsed) => self.line((part, at), &parsed, line.end - at),
+                        // It has changed while it was read.
+                        Err(_) => self.damage((part, at), line.end - at),
+                    }
+                    line.end
+                }
+            };
+            at = next;
+        }
+        self.torn |= !bytes.is_empty() && bytes.last() != Some(&b'\n');
+    }
+
+    fn damage(&mut self, place: Place, bytes: usize) {
+        self.damaged.push((place, bytes));
+        (self.end, self.in_message) = (None, false);
+    }
+
+    fn line(&mut self, place: Place, line: &Line<'_>, bytes: usize) {
+        let continues = line.kind == Kind::Continuation;
+        if *self.tid.get_or_insert(line.key.tid) != line.key.tid || (continues && !self.in_message) {
+            self.damage(place, bytes);
+            return;
+        }
+        if line.key.ticks.0 < self.ticks {
+            self.breaks.push(place);
+        }
+        self.ticks = line.key.ticks.0;
+        self.end = None;
+        self.in_message = continues || line.kind == Kind::Message;
+        match line.kind {
+            Kind::Message => self.records += 1,
+            Kind::Meta => self.metadata(place, line.payload),
+            _ => {}
+        }
+    }
+
+    fn metadata(&mut self, place: Place, payload: &[u8]) {
+        match Meta::parse(payload) {
+            Some(Meta::Thread(thread)) => self.thread = Some(thread),
+            Some(Meta::Lost { records, reason }) => {
+                let lost = &mut self.lost[reason as usize];
+                *lost = lost.saturating_add(records);
+            }
+            Some(Meta::Backward { .. }) => self.backward.push(place),
+            Some(Meta::End(end)) => {
+                let (records, lost) = (self.records, self.all_lost());
+                if (end.records, end.lost) != (records, lost) {
+                    self.wrong_ends.push((place, end.clone(), records, lost));
+                }
+                self.end = Some(end);
+            }
+            None if payload.starts_with(b"lost ") => self.lost_otherwise += 1,
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(ticks: u64, kind: char, payload: &str) -> String {
+        format!("{ticks:016x}-00000320 {kind} {payload}\n")
+    }
+
+    fn audit(lines: &[String]) -> Audit {
+        Audit::of([lines.concat().as_bytes()])
+    }
+
+    #[test]
+    fn a_sound_trace_is_what_it_says() {
+        let lines = [
+            line(1, '#', "thread name=\"w\" ring=private why=\"none\""),
+            line(2, ':', "one"),
+            line(2, '|', "its second line"),
+            line(3, '#', "lost records=3 reason=full"),
+            line(3, '#', "lost records=2 reason=rotated"),
+            line(4, ':', "two"),
+            line(4, '#', "end records=2 lost=5 reason=exit"),
+        ];
+        let audit = audit(&lines);
+        assert_eq!((audit.records, audit.all_lost(), audit.committed()), (2, 5, 4));
+        assert_eq!((audit.wrong_ends.count, audit.damaged.count, audit.breaks.count), (0, 0, 0));
+        assert!(audit.end.is_some() && audit.is_private() && !audit.torn);
+    }
+
+    #[test]
+    fn each_end_is_compared_with_what_stands_before_it() {
+        let lines = [
+            line(2, ':', "one"),
+            line(2, '#', "end records=1 lost=0 reason=exit"),
+            line(3, ':', "two"),
+            line(3, '#', "end records=3 lost=1 reason=killed"),
+            line(4, ':', "three"),
+        ];
+        let audit = audit(&lines);
+        let [(_, end, records, lost)] = &audit.wrong_ends.first[..] else { panic!("{audit:?}") };
+        assert_eq!((end.records, end.lost, *records, *lost), (3, 1, 2, 0));
+        assert!(audit.end.is_none(), "it is not the last line");
+    }
+
+    #[test]
+    fn what_does_not_belong_there_is_damage() {
+        let stranger = line(2, ':', "one").replace("320", "321");
+        let orphan = line(3, '|', "continues nothing");
+        for bad in [stranger, orphan, "junk\n".to_owned(), "\0\0\0".to_owned()] {
+            let lines =
+                [line(1, ':', "one"), line(1, '#', "clock ticks=1"), bad.clone(), line(4, ':', "two")];
+            let audit = audit(&lines);
+            assert_eq!((audit.records, audit.damaged.count), (2, 1), "{bad:?}");
+        }
+        let audit = audit(&[line(5, ':', "one"), line(4, ':', "two"), line(6, ':', "torn")[..30].to_owned()]);
+        assert_eq!((audit.breaks.count, audit.torn), (1, true));
+    }
+
+    #[test]
+    fn a_message_may_go_on_in_the_next_part() {
+        let parts = [line(1, ':', "one"), line(1, '|', "second line")];
+        let audit = Audit::of(parts.iter().map(String::as_bytes));
+        assert_eq!((audit.records, audit.damaged.count), (1, 0));
+    }
+}

@@ -1,15 +1,27 @@
 //! Many threads whose first records come at the same moment: each gets a ring, none waits in vain.
 
-use support::Scenario;
+use support::{Scenario, Traced};
+
+/// Panics unless there are `count` threads, each with a file of its own that has its twenty records, in order.
+fn assert_all_there(traced: &Traced, count: usize) {
+    let thread_of = |text: &str| text.split(' ').nth(1).and_then(|n| n.parse::<usize>().ok());
+    let mut seen = vec![false; count];
+    for (name, file) in &traced.files {
+        let thread = file.texts().first().and_then(|text| thread_of(text)).expect("a record of a thread");
+        let expected: Vec<String> = (0..20).map(|n| format!("thread {thread} record {n}")).collect();
+        assert_eq!(file.texts(), expected, "{name}");
+        assert!(!std::mem::replace(&mut seen[thread], true), "{name}: a second file of thread {thread}");
+    }
+    assert!(seen.iter().all(|seen| *seen), "every thread has a file");
+    traced.assert_whole();
+}
 
 #[test]
 fn a_thousand_threads_that_start_at_once_lose_nothing() {
     let traced = Scenario::new(env!("CARGO_BIN_EXE_scenario"), &["at-once", "1000"]);
     let traced = traced.env("TRACER_RING_SIZE", "64K").run().succeeded();
     assert_eq!(traced.stdout(), "lost 0\n", "{}", traced.said());
-    assert_eq!(traced.files.len(), 1000);
-    assert!(traced.files.values().all(|f| f.messages.len() == 20));
-    traced.assert_whole();
+    assert_all_there(&traced, 1000);
 }
 
 /// Each thread has a file; the host has its descriptors all the same.
@@ -21,9 +33,7 @@ fn three_hundred_threads_need_few_descriptors() {
     scenario.command().arg(env!("CARGO_BIN_EXE_scenario"));
     let traced = scenario.run().succeeded();
     assert_eq!((traced.stdout().as_str(), traced.stderr().as_str()), ("lost 0\n", ""));
-    assert_eq!(traced.files.len(), 300);
-    assert!(traced.files.values().all(|f| f.messages.len() == 20));
-    traced.assert_whole();
+    assert_all_there(&traced, 300);
 }
 
 #[cfg(target_os = "linux")]

@@ -3,11 +3,17 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use tracer::Tracer;
 
 thread_local! {
     static COUNT: Cell<u64> = const { Cell::new(0) };
+    /// How many of them were traced.
+    static CALLS: Cell<u64> = const { Cell::new(0) };
 }
+
+/// Allocations are traced.
+static TRACES: AtomicBool = AtomicBool::new(false);
 
 struct Counting;
 
@@ -15,6 +21,10 @@ struct Counting;
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         COUNT.set(COUNT.get() + 1);
+        if TRACES.load(Ordering::Relaxed) {
+            CALLS.set(CALLS.get() + 1);
+            Tracer::get().trace(format_args!("allocated {} {}", CALLS.get(), layout.size()));
+        }
         // SAFETY: the caller's promise is passed on.
         unsafe { System.alloc(layout) }
     }
@@ -54,4 +64,33 @@ pub fn disabled() {
     Tracer::get().flush().expect("nothing to flush");
     assert_eq!(Tracer::get().stats().records, 0);
     println!("allocations {allocations} threads {threads}");
+}
+
+struct Allocates;
+
+impl fmt::Display for Allocates {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&String::from_utf8(vec![b'x'; 321]).expect("ASCII"))
+    }
+}
+
+/// Every allocation of every thread is traced, from the first on, also one inside of a message. Each thread prints
+/// how many calls that were.
+pub fn tracing_allocator() {
+    TRACES.store(true, Ordering::Relaxed);
+    let work = |name: &'static str| {
+        for n in 0..1000usize {
+            drop(std::hint::black_box(vec![0u8; 1000 + n]));
+            if n % 10 == 0 {
+                Tracer::get().trace(format_args!("{name} {n} {Allocates}"));
+            }
+        }
+        println!("{name} {}", CALLS.get());
+    };
+    let threads = ["one", "two", "three"].map(|name| {
+        let thread = std::thread::Builder::new().name(name.into());
+        thread.spawn(move || work(name)).expect("a thread")
+    });
+    work("main");
+    threads.into_iter().for_each(|thread| thread.join().expect("its end"));
 }

@@ -7,7 +7,14 @@ mod allocations;
 mod confined;
 mod endings;
 mod forks;
+mod hostile;
 mod messages;
+mod onlooked;
+mod processes;
+mod recorder;
+mod signals;
+mod sites;
+mod storage;
 mod stress;
 mod threads;
 
@@ -48,8 +55,54 @@ fn main() {
                 ["tracemerge", "-q", &argument.expect("an application as second argument")].map(Into::into);
             std::process::exit(i32::from(tracemerge::main(args)));
         }
+        // The same with any arguments.
+        "tracemerge" => {
+            let args = std::env::args_os().skip(1);
+            std::process::exit(i32::from(tracemerge::main(args)));
+        }
+        "watched" => {
+            let words = argument.expect("a file of words as second argument");
+            onlooked::watched(&words, std::env::args().nth(3).as_deref());
+        }
+        "left-in-memory" => onlooked::left_in_memory(),
+        "killed-when-flushed" => onlooked::killed_when_flushed(),
+        "disk-full" => storage::disk_full(argument.as_deref()),
+        "memory-full" => storage::memory_full(),
+        "no-descriptors" => storage::no_descriptors(argument.as_deref()),
+        "planted" => hostile::planted(&argument.expect("a file as second argument")),
+        "forger" => hostile::forger(),
+        "prey" => hostile::prey(),
         "stress" => stress::stress(&argument.expect("a file of counters as second argument")),
         "fork" => forks::fork(),
+        "held" => processes::held(number()),
+        "beside-the-dead" => processes::beside_the_dead(number()),
+        "exec" => processes::exec(&argument.expect("a stage as second argument")),
+        "daemon" => processes::daemon(&argument.expect("what the one in the middle does as second argument")),
+        "silent-child" => processes::silent_child(),
+        "closes-all" => processes::closes_all(&argument.expect("a directory as second argument")),
+        "full-speed-forks" => processes::full_speed_forks(number()),
+        "full-speed-programs" => processes::full_speed_programs(number()),
+        "plugin" => processes::plugin(&argument.expect("a plugin as second argument")),
+        "sigwait" => signals::sigwait(),
+        "storm" => signals::storm(number()),
+        "errno" => signals::errno(),
+        "fault" => signals::fault(&argument.expect("a stack as second argument")),
+        "stepped" => signals::stepped(&argument.expect("how as second argument")),
+        "held-inside" => signals::held_inside(number()),
+        "at-exit" => signals::at_exit(),
+        "tracing-allocator" => allocations::tracing_allocator(),
+        "sites" => sites::every_kind(),
+        "sites-filtered" => sites::filtered(),
+        "sites-disabled" => sites::disabled(),
+        "sites-killed" => sites::killed(),
+        "sites-forked" => sites::forked(),
+        "sites-restarted" => sites::restarted(&argument.expect("a directory as second argument")),
+        "flight" => recorder::flight(&argument.expect("its end as second argument")),
+        "flight-of-many" => recorder::flight_of_many(),
+        "rotated" => recorder::rotated(number()),
+        "meddled" => recorder::meddled(&argument.expect("what is done as second argument")),
+        #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+        "backward" => recorder::backward(),
         other => panic!("no scenario {other:?}"),
     }
 }

@@ -9,6 +9,10 @@ pub const THREADS: usize = 8;
 
 /// Traces numbered records on eight threads until it is killed, or for ten seconds. `counters` is a file of one
 /// word per thread: how many of its records were committed, that is how many calls have returned.
+///
+/// With `STRESS_DEFERRED` set, by the macro whose arguments are formatted later.
+///
+/// With `STRESS_PAUSE_US`, every thread sleeps so long after each record: then the flusher writes often, and little.
 pub fn stress(counters: &str) {
     let file =
         std::fs::OpenOptions::new().read(true).write(true).open(counters).expect("the file of counters");
@@ -20,19 +24,29 @@ pub fn stress(counters: &str) {
         assert_ne!(address, libc::MAP_FAILED);
         std::slice::from_raw_parts(address.cast::<AtomicU64>(), THREADS)
     };
+    let pause =
+        std::env::var("STRESS_PAUSE_US").ok().and_then(|us| us.parse().ok()).map(Duration::from_micros);
+    let deferred = std::env::var_os("STRESS_DEFERRED").is_some();
     let end = Instant::now() + Duration::from_secs(10);
     std::thread::scope(|scope| {
         for (thread, committed) in shared.iter().enumerate() {
             scope.spawn(move || {
                 for n in 0u64.. {
                     match n % 50 {
+                        // The texts are the same.
+                        7 if deferred => tracer::trace!("{thread} {n} {}", "long ".repeat(400)),
+                        8 if deferred => tracer::trace!("{thread} {n} {}more{}", "\nand ", "\n"),
+                        _ if deferred => tracer::trace!("{} {n}", thread),
                         // Now and then something that goes over blocks, or has lines of its own.
                         7 => Tracer::get().trace(format_args!("{thread} {n} {}", "long ".repeat(400))),
                         8 => Tracer::get().trace(format_args!("{thread} {n} \nand more\n")),
                         _ => Tracer::get().trace(format_args!("{thread} {n}")),
                     }
                     committed.store(n + 1, Ordering::Release);
-                    if n % 1000 == 0 && Instant::now() > end {
+                    if let Some(pause) = pause {
+                        std::thread::sleep(pause);
+                    }
+                    if (pause.is_some() || n % 1000 == 0) && Instant::now() > end {
                         return;
                     }
                 }

@@ -72,7 +72,8 @@ pub fn short_lived(count: u64) {
     println!("descriptors {descriptors} rings {rings} most {most_rings}");
 }
 
-/// `count` threads start at the same moment, each with 20 records, and stay until all have traced.
+/// `count` threads start at the same moment, each with 20 records, and stay until all have traced. When they go on
+/// after half of them, each has its ring.
 pub fn at_once(count: u64) {
     let (start, end) = (Barrier::new(count as usize), Barrier::new(count as usize));
     std::thread::scope(|scope| {
@@ -81,6 +82,9 @@ pub fn at_once(count: u64) {
             let work = move || {
                 start.wait();
                 for n in 0..20 {
+                    if n == 10 {
+                        start.wait();
+                    }
                     Tracer::get().trace(format_args!("thread {i} record {n}"));
                 }
                 end.wait();

@@ -1,5 +1,10 @@
 //! What the system tests share: running a traced program in a directory of its own, and reading what it wrote.
 
+pub mod kills;
+pub mod merges;
+pub mod mounts;
+pub mod processes;
+
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::os::unix::fs::PermissionsExt;

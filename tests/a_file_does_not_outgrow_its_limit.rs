@@ -1,0 +1,100 @@
+//! `TRACER_MAX_BYTES`: a file that reaches its limit loses its older half at a message's border, and says so.
+#![cfg(target_os = "linux")]
+
+use std::os::unix::fs::MetadataExt;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+use support::{Scenario, ThreadTrace, names, parse};
+use trace_format::meta::{LossReason, Meta};
+
+const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
+const LIMIT: u64 = 128 * 1024;
+/// Written at once, beyond the limit: a quarter of it, and the longest message.
+const SLACK: u64 = LIMIT / 4 + 40_000;
+
+fn scenario(records: u64) -> Scenario {
+    let scenario = Scenario::new(SCENARIO, &["rotated", &records.to_string()]);
+    scenario.env("TRACER_MAX_BYTES", &LIMIT.to_string()).env("TRACER_FLUSH_MS", "1")
+}
+
+/// The numbers of the messages, which are without a gap and whole; what is lost is told.
+fn numbers(file: &ThreadTrace) -> Vec<u64> {
+    let number = |text: &&str| {
+        let number = text.split(' ').next().and_then(|n| n.parse::<u64>().ok()).expect("a number");
+        let whole = match number % 1000 {
+            7 => format!("{number} {}", "long ".repeat(3000)),
+            8 => format!("{number} \nsecond line\n"),
+            _ => number.to_string(),
+        };
+        assert_eq!(*text, whole, "a message is whole");
+        number
+    };
+    let numbers: Vec<u64> = file.texts().iter().map(number).collect();
+    assert!(numbers.windows(2).all(|pair| pair[1] == pair[0] + 1), "there is no gap");
+    numbers
+}
+
+fn lost(file: &ThreadTrace) -> Vec<(LossReason, u64)> {
+    let told = file.metas.iter().filter_map(|meta| match meta {
+        Meta::Lost { records, reason } => Some((*reason, *records)),
+        _ => None,
+    });
+    told.collect()
+}
+
+#[test]
+fn the_newest_half_or_more_of_the_limit_is_kept_and_the_rest_counted() {
+    const RECORDS: u64 = 50_000;
+    let traced = scenario(RECORDS).run().succeeded();
+    let [path] = &names(traced.directory.path())[..] else { panic!("one file: {:?}", traced.files.keys()) };
+    let size = std::fs::metadata(path).expect("the file").size();
+    assert!((LIMIT / 2 - 20_000..LIMIT + SLACK).contains(&size), "{size} bytes");
+    let file = traced.thread("scenario");
+    let numbers = numbers(file);
+    assert_eq!(numbers.last(), Some(&(RECORDS - 1)));
+    assert_eq!(lost(file), [(LossReason::Rotated, RECORDS - numbers.len() as u64)]);
+    let end = file.end();
+    assert_eq!((end.records, end.lost), (numbers.len() as u64, RECORDS - numbers.len() as u64));
+}
+
+#[test]
+fn losses_told_in_the_half_that_is_dropped_are_told_again() {
+    // What finds no room is dropped as well: the flusher is far slower than the program.
+    let scenario = scenario(50_000).env("TRACER_FULL", "drop").env("TRACER_RING_SIZE", "16K");
+    let traced = scenario.run().succeeded();
+    let file = traced.thread("scenario");
+    let told: u64 = lost(file).iter().map(|(_, records)| records).sum();
+    let end = file.end();
+    assert_eq!(told, end.lost);
+    assert_eq!(end.records, file.messages.len() as u64);
+    assert_eq!(end.records + end.lost, 50_000);
+}
+
+#[test]
+fn killed_at_any_instant_of_a_rotation_the_file_is_whole() {
+    let mut rotated = 0;
+    for kill in 0..60u64 {
+        let mut scenario = scenario(u64::MAX);
+        let mut child = scenario.command().stderr(Stdio::null()).spawn().expect("the program starts");
+        std::thread::sleep(Duration::from_micros(20_000 + (kill * 7919) % 60_000));
+        child.kill().expect("it runs");
+        child.wait().expect("its end");
+        let mut merge = Command::new(SCENARIO);
+        let app = scenario.directory.path().join("scenario");
+        let merged = merge.arg("merge").arg(app).env("TRACER_RUNTIME_DIR", scenario.runtime.path()).output();
+        let merged = merged.expect("the merge can be run");
+        let left = names(scenario.directory.path());
+        let said = || format!("{left:?} {}", String::from_utf8_lossy(&merged.stderr));
+        assert!(names(scenario.runtime.path()).is_empty(), "{}", said());
+        let file = left.iter().find(|path| !path.to_string_lossy().ends_with(".merge"));
+        let Some(path) = file else { continue };
+        assert_eq!(left.len(), 2, "one file and the merged one: {}", said());
+        let file = parse("the file", &std::fs::read(path).expect("the file"));
+        let numbers = numbers(&file);
+        let lost: u64 = lost(&file).iter().map(|(_, records)| records).sum();
+        assert_eq!(numbers.first().copied().unwrap_or(0), lost, "what is missing is told: {}", said());
+        assert_eq!((file.end().records, file.end().lost), (numbers.len() as u64, lost));
+        rotated += u64::from(lost > 0);
+    }
+    assert!(rotated > 20, "most are killed after their first rotation: {rotated}");
+}

@@ -1,0 +1,51 @@
+//! A program that has every file open that it may: its records wait until the tracer can open one.
+#![cfg(target_os = "linux")]
+
+use support::{Scenario, Traced};
+
+/// The program takes all descriptors, `first` before its first record, and gives them back.
+fn run(when: &str) -> Traced {
+    let traced = Scenario::new(env!("CARGO_BIN_EXE_scenario"), &["no-descriptors", when]);
+    let traced = traced.env("TRACER_RING_SIZE", "64K").run().succeeded();
+    // One thread has 10 records more.
+    let records = 13 * 110 + 10;
+    assert_eq!(
+        traced.stdout().lines().last(),
+        Some(&*format!("records {records} lost 0")),
+        "{}",
+        traced.said()
+    );
+    for id in 0..13 {
+        let start = format!("{id} ");
+        let texts = traced.files.values().flat_map(support::ThreadTrace::texts);
+        let found: Vec<&str> = texts.filter(|text| text.starts_with(&start)).collect();
+        let expected = if id == 0 { 120 } else { 110 };
+        assert_eq!(found.len(), expected, "worker {id}");
+        for (n, text) in found.iter().enumerate() {
+            assert!(text.starts_with(&format!("{id} {n} ")), "in order, none twice: {text}");
+        }
+    }
+    assert_eq!(traced.files.len(), 13, "one file for each thread");
+    traced.assert_whole();
+    traced
+}
+
+#[test]
+fn records_wait_while_the_host_has_every_descriptor() {
+    let traced = run("later");
+    let said = traced.stdout();
+    let [before, while_none, after, _] = said.lines().collect::<Vec<_>>()[..] else { panic!("{said}") };
+    assert_eq!([before, after], ["flushed"; 2]);
+    assert!(while_none.starts_with("error: ") && while_none.contains("Too many open files"), "{said}");
+    assert!(traced.stderr().contains("Too many open files"), "{}", traced.stderr());
+}
+
+#[test]
+fn a_run_may_begin_without_a_descriptor() {
+    let traced = run("first");
+    let said = traced.stdout();
+    let [while_none, after, _] = said.lines().collect::<Vec<_>>()[..] else { panic!("{said}") };
+    assert!(while_none.starts_with("error: ") && while_none.contains("Too many open files"), "{said}");
+    assert_eq!(after, "flushed");
+    assert!(traced.stderr().contains("will be lost"), "its rings are private: {}", traced.stderr());
+}

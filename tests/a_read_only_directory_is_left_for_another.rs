@@ -1,0 +1,78 @@
+//! Directories that may be read but not written: trace files go to the next place, which is said once; where there is
+//! none, the program does not suffer.
+#![cfg(target_os = "linux")]
+
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::process::Command;
+use support::mounts::{in_own_mounts, is_root};
+use support::{Scenario, Traced};
+use tempfile::TempDir;
+
+const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
+
+/// What is said: one line with the directory that refuses, why, and the one that is taken.
+fn assert_said(traced: &Traced, refusing: &TempDir, why: &str) {
+    let said = traced.stderr();
+    assert_eq!(said.lines().count(), 1, "{said}");
+    for part in [&refusing.path().to_string_lossy(), why, &traced.directory.path().to_string_lossy()] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+}
+
+#[test]
+fn a_read_only_file_system_is_left_for_the_current_directory() {
+    let refusing = TempDir::new().expect("a directory");
+    let script = r#"mount -t tmpfs -o ro tmpfs "$REFUSING"; cd "$TRACER_DIR"; TRACER_DIR="$REFUSING" "$@""#;
+    let Some(scenario) = in_own_mounts(script, &[SCENARIO, "thread-local"]) else { return };
+    let traced = scenario.env("REFUSING", refusing.path().to_str().expect("UTF-8")).run().succeeded();
+    assert_said(&traced, &refusing, "Read-only file system");
+    assert_eq!(traced.files.len(), 3, "one per thread");
+    traced.assert_whole();
+}
+
+/// Root may write everywhere, so the program runs as somebody else.
+#[test]
+fn a_directory_without_the_right_to_write_is_left_for_the_current_directory() {
+    const NOBODY: u32 = 65534;
+    let refusing = TempDir::new().expect("a directory");
+    std::fs::set_permissions(refusing.path(), PermissionsExt::from_mode(0o555)).expect("a change of mode");
+    let place = TempDir::new().expect("a directory");
+    let mut scenario = if is_root() {
+        // Where everybody can get at it.
+        std::fs::set_permissions(place.path(), PermissionsExt::from_mode(0o755)).expect("a change of mode");
+        let program = place.path().join("scenario");
+        assert!(Command::new("cp").arg(SCENARIO).arg(&program).status().expect("cp runs").success());
+        let (user, group) = (format!("--reuid={NOBODY}"), format!("--regid={NOBODY}"));
+        let words = [&user, &group, "--clear-groups", program.to_str().expect("UTF-8"), "thread-local"];
+        let scenario = Scenario::new("setpriv", &words);
+        for directory in [scenario.directory.path(), scenario.runtime.path()] {
+            chown(directory, Some(NOBODY), None).expect("a change of owner");
+        }
+        scenario
+    } else {
+        Scenario::new(SCENARIO, &["thread-local"])
+    };
+    let here = scenario.directory.path().to_path_buf();
+    scenario.command().current_dir(here).env("TRACER_DIR", refusing.path());
+    let traced = scenario.run().succeeded();
+    assert_said(&traced, &refusing, "Permission denied");
+    assert_eq!(traced.files.len(), 3, "one per thread");
+    traced.assert_whole();
+    assert!(support::names(refusing.path()).is_empty());
+}
+
+#[test]
+fn where_no_directory_can_be_written_the_program_does_not_suffer() {
+    let refusing = TempDir::new().expect("a directory");
+    let script = r#"mount -t tmpfs -o ro tmpfs "$REFUSING"
+                    cd "$REFUSING"
+                    TMPDIR="$REFUSING" TRACER_DIR="$REFUSING" "$@""#;
+    let Some(scenario) = in_own_mounts(script, &[SCENARIO, "exit", "thread"]) else { return };
+    let traced = scenario.env("REFUSING", refusing.path().to_str().expect("UTF-8")).run();
+    assert_eq!(traced.output.status.code(), Some(3), "its own status: {}", traced.said());
+    assert!(traced.files.is_empty());
+    let said = traced.stderr();
+    let errors: Vec<&str> = said.lines().filter(|line| line.contains("tried again")).collect();
+    assert_eq!(errors.len(), 1, "said once: {said}");
+    assert!(!traced.left_in_runtime().is_empty(), "the records wait for a recovery");
+}

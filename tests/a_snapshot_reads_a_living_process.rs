@@ -1,0 +1,146 @@
+//! `tracemerge snapshot PID`: what a living process has traced, files and rings, from outside; and why there is none.
+#![cfg(target_os = "linux")]
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use support::merges::{THREADS, Watched, by_thread, tracemerge};
+use support::mounts::is_root;
+use support::names;
+
+const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
+
+fn snapshot(watched: &Watched) -> (String, Vec<u8>) {
+    let pid = watched.child.id().to_string();
+    let (output, merged) = watched.merge(&["snapshot".as_ref(), pid.as_ref()], "snapshot");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    (said, merged)
+}
+
+fn wait_for(watched: &Watched, count: u64) {
+    support::wait_until(60, "all have traced", || watched.returned() == [count; THREADS]);
+}
+
+fn numbered(thread: usize, numbers: std::ops::Range<u64>) -> Vec<String> {
+    numbers.map(|n| format!("{thread} {n}")).collect()
+}
+
+#[test]
+fn of_a_flight_recorder_it_shows_all_that_rings_hold_and_nothing_is_written() {
+    let mut watched = Watched::start(SCENARIO, "plain", &[("TRACER_FULL", "overwrite")]);
+    for count in [5, 7] {
+        watched.go_on_to(count);
+        wait_for(&watched, count);
+        let (said, merged) = snapshot(&watched);
+        let merged = by_thread(&merged);
+        assert_eq!(merged.len(), THREADS, "{said}");
+        for (thread, found) in merged {
+            assert_eq!((found.messages, found.lost), (numbered(thread, 0..count), vec![]));
+        }
+        assert!(said.contains("merged 8 rings of 1 run (8 threads, "), "{said}");
+        assert_eq!(names(watched.scenario.directory.path()).len(), 1, "there is no file but the snapshot");
+    }
+    watched.end();
+}
+
+#[test]
+fn of_files_and_rings_it_shows_both() {
+    let env = [("TRACER_FLUSH_MS", "60000"), ("TRACER_RING_SIZE", "16K"), ("TRACER_MAX_STALL", "100000")];
+    let mut watched = Watched::start(SCENARIO, "all", &env);
+    // So much that the flusher has to come.
+    watched.go_on_to(1006);
+    wait_for(&watched, 1006);
+    let (said, merged) = snapshot(&watched);
+    assert!(said.contains("merged 8 files ") && said.contains(" of 1 run (8 threads, "), "{said}");
+    for (thread, found) in by_thread(&merged) {
+        // Some are made inside of others.
+        assert_eq!(found.messages.len(), 1006 + 6, "thread {thread}");
+    }
+    watched.end();
+}
+
+#[test]
+fn what_was_traced_inside_of_a_record_that_does_not_end_is_shown() {
+    for full in ["block", "overwrite"] {
+        let mut watched =
+            Watched::start(SCENARIO, "stuck", &[("TRACER_FULL", full), ("TRACER_RING_SIZE", "1M")]);
+        watched.go_on_to(12);
+        wait_for(&watched, 10);
+        let is_there = |merged: &[u8]| {
+            let last = |thread: usize| format!("{thread} 10 inside");
+            let merged = by_thread(merged);
+            merged.len() == THREADS
+                && merged.iter().all(|(t, found)| found.messages.last() == Some(&last(*t)))
+        };
+        // The calls inside have returned before long.
+        support::wait_until(60, full, || is_there(&snapshot(&watched).1));
+        watched.end();
+    }
+}
+
+#[test]
+fn it_goes_beside_the_executable_unless_told_otherwise() {
+    // Beside the program, for a link: what has just been written may be open in a child of another test.
+    let directory = tempfile::tempdir_in(Path::new(SCENARIO).parent().unwrap()).unwrap();
+    let place = std::fs::canonicalize(directory.path()).unwrap();
+    let app = place.join("app");
+    std::fs::hard_link(SCENARIO, &app).unwrap();
+    let mut watched = Watched::start(app.to_str().unwrap(), "plain", &[]);
+    watched.go_on_to(5);
+    wait_for(&watched, 5);
+    let pid = watched.child.id().to_string();
+    let ran = tracemerge(SCENARIO, watched.scenario.runtime.path(), ["snapshot", &pid]).output().unwrap();
+    assert_eq!(ran.status.code(), Some(0), "{}", said(&ran));
+    assert_eq!(names(&place), [app.clone(), PathBuf::from(format!("{}.trace.merge", app.display()))]);
+    let to_stdout = ["snapshot", "-q", &pid, "-o", "-"];
+    let ran = tracemerge(SCENARIO, watched.scenario.runtime.path(), to_stdout).output().unwrap();
+    assert_eq!((ran.status.code(), &*said(&ran)), (Some(0), ""));
+    assert_eq!(by_thread(&ran.stdout).len(), THREADS);
+    watched.end();
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// The command's one line for a process that there is nothing of.
+fn refused(runtime: &Path, pid: u32) -> String {
+    let ran = tracemerge(SCENARIO, runtime, ["snapshot", &pid.to_string()]).output().unwrap();
+    assert_eq!(ran.status.code(), Some(2), "{}", said(&ran));
+    said(&ran)
+}
+
+#[test]
+fn it_says_why_there_is_none() {
+    let runtime = tempfile::tempdir().unwrap();
+    let none = refused(runtime.path(), u32::MAX);
+    assert_eq!(none, format!("tracemerge: error: there is no process {}\n", u32::MAX));
+    let own = refused(runtime.path(), std::process::id());
+    assert!(own.contains("does not trace: ") && own.contains(runtime.path().to_str().unwrap()), "{own}");
+    // A process that did trace, and its directory: killed, so not living.
+    let mut watched = Watched::start(SCENARIO, "plain", &[]);
+    watched.go_on_to(5);
+    wait_for(&watched, 5);
+    watched.child.kill().unwrap();
+    watched.child.wait().unwrap();
+    let dead = refused(watched.scenario.runtime.path(), watched.child.id());
+    assert!(dead.contains("there is no process"), "{dead}");
+    assert!(!names(watched.scenario.runtime.path()).is_empty(), "what it left is left alone");
+    if is_root() {
+        let mut other = Command::new("setpriv");
+        other.args(["--reuid=65534", "--clear-groups", "sleep", "1000"]);
+        let mut other = other.spawn().unwrap();
+        let uid = |pid: u32| {
+            std::os::unix::fs::MetadataExt::uid(&std::fs::metadata(format!("/proc/{pid}")).unwrap())
+        };
+        support::wait_until(60, "another user's process", || uid(other.id()) == 65534);
+        let others = refused(runtime.path(), other.id());
+        other.kill().unwrap();
+        other.wait().unwrap();
+        assert!(others.contains("belongs to another user (65534)"), "{others}");
+    }
+    let ran =
+        tracemerge(SCENARIO, runtime.path(), [OsStr::new("snapshot"), OsStr::new("app")]).output().unwrap();
+    assert_eq!(ran.status.code(), Some(2), "{}", said(&ran));
+}

@@ -1,0 +1,247 @@
+//! `tracemerge check`: whole or not, and each reason named.
+#![cfg(target_os = "linux")]
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use support::merges::{Watched, tracemerge};
+use support::{Scenario, Traced, names};
+
+const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
+
+/// What a check says.
+struct Check {
+    status: Option<i32>,
+    out: String,
+    err: String,
+}
+
+fn check_in(directory: &Path, runtime: &Path, options: &[&str]) -> Check {
+    let app = directory.join("scenario");
+    let mut check = tracemerge(SCENARIO, runtime, ["check"]);
+    // No files of others.
+    check.args(options).arg(app).current_dir("/").env("TMPDIR", runtime);
+    let ran = check.output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    Check { status: ran.status.code(), out: text(ran.stdout), err: text(ran.stderr) }
+}
+
+fn check(traced: &Traced, options: &[&str]) -> Check {
+    check_in(traced.directory.path(), traced.runtime.path(), options)
+}
+
+impl Check {
+    /// Panics unless it is whole; returns the verdict.
+    fn whole(&self) -> &str {
+        assert_eq!(self.status, Some(0), "{}{}", self.out, self.err);
+        let verdict = self.out.lines().last().unwrap();
+        assert!(verdict.starts_with("whole: ") && !self.err.contains("warning"), "{}{}", self.out, self.err);
+        verdict
+    }
+
+    /// Panics unless it is not whole, for reasons that have each of these words; returns the verdict.
+    fn not_whole(&self, words: &[&str]) -> &str {
+        assert_eq!(self.status, Some(1), "{}{}", self.out, self.err);
+        let warnings: Vec<&str> = self.err.lines().filter(|line| line.contains(": warning: ")).collect();
+        for word in words {
+            assert!(warnings.iter().any(|line| line.contains(word)), "{word}: {}", self.err);
+        }
+        let verdict = self.out.lines().last().unwrap();
+        assert!(verdict.starts_with("not whole: "), "{}", self.out);
+        verdict
+    }
+}
+
+fn exited() -> Traced {
+    Scenario::new(SCENARIO, &["many", "300"]).run().succeeded()
+}
+
+fn some_file(traced: &Traced) -> PathBuf {
+    traced.directory.path().join(traced.files.keys().next().unwrap())
+}
+
+#[test]
+fn a_program_that_exits_is_whole() {
+    let traced = exited();
+    let checked = check(&traced, &[]);
+    assert_eq!(checked.whole(), "whole: 1 run, 8 threads, 2,400 records, 0 lost, 0 torn, in order");
+    assert_eq!(checked.out.lines().count(), 2, "one line for the run, one for all: {}", checked.out);
+    let each = check(&traced, &["-v"]);
+    assert_eq!(each.whole(), checked.whole());
+    let threads = each.out.lines().filter(|line| line.starts_with("  ") && line.contains(" 300 ")).count();
+    assert_eq!(threads, 8, "{}", each.out);
+    let quiet = check(&traced, &["-q"]);
+    assert_eq!((quiet.status, &*quiet.out, &*quiet.err), (Some(0), "", ""));
+}
+
+#[test]
+fn a_program_that_was_killed_is_recovered_first_and_whole() {
+    let traced = Scenario::new(SCENARIO, &["left-in-memory"]).env("TRACER_FULL", "overwrite").run();
+    let checked = check(&traced, &["-v"]);
+    assert_eq!(checked.whole(), "whole: 1 run, 4 threads, 14 records, 0 lost, 0 torn, in order");
+    assert!(checked.out.contains("  killed, 5 recovered now\n"), "{}", checked.out);
+    assert!(traced.left_in_runtime().is_empty());
+    let again = check(&traced, &["-v"]);
+    assert_eq!(again.whole(), checked.whole());
+    assert!(!again.out.contains(", 5 recovered now"), "{}", again.out);
+}
+
+#[test]
+fn losses_of_every_sort_are_named() {
+    let env = [("TRACER_RING_SIZE", "16K"), ("TRACER_FLUSH_MS", "60000")];
+    for (scenario, full, reason) in [("full", "drop", "full"), ("full", "overwrite", "overwritten")] {
+        let mut program = Scenario::new(SCENARIO, &[scenario, "50000"]).env("TRACER_FULL", full);
+        program.command().envs(env);
+        let traced = program.run().succeeded();
+        let [file] = traced.files.values().collect::<Vec<_>>()[..] else { panic!("one file") };
+        let (records, lost) = (file.end().records, file.end().lost);
+        assert!(lost > 0 && records + lost == 50_000, "{records} and {lost}");
+        let checked = check(&traced, &[]);
+        let verdict = checked.not_whole(&[&format!(" records lost ({reason}: ")]);
+        let numbers: String = verdict.chars().filter(|c| *c != ',').collect();
+        assert!(numbers.contains(&format!(" {records} records {lost} lost ")), "{verdict}");
+    }
+    let traced =
+        Scenario::new(SCENARIO, &["rotated", "20000"]).env("TRACER_MAX_BYTES", "64K").run().succeeded();
+    check(&traced, &[]).not_whole(&["(rotated: "]);
+}
+
+#[test]
+fn a_merge_says_by_itself_what_was_lost_by_design_and_is_complete() {
+    let traced =
+        Scenario::new(SCENARIO, &["rotated", "20000"]).env("TRACER_MAX_BYTES", "64K").run().succeeded();
+    let app = traced.directory.path().join("scenario");
+    let merge = tracemerge(SCENARIO, traced.runtime.path(), [app]).output().unwrap();
+    let said = String::from_utf8_lossy(&merge.stderr).into_owned();
+    assert_eq!(merge.status.code(), Some(0), "{said}");
+    assert!(said.contains("not kept, as the program was told to (reason=rotated: "), "{said}");
+}
+
+#[test]
+fn a_file_that_was_cut_short_is_noticed_wherever_that_was() {
+    let traced = exited();
+    let path = some_file(&traced);
+    let whole = fs::read(&path).unwrap();
+    let line = |n: usize| whole.split_inclusive(|&b| b == b'\n').take(n).map(<[u8]>::len).sum::<usize>();
+    let lines = whole.iter().filter(|&&b| b == b'\n').count();
+    for (length, word) in [
+        (whole.len() - 1, "no line end"),
+        (whole.len() - 4, "no '# end' line"),
+        (line(lines - 1), "no '# end' line"),
+        (line(10), "no '# end' line"),
+        (line(10) + 5, "5 bytes are no line"),
+        (line(10) + 40, "no line end"),
+        (0, "is empty"),
+    ] {
+        fs::write(&path, &whole[..length]).unwrap();
+        let said = check(&traced, &[]);
+        assert_eq!(said.status, Some(1), "{length}: {}{}", said.out, said.err);
+        said.not_whole(&[word]);
+    }
+    fs::write(&path, &whole).unwrap();
+    check(&traced, &[]).whole();
+}
+
+#[test]
+fn a_file_that_was_edited_is_noticed() {
+    let traced = exited();
+    let path = some_file(&traced);
+    let whole = fs::read_to_string(&path).unwrap();
+    let lines: Vec<&str> = whole.split_inclusive('\n').collect();
+    let edit = |edit: &dyn Fn(&mut Vec<String>)| {
+        let mut lines: Vec<String> = lines.iter().map(|line| (*line).to_owned()).collect();
+        edit(&mut lines);
+        fs::write(&path, lines.concat()).unwrap();
+        check(&traced, &[])
+    };
+    let last = lines.len() - 1;
+    let says = "the '# end' line says 300 records and 0 lost, but before it are ";
+    edit(&|lines| drop(lines.remove(20))).not_whole(&[&format!("{says}299 and 0 lost")]);
+    edit(&|lines| lines.insert(20, lines[20].clone())).not_whole(&[&format!("{says}301 and 0 lost")]);
+    edit(&|lines| lines[20] = lines[20].replace('-', "+"))
+        .not_whole(&[" are no line", &format!("{says}299")]);
+    edit(&|lines| lines[20] = lines[20].replace(" : ", " | ")).not_whole(&[&format!("{says}299")]);
+    edit(&|lines| lines[last] = lines[last].replace("records=300", "records=30"))
+        .not_whole(&["says 30 records"]);
+    edit(&|lines| lines[last] = lines[last].replace("lost=0", "lost=2")).not_whole(&["and 2 lost, but"]);
+    edit(&|lines| lines.push(lines[20].clone())).not_whole(&["no '# end' line", "ticks go back"]);
+    let verdict = edit(&|lines| lines.swap(20, 21));
+    assert!(verdict.not_whole(&["ticks go back"]).ends_with(", not in order"), "{}", verdict.out);
+    let of_another = |line: &str| format!("{}{:08}{}", &line[..17], 7, &line[line.find(' ').unwrap()..]);
+    edit(&|lines| lines[20] = of_another(&lines[20])).not_whole(&["are no line of this thread's trace"]);
+    edit(&|_| ()).whole();
+}
+
+#[test]
+fn a_file_that_was_deleted_while_its_thread_was_in_memory_is_missed() {
+    let killed = || Scenario::new(SCENARIO, &["left-in-memory"]).env("TRACER_FULL", "overwrite").run();
+    // Of a thread that has more in its ring: the new file tells.
+    let traced = killed();
+    fs::remove_file(traced.directory.path().join(main_file(&traced))).unwrap();
+    check(&traced, &[]).not_whole(&[": 1 record lost (file_removed: 1)"]);
+    // Of a thread that has nothing in its ring: its ring has counted.
+    let traced = Scenario::new(SCENARIO, &["killed-when-flushed"]).env("TRACER_FLUSH_MS", "60000").run();
+    assert!(!traced.output.status.success());
+    fs::remove_file(traced.directory.path().join(main_file(&traced))).unwrap();
+    let missed = check(&traced, &[]);
+    missed.not_whole(&["has put 1 into its ring, of which 1 record are in no file and in no ring"]);
+}
+
+fn main_file(traced: &Traced) -> String {
+    let main = traced.files.iter().find(|(_, file)| file.texts().first() == Some(&"flushed"));
+    main.expect("the main thread's file").0.clone()
+}
+
+#[test]
+fn a_living_program_is_whole_as_far_as_it_is() {
+    // A flight recorder keeps all in memory.
+    let mut watched = Watched::start(SCENARIO, "plain", &[("TRACER_FULL", "overwrite")]);
+    watched.go_on_to(5);
+    support::wait_until(60, "all have traced", || watched.returned() == [5; 8]);
+    let (directory, runtime) = (watched.scenario.directory.path(), watched.scenario.runtime.path());
+    let checked = check_in(directory, runtime, &["-v"]);
+    assert_eq!(checked.whole(), "whole: 1 run, 8 threads, 40 records, 0 lost, 0 torn, in order");
+    assert_eq!(checked.out.matches("  living, 5 in memory\n").count(), 8, "{}", checked.out);
+    watched.end();
+
+    let mut watched =
+        Watched::start(SCENARIO, "all", &[("TRACER_RING_SIZE", "16K"), ("TRACER_MAX_STALL", "100000")]);
+    let (directory, runtime) = (watched.scenario.directory.path(), watched.scenario.runtime.path());
+    for checks in 1..=5 {
+        // At full speed.
+        watched.go_on_to(checks * 3000);
+        support::wait_until(60, "all trace", || watched.returned().iter().all(|n| *n > checks * 3000 - 3000));
+        check_in(directory, runtime, &[]).whole();
+    }
+    watched.end();
+    let (directory, runtime) = (watched.scenario.directory.path(), watched.scenario.runtime.path());
+    let checked = check_in(directory, runtime, &[]);
+    assert!(checked.whole().contains("8 threads") && checked.out.contains(" 0 in memory"), "{}", checked.out);
+}
+
+#[test]
+fn what_was_in_private_memory_is_unknown_after_a_kill() {
+    let traced = Scenario::new(SCENARIO, &["killed"]).env("TRACER_RUNTIME_DIR", "/proc/none").run();
+    assert!(!traced.output.status.success());
+    let checked = check_in(traced.directory.path(), Path::new("/proc/none"), &[]);
+    checked.not_whole(&["no '# end' line; ring=private: what was in memory at the kill is unknown"]);
+}
+
+#[test]
+fn all_runs_are_checked_on_demand_and_none_is_nothing() {
+    let traced = exited();
+    let mut again = Scenario::new(SCENARIO, &["return"]);
+    again.command().env("TRACER_DIR", traced.directory.path());
+    let _ = again.run().succeeded();
+    let newest = check(&traced, &[]);
+    assert!(newest.whole().starts_with("whole: 1 run, 1 thread, 1 record,"), "{}", newest.out);
+    let all = check(&traced, &["--all-runs"]);
+    assert!(all.whole().starts_with("whole: 2 runs, 9 threads, 2,401 records,"), "{}", all.out);
+    for file in names(traced.directory.path()) {
+        fs::remove_file(file).unwrap();
+    }
+    let none = check(&traced, &[]);
+    assert_eq!((none.status, &*none.out), (Some(2), ""), "{}", none.err);
+    let nobody = tracemerge(SCENARIO, traced.runtime.path(), [OsStr::new("check")]).output().unwrap();
+    assert_eq!(nobody.status.code(), Some(2));
+}

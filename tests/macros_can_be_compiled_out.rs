@@ -1,0 +1,33 @@
+//! The feature `compile-out` leaves nothing of a call of `trace!` in a program's machine code.
+#![cfg(target_os = "linux")]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Builds the program with or without the feature; returns the executable's bytes.
+fn build(target: &Path, features: &[&str]) -> Vec<u8> {
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/compiled_out/Cargo.toml");
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
+    cargo.args(["build", "--release", "--quiet", "--manifest-path"]).arg(manifest).args(features);
+    let output = cargo.arg("--target-dir").arg(target).env_remove("RUSTFLAGS").output().expect("cargo runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    std::fs::read(target.join("release/compiled-out")).expect("the program")
+}
+
+fn has(program: &[u8], text: &str) -> bool {
+    program.windows(text.len()).any(|window| window == text.as_bytes())
+}
+
+#[test]
+fn a_program_without_its_calls_has_neither_their_texts_nor_their_arguments_nor_the_tracer() {
+    // Beside the other builds, so that only the first test run on a machine compiles it.
+    let target = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("compiled-out");
+    let marks = ["the marker of a message", "an_argument_nobody_wants", "tracer-flusher"];
+    let with = build(&target, &[]);
+    assert!(marks.iter().all(|mark| has(&with, mark)), "the marks can be found at all");
+    let without = build(&target, &["--features", "compile-out"]);
+    for mark in marks {
+        assert!(!has(&without, mark), "{mark:?} is in the program");
+    }
+    assert!(without.len() < with.len(), "{} bytes, and {} with the calls", without.len(), with.len());
+}

@@ -1,0 +1,122 @@
+//! Programs that are merged while they run.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use tracer::Tracer;
+
+/// How many threads trace.
+pub const THREADS: usize = 8;
+
+/// Traces while it is formatted, and takes its time; if there is a word, until that is 1.
+struct Inside<'a>(usize, u64, Option<&'a AtomicU64>);
+
+impl fmt::Display for Inside<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Tracer::get().trace(format_args!("{} {} inside", self.0, self.1));
+        loop {
+            std::thread::sleep(Duration::from_micros(100));
+            if self.2.is_none_or(|end| end.load(Ordering::Acquire) == 1) {
+                break;
+            }
+        }
+        f.write_str("outside")
+    }
+}
+
+/// Traces numbered records on eight threads, as fast as they can, each until it has as many as the first word of the
+/// file `words` says, and ends when the second word says so. The others count the calls that have returned.
+///
+/// With `manners` "plain" there is nothing that could not be in a ring at once, and nothing inside of a record; with
+/// "stuck" the formatting of the eleventh record does not end before that.
+pub fn watched(words: &str, manners: Option<&str>) {
+    let file = std::fs::OpenOptions::new().read(true).write(true).open(words).expect("the file of words");
+    // SAFETY: the file is as long as that and stays so; it is used as atomics by both sides.
+    let words = unsafe {
+        let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED);
+        let fd = std::os::fd::AsRawFd::as_raw_fd(&file);
+        let address = libc::mmap(std::ptr::null_mut(), (THREADS + 2) * 8, access, kind, fd, 0);
+        assert_ne!(address, libc::MAP_FAILED);
+        std::slice::from_raw_parts(address.cast::<AtomicU64>(), THREADS + 2)
+    };
+    // SAFETY: touches no memory. Who looks on needs a processor, too.
+    unsafe { libc::nice(19) };
+    let (goal, end, plain) = (&words[0], &words[1], manners == Some("plain"));
+    let until = (manners == Some("stuck")).then_some(end);
+    let long = "long ".repeat(400);
+    let longer = "longer ".repeat(3000);
+    std::thread::scope(|scope| {
+        for (thread, returned) in words[2..].iter().enumerate() {
+            let (long, longer) = (&long, &longer);
+            scope.spawn(move || {
+                for n in 0u64.. {
+                    while n >= goal.load(Ordering::Acquire) {
+                        if end.load(Ordering::Acquire) == 1 {
+                            return;
+                        }
+                        std::thread::sleep(Duration::from_micros(50));
+                    }
+                    match n % 500 {
+                        7 | 107 | 207 => Tracer::get().trace(format_args!("{thread} {n} {long}")),
+                        8 | 108 | 208 => Tracer::get().trace(format_args!("{thread} {n} \nand more\n")),
+                        9 if !plain => Tracer::get().trace(format_args!("{thread} {n} {longer}")),
+                        10 | 110 | 210 if !plain => {
+                            Tracer::get().trace(format_args!("{thread} {n} {}", Inside(thread, n, until)));
+                        }
+                        _ => Tracer::get().trace(format_args!("{thread} {n}")),
+                    }
+                    returned.store(n + 1, Ordering::Release);
+                    if end.load(Ordering::Relaxed) == 1 {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    let stats = Tracer::get().stats();
+    println!("records {} lost {}", stats.records, stats.lost);
+}
+
+/// Leaves threads of all sorts when it is killed, which it does itself: one with a file and more in its ring, one that
+/// has only a ring, and one of each that have ended; as a flight recorder for sure, otherwise if the flusher is not
+/// there before.
+pub fn left_in_memory() {
+    let thread = |name: &str, records: u64| {
+        let name = name.to_owned();
+        std::thread::Builder::new().name(name.clone()).spawn(move || {
+            for n in 0..records {
+                Tracer::get().trace(format_args!("{name} {n}\nand more"));
+            }
+        })
+    };
+    Tracer::get().trace(format_args!("flushed"));
+    thread("early", 3).expect("a thread").join().expect("its end");
+    Tracer::get().flush().expect("a flush");
+    for n in 0..5 {
+        Tracer::get().trace(format_args!("in the ring {n} {}", "long ".repeat(600)));
+    }
+    thread("late", 4).expect("a thread").join().expect("its end");
+    let (tell, wait) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        Tracer::get().trace(format_args!("without a file"));
+        tell.send(()).expect("somebody waits");
+        loop {
+            std::thread::park();
+        }
+    });
+    wait.recv().expect("the thread has traced");
+    end_by_kill();
+}
+
+/// Kills itself when all is in its files.
+pub fn killed_when_flushed() {
+    std::thread::spawn(|| Tracer::get().trace(format_args!("another thread"))).join().expect("its end");
+    Tracer::get().trace(format_args!("flushed"));
+    Tracer::get().flush().expect("a flush");
+    end_by_kill();
+}
+
+fn end_by_kill() {
+    // SAFETY: the end.
+    unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
+}

@@ -1,0 +1,17 @@
+//! A plugin that has linked the tracer itself: loaded into a program that has it, too, there are two of them.
+#![allow(unsafe_code, reason = "a function that is found by its name")]
+
+use tracer::Tracer;
+
+/// Traces a hundred records on the calling thread; and on two of its own, but not in the first round: what `std` does
+/// for threads would keep the plugin loaded, whatever the tracer does.
+#[unsafe(no_mangle)]
+pub extern "C" fn plugin_trace(round: u32) {
+    let work = move |thread: u32| {
+        (0..100).for_each(|n| Tracer::get().trace(format_args!("plugin {round} {thread} {n}")));
+    };
+    let others = if round == 0 { 1..1 } else { 1..3 };
+    let threads: Vec<_> = others.map(|thread| std::thread::spawn(move || work(thread))).collect();
+    work(0);
+    threads.into_iter().for_each(|thread| thread.join().expect("its end"));
+}

@@ -1,0 +1,175 @@
+//! A flight recorder, bounded files, files that somebody deletes, and a clock that goes back.
+
+use std::path::PathBuf;
+use std::time::Duration;
+use tracer::Tracer;
+
+/// What a thread of the flight recorder traces before each snapshot; far more than its ring holds.
+const MANY: u64 = 20_000;
+
+fn trace_numbers(numbers: std::ops::Range<u64>) {
+    for n in numbers {
+        Tracer::get().trace(format_args!("number {n}"));
+    }
+}
+
+/// Traces on two threads, with a snapshot in the middle; ends as `how` says.
+pub fn flight(how: &str) {
+    let thread = std::thread::Builder::new().name("second".into()).spawn(|| trace_numbers(0..MANY));
+    thread.expect("a thread").join().expect("its end");
+    trace_numbers(0..MANY);
+    match how {
+        "snapshot" => {
+            Tracer::get().snapshot().expect("a snapshot");
+            println!("{}", Tracer::get().stats().bytes_written);
+            trace_numbers(MANY..MANY + 10);
+            Tracer::get().snapshot().expect("a snapshot");
+            trace_numbers(MANY + 10..3 * MANY);
+        }
+        "panic" => {
+            let _ = std::panic::catch_unwind(|| panic!("as the test wants"));
+            // Only the panic's snapshot has written anything.
+            trace_numbers(MANY..MANY + 10);
+            wait_for_death();
+        }
+        "panic-inside" => {
+            struct Panics;
+            impl std::fmt::Display for Panics {
+                fn fmt(&self, _: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                    panic!("as the test wants");
+                }
+            }
+            Tracer::get().trace(format_args!("{Panics}"));
+            wait_for_death();
+        }
+        "killed" => {
+            println!("{}", Tracer::get().stats().bytes_written);
+            wait_for_death();
+        }
+        "exit" => println!("{}", Tracer::get().stats().bytes_written),
+        other => panic!("no way to end {other:?}"),
+    }
+}
+
+/// Kills this process.
+fn wait_for_death() -> ! {
+    // SAFETY: sends a signal to this process.
+    unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
+    loop {
+        std::thread::park();
+    }
+}
+
+/// Traces with threads that end one after the other, more than are kept, then makes a snapshot.
+pub fn flight_of_many() {
+    for t in 0..40 {
+        let thread = std::thread::Builder::new().name(format!("thread {t}"));
+        let thread = thread.spawn(|| trace_numbers(0..10)).expect("a thread");
+        thread.join().expect("its end");
+        // The flusher sees each end before the next thread begins; it looks every millisecond.
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    Tracer::get().snapshot().expect("a snapshot");
+}
+
+/// Traces so much that the file is rotated many times, with a long message now and then.
+pub fn rotated(records: u64) {
+    for n in 0..records {
+        match n % 1000 {
+            7 => Tracer::get().trace(format_args!("{n} {}", "long ".repeat(3000))),
+            8 => Tracer::get().trace(format_args!("{n} \nsecond line\n")),
+            _ => Tracer::get().trace(format_args!("{n}")),
+        }
+    }
+}
+
+/// Has so few descriptors and so many threads that files are closed after each write.
+fn open_many_files() {
+    let limit = libc::rlimit { rlim_cur: 16, rlim_max: 16 };
+    // SAFETY: lowers a limit of this process.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) }, 0);
+    let (ready, wait) = std::sync::mpsc::channel();
+    for _ in 0..8 {
+        let ready = ready.clone();
+        std::thread::spawn(move || {
+            Tracer::get().trace(format_args!("one of many"));
+            ready.send(()).expect("somebody waits");
+            loop {
+                std::thread::park();
+            }
+        });
+    }
+    wait.iter().take(8).for_each(drop);
+    Tracer::get().flush().expect("their files");
+}
+
+/// Traces, does to the file what `what` says, traces on.
+pub fn meddled(what: &str) {
+    let directory = PathBuf::from(std::env::var_os("TRACER_DIR").expect("the test sets it"));
+    let thread = std::process::id();
+    let file = directory.join(format!("scenario.trace.{thread}"));
+    if std::env::args().any(|arg| arg == "crowded") {
+        open_many_files();
+    }
+    trace_numbers(0..100);
+    Tracer::get().flush().expect("a file");
+    match what {
+        "removed" => std::fs::remove_file(&file).expect("it is there"),
+        "renamed" => std::fs::rename(&file, directory.join("scenario.trace.99999")).expect("it is there"),
+        "truncated" => drop(std::fs::File::create(&file).expect("it is there")),
+        "replaced" => {
+            std::fs::remove_file(&file).expect("it is there");
+            std::fs::write(&file, "somebody's").expect("it can be written");
+        }
+        "removed-and-quiet" => {
+            std::fs::remove_file(&file).expect("it is there");
+            return;
+        }
+        other => panic!("nothing {other:?} can be done"),
+    }
+    trace_numbers(100..150);
+    if std::env::args().any(|arg| arg == "killed") {
+        wait_for_death();
+    }
+}
+
+/// Traces while the processor's counter goes back: it is made to trap, and the handler tells a smaller number.
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+pub fn backward() {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    static BACK_BY: AtomicU64 = AtomicU64::new(0);
+    const PR_SET_TSC: libc::c_int = 26;
+
+    extern "C" fn emulate(_: libc::c_int, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
+        // SAFETY: the kernel gives a context that may be changed; the instruction that trapped is `rdtsc`, two
+        // bytes long. The counter is read while it does not trap.
+        unsafe {
+            libc::prctl(PR_SET_TSC, 1);
+            let ticks = std::arch::x86_64::_rdtsc() - BACK_BY.load(Ordering::Relaxed);
+            libc::prctl(PR_SET_TSC, 2);
+            let registers = &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs;
+            registers[libc::REG_RAX as usize] = (ticks & 0xffff_ffff) as i64;
+            registers[libc::REG_RDX as usize] = (ticks >> 32) as i64;
+            registers[libc::REG_RIP as usize] += 2;
+        }
+    }
+
+    Tracer::get().trace(format_args!("before"));
+    // SAFETY: installs a handler that only emulates one instruction; from here on `rdtsc` of this thread traps.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = emulate as *const () as usize;
+        action.sa_flags = libc::SA_SIGINFO;
+        assert_eq!(libc::sigaction(libc::SIGSEGV, &action, std::ptr::null_mut()), 0);
+        assert_eq!(libc::prctl(PR_SET_TSC, 2), 0);
+    }
+    Tracer::get().trace(format_args!("trapped"));
+    BACK_BY.store(1 << 40, Ordering::Relaxed);
+    Tracer::get().trace(format_args!("behind"));
+    Tracer::get().trace(format_args!("still behind"));
+    BACK_BY.store(0, Ordering::Relaxed);
+    Tracer::get().trace(format_args!("caught up"));
+    // SAFETY: `rdtsc` works again.
+    unsafe { libc::prctl(PR_SET_TSC, 1) };
+}

@@ -1,0 +1,259 @@
+//! Signals: handlers that trace, wherever they interrupt, and signals that are waited for.
+
+use crate::processes::{hear, say};
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use tracer::Tracer;
+
+/// Has `handler` called for `signal`, which is blocked meanwhile; on the alternate stack if the thread has one.
+fn handle(signal: libc::c_int, handler: extern "C" fn(libc::c_int)) {
+    // SAFETY: the handlers of this file only trace, store to atomics and make calls that handlers may make.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = handler as *const () as usize;
+        action.sa_flags = libc::SA_RESTART | libc::SA_ONSTACK;
+        assert_eq!(libc::sigaction(signal, &action, std::ptr::null_mut()), 0);
+    }
+}
+
+/// Blocks SIGTERM after its first record and waits for it.
+pub fn sigwait() {
+    Tracer::get().trace(format_args!("the first record"));
+    let mut signal = 0;
+    // SAFETY: the set is plain memory, initialised before it is read.
+    unsafe {
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&mut set);
+        libc::sigaddset(&mut set, libc::SIGTERM);
+        libc::pthread_sigmask(libc::SIG_BLOCK, &set, std::ptr::null_mut());
+        say("ready");
+        assert_eq!(libc::sigwait(&set, &mut signal), 0);
+    }
+    Tracer::get().trace(format_args!("signal {signal} was waited for"));
+}
+
+static HANDLED: AtomicU64 = AtomicU64::new(0);
+
+extern "C" fn traces(_: libc::c_int) {
+    let n = HANDLED.load(Ordering::Relaxed);
+    Tracer::get().trace(format_args!("handler {n}"));
+    HANDLED.store(n + 1, Ordering::Release);
+}
+
+/// Takes its time, and writes how many signals were handled before and after.
+struct Slow(Duration);
+
+impl fmt::Display for Slow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "from {} ", HANDLED.load(Ordering::Relaxed))?;
+        let start = Instant::now();
+        while start.elapsed() < self.0 {
+            std::hint::spin_loop();
+        }
+        write!(f, "to {}", HANDLED.load(Ordering::Relaxed))
+    }
+}
+
+/// Has a signal come every so often; none for 0.
+fn set_timer(every: Duration) {
+    let every = libc::timeval { tv_sec: 0, tv_usec: libc::suseconds_t::from(every.subsec_micros()) };
+    let timer = libc::itimerval { it_interval: every, it_value: every };
+    // SAFETY: the timer is plain memory.
+    assert_eq!(unsafe { libc::setitimer(libc::ITIMER_REAL, &timer, std::ptr::null_mut()) }, 0);
+}
+
+/// Traces, now slow records and now quick ones, while `count` signals at least, one each 100 µs, interrupt it with a
+/// handler that traces. Prints how many records and signals there were, and how many milliseconds it took.
+pub fn storm(count: u64) {
+    handle(libc::SIGALRM, traces);
+    Tracer::get().trace(format_args!("main 0 from 0 to 0"));
+    let (start, mut records) = (Instant::now(), 1u64);
+    set_timer(Duration::from_micros(100));
+    loop {
+        let handled = HANDLED.load(Ordering::Relaxed);
+        if handled >= count {
+            break;
+        }
+        // Where signals come more slowly, records need not be more.
+        if records < 60 * (handled + 50) {
+            let time = Duration::from_micros(if records.is_multiple_of(50) { 100 } else { 0 });
+            Tracer::get().trace(format_args!("main {records} {}", Slow(time)));
+            records += 1;
+        }
+    }
+    set_timer(Duration::ZERO);
+    println!("{records} {} {}", HANDLED.load(Ordering::Relaxed), start.elapsed().as_millis());
+}
+
+/// Checks that neither the first record, in a directory that is gone, nor a wait for room, which a signal interrupts,
+/// changes `errno`.
+pub fn errno() {
+    let errno = || {
+        // SAFETY: this thread's own.
+        unsafe { libc::__errno_location() }
+    };
+    let trace = |text: &str| {
+        // SAFETY: as above.
+        unsafe { *errno() = 4711 };
+        Tracer::get().trace(format_args!("{text}"));
+        // SAFETY: as above.
+        assert_eq!(unsafe { *errno() }, 4711, "{text}");
+    };
+    let gone = tempfile::tempdir().expect("a directory");
+    std::env::set_current_dir(gone.path()).expect("it can be entered");
+    drop(gone);
+    trace("the first record");
+    extern "C" fn nothing(_: libc::c_int) {}
+    handle(libc::SIGUSR1, nothing);
+    // SAFETY: asks only.
+    let target = unsafe { libc::pthread_self() };
+    static DONE: AtomicBool = AtomicBool::new(false);
+    let sender = std::thread::spawn(move || {
+        while !DONE.load(Ordering::Relaxed) {
+            // SAFETY: the main thread lives as long as this one: it joins it.
+            unsafe { libc::pthread_kill(target, libc::SIGUSR1) };
+            std::thread::sleep(Duration::from_micros(50));
+        }
+    });
+    let long = "x".repeat(4000);
+    (0..1000).for_each(|_| trace(&long));
+    DONE.store(true, Ordering::Relaxed);
+    sender.join().expect("its end");
+    println!("{}", Tracer::get().stats().stalls);
+}
+
+struct Faults;
+
+impl fmt::Display for Faults {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("half of it and then")?;
+        // SAFETY: there is none; the fault is what this is for.
+        let nothing = unsafe { std::ptr::without_provenance::<u8>(16).read_volatile() };
+        write!(f, "{nothing}")
+    }
+}
+
+/// A fault inside of a message, with a handler that traces and then lets the fault take its course. `stack` says
+/// where it runs.
+pub fn fault(stack: &str) {
+    extern "C" fn last_words(signal: libc::c_int) {
+        Tracer::get().trace(format_args!("last words, signal {signal}"));
+        // SAFETY: both may be called in a handler.
+        unsafe {
+            libc::signal(signal, libc::SIG_DFL);
+            libc::raise(signal);
+        }
+    }
+    // SAFETY: an alternate stack, or none; the memory is never freed.
+    unsafe {
+        let mut alternate: libc::stack_t = std::mem::zeroed();
+        alternate.ss_flags = libc::SS_DISABLE;
+        if stack == "alternate" {
+            let memory = Box::leak(vec![0u8; 1 << 16].into_boxed_slice());
+            alternate.ss_flags = 0;
+            alternate.ss_sp = memory.as_mut_ptr().cast();
+            alternate.ss_size = memory.len();
+        }
+        assert_eq!(libc::sigaltstack(&alternate, std::ptr::null_mut()), 0);
+    }
+    handle(libc::SIGSEGV, last_words);
+    (0..100).for_each(|n| Tracer::get().trace(format_args!("before {n}")));
+    Tracer::get().trace(format_args!("{Faults}"));
+}
+
+/// Stops before each record, `outer <n>`, until SIGUSR2 comes; SIGUSR1 traces `handler <n>`. `how` is "short", "long":
+/// each record begins a block of a small ring, or "captured": its arguments are not formatted here.
+pub fn stepped(how: &str) {
+    static DONE: AtomicBool = AtomicBool::new(false);
+    extern "C" fn ends(_: libc::c_int) {
+        DONE.store(true, Ordering::Relaxed);
+    }
+    handle(libc::SIGUSR1, traces);
+    handle(libc::SIGUSR2, ends);
+    let (text, captured) = (if how == "long" { "x".repeat(1200) } else { String::new() }, how == "captured");
+    let trace = |n: u64| match captured {
+        true => tracer::trace!("outer {n} {}", 7),
+        false => Tracer::get().trace(format_args!("outer {n} {text}")),
+    };
+    // The first one takes a ring; before the second one is looked at, the place has got its number.
+    for n in 0..2 {
+        trace(n);
+        Tracer::get().flush().expect("a flush");
+    }
+    let mut n = 2;
+    loop {
+        // SAFETY: stops this thread, whose tracer lets it go on.
+        unsafe { libc::raise(libc::SIGSTOP) };
+        if DONE.load(Ordering::Relaxed) {
+            return;
+        }
+        trace(n);
+        n += 1;
+    }
+}
+
+/// The thread that is inside of a record, once it is.
+static INSIDE: AtomicU64 = AtomicU64::new(0);
+static RELEASED: AtomicBool = AtomicBool::new(false);
+
+/// Does not end before it is released.
+struct Held;
+
+impl fmt::Display for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Tracer::get().trace(format_args!("inside before"));
+        // SAFETY: asks only. Not said here: who is stopped while it writes has the lock of stdout.
+        INSIDE.store(unsafe { libc::gettid() }.cast_unsigned().into(), Ordering::Release);
+        while !RELEASED.load(Ordering::Acquire) {
+            std::thread::yield_now();
+        }
+        Tracer::get().trace(format_args!("inside after"));
+        f.write_str("held")
+    }
+}
+
+/// A thread whose id is said when it is inside of a record, which it does not end before it is released; others that
+/// trace `count` records each and a flush, when they are told to.
+pub fn held_inside(count: u64) {
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            Tracer::get().trace(format_args!("before"));
+            Tracer::get().trace(format_args!("{Held}"));
+            Tracer::get().trace(format_args!("after"));
+        });
+        while INSIDE.load(Ordering::Acquire) == 0 {
+            std::thread::yield_now();
+        }
+        say(&INSIDE.load(Ordering::Relaxed).to_string());
+        let _ = hear();
+        std::thread::scope(|others| {
+            for thread in 0..2 {
+                others.spawn(move || {
+                    (0..count).for_each(|n| Tracer::get().trace(format_args!("other{thread} {n}")));
+                });
+            }
+        });
+        Tracer::get().flush().expect("a flush");
+        say("flushed");
+        let _ = hear();
+        RELEASED.store(true, Ordering::Release);
+    });
+}
+
+/// Handlers of `atexit` that trace, registered before the first record and after it.
+pub fn at_exit() {
+    extern "C" fn before() {
+        Tracer::get().trace(format_args!("registered before the first record"));
+    }
+    extern "C" fn after() {
+        Tracer::get().trace(format_args!("registered after it"));
+        let thread = std::thread::spawn(|| Tracer::get().trace(format_args!("a thread of the handler")));
+        thread.join().expect("its end");
+    }
+    // SAFETY: plain functions that live as long as the program.
+    let register = |handler: extern "C" fn()| assert_eq!(unsafe { libc::atexit(handler) }, 0);
+    register(before);
+    Tracer::get().trace(format_args!("the first record"));
+    register(after);
+}

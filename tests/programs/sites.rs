@@ -1,0 +1,172 @@
+//! Calls of `trace!`: every kind of argument, filtered modules, forked children, a new run.
+
+use std::fmt;
+use tracer::{Capture, Tracer, trace};
+
+/// A type whose values are copied and printed later.
+#[derive(Capture, Debug)]
+struct Point {
+    x: i32,
+    y: f64,
+}
+
+/// The same for an enum.
+#[derive(Capture, Debug)]
+enum Shape {
+    Empty,
+    Circle(Point, f32),
+    Rect { from: Point, to: Point },
+}
+
+/// A type that is formatted at the call.
+struct Custom(u32);
+
+impl fmt::Display for Custom {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "custom {:03}", self.0)
+    }
+}
+
+/// Traces a message and prints what `format!` makes of it.
+macro_rules! both {
+    ($($args:tt)*) => {{
+        trace!($($args)*);
+        println!("{}", format!($($args)*).escape_debug());
+    }};
+}
+
+/// Each kind of call twice: before its site has a number, and after.
+pub fn every_kind() {
+    for round in 0..2u8 {
+        let (x, y, text) = (-7i64, 2.5f64, String::from("text \u{1b}[31m \\x41\nline"));
+        both!("no arguments, {{braces}}");
+        both!("x={x} y={y:>8.3} {:?} round {round}", text);
+        both!("{} {} {} {}", u8::MAX, i128::MIN, usize::MAX, -1i16);
+        both!("{:#x} {:#010b} {:o} {:X} {:e}", 255u8, 5u16, 8i32, u64::MAX, 1234.5f32);
+        both!("{0} {1} {0} {name:+}", 1u32, true, name = 4i8);
+        both!("{:*^9}|{:<5}|{:>5}|{:^5}|", "mid", 'c', "right", 1u8);
+        both!(
+            "{:width$.precision$}|{:.*}|",
+            0.12345f64,
+            2usize,
+            9.8765f64,
+            width = 10usize,
+            precision = 3usize
+        );
+        both!("{:?} {:?} {:?}", Some(1u8), None::<i32>, Ok::<_, String>(("a", 1.5f64)));
+        both!("{:?} {:#?}", [1u8, 2, 3], vec![Some("x"), None]);
+        both!("{:?} {:#?}", Point { x: 1, y: -0.0 }, Shape::Circle(Point { x: 2, y: 1e300 }, f32::NAN));
+        both!(
+            "{:?} {:?}",
+            Shape::Empty,
+            Shape::Rect { from: Point { x: 0, y: 1.0 }, to: Point { x: 3, y: 4.0 } }
+        );
+        both!("{} {:>12}", Custom(7), Custom(8));
+        both!("{:p} {:?}", std::ptr::null::<u8>(), std::ptr::dangling::<u64>());
+        both!("{}", "long ".repeat(1000));
+        generic(round);
+        generic(if round == 0 { "zero" } else { "one" });
+        Tracer::get().flush().expect("sites have their numbers");
+    }
+}
+
+fn generic<T: fmt::Display>(value: T) {
+    both!("of any type: {value}");
+}
+
+mod inner {
+    pub fn call(evaluated: &mut u32) {
+        tracer::trace!("inner {}", {
+            *evaluated += 1;
+            1
+        });
+    }
+
+    pub mod deep {
+        pub fn call(evaluated: &mut u32) {
+            tracer::trace!("deep {}", {
+                *evaluated += 1;
+                2
+            });
+        }
+    }
+}
+
+/// Traces from three modules, twice; prints how many arguments were evaluated in each.
+pub fn filtered() {
+    let mut evaluated = [0; 3];
+    for _ in 0..2 {
+        trace!("outer {}", {
+            evaluated[0] += 1;
+            0
+        });
+        inner::call(&mut evaluated[1]);
+        inner::deep::call(&mut evaluated[2]);
+        let _ = Tracer::get().flush();
+    }
+    println!("{evaluated:?}");
+}
+
+/// Calls with arguments that must not be evaluated.
+pub fn disabled() {
+    let evaluate = || -> u32 { panic!("tracing is off") };
+    for _ in 0..3 {
+        trace!("{}", evaluate());
+        trace!("{:?} {}", Some(evaluate()), Custom(evaluate()));
+    }
+}
+
+/// Traces after its site has a number, and is killed.
+pub fn killed() {
+    let call = |n: u32, name: &str| trace!("killed {n} {name:?} {:5.1}", f64::from(n) / 2.0);
+    call(0, "first");
+    Tracer::get().flush().expect("the site has its number");
+    for n in 1..1000 {
+        call(n, "in the ring");
+    }
+    // SAFETY: sends a signal to this process.
+    unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
+}
+
+/// A child goes on with sites that its parent has used.
+pub fn forked() {
+    let call = |n: u32| trace!("call {n} of {}", std::process::id());
+    call(0);
+    Tracer::get().flush().expect("the site has its number");
+    call(1);
+    // SAFETY: the child only traces, waits for nobody, and ends.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        for n in 2..100 {
+            call(n);
+            if n == 50 {
+                Tracer::get().flush().expect("the site has its number here, too");
+            }
+        }
+        std::process::exit(0);
+    }
+    call(2);
+    let mut status = 0;
+    // SAFETY: waits for a child of this process.
+    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+    assert_eq!(status, 0);
+}
+
+/// Tracing is switched off and on again, with another filter and another clock, in another directory.
+pub fn restarted(second: &str) {
+    let call = |n: u32| trace!("call {n}");
+    call(0);
+    Tracer::get().flush().expect("the site has its number");
+    call(1);
+    Tracer::get().shutdown().expect("the end of the first run");
+    call(2);
+    // SAFETY: nobody else reads the environment now.
+    unsafe { std::env::set_var("TRACER_DIR", second) };
+    assert!(Tracer::builder().clock(tracer::Clock::Fast).filter("other").enable());
+    call(3);
+    Tracer::get().shutdown().expect("the end of the second run");
+    assert!(Tracer::builder().clock(tracer::Clock::Fast).enable());
+    call(4);
+    Tracer::get().flush().expect("the site has its number");
+    call(5);
+}

@@ -1,0 +1,166 @@
+//! A slow file system, or one without links, for the tests: calls of the C library that change trace files, loaded
+//! before the real ones by `LD_PRELOAD`.
+//!
+//! `SLOW_FILES=slow` splits each write in parts with pauses between them, some of which are reported as short
+//! writes, and pauses around every change of a name or a length: a kill nearly always hits the middle of something.
+//! `SLOW_FILES=nolinks` refuses links besides.
+#![cfg(target_os = "linux")]
+#![allow(unsafe_code, reason = "takes the place of functions of the C library; each passes its arguments on")]
+
+use libc::{c_char, c_int, c_long, c_void, off64_t, size_t, ssize_t};
+use std::ffi::CStr;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// How long a pause is, in microseconds.
+const PAUSE: c_long = 300;
+/// How many parts a write has.
+const PARTS: usize = 4;
+
+fn mode() -> &'static [u8] {
+    // SAFETY: nobody changes the environment of the programs that this is loaded into.
+    unsafe {
+        let mode = libc::getenv(c"SLOW_FILES".as_ptr());
+        if mode.is_null() { b"" } else { CStr::from_ptr(mode).to_bytes() }
+    }
+}
+
+fn pause() {
+    let time = libc::timespec { tv_sec: 0, tv_nsec: PAUSE * 1000 };
+    // SAFETY: the time is valid for the call.
+    unsafe { libc::nanosleep(&time, std::ptr::null_mut()) };
+}
+
+fn is_of_a_trace(path: &[u8]) -> bool {
+    !mode().is_empty() && path.windows(7).any(|part| part == b".trace.")
+}
+
+/// Whether an open file is a trace file, or one that is being made. Allocates nothing.
+fn is_trace(fd: c_int) -> bool {
+    let mut link = *b"/proc/self/fd/\0\0\0\0\0\0\0\0\0\0\0\0";
+    let mut digits = [0; 10];
+    let (mut at, mut rest) = (digits.len(), fd.unsigned_abs());
+    while at > 0 && (rest > 0 || at == digits.len()) {
+        at -= 1;
+        digits[at] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+    }
+    link[14..14 + digits.len() - at].copy_from_slice(&digits[at..]);
+    let mut path = [0u8; 1024];
+    // SAFETY: the link is a C string, the path may be written for its length.
+    let bytes = unsafe { libc::readlink(link.as_ptr().cast(), path.as_mut_ptr().cast(), path.len()) };
+    is_of_a_trace(&path[..usize::try_from(bytes).unwrap_or(0)])
+}
+
+/// Whether the path of a call names a trace file.
+///
+/// # Safety
+/// It is a C string.
+unsafe fn names_trace(path: *const c_char) -> bool {
+    // SAFETY: by the caller's promise.
+    is_of_a_trace(unsafe { CStr::from_ptr(path) }.to_bytes())
+}
+
+/// # Safety
+/// As `write` of the C library.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn write(fd: c_int, bytes: *const c_void, count: size_t) -> ssize_t {
+    // SAFETY: the caller's promise for parts of what it gave.
+    let part = |from: usize, to: usize| unsafe {
+        libc::syscall(libc::SYS_write, fd, bytes.byte_add(from), to - from) as ssize_t
+    };
+    if count < PARTS || !is_trace(fd) {
+        return part(0, count);
+    }
+    static WRITES: AtomicU64 = AtomicU64::new(0);
+    let short = WRITES.fetch_add(1, Ordering::Relaxed) % 3 == 2;
+    let parts = if short { PARTS - 1 } else { PARTS };
+    let mut written = 0;
+    for n in 1..=parts {
+        pause();
+        let result = part(written, count * n / PARTS);
+        if result < 0 {
+            return if written > 0 { written as ssize_t } else { result };
+        }
+        written += result as usize;
+    }
+    pause();
+    written as ssize_t
+}
+
+/// # Safety
+/// As `ftruncate64` of the C library.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ftruncate64(fd: c_int, length: off64_t) -> c_int {
+    let slow = is_trace(fd);
+    around(slow, || {
+        // SAFETY: the caller's arguments are passed on.
+        unsafe { libc::syscall(libc::SYS_ftruncate, fd, length) as c_int }
+    })
+}
+
+/// # Safety
+/// As `link` of the C library.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn link(from: *const c_char, to: *const c_char) -> c_int {
+    // SAFETY: the caller's arguments are passed on.
+    unsafe { linkat(libc::AT_FDCWD, from, libc::AT_FDCWD, to, 0) }
+}
+
+/// # Safety
+/// As `linkat` of the C library.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn linkat(
+    from_dir: c_int,
+    from: *const c_char,
+    to_dir: c_int,
+    to: *const c_char,
+    flags: c_int,
+) -> c_int {
+    // SAFETY: a path given to `linkat` is a C string.
+    let slow = unsafe { names_trace(to) };
+    if slow && mode() == b"nolinks" {
+        // SAFETY: the calling thread's own.
+        unsafe { *libc::__errno_location() = libc::EPERM };
+        return -1;
+    }
+    around(slow, || {
+        // SAFETY: the caller's arguments are passed on.
+        unsafe { libc::syscall(libc::SYS_linkat, from_dir, from, to_dir, to, flags) as c_int }
+    })
+}
+
+/// # Safety
+/// As `rename` of the C library.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rename(from: *const c_char, to: *const c_char) -> c_int {
+    // SAFETY: a path given to `rename` is a C string.
+    let slow = unsafe { names_trace(to) };
+    around(slow, || {
+        // SAFETY: the caller's arguments are passed on.
+        unsafe { libc::syscall(libc::SYS_renameat, libc::AT_FDCWD, from, libc::AT_FDCWD, to) as c_int }
+    })
+}
+
+/// # Safety
+/// As `unlink` of the C library.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn unlink(path: *const c_char) -> c_int {
+    // SAFETY: a path given to `unlink` is a C string.
+    let slow = unsafe { names_trace(path) };
+    around(slow, || {
+        // SAFETY: the caller's arguments are passed on.
+        unsafe { libc::syscall(libc::SYS_unlinkat, libc::AT_FDCWD, path, 0) as c_int }
+    })
+}
+
+/// Pauses before and after a call.
+fn around(slow: bool, call: impl FnOnce() -> c_int) -> c_int {
+    if slow {
+        pause();
+    }
+    let result = call();
+    if slow {
+        pause();
+    }
+    result
+}

@@ -1,0 +1,157 @@
+//! Programs that trace while storage runs out: the disk, shared memory, descriptors.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use tracer::Tracer;
+
+/// A thread that traces numbered records when it is told to.
+struct Worker {
+    go: Sender<u64>,
+    done: Receiver<()>,
+    thread: JoinHandle<()>,
+}
+
+impl Worker {
+    fn new(id: u64) -> Worker {
+        let (go, wait) = channel::<u64>();
+        let (tell, done) = channel();
+        let thread = std::thread::spawn(move || {
+            let mut next = 0;
+            for count in wait {
+                for n in next..next + count {
+                    Tracer::get().trace(format_args!("{id} {n} while storage runs out"));
+                }
+                next += count;
+                tell.send(()).expect("main waits");
+            }
+        });
+        Worker { go, done, thread }
+    }
+
+    /// Returns when the thread has traced `count` more records.
+    fn trace(&self, count: u64) {
+        self.go.send(count).expect("the thread waits");
+        self.done.recv().expect("the thread traces");
+    }
+
+    fn end(self) {
+        drop(self.go);
+        self.thread.join().expect("its end");
+    }
+}
+
+/// All that is left on a file system, in one file.
+struct Filler(PathBuf);
+
+impl Filler {
+    /// Fills the file system of the directory that a variable names.
+    fn of(variable: &str) -> Filler {
+        let path = PathBuf::from(std::env::var_os(variable).expect(variable)).join("filler");
+        let mut file = File::create(&path).expect("a file");
+        for block in [vec![0; 64 * 1024], vec![0; 512], vec![0]] {
+            while file.write(&block).is_ok_and(|written| written > 0) {}
+        }
+        Filler(path)
+    }
+
+    fn remove(self) {
+        std::fs::remove_file(self.0).expect("a removal");
+    }
+}
+
+fn print_flush() {
+    match Tracer::get().flush() {
+        Ok(()) => println!("flushed"),
+        Err(error) => println!("error: {error}"),
+    }
+}
+
+fn print_stats() {
+    let stats = Tracer::get().stats();
+    println!("records {} lost {}", stats.records, stats.lost);
+}
+
+/// The disk fills up while threads trace; then there is room again. `TRACER_DIR` is a file system of its own.
+/// Prints what each flush returns. With "killed" or "exits", the end comes while the disk is full.
+pub fn disk_full(how: Option<&str>) {
+    let (ending, staying) = (Worker::new(0), Worker::new(1));
+    ending.trace(10);
+    staying.trace(10);
+    print_flush();
+
+    let filler = Filler::of("TRACER_DIR");
+    // These have no file yet.
+    let (ending_late, staying_late) = (Worker::new(2), Worker::new(3));
+    for worker in [&ending, &staying, &ending_late, &staying_late] {
+        worker.trace(400);
+    }
+    ending.end();
+    ending_late.end();
+    print_flush();
+    print_flush();
+    // The flusher tries by itself, twice a second; what it must not do meanwhile cannot be waited for.
+    std::thread::sleep(Duration::from_millis(1200));
+    match how {
+        // SAFETY: the end.
+        Some("killed") => drop(unsafe { libc::kill(libc::getpid(), libc::SIGKILL) }),
+        Some("exits") => std::process::exit(0),
+        _ => {}
+    }
+
+    filler.remove();
+    print_flush();
+    for worker in [&staying, &staying_late] {
+        worker.trace(10);
+    }
+    staying.end();
+    staying_late.end();
+    print_flush();
+    print_stats();
+}
+
+/// Shared memory fills up while threads trace, and is given back. `TRACER_RUNTIME_DIR` is a file system of its own.
+pub fn memory_full() {
+    let mut workers: Vec<Worker> = Vec::new();
+    let more = |workers: &mut Vec<Worker>| {
+        for _ in 0..10 {
+            workers.push(Worker::new(workers.len() as u64));
+        }
+        workers.iter().for_each(|worker| worker.trace(100));
+    };
+    more(&mut workers);
+    let filler = Filler::of("TRACER_RUNTIME_DIR");
+    more(&mut workers);
+    filler.remove();
+    more(&mut workers);
+    workers.into_iter().for_each(Worker::end);
+    print_stats();
+}
+
+/// The program itself takes every descriptor there is, with "first" before its first record, and gives them back.
+pub fn no_descriptors(when: Option<&str>) {
+    let limit = libc::rlimit { rlim_cur: 100, rlim_max: 100 };
+    // SAFETY: the limit is plain memory.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) }, 0);
+    let take_all = || -> Vec<File> { std::iter::from_fn(|| File::open("/dev/null").ok()).collect() };
+    let mut taken = if when == Some("first") { take_all() } else { Vec::new() };
+    let early = Worker::new(0);
+    early.trace(10);
+    if when != Some("first") {
+        print_flush();
+        taken = take_all();
+    }
+    let late: Vec<Worker> = (1..=12).map(Worker::new).collect();
+    late.iter().chain([&early]).for_each(|worker| worker.trace(100));
+    // The flusher may have closed a file that it can open no more.
+    taken.extend(take_all());
+    print_flush();
+    drop(taken);
+    print_flush();
+    late.iter().chain([&early]).for_each(|worker| worker.trace(10));
+    late.into_iter().chain([early]).for_each(Worker::end);
+    print_stats();
+}

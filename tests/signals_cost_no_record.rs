@@ -1,0 +1,79 @@
+//! Signals: a handler may trace wherever it interrupts, and the flusher takes none that the program waits for.
+#![cfg(target_os = "linux")]
+
+use std::os::unix::process::ExitStatusExt;
+use support::processes::{Running, merge};
+use support::{Scenario, read_directory};
+use trace_format::meta::EndReason;
+
+const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
+
+#[test]
+fn a_signal_that_is_blocked_after_the_first_record_is_left_to_who_waits_for_it() {
+    let mut scenario = Scenario::new(SCENARIO, &["sigwait"]);
+    let mut running = Running::start(&mut scenario);
+    assert_eq!(running.hear(), "ready");
+    running.signal(libc::SIGTERM);
+    let (status, _) = running.wait();
+    assert!(status.success(), "{status}");
+    let files = read_directory(scenario.directory.path());
+    let file = files.values().next().expect("a file");
+    assert_eq!(file.texts(), ["the first record", "signal 15 was waited for"]);
+}
+
+#[test]
+fn ten_thousand_signals_a_second_whose_handler_traces_lose_and_double_nothing() {
+    const SIGNALS: u64 = 10_000;
+    let traced = Scenario::new(SCENARIO, &["storm", &SIGNALS.to_string()]).run().succeeded();
+    let numbers: Vec<u64> = traced.stdout().split_whitespace().filter_map(|n| n.parse().ok()).collect();
+    let [records, signals, milliseconds] = numbers[..] else { panic!("{}", traced.stdout()) };
+    eprintln!("{signals} signals in {milliseconds} ms, {records} records of the interrupted thread");
+    traced.assert_whole();
+    let (mut handled, mut of_main, mut inside) = (0, 0, 0);
+    // Until then the handlers that the record before has seen at its end must have come.
+    let mut due = 0;
+    for text in traced.thread("scenario").texts() {
+        if let Some(number) = text.strip_prefix("handler ") {
+            assert_eq!(number, handled.to_string());
+            handled += 1;
+            continue;
+        }
+        let words: Vec<u64> = text.split(' ').filter_map(|word| word.parse().ok()).collect();
+        let [number, from, to] = words[..] else { panic!("{text}") };
+        assert_eq!(number, of_main);
+        // What was handled in the middle of a record is later than it, and earlier than the next one.
+        assert!(due <= handled && handled <= from, "{handled} handlers before, {due} due: {text}");
+        of_main += 1;
+        inside += to - from;
+        due = to;
+    }
+    assert!(signals >= SIGNALS);
+    assert_eq!((handled, of_main), (signals, records));
+    assert!(inside > 0, "some signals have to come in the middle of a record");
+    eprintln!("{inside} of them in the middle of a record");
+}
+
+#[test]
+fn the_hosts_errno_is_as_it_was() {
+    let scenario = Scenario::new(SCENARIO, &["errno"]).env("TRACER_RING_SIZE", "16K");
+    let traced = scenario.env("TRACER_MAX_STALL", "60000").run().succeeded();
+    let stalls: u64 = traced.stdout().trim().parse().expect("how often it waited");
+    assert!(stalls > 0, "it has to wait for room now and then");
+    traced.assert_whole();
+}
+
+#[test]
+fn the_last_words_of_a_crash_inside_of_a_message_and_all_before_are_kept() {
+    for stack in ["the thread's", "alternate"] {
+        let mut scenario = Scenario::new(SCENARIO, &["fault", stack]).env("TRACER_FLUSH_MS", "60000");
+        let status = scenario.command().status().expect("the program runs");
+        assert_eq!(status.signal(), Some(libc::SIGSEGV), "{status}");
+        merge(&scenario, &[SCENARIO.as_ref()]).succeeded();
+        let files = read_directory(scenario.directory.path());
+        let [file] = &files.values().collect::<Vec<_>>()[..] else { panic!("one file") };
+        let mut expected: Vec<String> = (0..100).map(|n| format!("before {n}")).collect();
+        expected.push("last words, signal 11".into());
+        assert_eq!(file.texts(), expected, "{stack} stack");
+        assert_eq!((file.end().records, file.end().lost, file.end().reason), (101, 0, EndReason::Killed));
+    }
+}

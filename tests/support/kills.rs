@@ -1,0 +1,160 @@
+//! The stress program killed, recovered and compared with its own counters.
+
+use crate::{Scenario, ThreadTrace, names, read_directory};
+use std::ffi::OsString;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+use trace_format::meta::{EndReason, LossReason, Meta};
+
+/// How many threads the stress program has.
+pub const THREADS: usize = 8;
+
+/// How the stress program is run, killed and recovered.
+pub struct Kill<'a> {
+    /// The traced program.
+    pub scenario: &'a str,
+    /// How long it lives.
+    pub after: Duration,
+    /// Merges that are killed before one is left to finish: how long each lives.
+    pub merges: Vec<Duration>,
+    /// Variables for the program.
+    pub env: Vec<(&'a str, &'a str)>,
+    /// Variables for the program and for the merges that are killed.
+    pub files: Vec<(&'a str, OsString)>,
+    /// Files without a byte may be left: the file system has no links.
+    pub empty_files: bool,
+    /// The older records of a thread may be gone: its file has a limit.
+    pub rotated: bool,
+}
+
+/// What came of a kill.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Killed {
+    /// How many calls had returned; 0 where it was killed before it traced.
+    pub records: u64,
+    /// How many files ended in the middle of a line, after each of the kills.
+    pub cut_off: u64,
+    /// How many files had lost their older half.
+    pub rotated: u64,
+}
+
+impl Kill<'_> {
+    /// Runs the program, kills it, merges, and compares the trace with what the program itself has counted.
+    pub fn run(&self) -> Killed {
+        let counters = tempfile::NamedTempFile::new_in("/dev/shm").expect("a file of counters");
+        std::fs::write(counters.path(), [0; THREADS * 8]).expect("a file of counters");
+        let path = counters.path().to_str().expect("a path in UTF-8");
+        let mut scenario = Scenario::new(self.scenario, &["stress", path]);
+        scenario.command().envs(self.env.iter().copied()).envs(self.files.iter().map(|(n, v)| (n, v)));
+        kill(scenario.command(), self.after);
+
+        let words = std::fs::read(counters.path()).expect("the counters");
+        let committed: Vec<u64> =
+            words.chunks_exact(8).map(|w| u64::from_le_bytes(w.try_into().expect("eight bytes"))).collect();
+        if committed.iter().all(|count| *count == 0) {
+            return Killed::default(); // Then there may be nothing to merge.
+        }
+        let mut cut_off = self.cut_off(&scenario);
+        for after in &self.merges {
+            let mut merge = self.merge(&scenario);
+            merge.stderr(Stdio::null()).envs(self.files.iter().map(|(n, v)| (n, v)));
+            kill(&mut merge, *after);
+            cut_off += self.cut_off(&scenario);
+        }
+        let merged = self.merged(&scenario);
+        let rotated = self.compare(scenario.directory.path(), &committed);
+        assert!(names(scenario.runtime.path()).is_empty(), "nothing is left in memory");
+        assert!(merged == self.merged(&scenario), "a second merge gives the same bytes");
+        Killed { records: committed.iter().sum(), cut_off, rotated }
+    }
+
+    /// How many files end in the middle of a line.
+    fn cut_off(&self, scenario: &Scenario) -> u64 {
+        let traces = names(scenario.directory.path()).into_iter().filter_map(|path| std::fs::read(path).ok());
+        traces.filter(|bytes| bytes.last().is_some_and(|last| *last != b'\n')).count() as u64
+    }
+
+    fn app(scenario: &Scenario) -> PathBuf {
+        scenario.directory.path().join("scenario")
+    }
+
+    /// The command, as a process of its own.
+    fn merge(&self, scenario: &Scenario) -> Command {
+        let mut merge = Command::new(self.scenario);
+        merge.arg("merge").arg(Kill::app(scenario)).env("TRACER_RUNTIME_DIR", scenario.runtime.path());
+        merge
+    }
+
+    fn merged(&self, scenario: &Scenario) -> Vec<u8> {
+        let output = self.merge(scenario).output().expect("the merge can be run");
+        let said = String::from_utf8_lossy(&output.stderr);
+        let excused = self.empty_files && said.contains(" is empty");
+        let expected = if excused { Some(1) } else { Some(0) };
+        assert_eq!(output.status.code(), expected, "{said}");
+        let merged = Kill::app(scenario).with_extension("trace.merge");
+        std::fs::read(merged).expect("the merged file")
+    }
+
+    /// Returns how many files had lost their older half.
+    fn compare(&self, directory: &Path, committed: &[u64]) -> u64 {
+        if self.empty_files {
+            let is_empty = |path: &PathBuf| std::fs::metadata(path).is_ok_and(|found| found.len() == 0);
+            for path in names(directory).into_iter().filter(is_empty) {
+                std::fs::remove_file(path).expect("a removal");
+            }
+        }
+        let files = read_directory(directory);
+        for (thread, committed) in committed.iter().enumerate() {
+            let start = format!("{thread} ");
+            let mine = |f: &&ThreadTrace| f.messages.first().is_some_and(|(_, m)| m.starts_with(&start));
+            let texts: Vec<&str> = files.values().filter(mine).flat_map(ThreadTrace::texts).collect();
+            let oldest = || texts.first().and_then(|text| text.split([' ', '\n']).nth(1)?.parse().ok());
+            let mut count = if self.rotated { oldest().unwrap_or(0) } else { 0 };
+            let mut whole = String::new();
+            for text in texts {
+                record(thread, count, &mut whole);
+                assert!(text == whole, "none lost, doubled or torn: {whole:?} became {text:?}");
+                count += 1;
+            }
+            let range = *committed..=committed + 1;
+            assert!(range.contains(&count), "thread {thread}: {count} of {committed} records");
+        }
+        let mut rotated = 0;
+        for (name, file) in &files {
+            let of_loss = |meta: &&Meta| matches!(meta, Meta::Lost { .. });
+            for loss in file.metas.iter().filter(of_loss) {
+                let excused = matches!(loss, Meta::Lost { reason: LossReason::Rotated, .. });
+                assert!(self.rotated && excused, "{name}: {loss:?}");
+                rotated += 1;
+            }
+            assert_eq!(file.end().reason, EndReason::Killed, "{name}");
+            assert_eq!(file.end().records, file.messages.len() as u64, "{name}");
+        }
+        let is_unfinished = |path: &PathBuf| path.to_string_lossy().ends_with(".new");
+        let unfinished: Vec<_> = names(directory).into_iter().filter(is_unfinished).collect();
+        assert!(unfinished.is_empty(), "{unfinished:?}");
+        rotated
+    }
+}
+
+/// Makes `text` that of record `n` of a thread of the stress program.
+fn record(thread: usize, n: u64, text: &mut String) {
+    text.clear();
+    // Now and then something that goes over blocks, or has lines of its own.
+    let rest = match n % 50 {
+        7 => format!(" {}", "long ".repeat(400)),
+        8 => " \nand more\n".to_string(),
+        _ => String::new(),
+    };
+    write!(text, "{thread} {n}{rest}").expect("a string grows");
+}
+
+/// Starts a program and kills it.
+fn kill(command: &mut Command, after: Duration) {
+    let mut child = command.spawn().expect("the program starts");
+    std::thread::sleep(after);
+    child.kill().expect("a kill");
+    child.wait().expect("its end");
+}

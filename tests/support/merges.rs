@@ -1,0 +1,126 @@
+//! Programs that are merged while they run, and what a merge has of each of their threads.
+
+use crate::Scenario;
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::io::Read;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use tempfile::NamedTempFile;
+use trace_format::escape::unescape;
+use trace_format::line::{Kind, Line};
+use trace_format::meta::{LossReason, Meta};
+
+/// How many threads the program has.
+pub const THREADS: usize = 8;
+
+/// The command as a process of its own: `program` is the traced program, which can be that as well.
+pub fn tracemerge<S: AsRef<OsStr>>(
+    program: &str,
+    runtime: &Path,
+    args: impl IntoIterator<Item = S>,
+) -> Command {
+    let mut command = Command::new(program);
+    command.arg("tracemerge").args(args).env("TRACER_RUNTIME_DIR", runtime);
+    command.env_remove("TRACER_ENABLE").env_remove("TRACER_DIR");
+    command
+}
+
+/// A program that traces as far as it is told to.
+pub struct Watched {
+    /// Where its files and rings are.
+    pub scenario: Scenario,
+    /// The process.
+    pub child: Child,
+    program: String,
+    words: NamedTempFile,
+}
+
+impl Watched {
+    /// Starts it, `manners` as in the scenario, with these variables.
+    pub fn start(program: &str, manners: &str, env: &[(&str, &str)]) -> Watched {
+        let words = NamedTempFile::new_in("/dev/shm").expect("a file of words");
+        std::fs::write(words.path(), [0; (THREADS + 2) * 8]).expect("a file of words");
+        let path = words.path().to_str().expect("a path in UTF-8");
+        let mut scenario = Scenario::new(program, &["watched", path, manners]);
+        let command = scenario.command().envs(env.iter().copied());
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+        Watched { scenario, child, program: program.to_owned(), words }
+    }
+
+    /// Lets each thread trace until it has `goal` records.
+    pub fn go_on_to(&self, goal: u64) {
+        self.words.as_file().write_all_at(&goal.to_le_bytes(), 0).expect("a word is written");
+    }
+
+    /// How many calls of each thread have returned.
+    pub fn returned(&self) -> Vec<u64> {
+        let mut bytes = [0; THREADS * 8];
+        self.words.as_file().read_exact_at(&mut bytes, 16).expect("words");
+        bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().expect("eight bytes"))).collect()
+    }
+
+    /// Has it end, and returns what it said.
+    pub fn end(&mut self) -> String {
+        self.words.as_file().write_all_at(&1u64.to_le_bytes(), 8).expect("a word is written");
+        let status = self.child.wait().expect("its end");
+        let mut said = String::new();
+        let (out, err) =
+            (self.child.stdout.take().expect("a pipe"), self.child.stderr.take().expect("a pipe"));
+        out.chain(err).read_to_string(&mut said).expect("what it said");
+        assert!(status.success(), "{status}: {said}");
+        said
+    }
+
+    /// Merges to `to` in its directory; returns what the command said, and what it wrote.
+    pub fn merge(&self, args: &[&OsStr], to: &str) -> (Output, Vec<u8>) {
+        let to = self.scenario.directory.path().join(to);
+        let mut command = tracemerge(&self.program, self.scenario.runtime.path(), args);
+        let output = command.arg("-o").arg(&to).output().expect("the merge can be run");
+        (output, std::fs::read(to).unwrap_or_default())
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What a merged file has of one thread.
+#[derive(Debug, Default)]
+pub struct Merged {
+    /// Its messages.
+    pub messages: Vec<String>,
+    /// What it tells of losses.
+    pub lost: Vec<(LossReason, u64)>,
+}
+
+/// The threads of the program in a merged file, by the number that their messages begin with. Every line parses, all
+/// are in the order of their ticks.
+pub fn by_thread(merged: &[u8]) -> BTreeMap<usize, Merged> {
+    let mut threads: BTreeMap<u64, Merged> = BTreeMap::new();
+    let mut last = 0;
+    let text = merged.strip_suffix(b"\n").unwrap_or(merged);
+    for line in text.split(|&b| b == b'\n').filter(|line| !line.is_empty()) {
+        let line = Line::parse(line).unwrap_or_else(|e| panic!("{e}: {}", String::from_utf8_lossy(line)));
+        assert!(line.key.ticks.0 >= last, "ticks go back");
+        last = line.key.ticks.0;
+        let thread = threads.entry(line.key.tid).or_default();
+        let text = || String::from_utf8(unescape(line.payload)).expect("messages of tests are UTF-8");
+        match (line.kind, Meta::parse(line.payload)) {
+            (Kind::Message, _) => thread.messages.push(text()),
+            (Kind::Continuation, _) => {
+                let message = thread.messages.last_mut().expect("a message before its next line");
+                message.push('\n');
+                message.push_str(&text());
+            }
+            (_, Some(Meta::Lost { records, reason })) => thread.lost.push((reason, records)),
+            _ => {}
+        }
+    }
+    let number = |thread: &Merged| thread.messages.first()?.split(' ').next()?.parse().ok();
+    threads.into_values().filter_map(|thread| Some((number(&thread)?, thread))).collect()
+}

@@ -1,0 +1,129 @@
+//! Processes that a test talks to, stops and kills, and merges that run in a process of their own.
+#![allow(unsafe_code, reason = "signals, and waiting for what std does not wait for")]
+
+use crate::Scenario;
+use std::ffi::OsStr;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+/// A program that runs; it is killed when this is dropped.
+pub struct Running {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    stdout: BufReader<ChildStdout>,
+}
+
+impl Running {
+    /// Starts it with pipes to talk through.
+    pub fn start(scenario: &mut Scenario) -> Running {
+        let command = scenario.command().stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().expect("the program starts");
+        let stdin = child.stdin.take();
+        let stdout = BufReader::new(child.stdout.take().expect("a pipe"));
+        Running { child, stdin, stdout }
+    }
+
+    /// The process's id.
+    pub fn pid(&self) -> libc::pid_t {
+        libc::pid_t::try_from(self.child.id()).expect("a process id")
+    }
+
+    /// The next line that it says; panics where it ends before.
+    pub fn hear(&mut self) -> String {
+        let mut line = String::new();
+        self.stdout.read_line(&mut line).expect("a pipe");
+        line.strip_suffix('\n').unwrap_or_else(|| panic!("it has ended: {:?}", self.child.try_wait())).into()
+    }
+
+    /// Says a line to it.
+    pub fn say(&mut self, line: &str) {
+        writeln!(self.stdin.as_mut().expect("a pipe"), "{line}").expect("it listens");
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&self, signal: libc::c_int) {
+        // SAFETY: touches no memory; the process is not reaped yet, so the number is still its own.
+        assert_eq!(unsafe { libc::kill(self.pid(), signal) }, 0);
+    }
+
+    /// Waits until it has stopped or ended, and leaves it so, not reaped.
+    pub fn wait_without_reaping(&self, what: libc::c_int) {
+        // SAFETY: our own child; the result is plain memory.
+        let result = unsafe {
+            let mut info: libc::siginfo_t = std::mem::zeroed();
+            libc::waitid(libc::P_PID, self.child.id(), &mut info, what | libc::WNOWAIT)
+        };
+        assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
+    }
+
+    /// Waits for its end; returns its status and what it said last.
+    pub fn wait(mut self) -> (std::process::ExitStatus, String) {
+        drop(self.stdin.take());
+        let mut rest = String::new();
+        self.stdout.read_to_string(&mut rest).expect("a pipe");
+        (self.child.wait().expect("its end"), rest)
+    }
+
+    /// Kills it and waits for its end.
+    pub fn kill(mut self) {
+        self.child.kill().expect("a kill");
+        self.child.wait().expect("its end");
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What came of a merge.
+#[derive(Debug)]
+pub struct Merged {
+    /// Its exit status.
+    pub status: Option<i32>,
+    /// What it said on stderr.
+    pub stderr: String,
+    /// How often it gave up the processor to wait for something: one that waits for a lock looks a hundred times a
+    /// second.
+    pub waits: i64,
+}
+
+/// A merge that looked a hundred times for a lock has waited in vain.
+pub const WAITS_IN_VAIN: i64 = 100;
+
+/// Merges the trace of `scenario` as the command does: `command` is the traced program, which knows how to play it,
+/// or one that runs it.
+pub fn merge(scenario: &Scenario, command: &[&OsStr]) -> Merged {
+    let (program, args) = command.split_first().expect("a program");
+    let mut merge = Command::new(program);
+    merge.args(args).arg("merge").arg(scenario.directory.path().join("scenario"));
+    merge_with(merge, scenario.runtime.path())
+}
+
+#[allow(clippy::zombie_processes, reason = "waited for by `wait4`")]
+fn merge_with(mut merge: Command, runtime: &Path) -> Merged {
+    merge.env("TRACER_RUNTIME_DIR", runtime).stderr(Stdio::piped()).stdin(Stdio::null());
+    let mut child = merge.spawn().expect("the merge starts");
+    let mut stderr = String::new();
+    child.stderr.take().expect("a pipe").read_to_string(&mut stderr).expect("what it said");
+    let pid = libc::pid_t::try_from(child.id()).expect("a process id");
+    let mut status = 0;
+    // SAFETY: our own child; both results are plain memory.
+    let waits = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        assert_eq!(libc::wait4(pid, &mut status, 0, &mut usage), pid);
+        usage.ru_nvcsw
+    };
+    Merged { status: libc::WIFEXITED(status).then(|| libc::WEXITSTATUS(status)), stderr, waits }
+}
+
+impl Merged {
+    /// Panics with what it said unless it wrote a complete trace.
+    pub fn succeeded(self) -> Merged {
+        assert_eq!(self.status, Some(0), "{}", self.stderr);
+        self
+    }
+}

@@ -1,0 +1,218 @@
+//! A run is dead when its lock can be had, whatever its number: not while a process of that number lives, nor because
+//! none does.
+#![cfg(target_os = "linux")]
+
+use std::ffi::OsStr;
+use std::process::Command;
+use support::processes::{Merged, Running, WAITS_IN_VAIN, merge};
+use support::{Scenario, ThreadTrace, names, read_directory, wait_until};
+use trace_format::meta::{EndReason, Meta, Run};
+
+const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
+
+/// What is traced stays in the rings.
+fn unflushed(program: &str, args: &[&str]) -> Scenario {
+    Scenario::new(program, args).env("TRACER_FLUSH_MS", "60000")
+}
+
+fn run_of(file: &ThreadTrace) -> &Run {
+    let Some(Meta::Run(run)) = file.metas.first() else { panic!("a file begins with its run") };
+    run
+}
+
+/// The files of the scenario, which must hold `count` records of the main thread and of another one, and say that both
+/// were killed.
+fn assert_recovered<'a>(files: impl IntoIterator<Item = &'a ThreadTrace>, count: u64) {
+    let mut threads = Vec::new();
+    for file in files {
+        let thread = file.texts()[0].split(' ').next().expect("a word");
+        let expected: Vec<String> = (0..count).map(|n| format!("{thread} {n}")).collect();
+        assert_eq!(file.texts(), expected);
+        let end = file.end();
+        assert_eq!((end.records, end.lost, end.reason), (count, 0, EndReason::Killed));
+        threads.push(thread);
+    }
+    threads.sort_unstable();
+    assert_eq!(threads, ["main", "other"]);
+}
+
+fn assert_all_recovered(scenario: &Scenario, count: u64) {
+    assert_recovered(read_directory(scenario.directory.path()).values(), count);
+    assert!(names(scenario.runtime.path()).is_empty(), "nothing is left in memory");
+}
+
+fn merge_here(scenario: &Scenario) -> Merged {
+    merge(scenario, &[SCENARIO.as_ref()])
+}
+
+/// Merges while the run lives: at once, and without touching it.
+fn assert_left_alone(scenario: &Scenario, merged: &[&OsStr]) {
+    let [run] = &names(scenario.runtime.path())[..] else { panic!("one run") };
+    let before = names(run);
+    let merged = merge(scenario, merged);
+    assert!(merged.waits < WAITS_IN_VAIN, "{merged:?}");
+    // More may have been made meanwhile.
+    assert!(before.iter().all(|path| path.exists()), "{before:?} {:?}", names(run));
+}
+
+#[test]
+fn a_run_that_was_left_by_exec_is_recovered_by_the_same_program_in_the_same_process() {
+    let scenario = unflushed(SCENARIO, &["exec", "itself"]);
+    let traced = scenario.run().succeeded();
+    let is_new = |file: &&ThreadTrace| file.texts() == ["after the exec"];
+    let (new, old): (Vec<&ThreadTrace>, Vec<_>) = traced.files.values().partition(is_new);
+    let [new] = new[..] else { panic!("one file of the new program") };
+    assert_eq!(new.end().reason, EndReason::Exit);
+    assert!(old.iter().all(|old| run_of(old).pid == run_of(new).pid && run_of(old).id != run_of(new).id));
+    assert_recovered(old, 100);
+    assert!(traced.left_in_runtime().is_empty(), "{:?}", traced.left_in_runtime());
+}
+
+#[test]
+fn a_run_whose_process_has_become_another_program_is_recovered_while_that_lives() {
+    let mut scenario = unflushed(SCENARIO, &["exec", "sleep"]);
+    let running = Running::start(&mut scenario);
+    let name = format!("/proc/{}/comm", running.pid());
+    wait_until(60, "the other program", || std::fs::read_to_string(&name).is_ok_and(|n| n == "sleep\n"));
+    merge_here(&scenario).succeeded();
+    assert_all_recovered(&scenario, 100);
+    running.kill();
+}
+
+#[test]
+fn a_killed_process_that_nobody_has_waited_for_is_dead() {
+    let mut scenario = unflushed(SCENARIO, &["held", "100"]);
+    let mut running = Running::start(&mut scenario);
+    assert_eq!(running.hear(), "ready");
+    running.signal(libc::SIGKILL);
+    running.wait_without_reaping(libc::WEXITED);
+    merge_here(&scenario).succeeded();
+    assert_all_recovered(&scenario, 100);
+}
+
+#[test]
+fn several_recoverers_at_once_lose_and_double_nothing() {
+    let mut scenario = unflushed(SCENARIO, &["held", "9000"]);
+    let mut running = Running::start(&mut scenario);
+    assert_eq!(running.hear(), "ready");
+    running.kill();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| merge_here(&scenario).succeeded());
+        }
+    });
+    assert_all_recovered(&scenario, 9000);
+}
+
+/// The dead run has a hundred times as much to be recovered as the new one needs to trace before it looks.
+#[test]
+fn a_run_that_recovers_another_one_goes_on_serving_its_own_threads() {
+    const DEAD: u64 = 400_000;
+    let mut scenario = unflushed(SCENARIO, &["held", &DEAD.to_string()]).env("TRACER_RING_SIZE", "32M");
+    let mut running = Running::start(&mut scenario);
+    assert_eq!(running.hear(), "ready");
+    running.kill();
+    let mut next = Scenario::new(SCENARIO, &["beside-the-dead", "3000"])
+        .env("TRACER_RING_SIZE", "16K")
+        .env("TRACER_MAX_STALL", "60000");
+    (next.directory, next.runtime) = (scenario.directory, scenario.runtime);
+    let places = [("TRACER_DIR", next.directory.path()), ("TRACER_RUNTIME_DIR", next.runtime.path())];
+    let places = places.map(|(name, path)| (name, path.to_path_buf()));
+    let output = next.command().envs(places).output().expect("it runs");
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(output.stdout, b"2\n", "it has traced all that before the dead run was recovered");
+    let files = read_directory(next.directory.path());
+    let is_new = |file: &&ThreadTrace| file.texts()[0] == "beside the dead 0";
+    let (new, old): (Vec<&ThreadTrace>, Vec<_>) = files.values().partition(is_new);
+    let expected: Vec<String> = (0..3000).map(|n| format!("beside the dead {n}")).collect();
+    assert_eq!(new.iter().flat_map(|file| file.texts()).collect::<Vec<_>>(), expected);
+    assert_recovered(old, DEAD);
+    assert!(names(next.runtime.path()).is_empty(), "nothing is left in memory");
+}
+
+/// A command that runs another one as the first process of a new pid namespace; what it starts dies with it. `None`,
+/// said on stderr, where the system does not let us.
+fn own_namespace() -> Option<Vec<&'static OsStr>> {
+    const AS_ROOT: &[&str] = &["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"];
+    const AS_USER: &[&str] =
+        &["unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc", "--kill-child"];
+    for command in [AS_ROOT, AS_USER] {
+        let found = Command::new(command[0]).args(&command[1..]).arg("true").output();
+        if found.is_ok_and(|output| output.status.success()) {
+            return Some(command.iter().map(OsStr::new).collect());
+        }
+    }
+    eprintln!("not tested: this system grants no pid namespace (`unshare --pid` is refused)");
+    None
+}
+
+/// Starts the program in a pid namespace of its own, where `before` has run.
+fn start_in(namespace: &[&OsStr], before: &str) -> (Scenario, Running) {
+    let mut scenario = unflushed(namespace[0].to_str().expect("UTF-8"), &[]);
+    let script = format!("{before}; \"$0\" held 100; exit $?");
+    scenario.command().args(&namespace[1..]).args(["sh", "-c", &script, SCENARIO]);
+    let mut running = Running::start(&mut scenario);
+    assert_eq!(running.hear(), "ready");
+    (scenario, running)
+}
+
+/// The number that the only run's process has for itself.
+fn own_pid(scenario: &Scenario) -> u32 {
+    let [run] = &names(scenario.runtime.path())[..] else { panic!("one run") };
+    let name = run.file_name().and_then(OsStr::to_str).expect("UTF-8");
+    name.split_once('-').expect("two parts").0.parse().expect("a number")
+}
+
+#[test]
+fn a_process_of_another_pid_namespace_is_left_alone_while_it_lives_and_recovered_when_it_is_dead() {
+    let Some(namespace) = own_namespace() else { return };
+    let (scenario, running) = start_in(&namespace, "true");
+    assert_left_alone(&scenario, &[SCENARIO.as_ref()]);
+    running.kill();
+    let dead =
+        || merge_here(&scenario).succeeded().status == Some(0) && names(scenario.runtime.path()).is_empty();
+    // What unshare has started dies when it does, a moment later.
+    wait_until(60, "the death of the other process", dead);
+    assert_all_recovered(&scenario, 100);
+}
+
+#[test]
+fn a_process_of_another_pid_namespace_is_not_taken_for_one_that_has_its_number_here() {
+    let Some(namespace) = own_namespace() else { return };
+    let number = "/proc/sys/kernel/ns_last_pid";
+    if !std::path::Path::new(number).exists() {
+        eprintln!("not tested: this system does not let anyone choose a process id");
+        return;
+    }
+    let other = Running::start(&mut Scenario::new("sleep", &["1000"]));
+    let (scenario, running) = start_in(&namespace, &format!("echo {} > {number}", other.pid() - 1));
+    assert_eq!(own_pid(&scenario), other.pid().cast_unsigned());
+    assert_left_alone(&scenario, &[SCENARIO.as_ref()]);
+    running.kill();
+    wait_until(60, "the death of the other process", || {
+        merge_here(&scenario).succeeded().status == Some(0) && names(scenario.runtime.path()).is_empty()
+    });
+    assert_all_recovered(&scenario, 100);
+    assert!(
+        std::path::Path::new(&format!("/proc/{}", other.pid())).exists(),
+        "the other one of its number lives"
+    );
+}
+
+#[test]
+fn a_recoverer_that_has_the_number_of_the_dead_recovers_it_and_leaves_the_living_alone() {
+    let Some(namespace) = own_namespace() else { return };
+    let mut scenario = unflushed(namespace[0].to_str().expect("UTF-8"), &[]);
+    scenario.command().args(&namespace[1..]).args([SCENARIO, "held", "100"]);
+    let mut running = Running::start(&mut scenario);
+    assert_eq!(running.hear(), "ready");
+    assert_eq!(own_pid(&scenario), 1);
+    let recoverer: Vec<&OsStr> = namespace.iter().copied().chain([SCENARIO.as_ref()]).collect();
+    assert_left_alone(&scenario, &recoverer);
+    running.kill();
+    wait_until(60, "the death of the other process", || {
+        merge(&scenario, &recoverer).succeeded().status == Some(0)
+            && names(scenario.runtime.path()).is_empty()
+    });
+    assert_all_recovered(&scenario, 100);
+}

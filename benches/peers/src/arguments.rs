@@ -1,0 +1,128 @@
+//! The command line, and the hidden one by which the program runs itself.
+
+use crate::Outcome;
+use crate::loggers::{Format, Peer};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// This tracer measured beside other Rust loggers; Markdown on stdout, progress on stderr.
+#[derive(Debug, Parser)]
+#[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
+pub struct Arguments {
+    /// Set where this process is to take one figure.
+    #[command(subcommand)]
+    pub child: Option<Child>,
+    /// Otherwise, what is to be measured.
+    #[command(flatten)]
+    pub plan: Plan,
+}
+
+/// What is to be measured.
+#[derive(Args, Debug)]
+pub struct Plan {
+    /// The loggers, separated by commas; all if not said
+    #[arg(long, value_enum, value_delimiter = ',')]
+    peers: Vec<Peer>,
+    /// How often everything is measured; the tables have medians
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
+    pub rounds: u32,
+    /// Where files are written, again for each directory; /dev/shm and the target directory if not said
+    #[arg(long = "directory", value_name = "DIRECTORY")]
+    directories: Vec<PathBuf>,
+    /// Messages of a throughput run, shared by its threads
+    #[arg(long, default_value_t = 4_000_000, value_parser = clap::value_parser!(u64).range(1..))]
+    pub messages: u64,
+    /// Numbers of threads of throughput runs
+    #[arg(long, value_delimiter = ',', default_values_t = [1, 2, 4, 8])]
+    pub threads: Vec<usize>,
+    /// Only one of the two parts
+    #[arg(long, value_enum)]
+    pub only: Option<Part>,
+    /// How this tracer writes its files: a row for each
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Format::Text])]
+    pub format: Vec<Format>,
+    /// How calls are measured
+    #[command(flatten)]
+    pub calls: Calls,
+}
+
+/// How calls are measured.
+#[derive(Args, Clone, Debug)]
+pub struct Calls {
+    /// Batches of 20 calls, for each message
+    #[arg(long, default_value_t = 2000, value_parser = clap::value_parser!(u32).range(1..))]
+    pub batches: u32,
+    /// The pause after a batch, in microseconds
+    #[arg(long, default_value_t = 500)]
+    pub pause: u64,
+}
+
+/// The parts of the program's output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Part {
+    /// The cost of a call
+    Call,
+    /// Messages per second
+    Throughput,
+}
+
+/// What a process started by this program does.
+#[derive(Debug, Subcommand)]
+#[command(hide = true)]
+pub enum Child {
+    /// Measures the clocks.
+    #[command(hide = true)]
+    Floors {
+        #[command(flatten)]
+        calls: Calls,
+    },
+    /// Measures calls.
+    #[command(hide = true)]
+    Call {
+        peer: Peer,
+        directory: PathBuf,
+        #[command(flatten)]
+        calls: Calls,
+    },
+    /// Measures throughput.
+    #[command(hide = true)]
+    Throughput { peer: Peer, directory: PathBuf, threads: usize, messages: u64 },
+    /// Merges this tracer's files.
+    #[command(hide = true)]
+    Merge { output: PathBuf },
+}
+
+impl Plan {
+    /// The loggers, in the order of the tables.
+    pub fn peers(&self) -> &[Peer] {
+        if self.peers.is_empty() { Peer::value_variants() } else { &self.peers }
+    }
+
+    /// Where files are written.
+    pub fn directories(&self) -> Outcome<Vec<PathBuf>> {
+        if !self.directories.is_empty() {
+            return Ok(self.directories.clone());
+        }
+        let memory = Some(Path::new("/dev/shm")).filter(|directory| directory.is_dir());
+        let executable = std::env::current_exe()?;
+        Ok(memory.into_iter().chain(executable.parent()).map(PathBuf::from).collect())
+    }
+
+    /// Whether `part` is wanted.
+    pub fn wants(&self, part: Part) -> bool {
+        self.only.is_none_or(|only| only == part)
+    }
+}
+
+impl Calls {
+    /// The pause after a batch.
+    pub fn pause(&self) -> Duration {
+        Duration::from_micros(self.pause)
+    }
+
+    /// These settings as arguments.
+    pub fn to_arguments(&self) -> [String; 4] {
+        ["--batches".into(), self.batches.to_string(), "--pause".into(), self.pause.to_string()]
+    }
+}

@@ -1,0 +1,45 @@
+//! The clocks themselves, taken as calls are: what no logger with time stamps can be faster than.
+
+use crate::Outcome;
+use crate::arguments::Calls;
+use crate::call::Timing;
+use crate::clock;
+use crate::loggers::Nothing;
+use crate::report::Report;
+use std::hint::black_box;
+use std::time::Instant;
+
+/// The empty loop: what the harness itself adds to every figure.
+pub const NOTHING: &str = "nothing";
+/// The clock that this tracer reads if nothing else is said.
+pub const ORDERED: &str = "lfence; rdtsc";
+/// The clock that most others read.
+pub const PLAIN: &str = "rdtsc";
+/// All, in the order of the table.
+pub const NAMES: [&str; 5] = [NOTHING, PLAIN, ORDERED, "quanta raw", "Instant::now"];
+
+/// Measures the clocks.
+pub fn measure(calls: &Calls) -> Outcome<Report> {
+    let mut report = Report::default();
+    let quanta = quanta::Clock::new();
+    let mut timing = Timing::new(&Nothing, calls);
+    let [nothing, plain, ordered, raw, instant] = NAMES;
+    timing.take(nothing, |_, i| {
+        black_box(i);
+    });
+    timing.take(plain, |_, _| {
+        black_box(clock::plain());
+    });
+    timing.take(ordered, |_, _| {
+        black_box(clock::ordered());
+    });
+    timing.take(raw, |_, _| {
+        black_box(quanta.raw());
+    });
+    timing.take(instant, |_, _| {
+        black_box(Instant::now());
+    });
+    timing.report(&mut report);
+    report.sent.clear();
+    Ok(report)
+}

@@ -1,0 +1,171 @@
+//! The loggers that are measured: what they have in common, and their names.
+
+mod fastrace;
+mod ftlog;
+mod spdlog;
+mod ticklog;
+mod tracer;
+mod tracing;
+
+use crate::Outcome;
+use crate::arguments::Calls;
+use crate::report::Report;
+use crate::{call, throughput};
+use clap::ValueEnum;
+use std::path::Path;
+
+/// The most messages that [`Logger::task`] is given. What fastrace collects in one task has a limit (10,240).
+pub const TASK: u64 = 4000;
+
+/// A logger that writes to a file in a directory, the only one of its process.
+pub trait Logger: Sized + Sync {
+    /// Starts it.
+    fn start(directory: &Path) -> Outcome<Self>;
+
+    /// Goes around the calls of `body`, at most [`TASK`] of them; for loggers that want such a thing.
+    fn task(&self, body: impl FnOnce()) {
+        body();
+    }
+
+    /// Logs [`FIXED`](crate::message::FIXED).
+    fn fixed(&self);
+
+    /// Logs [`NUMBERS`](crate::message::NUMBERS) with these.
+    fn numbers(&self, i: u64, int: i32, double: f64);
+
+    /// Logs `text`, by `"{}"`.
+    fn text(&self, text: &str);
+
+    /// Returns when all messages are in the file.
+    fn finish(self) -> Outcome<()>;
+}
+
+/// No logger.
+pub struct Nothing;
+
+impl Logger for Nothing {
+    fn start(_: &Path) -> Outcome<Nothing> {
+        Ok(Nothing)
+    }
+    fn fixed(&self) {}
+    fn numbers(&self, _: u64, _: i32, _: f64) {}
+    fn text(&self, _: &str) {}
+    fn finish(self) -> Outcome<()> {
+        Ok(())
+    }
+}
+
+/// How this tracer writes its files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// Lines of text.
+    Text,
+    /// As the rings have it; read by `tracemerge`.
+    Raw,
+}
+
+/// The loggers, with the names they have on the command line and in tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Peer {
+    /// This tracer: `Tracer::get().trace(format_args!(..))`
+    Tracer,
+    /// The same with `TRACER_CLOCK=fast`
+    TracerFast,
+    /// This tracer: `trace!(..)`
+    #[cfg(feature = "macro")]
+    TracerMacro,
+    /// The same with `TRACER_CLOCK=fast`
+    #[cfg(feature = "macro")]
+    TracerMacroFast,
+    /// ticklog, `Backpressure::Block`
+    Ticklog,
+    /// spdlog-rs, asynchronous
+    Spdlog,
+    /// ftlog, which waits where its queue is full
+    Ftlog,
+    /// fastrace: events of spans
+    Fastrace,
+    /// tracing with tracing-appender, which waits where its queue is full
+    Tracing,
+    /// tracing with tracing-appender as its documentation sets it up: it drops
+    TracingDefault,
+}
+
+impl Peer {
+    /// Its name.
+    pub fn name(self) -> String {
+        self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+    }
+
+    /// The packages whose versions tell what was measured.
+    pub fn packages(self) -> &'static [&'static str] {
+        match self {
+            Peer::Ticklog => &["ticklog"],
+            Peer::Spdlog => &["spdlog-rs"],
+            Peer::Ftlog => &["ftlog"],
+            Peer::Fastrace => &["fastrace"],
+            Peer::Tracing | Peer::TracingDefault => &["tracing", "tracing-appender", "tracing-subscriber"],
+            _ => &["tracer"],
+        }
+    }
+
+    /// Whether it is this project's.
+    pub fn is_ours(self) -> bool {
+        self.packages() == ["tracer"]
+    }
+
+    /// Whether it is set up to lose messages rather than to wait.
+    pub fn may_drop(self) -> bool {
+        self == Peer::TracingDefault
+    }
+
+    /// The environment of a process that measures it.
+    pub fn environment(self, directory: &Path, format: Format) -> Vec<(&'static str, String)> {
+        if !self.is_ours() {
+            return Vec::new();
+        }
+        let clock = if self.name().ends_with("-fast") { "fast" } else { "ordered" };
+        tracer::environment(directory, clock, format)
+    }
+
+    /// Measures calls, in this process.
+    pub fn call(self, directory: &Path, calls: &Calls) -> Outcome<Report> {
+        struct Call<'a>(&'a Calls);
+        impl Measure for Call<'_> {
+            fn measure<L: Logger>(self, directory: &Path) -> Outcome<Report> {
+                call::measure(L::start(directory)?, directory, self.0)
+            }
+        }
+        self.measure(directory, Call(calls))
+    }
+
+    /// Measures throughput, in this process.
+    pub fn throughput(self, directory: &Path, threads: usize, messages: u64) -> Outcome<Report> {
+        struct Throughput(usize, u64);
+        impl Measure for Throughput {
+            fn measure<L: Logger>(self, directory: &Path) -> Outcome<Report> {
+                throughput::measure(L::start(directory)?, directory, self.0, self.1)
+            }
+        }
+        self.measure(directory, Throughput(threads, messages))
+    }
+
+    fn measure(self, directory: &Path, what: impl Measure) -> Outcome<Report> {
+        match self {
+            Peer::Tracer | Peer::TracerFast => what.measure::<tracer::Formatted>(directory),
+            #[cfg(feature = "macro")]
+            Peer::TracerMacro | Peer::TracerMacroFast => what.measure::<tracer::Macro>(directory),
+            Peer::Ticklog => what.measure::<ticklog::Ticklog>(directory),
+            Peer::Spdlog => what.measure::<spdlog::Spdlog>(directory),
+            Peer::Ftlog => what.measure::<ftlog::Ftlog>(directory),
+            Peer::Fastrace => what.measure::<fastrace::Fastrace>(directory),
+            Peer::Tracing => what.measure::<tracing::Waiting>(directory),
+            Peer::TracingDefault => what.measure::<tracing::Documented>(directory),
+        }
+    }
+}
+
+/// A measurement of any logger.
+trait Measure {
+    fn measure<L: Logger>(self, directory: &Path) -> Outcome<Report>;
+}

@@ -1,0 +1,87 @@
+//! This tracer, with its defaults: a ring of 1 MiB for each thread; one that is full makes the thread wait.
+//!
+//! Only the limit of that wait is raised, from a second to an hour, so that nothing is dropped on a machine
+//! that is busy otherwise. One text file per thread, with ticks.
+
+use super::{Format, Logger};
+use crate::Outcome;
+use std::path::Path;
+use tracer::Tracer;
+
+/// The settings of a process that traces into `directory`.
+pub fn environment(directory: &Path, clock: &str, format: Format) -> Vec<(&'static str, String)> {
+    let format = match format {
+        Format::Text => "text",
+        Format::Raw => "raw",
+    };
+    vec![
+        ("TRACER_ENABLE", "1".into()),
+        ("TRACER_DIR", directory.display().to_string()),
+        ("TRACER_CLOCK", clock.into()),
+        ("TRACER_FORMAT", format.into()),
+        ("TRACER_FULL", "block".into()),
+        ("TRACER_MAX_STALL", "3600000".into()),
+    ]
+}
+
+/// `Tracer::get().trace(format_args!(..))`.
+pub struct Formatted;
+
+impl Logger for Formatted {
+    fn start(_: &Path) -> Outcome<Formatted> {
+        enabled().map(|()| Formatted)
+    }
+
+    #[inline(always)]
+    fn fixed(&self) {
+        Tracer::get().trace(format_args!("a fixed string"));
+    }
+
+    #[inline(always)]
+    fn numbers(&self, i: u64, int: i32, double: f64) {
+        Tracer::get().trace(format_args!("Iteration: {} int: {} double: {}", i, int, double));
+    }
+
+    #[inline(always)]
+    fn text(&self, text: &str) {
+        Tracer::get().trace(format_args!("{}", text));
+    }
+
+    fn finish(self) -> Outcome<()> {
+        Ok(Tracer::get().flush()?)
+    }
+}
+
+/// `trace!(..)`.
+#[cfg(feature = "macro")]
+pub struct Macro;
+
+#[cfg(feature = "macro")]
+impl Logger for Macro {
+    fn start(_: &Path) -> Outcome<Macro> {
+        enabled().map(|()| Macro)
+    }
+
+    #[inline(always)]
+    fn fixed(&self) {
+        tracer::trace!("a fixed string");
+    }
+
+    #[inline(always)]
+    fn numbers(&self, i: u64, int: i32, double: f64) {
+        tracer::trace!("Iteration: {} int: {} double: {}", i, int, double);
+    }
+
+    #[inline(always)]
+    fn text(&self, text: &str) {
+        tracer::trace!("{}", text);
+    }
+
+    fn finish(self) -> Outcome<()> {
+        Ok(Tracer::get().flush()?)
+    }
+}
+
+fn enabled() -> Outcome<()> {
+    if Tracer::get().is_enabled() { Ok(()) } else { Err("the tracer is off".into()) }
+}

@@ -1,0 +1,72 @@
+//! tracing with the subscriber of tracing-subscriber and the non-blocking writer of tracing-appender, twice.
+//!
+//! [`Waiting`]: callers wait where the queue (128,000 lines, the default) is full, and the file is behind a
+//! `BufWriter`, which makes it faster: the writer's thread flushes it whenever its queue is empty.
+//! [`Documented`]: as the documentation of tracing-appender shows it: a rolling file without a buffer, and
+//! lines that find the queue full are dropped. In both, no colours, which have no place in a file, and
+//! otherwise the subscriber's default format.
+
+use super::Logger;
+use crate::Outcome;
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::Path;
+use tracing_appender::non_blocking::{NonBlocking, NonBlockingBuilder, WorkerGuard};
+
+/// Nothing is dropped.
+pub struct Waiting(WorkerGuard);
+
+/// As documented.
+pub struct Documented(WorkerGuard);
+
+impl Waiting {
+    fn guard(directory: &Path) -> Outcome<WorkerGuard> {
+        let file = BufWriter::new(File::create(directory.join("tracing.log"))?);
+        subscribe(NonBlockingBuilder::default().lossy(false).finish(file))
+    }
+}
+
+impl Documented {
+    fn guard(directory: &Path) -> Outcome<WorkerGuard> {
+        let file = tracing_appender::rolling::daily(directory, "tracing.log");
+        subscribe(tracing_appender::non_blocking(file))
+    }
+}
+
+fn subscribe((writer, guard): (NonBlocking, WorkerGuard)) -> Outcome<WorkerGuard> {
+    tracing_subscriber::fmt().with_writer(writer).with_ansi(false).try_init()?;
+    Ok(guard)
+}
+
+macro_rules! logger {
+    ($name:ident) => {
+        impl Logger for $name {
+            fn start(directory: &Path) -> Outcome<$name> {
+                $name::guard(directory).map($name)
+            }
+
+            #[inline(always)]
+            fn fixed(&self) {
+                tracing::info!("a fixed string");
+            }
+
+            #[inline(always)]
+            fn numbers(&self, i: u64, int: i32, double: f64) {
+                tracing::info!("Iteration: {} int: {} double: {}", i, int, double);
+            }
+
+            #[inline(always)]
+            fn text(&self, text: &str) {
+                tracing::info!("{}", text);
+            }
+
+            fn finish(self) -> Outcome<()> {
+                drop(self.0);
+                Ok(())
+            }
+        }
+    };
+}
+
+logger!(Waiting);
+logger!(Documented);

@@ -1,0 +1,80 @@
+//! This tracer measured beside other Rust loggers, with the same messages and the same harness.
+//!
+//! `cargo run --release --manifest-path benches/peers/Cargo.toml` prints Markdown tables; `-- --help` says
+//! what can be chosen. Each figure is taken in a process of its own, for loggers are global: the program runs
+//! itself again. Afterwards what is in the files is read back, and a row that did not write every message
+//! exactly once says so.
+//!
+//! * *Call*: the caller's side, as logger benchmarks take it: batches of 20 calls, between them a pause in
+//!   which background threads catch up, so that no queue is full; the median over the batches' means. Then
+//!   the same with every call timed by itself. Nothing is subtracted, so the two clock reads around a batch
+//!   (around a call) are in all figures, those of the bare clocks included. Threads are not pinned. Some
+//!   processors' counters go on in steps (of 10 ns, say), and single calls with them.
+//! * *Throughput*: from the first call until the logger's own flush returns and the messages are in the file,
+//!   as the operating system sees it. The total is the same for every number of threads.
+//!
+//! How each logger is set up, and why, is said in its file in `loggers/`. All have time stamps, write lines
+//! of text to a file, and wait where a queue is full, if they can. None was left out.
+//!
+//! `--features macro` adds rows for `tracer::trace!`, `--format text,raw` rows for this tracer's raw files,
+//! which are read back by `tracemerge`. All of it takes tens of minutes, `--rounds 1` a third of that; with
+//! `--messages 400000` it is soon done.
+
+mod arguments;
+mod call;
+mod clock;
+mod floors;
+mod loggers;
+mod message;
+mod mounts;
+mod report;
+mod rounds;
+mod statistics;
+mod tables;
+mod throughput;
+mod verification;
+mod versions;
+
+use crate::arguments::{Arguments, Child};
+use clap::Parser;
+use std::error::Error;
+use std::ffi::OsString;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// What can fail; nothing is done about it but to say it.
+type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let outcome = match arguments.child {
+        Some(child) => be(child),
+        None => rounds::run(&arguments.plan),
+    };
+    outcome.unwrap_or_else(|error| {
+        eprintln!("peers: {error}");
+        ExitCode::from(2)
+    })
+}
+
+/// Does what this process was started for by another one of this program.
+fn be(child: Child) -> Outcome<ExitCode> {
+    let report = match child {
+        Child::Floors { calls } => floors::measure(&calls)?,
+        Child::Call { peer, directory, calls } => peer.call(&directory, &calls)?,
+        Child::Throughput { peer, directory, threads, messages } => {
+            peer.throughput(&directory, threads, messages)?
+        }
+        Child::Merge { output } => return merge(output),
+    };
+    std::io::stdout().write_all(report.to_string().as_bytes())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Merges the traces of this program that are in `TRACER_DIR`.
+fn merge(output: PathBuf) -> Outcome<ExitCode> {
+    let mut args: Vec<OsString> = ["tracemerge", "-q", "-o"].map(OsString::from).into();
+    args.extend([output.into(), std::env::current_exe()?.into()]);
+    Ok(ExitCode::from(tracemerge::main(args)))
+}

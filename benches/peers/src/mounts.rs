@@ -1,0 +1,37 @@
+//! What a directory is on.
+
+use std::path::Path;
+
+/// The kind of file system that `directory` is on, as Linux calls it; elsewhere the directory itself.
+pub fn file_system(directory: &Path) -> String {
+    let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    kind(&mounts, &directory.canonicalize().unwrap_or_default())
+        .map_or_else(|| directory.display().to_string(), str::to_owned)
+}
+
+/// The kind of the innermost of `mounts` that contains `directory`; of those at one place, the last counts.
+fn kind<'a>(mounts: &'a str, directory: &Path) -> Option<&'a str> {
+    mounts
+        .lines()
+        .filter_map(|line| {
+            let mut fields = line.split(' ').skip(1);
+            Some((Path::new(fields.next()?), fields.next()?))
+        })
+        .filter(|(point, _)| directory.starts_with(point))
+        .max_by_key(|(point, _)| point.components().count())
+        .map(|(_, kind)| kind)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_innermost_mount_counts() {
+        let mounts = "a / rootfs rw 0 0\nb / ext4 rw 0 0\nc /dev tmpfs rw 0 0\nd /dev/shm shmfs rw 0 0\n";
+        assert_eq!(kind(mounts, Path::new("/dev/shm/x")), Some("shmfs"));
+        assert_eq!(kind(mounts, Path::new("/dev/shmem")), Some("tmpfs"));
+        assert_eq!(kind(mounts, Path::new("/home")), Some("ext4"));
+        assert_eq!(kind("", Path::new("/home")), None);
+    }
+}

@@ -1,0 +1,78 @@
+//! What a measuring process tells the one that started it: lines on stdout, written and read here.
+
+use crate::Outcome;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// What was measured, and what is to be found in the files.
+#[derive(Debug, Default, PartialEq)]
+pub struct Report {
+    /// Figures by message and name.
+    pub figures: BTreeMap<(String, String), f64>,
+    /// How often each message was logged.
+    pub sent: BTreeMap<String, u64>,
+    /// How long the files were when the logger's flush had returned.
+    pub files: BTreeMap<PathBuf, u64>,
+}
+
+impl Report {
+    /// Adds a figure.
+    pub fn figure(&mut self, message: &str, name: &str, value: f64) {
+        self.figures.insert((message.into(), name.into()), value);
+    }
+
+    /// Notes how long the files in `directory` are.
+    pub fn note_files(&mut self, directory: &Path) -> Outcome<()> {
+        for entry in fs::read_dir(directory)? {
+            let entry = entry?;
+            self.files.insert(entry.path(), entry.metadata()?.len());
+        }
+        Ok(())
+    }
+
+    /// Reads what [`Display`](fmt::Display) wrote; other lines may stand between.
+    pub fn parse(text: &str) -> Outcome<Report> {
+        let mut report = Report::default();
+        for line in text.lines() {
+            match line.split('\t').collect::<Vec<_>>()[..] {
+                ["figure", message, name, value] => report.figure(message, name, value.parse()?),
+                ["sent", message, count] => _ = report.sent.insert(message.into(), count.parse()?),
+                ["file", length, path] => _ = report.files.insert(path.into(), length.parse()?),
+                _ => {}
+            }
+        }
+        Ok(report)
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for ((message, name), value) in &self.figures {
+            writeln!(f, "figure\t{message}\t{name}\t{value}")?;
+        }
+        for (message, count) in &self.sent {
+            writeln!(f, "sent\t{message}\t{count}")?;
+        }
+        for (path, length) in &self.files {
+            writeln!(f, "file\t{length}\t{}", path.display())?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read() {
+        let mut report = Report::default();
+        report.figure("lfence; rdtsc", "p99.9", 0.1 + 0.2);
+        report.sent.insert("numbers".into(), 4_000_000);
+        report.files.insert("/somewhere/a file".into(), 77);
+        let text = format!("noise\n{report}");
+        assert_eq!(Report::parse(&text).unwrap(), report);
+    }
+}

@@ -1,0 +1,33 @@
+//! Quantiles and medians.
+
+/// The value of which `share` of the others are not larger; sorts them. 0 where there are none.
+pub fn quantile(values: &mut [u64], share: f64) -> u64 {
+    values.sort_unstable();
+    let last = values.len().saturating_sub(1);
+    values.get((last as f64 * share) as usize).copied().unwrap_or_default()
+}
+
+/// The middle one, or the mean of the two in the middle; none of none.
+pub fn median(values: &[f64]) -> Option<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    let upper = sorted.get(sorted.len() / 2)?;
+    let lower = sorted.get((sorted.len() - 1) / 2)?;
+    Some((lower + upper) / 2.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_middle_is_in_the_middle() {
+        assert_eq!(median(&[]), None);
+        assert_eq!(median(&[3.0]), Some(3.0));
+        assert_eq!(median(&[3.0, 1.0]), Some(2.0));
+        assert_eq!(median(&[9.0, 1.0, 2.0]), Some(2.0));
+        assert_eq!(quantile(&mut [], 0.5), 0);
+        assert_eq!(quantile(&mut [5, 1, 3], 0.5), 3);
+        assert_eq!(quantile(&mut [5, 1, 3], 1.0), 5);
+    }
+}

@@ -1,0 +1,222 @@
+//! What was measured, as Markdown tables of medians.
+
+use crate::arguments::{Part, Plan};
+use crate::call::{MESSAGES, QUANTILES};
+use crate::floors;
+use crate::loggers::{Format, Peer};
+use crate::report::Report;
+use crate::statistics::median;
+use crate::throughput::{MESSAGE, SECONDS};
+use crate::verification::Findings;
+use crate::versions;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+
+/// A logger, and how it writes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// Which.
+    pub peer: Peer,
+    /// How it writes its files; matters for this tracer only.
+    pub format: Format,
+}
+
+impl fmt::Display for Row {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let format = if self.format == Format::Raw { " (raw)" } else { "" };
+        write!(f, "{}{format}", self.peer.name())
+    }
+}
+
+/// A column of the throughput tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    /// Index of the directory.
+    pub directory: usize,
+    /// How many threads log.
+    pub threads: usize,
+}
+
+/// The figures of all rounds.
+pub struct Results<'a> {
+    plan: &'a Plan,
+    rows: &'a [Row],
+    directories: &'a [PathBuf],
+    /// By the row's name (or the clock's), message and figure.
+    calls: BTreeMap<(String, String, String), Vec<f64>>,
+    /// Messages per second.
+    throughput: BTreeMap<(String, Place), Vec<f64>>,
+    /// What the verification found, in calls (no place) and in throughput.
+    findings: BTreeMap<(String, Option<Place>), Findings>,
+}
+
+impl<'a> Results<'a> {
+    /// Nothing so far.
+    pub fn new(plan: &'a Plan, rows: &'a [Row], directories: &'a [PathBuf]) -> Results<'a> {
+        let (calls, throughput, findings) = Default::default();
+        Results { plan, rows, directories, calls, throughput, findings }
+    }
+
+    /// Adds what the clocks took.
+    pub fn add_floors(&mut self, report: &Report) {
+        for ((clock, name), value) in &report.figures {
+            self.calls.entry((clock.clone(), clock.clone(), name.clone())).or_default().push(*value);
+        }
+    }
+
+    /// Adds what calls took.
+    pub fn add_call(&mut self, row: &Row, report: &Report, findings: Findings) {
+        for ((message, name), value) in &report.figures {
+            self.calls.entry((row.to_string(), message.clone(), name.clone())).or_default().push(*value);
+        }
+        self.add_findings(row, None, findings);
+    }
+
+    /// Adds how long messages took to reach the file.
+    pub fn add_throughput(&mut self, row: &Row, place: Place, report: &Report, findings: Findings) {
+        if let Some(seconds) = report.figures.get(&(MESSAGE.into(), SECONDS.into())) {
+            let rate = self.plan.messages as f64 / seconds;
+            self.throughput.entry((row.to_string(), place)).or_default().push(rate);
+        }
+        self.add_findings(row, Some(place), findings);
+    }
+
+    fn add_findings(&mut self, row: &Row, place: Option<Place>, findings: Findings) {
+        let all = self.findings.entry((row.to_string(), place)).or_default();
+        *all = all.and(findings);
+    }
+
+    /// Whether every logger that is set up to lose nothing lost nothing.
+    pub fn as_promised(&self) -> bool {
+        let promise =
+            |name: &String| self.rows.iter().any(|row| row.to_string() == *name && !row.peer.may_drop());
+        self.findings.iter().all(|((name, _), findings)| findings.is_complete() || !promise(name))
+    }
+
+    fn call(&self, name: &str, message: &str, figure: &str) -> Option<f64> {
+        median(self.calls.get(&(name.into(), message.into(), figure.into()))?)
+    }
+
+    fn floor(&self, clock: &str, figure: &str) -> Option<f64> {
+        self.call(clock, clock, figure)
+    }
+
+    /// What is wrong with a row, in parentheses; nothing if nothing is.
+    fn complaint(&self, row: &Row, place: Option<Place>) -> String {
+        match self.findings.get(&(row.to_string(), place)) {
+            Some(findings) if !findings.is_complete() => format!(" ({findings})"),
+            _ => String::new(),
+        }
+    }
+
+    fn fmt_calls(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "## A call, ns\n")?;
+        writeln!(
+            f,
+            "In parentheses: over the bare `{}`, over the bare `{}`.\n",
+            floors::ORDERED,
+            floors::PLAIN
+        )?;
+        writeln!(f, "| | fixed string | int, int, double | 40-byte string |\n|---|---|---|---|")?;
+        for clock in floors::NAMES {
+            let cell = cell(self.floor(clock, "batch"), |ns| format!("{ns:.1}{}", self.ratios(ns)));
+            writeln!(f, "| *{clock}* | {cell} | | |")?;
+        }
+        for row in self.rows {
+            write!(f, "| {row}{} |", self.complaint(row, None))?;
+            for message in MESSAGES {
+                let ns = self.call(&row.to_string(), message, "batch");
+                write!(f, " {} |", cell(ns, |ns| format!("{ns:.1}{}", self.ratios(ns))))?;
+            }
+            writeln!(f)?;
+        }
+        writeln!(f)
+    }
+
+    /// `ns` over the two floors.
+    fn ratios(&self, ns: f64) -> String {
+        match (self.floor(floors::ORDERED, "batch"), self.floor(floors::PLAIN, "batch")) {
+            (Some(ordered), Some(plain)) => format!(" ({:.2}, {:.2})", ns / ordered, ns / plain),
+            _ => String::new(),
+        }
+    }
+
+    fn fmt_singles(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = QUANTILES.map(|(name, _)| name).join(" / ");
+        writeln!(f, "## Single calls, ns: {names}\n")?;
+        writeln!(f, "| | fixed string | int, int, double | 40-byte string |\n|---|---|---|---|")?;
+        let quantiles = |name: &str, message: &str| {
+            let figures = QUANTILES.map(|(figure, _)| self.call(name, message, figure));
+            figures.map(|ns| cell(ns, |ns| format!("{ns:.0}"))).join(" / ")
+        };
+        for clock in floors::NAMES {
+            writeln!(f, "| *{clock}* | {} | | |", quantiles(clock, clock))?;
+        }
+        for row in self.rows {
+            let cells = MESSAGES.map(|message| quantiles(&row.to_string(), message));
+            writeln!(f, "| {row} | {} |", cells.join(" | "))?;
+        }
+        writeln!(f)
+    }
+
+    fn fmt_throughput(&self, f: &mut fmt::Formatter<'_>, directory: usize) -> fmt::Result {
+        let system = self.directories.get(directory).map(|path| crate::mounts::file_system(path));
+        let system = system.unwrap_or_default();
+        writeln!(f, "## Throughput to a file on {system}, million messages per second\n")?;
+        writeln!(
+            f,
+            "{} messages of two integers and a double; in parentheses: over ticklog.\n",
+            self.plan.messages
+        )?;
+        let threads =
+            self.plan.threads.iter().map(|n| format!(" {n} thread{} |", if *n == 1 { "" } else { "s" }));
+        writeln!(f, "| |{}", threads.collect::<String>())?;
+        writeln!(f, "|---|{}", "---|".repeat(self.plan.threads.len()))?;
+        for row in self.rows {
+            write!(f, "| {row} |")?;
+            for &threads in &self.plan.threads {
+                write!(f, " {} |", self.rate_cell(row, Place { directory, threads }))?;
+            }
+            writeln!(f)?;
+        }
+        writeln!(f)
+    }
+
+    fn rate_cell(&self, row: &Row, place: Place) -> String {
+        let rate = |name: String| median(self.throughput.get(&(name, place))?);
+        let complaint = self.complaint(row, Some(place));
+        let ticklog = rate(Peer::Ticklog.name()).filter(|_| complaint.is_empty());
+        let ratio = |per_second| cell(ticklog, |ticklog| format!(" ({:.2})", per_second / ticklog));
+        let figures = |per_second: f64| format!("{:.2}{}{complaint}", per_second / 1e6, ratio(per_second));
+        cell(rate(row.to_string()), figures)
+    }
+
+    fn fmt_versions(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut packages: Vec<&str> = self.rows.iter().flat_map(|row| row.peer.packages()).copied().collect();
+        packages.sort_unstable();
+        packages.dedup();
+        let versions = packages.iter().map(|package| format!("{package} {}", versions::of(package)));
+        let rounds = self.plan.rounds;
+        writeln!(f, "Medians of {rounds} rounds. {}.\n", versions.collect::<Vec<_>>().join(", "))
+    }
+}
+
+/// `value` as `figures` writes it; nothing of nothing.
+fn cell(value: Option<f64>, figures: impl Fn(f64) -> String) -> String {
+    value.map(figures).unwrap_or_default()
+}
+
+impl fmt::Display for Results<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.fmt_versions(f)?;
+        if self.plan.wants(Part::Call) {
+            self.fmt_calls(f)?;
+            self.fmt_singles(f)?;
+        }
+        if self.plan.wants(Part::Throughput) {
+            (0..self.directories.len()).try_for_each(|directory| self.fmt_throughput(f, directory))?;
+        }
+        Ok(())
+    }
+}

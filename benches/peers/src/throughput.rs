@@ -1,0 +1,76 @@
+//! How many messages per second reach the file.
+
+use crate::Outcome;
+use crate::loggers::{Logger, TASK};
+use crate::message;
+use crate::report::Report;
+use std::hint::black_box;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Barrier;
+use std::time::Instant;
+
+/// The only message.
+pub const MESSAGE: &str = "numbers";
+
+/// What a report calls the time it took.
+pub const SECONDS: &str = "seconds";
+
+/// Times `messages` messages of `threads` threads until they are in files in `directory`.
+pub fn measure<L: Logger>(logger: L, directory: &Path, threads: usize, messages: u64) -> Outcome<Report> {
+    let mut report = Report::default();
+    let ready = Barrier::new(threads + 1);
+    let start = std::thread::scope(|scope| {
+        let (logger, ready) = (&logger, &ready);
+        let spawn = |range| {
+            scope.spawn(move || {
+                ready.wait();
+                log(logger, range);
+            })
+        };
+        let workers: Vec<_> = shares(messages, threads).map(spawn).collect();
+        let start = Instant::now();
+        ready.wait();
+        // Joined one by one: only then have destructors of their thread-locals run as well.
+        workers.into_iter().try_for_each(|worker| worker.join()).map(|()| start)
+    });
+    let start = start.map_err(|_| "a thread panicked")?;
+    logger.finish()?;
+    report.figure(MESSAGE, SECONDS, start.elapsed().as_secs_f64());
+    report.note_files(directory)?;
+    report.sent.insert(MESSAGE.into(), messages);
+    Ok(report)
+}
+
+fn log<L: Logger>(logger: &L, range: Range<u64>) {
+    let mut first = range.start;
+    while first < range.end {
+        let end = range.end.min(first + TASK);
+        logger.task(|| {
+            for i in first..end {
+                let i = black_box(i);
+                logger.numbers(i, message::int(i), message::double(i));
+            }
+        });
+        first = end;
+    }
+}
+
+/// Divides `0..messages` among `threads`.
+fn shares(messages: u64, threads: usize) -> impl Iterator<Item = Range<u64>> {
+    let threads = threads as u64;
+    (0..threads).map(move |t| messages * t / threads..messages * (t + 1) / threads)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_are_all_there_is() {
+        for (messages, threads) in [(10, 1), (10, 3), (2, 4), (4_000_000, 8)] {
+            let all: Vec<u64> = shares(messages, threads).flatten().collect();
+            assert_eq!(all, (0..messages).collect::<Vec<_>>());
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! Which versions of the peers are measured: the lock file knows.
+
+/// The version of `package`; empty if it is not there.
+pub fn of(package: &str) -> &'static str {
+    include_str!("../Cargo.lock")
+        .split("[[package]]")
+        .find(|entry| value(entry, "name") == Some(package))
+        .and_then(|entry| value(entry, "version"))
+        .unwrap_or_default()
+}
+
+/// The string that `key` has in `entry`.
+fn value<'a>(entry: &'a str, key: &str) -> Option<&'a str> {
+    entry.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(" = \"")?.strip_suffix('"'))
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_lock_file_is_understood() {
+        assert_eq!(super::of("peers"), env!("CARGO_PKG_VERSION"));
+        assert_eq!(super::of("no such package"), "");
+    }
+}

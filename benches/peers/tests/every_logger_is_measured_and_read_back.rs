@@ -1,0 +1,36 @@
+//! The whole program, with so little to do that no figure means anything: so that it cannot rot.
+
+use std::io;
+use std::process::{Command, Output};
+
+fn peers(arguments: &[&str]) -> io::Result<Output> {
+    let directory = tempfile::tempdir()?;
+    let mut command = Command::new(env!("CARGO_BIN_EXE_peers"));
+    command.args(["--rounds", "1", "--batches", "20", "--messages", "9000", "--threads", "1,3"]);
+    command.arg("--directory").arg(directory.path()).args(arguments);
+    command.output()
+}
+
+#[test]
+fn every_logger_is_measured_and_read_back() {
+    let output = peers(&[]).unwrap();
+    let table = String::from_utf8(output.stdout).unwrap();
+    // A message that is lost, doubled or garbled makes the status 1.
+    assert!(output.status.success(), "{table}\n{}", String::from_utf8_lossy(&output.stderr));
+    for name in
+        ["tracer", "tracer-fast", "ticklog", "spdlog", "ftlog", "fastrace", "tracing", "tracing-default"]
+    {
+        let rows: Vec<&str> = table.lines().filter(|line| line.starts_with(&format!("| {name} |"))).collect();
+        assert_eq!(rows.len(), 3, "{name}:\n{table}");
+        assert!(rows.iter().all(|row| !row.contains("|  |")), "{name} has an empty cell:\n{table}");
+    }
+}
+
+#[test]
+fn what_is_not_wanted_is_not_measured() {
+    let output = peers(&["--peers", "spdlog", "--only", "throughput"]).unwrap();
+    let table = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(table.lines().filter(|line| line.starts_with("| spdlog")).count(), 1, "{table}");
+    assert!(!table.contains("tracer") && !table.contains("rdtsc"), "{table}");
+}

@@ -121,8 +121,13 @@ fn of_flight_recorders_it_has_the_newest_without_a_gap() {
         let said = watched.end();
         let records: u64 = watched.returned().iter().sum();
         assert_eq!(said.trim(), format!("records {records} lost 0"), "the program did not notice");
-        let files = support::read_directory(watched.scenario.directory.path());
-        assert_eq!(files.len(), THREADS, "only the exit has written files");
+        let returned = watched.returned();
+        let threads = by_thread(&merge(&watched).1);
+        assert_eq!(threads.len(), THREADS);
+        for (thread, found) in threads {
+            let (first, told) = assert_newest(thread, &found, returned[thread], LossReason::Overwritten);
+            assert_eq!(told, first, "in the end all are counted");
+        }
     }
 }
 

@@ -40,7 +40,7 @@ pub fn watched(words: &str, manners: Option<&str>) {
         std::slice::from_raw_parts(address.cast::<AtomicU64>(), THREADS + 2)
     };
     // SAFETY: touches no memory. Who looks on needs a processor, too.
-    unsafe { libc::nice(19) };
+    unsafe { libc::nice(5) };
     let (goal, end, plain) = (&words[0], &words[1], manners == Some("plain"));
     let until = (manners == Some("stuck")).then_some(end);
     let long = "long ".repeat(400);

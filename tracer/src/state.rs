@@ -205,12 +205,11 @@ fn start(config: Config, root: Option<u32>) -> bool {
 
 /// Ends the run, if there is one; tracing is off afterwards.
 pub(crate) fn shut_down() -> std::io::Result<()> {
-    let Some(run) = current().filter(|run| run.is_of_this_process() && !run.is_closed()) else {
-        return Ok(());
-    };
-    if STATE.compare_exchange(ON, OFF, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+    let running = || current().filter(|run| run.is_of_this_process() && !run.is_closed());
+    if running().is_none() || STATE.compare_exchange(ON, OFF, Ordering::AcqRel, Ordering::Relaxed).is_err() {
         return Ok(());
     }
     site::end();
-    run.shut_down()
+    // Asked again: another thread may have ended that run and begun one in between.
+    running().map_or(Ok(()), Run::shut_down)
 }

@@ -327,9 +327,9 @@ fn what_has_no_room_writes_nothing_then_and_afterwards() {
 #[test]
 fn signatures_tell_types_apart() {
     macro_rules! types {
-        ($into:ident: $($type:ty),*) => { $($into.push((
+        ($into:ident: $($type:ty),*) => { $into.extend([$((
             <$type as Capture<by::Debug>>::SIGNATURE, descriptor_of::<by::Debug, $type>()
-        ));)* };
+        )),*]) };
     }
     let mut seen = Vec::new();
     types!(seen: i8, i16, i32, i64, i128, u8, u16, u32, u64, u128, f32, f64, bool, char, str, (), *const u8);

@@ -105,10 +105,9 @@ impl FastPlan {
         let start = out.len();
         let mut reader = Reader::new(payload);
         for run in &self.runs {
-            run.render(&mut reader, out)?;
+            reader = run.render(reader, out)?;
             if let Some(index) = run.then {
-                let (ty, (_, field)) = (plan.arguments.get(index)?, plan.steps.get(index)?);
-                field.render(ty, &mut reader, &[], out).ok()?;
+                reader = render_field(plan, index, reader, out)?;
                 if out.len() - start > MAX_MESSAGE {
                     return None;
                 }
@@ -116,6 +115,19 @@ impl FastPlan {
         }
         reader.end().ok()
     }
+}
+
+/// Appends a field in the general way. The reader comes and goes by value, so that it stays in registers elsewhere.
+#[inline(never)]
+fn render_field<'p>(
+    plan: &Plan,
+    index: usize,
+    mut reader: Reader<'p>,
+    out: &mut Vec<u8>,
+) -> Option<Reader<'p>> {
+    let (ty, (_, field)) = (plan.arguments.get(index)?, plan.steps.get(index)?);
+    field.render(ty, &mut reader, &[], out).ok()?;
+    Some(reader)
 }
 
 impl Run {
@@ -127,15 +139,13 @@ impl Run {
     }
 
     #[inline(always)]
-    fn render(&self, of: &mut Reader<'_>, out: &mut Vec<u8>) -> Option<()> {
-        // A copy that nobody else can see stays in registers.
-        let mut reader = *of;
+    fn render<'p>(&self, mut reader: Reader<'p>, out: &mut Vec<u8>) -> Option<Reader<'p>> {
         let start = out.len();
         // A length that the compiler knows is filled without a call.
         match self.page + if self.texts { reader.remaining() } else { 0 } {
-            ..=64 => out.extend_from_slice(&[0; 64]),
-            ..=128 => out.extend_from_slice(&[0; 128]),
-            ..=256 => out.extend_from_slice(&[0; 256]),
+            0..=64 => out.extend_from_slice(&[0; 64]),
+            65..=128 => out.extend_from_slice(&[0; 128]),
+            129..=256 => out.extend_from_slice(&[0; 256]),
             page => out.resize(start + page, 0),
         }
         let mut rest = out.get_mut(start..)?;
@@ -145,8 +155,7 @@ impl Run {
         }
         let unused = rest.len();
         out.truncate(out.len() - unused);
-        *of = reader;
-        Some(())
+        Some(reader)
     }
 }
 

@@ -99,7 +99,7 @@ macro_rules! entries {
         .collect::<Vec<$crate::fields::tests::Entry<$value>>>()
     };
 }
-pub(self) use {entries, leaf};
+use {entries, leaf};
 
 /// How many cases the tests that draw values shall try.
 fn cases(usual: usize) -> usize {

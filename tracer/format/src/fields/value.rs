@@ -34,26 +34,30 @@ pub(super) enum Value<'p> {
 }
 
 impl<'p> Reader<'p> {
+    #[inline(always)]
     pub(super) fn new(bytes: &'p [u8]) -> Reader<'p> {
         Reader { rest: bytes, values: MAX_VALUES }
     }
 
     /// Nothing may be left.
+    #[inline(always)]
     pub(super) fn end(&self) -> Result<(), PayloadError> {
         if self.rest.is_empty() { Ok(()) } else { Err(PayloadError::Excess) }
     }
 
+    #[inline(always)]
     pub(super) fn remaining(&self) -> usize {
         self.rest.len()
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn take<const N: usize>(&mut self) -> Result<[u8; N], PayloadError> {
         let (bytes, rest) = self.rest.split_first_chunk().ok_or(PayloadError::Cut)?;
         self.rest = rest;
         Ok(*bytes)
     }
 
+    #[inline(always)]
     fn take_slice(&mut self, length: usize) -> Result<&'p [u8], PayloadError> {
         let (bytes, rest) = self.rest.split_at_checked(length).ok_or(PayloadError::Cut)?;
         self.rest = rest;
@@ -61,11 +65,13 @@ impl<'p> Reader<'p> {
     }
 
     /// A length, count or number of a variant.
+    #[inline(always)]
     pub(super) fn length(&mut self) -> Result<usize, PayloadError> {
         Ok(usize::from(u16::from_le_bytes(self.take()?)))
     }
 
     /// One byte that is 0 or 1.
+    #[inline(always)]
     pub(super) fn flag(&mut self) -> Result<bool, PayloadError> {
         match self.take()? {
             [0] => Ok(false),
@@ -74,13 +80,13 @@ impl<'p> Reader<'p> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn text(&mut self) -> Result<&'p str, PayloadError> {
         let length = self.length()?;
         std::str::from_utf8(self.take_slice(length)?).map_err(|_| PayloadError::NoValue)
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn char(&mut self) -> Result<char, PayloadError> {
         char::from_u32(u32::from_le_bytes(self.take()?)).ok_or(PayloadError::NoValue)
     }

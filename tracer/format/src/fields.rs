@@ -8,6 +8,7 @@
 //! the fast way does not know, or finds odd, goes the *general* way, which is also the one that knows errors.
 
 mod composite;
+mod digits;
 mod fast;
 mod field;
 #[cfg(test)]

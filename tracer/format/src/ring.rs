@@ -105,7 +105,7 @@ pub struct Identity {
     pub run: AtomicU32,
     /// The number of the ring in its run.
     pub index: AtomicU32,
-    /// 1 where the producer does not wait for the consumer but overwrites what is oldest; see [`Survivors`].
+    /// 1 where the producer does not wait for the consumer but overwrites what is oldest; see [`survivors`].
     pub overwrite: AtomicU32,
 }
 

@@ -93,7 +93,7 @@ pub fn name(to: &mut Vec<u8>, name: &str) {
     to.extend(name.as_bytes());
 }
 
-/// Appends an enum; its `count` variants are to follow: [`unit`], [`tuple`] or [`named`].
+/// Appends an enum; its `count` variants are to follow: [`unit()`], [`tuple()`] or [`named`].
 pub fn variants(to: &mut Vec<u8>, count: u16) {
     to.push(ENUM);
     to.extend(count.to_le_bytes());

@@ -33,7 +33,7 @@ impl Signature {
         Signature(0).named(name, count)
     }
 
-    /// Of an enum with `count` variants, which follow as [`unit`](Signature::unit), [`tuple`](Signature::tuple) and
+    /// Of an enum with `count` variants, which follow as [`unit()`](Signature::unit), [`tuple()`](Signature::tuple) and
     /// [`named`](Signature::named), the latter two with their fields.
     #[must_use]
     pub const fn variants(count: usize) -> Signature {

@@ -2,7 +2,7 @@
 
 use super::PayloadError;
 use super::composite;
-use super::fast::{self, NUMBER_PAGE};
+use super::digits::{self, NUMBER_PAGE};
 use super::value::{Reader, Value};
 use crate::capture::descriptor::Type;
 use crate::template::{Align, Case, Trait};
@@ -95,12 +95,12 @@ impl Field {
             }
             Value::F32(value) => {
                 let prefix = self.float_sign(value.is_sign_negative(), value.is_nan(), out);
-                self.float(value.abs(), value.abs().into(), precision, out, fast::float32);
+                self.float(value.abs(), value.abs().into(), precision, out, digits::float32);
                 Body::Number(prefix)
             }
             Value::F64(value) => {
                 let prefix = self.float_sign(value.is_sign_negative(), value.is_nan(), out);
-                self.float(value.abs(), value.abs(), precision, out, fast::float64);
+                self.float(value.abs(), value.abs(), precision, out, digits::float64);
                 Body::Number(prefix)
             }
             Value::Bool(value) => text(if value { "true" } else { "false" }, precision, out),
@@ -122,7 +122,7 @@ impl Field {
                 }
                 let sign = self.sign(false, out);
                 let hex =
-                    |page: &mut [u8], address| Some(fast::hex(page.first_chunk_mut()?, 0, address, true));
+                    |page: &mut [u8], address| Some(digits::hex(page.first_chunk_mut()?, 0, address, true));
                 number(out, address.into(), hex, format_args!("{address:#x}"));
                 Body::Number(sign + 2)
             }
@@ -190,7 +190,7 @@ impl Field {
             (Trait::LowerHex, _) => number(
                 out,
                 bits,
-                |page, small| Some(fast::hex(page.first_chunk_mut()?, 0, small, false)),
+                |page, small| Some(digits::hex(page.first_chunk_mut()?, 0, small, false)),
                 format_args!("{bits:x}"),
             ),
             (Trait::UpperHex, _) => write(out, format_args!("{bits:X}")),
@@ -204,7 +204,7 @@ impl Field {
                 number(
                     out,
                     magnitude,
-                    |page, small| fast::unsigned(page, 0, small),
+                    |page, small| digits::unsigned(page, 0, small),
                     format_args!("{magnitude}"),
                 );
             }
@@ -227,7 +227,7 @@ impl Field {
         let mut page = NUMBER_PAGE;
         let fast = match (self.by, precision) {
             (Trait::LowerExp | Trait::UpperExp, _) => None,
-            (_, Some(precision)) => fast::fixed(&mut page, 0, wide, precision),
+            (_, Some(precision)) => digits::fixed(&mut page, 0, wide, precision),
             (_, None) => shortest(&mut page, 0, value, debug),
         };
         if let Some(text) = fast.and_then(|end| page.get(..end)) {

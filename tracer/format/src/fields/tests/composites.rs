@@ -2,7 +2,8 @@
 
 use super::values::{Draw, Drawn};
 use super::{Entry, cases, draw_and_compare, leaf};
-use crate::capture::tests::{Kinds, Named, Nothing, Tuple, Unit, bytes_of};
+use crate::capture::tests::bytes_of;
+use crate::capture::tests::types::{Kinds, Named, Nothing, Tuple, Unit};
 use crate::capture::{Capture, by};
 use std::fmt::Debug;
 

@@ -166,6 +166,10 @@ pub trait Capture<By> {
     /// four thousand million. Never 0, never [`u32::MAX`].
     const SIGNATURE: u32;
 
+    /// Bytes of every value, where all have the same: makes slices of such faster.
+    #[doc(hidden)]
+    const SIZE: Option<usize> = None;
+
     /// Appends what [`write`](Capture::write) means.
     fn describe(descriptor: &mut Vec<u8>);
 
@@ -209,13 +213,19 @@ impl<'a> Cursor<'a> {
     /// Writes `bytes`.
     #[inline(always)]
     pub fn put_slice(&mut self, bytes: &[u8]) {
-        match std::mem::take(&mut self.rest).split_at_mut_checked(bytes.len()) {
-            Some((here, rest)) => {
-                here.copy_from_slice(bytes);
-                self.rest = rest;
-            }
-            None => self.full = true,
+        if let Some(here) = self.take(bytes.len()) {
+            here.copy_from_slice(bytes);
         }
+    }
+
+    /// The next `length` bytes, to be written by the caller; `None` where there is no room for them.
+    #[inline(always)]
+    fn take(&mut self, length: usize) -> Option<&'a mut [u8]> {
+        let parts = std::mem::take(&mut self.rest).split_at_mut_checked(length);
+        self.full |= parts.is_none();
+        let (here, rest) = parts?;
+        self.rest = rest;
+        Some(here)
     }
 
     /// Writes a length of 16 bits; one that does not fit counts as no room.

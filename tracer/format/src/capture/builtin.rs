@@ -9,11 +9,12 @@ use std::ptr::NonNull;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// A type with bytes of a fixed number, which are an expression of the value.
+/// A type whose bytes are those of a type of fixed size, by an expression of the value.
 macro_rules! fixed {
-    ($type:ty, $of:ident, $tag:expr, $value:ident => $bytes:expr) => {
+    ($type:ty, $of:ident, $tag:expr, $as:ty, $value:ident => $bytes:expr) => {
         impl<By: by::$of> Capture<By> for $type {
             const SIGNATURE: u32 = Signature::of($tag).end();
+            const SIZE: Option<usize> = Some(size_of::<$as>());
 
             fn describe(descriptor: &mut Vec<u8>) {
                 descriptor.push($tag);
@@ -21,8 +22,7 @@ macro_rules! fixed {
 
             #[inline(always)]
             fn size(&self) -> usize {
-                let $value = *self;
-                $bytes.len()
+                size_of::<$as>()
             }
 
             #[inline(always)]
@@ -37,8 +37,8 @@ macro_rules! fixed {
 /// Integers, and their `NonZero` forms.
 macro_rules! integers {
     ($($type:ty: $tag:expr, $as:ty;)*) => { $(
-        fixed!($type, OfInteger, $tag, value => (value as $as).to_le_bytes());
-        fixed!(NonZero<$type>, OfInteger, $tag, value => (value.get() as $as).to_le_bytes());
+        fixed!($type, OfInteger, $tag, $as, value => (value as $as).to_le_bytes());
+        fixed!(NonZero<$type>, OfInteger, $tag, $as, value => (value.get() as $as).to_le_bytes());
     )* };
 }
 
@@ -57,10 +57,10 @@ integers! {
     usize: d::USIZE, d::Usize;
 }
 
-fixed!(f32, OfFloat, d::F32, value => value.to_le_bytes());
-fixed!(f64, OfFloat, d::F64, value => value.to_le_bytes());
-fixed!(bool, OfText, d::BOOL, value => [u8::from(value)]);
-fixed!(char, OfText, d::CHAR, value => u32::from(value).to_le_bytes());
+fixed!(f32, OfFloat, d::F32, f32, value => value.to_le_bytes());
+fixed!(f64, OfFloat, d::F64, f64, value => value.to_le_bytes());
+fixed!(bool, OfText, d::BOOL, u8, value => [u8::from(value)]);
+fixed!(char, OfText, d::CHAR, u32, value => u32::from(value).to_le_bytes());
 
 /// What std prints for a width or precision beyond 16 bits depends on its version, so it shall do it itself.
 impl Capture<by::Count> for usize {
@@ -129,6 +129,7 @@ macro_rules! transparent {
     ($([$($generics:tt)*] $by:ident, $type:ty => $inner:ty, $value:ident => $reached:expr;)*) => { $(
         impl<$($generics)*> Capture<$by> for $type {
             const SIGNATURE: u32 = <$inner as Capture<$by>>::SIGNATURE;
+            const SIZE: Option<usize> = <$inner as Capture<$by>>::SIZE;
 
             fn describe(descriptor: &mut Vec<u8>) {
                 <$inner as Capture<$by>>::describe(descriptor);
@@ -166,6 +167,7 @@ macro_rules! pointers {
     ($([$($generics:tt)*] $by:ty, $type:ty, $value:ident => $address:expr;)*) => { $(
         impl<$($generics)*> Capture<$by> for $type {
             const SIGNATURE: u32 = Signature::of(d::POINTER).end();
+            const SIZE: Option<usize> = Some(size_of::<d::Usize>());
 
             fn describe(descriptor: &mut Vec<u8>) {
                 descriptor.push(d::POINTER);

@@ -133,6 +133,14 @@ fn elements_size<T: Capture<by::Debug>>(elements: &[T]) -> usize {
 
 #[inline(always)]
 fn write_elements<T: Capture<by::Debug>>(elements: &[T], to: &mut Cursor<'_>) {
+    if let Some(size @ 1..) = T::SIZE {
+        // One test for room, none per element: so the compiler copies many at once.
+        let room = to.take(elements.len().saturating_mul(size)).unwrap_or_default();
+        for (element, room) in elements.iter().zip(room.chunks_exact_mut(size)) {
+            element.write(&mut Cursor::new(room));
+        }
+        return;
+    }
     for element in elements {
         let before = to.remaining();
         element.write(to);

@@ -61,6 +61,8 @@ fn bytes_are_as_documented() {
     assert_eq!(checked_bytes_of::<by::Debug, _>(&(1u8, "a", ())), [1, 1, 0, b'a']);
     assert_eq!(checked_bytes_of::<by::Debug, _>(&[1u8, 2][..]), [2, 0, 1, 2]);
     assert_eq!(checked_bytes_of::<by::Debug, _>(&[1u8, 2]), [1, 2]);
+    assert_eq!(checked_bytes_of::<by::Debug, _>(&[&true, &false][..]), [2, 0, 1, 0]);
+    assert_eq!(checked_bytes_of::<by::Debug, _>(&[Some(1u16), None]), [1, 1, 0, 0]);
     assert_eq!(checked_bytes_of::<by::Debug, _>(&[Unit, Unit]), [0, 0]);
     assert_eq!(checked_bytes_of::<by::Debug, _>(&vec![(); 3]), [3, 0, 0, 0, 0]);
     assert_eq!(checked_bytes_of::<by::Debug, _>(&Kinds::Tuple(1u8, 2)), [1, 0, 1, 2]);
@@ -246,7 +248,10 @@ proptest! {
 
     #[test]
     fn any_bytes_are_parsed_without_panic(
-        bytes in prop_oneof![any::<Vec<u8>>(), prop::collection::vec(prop::sample::select(b"lyedORSAUTNE\0\x01\x02".to_vec()), 0..60)]
+        bytes in prop_oneof![
+            any::<Vec<u8>>(),
+            prop::collection::vec(prop::sample::select(b"lyedORSAUTNE\0\x01\x02".to_vec()), 0..60),
+        ]
     ) {
         if let Ok(types) = descriptor::parse(&bytes) {
             let mut written = Vec::new();

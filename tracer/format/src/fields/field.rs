@@ -58,7 +58,7 @@ enum Body {
 }
 
 impl Field {
-    /// Whether it looks like `{}`, for a value that is no text.
+    /// Whether nothing but the trait counts, and perhaps `#`: fill, alignment and `0` do not without a width.
     pub(super) fn is_plain(&self) -> bool {
         self.width == Size::None && self.precision == Size::None && !self.plus && self.hex.is_none()
     }
@@ -76,7 +76,8 @@ impl Field {
         !matches!(self.width, Size::Argument(_)) && !matches!(self.precision, Size::Argument(_))
     }
 
-    /// Appends the value of this field, which `reader` has next. `others` are the values of all arguments, for width and precision.
+    /// Appends the value of this field, which `reader` has next. `others` are the values of all arguments: one may
+    /// be the width or precision.
     pub(super) fn render(
         &self,
         ty: &Type,

@@ -24,7 +24,7 @@ fn what_the_compiler_takes_is_parsed_and_written_back() {
         compiled!(""),
         compiled!("{{}} {{{x}}}"),
         compiled!("{}{}", x, width),
-        compiled!("{ } {0 } {0 :?} {0:? } {x\t}", x),
+        compiled!("{ } {0 } {0:? } {x\t}", x),
         compiled!("{x:.}"),
         compiled!("{x:0$} {x:00$}", 5),
         compiled!("{x:0width$.0} {x:0}"),
@@ -61,6 +61,8 @@ fn every_part_of_a_place_is_read() {
     assert_eq!(only("{:0$}").1, Spec { width: Count::Index(0), ..Spec::default() });
     assert_eq!(only("{:00$}").1, Spec { zero: true, width: Count::Index(0), ..Spec::default() });
     assert_eq!(only("{:07}").1, Spec { zero: true, width: Count::Is(7), ..Spec::default() });
+    // Older compilers do not take this.
+    assert_eq!(only("{0 :?}"), only("{0:?}"));
     assert_eq!(only("{:.*}").1, Spec { precision: Count::Star, ..Spec::default() });
 }
 
@@ -94,12 +96,18 @@ fn what_the_compiler_refuses_is_refused() {
 /// Indices as the compiler counts them: a format string, resolved, gives the same text when all its arguments
 /// are given by number.
 macro_rules! same_when_resolved {
-    ($given:literal, $positional:literal, [$($name:ident),*], $resolved:literal, ($($argument:expr),*), [$($more:expr),*]) => {{
+    (
+        $given:literal, $positional:literal, [$($name:ident),*],
+        $resolved:literal, ($($argument:expr),*), [$($more:expr),*]
+    ) => {{
         let mut names: Vec<String> = vec![$(stringify!($name).into()),*];
         let mut template = Template::parse($given).unwrap();
         template.resolve($positional, &mut names);
         assert_eq!(template.to_string(), $resolved);
-        assert_eq!(format!($given $(, $argument)* $(, $name = $name)*), format!($resolved $(, $argument)* $(, $name)* $(, $more)*));
+        assert_eq!(
+            format!($given $(, $argument)* $(, $name = $name)*),
+            format!($resolved $(, $argument)* $(, $name)* $(, $more)*)
+        );
     }};
 }
 

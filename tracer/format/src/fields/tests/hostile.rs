@@ -140,7 +140,10 @@ proptest! {
     #[test]
     fn any_site_makes_a_plan_or_is_refused(
         format in prop_oneof![any::<String>(), "([a-z]?[{][0-2]?(:[<>^+#0-9$.x?ebp]{0,4})?[}]){0,4}"],
-        descriptor in prop_oneof![any::<Vec<u8>>(), prop::collection::vec(prop::sample::select(b"lyedOSPhbc".to_vec()), 0..5)],
+        descriptor in prop_oneof![
+            any::<Vec<u8>>(),
+            prop::collection::vec(prop::sample::select(b"lyedOSPhbc".to_vec()), 0..5),
+        ],
         payload in prop::collection::vec(0u8..3, 0..40),
     ) {
         if let Ok(plan) = Plan::new(&format, &descriptor) {

@@ -116,7 +116,7 @@ fn numbers_in_the_format_string_count_as_given() {
         })* };
     }
     same! {
-        Display "{}" 5; Display "{0:} { } {0 : }" 5; Display "{{{}}} {0:-}" -5; Display "{:5}|" 12; Display "{:<5}|" 12;
+        Display "{}" 5; Display "{0:} { } {0: }" 5; Display "{{{}}} {0:-}" -5; Display "{:5}|" 12; Display "{:<5}|" 12;
         Display "{:^5}|" 12; Display "{:>5}|" 12; Display "{:05}|" -12; Display "{:+}" 12; Display "{:-05}" -12;
         Display "{:*^9}" "text"; Display "{:.2}" "text"; Display "{:9.2}|" "text"; Display "{:09}|" "text";
         Display "{:<<4}" 'c'; Display "{:}>4}" 'c'; Display "{:{^4}" 'c'; Display "{:.0}|" 'c'; Display "{:3.0}|" 'c';

@@ -1,0 +1,74 @@
+//! The writer of format strings.
+
+use super::{Align, Case, Count, Piece, Position, Sign, Spec, Template};
+use std::fmt;
+
+/// Writes a format string that [`Template::parse`] reads as the same template, if it came from there.
+impl fmt::Display for Template {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for piece in &self.pieces {
+            match piece {
+                Piece::Literal(text) => {
+                    f.write_str(&text.replace('{', "{{").replace('}', "}}"))?;
+                }
+                Piece::Argument { position, spec } => {
+                    f.write_str("{")?;
+                    match position {
+                        Position::Next => {}
+                        Position::Index(index) => write!(f, "{index}")?,
+                        Position::Name(name) => f.write_str(name)?,
+                    }
+                    if *spec != Spec::default() {
+                        write!(f, ":{spec}")?;
+                    }
+                    f.write_str("}")?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What stands between `:` and `}`.
+impl fmt::Display for Spec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        use fmt::Write as _;
+        if let Some(align) = self.align {
+            self.fill.map_or(Ok(()), |fill| f.write_char(fill))?;
+            f.write_str(match align {
+                Align::Left => "<",
+                Align::Center => "^",
+                Align::Right => ">",
+            })?;
+        }
+        f.write_str(match self.sign {
+            None => "",
+            Some(Sign::Plus) => "+",
+            Some(Sign::Minus) => "-",
+        })?;
+        f.write_str(if self.alternate { "#" } else { "" })?;
+        f.write_str(if self.zero { "0" } else { "" })?;
+        self.width.fmt(f)?;
+        if self.precision != Count::None {
+            write!(f, ".{}", self.precision)?;
+        }
+        f.write_str(match self.debug_hex {
+            None => "",
+            Some(Case::Lower) => "x",
+            Some(Case::Upper) => "X",
+        })?;
+        f.write_str(self.by.letter())
+    }
+}
+
+impl fmt::Display for Count {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Count::None => Ok(()),
+            Count::Is(number) => write!(f, "{number}"),
+            Count::Index(index) => write!(f, "{index}$"),
+            Count::Name(name) => write!(f, "{name}$"),
+            Count::Star => f.write_str("*"),
+        }
+    }
+}

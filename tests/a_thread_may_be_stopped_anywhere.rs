@@ -6,7 +6,7 @@
 use std::os::unix::process::CommandExt;
 use support::processes::{Running, WAITS_IN_VAIN, merge};
 use support::{Scenario, ThreadTrace, read_directory, wait_until};
-use trace_format::meta::{EndReason, Meta};
+use trace_format::meta::{EndReason, LossReason, Meta};
 
 const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
 
@@ -189,6 +189,46 @@ fn a_thread_that_is_stopped_inside_of_a_record_stops_nobody_else() {
     for (name, file) in &files {
         assert_eq!((file.end().records, file.end().lost), (file.messages.len() as u64, 0), "{name}");
     }
+}
+
+#[test]
+fn a_stopped_flusher_holds_a_thread_up_once_and_for_a_bounded_time() {
+    const COUNT: u64 = 20_000;
+    let mut scenario = Scenario::new(SCENARIO, &["without-flusher", &COUNT.to_string()])
+        .env("TRACER_RING_SIZE", "16K")
+        .env("TRACER_MAX_STALL", "50");
+    let mut running = Running::start(&mut scenario);
+    let flusher = Tracee(running.hear().parse().expect("the flusher's id"));
+    flusher.request(libc::PTRACE_SEIZE, 0);
+    flusher.request(libc::PTRACE_INTERRUPT, 0);
+    assert!(flusher.wait().is_some(), "it has stopped");
+    running.say("trace");
+    // It would wait here for ever.
+    assert_eq!(running.hear(), "went on");
+    flusher.request(libc::PTRACE_DETACH, 0);
+    running.say("the flusher goes on");
+    let (status, _) = running.wait();
+    assert!(status.success(), "{status}");
+
+    let files = read_directory(scenario.directory.path());
+    let file = files.values().next().expect("a file");
+    let texts = file.texts();
+    assert_eq!((texts[0], texts[texts.len() - 1]), ("before", "after"));
+    let kept: Vec<String> = (0..texts.len() - 2).map(|n| format!("record number {n}")).collect();
+    assert_eq!(texts[1..texts.len() - 1], kept, "what fits is there");
+    let lost: u64 = file
+        .metas
+        .iter()
+        .map(|meta| if let Meta::Lost { records, reason: LossReason::Full } = meta { *records } else { 0 })
+        .sum();
+    assert_eq!(lost, COUNT - kept.len() as u64, "and the rest is counted");
+    let waits: Vec<u64> = file
+        .metas
+        .iter()
+        .filter_map(|meta| if let Meta::Stall { ns } = meta { Some(*ns) } else { None })
+        .collect();
+    let [wait] = waits[..] else { panic!("one wait: {waits:?}") };
+    assert!(wait >= 50_000_000, "it waited as long as it was told: {wait} ns");
 }
 
 /// The records of each thread of the stress program, checked to be the first ones without a gap, by thread.

@@ -117,6 +117,27 @@ pub fn full(count: u64) {
     );
 }
 
+/// `count` records while the flusher is stopped, far more than the ring holds; then some when it goes on.
+pub fn without_flusher(count: u64) {
+    Tracer::get().trace(format_args!("before"));
+    Tracer::get().flush().expect("a file");
+    let is_flusher = |task: &std::path::PathBuf| {
+        std::fs::read_to_string(task.join("comm")).is_ok_and(|name| name.trim() == "tracer-flusher")
+    };
+    let tasks = std::fs::read_dir("/proc/self/task").expect("the threads");
+    let flusher = tasks.flatten().map(|entry| entry.path()).find(is_flusher).expect("the flusher");
+    println!("{}", flusher.file_name().expect("its id").to_string_lossy());
+    let mut lines = std::io::stdin().lines();
+    lines.next();
+    for i in 0..count {
+        Tracer::get().trace(format_args!("record number {i}"));
+    }
+    println!("went on");
+    lines.next();
+    Tracer::get().flush().expect("the flusher goes on");
+    Tracer::get().trace(format_args!("after"));
+}
+
 /// Files may grow no further, then they may again: what was traced in between waits in the ring.
 pub fn no_space() {
     let limit_files = |bytes: libc::rlim_t| {

@@ -46,6 +46,7 @@ fn main() {
         "panic-hook" => messages::panic_hook(),
         "no-space" => messages::no_space(),
         "full" => messages::full(number()),
+        "without-flusher" => messages::without_flusher(number()),
         "idle" => messages::idle(number()),
         "quiet" => messages::quiet(),
         "startup" => messages::startup(&argument.expect("a variable as second argument")),

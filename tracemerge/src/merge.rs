@@ -4,11 +4,12 @@
 //! untouched, as slices of the files, as many neighbours at once as may be: the piece that is first goes on
 //! until its next line is behind the runner-up's. Every line is looked at once on the way.
 //!
-//! Each call of `write` gets whole lines only; a later stage may stand there.
+//! The next stage is a [`Sink`]: it gets whole lines only, and is told which source they are of.
 
-use std::io::{self, Write};
+use std::io;
 use std::path::PathBuf;
 
+use memchr::memrchr;
 use trace_format::line::{Key as LineKey, Kind, Line};
 use trace_format::meta::Meta;
 
@@ -19,6 +20,22 @@ use crate::tree::{Key, LoserTree};
 
 /// So much of a damaged place is shown in the merged file.
 const SHOWN: usize = 256;
+
+/// What takes the merged lines.
+pub trait Sink {
+    /// Takes whole lines of one source, the last with its line feed; they stand behind all that was taken before.
+    ///
+    /// # Errors
+    /// Where it takes no more.
+    fn lines(&mut self, source: usize, lines: &[u8]) -> io::Result<()>;
+}
+
+impl<W: io::Write> Sink for W {
+    #[inline]
+    fn lines(&mut self, _source: usize, lines: &[u8]) -> io::Result<()> {
+        self.write_all(lines)
+    }
+}
 
 /// Why a merge stopped early.
 #[derive(Debug)]
@@ -42,10 +59,10 @@ impl From<io::Error> for Stop {
 ///
 /// # Errors
 /// See [`Stop`]; then what was written and found has no meaning.
-pub fn merge<W: Write>(
+pub fn merge<S: Sink>(
     sources: &[Source],
     pieces: &[Piece],
-    out: &mut W,
+    out: &mut S,
     findings: &mut Findings,
 ) -> Result<(), Stop> {
     let mut cursors: Vec<Cursor> = Vec::with_capacity(pieces.len());
@@ -58,7 +75,8 @@ pub fn merge<W: Write>(
     while let Some(rank) = tree.winner() {
         let cursor = &mut cursors[rank];
         let source = &sources[cursor.source as usize];
-        let mut pass = Pass { bytes: &source.bytes()[..cursor.end], source, out, findings };
+        let number = cursor.source as usize;
+        let mut pass = Pass { bytes: &source.bytes()[..cursor.end], source, number, out, findings };
         cursor.run(&mut pass, rank, tree.runner_up(rank))?;
         tree.replace(rank, cursor.key(rank));
     }
@@ -78,10 +96,11 @@ struct Cursor {
 }
 
 /// What a cursor works with while it runs.
-struct Pass<'a, W> {
+struct Pass<'a, S> {
     bytes: &'a [u8],
     source: &'a Source,
-    out: &'a mut W,
+    number: usize,
+    out: &'a mut S,
     findings: &'a mut Findings,
 }
 
@@ -113,7 +132,7 @@ impl Cursor {
 
     /// Passes on the line and all that follow it before `limit`.
     #[inline]
-    fn run<W: Write>(&mut self, pass: &mut Pass<'_, W>, rank: usize, limit: Key) -> Result<(), Stop> {
+    fn run<S: Sink>(&mut self, pass: &mut Pass<'_, S>, rank: usize, limit: Key) -> Result<(), Stop> {
         let Some((mut at, mut line)) = self.line else { return Ok(()) };
         if self.done < at {
             self.put_damaged(pass, self.done, at, at)?;
@@ -148,7 +167,7 @@ impl Cursor {
 
     /// The line at `at` was the last.
     #[cold]
-    fn finish<W: Write>(&mut self, pass: &mut Pass<'_, W>, at: usize) -> Result<(), Stop> {
+    fn finish<S: Sink>(&mut self, pass: &mut Pass<'_, S>, at: usize) -> Result<(), Stop> {
         if self.done < self.end {
             pass.write_lines(self.done, self.end)?;
             if pass.bytes.last() != Some(&b'\n') {
@@ -161,9 +180,9 @@ impl Cursor {
 
     /// Writes a `# damaged` line for the bytes from `start` to `end`, with the key of the line at `line`.
     #[cold]
-    fn put_damaged<W: Write>(
+    fn put_damaged<S: Sink>(
         &self,
-        pass: &mut Pass<'_, W>,
+        pass: &mut Pass<'_, S>,
         start: usize,
         end: usize,
         line: usize,
@@ -179,23 +198,30 @@ impl Cursor {
         damaged.write(&mut payload);
         let mut text = Vec::new();
         Line { key, kind: Kind::Meta, payload: &payload }.write(&mut text);
-        pass.out.write_all(&text)?;
+        pass.out.lines(pass.number, &text)?;
         pass.findings.lines += 1;
         pass.findings.damaged(self.source as usize, start, end - start);
         Ok(())
     }
 }
 
-impl<W: Write> Pass<'_, W> {
+impl<S: Sink> Pass<'_, S> {
     /// Writes the bytes of whole lines, and the line feed that the last one may lack.
     #[inline]
     fn write_lines(&mut self, start: usize, end: usize) -> Result<(), Stop> {
         let lines = &self.bytes[start..end];
-        self.out.write_all(lines)?;
         if lines.last().is_some_and(|&b| b != b'\n') {
-            self.out.write_all(b"\n")?;
+            return self.write_unended(lines);
         }
-        Ok(())
+        Ok(self.out.lines(self.number, lines)?)
+    }
+
+    /// A line that ends at a NUL or at the end of its file gets its line feed.
+    #[cold]
+    fn write_unended(&mut self, lines: &[u8]) -> Result<(), Stop> {
+        let (whole, last) = lines.split_at(memrchr(b'\n', lines).map_or(0, |at| at + 1));
+        self.out.lines(self.number, whole)?;
+        Ok(self.out.lines(self.number, &[last, b"\n"].concat())?)
     }
 }
 

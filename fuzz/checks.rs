@@ -6,6 +6,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 use trace_format::escape::{Place, escape_into, unescape};
 use trace_format::fields::{MAX_MESSAGE, Plan};
+use trace_format::file::Encoding;
 use trace_format::line::{Key, Kind, Line, Ticks, parse_ticks};
 use trace_format::manifest::Manifest;
 use trace_format::meta::{EndReason, Meta};
@@ -83,7 +84,7 @@ pub fn ring(bytes: &[u8]) {
 
     let tid = header.tenancy.tid.load(Relaxed);
     let idle = flags & right::IDLE != 0;
-    let mut renderer = Renderer::new(tid, progress.render);
+    let mut renderer = Renderer::new(tid, progress.render, Encoding::Text);
     let plans = Plans::of(&some_sites());
     let mut text = Vec::new();
     if progress.render.in_message {

@@ -15,9 +15,10 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
-use trace_format::line::{Line, Ticks};
+use trace_format::file::{FIRST_BYTES, run_of};
+use trace_format::line::Ticks;
 use trace_format::manifest::{FILE_NAME, Manifest};
-use trace_format::meta::{EndReason, Meta, RingPlace};
+use trace_format::meta::{EndReason, RingPlace};
 use trace_format::plans::Plans;
 use trace_format::ring::{Header, Progress, State};
 
@@ -288,12 +289,8 @@ impl Look<'_> {
 /// may be another's now.
 fn is_of(mut file: &File, tid: u64, run: u32) -> io::Result<bool> {
     let mut start = Vec::new();
-    // Paths are at most 4 KiB, four times as long when escaped.
-    Read::by_ref(&mut file).take(32 * 1024).read_to_end(&mut start)?;
-    let end = start.iter().position(|&b| b == b'\n').unwrap_or(start.len());
-    let Ok(line) = Line::parse(&start[..end]) else { return Ok(false) };
-    let of_run = matches!(Meta::parse(line.payload), Some(Meta::Run(found)) if found.id == run);
-    Ok(line.key.tid == tid && of_run)
+    Read::by_ref(&mut file).take(FIRST_BYTES as u64).read_to_end(&mut start)?;
+    Ok(run_of(&start).is_some_and(|(of, found)| of == tid && found.id == run))
 }
 
 #[cfg(all(test, unix, not(loom)))]

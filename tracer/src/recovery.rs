@@ -229,7 +229,7 @@ fn recover_ring(
         State::Ended => (false, EndReason::Thread),
     };
     let tid = header.tenancy.tid.load(Ordering::Relaxed);
-    let mut drain = Drain::new(header);
+    let mut drain = Drain::new(header, place.encoding);
     let mut out = Vec::new();
     let source = Source { memory: &memory, place: RingPlace::Shared, why: "" };
     let mut work = Work { info: run, place, plans, out: &mut out };

@@ -12,7 +12,9 @@
 //! | [`name`] | names of trace files |
 //! | [`record`] | the binary record in a ring |
 //! | [`ring`] | the ring file: header, positions, slots |
-//! | [`render`] | records to text lines; the one renderer of flusher and recovery |
+//! | [`render`] | records to what a file has of them; the one renderer of flusher and recovery |
+//! | [`raw`] | the raw file: records as they are; its writer, and its reader, which makes lines of them |
+//! | [`file`](mod@file) | what the first bytes of a file say of it |
 //! | [`manifest`] | the file that says what a run's directory belongs to |
 //! | [`sites`] | the table of static places that make records |
 //!
@@ -23,11 +25,13 @@
 pub mod capture;
 pub mod escape;
 pub mod fields;
+pub mod file;
 pub mod line;
 pub mod manifest;
 pub mod meta;
 pub mod name;
 pub mod plans;
+pub mod raw;
 pub mod record;
 pub mod render;
 pub mod ring;

@@ -3,7 +3,7 @@
 //! ```text
 //! tracer-manifest 1
 //! run version=1 id=... exe="..." ...        the same as the `# run` line
-//! traces dir="/srv/traces" name="app"       trace files are <dir>/<name>.trace.<tid>
+//! traces dir="/srv/traces" name="app"       trace files are <dir>/<name>.trace.<tid>; raw ones: and `format=raw`
 //! ```
 //!
 //! Written once when the run starts, before any ring. The run holds a POSIX record lock on one byte of it,
@@ -11,6 +11,7 @@
 //! the lock on [`RECOVERY_BYTE`] first, so that only one tries.
 
 use crate::escape::{Place, escape_into, unescape};
+use crate::file::Encoding;
 use crate::meta::{Meta, Run};
 
 /// The manifest's name in the run's directory.
@@ -36,6 +37,8 @@ pub struct Manifest {
     pub directory: Vec<u8>,
     /// The part of their names before `.trace.`.
     pub name: Vec<u8>,
+    /// How they are written.
+    pub encoding: Encoding,
 }
 
 impl Manifest {
@@ -48,7 +51,12 @@ impl Manifest {
         escape_into(&mut out, &self.directory, Place::Quoted);
         out.extend_from_slice(b"\" name=\"");
         escape_into(&mut out, &self.name, Place::Quoted);
-        out.extend_from_slice(b"\"\n");
+        out.push(b'"');
+        if self.encoding != Encoding::Text {
+            out.extend_from_slice(b" format=");
+            out.extend_from_slice(self.encoding.name().as_bytes());
+        }
+        out.push(b'\n');
         out
     }
 
@@ -58,12 +66,17 @@ impl Manifest {
         let rest = bytes.strip_prefix(MAGIC)?;
         let end = rest.iter().position(|&b| b == b'\n')?;
         let Some(Meta::Run(run)) = Meta::parse(&rest[..end]) else { return None };
-        let traces = rest[end + 1..].strip_prefix(b"traces dir=\"")?.strip_suffix(b"\"\n")?;
+        let traces = rest[end + 1..].strip_prefix(b"traces dir=\"")?.strip_suffix(b"\n")?;
         let mut parts = traces.split(|&b| b == b'"');
         let directory = unescape(parts.next()?);
         (parts.next()? == b" name=").then_some(())?;
         let name = unescape(parts.next()?);
-        parts.next().is_none().then_some(Manifest { run, directory, name })
+        let encoding = match parts.next()? {
+            b"" => Encoding::Text,
+            b" format=raw" => Encoding::Raw,
+            _ => return None,
+        };
+        parts.next().is_none().then_some(Manifest { run, directory, name, encoding })
     }
 }
 
@@ -76,9 +89,10 @@ mod tests {
     proptest! {
         #[test]
         fn a_manifest_parses_back_and_no_prefix_of_it_does(
-            run in any_run(), directory: Vec<u8>, name: Vec<u8>
+            run in any_run(), directory: Vec<u8>, name: Vec<u8>, raw: bool
         ) {
-            let manifest = Manifest { run, directory, name };
+            let encoding = if raw { Encoding::Raw } else { Encoding::Text };
+            let manifest = Manifest { run, directory, name, encoding };
             let bytes = manifest.write();
             for cut in 0..bytes.len() {
                 prop_assert_eq!(Manifest::parse(&bytes[..cut]), None);

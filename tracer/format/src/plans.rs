@@ -1,6 +1,7 @@
 //! The sites of a run, ready to be rendered, by number.
 
 use crate::fields::Plan;
+use crate::record::MAX_PAYLOAD;
 use crate::sites::Site;
 
 /// Numbers beyond this are not a program's: they are given one by one.
@@ -8,7 +9,14 @@ const MOST: usize = 1 << 20;
 
 /// How the captured arguments of each site become text.
 #[derive(Clone, Debug, Default)]
-pub struct Plans(Vec<Option<Box<Plan>>>);
+pub struct Plans(Vec<Option<Box<Known>>>);
+
+#[derive(Clone, Debug)]
+struct Known {
+    plan: Plan,
+    /// The site's entry in a site table.
+    entry: Box<[u8]>,
+}
 
 impl Plans {
     /// The plans of a table's sites. Those that cannot be are left out.
@@ -21,14 +29,19 @@ impl Plans {
         plans
     }
 
-    /// Adds a site; false where its entry cannot be.
+    /// Adds a site; false where its entry cannot be, or is too long for one record of a raw file.
     pub fn add(&mut self, site: &Site) -> bool {
+        let mut entry = Vec::new();
+        site.write(&mut entry);
+        if entry.len() > MAX_PAYLOAD {
+            return false;
+        }
         let Ok(plan) = Plan::new(&site.format, &site.descriptor) else { return false };
         let Some(index) = usize::try_from(site.id).ok().filter(|index| *index < MOST) else { return false };
         if self.0.len() <= index {
             self.0.resize(index + 1, None);
         }
-        self.0[index] = Some(Box::new(plan));
+        self.0[index] = Some(Box::new(Known { plan, entry: entry.into() }));
         true
     }
 
@@ -36,6 +49,17 @@ impl Plans {
     #[must_use]
     #[inline]
     pub fn get(&self, site: u32) -> Option<&Plan> {
+        Some(&self.known(site)?.plan)
+    }
+
+    /// The entry of a site, as it stands in a site table.
+    #[must_use]
+    pub fn entry(&self, site: u32) -> Option<&[u8]> {
+        Some(&self.known(site)?.entry)
+    }
+
+    #[inline]
+    fn known(&self, site: u32) -> Option<&Known> {
         self.0.get(site as usize)?.as_deref()
     }
 }

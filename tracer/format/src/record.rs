@@ -28,8 +28,8 @@ pub const ALIGN: usize = 8;
 /// The longest payload of one record, so that its length fits its field at any block size.
 pub const MAX_PAYLOAD: usize = 0xffff;
 
-/// What a record is. Values that are not listed are kept for records to come: 4 and 5 entering and leaving a function (16 bytes, the address in the place of word 0's upper
-/// 56 bits), 6 a call stack.
+/// What a record is. Values that are not listed are kept for records to come: 4 and 5 entering and leaving a
+/// function (16 bytes, the address in the place of word 0's upper 56 bits), 6 a call stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum RecordKind {
@@ -40,6 +40,10 @@ pub enum RecordKind {
     /// The captured arguments of a site, whose number is in word 0: [`crate::capture`] says what the payload is. Always
     /// whole.
     Captured = 3,
+    /// Only in raw files, see [`crate::raw`]: what a `#` line says.
+    Meta = 7,
+    /// Only in raw files: what the number of a site means.
+    Site = 8,
 }
 
 /// Flags of a record.

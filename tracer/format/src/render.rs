@@ -1,14 +1,19 @@
-//! Records to text lines: the one renderer, used by the flusher of a living process and by recovery.
+//! Records to what a thread's file has of them: the one renderer, used by the flusher of a living process and by
+//! recovery.
 //!
-//! It takes what is committed in a thread's ring and nested ring, merges the two by ticks, and appends lines.
-//! It holds no text between calls: what it must remember, [`RenderState`], is published with each step, so
-//! that another process can go on where it stopped.
+//! It takes what is committed in a thread's ring and nested ring, merges the two by ticks, and appends lines, or
+//! records for a [raw](crate::raw) file. It holds no text between calls: what it must remember, [`RenderState`], is
+//! published with each step, so that another process can go on where it stopped.
 
-use crate::escape::{Place, escape_line};
-use crate::line::{Kind, Prefix, Ticks};
+mod lines;
+
+use crate::file::Encoding;
+use crate::line::Ticks;
 use crate::meta::{End, EndReason, LossReason, Meta, Run, Thread};
 use crate::plans::Plans;
+use crate::raw;
 use crate::record::{Flags, Message, Records};
+pub(crate) use lines::Lines;
 
 /// What the renderer of a thread's records goes on from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -45,17 +50,41 @@ pub struct Losses {
 /// Renders the records of one thread.
 #[derive(Clone, Debug)]
 pub struct Renderer {
-    prefix: Prefix,
     state: RenderState,
-    /// A message on its way; empty between calls.
-    text: Vec<u8>,
+    form: Form,
+}
+
+/// What is written.
+#[derive(Clone, Debug)]
+enum Form {
+    Text(Lines),
+    Raw(raw::Writer),
 }
 
 impl Renderer {
     /// A renderer for thread `tid` that goes on from `state`.
     #[must_use]
-    pub fn new(tid: u64, state: RenderState) -> Renderer {
-        Renderer { prefix: Prefix::new(tid), state, text: Vec::new() }
+    pub fn new(tid: u64, state: RenderState, encoding: Encoding) -> Renderer {
+        let form = match encoding {
+            Encoding::Text => Form::Text(Lines::new(tid)),
+            Encoding::Raw => Form::Raw(raw::Writer::new(tid)),
+        };
+        Renderer { state, form }
+    }
+
+    /// What is appended from here on begins at this place of the file, and what it is appended to is empty. A raw
+    /// file has borders that its records know.
+    pub fn begin_at(&mut self, position: u64) {
+        if let Form::Raw(raw) = &mut self.form {
+            raw.begin_at(position);
+        }
+    }
+
+    /// So much was appended since [`Renderer::begin_at`], and is now in the file.
+    pub fn written(&mut self, bytes: usize) {
+        if let Form::Raw(raw) = &mut self.form {
+            raw.written(bytes);
+        }
     }
 
     /// What another renderer would go on from.
@@ -65,7 +94,7 @@ impl Renderer {
     }
 
     /// Appends the two lines that every file begins with.
-    pub fn header(&self, run: &Run, thread: &Thread, out: &mut Vec<u8>) {
+    pub fn header(&mut self, run: &Run, thread: &Thread, out: &mut Vec<u8>) {
         self.meta(&Meta::Run(run.clone()), out);
         self.meta(&Meta::Thread(thread.clone()), out);
     }
@@ -124,34 +153,46 @@ impl Renderer {
         }
         if !continues {
             self.go_on_to(piece.ticks, out);
-            self.prefix.begin(out, self.state.last, Kind::Message);
         }
-        self.write_text(piece.text, out);
-        self.state.in_message = piece.flags.has(Flags::MORE);
-        if !self.state.in_message {
-            out.push(b'\n');
+        let more = piece.flags.has(Flags::MORE);
+        match &mut self.form {
+            Form::Text(lines) => {
+                if !continues {
+                    lines.message(self.state.last, out);
+                }
+                lines.text(self.state.last, piece.text, out);
+                if !more {
+                    out.push(b'\n');
+                }
+            }
+            Form::Raw(raw) => raw.message(piece.site, piece.flags, self.state.last, piece.text, out),
+        }
+        self.state.in_message = more;
+        if !more {
             self.state.records = self.state.records.saturating_add(1);
         }
     }
 
     /// Appends a message whose arguments were captured.
+    #[inline]
     fn captured(&mut self, message: &Message<'_>, plans: &Plans, out: &mut Vec<u8>) {
         self.state.ended = false;
         self.close_torn(out);
-        let mut text = std::mem::take(&mut self.text);
-        text.clear();
-        let plan = plans.get(message.site);
-        if plan.is_some_and(|plan| plan.render(message.text, &mut text).is_ok()) {
-            self.go_on_to(message.ticks, out);
-            self.prefix.begin(out, self.state.last, Kind::Message);
-            self.write_text(&text, out);
-            out.push(b'\n');
+        let Some(plan) = plans.get(message.site) else { return self.lost(1, LossReason::Damaged, out) };
+        let before = (self.state, out.len());
+        self.go_on_to(message.ticks, out);
+        let written = match &mut self.form {
+            Form::Text(lines) => lines.captured(self.state.last, plan, message.text, out),
+            Form::Raw(raw) => raw.captured(message.site, self.state.last, message.text, plans, out),
+        };
+        if written {
             self.state.records = self.state.records.saturating_add(1);
         } else {
             // A table that was cut short, or a hostile ring.
+            self.state = before.0;
+            out.truncate(before.1);
             self.lost(1, LossReason::Damaged, out);
         }
-        self.text = text;
     }
 
     /// The ticks of the next line. The counters of a machine may go back (a virtual machine that is moved), and a
@@ -166,24 +207,13 @@ impl Renderer {
         self.state.behind = back > 0;
     }
 
-    fn write_text(&self, text: &[u8], out: &mut Vec<u8>) {
-        let mut rest = text;
-        loop {
-            rest = &rest[escape_line(out, rest, Place::Line)..];
-            if rest.is_empty() {
-                return;
-            }
-            out.push(b'\n');
-            self.prefix.begin(out, self.state.last, Kind::Continuation);
-            rest = &rest[1..];
-        }
-    }
-
     /// Ends a message whose last piece will not come.
     pub fn close_torn(&mut self, out: &mut Vec<u8>) {
         if self.state.in_message {
             self.state.in_message = false;
-            out.push(b'\n');
+            if let Form::Text(_) = self.form {
+                out.push(b'\n');
+            }
             self.lost(1, LossReason::Torn, out);
         }
     }
@@ -216,7 +246,7 @@ impl Renderer {
     }
 
     /// Appends what an earlier part of the file, which is no more, has told of losses and stalls.
-    pub fn told_before(&self, lost: &[u64; LossReason::COUNT], stall_ns: u64, out: &mut Vec<u8>) {
+    pub fn told_before(&mut self, lost: &[u64; LossReason::COUNT], stall_ns: u64, out: &mut Vec<u8>) {
         for (records, reason) in lost.iter().zip(LossReason::ALL) {
             if *records > 0 {
                 self.meta(&Meta::Lost { records: *records, reason }, out);
@@ -248,11 +278,12 @@ impl Renderer {
     /// Appends a metadata line with the ticks of the line before it.
     ///
     /// Only between messages; see [`Renderer::state`].
-    pub fn meta(&self, meta: &Meta, out: &mut Vec<u8>) {
+    pub fn meta(&mut self, meta: &Meta, out: &mut Vec<u8>) {
         debug_assert!(!self.state.in_message);
-        self.prefix.begin(out, self.state.last, Kind::Meta);
-        meta.write(out);
-        out.push(b'\n');
+        match &mut self.form {
+            Form::Text(lines) => lines.meta(self.state.last, |out| meta.write(out), out),
+            Form::Raw(raw) => raw.meta(self.state.last, meta, out),
+        }
     }
 }
 
@@ -260,7 +291,7 @@ impl Renderer {
 mod tests {
     use super::*;
     use crate::escape::unescape;
-    use crate::line::Line;
+    use crate::line::{Kind, Line};
     use crate::record::tests::lay_out;
     use proptest::prelude::*;
 
@@ -284,7 +315,7 @@ mod tests {
     }
 
     fn renderer() -> Renderer {
-        Renderer::new(320, RenderState::default())
+        Renderer::new(320, RenderState::default(), Encoding::Text)
     }
 
     #[test]

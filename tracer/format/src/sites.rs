@@ -66,7 +66,9 @@ impl Site {
         out[start..start + 4].copy_from_slice(&length.to_le_bytes());
     }
 
-    fn parse(entry: &[u8]) -> Option<Site> {
+    /// Reads one entry; `None` where it is none.
+    #[must_use]
+    pub fn parse(entry: &[u8]) -> Option<Site> {
         let mut rest = entry.get(4..)?;
         let mut number = || {
             let (word, after) = rest.split_first_chunk::<4>()?;

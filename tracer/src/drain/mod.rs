@@ -15,6 +15,7 @@ use std::io;
 use std::sync::atomic::Ordering;
 pub(crate) use survivors::Survivors;
 pub(crate) use trace_file::{TraceFile, TracePlace};
+use trace_format::file::Encoding;
 use trace_format::line::Ticks;
 use trace_format::meta::{self, EndReason, LossReason, Meta, RingPlace};
 use trace_format::plans::Plans;
@@ -65,15 +66,16 @@ pub(crate) struct Drain {
 
 impl Drain {
     /// Of the thread that has the ring. Its file, if there is one, is as was published.
-    pub(crate) fn new(header: &Header) -> Drain {
-        Drain::going_on_from(header, header.published())
+    pub(crate) fn new(header: &Header, encoding: Encoding) -> Drain {
+        Drain::going_on_from(header, header.published(), encoding)
     }
 
-    fn going_on_from(header: &Header, mut progress: Progress) -> Drain {
+    fn going_on_from(header: &Header, mut progress: Progress, encoding: Encoding) -> Drain {
         let tid = header.tenancy.tid.load(Ordering::Relaxed);
         let since = Ticks(header.tenancy.since.load(Ordering::Relaxed));
         progress.render.last = progress.render.last.max(since);
-        Drain { tid, renderer: Renderer::new(tid, progress.render), file: None, progress, copy: None }
+        let renderer = Renderer::new(tid, progress.render, encoding);
+        Drain { tid, renderer, file: None, progress, copy: None }
     }
 
     /// Whether there is a file whose last line is its end, or neither file nor reason to make one.
@@ -108,10 +110,10 @@ impl Drain {
         is_idle: &dyn Fn() -> bool,
     ) -> io::Result<usize> {
         let before = (self.renderer.clone(), self.progress);
-        work.out.clear();
+        let first = self.begin(source, work);
         let limit = PORTION.min(work.place.portion());
         self.render(source.memory, work.plans, is_idle, limit, work.out)?;
-        if work.out.is_empty() {
+        if work.out.len() == first {
             return Ok(0);
         }
         match self.find_file(work) {
@@ -126,6 +128,17 @@ impl Drain {
                 Err(error)
             }
         }
+    }
+
+    /// Empties `out`, but for the lines that a file begins with, if it has none yet; returns their bytes.
+    fn begin(&mut self, source: Source<'_>, work: &mut Work<'_>) -> usize {
+        work.out.clear();
+        self.renderer.begin_at(self.progress.file_length);
+        if self.progress.file_length == 0 {
+            let told = source.header().published().render;
+            first_lines(self.tid, work.place.encoding, source, work.info, &told, work.out);
+        }
+        work.out.len()
     }
 
     fn go_back(&mut self, to: (Renderer, Progress)) {
@@ -236,7 +249,7 @@ impl Drain {
             return Ok(0);
         }
         let before = (self.renderer.clone(), self.progress);
-        work.out.clear();
+        self.begin(source, work);
         self.render_end(source.header(), reason, clock, work.out);
         self.write(source, work).inspect_err(|_| self.go_back(before))
     }
@@ -264,9 +277,10 @@ impl Drain {
         if self.file.is_none() || state.in_message || state.ended {
             return Ok(0);
         }
-        work.out.clear();
+        let before = (self.renderer.clone(), self.progress);
+        self.begin(source, work);
         self.renderer.meta(clock, work.out);
-        self.write(source, work)
+        self.write(source, work).inspect_err(|_| self.go_back(before))
     }
 
     /// Opens the file that was published, if there is one, and cuts off what is behind the published length. If it
@@ -329,13 +343,9 @@ impl Drain {
                 none.insert(work.place.create(self.tid, work.info.id, &mut publish)?)
             }
         };
-        if file.length == 0 {
-            let told = header.published().render;
-            let lines = first_lines(self.tid, source, work.info, &told);
-            work.out.splice(0..0, lines);
-        }
         file.append(work.out)?;
         let bytes = work.out.len();
+        self.renderer.written(bytes);
         file.mark(&mut self.progress);
         self.progress.render = self.renderer.state();
         header.publish(&self.progress);
@@ -356,12 +366,15 @@ impl Drain {
             return;
         };
         let (header, info, tid) = (source.header(), work.info, self.tid);
+        let encoding = work.place.encoding;
         let (mut renderer, mut progress) = (self.renderer.clone(), self.progress);
         let first = |dropped: &rotation::Dropped| {
             let mut told = RenderState { last: dropped.last, lost: dropped.lost, ..RenderState::default() };
             told.lost[LossReason::Rotated as usize] += dropped.messages;
             told.stall_ns = dropped.stall_ns;
-            first_lines(tid, source, info, &told)
+            let mut lines = Vec::with_capacity(512);
+            first_lines(tid, encoding, source, info, &told, &mut lines);
+            lines
         };
         let publish = |file: &TraceFile, dropped: &rotation::Dropped| {
             renderer.forget(dropped.messages, LossReason::Rotated);
@@ -381,16 +394,21 @@ impl Drain {
     }
 }
 
-/// The two lines that a file begins with; their ticks are those when the thread took the ring. If this is not the
-/// thread's first file, what an earlier one has told of losses follows.
-fn first_lines(tid: u64, source: Source<'_>, info: &meta::Run, told: &RenderState) -> Vec<u8> {
+/// Appends to `out`, which is empty, the two lines that a file begins with; their ticks are those when the thread took
+/// the ring. If this is not the thread's first file, what an earlier one has told of losses follows.
+fn first_lines(
+    tid: u64,
+    encoding: Encoding,
+    source: Source<'_>,
+    info: &meta::Run,
+    told: &RenderState,
+    out: &mut Vec<u8>,
+) {
     let tenancy = &source.header().tenancy;
     let since = Ticks(tenancy.since.load(Ordering::Relaxed));
     let thread =
         meta::Thread { name: tenancy.name(), ring: source.place, why: source.why.as_bytes().to_vec() };
-    let mut lines = Vec::with_capacity(512);
-    let at = |last| Renderer::new(tid, RenderState { last, ..RenderState::default() });
-    at(since).header(info, &thread, &mut lines);
-    at(since.max(told.last)).told_before(&told.lost, told.stall_ns, &mut lines);
-    lines
+    let at = |last| Renderer::new(tid, RenderState { last, ..RenderState::default() }, encoding);
+    at(since).header(info, &thread, out);
+    at(since.max(told.last)).told_before(&told.lost, told.stall_ns, out);
 }

@@ -2,6 +2,7 @@
 
 use super::{Drain, PORTION, Source, Survivors, first_lines};
 use std::io;
+use trace_format::file::Encoding;
 use trace_format::meta::{self, EndReason};
 use trace_format::plans::Plans;
 use trace_format::render::{Losses, RenderState};
@@ -33,7 +34,7 @@ impl<'a> Onlooker<'a> {
         plans: &'a Plans,
         progress: Progress,
     ) -> Onlooker<'a> {
-        let drain = Drain::going_on_from(source.header(), progress);
+        let drain = Drain::going_on_from(source.header(), progress, Encoding::Text);
         Onlooker { source, info, plans, told: drain.renderer.state(), drain }
     }
 
@@ -86,7 +87,10 @@ impl<'a> Onlooker<'a> {
 
     fn finish(self, mut text: Vec<u8>) -> Rest {
         if !text.is_empty() && self.drain.progress.file_length == 0 {
-            text.splice(0..0, first_lines(self.drain.tid, self.source, self.info, &self.told));
+            let mut lines = Vec::with_capacity(512 + text.len());
+            first_lines(self.drain.tid, Encoding::Text, self.source, self.info, &self.told, &mut lines);
+            lines.append(&mut text);
+            text = lines;
         }
         let records = self.drain.renderer.state().records.saturating_sub(self.told.records);
         Rest { text, records }

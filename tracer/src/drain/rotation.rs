@@ -3,10 +3,13 @@
 //! The newer half goes into a new file beside it, which takes the old one's name. Killed at any step, recovery
 //! finds one of the two whole: the slot says which.
 
+mod raw;
+
 use super::trace_file::{TraceFile, TracePlace};
 use crate::sys;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Seek, SeekFrom, Write};
+use trace_format::file::Encoding;
 use trace_format::line::{Kind, Line, Ticks};
 use trace_format::meta::{LossReason, Meta};
 
@@ -55,11 +58,15 @@ impl Dropped {
         self.last = line.key.ticks;
         match line.kind {
             Kind::Message => self.messages += 1,
-            Kind::Meta => match Meta::parse(line.payload) {
-                Some(Meta::Lost { records, reason }) => self.lost[reason as usize] += records,
-                Some(Meta::Stall { ns }) => self.stall_ns += ns,
-                _ => {}
-            },
+            Kind::Meta => self.count_meta(line.payload),
+            _ => {}
+        }
+    }
+
+    fn count_meta(&mut self, payload: &[u8]) {
+        match Meta::parse(payload) {
+            Some(Meta::Lost { records, reason }) => self.lost[reason as usize] += records,
+            Some(Meta::Stall { ns }) => self.stall_ns += ns,
             _ => {}
         }
     }
@@ -123,22 +130,42 @@ impl TraceFile {
         first: impl FnOnce(&Dropped) -> Vec<u8>,
     ) -> io::Result<(TraceFile, Dropped)> {
         let from = self.length - place.max_bytes.min(self.length) / 2;
-        let dropped = Dropped::find(&mut self.file, from, self.length)?;
         let path = place.unfinished_path(tid, run);
         // Left by an attempt that failed; nobody else uses this name.
         let _ = std::fs::remove_file(&path);
-        let mut file = sys::create_private_file(&path)?;
-        let lines = first(&dropped);
-        file.write_all(&lines)?;
+        let (dropped, length, file) = match place.encoding {
+            Encoding::Text => {
+                let dropped = Dropped::find(&mut self.file, from, self.length)?;
+                let mut file = sys::create_private_file(&path)?;
+                let length = self.copy_lines(&dropped, &first(&dropped), &mut file)?;
+                (dropped, length, file)
+            }
+            Encoding::Raw => {
+                let (dropped, plans) = raw::find(&mut self.file, from, self.length)?;
+                let mut file = sys::create_private_file(&path)?;
+                let kept = dropped.bytes..self.length;
+                let length = raw::copy(&mut self.file, tid, kept, &plans, first(&dropped), &mut file)?;
+                (dropped, length, file)
+            }
+        };
+        Ok((place.opened(file, path, self.number, length)?, dropped))
+    }
+
+    /// Writes `first` and what is kept; returns the length of the new file.
+    fn copy_lines(&mut self, dropped: &Dropped, first: &[u8], new: &mut File) -> io::Result<u64> {
+        new.write_all(first)?;
         self.file.seek(SeekFrom::Start(dropped.bytes))?;
         let kept = self.length - dropped.bytes;
-        let copied = io::copy(&mut io::Read::take(&mut *self.file, kept), &mut file)?;
+        let copied = io::copy(&mut io::Read::take(&mut *self.file, kept), new)?;
         if copied != kept {
-            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it was cut short meanwhile"));
+            return Err(cut_short());
         }
-        let new = place.opened(file, path, self.number, lines.len() as u64 + kept)?;
-        Ok((new, dropped))
+        Ok(first.len() as u64 + kept)
     }
+}
+
+fn cut_short() -> io::Error {
+    io::Error::new(io::ErrorKind::UnexpectedEof, "it was cut short meanwhile")
 }
 
 #[cfg(test)]

@@ -5,14 +5,17 @@ use crate::report;
 use crate::sys::{self, FileIdentity};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use trace_format::line::{Kind, Line, TICKS_DIGITS};
+use trace_format::file::{Encoding, FIRST_BYTES, run_of};
+use trace_format::line::TICKS_DIGITS;
 use trace_format::manifest::Manifest;
 use trace_format::meta::{Meta, Run};
 use trace_format::name::trace_file_suffix;
+use trace_format::raw;
+use trace_format::record::HEADER;
 use trace_format::render::{RenderState, Renderer};
 use trace_format::ring::Progress;
 
@@ -28,6 +31,8 @@ pub(crate) struct TracePlace {
     most_open: usize,
     /// A file that is longer loses its older half.
     pub max_bytes: u64,
+    /// How files are written.
+    pub encoding: Encoding,
     /// What could not be done though the records are in the file.
     pub trouble: Option<io::Error>,
 }
@@ -49,7 +54,15 @@ impl TracePlace {
     fn in_directories(directories: Vec<PathBuf>, name: OsString) -> TracePlace {
         // The host needs descriptors, too.
         let most_open = sys::descriptor_limit() / 4;
-        TracePlace { directories, name, open: Arc::default(), most_open, max_bytes: u64::MAX, trouble: None }
+        TracePlace {
+            directories,
+            name,
+            open: Arc::default(),
+            most_open,
+            max_bytes: u64::MAX,
+            encoding: Encoding::Text,
+            trouble: None,
+        }
     }
 
     /// How many bytes should be written at once at most.
@@ -100,7 +113,8 @@ impl TracePlace {
     pub(crate) fn of(manifest: &Manifest) -> TracePlace {
         let (directory, name) =
             (sys::path_from_bytes(&manifest.directory), sys::path_from_bytes(&manifest.name));
-        TracePlace::in_directories(vec![directory], name.into_os_string())
+        let place = TracePlace::in_directories(vec![directory], name.into_os_string());
+        TracePlace { encoding: manifest.encoding, ..place }
     }
 
     /// The directory that files go to now.
@@ -279,15 +293,22 @@ fn open_same(
     Ok(is_named_by(&sys::file_identity(&file)?, progress).then_some(file))
 }
 
-/// Whether the first line of a file is that of thread `tid` of run `run`, but for its ticks; what was never published
+/// Whether a file begins with the `# run` line of thread `tid` of run `run`, but for its ticks; what was never published
 /// may end inside of it. A deleted file's number is given to the next one that is made, which may be anybody's.
-fn begins_as(file: &File, tid: u64, run: &Run, published: bool) -> io::Result<bool> {
+fn begins_as(file: &File, tid: u64, run: &Run, encoding: Encoding, published: bool) -> io::Result<bool> {
     let (mut first, mut found) = (Vec::new(), Vec::new());
-    Renderer::new(tid, RenderState::default()).meta(&Meta::Run(run.clone()), &mut first);
+    Renderer::new(tid, RenderState::default(), encoding).meta(&Meta::Run(run.clone()), &mut first);
     file.take(first.len() as u64).read_to_end(&mut found)?;
-    let (ticks, rest) = found.split_at(found.len().min(TICKS_DIGITS));
     let whole = found.len() == first.len() || !published;
-    Ok(whole && ticks.iter().all(u8::is_ascii_hexdigit) && first[TICKS_DIGITS..].starts_with(rest))
+    let ticks = match encoding {
+        Encoding::Text => 0..TICKS_DIGITS,
+        Encoding::Raw => raw::BLOCK_HEADER + 8..raw::BLOCK_HEADER + HEADER,
+    };
+    let same = |at: usize, found: u8| match encoding {
+        Encoding::Text if ticks.contains(&at) => found.is_ascii_hexdigit(),
+        _ => ticks.contains(&at) || found == first[at],
+    };
+    Ok(whole && found.iter().enumerate().all(|(at, byte)| same(at, *byte)))
 }
 
 fn is_named_by(found: &FileIdentity, progress: &Progress) -> bool {
@@ -298,11 +319,8 @@ fn is_named_by(found: &FileIdentity, progress: &Progress) -> bool {
 fn is_of_run(path: &Path, run: u32) -> bool {
     let Ok(file) = sys::open_own_file(path) else { return false };
     let mut first = Vec::new();
-    // Paths are at most 4 KiB, four times as long when escaped.
-    let read = BufReader::new(file.take(32 * 1024)).read_until(b'\n', &mut first);
-    let line = first.strip_suffix(b"\n").and_then(|line| Line::parse(line).ok());
-    let meta = line.filter(|line| line.kind == Kind::Meta).and_then(|line| Meta::parse(line.payload));
-    read.is_ok() && matches!(meta, Some(Meta::Run(found)) if found.id == run)
+    let read = file.take(FIRST_BYTES as u64).read_to_end(&mut first);
+    read.is_ok() && run_of(&first).is_some_and(|(_, found)| found.id == run)
 }
 
 /// An open trace file, written by this process alone.
@@ -344,7 +362,7 @@ impl TraceFile {
         let is_unfinished = path == place.unfinished_path(tid, run.id);
         // Where there are no links, one without content cannot get its name; and it is not needed.
         if (is_unfinished && progress.file_length == 0)
-            || !begins_as(&file, tid, run, progress.file_length > 0)?
+            || !begins_as(&file, tid, run, place.encoding, progress.file_length > 0)?
         {
             return Ok(None);
         }

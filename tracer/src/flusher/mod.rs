@@ -81,6 +81,7 @@ impl Flusher {
         let wanted = run.config.directory.as_deref();
         let mut place = TracePlace::new(wanted, &run.exe, run.here.as_deref(), run.id);
         place.max_bytes = run.config.max_bytes;
+        place.encoding = run.config.format.encoding();
         let info = meta::Run {
             version: trace_format::VERSION,
             id: run.id,

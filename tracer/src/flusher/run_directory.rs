@@ -55,6 +55,7 @@ impl RunDirectory {
             run: info.clone(),
             directory: place.directory().as_os_str().as_encoded_bytes().to_vec(),
             name: place.name().as_encoded_bytes().to_vec(),
+            encoding: place.encoding,
         };
         let unfinished = path.join("manifest.new");
         let mut file = sys::create_private_file(&unfinished)?;

@@ -107,7 +107,7 @@ impl Tail {
         let (ring, source, run) = (self.ring, self.source(), self.run);
         let header = ring.header();
         let goal = (header.main.head.load(Ordering::Acquire), header.nested.head.load(Ordering::Acquire));
-        let drain = self.drain.get_or_insert_with(|| Drain::new(ring.header()));
+        let drain = self.drain.get_or_insert_with(|| Drain::new(ring.header(), work.place.encoding));
         loop {
             let bytes = drain.portion(source, work, &|| ended || ring.is_idle())?;
             run.count_written(bytes);

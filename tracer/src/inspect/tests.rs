@@ -10,6 +10,8 @@ use crate::wake::Wake;
 use proptest::prelude::*;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, AtomicU64};
+use trace_format::file::Encoding;
+use trace_format::line::Line;
 use trace_format::meta::{ClockKind, Run};
 use trace_format::record::{Flags, message_word};
 use trace_format::ring::{Geometry, HEADER_BYTES};
@@ -31,7 +33,7 @@ fn run_with_ring(directory: &Path, capacity: u64) -> (RunInMemory, Memory) {
         clock: ClockKind::Ordered,
     };
     let traces = directory.as_os_str().as_encoded_bytes().to_vec();
-    let manifest = Manifest { run, directory: traces, name: b"app".to_vec() };
+    let manifest = Manifest { run, directory: traces, name: b"app".to_vec(), encoding: Encoding::Text };
     let geometry = Geometry::of(capacity);
     let file = sys::create_private_file(&directory.join("ring-0")).unwrap();
     sys::reserve(&file, geometry.file_size()).unwrap();
@@ -88,7 +90,7 @@ fn beside_a_busy_thread_and_a_busy_flusher_file_and_text_have_no_seam() {
             let (mut place, mut out) = (TracePlace::of(&run.manifest), Vec::new());
             let source = Source { memory, place: RingPlace::Shared, why: "" };
             let info = &run.manifest.run;
-            let mut drain = Drain::new(memory.header());
+            let mut drain = Drain::new(memory.header(), Encoding::Text);
             let mut last = false;
             while !last {
                 last = done.load(Ordering::Acquire);

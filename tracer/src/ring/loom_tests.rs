@@ -12,6 +12,7 @@ use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU64, Ordering};
 use loom::thread;
+use trace_format::file::Encoding;
 use trace_format::plans::Plans;
 use trace_format::record::{Flags, HEADER, Records};
 use trace_format::render::{RenderState, Renderer};
@@ -145,7 +146,7 @@ fn loom_who_takes_over_a_dead_consumer_sees_every_record_once() {
             // SAFETY: the producer has ended.
             let parts = unsafe { ring.data.parts(range.clone()) };
             let (mut main, mut nested) = (Records::new(parts, range.start, BLOCK), Records::empty(0, BLOCK));
-            let mut renderer = Renderer::new(1, published.render);
+            let mut renderer = Renderer::new(1, published.render, Encoding::Text);
             renderer.records(&mut main, &mut nested, true, &Plans::default(), usize::MAX, &mut Vec::new());
             assert_eq!(renderer.state().records, 2);
         });

@@ -11,6 +11,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use trace_format::escape::unescape;
+use trace_format::file::Encoding;
 use trace_format::line::{Kind, Line};
 use trace_format::meta::Meta;
 use trace_format::plans::Plans;
@@ -40,7 +41,7 @@ impl Bench {
         });
         // SAFETY: mapping and box stay where they are when the fields are moved.
         let producer = unsafe { Producer::bound_to(&memory, &*link) };
-        let renderer = Renderer::new(1, RenderState::default());
+        let renderer = Renderer::new(1, RenderState::default(), Encoding::Text);
         Bench { memory, link, producer, renderer, progress: Progress::default(), text: Vec::new() }
     }
 

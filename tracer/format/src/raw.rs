@@ -1,0 +1,185 @@
+//! The raw file: a thread's records as they lay in its ring, for volume. `tracemerge` makes text of them later.
+//!
+//! ```text
+//! file    blocks of 256 KiB; the last is as long as it is
+//! block   magic "TRCRAW1\n", thread id u64, then records up to the border
+//! record  as in a ring, see `record`: two words of header, payload, zeros up to a multiple of 8
+//! ```
+//!
+//! No record crosses the border of a block; a *pad*, a single word, fills what a record does not fit in. Besides
+//! the records of a ring there are two kinds: [`RecordKind::Meta`] has the payload of a `#` line, [`RecordKind::Site`]
+//! has the number of a site in word 0, nothing in word 1, and the site's entry in a site table as its payload. It
+//! stands before the first record of that site *in each block*. So any block can be read alone: a reader may begin
+//! at any time, the older half of a file may be dropped, and damage goes no further than the next border.
+//!
+//! Ticks never go back in a file. All numbers are little-endian.
+
+mod reader;
+#[cfg(test)]
+mod tests;
+
+use crate::line::Ticks;
+use crate::meta::Meta;
+use crate::plans::Plans;
+use crate::record::{Flags, HEADER, MAX_PAYLOAD, PAD_WORD, RecordKind, aligned};
+pub use reader::{Decoder, Raw, Record, Rendered};
+
+/// What every block begins with.
+pub const MAGIC: [u8; 8] = *b"TRCRAW1\n";
+/// Bytes of a block. The longest record takes a quarter of it.
+pub const BLOCK: u64 = 256 * 1024;
+/// Bytes before the first record of a block.
+pub const BLOCK_HEADER: usize = 16;
+
+/// Writes the records of one thread as a raw file has them.
+#[derive(Clone, Debug)]
+pub struct Writer {
+    tid: u64,
+    /// The place in the file of the first byte of what is written to.
+    base: u64,
+    /// The sites that the block has defined, a bit each.
+    defined: Vec<u64>,
+}
+
+impl Writer {
+    /// For an empty file of thread `tid`.
+    #[must_use]
+    pub fn new(tid: u64) -> Writer {
+        Writer { tid, base: 0, defined: Vec::new() }
+    }
+
+    /// Goes on at this place of the file: what is written to is empty.
+    pub(crate) fn begin_at(&mut self, position: u64) {
+        if position != self.base {
+            // Who says that what was written last is what is there?
+            self.base = position;
+            self.defined.clear();
+        }
+    }
+
+    /// All of `out` was written to the file; what comes is written to an empty one.
+    pub fn written(&mut self, bytes: usize) {
+        self.base += bytes as u64;
+    }
+
+    /// A record of another file, in which sites mean what `plans` says. Definitions of sites are left out, and made
+    /// where they are needed. False where nobody knows what it means.
+    pub fn copy(&mut self, record: &Record<'_>, plans: &Plans, out: &mut Vec<u8>) -> bool {
+        match record.kind {
+            RecordKind::Captured => {
+                return self.captured(record.site, record.ticks, record.payload, plans, out);
+            }
+            RecordKind::Site => {}
+            kind => {
+                let word = word(kind, record.site, record.payload.len()) | u64::from(record.flags.0) << 8;
+                self.record(word, record.ticks, record.payload, out);
+            }
+        }
+        true
+    }
+
+    /// A `#` line.
+    pub(crate) fn meta(&mut self, ticks: Ticks, meta: &Meta, out: &mut Vec<u8>) {
+        let mut payload = Vec::new();
+        meta.write(&mut payload);
+        // No `#` line is so long but one of a hostile manifest.
+        payload.truncate(MAX_PAYLOAD);
+        self.record(word(RecordKind::Meta, 0, payload.len()), ticks, &payload, out);
+    }
+
+    /// A message, or a piece of one.
+    pub(crate) fn message(&mut self, site: u32, flags: Flags, ticks: Ticks, text: &[u8], out: &mut Vec<u8>) {
+        let word = word(RecordKind::Message, site, text.len()) | u64::from(flags.0) << 8;
+        self.record(word, ticks, text, out);
+    }
+
+    /// Captured arguments; false where nobody knows what they mean.
+    #[inline]
+    pub(crate) fn captured(
+        &mut self,
+        site: u32,
+        ticks: Ticks,
+        arguments: &[u8],
+        plans: &Plans,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        let Some(entry) = plans.entry(site) else { return false };
+        self.make_room(arguments.len(), out);
+        if !self.is_defined(site) {
+            self.define(site, entry, arguments.len(), out);
+        }
+        self.record(word(RecordKind::Captured, site, arguments.len()), ticks, arguments, out);
+        true
+    }
+
+    #[inline]
+    fn is_defined(&self, site: u32) -> bool {
+        let bits = self.defined.get(site as usize / 64).copied().unwrap_or(0);
+        bits >> (site % 64) & 1 != 0
+    }
+
+    /// Says what the number means, in the block that a record with `len` bytes of payload will be in.
+    #[cold]
+    fn define(&mut self, site: u32, entry: &[u8], len: usize, out: &mut Vec<u8>) {
+        if (record_bytes(entry.len()) + record_bytes(len)) as u64 > self.to_border(out) {
+            self.next_block(out);
+        }
+        self.record(word(RecordKind::Site, site, entry.len()), Ticks(0), entry, out);
+        let index = site as usize / 64;
+        if self.defined.len() <= index {
+            self.defined.resize(index + 1, 0);
+        }
+        self.defined[index] |= 1 << (site % 64);
+    }
+
+    #[inline]
+    fn record(&mut self, word: u64, ticks: Ticks, payload: &[u8], out: &mut Vec<u8>) {
+        self.make_room(payload.len(), out);
+        out.reserve(record_bytes(payload.len()));
+        out.extend_from_slice(&word.to_le_bytes());
+        out.extend_from_slice(&ticks.0.to_le_bytes());
+        out.extend_from_slice(payload);
+        let pad = payload.len().wrapping_neg() % 8;
+        out.extend_from_slice(&[0; 8][..pad]);
+    }
+
+    /// Sees to it that a record with `len` bytes of payload has room in the block.
+    #[inline]
+    fn make_room(&mut self, len: usize, out: &mut Vec<u8>) {
+        let room = self.to_border(out);
+        if room == BLOCK || record_bytes(len) as u64 > room {
+            self.next_block(out);
+        }
+    }
+
+    #[inline]
+    fn to_border(&self, out: &[u8]) -> u64 {
+        BLOCK - (self.base + out.len() as u64) % BLOCK
+    }
+
+    #[cold]
+    fn next_block(&mut self, out: &mut Vec<u8>) {
+        let room = self.to_border(out);
+        if room < BLOCK {
+            out.extend_from_slice(&PAD_WORD.to_le_bytes());
+            #[expect(clippy::cast_possible_truncation, reason = "less than a block")]
+            out.resize(out.len() + room as usize - 8, 0);
+        }
+        out.extend_from_slice(&MAGIC);
+        out.extend_from_slice(&self.tid.to_le_bytes());
+        self.defined.clear();
+    }
+}
+
+/// Bytes of a record with `len` bytes of payload.
+#[inline]
+fn record_bytes(len: usize) -> usize {
+    HEADER + aligned(len as u64) as usize
+}
+
+/// Word 0 of a record without flags.
+#[inline]
+fn word(kind: RecordKind, site: u32, len: usize) -> u64 {
+    debug_assert!(len <= MAX_PAYLOAD);
+    u64::from(site) << 32 | ((len & MAX_PAYLOAD) as u64) << 16 | kind as u64
+}

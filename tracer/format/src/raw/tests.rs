@@ -1,0 +1,272 @@
+//! Raw files against text files: the same records give the same lines, by whatever way.
+
+use super::*;
+use crate::file::{Encoding, run_of};
+use crate::line::Line;
+use crate::meta::tests::any_run;
+use crate::meta::{EndReason, LossReason, RingPlace, Run, Thread};
+use crate::record::{Records, captured_word, message_word};
+use crate::render::{RenderState, Renderer};
+use crate::sites::Site;
+use proptest::prelude::*;
+use std::sync::LazyLock;
+
+const TID: u64 = 320;
+/// The block of the rings that are made up here.
+const RING_BLOCK: u64 = 1 << 17;
+
+fn site(id: u32) -> Site {
+    let text = String::new;
+    Site {
+        id,
+        line: 1,
+        column: 1,
+        module: text(),
+        file: text(),
+        format: format!("site {id}: {{}}\n"),
+        descriptor: vec![b'm'],
+    }
+}
+
+fn plans() -> Plans {
+    Plans::of(&(1..200).map(site).collect::<Vec<_>>())
+}
+
+/// One thing that a thread does.
+#[derive(Clone, Debug)]
+enum Act {
+    Message(usize, Flags),
+    Captured(u32),
+    /// The flusher writes what there is.
+    Flush,
+    Lost,
+}
+
+fn acts() -> impl Strategy<Value = Vec<(u64, Act)>> {
+    let flags = prop_oneof![5 => Just(0u8), 1 => 0u8..4].prop_map(Flags);
+    let length = prop_oneof![8 => 0usize..60, 1 => 0usize..50_000];
+    let act = prop_oneof![
+        4 => (length, flags).prop_map(|(length, flags)| Act::Message(length, flags)),
+        6 => (1u32..200).prop_map(Act::Captured),
+        1 => Just(Act::Flush),
+        1 => Just(Act::Lost),
+    ];
+    prop::collection::vec((0u64..4, act), 0..120)
+}
+
+/// What a file has after these acts.
+fn file(acts: &[(u64, Act)], run: &Run, encoding: Encoding) -> Vec<u8> {
+    let (plans, mut file, mut out) = (plans(), Vec::new(), Vec::new());
+    let mut renderer = Renderer::new(TID, RenderState::default(), encoding);
+    renderer.begin_at(0);
+    let thread = Thread { name: b"main".to_vec(), ring: RingPlace::Shared, why: Vec::new() };
+    renderer.header(run, &thread, &mut out);
+    let (mut ring, mut ticks) = (Vec::new(), 1000);
+    let flush = |renderer: &mut Renderer, ring: &mut Vec<u8>, out: &mut Vec<u8>, file: &mut Vec<u8>| {
+        let mut main = Records::new([ring, &[]], 0, RING_BLOCK);
+        renderer.records(&mut main, &mut Records::empty(0, 64), true, &plans, usize::MAX, out);
+        assert_eq!(main.damaged(), 0);
+        ring.clear();
+        file.extend_from_slice(out);
+        renderer.written(out.len());
+        out.clear();
+    };
+    for (later, act) in acts {
+        ticks += later;
+        let (word, payload) = match act {
+            Act::Message(length, flags) => {
+                let text: String = "a\nb\x1b\\x41 ä".chars().cycle().take(*length).collect();
+                (message_word(0, *flags, text.len()), text.into_bytes())
+            }
+            Act::Captured(site) => (captured_word(*site, 4), ticks.to_le_bytes()[..4].to_vec()),
+            Act::Flush | Act::Lost => {
+                flush(&mut renderer, &mut ring, &mut out, &mut file);
+                if let Act::Lost = act {
+                    renderer.close_torn(&mut out);
+                    renderer.lost(3, LossReason::Full, &mut out);
+                }
+                continue;
+            }
+        };
+        let room = RING_BLOCK as usize - ring.len() % RING_BLOCK as usize;
+        if 16 + payload.len() > room {
+            ring.extend_from_slice(&PAD_WORD.to_le_bytes());
+            ring.resize(ring.len().next_multiple_of(RING_BLOCK as usize), 0xee);
+        }
+        ring.extend_from_slice(&word.to_le_bytes());
+        ring.extend_from_slice(&ticks.to_le_bytes());
+        ring.extend_from_slice(&payload);
+        ring.resize(ring.len().next_multiple_of(8), 0xee);
+    }
+    flush(&mut renderer, &mut ring, &mut out, &mut file);
+    renderer.end(EndReason::Thread, &mut out);
+    file.append(&mut out);
+    file
+}
+
+fn decode(bytes: &[u8]) -> (Vec<u8>, Rendered) {
+    let (raw, mut out) = (Raw::parse(bytes).unwrap(), Vec::new());
+    let rendered = Decoder::new(raw.tid()).decode(raw, 0..bytes.len(), b"f", &mut out);
+    (out, rendered)
+}
+
+fn assert_sorted_lines(text: &[u8]) {
+    let text = std::str::from_utf8(text).unwrap();
+    let lines: Vec<&str> = text.split_terminator('\n').collect();
+    assert!(
+        lines.iter().all(|line| Line::parse(line.as_bytes()).is_ok_and(|line| line.key.tid == TID)),
+        "{text}"
+    );
+    assert!(lines.is_sorted_by_key(|line| &line[..16]), "{text}");
+}
+
+/// A file of several blocks.
+fn several_blocks() -> &'static [u8] {
+    static FILE: LazyLock<Vec<u8>> = LazyLock::new(make_several_blocks);
+    &FILE
+}
+
+fn make_several_blocks() -> Vec<u8> {
+    let acts: Vec<_> = (0..40_000)
+        .map(|n| (1, if n % 5 == 0 { Act::Message(30, Flags::NONE) } else { Act::Captured(1 + n % 7) }))
+        .collect();
+    file(&acts, &run(), Encoding::Raw)
+}
+
+fn run() -> Run {
+    use crate::line::Ticks;
+    use crate::meta::ClockKind;
+    use crate::wall::Wall;
+    let (exe, boot) = (b"/app".to_vec(), b"boot".to_vec());
+    Run {
+        version: 1,
+        id: 2,
+        root: 2,
+        pid: 3,
+        exe,
+        boot,
+        ticks: Ticks(7),
+        wall: Wall(8),
+        clock: ClockKind::Fast,
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_raw_file_has_the_lines_of_the_text_file(acts in acts(), run in any_run()) {
+        let text = file(&acts, &run, Encoding::Text);
+        let bytes = file(&acts, &run, Encoding::Raw);
+        let (decoded, rendered) = decode(&bytes);
+        prop_assert_eq!(String::from_utf8_lossy(&decoded), String::from_utf8_lossy(&text));
+        prop_assert!(rendered.damaged.is_empty() && !rendered.open);
+        prop_assert_eq!(run_of(&bytes), run_of(&text));
+        prop_assert_eq!(Encoding::of(&bytes), Encoding::Raw);
+        prop_assert_eq!(Encoding::of(&text), Encoding::Text);
+    }
+
+    #[test]
+    fn stretches_of_time_are_the_whole_together(acts in acts(), mut cuts in prop::collection::vec(990u64..1400, 0..6)) {
+        let bytes = file(&acts, &run(), Encoding::Raw);
+        let raw = Raw::parse(&bytes).unwrap();
+        cuts.sort_unstable();
+        let froms = [0].into_iter().chain(cuts.iter().copied());
+        let untils = cuts.iter().copied().map(Some).chain([None]);
+        let mut text = Vec::new();
+        for (from, until) in froms.zip(untils) {
+            let start = text.len();
+            let times = (Ticks(from), until.map(Ticks));
+            Decoder::new(TID).decode_times(raw, times, b"f", &mut text);
+            let times = text[start..].split(|b| *b == b'\n').filter(|line| !line.is_empty());
+            for line in times.map(|line| Line::parse(line).unwrap().key.ticks.0) {
+                prop_assert!(line >= from && until.is_none_or(|until| line < until));
+            }
+        }
+        let (whole, _) = decode(&bytes);
+        prop_assert_eq!(String::from_utf8_lossy(&text), String::from_utf8_lossy(&whole));
+    }
+
+    #[test]
+    fn any_bytes_are_read_without_panic(mut bytes in prop::collection::vec(any::<u8>(), 0..300), small: bool) {
+        if small {
+            // Small numbers look like records.
+            bytes.iter_mut().for_each(|byte| *byte %= 9);
+        }
+        let bytes = [&MAGIC[..], &TID.to_le_bytes(), &bytes].concat();
+        let (text, rendered) = decode(&bytes);
+        let text = if rendered.open { [&text[..], b"\n"].concat() } else { text };
+        assert_sorted_lines(&text);
+        let raw = Raw::parse(&bytes).unwrap();
+        let _ = (raw.first(), raw.last(), raw.position(Ticks(5)));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(16))]
+    #[test]
+    fn changed_bytes_harm_only_their_block(
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4)
+    ) {
+        let sound = several_blocks();
+        let mut bytes = sound.to_vec();
+        let mut blocks = Vec::new();
+        for (place, byte) in &changes {
+            let at = 16 + place.index(bytes.len() - 16);
+            bytes[at] = *byte;
+            blocks.push(at as u64 / BLOCK);
+        }
+        let (text, _) = decode(&bytes);
+        assert_sorted_lines(&text);
+        let lines = |text: &[u8]| text.split(|b| *b == b'\n').map(<[u8]>::to_vec).collect::<Vec<_>>();
+        // What stands in other blocks is there, if no ticks of before have run away.
+        if !lines(&text).iter().any(|line| line.windows(8).any(|w| w == b"backward")) {
+            let damaged: std::collections::HashSet<_> = lines(&text).into_iter().collect();
+            for block in (0..sound.len() as u64 / BLOCK).filter(|block| !blocks.contains(block)) {
+                let (start, end) = ((block * BLOCK) as usize, ((block + 1) * BLOCK) as usize);
+                let mut alone = Vec::new();
+                Decoder::new(TID).decode(Raw::parse(sound).unwrap(), start..end, b"f", &mut alone);
+                prop_assert!(lines(&alone).iter().all(|line| line.is_empty() || damaged.contains(line)));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_file_that_is_cut_anywhere_has_the_lines_before_the_cut() {
+    let acts: Vec<_> = (0..12)
+        .map(|n| (1, if n % 2 == 0 { Act::Message(9, Flags::NONE) } else { Act::Captured(n) }))
+        .collect();
+    let bytes = file(&acts, &run(), Encoding::Raw);
+    let (whole, _) = decode(&bytes);
+    for cut in 16..bytes.len() {
+        let (text, rendered) = decode(&bytes[..cut]);
+        assert_sorted_lines(&text);
+        let sound = text.iter().rev().skip(1).position(|b| *b == b'\n').map_or(0, |at| text.len() - 1 - at);
+        let sound = if rendered.damaged.is_empty() { text.len() } else { sound };
+        assert!(whole.starts_with(&text[..sound]), "cut at {cut}");
+        assert!(rendered.damaged.len() <= 1 && rendered.damaged.iter().all(|place| place.end == cut));
+    }
+}
+
+#[test]
+fn the_first_and_the_last_ticks_are_found_and_positions_by_time() {
+    let bytes = several_blocks();
+    assert!(bytes.len() as u64 > 4 * BLOCK);
+    let raw = Raw::parse(bytes).unwrap();
+    assert_eq!(raw.first().unwrap().0, Ticks(0));
+    assert_eq!(raw.last(), Some(Ticks(41_000)));
+    for ticks in (1000..41_010).step_by(997) {
+        let naive = raw.records(0).find(|(_, record)| record.has_ticks() && record.ticks >= Ticks(ticks));
+        assert_eq!(raw.position(Ticks(ticks)), naive.map_or(bytes.len(), |(at, _)| at), "{ticks}");
+    }
+}
+
+#[test]
+fn a_copy_has_the_same_lines() {
+    let bytes = several_blocks();
+    let raw = Raw::parse(bytes).unwrap();
+    let (mut writer, mut out, plans) = (Writer::new(TID), Vec::new(), plans());
+    for (_, record) in raw.records(0) {
+        assert!(writer.copy(&record, &plans, &mut out));
+    }
+    assert_eq!(decode(&out).0, decode(bytes).0);
+}

@@ -3,7 +3,7 @@
 //! ```text
 //! file    blocks of 256 KiB; the last is as long as it is
 //! block   magic "TRCRAW1\n", thread id u64, then records up to the border
-//! record  as in a ring, see `record`: two words of header, payload, zeros up to a multiple of 8
+//! record  as in a ring, see `record`: two words of header, payload, bytes of no meaning up to a multiple of 8
 //! ```
 //!
 //! No record crosses the border of a block; a *pad*, a single word, fills what a record does not fit in. Besides
@@ -21,7 +21,7 @@ mod tests;
 use crate::line::Ticks;
 use crate::meta::Meta;
 use crate::plans::Plans;
-use crate::record::{Flags, HEADER, MAX_PAYLOAD, PAD_WORD, RecordKind, aligned};
+use crate::record::{Flags, HEADER, MAX_PAYLOAD, PAD_WORD, RecordKind, Records, aligned};
 pub use reader::{Decoder, Raw, Record, Rendered};
 
 /// What every block begins with.
@@ -85,6 +85,38 @@ impl Writer {
         // No `#` line is so long but one of a hostile manifest.
         payload.truncate(MAX_PAYLOAD);
         self.record(word(RecordKind::Meta, 0, payload.len()), ticks, &payload, out);
+    }
+
+    /// As many whole messages as can be copied at once: up to one that needs a definition, a border, another order or
+    /// more than `limit` bytes. Returns their number, and the ticks of the last one, which was `last`.
+    pub(crate) fn copy_run(
+        &mut self,
+        records: &mut Records<'_>,
+        mut last: Ticks,
+        limit: usize,
+        out: &mut Vec<u8>,
+    ) -> (u64, Ticks) {
+        let (bytes, start) = (records.contiguous(), Records::position(records));
+        let room = self.to_border(out);
+        if room == BLOCK {
+            return (0, last);
+        }
+        let room = usize::try_from(room).unwrap_or(usize::MAX).min(limit.saturating_sub(out.len()));
+        let room = room.min(bytes.len());
+        let (mut count, mut taken) = (0, 0);
+        while let Some(message) = records.peek() {
+            let end = taken + record_bytes(message.text.len());
+            let whole = message.flags == Flags::NONE && message.ticks >= last;
+            let known = !message.captured || self.is_defined(message.site);
+            // To look may have gone past a pad.
+            if !whole || !known || end > room || Records::position(records) != start + taken as u64 {
+                break;
+            }
+            records.advance(&message);
+            (count, taken, last) = (count + 1, end, message.ticks);
+        }
+        out.extend_from_slice(&bytes[..taken]);
+        (count, last)
     }
 
     /// A message, or a piece of one.

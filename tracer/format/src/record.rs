@@ -149,6 +149,12 @@ impl<'a> Records<'a> {
         self.pos
     }
 
+    /// The bytes from [`Records::position`] on, up to the place where the ring wraps.
+    #[must_use]
+    pub fn contiguous(&self) -> &'a [u8] {
+        self.parts[0]
+    }
+
     /// Blocks whose rest was skipped because of a record that cannot be.
     #[must_use]
     pub fn damaged(&self) -> u64 {

@@ -115,6 +115,9 @@ impl Renderer {
     ) {
         let damaged = main.damaged() + nested.damaged();
         while out.len() < limit {
+            if !self.state.in_message && nested.peek().is_none() && self.copy_run(main, limit, out) {
+                continue;
+            }
             let from_main = match (main.peek(), nested.peek()) {
                 (Some(m), Some(n)) => self.state.in_message || m.ticks <= n.ticks,
                 (Some(_), None) => true,
@@ -134,6 +137,18 @@ impl Renderer {
             self.close_torn(out);
             self.lost(damaged, LossReason::Damaged, out);
         }
+    }
+
+    /// Appends as many messages as can be copied at once, if there are any, and if records are what is written.
+    #[inline]
+    fn copy_run(&mut self, main: &mut Records<'_>, limit: usize, out: &mut Vec<u8>) -> bool {
+        let Form::Raw(raw) = &mut self.form else { return false };
+        let (count, last) = raw.copy_run(main, self.state.last, limit, out);
+        if count > 0 {
+            self.state.records = self.state.records.saturating_add(count);
+            (self.state.last, self.state.behind, self.state.ended) = (last, false, false);
+        }
+        count > 0
     }
 
     /// Appends one piece of a message.

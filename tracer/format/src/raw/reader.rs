@@ -105,25 +105,77 @@ impl<'a> Raw<'a> {
     /// Costs a look into a few blocks, and at the records of one.
     #[must_use]
     pub fn position(&self, ticks: Ticks) -> usize {
-        // Block 0 stands for all that is before it.
+        let at_least = |record: &Record<'_>| record.has_ticks() && record.ticks >= ticks;
+        let found = self.records(self.block_of(ticks) * BLOCK_BYTES).find(|(_, record)| at_least(record));
+        found.map_or(self.bytes.len(), |(at, _)| at)
+    }
+
+    /// About where that is, within a block: for those who ask often. More ticks, no smaller place.
+    #[must_use]
+    pub fn place(&self, ticks: Ticks) -> usize {
+        let block = self.block_of(ticks);
+        let start = block * BLOCK_BYTES;
+        let bytes = self.bytes.len().saturating_sub(start).min(BLOCK_BYTES);
+        let first = self.first_of(block).unwrap_or(ticks);
+        let next = self.first_of(block + 1).or_else(|| self.last()).unwrap_or(ticks);
+        let (part, whole) = (ticks.0.saturating_sub(first.0), next.0.saturating_sub(first.0));
+        if part >= whole {
+            return start + if part > 0 { bytes } else { 0 };
+        }
+        start + usize::try_from(bytes as u128 * u128::from(part) / u128::from(whole)).unwrap_or(bytes)
+    }
+
+    /// Where the last message begins, if its last piece is not there.
+    #[must_use]
+    pub fn open_message(&self) -> Option<usize> {
+        let last = self.position(self.last()?);
+        let mut open = None;
+        for (at, record) in self.records(last) {
+            match record.kind {
+                RecordKind::Message if record.flags.has(Flags::CONT) => {
+                    open = open.filter(|_| record.flags.has(Flags::MORE));
+                }
+                RecordKind::Message => open = record.flags.has(Flags::MORE).then_some(at),
+                RecordKind::Site => {}
+                _ => open = None,
+            }
+        }
+        open
+    }
+
+    /// The bytes without a last record that is not all there.
+    #[must_use]
+    pub fn without_torn_tail(&self) -> usize {
+        let mut at = self.bytes.len().saturating_sub(1) / BLOCK_BYTES * BLOCK_BYTES;
+        loop {
+            match self.next(at) {
+                Next::End | Next::Bad(_) => return at.min(self.bytes.len()),
+                Next::Border(end) => at = end,
+                Next::Record(record) => at = record.end,
+            }
+        }
+    }
+
+    /// The block that the records before `ticks` end in; the first for what is before all.
+    fn block_of(&self, ticks: Ticks) -> usize {
         let (mut low, mut high) = (0, self.bytes.len().div_ceil(BLOCK_BYTES));
         while high - low > 1 {
             let middle = low.midpoint(high);
-            if self.block_begins_before(middle, ticks) {
+            // A block without records is as the next one.
+            if self.first_of(middle).is_some_and(|first| first < ticks) {
                 low = middle;
             } else {
                 high = middle;
             }
         }
-        let at_least = |record: &Record<'_>| record.has_ticks() && record.ticks >= ticks;
-        let found = self.records(low * BLOCK_BYTES).find(|(_, record)| at_least(record));
-        found.map_or(self.bytes.len(), |(at, _)| at)
+        low
     }
 
-    /// Whether the first record at or behind the start of this block is before `ticks`.
-    fn block_begins_before(&self, block: usize, ticks: Ticks) -> bool {
-        let first = self.records(block * BLOCK_BYTES).find(|(_, record)| record.has_ticks());
-        first.is_some_and(|(_, record)| record.ticks < ticks)
+    /// The ticks of the first record at or behind the start of a block.
+    fn first_of(&self, block: usize) -> Option<Ticks> {
+        self.records(block * BLOCK_BYTES)
+            .find(|(_, record)| record.has_ticks())
+            .map(|(_, record)| record.ticks)
     }
 
     /// The records from a position on, with their places; what is no record is passed over.

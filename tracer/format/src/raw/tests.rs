@@ -256,8 +256,34 @@ fn the_first_and_the_last_ticks_are_found_and_positions_by_time() {
     assert_eq!(raw.last(), Some(Ticks(41_000)));
     for ticks in (1000..41_010).step_by(997) {
         let naive = raw.records(0).find(|(_, record)| record.has_ticks() && record.ticks >= Ticks(ticks));
-        assert_eq!(raw.position(Ticks(ticks)), naive.map_or(bytes.len(), |(at, _)| at), "{ticks}");
+        let position = raw.position(Ticks(ticks));
+        assert_eq!(position, naive.map_or(bytes.len(), |(at, _)| at), "{ticks}");
+        assert!(raw.place(Ticks(ticks)).abs_diff(position) <= BLOCK as usize);
     }
+    assert!((0..50_000).is_sorted_by_key(|ticks| raw.place(Ticks(ticks))));
+}
+
+#[test]
+fn what_is_not_all_there_is_told_from_what_is() {
+    let message = |flags| (1, Act::Message(40_000, flags));
+    let pieces = [message(Flags::MORE), message(Flags::MORE.with(Flags::CONT)), message(Flags::CONT)];
+    for open in 1..3 {
+        let acts = [&[(1, Act::Captured(3))], &pieces[..open]].concat();
+        let bytes = file(&acts, &run(), Encoding::Raw);
+        // Without its last line, which ends the message.
+        let records: Vec<_> = Raw::parse(&bytes).unwrap().records(0).collect();
+        let (at, _) = records[records.len() - 2];
+        let raw = Raw::parse(&bytes[..at]).unwrap();
+        assert_eq!(raw.open_message(), Some(records[3 + 1].0), "{open}");
+        for torn in [8, 9, 4000] {
+            let raw = Raw::parse(&bytes[..at - torn]).unwrap();
+            assert_eq!(raw.without_torn_tail(), records[records.len() - 3].0, "{open} {torn}");
+        }
+        assert_eq!(raw.without_torn_tail(), at);
+    }
+    let bytes =
+        file(&[(1, Act::Captured(3))].into_iter().chain(pieces).collect::<Vec<_>>(), &run(), Encoding::Raw);
+    assert_eq!(Raw::parse(&bytes).unwrap().open_message(), None);
 }
 
 #[test]

@@ -6,8 +6,10 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use trace_format::file::Encoding;
 use trace_format::line::Line;
 use trace_format::meta::{Meta, Run};
+use trace_format::raw::Raw;
 
 use crate::discover::{App, Candidate};
 use crate::error::Error;
@@ -95,11 +97,21 @@ fn read(candidate: Candidate) -> Result<Trace, Refusal> {
     if map.is_empty() {
         return Err(Refusal::Empty(path));
     }
+    if Encoding::of(&map) == Encoding::Raw {
+        return read_raw(&map, path, (tid, number, id));
+    }
     let line = first_line(&map).map(|at| (at, line_at(&map, at)));
     let Some((at, Next::Line(line))) = line else { return Err(Refusal::NoTrace(path)) };
     let run = run_of(&map[at..line.end]);
     let last = last_ticks(&map).unwrap_or(line.ticks);
     Ok(Trace { path, tid, number, id: Some(id), held: None, run, first: line.ticks, last })
+}
+
+fn read_raw(map: &Map, path: PathBuf, (tid, number, id): (u64, u32, FileId)) -> Result<Trace, Refusal> {
+    let found = Raw::parse(map).and_then(|raw| Some((raw.first()?, raw.last()?)));
+    let Some(((first, meta), last)) = found else { return Err(Refusal::NoTrace(path)) };
+    let run = meta.and_then(|meta| if let Meta::Run(run) = meta { Some(run) } else { None });
+    Ok(Trace { path, tid, number, id: Some(id), held: None, run, first: first.0, last: last.0 })
 }
 
 fn run_of(line: &[u8]) -> Option<Run> {

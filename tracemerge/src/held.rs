@@ -1,12 +1,16 @@
 //! A thread whose ring was read: its file up to the published length, and the text that the ring holds for it.
+//! The file may be raw; what follows it is text in any case.
 
 use std::path::PathBuf;
 
+use trace_format::file::Encoding;
+use trace_format::raw::Raw;
 use tracer::inspect::ThreadInMemory;
 
 use crate::error::Error;
 use crate::lines::{first_ticks, last_ticks, without_torn_tail};
 use crate::map::Map;
+use crate::raw::{lines_from, whole_messages};
 
 /// What a thread had traced when its ring was read, in two parts that each consist of lines.
 #[derive(Debug)]
@@ -38,8 +42,19 @@ impl Held {
             None => (Map::nothing(), 0),
         };
         let length = usize::try_from(length).unwrap_or(usize::MAX).min(map.len());
-        let whole = if thread.continues { without_torn_tail(&map[..length]).len() } else { length };
-        let mut rest = [&map[whole..length], &thread.text].concat();
+        let bytes = &map[..length];
+        let (whole, mut rest) = match (Encoding::of(bytes), thread.continues) {
+            (_, false) => (length, Vec::new()),
+            (Encoding::Text, true) => {
+                let whole = without_torn_tail(bytes).len();
+                (whole, bytes[whole..].to_vec())
+            }
+            (Encoding::Raw, true) => {
+                let whole = whole_messages(bytes);
+                (whole, lines_from(bytes, whole, &thread.ring))
+            }
+        };
+        rest.extend_from_slice(&thread.text);
         if alive {
             rest.truncate(without_torn_tail(&rest).len());
         }
@@ -47,7 +62,7 @@ impl Held {
         Ok(Held { ring, since: since.0, records, committed, map, whole, rest })
     }
 
-    /// The lines of the file.
+    /// The bytes of the file, lines or records, up to the end of the last message that is whole.
     #[inline]
     #[must_use]
     pub fn file(&self) -> &[u8] {
@@ -64,8 +79,14 @@ impl Held {
     /// The ticks of the first and of the last line; `None` where there is no line.
     #[must_use]
     pub fn range(&self) -> Option<(u64, u64)> {
-        let first = first_ticks(self.file()).or_else(|| first_ticks(self.rest()))?;
-        let last = last_ticks(self.rest()).or_else(|| last_ticks(self.file()))?;
+        let raw = Raw::parse(self.file());
+        let of_file = match raw {
+            Some(raw) => raw.first().zip(raw.last()).map(|((first, _), last)| (first.0, last.0)),
+            None => first_ticks(self.file()).zip(last_ticks(self.file())),
+        };
+        let of_rest = first_ticks(self.rest()).zip(last_ticks(self.rest()));
+        let first = of_file.or(of_rest)?.0;
+        let last = of_rest.or(of_file)?.1;
         Some((first, last))
     }
 }

@@ -4,6 +4,7 @@
 //! takes that for granted until it sees otherwise; only then, or where the output cannot be begun anew,
 //! [`split`] goes over the bytes beforehand.
 
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,11 +16,12 @@ use crate::header::Trace;
 use crate::held::Held;
 use crate::lines::{Next, line_at, skip_bad, without_torn_tail};
 use crate::map::Map;
+use crate::render::Render;
 
 /// Fewer bytes than this are looked through sooner than a thread is started.
 const WORTH_A_THREAD: usize = 1 << 20;
 
-/// A file, mapped, or text from a ring.
+/// A file, mapped, or text from a ring; or something that is made into text.
 #[derive(Debug)]
 pub struct Source {
     /// Where it is, for messages.
@@ -35,6 +37,8 @@ enum Bytes {
     File(Arc<Held>),
     /// What that ring has for it.
     Ring(Arc<Held>),
+    /// What has no text before it is asked for it.
+    Rendered(Box<dyn Render>),
 }
 
 impl Source {
@@ -56,10 +60,34 @@ impl Source {
         Ok(vec![Source { path, bytes: Bytes::Mapped(map, end) }])
     }
 
+    /// A source whose lines `render` makes; `path` is for messages.
+    #[cfg_attr(not(test), expect(dead_code, reason = "raw files will be such"))]
+    pub fn of_lines(path: PathBuf, render: Box<dyn Render>) -> Source {
+        Source { path, bytes: Bytes::Rendered(render) }
+    }
+
+    /// What makes the lines, where they are not there already.
+    #[inline]
+    #[must_use]
+    pub fn rendered(&self) -> Option<&dyn Render> {
+        match &self.bytes {
+            Bytes::Rendered(render) => Some(&**render),
+            _ => None,
+        }
+    }
+
     /// A file called `path` that has `bytes`.
     #[cfg(test)]
     pub fn of(path: &str, bytes: &[u8]) -> Source {
         Source { path: path.into(), bytes: Bytes::Mapped(Map::of(bytes), bytes.len()) }
+    }
+
+    /// Says that those bytes were read for the last time, so that they take no memory of this process any more. Small
+    /// ranges are not worth it. They may be read all the same.
+    pub fn forget(&self, range: Range<usize>) {
+        if let Bytes::Mapped(map, _) = &self.bytes {
+            map.forget(range);
+        }
     }
 
     /// Whether this is text from a ring.
@@ -68,7 +96,7 @@ impl Source {
         matches!(self.bytes, Bytes::Ring(_))
     }
 
-    /// The bytes that are merged.
+    /// The bytes that are merged; none where they are [rendered](Self::rendered).
     #[inline]
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
@@ -76,6 +104,7 @@ impl Source {
             Bytes::Mapped(map, end) => &map[..*end],
             Bytes::File(held) => held.file(),
             Bytes::Ring(held) => held.rest(),
+            Bytes::Rendered(_) => &[],
         }
     }
 }

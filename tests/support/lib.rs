@@ -5,6 +5,7 @@ pub mod merges;
 pub mod mounts;
 pub mod processes;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::os::unix::fs::PermissionsExt;
@@ -15,6 +16,7 @@ use tempfile::TempDir;
 use trace_format::escape::unescape;
 use trace_format::line::{Key, Kind, Line};
 use trace_format::meta::{End, Meta};
+use trace_format::raw::{Decoder, Raw};
 
 /// A program that is to be traced, with directories of its own for files and rings.
 pub struct Scenario {
@@ -180,8 +182,18 @@ pub fn read_directory(directory: &Path) -> BTreeMap<String, ThreadTrace> {
     names(directory).iter().filter_map(read).collect()
 }
 
+/// The text of a trace file, which may be a raw one.
+pub fn text_of<'a>(name: &str, bytes: &'a [u8]) -> Cow<'a, [u8]> {
+    let Some(raw) = Raw::parse(bytes) else { return Cow::Borrowed(bytes) };
+    let mut text = Vec::new();
+    let found = Decoder::new(raw.tid()).decode(raw, 0..bytes.len(), name.as_bytes(), &mut text);
+    assert_eq!(found.damaged, [], "{name}");
+    Cow::Owned(text)
+}
+
 /// Reads a whole trace file.
 pub fn parse(name: &str, bytes: &[u8]) -> ThreadTrace {
+    let bytes = &*text_of(name, bytes);
     let text = bytes.strip_suffix(b"\n").unwrap_or_else(|| panic!("{name} does not end in a line feed"));
     let mut trace = ThreadTrace { name: String::new(), messages: Vec::new(), metas: Vec::new() };
     let mut last = Key::default();

@@ -4,8 +4,11 @@
 use trace_format::line::{Kind, Line};
 use trace_format::meta::{End, LossReason, Meta, RingPlace, Thread};
 
-use crate::findings::Few;
+use crate::findings::{Few, Findings};
 use crate::lines::{Next, line_at, skip_bad, without_feed};
+use crate::render::Render;
+use crate::slice::{Slicer, Span};
+use crate::source::{Piece, Source};
 
 /// A place: in which part of the trace, and at which byte of it.
 pub type Place = (usize, usize);
@@ -42,10 +45,13 @@ pub struct Audit {
 
 impl Audit {
     /// Reads a trace that consists of these parts.
-    pub fn of<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> Audit {
+    pub fn of(parts: &[Source]) -> Audit {
         let mut audit = Audit::default();
-        for (part, bytes) in parts.into_iter().enumerate() {
-            audit.read(part, bytes);
+        for (part, source) in parts.iter().enumerate() {
+            match source.rendered() {
+                Some(render) => audit.read_rendered(part, render, source),
+                None => audit.read(part, 0, source.bytes()),
+            }
         }
         audit
     }
@@ -72,21 +78,36 @@ impl Audit {
         self.thread.as_ref().is_some_and(|thread| thread.ring == RingPlace::Private)
     }
 
-    fn read(&mut self, part: usize, bytes: &[u8]) {
+    /// Reads what is no text, stretch by stretch. Places are offsets in its text, but for those of damage.
+    fn read_rendered(&mut self, part: usize, render: &dyn Render, source: &Source) {
+        let piece = Piece { source: 0, start: 0, end: 0 };
+        let sources = std::slice::from_ref(source);
+        let (mut before, mut text) = (0, Vec::new());
+        for slice in Slicer::new(sources, &[piece], Span::ALL, &mut Findings::default()) {
+            text.clear();
+            let Span { since, until } = slice.span;
+            render.lines(since, until, &mut text, &mut |at, bytes| self.damaged.push(((part, at), bytes)));
+            self.read(part, before, &text);
+            before += text.len();
+        }
+    }
+
+    /// Reads the lines in `bytes`, which begin at offset `start`.
+    fn read(&mut self, part: usize, start: usize, bytes: &[u8]) {
         let mut at = 0;
         loop {
             let next = match line_at(bytes, at) {
                 Next::End => break,
                 Next::Bad => {
                     let end = skip_bad(bytes, at);
-                    self.damage((part, at), end - at);
+                    self.damage((part, start + at), end - at);
                     end
                 }
                 Next::Line(line) => {
                     match Line::parse(without_feed(&bytes[at..line.end])) {
-                        Ok(parsed) => self.line((part, at), &parsed, line.end - at),
+                        Ok(parsed) => self.line((part, start + at), &parsed, line.end - at),
                         // It has changed while it was read.
-                        Err(_) => self.damage((part, at), line.end - at),
+                        Err(_) => self.damage((part, start + at), line.end - at),
                     }
                     line.end
                 }
@@ -150,7 +171,7 @@ mod tests {
     }
 
     fn audit(lines: &[String]) -> Audit {
-        Audit::of([lines.concat().as_bytes()])
+        Audit::of(&[Source::of("f", lines.concat().as_bytes())])
     }
 
     #[test]
@@ -202,7 +223,7 @@ mod tests {
     #[test]
     fn a_message_may_go_on_in_the_next_part() {
         let parts = [line(1, ':', "one"), line(1, '|', "second line")];
-        let audit = Audit::of(parts.iter().map(String::as_bytes));
+        let audit = Audit::of(&parts.map(|part| Source::of("f", part.as_bytes())));
         assert_eq!((audit.records, audit.damaged.count), (1, 0));
     }
 }

@@ -22,6 +22,8 @@ struct Checked<'a> {
     trace: &'a Trace,
     audit: Audit,
     alive: bool,
+    /// Its file is raw.
+    raw: bool,
     /// How many of its messages were recovered now.
     recovered: u64,
 }
@@ -61,15 +63,15 @@ fn audit_all<'a>(found: &'a Found, messages: &mut Messages) -> Vec<Checked<'a>> 
             Err(error) => messages.warn(error),
         }
     }
-    let bytes =
-        |(_, _, parts): &(&Trace, bool, Vec<Source>)| parts.iter().map(|part| part.bytes().len()).sum();
-    let audits = look_at_all(&traces, bytes, |(_, _, parts)| Audit::of(parts.iter().map(Source::bytes)));
-    let checked = traces.into_iter().zip(audits).map(|((trace, alive, _), audit)| {
+    let bytes = |(_, _, parts): &(&Trace, bool, Vec<Source>)| parts.iter().map(Source::size).sum();
+    let audits = look_at_all(&traces, bytes, |(_, _, parts)| Audit::of(parts));
+    let checked = traces.into_iter().zip(audits).map(|((trace, alive, parts), audit)| {
+        let raw = parts.first().is_some_and(|part| part.rendered().is_some());
         let run = |run: &Run| Some(run) == trace.run.as_ref();
         let of_run = found.recovered.iter().filter(|recovered| run(&recovered.run));
         let threads = of_run.flat_map(|run| &run.threads).filter(|thread| thread.tid == trace.tid);
         let recovered = threads.map(|thread| thread.records).sum();
-        Checked { trace, audit, alive, recovered }
+        Checked { trace, audit, alive, raw, recovered }
     });
     checked.collect()
 }
@@ -81,7 +83,8 @@ impl Checked<'_> {
         let at = |place: &Place| self.at(*place);
         for ((place, bytes), more) in audit.damaged.each() {
             let bytes = count(*bytes as u64, "byte");
-            messages.warn(format_args!("{}: {bytes} are no line of this thread's trace{more}", at(place)));
+            let at = self.in_file(*place);
+            messages.warn(format_args!("{at}: {bytes} are no line of this thread's trace{more}"));
         }
         for (place, more) in audit.breaks.each() {
             messages.warn(format_args!("{}: ticks go back{more}", at(place)));
@@ -136,7 +139,15 @@ impl Checked<'_> {
         }
     }
 
+    /// A place among the lines.
     fn at(&self, (part, offset): Place) -> String {
+        if self.raw && part == 0 {
+            return format!("{}, offset {offset} of its text", shown(&self.trace.path));
+        }
+        self.in_file((part, offset))
+    }
+
+    fn in_file(&self, (part, offset): Place) -> String {
         let ring = self.trace.held.as_ref().filter(|held| part > 0 || held.file().is_empty());
         format!("{}, offset {offset}", shown(ring.map_or(&self.trace.path, |held| &held.ring)))
     }

@@ -17,7 +17,7 @@ use crate::source::Source;
 const FEW: usize = 3;
 
 /// The first few of something, and how many there were.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Few<T> {
     /// The first.
     pub first: Vec<T>,
@@ -52,10 +52,17 @@ impl<T> Few<T> {
     fn more(&self) -> u64 {
         self.count - self.first.len() as u64
     }
+
+    /// Adds what came later.
+    fn append(&mut self, later: Few<T>) {
+        self.count += later.count;
+        self.first.extend(later.first);
+        self.first.truncate(FEW);
+    }
 }
 
 /// What is wrong with one file.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 struct OfFile {
     /// Bytes that are no line: offset, how many.
     damaged: Few<(usize, usize)>,
@@ -66,7 +73,7 @@ struct OfFile {
 }
 
 /// What a merge found.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Findings {
     /// Lines that were merged, put-in `# damaged` lines included.
     pub lines: u64,
@@ -101,10 +108,27 @@ impl Findings {
             self.lost_otherwise += 1;
             return;
         };
+        self.lost(reason, records);
+    }
+
+    fn lost(&mut self, reason: LossReason, records: u64) {
         match self.lost.iter_mut().find(|(known, _)| *known == reason) {
             Some((_, sum)) => *sum = sum.saturating_add(records),
             None => self.lost.push((reason, records)),
         }
+    }
+
+    /// Adds what was found in what stands behind.
+    pub fn append(&mut self, later: Findings) {
+        self.lines += later.lines;
+        for (source, of_file) in later.files {
+            let all = self.files.entry(source).or_default();
+            all.damaged.append(of_file.damaged);
+            all.breaks.append(of_file.breaks);
+            all.torn = of_file.torn.or(all.torn);
+        }
+        later.lost.into_iter().for_each(|(reason, records)| self.lost(reason, records));
+        self.lost_otherwise += later.lost_otherwise;
     }
 
     /// Tells it all.

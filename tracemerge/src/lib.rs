@@ -9,7 +9,11 @@
 //! | `header` | what they say of themselves |
 //! | `choose` | which runs are merged, and in which order their files stand |
 //! | `source`, `map`, `lines` | the bytes, and the lines in them |
+//! | `slice`, `search` | the same range of time of all of them |
+//! | `render` | what is no text before it is asked for it |
 //! | `merge`, `tree` | one sorted stream |
+//! | `pool`, `gather` | the same by several threads |
+//! | `attempt` | opening, merging, writing, as often as needed |
 //! | `write` | where it goes |
 //! | `pipeline` | the stages in a row |
 //! | `run`, `check` with `audit`, `snapshot`, `clean` | the subcommands |
@@ -19,6 +23,7 @@
 //! No stage knows the next; the order of the merge is total: boot (by the wall clock), ticks, process, run,
 //! thread, number of the file, position in the file. Undamaged lines are passed on byte for byte.
 
+mod attempt;
 mod audit;
 mod check;
 mod choose;
@@ -27,6 +32,7 @@ mod cli;
 mod discover;
 mod error;
 mod findings;
+mod gather;
 mod header;
 mod held;
 mod lines;
@@ -35,12 +41,15 @@ mod map;
 mod merge;
 mod messages;
 mod pipeline;
+mod pool;
 mod raw;
 mod recover;
 mod render;
 mod rings;
 mod run;
+mod search;
 mod signals;
+mod slice;
 mod snapshot;
 mod source;
 mod sys;

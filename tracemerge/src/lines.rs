@@ -104,13 +104,43 @@ pub fn without_feed(line: &[u8]) -> &[u8] {
 ///
 /// Lines begin behind line feeds, and behind NULs: a hole may end where a line begins.
 #[must_use]
-pub fn skip_bad(bytes: &[u8], mut at: usize) -> usize {
-    while line_at(bytes, at) == Next::Bad {
+pub fn skip_bad(bytes: &[u8], at: usize) -> usize {
+    skip_bad_until(bytes, at, bytes.len())
+}
+
+/// [`skip_bad`] that gives up where it has come to `limit`: then it returns that or more.
+fn skip_bad_until(bytes: &[u8], mut at: usize, limit: usize) -> usize {
+    while at < limit && ticks_at(bytes, at).is_none() {
         let Some(stop) = memchr2(b'\n', 0, &bytes[at..]) else { return bytes.len() };
         at += stop;
         at += blank(&bytes[at..]);
     }
     at
+}
+
+/// The ticks of the line at `at`; `None` where none begins there. Looks only at the beginning of the line.
+#[inline]
+#[must_use]
+pub fn ticks_at(bytes: &[u8], at: usize) -> Option<u64> {
+    if let Some(head) = bytes[at..].first_chunk::<HEAD>() {
+        if let (Some(ticks), Some(_)) = (parse_ticks(head), common_kind(head)) {
+            return Some(ticks.0);
+        }
+    }
+    match odd_line(bytes, at) {
+        Next::Line(line) => Some(line.ticks),
+        Next::Bad | Next::End => None,
+    }
+}
+
+/// The first line that begins behind `at`, which may be anywhere, and not behind `limit`: where, and its ticks. All
+/// lines that a walk from the beginning meets there are found so, and no others.
+#[must_use]
+pub fn line_behind(bytes: &[u8], at: usize, limit: usize) -> Option<(usize, u64)> {
+    let stop = at + memchr2(b'\n', 0, bytes.get(at..limit)?)?;
+    let line = skip_bad_until(bytes, stop + blank(&bytes[stop..]), limit + 1);
+    (line <= limit && line < bytes.len()).then_some(())?;
+    Some((line, ticks_at(bytes, line)?))
 }
 
 /// How many line feeds and NULs `bytes` begin with.
@@ -221,6 +251,28 @@ mod tests {
                 }
                 Next::Bad => prop_assert_eq!(parsed, None),
                 Next::End => prop_assert!(bytes.is_empty()),
+            }
+        }
+
+        #[test]
+        fn from_anywhere_the_lines_of_a_walk_are_found(
+            parts in prop::collection::vec(hostile(), 0..6), limit in 0..400usize
+        ) {
+            let bytes = parts.concat();
+            let (mut at, mut walked) = (0, Vec::new());
+            while at < bytes.len() {
+                match line_at(&bytes, at) {
+                    Next::Line(line) => {
+                        walked.push((at, line.ticks));
+                        at = line.end;
+                    }
+                    Next::Bad | Next::End => at = skip_bad(&bytes, at),
+                }
+            }
+            let limit = limit.min(bytes.len());
+            for at in 0..bytes.len() {
+                let expected = walked.iter().copied().find(|(line, _)| *line > at && *line <= limit);
+                prop_assert_eq!(line_behind(&bytes, at, limit), expected, "behind {}", at);
             }
         }
 

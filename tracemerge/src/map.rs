@@ -6,7 +6,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 use std::path::Path;
 
 use memmap2::Mmap;
@@ -45,7 +45,25 @@ impl Map {
     }
 }
 
+/// Fewer bytes than this are not forgotten: asking would cost more than it gains.
+#[cfg(unix)]
+const WORTH_FORGETTING: usize = 64 << 10;
+
 impl Map {
+    /// Says that those bytes will not be read again soon, so that they need not count as this process's memory.
+    pub fn forget(&self, range: Range<usize>) {
+        #[cfg(unix)]
+        if let Some(map) = self.0.as_ref().filter(|_| range.len() >= WORTH_FORGETTING) {
+            // SAFETY: the mapping is shared, read-only and of a file: pages that are read again are taken from
+            // there again. (Where a test maps memory instead, nobody asks for it.)
+            let _ = unsafe {
+                map.unchecked_advise_range(memmap2::UncheckedAdvice::DontNeed, range.start, range.len())
+            };
+        }
+        #[cfg(not(unix))]
+        let _ = range;
+    }
+
     /// No bytes.
     pub fn nothing() -> Map {
         Map(None)

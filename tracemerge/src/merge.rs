@@ -1,8 +1,10 @@
 //! Stage *merge*: many sorted pieces to one stream of lines, in constant memory.
 //!
 //! Order: ticks, then the piece's rank, then the position in the piece. The lines themselves are passed on
-//! untouched, as slices of the files, as many neighbours at once as may be: the piece that is first goes on
+//! untouched, as parts of the files, as many neighbours at once as may be: the piece that is first goes on
 //! until its next line is behind the runner-up's. Every line is looked at once on the way.
+//!
+//! All is done by [slices](crate::slice) of time: here one after the other, in [`crate::pool`] by several threads.
 //!
 //! The next stage is a [`Sink`]: it gets whole lines only, and is told which source they are of.
 
@@ -15,6 +17,7 @@ use trace_format::meta::Meta;
 
 use crate::findings::Findings;
 use crate::lines::{LineAt, Next, line_at, skip_bad, without_feed};
+use crate::slice::{Slice, Slicer, Span};
 use crate::source::{Piece, Source};
 use crate::tree::{Key, LoserTree};
 
@@ -55,41 +58,84 @@ impl From<io::Error> for Stop {
     }
 }
 
-/// Merges `pieces`, whose ranks are their places, into `out`.
+/// Merges what `pieces`, whose ranks are their places, have in `span` into `out`, in this thread.
 ///
 /// # Errors
 /// See [`Stop`]; then what was written and found has no meaning.
 pub fn merge<S: Sink>(
     sources: &[Source],
     pieces: &[Piece],
+    span: Span,
     out: &mut S,
     findings: &mut Findings,
 ) -> Result<(), Stop> {
-    let mut cursors: Vec<Cursor> = Vec::with_capacity(pieces.len());
-    for piece in pieces {
-        cursors.push(Cursor::new(sources[piece.source].bytes(), *piece, findings));
+    let mut text = Vec::new();
+    for slice in Slicer::new(sources, pieces, span, findings) {
+        merge_slice(sources, &slice, &mut text, out, findings)?;
+    }
+    Ok(())
+}
+
+/// Merges one slice. `text` is room for what is rendered.
+///
+/// # Errors
+/// As [`merge`].
+pub fn merge_slice<S: Sink>(
+    sources: &[Source],
+    slice: &Slice,
+    text: &mut Vec<u8>,
+    out: &mut S,
+    findings: &mut Findings,
+) -> Result<(), Stop> {
+    let ends = render(sources, slice, text, findings);
+    let mut cursors: Vec<Cursor<'_>> = Vec::with_capacity(slice.parts.len());
+    let mut begin = 0;
+    for (part, end) in slice.parts.iter().zip(ends) {
+        let source = &sources[part.source];
+        let (bytes, start) = match end {
+            Some(end) => (&text[std::mem::replace(&mut begin, end)..end], 0),
+            None => (&source.bytes()[..part.end], part.start),
+        };
+        cursors.push(Cursor::new(bytes, start, part.source, findings));
     }
     let keys: Vec<Key> = cursors.iter().enumerate().map(|(rank, cursor)| cursor.key(rank)).collect();
     let mut tree = LoserTree::new(&keys);
     drop(keys);
     while let Some(rank) = tree.winner() {
         let cursor = &mut cursors[rank];
-        let source = &sources[cursor.source as usize];
         let number = cursor.source as usize;
-        let mut pass = Pass { bytes: &source.bytes()[..cursor.end], source, number, out, findings };
+        let mut pass = Pass { bytes: cursor.bytes, source: &sources[number], number, out, findings };
         cursor.run(&mut pass, rank, tree.runner_up(rank))?;
         tree.replace(rank, cursor.key(rank));
     }
     Ok(())
 }
 
-/// Where the merge stands in one piece: at a line that is found and not yet passed on.
+/// Renders what is to be rendered into `text`, one after the other; returns for each part where its text ends, if it
+/// has one there.
+fn render(
+    sources: &[Source],
+    slice: &Slice,
+    text: &mut Vec<u8>,
+    findings: &mut Findings,
+) -> Vec<Option<usize>> {
+    text.clear();
+    let rendered = slice.parts.iter().map(|part| {
+        let render = sources[part.source].rendered()?;
+        let mut damaged = |at, bytes| findings.damaged(part.source, at, bytes);
+        render.lines(slice.span.since, slice.span.until, text, &mut damaged);
+        Some(text.len())
+    });
+    rendered.collect()
+}
+
+/// Where the merge stands in one part: at a line that is found and not yet passed on.
 #[derive(Debug)]
-struct Cursor {
+struct Cursor<'a> {
     source: u32,
-    /// Where the piece ends.
-    end: usize,
-    /// All before this is passed on. Less than `line` only where a piece begins with a bad region.
+    /// The source's bytes, up to where the slice's end; offsets are those in the source.
+    bytes: &'a [u8],
+    /// All before this is passed on. Less than `line` only where a part begins with a bad region.
     done: usize,
     /// The line; `None` at the end.
     line: Option<(usize, LineAt)>,
@@ -104,25 +150,24 @@ struct Pass<'a, S> {
     findings: &'a mut Findings,
 }
 
-impl Cursor {
-    fn new(bytes: &[u8], piece: Piece, findings: &mut Findings) -> Cursor {
-        let bytes = &bytes[..piece.end];
-        let at = skip_bad(bytes, piece.start);
+impl<'a> Cursor<'a> {
+    fn new(bytes: &'a [u8], start: usize, source: usize, findings: &mut Findings) -> Cursor<'a> {
+        let at = skip_bad(bytes, start);
         let line = match line_at(bytes, at) {
             Next::Line(line) => Some((at, line)),
             Next::Bad | Next::End => None,
         };
-        if line.is_none() && piece.start < piece.end {
-            // The file has changed since its header was read; there is no key for these bytes to stand at.
-            findings.damaged(piece.source, piece.start, piece.end - piece.start);
+        if line.is_none() && start < bytes.len() {
+            // The file has changed since the slice was cut; there is no key for these bytes to stand at.
+            findings.damaged(source, start, bytes.len() - start);
         }
         note_metadata(bytes, line, findings);
         #[expect(
             clippy::cast_possible_truncation,
             reason = "each source is a mapping: there are fewer than 2^32"
         )]
-        let source = piece.source as u32;
-        Cursor { source, end: piece.end, done: piece.start, line }
+        let source = source as u32;
+        Cursor { source, bytes, done: start, line }
     }
 
     #[inline]
@@ -168,8 +213,8 @@ impl Cursor {
     /// The line at `at` was the last.
     #[cold]
     fn finish<S: Sink>(&mut self, pass: &mut Pass<'_, S>, at: usize) -> Result<(), Stop> {
-        if self.done < self.end {
-            pass.write_lines(self.done, self.end)?;
+        if self.done < self.bytes.len() {
+            pass.write_lines(self.done, self.bytes.len())?;
             if pass.bytes.last() != Some(&b'\n') {
                 pass.findings.torn(self.source as usize, at);
             }

@@ -92,20 +92,11 @@ impl Render for RawFile {
         self.raw().map_or(0, |raw| raw.place(Ticks(ticks)) as u64 * GROWTH)
     }
 
-    fn lines(
-        &self,
-        from: u64,
-        until: Option<u64>,
-        out: &mut Vec<u8>,
-        damaged: &mut dyn FnMut(usize, usize),
-    ) {
+    fn lines(&self, from: u64, until: Option<u64>, out: &mut Vec<u8>, damaged: &mut dyn FnMut(usize, usize)) {
         let Some(raw) = self.raw() else { return };
         let name = self.path.as_os_str().as_encoded_bytes();
         let times = (Ticks(from), until.map(Ticks));
         let found = Decoder::new(raw.tid()).decode_times(raw, times, name, out);
-        if found.open {
-            out.push(b'\n');
-        }
         found.damaged.iter().for_each(|place| damaged(place.start, place.len()));
     }
 }

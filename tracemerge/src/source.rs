@@ -4,10 +4,13 @@
 //! takes that for granted until it sees otherwise; only then, or where the output cannot be begun anew,
 //! [`split`] goes over the bytes beforehand.
 
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::{iter, thread};
+
+use trace_format::file::Encoding;
 
 use crate::error::Error;
 use crate::findings::Findings;
@@ -15,11 +18,13 @@ use crate::header::Trace;
 use crate::held::Held;
 use crate::lines::{Next, line_at, skip_bad, without_torn_tail};
 use crate::map::Map;
+use crate::raw::RawFile;
+use crate::render::Render;
 
 /// Fewer bytes than this are looked through sooner than a thread is started.
 const WORTH_A_THREAD: usize = 1 << 20;
 
-/// A file, mapped, or text from a ring.
+/// A file, mapped, or text from a ring; or something that is made into text.
 #[derive(Debug)]
 pub struct Source {
     /// Where it is, for messages.
@@ -35,6 +40,8 @@ enum Bytes {
     File(Arc<Held>),
     /// What that ring has for it.
     Ring(Arc<Held>),
+    /// What has no text before it is asked for it.
+    Rendered(Box<dyn Render>),
 }
 
 impl Source {
@@ -46,14 +53,39 @@ impl Source {
     pub fn open(trace: &Trace, alive: bool) -> Result<Vec<Source>, Error> {
         let path = trace.path.clone();
         if let Some(held) = &trace.held {
-            let file = Source { path, bytes: Bytes::File(held.clone()) };
+            let file = match Encoding::of(held.file()) {
+                Encoding::Text => Bytes::File(held.clone()),
+                Encoding::Raw => Bytes::Rendered(Box::new(RawFile::held(&path, held.clone()))),
+            };
+            let file = Some(Source { path, bytes: file }).filter(|_| !held.file().is_empty());
             let ring = Source { path: held.ring.clone(), bytes: Bytes::Ring(held.clone()) };
-            return Ok([file, ring].into_iter().filter(|part| !part.bytes().is_empty()).collect());
+            let ring = Some(ring).filter(|_| !held.rest().is_empty());
+            return Ok(file.into_iter().chain(ring).collect());
         }
         let map = Map::open(&path)?;
         map.will_be_read_through();
+        if Encoding::of(&map) == Encoding::Raw {
+            let raw = RawFile::new(&path, map, alive);
+            return Ok(vec![Source { path, bytes: Bytes::Rendered(Box::new(raw)) }]);
+        }
         let end = if alive { without_torn_tail(&map).len() } else { map.len() };
         Ok(vec![Source { path, bytes: Bytes::Mapped(map, end) }])
+    }
+
+    /// A source whose lines `render` makes; `path` is for messages.
+    #[cfg(test)]
+    pub fn of_lines(path: PathBuf, render: Box<dyn Render>) -> Source {
+        Source { path, bytes: Bytes::Rendered(render) }
+    }
+
+    /// What makes the lines, where they are not there already.
+    #[inline]
+    #[must_use]
+    pub fn rendered(&self) -> Option<&dyn Render> {
+        match &self.bytes {
+            Bytes::Rendered(render) => Some(&**render),
+            _ => None,
+        }
     }
 
     /// A file called `path` that has `bytes`.
@@ -62,13 +94,28 @@ impl Source {
         Source { path: path.into(), bytes: Bytes::Mapped(Map::of(bytes), bytes.len()) }
     }
 
+    /// Says that those bytes were read for the last time, so that they take no memory of this process any more. Small
+    /// ranges are not worth it. They may be read all the same.
+    pub fn forget(&self, range: Range<usize>) {
+        if let Bytes::Mapped(map, _) = &self.bytes {
+            map.forget(range);
+        }
+    }
+
+    /// Bytes to be read, about.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        let rendered = self.rendered().map(|render| render.bytes_before(u64::MAX));
+        rendered.map_or(self.bytes().len(), |bytes| usize::try_from(bytes).unwrap_or(usize::MAX))
+    }
+
     /// Whether this is text from a ring.
     #[must_use]
     pub fn is_ring(&self) -> bool {
         matches!(self.bytes, Bytes::Ring(_))
     }
 
-    /// The bytes that are merged.
+    /// The bytes that are merged; none where they are [rendered](Self::rendered).
     #[inline]
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
@@ -76,6 +123,7 @@ impl Source {
             Bytes::Mapped(map, end) => &map[..*end],
             Bytes::File(held) => held.file(),
             Bytes::Ring(held) => held.rest(),
+            Bytes::Rendered(_) => &[],
         }
     }
 }

@@ -7,7 +7,7 @@
 use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::fs::{self, File, Metadata, OpenOptions};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, IoSlice, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -205,6 +205,12 @@ impl Write for Output {
         self.0.write_all(bytes)
     }
 
+    /// Past the buffer.
+    fn write_vectored(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.0.flush()?;
+        self.0.get_mut().write_vectored(parts)
+    }
+
     fn flush(&mut self) -> io::Result<()> {
         self.0.flush()
     }
@@ -216,6 +222,14 @@ impl Write for Raw {
             Raw::Stdout(out) => out.write(bytes),
             Raw::Direct(out) => out.write(bytes),
             Raw::Temporary(out) => out.write(bytes),
+        }
+    }
+
+    fn write_vectored(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        match self {
+            Raw::Stdout(out) => out.write_vectored(parts),
+            Raw::Direct(out) => out.write_vectored(parts),
+            Raw::Temporary(out) => out.as_file_mut().write_vectored(parts),
         }
     }
 

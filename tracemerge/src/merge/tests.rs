@@ -1,6 +1,10 @@
 //! The merge against a naive twin: find the lines one by one, put them all in one list, sort it stably.
+//!
+//! Slices have but a few lines in tests, so each of these is also a test of cutting.
 
 use super::*;
+use crate::pool::merge_by;
+use crate::render::Render;
 use crate::source::{split, whole};
 use proptest::prelude::*;
 
@@ -8,16 +12,57 @@ use proptest::prelude::*;
 fn merged(files: &[Vec<u8>]) -> (Vec<u8>, Findings) {
     let sources: Vec<Source> = files.iter().map(|bytes| Source::of("f", bytes)).collect();
     let (mut out, mut findings) = (Vec::new(), Findings::default());
-    let first = merge(&sources, &whole(&sources), &mut out, &mut findings);
+    let first = merge(&sources, &whole(&sources), Span::ALL, &mut out, &mut findings);
     let (mut again, mut found_again) = (Vec::new(), Findings::default());
     let pieces = split(&sources, &mut found_again);
-    merge(&sources, &pieces, &mut again, &mut found_again).unwrap();
+    merge(&sources, &pieces, Span::ALL, &mut again, &mut found_again).unwrap();
     assert_eq!(first.is_err(), pieces.len() > sources.len(), "a break is met exactly where there is one");
     if first.is_ok() {
         assert_eq!(out, again, "both ways give the same");
         assert_eq!(findings.lines, found_again.lines);
     }
+    let (by_all, found_by_all) = merged_by_threads(&sources, &pieces);
+    assert_eq!(again, by_all, "several threads give the same");
+    let expected = &found_again;
+    let mut breaks = Findings::default();
+    let _ = split(&sources, &mut breaks);
+    breaks.append(found_by_all);
+    assert_eq!(&breaks, expected, "and find the same");
     (again, found_again)
+}
+
+fn merged_by_threads(sources: &[Source], pieces: &[Piece]) -> (Vec<u8>, Findings) {
+    let (mut out, mut findings) = (Vec::new(), Findings::default());
+    let slicer = Slicer::new(sources, pieces, Span::ALL, &mut findings);
+    merge_by(3, slicer, sources, &mut out, &mut findings).unwrap();
+    (out, findings)
+}
+
+/// Lines that are made when they are asked for.
+#[derive(Debug)]
+struct Made(Vec<(u64, Vec<u8>)>);
+
+impl Render for Made {
+    fn span(&self) -> Option<(u64, u64)> {
+        Some((self.0.first()?.0, self.0.last()?.0))
+    }
+
+    fn bytes_before(&self, ticks: u64) -> u64 {
+        // It need not be exact.
+        self.0.iter().filter(|line| line.0 < ticks).map(|line| line.1.len() as u64 / 2).sum()
+    }
+
+    fn lines(&self, from: u64, until: Option<u64>, out: &mut Vec<u8>, damaged: &mut dyn FnMut(usize, usize)) {
+        for (at, (ticks, line)) in self.0.iter().enumerate() {
+            if *ticks >= from && until.is_none_or(|until| *ticks < until) {
+                out.extend(line);
+                // Each tenth is told as damaged.
+                if at % 10 == 9 {
+                    damaged(at, 1);
+                }
+            }
+        }
+    }
 }
 
 /// What stands in a file, by ticks: its lines, and `# damaged` lines for the rest.
@@ -134,6 +179,56 @@ proptest! {
         let (out, findings) = merged(&texts);
         prop_assert_eq!(out, naive(&texts));
         prop_assert_eq!(findings.lines as usize, files.iter().map(Vec::len).sum::<usize>());
+    }
+
+    #[test]
+    fn a_range_of_time_is_that_part_of_the_whole(
+        mut files in prop::collection::vec(prop::collection::vec(0..30u64, 0..20), 0..6),
+        since in 0..32u64,
+        until in prop::option::of(0..32u64),
+    ) {
+        files.iter_mut().for_each(|ticks| ticks.sort_unstable());
+        let texts: Vec<Vec<u8>> = files.iter().map(|ticks| ticks.iter().flat_map(|&t| line(t, 1, "x")).collect()).collect();
+        let sources: Vec<Source> = texts.iter().map(|bytes| Source::of("f", bytes)).collect();
+        let (mut out, mut findings) = (Vec::new(), Findings::default());
+        merge(&sources, &whole(&sources), Span { since, until }, &mut out, &mut findings).unwrap();
+        let inside = |ticks: &u64| *ticks >= since && until.is_none_or(|until| *ticks < until);
+        let mut expected: Vec<u64> = files.concat().into_iter().filter(inside).collect();
+        expected.sort_unstable();
+        let expected: Vec<u8> = expected.into_iter().flat_map(|t| line(t, 1, "x")).collect();
+        prop_assert_eq!(String::from_utf8_lossy(&out), String::from_utf8_lossy(&expected));
+    }
+
+    #[test]
+    fn lines_that_are_made_are_merged_as_if_they_had_been_there(
+        mut files in prop::collection::vec((prop::collection::vec(0..30u64, 0..40), any::<bool>()), 0..6),
+        since in 0..20u64,
+    ) {
+        files.iter_mut().for_each(|(ticks, _)| ticks.sort_unstable());
+        let lines: Vec<Vec<(u64, Vec<u8>)>> = files.iter().map(|(ticks, _)| ticks.iter().enumerate()
+            .map(|(n, &t)| (t, line(t, 1, &n.to_string()))).collect()).collect();
+        let text = |lines: &Vec<(u64, Vec<u8>)>| {
+            Source::of("f", &lines.iter().flat_map(|line| line.1.clone()).collect::<Vec<u8>>())
+        };
+        let texts: Vec<Source> = lines.iter().map(text).collect();
+        let made: Vec<Source> = lines.iter().zip(&files).map(|(lines, (_, is_made))| match is_made {
+            true => Source::of_lines("f".into(), Box::new(Made(lines.clone()))),
+            false => text(lines),
+        }).collect();
+        let all = |sources: &[Source]| {
+            let (mut out, mut findings) = (Vec::new(), Findings::default());
+            let span = Span { since, until: None };
+            merge(sources, &whole(sources), span, &mut out, &mut findings).unwrap();
+            out
+        };
+        prop_assert_eq!(all(&texts), all(&made));
+        let pieces = whole(&made);
+        let (out, findings) = merged_by_threads(&made, &pieces);
+        let (expected, plain) = merged_by_threads(&texts, &whole(&texts));
+        prop_assert_eq!(out, expected);
+        prop_assert_eq!(findings.lines, plain.lines);
+        let told = lines.iter().zip(&files).any(|(lines, (_, is_made))| *is_made && lines.len() >= 10);
+        prop_assert_eq!(findings != plain, told);
     }
 
     #[test]

@@ -284,7 +284,8 @@ impl Decoder {
     /// there. `name` stands for the file in the `# damaged` lines of what is no record.
     ///
     /// Ticks that go back, or out of the range, which a sound file does not have, are brought back into it, and a
-    /// `# backward` line says so: what is appended is sorted, whatever the file is.
+    /// `# backward` line says so: what is appended is sorted, whatever the file is. A message that the file does not
+    /// end is ended, and told lost.
     pub fn decode_times(
         &mut self,
         raw: Raw<'_>,
@@ -296,7 +297,10 @@ impl Decoder {
         let end = until.map_or(raw.bytes.len(), |until| raw.position(until)).max(start);
         self.last = from;
         self.most = Ticks(until.map_or(u64::MAX, |until| until.0.saturating_sub(1)).max(from.0));
-        self.decode(raw, start..end, name, out)
+        let mut found = self.decode(raw, start..end, name, out);
+        self.close_torn(out);
+        found.open = false;
+        found
     }
 
     /// Appends the lines of the records in a range of bytes that begins and ends where records begin.
@@ -400,6 +404,15 @@ impl Decoder {
         }
     }
 
+    /// The same, and says that it is missing.
+    fn close_torn(&mut self, out: &mut Vec<u8>) {
+        if self.open {
+            self.close(out);
+            let torn = Meta::Lost { records: 1, reason: LossReason::Torn };
+            self.lines.meta(self.last, |out| torn.write(out), out);
+        }
+    }
+
     /// The ticks of the next line.
     #[inline]
     fn go_on_to(&mut self, ticks: Ticks, out: &mut Vec<u8>) {
@@ -443,11 +456,7 @@ impl Decoder {
         found: &mut Rendered,
         out: &mut Vec<u8>,
     ) {
-        if self.open {
-            self.close(out);
-            let torn = Meta::Lost { records: 1, reason: LossReason::Torn };
-            self.lines.meta(self.last, |out| torn.write(out), out);
-        }
+        self.close_torn(out);
         let text = raw.bytes.get(place.start..place.end.min(place.start + SHOWN)).unwrap_or_default();
         let (offset, bytes) = (place.start as u64, place.len() as u64);
         let damaged = Meta::Damaged { file: name.to_vec(), offset, bytes, text: text.to_vec() };

@@ -12,8 +12,11 @@ const LIMIT: u64 = 128 * 1024;
 /// Written at once, beyond the limit: a quarter of it, and the longest message.
 const SLACK: u64 = LIMIT / 4 + 40_000;
 
-fn scenario(records: u64) -> Scenario {
-    let scenario = Scenario::new(SCENARIO, &["rotated", &records.to_string()]);
+/// How files are written.
+const FORMATS: [&str; 2] = ["text", "raw"];
+
+fn scenario(records: u64, format: &str) -> Scenario {
+    let scenario = Scenario::new(SCENARIO, &["rotated", &records.to_string()]).env("TRACER_FORMAT", format);
     scenario.env("TRACER_MAX_BYTES", &LIMIT.to_string()).env("TRACER_FLUSH_MS", "1")
 }
 
@@ -44,8 +47,12 @@ fn lost(file: &ThreadTrace) -> Vec<(LossReason, u64)> {
 
 #[test]
 fn the_newest_half_or_more_of_the_limit_is_kept_and_the_rest_counted() {
+    FORMATS.into_iter().for_each(newest_half_is_kept);
+}
+
+fn newest_half_is_kept(format: &str) {
     const RECORDS: u64 = 50_000;
-    let traced = scenario(RECORDS).run().succeeded();
+    let traced = scenario(RECORDS, format).run().succeeded();
     let [path] = &names(traced.directory.path())[..] else { panic!("one file: {:?}", traced.files.keys()) };
     let size = std::fs::metadata(path).expect("the file").size();
     assert!((LIMIT / 2 - 20_000..LIMIT + SLACK).contains(&size), "{size} bytes");
@@ -60,7 +67,11 @@ fn the_newest_half_or_more_of_the_limit_is_kept_and_the_rest_counted() {
 #[test]
 fn losses_told_in_the_half_that_is_dropped_are_told_again() {
     // What finds no room is dropped as well: the flusher is far slower than the program.
-    let scenario = scenario(50_000).env("TRACER_FULL", "drop").env("TRACER_RING_SIZE", "16K");
+    FORMATS.into_iter().for_each(losses_are_told_again);
+}
+
+fn losses_are_told_again(format: &str) {
+    let scenario = scenario(50_000, format).env("TRACER_FULL", "drop").env("TRACER_RING_SIZE", "16K");
     let traced = scenario.run().succeeded();
     let file = traced.thread("scenario");
     let told: u64 = lost(file).iter().map(|(_, records)| records).sum();
@@ -74,7 +85,7 @@ fn losses_told_in_the_half_that_is_dropped_are_told_again() {
 fn killed_at_any_instant_of_a_rotation_the_file_is_whole() {
     let mut rotated = 0;
     for kill in 0..60u64 {
-        let mut scenario = scenario(u64::MAX);
+        let mut scenario = scenario(u64::MAX, FORMATS[kill as usize % 2]);
         let mut child = scenario.command().stderr(Stdio::null()).spawn().expect("the program starts");
         std::thread::sleep(Duration::from_micros(20_000 + (kill * 7919) % 60_000));
         child.kill().expect("it runs");

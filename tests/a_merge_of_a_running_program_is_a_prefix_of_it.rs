@@ -59,7 +59,9 @@ fn of_threads_that_wait_for_the_flusher_it_has_all_from_the_first_record_on() {
         // Rings that are always full, rings that never are; a flusher that comes early, and one that comes late.
         let ring_size = ["16K", "1M", "64K", "16K", "1M"][program];
         let flush = ["1", "60000", "100", "100", "1"][program];
-        let env = [("TRACER_RING_SIZE", ring_size), ("TRACER_FLUSH_MS", flush), PATIENT];
+        let format = ["text", "raw", "raw", "text", "text"][program];
+        let env =
+            [("TRACER_RING_SIZE", ring_size), ("TRACER_FLUSH_MS", flush), PATIENT, ("TRACER_FORMAT", format)];
         let mut watched = Watched::start(SCENARIO, "all", &env);
         for merges in 1..=MERGES {
             watched.go_on_to(merges * STEP);

@@ -23,6 +23,7 @@ fn every_seed_is_read_without_harm() {
     every_seed("ring", checks::ring);
     every_seed("lines", checks::lines);
     every_seed("directory", checks::directory);
+    every_seed("raw", checks::raw);
     every_seed("arguments", checks::arguments);
 }
 
@@ -32,7 +33,7 @@ fn numbers() -> impl Strategy<Value = Vec<u8>> {
         any::<u64>(),
         0..64u64,
         Just(u64::MAX),
-        (0..4u64, 0..4u64, 0..80u64, 0..9u64)
+        (0..9u64, 0..4u64, 0..80u64, 0..9u64)
             .prop_map(|(kind, flags, length, site)| site << 32 | length << 16 | flags << 8 | kind),
     ];
     prop::collection::vec(word, 0..120).prop_map(|words| words.iter().flat_map(|w| w.to_le_bytes()).collect())
@@ -68,6 +69,11 @@ proptest! {
         checks::ring(&[&[flags], &bytes[..]].concat());
         // Where all of the header is right, its records are reached.
         checks::ring(&[&[flags | 0b1111], &bytes[..]].concat());
+    }
+
+    #[test]
+    fn any_raw_file_becomes_sorted_lines(head: [u8; 3], bytes in prop_oneof![numbers(), any::<Vec<u8>>()]) {
+        checks::raw(&[&head[..], &bytes].concat());
     }
 
     #[test]

@@ -59,7 +59,7 @@
 //! | `TRACER_FLUSH_MS` | how long a record may wait for the flusher, in ms | `100` |
 //! | `TRACER_CLOCK` | `ordered`, or `fast`: cheaper, but hand-overs may look reversed | `ordered` |
 //! | `TRACER_FILTER` | which calls of [`trace!`] are on, by module, as `RUST_LOG`: `my::module=off,other` | all |
-//! | `TRACER_FORMAT` | `text` | `text` |
+//! | `TRACER_FORMAT` | `text`, or `raw`: records as they are, half the size; `tracemerge` makes the text | `text` |
 //! | `TRACER_RUNTIME_DIR` | directory of the rings | `/dev/shm/tracer-<uid>` |
 //!
 //! # Costs

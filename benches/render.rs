@@ -8,7 +8,6 @@ use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_mai
 use std::hint::black_box;
 use std::time::Duration;
 use trace_format::capture::{Capture, Cursor, by};
-use trace_format::line::Ticks;
 use trace_format::plans::Plans;
 use trace_format::record::{ALIGN, Flags, HEADER, PAD_WORD, Records, captured_word, message_word};
 use trace_format::render::{RenderState, Renderer};

@@ -4,11 +4,16 @@
 //! It holds no text between calls: what it must remember, [`RenderState`], is published with each step, so
 //! that another process can go on where it stopped.
 
-use crate::escape::{Place, escape_line};
+use crate::escape::{Place, escape_line, is_plain};
 use crate::line::{Kind, Prefix, Ticks};
 use crate::meta::{End, EndReason, LossReason, Meta, Run, Thread};
 use crate::plans::Plans;
 use crate::record::{Flags, Message, Records};
+
+/// Bytes that lines are written into at once.
+const WINDOW: usize = 4096;
+/// A line that is longer than this may find the window too short.
+const LINE: usize = 512;
 
 /// What the renderer of a thread's records goes on from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -85,7 +90,14 @@ impl Renderer {
         out: &mut Vec<u8>,
     ) {
         let damaged = main.damaged() + nested.damaged();
+        let alone = nested.peek().is_none();
         while out.len() < limit {
+            if alone && !self.state.in_message {
+                self.plain_lines(main, plans, limit, out);
+                if out.len() >= limit {
+                    break;
+                }
+            }
             let from_main = match (main.peek(), nested.peek()) {
                 (Some(m), Some(n)) => self.state.in_message || m.ticks <= n.ticks,
                 (Some(_), None) => true,
@@ -105,6 +117,65 @@ impl Renderer {
             self.close_torn(out);
             self.lost(damaged, LossReason::Damaged, out);
         }
+    }
+
+    /// Appends the usual records as long as there are only such: whole messages of which nothing is to be escaped, with
+    /// ticks that do not go back.
+    fn plain_lines(&mut self, main: &mut Records<'_>, plans: &Plans, limit: usize, out: &mut Vec<u8>) {
+        loop {
+            let start = out.len();
+            if start >= limit || !main.peek_whole().is_some_and(|m| m.ticks >= self.state.last) {
+                return;
+            }
+            // Zeros, to be written over: one test for room per line, and no call for one.
+            out.extend_from_slice(&[0; WINDOW]);
+            let length = self.fill(main, plans, limit - start, out.get_mut(start..).unwrap_or(&mut []));
+            out.truncate(start + length);
+            if length == 0 {
+                return;
+            }
+        }
+    }
+
+    /// The same into `window`, until it is nearly full; returns the bytes written.
+    fn fill(&mut self, main: &mut Records<'_>, plans: &Plans, limit: usize, window: &mut [u8]) -> usize {
+        let mut at = 0;
+        let mut records = 0;
+        let limit = limit.min(WINDOW - LINE);
+        while at < limit {
+            let Some(message) = main.peek_whole().filter(|message| message.ticks >= self.state.last) else {
+                break;
+            };
+            let Some(length) = window.get_mut(at..).and_then(|rest| self.plain_line(&message, plans, rest))
+            else {
+                break;
+            };
+            at += length;
+            records += 1;
+            self.state.last = message.ticks;
+            main.advance(&message);
+        }
+        if records > 0 {
+            self.state.ended = false;
+            self.state.behind = false;
+            self.state.records = self.state.records.saturating_add(records);
+        }
+        at
+    }
+
+    /// Writes one line to the beginning of `page`; gives its length. `None` where it has to be done another way.
+    #[inline(always)]
+    fn plain_line(&self, message: &Message<'_>, plans: &Plans, page: &mut [u8]) -> Option<usize> {
+        let start = self.prefix.write_message(page, message.ticks)?;
+        let text = page.get_mut(start..)?;
+        let length = if message.captured {
+            plans.get(message.site)?.write_plain(message.text, text)?
+        } else {
+            text.get_mut(..message.text.len()).filter(|_| is_plain(message.text))?.copy_from_slice(message.text);
+            message.text.len()
+        };
+        *text.get_mut(length)? = b'\n';
+        Some(start + length + 1)
     }
 
     /// Appends one piece of a message.

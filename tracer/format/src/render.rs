@@ -171,7 +171,9 @@ impl Renderer {
         let length = if message.captured {
             plans.get(message.site)?.write_plain(message.text, text)?
         } else {
-            text.get_mut(..message.text.len()).filter(|_| is_plain(message.text))?.copy_from_slice(message.text);
+            text.get_mut(..message.text.len())
+                .filter(|_| is_plain(message.text))?
+                .copy_from_slice(message.text);
             message.text.len()
         };
         *text.get_mut(length)? = b'\n';

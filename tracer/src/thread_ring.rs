@@ -5,9 +5,10 @@
 
 use crate::config::FullPolicy;
 use crate::parting::Parting;
-use crate::ring::{Link, Memory, Producer};
+use crate::ring::{Link, Memory, Producer, is_plenty};
 use crate::run::Run;
 use crate::sys;
+use crate::wake::Wake;
 use std::io;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -59,6 +60,7 @@ impl ThreadRing {
             closed: AtomicBool::new(false),
             failing: AtomicBool::new(false),
             wake: &run.wake,
+            room: Wake::default(),
             policy: run.config.full_policy,
             max_stall: run.config.max_stall,
         };
@@ -89,6 +91,16 @@ impl ThreadRing {
 
     pub(crate) fn producer(&self) -> *const Producer {
         self.producer
+    }
+
+    /// Wakes the ring's thread if it waits for room and there is plenty. For the flusher, after it has freed some.
+    pub(crate) fn tell_room(&self) {
+        let header = self.header();
+        let (head, consumed) =
+            (header.main.head.load(Ordering::Relaxed), header.consumed.main.load(Ordering::Relaxed));
+        if is_plenty(head.saturating_sub(consumed), self.geometry().capacity) {
+            self.link.room.wake();
+        }
     }
 
     /// Whether its thread is outside of any record. For the flusher.

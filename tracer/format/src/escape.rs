@@ -58,6 +58,27 @@ pub(crate) fn escape_line(out: &mut Vec<u8>, text: &[u8], place: Place) -> usize
     }
 }
 
+/// Whether every byte of `text` is written as it is, whatever stands around it. ASCII only; where it has tabs, only
+/// perhaps.
+#[inline]
+pub(crate) fn is_plain(text: &[u8]) -> bool {
+    let hit = |chunk: &[u8; 8]| has_special(u64::from_le_bytes(*chunk), false);
+    match text.last_chunk() {
+        // The last bytes once more, in a whole chunk.
+        Some(last) => {
+            let mut rest = text;
+            while let Some((chunk, after)) = rest.split_first_chunk() {
+                if hit(chunk) {
+                    return false;
+                }
+                rest = after;
+            }
+            !hit(last)
+        }
+        None => !text.iter().any(|&byte| is_special(byte, false)),
+    }
+}
+
 /// Length of the longest prefix of `text` that is written as it is. ASCII without specials only.
 fn plain_prefix(text: &[u8], place: Place) -> usize {
     let quote = place == Place::Quoted;
@@ -78,6 +99,7 @@ fn is_special(byte: u8, quote: bool) -> bool {
 /// Whether any of eight bytes may be special; tabs count, which only costs time.
 ///
 /// The exact byte-wise tests "less than n" and "equal to n" of Sean Anderson's *Bit Twiddling Hacks*.
+#[inline]
 fn has_special(word: u64, quote: bool) -> bool {
     const ONES: u64 = u64::MAX / 255;
     const HIGH: u64 = ONES * 0x80;

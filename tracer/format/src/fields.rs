@@ -160,6 +160,13 @@ impl Plan {
         result
     }
 
+    /// Writes the message to the beginning of `page` if it is one of the usual ones of which nothing is to be escaped;
+    /// gives its length. `None` where it is not, or `page` is too short: then what was written has no meaning.
+    #[inline(always)]
+    pub(crate) fn write_plain(&self, payload: &[u8], page: &mut [u8]) -> Option<usize> {
+        self.fast.as_ref()?.write_plain(payload, page)
+    }
+
     fn render_any(&self, payload: &[u8], out: &mut Vec<u8>) -> Result<(), PayloadError> {
         let mut few = [&[][..]; 8];
         let mut many = Vec::new();

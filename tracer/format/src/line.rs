@@ -204,19 +204,33 @@ fn digits8(value: u64) -> [u8; 8] {
 /// The constant part of a thread's lines, `-00000320 `, laid out once.
 #[derive(Clone, Debug)]
 pub struct Prefix {
-    /// Ticks' place, then `-`, the thread id and a space; the longest id has 20 digits.
-    bytes: [u8; TICKS_DIGITS + 22],
+    /// Ticks' place, then `-`, the thread id, a space, the kind of a message and a space; the longest id has 20 digits.
+    bytes: [u8; PREFIX],
+    /// Without the kind and the space after it.
     len: usize,
 }
+
+/// The longest prefix.
+const PREFIX: usize = TICKS_DIGITS + 24;
 
 impl Prefix {
     /// The prefix of the lines of thread `tid`.
     #[must_use]
     pub fn new(tid: u64) -> Prefix {
-        let text = format!("{:TICKS_DIGITS$}-{tid:0TID_DIGITS$} ", "");
-        let mut bytes = [0; TICKS_DIGITS + 22];
+        let text = format!("{:TICKS_DIGITS$}-{tid:0TID_DIGITS$} : ", "");
+        let mut bytes = [0; PREFIX];
         bytes[..text.len()].copy_from_slice(text.as_bytes());
-        Prefix { bytes, len: text.len() }
+        Prefix { bytes, len: text.len() - 2 }
+    }
+
+    /// Writes what [`begin`](Prefix::begin) appends for a message; returns its length. `None` where there is no room
+    /// for the longest prefix.
+    #[inline(always)]
+    pub(crate) fn write_message(&self, page: &mut [u8], ticks: Ticks) -> Option<usize> {
+        // Always the same number of bytes: no call.
+        *page.first_chunk_mut()? = self.bytes;
+        *page.first_chunk_mut()? = ticks_digits(ticks);
+        Some(self.len + 2)
     }
 
     /// Appends the key, the kind and a space: everything before a payload.

@@ -161,6 +161,16 @@ impl<'a> Records<'a> {
         self.damaged
     }
 
+    /// The next record if it is a whole message, without going on to it. `None` says nothing: there may be one behind a
+    /// pad, or a piece of one.
+    #[inline(always)]
+    pub(crate) fn peek_whole(&self) -> Option<Message<'a>> {
+        let (word, rest) = self.parts[0].split_first_chunk::<8>()?;
+        let word = u64::from_le_bytes(*word);
+        let whole = word as u16 == RecordKind::Captured as u16 || word as u16 == RecordKind::Message as u16;
+        if whole { read_message(word, rest, self.to_border()) } else { None }
+    }
+
     /// The next piece, without going on to it.
     pub fn peek(&mut self) -> Option<Message<'a>> {
         loop {
@@ -181,18 +191,22 @@ impl<'a> Records<'a> {
     }
 
     /// Goes past a piece that [`peek`](Records::peek) returned.
+    #[inline]
     pub fn advance(&mut self, message: &Message<'_>) {
         self.skip(aligned((HEADER + message.text.len()) as u64));
     }
 
+    #[inline(always)]
     fn to_border(&self) -> u64 {
-        self.block - self.pos % self.block
+        // A power of two: no division.
+        self.block - (self.pos & (self.block - 1))
     }
 
     fn skip_block(&mut self) {
         self.skip(self.to_border());
     }
 
+    #[inline]
     fn skip(&mut self, bytes: u64) {
         let [first, second] = self.parts;
         let here = usize::try_from(bytes).unwrap_or(usize::MAX).min(first.len());
@@ -215,6 +229,7 @@ impl<'a> Iterator for Records<'a> {
 }
 
 /// The message whose word 0 is `word`; `rest` follows the word, `border` is how far the block goes.
+#[inline(always)]
 fn read_message(word: u64, rest: &[u8], border: u64) -> Option<Message<'_>> {
     let [kind, flags, ..] = word.to_le_bytes();
     let captured = kind == RecordKind::Captured as u8;

@@ -13,7 +13,10 @@ use crate::meta::{End, EndReason, LossReason, Meta, Run, Thread};
 use crate::plans::Plans;
 use crate::raw;
 use crate::record::{Flags, Message, Records};
-pub(crate) use lines::Lines;
+pub(crate) use lines::{Lines, Plain, Plains};
+
+/// So many messages are rendered one by one behind two that are no usual ones.
+pub(crate) const ONE_BY_ONE: u32 = 16;
 
 /// What the renderer of a thread's records goes on from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -114,9 +117,18 @@ impl Renderer {
         out: &mut Vec<u8>,
     ) {
         let damaged = main.damaged() + nested.damaged();
+        let alone = nested.peek().is_none();
+        // Where one message is not of the usual kind, the next ones may not be either.
+        let mut one_by_one = 0;
         while out.len() < limit {
-            if !self.state.in_message && nested.peek().is_none() && self.copy_run(main, limit, out) {
-                continue;
+            if one_by_one > 0 {
+                one_by_one -= 1;
+            } else if alone && !self.state.in_message {
+                if !self.many(main, plans, limit, out) {
+                    one_by_one = ONE_BY_ONE;
+                } else if out.len() >= limit {
+                    break;
+                }
             }
             let from_main = match (main.peek(), nested.peek()) {
                 (Some(m), Some(n)) => self.state.in_message || m.ticks <= n.ticks,
@@ -139,11 +151,17 @@ impl Renderer {
         }
     }
 
-    /// Appends as many messages as can be copied at once, if there are any, and if records are what is written.
+    /// Appends as many of the next messages as can be done at once, if there are any.
     #[inline]
-    fn copy_run(&mut self, main: &mut Records<'_>, limit: usize, out: &mut Vec<u8>) -> bool {
-        let Form::Raw(raw) = &mut self.form else { return false };
-        let (count, last) = raw.copy_run(main, self.state.last, limit, out);
+    fn many(&mut self, main: &mut Records<'_>, plans: &Plans, limit: usize, out: &mut Vec<u8>) -> bool {
+        let last = self.state.last;
+        let (count, last) = match &mut self.form {
+            Form::Text(lines) => {
+                let mut usual = Usual { records: main, plans, next: None, last };
+                (lines.plain_lines(&mut usual, limit, out), usual.last)
+            }
+            Form::Raw(raw) => raw.copy_run(main, last, limit, out),
+        };
         if count > 0 {
             self.state.records = self.state.records.saturating_add(count);
             (self.state.last, self.state.behind, self.state.ended) = (last, false, false);
@@ -298,6 +316,32 @@ impl Renderer {
         match &mut self.form {
             Form::Text(lines) => lines.meta(self.state.last, |out| meta.write(out), out),
             Form::Raw(raw) => raw.meta(self.state.last, meta, out),
+        }
+    }
+}
+
+/// The next records of a ring, as long as they are whole messages and their ticks do not go back.
+struct Usual<'s, 'a> {
+    records: &'s mut Records<'a>,
+    plans: &'s Plans,
+    next: Option<Message<'a>>,
+    last: Ticks,
+}
+
+impl Plains for Usual<'_, '_> {
+    #[inline(always)]
+    fn peek(&mut self) -> Option<Plain<'_>> {
+        let next = self.records.peek_whole().filter(|message| message.ticks >= self.last)?;
+        self.next = Some(next);
+        let plan = if next.captured { Some(self.plans.get(next.site)?) } else { None };
+        Some(Plain { ticks: next.ticks, plan, bytes: next.text })
+    }
+
+    #[inline(always)]
+    fn advance(&mut self) {
+        if let Some(message) = &self.next {
+            self.last = message.ticks;
+            self.records.advance(message);
         }
     }
 }

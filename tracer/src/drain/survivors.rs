@@ -155,6 +155,7 @@ mod tests {
             closed: AtomicBool::new(false),
             failing: AtomicBool::new(false),
             wake: Box::leak(Box::new(Wake::default())),
+            room: Wake::default(),
             policy: FullPolicy::Overwrite,
             max_stall: Duration::ZERO,
         }));

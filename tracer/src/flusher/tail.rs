@@ -114,6 +114,7 @@ impl Tail {
             if bytes == 0 {
                 return Ok(());
             }
+            ring.tell_room();
             if self.clock_told.elapsed() > CLOCK_INTERVAL {
                 self.clock_told = Instant::now();
                 run.count_written(drain.tell_clock(source, work, &clock_line())?);

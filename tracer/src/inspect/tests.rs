@@ -78,6 +78,7 @@ fn beside_a_busy_thread_and_a_busy_flusher_file_and_text_have_no_seam() {
         closed: AtomicBool::new(false),
         failing: AtomicBool::new(false),
         wake: Box::leak(Box::new(Wake::default())),
+        room: Wake::default(),
         policy: FullPolicy::Block,
         max_stall: Duration::from_secs(60),
     }));

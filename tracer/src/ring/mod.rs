@@ -25,4 +25,4 @@ mod loom_tests;
 mod tests;
 
 pub(crate) use memory::{Data, Memory};
-pub(crate) use producer::{Link, Outcome, Producer};
+pub(crate) use producer::{Link, Outcome, Producer, is_plenty};

@@ -45,6 +45,8 @@ pub(crate) struct Link {
     pub failing: AtomicBool,
     /// Wakes the flusher.
     pub wake: &'static Wake,
+    /// Wakes the thread when it waits for room and there is plenty.
+    pub room: Wake,
     /// What to do when there is no room.
     pub policy: FullPolicy,
     /// How long to wait for room at most.
@@ -324,20 +326,23 @@ impl Producer {
         }
         let _errno = sys::keep_errno();
         let start = sys::monotonic_ns();
-        let mut pause = Duration::from_micros(20);
+        let mut pause = Duration::from_millis(1);
         let (span, waited) = loop {
             link.wake.wake();
-            std::thread::sleep(pause);
+            link.room.sleep(pause.min(link.max_stall));
             if self.link.is_null() {
                 // A signal handler has forked meanwhile: this is the child, and the lane is no more.
                 return None;
             }
-            pause = (pause * 2).min(Duration::from_millis(1));
+            pause = (pause * 2).min(Duration::from_millis(10));
             let waited = sys::monotonic_ns().saturating_sub(start);
             let span = lane.find(from, need);
             let useless =
                 u128::from(waited) >= link.max_stall.as_nanos() || link.failing.load(Ordering::Relaxed);
-            if span.is_some() || useless || link.closed.load(Ordering::Relaxed) {
+            // One long wait is cheaper than many short ones, for the flusher above all: on a busy machine each
+            // takes its processor away.
+            let plenty = span.is_some_and(|span| is_plenty(span.pending, lane.capacity()));
+            if plenty || useless || link.closed.load(Ordering::Relaxed) {
                 break (span, waited);
             }
         };
@@ -346,6 +351,11 @@ impl Producer {
         self.dropping.store(span.is_none(), Ordering::Relaxed);
         span
     }
+}
+
+/// Whether a thread that waits for room goes on where so many bytes of so many wait for the flusher.
+pub(crate) fn is_plenty(pending: u64, capacity: u64) -> bool {
+    pending <= capacity / 2
 }
 
 /// Whether a frame lies deeper in the stack than the caller's, or is the same: then it is not active any

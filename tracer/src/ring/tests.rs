@@ -36,6 +36,7 @@ impl Bench {
             closed: AtomicBool::new(false),
             failing: AtomicBool::new(false),
             wake: Box::leak(Box::new(Wake::default())),
+            room: Wake::default(),
             policy,
             max_stall,
         });

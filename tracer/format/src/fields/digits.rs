@@ -132,12 +132,26 @@ fn shortest<F: zmij::Float>(page: &mut [u8], at: usize, value: F, wide: f64, deb
     let mut buffer = zmij::Buffer::new();
     let all = buffer.format_finite(value).as_bytes();
     // A binary fraction of so many bits has as many decimals, of which the last is a 5. Where all but that 5 suffice,
-    // the value lies in the middle between two decimals, and std and zmij do not agree on which to take.
-    let decimals = all.iter().rev().position(|&byte| byte == b'.')? as i32;
-    if fraction_bits(wide) == decimals + 1 {
-        return None;
+    // the value lies in the middle between two decimals, and std and zmij do not agree on which to take. Most values
+    // have more bits than the 21 decimals that the smallest can have.
+    let bits = fraction_bits(wide);
+    if bits <= 22 {
+        let decimals = all.iter().rev().position(|&byte| byte == b'.')? as i32;
+        if bits == decimals + 1 {
+            return None;
+        }
     }
-    text(page, at, all.strip_suffix(b".0").filter(|_| !debug).unwrap_or(all))
+    let all = all.strip_suffix(b".0").filter(|_| !debug).unwrap_or(all);
+    let to = page.get_mut(at..)?;
+    // Beginning and end, which overlap: no call that copies.
+    match (all.first_chunk::<16>(), all.last_chunk::<16>()) {
+        (Some(first), Some(last)) => {
+            *to.first_chunk_mut()? = *first;
+            *to.get_mut(all.len() - 16..)?.first_chunk_mut()? = *last;
+        }
+        _ => to.get_mut(..all.len())?.copy_from_slice(all),
+    }
+    Some(at + all.len())
 }
 
 /// Bits after the point that a float needs; not more than 0 for an integer. Subnormals are not asked for.

@@ -11,12 +11,15 @@ use super::field::Field;
 use super::value::Reader;
 use super::{MAX_MESSAGE, Plan};
 use crate::capture::descriptor::{Scalar, Type};
+use crate::escape::{Place, escape_into, is_plain};
 use crate::template::Trait;
 
 /// The steps of a site that shows each argument once, in their order.
 #[derive(Clone, Debug)]
 pub(super) struct FastPlan {
     runs: Box<[Run]>,
+    /// Nothing of the message is escaped but perhaps texts and characters among the arguments.
+    clean: bool,
 }
 
 /// Steps, then perhaps a field that goes the general way.
@@ -88,7 +91,22 @@ impl FastPlan {
         }
         add(&mut steps, tail, Show::Nothing);
         runs.push(Run::new(steps, None));
-        Some(FastPlan { runs: runs.into() })
+        let clean = runs.len() == 1 && fields.iter().all(|(literal, _)| is_clean(literal)) && is_clean(tail);
+        Some(FastPlan { runs: runs.into(), clean })
+    }
+
+    /// Writes the message to the beginning of `page` if nothing of it is to be escaped; gives its length. `None` where
+    /// something is, or is odd, or `page` is too short: then what was written has no meaning.
+    #[inline(always)]
+    pub(super) fn write_plain(&self, payload: &[u8], page: &mut [u8]) -> Option<usize> {
+        let [run] = &*self.runs else { return None };
+        if !self.clean {
+            return None;
+        }
+        let mut reader = Reader::new(payload);
+        let length = run.write::<true>(&mut reader, page)?;
+        reader.end().ok()?;
+        Some(length)
     }
 
     /// Appends the message, of which `plan` has types and fields. `None` where something is odd: then what was
@@ -141,15 +159,30 @@ impl Run {
             129..=256 => out.extend_from_slice(&[0; 256]),
             page => out.resize(start + page, 0),
         }
-        let mut rest = out.get_mut(start..)?;
-        for step in &self.steps {
-            let at = step.write(&mut reader, rest)?;
-            rest = rest.get_mut(at..)?;
-        }
-        let unused = rest.len();
-        out.truncate(out.len() - unused);
+        let length = self.write::<false>(&mut reader, out.get_mut(start..)?)?;
+        out.truncate(start + length);
         Some(reader)
     }
+
+    /// Writes the text to the beginning of `page`; gives its length. `None` also where `PLAIN` and something of it would
+    /// have to be escaped.
+    #[inline(always)]
+    fn write<const PLAIN: bool>(&self, reader: &mut Reader<'_>, page: &mut [u8]) -> Option<usize> {
+        let whole = page.len();
+        let mut rest = page;
+        for step in &self.steps {
+            let at = step.write::<PLAIN>(reader, rest)?;
+            rest = rest.get_mut(at..)?;
+        }
+        Some(whole - rest.len())
+    }
+}
+
+/// Whether text is not changed by being escaped, whatever follows it.
+fn is_clean(text: &[u8]) -> bool {
+    let mut escaped = Vec::new();
+    escape_into(&mut escaped, text, Place::Line);
+    escaped == text && !text.contains(&b'\\')
 }
 
 fn add(steps: &mut Vec<Step>, literal: &[u8], show: Show) {
@@ -228,7 +261,7 @@ fn simple(ty: &Type, field: &Field) -> Option<Show> {
 impl Step {
     /// Writes literal and argument to the beginning of `page`; gives where they end.
     #[inline(always)]
-    fn write(&self, reader: &mut Reader<'_>, page: &mut [u8]) -> Option<usize> {
+    fn write<const PLAIN: bool>(&self, reader: &mut Reader<'_>, page: &mut [u8]) -> Option<usize> {
         let room = page.first_chunk_mut::<ROOM>()?;
         put(room, 0, self.literal);
         let at = usize::from(self.length).min(CHUNK);
@@ -280,9 +313,14 @@ impl Step {
             Show::Char => {
                 let mut bytes = [0; 4];
                 let length = reader.char().ok()?.encode_utf8(&mut bytes).len();
+                if PLAIN && !is_plain(bytes.get(..length)?) {
+                    return None;
+                }
                 put(room, at, bytes);
                 Some(at + length)
             }
+            // What is plain is UTF-8.
+            Show::Str if PLAIN => text(page, at, reader.text_bytes().ok().filter(|text| is_plain(text))?),
             Show::Str => text(page, at, reader.text().ok()?.as_bytes()),
             Show::Hex8(prefix) => Some(hex(room, at, read!(u8).into(), prefix)),
             Show::Hex16(prefix) => Some(hex(room, at, read!(u16).into(), prefix)),

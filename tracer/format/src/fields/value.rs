@@ -80,10 +80,16 @@ impl<'p> Reader<'p> {
         }
     }
 
+    /// The bytes of a text, which may be no text.
+    #[inline(always)]
+    pub(super) fn text_bytes(&mut self) -> Result<&'p [u8], PayloadError> {
+        let length = self.length()?;
+        self.take_slice(length)
+    }
+
     #[inline(always)]
     pub(super) fn text(&mut self) -> Result<&'p str, PayloadError> {
-        let length = self.length()?;
-        std::str::from_utf8(self.take_slice(length)?).map_err(|_| PayloadError::NoValue)
+        std::str::from_utf8(self.text_bytes()?).map_err(|_| PayloadError::NoValue)
     }
 
     #[inline(always)]

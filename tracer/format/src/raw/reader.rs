@@ -7,7 +7,7 @@ use crate::line::Ticks;
 use crate::meta::{LossReason, Meta};
 use crate::plans::Plans;
 use crate::record::{Flags, HEADER, MAX_PAYLOAD, PAD_WORD, RecordKind, aligned};
-use crate::render::Lines;
+use crate::render::{Lines, ONE_BY_ONE, Plain, Plains};
 use crate::sites::Site;
 use std::ops::Range;
 
@@ -297,7 +297,7 @@ impl Decoder {
         let end = until.map_or(raw.bytes.len(), |until| raw.position(until)).max(start);
         self.last = from;
         self.most = Ticks(until.map_or(u64::MAX, |until| until.0.saturating_sub(1)).max(from.0));
-        let mut found = self.decode(raw, start..end, name, out);
+        let mut found = self.decode_range(raw, start..end, name, out);
         self.close_torn(out);
         found.open = false;
         found
@@ -305,10 +305,23 @@ impl Decoder {
 
     /// Appends the lines of the records in a range of bytes that begins and ends where records begin.
     pub fn decode(&mut self, raw: Raw<'_>, range: Range<usize>, name: &[u8], out: &mut Vec<u8>) -> Rendered {
+        (self.last, self.most) = (Ticks(0), Ticks(u64::MAX));
+        self.decode_range(raw, range, name, out)
+    }
+
+    fn decode_range(
+        &mut self,
+        raw: Raw<'_>,
+        range: Range<usize>,
+        name: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Rendered {
         let mut found = Rendered::default();
         (self.open, self.behind) = (false, false);
         self.define_before(raw, range.start);
         let mut at = range.start;
+        // Where one record is not of the usual kind, the next ones may not be either.
+        let mut one_by_one = 0;
         while at < range.end {
             match raw.next(at) {
                 Next::End => break,
@@ -319,6 +332,16 @@ impl Decoder {
                     at = end;
                 }
                 Next::Record(record) => {
+                    if one_by_one > 0 {
+                        one_by_one -= 1;
+                    } else if !self.open {
+                        let end = self.many(raw, at..range.end, out);
+                        if end > at {
+                            at = end;
+                            continue;
+                        }
+                        one_by_one = ONE_BY_ONE;
+                    }
                     if !self.record(&record, out) {
                         self.damaged(raw, at..record.end, name, &mut found, out);
                     }
@@ -333,6 +356,18 @@ impl Decoder {
         }
         found.open = self.open;
         found
+    }
+
+    /// Appends the lines of as many of the next records as can be done at once; returns where they end.
+    #[inline]
+    fn many(&mut self, raw: Raw<'_>, range: Range<usize>, out: &mut Vec<u8>) -> usize {
+        let mut usual = Usual { raw, decoder: self, at: range.start, range, last: self.last, next: None };
+        self.lines.plain_lines(&mut usual, usize::MAX, out);
+        let (end, last) = (usual.at, usual.last);
+        if end > usual.range.start {
+            (self.last, self.behind) = (last, false);
+        }
+        end
     }
 
     /// The sites that are defined in front of a position, in its block.
@@ -462,6 +497,45 @@ impl Decoder {
         let damaged = Meta::Damaged { file: name.to_vec(), offset, bytes, text: text.to_vec() };
         self.lines.meta(self.last, |out| damaged.write(out), out);
         found.damaged.push(place);
+    }
+}
+
+/// The next records, as long as they are whole messages and their ticks are in order.
+struct Usual<'d, 'a> {
+    raw: Raw<'a>,
+    decoder: &'d Decoder,
+    range: Range<usize>,
+    at: usize,
+    last: Ticks,
+    next: Option<(Ticks, usize)>,
+}
+
+impl Plains for Usual<'_, '_> {
+    #[inline(always)]
+    fn peek(&mut self) -> Option<Plain<'_>> {
+        if self.at >= self.range.end {
+            return None;
+        }
+        let Next::Record(record) = self.raw.next(self.at) else { return None };
+        let plan = match record.kind {
+            RecordKind::Captured if self.decoder.is_defined(record.site) => {
+                Some(self.decoder.plans.get(record.site)?)
+            }
+            RecordKind::Message if record.flags == Flags::NONE => None,
+            _ => return None,
+        };
+        if record.ticks < self.last || record.ticks > self.decoder.most {
+            return None;
+        }
+        self.next = Some((record.ticks, record.end));
+        Some(Plain { ticks: record.ticks, plan, bytes: record.payload })
+    }
+
+    #[inline(always)]
+    fn advance(&mut self) {
+        if let Some((ticks, end)) = self.next {
+            (self.last, self.at) = (ticks, end);
+        }
     }
 }
 

@@ -1,8 +1,31 @@
 //! The lines of one thread, written: what a message, a piece of one, captured arguments and metadata look like.
 
-use crate::escape::{Place, escape_line};
+use crate::escape::{Place, escape_line, is_plain};
 use crate::fields::Plan;
 use crate::line::{Kind, Prefix, Ticks};
+
+/// Bytes that lines are written into at once.
+const WINDOW: usize = 4096;
+/// A line that is longer than this may find the window too short.
+const LINE: usize = 512;
+
+/// A whole message, of which perhaps nothing is to be escaped.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plain<'a> {
+    pub ticks: Ticks,
+    /// What `bytes` mean; `None` where they are text.
+    pub plan: Option<&'a Plan>,
+    pub bytes: &'a [u8],
+}
+
+/// Messages, one after the other.
+pub(crate) trait Plains {
+    /// The next one; `None` where there is something else.
+    fn peek(&mut self) -> Option<Plain<'_>>;
+
+    /// Goes on behind the one that was seen last.
+    fn advance(&mut self);
+}
 
 /// Writes lines. Holds no text between calls.
 #[derive(Clone, Debug)]
@@ -57,6 +80,56 @@ impl Lines {
         }
         self.text = text;
         rendered
+    }
+
+    /// The lines of the next messages, as long as nothing of them is to be escaped and `out` has less than `limit`
+    /// bytes; returns how many messages these were.
+    pub(crate) fn plain_lines(&self, next: &mut impl Plains, limit: usize, out: &mut Vec<u8>) -> u64 {
+        let mut count = 0;
+        while out.len() < limit && next.peek().is_some() {
+            let start = out.len();
+            // Zeros, to be written over: one test for room per line, and no call for one.
+            out.extend_from_slice(&[0; WINDOW]);
+            let (messages, length) = self.fill(next, limit - start, out.get_mut(start..).unwrap_or(&mut []));
+            out.truncate(start + length);
+            count += messages;
+            if messages == 0 {
+                break;
+            }
+        }
+        count
+    }
+
+    /// The same into `window`, until it is nearly full; returns the messages and the bytes.
+    fn fill(&self, next: &mut impl Plains, limit: usize, window: &mut [u8]) -> (u64, usize) {
+        let (mut count, mut at) = (0, 0);
+        let limit = limit.min(WINDOW - LINE);
+        while at < limit {
+            let Some(message) = next.peek() else { break };
+            let Some(length) = window.get_mut(at..).and_then(|page| self.plain_line(&message, page)) else {
+                break;
+            };
+            (count, at) = (count + 1, at + length);
+            next.advance();
+        }
+        (count, at)
+    }
+
+    /// Writes one line to the beginning of `page`; gives its length. `None` where it has to be done another way.
+    #[inline(always)]
+    fn plain_line(&self, message: &Plain<'_>, page: &mut [u8]) -> Option<usize> {
+        let start = self.prefix.write_message(page, message.ticks)?;
+        let text = page.get_mut(start..)?;
+        let length = match message.plan {
+            Some(plan) => plan.write_plain(message.bytes, text)?,
+            None => {
+                let to = text.get_mut(..message.bytes.len()).filter(|_| is_plain(message.bytes))?;
+                to.copy_from_slice(message.bytes);
+                message.bytes.len()
+            }
+        };
+        *text.get_mut(length)? = b'\n';
+        Some(start + length + 1)
     }
 
     /// A `#` line.

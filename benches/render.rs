@@ -1,0 +1,142 @@
+//! Rendering alone: the bytes of a ring to lines of text, as the flusher does it, without ring, file or threads.
+//!
+//! `cargo bench --bench render`; as a test: `cargo test --bench render`. Where instructions are to be counted
+//! rather than time: `valgrind --tool=callgrind --toggle-collect='*Renderer*records*'` with `--test` after the
+//! name of a case.
+
+use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+use std::hint::black_box;
+use std::time::Duration;
+use trace_format::capture::{Capture, Cursor, by};
+use trace_format::file::Encoding;
+use trace_format::plans::Plans;
+use trace_format::record::{ALIGN, Flags, HEADER, PAD_WORD, Records, captured_word, message_word};
+use trace_format::render::{RenderState, Renderer};
+use trace_format::sites::Site;
+
+/// Records of a case.
+const RECORDS: u64 = 100_000;
+/// As in a ring of the size that is the default.
+const BLOCK: usize = 64 * 1024;
+/// As the flusher's.
+const PORTION: usize = 256 * 1024;
+
+/// A ring's bytes, as long as it needs to be.
+#[derive(Default)]
+struct Ring {
+    bytes: Vec<u8>,
+    descriptor: Vec<u8>,
+}
+
+impl Ring {
+    /// Adds a record, padded as a producer does.
+    fn push(&mut self, word: u64, ticks: u64, payload: &[u8]) {
+        let room = BLOCK - self.bytes.len() % BLOCK;
+        if HEADER + payload.len() > room {
+            self.bytes.extend(PAD_WORD.to_le_bytes());
+            self.bytes.resize(self.bytes.len().next_multiple_of(BLOCK), 0);
+        }
+        self.bytes.extend(word.to_le_bytes());
+        self.bytes.extend(ticks.to_le_bytes());
+        self.bytes.extend(payload);
+        self.bytes.resize(self.bytes.len().next_multiple_of(ALIGN), 0);
+    }
+
+    fn capture<By, T: Capture<By> + ?Sized>(&mut self, payload: &mut Vec<u8>, value: &T) {
+        let start = payload.len();
+        payload.resize(start + value.size(), 0);
+        value.write(&mut Cursor::new(&mut payload[start..]));
+        if self.bytes.is_empty() {
+            T::describe(&mut self.descriptor);
+        }
+    }
+}
+
+/// What the ticks of record `i` are: as far apart as fast calls are.
+fn ticks(i: u64) -> u64 {
+    0x0128_fd9f_283f + i * 50
+}
+
+/// A case: its ring, and the format string of its only site.
+fn captured(format: &str, mut arguments: impl FnMut(&mut Ring, &mut Vec<u8>, u64)) -> (Ring, Plans) {
+    let mut ring = Ring::default();
+    let mut payload = Vec::new();
+    for i in 0..RECORDS {
+        payload.clear();
+        arguments(&mut ring, &mut payload, i);
+        ring.push(captured_word(1, payload.len()), ticks(i), &payload);
+    }
+    let descriptor = ring.descriptor.clone();
+    let site = Site {
+        id: 1,
+        line: 1,
+        column: 1,
+        module: String::new(),
+        file: String::new(),
+        format: format.to_owned(),
+        descriptor,
+    };
+    (ring, Plans::of(&[site]))
+}
+
+fn numbers(double: impl Fn(u64) -> f64) -> (Ring, Plans) {
+    captured("Iteration: {} int: {} double: {}", |ring, payload, i| {
+        ring.capture::<by::Display, _>(payload, &i);
+        ring.capture::<by::Display, _>(payload, &(i as i32 + 7));
+        ring.capture::<by::Display, _>(payload, &double(i));
+    })
+}
+
+fn cases() -> Vec<(&'static str, (Ring, Plans))> {
+    let text = "a string of exactly forty bytes, no more";
+    let mut formatted = Ring::default();
+    for i in 0..RECORDS {
+        let text = format!("Iteration: {i} int: {} double: {}", i + 7, i as f64 / 3.0);
+        formatted.push(message_word(0, Flags::NONE, text.len()), ticks(i), text.as_bytes());
+    }
+    vec![
+        ("int int double", numbers(|i| i as f64 / 3.0)),
+        ("int int short double", numbers(|i| i as f64 / 4.0)),
+        ("fixed string", captured("a fixed string", |_, _, _| {})),
+        ("40-byte string", captured("{}", |ring, payload, _| ring.capture::<by::Display, _>(payload, text))),
+        ("formatted at the call", (formatted, Plans::default())),
+    ]
+}
+
+/// Renders all of a ring in portions; the bytes of the text.
+fn render(ring: &Ring, plans: &Plans, out: &mut Vec<u8>) -> usize {
+    let mut renderer = Renderer::new(320, RenderState::default(), Encoding::Text);
+    let mut main = Records::new([&ring.bytes, &[]], 0, BLOCK as u64);
+    let mut nested = Records::empty(0, BLOCK as u64);
+    let mut written = 0;
+    loop {
+        out.clear();
+        renderer.records(&mut main, &mut nested, true, plans, PORTION, out);
+        if out.is_empty() {
+            return written;
+        }
+        written += black_box(&out[..]).len();
+    }
+}
+
+fn rendering(c: &mut Criterion) {
+    let mut group = c.benchmark_group("render");
+    group.throughput(Throughput::Elements(RECORDS));
+    for (name, (ring, plans)) in cases() {
+        let mut out = Vec::new();
+        group.bench_function(name, |b| {
+            b.iter_batched(|| (), |()| render(&ring, &plans, &mut out), BatchSize::PerIteration);
+        });
+    }
+    group.finish();
+}
+
+criterion_group! {
+    name = all;
+    config = Criterion::default()
+        .sample_size(20)
+        .warm_up_time(Duration::from_millis(200))
+        .measurement_time(Duration::from_secs(1));
+    targets = rendering
+}
+criterion_main!(all);

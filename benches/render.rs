@@ -1,4 +1,5 @@
-//! Rendering alone: the bytes of a ring to lines of text, as the flusher does it, without ring, file or threads.
+//! Rendering alone: the bytes of a ring to lines of text, as the flusher does it, without ring, file or threads; the
+//! same to the records of a raw file, and these to lines, as `tracemerge` does it.
 //!
 //! `cargo bench --bench render`; as a test: `cargo test --bench render`. Where instructions are to be counted
 //! rather than time: `valgrind --tool=callgrind --toggle-collect='*Renderer*records*'` with `--test` after the
@@ -10,10 +11,12 @@ use std::time::Duration;
 use trace_format::capture::{Capture, Cursor, by};
 use trace_format::file::Encoding;
 use trace_format::plans::Plans;
+use trace_format::raw::{self, Decoder, Raw};
 use trace_format::record::{ALIGN, Flags, HEADER, PAD_WORD, Records, captured_word, message_word};
 use trace_format::render::{RenderState, Renderer};
 use trace_format::sites::Site;
 
+const TID: u64 = 320;
 /// Records of a case.
 const RECORDS: u64 = 100_000;
 /// As in a ring of the size that is the default.
@@ -103,29 +106,49 @@ fn cases() -> Vec<(&'static str, (Ring, Plans))> {
     ]
 }
 
-/// Renders all of a ring in portions; the bytes of the text.
-fn render(ring: &Ring, plans: &Plans, out: &mut Vec<u8>) -> usize {
-    let mut renderer = Renderer::new(320, RenderState::default(), Encoding::Text);
+/// Renders all of a ring in portions, each of which is shown to `written`.
+fn render(ring: &Ring, plans: &Plans, encoding: Encoding, out: &mut Vec<u8>, mut written: impl FnMut(&[u8])) {
+    let mut renderer = Renderer::new(TID, RenderState::default(), encoding);
     let mut main = Records::new([&ring.bytes, &[]], 0, BLOCK as u64);
     let mut nested = Records::empty(0, BLOCK as u64);
-    let mut written = 0;
     loop {
         out.clear();
         renderer.records(&mut main, &mut nested, true, plans, PORTION, out);
         if out.is_empty() {
-            return written;
+            return;
         }
-        written += black_box(&out[..]).len();
+        renderer.written(out.len());
+        written(out);
     }
 }
 
 fn rendering(c: &mut Criterion) {
     let mut group = c.benchmark_group("render");
     group.throughput(Throughput::Elements(RECORDS));
+    let mut out = Vec::new();
+    let seen = |portion: &[u8]| {
+        black_box(portion);
+    };
     for (name, (ring, plans)) in cases() {
-        let mut out = Vec::new();
-        group.bench_function(name, |b| {
-            b.iter_batched(|| (), |()| render(&ring, &plans, &mut out), BatchSize::PerIteration);
+        for (form, encoding) in [("lines", Encoding::Text), ("raw", Encoding::Raw)] {
+            group.bench_function(format!("{name}/ring to {form}"), |b| {
+                let once = |()| render(&ring, &plans, encoding, &mut out, seen);
+                b.iter_batched(|| (), once, BatchSize::PerIteration);
+            });
+        }
+        let mut file = Vec::new();
+        render(&ring, &plans, Encoding::Raw, &mut out, |portion| file.extend_from_slice(portion));
+        group.bench_function(format!("{name}/raw to lines"), |b| {
+            let once = |()| {
+                let Some(raw) = Raw::parse(&file) else { return };
+                for block in (0..file.len()).step_by(raw::BLOCK as usize) {
+                    out.clear();
+                    let end = file.len().min(block + raw::BLOCK as usize);
+                    Decoder::new(TID).decode(raw, block..end, b"file", &mut out);
+                    black_box(&out[..]);
+                }
+            };
+            b.iter_batched(|| (), once, BatchSize::PerIteration);
         });
     }
     group.finish();

@@ -155,7 +155,6 @@ pub fn raw(bytes: &[u8]) {
         }
         last = until.unwrap_or(last);
     }
-    assert!(text.len() <= 64 * bytes.len() + (64 << 10), "{} bytes of text", text.len());
 }
 
 /// Sites of all sorts, with the numbers 1, 2 and so on: what their arguments are, and how they are shown.

@@ -9,7 +9,7 @@ use criterion::{Criterion, criterion_group, criterion_main};
 use std::fmt::Write;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
-use tracer::Tracer;
+use tracer::{Clock, Tracer, trace};
 
 /// Calls per burst: far less than a ring holds.
 const BURST: u64 = 1000;
@@ -91,6 +91,7 @@ fn disabled(c: &mut Criterion) {
     group.bench_function("trace", |b| {
         b.iter(|| Tracer::get().trace(format_args!("A number {}", black_box(1u64))));
     });
+    group.bench_function("trace!", |b| b.iter(|| trace!("A number {}", black_box(1u64))));
     group.finish();
 }
 
@@ -123,17 +124,47 @@ fn enabled(c: &mut Criterion) {
     case!("int int double", i, "Iteration: {} int: {} double: {}", i, i as u32 + 7, i as f64 / 3.0);
     case!("40-byte string", _i, "{}", black_box(FORTY));
     group.finish();
-    single_calls();
+    single_calls(&[
+        ("nothing", |_| {}),
+        ("one integer", |i| Tracer::get().trace(format_args!("A number {i}"))),
+    ]);
     let _ = Tracer::get().shutdown();
 }
 
+/// `trace!`, which only copies its arguments, over the clock that it reads: each clock in a run of its own.
+fn captured(c: &mut Criterion) {
+    let clocks = [("ordered", Clock::Ordered, ordered as fn() -> u64), ("fast", Clock::Fast, plain)];
+    for (name, clock, read) in clocks {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        assert!(Tracer::builder().directory(directory.path()).ring_size(4 << 20).clock(clock).enable());
+        let mut group = c.benchmark_group(format!("captured, {name}"));
+        let bare = |_| {
+            black_box(read());
+        };
+        group.bench_function("clock", |b| b.iter_custom(|n| in_bursts(n, bare)));
+        let cases: [(&str, fn(u64)); 3] = [
+            ("fixed string", |_| trace!("a fixed string")),
+            ("int int double", |i| {
+                trace!("Iteration: {} int: {} double: {}", i, i as u32 + 7, i as f64 / 3.0);
+            }),
+            ("40-byte string", |_| trace!("{}", black_box(FORTY))),
+        ];
+        for (name, call) in cases {
+            // Its site gets its number.
+            call(0);
+            let _ = Tracer::get().flush();
+            group.bench_function(name, |b| b.iter_custom(|n| in_bursts(n, call)));
+        }
+        group.finish();
+        single_calls(&cases);
+        let _ = Tracer::get().shutdown();
+    }
+}
+
 /// Percentiles of calls timed one by one; the cost of the two clock reads around a call is in the figures.
-fn single_calls() {
+fn single_calls(cases: &[(&str, fn(u64))]) {
     const CALLS: usize = 100_000;
-    for (name, call) in [
-        ("nothing", (|_| {}) as fn(u64)),
-        ("one integer", |i| Tracer::get().trace(format_args!("A number {i}"))),
-    ] {
+    for (name, call) in cases {
         let mut ticks: Vec<u64> = Vec::with_capacity(CALLS);
         for i in 0..CALLS as u64 {
             if i % BURST == 0 {
@@ -175,6 +206,6 @@ criterion_group! {
         .sample_size(40)
         .warm_up_time(Duration::from_millis(300))
         .measurement_time(Duration::from_secs(1));
-    targets = disabled, clocks, thread_locals, enabled
+    targets = disabled, clocks, thread_locals, enabled, captured
 }
 criterion_main!(hot_path);

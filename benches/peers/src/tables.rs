@@ -192,6 +192,20 @@ impl<'a> Results<'a> {
         cell(rate(row.to_string()), figures)
     }
 
+    /// Whose files were found to be complete; what others lack stands beside their figures.
+    fn fmt_verified(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut complete = Vec::new();
+        for name in self.rows.iter().map(Row::to_string) {
+            let of_row = self.findings.iter().filter(|((of, _), _)| *of == name).map(|(_, found)| *found);
+            let found = of_row.fold(Findings::default(), Findings::and);
+            if found.is_complete() {
+                complete.push(name);
+            }
+        }
+        let complete = if complete.is_empty() { "of none".to_owned() } else { complete.join(", ") };
+        writeln!(f, "All messages of all runs were read back and are in the files exactly once: {complete}.")
+    }
+
     fn fmt_versions(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut packages: Vec<&str> = self.rows.iter().flat_map(|row| row.peer.packages()).copied().collect();
         packages.sort_unstable();
@@ -217,6 +231,6 @@ impl fmt::Display for Results<'_> {
         if self.plan.wants(Part::Throughput) {
             (0..self.directories.len()).try_for_each(|directory| self.fmt_throughput(f, directory))?;
         }
-        Ok(())
+        self.fmt_verified(f)
     }
 }

@@ -17,9 +17,19 @@ fn every_logger_is_measured_and_read_back() {
     let table = String::from_utf8(output.stdout).unwrap();
     // A message that is lost, doubled or garbled makes the status 1.
     assert!(output.status.success(), "{table}\n{}", String::from_utf8_lossy(&output.stderr));
-    for name in
-        ["tracer", "tracer-fast", "ticklog", "spdlog", "ftlog", "fastrace", "tracing", "tracing-default"]
-    {
+    assert!(table.contains("in the files exactly once: tracer, tracer-fast,"), "{table}");
+    for name in [
+        "tracer",
+        "tracer-fast",
+        "tracer-macro",
+        "tracer-macro-fast",
+        "ticklog",
+        "spdlog",
+        "ftlog",
+        "fastrace",
+        "tracing",
+        "tracing-default",
+    ] {
         let rows: Vec<&str> = table.lines().filter(|line| line.starts_with(&format!("| {name} |"))).collect();
         assert_eq!(rows.len(), 3, "{name}:\n{table}");
         assert!(rows.iter().all(|row| !row.contains("|  |")), "{name} has an empty cell:\n{table}");

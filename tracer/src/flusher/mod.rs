@@ -127,7 +127,8 @@ impl Flusher {
             if self.is_exiting() && self.run.exit.finished.load(Ordering::Relaxed) == 0 {
                 self.at_process_exit();
             }
-            self.run.wake.sleep(self.run.config.flush_interval);
+            let interval = self.run.config.flush_interval;
+            self.run.wake.sleep(self.supply.settles_in().map_or(interval, |left| left.min(interval)));
         }
     }
 

@@ -72,10 +72,8 @@ pub enum Peer {
     /// The same with `TRACER_CLOCK=fast`
     TracerFast,
     /// This tracer: `trace!(..)`
-    #[cfg(feature = "macro")]
     TracerMacro,
     /// The same with `TRACER_CLOCK=fast`
-    #[cfg(feature = "macro")]
     TracerMacroFast,
     /// ticklog, `Backpressure::Block`
     Ticklog,
@@ -153,7 +151,6 @@ impl Peer {
     fn measure(self, directory: &Path, what: impl Measure) -> Outcome<Report> {
         match self {
             Peer::Tracer | Peer::TracerFast => what.measure::<tracer::Formatted>(directory),
-            #[cfg(feature = "macro")]
             Peer::TracerMacro | Peer::TracerMacroFast => what.measure::<tracer::Macro>(directory),
             Peer::Ticklog => what.measure::<ticklog::Ticklog>(directory),
             Peer::Spdlog => what.measure::<spdlog::Spdlog>(directory),

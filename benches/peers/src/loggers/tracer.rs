@@ -53,10 +53,8 @@ impl Logger for Formatted {
 }
 
 /// `trace!(..)`.
-#[cfg(feature = "macro")]
 pub struct Macro;
 
-#[cfg(feature = "macro")]
 impl Logger for Macro {
     fn start(_: &Path) -> Outcome<Macro> {
         enabled().map(|()| Macro)

@@ -1,0 +1,111 @@
+//! What tracing costs around the calls: a thread's first record, the start of a process, an idle program.
+//!
+//! Medians of many, those that are compared by turns. The program starts itself, with a variable that says what it is to
+//! be. `cargo bench --bench around`; as a test, with few of each: `cargo test --bench around`.
+
+use std::hint::black_box;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use tracer::{Tracer, trace};
+
+/// Says what a process is that this program has started.
+const ROLE: &str = "AROUND_BENCH_ROLE";
+
+fn main() {
+    match std::env::var(ROLE).as_deref() {
+        Ok("one record") => trace!("the only record: {}", black_box(1)),
+        Ok("idle") => be_idle(),
+        _ => measure(!std::env::args().any(|argument| argument == "--bench")),
+    }
+}
+
+fn measure(as_test: bool) {
+    let (threads, starts, idle) = if as_test { (10, 3, 1) } else { (1000, 200, 10) };
+    first_records(threads);
+    starts_of_processes(starts);
+    idle_program(Duration::from_secs(idle));
+}
+
+/// The first record of threads that come one after the other, as their own clock sees it.
+fn first_records(threads: usize) {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    assert!(Tracer::builder().directory(directory.path()).enable());
+    let first_record = || {
+        let start = Instant::now();
+        trace!("the first record: {}", black_box(1));
+        start.elapsed()
+    };
+    let mut taken: Vec<Duration> = (0..threads)
+        .map(|_| {
+            std::thread::sleep(Duration::from_millis(1));
+            std::thread::spawn(first_record).join().expect("no panic")
+        })
+        .collect();
+    let _ = Tracer::get().shutdown();
+    println!("first record of a new thread, us: {}", quantiles(&mut taken, 1e6));
+}
+
+/// Processes that trace once and end, and the same with tracing off.
+fn starts_of_processes(starts: usize) {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let (mut on, mut off) = (Vec::new(), Vec::new());
+    for _ in 0..starts {
+        for (enable, taken) in [("1", &mut on), ("0", &mut off)] {
+            let mut command = myself("one record");
+            command.env("TRACER_ENABLE", enable).env("TRACER_DIR", directory.path());
+            let start = Instant::now();
+            assert!(command.status().expect("a process").success());
+            taken.push(start.elapsed());
+        }
+    }
+    println!("process that traces once, ms: {}", quantiles(&mut on, 1e3));
+    println!("the same with tracing off, ms: {}", quantiles(&mut off, 1e3));
+}
+
+/// What a program that does nothing takes of a processor, with tracing on.
+fn idle_program(time: Duration) {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let mut command = myself("idle");
+    command.env("TRACER_ENABLE", "1").env("TRACER_DIR", directory.path());
+    command.env("AROUND_BENCH_SECONDS", time.as_secs().to_string());
+    let output = command.stdout(Stdio::piped()).output().expect("a process");
+    print!("{}", String::from_utf8_lossy(&output.stdout));
+}
+
+fn be_idle() {
+    trace!("on: {}", black_box(1));
+    let seconds = std::env::var("AROUND_BENCH_SECONDS").ok().and_then(|s| s.parse().ok()).unwrap_or(1);
+    std::thread::sleep(Duration::from_millis(500));
+    let before = processor_time();
+    std::thread::sleep(Duration::from_secs(seconds));
+    match before.zip(processor_time()) {
+        Some((before, after)) => {
+            let share = (after - before).as_secs_f64() / seconds as f64;
+            println!("idle program with tracing on: {:.4} % of a core", share * 100.0);
+        }
+        None => println!("idle program: this system does not say"),
+    }
+}
+
+/// What all threads of this process have had, where the system says.
+fn processor_time() -> Option<Duration> {
+    let mut ns = 0;
+    for task in std::fs::read_dir("/proc/self/task").ok()? {
+        let text = std::fs::read_to_string(task.ok()?.path().join("schedstat")).ok()?;
+        ns += text.split(' ').next()?.parse::<u64>().ok()?;
+    }
+    Some(Duration::from_nanos(ns))
+}
+
+fn myself(role: &str) -> Command {
+    let mut command = Command::new(std::env::current_exe().expect("this program's path"));
+    command.env(ROLE, role);
+    command
+}
+
+/// Some quantiles, in parts of a second.
+fn quantiles(taken: &mut [Duration], per_second: f64) -> String {
+    taken.sort_unstable();
+    let at = |share: f64| taken[((taken.len() - 1) as f64 * share) as usize].as_secs_f64() * per_second;
+    format!("p50 {:.1}  p90 {:.1}  p99 {:.1}  max {:.1}", at(0.5), at(0.9), at(0.99), at(1.0))
+}

@@ -16,6 +16,7 @@ use crate::header::Trace;
 use crate::held::Held;
 use crate::lines::{Next, line_at, skip_bad, without_torn_tail};
 use crate::map::Map;
+use crate::messages::shown;
 use crate::render::Render;
 
 /// Fewer bytes than this are looked through sooner than a thread is started.
@@ -27,12 +28,14 @@ pub struct Source {
     /// Where it is, for messages.
     pub path: PathBuf,
     bytes: Bytes,
+    /// What was cut off since it was mapped does not count.
+    end: usize,
 }
 
 #[derive(Debug)]
 enum Bytes {
-    /// A file up to there.
-    Mapped(Map, usize),
+    /// A file.
+    Mapped(Map),
     /// The file of a thread whose ring was read.
     File(Arc<Held>),
     /// What that ring has for it.
@@ -50,20 +53,24 @@ impl Source {
     pub fn open(trace: &Trace, alive: bool) -> Result<Vec<Source>, Error> {
         let path = trace.path.clone();
         if let Some(held) = &trace.held {
-            let file = Source { path, bytes: Bytes::File(held.clone()) };
-            let ring = Source { path: held.ring.clone(), bytes: Bytes::Ring(held.clone()) };
+            let file = Source { path, end: held.file().len(), bytes: Bytes::File(held.clone()) };
+            let (path, end) = (held.ring.clone(), held.rest().len());
+            let ring = Source { path, end, bytes: Bytes::Ring(held.clone()) };
             return Ok([file, ring].into_iter().filter(|part| !part.bytes().is_empty()).collect());
         }
         let map = Map::open(&path)?;
+        if map.is_empty() {
+            return Err(Error::plain(format!("{} has become empty while it was read", shown(&path))));
+        }
         map.will_be_read_through();
         let end = if alive { without_torn_tail(&map).len() } else { map.len() };
-        Ok(vec![Source { path, bytes: Bytes::Mapped(map, end) }])
+        Ok(vec![Source { path, bytes: Bytes::Mapped(map), end }])
     }
 
     /// A source whose lines `render` makes; `path` is for messages.
     #[cfg_attr(not(test), expect(dead_code, reason = "raw files will be such"))]
     pub fn of_lines(path: PathBuf, render: Box<dyn Render>) -> Source {
-        Source { path, bytes: Bytes::Rendered(render) }
+        Source { path, bytes: Bytes::Rendered(render), end: 0 }
     }
 
     /// What makes the lines, where they are not there already.
@@ -79,15 +86,37 @@ impl Source {
     /// A file called `path` that has `bytes`.
     #[cfg(test)]
     pub fn of(path: &str, bytes: &[u8]) -> Source {
-        Source { path: path.into(), bytes: Bytes::Mapped(Map::of(bytes), bytes.len()) }
+        Source { path: path.into(), bytes: Bytes::Mapped(Map::of(bytes)), end: bytes.len() }
     }
 
     /// Says that those bytes were read for the last time, so that they take no memory of this process any more. Small
     /// ranges are not worth it. They may be read all the same.
     pub fn forget(&self, range: Range<usize>) {
-        if let Bytes::Mapped(map, _) = &self.bytes {
+        if let Bytes::Mapped(map) = &self.bytes {
             map.forget(range);
         }
+    }
+
+    /// Where the file ends now, if a part of these bytes was cut off since it was mapped: zeros stand there instead.
+    #[must_use]
+    pub fn cut(&self) -> Option<usize> {
+        let cut = match &self.bytes {
+            Bytes::Mapped(map) => map.cut(),
+            Bytes::File(held) => held.cut(),
+            Bytes::Ring(_) | Bytes::Rendered(_) => None,
+        };
+        // The page that a file ends in has zeros, too.
+        let there = self.bytes().get(..cut?)?;
+        let end = there.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
+        (end < self.end).then_some(end)
+    }
+
+    /// Gives up what was cut off; returns whether there was something that was not given up before.
+    pub fn end_where_cut(&mut self) -> bool {
+        self.cut().is_some_and(|end| {
+            self.end = end;
+            true
+        })
     }
 
     /// Whether this is text from a ring.
@@ -100,12 +129,13 @@ impl Source {
     #[inline]
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
-        match &self.bytes {
-            Bytes::Mapped(map, end) => &map[..*end],
+        let bytes = match &self.bytes {
+            Bytes::Mapped(map) => map,
             Bytes::File(held) => held.file(),
             Bytes::Ring(held) => held.rest(),
             Bytes::Rendered(_) => &[],
-        }
+        };
+        &bytes[..self.end]
     }
 }
 

@@ -1,17 +1,22 @@
 //! The last stages together: opens the files, merges them and writes; begins anew where a file shows to be out of order.
 
+use std::collections::BTreeMap;
 use std::io;
+use std::path::PathBuf;
 
 use crate::choose::Chosen;
 use crate::error::Error;
 use crate::findings::Findings;
 use crate::merge::Stop;
-use crate::messages::{Messages, shown};
+use crate::messages::{Messages, count, shown};
 use crate::pipeline::asking_once;
 use crate::pool::merge_by_all;
 use crate::slice::Span;
 use crate::source::{Source, split, whole};
 use crate::write::{Output, Target};
+
+/// So often a merge is begun anew because files have become shorter.
+const AGAIN: u32 = 3;
 
 /// Maps the files, of each run after asking whether it lives: what a live run writes later does not count.
 ///
@@ -38,15 +43,32 @@ pub fn open(chosen: &Chosen, messages: &mut Messages) -> Result<Vec<Vec<Source>>
 
 /// Merges and writes, and tells what was found on the way; returns the number of lines, or `None` where the
 /// reader of a pipe went away.
-pub fn write(boots: &[Vec<Source>], target: &Target, messages: &mut Messages) -> Result<Option<u64>, Error> {
+///
+/// # Errors
+/// Where the output cannot be written.
+pub fn write(
+    boots: &mut [Vec<Source>],
+    target: &Target,
+    messages: &mut Messages,
+) -> Result<Option<u64>, Error> {
     // Where bytes cannot be taken back, the files are looked through before the first is written.
     let mut split_first = !target.can_restart();
+    let (mut cut, mut again) = (BTreeMap::new(), AGAIN);
     loop {
         let mut output = target.begin()?;
-        let stop = match attempt(boots, split_first, &mut output) {
+        let result = attempt(boots, split_first, &mut output);
+        let is_shorter = give_up_what_was_cut(boots, &mut cut);
+        let stop = match result {
+            // Zeros may have been merged, or lines that were there a moment ago.
+            Ok(_) if is_shorter && target.can_restart() && again > 0 => {
+                output.abandon();
+                again -= 1;
+                continue;
+            }
             Ok(findings) => match target.finish(output) {
                 Ok(()) => {
                     boots.iter().zip(&findings).for_each(|(files, found)| found.tell(files, messages));
+                    tell_cut(&cut, messages);
                     return Ok(Some(findings.iter().map(|found| found.lines).sum()));
                 }
                 Err(error) => Stop::Write(error),
@@ -67,6 +89,27 @@ pub fn write(boots: &[Vec<Source>], target: &Target, messages: &mut Messages) ->
     }
 }
 
+/// Takes what was cut off out of the files, and notes in `cut` where they end now; returns whether there was such.
+fn give_up_what_was_cut(boots: &mut [Vec<Source>], cut: &mut BTreeMap<PathBuf, usize>) -> bool {
+    let mut any = false;
+    for source in boots.iter_mut().flatten() {
+        if source.end_where_cut() {
+            cut.insert(source.path.clone(), source.bytes().len());
+            any = true;
+        }
+    }
+    any
+}
+
+fn tell_cut(cut: &BTreeMap<PathBuf, usize>, messages: &mut Messages) {
+    for (path, end) in cut {
+        let (path, end) = (shown(path), count(*end as u64, "byte"));
+        messages.warn(format_args!(
+            "{path} was cut to {end} while it was read: what stood from there on is missing or damaged"
+        ));
+    }
+}
+
 /// Merges boot after boot; ticks of different boots do not compare.
 fn attempt(boots: &[Vec<Source>], split_first: bool, output: &mut Output) -> Result<Vec<Findings>, Stop> {
     let one = |sources: &Vec<Source>| {
@@ -77,3 +120,6 @@ fn attempt(boots: &[Vec<Source>], split_first: bool, output: &mut Output) -> Res
     };
     boots.iter().map(one).collect()
 }
+
+#[cfg(test)]
+mod tests;

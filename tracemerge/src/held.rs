@@ -69,6 +69,12 @@ impl Held {
         &self.map[..self.whole]
     }
 
+    /// See [`Map::cut`].
+    #[must_use]
+    pub fn cut(&self) -> Option<usize> {
+        self.map.cut()
+    }
+
     /// The lines behind them.
     #[inline]
     #[must_use]

@@ -18,6 +18,7 @@
 //! | `pipeline` | the stages in a row |
 //! | `run`, `check` with `audit`, `snapshot`, `clean` | the subcommands |
 //! | `findings`, `messages`, `error` | what the user is told, and the exit status |
+//! | `cut` | files that become shorter while they are read |
 //! | `liveness`, `signals`, `sys` | what the operating system knows and says |
 //!
 //! No stage knows the next; the order of the merge is total: boot (by the wall clock), ticks, process, run,
@@ -29,6 +30,7 @@ mod check;
 mod choose;
 mod clean;
 mod cli;
+mod cut;
 mod discover;
 mod error;
 mod findings;
@@ -79,6 +81,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
             return if error.use_stderr() { 2 } else { 0 };
         }
     };
+    cut::watch();
     match (cli.command, cli.app) {
         (Some(Command::Run { options, command }), _) => run::run(options, command),
         (Some(Command::Clean { quiet, app }), _) => {

@@ -11,11 +11,16 @@ use std::path::Path;
 
 use memmap2::Mmap;
 
+use crate::cut::Watched;
 use crate::error::Error;
 
 /// The bytes of a file.
 #[derive(Debug)]
-pub struct Map(Option<Mmap>);
+pub struct Map {
+    /// Before the mapping, so that it ends earlier. Only what is of a file is watched.
+    watched: Option<Watched>,
+    map: Option<Mmap>,
+}
 
 impl Map {
     /// Maps the regular file at `path`, symbolic links followed.
@@ -34,14 +39,14 @@ impl Map {
         let length = file.metadata().map_err(|e| Error::io("examine", path, e))?.len();
         if length == 0 {
             // Nothing cannot be mapped.
-            return Ok(Map(None));
+            return Ok(Map::nothing());
         }
         // SAFETY: the mapping is read-only and private to this process. Whoever else writes to the file
         // changes bytes under it: all code here takes the bytes as hostile, checks every index against the
         // mapping's length, and relies on no byte staying what it was. The tracer only appends, beyond the
-        // length taken here. A file that is cut meanwhile raises SIGBUS, which ends the command.
+        // length taken here. A file that is cut meanwhile raises SIGBUS, see `crate::cut`.
         let map = unsafe { Mmap::map(file) }.map_err(|e| Error::io("map", path, e))?;
-        Ok(Map(Some(map)))
+        Ok(Map { watched: Some(Watched::new(map.as_ptr(), map.len())), map: Some(map) })
     }
 }
 
@@ -53,9 +58,9 @@ impl Map {
     /// Says that those bytes will not be read again soon, so that they need not count as this process's memory.
     pub fn forget(&self, range: Range<usize>) {
         #[cfg(unix)]
-        if let Some(map) = self.0.as_ref().filter(|_| range.len() >= WORTH_FORGETTING) {
+        if let (Some(map), Some(_), WORTH_FORGETTING..) = (&self.map, &self.watched, range.len()) {
             // SAFETY: the mapping is shared, read-only and of a file: pages that are read again are taken from
-            // there again. (Where a test maps memory instead, nobody asks for it.)
+            // there again; and what was cut off is zeros again.
             let _ = unsafe {
                 map.unchecked_advise_range(memmap2::UncheckedAdvice::DontNeed, range.start, range.len())
             };
@@ -64,15 +69,22 @@ impl Map {
         let _ = range;
     }
 
+    /// The offset from which on the file was found to be gone, since it was mapped; there are zeros now. It is the
+    /// beginning of a page, so there may be some before it.
+    #[must_use]
+    pub fn cut(&self) -> Option<usize> {
+        self.watched.as_ref()?.cut()
+    }
+
     /// No bytes.
     pub fn nothing() -> Map {
-        Map(None)
+        Map { watched: None, map: None }
     }
 
     /// Says that the bytes will be read from the first to the last.
     pub fn will_be_read_through(&self) {
         #[cfg(unix)]
-        if let Some(map) = &self.0 {
+        if let Some(map) = &self.map {
             // Read-ahead is a help only; without it all is still right.
             let _ = map.advise(memmap2::Advice::Sequential);
         }
@@ -84,11 +96,11 @@ impl Map {
     /// A mapping of `bytes`, without a file.
     pub fn of(bytes: &[u8]) -> Map {
         if bytes.is_empty() {
-            return Map(None);
+            return Map::nothing();
         }
         let mut map = memmap2::MmapMut::map_anon(bytes.len()).unwrap();
         map.copy_from_slice(bytes);
-        Map(Some(map.make_read_only().unwrap()))
+        Map { watched: None, map: Some(map.make_read_only().unwrap()) }
     }
 }
 
@@ -96,7 +108,7 @@ impl Deref for Map {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        self.0.as_deref().unwrap_or_default()
+        self.map.as_deref().unwrap_or_default()
     }
 }
 

@@ -62,6 +62,7 @@ impl From<io::Error> for Stop {
 ///
 /// # Errors
 /// See [`Stop`]; then what was written and found has no meaning.
+#[cfg_attr(not(test), allow(dead_code, reason = "for sinks that cannot be fed by slices"))]
 pub fn merge<S: Sink>(
     sources: &[Source],
     pieces: &[Piece],
@@ -69,9 +70,24 @@ pub fn merge<S: Sink>(
     out: &mut S,
     findings: &mut Findings,
 ) -> Result<(), Stop> {
+    let slicer = Slicer::new(sources, pieces, span, findings);
+    merge_in_turn(sources, slicer, out, findings)
+}
+
+/// Merges all slices into `out`, in this thread.
+///
+/// # Errors
+/// As [`merge`].
+pub fn merge_in_turn<S: Sink>(
+    sources: &[Source],
+    slicer: Slicer<'_>,
+    out: &mut S,
+    findings: &mut Findings,
+) -> Result<(), Stop> {
     let mut text = Vec::new();
-    for slice in Slicer::new(sources, pieces, span, findings) {
+    for slice in slicer {
         merge_slice(sources, &slice, &mut text, out, findings)?;
+        slice.forget(sources);
     }
     Ok(())
 }

@@ -99,11 +99,11 @@ pub fn run(job: &Job, messages: &mut Messages) -> Result<(), Error> {
     let Found { chosen, inputs, .. } = gather(job.app, job.choice, messages)?;
     let target = Target::new(job.output.as_deref(), job.app, &inputs)?;
     let threads = threads(&chosen);
-    let boots = open(&chosen, messages)?;
+    let mut boots = open(&chosen, messages)?;
     let sources = || boots.iter().flatten();
     let rings = sources().filter(|source| source.is_ring()).count();
     let (files, runs) = ((sources().count() - rings) as u64, chosen.runs as u64);
-    let Some(lines) = write(&boots, &target, messages)? else { return Ok(()) };
+    let Some(lines) = write(&mut boots, &target, messages)? else { return Ok(()) };
     let merged = match (count(files, "file"), count(rings as u64, "ring")) {
         (files, _) if rings == 0 => files,
         (_, of_rings) if files == 0 => of_rings,

@@ -11,9 +11,10 @@ use std::num::NonZero;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
+use crate::cut;
 use crate::findings::Findings;
 use crate::gather::Gather;
-use crate::merge::{Stop, merge, merge_slice};
+use crate::merge::{Stop, merge_in_turn, merge_slice};
 use crate::slice::{Slice, Slicer, Span};
 use crate::source::{Piece, Source};
 
@@ -24,10 +25,10 @@ const MOST_THREADS: usize = 8;
 /// Slices that may wait to be written, beyond one for each thread.
 const AHEAD: usize = 2;
 
-/// Merges what `pieces` have in `span` into `out`, as [`merge`] does and with the same result.
+/// Merges what `pieces` have in `span` into `out`, as [`merge`](crate::merge::merge) does and with the same result.
 ///
 /// # Errors
-/// As [`merge`].
+/// As [`merge`](crate::merge::merge).
 pub fn merge_by_all<W: Write>(
     sources: &[Source],
     pieces: &[Piece],
@@ -36,11 +37,11 @@ pub fn merge_by_all<W: Write>(
     findings: &mut Findings,
 ) -> Result<(), Stop> {
     let threads = thread::available_parallelism().map_or(1, NonZero::get).min(MOST_THREADS);
-    let slicer = Slicer::new(sources, pieces, span, &mut Findings::default());
+    let slicer = Slicer::new(sources, pieces, span, findings);
     if threads == 1 || slicer.left() < WORTH_THREADS {
-        return merge(sources, pieces, span, out, findings);
+        return merge_in_turn(sources, slicer, out, findings);
     }
-    merge_by(threads, Slicer::new(sources, pieces, span, findings), sources, out, findings)
+    merge_by(threads, slicer, sources, out, findings)
 }
 
 /// [`merge_by_all`], by so many threads.
@@ -134,10 +135,7 @@ impl<'a> Pool<'a> {
                     return self.stop(Stop::Write(error));
                 }
                 findings.append(done.findings);
-                done.slice
-                    .parts
-                    .iter()
-                    .for_each(|part| self.sources[part.source].forget(part.start..part.end));
+                done.slice.forget(self.sources);
                 row = self.lock();
                 row.spare.push(done.lines);
                 self.changed.notify_all();
@@ -162,7 +160,7 @@ impl<'a> Pool<'a> {
         drop(row);
         let slice = slicer.next();
         let mut row = self.lock();
-        let Some(slice) = slice else {
+        let Some(mut slice) = slice else {
             row.is_cut = true;
             self.changed.notify_all();
             return row;
@@ -174,12 +172,20 @@ impl<'a> Pool<'a> {
         drop(row);
         self.changed.notify_all();
         let mut lines = spare.unwrap_or_else(|| Gather::new(self.sources));
-        lines.clear();
-        let mut findings = Findings::default();
-        if let Err(stop) = merge_slice(self.sources, &slice, text, &mut lines, &mut findings) {
-            self.stop(stop);
-            return self.lock();
-        }
+        let findings = loop {
+            let cuts = cut::count();
+            lines.clear();
+            let mut findings = Findings::default();
+            if let Err(stop) = merge_slice(self.sources, &slice, text, &mut lines, &mut findings) {
+                self.stop(stop);
+                return self.lock();
+            }
+            if cuts == cut::count() {
+                break findings;
+            }
+            // Zeros may have been read in the place of lines.
+            slice.look_for_cuts(self.sources);
+        };
         let mut row = self.lock();
         let place = number - row.taken;
         row.queue[place] = Some(Done { slice, lines, findings });

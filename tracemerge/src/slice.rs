@@ -6,6 +6,7 @@
 //!
 //! Where to cut is guessed from the cut before, tried by searching in each piece, and corrected.
 
+use crate::cut;
 use crate::findings::Findings;
 use crate::render::Render;
 use crate::search::{Mark, first_from};
@@ -54,9 +55,28 @@ pub struct Slice {
     pub parts: Vec<Part>,
 }
 
+impl Slice {
+    /// Says that its bytes were read for the last time.
+    pub fn forget(&self, sources: &[Source]) {
+        self.parts.iter().for_each(|part| sources[part.source].forget(part.start..part.end));
+    }
+
+    /// Leaves out what was cut off from files since the slice was cut out.
+    pub fn look_for_cuts(&mut self, sources: &[Source]) {
+        for part in &mut self.parts {
+            if let Some(end) = sources[part.source].cut() {
+                part.end = part.end.min(end).max(part.start);
+            }
+        }
+    }
+}
+
 /// Cuts slices, one after the other.
 #[derive(Debug)]
 pub struct Slicer<'a> {
+    sources: &'a [Source],
+    /// How many files were cut when the ends were looked at.
+    cuts: usize,
     lanes: Vec<Lane<'a>>,
     /// Where the next slice begins.
     from: u64,
@@ -111,11 +131,10 @@ impl<'a> Slicer<'a> {
             };
             lanes.push(Lane { source: piece.source, content, next, end, last: 0 });
         }
+        lanes.retain(|lane| !lane.is_done());
         let largest = (lanes.len() * PER_PIECE).clamp(USUAL, LARGEST);
-        let mut slicer =
-            Slicer { lanes, from: span.since, until: span.until, wanted: FIRST, largest, step: 1 << 20 };
-        slicer.lanes.retain(|lane| !lane.is_done());
-        slicer
+        let (cuts, from, until, wanted, step) = (cut::count(), span.since, span.until, FIRST, 1 << 20);
+        Slicer { sources, cuts, lanes, from, until, wanted, largest, step }
     }
 
     /// Bytes that are still to come, about.
@@ -162,6 +181,20 @@ impl<'a> Slicer<'a> {
         (Some(low.ticks), low.marks)
     }
 
+    /// Leaves out what was cut off from files since they were mapped.
+    fn look_for_cuts(&mut self) {
+        if self.cuts == cut::count() {
+            return;
+        }
+        self.cuts = cut::count();
+        for lane in &mut self.lanes {
+            if let Some(end) = self.sources[lane.source].cut().filter(|&end| end < lane.end.at) {
+                lane.end = Mark { at: end.max(lane.next.at), ticks: None };
+            }
+        }
+        self.lanes.retain(|lane| !lane.is_done());
+    }
+
     fn try_cut(&self, ticks: u64, low: &Trial, high: Option<&Trial>) -> Trial {
         let mut bytes = 0;
         let mark = |(place, lane): (usize, &Lane<'_>)| {
@@ -179,6 +212,7 @@ impl Iterator for Slicer<'_> {
     type Item = Slice;
 
     fn next(&mut self) -> Option<Slice> {
+        self.look_for_cuts();
         if self.lanes.is_empty() {
             return None;
         }

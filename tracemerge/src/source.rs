@@ -18,6 +18,7 @@ use crate::header::Trace;
 use crate::held::Held;
 use crate::lines::{Next, line_at, skip_bad, without_torn_tail};
 use crate::map::Map;
+use crate::messages::shown;
 use crate::raw::RawFile;
 use crate::render::Render;
 
@@ -30,12 +31,14 @@ pub struct Source {
     /// Where it is, for messages.
     pub path: PathBuf,
     bytes: Bytes,
+    /// What was cut off since it was mapped does not count.
+    end: usize,
 }
 
 #[derive(Debug)]
 enum Bytes {
-    /// A file up to there.
-    Mapped(Map, usize),
+    /// A file.
+    Mapped(Map),
     /// The file of a thread whose ring was read.
     File(Arc<Held>),
     /// What that ring has for it.
@@ -53,29 +56,33 @@ impl Source {
     pub fn open(trace: &Trace, alive: bool) -> Result<Vec<Source>, Error> {
         let path = trace.path.clone();
         if let Some(held) = &trace.held {
+            let (of_file, of_ring) = (held.file().len(), held.rest().len());
             let file = match Encoding::of(held.file()) {
                 Encoding::Text => Bytes::File(held.clone()),
                 Encoding::Raw => Bytes::Rendered(Box::new(RawFile::held(&path, held.clone()))),
             };
-            let file = Some(Source { path, bytes: file }).filter(|_| !held.file().is_empty());
-            let ring = Source { path: held.ring.clone(), bytes: Bytes::Ring(held.clone()) };
-            let ring = Some(ring).filter(|_| !held.rest().is_empty());
+            let file = Some(Source { path, bytes: file, end: of_file }).filter(|_| of_file > 0);
+            let ring = Source { path: held.ring.clone(), bytes: Bytes::Ring(held.clone()), end: of_ring };
+            let ring = Some(ring).filter(|_| of_ring > 0);
             return Ok(file.into_iter().chain(ring).collect());
         }
         let map = Map::open(&path)?;
+        if map.is_empty() {
+            return Err(Error::plain(format!("{} has become empty while it was read", shown(&path))));
+        }
         map.will_be_read_through();
         if Encoding::of(&map) == Encoding::Raw {
             let raw = RawFile::new(&path, map, alive);
-            return Ok(vec![Source { path, bytes: Bytes::Rendered(Box::new(raw)) }]);
+            return Ok(vec![Source { path, bytes: Bytes::Rendered(Box::new(raw)), end: 0 }]);
         }
         let end = if alive { without_torn_tail(&map).len() } else { map.len() };
-        Ok(vec![Source { path, bytes: Bytes::Mapped(map, end) }])
+        Ok(vec![Source { path, bytes: Bytes::Mapped(map), end }])
     }
 
     /// A source whose lines `render` makes; `path` is for messages.
     #[cfg(test)]
     pub fn of_lines(path: PathBuf, render: Box<dyn Render>) -> Source {
-        Source { path, bytes: Bytes::Rendered(render) }
+        Source { path, bytes: Bytes::Rendered(render), end: 0 }
     }
 
     /// What makes the lines, where they are not there already.
@@ -91,13 +98,13 @@ impl Source {
     /// A file called `path` that has `bytes`.
     #[cfg(test)]
     pub fn of(path: &str, bytes: &[u8]) -> Source {
-        Source { path: path.into(), bytes: Bytes::Mapped(Map::of(bytes), bytes.len()) }
+        Source { path: path.into(), bytes: Bytes::Mapped(Map::of(bytes)), end: bytes.len() }
     }
 
     /// Says that those bytes were read for the last time, so that they take no memory of this process any more. Small
     /// ranges are not worth it. They may be read all the same.
     pub fn forget(&self, range: Range<usize>) {
-        if let Bytes::Mapped(map, _) = &self.bytes {
+        if let Bytes::Mapped(map) = &self.bytes {
             map.forget(range);
         }
     }
@@ -107,6 +114,28 @@ impl Source {
     pub fn size(&self) -> usize {
         let rendered = self.rendered().map(|render| render.bytes_before(u64::MAX));
         rendered.map_or(self.bytes().len(), |bytes| usize::try_from(bytes).unwrap_or(usize::MAX))
+    }
+
+    /// Where the file ends now, if a part of these bytes was cut off since it was mapped: zeros stand there instead.
+    #[must_use]
+    pub fn cut(&self) -> Option<usize> {
+        let cut = match &self.bytes {
+            Bytes::Mapped(map) => map.cut(),
+            Bytes::File(held) => held.cut(),
+            Bytes::Ring(_) | Bytes::Rendered(_) => None,
+        };
+        // The page that a file ends in has zeros, too.
+        let there = self.bytes().get(..cut?)?;
+        let end = there.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
+        (end < self.end).then_some(end)
+    }
+
+    /// Gives up what was cut off; returns whether there was something that was not given up before.
+    pub fn end_where_cut(&mut self) -> bool {
+        self.cut().is_some_and(|end| {
+            self.end = end;
+            true
+        })
     }
 
     /// Whether this is text from a ring.
@@ -119,12 +148,13 @@ impl Source {
     #[inline]
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
-        match &self.bytes {
-            Bytes::Mapped(map, end) => &map[..*end],
+        let bytes = match &self.bytes {
+            Bytes::Mapped(map) => map,
             Bytes::File(held) => held.file(),
             Bytes::Ring(held) => held.rest(),
             Bytes::Rendered(_) => &[],
-        }
+        };
+        &bytes[..self.end]
     }
 }
 

@@ -1,0 +1,89 @@
+//! Files that are really cut after they were mapped: what is left is merged.
+#![cfg(unix)]
+
+use super::*;
+use crate::cut;
+use crate::header::Trace;
+use crate::messages::Status;
+use std::fs::{self, OpenOptions};
+use std::path::Path;
+use tempfile::TempDir;
+
+/// Lines of 40 bytes, by ticks.
+fn lines(tid: u64, ticks: impl Iterator<Item = u64>) -> Vec<u8> {
+    ticks.flat_map(|ticks| format!("{ticks:016x}-{tid:08} : {:011}\n", ticks * 7).into_bytes()).collect()
+}
+
+fn open_one(path: &Path) -> Source {
+    let path = path.to_owned();
+    let trace = Trace { path, tid: 1, number: 0, id: None, held: None, run: None, first: 0, last: 0 };
+    Source::open(&trace, false).unwrap().remove(0)
+}
+
+/// Two files of 10,000 lines; the second has odd ticks and is cut after `length` bytes when both are mapped.
+fn place(length: u64) -> (TempDir, Vec<Vec<Source>>) {
+    let directory = tempfile::tempdir().unwrap();
+    let [first, second] = ["first", "second"].map(|name| directory.path().join(name));
+    fs::write(&first, lines(1, (0..10_000).map(|n| 2 * n))).unwrap();
+    fs::write(&second, lines(2, (0..10_000).map(|n| 2 * n + 1))).unwrap();
+    let sources = vec![open_one(&first), open_one(&second)];
+    OpenOptions::new().write(true).open(&second).unwrap().set_len(length).unwrap();
+    (directory, vec![sources])
+}
+
+#[test]
+fn a_cut_file_is_merged_up_to_there() {
+    cut::watch();
+    for length in [0, 1, 39, 40, 41, 4096, 99_990, 100_000, 300_000] {
+        let (directory, mut boots) = place(length);
+        let path = directory.path().join("out");
+        let target = Target::File { given: path.clone(), real: path.clone() };
+        let mut messages = Messages::new(true);
+        let merged = write(&mut boots, &target, &mut messages).unwrap().unwrap();
+        assert_eq!(messages.status(), Status::Damaged, "cut to {length}");
+        assert_eq!(boots[0][1].bytes().len() as u64, length);
+        let text = fs::read(&path).unwrap();
+        assert!(!text.contains(&0), "cut to {length}");
+        let text = String::from_utf8(text).unwrap();
+        assert_eq!(merged, text.lines().count() as u64);
+        assert_eq!(text.matches("-00000001 : ").count(), 10_000);
+        let whole = length / 40;
+        let rest = length % 40;
+        assert_eq!(
+            text.matches("-00000002 : ").count() as u64,
+            whole + u64::from(rest > 27),
+            "cut to {length}"
+        );
+        assert_eq!(text.matches("# damaged ").count(), usize::from(rest > 0 && rest < 27 && whole > 0));
+        assert!(text.lines().map(|line| &line[..16]).is_sorted());
+    }
+}
+
+#[test]
+fn what_cannot_be_begun_anew_has_what_was_there_when_it_was_read() {
+    cut::watch();
+    for length in [0, 41, 100_000] {
+        let (_directory, boots) = place(length);
+        let sources = &boots[0];
+        let mut findings = Findings::default();
+        let mut out = Vec::new();
+        merge_by_all(sources, &whole(sources), Span::ALL, &mut out, &mut findings).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert_eq!(text.matches("-00000001 : ").count(), 10_000, "cut to {length}");
+        assert!(text.matches("-00000002 : ").count() as u64 >= length / 40, "cut to {length}");
+        assert!(!text.contains('\0'));
+        assert!(text.lines().map(|line| &line[..16]).is_sorted());
+        assert_eq!(sources[1].cut(), Some(usize::try_from(length).unwrap()));
+    }
+}
+
+#[test]
+fn a_file_that_became_empty_before_it_was_mapped_is_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("empty");
+    fs::write(&path, "").unwrap();
+    let trace = Trace { path, tid: 1, number: 0, id: None, held: None, run: None, first: 0, last: 0 };
+    assert!(
+        Source::open(&trace, false).unwrap_err().to_string().contains("has become empty while it was read")
+    );
+}

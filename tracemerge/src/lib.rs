@@ -12,7 +12,8 @@
 //! | `merge`, `tree` | one sorted stream |
 //! | `write` | where it goes |
 //! | `pipeline` | the stages in a row |
-//! | `run`, `check` with `audit`, `snapshot`, `clean` | the subcommands |
+//! | `run`, `check` with `audit`, `info`, `snapshot`, `clean` | the subcommands |
+//! | `columns`, `units` | tables and amounts for people |
 //! | `findings`, `messages`, `error` | what the user is told, and the exit status |
 //! | `liveness`, `signals`, `sys` | what the operating system knows and says |
 //!
@@ -24,11 +25,13 @@ mod check;
 mod choose;
 mod clean;
 mod cli;
+mod columns;
 mod discover;
 mod error;
 mod findings;
 mod header;
 mod held;
+mod info;
 mod lines;
 mod liveness;
 mod map;
@@ -43,6 +46,7 @@ mod snapshot;
 mod source;
 mod sys;
 mod tree;
+mod units;
 mod write;
 
 use std::ffi::OsString;
@@ -76,6 +80,10 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
         (Some(Command::Check { all_runs, quiet, verbose, app }), _) => {
             let choice = if all_runs { Choice::All } else { Choice::Newest };
             reporting(quiet, |messages| check::check(&App::new(app)?, choice, quiet, verbose, messages))
+        }
+        (Some(Command::Info { all_runs, json, app }), _) => {
+            let choice = if all_runs { Choice::All } else { Choice::Newest };
+            reporting(false, |messages| info::info(&App::new(app)?, choice, json, messages))
         }
         (Some(Command::Snapshot { output, quiet, pid }), _) => {
             Signals::take();

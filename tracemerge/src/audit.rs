@@ -3,8 +3,8 @@
 
 use trace_format::line::{Kind, Line};
 use trace_format::meta::{End, LossReason, Meta, RingPlace, Thread};
-use trace_format::wall::Wall;
 
+use crate::clocks::Anchor;
 use crate::findings::Few;
 use crate::lines::{Next, line_at, skip_bad, without_feed};
 
@@ -39,7 +39,7 @@ pub struct Audit {
     /// ... and for how long in all, in nanoseconds.
     pub stall_ns: u64,
     /// Moments by both clocks, of its `# run` and `# clock` lines, in their order.
-    pub clocks: Vec<(u64, Wall)>,
+    pub anchors: Vec<Anchor>,
     /// Ticks of its first and of its last message.
     pub range: Option<(u64, u64)>,
     /// Of the line before.
@@ -143,8 +143,8 @@ impl Audit {
                 self.stalls += 1;
                 self.stall_ns = self.stall_ns.saturating_add(ns);
             }
-            Some(Meta::Run(run)) => self.clocks.push((run.ticks.0, run.wall)),
-            Some(Meta::Clock { ticks, wall }) => self.clocks.push((ticks.0, wall)),
+            Some(Meta::Run(run)) => self.anchors.push(Anchor { ticks: run.ticks, wall: run.wall }),
+            Some(Meta::Clock { ticks, wall }) => self.anchors.push(Anchor { ticks, wall }),
             Some(Meta::Backward { .. }) => self.backward.push(place),
             Some(Meta::End(end)) => {
                 let (records, lost) = (self.records, self.all_lost());

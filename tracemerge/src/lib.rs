@@ -8,6 +8,7 @@
 //! | `discover` | which files may be traces of the application |
 //! | `header` | what they say of themselves |
 //! | `choose` | which runs are merged, and in which order their files stand |
+//! | `clocks` | ticks and the wall clock |
 //! | `source`, `map`, `lines` | the bytes, and the lines in them |
 //! | `merge`, `tree` | one sorted stream |
 //! | `write` | where it goes |
@@ -25,6 +26,7 @@ mod check;
 mod choose;
 mod clean;
 mod cli;
+mod clocks;
 mod columns;
 mod discover;
 mod error;

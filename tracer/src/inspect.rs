@@ -6,6 +6,7 @@
 //! ring publishes, and behind that [`ThreadInMemory::text`], which has what the flusher would write next. Everything
 //! that is read is taken for hostile.
 
+use crate::clock;
 use crate::drain::{Onlooker, Source, Survivors, TracePlace};
 use crate::recovery::{is_open_here, open_table, plans_in, ring_paths};
 use crate::ring::Memory;
@@ -17,9 +18,10 @@ use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
 use trace_format::line::{Line, Ticks};
 use trace_format::manifest::{FILE_NAME, Manifest};
-use trace_format::meta::{EndReason, Meta, RingPlace};
+use trace_format::meta::{ClockKind, EndReason, Meta, RingPlace};
 use trace_format::plans::Plans;
 use trace_format::ring::{Header, Progress, State};
+use trace_format::wall::Wall;
 
 /// How often a ring is looked at that changes while it is read.
 const TRIES: u32 = 1000;
@@ -71,6 +73,13 @@ pub struct FileInUse {
     pub number: u32,
     /// Its published length. It may be longer: what is behind that is in the text.
     pub length: u64,
+}
+
+/// The counter and the wall clock now, if this is the machine's boot `boot` and it has a counter of its own.
+#[must_use]
+pub fn now_in(boot: &[u8]) -> Option<(Ticks, Wall)> {
+    let counts = clock::available(ClockKind::Ordered) == ClockKind::Ordered;
+    (counts && !boot.is_empty() && sys::boot_id() == boot).then(clock::pair)
 }
 
 /// The runs in `directories` whose manifests `wanted` accepts, living or dead. Other users' directories, what is no

@@ -20,7 +20,7 @@ use crate::messages::{Messages, shown_name};
 use crate::pipeline::{asking_once, gather};
 use crate::source::{Source, look_at_all};
 
-use self::quality::Clock;
+use self::quality::Known;
 use self::report::{Report, RunReport, Sums, ThreadReport};
 
 /// A part of a thread's trace, its file or one of its files, read through.
@@ -94,13 +94,13 @@ fn report(app: &App, read: &[Read<'_>]) -> Report {
 }
 
 fn of_run(run: Option<&Run>, files: &[Read<'_>]) -> RunReport {
-    let clock = Clock::of(run, files.iter().flat_map(|file| &file.audit.clocks));
+    let known = Known::of(run, files.iter().flat_map(|file| file.audit.anchors.iter().copied()));
     // A thread is told from a later one with the same number by when it began.
     let mut by_thread: BTreeMap<(u64, u64), Vec<&Read<'_>>> = BTreeMap::new();
     for file in files {
         by_thread.entry((file.trace.first, file.trace.tid)).or_default().push(file);
     }
-    let threads: Vec<ThreadReport> = by_thread.values().map(|files| of_thread(files, run, &clock)).collect();
+    let threads: Vec<ThreadReport> = by_thread.values().map(|files| of_thread(files, &known)).collect();
     let mut sums = Sums::default();
     threads.iter().for_each(|thread| sums.add(&thread.sums));
     let alive = files.iter().any(|file| file.alive);
@@ -120,7 +120,7 @@ fn of_run(run: Option<&Run>, files: &[Read<'_>]) -> RunReport {
         first_wall_ns: threads.iter().filter_map(|thread| thread.first_wall_ns).min(),
         last_wall_ns: threads.iter().filter_map(|thread| thread.last_wall_ns).max(),
         span_ns: first_ns.zip(last_ns).map(|(first, last)| u64::try_from(last - first).unwrap_or(0)),
-        clock: clock.report(),
+        clock: known.report(),
         sums,
         threads,
     }
@@ -138,7 +138,7 @@ fn state(threads: &[ThreadReport]) -> &'static str {
     }
 }
 
-fn of_thread(files: &[&Read<'_>], run: Option<&Run>, clock: &Clock) -> ThreadReport {
+fn of_thread(files: &[&Read<'_>], known: &Known<'_>) -> ThreadReport {
     // Losses and stalls of a thread's earlier files are told again in its later ones.
     let last = files.last();
     let audit = last.map(|file| &file.audit);
@@ -150,7 +150,7 @@ fn of_thread(files: &[&Read<'_>], run: Option<&Run>, clock: &Clock) -> ThreadRep
     };
     let thread = files.iter().find_map(|file| file.audit.thread.as_ref());
     let sum = |number: fn(&Read<'_>) -> u64| files.iter().map(|file| number(file)).sum();
-    let offset = |ticks| Some(clock.ns_between(run?.ticks.0, ticks)?);
+    let offset = |ticks| known.since_start(ticks);
     ThreadReport {
         tid: last.map_or(0, |file| file.trace.tid),
         name: thread.map_or_else(String::new, |thread| shown_name(&thread.name)),
@@ -158,8 +158,8 @@ fn of_thread(files: &[&Read<'_>], run: Option<&Run>, clock: &Clock) -> ThreadRep
         end: audit.and_then(|audit| audit.end.as_ref()).map(|end| end.reason.name()),
         first_ns: first_ticks.and_then(offset),
         last_ns: last_ticks.and_then(offset),
-        first_wall_ns: first_ticks.and_then(|ticks| clock.wall(ticks)),
-        last_wall_ns: last_ticks.and_then(|ticks| clock.wall(ticks)),
+        first_wall_ns: first_ticks.and_then(|ticks| known.wall(ticks)),
+        last_wall_ns: last_ticks.and_then(|ticks| known.wall(ticks)),
         sums: Sums {
             files: files.len() as u64,
             records: sum(|file| file.audit.records),

@@ -1,133 +1,114 @@
-//! What a run's ticks are worth in time, and how well that is known: from the moments that its files have by both clocks.
+//! How well a run's ticks are known as times.
 
-use trace_format::meta::{ClockKind, Run};
-use trace_format::wall::Wall;
+use trace_format::line::Ticks;
+use trace_format::meta::Run;
+
+use crate::clocks::{Anchor, Clock};
 
 use super::report::ClockReport;
 
-/// What the system's clock counts.
-const NS_PER_SECOND: f64 = 1e9;
-
-/// A run's clock.
-pub struct Clock {
-    kind: Option<ClockKind>,
-    /// Ticks and wall clock, by ticks; each moment once.
-    moments: Vec<(u64, u64)>,
+/// A run's clock, and what it was made from.
+pub struct Known<'a> {
+    run: Option<&'a Run>,
+    /// The moments that the files tell by both clocks, by ticks, each once.
+    anchors: Vec<Anchor>,
+    clock: Option<Clock>,
 }
 
-impl Clock {
-    /// Of the moments that the run's files tell.
-    pub fn of<'a>(run: Option<&Run>, told: impl Iterator<Item = &'a (u64, Wall)>) -> Clock {
-        let mut moments: Vec<(u64, u64)> = told.map(|(ticks, wall)| (*ticks, wall.0)).collect();
-        moments.sort_unstable();
-        moments.dedup_by_key(|(ticks, _)| *ticks);
-        Clock { kind: run.map(|run| run.clock), moments }
+impl<'a> Known<'a> {
+    /// What the files of `run` tell.
+    pub fn of(run: Option<&'a Run>, told: impl Iterator<Item = Anchor>) -> Known<'a> {
+        let mut anchors: Vec<Anchor> = told.collect();
+        anchors.sort_unstable();
+        anchors.dedup_by_key(|anchor| anchor.ticks);
+        let clock = run.map(|run| Clock::of_run(run, anchors.iter().copied()));
+        Known { run, anchors, clock: clock.filter(Clock::rate_is_known) }
     }
 
-    /// Nanoseconds by the wall clock for each tick.
-    fn ns_per_tick(&self) -> Option<f64> {
-        match (self.kind, &self.moments[..]) {
-            (Some(ClockKind::System), _) => Some(1.0),
-            (_, [first, .., last]) => rate(*first, *last),
-            _ => None,
-        }
-    }
-
-    /// How long it is from the one to the other; negative where `to` is earlier.
-    pub fn ns_between(&self, from: u64, to: u64) -> Option<i64> {
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_precision_loss,
-            reason = "a trace spans no centuries"
-        )]
-        self.ns_per_tick().map(|rate| (to.wrapping_sub(from) as i64 as f64 * rate).round() as i64)
-    }
-
-    /// The wall clock at `ticks`: on the line between the moments on both sides, or from the nearest one on.
+    /// The wall clock at these ticks, in nanoseconds.
     pub fn wall(&self, ticks: u64) -> Option<u64> {
-        let after = self.moments.partition_point(|(known, _)| *known <= ticks);
-        let (known, wall) = *self.moments.get(after.saturating_sub(1))?;
-        let between = || rate(*self.moments.get(after.checked_sub(1)?)?, *self.moments.get(after)?);
-        let rate = between().or_else(|| self.ns_per_tick());
-        if known == ticks {
-            return Some(wall);
-        }
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_precision_loss,
-            reason = "a trace spans no centuries"
-        )]
-        let distance = (ticks.wrapping_sub(known) as i64 as f64 * rate?).round() as i64;
-        wall.checked_add_signed(distance)
+        self.clock.as_ref().map(|clock| clock.wall(Ticks(ticks)).0)
     }
 
-    /// What is known of it.
+    /// Nanoseconds since the run began; negative before.
+    pub fn since_start(&self, ticks: u64) -> Option<i64> {
+        let start = self.wall(self.run?.ticks.0)?;
+        let (later, wall) = (self.wall(ticks)? >= start, self.wall(ticks)?);
+        let distance = i64::try_from(wall.abs_diff(start)).ok()?;
+        Some(if later { distance } else { -distance })
+    }
+
+    /// What is known of the clock.
     pub fn report(&self) -> ClockReport {
-        let rate_of = |pair: Option<&[(u64, u64)]>| pair.and_then(|pair| rate(pair[0], pair[1]));
-        let several = self.moments.len() > 2;
-        let first = rate_of(self.moments.windows(2).next());
-        let last = rate_of(self.moments.windows(2).last());
-        // A faster counter needs less time for a tick.
-        let drift = first.zip(last).map(|(first, last)| (first / last - 1.0) * 1e6);
+        let first = self.anchors.windows(2).next().and_then(|pair| rate(pair[0], pair[1]));
+        let last = self.anchors.windows(2).last().and_then(|pair| rate(pair[0], pair[1]));
+        let several = self.anchors.len() > 2;
         ClockReport {
-            kind: self.kind.map(ClockKind::name),
-            ticks_per_second: self.ns_per_tick().map(|ns| NS_PER_SECOND / ns),
-            readings: self.moments.len() as u64,
-            drift_ppm: drift.filter(|_| several),
-            uncertainty_ns: self.uncertainty(),
+            kind: self.run.map(|run| run.clock.name()),
+            ticks_per_second: self.ticks_per_second(),
+            readings: self.anchors.len() as u64,
+            drift_ppm: first.zip(last).map(|(first, last)| (last / first - 1.0) * 1e6).filter(|_| several),
+            uncertainty_ns: self.clock.as_ref().filter(|_| several).map(Clock::uncertainty_ns),
         }
     }
 
-    fn uncertainty(&self) -> Option<u64> {
-        let [(ticks, wall), .., last] = self.moments[..] else { return None };
-        let rate = rate((ticks, wall), last)?;
-        #[expect(clippy::cast_precision_loss, reason = "a trace spans no centuries")]
-        let off = |moment: &(u64, u64)| {
-            let expected = (moment.0 - ticks) as f64 * rate;
-            (moment.1 as i64 - wall as i64) as f64 - expected
+    /// From the first moment to the last, or over the next second where there is only one.
+    fn ticks_per_second(&self) -> Option<f64> {
+        let measured = self.anchors.first().zip(self.anchors.last()).and_then(|(a, b)| rate(*a, *b));
+        let known = || {
+            let (clock, run) = (self.clock.as_ref()?, self.run?);
+            let from = Anchor { ticks: run.ticks, wall: run.wall };
+            let wall = trace_format::wall::Wall(run.wall.0.checked_add(1_000_000_000)?);
+            rate(from, Anchor { ticks: clock.ticks(wall), wall })
         };
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is a distance")]
-        let most = self.moments.iter().map(|moment| off(moment).abs()).fold(0.0, f64::max).ceil() as u64;
-        Some(most)
+        measured.or_else(known)
     }
 }
 
-/// Nanoseconds for each tick between two moments; `None` where the wall clock did not go on.
-fn rate((ticks, wall): (u64, u64), (later, later_wall): (u64, u64)) -> Option<f64> {
-    #[expect(clippy::cast_precision_loss, reason = "a trace spans no centuries")]
-    let rate = later_wall.checked_sub(wall)? as f64 / later.checked_sub(ticks)? as f64;
-    (rate.is_finite() && rate > 0.0).then_some(rate)
+/// Ticks a second between two moments; `None` where the wall clock did not go on.
+fn rate(from: Anchor, to: Anchor) -> Option<f64> {
+    let ns = to.wall.0.checked_sub(from.wall.0).filter(|ns| *ns > 0)?;
+    #[expect(clippy::cast_precision_loss, reason = "rates are shown with a few digits")]
+    let rate = to.ticks.0.checked_sub(from.ticks.0)? as f64 / ns as f64;
+    Some(rate * 1e9)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use trace_format::meta::ClockKind;
+    use trace_format::wall::Wall;
 
-    fn clock(moments: &[(u64, u64)]) -> Clock {
-        let moments: Vec<_> = moments.iter().map(|(ticks, wall)| (*ticks, Wall(*wall))).collect();
-        Clock::of(None, moments.iter())
+    fn anchor(ticks: u64, wall: u64) -> Anchor {
+        Anchor { ticks: Ticks(ticks), wall: Wall(wall) }
     }
 
-    #[test]
-    fn a_moment_between_two_lies_on_the_line_between_them() {
-        let clock = clock(&[(3000, 2000), (1000, 1000), (3000, 2000), (4000, 2600)]);
-        assert_eq!(
-            [1000, 2000, 3500, 5000].map(|ticks| clock.wall(ticks)),
-            [1000, 1500, 2300, 3133].map(Some)
-        );
-        assert_eq!(clock.wall(0), Some(467), "before the first, with the speed of all");
-        assert_eq!(clock.ns_between(4000, 1000), Some(-1600));
+    fn run(clock: ClockKind) -> Run {
+        let (exe, boot) = (Vec::new(), b"another".to_vec());
+        Run { version: 1, id: 1, root: 1, pid: 1, exe, boot, ticks: Ticks(1000), wall: Wall(1000), clock }
     }
 
+    const S: u64 = 1_000_000_000;
+
     #[test]
-    fn quality_is_told_by_how_far_moments_are_from_a_constant_speed() {
-        let report = clock(&[(0, 0), (1_000_000, 1_000_000), (2_000_000, 2_000_010)]).report();
-        assert_eq!((report.readings, report.uncertainty_ns), (3, Some(5)));
+    fn drift_is_the_last_interval_against_the_first() {
+        let run = run(ClockKind::Ordered);
+        let anchors =
+            [(0, 0), (10 * S, 10 * S), (20 * S + 100_000, 20 * S), (0, 0)].map(|(t, w)| anchor(t, w));
+        let report = Known::of(Some(&run), anchors.into_iter()).report();
+        assert_eq!((report.readings, report.kind), (3, Some("ordered")));
         let drift = report.drift_ppm.unwrap();
-        assert!((drift + 10.0).abs() < 0.01, "{drift}");
-        let one = clock(&[(5, 7)]).report();
-        assert_eq!((one.readings, one.ticks_per_second, one.uncertainty_ns), (1, None, None));
-        assert_eq!(clock(&[(5, 7)]).wall(5), Some(7));
-        assert_eq!(clock(&[(5, 7)]).wall(6), None, "what a tick is worth is not known");
+        assert!((drift - 10.0).abs() < 1e-6, "{drift}");
+        assert!(report.uncertainty_ns.unwrap().abs_diff(50_000) < 10);
+    }
+
+    #[test]
+    fn one_moment_of_a_machine_that_is_gone_tells_no_rate_unless_ticks_are_nanoseconds() {
+        let (counter, system) = (run(ClockKind::Fast), run(ClockKind::System));
+        let known = Known::of(Some(&counter), [anchor(1000, 1000)].into_iter());
+        assert_eq!((known.wall(1000), known.report().ticks_per_second), (None, None));
+        let known = Known::of(Some(&system), [anchor(1000, 1000)].into_iter());
+        assert_eq!((known.wall(3000), known.since_start(400)), (Some(3000), Some(-600)));
+        assert_eq!(known.report().ticks_per_second, Some(1e9));
     }
 }

@@ -75,14 +75,14 @@ pub struct RunReport {
 pub struct ClockReport {
     /// `ordered`, `fast` or `system`.
     pub kind: Option<&'static str>,
-    /// `null` where one moment only is known by both clocks.
+    /// `null` where one moment only is known by both clocks and the machine has been started anew since.
     pub ticks_per_second: Option<f64>,
     /// How many moments are known by both clocks.
     pub readings: u64,
     /// How much faster the counter is against the wall clock in the last interval between such moments than in the
-    /// first, in parts per million; `null` where there is one interval.
+    /// first, in parts per million; `null` where there are not two intervals.
     pub drift_ppm: Option<f64>,
-    /// How far any such moment is from where a counter of constant speed would have it.
+    /// The largest error that times would have at one of these moments if it were not known; `null` likewise.
     pub uncertainty_ns: Option<u64>,
 }
 

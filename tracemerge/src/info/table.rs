@@ -73,9 +73,8 @@ fn of_clock(run: &RunReport) -> String {
     if let Some(drift) = clock.drift_ppm {
         text.push_str(&format!(", drift {drift:+.3} ppm"));
     }
-    match clock.uncertainty_ns {
-        Some(ns) if clock.readings > 2 => text.push_str(&format!(", within {}", duration(ns))),
-        _ => {}
+    if let Some(ns) = clock.uncertainty_ns {
+        text.push_str(&format!(", within {}", duration(ns)));
     }
     text.push('\n');
     text

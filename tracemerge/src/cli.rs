@@ -26,6 +26,7 @@ Examples:
   TRACER_ENABLE=1 ./app          make traces
   tracemerge ./app               merge them into ./app.trace.merge
   tracemerge ./app -o - | less   look at them
+  tracemerge -f ./app            watch what it traces while it runs
   tracemerge run ./app --fast    both in one: run ./app --fast, then merge
   tracemerge check ./app         prove that nothing is missing, or say what is
   tracemerge info ./app          which runs and threads there are, and how much of each
@@ -124,6 +125,9 @@ pub struct Cli {
     /// How to merge
     #[command(flatten)]
     pub options: Options,
+    /// Show what a running application traces, as it comes, until it has ended
+    #[arg(short, long, conflicts_with = "all_runs")]
+    pub follow: bool,
     /// The application whose traces are to be merged: the path of its executable
     #[arg(value_name = "APP", required = true)]
     pub app: Option<PathBuf>,

@@ -14,6 +14,7 @@
 //! | `write` | where it goes |
 //! | `pipeline` | the stages in a row |
 //! | `run`, `check` with `audit`, `info`, `snapshot`, `clean` | the subcommands |
+//! | `follow` | the merge of a running program, as it comes |
 //! | `columns`, `units` | tables and amounts for people |
 //! | `findings`, `messages`, `error` | what the user is told, and the exit status |
 //! | `liveness`, `signals`, `sys` | what the operating system knows and says |
@@ -31,6 +32,7 @@ mod columns;
 mod discover;
 mod error;
 mod findings;
+mod follow;
 mod header;
 mod held;
 mod info;
@@ -91,6 +93,9 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
             Signals::take();
             reporting(quiet, |messages| snapshot::snapshot(pid, output, messages))
         }
+        (None, Some(app)) if cli.follow => reporting(cli.options.quiet, |messages| {
+            follow::follow(&App::new(app)?, cli.options.output.as_deref(), messages)
+        }),
         (None, Some(app)) => merge(cli.options, app),
         // The definition of the command line has seen to it that there is an application.
         (None, None) => 2,

@@ -37,6 +37,10 @@ use self::stream::{Stream, ThreadKey};
 
 /// From one round to the next. A line waits for one, a tenth of a second at most all together.
 const PAUSE: Duration = Duration::from_millis(25);
+/// The same when nothing has come for a while.
+const LONG_PAUSE: Duration = Duration::from_millis(50);
+/// For so many rounds.
+const QUIET: u32 = 40;
 const BUFFER: usize = 1 << 16;
 
 /// Shows what `app` traces until all its processes have ended, or somebody interrupts.
@@ -108,14 +112,17 @@ struct Follower<W: Write> {
 
 impl<W: Write> Follower<W> {
     fn until_the_end(&mut self, interrupted: &Arc<AtomicBool>, messages: &mut Messages) -> io::Result<()> {
+        let (mut quiet, mut lines) = (0u32, 0);
         loop {
             let last = interrupted.load(Ordering::Relaxed);
             let alive = self.round(messages)?;
+            let more = std::mem::replace(&mut lines, self.order.lines()) != lines;
+            quiet = if more { 0 } else { quiet.saturating_add(1) };
             if last || !alive {
                 self.order.pass_all(&mut self.streams)?;
                 return self.order.flush();
             }
-            thread::sleep(PAUSE);
+            thread::sleep(if quiet < QUIET { PAUSE } else { LONG_PAUSE });
         }
     }
 

@@ -1,9 +1,10 @@
-//! For `check`: one thread's trace read from its first byte to its last, and all that it says of itself compared with
-//! what is there.
+//! For `check` and `info`: one thread's trace read from its first byte to its last, and all that it says of itself
+//! compared with what is there.
 
 use trace_format::line::{Kind, Line};
 use trace_format::meta::{End, LossReason, Meta, RingPlace, Thread};
 
+use crate::clocks::Anchor;
 use crate::findings::{Few, Findings};
 use crate::lines::{Next, line_at, skip_bad, without_feed};
 use crate::render::Render;
@@ -36,6 +37,14 @@ pub struct Audit {
     pub damaged: Few<(Place, usize)>,
     /// The last line has no line end.
     pub torn: bool,
+    /// How often it is told that the thread waited for room ...
+    pub stalls: u64,
+    /// ... and for how long in all, in nanoseconds.
+    pub stall_ns: u64,
+    /// Moments by both clocks, of its `# run` and `# clock` lines, in their order.
+    pub anchors: Vec<Anchor>,
+    /// Ticks of its first and of its last message.
+    pub range: Option<(u64, u64)>,
     /// Of the line before.
     ticks: u64,
     tid: Option<u64>,
@@ -135,7 +144,10 @@ impl Audit {
         self.end = None;
         self.in_message = continues || line.kind == Kind::Message;
         match line.kind {
-            Kind::Message => self.records += 1,
+            Kind::Message => {
+                self.records += 1;
+                self.range = Some((self.range.map_or(self.ticks, |(first, _)| first), self.ticks));
+            }
             Kind::Meta => self.metadata(place, line.payload),
             _ => {}
         }
@@ -148,6 +160,12 @@ impl Audit {
                 let lost = &mut self.lost[reason as usize];
                 *lost = lost.saturating_add(records);
             }
+            Some(Meta::Stall { ns }) => {
+                self.stalls += 1;
+                self.stall_ns = self.stall_ns.saturating_add(ns);
+            }
+            Some(Meta::Run(run)) => self.anchors.push(Anchor { ticks: run.ticks, wall: run.wall }),
+            Some(Meta::Clock { ticks, wall }) => self.anchors.push(Anchor { ticks, wall }),
             Some(Meta::Backward { .. }) => self.backward.push(place),
             Some(Meta::End(end)) => {
                 let (records, lost) = (self.records, self.all_lost());

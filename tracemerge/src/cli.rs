@@ -26,8 +26,10 @@ Examples:
   TRACER_ENABLE=1 ./app          make traces
   tracemerge ./app               merge them into ./app.trace.merge
   tracemerge ./app -o - | less   look at them
+  tracemerge -f ./app            watch what it traces while it runs
   tracemerge run ./app --fast    both in one: run ./app --fast, then merge
   tracemerge check ./app         prove that nothing is missing, or say what is
+  tracemerge info ./app          which runs and threads there are, and how much of each
   tracemerge snapshot 4711       what the running process 4711 has traced so far
   tracemerge clean ./app         delete the traces and the merged file
   tracemerge ./run               an application that is called like a command
@@ -77,6 +79,21 @@ Exit status:
   1  not whole
   2  there is no trace";
 
+const INFO_HELP: &str = "\
+Takes in what a killed APP left in memory, as a merge does. Then says on standard
+output, of each run that a merge would take and of each of its threads: records,
+bytes of text, the first and the last message (since the run began), how long the
+thread waited for room, what was lost, how it ended; and how well the ticks of the
+run are known as times. A thread's name is the operating system's.
+
+--json writes the same for programs: times in nanoseconds, fields described in
+docs/json.md; new fields may come, none goes while `version` stays.
+
+Exit status:
+  0  all is told
+  1  some files could not be read; stderr says which
+  2  there is no trace";
+
 const SNAPSHOT_HELP: &str = "\
 Merges all that the process PID has traced up to now, from its files and from its
 memory, into APP.trace.merge beside its executable. The process is not stopped,
@@ -96,7 +113,7 @@ Exit status:
     version,
     about = "Merges the trace files of an application, one per thread, into one file sorted by time",
     after_help = EXAMPLES,
-    override_usage = "tracemerge [OPTIONS] <APP>\n       tracemerge run [OPTIONS] [--] <APP> [ARGS]...\n       tracemerge check [OPTIONS] <APP>\n       tracemerge snapshot [OPTIONS] <PID>\n       tracemerge clean <APP>",
+    override_usage = "tracemerge [OPTIONS] <APP>\n       tracemerge run [OPTIONS] [--] <APP> [ARGS]...\n       tracemerge check [OPTIONS] <APP>\n       tracemerge info [OPTIONS] <APP>\n       tracemerge snapshot [OPTIONS] <PID>\n       tracemerge clean <APP>",
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true,
     disable_help_subcommand = true
@@ -108,6 +125,9 @@ pub struct Cli {
     /// How to merge
     #[command(flatten)]
     pub options: Options,
+    /// Show what a running application traces, as it comes, until it has ended
+    #[arg(short, long, conflicts_with = "all_runs")]
+    pub follow: bool,
     /// The application whose traces are to be merged: the path of its executable
     #[arg(value_name = "APP", required = true)]
     pub app: Option<PathBuf>,
@@ -155,6 +175,19 @@ pub enum Command {
         /// List every thread
         #[arg(short, long)]
         verbose: bool,
+        /// The application: the path of its executable
+        #[arg(value_name = "APP")]
+        app: PathBuf,
+    },
+    /// Say which runs and threads there are, and how much of each
+    #[command(after_help = INFO_HELP)]
+    Info {
+        /// Tell of all runs, not only the newest
+        #[arg(long)]
+        all_runs: bool,
+        /// Write JSON
+        #[arg(long)]
+        json: bool,
         /// The application: the path of its executable
         #[arg(value_name = "APP")]
         app: PathBuf,

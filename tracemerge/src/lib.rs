@@ -8,6 +8,7 @@
 //! | `discover` | which files may be traces of the application |
 //! | `header` | what they say of themselves |
 //! | `choose` | which runs are merged, and in which order their files stand |
+//! | `clocks` | ticks and the wall clock |
 //! | `source`, `map`, `lines` | the bytes, and the lines in them |
 //! | `slice`, `search` | the same range of time of all of them |
 //! | `render` | what is no text before it is asked for it |
@@ -16,7 +17,9 @@
 //! | `attempt` | opening, merging, writing, as often as needed |
 //! | `write` | where it goes |
 //! | `pipeline` | the stages in a row |
-//! | `run`, `check` with `audit`, `snapshot`, `clean` | the subcommands |
+//! | `run`, `check` with `audit`, `info`, `snapshot`, `clean` | the subcommands |
+//! | `follow` | the merge of a running program, as it comes |
+//! | `columns`, `units` | tables and amounts for people |
 //! | `findings`, `messages`, `error` | what the user is told, and the exit status |
 //! | `cut` | files that become shorter while they are read |
 //! | `liveness`, `signals`, `sys` | what the operating system knows and says |
@@ -30,13 +33,17 @@ mod check;
 mod choose;
 mod clean;
 mod cli;
+mod clocks;
+mod columns;
 mod cut;
 mod discover;
 mod error;
 mod findings;
+mod follow;
 mod gather;
 mod header;
 mod held;
+mod info;
 mod lines;
 mod liveness;
 mod map;
@@ -56,6 +63,7 @@ mod snapshot;
 mod source;
 mod sys;
 mod tree;
+mod units;
 mod write;
 
 use std::ffi::OsString;
@@ -91,10 +99,17 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
             let choice = if all_runs { Choice::All } else { Choice::Newest };
             reporting(quiet, |messages| check::check(&App::new(app)?, choice, quiet, verbose, messages))
         }
+        (Some(Command::Info { all_runs, json, app }), _) => {
+            let choice = if all_runs { Choice::All } else { Choice::Newest };
+            reporting(false, |messages| info::info(&App::new(app)?, choice, json, messages))
+        }
         (Some(Command::Snapshot { output, quiet, pid }), _) => {
             Signals::take();
             reporting(quiet, |messages| snapshot::snapshot(pid, output, messages))
         }
+        (None, Some(app)) if cli.follow => reporting(cli.options.quiet, |messages| {
+            follow::follow(&App::new(app)?, cli.options.output.as_deref(), messages)
+        }),
         (None, Some(app)) => merge(cli.options, app),
         // The definition of the command line has seen to it that there is an application.
         (None, None) => 2,

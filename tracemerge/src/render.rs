@@ -14,6 +14,11 @@ pub trait Render: Debug + Send + Sync {
     /// often, so it should be a look into an index; slices are cut by it.
     fn bytes_before(&self, ticks: u64) -> u64;
 
+    /// Bytes of what the lines are made of.
+    fn size(&self) -> u64 {
+        self.bytes_before(u64::MAX)
+    }
+
     /// Appends the lines with ticks from `from` on, and smaller than `until` if that is given, to `out`: in order
     /// of their ticks, each with its line feed. What of the file is no record is told to `damaged`, by offset and
     /// number of bytes, once: with the slice that the record before it is in. `# damaged` lines are its own to write.

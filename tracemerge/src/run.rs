@@ -82,7 +82,8 @@ fn is_executable(file: &Path) -> bool {
     fs::metadata(file).is_ok_and(|metadata| metadata.is_file())
 }
 
-fn wall_clock(time: SystemTime) -> Wall {
+/// A time of the system's clock, as traces have it.
+pub fn wall_clock(time: SystemTime) -> Wall {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     Wall(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
 }

@@ -5,21 +5,22 @@
 //! thread of its own, so nothing here runs in a signal handler.
 
 #[cfg(unix)]
-pub use unix::Signals;
+pub use unix::{Signals, interruption};
 
 #[cfg(not(unix))]
-pub use elsewhere::Signals;
+pub use elsewhere::{Signals, interruption};
 
 #[cfg(unix)]
 mod unix {
     use std::io;
     use std::process::{Command, ExitStatus};
+    use std::sync::atomic::AtomicBool;
     use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
     use std::thread;
 
     use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
-    use signal_hook::iterator;
     use signal_hook::low_level::emulate_default_handler;
+    use signal_hook::{flag, iterator};
 
     use crate::sys::{is_ignored, send_signal, wait_until_ended};
     use crate::write::discard_unfinished;
@@ -65,6 +66,18 @@ mod unix {
         }
     }
 
+    /// A word that becomes true when somebody wants this process to end. The second time it ends at once.
+    pub fn interruption() -> Arc<AtomicBool> {
+        let word = Arc::new(AtomicBool::new(false));
+        for signal in [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|&signal| !is_ignored(signal)) {
+            // In this order: the first of them looks at what the second has done before. Where one cannot be taken,
+            // the signal keeps its usual effect.
+            let _ = flag::register_conditional_default(signal, Arc::clone(&word));
+            let _ = flag::register(signal, Arc::clone(&word));
+        }
+        word
+    }
+
     fn lock(application: &Mutex<Application>) -> MutexGuard<'_, Application> {
         application.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -87,6 +100,13 @@ mod unix {
 mod elsewhere {
     use std::io;
     use std::process::{Command, ExitStatus};
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicBool;
+
+    /// A word that stays false: an interruption ends the process.
+    pub fn interruption() -> Arc<AtomicBool> {
+        Arc::default()
+    }
 
     /// Nothing is taken here: the console tells both processes by itself.
     pub struct Signals;

@@ -109,10 +109,10 @@ impl Source {
         }
     }
 
-    /// Bytes to be read, about.
+    /// Bytes of the file, or of what there is in its place.
     #[must_use]
     pub fn size(&self) -> usize {
-        let rendered = self.rendered().map(|render| render.bytes_before(u64::MAX));
+        let rendered = self.rendered().map(Render::size);
         rendered.map_or(self.bytes().len(), |bytes| usize::try_from(bytes).unwrap_or(usize::MAX))
     }
 

@@ -5,6 +5,7 @@
 #![allow(unsafe_code)]
 
 use std::fs::{File, Metadata};
+use std::io;
 use std::path::Path;
 
 /// Which file a path names, whatever the path.
@@ -30,19 +31,39 @@ pub fn is_locked(file: &File, byte: u32) -> bool {
     imp::is_locked(file, byte)
 }
 
+/// Reads from `offset` on until `bytes` is full or the file ends; returns how many bytes that were.
+///
+/// # Errors
+/// As reading has them.
+pub fn read_at(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
+    let mut got = 0;
+    while got < bytes.len() {
+        match imp::read_at(file, &mut bytes[got..], offset + got as u64) {
+            Ok(0) => break,
+            Ok(more) => got += more,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(got)
+}
+
 #[cfg(unix)]
 pub use imp::{is_ignored, send_signal, wait_until_ended};
 
 #[cfg(unix)]
 mod imp {
-    use super::{File, FileId, Metadata, Path};
-    use std::io;
+    use super::{File, FileId, Metadata, Path, io};
     use std::mem::MaybeUninit;
     use std::os::fd::AsRawFd;
     use std::os::unix::fs::MetadataExt;
 
     pub fn file_id(_path: &Path, metadata: &Metadata) -> FileId {
         FileId::Inode(metadata.dev(), metadata.ino())
+    }
+
+    pub fn read_at(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
+        std::os::unix::fs::FileExt::read_at(file, bytes, offset)
     }
 
     pub fn is_locked(file: &File, byte: u32) -> bool {
@@ -97,10 +118,15 @@ mod imp {
 
 #[cfg(not(unix))]
 mod imp {
-    use super::{File, FileId, Metadata, Path};
+    use super::{File, FileId, Metadata, Path, io};
 
     pub fn file_id(path: &Path, _metadata: &Metadata) -> FileId {
         FileId::Path(path.canonicalize().unwrap_or_else(|_| path.to_owned()))
+    }
+
+    #[cfg(windows)]
+    pub fn read_at(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
+        std::os::windows::fs::FileExt::seek_read(file, bytes, offset)
     }
 
     pub fn is_locked(_file: &File, _byte: u32) -> bool {

@@ -6,10 +6,12 @@
 //! ring publishes, and behind that [`ThreadInMemory::text`], which has what the flusher would write next. Everything
 //! that is read is taken for hostile.
 
+use crate::clock;
 use crate::drain::{Onlooker, Source, Survivors, TracePlace};
 use crate::recovery::{is_open_here, open_table, plans_in, ring_paths};
 use crate::ring::Memory;
 use crate::sys;
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -18,9 +20,10 @@ use std::time::Duration;
 use trace_format::file::{FIRST_BYTES, run_of};
 use trace_format::line::Ticks;
 use trace_format::manifest::{FILE_NAME, Manifest};
-use trace_format::meta::{EndReason, RingPlace};
+use trace_format::meta::{ClockKind, EndReason, RingPlace};
 use trace_format::plans::Plans;
-use trace_format::ring::{Header, Progress, State};
+use trace_format::ring::{Header, Progress, State, Written};
+use trace_format::wall::Wall;
 
 /// How often a ring is looked at that changes while it is read.
 const TRIES: u32 = 1000;
@@ -72,6 +75,31 @@ pub struct FileInUse {
     pub number: u32,
     /// Its published length. It may be longer: what is behind that is in the text.
     pub length: u64,
+}
+
+/// What the rings of a run were like when they were last looked at.
+#[derive(Debug, Default)]
+pub struct Looked(HashMap<PathBuf, Mark>);
+
+/// What differs when something has happened in a ring: its tenant, how often a slot was published, both heads.
+type Mark = (Tenant, bool, u64, u64, u64);
+
+/// What a look at a ring has come to, compared with the one before.
+#[derive(Debug)]
+pub enum Change {
+    /// No thread has it.
+    Nobody,
+    /// It is as it was.
+    Same,
+    /// It has more, or something else.
+    Thread(Box<ThreadInMemory>),
+}
+
+/// The counter and the wall clock now, if this is the machine's boot `boot` and it has a counter of its own.
+#[must_use]
+pub fn now_in(boot: &[u8]) -> Option<(Ticks, Wall)> {
+    let counts = clock::available(ClockKind::Ordered) == ClockKind::Ordered;
+    (counts && !boot.is_empty() && sys::boot_id() == boot).then(clock::pair)
 }
 
 /// The runs in `directories` whose manifests `wanted` accepts, living or dead. Other users' directories, what is no
@@ -133,6 +161,34 @@ impl RunInMemory {
         })
     }
 
+    /// Looks at the rings again and again, while the run may go on: reads those in which something has happened since the
+    /// last time, and never waits for what a thread or the flusher is just about to do. So a record that was made inside
+    /// of another one may be seen before that.
+    ///
+    /// Gives each ring's file, and an error that is of this ring only.
+    pub fn changes(&self, looked: &mut Looked) -> impl Iterator<Item = (PathBuf, io::Result<Change>)> {
+        let place = TracePlace::of(&self.manifest);
+        let paths = ring_paths(&self.directory);
+        looked.0.retain(|path, _| paths.binary_search(path).is_ok());
+        paths.into_iter().map(move |path| {
+            let change = self.change(&path, &place, looked);
+            (path, change)
+        })
+    }
+
+    fn change(&self, path: &Path, place: &TracePlace, looked: &mut Looked) -> io::Result<Change> {
+        // Before it is read: what happens from here on is for the next look.
+        let mark = mark(path)?;
+        match mark {
+            None => return Ok(Change::Nobody),
+            Some(mark) if looked.0.get(path) == Some(&mark) => return Ok(Change::Same),
+            Some(_) => {}
+        }
+        let thread = self.thread(path, place, true, &mut 0)?;
+        looked.0.extend(mark.map(|mark| (path.to_path_buf(), mark)));
+        Ok(thread.map_or(Change::Nobody, |thread| Change::Thread(Box::new(thread))))
+    }
+
     /// `None` where no thread has the ring: what it may have held is in a file.
     fn thread(
         &self,
@@ -165,6 +221,20 @@ impl RunInMemory {
         }
         Err(io::Error::other("it changes faster than it can be read; try again"))
     }
+}
+
+/// `None` where no thread has the ring.
+fn mark(path: &Path) -> io::Result<Option<Mark>> {
+    let file = match sys::open_own_file_to_read(path) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+        file => file?,
+    };
+    let Some(memory) = Memory::to_read(&file)? else { return Ok(None) };
+    let header = memory.header();
+    let Some((tenant, reason)) = Tenant::of(header)? else { return Ok(None) };
+    let head = |written: &Written| written.head.load(Ordering::Acquire);
+    let published = header.selected.count.load(Ordering::Acquire);
+    Ok(Some((tenant, reason == EndReason::Thread, published, head(&header.main), head(&header.nested))))
 }
 
 /// Who had the ring when it was looked at.

@@ -1,0 +1,227 @@
+//! `tracemerge --follow`: shows what a full merge has afterwards, each line once, in order but for the lines that it
+//! marks; also what is still in rings; of programs that exit, are killed, fork or start threads late.
+#![cfg(target_os = "linux")]
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ExitStatus, Stdio};
+use support::Scenario;
+use support::merges::{THREADS, Watched, tracemerge};
+use trace_format::line::{Kind, Line};
+
+const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
+
+/// A `tracemerge --follow` at work.
+struct Follower {
+    child: Child,
+    output: PathBuf,
+    said: PathBuf,
+}
+
+impl Follower {
+    /// Follows the program of `scenario`.
+    fn start(scenario: &Scenario, options: &[&str]) -> Follower {
+        let directory = scenario.directory.path();
+        let (output, said) = (directory.join("followed"), directory.join("said"));
+        let file = |path: &Path| Stdio::from(File::create(path).expect("a file"));
+        let app = directory.join("scenario");
+        let args = [&["--follow"], options, &[app.to_str().expect("a path in UTF-8")]].concat();
+        let mut command = tracemerge(SCENARIO, scenario.runtime.path(), args);
+        command.stdout(file(&output)).stderr(file(&said));
+        Follower { child: command.spawn().expect("the command can be run"), output, said }
+    }
+
+    fn shown(&self) -> String {
+        std::fs::read_to_string(&self.output).expect("UTF-8")
+    }
+
+    fn said(&self) -> String {
+        std::fs::read_to_string(&self.said).expect("UTF-8")
+    }
+
+    /// Waits for its end.
+    fn ended(mut self) -> (ExitStatus, String, String) {
+        let mut status = None;
+        support::wait_until(60, "it ends by itself", || {
+            status = self.child.try_wait().expect("its state");
+            status.is_some()
+        });
+        (status.expect("a status"), self.shown(), self.said())
+    }
+
+    fn interrupt(&self) {
+        let pid = libc::pid_t::try_from(self.child.id()).expect("a pid");
+        // SAFETY: touches no memory.
+        #[allow(unsafe_code, reason = "a signal")]
+        unsafe {
+            libc::kill(pid, libc::SIGINT)
+        };
+    }
+}
+
+impl Drop for Follower {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The full merge of what the program has left.
+fn merged(scenario: &Scenario) -> String {
+    let app = scenario.directory.path().join("scenario");
+    let args = ["--all-runs", "-q", "-o", "-", app.to_str().expect("a path in UTF-8")];
+    let output = tracemerge(SCENARIO, scenario.runtime.path(), args).output().expect("the merge can be run");
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("UTF-8")
+}
+
+/// Panics unless `shown` has the lines of `merged`, and goes back only where it says so. Returns how many were late.
+fn assert_same(shown: &str, merged: &str) -> usize {
+    let (mut lines, mut last, mut excused, mut late) = (Vec::new(), 0, 0, 0);
+    for text in shown.lines() {
+        let line = Line::parse(text.as_bytes()).unwrap_or_else(|error| panic!("{error}: {text}"));
+        let word = std::str::from_utf8(line.payload).expect("UTF-8");
+        if line.kind == Kind::Meta && word.starts_with("late ") {
+            let count = word.split(['=', ' ']).nth(2).expect("a count");
+            excused = count.parse().expect("a number");
+            late += excused;
+            continue;
+        }
+        if excused > 0 {
+            excused -= 1;
+        } else {
+            assert!(line.key.ticks.0 >= last, "ticks go back, unmarked, at {text}");
+            last = line.key.ticks.0;
+        }
+        lines.push(text);
+    }
+    let mut expected: Vec<&str> = merged.lines().collect();
+    (lines.sort_unstable(), expected.sort_unstable());
+    let first = lines.iter().zip(&expected).find(|(shown, expected)| shown != expected);
+    assert_eq!((first, lines.len()), (None, expected.len()));
+    late
+}
+
+fn wait_for(watched: &Watched, count: u64) {
+    support::wait_until(60, "all have traced", || watched.returned() == [count; THREADS]);
+}
+
+#[test]
+fn all_that_a_program_traces_is_shown_once_and_in_order_but_for_marked_lines() {
+    for env in [
+        &[("TRACER_MAX_STALL", "100000"), ("TRACER_RING_SIZE", "16K")][..],
+        &[("TRACER_FLUSH_MS", "1")],
+        &[("TRACER_FLUSH_MS", "60000"), ("TRACER_RING_SIZE", "1M")],
+    ] {
+        let mut watched = Watched::start(SCENARIO, "all", env);
+        watched.go_on_to(300);
+        wait_for(&watched, 300);
+        let follower = Follower::start(&watched.scenario, &[]);
+        for goal in [700, 701, 2500] {
+            watched.go_on_to(goal);
+            wait_for(&watched, goal);
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        }
+        watched.end();
+        let (status, shown, said) = follower.ended();
+        assert_eq!(status.code(), Some(0), "{said}");
+        let late = assert_same(&shown, &merged(&watched.scenario));
+        assert!(
+            said.contains(&format!("followed 9 threads: ")) || said.contains("followed 8 threads: "),
+            "{said}"
+        );
+        assert!(said.contains(&format!(", {late} late")), "{said}");
+    }
+}
+
+#[test]
+fn a_line_is_shown_that_the_flusher_has_not_written() {
+    let mut watched = Watched::start(SCENARIO, "plain", &[("TRACER_FLUSH_MS", "60000")]);
+    let follower = Follower::start(&watched.scenario, &[]);
+    for goal in [1, 2, 5] {
+        watched.go_on_to(goal);
+        let last = |thread: usize| format!(" : {thread} {}\n", goal - 1);
+        support::wait_until(60, "the lines", || {
+            let shown = follower.shown();
+            (0..THREADS).all(|thread| shown.contains(&last(thread)))
+        });
+        // The flusher is woken when rings are taken, and not again for a minute.
+        if goal == 5 {
+            let read = |path: PathBuf| std::fs::read_to_string(path).expect("UTF-8");
+            let files = support::names(watched.scenario.directory.path()).into_iter();
+            let files: Vec<_> =
+                files.filter(|path| path.to_string_lossy().contains(".trace.")).map(read).collect();
+            let is_written = |thread: &usize| files.iter().any(|text| text.contains(&last(*thread)));
+            assert!((0..THREADS).filter(is_written).count() < THREADS, "something is in no file yet");
+        }
+    }
+    watched.end();
+    let (_, shown, _) = follower.ended();
+    assert_same(&shown, &merged(&watched.scenario));
+}
+
+#[test]
+fn of_a_killed_program_it_shows_what_was_in_memory_and_ends() {
+    let mut watched = Watched::start(SCENARIO, "all", &[("TRACER_MAX_STALL", "100000")]);
+    watched.go_on_to(1);
+    wait_for(&watched, 1);
+    let follower = Follower::start(&watched.scenario, &[]);
+    watched.go_on_to(20_000);
+    support::wait_until(60, "much is shown", || follower.shown().len() > 500_000);
+    watched.child.kill().expect("a kill");
+    watched.child.wait().expect("its end");
+    let (status, shown, said) = follower.ended();
+    assert_eq!(status.code(), Some(0), "{said}");
+    let merged = merged(&watched.scenario);
+    assert_same(&shown, &merged);
+    assert!(shown.contains("reason=killed"), "{said}");
+}
+
+#[test]
+fn a_program_that_does_not_run_yet_is_waited_for() {
+    let mut scenario = Scenario::new(SCENARIO, &["fork"]);
+    let follower = Follower::start(&scenario, &[]);
+    support::wait_until(60, "it says so", || {
+        follower.said().contains("is not running; waiting for it to start")
+    });
+    let output = scenario.command().output().expect("the program can be run");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let (status, shown, said) = follower.ended();
+    assert_eq!(status.code(), Some(0), "{said}");
+    assert_same(&shown, &merged(&scenario));
+}
+
+#[test]
+fn an_interruption_ends_it_well() {
+    let scenario = Scenario::new(SCENARIO, &[]);
+    let follower = Follower::start(&scenario, &[]);
+    support::wait_until(60, "it waits", || follower.said().contains("waiting"));
+    follower.interrupt();
+    assert_eq!(follower.ended().0.code(), Some(0));
+
+    let mut watched = Watched::start(SCENARIO, "plain", &[]);
+    let follower = Follower::start(&watched.scenario, &[]);
+    watched.go_on_to(3);
+    support::wait_until(60, "a line", || follower.shown().contains(" : 7 2\n"));
+    follower.interrupt();
+    let (status, _, said) = follower.ended();
+    assert_eq!(status.code(), Some(0), "{said}");
+    watched.end();
+}
+
+#[test]
+fn of_a_flight_recorder_all_is_shown_that_is_not_overwritten_before() {
+    let mut watched = Watched::start(SCENARIO, "plain", &[("TRACER_FULL", "overwrite")]);
+    let follower = Follower::start(&watched.scenario, &[]);
+    for goal in [3, 5, 300] {
+        watched.go_on_to(goal);
+        let last = |thread: usize| format!(" : {thread} {}\n", goal - 1);
+        support::wait_until(60, "the lines", || {
+            let shown = follower.shown();
+            (0..THREADS).all(|thread| shown.contains(&last(thread)))
+        });
+    }
+    watched.end();
+    let (_, shown, _) = follower.ended();
+    assert_same(&shown, &merged(&watched.scenario));
+}

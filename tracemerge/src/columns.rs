@@ -1,0 +1,63 @@
+//! A table of texts in columns as wide as need be, for a terminal.
+
+/// Where a text stands in its column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Align {
+    /// Names.
+    Left,
+    /// Numbers.
+    Right,
+}
+
+/// Rows under a heading.
+#[derive(Debug)]
+pub struct Columns<const N: usize> {
+    align: [Align; N],
+    rows: Vec<[String; N]>,
+}
+
+impl<const N: usize> Columns<N> {
+    /// A table with these headings and no rows yet.
+    #[must_use]
+    pub fn new(headings: &[(&str, Align); N]) -> Columns<N> {
+        Columns {
+            align: headings.map(|(_, align)| align),
+            rows: vec![headings.map(|(text, _)| text.to_owned())],
+        }
+    }
+
+    /// Adds a row.
+    pub fn row(&mut self, row: [String; N]) {
+        self.rows.push(row);
+    }
+
+    /// All rows, each with `indent` before it and a line feed behind it. The last column may be of any width.
+    #[must_use]
+    pub fn text(&self, indent: &str) -> String {
+        let width =
+            |column: usize| self.rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+        let widths: [usize; N] = std::array::from_fn(width);
+        let mut text = String::new();
+        for row in &self.rows {
+            let cells = row.iter().zip(self.align).zip(widths).map(|((cell, align), width)| match align {
+                Align::Left => format!("{cell:<width$}"),
+                Align::Right => format!("{cell:>width$}"),
+            });
+            let line = cells.collect::<Vec<_>>().join("  ");
+            text.push_str(&format!("{indent}{}\n", line.trim_end()));
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_as_wide_as_their_widest_text() {
+        let mut columns = Columns::new(&[("name", Align::Left), ("n", Align::Right), ("note", Align::Left)]);
+        columns.row(["worker 3".to_owned(), "12".to_owned(), String::new()]);
+        assert_eq!(columns.text(" "), " name       n  note\n worker 3  12\n");
+    }
+}

@@ -1,0 +1,122 @@
+//! The trace files of the followed runs: those that there are, and those that come.
+
+use std::collections::{HashMap, HashSet};
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use trace_format::line::Line;
+use trace_format::meta::{Meta, Run};
+use trace_format::name::parse_trace_file_suffix;
+
+use crate::sys::{FileId, file_id};
+
+use super::runs::Runs;
+use super::stream::ThreadKey;
+
+/// The first line has two paths of at most 4 KiB, escaped.
+const FIRST_LINE: u64 = 64 * 1024;
+/// Longer than any file system's clock takes to go on.
+const TICK: Duration = Duration::from_millis(100);
+
+/// A trace file.
+pub struct Found {
+    /// Whose it is.
+    pub key: ThreadKey,
+    /// Where it is.
+    pub path: PathBuf,
+    /// Which file it is.
+    pub id: FileId,
+    run: Run,
+}
+
+/// Directories that are looked through when they have changed.
+#[derive(Default)]
+pub struct Directories(HashMap<PathBuf, SystemTime>);
+
+impl Directories {
+    /// Whether something may have come or gone there since this was asked last.
+    pub fn may_have_changed(&mut self, path: &Path) -> bool {
+        let changed = fs::metadata(path).and_then(|found| found.modified()).ok();
+        if changed.is_some() && self.0.get(path) == changed.as_ref() {
+            return false;
+        }
+        // Another change within the same tick of the file system's clock must not be missed.
+        match changed.filter(|at| at.elapsed().is_ok_and(|since| since > TICK)) {
+            Some(at) => drop(self.0.insert(path.to_owned(), at)),
+            None => self.forget(path),
+        }
+        changed.is_some()
+    }
+
+    /// It is to be looked through again.
+    pub fn forget(&mut self, path: &Path) {
+        self.0.remove(path);
+    }
+}
+
+/// All files in the places of the runs.
+#[derive(Default)]
+pub struct Files {
+    directories: Directories,
+    seen: HashSet<FileId>,
+    found: Vec<Found>,
+}
+
+impl Files {
+    /// Looks for files that have come.
+    pub fn look(&mut self, runs: &Runs) {
+        for (place, name) in runs.places() {
+            if self.directories.may_have_changed(place) && !self.look_in(place, name) {
+                self.directories.forget(place);
+            }
+        }
+    }
+
+    /// Whether each file there has said what it is.
+    fn look_in(&mut self, place: &Path, name: &[u8]) -> bool {
+        let mut all_read = true;
+        for entry in fs::read_dir(place).into_iter().flatten().flatten() {
+            let file_name = entry.file_name();
+            let suffix = file_name.as_encoded_bytes().strip_prefix(name);
+            if suffix.and_then(parse_trace_file_suffix).is_none() {
+                continue;
+            }
+            let path = entry.path();
+            let Ok(metadata) = fs::metadata(&path) else { continue };
+            let id = file_id(&path, &metadata);
+            if !metadata.is_file() || self.seen.contains(&id) {
+                continue;
+            }
+            match first_line(&path) {
+                Some((key, run)) => {
+                    self.seen.insert(id.clone());
+                    self.found.retain(|known| known.path != path);
+                    self.found.push(Found { key, path, id, run });
+                }
+                // It has just been made, or is none.
+                None if metadata.len() < FIRST_LINE => all_read = false,
+                None => drop(self.seen.insert(id)),
+            }
+        }
+        all_read
+    }
+
+    /// The files of followed runs.
+    pub fn found(&self, runs: &Runs) -> impl Iterator<Item = &Found> {
+        self.found.iter().filter(|found| runs.is_followed(&found.run))
+    }
+}
+
+/// Whose file it is, by its first line.
+pub fn first_line(path: &Path) -> Option<(ThreadKey, Run)> {
+    let mut start = Vec::new();
+    File::open(path).ok()?.take(FIRST_LINE).read_to_end(&mut start).ok()?;
+    let end = memchr::memchr(b'\n', &start)?;
+    let line = Line::parse(&start[..end]).ok()?;
+    match Meta::parse(line.payload)? {
+        Meta::Run(run) => Some((ThreadKey::new((run.pid, run.id), line.key.tid, line.key.ticks.0), run)),
+        _ => None,
+    }
+}

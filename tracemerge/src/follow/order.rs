@@ -1,0 +1,139 @@
+//! In which order lines are passed on, and what is said of those that come too late for that.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+use std::io::{self, Write};
+
+use trace_format::line::{Key, Kind, Line, Ticks};
+
+use super::stream::{Stream, ThreadKey};
+
+/// The output, and how far it has come.
+pub struct Order<W: Write> {
+    out: W,
+    round: u64,
+    /// The largest ticks that were passed on.
+    shown: u64,
+    lines: u64,
+    late: u64,
+}
+
+impl<W: Write> Order<W> {
+    /// Nothing is passed on yet.
+    pub fn new(out: W) -> Order<W> {
+        Order { out, round: 0, shown: 0, lines: 0, late: 0 }
+    }
+
+    /// The number of this round.
+    pub fn round(&self) -> u64 {
+        self.round
+    }
+
+    /// Another round begins.
+    pub fn begin_round(&mut self) {
+        self.round += 1;
+    }
+
+    /// How many lines were passed on.
+    pub fn lines(&self) -> u64 {
+        self.lines
+    }
+
+    /// How many of them were late.
+    pub fn late(&self) -> u64 {
+        self.late
+    }
+
+    /// Has everything written.
+    ///
+    /// # Errors
+    /// Where that fails.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+
+    /// Passes on what stands before all that is only in rings, and before what is not read yet.
+    ///
+    /// # Errors
+    /// Where it cannot be written.
+    pub fn pass_settled(&mut self, streams: &mut HashMap<ThreadKey, Stream>) -> io::Result<()> {
+        let bounds = |stream: &Stream| stream.known_to().into_iter().chain(stream.first_ahead()).min();
+        let bound = streams.values().filter_map(bounds).min().unwrap_or(0);
+        self.pass(streams, bound)
+    }
+
+    /// Passes on what stands before what is not read yet.
+    ///
+    /// # Errors
+    /// Where it cannot be written.
+    pub fn pass_known(&mut self, streams: &mut HashMap<ThreadKey, Stream>) -> io::Result<()> {
+        let bound = streams.values().filter_map(Stream::known_to).min().unwrap_or(0);
+        self.pass(streams, bound)
+    }
+
+    /// Passes on what was found before this round, all that stands before that, and what is late.
+    ///
+    /// # Errors
+    /// Where it cannot be written.
+    pub fn pass_due(&mut self, streams: &mut HashMap<ThreadKey, Stream>) -> io::Result<()> {
+        let due = streams.values().filter_map(|stream| stream.due(self.round)).max().unwrap_or(0);
+        self.pass(streams, due.max(self.shown))
+    }
+
+    /// Passes on everything.
+    ///
+    /// # Errors
+    /// Where it cannot be written.
+    pub fn pass_all(&mut self, streams: &mut HashMap<ThreadKey, Stream>) -> io::Result<()> {
+        self.pass(streams, u64::MAX)
+    }
+
+    /// Passes on all lines up to `bound`.
+    fn pass(&mut self, streams: &mut HashMap<ThreadKey, Stream>, bound: u64) -> io::Result<()> {
+        let ready = |(key, stream): (&ThreadKey, &Stream)| Some(Reverse((stream.front()?, key.clone())));
+        let mut heap: BinaryHeap<_> = streams.iter().filter_map(ready).collect();
+        while let Some(Reverse((ticks, key))) = heap.pop() {
+            if ticks > bound {
+                return Ok(());
+            }
+            let next = heap.peek().map(|Reverse(next)| next.clone());
+            let Some(stream) = streams.get_mut(&key) else { continue };
+            let may_go = |ticks: u64| {
+                ticks <= bound && next.as_ref().is_none_or(|(other, rank)| (ticks, &key) < (*other, rank))
+            };
+            self.pass_lines(stream, &key, may_go)?;
+            heap.extend(stream.front().map(|ticks| Reverse((ticks, key))));
+        }
+        Ok(())
+    }
+
+    /// Passes on the lines of one thread that `may_go`.
+    fn pass_lines(
+        &mut self,
+        stream: &mut Stream,
+        key: &ThreadKey,
+        may_go: impl Fn(u64) -> bool,
+    ) -> io::Result<()> {
+        let Some(first) = stream.front() else { return Ok(()) };
+        let (is_late, mut lines, mut text) = (first < self.shown, 0, Vec::new());
+        // A record that was made inside of another may have been seen before that: so a thread's own lines may be late.
+        while let Some(ticks) = stream.front().filter(|ticks| may_go(*ticks)) {
+            if (ticks < self.shown) != is_late {
+                break;
+            }
+            lines += 1;
+            stream.pop(|line| text.extend_from_slice(line));
+            self.shown = self.shown.max(ticks);
+        }
+        self.lines += lines;
+        if is_late {
+            self.late += lines;
+            let payload = format!("late lines={lines} ticks={}", self.shown - first);
+            let key = Key { ticks: Ticks(first), tid: key.tid() };
+            let mut mark = Vec::new();
+            Line { key, kind: Kind::Meta, payload: payload.as_bytes() }.write(&mut mark);
+            self.out.write_all(&mark)?;
+        }
+        self.out.write_all(&text)
+    }
+}

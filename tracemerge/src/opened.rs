@@ -37,8 +37,6 @@ pub struct Opened {
     pub span: Span,
     /// The zone of local times.
     pub zone: TimeZone,
-    /// Which of them are wanted.
-    wanted: Vec<bool>,
     /// By boot, the ticks of the first line and of the last.
     ends: Vec<(u64, u64)>,
 }
@@ -64,7 +62,7 @@ impl Opened {
                 };
                 let name = parts.iter().find_map(|part| thread_name(part.bytes())).unwrap_or_default();
                 let (run, tid, clock) = (trace.run.clone(), trace.tid, unknown.clone());
-                origins.extend(iter::repeat_n(Origin { run, tid, name, clock }, parts.len()));
+                origins.extend(iter::repeat_n(Origin { run, tid, name, clock, is_shown: true }, parts.len()));
                 sources.extend(parts);
             }
             boots.push(sources);
@@ -77,9 +75,9 @@ impl Opened {
             let last = files.iter().map(|trace| trace.last).max();
             (first.unwrap_or(0), last.unwrap_or(u64::MAX))
         });
-        let (ends, wanted) = (ends.collect(), vec![true; origins.len()]);
+        let ends = ends.collect();
         let span = Span { first: Wall(0), last: Wall(0) };
-        Ok(Opened { boots, origins, span, zone: TimeZone::system(), wanted, ends })
+        Ok(Opened { boots, origins, span, zone: TimeZone::system(), ends })
     }
 
     /// The part of each file that has what is wanted; none of a file that is not.
@@ -95,6 +93,9 @@ impl Opened {
         } else {
             self.cut(view)?
         };
+        for (origin, piece) in self.origins.iter_mut().zip(&pieces) {
+            origin.is_shown = piece.is_some_and(|piece| piece.start < piece.end);
+        }
         for ((origin, source), piece) in self.files().zip(&pieces) {
             let Some(piece) = piece else { continue };
             messages.detail(format_args!(
@@ -142,12 +143,13 @@ impl Opened {
 
     /// Leaves out other threads and processes than are asked for.
     fn select(&mut self, view: &View) -> Result<(), Error> {
-        for (wanted, origin) in self.wanted.iter_mut().zip(&self.origins) {
+        for origin in &mut self.origins {
             let of_process = origin.run.as_ref().is_some_and(|run| view.process.contains(&run.pid));
             let of_thread = view.thread.iter().any(|thread| thread.is(origin.tid, &origin.name));
-            *wanted = (view.process.is_empty() || of_process) && (view.thread.is_empty() || of_thread);
+            origin.is_shown =
+                (view.process.is_empty() || of_process) && (view.thread.is_empty() || of_thread);
         }
-        if self.wanted.contains(&true) {
+        if self.origins.iter().any(|origin| origin.is_shown) {
             return Ok(());
         }
         Err(Error::plain(format!(
@@ -195,7 +197,7 @@ impl Opened {
         let mut at = 0;
         for sources in &self.boots {
             for (number, source) in sources.iter().enumerate() {
-                let (origin, wanted) = (&self.origins[at], self.wanted[at]);
+                let origin = &self.origins[at];
                 at += 1;
                 let ticks = |when: Option<When>, option| {
                     let ticks = when.map(|when| when.ticks(&origin.clock, self.span, &self.zone)).transpose();
@@ -205,7 +207,7 @@ impl Opened {
                 };
                 let range =
                     Range { since: ticks(view.since, "--since")?, until: ticks(view.until, "--until")? };
-                pieces.push(wanted.then(|| range::part(number, source, range)));
+                pieces.push(origin.is_shown.then(|| range::part(number, source, range)));
             }
         }
         if let (Some(wanted), None) = (view.last, &view.grep) {

@@ -117,11 +117,12 @@ fn gather_all(apps: &[App], choice: Choice, messages: &mut Messages) -> Result<F
             Err(error) => errors.push(error),
         }
     }
-    if let (true, Some(last)) = (chosen.is_empty(), errors.pop()) {
-        errors.iter().for_each(|error| messages.warn(error));
+    // If there is nothing at all, the last reason is the caller's to tell.
+    let last = if chosen.is_empty() { errors.pop() } else { None };
+    errors.iter().for_each(|error| messages.warn(error));
+    if let Some(last) = last {
         return Err(last);
     }
-    errors.iter().for_each(|error| messages.warn(error));
     Ok(Found { chosen: Chosen::together(chosen), inputs, recovered })
 }
 

@@ -21,6 +21,8 @@ pub struct Origin {
     pub name: Vec<u8>,
     /// What its ticks are by the wall clock.
     pub clock: Arc<Clock>,
+    /// Whether anything of it may be shown.
+    pub is_shown: bool,
 }
 
 /// A format.

@@ -55,7 +55,7 @@ pub struct Look {
 pub struct Text {
     look: Look,
     palette: Palette,
-    /// Whether there is more than one process.
+    /// Whether more than one process is shown.
     processes: bool,
     /// The time of the record shown before.
     before: Option<Wall>,
@@ -126,8 +126,8 @@ impl Text {
 
 impl Export for Text {
     fn begin(&mut self, origins: &[Origin], _out: &mut dyn Write) -> io::Result<()> {
-        let processes =
-            origins.iter().map(|origin| origin.run.as_ref().map(|run| (&run.boot, run.pid, run.id)));
+        let shown = origins.iter().filter(|origin| origin.is_shown);
+        let processes = shown.map(|origin| origin.run.as_ref().map(|run| (&run.boot, run.pid, run.id)));
         self.processes = processes.collect::<HashSet<_>>().len() > 1;
         Ok(())
     }

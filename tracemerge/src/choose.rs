@@ -3,7 +3,7 @@
 //! A run is one process's life: (boot, pid, id). Runs of the same root are a group: a program and its forks.
 //! The order here is the tie part of the merge's total order: pid, run id, thread id, number in the name.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use trace_format::meta::Run;
 use trace_format::wall::Wall;
@@ -44,6 +44,21 @@ pub struct Chosen {
     pub left_out_runs: usize,
     /// ... and how many files that are.
     pub left_out_files: usize,
+}
+
+impl Chosen {
+    /// All that was chosen of several applications; what was found twice counts once.
+    #[must_use]
+    pub fn together(parts: Vec<Chosen>) -> Chosen {
+        let left_out_runs = parts.iter().map(|part| part.left_out_runs).sum();
+        let left_out_files = parts.iter().map(|part| part.left_out_files).sum();
+        let mut known = HashSet::new();
+        let mut files: Vec<Trace> = parts.into_iter().flat_map(|part| part.boots).flatten().collect();
+        files.retain(|trace| known.insert((trace.id.clone(), trace.path.clone())));
+        let runs = summaries(&files).len();
+        sort_for_ties(&mut files);
+        Chosen { boots: by_boot(files), runs, left_out_runs, left_out_files }
+    }
 }
 
 /// A run's identity.
@@ -235,6 +250,21 @@ mod tests {
         let traces = vec![old, trace("b", 3, 3, 50, 60), trace("b", 3, 4, 55, 58), trace("b", 9, 9, 50, 60)];
         let chosen = choose(traces, Choice::Process { pid: 3, since: Wall(40) });
         assert_eq!(ids(&chosen), [[3, 4]]);
+    }
+
+    #[test]
+    fn what_was_chosen_of_several_applications_is_put_in_one_order() {
+        let part = |traces: &[Trace]| choose(traces.to_vec(), Choice::Newest);
+        let (a, b) = (trace("b", 2, 2, 30, 60), trace("b", 1, 1, 10, 20));
+        let other_boot = trace("a", 7, 7, 1, 2);
+        let all = Chosen::together(vec![
+            part(&[a.clone(), trace("b", 9, 9, 1, 2)]),
+            part(&[b]),
+            part(&[other_boot]),
+            part(&[a]),
+        ]);
+        assert_eq!(ids(&all), vec![vec![7], vec![1, 2]]);
+        assert_eq!((all.runs, all.left_out_runs, all.left_out_files), (3, 1, 1));
     }
 
     #[test]

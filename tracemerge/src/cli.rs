@@ -3,7 +3,13 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory, Parser, Subcommand};
+use globset::{Glob, GlobMatcher};
+use regex::bytes::{Regex, RegexBuilder};
+
+use crate::colour;
+use crate::export::text::TimeMode;
+use crate::when::When;
 
 const EXAMPLES: &str = "\
 Where it looks for <APP>.trace.<thread id>:
@@ -20,13 +26,48 @@ What is still in memory:
 
 What it merges:
   the newest run, with the processes it forked and the runs that overlap it in
-  time. It says how many older runs it left out; --all-runs merges all.
+  time. It says how many older runs it left out; --all-runs merges all. Of several
+  APPs, the newest run of each. A directory means all traces in it, of whatever
+  application and run.
+
+What is shown:
+  With an option that selects, or --time, the output is a view: it goes to standard
+  output unless -o says otherwise. A record is a message with the lines that
+  continue it; it is selected as a whole. Options may be combined: --grep looks in
+  what --thread, --process, --since and --until leave, --head and --last count what
+  --grep leaves.
+  '#' lines (begin, loss, end of a thread) belong to their thread, process and time.
+  --grep and --invert leave them out. --head and --last do not count them, and of
+  those between the records show what warns: losses, damage, stalls. With raw ticks
+  a view is a trace again, line by line.
+  --grep looks in a message as it stands in the trace, that is with its escapes.
+
+TIME is one of:
+  1.5s, 200ms, 1m30s      after the first line of the chosen runs; 1.5 means seconds
+  -200ms                  before their last line
+  14:43:52.5              local time on the day of the trace; with Z: UTC
+  '2026-11-21 14:43:52'   local; with Z or an offset as +01:00 of that zone
+  0x128fd9f283f, @12345   ticks; also as they begin a line: 00000128fd9f283f
+  --since includes the time, --until does not. What is outside is not even read.
+
+TERMS of time:
+  ticks   as in the trace       offset  seconds since the first line of the runs
+  delta   since the record shown before
+  wall    local date and time   utc     the same in UTC
+  Ticks become times by the clock readings in the traces ('# run', '# clock'), drift
+  corrected. Where lines of several processes are shown, PID/ stands before each
+  thread id then.
 
 Examples:
   TRACER_ENABLE=1 ./app          make traces
   tracemerge ./app               merge them into ./app.trace.merge
-  tracemerge ./app -o - | less   look at them
   tracemerge -f ./app            watch what it traces while it runs
+  tracemerge ./app -o -          look at them
+  tracemerge ./app --last 20     the last 20 records, on standard output
+  tracemerge ./app --since -2s --time offset --thread 'worker*'
+  tracemerge ./app --grep 'error|fail' --time wall
+  tracemerge ./client ./server   both in one, into ./client.trace.merge
+  tracemerge /var/traces -o all  all traces in that directory
   tracemerge run ./app --fast    both in one: run ./app --fast, then merge
   tracemerge check ./app         prove that nothing is missing, or say what is
   tracemerge info ./app          which runs and threads there are, and how much of each
@@ -106,6 +147,17 @@ Exit status:
   2  nothing was done: there is no such process, it does not trace, or it belongs
      to another user";
 
+const COMPLETIONS_HELP: &str = "\
+Examples:
+  tracemerge completions bash > ~/.local/share/bash-completion/completions/tracemerge
+  tracemerge completions zsh > ~/.zfunc/_tracemerge
+  tracemerge completions fish > ~/.config/fish/completions/tracemerge.fish";
+
+const MAN_HELP: &str = "\
+Examples:
+  tracemerge man > ~/.local/share/man/man1/tracemerge.1
+  tracemerge man run > ~/.local/share/man/man1/tracemerge-run.1";
+
 /// The whole command line.
 #[derive(Debug, Parser)]
 #[command(
@@ -113,7 +165,7 @@ Exit status:
     version,
     about = "Merges the trace files of an application, one per thread, into one file sorted by time",
     after_help = EXAMPLES,
-    override_usage = "tracemerge [OPTIONS] <APP>\n       tracemerge run [OPTIONS] [--] <APP> [ARGS]...\n       tracemerge check [OPTIONS] <APP>\n       tracemerge info [OPTIONS] <APP>\n       tracemerge snapshot [OPTIONS] <PID>\n       tracemerge clean <APP>",
+    override_usage = "tracemerge [OPTIONS] <APP>...\n       tracemerge run [OPTIONS] [--] <APP> [ARGS]...\n       tracemerge check [OPTIONS] <APP>\n       tracemerge info [OPTIONS] <APP>\n       tracemerge snapshot [OPTIONS] <PID>\n       tracemerge clean <APP>\n       tracemerge completions <SHELL>\n       tracemerge man [COMMAND]",
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true,
     disable_help_subcommand = true
@@ -128,9 +180,9 @@ pub struct Cli {
     /// Show what a running application traces, as it comes, until it has ended
     #[arg(short, long, conflicts_with = "all_runs")]
     pub follow: bool,
-    /// The application whose traces are to be merged: the path of its executable
+    /// Whose traces are to be merged: paths of executables, or directories with traces
     #[arg(value_name = "APP", required = true)]
-    pub app: Option<PathBuf>,
+    pub apps: Vec<PathBuf>,
 }
 
 /// Options that merging takes, alone or after a run.
@@ -142,9 +194,105 @@ pub struct Options {
     /// Merge all runs, not only the newest
     #[arg(long)]
     pub all_runs: bool,
+    /// What to show
+    #[command(flatten)]
+    pub view: View,
     /// Say nothing when all is well
-    #[arg(short, long)]
+    #[arg(short, long, conflicts_with = "verbose")]
     pub quiet: bool,
+    /// Say what is read, and how the clocks run
+    #[arg(short, long)]
+    pub verbose: bool,
+}
+
+/// What of the traces is shown, and how. Any of it but colours and pager has the output go to standard output.
+#[derive(Args, Clone, Debug, Default)]
+pub struct View {
+    /// Only these threads: an id, or a pattern for the name, as 'worker*'; may be repeated
+    #[arg(long, value_name = "TID|NAME", value_parser = ThreadIs::parse, help_heading = SELECT)]
+    pub thread: Vec<ThreadIs>,
+    /// Only these processes; may be repeated
+    #[arg(long, value_name = "PID", help_heading = SELECT)]
+    pub process: Vec<u32>,
+    /// Only from this time on: 1.5s, -200ms, 14:43:52, ticks; see below
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, help_heading = SELECT)]
+    pub since: Option<When>,
+    /// Only what is before this time
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, help_heading = SELECT)]
+    pub until: Option<When>,
+    /// Only messages in which this regular expression is found
+    #[arg(long, value_name = "REGEX", allow_hyphen_values = true, value_parser = pattern, help_heading = SELECT)]
+    pub grep: Option<Regex>,
+    /// Only messages in which it is not
+    #[arg(long, requires = "grep", help_heading = SELECT)]
+    pub invert: bool,
+    /// Only the first N records of what is left
+    #[arg(long, value_name = "N", conflicts_with = "last", help_heading = SELECT)]
+    pub head: Option<usize>,
+    /// Only the last N records of what is left
+    #[arg(long, value_name = "N", help_heading = SELECT)]
+    pub last: Option<usize>,
+    /// In which terms the time of each line is shown
+    #[arg(long, value_name = "TERMS", value_enum, default_value_t, help_heading = SHOW)]
+    pub time: TimeMode,
+    /// Whether to use colours
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t, help_heading = SHOW)]
+    pub color: colour::When,
+    /// Write to a terminal directly, not through $PAGER or less
+    #[arg(long, help_heading = SHOW)]
+    pub no_pager: bool,
+}
+
+const SELECT: &str = "What is shown";
+const SHOW: &str = "How it is shown";
+
+impl View {
+    /// Whether a part of the traces is asked for, or another look of them.
+    #[must_use]
+    pub fn is_asked_for(&self) -> bool {
+        !self.thread.is_empty()
+            || !self.process.is_empty()
+            || self.since.is_some()
+            || self.until.is_some()
+            || self.grep.is_some()
+            || self.head.is_some()
+            || self.last.is_some()
+            || self.time != TimeMode::Ticks
+    }
+}
+
+/// A thread, as it is asked for.
+#[derive(Clone, Debug)]
+pub enum ThreadIs {
+    /// By its id.
+    Id(u64),
+    /// By a pattern for its name.
+    Called(GlobMatcher),
+}
+
+impl ThreadIs {
+    fn parse(text: &str) -> Result<ThreadIs, String> {
+        if let Ok(tid) = text.parse() {
+            return Ok(ThreadIs::Id(tid));
+        }
+        Glob::new(text)
+            .map(|glob| ThreadIs::Called(glob.compile_matcher()))
+            .map_err(|error| error.to_string())
+    }
+
+    /// Whether it is that thread.
+    #[must_use]
+    pub fn is(&self, tid: u64, name: &[u8]) -> bool {
+        match self {
+            ThreadIs::Id(id) => *id == tid,
+            ThreadIs::Called(glob) => glob.is_match(&*String::from_utf8_lossy(name)),
+        }
+    }
+}
+
+/// `^` and `$` are the ends of each line of a message.
+fn pattern(text: &str) -> Result<Regex, String> {
+    RegexBuilder::new(text).multi_line(true).build().map_err(|error| error.to_string())
 }
 
 /// What else the command does.
@@ -198,9 +346,15 @@ pub enum Command {
         /// Where to write; - is standard output [default: APP.trace.merge]
         #[arg(short, long, value_name = "FILE")]
         output: Option<OsString>,
+        /// What to show
+        #[command(flatten)]
+        view: View,
         /// Say nothing when all is well
-        #[arg(short, long)]
+        #[arg(short, long, conflicts_with = "verbose")]
         quiet: bool,
+        /// Say what is read, and how the clocks run
+        #[arg(short, long)]
+        verbose: bool,
         /// The process
         #[arg(value_name = "PID")]
         pid: u32,
@@ -215,15 +369,45 @@ pub enum Command {
         #[arg(value_name = "APP")]
         app: PathBuf,
     },
+    /// Write a shell's completions for this command to standard output
+    #[command(after_help = COMPLETIONS_HELP)]
+    Completions {
+        /// The shell
+        #[arg(value_name = "SHELL", value_enum)]
+        shell: clap_complete::Shell,
+    },
+    /// Write the manual page of this command to standard output
+    #[command(after_help = MAN_HELP)]
+    Man {
+        /// Of that subcommand
+        #[arg(value_name = "COMMAND")]
+        command: Option<String>,
+    },
+}
+
+/// Reads the command line, the first of which is the command's own name.
+///
+/// # Errors
+/// Where it is wrong, and where it asks for help.
+pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
+    let cli = Cli::try_parse_from(args)?;
+    if let [first, _, ..] = &cli.apps[..] {
+        // Behind an option a command is taken for an application.
+        let mut commands = Cli::command();
+        if let Some(name) = first.to_str().filter(|name| commands.find_subcommand(name).is_some()) {
+            let text = format!("options go behind the command '{name}'; an application is called ./{name}");
+            return Err(commands.error(clap::error::ErrorKind::ArgumentConflict, text));
+        }
+    }
+    Ok(cli)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     fn parse(args: &[&str]) -> Result<Cli, clap::Error> {
-        Cli::try_parse_from([&["tracemerge"], args].concat())
+        super::parse([&["tracemerge"], args].concat().into_iter().map(OsString::from))
     }
 
     #[test]
@@ -247,7 +431,8 @@ mod tests {
     #[test]
     fn an_application_called_like_a_command_is_given_with_its_path() {
         assert!(parse(&["./run"]).unwrap().command.is_none());
-        assert_eq!(parse(&["help"]).unwrap().app, Some("help".into()));
+        assert_eq!(parse(&["help"]).unwrap().apps, [PathBuf::from("help")]);
+        assert_eq!(parse(&["a", "b"]).unwrap().apps.len(), 2);
     }
 
     #[test]
@@ -256,11 +441,18 @@ mod tests {
             &[][..],
             &["run"],
             &["clean"],
-            &["a", "b"],
             &["--wrong", "a"],
             &["run", "--wrong", "a"],
             &["-o"],
             &["clean", "a", "b"],
+            &["--head", "1", "--last", "1", "a"],
+            &["--invert", "a"],
+            &["--grep", "(", "a"],
+            &["--since", "yesterday", "a"],
+            &["--thread", "[", "a"],
+            &["--time", "sundial", "a"],
+            &["-q", "-v", "a"],
+            &["completions"],
             &["check"],
             &["check", "-q", "-v", "a"],
             &["snapshot"],

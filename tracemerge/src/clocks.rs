@@ -9,6 +9,7 @@
 //! Anchors are taken for hostile: any of them give a clock that never goes back and never overflows.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use memchr::memmem;
 use trace_format::line::{Kind, Line, Ticks};
@@ -178,6 +179,12 @@ impl Clock {
         self.rate_is_known
     }
 
+    /// How many ticks a second has, over all.
+    #[must_use]
+    pub fn ticks_per_second(&self) -> u64 {
+        Rate::scale(1_000_000_000, self.rate.ticks, self.rate.ns, false)
+    }
+
     /// How far the anchors stray, in nanoseconds: the largest error that this clock would make at one of them if it
     /// did not know it. Says nothing of how wrong the machine's wall clock itself was.
     #[must_use]
@@ -237,7 +244,7 @@ fn thinned(anchors: &[Anchor]) -> Vec<Anchor> {
 
 /// The clocks of all runs of a merge: one for each boot and kind of ticks.
 #[derive(Debug, Default)]
-pub struct Clocks(BTreeMap<(Vec<u8>, bool), (Run, Clock)>);
+pub struct Clocks(BTreeMap<(Vec<u8>, bool), (Run, Arc<Clock>)>);
 
 impl Clocks {
     /// Reads the anchors of files that are of these runs and have these bytes: the run's own, and the last of each
@@ -255,20 +262,36 @@ impl Clocks {
         }
         let clock = |(run, anchors): (Run, Vec<Anchor>)| {
             let clock = Clock::of_run(&run, anchors);
-            (run, clock)
+            (run, Arc::new(clock))
         };
         Clocks(anchors.into_iter().map(|(key, found)| (key, clock(found))).collect())
     }
 
+    /// Has the clocks go through further anchors of these runs.
+    pub fn refine<'a, A: IntoIterator<Item = Anchor>>(
+        &mut self,
+        more: impl IntoIterator<Item = (&'a Run, A)>,
+    ) {
+        let mut found: BTreeMap<_, Vec<Anchor>> = BTreeMap::new();
+        for (run, anchors) in more {
+            found.entry(key(run)).or_default().extend(anchors);
+        }
+        for (key, anchors) in found {
+            if let Some((run, clock)) = self.0.get_mut(&key).filter(|_| !anchors.is_empty()) {
+                *clock = Arc::new(Clock::of(run.clock, clock.anchors.iter().copied().chain(anchors)));
+            }
+        }
+    }
+
     /// The clock of `run`; `None` where no file was of its boot.
     #[must_use]
-    pub fn of(&self, run: &Run) -> Option<&Clock> {
+    pub fn of(&self, run: &Run) -> Option<&Arc<Clock>> {
         self.0.get(&key(run)).map(|(_, clock)| clock)
     }
 
     /// A run of each boot, and its clock.
     pub fn each(&self) -> impl Iterator<Item = (&Run, &Clock)> {
-        self.0.values().map(|(run, clock)| (run, clock))
+        self.0.values().map(|(run, clock)| (run, &**clock))
     }
 }
 

@@ -12,13 +12,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use trace_format::manifest::Manifest;
-use trace_format::name::{MERGED_SUFFIX, parse_trace_file_suffix};
+use trace_format::name::{INFIX, MERGED_SUFFIX, parse_trace_file_suffix};
 
 use crate::error::Error;
 use crate::messages::shown;
 use crate::sys::{FileId, file_id};
 
-/// The executable whose traces are wanted. It need not exist.
+/// The executable whose traces are wanted, which need not exist; or a directory, all traces in which are.
 #[derive(Clone, Debug)]
 pub struct App {
     /// As the user wrote it: messages and the merged file's name come from it.
@@ -28,6 +28,7 @@ pub struct App {
     name: OsString,
     /// Its real path, where it exists. The library names its files after that.
     real: Option<PathBuf>,
+    directory: bool,
 }
 
 impl App {
@@ -37,6 +38,25 @@ impl App {
     /// Where that names no file.
     pub fn new(given: PathBuf) -> Result<App, Error> {
         App::found_at(given.clone(), given)
+    }
+
+    /// The executable at `given`, or the directory.
+    ///
+    /// # Errors
+    /// Where that names no file, or the directory cannot be found.
+    pub fn or_directory(given: PathBuf) -> Result<App, Error> {
+        if !given.is_dir() {
+            return App::new(given);
+        }
+        let real = fs::canonicalize(&given).map_err(|error| Error::io("find", &given, error))?;
+        let name = real.file_name().unwrap_or_default().to_owned();
+        Ok(App { found: given.clone(), given, name, real: Some(real), directory: true })
+    }
+
+    /// Whether this is a directory.
+    #[must_use]
+    pub fn is_directory(&self) -> bool {
+        self.directory
     }
 
     /// The executable that the user called `given` and that was found at `found`.
@@ -51,7 +71,7 @@ impl App {
             return Err(Error::plain(format!("{} does not name an executable", shown(&given))));
         };
         let real = fs::canonicalize(&found).ok();
-        Ok(App { given, found, name, real })
+        Ok(App { given, found, name, real, directory: false })
     }
 
     /// Its file name, which the names of its traces begin with.
@@ -63,6 +83,9 @@ impl App {
     /// Where the merged file goes unless the user says otherwise.
     #[must_use]
     pub fn merged_path(&self) -> PathBuf {
+        if self.directory {
+            return self.given.join(MERGED_SUFFIX.trim_start_matches('.'));
+        }
         let mut name = self.given.file_name().unwrap_or(&self.name).to_owned();
         name.push(MERGED_SUFFIX);
         self.given.with_file_name(name)
@@ -76,9 +99,12 @@ impl App {
         Some(if cfg!(windows) { bytes.strip_prefix(br"\\?\").unwrap_or(bytes) } else { bytes })
     }
 
-    /// Whether a run is one of this executable.
+    /// Whether a run is one of this executable, or has its traces in this directory.
     #[must_use]
     pub fn is_of(&self, manifest: &Manifest) -> bool {
+        if self.directory {
+            return self.exe() == Some(&manifest.directory);
+        }
         let beside = || directory_of(&self.given).canonicalize().ok();
         self.exe().is_some_and(|exe| manifest.run.exe == exe)
             || (manifest.name == self.name.as_encoded_bytes()
@@ -124,9 +150,17 @@ pub struct Search {
 pub fn search(app: &App, more: &[PathBuf]) -> Search {
     let mut search = Search { candidates: Vec::new(), places: Vec::new(), errors: Vec::new() };
     let mut seen = HashSet::new();
+    if app.directory {
+        if let Err(error) = look_in(&app.given, any_thread, false, &mut seen, &mut search.candidates) {
+            search.errors.push(Error::io("look for traces in", &app.given, error));
+        }
+        search.places.push(app.given.clone());
+        return search;
+    }
     let real_name = app.real.as_deref().and_then(Path::file_name).unwrap_or(&app.name);
     let mut look = |place: PathBuf, names: &[&OsStr], must_match: bool| {
-        if let Err(error) = look_in(&place, names, must_match, &mut seen, &mut search.candidates) {
+        let thread = |file_name: &OsStr| names.iter().find_map(|name| thread_of(file_name, name));
+        if let Err(error) = look_in(&place, thread, must_match, &mut seen, &mut search.candidates) {
             search.errors.push(Error::io("look for traces in", &place, error));
         }
         if !search.places.contains(&place) {
@@ -159,7 +193,7 @@ fn shared_places() -> impl Iterator<Item = PathBuf> {
 
 fn look_in(
     place: &Path,
-    names: &[&OsStr],
+    thread: impl Fn(&OsStr) -> Option<(u64, u32)>,
     must_match: bool,
     seen: &mut HashSet<FileId>,
     candidates: &mut Vec<Candidate>,
@@ -170,7 +204,7 @@ fn look_in(
     };
     for entry in entries {
         let file_name = entry?.file_name();
-        let Some((tid, number)) = names.iter().find_map(|name| thread_of(&file_name, name)) else { continue };
+        let Some((tid, number)) = thread(&file_name) else { continue };
         let path = place.join(&file_name);
         // A link to nowhere, or a file that has just gone: nothing is there.
         let Ok(metadata) = fs::metadata(&path) else { continue };
@@ -184,6 +218,13 @@ fn look_in(
 
 fn thread_of(file_name: &OsStr, name: &OsStr) -> Option<(u64, u32)> {
     parse_trace_file_suffix(file_name.as_encoded_bytes().strip_prefix(name.as_encoded_bytes())?)
+}
+
+/// Thread and number of a trace of whatever executable.
+fn any_thread(file_name: &OsStr) -> Option<(u64, u32)> {
+    let name = file_name.as_encoded_bytes();
+    let at = memchr::memmem::rfind(name, INFIX.as_bytes()).filter(|&at| at > 0)?;
+    parse_trace_file_suffix(&name[at..])
 }
 
 #[cfg(test)]

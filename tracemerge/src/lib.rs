@@ -17,6 +17,12 @@
 //! | `attempt` | opening, merging, writing, as often as needed |
 //! | `write` | where it goes |
 //! | `pipeline` | the stages in a row |
+//! | `opened`, `range`, `when` | of a view: the parts of the files that are wanted |
+//! | `records`, `select` | which records are shown |
+//! | `export` | in which format |
+//! | `view` | these stages in a row |
+//! | `pager`, `colour`, `progress` | what a person at a terminal is shown |
+//! | `manual` | completions and manual pages |
 //! | `run`, `check` with `audit`, `info`, `snapshot`, `clean` | the subcommands |
 //! | `follow` | the merge of a running program, as it comes |
 //! | `columns`, `units` | tables and amounts for people |
@@ -34,10 +40,12 @@ mod choose;
 mod clean;
 mod cli;
 mod clocks;
+mod colour;
 mod columns;
 mod cut;
 mod discover;
 mod error;
+mod export;
 mod findings;
 mod follow;
 mod gather;
@@ -46,17 +54,24 @@ mod held;
 mod info;
 mod lines;
 mod liveness;
+mod manual;
 mod map;
 mod merge;
 mod messages;
+mod opened;
+mod pager;
 mod pipeline;
 mod pool;
+mod progress;
+mod range;
 mod raw;
+mod records;
 mod recover;
 mod render;
 mod rings;
 mod run;
 mod search;
+mod select;
 mod signals;
 mod slice;
 mod snapshot;
@@ -64,15 +79,15 @@ mod source;
 mod sys;
 mod tree;
 mod units;
+mod view;
+mod when;
 mod write;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::Parser;
-
 use crate::choose::Choice;
-use crate::cli::{Cli, Command, Options};
+use crate::cli::{Command, Options};
 use crate::discover::App;
 use crate::error::Error;
 use crate::messages::Messages;
@@ -81,7 +96,7 @@ use crate::signals::Signals;
 
 /// Runs the command with `args`, the first of which is its own name; returns the exit status.
 pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
-    let cli = match Cli::try_parse_from(args) {
+    let cli = match cli::parse(args) {
         Ok(cli) => cli,
         Err(error) => {
             // Help goes to stdout, which may be closed.
@@ -90,7 +105,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
         }
     };
     cut::watch();
-    match (cli.command, cli.app) {
+    match (cli.command, cli.apps) {
         (Some(Command::Run { options, command }), _) => run::run(options, command),
         (Some(Command::Clean { quiet, app }), _) => {
             reporting(quiet, |messages| clean::clean(&App::new(app)?, messages))
@@ -103,25 +118,30 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
             let choice = if all_runs { Choice::All } else { Choice::Newest };
             reporting(false, |messages| info::info(&App::new(app)?, choice, json, messages))
         }
-        (Some(Command::Snapshot { output, quiet, pid }), _) => {
+        (Some(Command::Snapshot { output, view, quiet, verbose, pid }), _) => {
             Signals::take();
-            reporting(quiet, |messages| snapshot::snapshot(pid, output, messages))
+            let options = Options { output, all_runs: false, view, quiet, verbose };
+            reporting(quiet, |messages| snapshot::snapshot(pid, &options, messages))
         }
-        (None, Some(app)) if cli.follow => reporting(cli.options.quiet, |messages| {
-            follow::follow(&App::new(app)?, cli.options.output.as_deref(), messages)
+        (None, apps) if cli.follow => reporting(cli.options.quiet, |messages| {
+            let [app] = &apps[..] else {
+                return Err(Error::plain("--follow is for one application at a time"));
+            };
+            follow::follow(&App::new(app.clone())?, cli.options.output.as_deref(), messages)
         }),
-        (None, Some(app)) => merge(cli.options, app),
-        // The definition of the command line has seen to it that there is an application.
-        (None, None) => 2,
+        (Some(Command::Completions { shell }), _) => reporting(false, |_| manual::completions(shell)),
+        (Some(Command::Man { command }), _) => reporting(false, |_| manual::page(command.as_deref())),
+        (None, apps) => merge(cli.options, apps),
     }
 }
 
-fn merge(options: Options, app: PathBuf) -> u8 {
+fn merge(options: Options, apps: Vec<PathBuf>) -> u8 {
     // An interrupted merge takes its temporary file with it.
     Signals::take();
     reporting(options.quiet, |messages| {
         let choice = if options.all_runs { Choice::All } else { Choice::Newest };
-        pipeline::run(&Job { app: &App::new(app)?, output: options.output, choice }, messages)
+        let apps = apps.into_iter().map(App::or_directory).collect::<Result<Vec<App>, Error>>()?;
+        pipeline::run(&Job { apps: &apps, options: &options, choice }, messages)
     })
 }
 

@@ -62,7 +62,6 @@ impl From<io::Error> for Stop {
 ///
 /// # Errors
 /// See [`Stop`]; then what was written and found has no meaning.
-#[cfg_attr(not(test), allow(dead_code, reason = "for sinks that cannot be fed by slices"))]
 pub fn merge<S: Sink>(
     sources: &[Source],
     pieces: &[Piece],

@@ -24,6 +24,7 @@ pub enum Status {
 #[derive(Debug)]
 pub struct Messages {
     quiet: bool,
+    verbose: bool,
     status: Status,
 }
 
@@ -31,7 +32,19 @@ impl Messages {
     /// Nothing said yet. `quiet` leaves out reports of success.
     #[must_use]
     pub fn new(quiet: bool) -> Messages {
-        Messages { quiet, status: Status::Complete }
+        Messages { quiet, verbose: false, status: Status::Complete }
+    }
+
+    /// From here on details are told, too.
+    pub fn tell_details(&mut self) {
+        self.verbose = true;
+    }
+
+    /// Says what only those want to know who have asked for details.
+    pub fn detail(&self, text: impl Display) {
+        if self.verbose {
+            say("", text);
+        }
     }
 
     /// Reports success.

@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 use std::env;
-use std::ffi::OsString;
+use std::ffi::OsStr;
 use std::path::PathBuf;
 
 use trace_format::meta::Run;
@@ -11,6 +11,7 @@ use tracer::recovery::Recovered;
 
 use crate::attempt::{open, write};
 use crate::choose::{Choice, Chosen, choose};
+use crate::cli::Options;
 use crate::discover::{App, Search, search};
 use crate::error::Error;
 use crate::header::{Refusal, Trace, read_all};
@@ -19,15 +20,16 @@ use crate::messages::{Messages, count, shown};
 use crate::recover::recover;
 use crate::rings;
 use crate::sys::FileId;
+use crate::view;
 use crate::write::Target;
 
 /// What is to be merged, and where to.
 #[derive(Debug)]
 pub struct Job<'a> {
-    /// Whose traces.
-    pub app: &'a App,
-    /// What stands behind `-o`.
-    pub output: Option<OsString>,
+    /// Whose traces; at least one.
+    pub apps: &'a [App],
+    /// Where to, and what is shown.
+    pub options: &'a Options,
     /// Which runs.
     pub choice: Choice,
 }
@@ -64,6 +66,7 @@ pub struct Found {
 /// # Errors
 /// Where nothing is found.
 pub fn gather(app: &App, choice: Choice, messages: &mut Messages) -> Result<Found, Error> {
+    let choice = if app.is_directory() { Choice::All } else { choice };
     // Before anything else: what is traced from here on need not be there.
     let runs = rings::runs(|manifest| match choice {
         Choice::Alone { pid, .. } => manifest.run.pid == pid && app.is_of(manifest),
@@ -91,13 +94,50 @@ pub fn gather(app: &App, choice: Choice, messages: &mut Messages) -> Result<Foun
     Ok(Found { chosen, inputs, recovered })
 }
 
+/// Gathers what several applications have traced. One that has not traced is a loss, if others have.
+///
+/// # Errors
+/// Where nothing is found.
+fn gather_all(apps: &[App], choice: Choice, messages: &mut Messages) -> Result<Found, Error> {
+    if let [app] = apps {
+        return gather(app, choice, messages);
+    }
+    let mut inputs = HashSet::new();
+    let (mut chosen, mut recovered, mut errors) = (Vec::new(), Vec::new(), Vec::new());
+    for app in apps {
+        match gather(app, choice, messages) {
+            Ok(found) => {
+                inputs.extend(found.inputs);
+                recovered.extend(found.recovered);
+                chosen.push(found.chosen);
+            }
+            Err(error) => errors.push(error),
+        }
+    }
+    // If there is nothing at all, the last reason is the caller's to tell.
+    let last = if chosen.is_empty() { errors.pop() } else { None };
+    errors.iter().for_each(|error| messages.warn(error));
+    if let Some(last) = last {
+        return Err(last);
+    }
+    Ok(Found { chosen: Chosen::together(chosen), inputs, recovered })
+}
+
 /// Does the whole work.
 ///
 /// # Errors
 /// Where nothing could be merged, or the output could not be written.
 pub fn run(job: &Job, messages: &mut Messages) -> Result<(), Error> {
-    let Found { chosen, inputs, .. } = gather(job.app, job.choice, messages)?;
-    let target = Target::new(job.output.as_deref(), job.app, &inputs)?;
+    let Options { output, view, verbose, .. } = job.options;
+    if *verbose {
+        messages.tell_details();
+    }
+    let Found { chosen, inputs, .. } = gather_all(job.apps, job.choice, messages)?;
+    let screen = (output.is_none() && view.is_asked_for()).then_some(OsStr::new("-"));
+    let target = Target::new(output.as_deref().or(screen), job.apps, &inputs)?;
+    if !view.is_plain(&target) {
+        return view::show(view, &chosen, &target, messages);
+    }
     let threads = threads(&chosen);
     let mut boots = open(&chosen, messages)?;
     let sources = || boots.iter().flatten();
@@ -117,6 +157,9 @@ pub fn run(job: &Job, messages: &mut Messages) -> Result<(), Error> {
 
 fn no_traces(app: &App, choice: Choice, search: &Search) -> Error {
     let (given, name) = (shown(&app.given), app.name().to_string_lossy());
+    if app.is_directory() {
+        return Error::plain(format!("no trace files in {given}: none is called <name>.trace.<thread id>"));
+    }
     match choice {
         Choice::Process { .. } => {
             return Error::plain(format!(

@@ -5,16 +5,16 @@
 //! thread of its own, so nothing here runs in a signal handler.
 
 #[cfg(unix)]
-pub use unix::{Signals, interruption};
+pub use unix::{Signals, interruption, keep_interrupts_from_this_process};
 
 #[cfg(not(unix))]
-pub use elsewhere::{Signals, interruption};
+pub use elsewhere::{Signals, interruption, keep_interrupts_from_this_process};
 
 #[cfg(unix)]
 mod unix {
     use std::io;
     use std::process::{Command, ExitStatus};
-    use std::sync::atomic::AtomicBool;
+    use std::sync::atomic::{AtomicBool, Ordering};
     use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
     use std::thread;
 
@@ -32,6 +32,14 @@ mod unix {
         Running(u32),
         /// It does not run; a signal ends this process as it always would.
         Absent,
+    }
+
+    /// Whether interrupts from the keyboard are for a pager.
+    static PAGING: AtomicBool = AtomicBool::new(false);
+
+    /// From here on interrupts from the keyboard do not end this process: a pager runs, and has the terminal.
+    pub fn keep_interrupts_from_this_process() {
+        PAGING.store(true, Ordering::Relaxed);
     }
 
     /// The signals, taken for the rest of this process's life.
@@ -88,6 +96,7 @@ mod unix {
         match *state {
             Application::Running(pid) if signal == SIGTERM || signal == SIGHUP => send_signal(pid, signal),
             Application::Running(_) => {}
+            Application::Absent if signal == SIGINT && PAGING.load(Ordering::Relaxed) => {}
             Application::Absent => {
                 discard_unfinished();
                 let _ = emulate_default_handler(signal);
@@ -107,6 +116,9 @@ mod elsewhere {
     pub fn interruption() -> Arc<AtomicBool> {
         Arc::default()
     }
+
+    /// Nothing is taken here.
+    pub fn keep_interrupts_from_this_process() {}
 
     /// Nothing is taken here: the console tells both processes by itself.
     pub struct Signals;

@@ -1,7 +1,6 @@
 //! The subcommand `snapshot`: merges what a living process has traced up to now, files and rings, without disturbing
 //! it. This is how the flight recorder of a living process is read.
 
-use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -10,6 +9,7 @@ use trace_format::wall::Wall;
 use tracer::recovery::runtime_directories;
 
 use crate::choose::Choice;
+use crate::cli::Options;
 use crate::discover::App;
 use crate::error::Error;
 use crate::liveness;
@@ -21,7 +21,7 @@ use crate::rings;
 ///
 /// # Errors
 /// Where it does not trace, or the output could not be written.
-pub fn snapshot(pid: u32, output: Option<OsString>, messages: &mut Messages) -> Result<(), Error> {
+pub fn snapshot(pid: u32, options: &Options, messages: &mut Messages) -> Result<(), Error> {
     let runs = rings::runs(|manifest| manifest.run.pid == pid);
     let alive = runs.iter().filter(|run| liveness::is_alive(&run.manifest.run));
     let Some(run) = alive.max_by_key(|run| run.manifest.run.wall) else { return Err(why_not(pid)) };
@@ -29,7 +29,7 @@ pub fn snapshot(pid: u32, output: Option<OsString>, messages: &mut Messages) -> 
     let app = App::new(run.exe())?;
     let since = process_start(pid).map_or(began, |start| start.min(began));
     let choice = Choice::Alone { pid, since };
-    pipeline::run(&Job { app: &app, output, choice }, messages)
+    pipeline::run(&Job { apps: &[app], options, choice }, messages)
 }
 
 /// When the process began, a little earlier than later: earlier runs of the same number are another's.

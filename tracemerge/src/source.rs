@@ -234,7 +234,7 @@ pub fn look_at_all<F: Sync, T: Default + Send>(
 }
 
 /// The breaks in `bytes`.
-fn breaks(bytes: &[u8]) -> Vec<Break> {
+pub fn breaks(bytes: &[u8]) -> Vec<Break> {
     let mut breaks = Vec::new();
     let (mut at, mut ticks) = (0, 0);
     loop {

@@ -57,15 +57,16 @@ pub enum Target {
 }
 
 impl Target {
-    /// Takes what stands behind `-o`, or the default; refuses to write over `inputs` and the application.
+    /// Takes what stands behind `-o`, or the default, which the first of `apps` gives; refuses to write over `inputs` and the application.
     ///
     /// # Errors
     /// Where that is a directory, an input or the application itself.
-    pub fn new(option: Option<&OsStr>, app: &App, inputs: &HashSet<FileId>) -> Result<Target, Error> {
+    pub fn new(option: Option<&OsStr>, apps: &[App], inputs: &HashSet<FileId>) -> Result<Target, Error> {
         if option == Some(OsStr::new("-")) {
             return Ok(Target::Stdout);
         }
-        let given = option.map_or_else(|| app.merged_path(), PathBuf::from);
+        let merged = || apps.first().map(App::merged_path).unwrap_or_default();
+        let given = option.map_or_else(merged, PathBuf::from);
         let Ok(metadata) = fs::metadata(&given) else {
             return Ok(Target::File { real: given.clone(), given });
         };
@@ -80,8 +81,9 @@ impl Target {
         if inputs.contains(&id) {
             return refuse("it is one of the traces to be merged");
         }
-        let app_id = app.real_path().and_then(|path| Some(file_id(path, &fs::metadata(path).ok()?)));
-        if app_id == Some(id) {
+        let app_id =
+            |app: &App| app.real_path().and_then(|path| Some(file_id(path, &fs::metadata(path).ok()?)));
+        if apps.iter().any(|app| app_id(app).as_ref() == Some(&id)) {
             return refuse("it is the application itself");
         }
         let real = fs::canonicalize(&given).unwrap_or_else(|_| given.clone());

@@ -49,7 +49,7 @@ const BUFFER: usize = 1 << 16;
 /// Where the output cannot be written.
 pub fn follow(app: &App, output: Option<&OsStr>, messages: &mut Messages) -> Result<(), Error> {
     let inputs = search(app, &[]).candidates.into_iter().map(|candidate| candidate.id).collect();
-    let target = Target::new(Some(output.unwrap_or(OsStr::new("-"))), app, &inputs)?;
+    let target = Target::new(Some(output.unwrap_or(OsStr::new("-"))), std::slice::from_ref(app), &inputs)?;
     let interrupted = signals::interruption();
     let mut runs = Runs::new(app);
     if !runs.any_alive() {

@@ -1,0 +1,261 @@
+//! For views: the chosen files with whose they are, their clocks, and the parts of them that are wanted.
+
+use std::iter;
+use std::sync::Arc;
+
+use jiff::tz::TimeZone;
+use trace_format::line::{Line, Ticks};
+use trace_format::meta::{ClockKind, Meta};
+use trace_format::wall::Wall;
+
+use crate::choose::Chosen;
+use crate::cli::View;
+use crate::clocks::{Clock, Clocks, anchors_in};
+use crate::error::Error;
+use crate::export::Origin;
+use crate::export::text::TimeMode;
+use crate::lines::without_feed;
+use crate::messages::{Grouped, Messages, shown, shown_name};
+use crate::pipeline::asking_once;
+use crate::range::{self, Range};
+use crate::records::lines_of;
+use crate::source::{Piece, Source};
+use crate::when::{Span, When};
+
+/// A `# clock` line comes every ten seconds: in a shorter time there is none but the last.
+const CLOCK_INTERVAL_NS: u64 = 10_000_000_000;
+/// So many threads are named where none is the one that was asked for.
+const FEW: usize = 12;
+
+/// The chosen files, open.
+pub struct Opened {
+    /// By boot.
+    pub boots: Vec<Vec<Source>>,
+    /// Whose they are, those of all boots behind each other.
+    pub origins: Vec<Origin>,
+    /// From when to when all of them are; without meaning where no clock was needed.
+    pub span: Span,
+    /// The zone of local times.
+    pub zone: TimeZone,
+    /// By boot, the ticks of the first line and of the last.
+    ends: Vec<(u64, u64)>,
+}
+
+impl Opened {
+    /// Maps the files.
+    ///
+    /// # Errors
+    /// Where none can be mapped.
+    pub fn new(chosen: &Chosen, messages: &mut Messages) -> Result<Opened, Error> {
+        let (mut boots, mut origins) = (Vec::new(), Vec::new());
+        let mut is_alive = asking_once();
+        let unknown = Arc::new(Clock::of(ClockKind::Ordered, []));
+        for files in &chosen.boots {
+            let mut sources = Vec::new();
+            for trace in files {
+                let parts = match Source::open(trace, is_alive(trace)) {
+                    Ok(parts) => parts,
+                    Err(error) => {
+                        messages.warn(error);
+                        continue;
+                    }
+                };
+                let name = parts.iter().find_map(|part| thread_name(part.bytes())).unwrap_or_default();
+                let (run, tid, clock) = (trace.run.clone(), trace.tid, unknown.clone());
+                origins.extend(iter::repeat_n(Origin { run, tid, name, clock, is_shown: true }, parts.len()));
+                sources.extend(parts);
+            }
+            boots.push(sources);
+        }
+        if origins.is_empty() {
+            return Err(Error::plain("none of the trace files can be read"));
+        }
+        let ends = chosen.boots.iter().map(|files| {
+            let first = files.iter().map(|trace| trace.first).min();
+            let last = files.iter().map(|trace| trace.last).max();
+            (first.unwrap_or(0), last.unwrap_or(u64::MAX))
+        });
+        let ends = ends.collect();
+        let span = Span { first: Wall(0), last: Wall(0) };
+        Ok(Opened { boots, origins, span, zone: TimeZone::system(), ends })
+    }
+
+    /// The part of each file that has what is wanted; none of a file that is not.
+    ///
+    /// # Errors
+    /// Where there is no such thread, process or time.
+    pub fn plan(&mut self, view: &View, messages: &mut Messages) -> Result<Vec<Option<Piece>>, Error> {
+        self.select(view)?;
+        let shows_times = view.time != TimeMode::Ticks;
+        let mut whens = [view.since, view.until].into_iter().flatten();
+        let pieces = if shows_times || whens.any(When::needs_clock) {
+            self.plan_by_clocks(view, shows_times, messages)?
+        } else {
+            self.cut(view)?
+        };
+        for (origin, piece) in self.origins.iter_mut().zip(&pieces) {
+            origin.is_shown = piece.is_some_and(|piece| piece.start < piece.end);
+        }
+        for ((origin, source), piece) in self.files().zip(&pieces) {
+            let Some(piece) = piece else { continue };
+            messages.detail(format_args!(
+                "{}: thread {} '{}', {} of {} bytes",
+                shown(&source.path),
+                origin.tid,
+                shown_name(&origin.name),
+                Grouped((piece.end - piece.start) as u64),
+                Grouped(source.bytes().len() as u64),
+            ));
+        }
+        Ok(pieces)
+    }
+
+    /// Reads the clocks first.
+    fn plan_by_clocks(
+        &mut self,
+        view: &View,
+        shows_times: bool,
+        messages: &mut Messages,
+    ) -> Result<Vec<Option<Piece>>, Error> {
+        let of_runs =
+            self.files().filter_map(|(origin, source)| Some((origin.run.as_ref()?, source.bytes())));
+        let mut clocks = Clocks::read(of_runs, |_| None);
+        self.set(&clocks);
+        let mut pieces = self.cut(view)?;
+        // What is shown will be read anyway, so the clock lines in it may be, too.
+        if shows_times && self.span.last.0.saturating_sub(self.span.first.0) > CLOCK_INTERVAL_NS {
+            let parts = self.files().zip(&pieces).filter_map(|((origin, source), piece)| {
+                let piece = piece.as_ref()?;
+                Some((origin.run.as_ref()?, anchors_in(&source.bytes()[piece.start..piece.end])))
+            });
+            clocks.refine(parts);
+            self.set(&clocks);
+            pieces = self.cut(view)?;
+        }
+        tell_clocks(&clocks, messages);
+        Ok(pieces)
+    }
+
+    /// Each file and whose it is.
+    fn files(&self) -> impl Iterator<Item = (&Origin, &Source)> {
+        self.origins.iter().zip(self.boots.iter().flatten())
+    }
+
+    /// Leaves out other threads and processes than are asked for.
+    fn select(&mut self, view: &View) -> Result<(), Error> {
+        for origin in &mut self.origins {
+            let of_process = origin.run.as_ref().is_some_and(|run| view.process.contains(&run.pid));
+            let of_thread = view.thread.iter().any(|thread| thread.is(origin.tid, &origin.name));
+            origin.is_shown =
+                (view.process.is_empty() || of_process) && (view.thread.is_empty() || of_thread);
+        }
+        if self.origins.iter().any(|origin| origin.is_shown) {
+            return Ok(());
+        }
+        Err(Error::plain(format!(
+            "there is no such thread or process here; there are {}",
+            self.some_threads()
+        )))
+    }
+
+    fn some_threads(&self) -> String {
+        let thread = |origin: &Origin| {
+            let pid = origin.run.as_ref().map_or_else(|| "?".to_owned(), |run| run.pid.to_string());
+            format!("{} '{}' of process {pid}", origin.tid, shown_name(&origin.name))
+        };
+        let mut all: Vec<String> = self.origins.iter().map(thread).collect();
+        all.sort();
+        all.dedup();
+        let more = all.len().saturating_sub(FEW);
+        let named = all.into_iter().take(FEW).collect::<Vec<_>>().join(", ");
+        if more > 0 { format!("{named}, and {} more", Grouped(more as u64)) } else { named }
+    }
+
+    /// Gives each file its clock, and finds out from when to when they are.
+    fn set(&mut self, clocks: &Clocks) {
+        let (mut first, mut last, mut at) = (Wall(u64::MAX), Wall(0), 0);
+        for (sources, ends) in self.boots.iter().zip(&self.ends) {
+            let origins = &mut self.origins[at..at + sources.len()];
+            at += sources.len();
+            // A file that does not name its run goes by the clock of its neighbours.
+            let known = origins.iter().find_map(|origin| origin.run.clone());
+            for origin in origins {
+                let run = origin.run.as_ref().or(known.as_ref());
+                if let Some(clock) = run.and_then(|run| clocks.of(run)) {
+                    origin.clock = Arc::clone(clock);
+                }
+                first = first.min(origin.clock.wall(Ticks(ends.0)));
+                last = last.max(origin.clock.wall(Ticks(ends.1)));
+            }
+        }
+        self.span = Span { first, last };
+    }
+
+    /// Cuts out of each wanted file what is in the range of time, and of that what may have the last records.
+    fn cut(&self, view: &View) -> Result<Vec<Option<Piece>>, Error> {
+        let mut pieces = Vec::with_capacity(self.origins.len());
+        let mut at = 0;
+        for sources in &self.boots {
+            for (number, source) in sources.iter().enumerate() {
+                let origin = &self.origins[at];
+                at += 1;
+                let ticks = |when: Option<When>, option| {
+                    let ticks = when.map(|when| when.ticks(&origin.clock, self.span, &self.zone)).transpose();
+                    ticks
+                        .map(|ticks| ticks.map(|ticks| ticks.0))
+                        .map_err(|why| Error::plain(format!("{option}: {why}")))
+                };
+                let range =
+                    Range { since: ticks(view.since, "--since")?, until: ticks(view.until, "--until")? };
+                pieces.push(origin.is_shown.then(|| range::part(number, source, range)));
+            }
+        }
+        if let (Some(wanted), None) = (view.last, &view.grep) {
+            self.cut_to_last(&mut pieces, wanted);
+        }
+        Ok(pieces)
+    }
+
+    /// Leaves out of `pieces` what is before the last `wanted` records, where there is only one boot to look at.
+    fn cut_to_last(&self, pieces: &mut [Option<Piece>], wanted: usize) {
+        let [sources] = &self.boots[..] else { return };
+        let all: Vec<Piece> = pieces.iter().flatten().copied().collect();
+        let Some(since) = range::since_for_last(sources, &all, wanted) else { return };
+        for piece in pieces.iter_mut().flatten() {
+            let last =
+                range::part(piece.source, &sources[piece.source], Range { since: Some(since), until: None });
+            piece.start = last.start.clamp(piece.start, piece.end);
+        }
+    }
+}
+
+/// The name in the second line of a file.
+fn thread_name(bytes: &[u8]) -> Option<Vec<u8>> {
+    lines_of(bytes).take(2).find_map(|line| {
+        match Meta::parse(Line::parse(without_feed(line)).ok()?.payload)? {
+            Meta::Thread(thread) => Some(thread.name),
+            _ => None,
+        }
+    })
+}
+
+/// Says what is doubtful, and in detail what is known.
+fn tell_clocks(clocks: &Clocks, messages: &mut Messages) {
+    for (run, clock) in clocks.each() {
+        let boot = shown_name(&run.boot);
+        if clock.rate_is_known() {
+            let rate = clock.ticks_per_second();
+            let error = Grouped(clock.uncertainty_ns());
+            messages.detail(format_args!(
+                "boot {boot}: {} ticks a second; the wall clock strayed by at most {error} ns",
+                Grouped(rate)
+            ));
+        } else {
+            messages.warn(format_args!(
+                "process {} has told the wall clock only once ('# run'), so nobody knows how long a tick is; \
+                 taken for a nanosecond",
+                run.pid
+            ));
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Colours, pager, manual: on a terminal as people have it, and nothing of it elsewhere.
+#![cfg(unix)]
+#![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
+
+mod support;
+
+use std::process::Command;
+
+use support::{Place, ran};
+
+/// What the command line `tracemerge ARGS` shows on a terminal, with these settings; `None` where no terminal is to be
+/// had.
+fn on_a_terminal(place: &Place, settings: &str, args: &str) -> Option<String> {
+    let mut script = place.program("script");
+    for variable in ["NO_COLOR", "PAGER", "LESS", "TERM"] {
+        script.env_remove(variable);
+    }
+    let line = format!("{settings} {} {args}", env!("CARGO_BIN_EXE_tracemerge"));
+    let output = script.args(["-qec", &line, "/dev/null"]).output().ok()?;
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{text}");
+    Some(text.replace("\r\n", "\n"))
+}
+
+const SHOWN: &str = "0000000000000007-00000009 : line 1 of 9\n";
+
+#[test]
+fn colours_are_for_terminals_and_for_those_who_insist() {
+    let place = Place::with_one_file();
+    let shown = |args: &[&str]| String::from_utf8(place.merge(args).out).unwrap();
+    assert_eq!(shown(&["app", "--last", "1"]), SHOWN);
+    assert_eq!(shown(&["app", "--last", "1", "--color", "never"]), SHOWN);
+    assert!(shown(&["app", "--last", "1", "--color", "always"]).contains('\x1b'));
+    let Some(coloured) = on_a_terminal(&place, "TERM=xterm", "app --last 1 --no-pager") else { return };
+    assert!(coloured.contains("\x1b["), "{coloured:?}");
+    assert_eq!(on_a_terminal(&place, "NO_COLOR=1", "app --last 1 --no-pager").unwrap(), SHOWN);
+    assert_eq!(on_a_terminal(&place, "TERM=dumb", "app --last 1 --no-pager").unwrap(), SHOWN);
+    assert_eq!(on_a_terminal(&place, "", "app --last 1 --no-pager --color never").unwrap(), SHOWN);
+    assert!(
+        on_a_terminal(&place, "NO_COLOR=1", "app --last 1 --no-pager --color always")
+            .unwrap()
+            .contains('\x1b')
+    );
+}
+
+#[test]
+fn a_pager_gets_what_is_shown_on_a_terminal_only() {
+    let place = Place::with_one_file();
+    let pager = "NO_COLOR=1 PAGER='sed s/^/paged:/'";
+    let Some(paged) = on_a_terminal(&place, pager, "app --last 1") else { return };
+    assert_eq!(paged, format!("paged:{SHOWN}"));
+    // The whole merge, too, if it is for a terminal.
+    let whole = on_a_terminal(&place, pager, "app -o -").unwrap();
+    assert_eq!(whole.lines().filter(|line| line.starts_with("paged:")).count(), 3, "{whole}");
+    assert_eq!(on_a_terminal(&place, pager, "app --last 1 --no-pager").unwrap(), SHOWN);
+    assert_eq!(on_a_terminal(&place, "NO_COLOR=1 PAGER=", "app --last 1").unwrap(), SHOWN);
+    // One that wants no more is no failure; one that gets options from us is told what to do with short output.
+    on_a_terminal(&place, "PAGER=true", "app -o -").unwrap();
+    let told = on_a_terminal(&place, "PAGER='cat >/dev/null; echo $LESS'", "app --last 1").unwrap();
+    assert_eq!(told, "FRX\n");
+    let piped = ran(place.command().env("PAGER", "sed s/^/paged:/").args(["app", "--last", "1"]));
+    assert_eq!(String::from_utf8(piped.out).unwrap(), SHOWN);
+}
+
+#[test]
+fn completions_and_manual_pages_come_from_the_command_line() {
+    let place = Place::new();
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let completions = place.merge(["completions", shell]);
+        assert_eq!(completions.status, Some(0), "{}", completions.err);
+        let text = String::from_utf8(completions.out).unwrap();
+        assert!(text.contains("since") && text.contains("snapshot"), "{shell}");
+        if shell == "bash" {
+            place.write("completions", text);
+            let checked = Command::new("bash").arg("-n").arg(place.path("completions")).status();
+            assert!(checked.is_err() || checked.unwrap().success());
+        }
+    }
+    let page = String::from_utf8(place.merge(["man"]).out).unwrap();
+    assert!(page.contains(".TH tracemerge 1") && page.contains("\\-\\-since"), "{page}");
+    let page = String::from_utf8(place.merge(["man", "run"]).out).unwrap();
+    assert!(page.contains("TRACER_ENABLE"), "{page}");
+    assert_eq!(place.merge(["man", "nothing"]).status, Some(2));
+}
+
+#[test]
+fn details_are_told_to_those_who_ask() {
+    let place = Place::with_one_file();
+    let told = place.merge(["app", "-v", "--last", "1"]).err;
+    assert!(told.contains("'./app.trace.9': thread 9 '', 44 of") || told.contains("thread 9 ''"), "{told}");
+    assert!(!place.merge(["app", "--last", "1"]).err.contains("thread 9"));
+    assert_eq!(place.merge(["app", "-q", "--last", "1"]).err, "");
+}

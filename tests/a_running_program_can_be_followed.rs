@@ -112,6 +112,8 @@ fn all_that_a_program_traces_is_shown_once_and_in_order_but_for_marked_lines() {
         &[("TRACER_MAX_STALL", "100000"), ("TRACER_RING_SIZE", "16K")][..],
         &[("TRACER_FLUSH_MS", "1")],
         &[("TRACER_FLUSH_MS", "60000"), ("TRACER_RING_SIZE", "1M")],
+        &[("TRACER_MAX_STALL", "100000"), ("TRACER_RING_SIZE", "16K"), ("TRACER_FORMAT", "raw")],
+        &[("TRACER_FLUSH_MS", "1"), ("TRACER_FORMAT", "raw")],
     ] {
         let mut watched = Watched::start(SCENARIO, "all", env);
         watched.go_on_to(300);
@@ -162,7 +164,14 @@ fn a_line_is_shown_that_the_flusher_has_not_written() {
 
 #[test]
 fn of_a_killed_program_it_shows_what_was_in_memory_and_ends() {
-    let mut watched = Watched::start(SCENARIO, "all", &[("TRACER_MAX_STALL", "100000")]);
+    for format in ["text", "raw"] {
+        follow_killed(format);
+    }
+}
+
+fn follow_killed(format: &str) {
+    let env = [("TRACER_MAX_STALL", "100000"), ("TRACER_FORMAT", format)];
+    let mut watched = Watched::start(SCENARIO, "all", &env);
     watched.go_on_to(1);
     wait_for(&watched, 1);
     let follower = Follower::start(&watched.scenario, &[]);

@@ -187,7 +187,7 @@ pub fn text_of<'a>(name: &str, bytes: &'a [u8]) -> Cow<'a, [u8]> {
     let Some(raw) = Raw::parse(bytes) else { return Cow::Borrowed(bytes) };
     let mut text = Vec::new();
     let found = Decoder::new(raw.tid()).decode(raw, 0..bytes.len(), name.as_bytes(), &mut text);
-    assert_eq!(found.damaged, [], "{name}");
+    assert!(found.damaged.is_empty(), "{name}: {:?}", found.damaged);
     Cow::Owned(text)
 }
 

@@ -10,7 +10,7 @@ use tracer::inspect::ThreadInMemory;
 use crate::error::Error;
 use crate::lines::{first_ticks, last_ticks, without_torn_tail};
 use crate::map::Map;
-use crate::raw::{lines_from, whole_messages};
+use crate::raw::{lines_of, whole_messages};
 
 /// What a thread had traced when its ring was read, in two parts that each consist of lines.
 #[derive(Debug)]
@@ -51,7 +51,7 @@ impl Held {
             }
             (Encoding::Raw, true) => {
                 let whole = whole_messages(bytes);
-                (whole, lines_from(bytes, whole, &thread.ring))
+                (whole, lines_of(bytes, whole..length, &thread.ring))
             }
         };
         rest.extend_from_slice(&thread.text);

@@ -1,6 +1,6 @@
 //! Raw files: their records become lines when the merge comes to them.
 
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -71,13 +71,12 @@ pub fn whole_messages(bytes: &[u8]) -> usize {
     open.unwrap_or(end)
 }
 
-/// The lines of the records in a raw file from a place on; the last one has no line feed if its message goes on.
+/// The lines of the records in a range of a raw file; the last one has no line feed if its message goes on.
 #[must_use]
-pub fn lines_from(bytes: &[u8], start: usize, path: &Path) -> Vec<u8> {
+pub fn lines_of(bytes: &[u8], range: Range<usize>, path: &Path) -> Vec<u8> {
     let mut out = Vec::new();
     if let Some(raw) = Raw::parse(bytes) {
-        let name = path.as_os_str().as_encoded_bytes();
-        Decoder::new(raw.tid()).decode(raw, start..bytes.len(), name, &mut out);
+        Decoder::new(raw.tid()).decode(raw, range, path.as_os_str().as_encoded_bytes(), &mut out);
     }
     out
 }

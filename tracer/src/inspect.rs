@@ -360,7 +360,7 @@ impl Look<'_> {
 fn is_of(mut file: &File, tid: u64, run: u32) -> io::Result<bool> {
     let mut start = Vec::new();
     Read::by_ref(&mut file).take(FIRST_BYTES as u64).read_to_end(&mut start)?;
-    Ok(run_of(&start).is_some_and(|(of, found)| of == tid && found.id == run))
+    Ok(run_of(&start).is_some_and(|(key, found)| key.tid == tid && found.id == run))
 }
 
 #[cfg(all(test, unix, not(loom)))]

@@ -6,8 +6,8 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use trace_format::line::Line;
-use trace_format::meta::{Meta, Run};
+use trace_format::file::{FIRST_BYTES, run_of};
+use trace_format::meta::Run;
 use trace_format::name::parse_trace_file_suffix;
 
 use crate::sys::{FileId, file_id};
@@ -15,8 +15,6 @@ use crate::sys::{FileId, file_id};
 use super::runs::Runs;
 use super::stream::ThreadKey;
 
-/// The first line has two paths of at most 4 KiB, escaped.
-const FIRST_LINE: u64 = 64 * 1024;
 /// Longer than any file system's clock takes to go on.
 const TICK: Duration = Duration::from_millis(100);
 
@@ -96,7 +94,7 @@ impl Files {
                     self.found.push(Found { key, path, id, run });
                 }
                 // It has just been made, or is none.
-                None if metadata.len() < FIRST_LINE => all_read = false,
+                None if metadata.len() < FIRST_BYTES as u64 => all_read = false,
                 None => drop(self.seen.insert(id)),
             }
         }
@@ -112,11 +110,7 @@ impl Files {
 /// Whose file it is, by its first line.
 pub fn first_line(path: &Path) -> Option<(ThreadKey, Run)> {
     let mut start = Vec::new();
-    File::open(path).ok()?.take(FIRST_LINE).read_to_end(&mut start).ok()?;
-    let end = memchr::memchr(b'\n', &start)?;
-    let line = Line::parse(&start[..end]).ok()?;
-    match Meta::parse(line.payload)? {
-        Meta::Run(run) => Some((ThreadKey::new((run.pid, run.id), line.key.tid, line.key.ticks.0), run)),
-        _ => None,
-    }
+    File::open(path).ok()?.take(FIRST_BYTES as u64).read_to_end(&mut start).ok()?;
+    let (key, run) = run_of(&start)?;
+    Some((ThreadKey::new((run.pid, run.id), key.tid, key.ticks.0), run))
 }

@@ -12,11 +12,14 @@ use std::hash::Hasher;
 use std::path::{Path, PathBuf};
 
 use memchr::memrchr;
+use trace_format::file::Encoding;
 use trace_format::line::{Key, Kind, Line, Ticks};
 use trace_format::meta::Meta;
+use trace_format::raw;
 use tracer::inspect::ThreadInMemory;
 
 use crate::lines::{LineAt, Next, line_at, skip_bad, without_feed};
+use crate::raw::{lines_of, whole_messages};
 use crate::sys::{FileId, file_id, read_at};
 
 use super::runs::RunId;
@@ -171,14 +174,12 @@ impl Stream {
         let Some(place) = self.place.as_mut().filter(|place| place.read < place.goal) else {
             return Some(Vec::new());
         };
-        let Some(mut lines) = place.portion() else {
+        let Some(Portion { mut lines, mut tail, bytes, more }) = place.portion() else {
             // It has another name now, or is another: the next look will tell.
             place.goal = place.read;
             return Some(Vec::new());
         };
-        let more = place.read + (lines.len() as u64) < place.goal;
-        let mut tail = lines.split_off(memrchr(b'\n', &lines).map_or(0, |at| at + 1));
-        place.read += lines.len() as u64;
+        place.read += bytes;
         if !more {
             if place.finished && !tail.is_empty() {
                 place.read = place.goal;
@@ -346,27 +347,79 @@ impl Chunk {
     }
 }
 
+/// What was read of a file.
+struct Portion {
+    /// Whole lines.
+    lines: Vec<u8>,
+    /// What follows them.
+    tail: Vec<u8>,
+    /// How many bytes of the file the lines are.
+    bytes: u64,
+    /// More is to be read.
+    more: bool,
+}
+
 impl Place {
-    /// Bytes from where it is read to, at least a line if there is one; `None` where the file is not there any more.
-    fn portion(&self) -> Option<Vec<u8>> {
+    /// What follows after where it is read to, at least a line if there is one; `None` where the file is not there any
+    /// more.
+    fn portion(&self) -> Option<Portion> {
         let file = File::open(&self.path).ok()?;
         let metadata = file.metadata().ok()?;
         if file_id(&self.path, &metadata) != self.id {
             return None;
         }
+        let mut magic = [0; raw::MAGIC.len()];
+        read_at(&file, &mut magic, 0).ok()?;
+        match Encoding::of(&magic) {
+            Encoding::Text => self.text(&file),
+            Encoding::Raw => self.records(&file),
+        }
+    }
+
+    fn text(&self, file: &File) -> Option<Portion> {
         let left = usize::try_from(self.goal - self.read).unwrap_or(usize::MAX);
         let mut portion = left.min(PORTION);
         loop {
-            let mut bytes = vec![0; portion];
-            let got = read_at(&file, &mut bytes, self.read).ok()?;
-            bytes.truncate(got);
-            if got < portion || portion == left || bytes.contains(&b'\n') {
-                return Some(bytes).filter(|bytes| !bytes.is_empty());
+            let mut lines = read_from(file, self.read, portion)?;
+            if lines.len() < portion || portion == left || lines.contains(&b'\n') {
+                let more = lines.len() < left;
+                let tail = lines.split_off(memrchr(b'\n', &lines).map_or(0, |at| at + 1));
+                let bytes = lines.len() as u64;
+                return Some(Portion { lines, tail, bytes, more: more && bytes > 0 });
             }
             // A long line.
             portion = left.min(portion.saturating_mul(4));
         }
     }
+
+    /// The lines of a raw file. It is read from the start of a block, which says what its sites mean.
+    fn records(&self, file: &File) -> Option<Portion> {
+        let start = self.read / raw::BLOCK * raw::BLOCK;
+        let left = usize::try_from(self.goal - start).unwrap_or(usize::MAX);
+        let mut portion = left.min(PORTION + usize::try_from(self.read - start).ok()?);
+        loop {
+            let all = read_from(file, start, portion)?;
+            let from = usize::try_from(self.read - start).ok()?;
+            let whole = whole_messages(&all).max(from);
+            if all.len() < portion || portion == left || whole > from {
+                let more = portion < left && whole > from;
+                let lines = lines_of(&all, from..whole, &self.path);
+                let tail =
+                    if portion == left { lines_of(&all, whole..all.len(), &self.path) } else { Vec::new() };
+                return Some(Portion { lines, tail, bytes: (whole - from) as u64, more });
+            }
+            // A long message.
+            portion = left.min(portion.saturating_mul(4));
+        }
+    }
+}
+
+/// At most so many bytes from there; `None` where there are none.
+fn read_from(file: &File, at: u64, bytes: usize) -> Option<Vec<u8>> {
+    let mut read = vec![0; bytes];
+    let got = read_at(file, &mut read, at).ok()?;
+    read.truncate(got);
+    Some(read).filter(|read| !read.is_empty())
 }
 
 fn mark(text: &[u8], ticks: u64) -> Mark {

@@ -1,6 +1,6 @@
 //! A trace file as such: how it is written, and what its first bytes say of it.
 
-use crate::line::{Kind, Line};
+use crate::line::{Key, Kind, Line};
 use crate::meta::{Meta, Run};
 use crate::raw::{self, Raw};
 
@@ -34,15 +34,16 @@ impl Encoding {
     }
 }
 
-/// The thread and the run that a file names which begins with `bytes`; `None` where it does not begin with that.
+/// The key of the first line of a file that begins with `bytes`, and the run that it names; `None` where it does not
+/// begin with that.
 #[must_use]
-pub fn run_of(bytes: &[u8]) -> Option<(u64, Run)> {
+pub fn run_of(bytes: &[u8]) -> Option<(Key, Run)> {
     if let Some(raw) = Raw::parse(bytes) {
-        let (_, Some(Meta::Run(run))) = raw.first()? else { return None };
-        return Some((raw.tid(), run));
+        let (ticks, Some(Meta::Run(run))) = raw.first()? else { return None };
+        return Some((Key { ticks, tid: raw.tid() }, run));
     }
-    let end = bytes.iter().position(|&byte| byte == b'\n').unwrap_or(bytes.len());
+    let end = bytes.iter().position(|&byte| byte == b'\n')?;
     let line = Line::parse(&bytes[..end]).ok().filter(|line| line.kind == Kind::Meta)?;
     let Some(Meta::Run(run)) = Meta::parse(line.payload) else { return None };
-    Some((line.key.tid, run))
+    Some((line.key, run))
 }

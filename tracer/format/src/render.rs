@@ -142,8 +142,10 @@ impl Renderer {
         let mut at = 0;
         let mut records = 0;
         let limit = limit.min(WINDOW - LINE);
+        // Of its own: what changes stays in registers.
+        let mut here = main.clone();
         while at < limit {
-            let Some(message) = main.peek_whole().filter(|message| message.ticks >= self.state.last) else {
+            let Some(message) = here.peek_whole().filter(|message| message.ticks >= self.state.last) else {
                 break;
             };
             let Some(length) = window.get_mut(at..).and_then(|rest| self.plain_line(&message, plans, rest))
@@ -153,8 +155,9 @@ impl Renderer {
             at += length;
             records += 1;
             self.state.last = message.ticks;
-            main.advance(&message);
+            here.advance(&message);
         }
+        *main = here;
         if records > 0 {
             self.state.ended = false;
             self.state.behind = false;

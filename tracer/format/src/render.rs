@@ -124,7 +124,7 @@ impl Renderer {
     fn plain_lines(&mut self, main: &mut Records<'_>, plans: &Plans, limit: usize, out: &mut Vec<u8>) {
         loop {
             let start = out.len();
-            if start >= limit || !main.peek_whole().is_some_and(|m| m.ticks >= self.state.last) {
+            if start >= limit || main.peek_whole().is_none_or(|m| m.ticks < self.state.last) {
                 return;
             }
             // Zeros, to be written over: one test for room per line, and no call for one.
@@ -361,6 +361,32 @@ mod tests {
 
     fn renderer() -> Renderer {
         Renderer::new(320, RenderState::default())
+    }
+
+    proptest! {
+        #[test]
+        fn lines_are_those_of_a_naive_renderer_however_they_fall_into_windows(
+            texts in prop::collection::vec((0u64..3, "([a-z ]{0,40}|[ -~]{0,40}|[a-z]{600,700}|.{0,5})"), 0..200)
+        ) {
+            let mut ticks = 0;
+            let mut expected = Vec::new();
+            let messages: Vec<_> = texts
+                .iter()
+                .map(|(step, text)| {
+                    ticks += step;
+                    expected.extend(format!("{ticks:016x}-00000320 : ").bytes());
+                    crate::escape::escape_into(&mut expected, text.as_bytes(), Place::Line);
+                    expected.push(b'\n');
+                    (ticks, Flags::NONE, text.clone().into_bytes())
+                })
+                .collect();
+            let bytes = lay_out(&messages, 4096);
+            let mut main = Records::new([&bytes, &[]], 0, 4096);
+            let (mut renderer, mut out) = (renderer(), Vec::new());
+            renderer.records(&mut main, &mut Records::empty(0, BLOCK), true, &Plans::default(), usize::MAX, &mut out);
+            prop_assert_eq!(String::from_utf8_lossy(&out), String::from_utf8_lossy(&expected));
+            prop_assert_eq!(renderer.state().records, texts.len() as u64);
+        }
     }
 
     #[test]

@@ -1,8 +1,25 @@
 //! Waking the flusher, and a thread that waits for it: one word, async-signal-safe, at most one system call per wake-up.
 
-use crate::sys;
-use std::sync::atomic::{AtomicU32, Ordering, fence};
 use std::time::Duration;
+
+#[cfg(loom)]
+use loom::sync::atomic::{AtomicU32, Ordering, fence};
+#[cfg(not(loom))]
+use std::sync::atomic::{AtomicU32, Ordering, fence};
+
+#[cfg(not(loom))]
+use crate::sys::{wait_word, wake_word};
+
+/// Sleeps for good: the model checker's time does not pass.
+#[cfg(loom)]
+fn wait_word(word: &AtomicU32, expected: u32, _timeout: Duration) {
+    while word.load(Ordering::Relaxed) == expected {
+        loom::thread::yield_now();
+    }
+}
+
+#[cfg(loom)]
+fn wake_word(_word: &AtomicU32, _count: i32) {}
 
 /// A flag that one thread sleeps on.
 ///
@@ -22,14 +39,14 @@ impl Wake {
         // What the caller did before is seen by a sleeper whose flag is found set.
         fence(Ordering::SeqCst);
         if self.0.load(Ordering::Relaxed) == 0 && self.0.swap(1, Ordering::Release) == 0 {
-            sys::wake_word(&self.0, i32::MAX);
+            wake_word(&self.0, i32::MAX);
         }
     }
 
     /// Sleeps until woken, at most `timeout`.
     pub(crate) fn sleep(&self, timeout: Duration) {
         if self.0.swap(0, Ordering::Acquire) == 0 {
-            sys::wait_word(&self.0, 0, timeout);
+            wait_word(&self.0, 0, timeout);
             self.0.swap(0, Ordering::Acquire);
         }
         // The other half of the one in `wake`: a waker that found the flag set did before what is looked at next.

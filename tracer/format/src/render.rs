@@ -157,8 +157,11 @@ impl Renderer {
         let last = self.state.last;
         let (count, last) = match &mut self.form {
             Form::Text(lines) => {
-                let mut usual = Usual { records: main, plans, next: None, last };
-                (lines.plain_lines(&mut usual, limit, out), usual.last)
+                // Records of its own: what changes stays in registers.
+                let mut usual = Usual { records: main.clone(), plans, next: None, last };
+                let count = lines.plain_lines(&mut usual, limit, out);
+                *main = usual.records;
+                (count, usual.last)
             }
             Form::Raw(raw) => raw.copy_run(main, last, limit, out),
         };
@@ -322,7 +325,7 @@ impl Renderer {
 
 /// The next records of a ring, as long as they are whole messages and their ticks do not go back.
 struct Usual<'s, 'a> {
-    records: &'s mut Records<'a>,
+    records: Records<'a>,
     plans: &'s Plans,
     next: Option<Message<'a>>,
     last: Ticks,
@@ -349,7 +352,7 @@ impl Plains for Usual<'_, '_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::escape::unescape;
+    use crate::escape::{Place, unescape};
     use crate::line::{Kind, Line};
     use crate::record::tests::lay_out;
     use proptest::prelude::*;
@@ -375,6 +378,32 @@ mod tests {
 
     fn renderer() -> Renderer {
         Renderer::new(320, RenderState::default(), Encoding::Text)
+    }
+
+    proptest! {
+        #[test]
+        fn lines_are_those_of_a_naive_renderer_however_they_fall_into_windows(
+            texts in prop::collection::vec((0u64..3, "([a-z ]{0,40}|[ -~]{0,40}|[a-z]{600,700}|.{0,5})"), 0..200)
+        ) {
+            let mut ticks = 0;
+            let mut expected = Vec::new();
+            let messages: Vec<_> = texts
+                .iter()
+                .map(|(step, text)| {
+                    ticks += step;
+                    expected.extend(format!("{ticks:016x}-00000320 : ").bytes());
+                    crate::escape::escape_into(&mut expected, text.as_bytes(), Place::Line);
+                    expected.push(b'\n');
+                    (ticks, Flags::NONE, text.clone().into_bytes())
+                })
+                .collect();
+            let bytes = lay_out(&messages, 4096);
+            let mut main = Records::new([&bytes, &[]], 0, 4096);
+            let (mut renderer, mut out) = (renderer(), Vec::new());
+            renderer.records(&mut main, &mut Records::empty(0, BLOCK), true, &Plans::default(), usize::MAX, &mut out);
+            prop_assert_eq!(String::from_utf8_lossy(&out), String::from_utf8_lossy(&expected));
+            prop_assert_eq!(renderer.state().records, texts.len() as u64);
+        }
     }
 
     #[test]

@@ -24,7 +24,7 @@ use trace_format::render::{RenderState, Renderer};
 use trace_format::ring::{Header, Progress, RingError, readable};
 
 /// Text is written in portions of about this size, so that a waiting thread soon finds room.
-const PORTION: usize = 256 * 1024;
+const PORTION: usize = 512 * 1024;
 
 /// A ring, and what its file's first lines say of it.
 #[derive(Clone, Copy)]

@@ -8,10 +8,12 @@ use super::lane::Lane;
 use super::memory::Data;
 use crate::parting::Parting;
 use crate::pool::Pool;
+use crate::wake::Wake;
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU64, Ordering};
 use loom::thread;
+use std::time::Duration;
 use trace_format::file::Encoding;
 use trace_format::plans::Plans;
 use trace_format::record::{Flags, HEADER, Records};
@@ -330,5 +332,26 @@ fn loom_a_reader_leaves_out_what_is_overwritten_while_it_reads() {
             assert_eq!(word, n + 1);
         }
         producer.join().unwrap();
+    });
+}
+
+/// As a thread waits for room: what was made before a wake-up is seen by who sleeps, or it does not sleep.
+#[test]
+fn loom_no_wake_up_is_missed() {
+    model(|| {
+        let shared = Arc::new((AtomicU64::new(0), Wake::default()));
+        let flusher = {
+            let shared = shared.clone();
+            thread::spawn(move || {
+                for consumed in 1..=2 {
+                    shared.0.store(consumed, Ordering::Release);
+                    shared.1.wake();
+                }
+            })
+        };
+        while shared.0.load(Ordering::Acquire) < 2 {
+            shared.1.sleep(Duration::ZERO);
+        }
+        flusher.join().unwrap();
     });
 }

@@ -53,7 +53,8 @@ pub(crate) const ENUM: u8 = b'E';
 #[cfg(target_pointer_width = "32")]
 mod width {
     pub(crate) use super::{I32 as ISIZE, POINTER_32 as POINTER, U32 as USIZE};
-    pub(crate) use {i32 as Isize, u32 as Usize};
+    pub(crate) type Isize = i32;
+    pub(crate) type Usize = u32;
 }
 #[cfg(not(target_pointer_width = "32"))]
 mod width {

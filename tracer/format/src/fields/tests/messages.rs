@@ -4,6 +4,7 @@ use super::values::{Draw, Drawn};
 use super::{Plan, cases};
 use crate::capture::tests::bytes_of;
 use crate::capture::{Capture, by};
+use crate::escape::{Place, escape_into};
 
 /// A message being put together, piece by piece, as a call would and as `format!` would.
 #[derive(Default)]
@@ -89,7 +90,39 @@ impl Message {
         let mut out = b"before".to_vec();
         plan.render(&self.payload, &mut out).unwrap();
         assert_eq!(String::from_utf8_lossy(&out[6..]), self.expected, "{}", self.format);
+        // However much room there is, what is written without being escaped is the same, and needs no escape.
+        for room in [0, 20, 100, self.expected.len(), self.expected.len() + 200] {
+            let mut page = vec![0xee; room];
+            if let Some(length) = plan.write_plain(&self.payload, &mut page) {
+                assert_eq!(String::from_utf8_lossy(&page[..length]), self.expected, "{}", self.format);
+                let mut escaped = Vec::new();
+                escape_into(&mut escaped, &page[..length], Place::Line);
+                assert_eq!(String::from_utf8_lossy(&escaped), self.expected, "{}", self.format);
+            }
+        }
     }
+}
+
+#[test]
+fn usual_messages_need_no_escape() {
+    let descriptor = number_and_text();
+    let payload = [bytes_of::<by::Display, _>(&1u64), bytes_of::<by::Display, _>("text")].concat();
+    let written = |format: &str| {
+        let mut page = [0; 200];
+        let length = Plan::new(format, &descriptor).unwrap().write_plain(&payload, &mut page)?;
+        Some(String::from_utf8(page[..length].to_vec()).unwrap())
+    };
+    assert_eq!(written("number {} and {}, 5 \u{b5}s").unwrap(), "number 1 and text, 5 \u{b5}s");
+    for format in ["{} \n {}", "{} \\x4{}", "\x1b{} {}", "{} {:?}", "{1} {0}"] {
+        assert_eq!(written(format), None, "{format:?}");
+    }
+}
+
+fn number_and_text() -> Vec<u8> {
+    let mut descriptor = Vec::new();
+    <u64 as Capture<by::Display>>::describe(&mut descriptor);
+    <&str as Capture<by::Display>>::describe(&mut descriptor);
+    descriptor
 }
 
 #[test]

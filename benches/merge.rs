@@ -1,30 +1,34 @@
-//! Merging against what merging cannot be faster than (`cat`) and against what everybody has (`sort -m`).
+//! Merging against what merging cannot be faster than (`cat`) and against what everybody has (`sort -m`): prints one
+//! table, each row with what it is to reach.
 //!
-//! Eight files, finely interleaved: runs of one to four lines. They lie in memory (`/dev/shm`), as the output
-//! does, so that no disk is measured. `MERGE_BENCH_MB` is the size of each file: 100 if not set, 1 in a test;
-//! 24 times that must be free there.
+//! Files lie in memory (`/dev/shm`), as the output does, so that no disk is measured; they are made by a seeded
+//! generator. Each row's contenders take turns, and their medians are compared, so a busy machine is busy for all of
+//! them. Each run is a process of its own.
 //!
-//! `cargo bench --bench merge`; as a test: `cargo test --bench merge`.
+//! `cargo bench --bench merge`; `MERGE_BENCH_MB` is the size of each of eight files: 100 if not set, 1 in a test. At
+//! most 24 times that must be free. Words behind `--` choose rows: those that have one of them in their names.
+//! As a test: `cargo test --bench merge`.
 
-use criterion::measurement::WallTime;
-use criterion::{BenchmarkGroup, Criterion, SamplingMode, Throughput};
-use std::ffi::OsStr;
-use std::fs::{self, File};
-use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::thread;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use trace_format::line::{Kind, Prefix, Ticks};
 use trace_format::meta::{ClockKind, Meta, RingPlace, Run, Thread};
 use trace_format::wall::Wall;
 
-/// How many threads the traced program had.
-const FILES: u64 = 8;
-/// The thread id of the first.
+/// The thread id of the first thread.
 const FIRST_TID: u64 = 4711;
 /// When the program began.
 const FIRST_TICKS: u64 = 0x0128_fd9f_283f;
+/// So much of a file is written at once.
+const BUFFER: usize = 1 << 20;
+/// The first argument that makes this program `tracemerge`.
+const COMMAND: &str = "tracemerge";
 
 /// SplitMix64.
 struct Random(u64);
@@ -42,16 +46,17 @@ impl Random {
     }
 }
 
-/// The file of one thread, being written.
+/// The file of one thread, being written; open only while it is written to.
 struct ThreadFile {
-    file: BufWriter<File>,
+    path: PathBuf,
+    buffer: Vec<u8>,
     prefix: Prefix,
 }
 
 impl ThreadFile {
-    fn create(app: &Path, tid: u64) -> io::Result<ThreadFile> {
-        let file = BufWriter::with_capacity(1 << 20, File::create(of_thread(app, tid))?);
-        let mut thread = ThreadFile { file, prefix: Prefix::new(tid) };
+    fn new(app: &Path, tid: u64) -> ThreadFile {
+        let mut thread =
+            ThreadFile { path: of_thread(app, tid), buffer: Vec::new(), prefix: Prefix::new(tid) };
         let run = Run {
             version: trace_format::VERSION,
             id: 0x9f0c_23d1,
@@ -64,26 +69,31 @@ impl ThreadFile {
             clock: ClockKind::Ordered,
         };
         let name = format!("worker {}", tid - FIRST_TID + 1).into_bytes();
-        thread.meta(&Meta::Run(run))?;
-        thread.meta(&Meta::Thread(Thread { name, ring: RingPlace::Shared, why: Vec::new() }))?;
-        Ok(thread)
+        thread.meta(&Meta::Run(run));
+        thread.meta(&Meta::Thread(Thread { name, ring: RingPlace::Shared, why: Vec::new() }));
+        thread
     }
 
-    fn meta(&mut self, meta: &Meta) -> io::Result<()> {
+    fn meta(&mut self, meta: &Meta) {
         let mut payload = Vec::new();
         meta.write(&mut payload);
-        self.line(Ticks(FIRST_TICKS), Kind::Meta, &payload, &mut Vec::new())?;
-        Ok(())
+        self.line(Ticks(FIRST_TICKS), Kind::Meta, &payload);
     }
 
-    /// Writes a line; `scratch` is any buffer. Returns the line's length.
-    fn line(&mut self, ticks: Ticks, kind: Kind, text: &[u8], scratch: &mut Vec<u8>) -> io::Result<u64> {
-        scratch.clear();
-        self.prefix.begin(scratch, ticks, kind);
-        scratch.extend_from_slice(text);
-        scratch.push(b'\n');
-        self.file.write_all(scratch)?;
-        Ok(scratch.len() as u64)
+    /// Adds a line; returns its length.
+    fn line(&mut self, ticks: Ticks, kind: Kind, text: &[u8]) -> u64 {
+        let before = self.buffer.len();
+        self.prefix.begin(&mut self.buffer, ticks, kind);
+        self.buffer.extend_from_slice(text);
+        self.buffer.push(b'\n');
+        (self.buffer.len() - before) as u64
+    }
+
+    fn write(&mut self) -> io::Result<()> {
+        let mut file = OpenOptions::new().create(true).append(true).open(&self.path)?;
+        file.write_all(&self.buffer)?;
+        self.buffer.clear();
+        Ok(())
     }
 }
 
@@ -106,6 +116,15 @@ fn write_text(text: &mut Vec<u8>, random: &mut Random) -> io::Result<()> {
     }
 }
 
+/// Lines that one thread writes before another does.
+#[derive(Clone, Copy)]
+enum Runs {
+    /// One to four.
+    Fine,
+    /// A thousand.
+    Coarse,
+}
+
 /// Files to be merged, and room for what comes out; gone when dropped.
 struct Traces {
     directory: TempDir,
@@ -115,21 +134,22 @@ struct Traces {
 }
 
 impl Traces {
-    fn generate(bytes_per_file: u64) -> io::Result<Traces> {
+    /// So many files, of so many bytes in all.
+    fn generate(files: u64, bytes: u64, runs: Runs) -> Traces {
+        Traces::try_generate(files, bytes, runs).expect("room for the traces")
+    }
+
+    fn try_generate(files: u64, bytes: u64, runs: Runs) -> io::Result<Traces> {
         let memory = Path::new("/dev/shm");
         let place = if memory.is_dir() { memory.to_path_buf() } else { std::env::temp_dir() };
         let directory = tempfile::Builder::new().prefix("merge-bench-").tempdir_in(place)?;
         let app = directory.path().join("app");
         // An executable of that name: only files that name it are merged.
         File::create(&app)?;
-        let tids = FIRST_TID..FIRST_TID + FILES;
-        let mut threads =
-            tids.clone().map(|tid| ThreadFile::create(&app, tid)).collect::<io::Result<Vec<_>>>()?;
-        write_runs(&mut threads, bytes_per_file * FILES)?;
-        let files: Vec<PathBuf> = tids.map(|tid| of_thread(&app, tid)).collect();
-        for thread in &mut threads {
-            thread.file.flush()?;
-        }
+        let mut threads: Vec<_> =
+            (FIRST_TID..FIRST_TID + files).map(|tid| ThreadFile::new(&app, tid)).collect();
+        write_runs(&mut threads, bytes, runs)?;
+        let files: Vec<PathBuf> = threads.into_iter().map(|thread| thread.path).collect();
         let lengths = files.iter().map(|file| Ok(file.metadata()?.len())).collect::<io::Result<Vec<_>>>()?;
         Ok(Traces { directory, app, files, bytes: lengths.iter().sum() })
     }
@@ -138,53 +158,69 @@ impl Traces {
         self.directory.path().join("output")
     }
 
-    /// Merges into `output`; panics where that fails.
-    fn tracemerge(&self, output: &Path) {
-        let args = ["tracemerge", "-q", "-o"].map(OsStr::new).into_iter();
-        let args = args.chain([output.as_os_str(), self.app.as_os_str()]);
-        assert_eq!(tracemerge::main(args.map(OsStr::to_os_string)), 0);
+    /// `tracemerge` with these files, under the limit of 256 descriptors.
+    fn tracemerge(&self, output: &Path) -> Command {
+        let mut command = Command::new("sh");
+        let program = std::env::current_exe().expect("this program");
+        command.args(["-c", "ulimit -n 256; exec \"$0\" \"$@\""]).arg(program);
+        command.args([COMMAND, "-q", "-o"]).arg(output).arg(&self.app);
+        command
     }
 
-    fn sort(&self, output: &Path) {
+    fn sort(&self, output: &Path) -> Command {
         let mut sort = Command::new("sort");
         sort.args(["-m", "-s", "-k1.1,1.16", "--batch-size=64", "-o"]).arg(output).args(&self.files);
-        succeed(sort.env("LC_ALL", "C"));
+        sort.env("LC_ALL", "C");
+        sort
     }
 
-    fn cat(&self, output: &Path) {
-        let output = File::create(output).expect("an output file");
-        succeed(Command::new("cat").args(&self.files).stdout(output));
+    fn cat(&self, output: &Path) -> Command {
+        let mut cat = Command::new("cat");
+        cat.args(&self.files).stdout(File::create(output).expect("an output file"));
+        cat
     }
 }
 
-/// Runs of one to four lines, each of another thread than the one before.
-fn write_runs(threads: &mut [ThreadFile], bytes: u64) -> io::Result<()> {
+/// Runs of lines, each of another thread than the one before.
+fn write_runs(threads: &mut [ThreadFile], bytes: u64, runs: Runs) -> io::Result<()> {
     let mut random = Random(20_041_120);
-    let (mut ticks, mut at, mut written) = (FIRST_TICKS, 0, 0);
-    let (mut text, mut scratch) = (Vec::new(), Vec::new());
+    let files = threads.len() as u64;
+    let buffer = BUFFER.min((64 << 20) / threads.len());
+    let (mut ticks, mut at, mut written, mut text) = (FIRST_TICKS, 0, 0, Vec::new());
     while written < bytes {
-        at = (at + 1 + random.below(FILES - 1)) % FILES;
-        for _ in 0..=random.below(4) {
+        at = (at + 1 + random.below(files - 1)) % files;
+        let thread = &mut threads[usize::try_from(at).map_err(io::Error::other)?];
+        let lines = match runs {
+            Runs::Fine => 1 + random.below(4),
+            Runs::Coarse => 1000,
+        };
+        for _ in 0..lines {
             // Now and then two threads at the same time.
             ticks += random.below(2000);
             write_text(&mut text, &mut random)?;
-            let thread = &mut threads[usize::try_from(at).map_err(io::Error::other)?];
-            written += thread.line(Ticks(ticks), Kind::Message, &text, &mut scratch)?;
+            written += thread.line(Ticks(ticks), Kind::Message, &text);
+        }
+        if thread.buffer.len() > buffer {
+            thread.write()?;
         }
     }
-    Ok(())
+    threads.iter_mut().try_for_each(ThreadFile::write)
 }
 
-fn succeed(command: &mut Command) {
+/// Runs it to its end; how long that took.
+fn time(mut command: Command) -> Duration {
+    let start = Instant::now();
     let status = command.stdin(Stdio::null()).status().expect("a command that can be run");
+    let took = start.elapsed();
     assert!(status.success(), "{command:?}: {status}");
+    took
 }
 
 /// Panics unless `tracemerge` and `sort` agree in every byte.
 fn verify(traces: &Traces) {
     let paths = ["ours", "theirs"].map(|name| traces.directory.path().join(name));
-    traces.tracemerge(&paths[0]);
-    traces.sort(&paths[1]);
+    time(traces.tracemerge(&paths[0]));
+    time(traces.sort(&paths[1]));
     let [mut ours, mut theirs] =
         paths.each_ref().map(|path| BufReader::new(File::open(path).expect("a merged file")));
     let (mut a, mut b) = (vec![0; 1 << 20], vec![0; 1 << 20]);
@@ -205,28 +241,59 @@ fn verify(traces: &Traces) {
     }
 }
 
-/// Times `work` into the null device and into a file that is not there before; removing it is off the clock.
-fn compare(group: &mut BenchmarkGroup<'_, WallTime>, name: &str, traces: &Traces, work: fn(&Traces, &Path)) {
-    group.bench_function(format!("{name}/null"), |b| b.iter(|| work(traces, Path::new("/dev/null"))));
-    let output = traces.output();
-    group.bench_function(format!("{name}/file"), |b| {
-        b.iter_custom(|iterations| {
-            let mut total = Duration::ZERO;
-            for _ in 0..iterations {
-                let start = Instant::now();
-                work(traces, &output);
-                total += start.elapsed();
-                fs::remove_file(&output).expect("a file that can be removed");
+/// A contender: its name, and its command for an output.
+type Contender<'a> = (&'a str, &'a dyn Fn(&Path) -> Command);
+
+/// The medians of the contenders, who take turns. A file is not there before; removing it is off the clock.
+fn medians(contenders: &[Contender<'_>], output: &Path) -> Vec<Duration> {
+    let rounds = if is_test() { 1 } else { 7 };
+    let mut times = vec![Vec::new(); contenders.len()];
+    for _ in 0..rounds {
+        for ((_, command), times) in contenders.iter().zip(&mut times) {
+            times.push(time(command(output)));
+            if output != Path::new("/dev/null") {
+                fs::remove_file(output).expect("a file that can be removed");
             }
-            total
-        });
-    });
+        }
+    }
+    let median = |times: &mut Vec<Duration>| {
+        times.sort_unstable();
+        times[times.len() / 2]
+    };
+    times.iter_mut().map(median).collect()
 }
 
-/// As criterion sees it: `cargo bench` says `--bench`, `cargo test` says nothing.
+/// What of the memory of a process was ever its own, and all that was ever resident, files' pages included: kilobytes,
+/// looked at again and again while it runs.
+fn memory(mut command: Command) -> (u64, u64) {
+    let mut child = command.spawn().expect("a command that can be run");
+    let (mut own, mut all) = (0, 0);
+    loop {
+        let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
+        let field = |name: &str| -> u64 {
+            let line = status.lines().find_map(|line| line.strip_prefix(name));
+            line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0)
+        };
+        own = own.max(field("RssAnon:"));
+        all = all.max(field("VmHWM:"));
+        if let Some(status) = child.try_wait().expect("a child") {
+            assert!(status.success(), "{command:?}: {status}");
+            return (own, all);
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// As cargo says it: `cargo bench` says `--bench`, `cargo test` says nothing.
 fn is_test() -> bool {
     let said = |option: &str| std::env::args().any(|arg| arg == option);
     said("--test") || !said("--bench")
+}
+
+/// Whether a row is wanted.
+fn is_wanted(row: &str) -> bool {
+    let words: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
+    words.is_empty() || words.iter().any(|word| row.contains(word.as_str()))
 }
 
 fn bytes_per_file() -> u64 {
@@ -238,23 +305,98 @@ fn bytes_per_file() -> u64 {
     megabytes * 1_000_000
 }
 
-fn merges(c: &mut Criterion) {
-    let traces = Traces::generate(bytes_per_file()).expect("room for the traces");
-    verify(&traces);
-    let mut group = c.benchmark_group("merge");
-    group.sampling_mode(SamplingMode::Flat).throughput(Throughput::Bytes(traces.bytes));
-    compare(&mut group, "tracemerge", &traces, Traces::tracemerge);
-    compare(&mut group, "cat", &traces, Traces::cat);
-    compare(&mut group, "sort -m", &traces, Traces::sort);
-    group.finish();
+/// Prints a row.
+fn row(name: &str, measured: &str, reached: &str, goal: &str) {
+    println!("| {name} | {measured} | {reached} | {goal} |");
+}
+
+/// Compares `tracemerge` with another, and prints the ratio of their times: theirs by ours if that is to be large.
+fn compare(name: &str, traces: &Traces, output: &Path, other: Contender<'_>, faster: bool, goal: &str) {
+    if !is_wanted(name) {
+        return;
+    }
+    let ours = |output: &Path| traces.tracemerge(output);
+    let times = medians(&[("tracemerge", &ours), other], output);
+    let [ours, theirs] = [times[0].as_secs_f64(), times[1].as_secs_f64()];
+    let measured = format!("tracemerge {ours:.3} s, {} {theirs:.3} s", other.0);
+    let reached = if faster {
+        format!("{:.2} x as fast", theirs / ours)
+    } else {
+        format!("{:.2} x the time", ours / theirs)
+    };
+    row(name, &measured, &reached, goal);
+}
+
+fn eight_files() {
+    let all = 8 * bytes_per_file();
+    let null = Path::new("/dev/null");
+    for (runs, word, goal) in [(Runs::Fine, "fine", "<= 1.20"), (Runs::Coarse, "coarse", "<= 1.05")] {
+        let names = [format!("8 files, {word}, null"), format!("8 files, {word}, file")];
+        if !names.iter().any(|name| is_wanted(name)) {
+            continue;
+        }
+        let traces = Traces::generate(8, all, runs);
+        verify(&traces);
+        let sort = |output: &Path| traces.sort(output);
+        let cat = |output: &Path| traces.cat(output);
+        compare(&names[0], &traces, null, ("sort -m", &sort), true, ">= 2.50");
+        compare(&names[1], &traces, &traces.output(), ("cat", &cat), false, goal);
+    }
+}
+
+fn many_files() {
+    let name = "10,000 files, null";
+    if !is_wanted(name) {
+        return;
+    }
+    let all = 10 * bytes_per_file();
+    let (few, many) = (Traces::generate(8, all, Runs::Fine), Traces::generate(10_000, all, Runs::Fine));
+    let [of_few, of_many] = [&few, &many].map(|traces| move |output: &Path| traces.tracemerge(output));
+    let times = medians(&[("8 files", &of_few), ("10,000 files", &of_many)], Path::new("/dev/null"));
+    let per_byte = |time: Duration, traces: &Traces| time.as_secs_f64() * 1e9 / traces.bytes as f64;
+    let [few, many] = [per_byte(times[0], &few), per_byte(times[1], &many)];
+    let measured = format!("{many:.3} ns per byte, 8 files {few:.3}");
+    row(name, &measured, &format!("{:.2} x the time per byte", many / few), "<= 2.00");
+}
+
+fn memory_of_large_files() {
+    let name = "memory, 8 files ten times as large";
+    if !is_wanted(name) {
+        return;
+    }
+    let traces = Traces::generate(8, 80 * bytes_per_file(), Runs::Fine);
+    let (own, all) = memory(traces.tracemerge(Path::new("/dev/null")));
+    let mebibytes = |kilobytes: u64| kilobytes as f64 / 1024.0;
+    let measured = format!("{:.1} MiB, mapped files included {:.1} MiB", mebibytes(own), mebibytes(all));
+    row(name, &measured, &format!("{:.1} MiB", mebibytes(own)), "<= 64 MiB");
+}
+
+fn numbers_of_files() {
+    let mut of_two = None;
+    for files in [2, 4, 8, 16, 32, 64, 128, 256, 512, 1024] {
+        let name = format!("inputs: {files}");
+        if !is_wanted(&name) {
+            continue;
+        }
+        let traces = Traces::generate(files, 4 * bytes_per_file(), Runs::Fine);
+        let ours = |output: &Path| traces.tracemerge(output);
+        let took = medians(&[("tracemerge", &ours)], Path::new("/dev/null"))[0].as_secs_f64();
+        let per_byte = took * 1e9 / traces.bytes as f64;
+        let first = *of_two.get_or_insert(per_byte);
+        let reached = format!("{:.2} x that of the first", per_byte / first);
+        row(&name, &format!("{per_byte:.3} ns per byte"), &reached, "grows with log(inputs)");
+    }
 }
 
 fn main() {
-    let criterion = Criterion::default()
-        .sample_size(10)
-        .warm_up_time(Duration::from_millis(500))
-        .measurement_time(Duration::from_secs(5));
-    let mut criterion = criterion.configure_from_args();
-    merges(&mut criterion);
-    criterion.final_summary();
+    let args: Vec<OsString> = std::env::args_os().collect();
+    if args.get(1).map(OsString::as_os_str) == Some(OsStr::new(COMMAND)) {
+        std::process::exit(i32::from(tracemerge::main(args.into_iter().skip(1))));
+    }
+    println!("| row | measured | reached | goal |");
+    println!("|---|---|---|---|");
+    eight_files();
+    many_files();
+    memory_of_large_files();
+    numbers_of_files();
 }

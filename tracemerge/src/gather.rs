@@ -68,7 +68,7 @@ impl Sink for Gather<'_> {
     #[inline]
     fn lines(&mut self, source: usize, lines: &[u8]) -> io::Result<()> {
         if lines.len() >= LONG {
-            if let Some(range) = place(self.sources[source].bytes(), lines) {
+            if let Some(range) = self.sources[source].place(lines) {
                 self.long.push((self.text.len(), Long { source, range }));
                 return Ok(());
             }
@@ -76,13 +76,6 @@ impl Sink for Gather<'_> {
         self.text.extend_from_slice(lines);
         Ok(())
     }
-}
-
-/// Where in `bytes` these `lines` are, if they are a part of them and no copy.
-fn place(bytes: &[u8], lines: &[u8]) -> Option<Range<usize>> {
-    let start = (lines.as_ptr() as usize).checked_sub(bytes.as_ptr() as usize)?;
-    let end = start.checked_add(lines.len())?;
-    (end <= bytes.len()).then_some(start..end)
 }
 
 /// Writes all `parts`, and forgets them.

@@ -8,6 +8,8 @@
 //!
 //! The next stage is a [`Sink`]: it gets whole lines only, and is told which source they are of.
 
+mod many;
+
 use std::io;
 use std::path::PathBuf;
 
@@ -17,12 +19,15 @@ use trace_format::meta::Meta;
 
 use crate::findings::Findings;
 use crate::lines::{LineAt, Next, line_at, skip_bad, without_feed};
-use crate::slice::{Slice, Slicer, Span};
+use crate::slice::{LARGEST, Part, Slice, Slicer, Span};
 use crate::source::{Piece, Source};
 use crate::tree::{Key, LoserTree};
 
 /// So much of a damaged place is shown in the merged file.
 const SHOWN: usize = 256;
+
+/// Parts of a slice that are merged by sorting their lines.
+const MANY: usize = if cfg!(test) { 4 } else { 64 };
 
 /// What takes the merged lines.
 pub trait Sink {
@@ -91,7 +96,7 @@ pub fn merge_in_turn<S: Sink>(
     Ok(())
 }
 
-/// Merges one slice. `text` is room for what is rendered.
+/// Merges one slice. `text` is room for lines that are not read where they are.
 ///
 /// # Errors
 /// As [`merge`].
@@ -102,16 +107,23 @@ pub fn merge_slice<S: Sink>(
     out: &mut S,
     findings: &mut Findings,
 ) -> Result<(), Stop> {
-    let ends = render(sources, slice, text, findings);
-    let mut cursors: Vec<Cursor<'_>> = Vec::with_capacity(slice.parts.len());
+    let is_of_many = slice.parts.len() >= MANY && slice.bytes() <= 2 * LARGEST;
+    let ends = bring_together(sources, slice, is_of_many, text, findings);
     let mut begin = 0;
-    for (part, end) in slice.parts.iter().zip(ends) {
+    let cursor = |(part, end): (&Part, Option<usize>)| {
         let source = &sources[part.source];
-        let (bytes, start) = match end {
-            Some(end) => (&text[std::mem::replace(&mut begin, end)..end], 0),
-            None => (&source.bytes()[..part.end], part.start),
-        };
-        cursors.push(Cursor::new(bytes, start, part.source, findings));
+        match end {
+            Some(end) => {
+                let bytes = &text[std::mem::replace(&mut begin, end)..end];
+                let base = if source.rendered().is_none() { part.start } else { 0 };
+                Cursor::new(bytes, 0, base, part.source, findings)
+            }
+            None => Cursor::new(&source.bytes()[..part.end], part.start, 0, part.source, findings),
+        }
+    };
+    let mut cursors: Vec<Cursor<'_>> = slice.parts.iter().zip(ends).map(cursor).collect();
+    if is_of_many {
+        return many::merge(sources, text, &mut cursors, out, findings);
     }
     let keys: Vec<Key> = cursors.iter().enumerate().map(|(rank, cursor)| cursor.key(rank)).collect();
     let mut tree = LoserTree::new(&keys);
@@ -126,30 +138,39 @@ pub fn merge_slice<S: Sink>(
     Ok(())
 }
 
-/// Renders what is to be rendered into `text`, one after the other; returns for each part where its text ends, if it
-/// has one there.
-fn render(
+/// Puts the parts that are rendered, or all of them, into `text`, one behind the other; returns for each where it ends,
+/// if it is there.
+fn bring_together(
     sources: &[Source],
     slice: &Slice,
+    all: bool,
     text: &mut Vec<u8>,
     findings: &mut Findings,
 ) -> Vec<Option<usize>> {
     text.clear();
-    let rendered = slice.parts.iter().map(|part| {
-        let render = sources[part.source].rendered()?;
-        let mut damaged = |at, bytes| findings.damaged(part.source, at, bytes);
-        render.lines(slice.span.since, slice.span.until, text, &mut damaged);
+    let put = |part: &Part| {
+        let source = &sources[part.source];
+        match source.rendered() {
+            Some(render) => {
+                let mut damaged = |at, bytes| findings.damaged(part.source, at, bytes);
+                render.lines(slice.span.since, slice.span.until, text, &mut damaged);
+            }
+            None if all => text.extend_from_slice(&source.bytes()[part.start..part.end]),
+            None => return None,
+        }
         Some(text.len())
-    });
-    rendered.collect()
+    };
+    slice.parts.iter().map(put).collect()
 }
 
 /// Where the merge stands in one part: at a line that is found and not yet passed on.
 #[derive(Debug)]
 struct Cursor<'a> {
     source: u32,
-    /// The source's bytes, up to where the slice's end; offsets are those in the source.
+    /// Its bytes end where the slice's do.
     bytes: &'a [u8],
+    /// Where in the source they begin.
+    base: usize,
     /// All before this is passed on. Less than `line` only where a part begins with a bad region.
     done: usize,
     /// The line; `None` at the end.
@@ -166,7 +187,7 @@ struct Pass<'a, S> {
 }
 
 impl<'a> Cursor<'a> {
-    fn new(bytes: &'a [u8], start: usize, source: usize, findings: &mut Findings) -> Cursor<'a> {
+    fn new(bytes: &'a [u8], start: usize, base: usize, source: usize, findings: &mut Findings) -> Cursor<'a> {
         let at = skip_bad(bytes, start);
         let line = match line_at(bytes, at) {
             Next::Line(line) => Some((at, line)),
@@ -174,7 +195,7 @@ impl<'a> Cursor<'a> {
         };
         if line.is_none() && start < bytes.len() {
             // The file has changed since the slice was cut; there is no key for these bytes to stand at.
-            findings.damaged(source, start, bytes.len() - start);
+            findings.damaged(source, base + start, bytes.len() - start);
         }
         note_metadata(bytes, line, findings);
         #[expect(
@@ -182,7 +203,7 @@ impl<'a> Cursor<'a> {
             reason = "each source is a mapping: there are fewer than 2^32"
         )]
         let source = source as u32;
-        Cursor { source, bytes, done: start, line }
+        Cursor { source, bytes, base, done: start, line }
     }
 
     #[inline]
@@ -231,7 +252,7 @@ impl<'a> Cursor<'a> {
         if self.done < self.bytes.len() {
             pass.write_lines(self.done, self.bytes.len())?;
             if pass.bytes.last() != Some(&b'\n') {
-                pass.findings.torn(self.source as usize, at);
+                pass.findings.torn(self.source as usize, self.base + at);
             }
         }
         self.line = None;
@@ -250,7 +271,7 @@ impl<'a> Cursor<'a> {
         let key = key_at(pass.bytes, line);
         let damaged = Meta::Damaged {
             file: pass.source.path.as_os_str().as_encoded_bytes().to_vec(),
-            offset: start as u64,
+            offset: (self.base + start) as u64,
             bytes: (end - start) as u64,
             text: pass.bytes[start..end.min(start + SHOWN)].to_vec(),
         };
@@ -260,7 +281,7 @@ impl<'a> Cursor<'a> {
         Line { key, kind: Kind::Meta, payload: &payload }.write(&mut text);
         pass.out.lines(pass.number, &text)?;
         pass.findings.lines += 1;
-        pass.findings.damaged(self.source as usize, start, end - start);
+        pass.findings.damaged(self.source as usize, self.base + start, end - start);
         Ok(())
     }
 }

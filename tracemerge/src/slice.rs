@@ -18,8 +18,8 @@ const FIRST: usize = if cfg!(test) { 64 } else { 256 << 10 };
 const USUAL: usize = if cfg!(test) { 128 } else { 2 << 20 };
 /// Each piece costs a search per slice, which so many bytes of it are to make up for...
 const PER_PIECE: usize = if cfg!(test) { 0 } else { 2 << 10 };
-/// ...as long as the slices fit in memory.
-const LARGEST: usize = 16 << 20;
+/// ...as long as the slices fit in memory. Few slices are larger, those that cannot be cut more finely.
+pub const LARGEST: usize = 16 << 20;
 
 /// A range of ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +59,12 @@ impl Slice {
     /// Says that its bytes were read for the last time.
     pub fn forget(&self, sources: &[Source]) {
         self.parts.iter().for_each(|part| sources[part.source].forget(part.start..part.end));
+    }
+
+    /// How many bytes it has, about.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.parts.iter().map(|part| part.end - part.start).sum()
     }
 
     /// Leaves out what was cut off from files since the slice was cut out.

@@ -116,6 +116,16 @@ impl Source {
         rendered.map_or(self.bytes().len(), |bytes| usize::try_from(bytes).unwrap_or(usize::MAX))
     }
 
+    /// Where in the bytes these `lines` are, if they are a part of them and no copy.
+    #[inline]
+    #[must_use]
+    pub fn place(&self, lines: &[u8]) -> Option<Range<usize>> {
+        let bytes = self.bytes();
+        let start = (lines.as_ptr() as usize).checked_sub(bytes.as_ptr() as usize)?;
+        let end = start.checked_add(lines.len())?;
+        (end <= bytes.len()).then_some(start..end)
+    }
+
     /// Where the file ends now, if a part of these bytes was cut off since it was mapped: zeros stand there instead.
     #[must_use]
     pub fn cut(&self) -> Option<usize> {

@@ -6,6 +6,7 @@ use super::*;
 use crate::pool::merge_by;
 use crate::render::Render;
 use crate::source::{split, whole};
+use itertools::Itertools;
 use proptest::prelude::*;
 
 /// Merges as the command does: hopefully at first, with the breaks known at second.
@@ -177,7 +178,11 @@ proptest! {
         };
         let texts: Vec<_> = files.iter().enumerate().map(text).collect();
         let (out, findings) = merged(&texts);
-        prop_assert_eq!(out, naive(&texts));
+        prop_assert_eq!(&out, &naive(&texts));
+        let lines = |text: &Vec<u8>| text.split_inclusive(|&b| b == b'\n').map(<[u8]>::to_vec).collect_vec();
+        let ranked = texts.iter().enumerate().map(|(rank, text)| lines(text).into_iter().map(move |line| (rank, line)));
+        let ranked = ranked.kmerge_by(|a, b| (&a.1[..16], a.0) < (&b.1[..16], b.0)).map(|(_, line)| line);
+        prop_assert_eq!(out, ranked.collect_vec().concat());
         prop_assert_eq!(findings.lines as usize, files.iter().map(Vec::len).sum::<usize>());
     }
 
@@ -242,6 +247,24 @@ proptest! {
     }
 
     #[test]
+    fn files_with_flipped_bits_are_merged_as_the_twin_does(
+        mut files in prop::collection::vec(prop::collection::vec(0..99u64, 1..30), 1..9),
+        flips in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>(), 0..8u32), 1..9),
+    ) {
+        files.iter_mut().for_each(|ticks| ticks.sort_unstable());
+        let mut texts: Vec<Vec<u8>> =
+            files.iter().map(|ticks| ticks.iter().flat_map(|&t| line(t, 12, "some text")).collect()).collect();
+        for (file, byte, bit) in flips {
+            let (file, length) = { let file = file.index(texts.len()); (file, texts[file].len()) };
+            texts[file][byte.index(length)] ^= 1 << bit;
+        }
+        let (out, findings) = merged(&texts);
+        let expected = naive(&texts);
+        prop_assert_eq!(String::from_utf8_lossy(&out), String::from_utf8_lossy(&expected));
+        prop_assert_eq!(findings.lines as usize, expected.iter().filter(|&&b| b == b'\n').count());
+    }
+
+    #[test]
     fn any_bytes_are_merged_without_panic(files in prop::collection::vec(any::<Vec<u8>>(), 0..4)) {
         merged(&files);
     }
@@ -261,4 +284,38 @@ fn damaged_file() -> impl Strategy<Value = Vec<u8>> {
         bytes.truncate(bytes.len().saturating_sub(cut.saturating_sub(20)));
         bytes
     })
+}
+
+#[test]
+fn a_long_line_between_short_ones_is_found_from_both_sides() {
+    let long = "x".repeat(100_000);
+    let file = |tid: u64| [line(1, tid, "a"), line(5, tid, &long), line(9, tid, "b")].concat();
+    let others: Vec<u8> = (0..300).flat_map(|ticks| line(ticks / 30, 3, "y")).collect();
+    let files = [file(1), file(2), others];
+    assert!(merged(&files).0 == naive(&files));
+}
+
+#[test]
+fn a_slice_ends_between_any_two_ticks_however_far_apart() {
+    let ticks = [0, 1, 1 << 20, 1 << 40, (1 << 63) - 1, 1 << 63, u64::MAX - 1, u64::MAX, u64::MAX];
+    let file =
+        |tid: u64| ticks.iter().flat_map(|&t| [line(t, tid, "one"), line(t, tid, "two")]).flatten().collect();
+    let files: Vec<Vec<u8>> = (1..7).map(file).collect();
+    assert_eq!(merged(&files).0, naive(&files));
+    assert_eq!(merged(&files[..2]).0, naive(&files[..2]));
+}
+
+#[test]
+fn outside_of_a_range_of_time_nothing_is_looked_at() {
+    // What stands there is no line, so looking at it would be told.
+    let junk = b"junk\n".repeat(10);
+    let parts = [line(1, 1, "a"), junk.clone(), line(2, 1, "b"), line(3, 1, "c"), line(4, 1, "d"), junk];
+    let sources = [Source::of("f", &parts.concat())];
+    let (mut out, mut findings) = (Vec::new(), Findings::default());
+    let span = Span { since: 2, until: Some(4) };
+    merge(&sources, &whole(&sources), span, &mut out, &mut findings).unwrap();
+    assert_eq!(out, [line(2, 1, "b"), line(3, 1, "c")].concat());
+    let mut expected = Findings::default();
+    expected.lines = 2;
+    assert_eq!(findings, expected);
 }

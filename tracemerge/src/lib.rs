@@ -9,6 +9,7 @@
 //! | `header` | what they say of themselves |
 //! | `choose` | which runs are merged, and in which order their files stand |
 //! | `clocks` | ticks and the wall clock |
+//! | `align` | traces of several machines on one scale of ticks |
 //! | `source`, `map`, `lines` | the bytes, and the lines in them |
 //! | `merge`, `tree` | one sorted stream |
 //! | `write` | where it goes |
@@ -26,6 +27,7 @@
 //! No stage knows the next; the order of the merge is total: boot (by the wall clock), ticks, process, run,
 //! thread, number of the file, position in the file. Undamaged lines are passed on byte for byte.
 
+mod align;
 mod audit;
 mod check;
 mod choose;

@@ -4,7 +4,7 @@
 //! takes that for granted until it sees otherwise; only then, or where the output cannot be begun anew,
 //! [`split`] goes over the bytes beforehand.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::{iter, thread};
@@ -54,6 +54,13 @@ impl Source {
         map.will_be_read_through();
         let end = if alive { without_torn_tail(&map).len() } else { map.len() };
         Ok(vec![Source { path, bytes: Bytes::Mapped(map, end) }])
+    }
+
+    /// What stands for the file at `path`.
+    #[must_use]
+    pub fn of_map(path: &Path, map: Map) -> Source {
+        let end = map.len();
+        Source { path: path.to_owned(), bytes: Bytes::Mapped(map, end) }
     }
 
     /// A file called `path` that has `bytes`.

@@ -20,6 +20,7 @@ use crate::header::{Refusal, Trace, read_all};
 use crate::liveness;
 use crate::merge::{Stop, merge};
 use crate::messages::{Messages, count, shown};
+use crate::progress::{Counted, Progress};
 use crate::recover::recover;
 use crate::rings;
 use crate::source::{Source, split, whole};
@@ -275,7 +276,9 @@ fn write(boots: &[Vec<Source>], target: &Target, messages: &mut Messages) -> Res
     let mut split_first = !target.can_restart();
     loop {
         let mut output = target.begin()?;
-        let stop = match attempt(boots, split_first, &mut output) {
+        let bytes = || boots.iter().flatten().map(|source| source.bytes().len() as u64).sum();
+        let progress = Progress::is_wanted(target).then(|| Progress::new(bytes()));
+        let stop = match attempt(boots, split_first, &mut output, progress) {
             Ok(findings) => match target.finish(output) {
                 Ok(()) => {
                     boots.iter().zip(&findings).for_each(|(files, found)| found.tell(files, messages));
@@ -300,11 +303,22 @@ fn write(boots: &[Vec<Source>], target: &Target, messages: &mut Messages) -> Res
 }
 
 /// Merges boot after boot; ticks of different boots do not compare.
-fn attempt(boots: &[Vec<Source>], split_first: bool, output: &mut Output) -> Result<Vec<Findings>, Stop> {
+fn attempt(
+    boots: &[Vec<Source>],
+    split_first: bool,
+    output: &mut Output,
+    mut progress: Option<Progress>,
+) -> Result<Vec<Findings>, Stop> {
     let one = |sources: &Vec<Source>| {
         let mut findings = Findings::default();
         let pieces = if split_first { split(sources, &mut findings) } else { whole(sources) };
-        merge(sources, &pieces, output, &mut findings)?;
+        match &mut progress {
+            None => merge(sources, &pieces, output, &mut findings)?,
+            Some(progress) => {
+                let mut counted = Counted { sink: output, progress: Some(progress) };
+                merge(sources, &pieces, &mut counted, &mut findings)?;
+            }
+        }
         Ok(findings)
     };
     boots.iter().map(one).collect()

@@ -150,6 +150,10 @@ pub fn run(job: &Job, messages: &mut Messages) -> Result<(), Error> {
         align(&mut boots, &runs_open, messages)?;
     }
     let sources = || boots.iter().flatten();
+    for source in sources() {
+        let bytes = count(source.bytes().len() as u64, "byte");
+        messages.detail(format_args!("{}: {bytes}", shown(&source.path)));
+    }
     let rings = sources().filter(|source| source.is_ring()).count();
     let (files, runs) = ((sources().count() - rings) as u64, chosen.runs as u64);
     let Some(lines) = write(&boots, &target, messages)? else { return Ok(()) };

@@ -235,3 +235,32 @@ fn a_run_that_never_told_its_rate_has_times_and_a_warning() {
     assert!(ran.err.contains("nobody knows how long a tick is"), "{}", ran.err);
     assert!(String::from_utf8(ran.out).unwrap().contains("     0.000000006 00000009 : line 1 of 9"));
 }
+
+#[test]
+fn drift_is_corrected_between_clock_lines() {
+    const S: u64 = 1_000_000_000;
+    let place = Place::new();
+    let run = Run { ticks: Ticks(0), ..run(5, 0) };
+    // Each ten seconds the wall clock gains a millisecond more than in the ten seconds before.
+    let wall = |n: u64| Wall(run.wall.0 + n * 10 * S + n * n * 1_000_000);
+    let mut text = header(&run, 9);
+    for n in 1..=10 {
+        text.extend(line((n * 10 - 5) * S, 9, &wall((n - 1).max(0)).to_string()));
+        text.extend(meta(n * 10 * S, 9, &Meta::Clock { ticks: Ticks(n * 10 * S), wall: wall(n) }));
+    }
+    place.write("app.trace.9", text);
+    for args in [&["--grep", ""][..], &["--since", "31s", "--grep", ""], &["--last", "4"]] {
+        let shown = view(&place, &[args, &["--time", "utc"]].concat());
+        assert!(shown.lines().count() > 3);
+        for (n, line) in shown.lines().rev().enumerate() {
+            let n = 9 - n as u64;
+            let (time, begin) = (line.split(' ').next().unwrap(), line.rsplit(' ').next().unwrap());
+            let parse = |text: &str| Wall::parse(text.as_bytes()).unwrap().0;
+            // Half of the ten seconds, and of what was gained in them.
+            let expected = parse(begin) + 5 * S + (2 * n + 1) * 500_000;
+            if args[0] == "--grep" || n > 4 {
+                assert_eq!(parse(time), expected, "{args:?} {line}");
+            }
+        }
+    }
+}

@@ -28,7 +28,8 @@ What it merges:
   the newest run, with the processes it forked and the runs that overlap it in
   time. It says how many older runs it left out; --all-runs merges all. Of several
   APPs, the newest run of each. A directory means all traces in it, of whatever
-  application and run.
+  application and run. Runs of several machines at the same time are put in order
+  by the wall clock, in ticks of the first machine.
 
 What is shown:
   With an option that selects, or --time, the output is a view: it goes to standard
@@ -303,7 +304,7 @@ pub enum Command {
         /// List every thread
         #[arg(short, long)]
         verbose: bool,
-        /// The application: the path of its executable
+        /// The application: the path of its executable, or a directory with traces
         #[arg(value_name = "APP")]
         app: PathBuf,
     },

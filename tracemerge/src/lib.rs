@@ -94,7 +94,9 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
         }
         (Some(Command::Check { all_runs, quiet, verbose, app }), _) => {
             let choice = if all_runs { Choice::All } else { Choice::Newest };
-            reporting(quiet, |messages| check::check(&App::new(app)?, choice, quiet, verbose, messages))
+            reporting(quiet, |messages| {
+                check::check(&App::or_directory(app)?, choice, quiet, verbose, messages)
+            })
         }
         (Some(Command::Snapshot { output, view, quiet, verbose, pid }), _) => {
             Signals::take();

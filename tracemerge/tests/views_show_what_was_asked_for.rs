@@ -207,6 +207,31 @@ fn what_lies_outside_of_a_range_is_not_looked_at() {
 }
 
 #[test]
+fn a_view_of_all_lines_is_the_whole_merge_damage_included() {
+    let place = Place::new();
+    let mut text = support::file(&run(5, 1), 9, &[3, 4]);
+    text.extend(b"no line\n\0\0\0");
+    text.extend(line(5, 9, "before a hole"));
+    text.extend(b"0000000000000006-00000009 : cut off by a hole\0\0\0\0");
+    text.extend(b"0000000000000007-00000009 | continues nothing\n0000000000000008-00000009 :\n");
+    text.extend(b"0000000000000009-00000009 : torn");
+    place.write("app.trace.9", text);
+    place.write("app.trace.8", support::file(&run(5, 1), 8, &[4, 5, 6, 7]));
+    let whole = place.merge(["app", "-o", "-"]);
+    for args in [&["--process", "5"][..], &["--since", "0x0"], &["--thread", "8", "--thread", "9"]] {
+        let part = place.merge(["app"].iter().chain(args));
+        assert_eq!(part.status, whole.status, "{args:?}");
+        assert_eq!(
+            String::from_utf8(part.out).unwrap(),
+            String::from_utf8(whole.out.clone()).unwrap(),
+            "{args:?}"
+        );
+    }
+    let times = place.merge(["app", "--time", "offset"]);
+    assert_eq!(times.out.split(|&b| b == b'\n').count(), whole.out.split(|&b| b == b'\n').count());
+}
+
+#[test]
 fn lines_that_go_back_are_in_order_in_a_view_too() {
     let place = Place::new();
     place.write("app.trace.9", support::file(&run(5, 1), 9, &[10, 20, 15, 30]));
@@ -245,7 +270,7 @@ fn drift_is_corrected_between_clock_lines() {
     let wall = |n: u64| Wall(run.wall.0 + n * 10 * S + n * n * 1_000_000);
     let mut text = header(&run, 9);
     for n in 1..=10 {
-        text.extend(line((n * 10 - 5) * S, 9, &wall((n - 1).max(0)).to_string()));
+        text.extend(line((n * 10 - 5) * S, 9, &wall(n - 1).to_string()));
         text.extend(meta(n * 10 * S, 9, &Meta::Clock { ticks: Ticks(n * 10 * S), wall: wall(n) }));
     }
     place.write("app.trace.9", text);

@@ -76,13 +76,16 @@ impl Text {
 
     fn tell_time(&mut self, origin: &Origin, record: &Record<'_>) {
         self.time.clear();
+        if self.look.time == TimeMode::Ticks {
+            return self.time.extend_from_slice(&ticks_digits(record.ticks));
+        }
         let wall = origin.clock.wall(record.ticks);
         match self.look.time {
-            TimeMode::Ticks => self.time.extend_from_slice(&ticks_digits(record.ticks)),
             TimeMode::Offset => seconds(&mut self.time, self.look.first, wall),
             TimeMode::Delta => seconds(&mut self.time, self.before.unwrap_or(wall), wall),
             TimeMode::Wall => self.second.write(&mut self.time, wall, &self.look.zone),
-            TimeMode::Utc => {
+            TimeMode::Utc | TimeMode::Ticks => {
+                // Writing to memory does not fail.
                 let _ = write!(self.time, "{wall}");
             }
         }
@@ -156,7 +159,6 @@ fn paint(out: &mut Vec<u8>, style: Style, write: impl FnOnce(&mut Vec<u8>)) {
     if style.is_plain() {
         return write(out);
     }
-    // Writing to memory does not fail.
     let _ = write!(out, "{}", style.render());
     write(out);
     let _ = write!(out, "{}", style.render_reset());

@@ -7,7 +7,7 @@ use clap::{Args, CommandFactory, Parser, Subcommand};
 
 mod view;
 
-pub use view::{ThreadIs, View};
+pub use view::View;
 
 const EXAMPLES: &str = "\
 Where it looks for <APP>.trace.<thread id>:

@@ -9,6 +9,7 @@
 //! | `header` | what they say of themselves |
 //! | `choose` | which runs are merged, and in which order their files stand |
 //! | `clocks` | ticks and the wall clock |
+//! | `align` | traces of several machines on one scale of ticks |
 //! | `source`, `map`, `lines` | the bytes, and the lines in them |
 //! | `slice`, `search` | the same range of time of all of them |
 //! | `render` | what is no text before it is asked for it |
@@ -33,6 +34,7 @@
 //! No stage knows the next; the order of the merge is total: boot (by the wall clock), ticks, process, run,
 //! thread, number of the file, position in the file. Undamaged lines are passed on byte for byte.
 
+mod align;
 mod attempt;
 mod audit;
 mod check;
@@ -112,7 +114,9 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
         }
         (Some(Command::Check { all_runs, quiet, verbose, app }), _) => {
             let choice = if all_runs { Choice::All } else { Choice::Newest };
-            reporting(quiet, |messages| check::check(&App::new(app)?, choice, quiet, verbose, messages))
+            reporting(quiet, |messages| {
+                check::check(&App::or_directory(app)?, choice, quiet, verbose, messages)
+            })
         }
         (Some(Command::Info { all_runs, json, app }), _) => {
             let choice = if all_runs { Choice::All } else { Choice::Newest };

@@ -5,15 +5,17 @@ use std::sync::Arc;
 
 use jiff::tz::TimeZone;
 use trace_format::line::{Line, Ticks};
-use trace_format::meta::{ClockKind, Meta};
+use trace_format::meta::{ClockKind, Meta, Run};
 use trace_format::wall::Wall;
 
+use crate::align::align;
 use crate::choose::Chosen;
 use crate::cli::View;
 use crate::clocks::{Clock, Clocks, anchors_in};
 use crate::error::Error;
 use crate::export::Origin;
 use crate::export::text::TimeMode;
+use crate::header::Trace;
 use crate::lines::without_feed;
 use crate::messages::{Grouped, Messages, shown, shown_name};
 use crate::pipeline::asking_once;
@@ -39,6 +41,8 @@ pub struct Opened {
     pub zone: TimeZone,
     /// By boot, the ticks of the first line and of the last.
     ends: Vec<(u64, u64)>,
+    /// Of each file, a run of the boot whose ticks its lines have, where that is not its own.
+    references: Vec<Option<Run>>,
 }
 
 impl Opened {
@@ -70,14 +74,41 @@ impl Opened {
         if origins.is_empty() {
             return Err(Error::plain("none of the trace files can be read"));
         }
-        let ends = chosen.boots.iter().map(|files| {
-            let first = files.iter().map(|trace| trace.first).min();
-            let last = files.iter().map(|trace| trace.last).max();
-            (first.unwrap_or(0), last.unwrap_or(u64::MAX))
-        });
-        let ends = ends.collect();
-        let span = Span { first: Wall(0), last: Wall(0) };
-        Ok(Opened { boots, origins, span, zone: TimeZone::system(), ends })
+        let mut opened = Opened {
+            boots,
+            references: vec![None; origins.len()],
+            origins,
+            span: Span { first: Wall(0), last: Wall(0) },
+            zone: TimeZone::system(),
+            ends: chosen.boots.iter().map(|files| ends(files)).collect(),
+        };
+        opened.align(messages)?;
+        Ok(opened)
+    }
+
+    /// Puts traces of several machines on one scale.
+    fn align(&mut self, messages: &mut Messages) -> Result<(), Error> {
+        let mut at = 0;
+        let mut runs = Vec::with_capacity(self.boots.len());
+        for sources in &self.boots {
+            let origins = &self.origins[at..at + sources.len()];
+            at += sources.len();
+            runs.push(origins.iter().map(|origin| origin.run.clone()).collect::<Vec<_>>());
+        }
+        let all = align(&mut self.boots, &runs, messages)?;
+        let (mut ends, mut at): (Vec<(u64, u64)>, _) = (Vec::new(), 0);
+        for ((aligned, runs), &(first, last)) in all.into_iter().zip(&runs).zip(&self.ends) {
+            self.references[at..at + runs.len()].fill(aligned.reference);
+            at += runs.len();
+            match (ends.last_mut(), &aligned.scale) {
+                (Some(group), Some(scale)) if aligned.joins => {
+                    *group = (group.0.min(scale.convert(first)), group.1.max(scale.convert(last)));
+                }
+                _ => ends.push((first, last)),
+            }
+        }
+        self.ends = ends;
+        Ok(())
     }
 
     /// The part of each file that has what is wanted; none of a file that is not.
@@ -124,8 +155,10 @@ impl Opened {
         let mut pieces = self.cut(view)?;
         // What is shown will be read anyway, so the clock lines in it may be, too.
         if shows_times && self.span.last.0.saturating_sub(self.span.first.0) > CLOCK_INTERVAL_NS {
-            let parts = self.files().zip(&pieces).filter_map(|((origin, source), piece)| {
-                let piece = piece.as_ref()?;
+            let files = self.files().zip(&self.references).zip(&pieces);
+            let parts = files.filter_map(|(((origin, source), reference), piece)| {
+                // The clock lines of another machine are no readings of this one's ticks.
+                let piece = piece.as_ref().filter(|_| reference.is_none())?;
                 Some((origin.run.as_ref()?, anchors_in(&source.bytes()[piece.start..piece.end])))
             });
             clocks.refine(parts);
@@ -175,12 +208,13 @@ impl Opened {
     fn set(&mut self, clocks: &Clocks) {
         let (mut first, mut last, mut at) = (Wall(u64::MAX), Wall(0), 0);
         for (sources, ends) in self.boots.iter().zip(&self.ends) {
-            let origins = &mut self.origins[at..at + sources.len()];
-            at += sources.len();
+            let here = at..at + sources.len();
+            at = here.end;
+            let (origins, references) = (&mut self.origins[here.clone()], &self.references[here]);
             // A file that does not name its run goes by the clock of its neighbours.
             let known = origins.iter().find_map(|origin| origin.run.clone());
-            for origin in origins {
-                let run = origin.run.as_ref().or(known.as_ref());
+            for (origin, reference) in origins.iter_mut().zip(references) {
+                let run = reference.as_ref().or(origin.run.as_ref()).or(known.as_ref());
                 if let Some(clock) = run.and_then(|run| clocks.of(run)) {
                     origin.clock = Arc::clone(clock);
                 }
@@ -227,6 +261,13 @@ impl Opened {
             piece.start = last.start.clamp(piece.start, piece.end);
         }
     }
+}
+
+/// The ticks of the first line and of the last.
+fn ends(files: &[Trace]) -> (u64, u64) {
+    let first = files.iter().map(|trace| trace.first).min();
+    let last = files.iter().map(|trace| trace.last).max();
+    (first.unwrap_or(0), last.unwrap_or(u64::MAX))
 }
 
 /// The name in the second line of a file.

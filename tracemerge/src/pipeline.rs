@@ -1,14 +1,15 @@
 //! The stages in a row: recover, read rings, discover, read files, choose, merge, write. The only file that knows them
 //! all.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::env;
 use std::ffi::OsStr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use trace_format::meta::Run;
 use tracer::recovery::Recovered;
 
+use crate::align::align;
 use crate::attempt::{open, write};
 use crate::choose::{Choice, Chosen, choose};
 use crate::cli::Options;
@@ -19,6 +20,7 @@ use crate::liveness;
 use crate::messages::{Messages, count, shown};
 use crate::recover::recover;
 use crate::rings;
+use crate::source::Source;
 use crate::sys::FileId;
 use crate::view;
 use crate::write::Target;
@@ -140,7 +142,15 @@ pub fn run(job: &Job, messages: &mut Messages) -> Result<(), Error> {
     }
     let threads = threads(&chosen);
     let mut boots = open(&chosen, messages)?;
+    if boots.len() > 1 {
+        let runs_open = runs_of(&boots, &chosen);
+        align(&mut boots, &runs_open, messages)?;
+    }
     let sources = || boots.iter().flatten();
+    for source in sources() {
+        let bytes = count(source.size() as u64, "byte");
+        messages.detail(format_args!("{}: {bytes}", shown(&source.path)));
+    }
     let rings = sources().filter(|source| source.is_ring()).count();
     let (files, runs) = ((sources().count() - rings) as u64, chosen.runs as u64);
     let Some(lines) = write(&mut boots, &target, messages)? else { return Ok(()) };
@@ -222,4 +232,17 @@ pub fn asking_once() -> impl FnMut(&Trace) -> bool {
             _ => asked.insert(((run.pid, run.id), liveness::is_alive(run))).1,
         })
     }
+}
+
+/// The runs of what is open.
+fn runs_of(boots: &[Vec<Source>], chosen: &Chosen) -> Vec<Vec<Option<Run>>> {
+    let mut known: HashMap<&Path, &Trace> = HashMap::new();
+    for trace in chosen.boots.iter().flatten() {
+        known.insert(&trace.path, trace);
+        if let Some(held) = &trace.held {
+            known.insert(&held.ring, trace);
+        }
+    }
+    let run = |source: &Source| known.get(&*source.path).and_then(|trace| trace.run.clone());
+    boots.iter().map(|sources| sources.iter().map(run).collect()).collect()
 }

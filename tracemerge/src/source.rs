@@ -5,7 +5,7 @@
 //! [`split`] goes over the bytes beforehand.
 
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::{iter, thread};
@@ -93,6 +93,13 @@ impl Source {
             Bytes::Rendered(render) => Some(&**render),
             _ => None,
         }
+    }
+
+    /// What stands for the file at `path`.
+    #[must_use]
+    pub fn of_map(path: &Path, map: Map) -> Source {
+        let end = map.len();
+        Source { path: path.to_owned(), bytes: Bytes::Mapped(map), end }
     }
 
     /// A file called `path` that has `bytes`.

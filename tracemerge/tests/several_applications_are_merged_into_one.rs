@@ -64,4 +64,6 @@ fn a_directory_means_all_traces_in_it() {
     assert_eq!(none.status, Some(2));
     assert!(none.err.contains("no trace files in 'empty'"), "{}", none.err);
     assert_eq!(place.merge(["clean", "dir"]).status, Some(2));
+    let checked = String::from_utf8(place.merge(["check", "dir"]).out).unwrap();
+    assert!(checked.contains("3 runs, 3 threads, 6 records, 0 lost"), "{checked}");
 }

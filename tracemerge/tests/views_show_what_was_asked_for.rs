@@ -207,6 +207,31 @@ fn what_lies_outside_of_a_range_is_not_looked_at() {
 }
 
 #[test]
+fn a_view_of_all_lines_is_the_whole_merge_damage_included() {
+    let place = Place::new();
+    let mut text = support::file(&run(5, 1), 9, &[3, 4]);
+    text.extend(b"no line\n\0\0\0");
+    text.extend(line(5, 9, "before a hole"));
+    text.extend(b"0000000000000006-00000009 : cut off by a hole\0\0\0\0");
+    text.extend(b"0000000000000007-00000009 | continues nothing\n0000000000000008-00000009 :\n");
+    text.extend(b"0000000000000009-00000009 : torn");
+    place.write("app.trace.9", text);
+    place.write("app.trace.8", support::file(&run(5, 1), 8, &[4, 5, 6, 7]));
+    let whole = place.merge(["app", "-o", "-"]);
+    for args in [&["--process", "5"][..], &["--since", "0x0"], &["--thread", "8", "--thread", "9"]] {
+        let part = place.merge(["app"].iter().chain(args));
+        assert_eq!(part.status, whole.status, "{args:?}");
+        assert_eq!(
+            String::from_utf8(part.out).unwrap(),
+            String::from_utf8(whole.out.clone()).unwrap(),
+            "{args:?}"
+        );
+    }
+    let times = place.merge(["app", "--time", "offset"]);
+    assert_eq!(times.out.split(|&b| b == b'\n').count(), whole.out.split(|&b| b == b'\n').count());
+}
+
+#[test]
 fn lines_that_go_back_are_in_order_in_a_view_too() {
     let place = Place::new();
     place.write("app.trace.9", support::file(&run(5, 1), 9, &[10, 20, 15, 30]));
@@ -234,4 +259,33 @@ fn a_run_that_never_told_its_rate_has_times_and_a_warning() {
     assert_eq!(ran.status, Some(1), "{}", ran.err);
     assert!(ran.err.contains("nobody knows how long a tick is"), "{}", ran.err);
     assert!(String::from_utf8(ran.out).unwrap().contains("     0.000000006 00000009 : line 1 of 9"));
+}
+
+#[test]
+fn drift_is_corrected_between_clock_lines() {
+    const S: u64 = 1_000_000_000;
+    let place = Place::new();
+    let run = Run { ticks: Ticks(0), ..run(5, 0) };
+    // Each ten seconds the wall clock gains a millisecond more than in the ten seconds before.
+    let wall = |n: u64| Wall(run.wall.0 + n * 10 * S + n * n * 1_000_000);
+    let mut text = header(&run, 9);
+    for n in 1..=10 {
+        text.extend(line((n * 10 - 5) * S, 9, &wall(n - 1).to_string()));
+        text.extend(meta(n * 10 * S, 9, &Meta::Clock { ticks: Ticks(n * 10 * S), wall: wall(n) }));
+    }
+    place.write("app.trace.9", text);
+    for args in [&["--grep", ""][..], &["--since", "31s", "--grep", ""], &["--last", "4"]] {
+        let shown = view(&place, &[args, &["--time", "utc"]].concat());
+        assert!(shown.lines().count() > 3);
+        for (n, line) in shown.lines().rev().enumerate() {
+            let n = 9 - n as u64;
+            let (time, begin) = (line.split(' ').next().unwrap(), line.rsplit(' ').next().unwrap());
+            let parse = |text: &str| Wall::parse(text.as_bytes()).unwrap().0;
+            // Half of the ten seconds, and of what was gained in them.
+            let expected = parse(begin) + 5 * S + (2 * n + 1) * 500_000;
+            if args[0] == "--grep" || n > 4 {
+                assert_eq!(parse(time), expected, "{args:?} {line}");
+            }
+        }
+    }
 }

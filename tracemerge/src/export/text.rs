@@ -76,13 +76,18 @@ impl Text {
 
     fn tell_time(&mut self, origin: &Origin, record: &Record<'_>) {
         self.time.clear();
+        if self.look.time == TimeMode::Ticks {
+            return self.time.extend_from_slice(&ticks_digits(record.ticks));
+        }
         let wall = origin.clock.wall(record.ticks);
         match self.look.time {
-            TimeMode::Ticks => self.time.extend_from_slice(&ticks_digits(record.ticks)),
             TimeMode::Offset => seconds(&mut self.time, self.look.first, wall),
             TimeMode::Delta => seconds(&mut self.time, self.before.unwrap_or(wall), wall),
             TimeMode::Wall => self.second.write(&mut self.time, wall, &self.look.zone),
-            TimeMode::Utc => self.time.extend_from_slice(wall.to_string().as_bytes()),
+            TimeMode::Utc | TimeMode::Ticks => {
+                // Writing to memory does not fail.
+                let _ = write!(self.time, "{wall}");
+            }
         }
         self.before = Some(wall);
     }
@@ -96,9 +101,9 @@ impl Text {
         paint(out, self.palette.thread(line.key.tid), |out| {
             if self.processes && !raw {
                 let pid = origin.run.as_ref().map_or_else(|| "?".to_owned(), |run| run.pid.to_string());
-                out.extend_from_slice(format!("{pid}/").as_bytes());
+                let _ = write!(out, "{pid}/");
             }
-            out.extend_from_slice(format!("{:0TID_DIGITS$}", line.key.tid).as_bytes());
+            let _ = write!(out, "{:0TID_DIGITS$}", line.key.tid);
         });
         out.extend_from_slice(&[b' ', line.kind.byte(), b' ']);
         match line.kind {
@@ -151,17 +156,23 @@ impl Export for Text {
 
 /// Writes with `write`, in `style`.
 fn paint(out: &mut Vec<u8>, style: Style, write: impl FnOnce(&mut Vec<u8>)) {
-    out.extend_from_slice(style.render().to_string().as_bytes());
+    if style.is_plain() {
+        return write(out);
+    }
+    let _ = write!(out, "{}", style.render());
     write(out);
-    out.extend_from_slice(style.render_reset().to_string().as_bytes());
+    let _ = write!(out, "{}", style.render_reset());
 }
 
 /// Writes the seconds from `from` to `to`, in as many columns as ticks have.
 fn seconds(out: &mut Vec<u8>, from: Wall, to: Wall) {
-    let sign = if to < from { "-" } else { "" };
     let ns = to.0.abs_diff(from.0);
-    let text = format!("{sign}{}.{:09}", ns / NS, ns % NS);
-    out.extend_from_slice(format!("{text:>16}").as_bytes());
+    let _ = if to < from {
+        let text = format!("-{}.{:09}", ns / NS, ns % NS);
+        write!(out, "{text:>16}")
+    } else {
+        write!(out, "{:>6}.{:09}", ns / NS, ns % NS)
+    };
 }
 
 /// The last second that was written: many lines are of the same, and time zones take long.
@@ -181,7 +192,7 @@ impl Second {
             self.text = time.strftime("%Y-%m-%d %H:%M:%S").to_string();
         }
         out.extend_from_slice(self.text.as_bytes());
-        out.extend_from_slice(format!(".{:09}", wall.0 % NS).as_bytes());
+        let _ = write!(out, ".{:09}", wall.0 % NS);
     }
 }
 

@@ -14,9 +14,10 @@ use trace_format::meta::{Meta, Run};
 
 use crate::clocks::{Clock, Clocks};
 use crate::error::Error;
-use crate::lines::{Next, first_ticks, last_ticks, line_at, skip_bad, without_feed};
+use crate::lines::{Next, line_at, skip_bad, without_feed};
 use crate::map::Map;
 use crate::messages::{Grouped, Messages, count};
+use crate::slice::each_stretch;
 use crate::source::Source;
 
 /// A file's ticks, and those that it gets.
@@ -61,7 +62,7 @@ pub fn align(
     }
     let files = boots.iter().zip(runs).flat_map(|(sources, runs)| runs.iter().zip(sources));
     let clocks =
-        Clocks::read(files.filter_map(|(run, source)| Some((run.as_ref()?, source.bytes()))), |_| None);
+        Clocks::read(files.filter_map(|(run, source)| Some((run.as_ref()?, source.outline()))), |_| None);
     let spans: Vec<_> = boots.iter().zip(runs).map(|(sources, runs)| span(sources, runs, &clocks)).collect();
     // Boots are in the order of their beginnings. A group goes on as long as one begins before another has ended.
     let (mut reference, mut end) = (0, None);
@@ -101,8 +102,8 @@ fn first_run(runs: &[Option<Run>]) -> Option<&Run> {
 /// From when to when the files of a boot are, by the wall clock; `None` where its clock does not tell.
 fn span(sources: &[Source], runs: &[Option<Run>], clocks: &Clocks) -> Option<(u64, u64)> {
     let clock = clocks.of(first_run(runs)?).filter(|clock| clock.rate_is_known())?;
-    let first = sources.iter().filter_map(|source| first_ticks(source.bytes())).min()?;
-    let last = sources.iter().filter_map(|source| last_ticks(source.bytes())).max()?;
+    let ends = || sources.iter().filter_map(Source::ends);
+    let (first, last) = (ends().map(|ends| ends.0).min()?, ends().map(|ends| ends.1).max()?);
     Some((clock.wall(Ticks(first)).0, clock.wall(Ticks(last)).0))
 }
 
@@ -119,7 +120,7 @@ fn rekey(
         // A file that does not name its run goes by the clock of its neighbours.
         let Some(own) = run.as_ref().or(first_run(runs)).and_then(|run| clocks.of(run)) else { continue };
         let converted = Scale { own: own.clone(), reference: reference.clone() };
-        let map = rewritten(source.bytes(), &converted)
+        let map = rewritten(source, &converted)
             .map_err(|error| Error::io("keep lines of another machine for", &source.path, error))?;
         *source = Source::of_map(&source.path, map);
         scale.get_or_insert(converted);
@@ -127,13 +128,25 @@ fn rekey(
     Ok(scale)
 }
 
-/// The bytes with other ticks, in a file without a name.
-fn rewritten(bytes: &[u8], scale: &Scale) -> io::Result<Map> {
+/// The lines with other ticks, in a file without a name.
+fn rewritten(source: &Source, scale: &Scale) -> io::Result<Map> {
     let mut out = BufWriter::with_capacity(1 << 20, tempfile::tempfile()?);
+    let mut result = Ok(());
+    each_stretch(source, &mut |_, _| {}, |bytes| {
+        if result.is_ok() {
+            result = rewrite(bytes, scale, &mut out);
+        }
+    });
+    result?;
+    let file = out.into_inner().map_err(io::IntoInnerError::into_error)?;
+    Map::of_file(&file, Path::new("")).map_err(io::Error::other)
+}
+
+fn rewrite(bytes: &[u8], scale: &Scale, out: &mut impl Write) -> io::Result<()> {
     let mut at = 0;
     loop {
         let end = match line_at(bytes, at) {
-            Next::End => break,
+            Next::End => return Ok(()),
             Next::Bad => {
                 let end = skip_bad(bytes, at);
                 out.write_all(&bytes[at..end])?;
@@ -151,8 +164,6 @@ fn rewritten(bytes: &[u8], scale: &Scale) -> io::Result<Map> {
         };
         at = end;
     }
-    let file = out.into_inner().map_err(io::IntoInnerError::into_error)?;
-    Map::of_file(&file, Path::new("")).map_err(io::Error::other)
 }
 
 /// A `# run` or `# clock` line behind its ticks, the ticks that it tells converted like all; `None` for another line.

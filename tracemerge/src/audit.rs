@@ -5,11 +5,10 @@ use trace_format::line::{Kind, Line};
 use trace_format::meta::{End, LossReason, Meta, RingPlace, Thread};
 
 use crate::clocks::Anchor;
-use crate::findings::{Few, Findings};
+use crate::findings::Few;
 use crate::lines::{Next, line_at, skip_bad, without_feed};
-use crate::render::Render;
-use crate::slice::{Slicer, Span};
-use crate::source::{Piece, Source};
+use crate::slice::each_stretch;
+use crate::source::Source;
 
 /// A place: in which part of the trace, and at which byte of it.
 pub type Place = (usize, usize);
@@ -57,10 +56,13 @@ impl Audit {
     pub fn of(parts: &[Source]) -> Audit {
         let mut audit = Audit::default();
         for (part, source) in parts.iter().enumerate() {
-            match source.rendered() {
-                Some(render) => audit.read_rendered(part, render, source),
-                None => audit.read(part, 0, source.bytes()),
-            }
+            let (mut start, mut damaged) = (0, Vec::new());
+            // Places in what is no text are offsets in its text, but for those of damage.
+            each_stretch(source, &mut |at, bytes| damaged.push(((part, at), bytes)), |text| {
+                audit.read(part, start, text);
+                start += text.len();
+            });
+            damaged.into_iter().for_each(|place| audit.damaged.push(place));
         }
         audit
     }
@@ -85,20 +87,6 @@ impl Audit {
     #[must_use]
     pub fn is_private(&self) -> bool {
         self.thread.as_ref().is_some_and(|thread| thread.ring == RingPlace::Private)
-    }
-
-    /// Reads what is no text, stretch by stretch. Places are offsets in its text, but for those of damage.
-    fn read_rendered(&mut self, part: usize, render: &dyn Render, source: &Source) {
-        let piece = Piece { source: 0, start: 0, end: 0 };
-        let sources = std::slice::from_ref(source);
-        let (mut before, mut text) = (0, Vec::new());
-        for slice in Slicer::new(sources, &[piece], Span::ALL, &mut Findings::default()) {
-            text.clear();
-            let Span { since, until } = slice.span;
-            render.lines(since, until, &mut text, &mut |at, bytes| self.damaged.push(((part, at), bytes)));
-            self.read(part, before, &text);
-            before += text.len();
-        }
     }
 
     /// Reads the lines in `bytes`, which begin at offset `start`.

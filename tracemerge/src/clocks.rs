@@ -249,16 +249,16 @@ pub struct Clocks(BTreeMap<(Vec<u8>, bool), (Run, Arc<Clock>)>);
 impl Clocks {
     /// Reads the anchors of files that are of these runs and have these bytes: the run's own, and the last of each
     /// file; of the `# clock` lines between only what `more` finds in the bytes.
-    pub fn read<'a, A: IntoIterator<Item = Anchor>>(
-        files: impl IntoIterator<Item = (&'a Run, &'a [u8])>,
+    pub fn read<'a, B: AsRef<[u8]>, A: IntoIterator<Item = Anchor>>(
+        files: impl IntoIterator<Item = (&'a Run, B)>,
         more: impl Fn(&[u8]) -> A,
     ) -> Clocks {
         let mut anchors: BTreeMap<_, (Run, Vec<Anchor>)> = BTreeMap::new();
         for (run, bytes) in files {
             let (_, anchors) = anchors.entry(key(run)).or_insert_with(|| (run.clone(), Vec::new()));
             anchors.push(Anchor { ticks: run.ticks, wall: run.wall });
-            anchors.extend(last_anchors(bytes));
-            anchors.extend(more(bytes));
+            anchors.extend(last_anchors(bytes.as_ref()));
+            anchors.extend(more(bytes.as_ref()));
         }
         let clock = |(run, anchors): (Run, Vec<Anchor>)| {
             let clock = Clock::of_run(&run, anchors);

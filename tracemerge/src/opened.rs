@@ -21,6 +21,7 @@ use crate::messages::{Grouped, Messages, shown, shown_name};
 use crate::pipeline::asking_once;
 use crate::range::{self, Range};
 use crate::records::lines_of;
+use crate::slice;
 use crate::source::{Piece, Source};
 use crate::when::{Span, When};
 
@@ -39,6 +40,8 @@ pub struct Opened {
     pub span: Span,
     /// The zone of local times.
     pub zone: TimeZone,
+    /// By boot, the ticks that are wanted.
+    pub ranges: Vec<slice::Span>,
     /// By boot, the ticks of the first line and of the last.
     ends: Vec<(u64, u64)>,
     /// Of each file, a run of the boot whose ticks its lines have, where that is not its own.
@@ -64,7 +67,7 @@ impl Opened {
                         continue;
                     }
                 };
-                let name = parts.iter().find_map(|part| thread_name(part.bytes())).unwrap_or_default();
+                let name = parts.iter().find_map(|part| thread_name(&part.outline())).unwrap_or_default();
                 let (run, tid, clock) = (trace.run.clone(), trace.tid, unknown.clone());
                 origins.extend(iter::repeat_n(Origin { run, tid, name, clock, is_shown: true }, parts.len()));
                 sources.extend(parts);
@@ -80,6 +83,7 @@ impl Opened {
             origins,
             span: Span { first: Wall(0), last: Wall(0) },
             zone: TimeZone::system(),
+            ranges: Vec::new(),
             ends: chosen.boots.iter().map(|files| ends(files)).collect(),
         };
         opened.align(messages)?;
@@ -135,7 +139,7 @@ impl Opened {
                 origin.tid,
                 shown_name(&origin.name),
                 Grouped((piece.end - piece.start) as u64),
-                Grouped(source.bytes().len() as u64),
+                Grouped(source.size() as u64),
             ));
         }
         Ok(pieces)
@@ -149,7 +153,7 @@ impl Opened {
         messages: &mut Messages,
     ) -> Result<Vec<Option<Piece>>, Error> {
         let of_runs =
-            self.files().filter_map(|(origin, source)| Some((origin.run.as_ref()?, source.bytes())));
+            self.files().filter_map(|(origin, source)| Some((origin.run.as_ref()?, source.outline())));
         let mut clocks = Clocks::read(of_runs, |_| None);
         self.set(&clocks);
         let mut pieces = self.cut(view)?;
@@ -159,7 +163,8 @@ impl Opened {
             let parts = files.filter_map(|(((origin, source), reference), piece)| {
                 // The clock lines of another machine are no readings of this one's ticks.
                 let piece = piece.as_ref().filter(|_| reference.is_none())?;
-                Some((origin.run.as_ref()?, anchors_in(&source.bytes()[piece.start..piece.end])))
+                let text = source.bytes().get(piece.start..piece.end).unwrap_or_default();
+                Some((origin.run.as_ref()?, anchors_in(text)))
             });
             clocks.refine(parts);
             self.set(&clocks);
@@ -226,10 +231,12 @@ impl Opened {
     }
 
     /// Cuts out of each wanted file what is in the range of time, and of that what may have the last records.
-    fn cut(&self, view: &View) -> Result<Vec<Option<Piece>>, Error> {
+    fn cut(&mut self, view: &View) -> Result<Vec<Option<Piece>>, Error> {
         let mut pieces = Vec::with_capacity(self.origins.len());
         let mut at = 0;
+        self.ranges.clear();
         for sources in &self.boots {
+            let mut of_boot = slice::Span::ALL;
             for (number, source) in sources.iter().enumerate() {
                 let origin = &self.origins[at];
                 at += 1;
@@ -241,8 +248,10 @@ impl Opened {
                 };
                 let range =
                     Range { since: ticks(view.since, "--since")?, until: ticks(view.until, "--until")? };
+                of_boot = slice::Span { since: range.since.unwrap_or(0), until: range.until };
                 pieces.push(origin.is_shown.then(|| range::part(number, source, range)));
             }
+            self.ranges.push(of_boot);
         }
         if let (Some(wanted), None) = (view.last, &view.grep) {
             self.cut_to_last(&mut pieces, wanted);
@@ -251,10 +260,11 @@ impl Opened {
     }
 
     /// Leaves out of `pieces` what is before the last `wanted` records, where there is only one boot to look at.
-    fn cut_to_last(&self, pieces: &mut [Option<Piece>], wanted: usize) {
-        let [sources] = &self.boots[..] else { return };
+    fn cut_to_last(&mut self, pieces: &mut [Option<Piece>], wanted: usize) {
+        let ([sources], [of_boot]) = (&self.boots[..], &mut self.ranges[..]) else { return };
         let all: Vec<Piece> = pieces.iter().flatten().copied().collect();
-        let Some(since) = range::since_for_last(sources, &all, wanted) else { return };
+        let Some(since) = range::since_for_last(sources, &all, *of_boot, wanted) else { return };
+        of_boot.since = since;
         for piece in pieces.iter_mut().flatten() {
             let last =
                 range::part(piece.source, &sources[piece.source], Range { since: Some(since), until: None });

@@ -11,6 +11,7 @@ use trace_format::line::{Kind, Line};
 
 use crate::findings::Findings;
 use crate::lines::{LineAt, Next, line_at, skip_bad, without_feed};
+use crate::slice::Span;
 use crate::source::{Piece, Source, breaks};
 
 /// The ticks that are wanted.
@@ -26,6 +27,12 @@ pub struct Range {
 /// there.
 #[must_use]
 pub fn part(number: usize, source: &Source, range: Range) -> Piece {
+    if let Some(render) = source.rendered() {
+        // It is asked by time; here counts only whether there is something.
+        let (since, until) = (range.since.unwrap_or(0), range.until.unwrap_or(u64::MAX));
+        let any = render.span().is_some_and(|(first, last)| last >= since && first < until);
+        return Piece { source: number, start: 0, end: if any { source.size() } else { 0 } };
+    }
     let bytes = source.bytes();
     // What is no line stands with the line before it; at the beginning of a file with the first.
     let place = |ticks| match lower_bound(bytes, ticks) {
@@ -43,6 +50,11 @@ pub fn split(sources: &[Source], pieces: &[Piece], findings: &mut Findings) -> V
     let mut all = Vec::with_capacity(pieces.len());
     for whole in pieces {
         let mut piece = *whole;
+        if sources[whole.source].rendered().is_some() {
+            // Its lines are in order.
+            all.push(piece);
+            continue;
+        }
         for (at, before, after) in breaks(&sources[whole.source].bytes()[whole.start..whole.end]) {
             let at = whole.start + at;
             findings.broken(whole.source, at, before, after);
@@ -82,11 +94,20 @@ fn line_from(bytes: &[u8], at: usize) -> Option<(usize, LineAt)> {
 /// The ticks of the first of the last `wanted` messages of all `pieces` together; `None` where there are not more than
 /// that. Reads backwards from the ends, and in each piece little more than what is wanted of it.
 #[must_use]
-pub fn since_for_last(sources: &[Source], pieces: &[Piece], wanted: usize) -> Option<u64> {
+pub fn since_for_last(sources: &[Source], pieces: &[Piece], span: Span, wanted: usize) -> Option<u64> {
     let mut newest: BinaryHeap<Reverse<u64>> = BinaryHeap::new();
     for piece in pieces {
-        let bytes = &sources[piece.source].bytes()[piece.start..piece.end];
-        for ticks in messages_backwards(bytes) {
+        let source = &sources[piece.source];
+        let backwards: Box<dyn Iterator<Item = u64>> = match source.rendered() {
+            Some(render) => Box::new(
+                render
+                    .newest_first()
+                    .skip_while(|ticks| span.until.is_some_and(|until| *ticks >= until))
+                    .take_while(|ticks| *ticks >= span.since),
+            ),
+            None => Box::new(messages_backwards(&source.bytes()[piece.start..piece.end])),
+        };
+        for ticks in backwards {
             if newest.len() < wanted {
                 newest.push(Reverse(ticks));
                 continue;
@@ -187,7 +208,7 @@ mod tests {
             let mut ticks: Vec<_> = lines.filter(|(_, line)| !line.meta).map(|(_, line)| line.ticks).collect();
             ticks.sort_unstable();
             let expected = ticks.len().checked_sub(wanted).map(|at| ticks[at]);
-            prop_assert_eq!(since_for_last(&sources, &pieces, wanted), expected);
+            prop_assert_eq!(since_for_last(&sources, &pieces, Span::ALL, wanted), expected);
         }
     }
 }

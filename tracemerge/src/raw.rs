@@ -4,8 +4,9 @@ use std::ops::{Deref, Range};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use trace_format::line::Ticks;
-use trace_format::raw::{Decoder, Raw};
+use trace_format::line::{Key, Kind, Line, Ticks};
+use trace_format::raw::{self, Decoder, Raw, Record, is_clean};
+use trace_format::record::RecordKind;
 
 use crate::held::Held;
 use crate::map::Map;
@@ -14,6 +15,9 @@ use crate::render::Render;
 /// A line takes about so many times the bytes of its record: most of a line is its key and what its message always
 /// says.
 const GROWTH: u64 = 2;
+/// `# clock` lines are looked for in so many of the last blocks.
+const OUTLINED: usize = 16;
+const BLOCK: usize = raw::BLOCK as usize;
 
 /// A raw file, or the part of one that a merge may read.
 #[derive(Debug)]
@@ -81,6 +85,12 @@ pub fn lines_of(bytes: &[u8], range: Range<usize>, path: &Path) -> Vec<u8> {
     out
 }
 
+/// The records of one block.
+fn records_of(raw: Raw<'_>, block: usize) -> impl Iterator<Item = Record<'_>> {
+    let records = raw.records(block * BLOCK).take_while(move |(at, _)| *at < (block + 1) * BLOCK);
+    records.map(|(_, record)| record)
+}
+
 impl Render for RawFile {
     fn span(&self) -> Option<(u64, u64)> {
         let raw = self.raw()?;
@@ -89,6 +99,35 @@ impl Render for RawFile {
 
     fn bytes_before(&self, ticks: u64) -> u64 {
         self.raw().map_or(0, |raw| raw.place(Ticks(ticks)) as u64 * GROWTH)
+    }
+
+    fn outline(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        let Some(raw) = self.raw() else { return out };
+        let mut put = |record: Record<'_>| {
+            let key = Key { ticks: record.ticks, tid: raw.tid() };
+            Line { key, kind: Kind::Meta, payload: record.payload }.write(&mut out);
+        };
+        let is_meta = |record: &Record<'_>| record.kind == RecordKind::Meta && is_clean(record.payload);
+        raw.records(0).map(|(_, record)| record).take_while(is_meta).for_each(&mut put);
+        let is_clock = |record: &Record<'_>| is_meta(record) && record.payload.starts_with(b"clock ");
+        let blocks = self.bytes.len().div_ceil(BLOCK);
+        let mut last =
+            (0..blocks).rev().take(OUTLINED).map(|block| records_of(raw, block).filter(is_clock).last());
+        last.find_map(|found| found).into_iter().for_each(put);
+        out
+    }
+
+    fn newest_first(&self) -> Box<dyn Iterator<Item = u64> + '_> {
+        let blocks = self.bytes.len().div_ceil(BLOCK);
+        let of_block = move |block| {
+            let records = self.raw().into_iter().flat_map(move |raw| records_of(raw, block));
+            let mut ticks: Vec<u64> =
+                records.filter(Record::begins_message).map(|record| record.ticks.0).collect();
+            ticks.reverse();
+            ticks
+        };
+        Box::new((0..blocks).rev().flat_map(of_block))
     }
 
     fn lines(&self, from: u64, until: Option<u64>, out: &mut Vec<u8>, damaged: &mut dyn FnMut(usize, usize)) {

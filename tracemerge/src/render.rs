@@ -19,6 +19,13 @@ pub trait Render: Debug + Send + Sync {
         self.bytes_before(u64::MAX)
     }
 
+    /// What the source says of itself, as text: the `#` lines at its beginning, and some at its end, a `# clock` line
+    /// among them if there is one.
+    fn outline(&self) -> Vec<u8>;
+
+    /// The ticks of what was traced, last first: of each record once.
+    fn newest_first(&self) -> Box<dyn Iterator<Item = u64> + '_>;
+
     /// Appends the lines with ticks from `from` on, and smaller than `until` if that is given, to `out`: in order
     /// of their ticks, each with its line feed. What of the file is no record is told to `damaged`, by offset and
     /// number of bytes, once: with the slice that the record before it is in. `# damaged` lines are its own to write.

@@ -244,6 +244,18 @@ impl Iterator for Slicer<'_> {
     }
 }
 
+/// Gives `see` all text of a source in order, in stretches of whole lines; what is no record is told to `damaged`.
+pub fn each_stretch(source: &Source, damaged: &mut dyn FnMut(usize, usize), mut see: impl FnMut(&[u8])) {
+    let Some(render) = source.rendered() else { return see(source.bytes()) };
+    let piece = Piece { source: 0, start: 0, end: 0 };
+    let mut text = Vec::new();
+    for slice in Slicer::new(std::slice::from_ref(source), &[piece], Span::ALL, &mut Findings::default()) {
+        text.clear();
+        render.lines(slice.span.since, slice.span.until, &mut text, damaged);
+        see(&text);
+    }
+}
+
 impl Lane<'_> {
     /// Whether no slice will have anything of it any more.
     fn is_done(&self) -> bool {

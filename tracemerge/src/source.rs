@@ -4,6 +4,7 @@
 //! takes that for granted until it sees otherwise; only then, or where the output cannot be begun anew,
 //! [`split`] goes over the bytes beforehand.
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use crate::error::Error;
 use crate::findings::Findings;
 use crate::header::Trace;
 use crate::held::Held;
-use crate::lines::{Next, line_at, skip_bad, without_torn_tail};
+use crate::lines::{Next, first_ticks, last_ticks, line_at, skip_bad, without_torn_tail};
 use crate::map::Map;
 use crate::messages::shown;
 use crate::raw::RawFile;
@@ -113,6 +114,24 @@ impl Source {
     pub fn forget(&self, range: Range<usize>) {
         if let Bytes::Mapped(map) = &self.bytes {
             map.forget(range);
+        }
+    }
+
+    /// Text in which the source's `#` lines are found, those at its ends at least.
+    #[must_use]
+    pub fn outline(&self) -> Cow<'_, [u8]> {
+        match self.rendered() {
+            Some(render) => Cow::Owned(render.outline()),
+            None => Cow::Borrowed(self.bytes()),
+        }
+    }
+
+    /// The ticks of the first line and of the last; `None` where there is no line.
+    #[must_use]
+    pub fn ends(&self) -> Option<(u64, u64)> {
+        match self.rendered() {
+            Some(render) => render.span(),
+            None => first_ticks(self.bytes()).zip(last_ticks(self.bytes())),
         }
     }
 

@@ -20,7 +20,6 @@ use crate::progress::{Counted, Progress};
 use crate::range;
 use crate::records::Records;
 use crate::select::{Amount, Select, Selection, is_enough};
-use crate::slice::Span;
 use crate::source::Piece;
 use crate::write::{Output, Target};
 
@@ -157,7 +156,7 @@ impl Show<'_> {
         let exporting = Exporting::begin(format, &self.opened.origins, out)?;
         let mut records = Records::new(Select::new(&self.selection, exporting));
         let (mut all, mut at) = (Vec::new(), 0);
-        for sources in &self.opened.boots {
+        for (sources, range) in self.opened.boots.iter().zip(&self.opened.ranges) {
             let mut findings = Findings::default();
             let mut pieces: Vec<Piece> =
                 self.pieces[at..at + sources.len()].iter().flatten().copied().collect();
@@ -166,7 +165,7 @@ impl Show<'_> {
             }
             let merged = records.boot(at).map_err(Stop::Write).and_then(|()| {
                 let mut sink = Counted { sink: &mut records, progress: progress.as_mut() };
-                merge(sources, &pieces, Span::ALL, &mut sink, &mut findings)
+                merge(sources, &pieces, *range, &mut sink, &mut findings)
             });
             at += sources.len();
             all.push(findings);

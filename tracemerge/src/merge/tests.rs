@@ -53,6 +53,14 @@ impl Render for Made {
         self.0.iter().filter(|line| line.0 < ticks).map(|line| line.1.len() as u64 / 2).sum()
     }
 
+    fn outline(&self) -> Vec<u8> {
+        Vec::new()
+    }
+
+    fn newest_first(&self) -> Box<dyn Iterator<Item = u64> + '_> {
+        Box::new(self.0.iter().rev().map(|line| line.0))
+    }
+
     fn lines(&self, from: u64, until: Option<u64>, out: &mut Vec<u8>, damaged: &mut dyn FnMut(usize, usize)) {
         for (at, (ticks, line)) in self.0.iter().enumerate() {
             if *ticks >= from && until.is_none_or(|until| *ticks < until) {

@@ -22,7 +22,7 @@ use crate::line::Ticks;
 use crate::meta::Meta;
 use crate::plans::Plans;
 use crate::record::{Flags, HEADER, MAX_PAYLOAD, PAD_WORD, RecordKind, Records, aligned};
-pub use reader::{Decoder, Raw, Record, Rendered};
+pub use reader::{Decoder, Raw, Record, Rendered, is_clean};
 
 /// What every block begins with.
 pub const MAGIC: [u8; 8] = *b"TRCRAW1\n";

@@ -57,6 +57,12 @@ impl Record<'_> {
         self.kind != RecordKind::Site
     }
 
+    /// Whether a message begins with it.
+    #[must_use]
+    pub fn begins_message(&self) -> bool {
+        matches!(self.kind, RecordKind::Message | RecordKind::Captured) && !self.flags.has(Flags::CONT)
+    }
+
     /// Whether a message ends with it.
     #[must_use]
     pub fn ends_message(&self) -> bool {
@@ -540,6 +546,7 @@ impl Plains for Usual<'_, '_> {
 }
 
 /// Whether this can be the payload of one line.
-fn is_clean(payload: &[u8]) -> bool {
+#[must_use]
+pub fn is_clean(payload: &[u8]) -> bool {
     std::str::from_utf8(payload).is_ok_and(|text| !text.chars().any(|c| c.is_control() && c != '\t'))
 }

@@ -11,6 +11,9 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 use tracer::{Clock, Tracer, trace};
 
+/// A name, and a call that gets its number.
+type Case = (&'static str, fn(u64));
+
 /// Calls per burst: far less than a ring holds.
 const BURST: u64 = 1000;
 
@@ -142,7 +145,7 @@ fn captured(c: &mut Criterion) {
             black_box(read());
         };
         group.bench_function("clock", |b| b.iter_custom(|n| in_bursts(n, bare)));
-        let cases: [(&str, fn(u64)); 3] = [
+        let cases: [Case; 3] = [
             ("fixed string", |_| trace!("a fixed string")),
             ("int int double", |i| {
                 trace!("Iteration: {} int: {} double: {}", i, i as u32 + 7, i as f64 / 3.0);
@@ -162,7 +165,7 @@ fn captured(c: &mut Criterion) {
 }
 
 /// Percentiles of calls timed one by one; the cost of the two clock reads around a call is in the figures.
-fn single_calls(cases: &[(&str, fn(u64))]) {
+fn single_calls(cases: &[Case]) {
     const CALLS: usize = 100_000;
     for (name, call) in cases {
         let mut ticks: Vec<u64> = Vec::with_capacity(CALLS);

@@ -90,14 +90,14 @@ fn numbers(double: impl Fn(u64) -> f64) -> (Ring, Plans) {
     })
 }
 
-fn cases() -> Vec<(&'static str, (Ring, Plans))> {
+fn cases() -> [(&'static str, (Ring, Plans)); 5] {
     let text = "a string of exactly forty bytes, no more";
     let mut formatted = Ring::default();
     for i in 0..RECORDS {
         let text = format!("Iteration: {i} int: {} double: {}", i + 7, i as f64 / 3.0);
         formatted.push(message_word(0, Flags::NONE, text.len()), ticks(i), text.as_bytes());
     }
-    vec![
+    [
         ("int int double", numbers(|i| i as f64 / 3.0)),
         ("int int short double", numbers(|i| i as f64 / 4.0)),
         ("fixed string", captured("a fixed string", |_, _, _| {})),

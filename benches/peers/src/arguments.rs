@@ -40,7 +40,7 @@ pub struct Plan {
     #[arg(long, value_enum)]
     pub only: Option<Part>,
     /// How this tracer writes its files: a row for each
-    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Format::Text])]
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Format::Text, Format::Raw])]
     pub format: Vec<Format>,
     /// How calls are measured
     #[command(flatten)]

@@ -16,8 +16,8 @@
 //! How each logger is set up, and why, is said in its file in `loggers/`. All have time stamps, write lines
 //! of text to a file, and wait where a queue is full, if they can. None was left out.
 //!
-//! `--format text,raw` adds rows for this tracer's raw files, which are read back by `tracemerge`. All of it takes tens of minutes, `--rounds 1` a third of that; with
-//! `--messages 400000` it is soon done.
+//! This tracer has rows for its raw files as well, which are read back by `tracemerge`. All of it takes tens of
+//! minutes, `--rounds 1` a third of that; with `--messages 400000` it is soon done.
 
 mod arguments;
 mod call;

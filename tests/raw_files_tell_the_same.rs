@@ -85,8 +85,27 @@ fn mixed() -> Traced {
 fn raw_and_text_are_merged_to_the_bytes_that_text_alone_gives() {
     let traced = mixed();
     let (directory, runtime) = (traced.directory.path(), traced.runtime.path());
-    let (status, mixed, said) = command(directory, runtime, &["--all-runs", "./scenario", "-o", "-"]);
-    assert_eq!(status, Some(0), "{said}");
+    // Whatever is asked: by time, by amount, by content, by thread, with other times.
+    let views = [
+        &[][..],
+        &["--last", "7"],
+        &["--head", "9"],
+        &["--last", "100000"],
+        &["--since", "1ms", "--until", "-1ms"],
+        &["--since", "-500us", "--time", "offset"],
+        &["--since", "2ms", "--last", "5", "--time", "utc"],
+        &["--grep", "[37]$", "--time", "delta"],
+        &["--thread", "scenario", "--time", "wall"],
+    ];
+    let shown = || {
+        views.map(|view| {
+            let args = [&["--all-runs", "./scenario", "-o", "-"], view].concat();
+            let (status, shown, said) = command(directory, runtime, &args);
+            assert_eq!(status, Some(0), "{view:?}: {said}");
+            shown
+        })
+    };
+    let mixed = shown();
     let encodings: Vec<_> =
         names(directory).iter().map(|path| Encoding::of(&fs::read(path).unwrap())).collect();
     assert!(encodings.contains(&Encoding::Raw) && encodings.contains(&Encoding::Text));
@@ -94,10 +113,10 @@ fn raw_and_text_are_merged_to_the_bytes_that_text_alone_gives() {
         let bytes = fs::read(&path).unwrap();
         fs::write(&path, text_of("a file", &bytes)).unwrap();
     }
-    let (status, text, said) = command(directory, runtime, &["--all-runs", "./scenario", "-o", "-"]);
-    assert_eq!(status, Some(0), "{said}");
-    assert!(mixed == text, "{} and {} bytes", mixed.len(), text.len());
-    assert!(mixed.lines().count() > 500);
+    for ((view, mixed), text) in views.iter().zip(mixed).zip(shown()) {
+        assert!(mixed == text, "{view:?}:\n{mixed}\n{text}");
+        assert!(!mixed.is_empty(), "{view:?}");
+    }
 }
 
 #[test]

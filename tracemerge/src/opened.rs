@@ -268,6 +268,7 @@ impl Opened {
         for piece in pieces.iter_mut().flatten() {
             let last =
                 range::part(piece.source, &sources[piece.source], Range { since: Some(since), until: None });
+            piece.end = piece.end.min(last.end).max(piece.start);
             piece.start = last.start.clamp(piece.start, piece.end);
         }
     }

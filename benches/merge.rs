@@ -3,7 +3,7 @@
 //!
 //! Files lie in memory (`/dev/shm`), as the output does, so that no disk is measured; they are made by a seeded
 //! generator. Each row's contenders take turns, and their medians are compared, so a busy machine is busy for all of
-//! them. Each run is a process of its own.
+//! them; the processor time tells what the work was. Each run is a process of its own.
 //!
 //! `cargo bench --bench merge`; `MERGE_BENCH_MB` is the size of each of eight files: 100 if not set, 1 in a test. At
 //! most 24 times that must be free. Words behind `--` choose rows: those that have one of them in their names.
@@ -207,13 +207,34 @@ fn write_runs(threads: &mut [ThreadFile], bytes: u64, runs: Runs) -> io::Result<
     threads.iter_mut().try_for_each(ThreadFile::write)
 }
 
-/// Runs it to its end; how long that took.
-fn time(mut command: Command) -> Duration {
+/// What a command took.
+#[derive(Clone, Copy)]
+struct Took {
+    elapsed: Duration,
+    /// Of all its threads, in the system as well.
+    processor: Duration,
+}
+
+/// Runs it to its end.
+fn time(mut command: Command) -> Took {
+    let before = processor_time_of_children();
     let start = Instant::now();
     let status = command.stdin(Stdio::null()).status().expect("a command that can be run");
-    let took = start.elapsed();
+    let elapsed = start.elapsed();
     assert!(status.success(), "{command:?}: {status}");
-    took
+    Took { elapsed, processor: processor_time_of_children().saturating_sub(before) }
+}
+
+fn processor_time_of_children() -> Duration {
+    // SAFETY: `rusage` is plain data, valid when all zero.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: `getrusage` writes one `rusage`, to `usage`.
+    unsafe { libc::getrusage(libc::RUSAGE_CHILDREN, &raw mut usage) };
+    let duration = |time: libc::timeval| {
+        let micros = i128::from(time.tv_sec) * 1_000_000 + i128::from(time.tv_usec);
+        Duration::from_micros(u64::try_from(micros).unwrap_or(0))
+    };
+    duration(usage.ru_utime) + duration(usage.ru_stime)
 }
 
 /// Panics unless `tracemerge` and `sort` agree in every byte.
@@ -245,7 +266,7 @@ fn verify(traces: &Traces) {
 type Contender<'a> = (&'a str, &'a dyn Fn(&Path) -> Command);
 
 /// The medians of the contenders, who take turns. A file is not there before; removing it is off the clock.
-fn medians(contenders: &[Contender<'_>], output: &Path) -> Vec<Duration> {
+fn medians(contenders: &[Contender<'_>], output: &Path) -> Vec<Took> {
     let rounds = if is_test() { 1 } else { 7 };
     let mut times = vec![Vec::new(); contenders.len()];
     for _ in 0..rounds {
@@ -256,11 +277,16 @@ fn medians(contenders: &[Contender<'_>], output: &Path) -> Vec<Duration> {
             }
         }
     }
-    let median = |times: &mut Vec<Duration>| {
+    let median = |times: &[Took], which: fn(&Took) -> Duration| {
+        let mut times: Vec<Duration> = times.iter().map(which).collect();
         times.sort_unstable();
         times[times.len() / 2]
     };
-    times.iter_mut().map(median).collect()
+    let medians = |times: &Vec<Took>| Took {
+        elapsed: median(times, |took| took.elapsed),
+        processor: median(times, |took| took.processor),
+    };
+    times.iter().map(medians).collect()
 }
 
 /// What of the memory of a process was ever its own, and all that was ever resident, files' pages included: kilobytes,
@@ -317,8 +343,12 @@ fn compare(name: &str, traces: &Traces, output: &Path, other: Contender<'_>, fas
     }
     let ours = |output: &Path| traces.tracemerge(output);
     let times = medians(&[("tracemerge", &ours), other], output);
-    let [ours, theirs] = [times[0].as_secs_f64(), times[1].as_secs_f64()];
-    let measured = format!("tracemerge {ours:.3} s, {} {theirs:.3} s", other.0);
+    let [ours, theirs] = [times[0], times[1]].map(|took| took.elapsed.as_secs_f64());
+    let [our_work, their_work] = [times[0], times[1]].map(|took| took.processor.as_secs_f64());
+    let measured = format!(
+        "tracemerge {ours:.3} s (processor {our_work:.3}), {} {theirs:.3} s (processor {their_work:.3})",
+        other.0
+    );
     let reached = if faster {
         format!("{:.2} x as fast", theirs / ours)
     } else {
@@ -353,7 +383,7 @@ fn many_files() {
     let (few, many) = (Traces::generate(8, all, Runs::Fine), Traces::generate(10_000, all, Runs::Fine));
     let [of_few, of_many] = [&few, &many].map(|traces| move |output: &Path| traces.tracemerge(output));
     let times = medians(&[("8 files", &of_few), ("10,000 files", &of_many)], Path::new("/dev/null"));
-    let per_byte = |time: Duration, traces: &Traces| time.as_secs_f64() * 1e9 / traces.bytes as f64;
+    let per_byte = |took: Took, traces: &Traces| took.elapsed.as_secs_f64() * 1e9 / traces.bytes as f64;
     let [few, many] = [per_byte(times[0], &few), per_byte(times[1], &many)];
     let measured = format!("{many:.3} ns per byte, 8 files {few:.3}");
     row(name, &measured, &format!("{:.2} x the time per byte", many / few), "<= 2.00");
@@ -380,7 +410,7 @@ fn numbers_of_files() {
         }
         let traces = Traces::generate(files, 4 * bytes_per_file(), Runs::Fine);
         let ours = |output: &Path| traces.tracemerge(output);
-        let took = medians(&[("tracemerge", &ours)], Path::new("/dev/null"))[0].as_secs_f64();
+        let took = medians(&[("tracemerge", &ours)], Path::new("/dev/null"))[0].elapsed.as_secs_f64();
         let per_byte = took * 1e9 / traces.bytes as f64;
         let first = *of_two.get_or_insert(per_byte);
         let reached = format!("{:.2} x that of the first", per_byte / first);

@@ -131,6 +131,8 @@ impl<'a> Pool<'a> {
         while row.stop.is_none() {
             if let Some(done) = row.take_done() {
                 drop(row);
+                // There is room for another slice already.
+                self.changed.notify_all();
                 if let Err(error) = done.lines.write(out) {
                     return self.stop(Stop::Write(error));
                 }

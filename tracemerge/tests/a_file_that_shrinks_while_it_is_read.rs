@@ -11,11 +11,11 @@ use std::process::Stdio;
 
 use support::{Place, header, line, ran, run};
 
-/// Lines of each file: 40 MB, far more than is read ahead of a reader that waits.
+/// Lines of each file, 100 bytes each: 40 MB, far more than is read ahead of a reader that waits.
 const LINES: u64 = 400_000;
 
 fn long_file(tid: u64) -> Vec<u8> {
-    let text = "x".repeat(72);
+    let text = "x".repeat(71);
     let lines = (0..LINES).flat_map(|n| line(10 + n, tid, &text));
     header(&run(5, 1), tid).into_iter().chain(lines).collect()
 }

@@ -26,6 +26,7 @@ Examples:
   TRACER_ENABLE=1 ./app          make traces
   tracemerge ./app               merge them into ./app.trace.merge
   tracemerge ./app -o - | less   look at them
+  tracemerge ./app --with access.log --with journal.txt
   tracemerge -f ./app            watch what it traces while it runs
   tracemerge run ./app --fast    both in one: run ./app --fast, then merge
   tracemerge check ./app         prove that nothing is missing, or say what is
@@ -126,7 +127,7 @@ pub struct Cli {
     #[command(flatten)]
     pub options: Options,
     /// Show what a running application traces, as it comes, until it has ended
-    #[arg(short, long, conflicts_with = "all_runs")]
+    #[arg(short, long, conflicts_with_all = ["all_runs", "with"])]
     pub follow: bool,
     /// The application whose traces are to be merged: the path of its executable
     #[arg(value_name = "APP", required = true)]
@@ -142,6 +143,9 @@ pub struct Options {
     /// Merge all runs, not only the newest
     #[arg(long)]
     pub all_runs: bool,
+    /// Put a text log with times between, by the wall clock; - is standard input; may be repeated
+    #[arg(long, value_name = "FILE")]
+    pub with: Vec<PathBuf>,
     /// Say nothing when all is well
     #[arg(short, long)]
     pub quiet: bool,

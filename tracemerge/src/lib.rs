@@ -10,6 +10,7 @@
 //! | `choose` | which runs are merged, and in which order their files stand |
 //! | `clocks` | ticks and the wall clock |
 //! | `source`, `map`, `lines` | the bytes, and the lines in them |
+//! | `foreign` | logs of others, as sources |
 //! | `merge`, `tree` | one sorted stream |
 //! | `write` | where it goes |
 //! | `pipeline` | the stages in a row |
@@ -33,6 +34,7 @@ mod discover;
 mod error;
 mod findings;
 mod follow;
+mod foreign;
 mod header;
 mod held;
 mod info;
@@ -107,7 +109,10 @@ fn merge(options: Options, app: PathBuf) -> u8 {
     Signals::take();
     reporting(options.quiet, |messages| {
         let choice = if options.all_runs { Choice::All } else { Choice::Newest };
-        pipeline::run(&Job { app: &App::new(app)?, output: options.output, choice }, messages)
+        pipeline::run(
+            &Job { app: &App::new(app)?, output: options.output, choice, with: options.with },
+            messages,
+        )
     })
 }
 

@@ -14,6 +14,7 @@ use crate::choose::{Choice, Chosen, choose};
 use crate::discover::{App, Search, search};
 use crate::error::Error;
 use crate::findings::Findings;
+use crate::foreign;
 use crate::header::{Refusal, Trace, read_all};
 use crate::liveness;
 use crate::merge::{Stop, merge};
@@ -33,6 +34,8 @@ pub struct Job<'a> {
     pub output: Option<OsString>,
     /// Which runs.
     pub choice: Choice,
+    /// Logs of others that are put between.
+    pub with: Vec<PathBuf>,
 }
 
 /// Finds the trace files of `app`, also where its runs have named a place for them, and reads their headers. `held` is
@@ -102,19 +105,25 @@ pub fn run(job: &Job, messages: &mut Messages) -> Result<(), Error> {
     let Found { chosen, inputs, .. } = gather(job.app, job.choice, messages)?;
     let target = Target::new(job.output.as_deref(), job.app, &inputs)?;
     let threads = threads(&chosen);
-    let boots = open(&chosen, messages)?;
+    let mut boots = open(&chosen, messages)?;
     let sources = || boots.iter().flatten();
     let rings = sources().filter(|source| source.is_ring()).count();
     let (files, runs) = ((sources().count() - rings) as u64, chosen.runs as u64);
+    foreign::add(&job.with, &chosen, &mut boots, messages)?;
     let Some(lines) = write(&boots, &target, messages)? else { return Ok(()) };
     let merged = match (count(files, "file"), count(rings as u64, "ring")) {
         (files, _) if rings == 0 => files,
         (_, of_rings) if files == 0 => of_rings,
         (files, rings) => format!("{files} and {rings}"),
     };
+    let logs = if job.with.is_empty() {
+        String::new()
+    } else {
+        format!(", {}", count(job.with.len() as u64, "log"))
+    };
     let runs = if runs == 0 { "an unknown run".to_owned() } else { count(runs, "run") };
     let (threads, lines, target) = (count(threads, "thread"), count(lines, "line"), target.name());
-    messages.done(format_args!("merged {merged} of {runs} ({threads}, {lines}) into {target}"));
+    messages.done(format_args!("merged {merged} of {runs} ({threads}{logs}, {lines}) into {target}"));
     Ok(())
 }
 

@@ -42,7 +42,7 @@ pub fn run(options: Options, command: Vec<OsString>) -> u8 {
     let choice = if options.all_runs { Choice::All } else { Choice::Process { pid, since } };
     let merged = reporting(options.quiet, |messages| {
         let app = App::found_at(given, found)?;
-        pipeline::run(&Job { app: &app, output: options.output, choice }, messages)
+        pipeline::run(&Job { app: &app, output: options.output, choice, with: options.with }, messages)
     });
     match exit_code(status) {
         0 => merged,

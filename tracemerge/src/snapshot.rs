@@ -29,7 +29,7 @@ pub fn snapshot(pid: u32, output: Option<OsString>, messages: &mut Messages) -> 
     let app = App::new(run.exe())?;
     let since = process_start(pid).map_or(began, |start| start.min(began));
     let choice = Choice::Alone { pid, since };
-    pipeline::run(&Job { app: &app, output, choice }, messages)
+    pipeline::run(&Job { app: &app, output, choice, with: Vec::new() }, messages)
 }
 
 /// When the process began, a little earlier than later: earlier runs of the same number are another's.

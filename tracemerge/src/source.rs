@@ -4,6 +4,7 @@
 //! takes that for granted until it sees otherwise; only then, or where the output cannot be begun anew,
 //! [`split`] goes over the bytes beforehand.
 
+use std::fs::File;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -54,6 +55,17 @@ impl Source {
         map.will_be_read_through();
         let end = if alive { without_torn_tail(&map).len() } else { map.len() };
         Ok(vec![Source { path, bytes: Bytes::Mapped(map, end) }])
+    }
+
+    /// The whole of a file that is open and does not change; `path` is for messages.
+    ///
+    /// # Errors
+    /// Where it cannot be mapped.
+    pub fn of_file(path: PathBuf, file: &File) -> Result<Source, Error> {
+        let map = Map::of_file(file, &path)?;
+        map.will_be_read_through();
+        let end = map.len();
+        Ok(Source { path, bytes: Bytes::Mapped(map, end) })
     }
 
     /// A file called `path` that has `bytes`.

@@ -192,6 +192,41 @@ fn a_program_that_does_not_run_yet_is_waited_for() {
 }
 
 #[test]
+fn threads_and_processes_that_come_and_go_are_all_shown() {
+    for arguments in
+        [["short-lived", "1000"], ["at-once", "200"], ["many", "5000"], ["full-speed-forks", "5"]]
+    {
+        let mut scenario = Scenario::new(SCENARIO, &arguments).env("TRACER_MAX_STALL", "100000");
+        let follower = Follower::start(&scenario, &[]);
+        support::wait_until(60, "it says so", || follower.said().contains("waiting for it to start"));
+        let output = scenario.command().output().expect("the program can be run");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let (status, shown, said) = follower.ended();
+        assert_eq!(status.code(), Some(0), "{said}");
+        assert_same(&shown, &merged(&scenario));
+    }
+}
+
+#[test]
+fn of_files_that_are_rotated_all_is_shown() {
+    let mut scenario = Scenario::new(SCENARIO, &["many", "20000"]).env("TRACER_MAX_STALL", "100000");
+    scenario = scenario.env("TRACER_MAX_BYTES", "256K");
+    let follower = Follower::start(&scenario, &[]);
+    support::wait_until(60, "it says so", || follower.said().contains("waiting for it to start"));
+    scenario.command().output().expect("the program can be run");
+    let (_, shown, said) = follower.ended();
+    // What is left is shown, and each line once.
+    let (shown, merged): (Vec<&str>, String) = (shown.lines().collect(), merged(&scenario));
+    let mut seen = std::collections::HashSet::new();
+    let messages = |line: &&str| Line::parse(line.as_bytes()).is_ok_and(|line| line.kind == Kind::Message);
+    for line in shown.iter().filter(|line| messages(line)) {
+        assert!(seen.insert(*line), "twice: {line}");
+    }
+    let missing = merged.lines().filter(|line| messages(line)).find(|line| !seen.contains(line));
+    assert_eq!(missing, None, "{said}");
+}
+
+#[test]
 fn an_interruption_ends_it_well() {
     let scenario = Scenario::new(SCENARIO, &[]);
     let follower = Follower::start(&scenario, &[]);

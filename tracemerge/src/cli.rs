@@ -31,6 +31,7 @@ Examples:
   tracemerge run ./app --fast    both in one: run ./app --fast, then merge
   tracemerge check ./app         prove that nothing is missing, or say what is
   tracemerge info ./app          which runs and threads there are, and how much of each
+  tracemerge diff good bad       where two traces differ, thread by thread
   tracemerge snapshot 4711       what the running process 4711 has traced so far
   tracemerge clean ./app         delete the traces and the merged file
   tracemerge ./run               an application that is called like a command
@@ -95,6 +96,21 @@ Exit status:
   1  some files could not be read; stderr says which
   2  there is no trace";
 
+const DIFF_HELP: &str = "\
+A and B are each an application (its newest run), a merged file or a trace file, or a
+directory of trace files. Threads are compared that have the same name and came in the
+same order; messages are the same if they look the same without their numbers.
+
+Says of each thread that differs where it does so first, with the messages there, and
+how many messages have no counterpart. Then a table of all sorts of messages: how often
+they come, and how long it was since the message before of the same thread, in the
+middle and at the 99th percentile (to 1 %); what differs most stands first.
+
+Exit status:
+  0  the same messages in the same order in every thread, numbers aside
+  1  they differ, or a trace is damaged
+  2  nothing could be compared";
+
 const SNAPSHOT_HELP: &str = "\
 Merges all that the process PID has traced up to now, from its files and from its
 memory, into APP.trace.merge beside its executable. The process is not stopped,
@@ -114,7 +130,7 @@ Exit status:
     version,
     about = "Merges the trace files of an application, one per thread, into one file sorted by time",
     after_help = EXAMPLES,
-    override_usage = "tracemerge [OPTIONS] <APP>\n       tracemerge run [OPTIONS] [--] <APP> [ARGS]...\n       tracemerge check [OPTIONS] <APP>\n       tracemerge info [OPTIONS] <APP>\n       tracemerge snapshot [OPTIONS] <PID>\n       tracemerge clean <APP>",
+    override_usage = "tracemerge [OPTIONS] <APP>\n       tracemerge run [OPTIONS] [--] <APP> [ARGS]...\n       tracemerge check [OPTIONS] <APP>\n       tracemerge info [OPTIONS] <APP>\n       tracemerge diff [OPTIONS] <A> <B>\n       tracemerge snapshot [OPTIONS] <PID>\n       tracemerge clean <APP>",
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true,
     disable_help_subcommand = true
@@ -196,6 +212,22 @@ pub enum Command {
         #[arg(value_name = "APP")]
         app: PathBuf,
     },
+    /// Say where two traces differ, thread by thread, numbers aside
+    #[command(after_help = DIFF_HELP)]
+    Diff {
+        /// Only the exit status
+        #[arg(short, long)]
+        quiet: bool,
+        /// How many sorts of messages are told of
+        #[arg(long, value_name = "N", default_value_t = 20)]
+        rows: usize,
+        /// An application, a trace, a merged file, or a directory of traces
+        #[arg(value_name = "A")]
+        a: PathBuf,
+        /// What it is compared with
+        #[arg(value_name = "B")]
+        b: PathBuf,
+    },
     /// Merge what a running process has traced up to now
     #[command(after_help = SNAPSHOT_HELP)]
     Snapshot {
@@ -266,6 +298,10 @@ mod tests {
             &["-o"],
             &["clean", "a", "b"],
             &["check"],
+            &["info"],
+            &["diff", "a"],
+            &["--follow", "--all-runs", "a"],
+            &["--follow", "--with", "x", "a"],
             &["check", "-q", "-v", "a"],
             &["snapshot"],
             &["snapshot", "app"],

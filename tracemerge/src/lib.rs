@@ -14,7 +14,7 @@
 //! | `merge`, `tree` | one sorted stream |
 //! | `write` | where it goes |
 //! | `pipeline` | the stages in a row |
-//! | `run`, `check` with `audit`, `info`, `snapshot`, `clean` | the subcommands |
+//! | `run`, `check` with `audit`, `info`, `diff`, `snapshot`, `clean` | the subcommands |
 //! | `follow` | the merge of a running program, as it comes |
 //! | `columns`, `units` | tables and amounts for people |
 //! | `findings`, `messages`, `error` | what the user is told, and the exit status |
@@ -30,6 +30,7 @@ mod clean;
 mod cli;
 mod clocks;
 mod columns;
+mod diff;
 mod discover;
 mod error;
 mod findings;
@@ -86,6 +87,14 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
         (Some(Command::Check { all_runs, quiet, verbose, app }), _) => {
             let choice = if all_runs { Choice::All } else { Choice::Newest };
             reporting(quiet, |messages| check::check(&App::new(app)?, choice, quiet, verbose, messages))
+        }
+        (Some(Command::Diff { quiet, rows, a, b }), _) => {
+            let mut same = true;
+            let status = reporting(false, |messages| {
+                same = diff::diff(a, b, quiet, rows, messages)?;
+                Ok(())
+            });
+            status.max(u8::from(!same))
         }
         (Some(Command::Info { all_runs, json, app }), _) => {
             let choice = if all_runs { Choice::All } else { Choice::Newest };

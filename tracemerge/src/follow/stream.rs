@@ -23,6 +23,8 @@ use super::runs::RunId;
 
 /// So much of a file is read at once, and a queue with as much is not filled further.
 const PORTION: usize = 256 << 10;
+/// So many bytes before the place that a file is read to are known again.
+const KNOWN: usize = 256;
 /// So much of a damaged place is shown.
 const SHOWN: usize = 256;
 
@@ -64,6 +66,8 @@ struct Place {
     path: PathBuf,
     id: FileId,
     read: u64,
+    /// The bytes before that. A file that replaces another may get the number of the one before.
+    before: Vec<u8>,
     goal: u64,
     /// Nothing will be written to it any more: its end is the end of a line.
     finished: bool,
@@ -86,6 +90,8 @@ pub struct Stream {
     again: Option<(u64, Vec<u64>)>,
     has_run: bool,
     has_thread: bool,
+    /// The last line of the file says so.
+    has_ended: bool,
     damaged: u64,
     key: ThreadKey,
 }
@@ -102,6 +108,7 @@ impl Stream {
             again: None,
             has_run: false,
             has_thread: false,
+            has_ended: false,
             damaged: 0,
             key: key.clone(),
         }
@@ -126,6 +133,12 @@ impl Stream {
         self.ring = Some((thread.text, alive));
     }
 
+    /// Whether nothing more can come: it has no ring, and its file was read to its `# end`, behind which there is more
+    /// only when the process exits; or to its end, when the process had.
+    pub fn is_done(&self, alive: bool) -> bool {
+        self.place.as_ref().is_some_and(|place| place.finished || (alive && self.has_ended))
+    }
+
     /// It has no ring: all that it has traced is in this file.
     pub fn read_to_end_of(&mut self, path: &Path, id: &FileId, finished: bool) {
         let Ok(metadata) = std::fs::metadata(path) else { return };
@@ -147,7 +160,8 @@ impl Stream {
                 if place.is_some() {
                     self.again = Some(self.last.clone());
                 }
-                *place = Some(Place { path: path.to_owned(), id, read: 0, goal, finished });
+                *place =
+                    Some(Place { path: path.to_owned(), id, read: 0, before: Vec::new(), goal, finished });
             }
         }
     }
@@ -171,17 +185,25 @@ impl Stream {
         let Some(place) = self.place.as_mut().filter(|place| place.read < place.goal) else {
             return Some(Vec::new());
         };
-        let Some(mut lines) = place.portion() else {
-            // It has another name now, or is another: the next look will tell.
-            place.goal = place.read;
-            return Some(Vec::new());
+        let mut lines = match place.portion() {
+            Portion::Bytes(bytes) => bytes,
+            Portion::Gone => {
+                // It has another name now, or is another: the next look will tell.
+                place.goal = place.read;
+                return Some(Vec::new());
+            }
+            Portion::Replaced => {
+                place.begin_anew();
+                self.again = Some(self.last.clone());
+                return None;
+            }
         };
         let more = place.read + (lines.len() as u64) < place.goal;
         let mut tail = lines.split_off(memrchr(b'\n', &lines).map_or(0, |at| at + 1));
-        place.read += lines.len() as u64;
+        place.advance(&lines);
         if !more {
             if place.finished && !tail.is_empty() {
-                place.read = place.goal;
+                place.advance(&tail);
                 lines.append(&mut tail);
                 lines.push(b'\n');
             }
@@ -243,6 +265,7 @@ impl Stream {
                 }
                 Next::Line(line) => {
                     let text = &bytes[at..line.end];
+                    self.has_ended = line.meta && word(text) == Some(b"end");
                     if self.is_new_in_file(text, line) {
                         fresh.extend_from_slice(text);
                         // It ended at a NUL.
@@ -347,26 +370,54 @@ impl Chunk {
 }
 
 impl Place {
-    /// Bytes from where it is read to, at least a line if there is one; `None` where the file is not there any more.
-    fn portion(&self) -> Option<Vec<u8>> {
-        let file = File::open(&self.path).ok()?;
-        let metadata = file.metadata().ok()?;
-        if file_id(&self.path, &metadata) != self.id {
-            return None;
+    /// Bytes from where it is read to, at least a line if there is one.
+    fn portion(&self) -> Portion {
+        let Ok(file) = File::open(&self.path) else { return Portion::Gone };
+        if file.metadata().map_or(true, |metadata| file_id(&self.path, &metadata) != self.id) {
+            return Portion::Gone;
         }
-        let left = usize::try_from(self.goal - self.read).unwrap_or(usize::MAX);
+        let known = self.before.len();
+        let left = usize::try_from(self.goal - self.read).unwrap_or(usize::MAX - known);
         let mut portion = left.min(PORTION);
         loop {
-            let mut bytes = vec![0; portion];
-            let got = read_at(&file, &mut bytes, self.read).ok()?;
+            let mut bytes = vec![0; known + portion];
+            let Ok(got) = read_at(&file, &mut bytes, self.read - known as u64) else { return Portion::Gone };
             bytes.truncate(got);
-            if got < portion || portion == left || bytes.contains(&b'\n') {
-                return Some(bytes).filter(|bytes| !bytes.is_empty());
+            if !bytes.starts_with(&self.before) {
+                return Portion::Replaced;
+            }
+            bytes.drain(..known);
+            if bytes.is_empty() {
+                return Portion::Gone;
+            }
+            if bytes.len() < portion || portion == left || bytes.contains(&b'\n') {
+                return Portion::Bytes(bytes);
             }
             // A long line.
             portion = left.min(portion.saturating_mul(4));
         }
     }
+
+    /// These bytes are read.
+    fn advance(&mut self, bytes: &[u8]) {
+        self.read += bytes.len() as u64;
+        self.before.extend_from_slice(&bytes[bytes.len().saturating_sub(KNOWN)..]);
+        self.before.drain(..self.before.len().saturating_sub(KNOWN));
+    }
+
+    fn begin_anew(&mut self) {
+        self.read = 0;
+        self.before.clear();
+    }
+}
+
+/// A part of a file.
+enum Portion {
+    Bytes(Vec<u8>),
+    /// It is not there, or shorter.
+    Gone,
+    /// It is not the file that was read before, though it has its number.
+    Replaced,
 }
 
 fn mark(text: &[u8], ticks: u64) -> Mark {

@@ -97,8 +97,12 @@ fn assert_same(shown: &str, merged: &str) -> usize {
     }
     let mut expected: Vec<&str> = merged.lines().collect();
     (lines.sort_unstable(), expected.sort_unstable());
-    let first = lines.iter().zip(&expected).find(|(shown, expected)| shown != expected);
-    assert_eq!((first, lines.len()), (None, expected.len()));
+    let twice: Vec<&[&str]> = lines.windows(2).filter(|two| two[0] == two[1]).take(5).collect();
+    let missing: Vec<&&str> =
+        expected.iter().filter(|line| lines.binary_search(line).is_err()).take(5).collect();
+    let foreign: Vec<&&str> =
+        lines.iter().filter(|line| expected.binary_search(line).is_err()).take(5).collect();
+    assert!(lines == expected, "twice {twice:#?}, missing {missing:#?}, foreign {foreign:#?}");
     late
 }
 

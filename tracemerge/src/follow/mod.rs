@@ -170,6 +170,8 @@ impl<W: Write> Follower<W> {
                     let key = ThreadKey::new(look.id(), thread.tid, thread.since.0);
                     let stream = self.streams.entry(key.clone()).or_insert_with(|| Stream::new(&key));
                     stream.look(*thread, look.is_alive());
+                    // Most have little, and then their files need not be open at once.
+                    stream.fill(self.order.round());
                     self.by_ring.insert(ring, key.clone());
                     in_rings.insert(key);
                 }

@@ -69,6 +69,8 @@ struct Place {
     /// The bytes before that. A file that replaces another may get the number of the one before.
     before: Vec<u8>,
     goal: u64,
+    /// The file itself, until it is read up to there.
+    opened: Option<File>,
     /// Nothing will be written to it any more: its end is the end of a line.
     finished: bool,
 }
@@ -126,9 +128,13 @@ impl Stream {
 
     /// Takes what a look at its ring has come to.
     pub fn look(&mut self, thread: ThreadInMemory, alive: bool) {
-        let file = thread.file.as_ref().and_then(|file| Some((file, file.file.metadata().ok()?)));
-        if let Some((file, metadata)) = file {
+        let file = thread.file.and_then(|file| Some((file.file.metadata().ok()?, file)));
+        if let Some((metadata, file)) = file {
             self.goes_on_in(&file.path, file_id(&file.path, &metadata), file.length, false);
+            if let Some(place) = &mut self.place {
+                // What the ring holds stands behind this file's bytes, whatever becomes of the name meanwhile.
+                place.opened = Some(file.file);
+            }
         }
         self.ring = Some((thread.text, alive));
     }
@@ -160,8 +166,15 @@ impl Stream {
                 if place.is_some() {
                     self.again = Some(self.last.clone());
                 }
-                *place =
-                    Some(Place { path: path.to_owned(), id, read: 0, before: Vec::new(), goal, finished });
+                *place = Some(Place {
+                    path: path.to_owned(),
+                    id,
+                    read: 0,
+                    before: Vec::new(),
+                    goal,
+                    opened: None,
+                    finished,
+                });
             }
         }
     }
@@ -182,14 +195,16 @@ impl Stream {
 
     /// Returns the end of the file that is no whole line; `None` where there is more to read before it.
     fn fill_from_file(&mut self, round: u64) -> Option<Vec<u8>> {
-        let Some(place) = self.place.as_mut().filter(|place| place.read < place.goal) else {
+        let Some(place) = &mut self.place else { return Some(Vec::new()) };
+        if place.read >= place.goal {
+            place.opened = None;
             return Some(Vec::new());
-        };
+        }
         let mut lines = match place.portion() {
             Portion::Bytes(bytes) => bytes,
             Portion::Gone => {
                 // It has another name now, or is another: the next look will tell.
-                place.goal = place.read;
+                (place.goal, place.opened) = (place.read, None);
                 return Some(Vec::new());
             }
             Portion::Replaced => {
@@ -207,7 +222,7 @@ impl Stream {
                 lines.append(&mut tail);
                 lines.push(b'\n');
             }
-            place.goal = place.read;
+            (place.goal, place.opened) = (place.read, None);
         }
         self.take_file(&lines, round);
         (!more).then_some(tail)
@@ -372,16 +387,24 @@ impl Chunk {
 impl Place {
     /// Bytes from where it is read to, at least a line if there is one.
     fn portion(&self) -> Portion {
-        let Ok(file) = File::open(&self.path) else { return Portion::Gone };
-        if file.metadata().map_or(true, |metadata| file_id(&self.path, &metadata) != self.id) {
-            return Portion::Gone;
-        }
+        let by_name;
+        let file = match &self.opened {
+            Some(file) => file,
+            None => {
+                let Ok(file) = File::open(&self.path) else { return Portion::Gone };
+                if file.metadata().map_or(true, |metadata| file_id(&self.path, &metadata) != self.id) {
+                    return Portion::Gone;
+                }
+                by_name = file;
+                &by_name
+            }
+        };
         let known = self.before.len();
         let left = usize::try_from(self.goal - self.read).unwrap_or(usize::MAX - known);
         let mut portion = left.min(PORTION);
         loop {
             let mut bytes = vec![0; known + portion];
-            let Ok(got) = read_at(&file, &mut bytes, self.read - known as u64) else { return Portion::Gone };
+            let Ok(got) = read_at(file, &mut bytes, self.read - known as u64) else { return Portion::Gone };
             bytes.truncate(got);
             if !bytes.starts_with(&self.before) {
                 return Portion::Replaced;

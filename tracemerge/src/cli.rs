@@ -22,6 +22,16 @@ What it merges:
   the newest run, with the processes it forked and the runs that overlap it in
   time. It says how many older runs it left out; --all-runs merges all.
 
+--follow:
+  shows what there is, then what comes, from files and from memory, until all
+  processes of APP have ended, or Ctrl-C (status 0). An APP that does not run is
+  waited for. '# late lines=N': the next N lines are earlier than those above.
+
+--with FILE:
+  lines that begin with a time (ISO 8601, since 1970, syslog, web server, JSON)
+  become messages 'FILE: LINE' of thread 0, lines without one continue them.
+  Times without a zone are local (TZ).
+
 Examples:
   TRACER_ENABLE=1 ./app          make traces
   tracemerge ./app               merge them into ./app.trace.merge
@@ -89,7 +99,7 @@ thread waited for room, what was lost, how it ended; and how well the ticks of t
 run are known as times. A thread's name is the operating system's.
 
 --json writes the same for programs: times in nanoseconds, fields described in
-docs/json.md; new fields may come, none goes while `version` stays.
+docs/info-json.md; new fields may come, none goes while `version` stays.
 
 Exit status:
   0  all is told

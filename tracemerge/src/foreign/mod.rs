@@ -158,7 +158,7 @@ struct Log {
 impl Log {
     fn dated(&mut self, text: &[u8], wall: Wall, resolution: u64, boots: &[Option<Boot>]) -> io::Result<()> {
         let known = boots.iter().enumerate().filter_map(|(at, boot)| Some((at, boot.as_ref()?)));
-        let began = known.clone().filter(|(_, boot)| boot.since <= wall).next_back();
+        let began = known.clone().rfind(|(_, boot)| boot.since <= wall);
         let Some((boot, found)) = began.or_else(|| known.clone().next()) else { return Ok(()) };
         let ticks = found.clock.ticks(wall).0;
         self.resolution = self.resolution.min(resolution);

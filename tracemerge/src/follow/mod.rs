@@ -10,6 +10,7 @@
 
 mod files;
 mod order;
+mod place;
 mod runs;
 mod stream;
 

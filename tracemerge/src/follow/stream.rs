@@ -7,9 +7,8 @@
 
 use std::collections::VecDeque;
 use std::collections::hash_map::DefaultHasher;
-use std::fs::File;
 use std::hash::Hasher;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use memchr::memrchr;
 use trace_format::line::{Key, Kind, Line, Ticks};
@@ -17,14 +16,11 @@ use trace_format::meta::Meta;
 use tracer::inspect::ThreadInMemory;
 
 use crate::lines::{LineAt, Next, line_at, skip_bad, without_feed};
-use crate::sys::{FileId, file_id, read_at};
+use crate::sys::{FileId, file_id};
 
+use super::place::{PORTION, Place, Portion};
 use super::runs::RunId;
 
-/// So much of a file is read at once, and a queue with as much is not filled further.
-const PORTION: usize = 256 << 10;
-/// So many bytes before the place that a file is read to are known again.
-const KNOWN: usize = 256;
 /// So much of a damaged place is shown.
 const SHOWN: usize = 256;
 
@@ -59,20 +55,6 @@ struct Chunk {
     ahead: bool,
     /// Ticks of the last line.
     last: u64,
-}
-
-/// A file, and how far it is read.
-struct Place {
-    path: PathBuf,
-    id: FileId,
-    read: u64,
-    /// The bytes before that. A file that replaces another may get the number of the one before.
-    before: Vec<u8>,
-    goal: u64,
-    /// The file itself, until it is read up to there.
-    opened: Option<File>,
-    /// Nothing will be written to it any more: its end is the end of a line.
-    finished: bool,
 }
 
 /// Ticks and content.
@@ -166,15 +148,7 @@ impl Stream {
                 if place.is_some() {
                     self.again = Some(self.last.clone());
                 }
-                *place = Some(Place {
-                    path: path.to_owned(),
-                    id,
-                    read: 0,
-                    before: Vec::new(),
-                    goal,
-                    opened: None,
-                    finished,
-                });
+                *place = Some(Place::new(path, id, goal, finished));
             }
         }
     }
@@ -382,65 +356,6 @@ impl Chunk {
             Next::Bad | Next::End => None,
         }
     }
-}
-
-impl Place {
-    /// Bytes from where it is read to, at least a line if there is one.
-    fn portion(&self) -> Portion {
-        let by_name;
-        let file = match &self.opened {
-            Some(file) => file,
-            None => {
-                let Ok(file) = File::open(&self.path) else { return Portion::Gone };
-                if file.metadata().map_or(true, |metadata| file_id(&self.path, &metadata) != self.id) {
-                    return Portion::Gone;
-                }
-                by_name = file;
-                &by_name
-            }
-        };
-        let known = self.before.len();
-        let left = usize::try_from(self.goal - self.read).unwrap_or(usize::MAX - known);
-        let mut portion = left.min(PORTION);
-        loop {
-            let mut bytes = vec![0; known + portion];
-            let Ok(got) = read_at(file, &mut bytes, self.read - known as u64) else { return Portion::Gone };
-            bytes.truncate(got);
-            if !bytes.starts_with(&self.before) {
-                return Portion::Replaced;
-            }
-            bytes.drain(..known);
-            if bytes.is_empty() {
-                return Portion::Gone;
-            }
-            if bytes.len() < portion || portion == left || bytes.contains(&b'\n') {
-                return Portion::Bytes(bytes);
-            }
-            // A long line.
-            portion = left.min(portion.saturating_mul(4));
-        }
-    }
-
-    /// These bytes are read.
-    fn advance(&mut self, bytes: &[u8]) {
-        self.read += bytes.len() as u64;
-        self.before.extend_from_slice(&bytes[bytes.len().saturating_sub(KNOWN)..]);
-        self.before.drain(..self.before.len().saturating_sub(KNOWN));
-    }
-
-    fn begin_anew(&mut self) {
-        self.read = 0;
-        self.before.clear();
-    }
-}
-
-/// A part of a file.
-enum Portion {
-    Bytes(Vec<u8>),
-    /// It is not there, or shorter.
-    Gone,
-    /// It is not the file that was read before, though it has its number.
-    Replaced,
 }
 
 fn mark(text: &[u8], ticks: u64) -> Mark {

@@ -96,7 +96,8 @@ fn assert_same(shown: &str, merged: &str) -> usize {
         lines.push(text);
     }
     let mut expected: Vec<&str> = merged.lines().collect();
-    (lines.sort_unstable(), expected.sort_unstable());
+    lines.sort_unstable();
+    expected.sort_unstable();
     let twice: Vec<&[&str]> = lines.windows(2).filter(|two| two[0] == two[1]).take(5).collect();
     let missing: Vec<&&str> =
         expected.iter().filter(|line| lines.binary_search(line).is_err()).take(5).collect();
@@ -130,10 +131,7 @@ fn all_that_a_program_traces_is_shown_once_and_in_order_but_for_marked_lines() {
         let (status, shown, said) = follower.ended();
         assert_eq!(status.code(), Some(0), "{said}");
         let late = assert_same(&shown, &merged(&watched.scenario));
-        assert!(
-            said.contains(&format!("followed 9 threads: ")) || said.contains("followed 8 threads: "),
-            "{said}"
-        );
+        assert!(said.contains("followed 8 threads: "), "{said}");
         assert!(said.contains(&format!(", {late} late")), "{said}");
     }
 }

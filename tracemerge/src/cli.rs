@@ -57,9 +57,20 @@ TERMS of time:
   corrected. Where lines of several processes are shown, PID/ stands before each
   thread id then.
 
+--follow:
+  shows what there is, then what comes, from files and from memory, until all
+  processes of APP have ended, or Ctrl-C (status 0). An APP that does not run is
+  waited for. '# late lines=N': the next N lines are earlier than those above.
+
+--with FILE:
+  lines that begin with a time (ISO 8601, since 1970, syslog, web server, JSON)
+  become messages 'FILE: LINE' of thread 0, lines without one continue them.
+  Times without a zone are local (TZ).
+
 Examples:
   TRACER_ENABLE=1 ./app          make traces
   tracemerge ./app               merge them into ./app.trace.merge
+  tracemerge ./app --with access.log --with journal.txt
   tracemerge -f ./app            watch what it traces while it runs
   tracemerge ./app -o -          look at them
   tracemerge ./app --last 20     the last 20 records, on standard output
@@ -70,6 +81,7 @@ Examples:
   tracemerge run ./app --fast    both in one: run ./app --fast, then merge
   tracemerge check ./app         prove that nothing is missing, or say what is
   tracemerge info ./app          which runs and threads there are, and how much of each
+  tracemerge diff good bad       where two traces differ, thread by thread
   tracemerge snapshot 4711       what the running process 4711 has traced so far
   tracemerge clean ./app         delete the traces and the merged file
   tracemerge ./run               an application that is called like a command
@@ -127,12 +139,27 @@ thread waited for room, what was lost, how it ended; and how well the ticks of t
 run are known as times. A thread's name is the operating system's.
 
 --json writes the same for programs: times in nanoseconds, fields described in
-docs/json.md; new fields may come, none goes while `version` stays.
+docs/info-json.md; new fields may come, none goes while `version` stays.
 
 Exit status:
   0  all is told
   1  some files could not be read; stderr says which
   2  there is no trace";
+
+const DIFF_HELP: &str = "\
+A and B are each an application (its newest run), a merged file or a trace file, or a
+directory of trace files. Threads are compared that have the same name and came in the
+same order; messages are the same if they look the same without their numbers.
+
+Says of each thread that differs where it does so first, with the messages there, and
+how many messages have no counterpart. Then a table of all sorts of messages: how often
+they come, and how long it was since the message before of the same thread, in the
+middle and at the 99th percentile (to 1 %); what differs most stands first.
+
+Exit status:
+  0  the same messages in the same order in every thread, numbers aside
+  1  they differ, or a trace is damaged
+  2  nothing could be compared";
 
 const SNAPSHOT_HELP: &str = "\
 Merges all that the process PID has traced up to now, from its files and from its
@@ -164,7 +191,7 @@ Examples:
     version,
     about = "Merges the trace files of an application, one per thread, into one file sorted by time",
     after_help = EXAMPLES,
-    override_usage = "tracemerge [OPTIONS] <APP>...\n       tracemerge run [OPTIONS] [--] <APP> [ARGS]...\n       tracemerge check [OPTIONS] <APP>\n       tracemerge info [OPTIONS] <APP>\n       tracemerge snapshot [OPTIONS] <PID>\n       tracemerge clean <APP>\n       tracemerge completions <SHELL>\n       tracemerge man [COMMAND]",
+    override_usage = "tracemerge [OPTIONS] <APP>...\n       tracemerge run [OPTIONS] [--] <APP> [ARGS]...\n       tracemerge check [OPTIONS] <APP>\n       tracemerge info [OPTIONS] <APP>\n       tracemerge diff [OPTIONS] <A> <B>\n       tracemerge snapshot [OPTIONS] <PID>\n       tracemerge clean <APP>\n       tracemerge completions <SHELL>\n       tracemerge man [COMMAND]",
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true,
     disable_help_subcommand = true
@@ -177,7 +204,7 @@ pub struct Cli {
     #[command(flatten)]
     pub options: Options,
     /// Show what a running application traces, as it comes, until it has ended
-    #[arg(short, long, conflicts_with = "all_runs")]
+    #[arg(short, long, conflicts_with_all = ["all_runs", "with"])]
     pub follow: bool,
     /// Whose traces are to be merged: paths of executables, or directories with traces
     #[arg(value_name = "APP", required = true)]
@@ -193,6 +220,9 @@ pub struct Options {
     /// Merge all runs, not only the newest
     #[arg(long)]
     pub all_runs: bool,
+    /// Put a text log with times between, by the wall clock; - is standard input; may be repeated
+    #[arg(long, value_name = "FILE")]
+    pub with: Vec<PathBuf>,
     /// What to show
     #[command(flatten)]
     pub view: View,
@@ -248,6 +278,22 @@ pub enum Command {
         /// The application: the path of its executable
         #[arg(value_name = "APP")]
         app: PathBuf,
+    },
+    /// Say where two traces differ, thread by thread, numbers aside
+    #[command(after_help = DIFF_HELP)]
+    Diff {
+        /// Only the exit status
+        #[arg(short, long)]
+        quiet: bool,
+        /// How many sorts of messages are told of
+        #[arg(long, value_name = "N", default_value_t = 20)]
+        rows: usize,
+        /// An application, a trace, a merged file, or a directory of traces
+        #[arg(value_name = "A")]
+        a: PathBuf,
+        /// What it is compared with
+        #[arg(value_name = "B")]
+        b: PathBuf,
     },
     /// Merge what a running process has traced up to now
     #[command(after_help = SNAPSHOT_HELP)]
@@ -363,6 +409,10 @@ mod tests {
             &["-q", "-v", "a"],
             &["completions"],
             &["check"],
+            &["info"],
+            &["diff", "a"],
+            &["--follow", "--all-runs", "a"],
+            &["--follow", "--with", "x", "a"],
             &["check", "-q", "-v", "a"],
             &["snapshot"],
             &["snapshot", "app"],

@@ -11,6 +11,7 @@
 //! | `clocks` | ticks and the wall clock |
 //! | `align` | traces of several machines on one scale of ticks |
 //! | `source`, `map`, `lines` | the bytes, and the lines in them |
+//! | `foreign` | logs of others, as sources |
 //! | `slice`, `search` | the same range of time of all of them |
 //! | `render` | what is no text before it is asked for it |
 //! | `merge`, `tree` | one sorted stream |
@@ -24,7 +25,7 @@
 //! | `view` | these stages in a row |
 //! | `pager`, `colour`, `progress` | what a person at a terminal is shown |
 //! | `manual` | completions and manual pages |
-//! | `run`, `check` with `audit`, `info`, `snapshot`, `clean` | the subcommands |
+//! | `run`, `check` with `audit`, `info`, `diff`, `snapshot`, `clean` | the subcommands |
 //! | `follow` | the merge of a running program, as it comes |
 //! | `columns`, `units` | tables and amounts for people |
 //! | `findings`, `messages`, `error` | what the user is told, and the exit status |
@@ -45,11 +46,13 @@ mod clocks;
 mod colour;
 mod columns;
 mod cut;
+mod diff;
 mod discover;
 mod error;
 mod export;
 mod findings;
 mod follow;
+mod foreign;
 mod gather;
 mod header;
 mod held;
@@ -118,13 +121,21 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
                 check::check(&App::or_directory(app)?, choice, quiet, verbose, messages)
             })
         }
+        (Some(Command::Diff { quiet, rows, a, b }), _) => {
+            let mut same = true;
+            let status = reporting(false, |messages| {
+                same = diff::diff(a, b, quiet, rows, messages)?;
+                Ok(())
+            });
+            status.max(u8::from(!same))
+        }
         (Some(Command::Info { all_runs, json, app }), _) => {
             let choice = if all_runs { Choice::All } else { Choice::Newest };
             reporting(false, |messages| info::info(&App::new(app)?, choice, json, messages))
         }
         (Some(Command::Snapshot { output, view, quiet, verbose, pid }), _) => {
             Signals::take();
-            let options = Options { output, all_runs: false, view, quiet, verbose };
+            let options = Options { output, all_runs: false, with: Vec::new(), view, quiet, verbose };
             reporting(quiet, |messages| snapshot::snapshot(pid, &options, messages))
         }
         (None, apps) if cli.follow => reporting(cli.options.quiet, |messages| {

@@ -1,6 +1,7 @@
 //! For views: the chosen files with whose they are, their clocks, and the parts of them that are wanted.
 
 use std::iter;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use jiff::tz::TimeZone;
@@ -15,6 +16,7 @@ use crate::clocks::{Clock, Clocks, anchors_in};
 use crate::error::Error;
 use crate::export::Origin;
 use crate::export::text::TimeMode;
+use crate::foreign;
 use crate::header::Trace;
 use crate::lines::without_feed;
 use crate::messages::{Grouped, Messages, shown, shown_name};
@@ -49,16 +51,16 @@ pub struct Opened {
 }
 
 impl Opened {
-    /// Maps the files.
+    /// Maps the files, and reads the logs `with`.
     ///
     /// # Errors
-    /// Where none can be mapped.
-    pub fn new(chosen: &Chosen, messages: &mut Messages) -> Result<Opened, Error> {
-        let (mut boots, mut origins) = (Vec::new(), Vec::new());
+    /// Where no file can be mapped, or a log cannot be read.
+    pub fn new(chosen: &Chosen, with: &[PathBuf], messages: &mut Messages) -> Result<Opened, Error> {
+        let (mut boots, mut by_boot) = (Vec::new(), Vec::new());
         let mut is_alive = asking_once();
         let unknown = Arc::new(Clock::of(ClockKind::Ordered, []));
         for files in &chosen.boots {
-            let mut sources = Vec::new();
+            let (mut sources, mut origins) = (Vec::new(), Vec::new());
             for trace in files {
                 let parts = match Source::open(trace, is_alive(trace)) {
                     Ok(parts) => parts,
@@ -73,10 +75,22 @@ impl Opened {
                 sources.extend(parts);
             }
             boots.push(sources);
+            by_boot.push(origins);
         }
-        if origins.is_empty() {
+        if by_boot.iter().all(Vec::is_empty) {
             return Err(Error::plain("none of the trace files can be read"));
         }
+        foreign::add(with, chosen, &mut boots, messages)?;
+        for (sources, origins) in boots.iter().zip(&mut by_boot) {
+            let logs = sources[origins.len()..].iter().map(|log| {
+                let name =
+                    log.path.file_name().map_or_else(Vec::new, |name| name.as_encoded_bytes().to_vec());
+                Origin { run: None, tid: 0, name, clock: unknown.clone(), is_shown: true }
+            });
+            let logs: Vec<_> = logs.collect();
+            origins.extend(logs);
+        }
+        let origins: Vec<Origin> = by_boot.into_iter().flatten().collect();
         let mut opened = Opened {
             boots,
             references: vec![None; origins.len()],

@@ -15,6 +15,7 @@ use crate::choose::{Choice, Chosen, choose};
 use crate::cli::Options;
 use crate::discover::{App, Search, search};
 use crate::error::Error;
+use crate::foreign;
 use crate::header::{Refusal, Trace, read_all};
 use crate::liveness;
 use crate::messages::{Messages, count, shown};
@@ -130,7 +131,7 @@ fn gather_all(apps: &[App], choice: Choice, messages: &mut Messages) -> Result<F
 /// # Errors
 /// Where nothing could be merged, or the output could not be written.
 pub fn run(job: &Job, messages: &mut Messages) -> Result<(), Error> {
-    let Options { output, view, verbose, .. } = job.options;
+    let Options { output, view, verbose, with, .. } = job.options;
     if *verbose {
         messages.tell_details();
     }
@@ -138,10 +139,11 @@ pub fn run(job: &Job, messages: &mut Messages) -> Result<(), Error> {
     let screen = (output.is_none() && view.is_asked_for()).then_some(OsStr::new("-"));
     let target = Target::new(output.as_deref().or(screen), job.apps, &inputs)?;
     if !view.is_plain(&target) {
-        return view::show(view, &chosen, &target, messages);
+        return view::show(view, with, &chosen, &target, messages);
     }
     let threads = threads(&chosen);
     let mut boots = open(&chosen, messages)?;
+    foreign::add(with, &chosen, &mut boots, messages)?;
     if boots.len() > 1 {
         let runs_open = runs_of(&boots, &chosen);
         align(&mut boots, &runs_open, messages)?;
@@ -159,9 +161,10 @@ pub fn run(job: &Job, messages: &mut Messages) -> Result<(), Error> {
         (_, of_rings) if files == 0 => of_rings,
         (files, rings) => format!("{files} and {rings}"),
     };
+    let logs = if with.is_empty() { String::new() } else { format!(", {}", count(with.len() as u64, "log")) };
     let runs = if runs == 0 { "an unknown run".to_owned() } else { count(runs, "run") };
     let (threads, lines, target) = (count(threads, "thread"), count(lines, "line"), target.name());
-    messages.done(format_args!("merged {merged} of {runs} ({threads}, {lines}) into {target}"));
+    messages.done(format_args!("merged {merged} of {runs} ({threads}{logs}, {lines}) into {target}"));
     Ok(())
 }
 

@@ -5,6 +5,7 @@
 //! [`split`] goes over the bytes beforehand.
 
 use std::borrow::Cow;
+use std::fs::File;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -101,6 +102,17 @@ impl Source {
     pub fn of_map(path: &Path, map: Map) -> Source {
         let end = map.len();
         Source { path: path.to_owned(), bytes: Bytes::Mapped(map), end }
+    }
+
+    /// The whole of a file that is open and does not change; `path` is for messages.
+    ///
+    /// # Errors
+    /// Where it cannot be mapped.
+    pub fn of_file(path: PathBuf, file: &File) -> Result<Source, Error> {
+        let map = Map::of_file(file, &path)?;
+        map.will_be_read_through();
+        let end = map.len();
+        Ok(Source { path, bytes: Bytes::Mapped(map), end })
     }
 
     /// A file called `path` that has `bytes`.

@@ -4,6 +4,7 @@
 //! *export* writes. A merge without any option of a view goes past all this.
 
 use std::io::{self, Write};
+use std::path::PathBuf;
 
 use crate::choose::Chosen;
 use crate::cli::View;
@@ -56,12 +57,18 @@ fn is_terminal(target: &Target) -> bool {
     matches!(target, Target::Stdout) && stdout_is_terminal()
 }
 
-/// Shows what `view` says of the chosen files.
+/// Shows what `view` says of the chosen files, and of the logs `with`.
 ///
 /// # Errors
 /// Where nothing can be read or written, or there is no such thread, process or time.
-pub fn show(view: &View, chosen: &Chosen, target: &Target, messages: &mut Messages) -> Result<(), Error> {
-    let mut opened = Opened::new(chosen, messages)?;
+pub fn show(
+    view: &View,
+    with: &[PathBuf],
+    chosen: &Chosen,
+    target: &Target,
+    messages: &mut Messages,
+) -> Result<(), Error> {
+    let mut opened = Opened::new(chosen, with, messages)?;
     let pieces = opened.plan(view, messages)?;
     let selection = view.selection();
     let look = Look {

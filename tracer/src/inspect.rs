@@ -320,6 +320,10 @@ impl Look<'_> {
         let rest = if self.alive {
             let patient = patient && !self.memory.overwrites();
             let Some(rest) = onlooker.living(&copy, &losses, patient) else { return Ok(Seen::Changing) };
+            // The text has the tenant's id, which was read again to render it.
+            if Tenant::of(header)?.is_none_or(|(now, _)| now != tenant) {
+                return Ok(Seen::Changed);
+            }
             rest
         } else {
             let rest = onlooker.dead(reason)?;

@@ -58,7 +58,8 @@ impl Directories {
 #[derive(Default)]
 pub struct Files {
     directories: Directories,
-    seen: HashSet<FileId>,
+    /// By name, too: the number of a file that is gone may be another's.
+    seen: HashSet<(PathBuf, FileId)>,
     found: Vec<Found>,
 }
 
@@ -84,18 +85,19 @@ impl Files {
             let path = entry.path();
             let Ok(metadata) = fs::metadata(&path) else { continue };
             let id = file_id(&path, &metadata);
-            if !metadata.is_file() || self.seen.contains(&id) {
+            let known = (path.clone(), id.clone());
+            if !metadata.is_file() || self.seen.contains(&known) {
                 continue;
             }
             match first_line(&path) {
                 Some((key, run)) => {
-                    self.seen.insert(id.clone());
+                    self.seen.insert(known);
                     self.found.retain(|known| known.path != path);
                     self.found.push(Found { key, path, id, run });
                 }
                 // It has just been made, or is none.
                 None if metadata.len() < FIRST_BYTES as u64 => all_read = false,
-                None => drop(self.seen.insert(id)),
+                None => drop(self.seen.insert(known)),
             }
         }
         all_read

@@ -10,6 +10,7 @@
 
 mod files;
 mod order;
+mod place;
 mod runs;
 mod stream;
 
@@ -52,9 +53,9 @@ pub fn follow(app: &App, output: Option<&OsStr>, messages: &mut Messages) -> Res
     let target = Target::new(Some(output.unwrap_or(OsStr::new("-"))), std::slice::from_ref(app), &inputs)?;
     let interrupted = signals::interruption();
     let mut runs = Runs::new(app);
-    if !runs.any_alive() {
+    let since = wall_clock(SystemTime::now());
+    if !runs.any_since(since) {
         messages.done(format_args!("{} is not running; waiting for it to start", shown(&app.given)));
-        let since = wall_clock(SystemTime::now());
         while !runs.any_since(since) {
             if interrupted.load(Ordering::Relaxed) {
                 return Ok(());
@@ -141,8 +142,9 @@ impl<W: Write> Follower<W> {
         }
         for found in self.files.found(&self.runs) {
             let stream = self.streams.entry(found.key.clone()).or_insert_with(|| Stream::new(&found.key));
-            if !in_rings.contains(&found.key) && !unread.contains(&found.key.run) {
-                stream.read_to_end_of(&found.path, &found.id, !self.runs.is_alive(found.key.run));
+            let alive = self.runs.is_alive(found.key.run);
+            if !in_rings.contains(&found.key) && !unread.contains(&found.key.run) && !stream.is_done(alive) {
+                stream.read_to_end_of(&found.path, &found.id, !alive);
             }
         }
         self.take_in()?;
@@ -169,6 +171,8 @@ impl<W: Write> Follower<W> {
                     let key = ThreadKey::new(look.id(), thread.tid, thread.since.0);
                     let stream = self.streams.entry(key.clone()).or_insert_with(|| Stream::new(&key));
                     stream.look(*thread, look.is_alive());
+                    // Most have little, and then their files need not be open at once.
+                    stream.fill(self.order.round());
                     self.by_ring.insert(ring, key.clone());
                     in_rings.insert(key);
                 }

@@ -86,21 +86,16 @@ impl Runs {
         }
     }
 
-    /// Whether any run of the application lives.
-    pub fn any_alive(&mut self) -> bool {
-        self.read_manifests();
-        self.known.iter().any(|run| liveness::is_alive(&run.manifest.run))
-    }
-
-    /// Whether any lives or has begun since then, and ended perhaps. These are followed.
+    /// Whether any run lives, or has begun since then and has ended perhaps. These are followed.
     pub fn any_since(&mut self, since: Wall) -> bool {
-        let alive = self.any_alive();
-        let left = self.known.iter().filter(|run| run.manifest.run.wall >= since);
-        let left: Vec<RunInMemory> = left.cloned().collect();
-        for run in &left {
+        self.read_manifests();
+        let is_meant = |run: &Run| run.wall >= since || liveness::is_alive(run);
+        let meant = self.known.iter().filter(|run| is_meant(&run.manifest.run));
+        let meant: Vec<RunInMemory> = meant.cloned().collect();
+        for run in &meant {
             self.follow(&run.manifest.run, run.traces(), run.manifest.name.clone());
         }
-        let mut any = alive || !left.is_empty();
+        let mut any = !meant.is_empty();
         if self.shared.is_empty() {
             self.shared = search(&self.app, &[]).places;
         }

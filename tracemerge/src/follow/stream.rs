@@ -7,25 +7,20 @@
 
 use std::collections::VecDeque;
 use std::collections::hash_map::DefaultHasher;
-use std::fs::File;
 use std::hash::Hasher;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use memchr::memrchr;
-use trace_format::file::Encoding;
 use trace_format::line::{Key, Kind, Line, Ticks};
 use trace_format::meta::Meta;
-use trace_format::raw;
 use tracer::inspect::ThreadInMemory;
 
 use crate::lines::{LineAt, Next, line_at, skip_bad, without_feed};
-use crate::raw::{lines_of, whole_messages};
-use crate::sys::{FileId, file_id, read_at};
+use crate::sys::{FileId, file_id};
 
+use super::place::{Lines, PORTION, Place, Portion};
 use super::runs::RunId;
 
-/// So much of a file is read at once, and a queue with as much is not filled further.
-const PORTION: usize = 256 << 10;
 /// So much of a damaged place is shown.
 const SHOWN: usize = 256;
 
@@ -62,16 +57,6 @@ struct Chunk {
     last: u64,
 }
 
-/// A file, and how far it is read.
-struct Place {
-    path: PathBuf,
-    id: FileId,
-    read: u64,
-    goal: u64,
-    /// Nothing will be written to it any more: its end is the end of a line.
-    finished: bool,
-}
-
 /// Ticks and content.
 type Mark = (u64, u64);
 
@@ -89,6 +74,8 @@ pub struct Stream {
     again: Option<(u64, Vec<u64>)>,
     has_run: bool,
     has_thread: bool,
+    /// The last line of the file says so.
+    has_ended: bool,
     damaged: u64,
     key: ThreadKey,
 }
@@ -105,6 +92,7 @@ impl Stream {
             again: None,
             has_run: false,
             has_thread: false,
+            has_ended: false,
             damaged: 0,
             key: key.clone(),
         }
@@ -122,11 +110,21 @@ impl Stream {
 
     /// Takes what a look at its ring has come to.
     pub fn look(&mut self, thread: ThreadInMemory, alive: bool) {
-        let file = thread.file.as_ref().and_then(|file| Some((file, file.file.metadata().ok()?)));
-        if let Some((file, metadata)) = file {
+        let file = thread.file.and_then(|file| Some((file.file.metadata().ok()?, file)));
+        if let Some((metadata, file)) = file {
             self.goes_on_in(&file.path, file_id(&file.path, &metadata), file.length, false);
+            if let Some(place) = &mut self.place {
+                // What the ring holds stands behind this file's bytes, whatever becomes of the name meanwhile.
+                place.opened = Some(file.file);
+            }
         }
         self.ring = Some((thread.text, alive));
+    }
+
+    /// Whether nothing more can come: it has no ring, and its file was read to its `# end`, behind which there is more
+    /// only when the process exits; or to its end, when the process had.
+    pub fn is_done(&self, alive: bool) -> bool {
+        self.place.as_ref().is_some_and(|place| place.finished || (alive && self.has_ended))
     }
 
     /// It has no ring: all that it has traced is in this file.
@@ -150,7 +148,7 @@ impl Stream {
                 if place.is_some() {
                     self.again = Some(self.last.clone());
                 }
-                *place = Some(Place { path: path.to_owned(), id, read: 0, goal, finished });
+                *place = Some(Place::new(path, id, goal, finished));
             }
         }
     }
@@ -171,22 +169,32 @@ impl Stream {
 
     /// Returns the end of the file that is no whole line; `None` where there is more to read before it.
     fn fill_from_file(&mut self, round: u64) -> Option<Vec<u8>> {
-        let Some(place) = self.place.as_mut().filter(|place| place.read < place.goal) else {
+        let Some(place) = &mut self.place else { return Some(Vec::new()) };
+        if place.read >= place.goal {
+            place.opened = None;
             return Some(Vec::new());
+        }
+        let Lines { mut lines, mut tail, read, rest, more } = match place.portion() {
+            Portion::Lines(lines) => lines,
+            Portion::Gone => {
+                // It has another name now, or is another: the next look will tell.
+                (place.goal, place.opened) = (place.read, None);
+                return Some(Vec::new());
+            }
+            Portion::Replaced => {
+                place.begin_anew();
+                self.again = Some(self.last.clone());
+                return None;
+            }
         };
-        let Some(Portion { mut lines, mut tail, bytes, more }) = place.portion() else {
-            // It has another name now, or is another: the next look will tell.
-            place.goal = place.read;
-            return Some(Vec::new());
-        };
-        place.read += bytes;
+        place.advance(&read);
         if !more {
             if place.finished && !tail.is_empty() {
-                place.read = place.goal;
+                place.advance(&rest);
                 lines.append(&mut tail);
                 lines.push(b'\n');
             }
-            place.goal = place.read;
+            (place.goal, place.opened) = (place.read, None);
         }
         self.take_file(&lines, round);
         (!more).then_some(tail)
@@ -244,6 +252,7 @@ impl Stream {
                 }
                 Next::Line(line) => {
                     let text = &bytes[at..line.end];
+                    self.has_ended = line.meta && word(text) == Some(b"end");
                     if self.is_new_in_file(text, line) {
                         fresh.extend_from_slice(text);
                         // It ended at a NUL.
@@ -345,81 +354,6 @@ impl Chunk {
             Next::Bad | Next::End => None,
         }
     }
-}
-
-/// What was read of a file.
-struct Portion {
-    /// Whole lines.
-    lines: Vec<u8>,
-    /// What follows them.
-    tail: Vec<u8>,
-    /// How many bytes of the file the lines are.
-    bytes: u64,
-    /// More is to be read.
-    more: bool,
-}
-
-impl Place {
-    /// What follows after where it is read to, at least a line if there is one; `None` where the file is not there any
-    /// more.
-    fn portion(&self) -> Option<Portion> {
-        let file = File::open(&self.path).ok()?;
-        let metadata = file.metadata().ok()?;
-        if file_id(&self.path, &metadata) != self.id {
-            return None;
-        }
-        let mut magic = [0; raw::MAGIC.len()];
-        read_at(&file, &mut magic, 0).ok()?;
-        match Encoding::of(&magic) {
-            Encoding::Text => self.text(&file),
-            Encoding::Raw => self.records(&file),
-        }
-    }
-
-    fn text(&self, file: &File) -> Option<Portion> {
-        let left = usize::try_from(self.goal - self.read).unwrap_or(usize::MAX);
-        let mut portion = left.min(PORTION);
-        loop {
-            let mut lines = read_from(file, self.read, portion)?;
-            if lines.len() < portion || portion == left || lines.contains(&b'\n') {
-                let more = lines.len() < left;
-                let tail = lines.split_off(memrchr(b'\n', &lines).map_or(0, |at| at + 1));
-                let bytes = lines.len() as u64;
-                return Some(Portion { lines, tail, bytes, more: more && bytes > 0 });
-            }
-            // A long line.
-            portion = left.min(portion.saturating_mul(4));
-        }
-    }
-
-    /// The lines of a raw file. It is read from the start of a block, which says what its sites mean.
-    fn records(&self, file: &File) -> Option<Portion> {
-        let start = self.read / raw::BLOCK * raw::BLOCK;
-        let left = usize::try_from(self.goal - start).unwrap_or(usize::MAX);
-        let mut portion = left.min(PORTION + usize::try_from(self.read - start).ok()?);
-        loop {
-            let all = read_from(file, start, portion)?;
-            let from = usize::try_from(self.read - start).ok()?;
-            let whole = whole_messages(&all).max(from);
-            if all.len() < portion || portion == left || whole > from {
-                let more = portion < left && whole > from;
-                let lines = lines_of(&all, from..whole, &self.path);
-                let tail =
-                    if portion == left { lines_of(&all, whole..all.len(), &self.path) } else { Vec::new() };
-                return Some(Portion { lines, tail, bytes: (whole - from) as u64, more });
-            }
-            // A long message.
-            portion = left.min(portion.saturating_mul(4));
-        }
-    }
-}
-
-/// At most so many bytes from there; `None` where there are none.
-fn read_from(file: &File, at: u64, bytes: usize) -> Option<Vec<u8>> {
-    let mut read = vec![0; bytes];
-    let got = read_at(file, &mut read, at).ok()?;
-    read.truncate(got);
-    Some(read).filter(|read| !read.is_empty())
 }
 
 fn mark(text: &[u8], ticks: u64) -> Mark {

@@ -1,0 +1,150 @@
+//! `tracemerge diff`: traces of the same program are the same; what was changed in one is found, where it was changed;
+//! times are compared.
+#![cfg(target_os = "linux")]
+
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+use support::merges::tracemerge;
+use support::{Scenario, Traced};
+use tempfile::TempDir;
+use trace_format::line::{Kind, Line};
+
+const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
+
+fn diff(a: &Path, b: &Path, runtime: &Path) -> (Option<i32>, String, String) {
+    let args = [Path::new("diff"), a, b];
+    let Output { status, stdout, stderr } =
+        tracemerge(SCENARIO, runtime, args).output().expect("the command can be run");
+    let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
+    (status.code(), text(stdout), text(stderr))
+}
+
+fn traced() -> Traced {
+    Scenario::new(SCENARIO, &["many", "300"]).run().succeeded()
+}
+
+fn merged(traced: &Traced) -> PathBuf {
+    let app = traced.directory.path().join("scenario");
+    let status =
+        tracemerge(SCENARIO, traced.runtime.path(), [Path::new("-q"), &app]).status().expect("a merge");
+    assert!(status.success());
+    traced.directory.path().join("scenario.trace.merge")
+}
+
+#[test]
+fn runs_of_the_same_program_are_the_same_whatever_they_are_given_as() {
+    let (one, two) = (traced(), traced());
+    // A directory with other runtime directories is looked at, too: both are done.
+    let (a, b) = (merged(&one), merged(&two));
+    let (directory, app) = (one.directory.path(), two.directory.path().join("scenario"));
+    let file = |traced: &Traced, at: usize| {
+        let name = traced.files.keys().nth(at).expect("a file").clone();
+        traced.directory.path().join(name)
+    };
+    for (a, b, threads) in [
+        (a.as_path(), b.as_path(), 8),
+        (directory, b.as_path(), 8),
+        (directory, app.as_path(), 8),
+        (&file(&one, 0), &file(&two, 1), 1),
+    ] {
+        let (status, report, said) = diff(a, b, two.runtime.path());
+        assert_eq!((status, said.as_str()), (Some(0), ""), "{report}");
+        let threads =
+            if threads == 1 { "1 thread the same, 300 records" } else { "8 threads the same, 2,400 records" };
+        assert!(report.contains(threads), "{report}");
+    }
+}
+
+#[test]
+fn what_was_taken_away_and_put_in_is_found_in_its_thread() {
+    let one = traced();
+    let a = merged(&one);
+    let text = std::fs::read_to_string(&a).expect("UTF-8");
+    let tid =
+        Line::parse(text.lines().last().expect("a line").as_bytes()).expect("a line of a trace").key.tid;
+    let (mut changed, mut number) = (String::new(), 0);
+    for line in text.lines() {
+        let parsed = Line::parse(line.as_bytes()).expect("a line of a trace");
+        if parsed.key.tid == tid && parsed.kind == Kind::Message {
+            number += 1;
+            match number {
+                // An empty one, between others.
+                100 => continue,
+                200 => {
+                    let key = line.split(" : ").next().expect("a key").trim_end();
+                    writeln!(changed, "{key} : new 1\n{key} : new 2").expect("a string grows");
+                }
+                _ => {}
+            }
+        }
+        writeln!(changed, "{line}").expect("a string grows");
+    }
+    let b = one.directory.path().join("changed");
+    std::fs::write(&b, changed).expect("a file");
+    let (status, report, _) = diff(&a, &b, one.runtime.path());
+    assert_eq!(status, Some(1), "{report}");
+    assert!(report.contains("7 threads the same, 2,100 records"), "{report}");
+    let expected =
+        format!("(A {tid}, B {tid}): A has 300 records, B 301; the first 99 alike, 1 only in A, 2 only in B");
+    assert!(report.contains(&expected), "{report}");
+    // The line that it names is the one that was taken away.
+    let named =
+        report.lines().find_map(|line| line.strip_prefix("  A scenario.trace.merge:")).expect("a place");
+    let named: usize = named.split(' ').next().expect("a number").parse().expect("a number");
+    let of_thread = |line: &&str| {
+        let line = Line::parse(line.as_bytes()).expect("a line of a trace");
+        line.key.tid == tid && line.kind == Kind::Message
+    };
+    let before = text.lines().take(named - 1).filter(of_thread).count();
+    assert!(before == 99 && of_thread(&text.lines().nth(named - 1).expect("a line")), "{report}");
+    let new = report.lines().find(|line| line.ends_with("  new #")).expect("a row");
+    assert_eq!(new.split_whitespace().take(2).collect::<Vec<_>>(), ["0", "2"], "{report}");
+}
+
+/// A trace by the system's clock, which counts nanoseconds: a request every millisecond, an answer some time later.
+fn requests(directory: &Path, name: &str, answer_ns: u64) -> PathBuf {
+    let mut text = String::new();
+    let mut line = |ticks: u64, kind, payload: &str| {
+        writeln!(text, "{ticks:016x}-00000007 {kind} {payload}").expect("a string grows");
+    };
+    let run = "run version=1 id=00000001 root=00000001 pid=7 exe=\"/app\" boot=\"b\" ticks=5 \
+               wall=2026-11-20T15:11:02.000000000Z clock=system";
+    line(5, '#', run);
+    line(5, '#', "thread name=\"app\" ring=shared");
+    for n in 0..200 {
+        line(1_000_000 * (n + 1), ':', &format!("request {n} from 10.0.0.{n}"));
+        line(1_000_000 * (n + 1) + answer_ns, ':', &format!("answered {n:x}{n:03}"));
+    }
+    let path = directory.join(name);
+    std::fs::write(&path, text).expect("a file");
+    path
+}
+
+#[test]
+fn what_takes_longer_is_told_first() {
+    let directory = TempDir::new().expect("a directory");
+    let a = requests(directory.path(), "app.trace.7", 10_000);
+    let b = requests(directory.path(), "app.trace.7.1", 30_000);
+    let (status, report, _) = diff(&a, &b, directory.path());
+    assert_eq!(status, Some(0), "{report}");
+    let rows: Vec<Vec<&str>> = report.lines().map(|line| line.split_whitespace().collect()).collect();
+    let first = rows.iter().find(|row| row.first() == Some(&"200")).expect("a row");
+    assert_eq!(
+        first[..],
+        [
+            "200", "200", "9.98", "us", "30.0", "us", "3.00", "9.98", "us", "30.0", "us", "3.00", "answered",
+            "#"
+        ]
+    );
+}
+
+#[test]
+fn where_there_is_nothing_to_compare_it_says_so() {
+    let directory = TempDir::new().expect("a directory");
+    let a = requests(directory.path(), "app.trace.7", 10_000);
+    for missing in [directory.path().join("nothing"), PathBuf::from("/dev/null")] {
+        let (status, report, said) = diff(&a, &missing, directory.path());
+        assert_eq!((status, report.as_str()), (Some(2), ""), "{said}");
+    }
+}

@@ -1,0 +1,63 @@
+//! How long it was from one message to the next: a histogram whose classes are less than one percent wide.
+
+use std::collections::BTreeMap;
+
+/// Bits of a number that its class keeps: below the first one, 7 more.
+const BITS: u32 = 7;
+
+/// Distances in ticks.
+#[derive(Clone, Debug, Default)]
+pub struct Latencies {
+    classes: BTreeMap<u64, u64>,
+    count: u64,
+}
+
+impl Latencies {
+    /// Takes a distance.
+    pub fn push(&mut self, ticks: u64) {
+        *self.classes.entry(class(ticks)).or_default() += 1;
+        self.count += 1;
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The least distance that `percent` of all do not exceed, as its class has it; `None` where there is none.
+    pub fn percentile(&self, percent: u64) -> Option<u64> {
+        let wanted = (u128::from(self.count) * u128::from(percent)).div_ceil(100).max(1);
+        let mut sum = 0;
+        self.classes.iter().find_map(|(class, count)| {
+            sum += u128::from(*count);
+            (sum >= wanted).then_some(*class)
+        })
+    }
+}
+
+/// The number without its last bits.
+fn class(ticks: u64) -> u64 {
+    let dropped = ticks.checked_ilog2().unwrap_or(0).saturating_sub(BITS);
+    ticks >> dropped << dropped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn percentiles_are_those_of_the_sorted_numbers(
+            mut numbers in prop::collection::vec(prop_oneof![0..300u64, any::<u64>()], 1..300),
+            percent in 1..=100u64,
+        ) {
+            let mut latencies = Latencies::default();
+            numbers.iter().for_each(|number| latencies.push(*number));
+            numbers.sort_unstable();
+            let rank = (numbers.len() * percent as usize).div_ceil(100) - 1;
+            let (exact, found) = (numbers[rank], latencies.percentile(percent).unwrap());
+            prop_assert!(found <= exact && exact - found <= exact / 128, "{found} for {exact}");
+        }
+    }
+}

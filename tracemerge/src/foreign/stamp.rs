@@ -1,0 +1,378 @@
+//! Times at the beginning of a log's lines.
+
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
+use serde_json::Value;
+use trace_format::wall::Wall;
+
+const SECOND: u64 = 1_000_000_000;
+/// A date is looked for in so many first bytes of a line ...
+const NEAR: usize = 64;
+/// ... and of a line of a web server, where names of hosts and users stand before it.
+const FAR: usize = 1024;
+const MONTHS: [&[u8]; 12] =
+    [b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec"];
+/// Where a JSON object may have its time.
+const FIELDS: [&str; 6] = ["timestamp", "time", "ts", "@timestamp", "__REALTIME_TIMESTAMP", "datetime"];
+
+/// A time, and what its last digit is worth, in nanoseconds.
+pub type Stamp = (Wall, u64);
+
+/// What is not written in every log.
+pub struct Zone {
+    /// For times that do not say theirs.
+    local: TimeZone,
+    /// For dates without a year: the nearest to that is meant.
+    about: Wall,
+}
+
+impl Zone {
+    /// The machine's zone (or `TZ`).
+    pub fn new(about: Wall) -> Zone {
+        Zone { local: TimeZone::system(), about }
+    }
+}
+
+/// A way to write times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// An object in each line.
+    Json,
+    /// `[21/Nov/2026:14:43:52 +0000]`
+    Common,
+    /// `2026-11-21T14:43:52.123Z`, also with a space, other zones or none, and `2026/11/21 14:43:52`.
+    Iso,
+    /// Seconds since 1970, with decimals, or milli-, micro-, nanoseconds.
+    Epoch,
+    /// `Nov 21 14:43:52`
+    Syslog,
+}
+
+impl Format {
+    /// All, the more particular first.
+    pub const ALL: [Format; 5] = [Format::Json, Format::Common, Format::Iso, Format::Epoch, Format::Syslog];
+
+    /// For messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Format::Json => "JSON fields",
+            Format::Common => "web server times (21/Nov/2026:14:43:52 +0000)",
+            Format::Iso => "ISO 8601 times",
+            Format::Epoch => "times since 1970",
+            Format::Syslog => "syslog times (Nov 21 14:43:52)",
+        }
+    }
+
+    /// The format in which most lines of `start` have a time.
+    pub fn of(start: &[u8], zone: &Zone) -> Option<Format> {
+        let lines = || start.split(|&b| b == b'\n').take(1000);
+        let count = |format: Format| lines().filter(|line| format.find(line, zone).is_some()).count();
+        let counts = Format::ALL.map(|format| (format, count(format)));
+        let most = counts.iter().map(|(_, count)| *count).max().filter(|most| *most > 0)?;
+        counts.iter().find(|(_, count)| *count == most).map(|(format, _)| *format)
+    }
+
+    /// The time of a line, if it begins with one.
+    pub fn find(self, line: &[u8], zone: &Zone) -> Option<Stamp> {
+        match self {
+            Format::Json => json(line, zone),
+            Format::Common => common(line),
+            Format::Iso => iso(line, zone),
+            Format::Epoch => {
+                epoch(line.trim_ascii_start().strip_prefix(b"[").unwrap_or(line.trim_ascii_start()))
+            }
+            Format::Syslog => syslog(line, zone),
+        }
+    }
+}
+
+fn json(line: &[u8], zone: &Zone) -> Option<Stamp> {
+    let line = line.trim_ascii_start();
+    if line.first() != Some(&b'{') {
+        return None;
+    }
+    let value: Value = serde_json::from_slice(line).ok()?;
+    match FIELDS.iter().find_map(|field| value.get(field))? {
+        Value::String(text) => iso(text.as_bytes(), zone).or_else(|| epoch(text.as_bytes())),
+        Value::Number(number) => epoch(number.to_string().as_bytes()),
+        _ => None,
+    }
+}
+
+fn common(line: &[u8]) -> Option<Stamp> {
+    let line = &line[..line.len().min(FAR)];
+    memchr::memchr_iter(b'[', line).find_map(|at| {
+        let mut text = Text(&line[at + 1..]);
+        let day = text.number(2)?;
+        text.byte(b"/")?;
+        let month = text.month()?;
+        text.byte(b"/")?;
+        let year = text.number(4)?;
+        text.byte(b":")?;
+        let (clock, ns, resolution) = text.clock()?;
+        text.byte(b" ")?;
+        let offset = text.offset()?;
+        Some((at_offset(date(year, month, day, clock)?, ns, offset)?, resolution))
+    })
+}
+
+fn iso(line: &[u8], zone: &Zone) -> Option<Stamp> {
+    let starts = |at: &usize| {
+        let before = at.checked_sub(1).map(|before| line[before]);
+        line[*at].is_ascii_digit()
+            && before.is_none_or(|b| !b.is_ascii_alphanumeric() || ends_colour(line, *at))
+    };
+    (0..line.len().min(NEAR)).filter(starts).find_map(|at| {
+        let mut text = Text(&line[at..]);
+        let year = text.number(4)?;
+        let separator = text.byte(b"-/")?;
+        let month = text.number(2)?;
+        text.byte(&[separator])?;
+        let day = text.number(2)?;
+        text.byte(b"Tt _")?;
+        let (clock, ns, resolution) = text.clock()?;
+        let date = date(year, month, day, clock)?;
+        let wall = match text.zone() {
+            Some(offset) => at_offset(date, ns, offset)?,
+            None => local(date, ns, zone)?,
+        };
+        Some((wall, resolution))
+    })
+}
+
+/// Whether an escape sequence that sets a colour ends before `at`.
+fn ends_colour(line: &[u8], at: usize) -> bool {
+    let start = line[..at].iter().rposition(|&b| b == 0x1b);
+    let sequence = start.and_then(|start| line[start + 1..at].strip_prefix(b"["));
+    let parameters = sequence.and_then(|sequence| sequence.strip_suffix(b"m"));
+    parameters.is_some_and(|all| all.iter().all(|b| b.is_ascii_digit() || *b == b';'))
+}
+
+fn syslog(line: &[u8], zone: &Zone) -> Option<Stamp> {
+    let mut text = Text(line);
+    if text.byte(b"<").is_some() {
+        text.0 = &text.0[memchr::memchr(b'>', text.0)? + 1..];
+    }
+    let month = text.month()?;
+    text.byte(b" ")?;
+    let day = if text.byte(b" ").is_some() { text.number(1)? } else { text.number(2)? };
+    text.byte(b" ")?;
+    let (clock, ns, resolution) = text.clock()?;
+    let year = jiff::Timestamp::from_nanosecond(i128::from(zone.about.0)).ok()?;
+    let year = i64::from(year.to_zoned(zone.local.clone()).year());
+    let walls = (year - 1..=year + 1).filter_map(|year| local(date(year, month, day, clock)?, ns, zone));
+    Some((walls.min_by_key(|wall| wall.0.abs_diff(zone.about.0))?, resolution))
+}
+
+/// Ten digits are seconds and may have decimals; thirteen, sixteen and nineteen are finer.
+fn epoch(text: &[u8]) -> Option<Stamp> {
+    let digits = text.iter().take_while(|b| b.is_ascii_digit()).count();
+    let unit = match digits {
+        10 => SECOND,
+        13 => 1_000_000,
+        16 => 1_000,
+        19 => 1,
+        _ => return None,
+    };
+    let mut rest = Text(text);
+    let whole = u64::try_from(rest.number(digits)?).ok()?.checked_mul(unit)?;
+    let (fraction, resolution) = rest.fraction();
+    if rest.0.first().is_some_and(u8::is_ascii_alphanumeric) {
+        return None;
+    }
+    Some((Wall(whole.checked_add(fraction / (SECOND / unit))?), (resolution / (SECOND / unit)).max(1)))
+}
+
+/// Hours, minutes, seconds.
+type Clock = (i64, i64, i64);
+
+fn date(year: i64, month: i64, day: i64, (hour, minute, second): Clock) -> Option<DateTime> {
+    let small = |number: i64| i8::try_from(number).ok();
+    // A leap second is the one before: Unix time has none.
+    let second = small(second)?.min(59);
+    let year = i16::try_from(year).ok()?;
+    DateTime::new(year, small(month)?, small(day)?, small(hour)?, small(minute)?, second, 0).ok()
+}
+
+fn at_offset(date: DateTime, ns: u64, offset: i64) -> Option<Wall> {
+    let utc = date.to_zoned(TimeZone::UTC).ok()?.timestamp().as_nanosecond();
+    wall(utc - i128::from(offset) * i128::from(SECOND), ns)
+}
+
+fn local(date: DateTime, ns: u64, zone: &Zone) -> Option<Wall> {
+    wall(date.to_zoned(zone.local.clone()).ok()?.timestamp().as_nanosecond(), ns)
+}
+
+fn wall(second: i128, ns: u64) -> Option<Wall> {
+    u64::try_from(second + i128::from(ns)).ok().map(Wall)
+}
+
+/// What is left of a text that is read from its beginning.
+struct Text<'a>(&'a [u8]);
+
+impl Text<'_> {
+    /// One of these bytes.
+    fn byte(&mut self, wanted: &[u8]) -> Option<u8> {
+        let (first, rest) = self.0.split_first().filter(|(first, _)| wanted.contains(first))?;
+        self.0 = rest;
+        Some(*first)
+    }
+
+    /// A number of exactly so many digits.
+    fn number(&mut self, digits: usize) -> Option<i64> {
+        let (number, rest) = self.0.split_at_checked(digits)?;
+        self.0 = rest;
+        number.iter().try_fold(0i64, |sum, b| b.is_ascii_digit().then(|| sum * 10 + i64::from(b - b'0')))
+    }
+
+    fn month(&mut self) -> Option<i64> {
+        let (name, rest) = self.0.split_at_checked(3)?;
+        self.0 = rest;
+        MONTHS.iter().zip(1..).find(|(month, _)| **month == name).map(|(_, number)| number)
+    }
+
+    /// `14:43:52.123`; with nanoseconds, and what the last digit is worth.
+    fn clock(&mut self) -> Option<(Clock, u64, u64)> {
+        let hour = self.number(2)?;
+        self.byte(b":")?;
+        let minute = self.number(2)?;
+        self.byte(b":")?;
+        let second = self.number(2)?;
+        let (ns, resolution) = self.fraction();
+        Some(((hour, minute, second), ns, resolution))
+    }
+
+    /// A decimal fraction of a second, if there is one.
+    fn fraction(&mut self) -> (u64, u64) {
+        let Some((b'.' | b',', rest)) = self.0.split_first() else { return (0, SECOND) };
+        let digits = rest.iter().take_while(|b| b.is_ascii_digit()).count();
+        if digits == 0 {
+            return (0, SECOND);
+        }
+        self.0 = &rest[digits..];
+        rest[..digits]
+            .iter()
+            .take(9)
+            .fold((0, SECOND), |(sum, unit), b| (sum + u64::from(b - b'0') * (unit / 10), unit / 10))
+    }
+
+    /// `Z`, `UTC` or an offset in seconds, also behind a space.
+    fn zone(&mut self) -> Option<i64> {
+        let _ = self.byte(b" ");
+        if self.byte(b"Zz").is_some() || self.0.starts_with(b"UTC") || self.0.starts_with(b"GMT") {
+            return Some(0);
+        }
+        self.offset()
+    }
+
+    /// `+0100`, `+01:00`, `+01`.
+    fn offset(&mut self) -> Option<i64> {
+        let sign = if self.byte(b"+-")? == b'-' { -1 } else { 1 };
+        let hours = self.number(2)?;
+        let colon = self.byte(b":").is_some();
+        let minutes = match self.0 {
+            [a, b, ..] if a.is_ascii_digit() && b.is_ascii_digit() => self.number(2)?,
+            _ if colon => return None,
+            _ => 0,
+        };
+        (hours < 24 && minutes < 60).then_some(sign * (hours * 3600 + minutes * 60))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// 2026-11-21T14:43:52Z, as `date +%s` has it.
+    const T: u64 = 1_795_272_232 * SECOND;
+
+    fn zone() -> Zone {
+        Zone { local: TimeZone::fixed(jiff::tz::offset(2)), about: Wall(T + 40 * 86_400 * SECOND) }
+    }
+
+    fn found(line: &str) -> Option<(Format, u64, u64)> {
+        let format = Format::of(line.as_bytes(), &zone())?;
+        let (wall, resolution) = format.find(line.as_bytes(), &zone())?;
+        Some((format, wall.0, resolution))
+    }
+
+    #[test]
+    fn times_of_many_programs_are_recognised() {
+        use Format::{Common, Epoch, Iso, Json, Syslog};
+        const MS: u64 = 1_000_000;
+        for (line, format, wall, resolution) in [
+            ("2026-11-21T14:43:52Z hello", Iso, T, SECOND),
+            ("2026-11-21T14:43:52.123456789Z hello", Iso, T + 123_456_789, 1),
+            ("2026-11-21 14:43:52,123 INFO hello", Iso, T + 123 * MS - 7200 * SECOND, MS),
+            ("2026-11-21T16:43:52.5+02:00 hello", Iso, T + 500 * MS, 100 * MS),
+            ("2026-11-21T13:43:52-0100 host app[1]: hello", Iso, T, SECOND),
+            ("2026-11-21 14:43:52.000 UTC [17] LOG: hello", Iso, T, MS),
+            ("2026-11-21 16:43:52 +0200 hello", Iso, T, SECOND),
+            ("[2026-11-21T14:43:52Z INFO  app] hello", Iso, T, SECOND),
+            ("\u{1b}[2m2026-11-21T14:43:52.000001Z\u{1b}[0m INFO hello", Iso, T + 1000, 1000),
+            ("INFO 2026-11-21T14:43:52Z hello", Iso, T, SECOND),
+            ("2026/11/21 16:43:52 [error] 7#7: *1 open() failed", Iso, T, SECOND),
+            ("10.0.0.1 - bob [21/Nov/2026:14:43:52 +0000] \"GET / HTTP/1.1\" 200 1", Common, T, SECOND),
+            ("::1 - - [21/Nov/2026:16:43:52 +0200] \"GET /[x] HTTP/1.1\" 200 1", Common, T, SECOND),
+            ("1795272232 hello", Epoch, T, SECOND),
+            ("1795272232.25 host app[1]: hello", Epoch, T + 250 * MS, 10 * MS),
+            ("[1795272232.000001] hello", Epoch, T + 1000, 1000),
+            ("1795272232123: hello", Epoch, T + 123 * MS, MS),
+            ("1795272232123456 hello", Epoch, T + 123_456_000, 1000),
+            ("1795272232123456789 hello", Epoch, T + 123_456_789, 1),
+            ("Nov 21 16:43:52 host app[1]: hello", Syslog, T, SECOND),
+            ("Nov 21 16:43:52.123456 host app[1]: hello", Syslog, T + 123_456_000, 1000),
+            ("<34>Nov  1 16:43:52 host app: hello", Syslog, T - 20 * 86_400 * SECOND, SECOND),
+            ("{\"level\":\"info\",\"time\":\"2026-11-21T14:43:52Z\"}", Json, T, SECOND),
+            ("{\"timestamp\":\"2026-11-21T14:43:52.000000001Z\",\"m\":1}", Json, T + 1, 1),
+            ("{\"ts\":1795272232.5,\"m\":\"2020-01-01T00:00:00Z\"}", Json, T + 500 * MS, 100 * MS),
+            ("{\"__REALTIME_TIMESTAMP\":\"1795272232000001\"}", Json, T + 1000, 1000),
+        ] {
+            assert_eq!(found(line), Some((format, wall, resolution)), "{line}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_time_is_not_taken_for_one() {
+        for line in [
+            "",
+            "hello",
+            "    at app.rs:12",
+            "12345 hello",
+            "17952722321 hello",
+            "1795272232x",
+            "2026-13-21T14:43:52Z",
+            "2026-11-31T14:43:52Z",
+            "x2026-11-21T14:43:52Z",
+            "2026-11-21",
+            "Nov 31 14:43:52 host",
+            "[21/Nox/2026:14:43:52 +0000]",
+            "{\"time\":true}",
+            "{broken",
+        ] {
+            assert_eq!(found(line), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn the_format_of_most_lines_counts() {
+        let log = "1795272232 starts\n2026-11-21T14:43:52Z one\n  more\n2026-11-21T14:43:53Z two\n";
+        assert_eq!(Format::of(log.as_bytes(), &zone()), Some(Format::Iso));
+    }
+
+    proptest! {
+        #[test]
+        fn any_line_is_looked_at_without_harm(bytes: Vec<u8>, start in "[0-9TZ:.+/ \\[-]{0,40}") {
+            for line in [&bytes[..], &[start.as_bytes(), &bytes].concat()] {
+                let _ = Format::ALL.map(|format| format.find(line, &zone()));
+            }
+        }
+
+        #[test]
+        fn what_is_written_is_read(wall in 0..4_000_000_000u64 * SECOND) {
+            let text = Wall(wall).to_string();
+            prop_assert_eq!(Format::Iso.find(text.as_bytes(), &zone()), Some((Wall(wall), 1)));
+        }
+    }
+}

@@ -149,13 +149,14 @@ impl<'a> Raw<'a> {
         open
     }
 
-    /// The bytes without a last record that is not all there.
+    /// The bytes without a last record, or pad, that is not all there.
     #[must_use]
     pub fn without_torn_tail(&self) -> usize {
         let mut at = self.bytes.len().saturating_sub(1) / BLOCK_BYTES * BLOCK_BYTES;
         loop {
             match self.next(at) {
                 Next::End | Next::Bad(_) => return at.min(self.bytes.len()),
+                Next::Border(end) if at % BLOCK_BYTES != 0 && end % BLOCK_BYTES != 0 => return at,
                 Next::Border(end) => at = end,
                 Next::Record(record) => at = record.end,
             }

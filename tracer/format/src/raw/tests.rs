@@ -287,6 +287,24 @@ fn what_is_not_all_there_is_told_from_what_is() {
 }
 
 #[test]
+fn read_in_parts_however_they_are_cut_it_has_the_same_lines() {
+    let bytes = several_blocks();
+    let (whole, _) = decode(bytes);
+    let (mut text, mut at) = (Vec::new(), 0);
+    for cut in (0..bytes.len()).step_by(997).chain([bytes.len()]) {
+        let raw = Raw::parse(&bytes[..cut]);
+        let end = raw.map_or(0, |raw| raw.without_torn_tail());
+        if let Some(raw) = raw {
+            let found = Decoder::new(TID).decode(raw, at..end.max(at), b"f", &mut text);
+            assert!(found.damaged.is_empty(), "{cut}: {:?}", found.damaged);
+            at = end.max(at);
+        }
+    }
+    assert_eq!(at, bytes.len());
+    assert!(text == whole);
+}
+
+#[test]
 fn a_copy_has_the_same_lines() {
     let bytes = several_blocks();
     let raw = Raw::parse(bytes).unwrap();

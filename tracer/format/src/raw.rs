@@ -96,26 +96,21 @@ impl Writer {
         limit: usize,
         out: &mut Vec<u8>,
     ) -> (u64, Ticks) {
-        let (bytes, start) = (records.contiguous(), Records::position(records));
         let room = self.to_border(out);
         if room == BLOCK {
             return (0, last);
         }
         let room = usize::try_from(room).unwrap_or(usize::MAX).min(limit.saturating_sub(out.len()));
-        let room = room.min(bytes.len());
-        let (mut count, mut taken) = (0, 0);
-        while let Some(message) = records.peek() {
-            let end = taken + record_bytes(message.text.len());
-            let whole = message.flags == Flags::NONE && message.ticks >= last;
+        let mut count = 0;
+        let bytes = records.take_whole(room, |message| {
             let known = !message.captured || self.is_defined(message.site);
-            // To look may have gone past a pad.
-            if !whole || !known || end > room || Records::position(records) != start + taken as u64 {
-                break;
+            let next = known && message.ticks >= last;
+            if next {
+                (count, last) = (count + 1, message.ticks);
             }
-            records.advance(&message);
-            (count, taken, last) = (count + 1, end, message.ticks);
-        }
-        out.extend_from_slice(&bytes[..taken]);
+            next
+        });
+        out.extend_from_slice(bytes);
         (count, last)
     }
 

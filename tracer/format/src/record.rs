@@ -149,10 +149,31 @@ impl<'a> Records<'a> {
         self.pos
     }
 
-    /// The bytes from [`Records::position`] on, up to the place where the ring wraps.
-    #[must_use]
-    pub fn contiguous(&self) -> &'a [u8] {
-        self.parts[0]
+    /// Goes past the next records as long as they are whole messages that `wanted` takes, lie in one piece, and have at
+    /// most `room` bytes together; returns their bytes.
+    #[inline]
+    pub(crate) fn take_whole(
+        &mut self,
+        room: usize,
+        mut wanted: impl FnMut(&Message<'a>) -> bool,
+    ) -> &'a [u8] {
+        let first = self.parts[0];
+        let room = room.min(first.len());
+        let (pos, mut taken) = (self.pos, 0);
+        // Of its own: what changes stays in registers.
+        while let Some((word, rest)) = first.get(taken..).and_then(|rest| rest.split_first_chunk::<8>()) {
+            let word = u64::from_le_bytes(*word);
+            let whole = is_whole(word);
+            let border = self.block - ((pos + taken as u64) & (self.block - 1));
+            let Some(message) = whole.then(|| read_message(word, rest, border)).flatten() else { break };
+            let end = taken + HEADER + aligned(message.text.len() as u64) as usize;
+            if end > room || !wanted(&message) {
+                break;
+            }
+            taken = end;
+        }
+        self.skip(taken as u64);
+        first.get(..taken).unwrap_or_default()
     }
 
     /// Blocks whose rest was skipped because of a record that cannot be.
@@ -167,8 +188,7 @@ impl<'a> Records<'a> {
     pub(crate) fn peek_whole(&self) -> Option<Message<'a>> {
         let (word, rest) = self.parts[0].split_first_chunk::<8>()?;
         let word = u64::from_le_bytes(*word);
-        let whole = word as u16 == RecordKind::Captured as u16 || word as u16 == RecordKind::Message as u16;
-        if whole { read_message(word, rest, self.to_border()) } else { None }
+        if is_whole(word) { read_message(word, rest, self.to_border()) } else { None }
     }
 
     /// The next piece, without going on to it.
@@ -226,6 +246,12 @@ impl<'a> Iterator for Records<'a> {
         self.advance(&message);
         Some(message)
     }
+}
+
+/// Whether this is word 0 of a message that is one record.
+#[inline(always)]
+fn is_whole(word: u64) -> bool {
+    word as u16 == RecordKind::Captured as u16 || word as u16 == RecordKind::Message as u16
 }
 
 /// The message whose word 0 is `word`; `rest` follows the word, `border` is how far the block goes.

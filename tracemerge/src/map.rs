@@ -50,20 +50,25 @@ impl Map {
     }
 }
 
-/// Fewer bytes than this are not forgotten: asking would cost more than it gains.
+/// So many bytes are forgotten at once: each time costs the other threads an interruption.
 #[cfg(unix)]
-const WORTH_FORGETTING: usize = 64 << 10;
+const STEP: usize = 4 << 20;
 
 impl Map {
-    /// Says that those bytes will not be read again soon, so that they need not count as this process's memory.
+    /// Says that those bytes and all before them will not be read again soon, so that they need not count as this
+    /// process's memory.
     pub fn forget(&self, range: Range<usize>) {
         #[cfg(unix)]
-        if let (Some(map), Some(_), WORTH_FORGETTING..) = (&self.map, &self.watched, range.len()) {
-            // SAFETY: the mapping is shared, read-only and of a file: pages that are read again are taken from
-            // there again; and what was cut off is zeros again.
-            let _ = unsafe {
-                map.unchecked_advise_range(memmap2::UncheckedAdvice::DontNeed, range.start, range.len())
-            };
+        if let (Some(map), Some(_)) = (&self.map, &self.watched) {
+            // In whole steps: what is left of one goes with the next range.
+            let (start, end) = (range.start / STEP * STEP, range.end / STEP * STEP);
+            if start < end {
+                // SAFETY: the mapping is shared, read-only and of a file: pages that are read again are taken from
+                // there again; and what was cut off is zeros again.
+                let _ = unsafe {
+                    map.unchecked_advise_range(memmap2::UncheckedAdvice::DontNeed, start, end - start)
+                };
+            }
         }
         #[cfg(not(unix))]
         let _ = range;

@@ -147,7 +147,7 @@ fn parse_decimal(digits: &[u8]) -> Option<u64> {
 
 /// Ticks at the start of a line: 16 lower-case hex digits followed by `-`.
 #[must_use]
-#[inline]
+#[inline(always)]
 pub fn parse_ticks(line: &[u8]) -> Option<Ticks> {
     let (high, rest) = line.split_first_chunk::<8>()?;
     let (low, rest) = rest.split_first_chunk::<8>()?;
@@ -160,7 +160,7 @@ pub fn parse_ticks(line: &[u8]) -> Option<Ticks> {
 const ONES: u64 = u64::MAX / 255;
 
 /// Eight lower-case hex digits, all at once: byte-parallel arithmetic in one word.
-#[inline]
+#[inline(always)]
 fn hex8(digits: [u8; 8]) -> Option<u32> {
     let word = u64::from_le_bytes(digits);
     let letter = word >> 6 & ONES;

@@ -2,7 +2,7 @@
 //! recovery.
 //!
 //! It takes what is committed in a thread's ring and nested ring, merges the two by ticks, and appends lines, or
-//! records for a [raw](crate::raw) file. It holds no text between calls: what it must remember, [`RenderState`], is
+//! records for a [`raw`] file. It holds no text between calls: what it must remember, [`RenderState`], is
 //! published with each step, so that another process can go on where it stopped.
 
 mod lines;

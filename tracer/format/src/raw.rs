@@ -14,6 +14,7 @@
 //!
 //! Ticks never go back in a file. All numbers are little-endian.
 
+mod decoder;
 mod reader;
 #[cfg(test)]
 mod tests;
@@ -22,12 +23,14 @@ use crate::line::Ticks;
 use crate::meta::Meta;
 use crate::plans::Plans;
 use crate::record::{Flags, HEADER, MAX_PAYLOAD, PAD_WORD, RecordKind, Records, aligned};
-pub use reader::{Decoder, Raw, Record, Rendered, is_clean};
+pub use decoder::{Decoder, Rendered};
+pub use reader::{Raw, Record, is_clean};
 
 /// What every block begins with.
 pub const MAGIC: [u8; 8] = *b"TRCRAW1\n";
 /// Bytes of a block. The longest record takes a quarter of it.
 pub const BLOCK: u64 = 256 * 1024;
+const BLOCK_BYTES: usize = BLOCK as usize;
 /// Bytes before the first record of a block.
 pub const BLOCK_HEADER: usize = 16;
 

@@ -1,0 +1,313 @@
+//! Makes lines of the records of a raw file: those that a text file would have.
+//!
+//! What is no record is shown in its place, and nothing is believed twice: bytes may change while they are looked at.
+
+use super::BLOCK_BYTES;
+use super::reader::{Next, Raw, Record, is_clean};
+use crate::line::Ticks;
+use crate::meta::{LossReason, Meta};
+use crate::plans::Plans;
+use crate::record::{Flags, RecordKind};
+use crate::render::{Lines, ONE_BY_ONE, Plain, Plains};
+use crate::sites::Site;
+use std::ops::Range;
+
+/// So much of a damaged place is shown.
+const SHOWN: usize = 256;
+
+/// What [`Decoder::decode`] has made.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rendered {
+    /// What is no record: where, and how many bytes.
+    pub damaged: Vec<Range<usize>>,
+    /// The last line has no line feed: its message goes on behind the range.
+    pub open: bool,
+}
+
+/// Makes lines of the records of one file.
+#[derive(Clone, Debug)]
+pub struct Decoder {
+    lines: Lines,
+    /// All sites that were ever met: what they mean is parsed once.
+    plans: Plans,
+    /// Those that the block has defined, a bit each.
+    defined: Vec<u64>,
+    last: Ticks,
+    most: Ticks,
+    behind: bool,
+    open: bool,
+}
+
+impl Decoder {
+    /// For a file of thread `tid`.
+    #[must_use]
+    pub fn new(tid: u64) -> Decoder {
+        Decoder {
+            lines: Lines::new(tid),
+            plans: Plans::default(),
+            defined: Vec::new(),
+            last: Ticks(0),
+            most: Ticks(u64::MAX),
+            behind: false,
+            open: false,
+        }
+    }
+
+    /// Appends the lines of the records from `from` on and before `until`, where given, as if all others were not
+    /// there. `name` stands for the file in the `# damaged` lines of what is no record.
+    ///
+    /// Ticks that go back, or out of the range, which a sound file does not have, are brought back into it, and a
+    /// `# backward` line says so: what is appended is sorted, whatever the file is. A message that the file does not
+    /// end is ended, and told lost.
+    pub fn decode_times(
+        &mut self,
+        raw: Raw<'_>,
+        (from, until): (Ticks, Option<Ticks>),
+        name: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Rendered {
+        let start = if from.0 == 0 { 0 } else { raw.position(from) };
+        let end = until.map_or(raw.bytes.len(), |until| raw.position(until)).max(start);
+        self.last = from;
+        self.most = Ticks(until.map_or(u64::MAX, |until| until.0.saturating_sub(1)).max(from.0));
+        let mut found = self.decode_range(raw, start..end, name, out);
+        self.close_torn(out);
+        found.open = false;
+        found
+    }
+
+    /// Appends the lines of the records in a range of bytes that begins and ends where records begin.
+    pub fn decode(&mut self, raw: Raw<'_>, range: Range<usize>, name: &[u8], out: &mut Vec<u8>) -> Rendered {
+        (self.last, self.most) = (Ticks(0), Ticks(u64::MAX));
+        self.decode_range(raw, range, name, out)
+    }
+
+    fn decode_range(
+        &mut self,
+        raw: Raw<'_>,
+        range: Range<usize>,
+        name: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Rendered {
+        let mut found = Rendered::default();
+        (self.open, self.behind) = (false, false);
+        self.define_before(raw, range.start);
+        let mut at = range.start;
+        // Where one record is not of the usual kind, the next ones may not be either.
+        let mut one_by_one = 0;
+        while at < range.end {
+            match raw.next(at) {
+                Next::End => break,
+                Next::Border(end) => {
+                    if at % BLOCK_BYTES == 0 {
+                        self.defined.clear();
+                    }
+                    at = end;
+                }
+                Next::Record(record) => {
+                    if one_by_one > 0 {
+                        one_by_one -= 1;
+                    } else if !self.open {
+                        let end = self.many(raw, at..range.end, out);
+                        if end > at {
+                            at = end;
+                            continue;
+                        }
+                        one_by_one = ONE_BY_ONE;
+                    }
+                    if !self.record(&record, out) {
+                        self.damaged(raw, at..record.end, name, &mut found, out);
+                    }
+                    at = record.end;
+                }
+                Next::Bad(end) => {
+                    let end = self.next_sound(raw, end).min(range.end);
+                    self.damaged(raw, at..end, name, &mut found, out);
+                    at = end;
+                }
+            }
+        }
+        found.open = self.open;
+        found
+    }
+
+    /// Appends the lines of as many of the next records as can be done at once; returns where they end.
+    #[inline]
+    fn many(&mut self, raw: Raw<'_>, range: Range<usize>, out: &mut Vec<u8>) -> usize {
+        let mut usual = Usual { raw, decoder: self, at: range.start, range, last: self.last, next: None };
+        self.lines.plain_lines(&mut usual, usize::MAX, out);
+        let (end, last) = (usual.at, usual.last);
+        if end > usual.range.start {
+            (self.last, self.behind) = (last, false);
+        }
+        end
+    }
+
+    /// The sites that are defined in front of a position, in its block.
+    fn define_before(&mut self, raw: Raw<'_>, position: usize) {
+        self.defined.clear();
+        let block = position / BLOCK_BYTES * BLOCK_BYTES;
+        for (_, record) in raw.records(block).take_while(|(at, _)| *at < position) {
+            if record.kind == RecordKind::Site {
+                self.define(&record);
+            }
+        }
+    }
+
+    /// Where the next block begins that has its magic, from a border on.
+    fn next_sound(&self, raw: Raw<'_>, mut border: usize) -> usize {
+        while let Next::Bad(end) = raw.next(border) {
+            border = end;
+        }
+        border
+    }
+
+    /// Appends what a record says; false where it cannot be read.
+    #[inline]
+    fn record(&mut self, record: &Record<'_>, out: &mut Vec<u8>) -> bool {
+        match record.kind {
+            RecordKind::Captured if self.is_defined(record.site) => {
+                self.close(out);
+                self.go_on_to(record.ticks, out);
+                let plan = self.plans.get(record.site);
+                plan.is_some_and(|plan| self.lines.captured(self.last, plan, record.payload, out))
+            }
+            RecordKind::Message => {
+                self.message(record, out);
+                true
+            }
+            RecordKind::Meta if is_clean(record.payload) => {
+                self.close(out);
+                self.go_on_to(record.ticks, out);
+                self.lines.meta(self.last, |out| out.extend_from_slice(record.payload), out);
+                true
+            }
+            RecordKind::Site => self.define(record),
+            RecordKind::Captured | RecordKind::Meta | RecordKind::Pad => false,
+        }
+    }
+
+    fn message(&mut self, record: &Record<'_>, out: &mut Vec<u8>) {
+        if record.flags.has(Flags::CONT) {
+            if !self.open {
+                // Its beginning is in front of the range, or was dropped.
+                return;
+            }
+        } else {
+            self.close(out);
+            self.go_on_to(record.ticks, out);
+            self.lines.message(self.last, out);
+        }
+        self.lines.text(self.last, record.payload, out);
+        self.open = record.flags.has(Flags::MORE);
+        if !self.open {
+            out.push(b'\n');
+        }
+    }
+
+    /// Ends a message whose last piece does not come.
+    fn close(&mut self, out: &mut Vec<u8>) {
+        if std::mem::take(&mut self.open) {
+            out.push(b'\n');
+        }
+    }
+
+    /// The same, and says that it is missing.
+    fn close_torn(&mut self, out: &mut Vec<u8>) {
+        if self.open {
+            self.close(out);
+            let torn = Meta::Lost { records: 1, reason: LossReason::Torn };
+            self.lines.meta(self.last, |out| torn.write(out), out);
+        }
+    }
+
+    /// The ticks of the next line.
+    #[inline]
+    fn go_on_to(&mut self, ticks: Ticks, out: &mut Vec<u8>) {
+        let shown = ticks.clamp(self.last, self.most);
+        self.last = shown;
+        let known = std::mem::replace(&mut self.behind, shown != ticks);
+        if self.behind && !known {
+            let backward = Meta::Backward { ticks: ticks.0.abs_diff(shown.0) };
+            self.lines.meta(shown, |out| backward.write(out), out);
+        }
+    }
+
+    #[inline]
+    fn is_defined(&self, site: u32) -> bool {
+        let bits = self.defined.get(site as usize / 64).copied().unwrap_or(0);
+        bits >> (site % 64) & 1 != 0
+    }
+
+    fn define(&mut self, record: &Record<'_>) -> bool {
+        if self.plans.entry(record.site) != Some(record.payload) {
+            let site = Site::parse(record.payload).filter(|site| site.id == record.site);
+            if !site.is_some_and(|site| self.plans.add(&site)) {
+                return false;
+            }
+        }
+        let index = record.site as usize / 64;
+        if self.defined.len() <= index {
+            self.defined.resize(index + 1, 0);
+        }
+        self.defined[index] |= 1 << (record.site % 64);
+        true
+    }
+
+    /// Shows what is no record.
+    #[cold]
+    fn damaged(
+        &mut self,
+        raw: Raw<'_>,
+        place: Range<usize>,
+        name: &[u8],
+        found: &mut Rendered,
+        out: &mut Vec<u8>,
+    ) {
+        self.close_torn(out);
+        let text = raw.bytes.get(place.start..place.end.min(place.start + SHOWN)).unwrap_or_default();
+        let (offset, bytes) = (place.start as u64, place.len() as u64);
+        let damaged = Meta::Damaged { file: name.to_vec(), offset, bytes, text: text.to_vec() };
+        self.lines.meta(self.last, |out| damaged.write(out), out);
+        found.damaged.push(place);
+    }
+}
+
+/// The next records, as long as they are whole messages and their ticks are in order.
+struct Usual<'d, 'a> {
+    raw: Raw<'a>,
+    decoder: &'d Decoder,
+    range: Range<usize>,
+    at: usize,
+    last: Ticks,
+    next: Option<(Ticks, usize)>,
+}
+
+impl Plains for Usual<'_, '_> {
+    #[inline(always)]
+    fn peek(&mut self) -> Option<Plain<'_>> {
+        if self.at >= self.range.end {
+            return None;
+        }
+        let Next::Record(record) = self.raw.next(self.at) else { return None };
+        let plan = match record.kind {
+            RecordKind::Captured if self.decoder.is_defined(record.site) => {
+                Some(self.decoder.plans.get(record.site)?)
+            }
+            RecordKind::Message if record.flags == Flags::NONE => None,
+            _ => return None,
+        };
+        if record.ticks < self.last || record.ticks > self.decoder.most {
+            return None;
+        }
+        self.next = Some((record.ticks, record.end));
+        Some(Plain { ticks: record.ticks, plan, bytes: record.payload })
+    }
+
+    #[inline(always)]
+    fn advance(&mut self) {
+        if let Some((ticks, end)) = self.next {
+            (self.last, self.at) = (ticks, end);
+        }
+    }
+}

@@ -1,7 +1,7 @@
 //! The last stages together: opens the files, merges them and writes; begins anew where a file shows to be out of order.
 
 use std::collections::BTreeMap;
-use std::io;
+use std::io::{self, Write};
 use std::path::PathBuf;
 
 use crate::choose::Chosen;
@@ -11,9 +11,10 @@ use crate::merge::Stop;
 use crate::messages::{Messages, count, shown};
 use crate::pipeline::asking_once;
 use crate::pool::merge_by_all;
+use crate::progress::{Metered, Progress};
 use crate::slice::Span;
 use crate::source::{Source, split, whole};
-use crate::write::{Output, Target};
+use crate::write::Target;
 
 /// So often a merge is begun anew because files have become shorter.
 const AGAIN: u32 = 3;
@@ -56,7 +57,9 @@ pub fn write(
     let (mut cut, mut again) = (BTreeMap::new(), AGAIN);
     loop {
         let mut output = target.begin()?;
-        let result = attempt(boots, split_first, &mut output);
+        let bytes = || boots.iter().flatten().map(|source| source.size() as u64).sum();
+        let progress = Progress::is_wanted(target).then(|| Progress::new(bytes()));
+        let result = attempt(boots, split_first, &mut Metered { out: &mut output, progress });
         let is_shorter = give_up_what_was_cut(boots, &mut cut);
         let stop = match result {
             // Zeros may have been merged, or lines that were there a moment ago.
@@ -111,7 +114,7 @@ fn tell_cut(cut: &BTreeMap<PathBuf, usize>, messages: &mut Messages) {
 }
 
 /// Merges boot after boot; ticks of different boots do not compare.
-fn attempt(boots: &[Vec<Source>], split_first: bool, output: &mut Output) -> Result<Vec<Findings>, Stop> {
+fn attempt(boots: &[Vec<Source>], split_first: bool, output: &mut impl Write) -> Result<Vec<Findings>, Stop> {
     let one = |sources: &Vec<Source>| {
         let mut findings = Findings::default();
         let pieces = if split_first { split(sources, &mut findings) } else { whole(sources) };

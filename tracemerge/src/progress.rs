@@ -1,6 +1,6 @@
 //! A bar on a terminal's stderr while long work is done.
 
-use std::io::{self, IsTerminal};
+use std::io::{self, IoSlice, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -66,6 +66,48 @@ impl Drop for Progress {
     fn drop(&mut self) {
         // Nothing of it stays on the screen.
         self.bar.finish_and_clear();
+    }
+}
+
+/// Bytes on their way to `out`, counted.
+#[derive(Debug)]
+pub struct Metered<'a, W> {
+    /// Where they go.
+    pub out: &'a mut W,
+    /// What is told.
+    pub progress: Option<Progress>,
+}
+
+impl<W> Metered<'_, W> {
+    fn count(&mut self, written: usize) {
+        if let Some(progress) = &mut self.progress {
+            progress.add(written);
+        }
+    }
+}
+
+impl<W: Write> Write for Metered<'_, W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.out.write(bytes)?;
+        self.count(written);
+        Ok(written)
+    }
+
+    #[inline]
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.out.write_all(bytes)?;
+        self.count(bytes.len());
+        Ok(())
+    }
+
+    fn write_vectored(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        let written = self.out.write_vectored(parts)?;
+        self.count(written);
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
     }
 }
 

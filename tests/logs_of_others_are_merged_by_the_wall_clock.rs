@@ -35,10 +35,15 @@ fn traced() -> (Watched, Vec<Wall>) {
 }
 
 fn merge(watched: &Watched, with: &[(&str, String)]) -> Output {
+    view(watched, with, &[])
+}
+
+fn view(watched: &Watched, with: &[(&str, String)], options: &[&str]) -> Output {
     let directory = watched.scenario.directory.path();
     let app = directory.join("scenario");
     let path = |path: &Path| path.to_str().expect("a path in UTF-8").to_owned();
     let mut args = vec!["-o".to_owned(), "-".to_owned()];
+    args.extend(options.iter().map(|&option| option.to_owned()));
     for (name, text) in with {
         let log = directory.join(name);
         std::fs::write(&log, text).expect("a log");
@@ -125,6 +130,24 @@ fn each_line_stands_between_the_records_that_were_traced_before_and_after_it() {
     );
     assert_eq!(own(&with.stdout), own(&without.stdout));
     assert_eq!(messages(&with.stdout).len(), messages(&without.stdout).len() + 2);
+}
+
+#[test]
+fn a_log_is_shown_beside_whatever_is_selected() {
+    let (watched, times) = traced();
+    let (_, time) = &stamps(times[2])[0];
+    let log = [("other.log", format!("{time} said by another\n"))];
+    for options in
+        [&["--thread", "no-*", "--thread", "*"][..], &["--time", "utc"], &["--grep", "another|none"]]
+    {
+        let shown = view(&watched, &log, options);
+        let text = String::from_utf8_lossy(&shown.stdout);
+        let line =
+            text.lines().find(|line| line.contains("said by another")).unwrap_or_else(|| panic!("{text}"));
+        assert!(line.contains("00000000 : other.log: ") && !line.contains('/'), "one process: {line}");
+    }
+    let none = view(&watched, &log, &["--thread", "no-such-thread"]);
+    assert_eq!(none.status.code(), Some(2), "{}", String::from_utf8_lossy(&none.stderr));
 }
 
 #[test]

@@ -71,7 +71,8 @@ impl Opened {
                 };
                 let name = parts.iter().find_map(|part| thread_name(&part.outline())).unwrap_or_default();
                 let (run, tid, clock) = (trace.run.clone(), trace.tid, unknown.clone());
-                origins.extend(iter::repeat_n(Origin { run, tid, name, clock, is_shown: true }, parts.len()));
+                let origin = Origin { run, tid, name, clock, is_shown: true, is_log: false };
+                origins.extend(iter::repeat_n(origin, parts.len()));
                 sources.extend(parts);
             }
             boots.push(sources);
@@ -85,7 +86,7 @@ impl Opened {
             let logs = sources[origins.len()..].iter().map(|log| {
                 let name =
                     log.path.file_name().map_or_else(Vec::new, |name| name.as_encoded_bytes().to_vec());
-                Origin { run: None, tid: 0, name, clock: unknown.clone(), is_shown: true }
+                Origin { run: None, tid: 0, name, clock: unknown.clone(), is_shown: true, is_log: true }
             });
             let logs: Vec<_> = logs.collect();
             origins.extend(logs);
@@ -198,10 +199,11 @@ impl Opened {
         for origin in &mut self.origins {
             let of_process = origin.run.as_ref().is_some_and(|run| view.process.contains(&run.pid));
             let of_thread = view.thread.iter().any(|thread| thread.is(origin.tid, &origin.name));
-            origin.is_shown =
-                (view.process.is_empty() || of_process) && (view.thread.is_empty() || of_thread);
+            // Who names a log wants to see it beside whatever is selected.
+            origin.is_shown = origin.is_log
+                || (view.process.is_empty() || of_process) && (view.thread.is_empty() || of_thread);
         }
-        if self.origins.iter().any(|origin| origin.is_shown) {
+        if self.origins.iter().any(|origin| origin.is_shown && !origin.is_log) {
             return Ok(());
         }
         Err(Error::plain(format!(
@@ -215,7 +217,8 @@ impl Opened {
             let pid = origin.run.as_ref().map_or_else(|| "?".to_owned(), |run| run.pid.to_string());
             format!("{} '{}' of process {pid}", origin.tid, shown_name(&origin.name))
         };
-        let mut all: Vec<String> = self.origins.iter().map(thread).collect();
+        let threads = self.origins.iter().filter(|origin| !origin.is_log);
+        let mut all: Vec<String> = threads.map(thread).collect();
         all.sort();
         all.dedup();
         let more = all.len().saturating_sub(FEW);

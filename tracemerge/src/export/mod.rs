@@ -23,6 +23,8 @@ pub struct Origin {
     pub clock: Arc<Clock>,
     /// Whether anything of it may be shown.
     pub is_shown: bool,
+    /// It is a log of others: of no process, and of none of its threads.
+    pub is_log: bool,
 }
 
 /// A format.

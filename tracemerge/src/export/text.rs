@@ -100,7 +100,8 @@ impl Text {
         out.push(if raw { b'-' } else { b' ' });
         paint(out, self.palette.thread(line.key.tid), |out| {
             if self.processes && !raw {
-                let pid = origin.run.as_ref().map_or_else(|| "?".to_owned(), |run| run.pid.to_string());
+                let unknown = if origin.is_log { "-" } else { "?" };
+                let pid = origin.run.as_ref().map_or_else(|| unknown.to_owned(), |run| run.pid.to_string());
                 let _ = write!(out, "{pid}/");
             }
             let _ = write!(out, "{:0TID_DIGITS$}", line.key.tid);
@@ -132,7 +133,9 @@ impl Text {
 impl Export for Text {
     fn begin(&mut self, origins: &[Origin], _out: &mut dyn Write) -> io::Result<()> {
         let shown = origins.iter().filter(|origin| origin.is_shown);
-        let processes = shown.map(|origin| origin.run.as_ref().map(|run| (&run.boot, run.pid, run.id)));
+        let processes = shown
+            .filter(|origin| !origin.is_log)
+            .map(|origin| origin.run.as_ref().map(|run| (&run.boot, run.pid, run.id)));
         self.processes = processes.collect::<HashSet<_>>().len() > 1;
         Ok(())
     }

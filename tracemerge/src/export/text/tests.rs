@@ -24,7 +24,7 @@ fn origin(pid: u32) -> Origin {
         clock: ClockKind::System,
     };
     let clock = Arc::new(Clock::of(ClockKind::System, [Anchor { ticks, wall }]));
-    Origin { run: Some(run), tid: 320, name: Vec::new(), clock, is_shown: true }
+    Origin { run: Some(run), tid: 320, name: Vec::new(), clock, is_shown: true, is_log: false }
 }
 
 fn shown(look: Look, pids: &[u32], records: &[&str]) -> String {

@@ -44,7 +44,11 @@ fn many_small_writes_may_be_cut_off_anywhere() {
         scenario: SCENARIO,
         after: delay(n, 60),
         merges: vec![],
-        env: vec![("TRACER_FLUSH_MS", "1"), ("STRESS_PAUSE_US", if n % 2 == 0 { "100" } else { "900" })],
+        env: vec![
+            ("TRACER_FLUSH_MS", "1"),
+            ("STRESS_PAUSE_US", if n % 2 == 0 { "100" } else { "900" }),
+            ("TRACER_FORMAT", if n % 3 == 0 { "raw" } else { "text" }),
+        ],
         files: vec![],
         empty_files: false,
         rotated: false,

@@ -12,9 +12,8 @@ use crate::held::Held;
 use crate::map::Map;
 use crate::render::Render;
 
-/// A line takes about so many times the bytes of its record: most of a line is its key and what its message always
-/// says.
-const GROWTH: u64 = 2;
+/// How much longer lines are than their records is learnt from so many records.
+const SAMPLED: usize = 200;
 /// `# clock` lines are looked for in so many of the last blocks.
 const OUTLINED: usize = 16;
 const BLOCK: usize = raw::BLOCK as usize;
@@ -25,6 +24,8 @@ pub struct RawFile {
     /// Stands for the file in `# damaged` lines.
     path: PathBuf,
     bytes: Bytes,
+    /// A line takes about so many times the bytes of its record.
+    growth: u64,
 }
 
 #[derive(Debug)]
@@ -52,18 +53,32 @@ impl RawFile {
     #[must_use]
     pub fn new(path: &Path, map: Map, alive: bool) -> RawFile {
         let end = if alive { whole_messages(&map) } else { map.len() };
-        RawFile { path: path.to_path_buf(), bytes: Bytes::Mapped(map, end) }
+        RawFile::of(path, Bytes::Mapped(map, end))
     }
 
     /// The file of a thread whose ring was read.
     #[must_use]
     pub fn held(path: &Path, held: Arc<Held>) -> RawFile {
-        RawFile { path: path.to_path_buf(), bytes: Bytes::Held(held) }
+        RawFile::of(path, Bytes::Held(held))
+    }
+
+    fn of(path: &Path, bytes: Bytes) -> RawFile {
+        let growth = growth(&bytes);
+        RawFile { path: path.to_path_buf(), bytes, growth }
     }
 
     fn raw(&self) -> Option<Raw<'_>> {
         Raw::parse(&self.bytes)
     }
+}
+
+/// How many times the bytes of its records a file's lines take, as far as some in its middle tell.
+fn growth(bytes: &[u8]) -> u64 {
+    let Some(raw) = Raw::parse(bytes) else { return 1 };
+    let start = bytes.len() / 2 / BLOCK * BLOCK;
+    let end = raw.records(start).nth(SAMPLED).map_or(bytes.len(), |(at, _)| at).min(start + BLOCK);
+    let lines = lines_of(bytes, start..end.min(bytes.len()), Path::new(""));
+    (lines.len() / (end - start).max(1)) as u64 + 1
 }
 
 /// The bytes of a raw file without a last message that is not all there.
@@ -98,7 +113,7 @@ impl Render for RawFile {
     }
 
     fn bytes_before(&self, ticks: u64) -> u64 {
-        self.raw().map_or(0, |raw| raw.place(Ticks(ticks)) as u64 * GROWTH)
+        self.raw().map_or(0, |raw| (raw.place(Ticks(ticks)) as u64).saturating_mul(self.growth))
     }
 
     fn outline(&self) -> Vec<u8> {

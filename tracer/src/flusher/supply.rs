@@ -113,7 +113,8 @@ impl Supply {
     /// Makes a ring ready; false where that cannot be done, or there is no place for it.
     pub(crate) fn add(&mut self, run: &'static Run, tails: &mut Vec<Tail>) -> bool {
         match self.make(run) {
-            Ok(ring) => {
+            Ok(None) => {}
+            Ok(Some(ring)) => {
                 run.barren.store(false, Ordering::Relaxed);
                 run.rings.lock().push(ring);
                 if run.put_ready(ring) {
@@ -133,8 +134,9 @@ impl Supply {
         false
     }
 
-    /// Makes a ring: shared if that can be had, smaller where memory is short, private at last.
-    fn make(&mut self, run: &'static Run) -> io::Result<&'static ThreadRing> {
+    /// Makes a ring: shared if that can be had, smaller where memory is short, private at last; but none where a shared
+    /// one could not be had now and nobody waits: it may be had when somebody does.
+    fn make(&mut self, run: &'static Run) -> io::Result<Option<&'static ThreadRing>> {
         let index = self.made;
         self.made += 1;
         let geometry = largest_within(run.config.ring_size, self.budget / SHARE);
@@ -144,8 +146,9 @@ impl Supply {
             Ok(directory) => match create_shared(directory, index, geometry) {
                 Ok(memory) => {
                     self.budget -= memory.geometry().file_size();
-                    return ThreadRing::leak(run, memory, index, RingPlace::Shared, String::new());
+                    return ThreadRing::leak(run, memory, index, RingPlace::Shared, String::new()).map(Some);
                 }
+                Err(_) if run.waiting.load(Ordering::Relaxed) == 0 => return Ok(None),
                 Err(error) => error.to_string(),
             },
         };
@@ -157,7 +160,7 @@ impl Supply {
         let geometry = largest_within(run.config.ring_size, self.private_budget);
         let memory = Memory::private(geometry)?;
         self.private_budget = self.private_budget.saturating_sub(geometry.file_size());
-        ThreadRing::leak(run, memory, index, RingPlace::Private, why)
+        ThreadRing::leak(run, memory, index, RingPlace::Private, why).map(Some)
     }
 
     /// Lends freed rings again, or frees them where there are too many.

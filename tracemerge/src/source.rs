@@ -59,11 +59,11 @@ impl Source {
         let path = trace.path.clone();
         if let Some(held) = &trace.held {
             let (of_file, of_ring) = (held.file().len(), held.rest().len());
-            let file = match Encoding::of(held.file()) {
-                Encoding::Text => Bytes::File(held.clone()),
-                Encoding::Raw => Bytes::Rendered(Box::new(RawFile::held(&path, held.clone()))),
+            let (file, end) = match Encoding::of(held.file()) {
+                Encoding::Text => (Bytes::File(held.clone()), of_file),
+                Encoding::Raw => (Bytes::Rendered(Box::new(RawFile::held(&path, held.clone()))), 0),
             };
-            let file = Some(Source { path, bytes: file, end: of_file }).filter(|_| of_file > 0);
+            let file = Some(Source { path, bytes: file, end }).filter(|_| of_file > 0);
             let ring = Source { path: held.ring.clone(), bytes: Bytes::Ring(held.clone()), end: of_ring };
             let ring = Some(ring).filter(|_| of_ring > 0);
             return Ok(file.into_iter().chain(ring).collect());
@@ -151,7 +151,7 @@ impl Source {
     #[must_use]
     pub fn size(&self) -> usize {
         let rendered = self.rendered().map(Render::size);
-        rendered.map_or(self.bytes().len(), |bytes| usize::try_from(bytes).unwrap_or(usize::MAX))
+        rendered.map_or_else(|| self.bytes().len(), |bytes| usize::try_from(bytes).unwrap_or(usize::MAX))
     }
 
     /// Where in the bytes these `lines` are, if they are a part of them and no copy.

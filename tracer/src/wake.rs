@@ -43,14 +43,16 @@ impl Wake {
         }
     }
 
-    /// Sleeps until woken, at most `timeout`.
-    pub(crate) fn sleep(&self, timeout: Duration) {
-        if self.0.swap(0, Ordering::Acquire) == 0 {
+    /// Sleeps until woken, at most `timeout`; returns whether it was woken.
+    pub(crate) fn sleep(&self, timeout: Duration) -> bool {
+        let mut woken = self.0.swap(0, Ordering::Acquire) != 0;
+        if !woken {
             wait_word(&self.0, 0, timeout);
-            self.0.swap(0, Ordering::Acquire);
+            woken = self.0.swap(0, Ordering::Acquire) != 0;
         }
         // The other half of the one in `wake`: a waker that found the flag set did before what is looked at next.
         fence(Ordering::SeqCst);
+        woken
     }
 }
 

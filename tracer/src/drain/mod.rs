@@ -133,6 +133,9 @@ impl Drain {
     /// Empties `out`, but for the lines that a file begins with, if it has none yet; returns their bytes.
     fn begin(&mut self, source: Source<'_>, work: &mut Work<'_>) -> usize {
         work.out.clear();
+        if !self.has_file() {
+            self.progress.file_length = 0;
+        }
         self.renderer.begin_at(self.progress.file_length);
         if self.progress.file_length == 0 {
             let told = source.header().published().render;

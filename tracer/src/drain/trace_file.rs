@@ -289,7 +289,11 @@ fn open_same(
     if !sys::path_identity(path).is_ok_and(|found| is_named_by(&found, progress)) {
         return Ok(None);
     }
-    let file = open(path)?;
+    let file = match open(path) {
+        // It has been given another name meanwhile.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        opened => opened?,
+    };
     Ok(is_named_by(&sys::file_identity(&file)?, progress).then_some(file))
 }
 

@@ -156,6 +156,27 @@ fn check_reads_raw_files_and_names_what_is_damaged() {
 }
 
 #[test]
+fn raw_files_and_their_text_have_no_difference() {
+    let traced = raw(&["many", "300"]).run().succeeded();
+    let (directory, runtime) = (traced.directory.path(), traced.runtime.path());
+    let text = tempfile::tempdir().expect("a directory");
+    for path in names(directory) {
+        let bytes = fs::read(&path).expect("a file");
+        let copy = text.path().join(path.file_name().expect("a name"));
+        fs::write(copy, text_of("a file", &bytes)).expect("a copy");
+    }
+    let both = [directory, text.path()].map(|path| path.to_str().expect("a path in UTF-8"));
+    let (status, report, said) = command(directory, runtime, &["diff", both[0], both[1]]);
+    assert_eq!(status, Some(0), "{report}{said}");
+    let lines = both.map(|path| {
+        let (status, table, said) = command(directory, runtime, &["info", path]);
+        assert_eq!(status, Some(0), "{said}");
+        table.lines().last().expect("a sum").split(", ").take(3).map(str::to_owned).collect::<Vec<_>>()
+    });
+    assert_eq!(lines[0], lines[1], "runs, threads and records");
+}
+
+#[test]
 fn a_file_of_many_blocks_is_whole() {
     let traced = raw(&["rotated", "40000"]).run().succeeded();
     let [path] = &names(traced.directory.path())[..] else { panic!("one file") };

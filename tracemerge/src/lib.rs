@@ -131,7 +131,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
         }
         (Some(Command::Info { all_runs, json, app }), _) => {
             let choice = if all_runs { Choice::All } else { Choice::Newest };
-            reporting(false, |messages| info::info(&App::new(app)?, choice, json, messages))
+            reporting(false, |messages| info::info(&App::or_directory(app)?, choice, json, messages))
         }
         (Some(Command::Snapshot { output, view, quiet, verbose, pid }), _) => {
             Signals::take();

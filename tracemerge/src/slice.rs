@@ -7,6 +7,9 @@
 //! Where to cut is guessed from the cut before, tried by searching in each piece, and corrected.
 
 use crate::cut;
+use std::io::{BufWriter, Write};
+
+use crate::error::Error;
 use crate::findings::Findings;
 use crate::render::Render;
 use crate::search::{Mark, first_from};
@@ -254,6 +257,27 @@ pub fn each_stretch(source: &Source, damaged: &mut dyn FnMut(usize, usize), mut 
         render.lines(slice.span.since, slice.span.until, &mut text, damaged);
         see(&text);
     }
+}
+
+/// The source as text that can be read anywhere: what is rendered is kept in a file without a name.
+///
+/// # Errors
+/// Where there is no room for that.
+pub fn as_text(source: Source) -> Result<Source, Error> {
+    if source.rendered().is_none() {
+        return Ok(source);
+    }
+    let failed = |error| Error::io("keep the lines of", &source.path, error);
+    let mut out = BufWriter::with_capacity(1 << 20, tempfile::tempfile().map_err(failed)?);
+    let mut result = Ok(());
+    each_stretch(&source, &mut |_, _| {}, |lines| {
+        if result.is_ok() {
+            result = out.write_all(lines);
+        }
+    });
+    result.map_err(failed)?;
+    let file = out.into_inner().map_err(|error| failed(error.into_error()))?;
+    Source::of_file(source.path.clone(), &file)
 }
 
 impl Lane<'_> {

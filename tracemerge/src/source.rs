@@ -72,13 +72,26 @@ impl Source {
         if map.is_empty() {
             return Err(Error::plain(format!("{} has become empty while it was read", shown(&path))));
         }
+        Ok(vec![Source::of_trace(path, map, alive)])
+    }
+
+    /// The trace file at `path`, lines or records.
+    ///
+    /// # Errors
+    /// Where it cannot be opened or mapped.
+    pub fn of_trace_file(path: PathBuf) -> Result<Source, Error> {
+        let map = Map::open(&path)?;
+        Ok(Source::of_trace(path, map, false))
+    }
+
+    fn of_trace(path: PathBuf, map: Map, alive: bool) -> Source {
         map.will_be_read_through();
         if Encoding::of(&map) == Encoding::Raw {
             let raw = RawFile::new(&path, map, alive);
-            return Ok(vec![Source { path, bytes: Bytes::Rendered(Box::new(raw)), end: 0 }]);
+            return Source { path, bytes: Bytes::Rendered(Box::new(raw)), end: 0 };
         }
         let end = if alive { without_torn_tail(&map).len() } else { map.len() };
-        Ok(vec![Source { path, bytes: Bytes::Mapped(map), end }])
+        Source { path, bytes: Bytes::Mapped(map), end }
     }
 
     /// A source whose lines `render` makes; `path` is for messages.

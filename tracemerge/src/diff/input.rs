@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use trace_format::file::Encoding;
 use trace_format::line::{Kind, Line, Ticks};
 use trace_format::meta::{Meta, Run};
 use trace_format::name::parse_trace_file_suffix;
@@ -16,6 +17,7 @@ use crate::lines::{Next, first_line, line_at, skip_bad, without_feed};
 use crate::map::Map;
 use crate::messages::{Messages, shown};
 use crate::pipeline::{asking_once, gather};
+use crate::slice::as_text;
 use crate::source::Source;
 
 use super::latency::Latencies;
@@ -78,7 +80,8 @@ impl Input {
     /// # Errors
     /// Where there are none.
     pub fn read(given: PathBuf, shapes: &mut Shapes, messages: &mut Messages) -> Result<Input, Error> {
-        let sources = sources(&given, messages)?;
+        let sources: Vec<Source> =
+            sources(&given, messages)?.into_iter().map(as_text).collect::<Result<_, _>>()?;
         let mut reader = Reader { shapes, threads: Vec::new(), open: HashMap::new(), runs: Vec::new() };
         for (number, source) in sources.iter().enumerate() {
             reader.read(u32::try_from(number).unwrap_or(u32::MAX), source.bytes());
@@ -164,7 +167,8 @@ fn sources(given: &Path, messages: &mut Messages) -> Result<Vec<Source>, Error> 
         }
         return paths.into_iter().map(open).collect();
     }
-    if metadata.as_ref().is_ok_and(fs::Metadata::is_file) && first_line(&Map::open(given)?).is_some() {
+    let is_trace = |map: &Map| first_line(map).is_some() || Encoding::of(map) == Encoding::Raw;
+    if metadata.as_ref().is_ok_and(fs::Metadata::is_file) && is_trace(&Map::open(given)?) {
         return Ok(vec![open(given.to_owned())?]);
     }
     let found = gather(&App::new(given.to_owned())?, Choice::Newest, messages)?;
@@ -177,8 +181,7 @@ fn sources(given: &Path, messages: &mut Messages) -> Result<Vec<Source>, Error> 
 }
 
 fn open(path: PathBuf) -> Result<Source, Error> {
-    let file = fs::File::open(&path).map_err(|error| Error::io("open", &path, error))?;
-    Source::of_file(path, &file)
+    Source::of_trace_file(path)
 }
 
 fn is_trace(path: &Path) -> bool {

@@ -238,6 +238,16 @@ fn of_files_that_are_rotated_all_is_shown() {
 }
 
 #[test]
+fn what_it_cannot_do_it_refuses() {
+    let scenario = Scenario::new(SCENARIO, &[]);
+    for option in [&["--thread", "worker"][..], &["--grep", "x"], &["--time", "wall"], &["other"]] {
+        let (status, shown, said) = Follower::start(&scenario, option).ended();
+        assert_eq!((status.code(), shown.as_str()), (Some(2), ""), "{option:?}: {said}");
+        assert!(said.contains("--follow"), "{said}");
+    }
+}
+
+#[test]
 fn an_interruption_ends_it_well() {
     let scenario = Scenario::new(SCENARIO, &[]);
     let follower = Follower::start(&scenario, &[]);

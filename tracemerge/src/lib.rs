@@ -142,6 +142,12 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
             let [app] = &apps[..] else {
                 return Err(Error::plain("--follow is for one application at a time"));
             };
+            if cli.options.view.is_asked_for() {
+                return Err(Error::plain(
+                    "--follow shows all that is traced, as it stands in the traces: options that select, and --time, \
+                     are for what is merged (`tracemerge -f APP | grep ...` works, too)",
+                ));
+            }
             follow::follow(&App::new(app.clone())?, cli.options.output.as_deref(), messages)
         }),
         (Some(Command::Completions { shell }), _) => reporting(false, |_| manual::completions(shell)),

@@ -25,8 +25,8 @@ use trace_format::ring::{Header, Progress, RingError, readable};
 
 /// Text is written in portions of about this size, so that a waiting thread soon finds room.
 const PORTION: usize = 512 * 1024;
-/// The same of a raw file, whose records are little shorter than in the ring: a quarter of it, so that the thread need not
-/// wait at all where the flusher is as fast as it is.
+/// The same of a raw file, whose records are as long as in the ring: a quarter of the usual ring at once, so that a thread
+/// hardly waits for a flusher that is as fast as it is.
 const RAW_PORTION: usize = 256 * 1024;
 
 /// A ring, and what its file's first lines say of it.

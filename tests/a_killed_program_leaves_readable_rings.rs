@@ -47,6 +47,10 @@ fn unwritten(path: &Path, run: u32) -> Vec<String> {
     aligned[offset..offset + bytes.len()].copy_from_slice(&bytes);
     // SAFETY: large enough, aligned, and atomics take any bytes; the copy is not touched otherwise.
     let header = unsafe { &*aligned.as_ptr().add(offset).cast::<Header>() };
+    if header.identity.magic.load(std::sync::atomic::Ordering::Relaxed) == 0 {
+        // One that was just being made, for a thread to come.
+        return Vec::new();
+    }
     let geometry = header.identity.check(bytes.len() as u64).expect("a ring of this version");
     assert_eq!(header.identity.run.load(std::sync::atomic::Ordering::Relaxed), run);
     if header.tenancy.state() != Ok(State::Owned) {

@@ -43,16 +43,14 @@ impl Wake {
         }
     }
 
-    /// Sleeps until woken, at most `timeout`; returns whether it was woken.
-    pub(crate) fn sleep(&self, timeout: Duration) -> bool {
-        let mut woken = self.0.swap(0, Ordering::Acquire) != 0;
-        if !woken {
+    /// Sleeps until woken, at most `timeout`.
+    pub(crate) fn sleep(&self, timeout: Duration) {
+        if self.0.swap(0, Ordering::Acquire) == 0 {
             wait_word(&self.0, 0, timeout);
-            woken = self.0.swap(0, Ordering::Acquire) != 0;
+            self.0.swap(0, Ordering::Acquire);
         }
         // The other half of the one in `wake`: a waker that found the flag set did before what is looked at next.
         fence(Ordering::SeqCst);
-        woken
     }
 }
 

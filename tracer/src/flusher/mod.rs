@@ -127,20 +127,8 @@ impl Flusher {
             if self.is_exiting() && self.run.exit.finished.load(Ordering::Relaxed) == 0 {
                 self.at_process_exit();
             }
-            self.rest();
+            self.run.wake.sleep(self.run.config.flush_interval);
         }
-    }
-
-    /// Sleeps until there is something to do, or it is time to look. In a run's first moments that may be rings only.
-    fn rest(&mut self) {
-        let interval = self.run.config.flush_interval;
-        while let Some(left) = self.supply.settles_in().filter(|left| *left < interval) {
-            if self.run.wake.sleep(left) {
-                return;
-            }
-        }
-        self.supply_rings();
-        self.run.wake.sleep(interval);
     }
 
     /// Gives numbers to sites that were used for the first time.

@@ -11,7 +11,6 @@ use crate::sys;
 use crate::thread_ring::ThreadRing;
 use std::io;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
 use trace_format::meta::{self, RingPlace};
 use trace_format::ring::{Geometry, MIN_CAPACITY};
 use trace_format::sites::Site;
@@ -22,10 +21,6 @@ const SURPLUS: usize = 4 * SPARE;
 /// A ring takes at most this part of what shared rings may still take, so that later threads get smaller ones and
 /// not none.
 const SHARE: u64 = 8;
-
-/// How long a run lasts before rings are made that nobody waits for: many programs trace a little and end, and would
-/// have to wait for them.
-const SETTLING: Duration = Duration::from_millis(2);
 
 /// How much memory private rings may take.
 const PRIVATE_BUDGET: u64 = 64 << 20;
@@ -61,7 +56,6 @@ pub(crate) struct Supply {
     /// That a ring is private was said.
     said: bool,
     made: u32,
-    began: Instant,
 }
 
 impl Supply {
@@ -78,7 +72,6 @@ impl Supply {
             budget,
             private_budget: PRIVATE_BUDGET,
             made: 0,
-            began: Instant::now(),
         }
     }
 
@@ -97,17 +90,12 @@ impl Supply {
     }
 
     /// Whether a ring should be made: some are kept ready, and one for each thread that waits. A process that
-    /// exits, or has only begun, does not wait for rings that nobody waits for.
+    /// exits does not wait for rings that nobody waits for.
     pub(crate) fn is_short(&self, run: &Run) -> bool {
         let waiting = run.waiting.load(Ordering::Relaxed) as usize;
         let exiting = run.exit.requested.load(Ordering::Relaxed) == 1;
-        let spare = if exiting || self.settles_in().is_some() { 0 } else { SPARE };
+        let spare = if exiting { 0 } else { SPARE };
         run.ready.count() < waiting + spare
-    }
-
-    /// When rings are made ahead of need, if that is still to come.
-    pub(crate) fn settles_in(&self) -> Option<Duration> {
-        SETTLING.checked_sub(self.began.elapsed())
     }
 
     /// Makes a ring ready; false where that cannot be done, or there is no place for it.

@@ -25,8 +25,6 @@ fn run(files: &Path, rings: &Path) -> (&'static Run, Flusher) {
     };
     let (run, commands) = Run::prepare(config, None).unwrap();
     let mut flusher = Flusher::new(run, commands);
-    // Before, none is made that nobody waits for.
-    std::thread::sleep(flusher.supply.settles_in().unwrap_or_default());
     flusher.supply_rings();
     (run, flusher)
 }

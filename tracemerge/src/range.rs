@@ -6,11 +6,12 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use memchr::{memchr2, memrchr2};
+use memchr::memrchr2;
 use trace_format::line::{Kind, Line};
 
 use crate::findings::Findings;
-use crate::lines::{LineAt, Next, line_at, skip_bad, without_feed};
+use crate::lines::without_feed;
+use crate::search::{Mark, first_from};
 use crate::slice::Span;
 use crate::source::{Piece, Source, breaks};
 
@@ -35,10 +36,8 @@ pub fn part(number: usize, source: &Source, range: Range) -> Piece {
     }
     let bytes = source.bytes();
     // What is no line stands with the line before it; at the beginning of a file with the first.
-    let place = |ticks| match lower_bound(bytes, ticks) {
-        0 => 0,
-        at => skip_bad(bytes, at),
-    };
+    let (first, last) = (Mark::before(bytes, 0), Mark::end(bytes));
+    let place = |ticks| first_from(bytes, ticks, first, last, usize::MAX).at;
     let start = range.since.map_or(0, place);
     let end = range.until.map_or(bytes.len(), place);
     Piece { source: number, start, end: end.max(start) }
@@ -64,31 +63,6 @@ pub fn split(sources: &[Source], pieces: &[Piece], findings: &mut Findings) -> V
         all.push(piece);
     }
     all
-}
-
-/// Behind the last line that has less than `ticks`.
-fn lower_bound(bytes: &[u8], ticks: u64) -> usize {
-    // What begins before `low` has less. The first line from `high` on has not, or there is none.
-    let (mut low, mut high) = (0, bytes.len());
-    while low < high {
-        let middle = low + (high - low) / 2;
-        match line_from(bytes, middle) {
-            Some((_, line)) if line.ticks < ticks => low = line.end,
-            _ => high = middle,
-        }
-    }
-    low
-}
-
-/// The first line that begins at `at` or behind it.
-fn line_from(bytes: &[u8], at: usize) -> Option<(usize, LineAt)> {
-    let begins = at == 0 || matches!(bytes[at - 1], b'\n' | 0);
-    let start = if begins { at } else { at + memchr2(b'\n', 0, &bytes[at..])? + 1 };
-    let start = skip_bad(bytes, start);
-    match line_at(bytes, start) {
-        Next::Line(line) => Some((start, line)),
-        Next::Bad | Next::End => None,
-    }
 }
 
 /// The ticks of the first of the last `wanted` messages of all `pieces` together; `None` where there are not more than
@@ -143,6 +117,7 @@ fn messages_backwards(bytes: &[u8]) -> impl Iterator<Item = u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lines::{LineAt, Next, line_at, skip_bad};
     use proptest::prelude::*;
 
     /// Lines and what is none, in order.

@@ -34,21 +34,44 @@ const BLOCK_BYTES: usize = BLOCK as usize;
 /// Bytes before the first record of a block.
 pub const BLOCK_HEADER: usize = 16;
 
+/// The sites that a block has defined, a bit each.
+#[derive(Clone, Debug, Default)]
+struct Defined(Vec<u64>);
+
+impl Defined {
+    #[inline]
+    fn has(&self, site: u32) -> bool {
+        let bits = self.0.get(site as usize / 64).copied().unwrap_or(0);
+        bits >> (site % 64) & 1 != 0
+    }
+
+    fn add(&mut self, site: u32) {
+        let index = site as usize / 64;
+        if self.0.len() <= index {
+            self.0.resize(index + 1, 0);
+        }
+        self.0[index] |= 1 << (site % 64);
+    }
+
+    fn clear(&mut self) {
+        self.0.clear();
+    }
+}
+
 /// Writes the records of one thread as a raw file has them.
 #[derive(Clone, Debug)]
 pub struct Writer {
     tid: u64,
     /// The place in the file of the first byte of what is written to.
     base: u64,
-    /// The sites that the block has defined, a bit each.
-    defined: Vec<u64>,
+    defined: Defined,
 }
 
 impl Writer {
     /// For an empty file of thread `tid`.
     #[must_use]
     pub fn new(tid: u64) -> Writer {
-        Writer { tid, base: 0, defined: Vec::new() }
+        Writer { tid, base: 0, defined: Defined::default() }
     }
 
     /// Goes on at this place of the file: what is written to is empty.
@@ -106,7 +129,7 @@ impl Writer {
         let room = usize::try_from(room).unwrap_or(usize::MAX).min(limit.saturating_sub(out.len()));
         let mut count = 0;
         let bytes = records.take_whole(room, |message| {
-            let known = !message.captured || self.is_defined(message.site);
+            let known = !message.captured || self.defined.has(message.site);
             let next = known && message.ticks >= last;
             if next {
                 (count, last) = (count + 1, message.ticks);
@@ -135,17 +158,11 @@ impl Writer {
     ) -> bool {
         let Some(entry) = plans.entry(site) else { return false };
         self.make_room(arguments.len(), out);
-        if !self.is_defined(site) {
+        if !self.defined.has(site) {
             self.define(site, entry, arguments.len(), out);
         }
         self.record(word(RecordKind::Captured, site, arguments.len()), ticks, arguments, out);
         true
-    }
-
-    #[inline]
-    fn is_defined(&self, site: u32) -> bool {
-        let bits = self.defined.get(site as usize / 64).copied().unwrap_or(0);
-        bits >> (site % 64) & 1 != 0
     }
 
     /// Says what the number means, in the block that a record with `len` bytes of payload will be in.
@@ -155,11 +172,7 @@ impl Writer {
             self.next_block(out);
         }
         self.record(word(RecordKind::Site, site, entry.len()), Ticks(0), entry, out);
-        let index = site as usize / 64;
-        if self.defined.len() <= index {
-            self.defined.resize(index + 1, 0);
-        }
-        self.defined[index] |= 1 << (site % 64);
+        self.defined.add(site);
     }
 
     #[inline]

@@ -1,3 +1,5 @@
+//! Lines as people are shown them: their times, their threads, their colours.
+
 use std::sync::Arc;
 
 use jiff::tz::Offset;

@@ -2,8 +2,8 @@
 //!
 //! What is no record is shown in its place, and nothing is believed twice: bytes may change while they are looked at.
 
-use super::BLOCK_BYTES;
 use super::reader::{Next, Raw, Record, is_clean};
+use super::{BLOCK_BYTES, Defined};
 use crate::line::Ticks;
 use crate::meta::{LossReason, Meta};
 use crate::plans::Plans;
@@ -30,8 +30,8 @@ pub struct Decoder {
     lines: Lines,
     /// All sites that were ever met: what they mean is parsed once.
     plans: Plans,
-    /// Those that the block has defined, a bit each.
-    defined: Vec<u64>,
+    /// Those that the block has defined.
+    defined: Defined,
     last: Ticks,
     most: Ticks,
     behind: bool,
@@ -45,7 +45,7 @@ impl Decoder {
         Decoder {
             lines: Lines::new(tid),
             plans: Plans::default(),
-            defined: Vec::new(),
+            defined: Defined::default(),
             last: Ticks(0),
             most: Ticks(u64::MAX),
             behind: false,
@@ -166,7 +166,7 @@ impl Decoder {
     #[inline]
     fn record(&mut self, record: &Record<'_>, out: &mut Vec<u8>) -> bool {
         match record.kind {
-            RecordKind::Captured if self.is_defined(record.site) => {
+            RecordKind::Captured if self.defined.has(record.site) => {
                 self.close(out);
                 self.go_on_to(record.ticks, out);
                 let plan = self.plans.get(record.site);
@@ -233,12 +233,6 @@ impl Decoder {
         }
     }
 
-    #[inline]
-    fn is_defined(&self, site: u32) -> bool {
-        let bits = self.defined.get(site as usize / 64).copied().unwrap_or(0);
-        bits >> (site % 64) & 1 != 0
-    }
-
     fn define(&mut self, record: &Record<'_>) -> bool {
         if self.plans.entry(record.site) != Some(record.payload) {
             let site = Site::parse(record.payload).filter(|site| site.id == record.site);
@@ -246,11 +240,7 @@ impl Decoder {
                 return false;
             }
         }
-        let index = record.site as usize / 64;
-        if self.defined.len() <= index {
-            self.defined.resize(index + 1, 0);
-        }
-        self.defined[index] |= 1 << (record.site % 64);
+        self.defined.add(record.site);
         true
     }
 
@@ -291,7 +281,7 @@ impl Plains for Usual<'_, '_> {
         }
         let Next::Record(record) = self.raw.next(self.at) else { return None };
         let plan = match record.kind {
-            RecordKind::Captured if self.decoder.is_defined(record.site) => {
+            RecordKind::Captured if self.decoder.defined.has(record.site) => {
                 Some(self.decoder.plans.get(record.site)?)
             }
             RecordKind::Message if record.flags == Flags::NONE => None,

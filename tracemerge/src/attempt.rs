@@ -28,8 +28,8 @@ pub fn open(chosen: &Chosen, messages: &mut Messages) -> Result<Vec<Vec<Source>>
     let mut is_alive = asking_once();
     for files in &chosen.boots {
         let mut sources = Vec::with_capacity(files.len());
-        for trace in files {
-            match Source::open(trace, is_alive(trace)) {
+        for opened in Source::open_all(files, &mut is_alive) {
+            match opened {
                 Ok(parts) => sources.extend(parts),
                 Err(error) => messages.warn(error),
             }

@@ -147,7 +147,7 @@ pub struct Search {
 /// Looks for the trace files of `app` in all the places where the library may have put them, of which its runs have
 /// named `more`.
 #[must_use]
-pub fn search(app: &App, more: &[PathBuf]) -> Search {
+pub fn search<'a>(app: &'a App, more: &[PathBuf]) -> Search {
     let mut search = Search { candidates: Vec::new(), places: Vec::new(), errors: Vec::new() };
     let mut seen = HashSet::new();
     if app.directory {
@@ -158,10 +158,19 @@ pub fn search(app: &App, more: &[PathBuf]) -> Search {
         return search;
     }
     let real_name = app.real.as_deref().and_then(Path::file_name).unwrap_or(&app.name);
-    let mut look = |place: PathBuf, names: &[&OsStr], must_match: bool| {
+    let mut looked: Vec<(FileId, Vec<&OsStr>)> = Vec::new();
+    let mut look = |place: PathBuf, names: &[&'a OsStr], must_match: bool| {
         let thread = |file_name: &OsStr| names.iter().find_map(|name| thread_of(file_name, name));
-        if let Err(error) = look_in(&place, thread, must_match, &mut seen, &mut search.candidates) {
-            search.errors.push(Error::io("look for traces in", &place, error));
+        // The same place by another name has nothing that was not found there.
+        let id = fs::metadata(&place).ok().map(|metadata| file_id(&place, &metadata));
+        let is_known = |(known, had): &(FileId, Vec<&OsStr>)| {
+            Some(known) == id.as_ref() && names.iter().all(|name| had.contains(name))
+        };
+        if !looked.iter().any(is_known) {
+            if let Err(error) = look_in(&place, thread, must_match, &mut seen, &mut search.candidates) {
+                search.errors.push(Error::io("look for traces in", &place, error));
+            }
+            looked.extend(id.map(|id| (id, names.to_vec())));
         }
         if !search.places.contains(&place) {
             search.places.push(place);

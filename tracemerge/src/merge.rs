@@ -17,6 +17,7 @@ use memchr::memrchr;
 use trace_format::line::{Key as LineKey, Kind, Line};
 use trace_format::meta::Meta;
 
+use self::many::Buckets;
 use crate::findings::Findings;
 use crate::lines::{LineAt, Next, line_at, skip_bad, without_feed};
 use crate::slice::{LARGEST, Part, Slice, Slicer, Span};
@@ -26,8 +27,8 @@ use crate::tree::{Key, LoserTree};
 /// So much of a damaged place is shown in the merged file.
 const SHOWN: usize = 256;
 
-/// Parts of a slice that are merged by sorting their lines.
-const MANY: usize = if cfg!(test) { 4 } else { 64 };
+/// Parts of a slice whose lines are dealt out.
+const MANY: usize = if cfg!(test) { 4 } else { 32 };
 
 /// What takes the merged lines.
 pub trait Sink {
@@ -88,43 +89,68 @@ pub fn merge_in_turn<S: Sink>(
     out: &mut S,
     findings: &mut Findings,
 ) -> Result<(), Stop> {
-    let mut text = Vec::new();
+    let mut room = Room::default();
     for slice in slicer {
-        merge_slice(sources, &slice, &mut text, out, findings)?;
+        merge_slice(sources, &slice, &mut room, out, findings)?;
+        while room.pass_on(out)? {}
         slice.forget(sources);
     }
     Ok(())
 }
 
-/// Merges one slice. `text` is room for lines that are not read where they are.
+/// What of a slice is passed on at once, in bytes, where it was dealt out.
+const AT_ONCE: usize = if cfg!(test) { 100 } else { 2 << 20 };
+
+/// Room that the merge of a slice needs, kept from one slice to the next.
+#[derive(Debug, Default)]
+pub struct Room {
+    /// For lines that are made.
+    text: Vec<u8>,
+    /// Those that were dealt out and not passed on.
+    buckets: Buckets,
+}
+
+impl Room {
+    /// Passes on lines of the slice that was merged last; returns whether there may be more.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn pass_on<S: Sink>(&mut self, out: &mut S) -> io::Result<bool> {
+        self.buckets.pass_on(AT_ONCE, out)
+    }
+}
+
+/// Merges one slice: passes lines on, and keeps others in `room`, which are to be [passed on](Room::pass_on) behind
+/// these. All that is needed of the sources was read then.
 ///
 /// # Errors
-/// As [`merge`].
+/// As [`merge`]; the room is of no use then.
 pub fn merge_slice<S: Sink>(
     sources: &[Source],
     slice: &Slice,
-    text: &mut Vec<u8>,
+    room: &mut Room,
     out: &mut S,
     findings: &mut Findings,
 ) -> Result<(), Stop> {
-    let is_of_many = slice.parts.len() >= MANY && slice.bytes() <= 2 * LARGEST;
-    let ends = bring_together(sources, slice, is_of_many, text, findings);
+    let Room { text, buckets } = room;
+    if slice.parts.len() >= MANY && slice.bytes() <= 2 * LARGEST {
+        return buckets.deal(sources, slice, text, findings);
+    }
+    text.clear();
+    let ends: Vec<_> = slice
+        .parts
+        .iter()
+        .map(|part| render(&sources[part.source], part, slice.span, text, findings))
+        .collect();
     let mut begin = 0;
-    let cursor = |(part, end): (&Part, Option<usize>)| {
-        let source = &sources[part.source];
-        match end {
-            Some(end) => {
-                let bytes = &text[std::mem::replace(&mut begin, end)..end];
-                let base = if source.rendered().is_none() { part.start } else { 0 };
-                Cursor::new(bytes, 0, base, part.source, findings)
-            }
-            None => Cursor::new(&source.bytes()[..part.end], part.start, 0, part.source, findings),
+    let cursor = |(part, end): (&Part, Option<usize>)| match end {
+        Some(end) => {
+            let start = std::mem::replace(&mut begin, end);
+            Cursor::new(&text[start..end], 0, part.source, findings)
         }
+        None => Cursor::new(&sources[part.source].bytes()[..part.end], part.start, part.source, findings),
     };
     let mut cursors: Vec<Cursor<'_>> = slice.parts.iter().zip(ends).map(cursor).collect();
-    if is_of_many {
-        return many::merge(sources, text, &mut cursors, out, findings);
-    }
     let keys: Vec<Key> = cursors.iter().enumerate().map(|(rank, cursor)| cursor.key(rank)).collect();
     let mut tree = LoserTree::new(&keys);
     drop(keys);
@@ -138,29 +164,17 @@ pub fn merge_slice<S: Sink>(
     Ok(())
 }
 
-/// Puts the parts that are rendered, or all of them, into `text`, one behind the other; returns for each where it ends,
-/// if it is there.
-fn bring_together(
-    sources: &[Source],
-    slice: &Slice,
-    all: bool,
+/// Adds the lines of a part that has none before they are made to `text`; returns where they end.
+fn render(
+    source: &Source,
+    part: &Part,
+    span: Span,
     text: &mut Vec<u8>,
     findings: &mut Findings,
-) -> Vec<Option<usize>> {
-    text.clear();
-    let put = |part: &Part| {
-        let source = &sources[part.source];
-        match source.rendered() {
-            Some(render) => {
-                let mut damaged = |at, bytes| findings.damaged(part.source, at, bytes);
-                render.lines(slice.span.since, slice.span.until, text, &mut damaged);
-            }
-            None if all => text.extend_from_slice(&source.bytes()[part.start..part.end]),
-            None => return None,
-        }
-        Some(text.len())
-    };
-    slice.parts.iter().map(put).collect()
+) -> Option<usize> {
+    let mut damaged = |at, bytes| findings.damaged(part.source, at, bytes);
+    source.rendered()?.lines(span.since, span.until, text, &mut damaged);
+    Some(text.len())
 }
 
 /// Where the merge stands in one part: at a line that is found and not yet passed on.
@@ -169,8 +183,6 @@ struct Cursor<'a> {
     source: u32,
     /// Its bytes end where the slice's do.
     bytes: &'a [u8],
-    /// Where in the source they begin.
-    base: usize,
     /// All before this is passed on. Less than `line` only where a part begins with a bad region.
     done: usize,
     /// The line; `None` at the end.
@@ -187,7 +199,7 @@ struct Pass<'a, S> {
 }
 
 impl<'a> Cursor<'a> {
-    fn new(bytes: &'a [u8], start: usize, base: usize, source: usize, findings: &mut Findings) -> Cursor<'a> {
+    fn new(bytes: &'a [u8], start: usize, source: usize, findings: &mut Findings) -> Cursor<'a> {
         let at = skip_bad(bytes, start);
         let line = match line_at(bytes, at) {
             Next::Line(line) => Some((at, line)),
@@ -195,7 +207,7 @@ impl<'a> Cursor<'a> {
         };
         if line.is_none() && start < bytes.len() {
             // The file has changed since the slice was cut; there is no key for these bytes to stand at.
-            findings.damaged(source, base + start, bytes.len() - start);
+            findings.damaged(source, start, bytes.len() - start);
         }
         note_metadata(bytes, line, findings);
         #[expect(
@@ -203,7 +215,7 @@ impl<'a> Cursor<'a> {
             reason = "each source is a mapping: there are fewer than 2^32"
         )]
         let source = source as u32;
-        Cursor { source, bytes, base, done: start, line }
+        Cursor { source, bytes, done: start, line }
     }
 
     #[inline]
@@ -252,7 +264,7 @@ impl<'a> Cursor<'a> {
         if self.done < self.bytes.len() {
             pass.write_lines(self.done, self.bytes.len())?;
             if pass.bytes.last() != Some(&b'\n') {
-                pass.findings.torn(self.source as usize, self.base + at);
+                pass.findings.torn(self.source as usize, at);
             }
         }
         self.line = None;
@@ -271,7 +283,7 @@ impl<'a> Cursor<'a> {
         let key = key_at(pass.bytes, line);
         let damaged = Meta::Damaged {
             file: pass.source.path.as_os_str().as_encoded_bytes().to_vec(),
-            offset: (self.base + start) as u64,
+            offset: (start) as u64,
             bytes: (end - start) as u64,
             text: pass.bytes[start..end.min(start + SHOWN)].to_vec(),
         };
@@ -281,7 +293,7 @@ impl<'a> Cursor<'a> {
         Line { key, kind: Kind::Meta, payload: &payload }.write(&mut text);
         pass.out.lines(pass.number, &text)?;
         pass.findings.lines += 1;
-        pass.findings.damaged(self.source as usize, self.base + start, end - start);
+        pass.findings.damaged(self.source as usize, start, end - start);
         Ok(())
     }
 }

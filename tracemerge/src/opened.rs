@@ -61,8 +61,8 @@ impl Opened {
         let unknown = Arc::new(Clock::of(ClockKind::Ordered, []));
         for files in &chosen.boots {
             let (mut sources, mut origins) = (Vec::new(), Vec::new());
-            for trace in files {
-                let parts = match Source::open(trace, is_alive(trace)) {
+            for (trace, opened) in files.iter().zip(Source::open_all(files, &mut is_alive)) {
+                let parts = match opened {
                     Ok(parts) => parts,
                     Err(error) => {
                         messages.warn(error);

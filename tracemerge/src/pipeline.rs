@@ -78,7 +78,8 @@ pub fn gather(app: &App, choice: Choice, messages: &mut Messages) -> Result<Foun
     let alone = matches!(choice, Choice::Alone { .. });
     let mut recovered = if alone { Vec::new() } else { recover(app, messages) };
     let places = rings::places(&runs);
-    let before = search(app, &places).candidates;
+    // Needed only where rings are read.
+    let before = if runs.is_empty() { Vec::new() } else { search(app, &places).candidates };
     let held = rings::read(&runs, &recovered, messages);
     let (traces, search) = find(app, &places, &held, messages);
     let traces = rings::join(traces, held, &before);
@@ -164,6 +165,8 @@ pub fn run(job: &Job, messages: &mut Messages) -> Result<(), Error> {
     let logs = if with.is_empty() { String::new() } else { format!(", {}", count(with.len() as u64, "log")) };
     let runs = if runs == 0 { "an unknown run".to_owned() } else { count(runs, "run") };
     let (threads, lines, target) = (count(threads, "thread"), count(lines, "line"), target.name());
+    // The process ends soon, which unmaps thousands of files sooner than this would.
+    std::mem::forget(boots);
     messages.done(format_args!("merged {merged} of {runs} ({threads}{logs}, {lines}) into {target}"));
     Ok(())
 }

@@ -14,7 +14,7 @@ use std::thread;
 use crate::cut;
 use crate::findings::Findings;
 use crate::gather::Gather;
-use crate::merge::{Stop, merge_in_turn, merge_slice};
+use crate::merge::{Room, Stop, merge_in_turn, merge_slice};
 use crate::slice::{Slice, Slicer, Span};
 use crate::source::{Piece, Source};
 
@@ -24,6 +24,8 @@ const WORTH_THREADS: usize = 4 << 20;
 const MOST_THREADS: usize = 8;
 /// Slices that may wait to be written, beyond one for each thread.
 const AHEAD: usize = 2;
+/// Portions of a slice that may wait to be written, if it has several.
+const PORTIONS: usize = if cfg!(test) { 2 } else { 8 };
 
 /// Merges what `pieces` have in `span` into `out`, as [`merge`](crate::merge::merge) does and with the same result.
 ///
@@ -64,9 +66,9 @@ pub fn merge_by<W: Write>(
     thread::scope(|scope| {
         for _ in 1..threads {
             // A thread that cannot be had leaves its share to the others.
-            let _ = thread::Builder::new().spawn_scoped(scope, || pool.help());
+            let _ = thread::Builder::new().spawn_scoped(scope, || pool.work::<W>(None));
         }
-        pool.write(out, findings);
+        pool.work(Some(Writer { out, findings }));
     });
     let stop = pool.lock().stop.take();
     stop.map_or(Ok(()), Err)
@@ -87,8 +89,8 @@ struct Row<'a> {
     slicer: Option<Slicer<'a>>,
     /// There are no more slices to be cut.
     is_cut: bool,
-    /// Slices that are not written yet, in order; `None` is being merged.
-    queue: VecDeque<Option<Done<'a>>>,
+    /// Slices that are not all written yet, in order.
+    queue: VecDeque<Merged<'a>>,
     /// How many were taken from the queue.
     taken: usize,
     spare: Vec<Gather<'a>>,
@@ -96,16 +98,30 @@ struct Row<'a> {
     stop: Option<Stop>,
 }
 
-/// A slice that is merged.
-struct Done<'a> {
-    slice: Slice,
-    lines: Gather<'a>,
-    findings: Findings,
+/// What is to be written of a slice.
+#[derive(Default)]
+struct Merged<'a> {
+    /// Portions of its lines.
+    ready: VecDeque<Gather<'a>>,
+    /// Set when those are the last: the slice, and what was found in it.
+    end: Option<(Slice, Findings)>,
 }
 
+/// What only the calling thread has.
+struct Writer<'o, W> {
+    out: &'o mut W,
+    findings: &'o mut Findings,
+}
+
+type RowGuard<'p, 'a> = MutexGuard<'p, Row<'a>>;
+
 impl<'a> Pool<'a> {
-    fn lock(&self) -> MutexGuard<'_, Row<'a>> {
+    fn lock(&self) -> RowGuard<'_, 'a> {
         self.row.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait<'p>(&self, row: RowGuard<'p, 'a>) -> RowGuard<'p, 'a> {
+        self.changed.wait(row).unwrap_or_else(PoisonError::into_inner)
     }
 
     fn stop(&self, stop: Stop) {
@@ -113,96 +129,153 @@ impl<'a> Pool<'a> {
         self.changed.notify_all();
     }
 
-    /// Merges slices until there are no more.
-    fn help(&self) {
+    /// Writes what can be written, if this thread is the one that does, and merges slices in between, until there are
+    /// no more.
+    fn work<W: Write>(&self, mut writer: Option<Writer<'_, W>>) {
         let _alarm = Alarm(self);
-        let mut text = Vec::new();
-        let mut row = self.lock();
-        while row.stop.is_none() && !row.is_cut {
-            row = self.merge_one_or_wait(row, &mut text);
-        }
-    }
-
-    /// Writes slices until all are written; merges where there is none to write.
-    fn write<W: Write>(&self, out: &mut W, findings: &mut Findings) {
-        let _alarm = Alarm(self);
-        let mut text = Vec::new();
+        let mut room = Room::default();
         let mut row = self.lock();
         while row.stop.is_none() {
-            if let Some(done) = row.take_done() {
-                drop(row);
-                // There is room for another slice already.
-                self.changed.notify_all();
-                if let Err(error) = done.lines.write(out) {
-                    return self.stop(Stop::Write(error));
-                }
-                findings.append(done.findings);
-                done.slice.forget(self.sources);
-                row = self.lock();
-                row.spare.push(done.lines);
-                self.changed.notify_all();
-            } else if row.is_cut && row.queue.is_empty() {
+            row = self.write_ready(row, writer.as_mut());
+            let all_is_done = row.is_cut && (writer.is_none() || row.queue.is_empty());
+            if all_is_done || row.stop.is_some() {
                 return;
-            } else {
-                row = self.merge_one_or_wait(row, &mut text);
             }
+            let slicer = if row.queue.len() < self.limit { row.slicer.take() } else { None };
+            row = match slicer {
+                Some(slicer) => {
+                    drop(row);
+                    self.merge_one(slicer, &mut room, writer.as_mut())
+                }
+                None => self.wait(row),
+            };
         }
     }
 
-    /// Merges the next slice if there is one and room for it; otherwise waits until something has changed.
-    fn merge_one_or_wait<'p>(
+    /// Writes all that is ready at the front.
+    fn write_ready<'p, W: Write>(
         &'p self,
-        mut row: MutexGuard<'p, Row<'a>>,
-        text: &mut Vec<u8>,
-    ) -> MutexGuard<'p, Row<'a>> {
-        let slicer = if row.queue.len() < self.limit { row.slicer.take() } else { None };
-        let Some(mut slicer) = slicer else {
-            return self.changed.wait(row).unwrap_or_else(PoisonError::into_inner);
-        };
-        drop(row);
+        mut row: RowGuard<'p, 'a>,
+        writer: Option<&mut Writer<'_, W>>,
+    ) -> RowGuard<'p, 'a> {
+        let Some(writer) = writer else { return row };
+        while let Some(first) = row.queue.front_mut() {
+            if let Some(lines) = first.ready.pop_front() {
+                drop(row);
+                // There is room for another portion already.
+                self.changed.notify_all();
+                if let Err(error) = lines.write(writer.out) {
+                    self.stop(Stop::Write(error));
+                    return self.lock();
+                }
+                row = self.lock();
+                row.spare.push(lines);
+            } else if let Some((slice, findings)) = first.end.take() {
+                row.queue.pop_front();
+                row.taken += 1;
+                drop(row);
+                // And for another slice.
+                self.changed.notify_all();
+                writer.findings.append(findings);
+                slice.forget(self.sources);
+                row = self.lock();
+            } else {
+                break;
+            }
+        }
+        row
+    }
+
+    /// Merges the next slice, if there is one.
+    fn merge_one<'p, W: Write>(
+        &'p self,
+        mut slicer: Slicer<'a>,
+        room: &mut Room,
+        mut writer: Option<&mut Writer<'_, W>>,
+    ) -> RowGuard<'p, 'a> {
         let slice = slicer.next();
         let mut row = self.lock();
-        let Some(mut slice) = slice else {
+        let Some(slice) = slice else {
             row.is_cut = true;
             self.changed.notify_all();
             return row;
         };
         row.slicer = Some(slicer);
         let number = row.taken + row.queue.len();
-        row.queue.push_back(None);
-        let spare = row.spare.pop();
+        row.queue.push_back(Merged::default());
+        let mut lines = row.take_spare(self.sources);
         drop(row);
         self.changed.notify_all();
-        let mut lines = spare.unwrap_or_else(|| Gather::new(self.sources));
-        let findings = loop {
-            let cuts = cut::count();
-            lines.clear();
-            let mut findings = Findings::default();
-            if let Err(stop) = merge_slice(self.sources, &slice, text, &mut lines, &mut findings) {
+        let (slice, findings) = match self.merge_whole(slice, room, &mut lines) {
+            Ok(merged) => merged,
+            Err(stop) => {
                 self.stop(stop);
                 return self.lock();
             }
+        };
+        loop {
+            let more = match room.pass_on(&mut lines) {
+                Ok(more) => more,
+                Err(error) => {
+                    self.stop(Stop::Write(error));
+                    return self.lock();
+                }
+            };
+            let mut row = self.lock();
+            let merged = row.merged(number);
+            merged.ready.push_back(lines);
+            if !more {
+                merged.end = Some((slice, findings));
+                self.changed.notify_all();
+                return row;
+            }
+            self.changed.notify_all();
+            while row.stop.is_none() {
+                row = self.write_ready(row, writer.as_deref_mut());
+                if row.merged(number).ready.len() < PORTIONS {
+                    break;
+                }
+                row = self.wait(row);
+            }
+            if row.stop.is_some() {
+                return row;
+            }
+            lines = row.take_spare(self.sources);
+        }
+    }
+
+    /// Merges a slice into `lines` and `room`.
+    fn merge_whole(
+        &self,
+        mut slice: Slice,
+        room: &mut Room,
+        lines: &mut Gather<'a>,
+    ) -> Result<(Slice, Findings), Stop> {
+        loop {
+            let cuts = cut::count();
+            lines.clear();
+            let mut findings = Findings::default();
+            merge_slice(self.sources, &slice, room, lines, &mut findings)?;
             if cuts == cut::count() {
-                break findings;
+                return Ok((slice, findings));
             }
             // Zeros may have been read in the place of lines.
             slice.look_for_cuts(self.sources);
-        };
-        let mut row = self.lock();
-        let place = number - row.taken;
-        row.queue[place] = Some(Done { slice, lines, findings });
-        self.changed.notify_all();
-        row
+        }
     }
 }
 
 impl<'a> Row<'a> {
-    /// Takes the slice that is to be written next, if it is merged.
-    fn take_done(&mut self) -> Option<Done<'a>> {
-        let done = self.queue.front_mut()?.take()?;
-        self.queue.pop_front();
-        self.taken += 1;
-        Some(done)
+    /// The slice with this number, which is not all written yet.
+    fn merged(&mut self, number: usize) -> &mut Merged<'a> {
+        let place = number - self.taken;
+        &mut self.queue[place]
+    }
+
+    fn take_spare(&mut self, sources: &'a [Source]) -> Gather<'a> {
+        let mut lines = self.spare.pop().unwrap_or_else(|| Gather::new(sources));
+        lines.clear();
+        lines
     }
 }
 

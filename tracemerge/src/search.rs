@@ -39,44 +39,104 @@ impl Mark {
 /// The mark before the first line with `ticks` or more. It is known to lie between `low` and `high`; `step` is a
 /// guess of how far behind `low`.
 ///
-/// Looks at `log` of the distance many places, and passes over each byte twice at most. In a piece that is not sorted
-/// after all, what is found is a mark still: the line before it has smaller ticks, the one behind it has not.
+/// An interpolation search: each look tells how many ticks a byte takes here, and so where to look next. Every fourth
+/// look is in the middle of what is left, so their number grows with `log` of the distance at most; with lines that
+/// come somewhat evenly there are two or three, and a few lines are walked through. In a piece that is not sorted after all, what is found is a mark still: the line
+/// before it has smaller ticks, the one behind it has not.
 #[must_use]
 pub fn first_from(bytes: &[u8], ticks: u64, low: Mark, mut high: Mark, step: usize) -> Mark {
-    if low.is_from(ticks) {
-        return low;
-    }
-    let (mut low, mut step) = (low.at, step.max(WALK));
+    let Some(first) = low.ticks.filter(|&first| first < ticks) else { return low };
+    // The line at `at` has the ticks `here`, which are too few.
+    let (mut at, mut here) = (low.at, first);
     // Lines that begin behind this are known to be from `high` on.
     let mut unknown = high.at;
-    let mut near = true;
-    while unknown - low > WALK {
-        let jump = if near { step } else { (unknown - low) / 2 };
-        let probe = if jump < unknown - low { low + jump } else { low + (unknown - low) / 2 };
-        match line_behind(bytes, probe, unknown) {
-            Some((at, found)) if found < ticks => {
-                low = at;
-                step = step.saturating_mul(2);
-            }
-            Some((at, found)) => {
-                high = Mark { at, ticks: Some(found) };
-                (unknown, near) = (probe, false);
-            }
-            None => (unknown, near) = (probe, false),
+    let mut guess = step;
+    for turn in 0.. {
+        let left = unknown - at;
+        if left <= WALK {
+            break;
         }
+        let jump = if guess < left && turn % 4 < 3 { guess } else { left / 2 };
+        let (found_at, found) = match line_behind(bytes, at + jump, unknown) {
+            Some(line) => line,
+            None => {
+                (unknown, guess) = (at + jump, left / 4);
+                continue;
+            }
+        };
+        if found < ticks {
+            guess = ahead(ticks - found, found_at - low.at, found.saturating_sub(first));
+            (at, here) = (found_at, found);
+            if guess <= WALK {
+                // It is near.
+                match walk(bytes, ticks, at, high, at + 2 * WALK) {
+                    Ok(mark) => return mark,
+                    Err(behind) => (at, here) = behind,
+                }
+            }
+        } else {
+            (high, unknown) = (Mark { at: found_at, ticks: Some(found) }, at + jump);
+            guess = ahead(ticks - here, found_at - at, found - here);
+        }
+        guess = guess.saturating_sub(WALK / 2).max(1);
     }
-    walk(bytes, ticks, low, high)
+    walk(bytes, ticks, at, high, usize::MAX).unwrap_or(high)
 }
 
-/// [`first_from`], line by line.
-fn walk(bytes: &[u8], ticks: u64, mut at: usize, high: Mark) -> Mark {
+/// How many bytes so many ticks take where others took `bytes`.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::cast_precision_loss,
+    reason = "an estimate"
+)]
+fn ahead(ticks: u64, bytes: usize, others: u64) -> usize {
+    (ticks as f64 * bytes as f64 / others.max(1) as f64) as usize
+}
+
+/// [`first_from`], line by line from `at` up to `limit`: the mark, or the last line that has fewer ticks.
+fn walk(bytes: &[u8], ticks: u64, mut at: usize, high: Mark, limit: usize) -> Result<Mark, (usize, u64)> {
+    let mut before = (at, ticks);
     while at < high.at {
         match line_at(bytes, at) {
-            Next::Line(line) if line.ticks < ticks => at = line.end,
-            Next::Line(line) => return Mark { at, ticks: Some(line.ticks) },
+            Next::Line(line) if line.ticks >= ticks => return Ok(Mark { at, ticks: Some(line.ticks) }),
+            Next::Line(_) if at > limit => return Err(before),
+            Next::Line(line) => {
+                before = (at, line.ticks);
+                at = line.end;
+            }
             Next::Bad => at = skip_bad(bytes, at),
             Next::End => break,
         }
     }
-    high
+    Ok(high)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn what_is_found_is_what_a_walk_finds(
+            steps in prop::collection::vec((0..2u64, 0..40usize, 0..9u8), 0..200),
+            ticks in 0..400u64, step in 0..9000usize, low in 0..200usize, high in 0..200usize,
+        ) {
+            let (mut bytes, mut now, mut marks) = (Vec::new(), 0, Vec::new());
+            for (more, length, jump) in steps {
+                // Most lines come evenly, some do not.
+                now += if jump == 0 { 1 << 40 } else { more };
+                marks.push(Mark { at: bytes.len(), ticks: Some(now) });
+                bytes.extend(format!("{now:016x}-00000001 : {}\n", "x".repeat(length)).bytes());
+            }
+            marks.push(Mark::end(&bytes));
+            let ticks = marks.get(low).and_then(|mark| mark.ticks).map_or(ticks, |base| base + ticks % 50);
+            let expected = *marks.iter().find(|mark| mark.is_from(ticks)).unwrap();
+            let below = |place: usize| marks[place.min(marks.len() - 1)];
+            let low = Some(below(low)).filter(|mark| mark.at <= expected.at).unwrap_or(marks[0]);
+            let high = Some(below(high)).filter(|mark| mark.at >= expected.at).unwrap_or(Mark::end(&bytes));
+            prop_assert_eq!(first_from(&bytes, ticks, low, high, step), expected);
+        }
+    }
 }

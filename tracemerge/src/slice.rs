@@ -11,6 +11,7 @@ use std::io::{BufWriter, Write};
 
 use crate::error::Error;
 use crate::findings::Findings;
+use crate::map::prefetch;
 use crate::render::Render;
 use crate::search::{Mark, first_from};
 use crate::source::{Piece, Source};
@@ -20,9 +21,14 @@ const FIRST: usize = if cfg!(test) { 64 } else { 256 << 10 };
 /// The others.
 const USUAL: usize = if cfg!(test) { 128 } else { 2 << 20 };
 /// Each piece costs a search per slice, which so many bytes of it are to make up for...
-const PER_PIECE: usize = if cfg!(test) { 0 } else { 2 << 10 };
+const PER_PIECE: usize = if cfg!(test) { 0 } else { 4 << 10 };
 /// ...as long as the slices fit in memory. Few slices are larger, those that cannot be cut more finely.
-pub const LARGEST: usize = 16 << 20;
+pub const LARGEST: usize = 32 << 20;
+
+/// The search in a piece begins so many pieces before it is its turn to be searched, for memory is slow...
+const AHEAD: usize = 12;
+/// ...with so many bytes behind the expected place, and half as many before it.
+const AROUND: usize = 512;
 
 /// A range of ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +60,8 @@ pub struct Part {
 pub struct Slice {
     /// Its ticks.
     pub span: Span,
+    /// Its first line's.
+    pub first: u64,
     /// What there is in it, in order of ties; pieces that have nothing in it are left out.
     pub parts: Vec<Part>,
 }
@@ -142,7 +150,8 @@ impl<'a> Slicer<'a> {
         }
         lanes.retain(|lane| !lane.is_done());
         let largest = (lanes.len() * PER_PIECE).clamp(USUAL, LARGEST);
-        let (cuts, from, until, wanted, step) = (cut::count(), span.since, span.until, FIRST, 1 << 20);
+        let wanted = (largest / 8).max(FIRST);
+        let (cuts, from, until, step) = (cut::count(), span.since, span.until, 1 << 20);
         Slicer { sources, cuts, lanes, from, until, wanted, largest, step }
     }
 
@@ -152,13 +161,12 @@ impl<'a> Slicer<'a> {
         self.lanes.iter().map(|lane| lane.end.at - lane.next.at).sum()
     }
 
-    /// Cuts the next slice where it has about the wanted bytes.
-    fn cut(&mut self) -> (Option<u64>, Vec<Mark>) {
+    /// Cuts the next slice, which begins with the ticks `first`, where it has about the wanted bytes.
+    fn cut(&mut self, first: u64) -> (Option<u64>, Vec<Mark>) {
         let rest = |slicer: &Slicer<'_>| (slicer.until, slicer.lanes.iter().map(|lane| lane.end).collect());
-        let first = self.lanes.iter().filter_map(|lane| lane.next.ticks).min();
-        let Some(first) = first.filter(|_| self.left() > self.wanted + self.wanted / 2) else {
+        if self.left() <= self.wanted + self.wanted / 2 {
             return rest(self);
-        };
+        }
         let mut low =
             Trial { ticks: first, bytes: 0, marks: self.lanes.iter().map(|lane| lane.next).collect() };
         let mut high: Option<Trial> = None;
@@ -207,6 +215,9 @@ impl<'a> Slicer<'a> {
     fn try_cut(&self, ticks: u64, low: &Trial, high: Option<&Trial>) -> Trial {
         let mut bytes = 0;
         let mark = |(place, lane): (usize, &Lane<'_>)| {
+            if let Some(ahead) = self.lanes.get(place + AHEAD) {
+                ahead.prefetch();
+            }
             let high = high.map_or(lane.end, |high| high.marks[place]);
             let mark = lane.content.first_from(ticks, low.marks[place], high, lane.last);
             bytes += mark.at - lane.next.at;
@@ -225,7 +236,8 @@ impl Iterator for Slicer<'_> {
         if self.lanes.is_empty() {
             return None;
         }
-        let (until, marks) = self.cut();
+        let first = self.lanes.iter().filter_map(|lane| lane.next.ticks).min().unwrap_or(self.from);
+        let (until, marks) = self.cut(first);
         let span = Span { since: self.from, until };
         let mut parts = Vec::with_capacity(self.lanes.len());
         for (lane, mark) in self.lanes.iter_mut().zip(marks) {
@@ -235,7 +247,9 @@ impl Iterator for Slicer<'_> {
             }
             (lane.next, lane.last) = (mark, end - start);
         }
-        self.wanted = (2 * self.wanted).min(self.largest);
+        if self.wanted < self.largest {
+            (self.wanted, self.step) = (2 * self.wanted, self.step.saturating_mul(2));
+        }
         match until {
             Some(until) if Some(until) != self.until => {
                 self.from = until;
@@ -243,7 +257,7 @@ impl Iterator for Slicer<'_> {
             }
             _ => self.lanes.clear(),
         }
-        Some(Slice { span, parts })
+        Some(Slice { span, first, parts })
     }
 }
 
@@ -281,6 +295,14 @@ pub fn as_text(source: Source) -> Result<Source, Error> {
 }
 
 impl Lane<'_> {
+    /// Has fetched what will be looked at first when the next slice's end is searched.
+    fn prefetch(&self) {
+        if let Content::Text(bytes) = self.content {
+            let expected = self.next.at + self.last;
+            prefetch(bytes.as_ptr().wrapping_add(expected).wrapping_sub(AROUND / 2), AROUND + AROUND / 2);
+        }
+    }
+
     /// Whether no slice will have anything of it any more.
     fn is_done(&self) -> bool {
         match self.content {

@@ -26,6 +26,8 @@ use crate::render::Render;
 
 /// Fewer bytes than this are looked through sooner than a thread is started.
 const WORTH_A_THREAD: usize = 1 << 20;
+/// To open a file takes as long as to look through so many bytes.
+pub const OPENING: usize = 16 << 10;
 
 /// A file, mapped, or text from a ring; or something that is made into text.
 #[derive(Debug)]
@@ -73,6 +75,22 @@ impl Source {
             return Err(Error::plain(format!("{} has become empty while it was read", shown(&path))));
         }
         Ok(vec![Source::of_trace(path, map, alive)])
+    }
+
+    /// [Opens](Self::open) all files, of which `alive` says whether their runs are: by all processors.
+    ///
+    /// # Errors
+    /// As [`Self::open`], for each file.
+    pub fn open_all(traces: &[Trace], alive: impl FnMut(&Trace) -> bool) -> Vec<Result<Vec<Source>, Error>> {
+        // All are asked before the first is opened.
+        let files: Vec<_> = traces.iter().zip(traces.iter().map(alive).collect::<Vec<_>>()).collect();
+        let opened = look_at_all(&files, |_| OPENING, |&(trace, alive)| Some(Source::open(trace, alive)));
+        let failed = |trace: &Trace| Error::plain(format!("{} was not opened", shown(&trace.path)));
+        opened
+            .into_iter()
+            .zip(traces)
+            .map(|(result, trace)| result.unwrap_or_else(|| Err(failed(trace))))
+            .collect()
     }
 
     /// The trace file at `path`, lines or records.

@@ -146,6 +146,25 @@ fn what_stands_before_a_hole_in_a_line_is_kept() {
 }
 
 #[test]
+fn many_files_are_merged_however_unevenly_their_ticks_come() {
+    // All at once, far apart, and both ends of the range.
+    let ticks = |at: u64| match at % 4 {
+        0 => at / 16,
+        1 => 1 << (at % 64),
+        2 => u64::MAX - at / 8,
+        _ => 5,
+    };
+    let files: Vec<Vec<u8>> = (0..9)
+        .map(|tid| {
+            let mut all = (0..200).map(|at| ticks(at * 7 + tid)).collect_vec();
+            all.sort_unstable();
+            all.iter().flat_map(|&ticks| line(ticks, tid, &"x".repeat((ticks % 7) as usize))).collect()
+        })
+        .collect();
+    assert_eq!(String::from_utf8(merged(&files).0), String::from_utf8(naive(&files)));
+}
+
+#[test]
 fn a_file_in_reverse_order_is_sorted() {
     let lines: Vec<_> = (0..20_000).rev().map(|ticks| line(ticks, 1, "x")).collect();
     let (out, _) = merged(&[lines.concat(), line(5, 2, "y")]);

@@ -99,7 +99,7 @@ pub fn merge_in_turn<S: Sink>(
 }
 
 /// What of a slice is passed on at once, in bytes, where it was dealt out.
-const AT_ONCE: usize = if cfg!(test) { 100 } else { 2 << 20 };
+const AT_ONCE: usize = if cfg!(test) { 100 } else { 1 << 20 };
 
 /// Room that the merge of a slice needs, kept from one slice to the next.
 #[derive(Debug, Default)]

@@ -25,7 +25,7 @@ const MOST_THREADS: usize = 8;
 /// Slices that may wait to be written, beyond one for each thread.
 const AHEAD: usize = 2;
 /// Portions of a slice that may wait to be written, if it has several.
-const PORTIONS: usize = if cfg!(test) { 2 } else { 8 };
+const PORTIONS: usize = if cfg!(test) { 2 } else { 6 };
 
 /// Merges what `pieces` have in `span` into `out`, as [`merge`](crate::merge::merge) does and with the same result.
 ///
@@ -43,7 +43,7 @@ pub fn merge_by_all<W: Write>(
     if threads == 1 || slicer.left() < WORTH_THREADS {
         return merge_in_turn(sources, slicer, out, findings);
     }
-    merge_by(threads, slicer, sources, out, findings)
+    merge_by(threads, slicer.shared_by(threads), sources, out, findings)
 }
 
 /// [`merge_by_all`], by so many threads.

@@ -1,9 +1,13 @@
 //! Where in a sorted piece the lines from a moment on begin, found by looking at few places.
 
 use crate::lines::{Next, line_at, line_behind, skip_bad, ticks_at};
+use crate::map::prefetch;
 
 /// So many bytes are walked through line by line: a few lines cost no more than another jump.
 const WALK: usize = if cfg!(test) { 8 } else { 512 };
+
+/// About the bytes of two lines.
+const LINES: usize = 192;
 
 /// A place between two lines, or at an end of the piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,48 +43,114 @@ impl Mark {
 /// The mark before the first line with `ticks` or more. It is known to lie between `low` and `high`; `step` is a
 /// guess of how far behind `low`.
 ///
+/// In a piece that is not sorted after all, what is found is a mark still: the line before it has smaller ticks, the
+/// one behind it has not.
+#[must_use]
+pub fn first_from(bytes: &[u8], ticks: u64, low: Mark, high: Mark, step: usize) -> Mark {
+    Search::new(bytes, ticks, low, high, step).finish()
+}
+
+/// A search for the mark that [`first_from`] returns, look by look, so that several can go on at once: while the memory
+/// of one look is fetched, other searches look.
+///
 /// An interpolation search: each look tells how many ticks a byte takes here, and so where to look next. Every fourth
 /// look is in the middle of what is left, so their number grows with `log` of the distance at most; with lines that
-/// come somewhat evenly there are two or three, and a few lines are walked through. In a piece that is not sorted after all, what is found is a mark still: the line
-/// before it has smaller ticks, the one behind it has not.
-#[must_use]
-pub fn first_from(bytes: &[u8], ticks: u64, low: Mark, mut high: Mark, step: usize) -> Mark {
-    let Some(first) = low.ticks.filter(|&first| first < ticks) else { return low };
-    // The line at `at` has the ticks `here`, which are too few.
-    let (mut at, mut here) = (low.at, first);
-    // Lines that begin behind this are known to be from `high` on.
-    let mut unknown = high.at;
-    let mut guess = step;
-    for turn in 0.. {
-        let left = unknown - at;
-        if left <= WALK {
-            break;
-        }
-        let jump = if guess < left && turn % 4 < 3 { guess } else { left / 2 };
-        let (found_at, found) = match line_behind(bytes, at + jump, unknown) {
-            Some(line) => line,
-            None => {
-                (unknown, guess) = (at + jump, left / 4);
-                continue;
-            }
-        };
-        if found < ticks {
-            guess = ahead(ticks - found, found_at - low.at, found.saturating_sub(first));
-            (at, here) = (found_at, found);
-            if guess <= WALK {
-                // It is near.
-                match walk(bytes, ticks, at, high, at + 2 * WALK) {
-                    Ok(mark) => return mark,
-                    Err(behind) => (at, here) = behind,
-                }
-            }
-        } else {
-            (high, unknown) = (Mark { at: found_at, ticks: Some(found) }, at + jump);
-            guess = ahead(ticks - here, found_at - at, found - here);
-        }
-        guess = guess.saturating_sub(WALK / 2).max(1);
+/// come somewhat evenly there are two or three, and a few lines are walked through.
+#[derive(Debug)]
+pub struct Search<'a> {
+    bytes: &'a [u8],
+    ticks: u64,
+    /// Where it began, and the ticks there.
+    low: (usize, u64),
+    /// The last line known to have too few ticks, and these.
+    below: (usize, u64),
+    /// A line known to be far enough.
+    high: Mark,
+    /// Lines that begin behind this are known to be from `high` on.
+    unknown: usize,
+    /// How far behind `below` it may be.
+    guess: usize,
+    /// So near that lines are walked through.
+    is_near: bool,
+    looks: u32,
+    found: Option<Mark>,
+}
+
+impl<'a> Search<'a> {
+    /// Begins, and has the first place fetched.
+    #[must_use]
+    pub fn new(bytes: &'a [u8], ticks: u64, low: Mark, high: Mark, step: usize) -> Search<'a> {
+        let found = low.is_from(ticks).then_some(low);
+        let below = (low.at, low.ticks.unwrap_or(ticks));
+        let (unknown, guess) = (high.at, step);
+        let search =
+            Search { bytes, ticks, low: below, below, high, unknown, guess, is_near: false, looks: 0, found };
+        search.fetch();
+        search
     }
-    walk(bytes, ticks, at, high, usize::MAX).unwrap_or(high)
+
+    /// A search that has found its mark already.
+    #[must_use]
+    pub fn done(mark: Mark) -> Search<'a> {
+        Search::new(&[], 0, mark, mark, 0)
+    }
+
+    /// Looks once; returns the mark when it is found.
+    pub fn look(&mut self) -> Option<Mark> {
+        if self.found.is_some() {
+            return self.found;
+        }
+        let (at, here) = self.below;
+        let is_all = self.unknown - at <= WALK;
+        if is_all || self.is_near {
+            let limit = if is_all { usize::MAX } else { at + 2 * WALK };
+            match walk(self.bytes, self.ticks, at, self.high, limit) {
+                Ok(mark) => self.found = Some(mark),
+                Err(behind) => (self.below, self.is_near, self.guess) = (behind, false, WALK),
+            }
+            return self.found;
+        }
+        let probe = at + self.jump();
+        match line_behind(self.bytes, probe, self.unknown) {
+            Some((found_at, found)) if found < self.ticks => {
+                let (bytes, others) = (found_at - self.low.0, found.saturating_sub(self.low.1));
+                self.guess = ahead(self.ticks - found, bytes, others);
+                (self.below, self.is_near) = ((found_at, found), self.guess <= WALK);
+            }
+            Some((found_at, found)) => {
+                (self.high, self.unknown) = (Mark { at: found_at, ticks: Some(found) }, probe);
+                self.guess = ahead(self.ticks - here, found_at - at, found - here);
+            }
+            None => (self.unknown, self.guess) = (probe, (probe - at) / 2),
+        }
+        // Better a bit too near: from there it can be walked to.
+        self.guess = self.guess.saturating_sub(WALK / 2).max(1);
+        self.looks += 1;
+        self.fetch();
+        None
+    }
+
+    /// Looks until it is found.
+    #[must_use]
+    pub fn finish(mut self) -> Mark {
+        loop {
+            if let Some(mark) = self.look() {
+                return mark;
+            }
+        }
+    }
+
+    /// How far behind `below` the next look is.
+    fn jump(&self) -> usize {
+        let left = self.unknown - self.below.0;
+        if self.guess < left && self.looks % 4 < 3 { self.guess } else { left / 2 }
+    }
+
+    /// Has fetched what the next look needs: about two lines, or those that are walked through.
+    fn fetch(&self) {
+        let (jump, bytes) = if self.is_near { (0, self.guess + WALK) } else { (self.jump(), LINES) };
+        prefetch(self.bytes.as_ptr().wrapping_add(self.below.0 + jump), bytes);
+    }
 }
 
 /// How many bytes so many ticks take where others took `bytes`.
@@ -94,7 +164,7 @@ fn ahead(ticks: u64, bytes: usize, others: u64) -> usize {
     (ticks as f64 * bytes as f64 / others.max(1) as f64) as usize
 }
 
-/// [`first_from`], line by line from `at` up to `limit`: the mark, or the last line that has fewer ticks.
+/// Looks line by line from `at` up to `limit`: the mark, or the last line that has fewer ticks.
 fn walk(bytes: &[u8], ticks: u64, mut at: usize, high: Mark, limit: usize) -> Result<Mark, (usize, u64)> {
     let mut before = (at, ticks);
     while at < high.at {

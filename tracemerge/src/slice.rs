@@ -11,9 +11,8 @@ use std::io::{BufWriter, Write};
 
 use crate::error::Error;
 use crate::findings::Findings;
-use crate::map::prefetch;
 use crate::render::Render;
-use crate::search::{Mark, first_from};
+use crate::search::{Mark, Search};
 use crate::source::{Piece, Source};
 
 /// What a slice is to have, in bytes: the first ones less, so that a reader waits for less. Tests cut finely.
@@ -25,10 +24,8 @@ const PER_PIECE: usize = if cfg!(test) { 0 } else { 4 << 10 };
 /// ...as long as the slices fit in memory. Few slices are larger, those that cannot be cut more finely.
 pub const LARGEST: usize = 32 << 20;
 
-/// The search in a piece begins so many pieces before it is its turn to be searched, for memory is slow...
-const AHEAD: usize = 12;
-/// ...with so many bytes behind the expected place, and half as many before it.
-const AROUND: usize = 512;
+/// So many pieces are searched at once.
+const AT_ONCE: usize = if cfg!(test) { 3 } else { 24 };
 
 /// A range of ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,9 +138,9 @@ impl<'a> Slicer<'a> {
                 }
                 continue;
             }
-            let next = content.first_from(span.since, all.0, all.1, usize::MAX);
+            let next = content.first_from(span.since, all.0, all.1);
             let end = match span.until {
-                Some(until) => content.first_from(until, next, all.1, usize::MAX),
+                Some(until) => content.first_from(until, next, all.1),
                 None => all.1,
             };
             lanes.push(Lane { source: piece.source, content, next, end, last: 0 });
@@ -153,6 +150,13 @@ impl<'a> Slicer<'a> {
         let wanted = (largest / 8).max(FIRST);
         let (cuts, from, until, step) = (cut::count(), span.since, span.until, 1 << 20);
         Slicer { sources, cuts, lanes, from, until, wanted, largest, step }
+    }
+
+    /// The same for so many threads, each of which has a slice in memory: together they have no more than two would.
+    #[must_use]
+    pub fn shared_by(mut self, threads: usize) -> Slicer<'a> {
+        self.largest = self.largest.min(2 * LARGEST / threads.max(2)).max(USUAL);
+        self
     }
 
     /// Bytes that are still to come, about.
@@ -213,17 +217,22 @@ impl<'a> Slicer<'a> {
     }
 
     fn try_cut(&self, ticks: u64, low: &Trial, high: Option<&Trial>) -> Trial {
-        let mut bytes = 0;
-        let mark = |(place, lane): (usize, &Lane<'_>)| {
-            if let Some(ahead) = self.lanes.get(place + AHEAD) {
-                ahead.prefetch();
+        let mut marks = Vec::with_capacity(self.lanes.len());
+        let mut searches = Vec::with_capacity(AT_ONCE);
+        for lanes in self.lanes.chunks(AT_ONCE) {
+            for (place, lane) in (marks.len()..).zip(lanes) {
+                let high = high.map_or(lane.end, |high| high.marks[place]);
+                searches.push(lane.content.search(ticks, low.marks[place], high, lane.last));
             }
-            let high = high.map_or(lane.end, |high| high.marks[place]);
-            let mark = lane.content.first_from(ticks, low.marks[place], high, lane.last);
-            bytes += mark.at - lane.next.at;
-            mark
-        };
-        let marks = self.lanes.iter().enumerate().map(mark).collect();
+            // In turns: each look waits for memory, which is fetched while the others look.
+            let mut is_open = true;
+            while is_open {
+                is_open = false;
+                searches.iter_mut().for_each(|search: &mut Search<'_>| is_open |= search.look().is_none());
+            }
+            marks.extend(searches.drain(..).filter_map(|mut search| search.look()));
+        }
+        let bytes = marks.iter().zip(&self.lanes).map(|(mark, lane)| mark.at - lane.next.at).sum();
         Trial { ticks, bytes, marks }
     }
 }
@@ -295,14 +304,6 @@ pub fn as_text(source: Source) -> Result<Source, Error> {
 }
 
 impl Lane<'_> {
-    /// Has fetched what will be looked at first when the next slice's end is searched.
-    fn prefetch(&self) {
-        if let Content::Text(bytes) = self.content {
-            let expected = self.next.at + self.last;
-            prefetch(bytes.as_ptr().wrapping_add(expected).wrapping_sub(AROUND / 2), AROUND + AROUND / 2);
-        }
-    }
-
     /// Whether no slice will have anything of it any more.
     fn is_done(&self) -> bool {
         match self.content {
@@ -318,7 +319,7 @@ impl Lane<'_> {
     }
 }
 
-impl Content<'_> {
+impl<'a> Content<'a> {
     /// The marks at both ends.
     fn marks(&self, start: usize) -> (Mark, Mark) {
         match self {
@@ -331,14 +332,19 @@ impl Content<'_> {
         }
     }
 
-    fn first_from(&self, ticks: u64, low: Mark, high: Mark, step: usize) -> Mark {
+    fn first_from(&self, ticks: u64, low: Mark, high: Mark) -> Mark {
+        self.search(ticks, low, high, usize::MAX).finish()
+    }
+
+    /// Begins to search the first mark from `ticks` on.
+    fn search(&self, ticks: u64, low: Mark, high: Mark, step: usize) -> Search<'a> {
         match self {
-            Content::Text(bytes) => first_from(bytes, ticks, low, high, step),
-            Content::Rendered(_) if low.is_from(ticks) => low,
+            Content::Text(bytes) => Search::new(bytes, ticks, low, high, step),
+            Content::Rendered(_) if low.is_from(ticks) => Search::done(low),
             Content::Rendered(render) => {
                 let at = usize::try_from(render.bytes_before(ticks)).unwrap_or(usize::MAX);
                 let more = render.span().is_some_and(|(_, last)| last >= ticks);
-                Mark { at: at.clamp(low.at, high.at), ticks: more.then_some(ticks) }
+                Search::done(Mark { at: at.clamp(low.at, high.at), ticks: more.then_some(ticks) })
             }
         }
     }

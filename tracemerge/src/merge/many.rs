@@ -14,8 +14,8 @@ use crate::map::prefetch;
 use crate::slice::{Part, Slice};
 use crate::source::Source;
 
-/// What a bucket is to have at most, in bytes, where ticks come evenly: a part of a core's second-level cache.
-const BUCKET: usize = if cfg!(test) { 64 } else { 256 << 10 };
+/// What a bucket is to have, in bytes, where ticks come evenly: with its runs it fits in a core's second-level cache.
+const BUCKET: usize = if cfg!(test) { 64 } else { 128 << 10 };
 
 /// About the bytes of a line.
 const LINE: usize = 64;
@@ -33,8 +33,8 @@ pub(super) struct Buckets {
     next: usize,
     /// The first ticks of the first bucket.
     first: u64,
-    /// A bucket has two to the power of this many ticks.
-    shift: u32,
+    /// Buckets in a tick, times two to the power of 64.
+    scale: u64,
     /// Ticks of the lines that come next.
     ticks: u64,
     /// The runs of a bucket in order.
@@ -102,14 +102,12 @@ impl Buckets {
                 lasts.max().unwrap_or(slice.first)
             }
         };
-        let ticks = last.saturating_sub(slice.first);
-        let bits = (slice.bytes() * 2 / BUCKET).max(1).ilog2();
-        self.first = slice.first;
-        self.shift = (u64::BITS - ticks.leading_zeros()).saturating_sub(bits);
-        self.next = 0;
-        self.count = 1 << bits;
-        self.buckets.resize_with(self.count.max(self.buckets.len()), Bucket::default);
-        let expected = slice.bytes() / self.count;
+        let ticks = u128::from(last.saturating_sub(slice.first)) + 1;
+        let count = (slice.bytes() / BUCKET).max(1);
+        (self.first, self.next, self.count) = (slice.first, 0, count);
+        self.scale = u64::try_from(((count as u128) << 64) / ticks).unwrap_or(u64::MAX);
+        self.buckets.resize_with(count.max(self.buckets.len()), Bucket::default);
+        let expected = slice.bytes() / count;
         self.buckets.iter_mut().for_each(|bucket| bucket.clear(expected + expected / 8));
     }
 
@@ -138,10 +136,11 @@ impl Sink for Buckets {
     #[inline]
     #[expect(
         clippy::cast_possible_truncation,
-        reason = "each source is a mapping: there are fewer than 2^32"
+        reason = "each source is a mapping: there are fewer than 2^32; the other product is one of words"
     )]
     fn lines(&mut self, source: usize, lines: &[u8]) -> io::Result<()> {
-        let place = self.ticks.saturating_sub(self.first).checked_shr(self.shift).unwrap_or(0) as usize;
+        let ticks = u128::from(self.ticks.saturating_sub(self.first));
+        let place = ((ticks * u128::from(self.scale)) >> 64) as usize;
         let bucket = &mut self.buckets[place.min(self.count - 1)];
         bucket.runs.push(Run { ticks: self.ticks, start: bucket.text.len(), source: source as u32 });
         bucket.text.extend_from_slice(lines);

@@ -14,7 +14,7 @@ use crate::map::prefetch;
 use crate::slice::{Part, Slice};
 use crate::source::Source;
 
-/// What a bucket is to have, in bytes, where ticks come evenly: with its runs it fits in a core's second-level cache.
+/// What a bucket is to have, in bytes, where ticks come evenly: it is to fit in a core's second-level cache.
 const BUCKET: usize = if cfg!(test) { 64 } else { 128 << 10 };
 
 /// About the bytes of a line.
@@ -37,25 +37,25 @@ pub(super) struct Buckets {
     scale: u64,
     /// Ticks of the lines that come next.
     ticks: u64,
-    /// The runs of a bucket in order.
+    /// Where the runs of a bucket are, in order.
     order: Vec<u64>,
 }
 
 /// What a slice has between two moments, part after part.
 #[derive(Debug, Default)]
 struct Bucket {
+    /// Runs, each behind its head.
     text: Vec<u8>,
-    runs: Vec<Run>,
-    /// The greatest ticks.
-    last: u64,
+    /// The smallest ticks and the greatest, if there are runs.
+    ticks: Option<(u64, u64)>,
 }
 
-/// Lines of one part with the same ticks. They end where the next run begins.
+/// What stands before a run: lines of one part with the same ticks.
 #[derive(Clone, Copy, Debug)]
-struct Run {
+struct Head {
     ticks: u64,
-    /// Where they begin in the bucket's text.
-    start: usize,
+    /// Bytes of the lines.
+    length: u64,
     source: u32,
 }
 
@@ -107,8 +107,9 @@ impl Buckets {
         (self.first, self.next, self.count) = (slice.first, 0, count);
         self.scale = u64::try_from(((count as u128) << 64) / ticks).unwrap_or(u64::MAX);
         self.buckets.resize_with(count.max(self.buckets.len()), Bucket::default);
-        let expected = slice.bytes() / count;
-        self.buckets.iter_mut().for_each(|bucket| bucket.clear(expected + expected / 8));
+        // A third more, for heads.
+        let expected = slice.bytes() / count * 4 / 3;
+        self.buckets.iter_mut().for_each(|bucket| bucket.clear(expected));
     }
 
     /// Passes on about so many bytes of what was dealt out; returns whether there may be more.
@@ -142,41 +143,74 @@ impl Sink for Buckets {
         let ticks = u128::from(self.ticks.saturating_sub(self.first));
         let place = ((ticks * u128::from(self.scale)) >> 64) as usize;
         let bucket = &mut self.buckets[place.min(self.count - 1)];
-        bucket.runs.push(Run { ticks: self.ticks, start: bucket.text.len(), source: source as u32 });
-        bucket.text.extend_from_slice(lines);
-        bucket.prefetch();
-        bucket.last = bucket.last.max(self.ticks);
+        bucket.push(Head { ticks: self.ticks, length: lines.len() as u64, source: source as u32 }, lines);
         Ok(())
     }
 }
 
-impl Bucket {
-    /// Has fetched where the next lines will be written, which is when hundreds of others have got theirs.
+impl Head {
+    const LENGTH: usize = 20;
+
     #[inline]
-    fn prefetch(&self) {
+    fn write(self, out: &mut Vec<u8>) {
+        let mut bytes = [0; Head::LENGTH];
+        bytes[..8].copy_from_slice(&self.ticks.to_ne_bytes());
+        bytes[8..16].copy_from_slice(&self.length.to_ne_bytes());
+        bytes[16..].copy_from_slice(&self.source.to_ne_bytes());
+        out.extend_from_slice(&bytes);
+    }
+
+    /// The head that `bytes` begin with, and the lines behind it; `None` at the end.
+    #[inline]
+    fn read(bytes: &[u8]) -> Option<(Head, &[u8])> {
+        let (ticks, rest) = bytes.split_first_chunk()?;
+        let (length, rest) = rest.split_first_chunk()?;
+        let (source, rest) = rest.split_first_chunk()?;
+        let (ticks, length) = (u64::from_ne_bytes(*ticks), u64::from_ne_bytes(*length));
+        let lines = rest.get(..usize::try_from(length).ok()?)?;
+        Some((Head { ticks, length, source: u32::from_ne_bytes(*source) }, lines))
+    }
+}
+
+impl Bucket {
+    #[inline]
+    fn push(&mut self, head: Head, lines: &[u8]) {
+        self.text.reserve(Head::LENGTH + lines.len());
+        head.write(&mut self.text);
+        self.text.extend_from_slice(lines);
+        let (first, last) = self.ticks.unwrap_or((head.ticks, head.ticks));
+        self.ticks = Some((first.min(head.ticks), last.max(head.ticks)));
+        // Where the next lines will be written, which is when hundreds of others have got theirs.
         prefetch(self.text.as_ptr().wrapping_add(self.text.len() + LINE / 2), 2 * LINE);
-        prefetch(self.runs.as_ptr().wrapping_add(self.runs.len()).cast(), 2 * size_of::<Run>());
+    }
+
+    /// The run at `at`.
+    #[inline]
+    fn run(&self, at: usize) -> Option<(Head, &[u8])> {
+        Head::read(self.text.get(at..)?)
     }
 
     /// Passes the runs on in the order of their ticks, those with the same in the order in which they came.
     fn pass_on<S: Sink>(&self, order: &mut Vec<u64>, out: &mut S) -> io::Result<()> {
-        let Some(first) = self.runs.iter().map(|run| run.ticks).min() else { return Ok(()) };
-        let bits = u64::BITS - (self.runs.len() as u64).leading_zeros();
+        let Some((first, last)) = self.ticks else { return Ok(()) };
+        let bits = u64::BITS - (self.text.len() as u64).leading_zeros();
+        // Ticks and place fit into one word, if it is so, and words are sorted fastest.
+        let is_packed = last - first < 1 << (u64::BITS - bits);
         order.clear();
-        if self.last - first < 1 << (u64::BITS - bits) {
-            // Ticks and place fit into one word, and words are sorted fastest.
-            let place = |(place, run): (usize, &Run)| (run.ticks - first) << bits | place as u64;
-            order.extend(self.runs.iter().enumerate().map(place));
+        let mut at = 0;
+        while let Some((head, lines)) = self.run(at) {
+            order.push(at as u64 | if is_packed { (head.ticks - first) << bits } else { 0 });
+            at += Head::LENGTH + lines.len();
+        }
+        if is_packed {
             order.sort_unstable();
         } else {
-            order.extend(0..self.runs.len() as u64);
-            order.sort_by_key(|&place| self.runs[place as usize].ticks);
+            order.sort_by_key(|&at| self.run(at as usize).map(|(head, _)| head.ticks));
         }
         for word in order.iter() {
-            let place = (word & ((1 << bits) - 1)) as usize;
-            let end = self.runs.get(place + 1).map_or(self.text.len(), |next| next.start);
-            let run = &self.runs[place];
-            out.lines(run.source as usize, &self.text[run.start..end])?;
+            if let Some((head, lines)) = self.run((word & ((1 << bits) - 1)) as usize) {
+                out.lines(head.source as usize, lines)?;
+            }
         }
         Ok(())
     }
@@ -188,7 +222,6 @@ impl Bucket {
         }
         self.text.clear();
         self.text.reserve_exact(bytes);
-        self.runs.clear();
-        self.last = 0;
+        self.ticks = None;
     }
 }

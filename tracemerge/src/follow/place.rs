@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 
 use memchr::memrchr;
 use trace_format::file::Encoding;
-use trace_format::raw;
+use trace_format::raw::{self, Raw};
 
+use crate::lines::last_ticks;
 use crate::raw::{lines_of, whole_messages};
 use crate::sys::{FileId, file_id, read_at};
 
@@ -14,6 +15,9 @@ use crate::sys::{FileId, file_id, read_at};
 pub const PORTION: usize = 256 << 10;
 /// So many bytes before the place that a file is read to are known again.
 const KNOWN: usize = 256;
+/// The last line is looked for in so many last bytes.
+const TAIL: u64 = 1 << 20;
+
 /// A file, and how far it is read.
 pub struct Place {
     /// Where it is.
@@ -101,6 +105,26 @@ impl Place {
             // A long message.
             portion = left.min(portion.saturating_mul(4));
         }
+    }
+
+    /// The ticks of the last line that is to be read; `None` where the last bytes have none.
+    pub fn newest(&self) -> Option<u64> {
+        let by_name;
+        let file = match &self.opened {
+            Some(file) => file,
+            None => {
+                by_name = File::open(&self.path).ok()?;
+                &by_name
+            }
+        };
+        let raw = Encoding::of(&read_from(file, 0, raw::MAGIC.len())?) == Encoding::Raw;
+        let start = if raw {
+            self.goal.checked_sub(1)? / raw::BLOCK * raw::BLOCK
+        } else {
+            self.goal.saturating_sub(TAIL)
+        };
+        let tail = read_from(file, start, usize::try_from(self.goal - start).ok()?)?;
+        if raw { Raw::parse(&tail)?.last().map(|ticks| ticks.0) } else { last_ticks(&tail) }
     }
 
     /// These bytes are read.

@@ -15,7 +15,7 @@ use trace_format::line::{Key, Kind, Line, Ticks};
 use trace_format::meta::Meta;
 use tracer::inspect::ThreadInMemory;
 
-use crate::lines::{LineAt, Next, line_at, skip_bad, without_feed};
+use crate::lines::{LineAt, Next, last_ticks, line_at, skip_bad, without_feed};
 use crate::sys::{FileId, file_id};
 
 use super::place::{Lines, PORTION, Place, Portion};
@@ -39,9 +39,19 @@ impl ThreadKey {
         ThreadKey { run, tid, since }
     }
 
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.run.0
+    }
+
     /// The operating system's id.
     pub fn tid(&self) -> u64 {
         self.tid
+    }
+
+    /// The ticks of its first line.
+    pub fn since(&self) -> Ticks {
+        Ticks(self.since)
     }
 }
 
@@ -151,6 +161,14 @@ impl Stream {
                 *place = Some(Place::new(path, id, goal, finished));
             }
         }
+    }
+
+    /// Ticks of the last line that there is now, read or not.
+    pub fn newest(&self) -> Option<u64> {
+        let in_ring = || last_ticks(&self.ring.as_ref()?.0);
+        let in_file = || self.place.as_ref().filter(|place| place.read < place.goal)?.newest();
+        let queued = self.queue.iter().map(|chunk| chunk.last).max();
+        in_ring().or_else(in_file).max(queued)
     }
 
     /// Fills the queue from the file, or, when that is read, from the ring. Whether there is more in the file.

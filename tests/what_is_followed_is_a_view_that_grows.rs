@@ -74,18 +74,12 @@ fn what_is_selected_of_a_running_program_is_the_view_of_it_afterwards() {
             let expected = view_of(&watched, options);
             assert!(!expected.is_empty(), "{options:?}");
             let late = assert_same(&shown, &expected);
-            let counts = format!("{} shown, {late} late", lines(expected.lines().count() + marks(&shown)));
-            assert!(said.contains(&counts), "{options:?}: {counts}: {said}");
+            let counts = format!("{} shown, {late} late", expected.lines().count() + marks(&shown));
+            assert!(
+                said.replace(',', "").contains(&counts.replace(',', "")),
+                "{options:?}: {counts}: {said}"
+            );
         }
-    }
-}
-
-/// As the command says it.
-fn lines(count: usize) -> String {
-    let digits = count.to_string();
-    match digits.len().checked_sub(3).filter(|at| *at > 0) {
-        Some(at) => format!("{},{} lines", &digits[..at], &digits[at..]),
-        None => format!("{digits} line{}", if count == 1 { "" } else { "s" }),
     }
 }
 

@@ -247,6 +247,26 @@ mod tests {
         }
     }
 
+    #[test]
+    fn behind_the_last_up_to_here_all_are_passed_on() {
+        for wanted in [0, 1, 3, 9] {
+            let selection = Selection { amount: Amount::Last(wanted), ..Selection::default() };
+            let records: Vec<_> = (0..8).map(|n| record(n, n == 7)).collect();
+            let mut select = Select::new(&selection, Taken::default());
+            for lines in &records[..5] {
+                select.record(&Record::new(0, lines)).unwrap();
+            }
+            assert_eq!(select.next.0.len(), 0);
+            select.release().unwrap();
+            assert_eq!(select.next.0, records[5usize.saturating_sub(wanted)..5]);
+            for lines in &records[5..] {
+                select.record(&Record::new(0, lines)).unwrap();
+            }
+            assert!(!select.is_full());
+            assert_eq!(select.finish().unwrap().0, records[5usize.saturating_sub(wanted)..]);
+        }
+    }
+
     proptest! {
         #[test]
         fn the_first_and_the_last_are_a_stretch_with_so_many_messages(

@@ -68,3 +68,80 @@ impl<T: Take> Take for Late<T> {
         self.next.record(record)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[derive(Default)]
+    struct Taken(Vec<(usize, String)>);
+
+    impl Take for Taken {
+        fn record(&mut self, record: &Record<'_>) -> io::Result<()> {
+            self.0.push((record.origin, String::from_utf8(record.lines.to_vec()).unwrap()));
+            Ok(())
+        }
+    }
+
+    fn record(ticks: u64, lines: usize) -> String {
+        (0..lines)
+            .map(|n| format!("{ticks:016x}-00000009 {} {n}\n", if n == 0 { ':' } else { '|' }))
+            .collect()
+    }
+
+    #[test]
+    fn late_records_of_one_thread_stand_behind_one_mark() {
+        let mut late = Late::new(Taken::default());
+        for (origin, ticks, lines) in [(0, 5, 1), (1, 3, 2), (1, 4, 1), (0, 2, 1), (0, 6, 1), (0, 5, 1)] {
+            late.record(&Record::new(origin, record(ticks, lines).as_bytes())).unwrap();
+        }
+        late.flush().unwrap();
+        let mark = |ticks: u64, payload: &str| format!("{ticks:016x}-00000009 # late {payload}\n");
+        let expected = [
+            (0, record(5, 1)),
+            (1, mark(3, "lines=3 ticks=2")),
+            (1, record(3, 2)),
+            (1, record(4, 1)),
+            (0, mark(2, "lines=1 ticks=3")),
+            (0, record(2, 1)),
+            (0, record(6, 1)),
+            (0, mark(5, "lines=1 ticks=1")),
+            (0, record(5, 1)),
+        ];
+        assert_eq!(late.lines, 5);
+        assert_eq!(late.next.0, expected);
+    }
+
+    proptest! {
+        #[test]
+        fn all_is_passed_on_and_ticks_go_back_only_behind_a_mark(
+            records in prop::collection::vec((0..3usize, 0..20u64, 1..3usize, any::<bool>()), 0..40)
+        ) {
+            let mut late = Late::new(Taken::default());
+            let mut given = Vec::new();
+            for (origin, ticks, lines, flush) in records {
+                late.record(&Record::new(origin, record(ticks, lines).as_bytes())).unwrap();
+                given.push((origin, record(ticks, lines)));
+                if flush {
+                    late.flush().unwrap();
+                }
+            }
+            late.flush().unwrap();
+            let (mut shown, mut excused, mut passed) = (0, 0usize, Vec::new());
+            for (origin, text) in late.next.0 {
+                if let Some((_, rest)) = text.split_once(" # late lines=") {
+                    prop_assert_eq!(excused, 0);
+                    excused = rest.split(' ').next().unwrap().parse().unwrap();
+                    continue;
+                }
+                let ticks = u64::from_str_radix(&text[..16], 16).unwrap();
+                prop_assert_eq!(excused > 0, ticks < shown);
+                excused = excused.saturating_sub(text.lines().count());
+                shown = shown.max(ticks);
+                passed.push((origin, text));
+            }
+            prop_assert_eq!(passed, given);
+        }
+    }
+}

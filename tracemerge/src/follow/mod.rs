@@ -1,4 +1,4 @@
-//! `--follow`: what a running application traces, merged, as it comes: from its files, and from its rings before the
+//! `--follow`: what running applications trace, merged, as it comes: from their files, and from their rings before the
 //! flusher has written it.
 //!
 //! Works in rounds. A round looks at the rings of all runs that live, then at the files behind, and queues the lines
@@ -7,6 +7,8 @@
 //! of other threads that go before it turn up, and is then passed on with all that stands before it. What turns up
 //! even later, because its thread took long to format it or a forked process was found late, is passed on at once,
 //! behind a line `# late`.
+//!
+//! Where lines go then is an outlet's to know: all go out as they are, or through the stages of a view.
 
 mod files;
 mod late;
@@ -35,7 +37,7 @@ use trace_format::wall::Wall;
 use crate::cli::Options;
 use crate::discover::{App, search};
 use crate::error::Error;
-use crate::messages::{Messages, count, shown};
+use crate::messages::{Grouped, Messages, count, shown};
 use crate::run::wall_clock;
 use crate::select::is_enough;
 use crate::signals;
@@ -173,9 +175,8 @@ impl<O: Outlet> Follower<O> {
         match self.order.outlet().shown() {
             None => messages.done(format_args!("followed {threads}: {lines}, {} late", self.order.late())),
             Some((shown, late)) => {
-                let shown = count(shown, "line");
-                messages
-                    .done(format_args!("followed {threads}: {lines}, of which {shown} shown, {late} late"));
+                let shown = Grouped(shown);
+                messages.done(format_args!("followed {threads}: {lines}, {shown} shown, {late} late"));
             }
         }
         Ok(())

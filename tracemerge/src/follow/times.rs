@@ -151,3 +151,78 @@ impl Until {
 pub fn wall_as_ticks() -> Clock {
     Clock::of(ClockKind::System, [Anchor { ticks: Ticks(0), wall: Wall(0) }])
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: u64 = 1_000_000_000;
+    /// 2026-11-20, 15:11:02 UTC.
+    const BEGAN: Wall = Wall(1_795_187_462 * S);
+
+    /// A run whose ticks are nanoseconds since it began.
+    fn run(boot: &str) -> Run {
+        let (exe, boot) = (b"/app".to_vec(), boot.as_bytes().to_vec());
+        let (ticks, wall, clock) = (Ticks(0), BEGAN, ClockKind::Ordered);
+        Run { version: 1, id: 1, root: 1, pid: 1, exe, boot, ticks, wall, clock }
+    }
+
+    #[test]
+    fn what_is_settled_does_not_change_with_the_clock() {
+        let mut times = Times::default();
+        let run = run("another boot");
+        times.learn_run(&run);
+        let span = Span { first: BEGAN, last: Wall(BEGAN.0 + 4 * S) };
+        let since =
+            |times: &mut Times, after| times.since(When::AfterFirst(after), Some(&run), span, &TimeZone::UTC);
+        // What comes yet is known better later; what is there already is not moved.
+        assert_eq!(since(&mut times, 6 * S), 6 * S);
+        times.learn(&run, Anchor { ticks: Ticks(20 * S), wall: Wall(BEGAN.0 + 10 * S) });
+        times.read();
+        assert_eq!(since(&mut times, 6 * S), 12 * S);
+        assert_eq!(since(&mut times, 3 * S), 6 * S);
+        times.learn(&run, Anchor { ticks: Ticks(90 * S), wall: Wall(BEGAN.0 + 12 * S) });
+        times.read();
+        assert_eq!(since(&mut times, 3 * S), 6 * S);
+    }
+
+    #[test]
+    fn readings_do_not_become_more_and_more() {
+        let mut times = Times::default();
+        let run = run("another boot");
+        times.learn_run(&run);
+        for second in 1..1000 {
+            times.learn(&run, Anchor { ticks: Ticks(second * S), wall: Wall(BEGAN.0 + second * S) });
+            times.learn(&run, Anchor { ticks: Ticks(second * S + 9), wall: Wall(BEGAN.0 + second * S + 9) });
+        }
+        times.read();
+        let boot = times.0.values().next().unwrap();
+        assert_eq!(boot.last.len(), READINGS);
+        // The first is not forgotten.
+        assert_eq!(times.of(Some(&run)).unwrap().wall(Ticks(0)), BEGAN);
+        assert_eq!(times.of(Some(&run)).unwrap().wall(Ticks(999 * S)), Wall(BEGAN.0 + 999 * S));
+    }
+
+    #[test]
+    fn a_time_of_day_to_end_at_is_one_that_comes() {
+        let clock = wall_as_ticks();
+        let until = |text: &str| {
+            let until = Until::new(text.parse().unwrap(), TimeZone::UTC, BEGAN);
+            until.ticks(&clock, BEGAN).0
+        };
+        assert_eq!(until("16:11:02"), BEGAN.0 + 3600 * S);
+        assert_eq!(until("14:11:02"), BEGAN.0 + 23 * 3600 * S);
+        assert_eq!(until("2s"), BEGAN.0 + 2 * S);
+    }
+
+    #[test]
+    fn what_has_not_begun_is_over_when_the_time_of_day_is() {
+        let over = |text: &str| {
+            let until = Until::new(text.parse().unwrap(), TimeZone::UTC, wall_clock(SystemTime::now()));
+            until.is_over_before()
+        };
+        assert!(over("2020-01-01T00:00:00Z"));
+        assert!(!over("2200-01-01T00:00:00Z"));
+        assert!(!over("0s"), "nobody knows when it will begin");
+    }
+}

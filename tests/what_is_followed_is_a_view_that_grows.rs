@@ -106,6 +106,31 @@ fn a_selected_line_is_shown_while_the_program_lives() {
 }
 
 #[test]
+fn a_message_that_is_longer_than_its_ring_is_one_record() {
+    for format in ["text", "raw"] {
+        let env = [PATIENT, ("TRACER_RING_SIZE", "16K"), ("TRACER_FORMAT", format), ("TRACER_FLUSH_MS", "5")];
+        let mut scenario = Scenario::new(SCENARIO, &["slow-display", "2000"]);
+        scenario = env.iter().fold(scenario, |scenario, (name, value)| scenario.env(name, value));
+        for options in
+            [&["--grep", "^1 begins$"][..], &["--grep", "1 ends", "--invert"], &["--grep", "line 7 "]]
+        {
+            let follower = Follower::start(SCENARIO, &[&scenario], options);
+            support::wait_until(60, "it says so", || follower.said().contains("waiting for it to start"));
+            scenario.command().output().expect("the program can be run");
+            let (_, shown, said) = follower.ended();
+            let expected = view(SCENARIO, &[&scenario], &[&["--since", since(&shown)], options].concat());
+            assert_same(&shown, &expected);
+            assert!(shown.lines().count() > 2000, "{said}");
+        }
+    }
+}
+
+/// The first line, as a time.
+fn since(shown: &str) -> &str {
+    shown.get(..16).expect("a line")
+}
+
+#[test]
 fn of_what_there_is_the_last_are_shown_and_then_all_that_comes() {
     let mut watched = Watched::start(SCENARIO, "plain", &[PATIENT]);
     go_on_to(&watched, 300);

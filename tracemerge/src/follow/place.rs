@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 
 use memchr::memrchr;
 use trace_format::file::Encoding;
+use trace_format::line::{Kind, Line};
 use trace_format::raw::{self, Raw};
 
-use crate::lines::last_ticks;
+use crate::lines::{last_ticks, without_feed};
 use crate::raw::{lines_of, whole_messages};
 use crate::sys::{FileId, file_id, read_at};
 
@@ -77,7 +78,8 @@ impl Place {
             let read = read_from(file, self.read, portion).filter(|read| !read.is_empty())?;
             if read.len() < portion || portion == left || read.contains(&b'\n') {
                 let more = read.len() < left;
-                let (lines, tail) = read.split_at(memrchr(b'\n', &read).map_or(0, |at| at + 1));
+                let (lines, tail) =
+                    read.split_at(if more { whole_lines(&read) } else { whole_records(&read) });
                 let (lines, tail) = (lines.to_vec(), tail.to_vec());
                 return Some(Lines { read: lines.clone(), rest: tail.clone(), lines, tail, more });
             }
@@ -141,6 +143,32 @@ impl Place {
     }
 }
 
+/// How many of the bytes are whole lines.
+fn whole_lines(bytes: &[u8]) -> usize {
+    memrchr(b'\n', bytes).map_or(0, |at| at + 1)
+}
+
+/// How many of the bytes are whole lines, without those of a message that goes on in a line that is not whole: a message
+/// longer than its ring is seen before it is complete.
+pub fn whole_records(bytes: &[u8]) -> usize {
+    let end = whole_lines(bytes);
+    let kind = |line: &[u8]| Line::parse(without_feed(line)).ok().map(|line| line.kind);
+    if end == bytes.len() || kind(&bytes[end..]).is_some_and(|kind| kind != Kind::Continuation) {
+        return end;
+    }
+    let mut start = end;
+    while start > 0 {
+        let before = whole_lines(&bytes[..start - 1]);
+        match kind(&bytes[before..start]) {
+            Some(Kind::Continuation) => start = before,
+            Some(Kind::Meta) | None => break,
+            Some(_) => return before,
+        }
+    }
+    // Its beginning is not here.
+    end
+}
+
 /// A part of a file.
 pub enum Portion {
     /// These lines.
@@ -155,7 +183,7 @@ pub enum Portion {
 pub struct Lines {
     /// Whole ones.
     pub lines: Vec<u8>,
-    /// What follows them, where nothing more is to be read.
+    /// What follows them, where nothing more is to be read: a message that is not all there.
     pub tail: Vec<u8>,
     /// The bytes of the file that the lines are.
     pub read: Vec<u8>,
@@ -171,4 +199,31 @@ fn read_from(file: &File, at: u64, bytes: usize) -> Option<Vec<u8>> {
     let got = read_at(file, &mut read, at).ok()?;
     read.truncate(got);
     Some(read)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_that_goes_on_is_not_whole() {
+        let line = |kind: char, end: &str| format!("0000000000000001-00000009 {kind} text{end}");
+        let (message, more, meta) = (line(':', "\n"), line('|', "\n"), line('#', "\n"));
+        let open = line('|', "");
+        for (whole, rest) in [
+            (vec![], vec![]),
+            (vec![&message, &more, &more], vec![]),
+            (vec![&message, &more], vec![line(':', "")]),
+            (vec![&message, &meta], vec![line('#', "")]),
+            (vec![&message, &meta], vec![message.clone(), open.clone()]),
+            (vec![&meta], vec![message.clone(), more.clone(), more.clone(), open.clone()]),
+            (vec![&more], vec![message.clone(), open[..20].to_owned()]),
+            // Where it begins is not known.
+            (vec![&more, &more], vec![open.clone()]),
+            (vec![&meta], vec![open.clone()]),
+        ] {
+            let whole: String = whole.into_iter().map(String::as_str).collect();
+            assert_eq!(whole_records((whole.clone() + &rest.concat()).as_bytes()), whole.len(), "{whole}");
+        }
+    }
 }

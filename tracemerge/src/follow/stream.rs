@@ -18,7 +18,7 @@ use tracer::inspect::ThreadInMemory;
 use crate::lines::{LineAt, Next, last_ticks, line_at, skip_bad, without_feed};
 use crate::sys::{FileId, file_id};
 
-use super::place::{Lines, PORTION, Place, Portion};
+use super::place::{Lines, PORTION, Place, Portion, whole_records};
 use super::runs::RunId;
 
 /// So much of a damaged place is shown.
@@ -179,7 +179,7 @@ impl Stream {
         let Some(mut tail) = self.fill_from_file(round) else { return true };
         if let Some((text, alive)) = self.ring.take() {
             tail.extend_from_slice(&text);
-            let end = if alive { memrchr(b'\n', &tail).map_or(0, |at| at + 1) } else { tail.len() };
+            let end = if alive { whole_records(&tail) } else { tail.len() };
             self.take_ring(&tail[..end], alive, round);
         }
         false

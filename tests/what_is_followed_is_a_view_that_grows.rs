@@ -109,7 +109,7 @@ fn a_selected_line_is_shown_while_the_program_lives() {
 fn a_message_that_is_longer_than_its_ring_is_one_record() {
     for format in ["text", "raw"] {
         let env = [PATIENT, ("TRACER_RING_SIZE", "16K"), ("TRACER_FORMAT", format), ("TRACER_FLUSH_MS", "5")];
-        let mut scenario = Scenario::new(SCENARIO, &["slow-display", "2000"]);
+        let mut scenario = Scenario::new(SCENARIO, &["slow-display", "6000"]);
         scenario = env.iter().fold(scenario, |scenario, (name, value)| scenario.env(name, value));
         for options in
             [&["--grep", "^1 begins$"][..], &["--grep", "1 ends", "--invert"], &["--grep", "line 7 "]]
@@ -120,7 +120,7 @@ fn a_message_that_is_longer_than_its_ring_is_one_record() {
             let (_, shown, said) = follower.ended();
             let expected = view(SCENARIO, &[&scenario], &[&["--since", since(&shown)], options].concat());
             assert_same(&shown, &expected);
-            assert!(shown.lines().count() > 2000, "{said}");
+            assert!(shown.lines().count() > 6000, "{said}");
         }
     }
 }

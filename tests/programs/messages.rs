@@ -102,7 +102,7 @@ impl fmt::Display for Slow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         (0..self.0).try_for_each(|line| {
             if line % 50 == 0 {
-                std::thread::sleep(std::time::Duration::from_millis(5));
+                std::thread::sleep(std::time::Duration::from_millis(1));
             }
             writeln!(f, "line {line} of a message that is not soon all there")
         })

@@ -76,14 +76,16 @@ impl Place {
         let mut portion = left.min(PORTION);
         loop {
             let read = read_from(file, self.read, portion).filter(|read| !read.is_empty())?;
-            if read.len() < portion || portion == left || read.contains(&b'\n') {
-                let more = read.len() < left;
+            let more = read.len() < left;
+            let whole = whole_records(&read, more);
+            if read.len() < portion || !more || whole > 0 {
+                // A file that is shorter than it should be has no more for now.
                 let (lines, tail) =
-                    read.split_at(if more { whole_lines(&read) } else { whole_records(&read) });
+                    read.split_at(if more && whole == 0 { whole_lines(&read) } else { whole });
                 let (lines, tail) = (lines.to_vec(), tail.to_vec());
                 return Some(Lines { read: lines.clone(), rest: tail.clone(), lines, tail, more });
             }
-            // A long line.
+            // A long message.
             portion = left.min(portion.saturating_mul(4));
         }
     }
@@ -149,11 +151,12 @@ fn whole_lines(bytes: &[u8]) -> usize {
 }
 
 /// How many of the bytes are whole lines, without those of a message that goes on in a line that is not whole: a message
-/// longer than its ring is seen before it is complete.
-pub fn whole_records(bytes: &[u8]) -> usize {
+/// longer than its ring is seen before it is complete. If there is `more`, the last message may go on in that.
+pub fn whole_records(bytes: &[u8], more: bool) -> usize {
     let end = whole_lines(bytes);
     let kind = |line: &[u8]| Line::parse(without_feed(line)).ok().map(|line| line.kind);
-    if end == bytes.len() || kind(&bytes[end..]).is_some_and(|kind| kind != Kind::Continuation) {
+    let is_at_end = end == bytes.len() && !more;
+    if is_at_end || kind(&bytes[end..]).is_some_and(|kind| kind != Kind::Continuation) {
         return end;
     }
     let mut start = end;
@@ -223,7 +226,13 @@ mod tests {
             (vec![&meta], vec![open.clone()]),
         ] {
             let whole: String = whole.into_iter().map(String::as_str).collect();
-            assert_eq!(whole_records((whole.clone() + &rest.concat()).as_bytes()), whole.len(), "{whole}");
+            let bytes = whole.clone() + &rest.concat();
+            assert_eq!(whole_records(bytes.as_bytes(), false), whole.len(), "{whole}");
+            if !rest.is_empty() {
+                assert_eq!(whole_records(bytes.as_bytes(), true), whole.len(), "{whole}");
+            }
         }
+        assert_eq!(whole_records((meta.clone() + &message + &more).as_bytes(), true), meta.len());
+        assert_eq!(whole_records((message.clone() + &meta).as_bytes(), true), message.len() + meta.len());
     }
 }

@@ -179,7 +179,7 @@ impl Stream {
         let Some(mut tail) = self.fill_from_file(round) else { return true };
         if let Some((text, alive)) = self.ring.take() {
             tail.extend_from_slice(&text);
-            let end = if alive { whole_records(&tail) } else { tail.len() };
+            let end = if alive { whole_records(&tail, false) } else { tail.len() };
             self.take_ring(&tail[..end], alive, round);
         }
         false

@@ -1,7 +1,7 @@
 //! Behind *select*: a `# late` line before what is shown too late for its place.
 //!
-//! What was late among all lines need not be so among those that are shown, and of its lines some may not be shown at
-//! all; so it is looked for here once more.
+//! What was late among all lines need not be so among those that are shown, and of its lines some may not be shown
+//! at all; so it is looked for here once more.
 
 use std::io;
 

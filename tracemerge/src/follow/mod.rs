@@ -58,8 +58,8 @@ const LONG_PAUSE: Duration = Duration::from_millis(50);
 const QUIET: u32 = 40;
 const BUFFER: usize = 1 << 16;
 
-/// Shows what `apps` trace until all their processes have ended, or somebody interrupts, or all is shown that is asked
-/// for.
+/// Shows what `apps` trace until all their processes have ended, or somebody interrupts, or all is shown that is
+/// asked for.
 ///
 /// # Errors
 /// Where something is asked for that has no sense here, or the output cannot be written.

@@ -2,109 +2,17 @@
 //! marks; also what is still in rings; of programs that exit, are killed, fork or start threads late.
 #![cfg(target_os = "linux")]
 
-use std::fs::File;
-use std::path::{Path, PathBuf};
-use std::process::{Child, ExitStatus, Stdio};
+use std::path::PathBuf;
 use support::Scenario;
-use support::merges::{THREADS, Watched, tracemerge};
+use support::follows::{Follower, assert_same};
+use support::merges::{THREADS, Watched};
 use trace_format::line::{Kind, Line};
 
 const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
 
-/// A `tracemerge --follow` at work.
-struct Follower {
-    child: Child,
-    output: PathBuf,
-    said: PathBuf,
-}
-
-impl Follower {
-    /// Follows the program of `scenario`.
-    fn start(scenario: &Scenario, options: &[&str]) -> Follower {
-        let directory = scenario.directory.path();
-        let (output, said) = (directory.join("followed"), directory.join("said"));
-        let file = |path: &Path| Stdio::from(File::create(path).expect("a file"));
-        let app = directory.join("scenario");
-        let args = [&["--follow"], options, &[app.to_str().expect("a path in UTF-8")]].concat();
-        let mut command = tracemerge(SCENARIO, scenario.runtime.path(), args);
-        command.stdout(file(&output)).stderr(file(&said));
-        Follower { child: command.spawn().expect("the command can be run"), output, said }
-    }
-
-    fn shown(&self) -> String {
-        std::fs::read_to_string(&self.output).expect("UTF-8")
-    }
-
-    fn said(&self) -> String {
-        std::fs::read_to_string(&self.said).expect("UTF-8")
-    }
-
-    /// Waits for its end.
-    fn ended(mut self) -> (ExitStatus, String, String) {
-        let mut status = None;
-        support::wait_until(60, "it ends by itself", || {
-            status = self.child.try_wait().expect("its state");
-            status.is_some()
-        });
-        (status.expect("a status"), self.shown(), self.said())
-    }
-
-    fn interrupt(&self) {
-        let pid = libc::pid_t::try_from(self.child.id()).expect("a pid");
-        // SAFETY: touches no memory.
-        #[allow(unsafe_code, reason = "a signal")]
-        unsafe {
-            libc::kill(pid, libc::SIGINT)
-        };
-    }
-}
-
-impl Drop for Follower {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
 /// The full merge of what the program has left.
 fn merged(scenario: &Scenario) -> String {
-    let app = scenario.directory.path().join("scenario");
-    let args = ["--all-runs", "-q", "-o", "-", app.to_str().expect("a path in UTF-8")];
-    let output = tracemerge(SCENARIO, scenario.runtime.path(), args).output().expect("the merge can be run");
-    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).expect("UTF-8")
-}
-
-/// Panics unless `shown` has the lines of `merged`, and goes back only where it says so. Returns how many were late.
-fn assert_same(shown: &str, merged: &str) -> usize {
-    let (mut lines, mut last, mut excused, mut late) = (Vec::new(), 0, 0, 0);
-    for text in shown.lines() {
-        let line = Line::parse(text.as_bytes()).unwrap_or_else(|error| panic!("{error}: {text}"));
-        let word = std::str::from_utf8(line.payload).expect("UTF-8");
-        if line.kind == Kind::Meta && word.starts_with("late ") {
-            let count = word.split(['=', ' ']).nth(2).expect("a count");
-            excused = count.parse().expect("a number");
-            late += excused;
-            continue;
-        }
-        if excused > 0 {
-            excused -= 1;
-        } else {
-            assert!(line.key.ticks.0 >= last, "ticks go back, unmarked, at {text}");
-            last = line.key.ticks.0;
-        }
-        lines.push(text);
-    }
-    let mut expected: Vec<&str> = merged.lines().collect();
-    lines.sort_unstable();
-    expected.sort_unstable();
-    let twice: Vec<&[&str]> = lines.windows(2).filter(|two| two[0] == two[1]).take(5).collect();
-    let missing: Vec<&&str> =
-        expected.iter().filter(|line| lines.binary_search(line).is_err()).take(5).collect();
-    let foreign: Vec<&&str> =
-        lines.iter().filter(|line| expected.binary_search(line).is_err()).take(5).collect();
-    assert!(lines == expected, "twice {twice:#?}, missing {missing:#?}, foreign {foreign:#?}");
-    late
+    support::follows::view(SCENARIO, &[scenario], &[])
 }
 
 fn wait_for(watched: &Watched, count: u64) {
@@ -123,7 +31,7 @@ fn all_that_a_program_traces_is_shown_once_and_in_order_but_for_marked_lines() {
         let mut watched = Watched::start(SCENARIO, "all", env);
         watched.go_on_to(300);
         wait_for(&watched, 300);
-        let follower = Follower::start(&watched.scenario, &[]);
+        let follower = Follower::start(SCENARIO, &[&watched.scenario], &[]);
         for goal in [700, 701, 2500] {
             watched.go_on_to(goal);
             wait_for(&watched, goal);
@@ -141,7 +49,7 @@ fn all_that_a_program_traces_is_shown_once_and_in_order_but_for_marked_lines() {
 #[test]
 fn a_line_is_shown_that_the_flusher_has_not_written() {
     let mut watched = Watched::start(SCENARIO, "plain", &[("TRACER_FLUSH_MS", "60000")]);
-    let follower = Follower::start(&watched.scenario, &[]);
+    let follower = Follower::start(SCENARIO, &[&watched.scenario], &[]);
     for goal in [1, 2, 5] {
         watched.go_on_to(goal);
         let last = |thread: usize| format!(" : {thread} {}\n", goal - 1);
@@ -176,7 +84,7 @@ fn follow_killed(format: &str) {
     let mut watched = Watched::start(SCENARIO, "all", &env);
     watched.go_on_to(1);
     wait_for(&watched, 1);
-    let follower = Follower::start(&watched.scenario, &[]);
+    let follower = Follower::start(SCENARIO, &[&watched.scenario], &[]);
     watched.go_on_to(20_000);
     support::wait_until(60, "much is shown", || follower.shown().len() > 500_000);
     watched.child.kill().expect("a kill");
@@ -191,7 +99,7 @@ fn follow_killed(format: &str) {
 #[test]
 fn a_program_that_does_not_run_yet_is_waited_for() {
     let mut scenario = Scenario::new(SCENARIO, &["fork"]);
-    let follower = Follower::start(&scenario, &[]);
+    let follower = Follower::start(SCENARIO, &[&scenario], &[]);
     support::wait_until(60, "it says so", || {
         follower.said().contains("is not running; waiting for it to start")
     });
@@ -208,7 +116,7 @@ fn threads_and_processes_that_come_and_go_are_all_shown() {
         [["short-lived", "1000"], ["at-once", "200"], ["many", "5000"], ["full-speed-forks", "5"]]
     {
         let mut scenario = Scenario::new(SCENARIO, &arguments).env("TRACER_MAX_STALL", "100000");
-        let follower = Follower::start(&scenario, &[]);
+        let follower = Follower::start(SCENARIO, &[&scenario], &[]);
         support::wait_until(60, "it says so", || follower.said().contains("waiting for it to start"));
         let output = scenario.command().output().expect("the program can be run");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -222,7 +130,7 @@ fn threads_and_processes_that_come_and_go_are_all_shown() {
 fn of_files_that_are_rotated_all_is_shown() {
     let mut scenario = Scenario::new(SCENARIO, &["many", "20000"]).env("TRACER_MAX_STALL", "100000");
     scenario = scenario.env("TRACER_MAX_BYTES", "256K");
-    let follower = Follower::start(&scenario, &[]);
+    let follower = Follower::start(SCENARIO, &[&scenario], &[]);
     support::wait_until(60, "it says so", || follower.said().contains("waiting for it to start"));
     scenario.command().output().expect("the program can be run");
     let (_, shown, said) = follower.ended();
@@ -240,23 +148,31 @@ fn of_files_that_are_rotated_all_is_shown() {
 #[test]
 fn what_it_cannot_do_it_refuses() {
     let scenario = Scenario::new(SCENARIO, &[]);
-    for option in [&["--thread", "worker"][..], &["--grep", "x"], &["--time", "wall"], &["other"]] {
-        let (status, shown, said) = Follower::start(&scenario, option).ended();
-        assert_eq!((status.code(), shown.as_str()), (Some(2), ""), "{option:?}: {said}");
-        assert!(said.contains("--follow"), "{said}");
+    for options in [
+        &["--until", "-1s"][..],
+        &["--head", "1", "--last", "1"],
+        &["--since", "sometime"],
+        &["--all-runs"],
+        &["--with", "log"],
+    ] {
+        let (status, shown, said) = Follower::start(SCENARIO, &[&scenario], options).ended();
+        assert_eq!((status.code(), shown.as_str()), (Some(2), ""), "{options:?}: {said}");
+        assert!(said.contains(options[0]), "{said}");
     }
+    let (_, _, said) = Follower::start(SCENARIO, &[&scenario], &["--until", "-1s"]).ended();
+    assert!(said.contains("leave --follow out"), "{said}");
 }
 
 #[test]
 fn an_interruption_ends_it_well() {
     let scenario = Scenario::new(SCENARIO, &[]);
-    let follower = Follower::start(&scenario, &[]);
+    let follower = Follower::start(SCENARIO, &[&scenario], &[]);
     support::wait_until(60, "it waits", || follower.said().contains("waiting"));
     follower.interrupt();
     assert_eq!(follower.ended().0.code(), Some(0));
 
     let mut watched = Watched::start(SCENARIO, "plain", &[]);
-    let follower = Follower::start(&watched.scenario, &[]);
+    let follower = Follower::start(SCENARIO, &[&watched.scenario], &[]);
     watched.go_on_to(3);
     support::wait_until(60, "a line", || follower.shown().contains(" : 7 2\n"));
     follower.interrupt();
@@ -268,7 +184,7 @@ fn an_interruption_ends_it_well() {
 #[test]
 fn of_a_flight_recorder_all_is_shown_that_is_not_overwritten_before() {
     let mut watched = Watched::start(SCENARIO, "plain", &[("TRACER_FULL", "overwrite")]);
-    let follower = Follower::start(&watched.scenario, &[]);
+    let follower = Follower::start(SCENARIO, &[&watched.scenario], &[]);
     for goal in [3, 5, 300] {
         watched.go_on_to(goal);
         let last = |thread: usize| format!(" : {thread} {}\n", goal - 1);

@@ -96,6 +96,26 @@ pub fn long_display(length: u64) {
     thread.join().expect("its end");
 }
 
+struct Slow(u64);
+
+impl fmt::Display for Slow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (0..self.0).try_for_each(|line| {
+            if line % 50 == 0 {
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+            writeln!(f, "line {line} of a message that is not soon all there")
+        })
+    }
+}
+
+/// Three messages of `lines` lines that take their time.
+pub fn slow_display(lines: u64) {
+    for n in 0..3 {
+        Tracer::get().trace(format_args!("{n} begins\n{}{n} ends", Slow(lines)));
+    }
+}
+
 /// A panic hook that traces, for a panic in the middle of a message.
 pub fn panic_hook() {
     std::panic::set_hook(Box::new(|info| Tracer::get().trace(format_args!("hook: {info}"))));

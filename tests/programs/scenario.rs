@@ -43,6 +43,7 @@ fn main() {
         "free-text" => messages::free_text(),
         "display" => messages::display(),
         "long-display" => messages::long_display(number()),
+        "slow-display" => messages::slow_display(number()),
         "panic-hook" => messages::panic_hook(),
         "no-space" => messages::no_space(),
         "full" => messages::full(number()),

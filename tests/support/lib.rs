@@ -1,5 +1,6 @@
 //! What the system tests share: running a traced program in a directory of its own, and reading what it wrote.
 
+pub mod follows;
 pub mod kills;
 pub mod merges;
 pub mod mounts;

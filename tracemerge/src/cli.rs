@@ -59,8 +59,15 @@ TERMS of time:
 
 --follow:
   shows what there is, then what comes, from files and from memory, until all
-  processes of APP have ended, or Ctrl-C (status 0). An APP that does not run is
+  processes of all APPs have ended, or Ctrl-C (status 0). An APP that does not run is
   waited for. '# late lines=N': the next N lines are earlier than those above.
+  Options of a view hold for all that comes; there is no pager.
+  --last 20 begins with the last 20 records that there are, --since -2s with what is
+  at most 2 s older than the newest line now. --head and --until end it (status 0): when
+  so many records are shown, at that time; a time of day is one after the first line.
+  Of what --thread and --process select, losses and damage are shown; where --grep
+  leaves these lines out, stderr tells of them. Times go by the clock readings so far:
+  a view of the same lines may differ in the last digits.
 
 --with FILE:
   lines that begin with a time (ISO 8601, since 1970, syslog, web server, JSON)
@@ -72,6 +79,7 @@ Examples:
   tracemerge ./app               merge them into ./app.trace.merge
   tracemerge ./app --with access.log --with journal.txt
   tracemerge -f ./app            watch what it traces while it runs
+  tracemerge -f ./client ./server --last 20 --grep 'error|fail' --time wall
   tracemerge ./app -o -          look at them
   tracemerge ./app --last 20     the last 20 records, on standard output
   tracemerge ./app --since -2s --time offset --thread 'worker*'
@@ -203,7 +211,7 @@ pub struct Cli {
     /// How to merge
     #[command(flatten)]
     pub options: Options,
-    /// Show what a running application traces, as it comes, until it has ended
+    /// Show what running applications trace, as it comes, until they have ended
     #[arg(short, long, conflicts_with_all = ["all_runs", "with"])]
     pub follow: bool,
     /// Whose traces are to be merged: paths of executables, or directories with traces

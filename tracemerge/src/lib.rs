@@ -139,16 +139,8 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
             reporting(quiet, |messages| snapshot::snapshot(pid, &options, messages))
         }
         (None, apps) if cli.follow => reporting(cli.options.quiet, |messages| {
-            let [app] = &apps[..] else {
-                return Err(Error::plain("--follow is for one application at a time"));
-            };
-            if cli.options.view.is_asked_for() {
-                return Err(Error::plain(
-                    "--follow shows all that is traced, as it stands in the traces: options that select, and --time, \
-                     are for what is merged (`tracemerge -f APP | grep ...` works, too)",
-                ));
-            }
-            follow::follow(&App::new(app.clone())?, cli.options.output.as_deref(), messages)
+            let apps = apps.into_iter().map(App::or_directory).collect::<Result<Vec<App>, Error>>()?;
+            follow::follow(&apps, &cli.options, messages)
         }),
         (Some(Command::Completions { shell }), _) => reporting(false, |_| manual::completions(shell)),
         (Some(Command::Man { command }), _) => reporting(false, |_| manual::page(command.as_deref())),

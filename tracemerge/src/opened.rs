@@ -197,11 +197,9 @@ impl Opened {
     /// Leaves out other threads and processes than are asked for.
     fn select(&mut self, view: &View) -> Result<(), Error> {
         for origin in &mut self.origins {
-            let of_process = origin.run.as_ref().is_some_and(|run| view.process.contains(&run.pid));
-            let of_thread = view.thread.iter().any(|thread| thread.is(origin.tid, &origin.name));
             // Who names a log wants to see it beside whatever is selected.
-            origin.is_shown = origin.is_log
-                || (view.process.is_empty() || of_process) && (view.thread.is_empty() || of_thread);
+            let pid = origin.run.as_ref().map(|run| run.pid);
+            origin.is_shown = origin.is_log || view.wants(pid, origin.tid, &origin.name);
         }
         if self.origins.iter().any(|origin| origin.is_shown && !origin.is_log) {
             return Ok(());
@@ -299,7 +297,7 @@ fn ends(files: &[Trace]) -> (u64, u64) {
 }
 
 /// The name in the second line of a file.
-fn thread_name(bytes: &[u8]) -> Option<Vec<u8>> {
+pub fn thread_name(bytes: &[u8]) -> Option<Vec<u8>> {
     lines_of(bytes).take(2).find_map(|line| {
         match Meta::parse(Line::parse(without_feed(line)).ok()?.payload)? {
             Meta::Thread(thread) => Some(thread.name),

@@ -101,6 +101,11 @@ impl<T: Take> Records<T> {
         self.flush()
     }
 
+    /// The next stage.
+    pub fn next_mut(&mut self) -> &mut T {
+        &mut self.next
+    }
+
     /// The next stage, without what was not passed on.
     pub fn into_next(self) -> T {
         self.next

@@ -39,6 +39,7 @@ pub enum Amount {
 #[derive(Debug)]
 pub struct Select<'a, T> {
     selection: &'a Selection,
+    amount: Amount,
     next: T,
     /// How many records were passed on or are held.
     taken: usize,
@@ -58,6 +59,12 @@ impl std::fmt::Display for Enough {
 
 impl std::error::Error for Enough {}
 
+/// The error that says so.
+#[must_use]
+pub fn enough() -> io::Error {
+    io::Error::other(Enough)
+}
+
 /// Whether an error says that no more records are wanted.
 #[must_use]
 pub fn is_enough(error: &io::Error) -> bool {
@@ -67,7 +74,14 @@ pub fn is_enough(error: &io::Error) -> bool {
 impl<'a, T: Take> Select<'a, T> {
     /// Passes on to `next` what is selected.
     pub fn new(selection: &'a Selection, next: T) -> Select<'a, T> {
-        Select { selection, next, taken: 0, held: VecDeque::new(), text: Vec::new() }
+        Select {
+            selection,
+            amount: selection.amount,
+            next,
+            taken: 0,
+            held: VecDeque::new(),
+            text: Vec::new(),
+        }
     }
 
     /// Passes on what was held back; returns the next stage.
@@ -75,10 +89,37 @@ impl<'a, T: Take> Select<'a, T> {
     /// # Errors
     /// Where that takes no more.
     pub fn finish(mut self) -> io::Result<T> {
-        for (origin, _, lines) in self.held {
+        self.pass_held()?;
+        Ok(self.next)
+    }
+
+    /// The last records were those up to here: passes on what was held back, and from here on all that match.
+    ///
+    /// # Errors
+    /// Where the next stage takes no more.
+    pub fn release(&mut self) -> io::Result<()> {
+        if matches!(self.amount, Amount::Last(_)) {
+            self.amount = Amount::All;
+        }
+        self.pass_held()
+    }
+
+    /// Whether the first records have been passed on, as many as are wanted.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        matches!(self.amount, Amount::First(wanted) if self.taken >= wanted)
+    }
+
+    /// The next stage.
+    pub fn next_mut(&mut self) -> &mut T {
+        &mut self.next
+    }
+
+    fn pass_held(&mut self) -> io::Result<()> {
+        for (origin, _, lines) in self.held.drain(..) {
             self.next.record(&Record::new(origin, &lines))?;
         }
-        Ok(self.next)
+        Ok(())
     }
 
     fn matches(&mut self, record: &Record<'_>) -> bool {
@@ -124,14 +165,14 @@ impl<T: Take> Take for Select<'_, T> {
         if !self.matches(record) {
             return Ok(());
         }
-        if self.selection.amount != Amount::All && !record.is_traced() && !record.is_warning() {
+        if self.amount != Amount::All && !record.is_traced() && !record.is_warning() {
             return Ok(());
         }
-        match self.selection.amount {
+        match self.amount {
             Amount::All => self.next.record(record),
-            Amount::First(wanted) => {
-                if self.taken >= wanted {
-                    return Err(io::Error::other(Enough));
+            Amount::First(_) => {
+                if self.is_full() {
+                    return Err(enough());
                 }
                 self.taken += usize::from(record.is_traced());
                 self.next.record(record)
@@ -203,6 +244,26 @@ mod tests {
                 selected(&selection, &records),
                 [&records[1], &records[3], &records[4]].map(Clone::clone)
             );
+        }
+    }
+
+    #[test]
+    fn behind_the_last_up_to_here_all_are_passed_on() {
+        for wanted in [0, 1, 3, 9] {
+            let selection = Selection { amount: Amount::Last(wanted), ..Selection::default() };
+            let records: Vec<_> = (0..8).map(|n| record(n, n == 7)).collect();
+            let mut select = Select::new(&selection, Taken::default());
+            for lines in &records[..5] {
+                select.record(&Record::new(0, lines)).unwrap();
+            }
+            assert_eq!(select.next.0.len(), 0);
+            select.release().unwrap();
+            assert_eq!(select.next.0, records[5usize.saturating_sub(wanted)..5]);
+            for lines in &records[5..] {
+                select.record(&Record::new(0, lines)).unwrap();
+            }
+            assert!(!select.is_full());
+            assert_eq!(select.finish().unwrap().0, records[5usize.saturating_sub(wanted)..]);
         }
     }
 

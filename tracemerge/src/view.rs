@@ -35,7 +35,9 @@ impl View {
         !self.is_asked_for() && !self.colours(target) && !self.pages(target)
     }
 
-    fn colours(&self, target: &Target) -> bool {
+    /// Whether lines are shown in colours there.
+    #[must_use]
+    pub fn colours(&self, target: &Target) -> bool {
         self.color.is_now(is_terminal(target))
     }
 
@@ -43,7 +45,9 @@ impl View {
         !self.no_pager && is_terminal(target)
     }
 
-    fn selection(&self) -> Selection {
+    /// Which records are shown.
+    #[must_use]
+    pub fn selection(&self) -> Selection {
         let amount = match (self.head, self.last) {
             (Some(wanted), _) => Amount::First(wanted),
             (None, Some(wanted)) => Amount::Last(wanted),

@@ -62,6 +62,13 @@ impl View {
             || self.last.is_some()
             || self.time != TimeMode::Ticks
     }
+
+    /// Whether that thread is to be shown, of that process if it is known.
+    #[must_use]
+    pub fn wants(&self, pid: Option<u32>, tid: u64, name: &[u8]) -> bool {
+        (self.process.is_empty() || pid.is_some_and(|pid| self.process.contains(&pid)))
+            && (self.thread.is_empty() || self.thread.iter().any(|thread| thread.is(tid, name)))
+    }
 }
 
 /// A thread, as it is asked for.

@@ -74,6 +74,16 @@ impl Text {
         Text { look, palette, processes: false, before: None, second: Second::default(), time, text }
     }
 
+    /// Offsets begin with `first` from here on.
+    pub fn begin_at(&mut self, first: Wall) {
+        self.look.first = first;
+    }
+
+    /// Names the process of each thread from here on, for there are several.
+    pub fn tell_apart(&mut self) {
+        self.processes = true;
+    }
+
     fn tell_time(&mut self, origin: &Origin, record: &Record<'_>) {
         self.time.clear();
         if self.look.time == TimeMode::Ticks {

@@ -26,7 +26,8 @@ pub struct Found {
     pub path: PathBuf,
     /// Which file it is.
     pub id: FileId,
-    run: Run,
+    /// Its run.
+    pub run: Run,
 }
 
 /// Directories that are looked through when they have changed.

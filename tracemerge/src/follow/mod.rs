@@ -1,4 +1,4 @@
-//! `--follow`: what a running application traces, merged, as it comes: from its files, and from its rings before the
+//! `--follow`: what running applications trace, merged, as it comes: from their files, and from their rings before the
 //! flusher has written it.
 //!
 //! Works in rounds. A round looks at the rings of all runs that live, then at the files behind, and queues the lines
@@ -7,12 +7,18 @@
 //! of other threads that go before it turn up, and is then passed on with all that stands before it. What turns up
 //! even later, because its thread took long to format it or a forked process was found late, is passed on at once,
 //! behind a line `# late`.
+//!
+//! Where lines go then is an outlet's to know: all go out as they are, or through the stages of a view.
 
 mod files;
+mod late;
 mod order;
+mod outlet;
+mod part;
 mod place;
 mod runs;
 mod stream;
+mod times;
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
@@ -24,15 +30,23 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
+use trace_format::line::Ticks;
+use trace_format::meta::Run;
+use trace_format::wall::Wall;
+
+use crate::cli::Options;
 use crate::discover::{App, search};
 use crate::error::Error;
-use crate::messages::{Messages, count, shown};
+use crate::messages::{Grouped, Messages, count, shown};
 use crate::run::wall_clock;
+use crate::select::is_enough;
 use crate::signals;
 use crate::write::Target;
 
 use self::files::Files;
 use self::order::Order;
+use self::outlet::{Found, Outlet};
+use self::part::{Part, Wanted};
 use self::runs::{Look, Runs};
 use self::stream::{Stream, ThreadKey};
 
@@ -44,50 +58,45 @@ const LONG_PAUSE: Duration = Duration::from_millis(50);
 const QUIET: u32 = 40;
 const BUFFER: usize = 1 << 16;
 
-/// Shows what `app` traces until all its processes have ended, or somebody interrupts.
+/// Shows what `apps` trace until all their processes have ended, or somebody interrupts, or all is shown that is
+/// asked for.
 ///
 /// # Errors
-/// Where the output cannot be written.
-pub fn follow(app: &App, output: Option<&OsStr>, messages: &mut Messages) -> Result<(), Error> {
-    let inputs = search(app, &[]).candidates.into_iter().map(|candidate| candidate.id).collect();
-    let target = Target::new(Some(output.unwrap_or(OsStr::new("-"))), std::slice::from_ref(app), &inputs)?;
+/// Where something is asked for that has no sense here, or the output cannot be written.
+pub fn follow(apps: &[App], options: &Options, messages: &mut Messages) -> Result<(), Error> {
+    let view = &options.view;
+    let wanted = Wanted::new(view)?;
+    let inputs =
+        apps.iter().flat_map(|app| search(app, &[]).candidates).map(|candidate| candidate.id).collect();
+    let output = options.output.as_deref().unwrap_or(OsStr::new("-"));
+    let target = Target::new(Some(output), apps, &inputs)?;
     let interrupted = signals::interruption();
-    let mut runs = Runs::new(app);
     let since = wall_clock(SystemTime::now());
-    if !runs.any_since(since) {
-        messages.done(format_args!("{} is not running; waiting for it to start", shown(&app.given)));
-        while !runs.any_since(since) {
-            if interrupted.load(Ordering::Relaxed) {
-                return Ok(());
-            }
-            thread::sleep(PAUSE);
+    let mut apps: Vec<Followed> = apps.iter().map(|app| Followed::new(app, since)).collect();
+    let anew = apps.iter().all(|app| app.is_awaited);
+    for app in apps.iter().filter(|app| app.is_awaited) {
+        messages.done(format_args!("{}; waiting for it to start", app.absence()));
+    }
+    while apps.iter().all(|app| app.is_awaited) {
+        if interrupted.load(Ordering::Relaxed) || wanted.is_over() {
+            return Ok(());
         }
+        thread::sleep(PAUSE);
+        apps.iter_mut().for_each(|app| app.look_for_start(since));
     }
     let out = BufWriter::with_capacity(BUFFER, open(&target)?);
-    let mut follower = Follower {
-        runs,
-        files: Files::default(),
-        streams: HashMap::new(),
-        by_ring: HashMap::new(),
-        order: Order::new(out),
+    let ended = if view.is_asked_for() || view.colours(&target) {
+        let part = Part::new(&wanted, anew, view.colours(&target), Box::new(out));
+        let part = part.map_err(|error| target.error(error))?;
+        Follower::new(apps, since, part).until_the_end(&interrupted, messages)
+    } else {
+        Follower::new(apps, since, out).until_the_end(&interrupted, messages)
     };
-    match follower.until_the_end(&interrupted, messages) {
-        Ok(()) => {}
+    match ended {
         // Nobody reads on.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
-        Err(error) => return Err(target.error(error)),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        ended => ended.map_err(|error| target.error(error)),
     }
-    for stream in follower.streams.values().filter(|stream| stream.damaged() > 0) {
-        messages.warn(format_args!(
-            "{}: {} hold no trace line; '# damaged' lines show them",
-            shown(stream.path()),
-            count(stream.damaged(), "place")
-        ));
-    }
-    let (threads, lines) =
-        (count(follower.streams.len() as u64, "thread"), count(follower.order.lines(), "line"));
-    messages.done(format_args!("followed {threads}: {lines}, {} late", follower.order.late()));
-    Ok(())
 }
 
 /// Opens the output to be written as lines come: nothing is renamed at the end.
@@ -102,66 +111,166 @@ fn open(target: &Target) -> Result<Box<dyn Write>, Error> {
     })
 }
 
-struct Follower<W: Write> {
+/// An application, or a directory.
+struct Followed {
+    app: App,
     runs: Runs,
     files: Files,
+    /// It has not run since following began.
+    is_awaited: bool,
+}
+
+impl Followed {
+    fn new(app: &App, since: Wall) -> Followed {
+        let (app, runs) = (app.clone(), Runs::new(app));
+        let mut followed = Followed { app, runs, files: Files::default(), is_awaited: true };
+        followed.look_for_start(since);
+        followed
+    }
+
+    fn look_for_start(&mut self, since: Wall) {
+        self.is_awaited = self.is_awaited && !self.runs.any_since(since);
+    }
+
+    fn absence(&self) -> String {
+        let given = shown(&self.app.given);
+        if self.app.is_directory() {
+            return format!("no program that is running has its traces in {given}");
+        }
+        format!("{given} is not running")
+    }
+}
+
+struct Follower<O> {
+    apps: Vec<Followed>,
+    /// When following began.
+    since: Wall,
     streams: HashMap<ThreadKey, Stream>,
     /// Who had a ring when it was last read.
     by_ring: HashMap<PathBuf, ThreadKey>,
-    order: Order<W>,
+    order: Order<O>,
 }
 
-impl<W: Write> Follower<W> {
-    fn until_the_end(&mut self, interrupted: &Arc<AtomicBool>, messages: &mut Messages) -> io::Result<()> {
+impl<O: Outlet> Follower<O> {
+    fn new(apps: Vec<Followed>, since: Wall, out: O) -> Follower<O> {
+        let (streams, by_ring) = (HashMap::new(), HashMap::new());
+        Follower { apps, since, streams, by_ring, order: Order::new(out) }
+    }
+
+    fn until_the_end(mut self, interrupted: &Arc<AtomicBool>, messages: &mut Messages) -> io::Result<()> {
+        match self.rounds(interrupted, messages) {
+            Err(error) if !is_enough(&error) => return Err(error),
+            _ => self.order.outlet().finish()?,
+        }
+        self.tell_unseen(messages);
+        for stream in self.streams.values().filter(|stream| stream.damaged() > 0) {
+            messages.warn(format_args!(
+                "{}: {} hold no trace line; '# damaged' lines show them",
+                shown(stream.path()),
+                count(stream.damaged(), "place")
+            ));
+        }
+        let (threads, lines) =
+            (count(self.streams.len() as u64, "thread"), count(self.order.lines(), "line"));
+        match self.order.outlet().shown() {
+            None => messages.done(format_args!("followed {threads}: {lines}, {} late", self.order.late())),
+            Some((shown, late)) => {
+                let shown = Grouped(shown);
+                messages.done(format_args!("followed {threads}: {lines}, {shown} shown, {late} late"));
+            }
+        }
+        Ok(())
+    }
+
+    fn rounds(&mut self, interrupted: &Arc<AtomicBool>, messages: &mut Messages) -> io::Result<()> {
         let (mut quiet, mut lines) = (0u32, 0);
         loop {
-            let last = interrupted.load(Ordering::Relaxed);
+            let last = interrupted.load(Ordering::Relaxed) || self.order.outlet().is_over();
             let alive = self.round(messages)?;
             let more = std::mem::replace(&mut lines, self.order.lines()) != lines;
             quiet = if more { 0 } else { quiet.saturating_add(1) };
             if last || !alive {
-                self.order.pass_all(&mut self.streams)?;
-                return self.order.flush();
+                return self.order.pass_all(&mut self.streams);
             }
             thread::sleep(if quiet < QUIET { PAUSE } else { LONG_PAUSE });
         }
     }
 
-    /// Looks at everything once; whether a run still lives.
+    /// Looks at everything once; whether a run still lives, or may come.
     fn round(&mut self, messages: &mut Messages) -> io::Result<bool> {
         self.order.begin_round();
+        let mut looks = Vec::new();
+        let mut looked_at = HashSet::new();
         // Whose file is there before the rings are looked at, and has no ring then, has ended or never had one.
-        let looks = self.runs.look(messages);
-        self.files.look(&self.runs);
+        for (number, app) in self.apps.iter_mut().enumerate() {
+            app.look_for_start(self.since);
+            let runs = app.runs.look(messages).into_iter().map(|look| (number, look));
+            app.files.look(&app.runs);
+            looks.extend(runs.filter(|(_, look)| looked_at.insert(look.id())));
+        }
         let mut in_rings = HashSet::new();
         let mut unread = HashSet::new();
-        for look in &looks {
-            if !self.look_at_rings(look, &mut in_rings, messages) {
+        for (app, look) in &looks {
+            if !self.look_at_rings(*app, look, &mut in_rings, messages) {
                 unread.insert(look.id());
             }
         }
-        for found in self.files.found(&self.runs) {
-            let stream = self.streams.entry(found.key.clone()).or_insert_with(|| Stream::new(&found.key));
-            let alive = self.runs.is_alive(found.key.run);
-            if !in_rings.contains(&found.key) && !unread.contains(&found.key.run) && !stream.is_done(alive) {
-                stream.read_to_end_of(&found.path, &found.id, !alive);
+        for app in &self.apps {
+            for found in app.files.found(&app.runs) {
+                let stream = self.streams.entry(found.key.clone()).or_insert_with(|| Stream::new(&found.key));
+                let alive = app.runs.is_alive(found.key.run);
+                if !in_rings.contains(&found.key)
+                    && !unread.contains(&found.key.run)
+                    && !stream.is_done(alive)
+                {
+                    stream.read_to_end_of(&found.path, &found.id, !alive);
+                }
             }
         }
+        self.begin(&looks);
         self.take_in()?;
         self.order.pass_due(&mut self.streams)?;
-        self.order.flush()?;
-        Ok(looks.iter().any(Look::is_alive))
+        self.order.outlet().end_round()?;
+        self.tell_unseen(messages);
+        Ok(looks.iter().any(|(_, look)| look.is_alive()) || self.apps.iter().any(|app| app.is_awaited))
+    }
+
+    /// Tells the outlet what there is, before the first line.
+    fn begin(&mut self, looks: &[(usize, Look)]) {
+        if self.streams.is_empty() || !self.order.outlet().wants_to_begin() {
+            return;
+        }
+        let of_files = self.apps.iter().flat_map(|app| app.files.found(&app.runs)).map(|found| &found.run);
+        let mut runs: Vec<Run> = Vec::new();
+        for run in looks.iter().map(|(_, look)| look.run()).chain(of_files) {
+            if !runs.contains(run) {
+                runs.push(run.clone());
+            }
+        }
+        let threads = self.streams.iter().map(|(key, stream)| {
+            let newest = stream.newest().map_or(key.since(), Ticks);
+            (key.run, key.since(), newest)
+        });
+        let threads: Vec<_> = threads.collect();
+        self.order.outlet().begin(&Found { runs: &runs, threads: &threads });
+    }
+
+    fn tell_unseen(&mut self, messages: &Messages) {
+        if let Some(text) = self.order.outlet().unseen() {
+            messages.note(text);
+        }
     }
 
     /// Whether all rings of the run could be looked at.
     fn look_at_rings(
         &mut self,
+        app: usize,
         look: &Look,
         in_rings: &mut HashSet<ThreadKey>,
         messages: &mut Messages,
     ) -> bool {
         let mut all = true;
-        for (ring, change) in self.runs.changes(look) {
+        for (ring, change) in self.apps[app].runs.changes(look) {
             match change {
                 Ok(runs::Change::Nobody) => {
                     self.by_ring.remove(&ring);

@@ -2,15 +2,16 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
-use std::io::{self, Write};
+use std::io;
 
 use trace_format::line::{Key, Kind, Line, Ticks};
 
+use super::outlet::Outlet;
 use super::stream::{Stream, ThreadKey};
 
-/// The output, and how far it has come.
-pub struct Order<W: Write> {
-    out: W,
+/// The outlet, and how far it has come.
+pub struct Order<O> {
+    out: O,
     round: u64,
     /// The largest ticks that were passed on.
     shown: u64,
@@ -18,10 +19,15 @@ pub struct Order<W: Write> {
     late: u64,
 }
 
-impl<W: Write> Order<W> {
+impl<O: Outlet> Order<O> {
     /// Nothing is passed on yet.
-    pub fn new(out: W) -> Order<W> {
+    pub fn new(out: O) -> Order<O> {
         Order { out, round: 0, shown: 0, lines: 0, late: 0 }
+    }
+
+    /// Where lines are passed on to.
+    pub fn outlet(&mut self) -> &mut O {
+        &mut self.out
     }
 
     /// The number of this round.
@@ -42,14 +48,6 @@ impl<W: Write> Order<W> {
     /// How many of them were late.
     pub fn late(&self) -> u64 {
         self.late
-    }
-
-    /// Has everything written.
-    ///
-    /// # Errors
-    /// Where that fails.
-    pub fn flush(&mut self) -> io::Result<()> {
-        self.out.flush()
     }
 
     /// Passes on what stands before all that is only in rings, and before what is not read yet.
@@ -126,14 +124,18 @@ impl<W: Write> Order<W> {
             self.shown = self.shown.max(ticks);
         }
         self.lines += lines;
+        let mut mark = Vec::new();
         if is_late {
             self.late += lines;
-            let payload = format!("late lines={lines} ticks={}", self.shown - first);
-            let key = Key { ticks: Ticks(first), tid: key.tid() };
-            let mut mark = Vec::new();
-            Line { key, kind: Kind::Meta, payload: payload.as_bytes() }.write(&mut mark);
-            self.out.write_all(&mark)?;
+            write_late(&mut mark, lines, Key { ticks: Ticks(first), tid: key.tid() }, self.shown);
         }
-        self.out.write_all(&text)
+        self.out.lines(key, &mark, &text)
     }
+}
+
+/// Writes what stands before `lines` lines that are late, the first of which begins with `key`; lines up to `shown` are
+/// shown already.
+pub fn write_late(out: &mut Vec<u8>, lines: u64, key: Key, shown: u64) {
+    let payload = format!("late lines={lines} ticks={}", shown - key.ticks.0);
+    Line { key, kind: Kind::Meta, payload: payload.as_bytes() }.write(out);
 }

@@ -5,8 +5,10 @@ use std::path::{Path, PathBuf};
 
 use memchr::memrchr;
 use trace_format::file::Encoding;
-use trace_format::raw;
+use trace_format::line::{Kind, Line};
+use trace_format::raw::{self, Raw};
 
+use crate::lines::{last_ticks, without_feed};
 use crate::raw::{lines_of, whole_messages};
 use crate::sys::{FileId, file_id, read_at};
 
@@ -14,6 +16,9 @@ use crate::sys::{FileId, file_id, read_at};
 pub const PORTION: usize = 256 << 10;
 /// So many bytes before the place that a file is read to are known again.
 const KNOWN: usize = 256;
+/// The last line is looked for in so many last bytes.
+const TAIL: u64 = 1 << 20;
+
 /// A file, and how far it is read.
 pub struct Place {
     /// Where it is.
@@ -71,13 +76,16 @@ impl Place {
         let mut portion = left.min(PORTION);
         loop {
             let read = read_from(file, self.read, portion).filter(|read| !read.is_empty())?;
-            if read.len() < portion || portion == left || read.contains(&b'\n') {
-                let more = read.len() < left;
-                let (lines, tail) = read.split_at(memrchr(b'\n', &read).map_or(0, |at| at + 1));
+            let more = read.len() < left;
+            let whole = whole_records(&read, more);
+            if read.len() < portion || !more || whole > 0 {
+                // A file that is shorter than it should be has no more for now.
+                let (lines, tail) =
+                    read.split_at(if more && whole == 0 { whole_lines(&read) } else { whole });
                 let (lines, tail) = (lines.to_vec(), tail.to_vec());
                 return Some(Lines { read: lines.clone(), rest: tail.clone(), lines, tail, more });
             }
-            // A long line.
+            // A long message.
             portion = left.min(portion.saturating_mul(4));
         }
     }
@@ -103,6 +111,26 @@ impl Place {
         }
     }
 
+    /// The ticks of the last line that is to be read; `None` where the last bytes have none.
+    pub fn newest(&self) -> Option<u64> {
+        let by_name;
+        let file = match &self.opened {
+            Some(file) => file,
+            None => {
+                by_name = File::open(&self.path).ok()?;
+                &by_name
+            }
+        };
+        let raw = Encoding::of(&read_from(file, 0, raw::MAGIC.len())?) == Encoding::Raw;
+        let start = if raw {
+            self.goal.checked_sub(1)? / raw::BLOCK * raw::BLOCK
+        } else {
+            self.goal.saturating_sub(TAIL)
+        };
+        let tail = read_from(file, start, usize::try_from(self.goal - start).ok()?)?;
+        if raw { Raw::parse(&tail)?.last().map(|ticks| ticks.0) } else { last_ticks(&tail) }
+    }
+
     /// These bytes are read.
     pub fn advance(&mut self, bytes: &[u8]) {
         self.read += bytes.len() as u64;
@@ -115,6 +143,33 @@ impl Place {
         self.read = 0;
         self.before.clear();
     }
+}
+
+/// How many of the bytes are whole lines.
+fn whole_lines(bytes: &[u8]) -> usize {
+    memrchr(b'\n', bytes).map_or(0, |at| at + 1)
+}
+
+/// How many of the bytes are whole lines, without those of a message that goes on in a line that is not whole: a message
+/// longer than its ring is seen before it is complete. If there is `more`, the last message may go on in that.
+pub fn whole_records(bytes: &[u8], more: bool) -> usize {
+    let end = whole_lines(bytes);
+    let kind = |line: &[u8]| Line::parse(without_feed(line)).ok().map(|line| line.kind);
+    let is_at_end = end == bytes.len() && !more;
+    if is_at_end || kind(&bytes[end..]).is_some_and(|kind| kind != Kind::Continuation) {
+        return end;
+    }
+    let mut start = end;
+    while start > 0 {
+        let before = whole_lines(&bytes[..start - 1]);
+        match kind(&bytes[before..start]) {
+            Some(Kind::Continuation) => start = before,
+            Some(Kind::Meta) | None => break,
+            Some(_) => return before,
+        }
+    }
+    // Its beginning is not here.
+    end
 }
 
 /// A part of a file.
@@ -131,7 +186,7 @@ pub enum Portion {
 pub struct Lines {
     /// Whole ones.
     pub lines: Vec<u8>,
-    /// What follows them, where nothing more is to be read.
+    /// What follows them, where nothing more is to be read: a message that is not all there.
     pub tail: Vec<u8>,
     /// The bytes of the file that the lines are.
     pub read: Vec<u8>,
@@ -147,4 +202,37 @@ fn read_from(file: &File, at: u64, bytes: usize) -> Option<Vec<u8>> {
     let got = read_at(file, &mut read, at).ok()?;
     read.truncate(got);
     Some(read)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_that_goes_on_is_not_whole() {
+        let line = |kind: char, end: &str| format!("0000000000000001-00000009 {kind} text{end}");
+        let (message, more, meta) = (line(':', "\n"), line('|', "\n"), line('#', "\n"));
+        let open = line('|', "");
+        for (whole, rest) in [
+            (vec![], vec![]),
+            (vec![&message, &more, &more], vec![]),
+            (vec![&message, &more], vec![line(':', "")]),
+            (vec![&message, &meta], vec![line('#', "")]),
+            (vec![&message, &meta], vec![message.clone(), open.clone()]),
+            (vec![&meta], vec![message.clone(), more.clone(), more.clone(), open.clone()]),
+            (vec![&more], vec![message.clone(), open[..20].to_owned()]),
+            // Where it begins is not known.
+            (vec![&more, &more], vec![open.clone()]),
+            (vec![&meta], vec![open.clone()]),
+        ] {
+            let whole: String = whole.into_iter().map(String::as_str).collect();
+            let bytes = whole.clone() + &rest.concat();
+            assert_eq!(whole_records(bytes.as_bytes(), false), whole.len(), "{whole}");
+            if !rest.is_empty() {
+                assert_eq!(whole_records(bytes.as_bytes(), true), whole.len(), "{whole}");
+            }
+        }
+        assert_eq!(whole_records((meta.clone() + &message + &more).as_bytes(), true), meta.len());
+        assert_eq!(whole_records((message.clone() + &meta).as_bytes(), true), message.len() + meta.len());
+    }
 }

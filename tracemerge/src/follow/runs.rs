@@ -59,6 +59,11 @@ impl Look {
         id(&self.run.manifest.run)
     }
 
+    /// The run itself.
+    pub fn run(&self) -> &Run {
+        &self.run.manifest.run
+    }
+
     /// Whether it may go on.
     pub fn is_alive(&self) -> bool {
         self.alive

@@ -15,10 +15,10 @@ use trace_format::line::{Key, Kind, Line, Ticks};
 use trace_format::meta::Meta;
 use tracer::inspect::ThreadInMemory;
 
-use crate::lines::{LineAt, Next, line_at, skip_bad, without_feed};
+use crate::lines::{LineAt, Next, last_ticks, line_at, skip_bad, without_feed};
 use crate::sys::{FileId, file_id};
 
-use super::place::{Lines, PORTION, Place, Portion};
+use super::place::{Lines, PORTION, Place, Portion, whole_records};
 use super::runs::RunId;
 
 /// So much of a damaged place is shown.
@@ -39,9 +39,19 @@ impl ThreadKey {
         ThreadKey { run, tid, since }
     }
 
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.run.0
+    }
+
     /// The operating system's id.
     pub fn tid(&self) -> u64 {
         self.tid
+    }
+
+    /// The ticks of its first line.
+    pub fn since(&self) -> Ticks {
+        Ticks(self.since)
     }
 }
 
@@ -153,6 +163,14 @@ impl Stream {
         }
     }
 
+    /// Ticks of the last line that there is now, read or not.
+    pub fn newest(&self) -> Option<u64> {
+        let in_ring = || last_ticks(&self.ring.as_ref()?.0);
+        let in_file = || self.place.as_ref().filter(|place| place.read < place.goal)?.newest();
+        let queued = self.queue.iter().map(|chunk| chunk.last).max();
+        in_ring().or_else(in_file).max(queued)
+    }
+
     /// Fills the queue from the file, or, when that is read, from the ring. Whether there is more in the file.
     pub fn fill(&mut self, round: u64) -> bool {
         if self.queue.iter().map(|chunk| chunk.bytes.len() - chunk.at).sum::<usize>() >= PORTION {
@@ -161,7 +179,7 @@ impl Stream {
         let Some(mut tail) = self.fill_from_file(round) else { return true };
         if let Some((text, alive)) = self.ring.take() {
             tail.extend_from_slice(&text);
-            let end = if alive { memrchr(b'\n', &tail).map_or(0, |at| at + 1) } else { tail.len() };
+            let end = if alive { whole_records(&tail, false) } else { tail.len() };
             self.take_ring(&tail[..end], alive, round);
         }
         false

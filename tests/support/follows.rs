@@ -1,0 +1,132 @@
+//! `tracemerge --follow` as a process, and what it should have shown.
+
+use crate::Scenario;
+use crate::merges::tracemerge;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ExitStatus, Stdio};
+use trace_format::line::{Kind, Line};
+
+/// A `tracemerge --follow` at work.
+pub struct Follower {
+    child: Child,
+    /// Where what it shows and says goes.
+    directory: tempfile::TempDir,
+}
+
+/// What stands for the programs of `scenarios` on a command line.
+fn apps(scenarios: &[&Scenario]) -> Vec<String> {
+    let app = |scenario: &&Scenario| scenario.directory.path().join("scenario");
+    scenarios.iter().map(app).map(|path| path.to_str().expect("a path in UTF-8").to_owned()).collect()
+}
+
+impl Follower {
+    /// Follows the programs of `scenarios`, which have their rings where the first of them has. `program` is the traced
+    /// program, which can be the command as well.
+    pub fn start(program: &str, scenarios: &[&Scenario], options: &[&str]) -> Follower {
+        let apps = apps(scenarios);
+        let apps: Vec<&str> = apps.iter().map(String::as_str).collect();
+        Follower::start_with(program, scenarios[0].runtime.path(), &[options, &apps].concat())
+    }
+
+    /// Starts it with these words behind `--follow`; rings are in `runtime`.
+    pub fn start_with(program: &str, runtime: &Path, words: &[&str]) -> Follower {
+        let directory = tempfile::tempdir().expect("a directory");
+        let file = |name: &str| Stdio::from(File::create(directory.path().join(name)).expect("a file"));
+        let mut command = tracemerge(program, runtime, [&["--follow"], words].concat());
+        command.env("TZ", "UTC").stdout(file("shown")).stderr(file("said"));
+        let child = command.spawn().expect("the command can be run");
+        Follower { child, directory }
+    }
+
+    fn read(&self, name: &str) -> String {
+        let path: PathBuf = self.directory.path().join(name);
+        std::fs::read_to_string(path).expect("UTF-8")
+    }
+
+    /// What it has shown.
+    pub fn shown(&self) -> String {
+        self.read("shown")
+    }
+
+    /// What it has said on stderr.
+    pub fn said(&self) -> String {
+        self.read("said")
+    }
+
+    /// Whether it has ended.
+    pub fn has_ended(&mut self) -> bool {
+        self.child.try_wait().expect("its state").is_some()
+    }
+
+    /// Waits for its end; returns its status, what it has shown and what it has said.
+    pub fn ended(mut self) -> (ExitStatus, String, String) {
+        let mut status = None;
+        crate::wait_until(60, "it ends by itself", || {
+            status = self.child.try_wait().expect("its state");
+            status.is_some()
+        });
+        (status.expect("a status"), self.shown(), self.said())
+    }
+
+    /// As Ctrl-C does.
+    pub fn interrupt(&self) {
+        let pid = libc::pid_t::try_from(self.child.id()).expect("a pid");
+        // SAFETY: touches no memory.
+        #[allow(unsafe_code, reason = "a signal")]
+        unsafe {
+            libc::kill(pid, libc::SIGINT)
+        };
+    }
+}
+
+impl Drop for Follower {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What a merge with `options` gives of what these programs have traced up to now.
+pub fn view(program: &str, scenarios: &[&Scenario], options: &[&str]) -> String {
+    let apps = apps(scenarios);
+    let apps: Vec<&str> = apps.iter().map(String::as_str).collect();
+    let args = [&["--all-runs", "-q", "-o", "-"], options, &apps].concat();
+    let mut command = tracemerge(program, scenarios[0].runtime.path(), args);
+    let output = command.env("TZ", "UTC").output().expect("the merge can be run");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{options:?}: {said}");
+    String::from_utf8(output.stdout).expect("UTF-8")
+}
+
+/// Panics unless `shown` has the lines of `merged`, and goes back only where it says so. Returns how many were late.
+pub fn assert_same(shown: &str, merged: &str) -> usize {
+    let (mut lines, mut last, mut excused, mut late) = (Vec::new(), 0, 0, 0);
+    for text in shown.lines() {
+        let line = Line::parse(text.as_bytes()).unwrap_or_else(|error| panic!("{error}: {text}"));
+        let word = std::str::from_utf8(line.payload).expect("UTF-8");
+        if line.kind == Kind::Meta && word.starts_with("late ") {
+            let count = word.split(['=', ' ']).nth(2).expect("a count");
+            excused = count.parse().expect("a number");
+            late += excused;
+            continue;
+        }
+        if excused > 0 {
+            excused -= 1;
+        } else {
+            assert!(line.key.ticks.0 >= last, "ticks go back, unmarked, at {text}");
+            last = line.key.ticks.0;
+        }
+        lines.push(text);
+    }
+    let mut expected: Vec<&str> = merged.lines().collect();
+    lines.sort_unstable();
+    expected.sort_unstable();
+    let twice: Vec<&[&str]> = lines.windows(2).filter(|two| two[0] == two[1]).take(5).collect();
+    let missing: Vec<&&str> =
+        expected.iter().filter(|line| lines.binary_search(line).is_err()).take(5).collect();
+    let foreign: Vec<&&str> =
+        lines.iter().filter(|line| expected.binary_search(line).is_err()).take(5).collect();
+    assert!(lines == expected, "twice {twice:#?}, missing {missing:#?}, foreign {foreign:#?}");
+    late
+}

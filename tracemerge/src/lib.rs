@@ -19,7 +19,7 @@
 //! | `attempt` | opening, merging, writing, as often as needed |
 //! | `write` | where it goes |
 //! | `pipeline` | the stages in a row |
-//! | `opened`, `range`, `when` | of a view: the parts of the files that are wanted |
+//! | `opened`, `range`, `breaks`, `when` | of a view: the parts of the files that are wanted |
 //! | `records`, `select` | which records are shown |
 //! | `export` | in which format |
 //! | `view` | these stages in a row |
@@ -38,6 +38,7 @@
 mod align;
 mod attempt;
 mod audit;
+mod breaks;
 mod check;
 mod choose;
 mod clean;

@@ -94,6 +94,7 @@ use std::path::PathBuf;
 
 use crate::choose::Choice;
 use crate::cli::{Command, Options};
+use crate::diff::Told;
 use crate::discover::App;
 use crate::error::Error;
 use crate::messages::Messages;
@@ -122,10 +123,15 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
                 check::check(&App::or_directory(app)?, choice, quiet, verbose, messages)
             })
         }
-        (Some(Command::Diff { quiet, rows, a, b }), _) => {
+        (Some(Command::Diff { quiet, json, rows, a, b }), _) => {
+            let told = match (quiet, json) {
+                (true, _) => Told::Nothing,
+                (false, true) => Told::Json,
+                (false, false) => Told::Text,
+            };
             let mut same = true;
             let status = reporting(false, |messages| {
-                same = diff::diff(a, b, quiet, rows, messages)?;
+                same = diff::diff(a, b, told, rows, messages)?;
                 Ok(())
             });
             status.max(u8::from(!same))

@@ -5,6 +5,7 @@
 mod quality;
 mod report;
 mod table;
+mod tree;
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -76,6 +77,7 @@ fn report(app: &App, read: &[Read<'_>]) -> Report {
         rest = others;
         runs.push(of_run(first.trace.run.as_ref(), files));
     }
+    let trees = tree::trees(&mut runs);
     let mut sums = Sums::default();
     runs.iter().for_each(|run: &RunReport| sums.add(&run.sums));
     let ends = |time: fn(&RunReport) -> Option<u64>| runs.iter().filter_map(time).collect::<Vec<_>>();
@@ -88,6 +90,7 @@ fn report(app: &App, read: &[Read<'_>]) -> Report {
         last_wall_ns,
         span_ns: first_wall_ns.zip(last_wall_ns).map(|(first, last)| last.saturating_sub(first)),
         threads: runs.iter().map(|run| run.threads.len() as u64).sum(),
+        trees,
         runs,
         sums,
     }
@@ -109,6 +112,7 @@ fn of_run(run: Option<&Run>, files: &[Read<'_>]) -> RunReport {
     RunReport {
         run: run.map(|run| format!("{:08x}", run.id)),
         root: run.map(|run| format!("{:08x}", run.root)),
+        root_pid: None,
         pid: run.map(|run| run.pid),
         exe: run.map(|run| shown_name(&run.exe)),
         boot: run.map(|run| shown_name(&run.boot)),

@@ -86,7 +86,9 @@ impl Breaks {
                 let (bytes, Range { since, until }) = (wanted.source.bytes(), wanted.range);
                 let is_before = |ticks| since.is_none_or(|since| ticks < since);
                 let is_behind = |ticks| until.is_none_or(|until| ticks >= until);
-                !ascends(bytes, 0..part.start, Side::End, is_before)
+                // The merge searches, too, in the part.
+                part_of(*part, wanted.source, wanted.range) != *part
+                    || !ascends(bytes, 0..part.start, Side::End, is_before)
                     || !ascends(bytes, part.end..bytes.len(), Side::Start, is_behind)
                     || inside && !ascends(bytes, part.start..part.end, Side::Start, |_| true)
             },
@@ -195,6 +197,8 @@ mod tests {
                 }
                 parts = breaks.parts(0, 0, &source, range);
             }
+            // What the merge searches again in them is all of them.
+            prop_assert!(parts.iter().all(|part| part_of(*part, &source, range) == *part));
             let shown: Vec<u8> =
                 parts.iter().flat_map(|part| &source.bytes()[part.start..part.end]).copied().collect();
             let expected = text(ticks.iter().copied().filter(|ticks| since <= *ticks && *ticks < until));

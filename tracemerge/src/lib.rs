@@ -38,6 +38,8 @@
 mod align;
 mod attempt;
 mod audit;
+#[cfg(test)]
+mod bad_input;
 mod breaks;
 mod check;
 mod choose;

@@ -37,13 +37,21 @@ struct Read<'a> {
 /// # Errors
 /// Where there is nothing.
 pub fn info(app: &App, choice: Choice, json: bool, messages: &mut Messages) -> Result<(), Error> {
-    let found = gather(app, choice, messages)?;
-    let read = read_all(found.chosen.boots.iter().flatten(), messages);
-    let report = report(app, &read);
-    let text = if json { report.to_json()? } else { table::of(&report) };
+    let text = text(app, choice, json, messages)?;
     // Nobody may be reading.
     let _ = io::stdout().lock().write_all(text.as_bytes());
     Ok(())
+}
+
+/// What [`info`] writes.
+///
+/// # Errors
+/// As there.
+pub fn text(app: &App, choice: Choice, json: bool, messages: &mut Messages) -> Result<String, Error> {
+    let found = gather(app, choice, messages)?;
+    let read = read_all(found.chosen.boots.iter().flatten(), messages);
+    let report = report(app, &read);
+    if json { report.to_json() } else { Ok(table::of(&report)) }
 }
 
 fn read_all<'a>(traces: impl Iterator<Item = &'a Trace>, messages: &mut Messages) -> Vec<Read<'a>> {

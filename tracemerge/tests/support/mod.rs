@@ -1,5 +1,14 @@
 //! A fresh directory per test, trace files to put there, and the command to run in it.
-#![allow(dead_code, clippy::unwrap_used, reason = "each test takes what it needs; a failure here fails it")]
+#![allow(
+    dead_code,
+    unused_imports,
+    clippy::unwrap_used,
+    reason = "each test takes what it needs; a failure here fails it"
+)]
+
+mod raw;
+
+pub use raw::raw_file;
 
 use std::ffi::OsStr;
 use std::fs;
@@ -143,38 +152,4 @@ impl Seeded {
         self.0 ^= self.0 << 17;
         (self.0 >> 11) % limit
     }
-}
-
-/// A raw file: what `meta` says, each as the payload of a `#` line at these ticks, then messages.
-pub fn raw_file(
-    tid: u64,
-    metas: &[(u64, &Meta)],
-    messages: impl IntoIterator<Item = (u64, String)>,
-) -> Vec<u8> {
-    const BLOCK: usize = 256 << 10;
-    let mut bytes = Vec::new();
-    let mut put = |kind: u64, ticks: u64, payload: &[u8]| {
-        let length = 16 + payload.len().next_multiple_of(8);
-        if bytes.len() % BLOCK != 0 && bytes.len() % BLOCK + length > BLOCK {
-            if bytes.len() % BLOCK != 0 {
-                bytes.extend_from_slice(&1u64.to_le_bytes());
-            }
-            bytes.resize(bytes.len().next_multiple_of(BLOCK), 0);
-        }
-        if bytes.len() % BLOCK == 0 {
-            bytes.extend_from_slice(b"TRCRAW1\n");
-            bytes.extend_from_slice(&tid.to_le_bytes());
-        }
-        bytes.extend_from_slice(&(kind | (payload.len() as u64) << 16).to_le_bytes());
-        bytes.extend_from_slice(&ticks.to_le_bytes());
-        bytes.extend_from_slice(payload);
-        bytes.resize(bytes.len().next_multiple_of(8), 0);
-    };
-    for (ticks, meta) in metas {
-        let mut payload = Vec::new();
-        meta.write(&mut payload);
-        put(7, *ticks, &payload);
-    }
-    messages.into_iter().for_each(|(ticks, text)| put(2, ticks, text.as_bytes()));
-    bytes
 }

@@ -164,6 +164,9 @@ how many messages have no counterpart. Then a table of all sorts of messages: ho
 they come, and how long it was since the message before of the same thread, in the
 middle and at the 99th percentile (to 1 %); what differs most stands first.
 
+--json writes the same for programs: times in nanoseconds, fields described in
+docs/diff-json.md; new fields may come, none goes while `version` stays.
+
 Exit status:
   0  the same messages in the same order in every thread, numbers aside
   1  they differ, or a trace is damaged
@@ -291,8 +294,11 @@ pub enum Command {
     #[command(after_help = DIFF_HELP)]
     Diff {
         /// Only the exit status
-        #[arg(short, long)]
+        #[arg(short, long, conflicts_with = "json")]
         quiet: bool,
+        /// Write JSON
+        #[arg(long)]
+        json: bool,
         /// How many sorts of messages are told of
         #[arg(long, value_name = "N", default_value_t = 20)]
         rows: usize,

@@ -19,7 +19,7 @@
 //! | `attempt` | opening, merging, writing, as often as needed |
 //! | `write` | where it goes |
 //! | `pipeline` | the stages in a row |
-//! | `opened`, `range`, `when` | of a view: the parts of the files that are wanted |
+//! | `opened`, `range`, `breaks`, `when` | of a view: the parts of the files that are wanted |
 //! | `records`, `select` | which records are shown |
 //! | `export` | in which format |
 //! | `view` | these stages in a row |
@@ -38,6 +38,9 @@
 mod align;
 mod attempt;
 mod audit;
+#[cfg(test)]
+mod bad_input;
+mod breaks;
 mod check;
 mod choose;
 mod clean;
@@ -93,6 +96,7 @@ use std::path::PathBuf;
 
 use crate::choose::Choice;
 use crate::cli::{Command, Options};
+use crate::diff::Told;
 use crate::discover::App;
 use crate::error::Error;
 use crate::messages::Messages;
@@ -121,10 +125,15 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
                 check::check(&App::or_directory(app)?, choice, quiet, verbose, messages)
             })
         }
-        (Some(Command::Diff { quiet, rows, a, b }), _) => {
+        (Some(Command::Diff { quiet, json, rows, a, b }), _) => {
+            let told = match (quiet, json) {
+                (true, _) => Told::Nothing,
+                (false, true) => Told::Json,
+                (false, false) => Told::Text,
+            };
             let mut same = true;
             let status = reporting(false, |messages| {
-                same = diff::diff(a, b, quiet, rows, messages)?;
+                same = diff::diff(a, b, told, rows, messages)?;
                 Ok(())
             });
             status.max(u8::from(!same))

@@ -4,6 +4,7 @@
 //! do not print: they return what they found, or are given a [`Messages`].
 
 use std::fmt::{self, Display};
+#[cfg(not(test))]
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -81,6 +82,10 @@ impl Messages {
 /// One line in one write, so that lines of several processes do not mix. A closed stderr is no failure.
 fn say(grade: &str, text: impl Display) {
     let line = format!("tracemerge: {grade}{text}\n");
+    // What a test has said is shown if it fails.
+    #[cfg(test)]
+    eprint!("{line}");
+    #[cfg(not(test))]
     let _ = io::stderr().write_all(line.as_bytes());
 }
 

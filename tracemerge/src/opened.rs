@@ -10,18 +10,20 @@ use trace_format::meta::{ClockKind, Meta, Run};
 use trace_format::wall::Wall;
 
 use crate::align::align;
+use crate::breaks::{Breaks, Wanted};
 use crate::choose::Chosen;
 use crate::cli::View;
 use crate::clocks::{Clock, Clocks, anchors_in};
 use crate::error::Error;
 use crate::export::Origin;
 use crate::export::text::TimeMode;
+use crate::findings::Findings;
 use crate::foreign;
 use crate::header::Trace;
 use crate::lines::without_feed;
 use crate::messages::{Grouped, Messages, shown, shown_name};
 use crate::pipeline::asking_once;
-use crate::range::{self, Range};
+use crate::range::{self, Range, part_of};
 use crate::records::lines_of;
 use crate::slice;
 use crate::source::{Piece, Source};
@@ -48,7 +50,12 @@ pub struct Opened {
     ends: Vec<(u64, u64)>,
     /// Of each file, a run of the boot whose ticks its lines have, where that is not its own.
     references: Vec<Option<Run>>,
+    /// Where ticks go back, by file, as far as that is known.
+    breaks: Breaks,
 }
+
+/// Of each file the sorted pieces that have what is wanted of it.
+pub type Plan = Vec<Vec<Piece>>;
 
 impl Opened {
     /// Maps the files, and reads the logs `with`.
@@ -95,6 +102,7 @@ impl Opened {
         let mut opened = Opened {
             boots,
             references: vec![None; origins.len()],
+            breaks: Breaks::default(),
             origins,
             span: Span { first: Wall(0), last: Wall(0) },
             zone: TimeZone::system(),
@@ -130,11 +138,11 @@ impl Opened {
         Ok(())
     }
 
-    /// The part of each file that has what is wanted; none of a file that is not.
+    /// The parts of each file that have what is wanted; none of a file that is not.
     ///
     /// # Errors
     /// Where there is no such thread, process or time.
-    pub fn plan(&mut self, view: &View, messages: &mut Messages) -> Result<Vec<Option<Piece>>, Error> {
+    pub fn plan(&mut self, view: &View, messages: &mut Messages) -> Result<Plan, Error> {
         self.select(view)?;
         let shows_times = view.time != TimeMode::Ticks;
         let mut whens = [view.since, view.until].into_iter().flatten();
@@ -143,21 +151,46 @@ impl Opened {
         } else {
             self.cut(view)?
         };
-        for (origin, piece) in self.origins.iter_mut().zip(&pieces) {
-            origin.is_shown = piece.is_some_and(|piece| piece.start < piece.end);
-        }
-        for ((origin, source), piece) in self.files().zip(&pieces) {
-            let Some(piece) = piece else { continue };
+        self.show_only(&pieces);
+        for ((origin, source), pieces) in self.files().zip(&pieces).filter(|(_, pieces)| !pieces.is_empty()) {
+            let bytes: usize = pieces.iter().map(|piece| piece.end - piece.start).sum();
             messages.detail(format_args!(
                 "{}: thread {} '{}', {} of {} bytes",
                 shown(&source.path),
                 origin.tid,
                 shown_name(&origin.name),
-                Grouped((piece.end - piece.start) as u64),
+                Grouped(bytes as u64),
                 Grouped(source.size() as u64),
             ));
         }
         Ok(pieces)
+    }
+
+    /// Reads what is planned, and plans anew if ticks go back there.
+    ///
+    /// # Errors
+    /// As [`plan`](Opened::plan).
+    pub fn look_through(&mut self, view: &View, pieces: &mut Plan) -> Result<(), Error> {
+        loop {
+            if !self.breaks.look_through(&Wanted::all(&self.boots, &self.ranges, pieces)) {
+                return Ok(());
+            }
+            self.select(view)?;
+            *pieces = self.cut(view)?;
+            self.show_only(pieces);
+        }
+    }
+
+    /// Tells `findings` of a boot, the first of whose files is `at`, where ticks of its files are known to go back.
+    pub fn tell_breaks(&self, at: usize, sources: &[Source], findings: &mut Findings) {
+        (0..sources.len()).for_each(|number| self.breaks.tell(at + number, number, findings));
+    }
+
+    /// Of what nothing is in `pieces` is not shown.
+    fn show_only(&mut self, pieces: &[Vec<Piece>]) {
+        for (origin, pieces) in self.origins.iter_mut().zip(pieces) {
+            origin.is_shown = pieces.iter().any(|piece| piece.start < piece.end);
+        }
     }
 
     /// Reads the clocks first.
@@ -166,7 +199,7 @@ impl Opened {
         view: &View,
         shows_times: bool,
         messages: &mut Messages,
-    ) -> Result<Vec<Option<Piece>>, Error> {
+    ) -> Result<Plan, Error> {
         let of_runs =
             self.files().filter_map(|(origin, source)| Some((origin.run.as_ref()?, source.outline())));
         let mut clocks = Clocks::read(of_runs, |_| None);
@@ -175,11 +208,11 @@ impl Opened {
         // What is shown will be read anyway, so the clock lines in it may be, too.
         if shows_times && self.span.last.0.saturating_sub(self.span.first.0) > CLOCK_INTERVAL_NS {
             let files = self.files().zip(&self.references).zip(&pieces);
-            let parts = files.filter_map(|(((origin, source), reference), piece)| {
-                // The clock lines of another machine are no readings of this one's ticks.
-                let piece = piece.as_ref().filter(|_| reference.is_none())?;
-                let text = source.bytes().get(piece.start..piece.end).unwrap_or_default();
-                Some((origin.run.as_ref()?, anchors_in(text)))
+            // The clock lines of another machine are no readings of this one's ticks.
+            let parts = files.filter(|((_, reference), _)| reference.is_none());
+            let parts = parts.filter_map(|(((origin, source), _), pieces)| {
+                let text = |piece: &Piece| source.bytes().get(piece.start..piece.end).unwrap_or_default();
+                Some((origin.run.as_ref()?, pieces.iter().flat_map(move |piece| anchors_in(text(piece)))))
             });
             clocks.refine(parts);
             self.set(&clocks);
@@ -245,16 +278,26 @@ impl Opened {
         self.span = Span { first, last };
     }
 
+    /// [`cut_out`](Opened::cut_out), with files split that show not to be sorted.
+    fn cut(&mut self, view: &View) -> Result<Plan, Error> {
+        loop {
+            let pieces = self.cut_out(view)?;
+            let wanted = Wanted::all(&self.boots, &self.ranges, &pieces);
+            if !self.breaks.look_around(&wanted, view.head.is_some()) {
+                return Ok(pieces);
+            }
+        }
+    }
+
     /// Cuts out of each wanted file what is in the range of time, and of that what may have the last records.
-    fn cut(&mut self, view: &View) -> Result<Vec<Option<Piece>>, Error> {
+    fn cut_out(&mut self, view: &View) -> Result<Plan, Error> {
         let mut pieces = Vec::with_capacity(self.origins.len());
-        let mut at = 0;
         self.ranges.clear();
         for sources in &self.boots {
             let mut of_boot = slice::Span::ALL;
             for (number, source) in sources.iter().enumerate() {
-                let origin = &self.origins[at];
-                at += 1;
+                let file = pieces.len();
+                let origin = &self.origins[file];
                 let ticks = |when: Option<When>, option| {
                     let ticks = when.map(|when| when.ticks(&origin.clock, self.span, &self.zone)).transpose();
                     ticks
@@ -264,7 +307,8 @@ impl Opened {
                 let range =
                     Range { since: ticks(view.since, "--since")?, until: ticks(view.until, "--until")? };
                 of_boot = slice::Span { since: range.since.unwrap_or(0), until: range.until };
-                pieces.push(origin.is_shown.then(|| range::part(number, source, range)));
+                let parts = origin.is_shown.then(|| self.breaks.parts(file, number, source, range));
+                pieces.push(parts.unwrap_or_default());
             }
             self.ranges.push(of_boot);
         }
@@ -275,16 +319,13 @@ impl Opened {
     }
 
     /// Leaves out of `pieces` what is before the last `wanted` records, where there is only one boot to look at.
-    fn cut_to_last(&mut self, pieces: &mut [Option<Piece>], wanted: usize) {
+    fn cut_to_last(&mut self, pieces: &mut [Vec<Piece>], wanted: usize) {
         let ([sources], [of_boot]) = (&self.boots[..], &mut self.ranges[..]) else { return };
         let all: Vec<Piece> = pieces.iter().flatten().copied().collect();
         let Some(since) = range::since_for_last(sources, &all, *of_boot, wanted) else { return };
         of_boot.since = since;
         for piece in pieces.iter_mut().flatten() {
-            let last =
-                range::part(piece.source, &sources[piece.source], Range { since: Some(since), until: None });
-            piece.end = piece.end.min(last.end).max(piece.start);
-            piece.start = last.start.clamp(piece.start, piece.end);
+            *piece = part_of(*piece, &sources[piece.source], Range { since: Some(since), until: None });
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Between *read* and *merge*: where in a file a range of time begins and ends, found without reading the rest.
 //!
-//! The lines of a file are in order, so a binary search finds them; it looks at some thirty lines. In a file whose
-//! ticks go back, which only damage makes, it may miss lines.
+//! The lines of a file are in order, so a binary search finds them; it looks at some thirty lines. Where they are not,
+//! see [`crate::breaks`].
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -9,11 +9,10 @@ use std::collections::BinaryHeap;
 use memchr::memrchr2;
 use trace_format::line::{Kind, Line};
 
-use crate::findings::Findings;
 use crate::lines::without_feed;
 use crate::search::{Mark, first_from};
 use crate::slice::Span;
-use crate::source::{Piece, Source, breaks};
+use crate::source::{Piece, Source};
 
 /// The ticks that are wanted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,45 +23,22 @@ pub struct Range {
     pub until: Option<u64>,
 }
 
-/// The part of `source`, whose number that is, that has the lines in `range`: those that a merge of all would have
-/// there.
+/// Of `piece`, which is sorted, the part that has the lines in `range`: those that a merge of all would have there.
 #[must_use]
-pub fn part(number: usize, source: &Source, range: Range) -> Piece {
+pub fn part_of(piece: Piece, source: &Source, range: Range) -> Piece {
     if let Some(render) = source.rendered() {
         // It is asked by time; here counts only whether there is something.
         let (since, until) = (range.since.unwrap_or(0), range.until.unwrap_or(u64::MAX));
         let any = render.span().is_some_and(|(first, last)| last >= since && first < until);
-        return Piece { source: number, start: 0, end: if any { source.size() } else { 0 } };
+        return Piece { start: 0, end: if any { source.size() } else { 0 }, ..piece };
     }
-    let bytes = source.bytes();
+    let bytes = &source.bytes()[..piece.end];
     // What is no line stands with the line before it; at the beginning of a file with the first.
-    let (first, last) = (Mark::before(bytes, 0), Mark::end(bytes));
+    let (first, last) = (Mark::before(bytes, piece.start), Mark::end(bytes));
     let place = |ticks| first_from(bytes, ticks, first, last, usize::MAX).at;
-    let start = range.since.map_or(0, place);
-    let end = range.until.map_or(bytes.len(), place);
-    Piece { source: number, start, end: end.max(start) }
-}
-
-/// `pieces` cut where ticks go back inside of them; tells `findings` where that is.
-#[must_use]
-pub fn split(sources: &[Source], pieces: &[Piece], findings: &mut Findings) -> Vec<Piece> {
-    let mut all = Vec::with_capacity(pieces.len());
-    for whole in pieces {
-        let mut piece = *whole;
-        if sources[whole.source].rendered().is_some() {
-            // Its lines are in order.
-            all.push(piece);
-            continue;
-        }
-        for (at, before, after) in breaks(&sources[whole.source].bytes()[whole.start..whole.end]) {
-            let at = whole.start + at;
-            findings.broken(whole.source, at, before, after);
-            all.push(Piece { end: at, ..piece });
-            piece.start = at;
-        }
-        all.push(piece);
-    }
-    all
+    let start = range.since.map_or(piece.start, place);
+    let end = range.until.map_or(piece.end, place);
+    Piece { start, end: end.max(start), ..piece }
 }
 
 /// The ticks of the first of the last `wanted` messages of all `pieces` together; `None` where there are not more than
@@ -143,6 +119,10 @@ mod tests {
             }
             text
         })
+    }
+
+    fn part(number: usize, source: &Source, range: Range) -> Piece {
+        part_of(Piece { source: number, start: 0, end: source.bytes().len() }, source, range)
     }
 
     /// The lines of all bytes, one by one.

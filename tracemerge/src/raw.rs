@@ -26,6 +26,8 @@ pub struct RawFile {
     bytes: Bytes,
     /// A line takes about so many times the bytes of its record.
     growth: u64,
+    /// The first ticks and the last: asked for often.
+    span: Option<(u64, u64)>,
 }
 
 #[derive(Debug)]
@@ -64,7 +66,8 @@ impl RawFile {
 
     fn of(path: &Path, bytes: Bytes) -> RawFile {
         let growth = growth(&bytes);
-        RawFile { path: path.to_path_buf(), bytes, growth }
+        let span = Raw::parse(&bytes).and_then(|raw| Some((raw.first()?.0.0, raw.last()?.0)));
+        RawFile { path: path.to_path_buf(), bytes, growth, span }
     }
 
     fn raw(&self) -> Option<Raw<'_>> {
@@ -108,8 +111,7 @@ fn records_of(raw: Raw<'_>, block: usize) -> impl Iterator<Item = Record<'_>> {
 
 impl Render for RawFile {
     fn span(&self) -> Option<(u64, u64)> {
-        let raw = self.raw()?;
-        Some((raw.first()?.0.0, raw.last()?.0))
+        self.span
     }
 
     fn bytes_before(&self, ticks: u64) -> u64 {

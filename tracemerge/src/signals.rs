@@ -15,7 +15,7 @@ mod unix {
     use std::io;
     use std::process::{Command, ExitStatus};
     use std::sync::atomic::{AtomicBool, Ordering};
-    use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+    use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
     use std::thread;
 
     use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
@@ -52,9 +52,19 @@ mod unix {
         pub fn take() -> Signals {
             let application = Arc::new(Mutex::new(Application::Absent));
             let wanted = [SIGINT, SIGQUIT, SIGTERM, SIGHUP].into_iter().filter(|&signal| !is_ignored(signal));
-            if let Ok(mut signals) = iterator::Signals::new(wanted) {
-                let shared = Arc::clone(&application);
-                thread::spawn(move || signals.forever().for_each(|signal| handle(signal, &shared)));
+            let shared = Arc::clone(&application);
+            let (taken, wait) = mpsc::channel();
+            // By the thread, so that none is taken if there is no thread for them.
+            let work = move || {
+                let signals = iterator::Signals::new(wanted);
+                drop(taken);
+                signals.into_iter().for_each(|mut signals| {
+                    signals.forever().for_each(|signal| handle(signal, &shared));
+                });
+            };
+            if thread::Builder::new().spawn(work).is_ok() {
+                // Ends when they are taken: nothing is ever sent.
+                let _: Result<(), _> = wait.recv();
             }
             Signals { application }
         }

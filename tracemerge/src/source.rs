@@ -272,7 +272,7 @@ pub fn split(sources: &[Source], findings: &mut Findings) -> Vec<Piece> {
 }
 
 /// Where ticks go backwards: offset of the line, ticks before, its ticks.
-type Break = (usize, u64, u64);
+pub type Break = (usize, u64, u64);
 
 /// The breaks of each file.
 fn all_breaks(sources: &[Source]) -> Vec<Vec<Break>> {

@@ -15,10 +15,9 @@ use crate::export::{Export, Exporting};
 use crate::findings::Findings;
 use crate::merge::{Stop, merge};
 use crate::messages::{Messages, count, shown};
-use crate::opened::Opened;
+use crate::opened::{Opened, Plan};
 use crate::pager::Pager;
 use crate::progress::{Counted, Progress};
-use crate::range;
 use crate::records::Records;
 use crate::select::{Amount, Select, Selection, is_enough};
 use crate::source::Piece;
@@ -82,7 +81,7 @@ pub fn show(
         palette: view.colours(target).then(Palette::colours),
         found: selection.pattern.clone().filter(|_| !selection.invert),
     };
-    let show = Show { opened: &opened, pieces, selection, paged: view.pages(target), target };
+    let mut show = Show { opened: &mut opened, view, pieces, selection, paged: view.pages(target), target };
     let Some((lines, findings)) = show.write(&|| Box::new(Text::new(look.clone())))? else { return Ok(()) };
     opened.boots.iter().zip(&findings).for_each(|(files, found)| found.tell(files, messages));
     if !is_terminal(target) {
@@ -94,9 +93,10 @@ pub fn show(
 
 /// What is to be shown, and where.
 struct Show<'a> {
-    opened: &'a Opened,
-    /// The part of each file that is wanted.
-    pieces: Vec<Option<Piece>>,
+    opened: &'a mut Opened,
+    view: &'a View,
+    /// The parts of each file that are wanted.
+    pieces: Plan,
     selection: Selection,
     paged: bool,
     target: &'a Target,
@@ -107,22 +107,28 @@ type Shown = (u64, Vec<Findings>);
 
 impl Show<'_> {
     /// Writes it all; `None` where the reader went away.
-    fn write(&self, format: &dyn Fn() -> Box<dyn Export>) -> Result<Option<Shown>, Error> {
+    fn write(&mut self, format: &dyn Fn() -> Box<dyn Export>) -> Result<Option<Shown>, Error> {
         let kept = match self.selection.amount {
             Amount::First(wanted) | Amount::Last(wanted) => wanted <= KEPT,
             Amount::All => false,
         };
         // Where bytes cannot be taken back, the files are looked through before the first is written.
-        let mut split_first = !kept && (self.paged || !self.target.can_restart());
+        let mut looked = !kept && (self.paged || !self.target.can_restart());
+        if looked {
+            self.opened.look_through(self.view, &mut self.pieces)?;
+        }
         loop {
-            let stop = match self.once(kept, split_first, &mut *format())? {
+            let stop = match self.once(kept, &mut *format())? {
                 Ok(shown) => return Ok(Some(shown)),
                 Err(stop) => stop,
             };
             match stop {
                 Stop::Write(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(None),
                 Stop::Write(error) => return Err(self.target.error(error)),
-                Stop::Backward { .. } if !split_first => split_first = true,
+                Stop::Backward { .. } if !looked => {
+                    looked = true;
+                    self.opened.look_through(self.view, &mut self.pieces)?;
+                }
                 Stop::Backward { path } => {
                     return Err(Error::plain(format!("{} was changed while it was read", shown(&path))));
                 }
@@ -130,21 +136,16 @@ impl Show<'_> {
         }
     }
 
-    fn once(
-        &self,
-        kept: bool,
-        split_first: bool,
-        format: &mut dyn Export,
-    ) -> Result<Result<Shown, Stop>, Error> {
+    fn once(&self, kept: bool, format: &mut dyn Export) -> Result<Result<Shown, Stop>, Error> {
         let mut text = Vec::new();
-        let before = if kept { Some(self.attempt(split_first, format, &mut text)) } else { None };
+        let before = if kept { Some(self.attempt(format, &mut text)) } else { None };
         if let Some(Err(stop)) = before {
             return Ok(Err(stop));
         }
         let mut screen = Screen::begin(self.paged, self.target)?;
         let shown = match before {
             Some(shown) => shown.and_then(|shown| Ok(screen.writer().write_all(&text).map(|()| shown)?)),
-            None => self.attempt(split_first, format, screen.writer()),
+            None => self.attempt(format, screen.writer()),
         };
         Ok(match shown {
             Ok(shown) => screen.finish(self.target).map(|()| shown).map_err(Stop::Write),
@@ -156,12 +157,7 @@ impl Show<'_> {
     }
 
     /// Merges boot after boot.
-    fn attempt(
-        &self,
-        split_first: bool,
-        format: &mut dyn Export,
-        out: &mut dyn Write,
-    ) -> Result<Shown, Stop> {
+    fn attempt(&self, format: &mut dyn Export, out: &mut dyn Write) -> Result<Shown, Stop> {
         let bytes = self.pieces.iter().flatten().map(|piece| (piece.end - piece.start) as u64).sum();
         let mut progress = Progress::is_wanted(self.target).then(|| Progress::new(bytes));
         let exporting = Exporting::begin(format, &self.opened.origins, out)?;
@@ -169,11 +165,8 @@ impl Show<'_> {
         let (mut all, mut at) = (Vec::new(), 0);
         for (sources, range) in self.opened.boots.iter().zip(&self.opened.ranges) {
             let mut findings = Findings::default();
-            let mut pieces: Vec<Piece> =
-                self.pieces[at..at + sources.len()].iter().flatten().copied().collect();
-            if split_first {
-                pieces = range::split(sources, &pieces, &mut findings);
-            }
+            self.opened.tell_breaks(at, sources, &mut findings);
+            let pieces: Vec<Piece> = self.pieces[at..at + sources.len()].iter().flatten().copied().collect();
             let merged = records.boot(at).map_err(Stop::Write).and_then(|()| {
                 let mut sink = Counted { sink: &mut records, progress: progress.as_mut() };
                 merge(sources, &pieces, *range, &mut sink, &mut findings)

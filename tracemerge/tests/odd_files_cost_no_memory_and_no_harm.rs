@@ -6,6 +6,7 @@ mod support;
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::symlink;
 use std::process::Stdio;
 
@@ -14,22 +15,53 @@ use trace_format::line::Ticks;
 use trace_format::meta::Meta;
 use trace_format::wall::Wall;
 
-/// Bytes of the line.
-const LONG: usize = 100 << 20;
+/// Bytes of the line ...
+const LONG: u64 = 1 << 30;
+/// ... and where there is no room for that.
+const SHORTER: u64 = 100 << 20;
+/// What the command may take: all that it allocates, used or not; and what of it is in memory.
+const DATA_KB: u64 = 64 << 10;
+const OWN_KB: u64 = 32 << 10;
+
+/// The file `app.trace.10`, and how long its line is to be: in memory, where a gigabyte costs no time, and gone with
+/// this process; or a shorter one where there is not so much.
+fn room(place: &Place) -> (File, u64) {
+    let df = ran(place.program("df").args(["--output=avail", "-B1", "/dev/shm"]));
+    let free =
+        String::from_utf8_lossy(&df.out).lines().last().and_then(|line| line.trim().parse::<u64>().ok());
+    let memory = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let memory =
+        memory.lines().find_map(|line| line.strip_prefix("MemAvailable:")?.trim().strip_suffix(" kB"));
+    let memory = memory.and_then(|kb| kb.parse::<u64>().ok()).map(|kb| kb << 10);
+    if free.min(memory).is_some_and(|free| free > 2 * LONG) {
+        if let Ok(file) = tempfile::tempfile_in("/dev/shm") {
+            let path = format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd());
+            symlink(path, place.path("app.trace.10")).unwrap();
+            return (file, LONG);
+        }
+    }
+    eprintln!(
+        "too little memory ({free:?} and {memory:?} bytes) for a line of {LONG} bytes: {SHORTER} must do"
+    );
+    (File::create(place.path("app.trace.10")).unwrap(), SHORTER)
+}
 
 #[test]
 fn a_gigantic_line_takes_no_memory() {
     let place = Place::with_one_file();
-    let mut long = File::create(place.path("app.trace.10")).unwrap();
+    let (mut long, length) = room(&place);
     long.write_all(&header(&run(5, 1), 10)).unwrap();
     long.write_all(b"0000000000000005-00000010 : ").unwrap();
-    let step = [b'x'; 1 << 20];
-    (0..LONG / step.len()).for_each(|_| long.write_all(&step).unwrap());
+    let step = vec![b'x'; 1 << 20];
+    (0..length / step.len() as u64).for_each(|_| long.write_all(&step).unwrap());
     long.write_all(b"\n0000000000000006-00000010 : after\n").unwrap();
-    assert_eq!(ran(place.program("mkfifo").arg("fifo")).status, Some(0));
-    let mut command = place.command();
-    let child = command.args(["-q", "./app", "-o", "fifo"]).stderr(Stdio::piped()).spawn().unwrap();
-    let mut reader = File::open(place.path("fifo")).unwrap();
+    let size = long.metadata().unwrap().len() + place.read("app.trace.9").len() as u64;
+    // An allocation beyond the limit fails, and ends the command.
+    let mut command = place.program("sh");
+    let script = format!("ulimit -d {DATA_KB} && exec \"$0\" -q ./app -o -");
+    command.args(["-c", &script, env!("CARGO_BIN_EXE_tracemerge")]).env("RUST_BACKTRACE", "0");
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut reader = child.stdout.take().unwrap();
     let (mut buffer, mut total, mut own) = (vec![0; 1 << 20], 0, 0);
     let mut last = Vec::new();
     loop {
@@ -37,23 +69,44 @@ fn a_gigantic_line_takes_no_memory() {
         if read == 0 {
             break;
         }
-        total += read;
-        last.extend_from_slice(&buffer[..read]);
+        // Many portions are small.
+        if total / (8 << 20) != (total + read as u64) / (8 << 20) {
+            let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
+            let anonymous = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
+            let anonymous = anonymous.and_then(|line| line.split_whitespace().next()?.parse().ok());
+            own = own.max(anonymous.unwrap_or(0));
+        }
+        total += read as u64;
+        last.extend_from_slice(&buffer[read.saturating_sub(100)..read]);
         last.drain(..last.len().saturating_sub(100));
-        let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
-        let anonymous = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
-        let anonymous = anonymous.and_then(|line| line.split_whitespace().next()?.parse().ok());
-        own = own.max(anonymous.unwrap_or(0));
     }
     let ended = child.wait_with_output().unwrap();
     assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
-    assert!(total > LONG);
+    assert_eq!(total, size);
     let last = String::from_utf8(last).unwrap();
     assert!(
         last.ends_with("xx\n0000000000000006-00000010 : after\n0000000000000007-00000009 : line 1 of 9\n"),
         "{last}"
     );
-    assert!(own < 32 << 10, "{own} kB of memory of its own");
+    assert!((own > 0 || !cfg!(target_os = "linux")) && own < OWN_KB, "{own} kB of memory of its own");
+}
+
+/// Whoever may not have another thread merges all the same.
+#[test]
+fn where_no_thread_can_be_had_one_does_it_all() {
+    let place = Place::with_one_file();
+    let lines: Vec<u8> = (10..200_000).flat_map(|n| line(n, 10, "one of many")).collect();
+    place.write("app.trace.10", [header(&run(5, 1), 10), lines].concat());
+    let whole = place.merge(["./app", "-o", "whole"]);
+    assert_eq!(whole.status, Some(0), "{}", whole.err);
+    // The stack of a thread is to be larger than all memory that there may be.
+    let script = format!("ulimit -d {DATA_KB} && exec timeout 20 \"$0\" -q ./app -o -");
+    let mut command = place.program("sh");
+    command.args(["-c", &script, env!("CARGO_BIN_EXE_tracemerge")]);
+    command.env("RUST_BACKTRACE", "0").env("RUST_MIN_STACK", (1u64 << 30).to_string());
+    let alone = ran(&mut command);
+    assert_eq!((alone.status, alone.err.as_str()), (Some(0), ""));
+    assert!(alone.out == place.read("whole"));
 }
 
 #[test]

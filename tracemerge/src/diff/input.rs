@@ -13,9 +13,10 @@ use crate::choose::Choice;
 use crate::clocks::{Anchor, Clock};
 use crate::discover::App;
 use crate::error::Error;
+use crate::findings::Few;
 use crate::lines::{Next, first_line, line_at, skip_bad, without_feed};
 use crate::map::Map;
-use crate::messages::{Messages, shown};
+use crate::messages::{Messages, count, shown, shown_name};
 use crate::pipeline::{asking_once, gather};
 use crate::slice::as_text;
 use crate::source::Source;
@@ -82,9 +83,21 @@ impl Input {
     pub fn read(given: PathBuf, shapes: &mut Shapes, messages: &mut Messages) -> Result<Input, Error> {
         let sources: Vec<Source> =
             sources(&given, messages)?.into_iter().map(as_text).collect::<Result<_, _>>()?;
-        let mut reader = Reader { shapes, threads: Vec::new(), open: HashMap::new(), runs: Vec::new() };
+        let mut reader = Reader {
+            shapes,
+            threads: Vec::new(),
+            open: HashMap::new(),
+            runs: Vec::new(),
+            damaged: Few::default(),
+        };
         for (number, source) in sources.iter().enumerate() {
-            reader.read(u32::try_from(number).unwrap_or(u32::MAX), source.bytes());
+            reader.read(u32::try_from(number).unwrap_or(u32::MAX), source);
+        }
+        for ((file, offset, bytes), more) in reader.damaged.each() {
+            let (file, bytes) = (shown_name(file), count(*bytes, "byte"));
+            messages.warn(format_args!(
+                "'{file}': {bytes} at offset {offset} are no trace line, and not compared{more}"
+            ));
         }
         let Reader { mut threads, runs, .. } = reader;
         threads.retain(|thread| !thread.shapes.is_empty());
@@ -165,7 +178,8 @@ fn sources(given: &Path, messages: &mut Messages) -> Result<Vec<Source>, Error> 
                 shown(given)
             )));
         }
-        return paths.into_iter().map(open).collect();
+        let open = |path| open(path).map_err(|error| messages.warn(error)).ok();
+        return Ok(paths.into_iter().filter_map(open).collect());
     }
     let is_trace = |map: &Map| first_line(map).is_some() || Encoding::of(map) == Encoding::Raw;
     if metadata.as_ref().is_ok_and(fs::Metadata::is_file) && is_trace(&Map::open(given)?) {
@@ -175,7 +189,10 @@ fn sources(given: &Path, messages: &mut Messages) -> Result<Vec<Source>, Error> 
     let mut is_alive = asking_once();
     let mut sources = Vec::new();
     for trace in found.chosen.boots.iter().flatten() {
-        sources.extend(Source::open(trace, is_alive(trace))?);
+        match Source::open(trace, is_alive(trace)) {
+            Ok(parts) => sources.extend(parts),
+            Err(error) => messages.warn(error),
+        }
     }
     Ok(sources)
 }
@@ -187,7 +204,7 @@ fn open(path: PathBuf) -> Result<Source, Error> {
 fn is_trace(path: &Path) -> bool {
     let name = path.file_name().map(|name| name.as_encoded_bytes()).unwrap_or_default();
     let at = memchr::memmem::rfind(name, INFIX);
-    at.is_some_and(|at| parse_trace_file_suffix(&name[at..]).is_some()) && path.is_file()
+    at.is_some_and(|at| parse_trace_file_suffix(&name[at..]).is_some())
 }
 
 struct Reader<'a> {
@@ -197,19 +214,25 @@ struct Reader<'a> {
     open: HashMap<u64, (usize, Option<usize>)>,
     /// With all the moments that they tell.
     runs: Vec<(Run, Vec<Anchor>)>,
+    /// What is no line: in which file, where, and how many bytes.
+    damaged: Few<(Vec<u8>, u64, u64)>,
 }
 
 /// A message whose end was not seen yet: thread, where, its lines.
 type Begun = Option<(usize, Place, Vec<u8>, u64)>;
 
 impl Reader<'_> {
-    fn read(&mut self, source: u32, bytes: &[u8]) {
+    fn read(&mut self, number: u32, source: &Source) {
+        let bytes = source.bytes();
         let (mut at, mut begun): (usize, Begun) = (0, None);
         loop {
             let line = match line_at(bytes, at) {
                 Next::End => break,
                 Next::Bad => {
-                    at = skip_bad(bytes, at);
+                    let end = skip_bad(bytes, at);
+                    let file = source.path.as_os_str().as_encoded_bytes().to_vec();
+                    self.damaged.push((file, at as u64, (end - at) as u64));
+                    at = end;
                     continue;
                 }
                 Next::Line(line) => line,
@@ -226,7 +249,7 @@ impl Reader<'_> {
                 Kind::Message => {
                     self.end(begun.take());
                     let thread = self.thread(&line);
-                    let place = Place { source, at: start as u64 };
+                    let place = Place { source: number, at: start as u64 };
                     begun = Some((thread, place, line.payload.to_vec(), line.key.ticks.0));
                 }
                 Kind::Meta => {
@@ -285,6 +308,8 @@ impl Reader<'_> {
                     self.runs[*of].1.push(Anchor { ticks, wall });
                 }
             }
+            // A merge has put it in the place of what was damaged.
+            Some(Meta::Damaged { file, offset, bytes, .. }) => self.damaged.push((file, offset, bytes)),
             _ => {}
         }
     }

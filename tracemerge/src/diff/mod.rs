@@ -8,6 +8,7 @@ mod input;
 mod latency;
 mod report;
 mod shape;
+mod text;
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -16,7 +17,19 @@ use crate::error::Error;
 use crate::messages::Messages;
 
 use self::input::Input;
+use self::report::Report;
 use self::shape::Shapes;
+
+/// What is written of a comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// Nothing: the status says it all.
+    Nothing,
+    /// What people read.
+    Text,
+    /// What programs read.
+    Json,
+}
 
 /// Compares the traces `a` and `b`, each an application, a trace or merged file, or a directory of traces; writes what
 /// differs to standard output, of the messages at most `rows` sorts. Returns whether all threads have the same messages
@@ -24,22 +37,18 @@ use self::shape::Shapes;
 ///
 /// # Errors
 /// Where there is nothing to compare.
-pub fn diff(
-    a: PathBuf,
-    b: PathBuf,
-    quiet: bool,
-    rows: usize,
-    messages: &mut Messages,
-) -> Result<bool, Error> {
+pub fn diff(a: PathBuf, b: PathBuf, told: Told, rows: usize, messages: &mut Messages) -> Result<bool, Error> {
     let mut shapes = Shapes::default();
     let a = Input::read(a, &mut shapes, messages)?;
     let b = Input::read(b, &mut shapes, messages)?;
     let pairs = compare::pairs(&a, &b);
-    let same = pairs.iter().all(compare::Pair::is_same);
-    if !quiet {
-        let report = report::of(&a, &b, &pairs, &shapes, rows);
-        // Nobody may be reading; the status says it all.
-        let _ = io::stdout().lock().write_all(report.as_bytes());
-    }
-    Ok(same)
+    let report = || Report::of(&a, &b, &pairs, &shapes, rows);
+    let text = match told {
+        Told::Nothing => String::new(),
+        Told::Text => text::of(&report()),
+        Told::Json => report().to_json()?,
+    };
+    // Nobody may be reading; the status says it all.
+    let _ = io::stdout().lock().write_all(text.as_bytes());
+    Ok(pairs.iter().all(compare::Pair::is_same))
 }

@@ -1,116 +1,215 @@
-//! What differs between two traces, for people.
+//! What differs between two traces: the facts, as `--json` writes them. The names of the fields are part of the
+//! interface. Times are nanoseconds; what is unknown is `null`.
 
-use crate::columns::{Align, Columns};
-use crate::messages::{Grouped, count, shown, shown_name};
-use crate::units::duration;
+use serde::Serialize;
+
+use crate::error::Error;
+use crate::messages::shown_name;
 
 use super::compare::Pair;
 use super::input::{Input, Thread};
 use super::latency::Latencies;
 use super::shape::{ShapeId, Shapes};
 
+/// Grows when a field changes its meaning or goes; new ones may come at any time.
+pub const VERSION: u32 = 1;
 /// So many messages that are alike are shown before the first that is not, and so many from there on.
 const CONTEXT: (usize, usize) = (2, 2);
-/// So much of a message is shown.
-const WIDTH: usize = 100;
 
-/// The report: threads, then at most `rows` sorts of messages.
-pub fn of(a: &Input, b: &Input, pairs: &[Pair<'_>], shapes: &Shapes, rows: usize) -> String {
-    let mut text = format!("A  {}\nB  {}\n\n", shown(&a.given), shown(&b.given));
-    let same = pairs.iter().filter(|pair| pair.is_same());
-    let records: u64 = same.clone().map(|pair| pair.alike as u64).sum();
-    let same = same.count() as u64;
-    if same > 0 {
-        text.push_str(&format!("{} the same, {}\n", count(same, "thread"), count(records, "record")));
-    }
-    for pair in pairs.iter().filter(|pair| !pair.is_same()) {
-        text.push_str(&of_pair(a, b, pair));
-    }
-    text.push('\n');
-    text.push_str(&table(a, b, shapes, rows));
-    text
+/// All that was found.
+#[derive(Debug, Serialize)]
+pub struct Report {
+    /// Of this layout.
+    pub version: u32,
+    /// The first trace, as the user wrote it.
+    pub a: String,
+    /// The second.
+    pub b: String,
+    /// Whether all threads have the same messages in the same order, numbers aside.
+    pub same: bool,
+    /// The threads of the first in their order, then those that only the second has.
+    pub threads: Vec<ThreadReport>,
+    /// How many sorts of messages there are.
+    pub sorts: u64,
+    /// Of these the first, what differs most first.
+    pub messages: Vec<SortReport>,
 }
 
-fn of_pair(a: &Input, b: &Input, pair: &Pair<'_>) -> String {
-    let name = pair.a.or(pair.b).and_then(|thread| thread.name.as_deref());
-    let name = name.map_or("first thread".to_owned(), |name| format!("thread \"{}\"", shown_name(name)));
-    let records = |thread: &Thread| count(thread.shapes.len() as u64, "record");
-    let (of_a, of_b) = match (pair.a, pair.b) {
-        (Some(a), Some(b)) => (a, b),
-        (Some(only), None) => return format!("{name} ({}) is only in A: {}\n", only.tid, records(only)),
-        (None, Some(only)) => return format!("{name} ({}) is only in B: {}\n", only.tid, records(only)),
-        (None, None) => return String::new(),
-    };
-    let mut text = format!(
-        "{name} (A {}, B {}): A has {}, B {}; the first {} alike, {} only in A, {} only in B\n",
-        of_a.tid,
-        of_b.tid,
-        records(of_a),
-        Grouped(of_b.shapes.len() as u64),
-        Grouped(pair.alike as u64),
-        Grouped(pair.only_a as u64),
-        Grouped(pair.only_b as u64),
-    );
-    for number in pair.alike.saturating_sub(CONTEXT.0)..pair.alike {
-        text.push_str(&message(" ", a, of_a, number));
-    }
-    for (side, input, thread) in [("A", a, of_a), ("B", b, of_b)] {
-        for number in pair.alike..pair.alike + CONTEXT.1 {
-            text.push_str(&message(side, input, thread, number));
-        }
-        if pair.alike >= thread.shapes.len() {
-            text.push_str(&format!("  {side} ends here\n"));
-        }
-    }
-    text
+/// Two threads that have the same part in both traces, or one that has none in the other.
+#[derive(Debug, Serialize)]
+pub struct ThreadReport {
+    /// Its name, escaped as in the trace; a process's first thread has none.
+    pub name: Option<String>,
+    /// Whether the messages are the same, in the same order.
+    pub same: bool,
+    /// In the first trace.
+    pub a: Option<ThreadSide>,
+    /// In the second.
+    pub b: Option<ThreadSide>,
+    /// With how many messages both begin.
+    pub alike: u64,
+    /// How many are only in the first.
+    pub only_a: u64,
+    /// How many are only in the second.
+    pub only_b: u64,
+    /// The last messages before the first that differs, of the first trace; nothing where a side is missing or all is
+    /// the same.
+    pub before: Vec<Message>,
 }
 
-fn message(side: &str, input: &Input, thread: &Thread, number: usize) -> String {
-    let Some(message) = input.message(thread, number) else { return String::new() };
-    let file = message.path.file_name().map(|name| shown_name(name.as_encoded_bytes())).unwrap_or_default();
-    let since = message.since.map_or("?".to_owned(), |ns| format!("+{}", duration(ns)));
-    format!("  {side} {file}:{} {since}  {}\n", message.line, cut(&message.text))
+/// A thread in one of the traces.
+#[derive(Debug, Serialize)]
+pub struct ThreadSide {
+    /// The operating system's id.
+    pub tid: u64,
+    /// Its messages.
+    pub records: u64,
+    /// Those from the first that differs on, a few; nothing as above.
+    pub next: Vec<Message>,
 }
 
-/// The first line of a text, not too long. What is in a trace is escaped.
-fn cut(text: &[u8]) -> String {
-    let line = text.split(|&b| b == b'\n').next().unwrap_or_default();
-    let line = String::from_utf8_lossy(line);
-    match line.char_indices().nth(WIDTH) {
-        Some((at, _)) => format!("{}...", &line[..at]),
-        None => line.into_owned(),
-    }
+/// A message, and where it stands.
+#[derive(Debug, Serialize)]
+pub struct Message {
+    /// The file.
+    pub file: String,
+    /// Its line there, from 1; of a raw file, of the text that it would be.
+    pub line: u64,
+    /// Since the first message of the trace.
+    pub since_ns: Option<u64>,
+    /// Its first line, escaped as in the trace.
+    pub text: String,
+}
+
+/// What is known of one sort of messages.
+#[derive(Debug, Serialize)]
+pub struct SortReport {
+    /// What they look like, `#` for numbers.
+    pub message: String,
+    /// In the first trace.
+    pub a: SortSide,
+    /// In the second.
+    pub b: SortSide,
 }
 
 /// What is known of one sort of messages in one trace.
-struct Side {
-    count: u64,
-    /// Nanoseconds since the message before.
-    median: Option<u64>,
-    p99: Option<u64>,
-    measured: u64,
+#[derive(Debug, Serialize)]
+pub struct SortSide {
+    /// How often they come.
+    pub count: u64,
+    /// How often there was one of the same thread before.
+    pub measured: u64,
+    /// Since that one: what half of them do not exceed, to 1 %.
+    pub median_ns: Option<u64>,
+    /// The same for 99 percent of them.
+    pub p99_ns: Option<u64>,
 }
 
-impl Side {
-    fn of(input: &Input, shape: ShapeId) -> Side {
-        let latencies = input.latencies.get(&shape);
-        let ns = |percent| input.ns(latencies?.percentile(percent)?);
-        Side {
-            count: input.counts.get(&shape).copied().unwrap_or(0),
-            median: ns(50),
-            p99: ns(99),
-            measured: latencies.map_or(0, Latencies::count),
+impl Report {
+    /// The report, with at most `rows` sorts of messages.
+    pub fn of(a: &Input, b: &Input, pairs: &[Pair<'_>], shapes: &Shapes, rows: usize) -> Report {
+        let given = |input: &Input| shown_name(input.given.as_os_str().as_encoded_bytes());
+        let sorts = sorts(a, b);
+        let message = |shape| String::from_utf8_lossy(shapes.text(shape)).into_owned();
+        let report = |(shape, a, b)| SortReport { message: message(shape), a, b };
+        Report {
+            version: VERSION,
+            a: given(a),
+            b: given(b),
+            same: pairs.iter().all(Pair::is_same),
+            threads: pairs.iter().map(|pair| ThreadReport::of(a, b, pair)).collect(),
+            sorts: sorts.len() as u64,
+            messages: sorts.into_iter().take(rows).map(report).collect(),
         }
     }
+
+    /// The report for programs, on several lines.
+    ///
+    /// # Errors
+    /// None that is known.
+    pub fn to_json(&self) -> Result<String, Error> {
+        let text = serde_json::to_string_pretty(self);
+        text.map(|text| text + "\n").map_err(|error| Error::plain(format!("cannot write JSON: {error}")))
+    }
+}
+
+impl ThreadReport {
+    fn of(a: &Input, b: &Input, pair: &Pair<'_>) -> ThreadReport {
+        let name = pair.a.or(pair.b).and_then(|thread| thread.name.as_deref());
+        // Where the one goes another way than the other there is something to show.
+        let differs = pair.a.is_some() && pair.b.is_some() && !pair.is_same();
+        let from = |input: &Input, thread: &Thread, first: usize, count: usize| {
+            let numbers = first..first + if differs { count } else { 0 };
+            numbers.filter_map(|number| Message::of(input, thread, number)).collect()
+        };
+        let side = |input, thread: Option<&Thread>| {
+            thread.map(|thread| ThreadSide {
+                tid: thread.tid,
+                records: thread.shapes.len() as u64,
+                next: from(input, thread, pair.alike, CONTEXT.1),
+            })
+        };
+        let first = pair.alike.saturating_sub(CONTEXT.0);
+        ThreadReport {
+            name: name.map(shown_name),
+            same: pair.is_same(),
+            a: side(a, pair.a),
+            b: side(b, pair.b),
+            alike: pair.alike as u64,
+            only_a: pair.only_a as u64,
+            only_b: pair.only_b as u64,
+            before: pair.a.map_or_else(Vec::new, |thread| from(a, thread, first, pair.alike - first)),
+        }
+    }
+}
+
+impl Message {
+    fn of(input: &Input, thread: &Thread, number: usize) -> Option<Message> {
+        let message = input.message(thread, number)?;
+        let line = message.text.split(|&b| b == b'\n').next().unwrap_or_default();
+        Some(Message {
+            file: shown_name(message.path.as_os_str().as_encoded_bytes()),
+            line: message.line as u64,
+            since_ns: message.since,
+            text: String::from_utf8_lossy(line).into_owned(),
+        })
+    }
+}
+
+impl SortSide {
+    fn of(input: &Input, shape: ShapeId) -> SortSide {
+        let latencies = input.latencies.get(&shape);
+        let ns = |percent| input.ns(latencies?.percentile(percent)?);
+        SortSide {
+            count: input.counts.get(&shape).copied().unwrap_or(0),
+            measured: latencies.map_or(0, Latencies::count),
+            median_ns: ns(50),
+            p99_ns: ns(99),
+        }
+    }
+}
+
+/// All sorts of messages, what differs most first.
+fn sorts(a: &Input, b: &Input) -> Vec<(ShapeId, SortSide, SortSide)> {
+    let mut all: Vec<ShapeId> = a.counts.keys().chain(b.counts.keys()).copied().collect();
+    all.sort_unstable();
+    all.dedup();
+    let sort = |shape| {
+        let (a, b) = (SortSide::of(a, shape), SortSide::of(b, shape));
+        (significance(&a, &b), (shape, a, b))
+    };
+    let mut sorts: Vec<_> = all.into_iter().map(sort).collect();
+    sorts.sort_by(|(x, (of_x, ..)), (y, (of_y, ..))| y.total_cmp(x).then(of_x.cmp(of_y)));
+    sorts.into_iter().map(|(_, sort)| sort).collect()
 }
 
 /// How remarkable the difference is: by how many standard deviations the counts differ, or how many times the medians,
 /// the more the more often they were measured.
-fn significance(a: &Side, b: &Side) -> f64 {
+fn significance(a: &SortSide, b: &SortSide) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "an estimate")]
     let float = |number: u64| number as f64;
     let counts = float(a.count.abs_diff(b.count)) / float(a.count + b.count).sqrt().max(1.0);
-    let medians = match (a.median, b.median) {
+    let medians = match (a.median_ns, b.median_ns) {
         (Some(a_ns), Some(b_ns)) => {
             let times = (float(a_ns.max(1)) / float(b_ns.max(1))).log2().abs();
             times * float(a.measured.min(b.measured)).sqrt()
@@ -118,58 +217,4 @@ fn significance(a: &Side, b: &Side) -> f64 {
         _ => 0.0,
     };
     counts.max(medians)
-}
-
-fn table(a: &Input, b: &Input, shapes: &Shapes, rows: usize) -> String {
-    use Align::{Left, Right};
-    let mut all: Vec<ShapeId> = a.counts.keys().chain(b.counts.keys()).copied().collect();
-    all.sort_unstable();
-    all.dedup();
-    let mut sorts: Vec<(f64, ShapeId, Side, Side)> = all
-        .into_iter()
-        .map(|shape| {
-            let (a, b) = (Side::of(a, shape), Side::of(b, shape));
-            (significance(&a, &b), shape, a, b)
-        })
-        .collect();
-    sorts.sort_by(|x, y| y.0.total_cmp(&x.0).then(x.1.cmp(&y.1)));
-    let mut columns = Columns::new(&[
-        ("count A", Right),
-        ("B", Right),
-        ("median A", Right),
-        ("B", Right),
-        ("B/A", Right),
-        ("p99 A", Right),
-        ("B", Right),
-        ("B/A", Right),
-        ("message, # for numbers", Left),
-    ]);
-    for (_, shape, a, b) in sorts.iter().take(rows) {
-        let time = |ns: Option<u64>| ns.map_or("-".to_owned(), duration);
-        columns.row([
-            Grouped(a.count).to_string(),
-            Grouped(b.count).to_string(),
-            time(a.median),
-            time(b.median),
-            ratio(a.median, b.median),
-            time(a.p99),
-            time(b.p99),
-            ratio(a.p99, b.p99),
-            cut(shapes.text(*shape)),
-        ]);
-    }
-    let mut text = columns.text("");
-    if sorts.len() > rows {
-        let more = count((sorts.len() - rows) as u64, "more sort");
-        text.push_str(&format!("and {more} of messages; --rows shows more\n"));
-    }
-    text
-}
-
-fn ratio(a: Option<u64>, b: Option<u64>) -> String {
-    match (a, b) {
-        #[expect(clippy::cast_precision_loss, reason = "two digits are shown")]
-        (Some(a), Some(b)) if a > 0 => format!("{:.2}", b as f64 / a as f64),
-        _ => "-".to_owned(),
-    }
 }

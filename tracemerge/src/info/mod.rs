@@ -5,6 +5,7 @@
 mod quality;
 mod report;
 mod table;
+mod tree;
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -36,13 +37,21 @@ struct Read<'a> {
 /// # Errors
 /// Where there is nothing.
 pub fn info(app: &App, choice: Choice, json: bool, messages: &mut Messages) -> Result<(), Error> {
-    let found = gather(app, choice, messages)?;
-    let read = read_all(found.chosen.boots.iter().flatten(), messages);
-    let report = report(app, &read);
-    let text = if json { report.to_json()? } else { table::of(&report) };
+    let text = text(app, choice, json, messages)?;
     // Nobody may be reading.
     let _ = io::stdout().lock().write_all(text.as_bytes());
     Ok(())
+}
+
+/// What [`info`] writes.
+///
+/// # Errors
+/// As there.
+pub fn text(app: &App, choice: Choice, json: bool, messages: &mut Messages) -> Result<String, Error> {
+    let found = gather(app, choice, messages)?;
+    let read = read_all(found.chosen.boots.iter().flatten(), messages);
+    let report = report(app, &read);
+    if json { report.to_json() } else { Ok(table::of(&report)) }
 }
 
 fn read_all<'a>(traces: impl Iterator<Item = &'a Trace>, messages: &mut Messages) -> Vec<Read<'a>> {
@@ -76,6 +85,7 @@ fn report(app: &App, read: &[Read<'_>]) -> Report {
         rest = others;
         runs.push(of_run(first.trace.run.as_ref(), files));
     }
+    let trees = tree::trees(&mut runs);
     let mut sums = Sums::default();
     runs.iter().for_each(|run: &RunReport| sums.add(&run.sums));
     let ends = |time: fn(&RunReport) -> Option<u64>| runs.iter().filter_map(time).collect::<Vec<_>>();
@@ -88,6 +98,7 @@ fn report(app: &App, read: &[Read<'_>]) -> Report {
         last_wall_ns,
         span_ns: first_wall_ns.zip(last_wall_ns).map(|(first, last)| last.saturating_sub(first)),
         threads: runs.iter().map(|run| run.threads.len() as u64).sum(),
+        trees,
         runs,
         sums,
     }
@@ -109,6 +120,7 @@ fn of_run(run: Option<&Run>, files: &[Read<'_>]) -> RunReport {
     RunReport {
         run: run.map(|run| format!("{:08x}", run.id)),
         root: run.map(|run| format!("{:08x}", run.root)),
+        root_pid: None,
         pid: run.map(|run| run.pid),
         exe: run.map(|run| shown_name(&run.exe)),
         boot: run.map(|run| shown_name(&run.boot)),

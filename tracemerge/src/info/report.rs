@@ -28,8 +28,23 @@ pub struct Report {
     /// Over all runs.
     #[serde(flatten)]
     pub sums: Sums,
+    /// The trees of forked processes, each a program and its forks.
+    pub trees: Vec<TreeReport>,
     /// The runs, by boot and pid.
     pub runs: Vec<RunReport>,
+}
+
+/// A program and its forks.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub struct TreeReport {
+    /// The id of the run at the root.
+    pub root: String,
+    /// Its process, where it is among the runs.
+    pub root_pid: Option<u32>,
+    /// The id of the machine's boot.
+    pub boot: String,
+    /// The ids of the runs, in the order of these.
+    pub runs: Vec<String>,
 }
 
 /// One process's life.
@@ -39,6 +54,8 @@ pub struct RunReport {
     pub run: Option<String>,
     /// The id of the run at the root of the tree of forked processes.
     pub root: Option<String>,
+    /// The process of that run, where it is among the runs.
+    pub root_pid: Option<u32>,
     /// The process.
     pub pid: Option<u32>,
     /// The executable's path.

@@ -1,5 +1,6 @@
 //! What `info` says to people.
 
+use itertools::Itertools;
 use trace_format::wall::Wall;
 
 use crate::columns::{Align, Columns};
@@ -8,11 +9,15 @@ use crate::units::{bytes, duration, signed_duration};
 
 use super::report::{Report, RunReport, Sums};
 
+/// So many forks of a process are named.
+const FEW: usize = 12;
+
 /// The report as text.
 pub fn of(report: &Report) -> String {
     let mut text = String::new();
     for run in &report.runs {
-        text.push_str(&of_run(run));
+        let forks = report.runs.iter().filter(|fork| is_fork_of(fork, run)).filter_map(|fork| fork.pid);
+        text.push_str(&of_run(run, &forks.collect::<Vec<_>>()));
         text.push('\n');
     }
     let (runs, threads) = (count(report.runs.len() as u64, "run"), count(report.threads, "thread"));
@@ -41,14 +46,29 @@ fn amounts(sums: &Sums) -> String {
     text
 }
 
-fn of_run(run: &RunReport) -> String {
+/// Whether `fork` was forked from `root`, or from what that forked.
+fn is_fork_of(fork: &RunReport, root: &RunReport) -> bool {
+    root.run.is_some() && (&fork.root, &fork.boot) == (&root.run, &root.boot) && fork.run != root.run
+}
+
+/// The run, from which the processes `forks` come.
+fn of_run(run: &RunReport, forks: &[u32]) -> String {
     let unknown = || "?".to_owned();
     let mut text = match (&run.exe, run.pid) {
         (Some(exe), Some(pid)) => format!("{exe}, process {pid}, {}\n", run.state),
         _ => "files that do not say which run they are of\n".to_owned(),
     };
     if let (Some(id), Some(root)) = (&run.run, &run.root) {
-        let family = if id == root { String::new() } else { format!(", forked in the tree of run {root}") };
+        let family = match run.root_pid {
+            _ if id == root && forks.is_empty() => String::new(),
+            _ if id == root => {
+                let more = if forks.len() > FEW { ", ..." } else { "" };
+                let (number, few) = (count(forks.len() as u64, "fork"), forks.iter().take(FEW).join(", "));
+                format!(", {number} ({few}{more})")
+            }
+            Some(pid) => format!(", forked in the tree of process {pid}, run {root}"),
+            None => format!(", forked in the tree of run {root}, which is not here"),
+        };
         let version = run.format_version.map_or_else(unknown, |version| version.to_string());
         let boot = run.boot.as_deref().unwrap_or("?");
         text.push_str(&format!("  run {id}{family}, boot {boot}, format version {version}\n"));

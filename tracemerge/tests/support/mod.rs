@@ -1,5 +1,14 @@
 //! A fresh directory per test, trace files to put there, and the command to run in it.
-#![allow(dead_code, clippy::unwrap_used, reason = "each test takes what it needs; a failure here fails it")]
+#![allow(
+    dead_code,
+    unused_imports,
+    clippy::unwrap_used,
+    reason = "each test takes what it needs; a failure here fails it"
+)]
+
+mod raw;
+
+pub use raw::raw_file;
 
 use std::ffi::OsStr;
 use std::fs;

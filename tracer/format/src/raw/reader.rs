@@ -85,17 +85,29 @@ impl<'a> Raw<'a> {
         Some((record.ticks, meta))
     }
 
-    /// The ticks of the last record.
+    /// The ticks of the last record. In a damaged file, whose ticks go back, the greatest that a
+    /// [position](Raw::position) is found for: what is behind the position of more is nothing.
     #[must_use]
     pub fn last(&self) -> Option<Ticks> {
         let mut block = self.bytes.len().saturating_sub(1) / BLOCK_BYTES * BLOCK_BYTES;
-        loop {
+        let mut last = loop {
             let in_block = self.records(block).take_while(|(at, _)| *at < block + BLOCK_BYTES);
-            if let Some((_, record)) = in_block.filter(|(_, record)| record.has_ticks()).last() {
-                return Some(record.ticks);
+            let in_block = in_block.filter(|(_, record)| record.has_ticks());
+            if let Some(greatest) = in_block.map(|(_, record)| record.ticks).max() {
+                break greatest;
             }
             block = block.checked_sub(BLOCK_BYTES)?;
+        };
+        // The way of a search for more than all others.
+        let (mut low, mut high) = (0usize, self.bytes.len().div_ceil(BLOCK_BYTES));
+        while high - low > 1 {
+            let middle = low.midpoint(high);
+            match self.first_of(middle) {
+                Some(first) => (low, last) = (middle, last.max(first)),
+                None => high = middle,
+            }
         }
+        Some(last)
     }
 
     /// Where the first record stands whose ticks are not below `ticks`; the end where there is none.

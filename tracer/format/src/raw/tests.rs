@@ -151,7 +151,38 @@ fn run() -> Run {
     }
 }
 
+/// Messages at these ticks, in so many blocks.
+fn file_at(blocks: &[Vec<u64>]) -> Vec<u8> {
+    let mut file = Vec::new();
+    for (number, ticks) in blocks.iter().enumerate() {
+        file.resize(number * BLOCK as usize, 0);
+        file.extend_from_slice(&MAGIC);
+        file.extend_from_slice(&TID.to_le_bytes());
+        for ticks in ticks {
+            file.extend([message_word(0, Flags::NONE, 0), *ticks].iter().flat_map(|word| word.to_le_bytes()));
+        }
+        file.extend_from_slice(&PAD_WORD.to_le_bytes());
+    }
+    file
+}
+
 proptest! {
+    #[test]
+    fn behind_the_last_ticks_nothing_is_found_even_if_ticks_go_back(
+        blocks in prop::collection::vec(prop::collection::vec(0..30u64, 0..4), 1..9)
+    ) {
+        let file = file_at(&blocks);
+        let raw = Raw::parse(&file).unwrap();
+        let all = blocks.concat();
+        prop_assert_eq!(raw.last().is_some(), !all.is_empty());
+        let last = raw.last().map_or(0, |last| last.0);
+        prop_assert!((last + 1..32).all(|ticks| raw.position(Ticks(ticks)) == file.len()), "behind {}", last);
+        prop_assert!(all.is_empty() || all.contains(&last));
+        if all.is_sorted() {
+            prop_assert_eq!(last, all.last().copied().unwrap_or(0));
+        }
+    }
+
     #[test]
     fn a_raw_file_has_the_lines_of_the_text_file(acts in acts(), run in any_run()) {
         let text = file(&acts, &run, Encoding::Text);

@@ -1,0 +1,34 @@
+//! Which runs are one program and its forks. A `# run` line names the run at the root of its tree, not the one between.
+
+use std::collections::BTreeMap;
+
+use super::report::{RunReport, TreeReport};
+
+/// The trees of forked processes among `runs`, each of which is told the process at its root; by boot and root, as the
+/// runs stand.
+pub fn trees(runs: &mut [RunReport]) -> Vec<TreeReport> {
+    let mut trees: Vec<TreeReport> = Vec::new();
+    let mut known: BTreeMap<(String, String), usize> = BTreeMap::new();
+    for run in runs.iter() {
+        let (Some(id), Some(root), Some(boot)) = (&run.run, &run.root, &run.boot) else { continue };
+        let place = *known.entry((boot.clone(), root.clone())).or_insert_with(|| {
+            trees.push(TreeReport {
+                root: root.clone(),
+                root_pid: None,
+                boot: boot.clone(),
+                runs: Vec::new(),
+            });
+            trees.len() - 1
+        });
+        trees[place].runs.push(id.clone());
+        if id == root {
+            trees[place].root_pid = run.pid;
+        }
+    }
+    for run in runs {
+        let (Some(root), Some(boot)) = (&run.root, &run.boot) else { continue };
+        let tree = known.get(&(boot.clone(), root.clone())).map(|place| &trees[*place]);
+        run.root_pid = tree.and_then(|tree| tree.root_pid);
+    }
+    trees
+}

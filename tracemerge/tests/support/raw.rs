@@ -1,0 +1,37 @@
+//! Raw files made by hand, word by word.
+
+use trace_format::meta::Meta;
+
+/// A raw file: what `meta` says, each as the payload of a `#` line at these ticks, then messages.
+pub fn raw_file(
+    tid: u64,
+    metas: &[(u64, &Meta)],
+    messages: impl IntoIterator<Item = (u64, String)>,
+) -> Vec<u8> {
+    const BLOCK: usize = 256 << 10;
+    let mut bytes = Vec::new();
+    let mut put = |kind: u64, ticks: u64, payload: &[u8]| {
+        let length = 16 + payload.len().next_multiple_of(8);
+        if bytes.len() % BLOCK != 0 && bytes.len() % BLOCK + length > BLOCK {
+            if bytes.len() % BLOCK != 0 {
+                bytes.extend_from_slice(&1u64.to_le_bytes());
+            }
+            bytes.resize(bytes.len().next_multiple_of(BLOCK), 0);
+        }
+        if bytes.len() % BLOCK == 0 {
+            bytes.extend_from_slice(b"TRCRAW1\n");
+            bytes.extend_from_slice(&tid.to_le_bytes());
+        }
+        bytes.extend_from_slice(&(kind | (payload.len() as u64) << 16).to_le_bytes());
+        bytes.extend_from_slice(&ticks.to_le_bytes());
+        bytes.extend_from_slice(payload);
+        bytes.resize(bytes.len().next_multiple_of(8), 0);
+    };
+    for (ticks, meta) in metas {
+        let mut payload = Vec::new();
+        meta.write(&mut payload);
+        put(7, *ticks, &payload);
+    }
+    messages.into_iter().for_each(|(ticks, text)| put(2, ticks, text.as_bytes()));
+    bytes
+}

@@ -375,18 +375,26 @@ fn eight_files() {
 }
 
 fn many_files() {
-    let name = "10,000 files, null";
-    if !is_wanted(name) {
-        return;
-    }
     let all = 10 * bytes_per_file();
-    let (few, many) = (Traces::generate(8, all, Runs::Fine), Traces::generate(10_000, all, Runs::Fine));
-    let [of_few, of_many] = [&few, &many].map(|traces| move |output: &Path| traces.tracemerge(output));
-    let times = medians(&[("8 files", &of_few), ("10,000 files", &of_many)], Path::new("/dev/null"));
-    let per_byte = |took: Took, traces: &Traces| took.elapsed.as_secs_f64() * 1e9 / traces.bytes as f64;
-    let [few, many] = [per_byte(times[0], &few), per_byte(times[1], &many)];
-    let measured = format!("{many:.3} ns per byte, 8 files {few:.3}");
-    row(name, &measured, &format!("{:.2} x the time per byte", many / few), "<= 2.00");
+    for (runs, word) in [(Runs::Fine, "fine"), (Runs::Coarse, "coarse")] {
+        let names = ["null", "file"].map(|to| format!("10,000 files, {word}, {to}"));
+        if !names.iter().any(|name| is_wanted(name)) {
+            continue;
+        }
+        let (few, many) = (Traces::generate(8, all, runs), Traces::generate(10_000, all, runs));
+        let [of_few, of_many] = [&few, &many].map(|traces| move |output: &Path| traces.tracemerge(output));
+        for (name, output) in names.iter().zip([PathBuf::from("/dev/null"), many.output()]) {
+            if !is_wanted(name) {
+                continue;
+            }
+            let times = medians(&[("8 files", &of_few), ("10,000 files", &of_many)], &output);
+            let per_byte =
+                |took: Took, traces: &Traces| took.elapsed.as_secs_f64() * 1e9 / traces.bytes as f64;
+            let [few, many] = [per_byte(times[0], &few), per_byte(times[1], &many)];
+            let measured = format!("{many:.3} ns per byte, 8 files {few:.3}");
+            row(name, &measured, &format!("{:.2} x the time per byte", many / few), "<= 2.00");
+        }
+    }
 }
 
 fn memory_of_large_files() {

@@ -25,7 +25,7 @@ const MOST_THREADS: usize = 8;
 /// Slices that may wait to be written, beyond one for each thread.
 const AHEAD: usize = 2;
 /// Portions of a slice that may wait to be written, if it has several.
-const PORTIONS: usize = if cfg!(test) { 2 } else { 6 };
+const PORTIONS: usize = if cfg!(test) { 2 } else { 40 };
 
 /// Merges what `pieces` have in `span` into `out`, as [`merge`](crate::merge::merge) does and with the same result.
 ///

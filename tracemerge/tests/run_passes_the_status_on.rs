@@ -34,8 +34,13 @@ fn place(rest: &str) -> Place {
 }
 
 fn install(place: &Place, name: &str, rest: &str) {
-    place.write(name, script(rest));
-    fs::set_permissions(place.path(name), fs::Permissions::from_mode(0o755)).unwrap();
+    let source = format!("{name}.source");
+    place.write(&source, script(rest));
+    fs::set_permissions(place.path(&source), fs::Permissions::from_mode(0o755)).unwrap();
+    // By another process: what this one has open for writing, a program that another test starts just now has, too, and
+    // then it cannot be executed.
+    let copied = std::process::Command::new("cp").arg(place.path(&source)).arg(place.path(name)).status();
+    assert!(copied.unwrap().success());
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The trace files of the followed runs: those that there are, and those that come.
 
 use std::collections::{HashMap, HashSet};
-use std::fs::{self, File};
+use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -10,6 +10,7 @@ use trace_format::file::{FIRST_BYTES, run_of};
 use trace_format::meta::Run;
 use trace_format::name::parse_trace_file_suffix;
 
+use crate::map::open_regular;
 use crate::sys::{FileId, file_id};
 
 use super::runs::Runs;
@@ -113,7 +114,7 @@ impl Files {
 /// Whose file it is, by its first line.
 pub fn first_line(path: &Path) -> Option<(ThreadKey, Run)> {
     let mut start = Vec::new();
-    File::open(path).ok()?.take(FIRST_BYTES as u64).read_to_end(&mut start).ok()?;
+    open_regular(path).ok()?.take(FIRST_BYTES as u64).read_to_end(&mut start).ok()?;
     let (key, run) = run_of(&start)?;
     Some((ThreadKey::new((run.pid, run.id), key.tid, key.ticks.0), run))
 }

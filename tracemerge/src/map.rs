@@ -99,7 +99,8 @@ impl Map {
     /// Says that the bytes will be read from the first to the last.
     pub fn will_be_read_through(&self) {
         #[cfg(unix)]
-        if let Some(map) = &self.map {
+        // Small files are read ahead anyway.
+        if let Some(map) = self.map.as_ref().filter(|map| map.len() >= STEP) {
             // Read-ahead is a help only; without it all is still right.
             let _ = map.advise(memmap2::Advice::Sequential);
         }

@@ -68,7 +68,9 @@ pub struct Search<'a> {
     high: Mark,
     /// Lines that begin behind this are known to be from `high` on.
     unknown: usize,
-    /// How far behind `below` it may be.
+    /// How far behind `low` it was expected...
+    step: usize,
+    /// ...and behind `below` it is now.
     guess: usize,
     /// So near that lines are walked through.
     is_near: bool,
@@ -82,9 +84,20 @@ impl<'a> Search<'a> {
     pub fn new(bytes: &'a [u8], ticks: u64, low: Mark, high: Mark, step: usize) -> Search<'a> {
         let found = low.is_from(ticks).then_some(low);
         let below = (low.at, low.ticks.unwrap_or(ticks));
-        let (unknown, guess) = (high.at, step);
-        let search =
-            Search { bytes, ticks, low: below, below, high, unknown, guess, is_near: false, looks: 0, found };
+        let unknown = high.at;
+        let search = Search {
+            bytes,
+            ticks,
+            low: below,
+            below,
+            high,
+            unknown,
+            step,
+            guess: step,
+            is_near: false,
+            looks: 0,
+            found,
+        };
         search.fetch();
         search
     }
@@ -140,10 +153,12 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// How far behind `below` the next look is.
+    /// How far behind `below` the next look is. Where nothing limits it yet, not farther than doubling the step would
+    /// come: what lies far behind is not to be read.
     fn jump(&self) -> usize {
         let left = self.unknown - self.below.0;
-        if self.guess < left && self.looks % 4 < 3 { self.guess } else { left / 2 }
+        let jump = if self.guess < left && self.looks % 4 < 3 { self.guess } else { left / 2 };
+        jump.min(self.step.max(WALK).saturating_mul(2 << self.looks.min(32)))
     }
 
     /// Has fetched what the next look needs: about two lines, or those that are walked through.

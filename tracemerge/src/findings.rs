@@ -68,6 +68,8 @@ struct OfFile {
     damaged: Few<(usize, usize)>,
     /// Ticks that go backwards: offset, before, after.
     breaks: Few<(usize, u64, u64)>,
+    /// `# backward` lines: the tracer has seen ticks that go backwards, or the reader of a raw file has.
+    backward: u64,
     /// Offset of a last line without a line feed.
     torn: Option<usize>,
 }
@@ -99,8 +101,11 @@ impl Findings {
         self.files.entry(source).or_default().torn = Some(at);
     }
 
-    /// Looks at the payload of a `#` line, for losses that the trace itself tells.
-    pub fn metadata(&mut self, payload: &[u8]) {
+    /// Looks at the payload of a `#` line, for what the trace itself tells.
+    pub fn metadata(&mut self, source: usize, payload: &[u8]) {
+        if payload.starts_with(b"backward ") {
+            self.files.entry(source).or_default().backward += 1;
+        }
         if !payload.starts_with(b"lost ") {
             return;
         }
@@ -125,6 +130,7 @@ impl Findings {
             let all = self.files.entry(source).or_default();
             all.damaged.append(of_file.damaged);
             all.breaks.append(of_file.breaks);
+            all.backward += of_file.backward;
             all.torn = of_file.torn.or(all.torn);
         }
         later.lost.into_iter().for_each(|(reason, records)| self.lost(reason, records));
@@ -185,6 +191,12 @@ impl OfFile {
         if self.breaks.more() > 0 {
             let places = count(self.breaks.more(), "place");
             messages.warn(format_args!("{path}: ticks go back in {places} more"));
+        }
+        if self.backward > 0 {
+            let places = count(self.backward, "place");
+            messages.warn(format_args!(
+                "{path}: ticks go back in {places}, so the order is not certain there; see its '# backward' lines"
+            ));
         }
         if let Some(at) = self.torn {
             messages.warn(format_args!(

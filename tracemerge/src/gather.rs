@@ -13,6 +13,8 @@ use crate::source::Source;
 const LONG: usize = if cfg!(test) { 100 } else { 32 << 10 };
 /// So many parts are written at once.
 const AT_ONCE: usize = if cfg!(test) { 3 } else { 256 };
+/// So much memory is kept.
+const KEPT: usize = 8 << 20;
 /// What a mapping cannot give any more is copied in such steps.
 const STEP: usize = 64 << 10;
 
@@ -39,9 +41,10 @@ impl<'a> Gather<'a> {
         Gather { sources, text: Vec::new(), long: Vec::new() }
     }
 
-    /// Forgets the lines, and keeps the memory.
+    /// Forgets the lines, and keeps the memory unless it is much.
     pub fn clear(&mut self) {
         self.text.clear();
+        self.text.shrink_to(KEPT);
         self.long.clear();
     }
 

@@ -202,7 +202,7 @@ mod tests {
     /// Lines, short and long, and what is none.
     fn part() -> impl Strategy<Value = Vec<u8>> {
         let line = |ticks: u64, length: usize| format!("{ticks:016x}-00000007 : {}\n", "x".repeat(length));
-        let run = "0000000000000001-00000007 # run v=1 id=9f0c23d1 root=9f0c23d1 pid=7 exe=\"/a\" boot=b \
+        let run = "0000000000000001-00000007 # run version=1 id=9f0c23d1 root=9f0c23d1 pid=7 exe=\"/a\" boot=\"b\" \
                    ticks=1 wall=2026-11-21T10:00:00.000000000Z clock=ordered\n";
         prop_oneof![
             4 => (0..1000u64, 0..300usize).prop_map(move |(ticks, length)| line(ticks, length).into_bytes()),

@@ -1,7 +1,7 @@
 //! Files as memory: opened, mapped, closed again, so that thousands take no descriptors.
 //!
-//! The only `unsafe` here is the mapping, and a hint to the processor. Only regular files are mapped: a FIFO or a device in the place of
-//! a trace would block or never end.
+//! All `unsafe` here is the mapping, what the system is told of it, and a hint to the processor. Only regular files are
+//! mapped: a FIFO or a device in the place of a trace would block or never end.
 #![allow(unsafe_code)]
 
 use std::fs::{self, File, OpenOptions};

@@ -80,10 +80,7 @@ pub fn merge<S: Sink>(
 }
 
 /// Merges all slices into `out`, in this thread.
-///
-/// # Errors
-/// As [`merge`].
-pub fn merge_in_turn<S: Sink>(
+fn merge_in_turn<S: Sink>(
     sources: &[Source],
     slicer: Slicer<'_>,
     out: &mut S,
@@ -209,10 +206,10 @@ impl<'a> Cursor<'a> {
             // The file has changed since the slice was cut; there is no key for these bytes to stand at.
             findings.damaged(source, start, bytes.len() - start);
         }
-        note_metadata(bytes, line, findings);
+        note_metadata(source, bytes, line, findings);
         #[expect(
             clippy::cast_possible_truncation,
-            reason = "each source is a mapping: there are fewer than 2^32"
+            reason = "each source is a mapping or a box: there are fewer than 2^32"
         )]
         let source = source as u32;
         Cursor { source, bytes, done: start, line }
@@ -248,7 +245,7 @@ impl<'a> Cursor<'a> {
             }
             (at, line) = (next_at, next);
             if line.meta {
-                note_metadata(pass.bytes, Some((at, line)), pass.findings);
+                note_metadata(pass.number, pass.bytes, Some((at, line)), pass.findings);
             }
             if Key::new(line.ticks, rank) > limit {
                 pass.write_lines(self.done, at)?;
@@ -325,10 +322,10 @@ fn key_at(bytes: &[u8], at: usize) -> LineKey {
 }
 
 /// Tells the findings what a `#` line says.
-fn note_metadata(bytes: &[u8], line: Option<(usize, LineAt)>, findings: &mut Findings) {
+fn note_metadata(source: usize, bytes: &[u8], line: Option<(usize, LineAt)>, findings: &mut Findings) {
     let Some((at, line)) = line.filter(|(_, line)| line.meta) else { return };
     if let Ok(line) = Line::parse(without_feed(&bytes[at..line.end])) {
-        findings.metadata(line.payload);
+        findings.metadata(source, line.payload);
     }
 }
 

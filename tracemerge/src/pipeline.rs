@@ -15,6 +15,7 @@ use crate::choose::{Choice, Chosen, choose};
 use crate::cli::Options;
 use crate::discover::{App, Search, search};
 use crate::error::Error;
+use crate::findings::Few;
 use crate::foreign;
 use crate::header::{Refusal, Trace, read_all};
 use crate::liveness;
@@ -203,12 +204,10 @@ fn tell_choice(chosen: &Chosen, choice: Choice, messages: &mut Messages) {
         let them = if chosen.left_out_runs == 1 { "it" } else { "them" };
         messages.note(format_args!("left out {runs} ({files}); --all-runs merges {them} too"));
     }
+    let mut unknown: Few<&Path> = Few::default();
     for trace in chosen.boots.iter().flatten() {
         match &trace.run {
-            None => messages.warn(format_args!(
-                "{} does not begin with a readable '# run' line: nobody knows which run it is of; merged all the same",
-                shown(&trace.path)
-            )),
+            None => unknown.push(&trace.path),
             Some(run) if run.version > trace_format::VERSION => messages.warn(format_args!(
                 "{} is of format version {}, newer than this tracemerge knows ({})",
                 shown(&trace.path),
@@ -217,6 +216,12 @@ fn tell_choice(chosen: &Chosen, choice: Choice, messages: &mut Messages) {
             )),
             Some(_) => {}
         }
+    }
+    for (path, more) in unknown.each() {
+        messages.warn(format_args!(
+            "{} does not begin with a readable '# run' line: nobody knows which run it is of; merged all the same{more}",
+            shown(path)
+        ));
     }
 }
 

@@ -14,7 +14,7 @@ use std::thread;
 use crate::cut;
 use crate::findings::Findings;
 use crate::gather::Gather;
-use crate::merge::{Room, Stop, merge_in_turn, merge_slice};
+use crate::merge::{Room, Stop, merge_slice};
 use crate::slice::{Slice, Slicer, Span};
 use crate::source::{Piece, Source};
 
@@ -40,9 +40,7 @@ pub fn merge_by_all<W: Write>(
 ) -> Result<(), Stop> {
     let threads = thread::available_parallelism().map_or(1, NonZero::get).min(MOST_THREADS);
     let slicer = Slicer::new(sources, pieces, span, findings);
-    if threads == 1 || slicer.left() < WORTH_THREADS {
-        return merge_in_turn(sources, slicer, out, findings);
-    }
+    let threads = if slicer.left() < WORTH_THREADS { 1 } else { threads };
     merge_by(threads, slicer.shared_by(threads), sources, out, findings)
 }
 
@@ -253,6 +251,10 @@ impl<'a> Pool<'a> {
     ) -> Result<(Slice, Findings), Stop> {
         loop {
             let cuts = cut::count();
+            if cuts > 0 {
+                // While the slice was cut out, or merged.
+                slice.look_for_cuts(self.sources);
+            }
             lines.clear();
             let mut findings = Findings::default();
             merge_slice(self.sources, &slice, room, lines, &mut findings)?;
@@ -260,7 +262,6 @@ impl<'a> Pool<'a> {
                 return Ok((slice, findings));
             }
             // Zeros may have been read in the place of lines.
-            slice.look_for_cuts(self.sources);
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Cuts time into slices: of each piece the part between two moments, all of them together a few megabytes.
+//! Cuts time into slices: of each piece the part between two moments, all of them together a few megabytes; of thousands
+//! of pieces some dozens.
 //!
 //! A slice can be merged by itself, and the slices' lines one after the other are the lines of the whole merge. So
 //! slices are what threads share, what bounds memory, and what a range of time is made of. A cut goes only where a
@@ -6,9 +7,9 @@
 //!
 //! Where to cut is guessed from the cut before, tried by searching in each piece, and corrected.
 
-use crate::cut;
 use std::io::{BufWriter, Write};
 
+use crate::cut;
 use crate::error::Error;
 use crate::findings::Findings;
 use crate::render::Render;
@@ -196,6 +197,10 @@ impl<'a> Slicer<'a> {
                 break;
             }
         }
+        if low.ticks >= limit {
+            // The ends are known, and in what is not sorted another search may find others.
+            return rest(self);
+        }
         // As many ticks as the next slice would take if it went on like this.
         let taken = u128::from(low.ticks - first) * self.wanted as u128 / low.bytes.max(1) as u128;
         self.step = u64::try_from(taken).unwrap_or(u64::MAX).max(1);
@@ -257,7 +262,7 @@ impl Iterator for Slicer<'_> {
             (lane.next, lane.last) = (mark, end - start);
         }
         if self.wanted < self.largest {
-            (self.wanted, self.step) = (2 * self.wanted, self.step.saturating_mul(2));
+            (self.wanted, self.step) = ((2 * self.wanted).min(self.largest), self.step.saturating_mul(2));
         }
         match until {
             Some(until) if Some(until) != self.until => {

@@ -298,7 +298,11 @@ pub fn look_at_all<F: Sync, T: Default + Send>(
         found.into_iter().for_each(|(file, found)| all[file] = found);
     };
     let large = files.iter().map(bytes).sum::<usize>() > WORTH_A_THREAD;
-    let others = if large { thread::available_parallelism().map_or(0, |all| all.get() - 1) } else { 0 };
+    let others = if large {
+        thread::available_parallelism().map_or(0, |all| all.get().min(files.len()).saturating_sub(1))
+    } else {
+        0
+    };
     thread::scope(|scope| {
         // A thread that cannot be had leaves its share to the others.
         let threads: Vec<_> =

@@ -109,7 +109,7 @@ impl Buckets {
         self.buckets.resize_with(count.max(self.buckets.len()), Bucket::default);
         // A third more, for heads.
         let expected = slice.bytes() / count * 4 / 3;
-        self.buckets.iter_mut().for_each(|bucket| bucket.clear(expected));
+        self.buckets[..count].iter_mut().for_each(|bucket| bucket.clear(expected));
     }
 
     /// Passes on about so many bytes of what was dealt out; returns whether there may be more.
@@ -137,12 +137,13 @@ impl Sink for Buckets {
     #[inline]
     #[expect(
         clippy::cast_possible_truncation,
-        reason = "each source is a mapping: there are fewer than 2^32; the other product is one of words"
+        reason = "each source is a mapping or a box: there are fewer than 2^32; the product is one of words"
     )]
     fn lines(&mut self, source: usize, lines: &[u8]) -> io::Result<()> {
         let ticks = u128::from(self.ticks.saturating_sub(self.first));
-        let place = ((ticks * u128::from(self.scale)) >> 64) as usize;
-        let bucket = &mut self.buckets[place.min(self.count - 1)];
+        let place = ((ticks * u128::from(self.scale)) >> 64) as u64;
+        let place = usize::try_from(place).unwrap_or(usize::MAX).min(self.count - 1);
+        let bucket = &mut self.buckets[place];
         bucket.push(Head { ticks: self.ticks, length: lines.len() as u64, source: source as u32 }, lines);
         Ok(())
     }

@@ -346,3 +346,116 @@ fn outside_of_a_range_of_time_nothing_is_looked_at() {
     expected.lines = 2;
     assert_eq!(findings, expected);
 }
+
+/// Ticks of all magnitudes, made of a small number.
+fn spread(ticks: u64, mode: u8) -> u64 {
+    match mode {
+        0 => ticks,
+        1 => ticks << 58,
+        2 => u64::MAX - 63 + ticks.min(63),
+        3 => 1 << ticks.min(63),
+        4 => 7,
+        _ if ticks < 32 => ticks / 8,
+        _ => u64::MAX - (63 - ticks.min(63)) / 8,
+    }
+}
+
+proptest! {
+    #[test]
+    fn text_and_what_is_rendered_are_merged_within_any_range_by_any_number_of_threads(
+        files in prop::collection::vec((prop::collection::vec((0..64u64, 0..300usize), 0..60), any::<bool>()), 0..12),
+        mode in 0..6u8, threads in 1..9usize,
+        since in prop_oneof![3 => Just(0u64), 1 => 0..64u64], until in prop::option::of(0..64u64),
+    ) {
+        let text = |tid: usize, (at, &(ticks, length)): (usize, &(u64, usize))| {
+            // One in twenty is long.
+            let length = if length < 280 { length % 30 } else { length * 9 };
+            let ticks = spread(ticks, mode);
+            (ticks, line(ticks, tid as u64, &format!("{at} {}", "x".repeat(length))))
+        };
+        let lines = files.iter().enumerate().map(|(tid, (of_file, _))| {
+            let sorted = of_file.iter().copied().sorted().collect_vec();
+            sorted.iter().enumerate().map(|item| text(tid, item)).collect_vec()
+        });
+        let lines = lines.collect_vec();
+        let source = |(lines, (_, is_made)): (&Vec<(u64, Vec<u8>)>, &(_, bool))| match is_made {
+            true => Source::of_lines("f".into(), Box::new(Made(lines.clone()))),
+            false => Source::of("f", &lines.iter().flat_map(|line| line.1.clone()).collect_vec()),
+        };
+        let sources = lines.iter().zip(&files).map(source).collect_vec();
+        let span = Span { since: spread(since, mode), until: until.map(|until| spread(until, mode)) };
+        let is_in = |ticks| ticks >= span.since && span.until.is_none_or(|until| ticks < until);
+        let expected = lines.iter().flatten().filter(|line| is_in(line.0)).sorted_by_key(|line| line.0);
+        let expected = expected.flat_map(|line| line.1.clone()).collect_vec();
+        let (mut out, mut findings) = (Vec::new(), Findings::default());
+        merge(&sources, &whole(&sources), span, &mut out, &mut findings).unwrap();
+        prop_assert_eq!(String::from_utf8(out).unwrap(), String::from_utf8(expected.clone()).unwrap());
+        let (mut out, mut findings) = (Vec::new(), Findings::default());
+        let slicer = Slicer::new(&sources, &whole(&sources), span, &mut findings).shared_by(threads);
+        merge_by(threads, slicer, &sources, &mut out, &mut findings).unwrap();
+        prop_assert!(out == expected, "{} threads", threads);
+    }
+}
+
+/// Takes so many writes of a few bytes, then fails or panics.
+struct Failing {
+    writes: usize,
+    panics: bool,
+}
+
+impl io::Write for Failing {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        assert!(self.writes > 0 || !self.panics, "the writer");
+        self.writes = self.writes.checked_sub(1).ok_or_else(|| io::Error::other("full"))?;
+        Ok(bytes.len().min(50))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn nine_files() -> Vec<Vec<u8>> {
+    let file = |tid| (0..60).flat_map(|at| line(at * 3 + tid % 3, tid, "some words here")).collect();
+    (0..9).map(file).collect()
+}
+
+fn merged_into(out: &mut impl io::Write, threads: usize, files: &[Vec<u8>]) -> Result<(), Stop> {
+    let sources = files.iter().map(|bytes| Source::of("f", bytes)).collect_vec();
+    let mut findings = Findings::default();
+    let slicer = Slicer::new(&sources, &whole(&sources), Span::ALL, &mut findings).shared_by(threads);
+    merge_by(threads, slicer, &sources, out, &mut findings)
+}
+
+#[test]
+fn threads_end_when_the_writer_fails_wherever_that_is() {
+    let files = nine_files();
+    for writes in 0..100 {
+        for threads in 1..6 {
+            merged_into(&mut Failing { writes, panics: false }, threads, &files).unwrap_err();
+        }
+    }
+}
+
+#[test]
+fn threads_end_when_one_of_them_meets_ticks_that_go_back() {
+    let mut files = nine_files();
+    for place in 0..60 {
+        let ticks = |at: u64| if at == place { 0 } else { at * 3 };
+        files[3] = (0..60).flat_map(|at| line(ticks(at), 3, "some words")).collect();
+        for threads in 1..6 {
+            // The second line is behind the first whatever happens to one of both.
+            assert_eq!(merged_into(&mut Vec::new(), threads, &files).is_err(), place > 1);
+        }
+    }
+}
+
+#[test]
+fn threads_end_when_one_of_them_panics() {
+    let files = nine_files();
+    for writes in 0..50 {
+        let mut out = Failing { writes, panics: true };
+        let merge = || merged_into(&mut out, 1 + writes % 5, &files);
+        std::panic::catch_unwind(std::panic::AssertUnwindSafe(merge)).unwrap_err();
+    }
+}

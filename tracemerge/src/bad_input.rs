@@ -216,8 +216,9 @@ fn where_lines_of_a_raw_file_are_missing_or_elsewhere_the_merge_says_so() {
     };
     let (_, sound) = place.read_by_merge(&whole, "sound");
     let mut changed = 0;
-    // The second word says the thread; that it is another than in the file's name is for check to see.
-    for at in (0..whole.len()).step_by(8).filter(|at| *at != 8) {
+    // Behind the magic, without which it is no trace, and the thread; that it is another than in the file's name is
+    // for check to see.
+    for at in (16..whole.len()).step_by(8) {
         let mut bytes = whole.clone();
         let end = bytes.len().min(at + 8);
         bytes[at..end].fill(0xff);

@@ -144,7 +144,8 @@ fn check_reads_raw_files_and_names_what_is_damaged() {
     let path = &names(directory)[0];
     let mut bytes = fs::read(path).unwrap();
     let place = bytes.len() / 2 / 8 * 8;
-    bytes[place..place + 8].fill(0xff);
+    // As long as a record, so the beginning of one is among it.
+    bytes[place..place + 64].fill(0xff);
     fs::write(path, &bytes).unwrap();
     let (status, report, said) = command(directory, runtime, &["check", "./scenario"]);
     assert_eq!(status, Some(1), "{report}{said}");

@@ -59,15 +59,16 @@ TERMS of time:
 
 --follow:
   shows what there is, then what comes, from files and from memory, until all
-  processes of all APPs have ended, or Ctrl-C (status 0). An APP that does not run is
-  waited for. '# late lines=N': the next N lines are earlier than those above.
-  Options of a view hold for all that comes; there is no pager.
-  --last 20 begins with the last 20 records that there are, --since -2s with what is
-  at most 2 s older than the newest line now. --head and --until end it (status 0): when
-  so many records are shown, at that time; a time of day is one after the first line.
-  Of what --thread and --process select, losses and damage are shown; where --grep
-  leaves these lines out, stderr tells of them. Times go by the clock readings so far:
-  a view of the same lines may differ in the last digits.
+  processes of all APPs have ended, or Ctrl-C (status 0). An APP that does not
+  run is waited for. '# late lines=N': the next N lines are earlier than those
+  above. Options of a view hold for all that comes; there is no pager.
+  --last 20 begins with the last 20 records that there are, --since -2s with what
+  is at most 2 s older than the newest line now. --head and --until end it
+  (status 0): when so many records are shown, at that time; a time of day is one
+  after the first line. Of what --thread and --process select, losses and damage
+  are shown; where --grep leaves these lines out, stderr tells of them. Times go
+  by the clock readings so far: a view of the same lines may differ in the last
+  digits.
 
 --with FILE:
   lines that begin with a time (ISO 8601, since 1970, syslog, web server, JSON)

@@ -87,7 +87,8 @@ pub fn read_all(
             Some(_) if candidate.must_match => {}
             Some(Err(refusal)) if excused(&refusal) => {}
             Some(Err(refusal)) => refusal.tell(messages),
-            Some(Ok(_)) | None => {}
+            Some(Ok(_)) => {}
+            None => messages.warn(format_args!("{} was not read; left out", shown(&candidate.path))),
         }
     }
     traces

@@ -280,7 +280,7 @@ impl<'a> Cursor<'a> {
         let key = key_at(pass.bytes, line);
         let damaged = Meta::Damaged {
             file: pass.source.path.as_os_str().as_encoded_bytes().to_vec(),
-            offset: (start) as u64,
+            offset: start as u64,
             bytes: (end - start) as u64,
             text: pass.bytes[start..end.min(start + SHOWN)].to_vec(),
         };

@@ -258,10 +258,10 @@ impl<'a> Pool<'a> {
             lines.clear();
             let mut findings = Findings::default();
             merge_slice(self.sources, &slice, room, lines, &mut findings)?;
+            // Otherwise zeros may have been read in the place of lines.
             if cuts == cut::count() {
                 return Ok((slice, findings));
             }
-            // Zeros may have been read in the place of lines.
         }
     }
 }

@@ -195,7 +195,7 @@ impl Bucket {
     fn pass_on<S: Sink>(&self, order: &mut Vec<u64>, out: &mut S) -> io::Result<()> {
         let Some((first, last)) = self.ticks else { return Ok(()) };
         let bits = u64::BITS - (self.text.len() as u64).leading_zeros();
-        // Ticks and place fit into one word, if it is so, and words are sorted fastest.
+        // Whether ticks and place fit into one word: words are sorted fastest.
         let is_packed = last - first < 1 << (u64::BITS - bits);
         order.clear();
         let mut at = 0;

@@ -209,3 +209,29 @@ impl OfFile {
 fn digits(ticks: u64) -> String {
     String::from_utf8_lossy(&ticks_digits(Ticks(ticks))).into_owned()
 }
+
+/// How much was found: what does not depend on the order in which it was.
+#[cfg(test)]
+#[derive(Debug, PartialEq)]
+pub struct Counts {
+    lines: u64,
+    files: Vec<(usize, u64, u64, u64, Option<usize>)>,
+    lost: Vec<(&'static str, u64)>,
+    lost_otherwise: u64,
+}
+
+#[cfg(test)]
+impl From<&Findings> for Counts {
+    fn from(all: &Findings) -> Counts {
+        let of_file = |(source, file): (&usize, &OfFile)| {
+            (*source, file.damaged.count, file.breaks.count, file.backward, file.torn)
+        };
+        let lost = all.lost.iter().map(|(reason, records)| (reason.name(), *records)).sorted();
+        Counts {
+            lines: all.lines,
+            files: all.files.iter().map(of_file).collect(),
+            lost: lost.collect(),
+            lost_otherwise: all.lost_otherwise,
+        }
+    }
+}

@@ -1,13 +1,9 @@
 //! Where in a sorted piece the lines from a moment on begin, found by looking at few places.
 
 use crate::lines::{Next, line_at, line_behind, skip_bad, ticks_at};
-use crate::map::prefetch;
 
 /// So many bytes are walked through line by line: a few lines cost no more than another jump.
 const WALK: usize = if cfg!(test) { 8 } else { 512 };
-
-/// About the bytes of two lines.
-const LINES: usize = 192;
 
 /// A place between two lines, or at an end of the piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,127 +41,51 @@ impl Mark {
 ///
 /// In a piece that is not sorted after all, what is found is a mark still: the line before it has smaller ticks, the
 /// one behind it has not.
-#[must_use]
-pub fn first_from(bytes: &[u8], ticks: u64, low: Mark, high: Mark, step: usize) -> Mark {
-    Search::new(bytes, ticks, low, high, step).finish()
-}
-
-/// A search for the mark that [`first_from`] returns, look by look, so that several can go on at once: while the memory
-/// of one look is fetched, other searches look.
 ///
 /// An interpolation search: each look tells how many ticks a byte takes here, and so where to look next. Every fourth
 /// look is in the middle of what is left, so their number grows with `log` of the distance at most; with lines that
 /// come somewhat evenly there are two or three, and a few lines are walked through.
-#[derive(Debug)]
-pub struct Search<'a> {
-    bytes: &'a [u8],
-    ticks: u64,
-    /// Where it began, and the ticks there.
-    low: (usize, u64),
-    /// The last line known to have too few ticks, and these.
-    below: (usize, u64),
-    /// A line known to be far enough.
-    high: Mark,
-    /// Lines that begin behind this are known to be from `high` on.
-    unknown: usize,
-    /// How far behind `low` it was expected...
-    step: usize,
-    /// ...and behind `below` it is now.
-    guess: usize,
-    /// So near that lines are walked through.
-    is_near: bool,
-    looks: u32,
-    found: Option<Mark>,
-}
-
-impl<'a> Search<'a> {
-    /// Begins, and has the first place fetched.
-    #[must_use]
-    pub fn new(bytes: &'a [u8], ticks: u64, low: Mark, high: Mark, step: usize) -> Search<'a> {
-        let found = low.is_from(ticks).then_some(low);
-        let below = (low.at, low.ticks.unwrap_or(ticks));
-        let unknown = high.at;
-        let search = Search {
-            bytes,
-            ticks,
-            low: below,
-            below,
-            high,
-            unknown,
-            step,
-            guess: step,
-            is_near: false,
-            looks: 0,
-            found,
-        };
-        search.fetch();
-        search
+#[must_use]
+pub fn first_from(bytes: &[u8], ticks: u64, low: Mark, mut high: Mark, step: usize) -> Mark {
+    if low.is_from(ticks) {
+        return low;
     }
-
-    /// A search that has found its mark already.
-    #[must_use]
-    pub fn done(mark: Mark) -> Search<'a> {
-        Search::new(&[], 0, mark, mark, 0)
-    }
-
-    /// Looks once; returns the mark when it is found.
-    pub fn look(&mut self) -> Option<Mark> {
-        if self.found.is_some() {
-            return self.found;
-        }
-        let (at, here) = self.below;
-        let is_all = self.unknown - at <= WALK;
-        if is_all || self.is_near {
+    let low = (low.at, low.ticks.unwrap_or(ticks));
+    // The last line known to have too few ticks; lines that begin behind `unknown` are known to be from `high` on.
+    let (mut below, mut unknown) = (low, high.at);
+    // How far behind `below` it is expected, and whether that is so near that lines are walked through.
+    let (mut guess, mut is_near) = (step, false);
+    for looks in 0_u32.. {
+        let (at, here) = below;
+        let is_all = unknown - at <= WALK;
+        if is_all || is_near {
             let limit = if is_all { usize::MAX } else { at + 2 * WALK };
-            match walk(self.bytes, self.ticks, at, self.high, limit) {
-                Ok(mark) => self.found = Some(mark),
-                Err(behind) => (self.below, self.is_near, self.guess) = (behind, false, WALK),
+            match walk(bytes, ticks, at, high, limit) {
+                Ok(mark) => return mark,
+                Err(behind) => (below, is_near, guess) = (behind, false, WALK),
             }
-            return self.found;
+            continue;
         }
-        let probe = at + self.jump();
-        match line_behind(self.bytes, probe, self.unknown) {
-            Some((found_at, found)) if found < self.ticks => {
-                let (bytes, others) = (found_at - self.low.0, found.saturating_sub(self.low.1));
-                self.guess = ahead(self.ticks - found, bytes, others);
-                (self.below, self.is_near) = ((found_at, found), self.guess <= WALK);
+        let left = unknown - at;
+        let jump = if guess < left && looks % 4 < 3 { guess } else { left / 2 };
+        // Where nothing limits it yet, not farther than doubling the step would come: what lies far behind is not to
+        // be read.
+        let probe = at + jump.min(step.max(WALK).saturating_mul(2 << looks.min(32)));
+        match line_behind(bytes, probe, unknown) {
+            Some((found_at, found)) if found < ticks => {
+                guess = ahead(ticks - found, found_at - low.0, found.saturating_sub(low.1));
+                (below, is_near) = ((found_at, found), guess <= WALK);
             }
             Some((found_at, found)) => {
-                (self.high, self.unknown) = (Mark { at: found_at, ticks: Some(found) }, probe);
-                self.guess = ahead(self.ticks - here, found_at - at, found - here);
+                (high, unknown) = (Mark { at: found_at, ticks: Some(found) }, probe);
+                guess = ahead(ticks - here, found_at - at, found - here);
             }
-            None => (self.unknown, self.guess) = (probe, (probe - at) / 2),
+            None => (unknown, guess) = (probe, (probe - at) / 2),
         }
         // Better a bit too near: from there it can be walked to.
-        self.guess = self.guess.saturating_sub(WALK / 2).max(1);
-        self.looks += 1;
-        self.fetch();
-        None
+        guess = guess.saturating_sub(WALK / 2).max(1);
     }
-
-    /// Looks until it is found.
-    #[must_use]
-    pub fn finish(mut self) -> Mark {
-        loop {
-            if let Some(mark) = self.look() {
-                return mark;
-            }
-        }
-    }
-
-    /// How far behind `below` the next look is. Where nothing limits it yet, not farther than doubling the step would
-    /// come: what lies far behind is not to be read.
-    fn jump(&self) -> usize {
-        let left = self.unknown - self.below.0;
-        let jump = if self.guess < left && self.looks % 4 < 3 { self.guess } else { left / 2 };
-        jump.min(self.step.max(WALK).saturating_mul(2 << self.looks.min(32)))
-    }
-
-    /// Has fetched what the next look needs: about two lines, or those that are walked through.
-    fn fetch(&self) {
-        let (jump, bytes) = if self.is_near { (0, self.guess + WALK) } else { (self.jump(), LINES) };
-        prefetch(self.bytes.as_ptr().wrapping_add(self.below.0 + jump), bytes);
-    }
+    high
 }
 
 /// How many bytes so many ticks take where others took `bytes`.

@@ -1,5 +1,4 @@
-//! Cuts time into slices: of each piece the part between two moments, all of them together a few megabytes; of thousands
-//! of pieces some dozens.
+//! Cuts time into slices: of each piece the part between two moments, all of them together a few megabytes.
 //!
 //! A slice can be merged by itself, and the slices' lines one after the other are the lines of the whole merge. So
 //! slices are what threads share, what bounds memory, and what a range of time is made of. A cut goes only where a
@@ -13,21 +12,13 @@ use crate::cut;
 use crate::error::Error;
 use crate::findings::Findings;
 use crate::render::Render;
-use crate::search::{Mark, Search};
+use crate::search::{Mark, first_from};
 use crate::source::{Piece, Source};
 
 /// What a slice is to have, in bytes: the first ones less, so that a reader waits for less. Tests cut finely.
 const FIRST: usize = if cfg!(test) { 64 } else { 256 << 10 };
 /// The others.
 const USUAL: usize = if cfg!(test) { 128 } else { 2 << 20 };
-/// Each piece costs a search per slice, which so many bytes of it are to make up for...
-const PER_PIECE: usize = if cfg!(test) { 0 } else { 4 << 10 };
-/// ...as long as the slices fit in memory. Few slices are larger, those that cannot be cut more finely.
-pub const LARGEST: usize = 32 << 20;
-
-/// So many pieces are searched at once.
-const AT_ONCE: usize = if cfg!(test) { 3 } else { 24 };
-
 /// A range of ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
@@ -65,17 +56,6 @@ pub struct Slice {
 }
 
 impl Slice {
-    /// Says that its bytes were read for the last time.
-    pub fn forget(&self, sources: &[Source]) {
-        self.parts.iter().for_each(|part| sources[part.source].forget(part.start..part.end));
-    }
-
-    /// How many bytes it has, about.
-    #[must_use]
-    pub fn bytes(&self) -> usize {
-        self.parts.iter().map(|part| part.end - part.start).sum()
-    }
-
     /// Leaves out what was cut off from files since the slice was cut out.
     pub fn look_for_cuts(&mut self, sources: &[Source]) {
         for part in &mut self.parts {
@@ -98,7 +78,6 @@ pub struct Slicer<'a> {
     until: Option<u64>,
     /// Bytes to be in the next slice.
     wanted: usize,
-    largest: usize,
     /// How many ticks that may take.
     step: u64,
 }
@@ -139,25 +118,16 @@ impl<'a> Slicer<'a> {
                 }
                 continue;
             }
-            let next = content.first_from(span.since, all.0, all.1);
+            let next = content.first_from(span.since, all.0, all.1, usize::MAX);
             let end = match span.until {
-                Some(until) => content.first_from(until, next, all.1),
+                Some(until) => content.first_from(until, next, all.1, usize::MAX),
                 None => all.1,
             };
             lanes.push(Lane { source: piece.source, content, next, end, last: 0 });
         }
         lanes.retain(|lane| !lane.is_done());
-        let largest = (lanes.len() * PER_PIECE).clamp(USUAL, LARGEST);
-        let wanted = (largest / 8).max(FIRST);
-        let (cuts, from, until, step) = (cut::count(), span.since, span.until, 1 << 20);
-        Slicer { sources, cuts, lanes, from, until, wanted, largest, step }
-    }
-
-    /// The same for so many threads, each of which has a slice in memory: together they have no more than two would.
-    #[must_use]
-    pub fn shared_by(mut self, threads: usize) -> Slicer<'a> {
-        self.largest = self.largest.min(2 * LARGEST / threads.max(2)).max(USUAL);
-        self
+        let (cuts, from, until) = (cut::count(), span.since, span.until);
+        Slicer { sources, cuts, lanes, from, until, wanted: FIRST, step: 1 << 20 }
     }
 
     /// Bytes that are still to come, about.
@@ -222,21 +192,11 @@ impl<'a> Slicer<'a> {
     }
 
     fn try_cut(&self, ticks: u64, low: &Trial, high: Option<&Trial>) -> Trial {
-        let mut marks = Vec::with_capacity(self.lanes.len());
-        let mut searches = Vec::with_capacity(AT_ONCE);
-        for lanes in self.lanes.chunks(AT_ONCE) {
-            for (place, lane) in (marks.len()..).zip(lanes) {
-                let high = high.map_or(lane.end, |high| high.marks[place]);
-                searches.push(lane.content.search(ticks, low.marks[place], high, lane.last));
-            }
-            // In turns: each look waits for memory, which is fetched while the others look.
-            let mut is_open = true;
-            while is_open {
-                is_open = false;
-                searches.iter_mut().for_each(|search: &mut Search<'_>| is_open |= search.look().is_none());
-            }
-            marks.extend(searches.drain(..).filter_map(|mut search| search.look()));
-        }
+        let mark = |(place, lane): (usize, &Lane<'_>)| {
+            let high = high.map_or(lane.end, |high| high.marks[place]);
+            lane.content.first_from(ticks, low.marks[place], high, lane.last)
+        };
+        let marks: Vec<Mark> = self.lanes.iter().enumerate().map(mark).collect();
         let bytes = marks.iter().zip(&self.lanes).map(|(mark, lane)| mark.at - lane.next.at).sum();
         Trial { ticks, bytes, marks }
     }
@@ -261,8 +221,8 @@ impl Iterator for Slicer<'_> {
             }
             (lane.next, lane.last) = (mark, end - start);
         }
-        if self.wanted < self.largest {
-            (self.wanted, self.step) = ((2 * self.wanted).min(self.largest), self.step.saturating_mul(2));
+        if self.wanted < USUAL {
+            (self.wanted, self.step) = ((2 * self.wanted).min(USUAL), self.step.saturating_mul(2));
         }
         match until {
             Some(until) if Some(until) != self.until => {
@@ -337,19 +297,15 @@ impl<'a> Content<'a> {
         }
     }
 
-    fn first_from(&self, ticks: u64, low: Mark, high: Mark) -> Mark {
-        self.search(ticks, low, high, usize::MAX).finish()
-    }
-
-    /// Begins to search the first mark from `ticks` on.
-    fn search(&self, ticks: u64, low: Mark, high: Mark, step: usize) -> Search<'a> {
+    /// The first mark from `ticks` on, which is between two; `step` is a guess of how far behind the first.
+    fn first_from(&self, ticks: u64, low: Mark, high: Mark, step: usize) -> Mark {
         match self {
-            Content::Text(bytes) => Search::new(bytes, ticks, low, high, step),
-            Content::Rendered(_) if low.is_from(ticks) => Search::done(low),
+            Content::Text(bytes) => first_from(bytes, ticks, low, high, step),
+            Content::Rendered(_) if low.is_from(ticks) => low,
             Content::Rendered(render) => {
                 let at = usize::try_from(render.bytes_before(ticks)).unwrap_or(usize::MAX);
                 let more = render.span().is_some_and(|(_, last)| last >= ticks);
-                Search::done(Mark { at: at.clamp(low.at, high.at), ticks: more.then_some(ticks) })
+                Mark { at: at.clamp(low.at, high.at), ticks: more.then_some(ticks) }
             }
         }
     }

@@ -4,7 +4,9 @@
 use super::*;
 use crate::cut;
 use crate::header::Trace;
+use crate::merge::{MANY, Room, Turn, Windows, Work, silently, unless_cut};
 use crate::messages::Status;
+use itertools::Itertools;
 use std::fs::{self, OpenOptions};
 use std::path::Path;
 use tempfile::TempDir;
@@ -59,11 +61,23 @@ fn a_cut_file_is_merged_up_to_there() {
     }
 }
 
+/// The same with so many files more that lines are dealt out.
+fn many(boots: &mut [Vec<Source>], directory: &TempDir) {
+    for tid in 3..=MANY as u64 {
+        let path = directory.path().join(tid.to_string());
+        fs::write(&path, lines(tid, (0..500).map(|n| 50 * n))).unwrap();
+        boots[0].push(open_one(&path));
+    }
+}
+
 #[test]
 fn what_cannot_be_begun_anew_has_what_was_there_when_it_was_read() {
     cut::watch();
-    for length in [0, 41, 100_000] {
-        let (_directory, boots) = place(length);
+    for (length, are_many) in [0, 41, 100_000].into_iter().cartesian_product([false, true]) {
+        let (directory, mut boots) = place(length);
+        if are_many {
+            many(&mut boots, &directory);
+        }
         let sources = &boots[0];
         let mut findings = Findings::default();
         let mut out = Vec::new();
@@ -74,6 +88,48 @@ fn what_cannot_be_begun_anew_has_what_was_there_when_it_was_read() {
         assert!(!text.contains('\0'));
         assert!(text.lines().map(|line| &line[..16]).is_sorted());
         assert_eq!(sources[1].cut(), Some(usize::try_from(length).unwrap()));
+    }
+}
+
+#[test]
+fn lines_that_are_cut_off_when_they_are_dealt_out_already_are_left_out() {
+    cut::watch();
+    for length in [0, 4096, 8192] {
+        // Not cut yet.
+        let (directory, boots) = place(400_000);
+        let sources = &boots[0];
+        let mut windows = Windows::new(sources, &whole(sources), Span::ALL, 1);
+        let (mut room, mut text, mut before) = (Room::default(), String::new(), None);
+        let of_second = |text: &str| text.matches("-00000002 : ").count();
+        loop {
+            match windows.next() {
+                Turn::Silent(job) => {
+                    let job = silently::<Windows<'_>>(sources, job, &mut room).unwrap();
+                    windows.done(job);
+                }
+                Turn::Lines(mut job) => {
+                    // The lines that are dealt out now are of later pages.
+                    if text.len() > 50_000 && before.is_none() {
+                        let file = OpenOptions::new().write(true).open(directory.path().join("second"));
+                        file.unwrap().set_len(length).unwrap();
+                        before = Some(of_second(&text));
+                    }
+                    let mut lines = Vec::new();
+                    let merge = || {
+                        lines.clear();
+                        Windows::run(sources, &mut job, &mut room, &mut lines)
+                    };
+                    unless_cut(merge).unwrap();
+                    text.push_str(std::str::from_utf8(&lines).unwrap());
+                    windows.done(job);
+                }
+                Turn::Wait | Turn::End => break,
+            }
+        }
+        assert!(!text.contains('\0'), "cut to {length}");
+        assert_eq!(text.matches("-00000001 : ").count(), 10_000, "cut to {length}");
+        assert_eq!(before, Some(of_second(&text)), "cut to {length}");
+        assert!(text.lines().map(|line| &line[..16]).is_sorted());
     }
 }
 

@@ -1,42 +1,69 @@
 //! The merge against a naive twin: find the lines one by one, put them all in one list, sort it stably.
 //!
-//! Slices have but a few lines in tests, so each of these is also a test of cutting.
+//! Slices and windows have but a few lines in tests, so each of these is also a test of cutting. All is merged in every
+//! way there is, and all must be the same.
 
+use super::cursor::{SHOWN, key_at};
 use super::*;
+use crate::findings::Counts;
+use crate::lines::{Next, line_at, skip_bad, without_feed};
 use crate::pool::merge_by;
 use crate::render::Render;
 use crate::source::{split, whole};
 use itertools::Itertools;
 use proptest::prelude::*;
+use trace_format::line::{Kind, Line};
+use trace_format::meta::Meta;
+
+type Merged = (Vec<u8>, Findings);
+
+/// By slices and by windows, in one thread and in several: all agree.
+fn merged_in_every_way(
+    sources: &[Source],
+    pieces: &[Piece],
+    span: Span,
+    threads: usize,
+) -> Result<Merged, Stop> {
+    let mut out = Vec::new();
+    let expected = work::all(Slices::new(sources, pieces, span), sources, &mut out);
+    let expected = expected.map(|found| (out, found));
+    for way in 0..4 {
+        let mut out = Vec::new();
+        let other = match way {
+            0 => work::all(Windows::new(sources, pieces, span, threads), sources, &mut out),
+            1 => merge_by(threads, Slices::new(sources, pieces, span), sources, &mut out),
+            2 => merge_by(threads, Windows::new(sources, pieces, span, threads), sources, &mut out),
+            _ => {
+                let mut findings = Findings::default();
+                merge(sources, pieces, span, &mut out, &mut findings).map(|()| findings)
+            }
+        };
+        match (&expected, other) {
+            (Ok((expected, found)), Ok(other)) => {
+                assert_eq!(String::from_utf8_lossy(expected), String::from_utf8_lossy(&out), "way {way}");
+                assert_eq!(Counts::from(found), Counts::from(&other), "way {way}");
+            }
+            (Err(_), Err(_)) => {}
+            (expected, other) => panic!("way {way}: {expected:?}, but {other:?}"),
+        }
+    }
+    expected
+}
 
 /// Merges as the command does: hopefully at first, with the breaks known at second.
-fn merged(files: &[Vec<u8>]) -> (Vec<u8>, Findings) {
+fn merged(files: &[Vec<u8>]) -> Merged {
     let sources: Vec<Source> = files.iter().map(|bytes| Source::of("f", bytes)).collect();
-    let (mut out, mut findings) = (Vec::new(), Findings::default());
-    let first = merge(&sources, &whole(&sources), Span::ALL, &mut out, &mut findings);
-    let (mut again, mut found_again) = (Vec::new(), Findings::default());
-    let pieces = split(&sources, &mut found_again);
-    merge(&sources, &pieces, Span::ALL, &mut again, &mut found_again).unwrap();
+    let first = merged_in_every_way(&sources, &whole(&sources), Span::ALL, 3);
+    let mut breaks = Findings::default();
+    let pieces = split(&sources, &mut breaks);
+    let (again, found_again) = merged_in_every_way(&sources, &pieces, Span::ALL, 3).unwrap();
     assert_eq!(first.is_err(), pieces.len() > sources.len(), "a break is met exactly where there is one");
-    if first.is_ok() {
+    if let Ok((out, findings)) = first {
         assert_eq!(out, again, "both ways give the same");
         assert_eq!(findings.lines, found_again.lines);
     }
-    let (by_all, found_by_all) = merged_by_threads(&sources, &pieces);
-    assert_eq!(again, by_all, "several threads give the same");
-    let expected = &found_again;
-    let mut breaks = Findings::default();
-    let _ = split(&sources, &mut breaks);
-    breaks.append(found_by_all);
-    assert_eq!(&breaks, expected, "and find the same");
-    (again, found_again)
-}
-
-fn merged_by_threads(sources: &[Source], pieces: &[Piece]) -> (Vec<u8>, Findings) {
-    let (mut out, mut findings) = (Vec::new(), Findings::default());
-    let slicer = Slicer::new(sources, pieces, Span::ALL, &mut findings);
-    merge_by(3, slicer, sources, &mut out, &mut findings).unwrap();
-    (out, findings)
+    breaks.append(found_again);
+    (again, breaks)
 }
 
 /// Lines that are made when they are asked for.
@@ -222,8 +249,7 @@ proptest! {
         files.iter_mut().for_each(|ticks| ticks.sort_unstable());
         let texts: Vec<Vec<u8>> = files.iter().map(|ticks| ticks.iter().flat_map(|&t| line(t, 1, "x")).collect()).collect();
         let sources: Vec<Source> = texts.iter().map(|bytes| Source::of("f", bytes)).collect();
-        let (mut out, mut findings) = (Vec::new(), Findings::default());
-        merge(&sources, &whole(&sources), Span { since, until }, &mut out, &mut findings).unwrap();
+        let (out, _) = merged_in_every_way(&sources, &whole(&sources), Span { since, until }, 2).unwrap();
         let inside = |ticks: &u64| *ticks >= since && until.is_none_or(|until| *ticks < until);
         let mut expected: Vec<u64> = files.concat().into_iter().filter(inside).collect();
         expected.sort_unstable();
@@ -248,15 +274,11 @@ proptest! {
             false => text(lines),
         }).collect();
         let all = |sources: &[Source]| {
-            let (mut out, mut findings) = (Vec::new(), Findings::default());
-            let span = Span { since, until: None };
-            merge(sources, &whole(sources), span, &mut out, &mut findings).unwrap();
-            out
+            merged_in_every_way(sources, &whole(sources), Span { since, until: None }, 2).unwrap().0
         };
         prop_assert_eq!(all(&texts), all(&made));
-        let pieces = whole(&made);
-        let (out, findings) = merged_by_threads(&made, &pieces);
-        let (expected, plain) = merged_by_threads(&texts, &whole(&texts));
+        let in_all = |sources: &[Source]| merged_in_every_way(sources, &whole(sources), Span::ALL, 3).unwrap();
+        let ((out, findings), (expected, plain)) = (in_all(&made), in_all(&texts));
         prop_assert_eq!(out, expected);
         prop_assert_eq!(findings.lines, plain.lines);
         let told = lines.iter().zip(&files).any(|(lines, (_, is_made))| *is_made && lines.len() >= 10);
@@ -338,9 +360,8 @@ fn outside_of_a_range_of_time_nothing_is_looked_at() {
     let junk = b"junk\n".repeat(10);
     let parts = [line(1, 1, "a"), junk.clone(), line(2, 1, "b"), line(3, 1, "c"), line(4, 1, "d"), junk];
     let sources = [Source::of("f", &parts.concat())];
-    let (mut out, mut findings) = (Vec::new(), Findings::default());
     let span = Span { since: 2, until: Some(4) };
-    merge(&sources, &whole(&sources), span, &mut out, &mut findings).unwrap();
+    let (out, findings) = merged_in_every_way(&sources, &whole(&sources), span, 2).unwrap();
     assert_eq!(out, [line(2, 1, "b"), line(3, 1, "c")].concat());
     let mut expected = Findings::default();
     expected.lines = 2;
@@ -387,13 +408,8 @@ proptest! {
         let is_in = |ticks| ticks >= span.since && span.until.is_none_or(|until| ticks < until);
         let expected = lines.iter().flatten().filter(|line| is_in(line.0)).sorted_by_key(|line| line.0);
         let expected = expected.flat_map(|line| line.1.clone()).collect_vec();
-        let (mut out, mut findings) = (Vec::new(), Findings::default());
-        merge(&sources, &whole(&sources), span, &mut out, &mut findings).unwrap();
-        prop_assert_eq!(String::from_utf8(out).unwrap(), String::from_utf8(expected.clone()).unwrap());
-        let (mut out, mut findings) = (Vec::new(), Findings::default());
-        let slicer = Slicer::new(&sources, &whole(&sources), span, &mut findings).shared_by(threads);
-        merge_by(threads, slicer, &sources, &mut out, &mut findings).unwrap();
-        prop_assert!(out == expected, "{} threads", threads);
+        let (out, _) = merged_in_every_way(&sources, &whole(&sources), span, threads).unwrap();
+        prop_assert_eq!(String::from_utf8(out).unwrap(), String::from_utf8(expected).unwrap());
     }
 }
 
@@ -420,19 +436,27 @@ fn nine_files() -> Vec<Vec<u8>> {
     (0..9).map(file).collect()
 }
 
-fn merged_into(out: &mut impl io::Write, threads: usize, files: &[Vec<u8>]) -> Result<(), Stop> {
+/// Both works, by several threads.
+fn merged_into(
+    out: &mut impl io::Write,
+    threads: usize,
+    files: &[Vec<u8>],
+    by_windows: bool,
+) -> Result<Findings, Stop> {
     let sources = files.iter().map(|bytes| Source::of("f", bytes)).collect_vec();
-    let mut findings = Findings::default();
-    let slicer = Slicer::new(&sources, &whole(&sources), Span::ALL, &mut findings).shared_by(threads);
-    merge_by(threads, slicer, &sources, out, &mut findings)
+    let pieces = whole(&sources);
+    if by_windows {
+        return merge_by(threads, Windows::new(&sources, &pieces, Span::ALL, threads), &sources, out);
+    }
+    merge_by(threads, Slices::new(&sources, &pieces, Span::ALL), &sources, out)
 }
 
 #[test]
 fn threads_end_when_the_writer_fails_wherever_that_is() {
     let files = nine_files();
     for writes in 0..100 {
-        for threads in 1..6 {
-            merged_into(&mut Failing { writes, panics: false }, threads, &files).unwrap_err();
+        for (threads, by_windows) in (1..6).cartesian_product([false, true]) {
+            merged_into(&mut Failing { writes, panics: false }, threads, &files, by_windows).unwrap_err();
         }
     }
 }
@@ -443,9 +467,9 @@ fn threads_end_when_one_of_them_meets_ticks_that_go_back() {
     for place in 0..60 {
         let ticks = |at: u64| if at == place { 0 } else { at * 3 };
         files[3] = (0..60).flat_map(|at| line(ticks(at), 3, "some words")).collect();
-        for threads in 1..6 {
+        for (threads, by_windows) in (1..6).cartesian_product([false, true]) {
             // The second line is behind the first whatever happens to one of both.
-            assert_eq!(merged_into(&mut Vec::new(), threads, &files).is_err(), place > 1);
+            assert_eq!(merged_into(&mut Vec::new(), threads, &files, by_windows).is_err(), place > 1);
         }
     }
 }
@@ -455,7 +479,7 @@ fn threads_end_when_one_of_them_panics() {
     let files = nine_files();
     for writes in 0..50 {
         let mut out = Failing { writes, panics: true };
-        let merge = || merged_into(&mut out, 1 + writes % 5, &files);
+        let merge = || merged_into(&mut out, 1 + writes % 5, &files, writes % 2 == 0);
         std::panic::catch_unwind(std::panic::AssertUnwindSafe(merge)).unwrap_err();
     }
 }

@@ -1,0 +1,182 @@
+//! Where a merge stands in one piece, and how it goes on: line by line, each looked at once, neighbours passed on together.
+
+use memchr::memrchr;
+use trace_format::line::{Key as LineKey, Kind, Line};
+use trace_format::meta::Meta;
+
+use super::{Sink, Stop};
+use crate::findings::Findings;
+use crate::lines::{LineAt, Next, line_at, skip_bad, without_feed};
+use crate::source::Source;
+use crate::tree::Key;
+
+/// So much of a damaged place is shown in the merged file.
+pub const SHOWN: usize = 256;
+
+/// Where the merge stands in one part: at a line that is found and not yet passed on.
+#[derive(Clone, Copy, Debug)]
+pub struct Cursor<'a> {
+    /// Its place.
+    pub source: u32,
+    /// Up to where it is merged.
+    pub bytes: &'a [u8],
+    /// All before this is passed on. Less than `line` only where a part begins with a bad region.
+    pub done: usize,
+    /// The line and where it begins; `None` at the end.
+    pub line: Option<(usize, LineAt)>,
+}
+
+/// What a cursor works with while it runs.
+#[derive(Debug)]
+pub struct Pass<'a, S> {
+    /// Those of the cursor.
+    pub bytes: &'a [u8],
+    /// Its source...
+    pub source: &'a Source,
+    /// ...and the place of that.
+    pub number: usize,
+    /// Where lines go.
+    pub out: &'a mut S,
+    /// What is found.
+    pub findings: &'a mut Findings,
+}
+
+impl<'a> Cursor<'a> {
+    /// At the first line from `start` on.
+    #[must_use]
+    pub fn new(bytes: &'a [u8], start: usize, source: usize, findings: &mut Findings) -> Cursor<'a> {
+        let at = skip_bad(bytes, start);
+        let line = match line_at(bytes, at) {
+            Next::Line(line) => Some((at, line)),
+            Next::Bad | Next::End => None,
+        };
+        if line.is_none() && start < bytes.len() {
+            // The file has changed since it was looked at before; there is no key for these bytes to stand at.
+            findings.damaged(source, start, bytes.len() - start);
+        }
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "each source is a mapping or a box: there are fewer than 2^32"
+        )]
+        let source = source as u32;
+        Cursor { source, bytes, done: start, line }
+    }
+
+    /// The line's key.
+    #[inline]
+    #[must_use]
+    pub fn key(&self, rank: usize) -> Key {
+        self.line.map_or(Key::EXHAUSTED, |(_, line)| Key::new(line.ticks, rank))
+    }
+
+    /// Passes on the line and all that follow it up to `limit`.
+    ///
+    /// # Errors
+    /// See [`Stop`].
+    #[inline]
+    pub fn run<S: Sink>(&mut self, pass: &mut Pass<'_, S>, rank: usize, limit: Key) -> Result<(), Stop> {
+        let Some((mut at, mut line)) = self.line else { return Ok(()) };
+        if self.done < at {
+            self.put_damaged(pass, self.done, at, at)?;
+            self.done = at;
+        }
+        loop {
+            pass.findings.lines += 1;
+            if line.meta {
+                note_metadata(pass.number, &pass.bytes[at..line.end], pass.findings);
+            }
+            let mut next_at = line.end;
+            let mut next = line_at(pass.bytes, next_at);
+            if next == Next::Bad {
+                pass.write_lines(self.done, next_at)?;
+                let end = skip_bad(pass.bytes, next_at);
+                self.put_damaged(pass, next_at, end, at)?;
+                (self.done, next_at) = (end, end);
+                next = line_at(pass.bytes, end);
+            }
+            let Next::Line(next) = next else { return self.finish(pass, at) };
+            if next.ticks < line.ticks {
+                return Err(Stop::Backward { path: pass.source.path.clone() });
+            }
+            (at, line) = (next_at, next);
+            if Key::new(line.ticks, rank) > limit {
+                pass.write_lines(self.done, at)?;
+                (self.done, self.line) = (at, Some((at, line)));
+                return Ok(());
+            }
+        }
+    }
+
+    /// The line at `at` was the last.
+    #[cold]
+    fn finish<S: Sink>(&mut self, pass: &mut Pass<'_, S>, at: usize) -> Result<(), Stop> {
+        if self.done < self.bytes.len() {
+            pass.write_lines(self.done, self.bytes.len())?;
+            if pass.bytes.last() != Some(&b'\n') {
+                pass.findings.torn(self.source as usize, at);
+            }
+        }
+        self.line = None;
+        Ok(())
+    }
+
+    /// Writes a `# damaged` line for the bytes from `start` to `end`, with the key of the line at `line`.
+    #[cold]
+    fn put_damaged<S: Sink>(
+        &self,
+        pass: &mut Pass<'_, S>,
+        start: usize,
+        end: usize,
+        line: usize,
+    ) -> Result<(), Stop> {
+        let key = key_at(pass.bytes, line);
+        let damaged = Meta::Damaged {
+            file: pass.source.path.as_os_str().as_encoded_bytes().to_vec(),
+            offset: start as u64,
+            bytes: (end - start) as u64,
+            text: pass.bytes[start..end.min(start + SHOWN)].to_vec(),
+        };
+        let mut payload = Vec::new();
+        damaged.write(&mut payload);
+        let mut text = Vec::new();
+        Line { key, kind: Kind::Meta, payload: &payload }.write(&mut text);
+        pass.out.lines(pass.number, &text)?;
+        pass.findings.lines += 1;
+        pass.findings.damaged(self.source as usize, start, end - start);
+        Ok(())
+    }
+}
+
+impl<S: Sink> Pass<'_, S> {
+    /// Writes the bytes of whole lines, and the line feed that the last one may lack.
+    #[inline]
+    fn write_lines(&mut self, start: usize, end: usize) -> Result<(), Stop> {
+        let lines = &self.bytes[start..end];
+        if lines.last().is_some_and(|&b| b != b'\n') {
+            return self.write_unended(lines);
+        }
+        Ok(self.out.lines(self.number, lines)?)
+    }
+
+    /// A line that ends at a NUL or at the end of its file gets its line feed.
+    #[cold]
+    fn write_unended(&mut self, lines: &[u8]) -> Result<(), Stop> {
+        let (whole, last) = lines.split_at(memrchr(b'\n', lines).map_or(0, |at| at + 1));
+        self.out.lines(self.number, whole)?;
+        Ok(self.out.lines(self.number, &[last, b"\n"].concat())?)
+    }
+}
+
+/// The key of the line at `at`, which is known to be one.
+pub fn key_at(bytes: &[u8], at: usize) -> LineKey {
+    let Next::Line(line) = line_at(bytes, at) else { return LineKey::default() };
+    Line::parse(without_feed(&bytes[at..line.end])).map_or_else(|_| LineKey::default(), |line| line.key)
+}
+
+/// Tells the findings what a `#` line says.
+#[cold]
+fn note_metadata(source: usize, line: &[u8], findings: &mut Findings) {
+    if let Ok(line) = Line::parse(without_feed(line)) {
+        findings.metadata(source, line.payload);
+    }
+}

@@ -1,0 +1,283 @@
+//! Pieces that are dealt out together: of each the lines of a window of time, to buckets.
+
+use std::io;
+use std::ops::Range;
+
+use super::cursor::{Cursor, Pass};
+use super::windows::Window;
+use super::{Sink, Stop};
+use crate::cut;
+use crate::findings::Findings;
+use crate::map::prefetch;
+use crate::render::Render;
+use crate::search::{Mark, first_from};
+use crate::slice::Span;
+use crate::source::{Piece, Source};
+
+/// Of the piece after the next two so many bytes are fetched, so that memory is waited for while others are dealt out.
+/// What stands behind these the processor foresees.
+const AHEAD: usize = 512;
+
+/// A group tells the others each time that it has dealt out so many bytes.
+const TELL: usize = if cfg!(test) { 100 } else { 1 << 20 };
+
+/// Neighbours among the pieces.
+#[derive(Debug)]
+pub struct Group<'a> {
+    /// The how many-th group.
+    pub number: usize,
+    pieces: Vec<Piece>,
+    span: Span,
+    /// The pieces, once they are open.
+    lanes: Vec<Lane<'a>>,
+    /// What the window has of them, by time; each bucket in order of ties.
+    buckets: Vec<Vec<Lines<'a>>>,
+    /// Lines that were made...
+    text: Vec<u8>,
+    /// ...and where in the text.
+    made: Vec<Range<usize>>,
+    /// What was found in this window...
+    found: Findings,
+    /// ...and in those before.
+    findings: Findings,
+    /// The first ticks behind the window, or fewer; `None` where there is nothing any more.
+    pub next: Option<u64>,
+}
+
+/// A piece.
+#[derive(Debug)]
+enum Lane<'a> {
+    /// Text: where it stands at the beginning of the window and at its end.
+    Text { begin: Cursor<'a>, end: Cursor<'a> },
+    /// What is made of a source when it is asked for it.
+    Rendered { source: usize, render: &'a dyn Render },
+}
+
+/// Lines of one piece with the same ticks.
+#[derive(Clone, Copy, Debug)]
+pub struct Lines<'a> {
+    /// Their ticks.
+    pub ticks: u64,
+    /// The lines; none if they are made.
+    pub lines: &'a [u8],
+    /// The place of their source.
+    pub source: u32,
+    /// The how many-th made ones they are, from 1 on; 0: they are not.
+    made: u32,
+}
+
+impl<'a> Group<'a> {
+    /// Will deal out what `pieces` have in `span`.
+    #[must_use]
+    pub fn new(number: usize, pieces: &[Piece], span: Span) -> Group<'a> {
+        Group {
+            number,
+            pieces: pieces.to_vec(),
+            span,
+            lanes: Vec::new(),
+            buckets: Vec::new(),
+            text: Vec::new(),
+            made: Vec::new(),
+            found: Findings::default(),
+            findings: Findings::default(),
+            next: None,
+        }
+    }
+
+    /// Deals out what the pieces have in the window, from its beginning whatever was done for it before. Gives up where
+    /// all groups together have too much.
+    ///
+    /// # Errors
+    /// Where ticks go back.
+    pub fn deal(&mut self, sources: &'a [Source], window: &Window, room: &mut Vec<u8>) -> Result<(), Stop> {
+        self.found = Findings::default();
+        self.text.clear();
+        self.made.clear();
+        self.buckets.resize_with(window.buckets.max(self.buckets.len()), Vec::new);
+        self.buckets.iter_mut().for_each(Vec::clear);
+        self.next = None;
+        if self.lanes.is_empty() {
+            self.open(sources);
+        }
+        let Group { lanes, buckets, text, made, found, .. } = self;
+        let mut out = Dealer { window, buckets, text, made, there: &[], ticks: 0, bytes: 0 };
+        for rank in 0..lanes.len() {
+            if let Some(Lane::Text { begin, .. }) = lanes.get(rank + 3) {
+                prefetch(begin.bytes.as_ptr().wrapping_add(begin.done), AHEAD);
+            }
+            let next = match &mut lanes[rank] {
+                Lane::Text { begin, end } => {
+                    let source = &sources[begin.source as usize];
+                    if cut::count() > 0 {
+                        begin.end_where_cut(source, found);
+                    }
+                    *end = *begin;
+                    out.there = begin.bytes;
+                    out.deal(end, source, found)?;
+                    end.line.map(|(_, line)| line.ticks)
+                }
+                Lane::Rendered { source, render } => {
+                    if !out.has_room_for(*render) {
+                        return Ok(());
+                    }
+                    room.clear();
+                    let mut damaged = |at, bytes| found.damaged(*source, at, bytes);
+                    render.lines(window.since, window.until, room, &mut damaged);
+                    let mut cursor = Cursor::new(room, 0, *source, found);
+                    out.there = &[];
+                    out.deal(&mut cursor, &sources[*source], found)?;
+                    render.span().and_then(|(_, last)| window.until.filter(|until| *until <= last))
+                }
+            };
+            self.next = self.next.into_iter().chain(next).min();
+            if out.bytes >= TELL && !out.tell() {
+                return Ok(());
+            }
+        }
+        out.tell();
+        Ok(())
+    }
+
+    /// Finds the first lines.
+    fn open(&mut self, sources: &'a [Source]) {
+        for piece in &self.pieces {
+            let source = &sources[piece.source];
+            if let Some(render) = source.rendered() {
+                self.lanes.push(Lane::Rendered { source: piece.source, render });
+                continue;
+            }
+            let bytes = &source.bytes()[..piece.end];
+            let (first, last) = (Mark::before(bytes, piece.start), Mark::end(bytes));
+            let start = first_from(bytes, self.span.since, first, last, usize::MAX).at;
+            let begin = Cursor::new(bytes, start, piece.source, &mut self.findings);
+            self.lanes.push(Lane::Text { begin, end: begin });
+        }
+    }
+
+    /// Takes note that the window's lines are passed on: what comes next begins where it ends.
+    pub fn end_window(&mut self, sources: &[Source]) {
+        self.findings.append(std::mem::take(&mut self.found));
+        for lane in &mut self.lanes {
+            if let Lane::Text { begin, end } = lane {
+                sources[begin.source as usize].forget(begin.done..end.done);
+                *begin = *end;
+            }
+        }
+    }
+
+    /// What was found in all windows.
+    #[must_use]
+    pub fn findings(self) -> Findings {
+        self.findings
+    }
+
+    /// Adds to `all` what the window has in one of the buckets, in order of ties.
+    pub fn add_bucket<'g>(&'g self, number: usize, all: &mut Vec<Lines<'g>>) {
+        let Some(bucket) = self.buckets.get(number) else { return };
+        let begin = all.len();
+        all.extend_from_slice(bucket);
+        if self.made.is_empty() {
+            return;
+        }
+        for lines in &mut all[begin..] {
+            if let Some(made) = lines.made.checked_sub(1) {
+                lines.lines = &self.text[self.made[made as usize].clone()];
+            }
+        }
+    }
+}
+
+impl<'a> Cursor<'a> {
+    /// Leaves out what was cut off from the file.
+    fn end_where_cut(&mut self, source: &Source, findings: &mut Findings) {
+        let Some(end) = source.cut().filter(|&end| end < self.bytes.len()) else { return };
+        self.bytes = &self.bytes[..end];
+        self.done = self.done.min(end);
+        if self.line.is_some_and(|(_, line)| line.end > end) {
+            *self = Cursor::new(self.bytes, self.done, self.source as usize, findings);
+        }
+    }
+}
+
+/// Takes the lines of a group.
+struct Dealer<'g, 'a> {
+    window: &'g Window,
+    buckets: &'g mut [Vec<Lines<'a>>],
+    text: &'g mut Vec<u8>,
+    made: &'g mut Vec<Range<usize>>,
+    /// Lines that are a part of this stay there.
+    there: &'a [u8],
+    /// Ticks of the lines that come next.
+    ticks: u64,
+    /// What was dealt out and not told.
+    bytes: usize,
+}
+
+impl<'a> Dealer<'_, 'a> {
+    /// Deals out what there is before the end of the window.
+    fn deal(
+        &mut self,
+        cursor: &mut Cursor<'_>,
+        source: &Source,
+        findings: &mut Findings,
+    ) -> Result<(), Stop> {
+        let (until, number) = (self.window.until, cursor.source as usize);
+        let mut pass = Pass { bytes: cursor.bytes, source, number, out: self, findings };
+        while let Some((_, line)) = cursor.line {
+            if until.is_some_and(|until| line.ticks >= until) {
+                break;
+            }
+            pass.out.ticks = line.ticks;
+            // Up to itself: this line, and those with the same ticks.
+            cursor.run(&mut pass, 0, cursor.key(0))?;
+        }
+        Ok(())
+    }
+
+    /// Tells what was dealt out; returns whether there is room for more.
+    fn tell(&mut self) -> bool {
+        self.window.add(std::mem::take(&mut self.bytes))
+    }
+
+    /// Whether there is room for what is made of a source. If not, that is told.
+    fn has_room_for(&mut self, render: &dyn Render) -> bool {
+        let until = self.window.until.unwrap_or(u64::MAX);
+        let bytes = render.bytes_before(until).saturating_sub(render.bytes_before(self.window.since));
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+        bytes <= self.window.limit || self.window.add(self.window.limit.saturating_add(1))
+    }
+}
+
+impl Sink for Dealer<'_, '_> {
+    #[inline]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "a source is a mapping or a box, a made run has a line of a window: there are fewer than 2^32 of both"
+    )]
+    fn lines(&mut self, source: usize, lines: &[u8]) -> io::Result<()> {
+        let mut run = Lines { ticks: self.ticks, lines: &[], source: source as u32, made: 0 };
+        match part_of(self.there, lines) {
+            Some(there) => run.lines = there,
+            None => {
+                let start = self.text.len();
+                self.text.extend_from_slice(lines);
+                self.made.push(start..self.text.len());
+                run.made = self.made.len() as u32;
+            }
+        }
+        let place = self.window.bucket_of(self.ticks);
+        let bucket = &mut self.buckets[place];
+        bucket.push(run);
+        self.bytes += lines.len() + size_of::<Lines<'_>>();
+        // Where the next run will be written, which is when hundreds of others have got theirs.
+        prefetch(bucket.as_ptr().wrapping_add(bucket.len() + 1).cast(), 1);
+        Ok(())
+    }
+}
+
+/// `part` as it stands in `whole`, if it does.
+#[inline]
+fn part_of<'a>(whole: &'a [u8], part: &[u8]) -> Option<&'a [u8]> {
+    let start = (part.as_ptr() as usize).checked_sub(whole.as_ptr() as usize)?;
+    whole.get(start..start.checked_add(part.len())?)
+}

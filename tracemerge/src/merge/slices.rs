@@ -1,0 +1,166 @@
+//! A merge of few pieces: slice of time after slice of time, each through a [tree](crate::tree) of all pieces.
+
+use std::collections::BTreeMap;
+
+use super::cursor::{Cursor, Pass};
+use super::work::{Room, Turn, Work};
+use super::{Sink, Stop};
+use crate::cut;
+use crate::findings::Findings;
+use crate::slice::{Part, Slice, Slicer, Span};
+use crate::source::{Piece, Source};
+use crate::tree::{Key, LoserTree};
+
+/// Slices, cut out one after the other and merged by whoever has time.
+#[derive(Debug)]
+pub struct Slices<'a> {
+    /// Away while a thread cuts with it, or when there are no more slices.
+    slicer: Option<Slicer<'a>>,
+    is_cut: bool,
+    bytes: usize,
+    /// The slice that was cut out last, if no thread has taken it yet, and the number of the next.
+    next: Option<Slice>,
+    number: usize,
+    /// What was found, by slice: they are not done in order.
+    found: BTreeMap<usize, Findings>,
+}
+
+/// A part of the work.
+#[derive(Debug)]
+pub enum Job<'a> {
+    /// To cut out a slice.
+    Cut(Slicer<'a>, Option<Slice>),
+    /// To merge one.
+    Merge {
+        /// The how many-th.
+        number: usize,
+        /// It.
+        slice: Slice,
+        /// What was found in it.
+        findings: Findings,
+    },
+}
+
+impl<'a> Slices<'a> {
+    /// Will merge `pieces`, whose ranks are their places.
+    #[must_use]
+    pub fn new(sources: &'a [Source], pieces: &[Piece], span: Span) -> Slices<'a> {
+        let mut findings = Findings::default();
+        let slicer = Slicer::new(sources, pieces, span, &mut findings);
+        let bytes = slicer.left();
+        let found = BTreeMap::from([(0, findings)]);
+        Slices { slicer: Some(slicer), is_cut: false, bytes, next: None, number: 1, found }
+    }
+}
+
+impl<'a> Work<'a> for Slices<'a> {
+    type Job = Job<'a>;
+
+    fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    fn next(&mut self) -> Turn<Job<'a>> {
+        if let Some(slice) = self.next.take() {
+            self.number += 1;
+            return Turn::Lines(Job::Merge { number: self.number - 1, slice, findings: Findings::default() });
+        }
+        match self.slicer.take() {
+            Some(slicer) => Turn::Silent(Job::Cut(slicer, None)),
+            None if self.is_cut => Turn::End,
+            None => Turn::Wait,
+        }
+    }
+
+    fn run<S: Sink>(
+        sources: &'a [Source],
+        job: &mut Job<'a>,
+        room: &mut Room,
+        out: &mut S,
+    ) -> Result<(), Stop> {
+        match job {
+            Job::Cut(slicer, slice) => {
+                // Done again, it would be the slice behind.
+                if slice.is_none() {
+                    *slice = slicer.next();
+                }
+                Ok(())
+            }
+            Job::Merge { slice, findings, .. } => {
+                if cut::count() > 0 {
+                    // While the slice was cut out, or merged.
+                    slice.look_for_cuts(sources);
+                }
+                *findings = Findings::default();
+                merge_slice(sources, slice, &mut room.text, out, findings)
+            }
+        }
+    }
+
+    fn done(&mut self, job: Job<'a>) -> Vec<Part> {
+        match job {
+            Job::Cut(slicer, Some(slice)) => (self.slicer, self.next) = (Some(slicer), Some(slice)),
+            Job::Cut(_, None) => self.is_cut = true,
+            Job::Merge { number, slice, findings } => {
+                self.found.insert(number, findings);
+                return slice.parts;
+            }
+        }
+        Vec::new()
+    }
+
+    fn findings(self) -> Findings {
+        let mut all = Findings::default();
+        self.found.into_values().for_each(|found| all.append(found));
+        all
+    }
+}
+
+/// Merges one slice; `text` is room for lines that are made.
+fn merge_slice<S: Sink>(
+    sources: &[Source],
+    slice: &Slice,
+    text: &mut Vec<u8>,
+    out: &mut S,
+    findings: &mut Findings,
+) -> Result<(), Stop> {
+    text.clear();
+    let ends: Vec<_> = slice
+        .parts
+        .iter()
+        .map(|part| render(&sources[part.source], part, slice.span, text, findings))
+        .collect();
+    let mut begin = 0;
+    let cursor = |(part, end): (&Part, Option<usize>)| match end {
+        Some(end) => {
+            let start = std::mem::replace(&mut begin, end);
+            Cursor::new(&text[start..end], 0, part.source, findings)
+        }
+        None => Cursor::new(&sources[part.source].bytes()[..part.end], part.start, part.source, findings),
+    };
+    let mut cursors: Vec<Cursor<'_>> = slice.parts.iter().zip(ends).map(cursor).collect();
+    let keys: Vec<Key> = cursors.iter().enumerate().map(|(rank, cursor)| cursor.key(rank)).collect();
+    let mut tree = LoserTree::new(&keys);
+    drop(keys);
+    while let Some(rank) = tree.winner() {
+        let cursor = &mut cursors[rank];
+        let number = cursor.source as usize;
+        let mut pass = Pass { bytes: cursor.bytes, source: &sources[number], number, out, findings };
+        cursor.run(&mut pass, rank, tree.runner_up(rank))?;
+        tree.replace(rank, cursor.key(rank));
+    }
+    Ok(())
+}
+
+/// Adds the lines of a part that has none before they are made to `text`; returns where they end.
+fn render(
+    source: &Source,
+    part: &Part,
+    span: Span,
+    text: &mut Vec<u8>,
+    findings: &mut Findings,
+) -> Option<usize> {
+    let mut damaged = |at, bytes| findings.damaged(part.source, at, bytes);
+    source.rendered()?.lines(span.since, span.until, text, &mut damaged);
+    Some(text.len())
+}

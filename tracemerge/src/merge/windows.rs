@@ -1,0 +1,345 @@
+//! A merge of many pieces: their lines are dealt out to buckets by time, and each bucket is sorted by itself.
+//!
+//! Where each line is of another file than the one before, a tree waits for memory at every turn: which line is
+//! looked at next depends on this one. Here each piece is read on from where it stands, for a *window* of time, which is
+//! what caches are made for, and where a bucket's lines are is known long before they are copied. So this is a bucket
+//! sort; it is as fast as that where ticks come somewhat evenly, and right anyhow.
+//!
+//! First all pieces are dealt out, in groups of neighbours; then the buckets are passed on, each of all groups together.
+//! Both are jobs that threads share. How much time the next window takes is guessed from the one before; one that
+//! shows to have too much is begun anew, shorter.
+
+use std::io;
+use std::mem;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use memchr::memrchr;
+
+use super::group::{Group, Lines};
+use super::work::{Room, Turn, Work};
+use super::{Sink, Stop};
+use crate::cut;
+use crate::findings::Findings;
+use crate::map::prefetch;
+use crate::slice::{Part, Span};
+use crate::source::{Piece, Source};
+
+/// What a window is to have, in bytes: the first one less, so that a reader waits for less.
+const FIRST: usize = if cfg!(test) { 64 } else { 1 << 20 };
+/// The others. Of thousands of files each has some lines in it, which make up for going there.
+const USUAL: usize = if cfg!(test) { 512 } else { 64 << 20 };
+/// What a bucket is to have, in bytes, where ticks come evenly. Few enough of them that there is room in a core's cache
+/// where each is written to.
+const BUCKET: usize = if cfg!(test) { 64 } else { 128 << 10 };
+/// Buckets that are passed on at once.
+const AT_ONCE: usize = if cfg!(test) { 2 } else { 8 };
+/// Groups for each thread, so that none waits long for another.
+const GROUPS: usize = 2;
+/// Runs whose lines are fetched while others are copied.
+const AHEAD: usize = 12;
+/// Of a run, so many bytes.
+const LINES: usize = 256;
+
+/// The windows, one after the other.
+#[derive(Debug)]
+pub struct Windows<'a> {
+    span: Span,
+    window: Window,
+    /// Bytes to be in the next window.
+    wanted: usize,
+    /// How many ticks that may take.
+    step: u64,
+    /// Bytes of all pieces.
+    bytes: usize,
+    sources: &'a [Source],
+    stage: Stage<'a>,
+}
+
+/// What is being done for a window.
+#[derive(Debug)]
+enum Stage<'a> {
+    /// It is dealt out: groups that no thread has taken yet, the last first; how many one has; and those that are done.
+    Dealing { waiting: Vec<Group<'a>>, away: usize, dealt: Vec<Group<'a>> },
+    /// It is passed on: the next bucket, and how many threads are at it.
+    Passing { groups: Arc<Vec<Group<'a>>>, next: usize, away: usize },
+    /// There are no more.
+    Done(Vec<Group<'a>>),
+}
+
+/// A window of time.
+#[derive(Clone, Debug)]
+pub struct Window {
+    /// Its ticks begin with these...
+    pub since: u64,
+    /// ...and end before these; `None`: they do not.
+    pub until: Option<u64>,
+    /// The first that there are, or fewer.
+    first: u64,
+    /// How many buckets.
+    pub buckets: usize,
+    /// Buckets in a tick, times two to the power of 64.
+    scale: u64,
+    /// More bytes than these are too much.
+    pub limit: usize,
+    /// What was dealt out by all.
+    bytes: Arc<AtomicUsize>,
+}
+
+/// A part of the work.
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "there are a few for each window")]
+pub enum Job<'a> {
+    /// To deal out a group.
+    Deal(Window, Group<'a>),
+    /// To pass on buckets.
+    Pass(Arc<Vec<Group<'a>>>, Range<usize>),
+}
+
+impl<'a> Windows<'a> {
+    /// Will merge `pieces`, whose ranks are their places, by so many threads.
+    #[must_use]
+    pub fn new(sources: &'a [Source], pieces: &[Piece], span: Span, threads: usize) -> Windows<'a> {
+        let each = pieces.len().div_ceil(GROUPS * threads.max(1)).max(1);
+        let groups = pieces.chunks(each).zip(0..).map(|(pieces, number)| Group::new(number, pieces, span));
+        let size = |piece: &Piece| match sources[piece.source].rendered() {
+            Some(_) => sources[piece.source].size(),
+            None => piece.end - piece.start,
+        };
+        Windows {
+            span,
+            // In which there is nothing: only the first lines are found.
+            window: Window::new(span.since, span.since, Some(span.since), FIRST),
+            wanted: FIRST,
+            step: 1 << 20,
+            bytes: pieces.iter().map(size).sum(),
+            sources,
+            stage: Stage::dealing(groups.collect()),
+        }
+    }
+
+    /// Goes on when all groups are dealt out.
+    fn all_are_dealt(&mut self, groups: Vec<Group<'a>>) {
+        let bytes = self.window.bytes.load(Ordering::Relaxed);
+        let ticks = self.window.ticks();
+        self.stage = if bytes > self.window.limit {
+            self.step = (ticks / 4).max(1);
+            let (since, first) = (self.window.since, self.window.first);
+            self.begin(since, first, groups)
+        } else {
+            if ticks > 0 {
+                // As many ticks as the next would take if it went on like this, within reason.
+                let (most, wanted) = (u128::from(ticks) * 8, self.wanted as u128);
+                let step = (u128::from(ticks) * wanted / bytes.max(1) as u128).min(most);
+                self.step = u64::try_from(step).unwrap_or(u64::MAX).max(1);
+            }
+            Stage::Passing { groups: Arc::new(groups), next: 0, away: 0 }
+        };
+    }
+
+    /// Goes on when all buckets are passed on.
+    fn all_is_passed_on(&mut self, mut groups: Vec<Group<'a>>) {
+        groups.iter_mut().for_each(|group| group.end_window(self.sources));
+        let next = groups.iter().filter_map(|group| group.next).min();
+        let next = next.filter(|next| self.span.until.is_none_or(|until| *next < until));
+        self.stage = match (next, self.window.until) {
+            (Some(next), Some(until)) => {
+                if self.window.ticks() > 0 && self.wanted < USUAL {
+                    (self.wanted, self.step) = ((2 * self.wanted).min(USUAL), self.step.saturating_mul(2));
+                }
+                self.begin(until, next, groups)
+            }
+            _ => Stage::Done(groups),
+        };
+    }
+
+    /// Begins a window.
+    fn begin(&mut self, since: u64, first: u64, groups: Vec<Group<'a>>) -> Stage<'a> {
+        let until = first.checked_add(self.step);
+        let until = until.into_iter().chain(self.span.until).min();
+        self.window = Window::new(since, first, until, self.wanted);
+        Stage::dealing(groups)
+    }
+}
+
+impl<'a> Stage<'a> {
+    fn dealing(mut groups: Vec<Group<'a>>) -> Stage<'a> {
+        let dealt = Vec::with_capacity(groups.len());
+        groups.reverse();
+        Stage::Dealing { waiting: groups, away: 0, dealt }
+    }
+}
+
+impl<'a> Work<'a> for Windows<'a> {
+    type Job = Job<'a>;
+
+    fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    fn next(&mut self) -> Turn<Job<'a>> {
+        loop {
+            match &mut self.stage {
+                Stage::Dealing { waiting, away, dealt } => {
+                    if let Some(group) = waiting.pop() {
+                        *away += 1;
+                        return Turn::Silent(Job::Deal(self.window.clone(), group));
+                    }
+                    if *away > 0 {
+                        return Turn::Wait;
+                    }
+                    let mut groups = mem::take(dealt);
+                    groups.sort_by_key(|group| group.number);
+                    self.all_are_dealt(groups);
+                }
+                Stage::Passing { groups, next, away } => {
+                    if *next < self.window.buckets {
+                        let range = *next..(*next + AT_ONCE).min(self.window.buckets);
+                        (*next, *away) = (range.end, *away + 1);
+                        return Turn::Lines(Job::Pass(groups.clone(), range));
+                    }
+                    if *away > 0 {
+                        return Turn::Wait;
+                    }
+                    // Those that are done have given their shares back.
+                    let Some(groups) = Arc::get_mut(groups).map(mem::take) else { return Turn::Wait };
+                    self.all_is_passed_on(groups);
+                }
+                Stage::Done(_) => return Turn::End,
+            }
+        }
+    }
+
+    fn run<S: Sink>(
+        sources: &'a [Source],
+        job: &mut Job<'a>,
+        room: &mut Room,
+        out: &mut S,
+    ) -> Result<(), Stop> {
+        match job {
+            Job::Deal(window, group) => group.deal(sources, window, &mut room.text),
+            Job::Pass(groups, range) => {
+                let (mut runs, order) = (Vec::new(), &mut room.order);
+                range
+                    .clone()
+                    .try_for_each(|bucket| pass_on(sources, groups, bucket, &mut runs, order, out))?;
+                Ok(())
+            }
+        }
+    }
+
+    fn done(&mut self, job: Job<'a>) -> Vec<Part> {
+        match (job, &mut self.stage) {
+            (Job::Deal(_, group), Stage::Dealing { away, dealt, .. }) => {
+                *away -= 1;
+                dealt.push(group);
+            }
+            (Job::Pass(..), Stage::Passing { away, .. }) => *away -= 1,
+            // There is none of the other sort.
+            _ => {}
+        }
+        Vec::new()
+    }
+
+    fn findings(self) -> Findings {
+        let mut all = Findings::default();
+        if let Stage::Done(groups) = self.stage {
+            groups.into_iter().for_each(|group| all.append(group.findings()));
+        }
+        all
+    }
+}
+
+/// Passes the lines of a bucket on in the order of their ticks, those with the same in the order of pieces. `runs` and
+/// `order` are room for all that are in it.
+fn pass_on<'g, S: Sink>(
+    sources: &[Source],
+    groups: &'g [Group<'_>],
+    bucket: usize,
+    runs: &mut Vec<Lines<'g>>,
+    order: &mut Vec<u64>,
+    out: &mut S,
+) -> io::Result<()> {
+    runs.clear();
+    groups.iter().for_each(|group| group.add_bucket(bucket, runs));
+    let (mut first, mut last) = (u64::MAX, 0);
+    for run in &*runs {
+        (first, last) = (first.min(run.ticks), last.max(run.ticks));
+    }
+    let bits = width(runs.len() as u64);
+    // Whether ticks and place fit into one word: words are sorted fastest.
+    let is_packed = width(last.saturating_sub(first)) + bits <= u64::BITS;
+    order.clear();
+    let ticks = |run: &Lines<'_>| if is_packed { (run.ticks - first) << bits } else { 0 };
+    order.extend((0..).zip(&*runs).map(|(place, run)| place | ticks(run)));
+    #[expect(clippy::cast_possible_truncation, reason = "it was a place before")]
+    let run = |word: u64| &runs[(word & ((1 << bits) - 1)) as usize];
+    if is_packed {
+        order.sort_unstable();
+    } else {
+        order.sort_by_key(|&word| run(word).ticks);
+    }
+    let is_cut = cut::count() > 0;
+    for (at, &word) in order.iter().enumerate() {
+        if let Some(&later) = order.get(at + AHEAD) {
+            let lines = run(later).lines;
+            prefetch(lines.as_ptr(), lines.len().min(LINES));
+        }
+        let Lines { source, lines, .. } = *run(word);
+        let source = source as usize;
+        let lines = if is_cut { before_cut(&sources[source], lines) } else { lines };
+        if !lines.is_empty() {
+            out.lines(source, lines)?;
+        }
+    }
+    Ok(())
+}
+
+/// Of lines of a file that may have been cut since they were dealt out, those that are there still.
+#[cold]
+fn before_cut<'l>(source: &Source, lines: &'l [u8]) -> &'l [u8] {
+    let (Some(end), Some(place)) = (source.cut(), source.place(lines)) else { return lines };
+    let left = &lines[..end.clamp(place.start, place.end) - place.start];
+    &left[..memrchr(b'\n', left).map_or(0, |at| at + 1)]
+}
+
+/// How many bits a number has.
+fn width(number: u64) -> u32 {
+    u64::BITS - number.leading_zeros()
+}
+
+impl Window {
+    fn new(since: u64, first: u64, until: Option<u64>, wanted: usize) -> Window {
+        let mut window =
+            Window { since, until, first, buckets: 1, scale: 0, limit: usize::MAX, bytes: Arc::default() };
+        let ticks = window.ticks();
+        if ticks > 1 {
+            window.buckets = (wanted / BUCKET).max(1);
+            let scale = ((window.buckets as u128) << 64) / u128::from(ticks);
+            window.scale = u64::try_from(scale).unwrap_or(u64::MAX);
+            // What has but one tick cannot be shorter.
+            window.limit = 2 * wanted;
+        }
+        window
+    }
+
+    /// From the first that there are on.
+    fn ticks(&self) -> u64 {
+        self.until.unwrap_or(u64::MAX).saturating_sub(self.first)
+    }
+
+    /// Which bucket those ticks belong to, which are in the window.
+    #[inline]
+    #[must_use]
+    pub fn bucket_of(&self, ticks: u64) -> usize {
+        let place = (u128::from(ticks.saturating_sub(self.first)) * u128::from(self.scale)) >> 64;
+        usize::try_from(place as u64).unwrap_or(usize::MAX).min(self.buckets - 1)
+    }
+
+    /// Adds what was dealt out; returns whether there is room for more.
+    #[must_use]
+    pub fn add(&self, bytes: usize) -> bool {
+        self.bytes.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes) <= self.limit
+    }
+}

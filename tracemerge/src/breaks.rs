@@ -11,10 +11,11 @@ use std::ops;
 
 use crate::findings::Findings;
 use crate::lines::line_behind;
+use crate::parallel::look_at_all;
 use crate::range::{Range, part_of};
 use crate::search::Mark;
 use crate::slice::Span;
-use crate::source::{Break, Piece, Source, breaks, look_at_all};
+use crate::source::{Break, Piece, Source, breaks};
 
 /// So many bytes before and behind a part are looked at line by line.
 const NEAR: usize = 4096;

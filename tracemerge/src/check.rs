@@ -14,8 +14,9 @@ use crate::discover::App;
 use crate::error::Error;
 use crate::header::Trace;
 use crate::messages::{Grouped, Messages, Status, count, shown, shown_name};
+use crate::parallel::look_at_all;
 use crate::pipeline::{Found, asking_once, gather, threads};
-use crate::source::{Source, look_at_all};
+use crate::source::Source;
 
 /// A thread's trace, and what there is to say of it.
 struct Checked<'a> {

@@ -16,6 +16,7 @@ use trace_format::name::{INFIX, MERGED_SUFFIX, parse_trace_file_suffix};
 
 use crate::error::Error;
 use crate::messages::shown;
+use crate::parallel::{ASKING, look_at_all};
 use crate::sys::{FileId, file_id};
 
 /// The executable whose traces are wanted, which need not exist; or a directory, all traces in which are.
@@ -129,6 +130,8 @@ pub struct Candidate {
     pub number: u32,
     /// Which file it is.
     pub id: FileId,
+    /// Whether it is a regular file.
+    pub is_regular: bool,
     /// Whether its `# run` line must name the executable: it was found in a shared place.
     pub must_match: bool,
 }
@@ -211,15 +214,23 @@ fn look_in(
         Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => return Ok(()),
         entries => entries?,
     };
+    let mut named = Vec::new();
     for entry in entries {
         let file_name = entry?.file_name();
-        let Some((tid, number)) = thread(&file_name) else { continue };
-        let path = place.join(&file_name);
-        // A link to nowhere, or a file that has just gone: nothing is there.
-        let Ok(metadata) = fs::metadata(&path) else { continue };
-        let id = file_id(&path, &metadata);
+        if let Some((tid, number)) = thread(&file_name) {
+            named.push((place.join(&file_name), tid, number));
+        }
+    }
+    // A link to nowhere, or a file that has just gone: nothing is there.
+    let asked = look_at_all(
+        &named,
+        |_| ASKING,
+        |(path, ..)| fs::metadata(path).ok().map(|metadata| (file_id(path, &metadata), metadata.is_file())),
+    );
+    for ((path, tid, number), is) in named.into_iter().zip(asked) {
+        let Some((id, is_regular)) = is else { continue };
         if seen.insert(id.clone()) {
-            candidates.push(Candidate { path, tid, number, id, must_match });
+            candidates.push(Candidate { path, tid, number, id, is_regular, must_match });
         }
     }
     Ok(())

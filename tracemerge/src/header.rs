@@ -17,9 +17,9 @@ use crate::discover::{App, Candidate};
 use crate::error::Error;
 use crate::held::Held;
 use crate::lines::{Next, first_line, last_ticks, line_at, without_feed};
-use crate::map::{Map, open_regular};
+use crate::map::{Map, open_known, open_regular};
 use crate::messages::{Messages, shown};
-use crate::source::{OPENING, look_at_all};
+use crate::parallel::{OPENING, look_at_all};
 use crate::sys::{FileId, read_at};
 
 /// So much of each end of a file is read: a line is rarely longer.
@@ -100,8 +100,9 @@ fn is_of(trace: &Trace, app: &App) -> bool {
 
 fn read(candidate: &Candidate) -> Result<Trace, Refusal> {
     let path = &candidate.path;
-    let file = open_regular(path).map_err(Refusal::Unreadable)?;
-    read_ends(&file, candidate).map_or_else(|| read_mapped(&file, candidate), Ok)
+    let opened = if candidate.is_regular { open_known(path) } else { open_regular(path) };
+    let (file, length) = opened.map_err(Refusal::Unreadable)?;
+    read_ends(&file, length, candidate).map_or_else(|| read_mapped(&file, candidate), Ok)
 }
 
 fn read_mapped(file: &File, candidate: &Candidate) -> Result<Trace, Refusal> {
@@ -121,8 +122,7 @@ fn read_mapped(file: &File, candidate: &Candidate) -> Result<Trace, Refusal> {
 
 /// The header of a file that has whole lines at both ends, as nearly all have. To read them is less work than to map
 /// the file, which matters where there are thousands.
-fn read_ends(file: &File, candidate: &Candidate) -> Option<Trace> {
-    let length = file.metadata().ok()?.len();
+fn read_ends(file: &File, length: u64, candidate: &Candidate) -> Option<Trace> {
     let mut bytes = [0; END];
     let got = read_at(file, &mut bytes, 0).ok()?;
     let head = &bytes[..got];
@@ -179,8 +179,8 @@ mod tests {
             file.write_all(&parts.concat()).unwrap();
             let (path, metadata) = (file.path().to_owned(), file.as_file().metadata().unwrap());
             let id = file_id(&path, &metadata);
-            let candidate = Candidate { path, tid: 7, number: 0, id, must_match: false };
-            if let Some(of_ends) = read_ends(file.as_file(), &candidate) {
+            let candidate = Candidate { path, tid: 7, number: 0, id, is_regular: true, must_match: false };
+            if let Some(of_ends) = read_ends(file.as_file(), metadata.len(), &candidate) {
                 let of_all = read_mapped(file.as_file(), &candidate).unwrap();
                 prop_assert_eq!((of_ends.first, of_ends.last), (of_all.first, of_all.last));
                 prop_assert_eq!(of_ends.run, of_all.run);
@@ -194,9 +194,10 @@ mod tests {
         for ticks in 1..1000 {
             writeln!(file, "{ticks:016x}-00000007 : some words").unwrap();
         }
-        let id = file_id(file.path(), &file.as_file().metadata().unwrap());
-        let candidate = Candidate { path: file.path().to_owned(), tid: 7, number: 0, id, must_match: false };
-        let trace = read_ends(file.as_file(), &candidate).unwrap();
+        let (path, metadata) = (file.path().to_owned(), file.as_file().metadata().unwrap());
+        let id = file_id(&path, &metadata);
+        let candidate = Candidate { path, tid: 7, number: 0, id, is_regular: true, must_match: false };
+        let trace = read_ends(file.as_file(), metadata.len(), &candidate).unwrap();
         assert_eq!((trace.first, trace.last), (1, 999));
     }
 

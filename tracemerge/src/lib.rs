@@ -68,6 +68,7 @@ mod merge;
 mod messages;
 mod opened;
 mod pager;
+mod parallel;
 mod pipeline;
 mod pool;
 mod progress;

@@ -4,7 +4,7 @@
 //! mapped: a FIFO or a device in the place of a trace would block or never end.
 #![allow(unsafe_code)]
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, Metadata, OpenOptions};
 use std::io;
 use std::ops::{Deref, Range};
 use std::path::Path;
@@ -33,7 +33,17 @@ impl Map {
     /// # Errors
     /// Where it is no regular file, or cannot be opened or mapped.
     pub fn open(path: &Path) -> Result<Map, Error> {
-        Map::of_file(&open_regular(path)?, path)
+        let (file, length) = open_regular(path)?;
+        Map::of_length(&file, length, path)
+    }
+
+    /// The same of a file that [`open_known`] may open.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_known(path: &Path) -> Result<Map, Error> {
+        let (file, length) = open_known(path)?;
+        Map::of_length(&file, length, path)
     }
 
     /// Maps a file that is open for reading; `path` is for messages.
@@ -42,6 +52,11 @@ impl Map {
     /// Where it cannot be mapped.
     pub fn of_file(file: &File, path: &Path) -> Result<Map, Error> {
         let length = file.metadata().map_err(|e| Error::io("examine", path, e))?.len();
+        Map::of_length(file, length, path)
+    }
+
+    /// Maps the first `length` bytes of a file, which are all.
+    fn of_length(file: &File, length: u64, path: &Path) -> Result<Map, Error> {
         let Ok(length @ 1..) = usize::try_from(length) else {
             // Nothing cannot be mapped; nor can what has no end on this machine.
             return if length == 0 {
@@ -142,21 +157,39 @@ impl Deref for Map {
     }
 }
 
-/// Opens the regular file at `path` for reading, symbolic links followed.
+/// Opens the regular file at `path` for reading, symbolic links followed; returns its length, too.
 ///
 /// # Errors
 /// Where it is no regular file, or cannot be opened.
-pub fn open_regular(path: &Path) -> Result<File, Error> {
+pub fn open_regular(path: &Path) -> Result<(File, u64), Error> {
     // Asked before the opening, because opening a device may already do something.
     let metadata = fs::metadata(path).map_err(|e| Error::io("open", path, e))?;
-    if !metadata.is_file() {
-        let what = if metadata.is_dir() { "it is a directory" } else { "it is not a regular file" };
-        return Err(Error::io("read", path, io::Error::other(what)));
-    }
+    regular(path, &metadata)?;
+    open_known(path)
+}
+
+/// [`open_regular`] for what was found to be a regular file a moment ago: where there are thousands, to ask once more
+/// takes its time.
+///
+/// # Errors
+/// As [`open_regular`].
+pub fn open_known(path: &Path) -> Result<(File, u64), Error> {
     let mut options = OpenOptions::new();
     options.read(true);
     #[cfg(unix)]
     // Should a FIFO have taken its place meanwhile, it must not block.
     std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, libc::O_NONBLOCK);
-    options.open(path).map_err(|e| Error::io("open", path, e))
+    let file = options.open(path).map_err(|e| Error::io("open", path, e))?;
+    let metadata = file.metadata().map_err(|e| Error::io("examine", path, e))?;
+    regular(path, &metadata)?;
+    Ok((file, metadata.len()))
+}
+
+/// An error unless it is a regular file.
+fn regular(path: &Path, metadata: &Metadata) -> Result<(), Error> {
+    if metadata.is_file() {
+        return Ok(());
+    }
+    let what = if metadata.is_dir() { "it is a directory" } else { "it is not a regular file" };
+    Err(Error::io("read", path, io::Error::other(what)))
 }

@@ -25,7 +25,7 @@ use crate::slice::Span;
 use crate::source::{Piece, Source};
 
 /// From so many pieces on, lines are dealt out to buckets by time.
-pub const MANY: usize = 32;
+pub const MANY: usize = 48;
 
 /// What takes the merged lines.
 pub trait Sink {

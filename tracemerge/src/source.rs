@@ -9,8 +9,6 @@ use std::fs::File;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::{iter, thread};
 
 use trace_format::file::Encoding;
 
@@ -21,13 +19,9 @@ use crate::held::Held;
 use crate::lines::{Next, first_ticks, last_ticks, line_at, skip_bad, without_torn_tail};
 use crate::map::Map;
 use crate::messages::shown;
+use crate::parallel::{OPENING, look_at_all};
 use crate::raw::RawFile;
 use crate::render::Render;
-
-/// Fewer bytes than this are looked through sooner than a thread is started.
-const WORTH_A_THREAD: usize = 1 << 20;
-/// To open a file takes as long as to look through so many bytes.
-pub const OPENING: usize = 16 << 10;
 
 /// A file, mapped, or text from a ring; or something that is made into text.
 #[derive(Debug)]
@@ -70,7 +64,8 @@ impl Source {
             let ring = Some(ring).filter(|_| of_ring > 0);
             return Ok(file.into_iter().chain(ring).collect());
         }
-        let map = Map::open(&path)?;
+        // It was looked at when its header was read.
+        let map = Map::open_known(&path)?;
         if map.is_empty() {
             return Err(Error::plain(format!("{} has become empty while it was read", shown(&path))));
         }
@@ -277,43 +272,6 @@ pub type Break = (usize, u64, u64);
 /// The breaks of each file.
 fn all_breaks(sources: &[Source]) -> Vec<Vec<Break>> {
     look_at_all(sources, |source| source.bytes().len(), |source| breaks(source.bytes()))
-}
-
-/// What `look` finds in each file. Files are independent of each other here, so all processors look.
-pub fn look_at_all<F: Sync, T: Default + Send>(
-    files: &[F],
-    bytes: impl Fn(&F) -> usize,
-    look: impl Fn(&F) -> T + Sync,
-) -> Vec<T> {
-    let next = AtomicUsize::new(0);
-    let work = || {
-        let mine = iter::from_fn(|| {
-            let file = next.fetch_add(1, Ordering::Relaxed);
-            Some((file, look(files.get(file)?)))
-        });
-        mine.collect::<Vec<_>>()
-    };
-    let mut all: Vec<T> = files.iter().map(|_| T::default()).collect();
-    let mut put = |found: Vec<(usize, T)>| {
-        found.into_iter().for_each(|(file, found)| all[file] = found);
-    };
-    let large = files.iter().map(bytes).sum::<usize>() > WORTH_A_THREAD;
-    let others = if large {
-        thread::available_parallelism().map_or(0, |all| all.get().min(files.len()).saturating_sub(1))
-    } else {
-        0
-    };
-    thread::scope(|scope| {
-        // A thread that cannot be had leaves its share to the others.
-        let threads: Vec<_> =
-            (0..others).filter_map(|_| thread::Builder::new().spawn_scoped(scope, work).ok()).collect();
-        put(work());
-        for thread in threads {
-            // It does not panic; if it did, the merge would see that its files are not sorted.
-            put(thread.join().unwrap_or_default());
-        }
-    });
-    all
 }
 
 /// The breaks in `bytes`.

@@ -114,7 +114,7 @@ impl Files {
 /// Whose file it is, by its first line.
 pub fn first_line(path: &Path) -> Option<(ThreadKey, Run)> {
     let mut start = Vec::new();
-    open_regular(path).ok()?.take(FIRST_BYTES as u64).read_to_end(&mut start).ok()?;
+    open_regular(path).ok()?.0.take(FIRST_BYTES as u64).read_to_end(&mut start).ok()?;
     let (key, run) = run_of(&start)?;
     Some((ThreadKey::new((run.pid, run.id), key.tid, key.ticks.0), run))
 }

@@ -18,8 +18,9 @@ use crate::discover::App;
 use crate::error::Error;
 use crate::header::Trace;
 use crate::messages::{Messages, shown_name};
+use crate::parallel::look_at_all;
 use crate::pipeline::{asking_once, gather};
-use crate::source::{Source, look_at_all};
+use crate::source::Source;
 
 use self::quality::Known;
 use self::report::{Report, RunReport, Sums, ThreadReport};

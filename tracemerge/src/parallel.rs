@@ -1,0 +1,48 @@
+//! Files that all processors look at: what is small for one file takes long for thousands.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::{iter, thread};
+
+/// Fewer bytes than this are looked through sooner than a thread is started.
+const WORTH_A_THREAD: usize = 1 << 20;
+/// To open a file takes as long as to look through so many bytes.
+pub const OPENING: usize = 16 << 10;
+/// To ask the system what a file is.
+pub const ASKING: usize = 4 << 10;
+
+/// What `look` finds in each file. Files are independent of each other here, so all processors look.
+pub fn look_at_all<F: Sync, T: Default + Send>(
+    files: &[F],
+    bytes: impl Fn(&F) -> usize,
+    look: impl Fn(&F) -> T + Sync,
+) -> Vec<T> {
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mine = iter::from_fn(|| {
+            let file = next.fetch_add(1, Ordering::Relaxed);
+            Some((file, look(files.get(file)?)))
+        });
+        mine.collect::<Vec<_>>()
+    };
+    let mut all: Vec<T> = files.iter().map(|_| T::default()).collect();
+    let mut put = |found: Vec<(usize, T)>| {
+        found.into_iter().for_each(|(file, found)| all[file] = found);
+    };
+    let large = files.iter().map(bytes).sum::<usize>() > WORTH_A_THREAD;
+    let others = if large {
+        thread::available_parallelism().map_or(0, |all| all.get().min(files.len()).saturating_sub(1))
+    } else {
+        0
+    };
+    thread::scope(|scope| {
+        // A thread that cannot be had leaves its share to the others.
+        let threads: Vec<_> =
+            (0..others).filter_map(|_| thread::Builder::new().spawn_scoped(scope, work).ok()).collect();
+        put(work());
+        for thread in threads {
+            // It does not panic; if it did, the merge would see that its files are not sorted.
+            put(thread.join().unwrap_or_default());
+        }
+    });
+    all
+}

@@ -210,6 +210,7 @@ mod tests {
             tid: id.into(),
             number: 0,
             id: Some(FileId::Inode(0, id.into())),
+            map: None,
             held: None,
             run: Some(run),
             first,

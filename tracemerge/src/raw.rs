@@ -33,7 +33,7 @@ pub struct RawFile {
 #[derive(Debug)]
 enum Bytes {
     /// A file up to there.
-    Mapped(Map, usize),
+    Mapped(Arc<Map>, usize),
     /// The file of a thread whose ring was read.
     Held(Arc<Held>),
 }
@@ -53,7 +53,7 @@ impl RawFile {
     /// The file at `path`, whose bytes `map` has. Of a thread that may go on, what is not yet a whole message is left
     /// out.
     #[must_use]
-    pub fn new(path: &Path, map: Map, alive: bool) -> RawFile {
+    pub fn new(path: &Path, map: Arc<Map>, alive: bool) -> RawFile {
         let end = if alive { whole_messages(&map) } else { map.len() };
         RawFile::of(path, Bytes::Mapped(map, end))
     }

@@ -82,7 +82,7 @@ fn trace(run: &RunInMemory, thread: ThreadInMemory, alive: bool, messages: &mut 
     let held = Held::new(thread, alive).map_err(|error| messages.warn(error)).ok()?;
     let (first, last) = held.range()?;
     let run = Some(run.manifest.run.clone());
-    Some(Trace { path, tid, number, id, held: Some(Arc::new(held)), run, first, last })
+    Some(Trace { path, tid, number, id, map: None, held: Some(Arc::new(held)), run, first, last })
 }
 
 /// Names the chosen runs that have left a directory which this user may not read: another user's, for one.

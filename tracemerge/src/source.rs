@@ -36,7 +36,7 @@ pub struct Source {
 #[derive(Debug)]
 enum Bytes {
     /// A file.
-    Mapped(Map),
+    Mapped(Arc<Map>),
     /// The file of a thread whose ring was read.
     File(Arc<Held>),
     /// What that ring has for it.
@@ -64,8 +64,10 @@ impl Source {
             let ring = Some(ring).filter(|_| of_ring > 0);
             return Ok(file.into_iter().chain(ring).collect());
         }
-        // It was looked at when its header was read.
-        let map = Map::open_known(&path)?;
+        let map = match trace.map.as_ref().filter(|map| !alive && trace.is_as_it_was(map)) {
+            Some(map) => map.clone(),
+            None => Arc::new(Map::open_known(&path)?),
+        };
         if map.is_empty() {
             return Err(Error::plain(format!("{} has become empty while it was read", shown(&path))));
         }
@@ -93,11 +95,11 @@ impl Source {
     /// # Errors
     /// Where it cannot be opened or mapped.
     pub fn of_trace_file(path: PathBuf) -> Result<Source, Error> {
-        let map = Map::open(&path)?;
+        let map = Arc::new(Map::open(&path)?);
         Ok(Source::of_trace(path, map, false))
     }
 
-    fn of_trace(path: PathBuf, map: Map, alive: bool) -> Source {
+    fn of_trace(path: PathBuf, map: Arc<Map>, alive: bool) -> Source {
         map.will_be_read_through();
         if Encoding::of(&map) == Encoding::Raw {
             let raw = RawFile::new(&path, map, alive);
@@ -127,7 +129,7 @@ impl Source {
     #[must_use]
     pub fn of_map(path: &Path, map: Map) -> Source {
         let end = map.len();
-        Source { path: path.to_owned(), bytes: Bytes::Mapped(map), end }
+        Source { path: path.to_owned(), bytes: Bytes::Mapped(Arc::new(map)), end }
     }
 
     /// The whole of a file that is open and does not change; `path` is for messages.
@@ -138,13 +140,13 @@ impl Source {
         let map = Map::of_file(file, &path)?;
         map.will_be_read_through();
         let end = map.len();
-        Ok(Source { path, bytes: Bytes::Mapped(map), end })
+        Ok(Source { path, bytes: Bytes::Mapped(Arc::new(map)), end })
     }
 
     /// A file called `path` that has `bytes`.
     #[cfg(test)]
     pub fn of(path: &str, bytes: &[u8]) -> Source {
-        Source { path: path.into(), bytes: Bytes::Mapped(Map::of(bytes)), end: bytes.len() }
+        Source { path: path.into(), bytes: Bytes::Mapped(Arc::new(Map::of(bytes))), end: bytes.len() }
     }
 
     /// Says that those bytes were read for the last time, so that they take no memory of this process any more. Small

@@ -18,7 +18,8 @@ fn lines(tid: u64, ticks: impl Iterator<Item = u64>) -> Vec<u8> {
 
 fn open_one(path: &Path) -> Source {
     let path = path.to_owned();
-    let trace = Trace { path, tid: 1, number: 0, id: None, held: None, run: None, first: 0, last: 0 };
+    let trace =
+        Trace { path, tid: 1, number: 0, id: None, map: None, held: None, run: None, first: 0, last: 0 };
     Source::open(&trace, false).unwrap().remove(0)
 }
 
@@ -138,7 +139,8 @@ fn a_file_that_became_empty_before_it_was_mapped_is_named() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("empty");
     fs::write(&path, "").unwrap();
-    let trace = Trace { path, tid: 1, number: 0, id: None, held: None, run: None, first: 0, last: 0 };
+    let trace =
+        Trace { path, tid: 1, number: 0, id: None, map: None, held: None, run: None, first: 0, last: 0 };
     assert!(
         Source::open(&trace, false).unwrap_err().to_string().contains("has become empty while it was read")
     );

@@ -151,7 +151,7 @@ pub fn run(job: &Job, messages: &mut Messages) -> Result<(), Error> {
         align(&mut boots, &runs_open, messages)?;
     }
     let sources = || boots.iter().flatten();
-    for source in sources() {
+    for source in sources().filter(|_| *verbose) {
         let bytes = count(source.size() as u64, "byte");
         messages.detail(format_args!("{}: {bytes}", shown(&source.path)));
     }

@@ -1,6 +1,7 @@
 //! Pieces that are dealt out together: of each the lines of a window of time, to buckets.
 
 use std::io;
+use std::mem;
 use std::ops::Range;
 
 use super::cursor::{Cursor, Pass};
@@ -16,7 +17,7 @@ use crate::source::{Piece, Source};
 
 /// Of the piece after the next two so many bytes are fetched, so that memory is waited for while others are dealt out.
 /// What stands behind these the processor foresees.
-const AHEAD: usize = 512;
+const AHEAD: usize = 1024;
 
 /// A group tells the others each time that it has dealt out so many bytes.
 const TELL: usize = if cfg!(test) { 100 } else { 1 << 20 };
@@ -53,17 +54,26 @@ enum Lane<'a> {
     Rendered { source: usize, render: &'a dyn Render },
 }
 
-/// Lines of one piece with the same ticks.
+/// Neighbouring lines of one piece.
 #[derive(Clone, Copy, Debug)]
 pub struct Lines<'a> {
-    /// Their ticks.
+    /// Ticks of the first.
     pub ticks: u64,
-    /// The lines; none if they are made.
+    /// The lines; none as long as they are among the made ones.
     pub lines: &'a [u8],
     /// The place of their source.
     pub source: u32,
-    /// The how many-th made ones they are, from 1 on; 0: they are not.
-    made: u32,
+    /// So many ticks later is the last. Of made lines, which have all the same: the how many-th.
+    more: u32,
+}
+
+impl Lines<'_> {
+    /// Ticks of the last.
+    #[inline]
+    #[must_use]
+    pub fn last(&self) -> u64 {
+        self.ticks + u64::from(self.more)
+    }
 }
 
 impl<'a> Group<'a> {
@@ -100,7 +110,7 @@ impl<'a> Group<'a> {
             self.open(sources);
         }
         let Group { lanes, buckets, text, made, found, .. } = self;
-        let mut out = Dealer { window, buckets, text, made, there: &[], ticks: 0, bytes: 0 };
+        let mut out = Dealer { window, buckets, text, made, there: &[], ticks: 0, before: None, bytes: 0 };
         for rank in 0..lanes.len() {
             if let Some(Lane::Text { begin, .. }) = lanes.get(rank + 3) {
                 prefetch(begin.bytes.as_ptr().wrapping_add(begin.done), AHEAD);
@@ -156,7 +166,7 @@ impl<'a> Group<'a> {
 
     /// Takes note that the window's lines are passed on: what comes next begins where it ends.
     pub fn end_window(&mut self, sources: &[Source]) {
-        self.findings.append(std::mem::take(&mut self.found));
+        self.findings.append(mem::take(&mut self.found));
         for lane in &mut self.lanes {
             if let Lane::Text { begin, end } = lane {
                 sources[begin.source as usize].forget(begin.done..end.done);
@@ -179,10 +189,8 @@ impl<'a> Group<'a> {
         if self.made.is_empty() {
             return;
         }
-        for lines in &mut all[begin..] {
-            if let Some(made) = lines.made.checked_sub(1) {
-                lines.lines = &self.text[self.made[made as usize].clone()];
-            }
+        for lines in all[begin..].iter_mut().filter(|lines| lines.lines.is_empty()) {
+            lines.lines = &self.text[self.made[mem::take(&mut lines.more) as usize].clone()];
         }
     }
 }
@@ -209,6 +217,8 @@ struct Dealer<'g, 'a> {
     there: &'a [u8],
     /// Ticks of the lines that come next.
     ticks: u64,
+    /// Where the lines before are: their bucket, and their part of what is there.
+    before: Option<(usize, Range<usize>)>,
     /// What was dealt out and not told.
     bytes: usize,
 }
@@ -222,6 +232,7 @@ impl<'a> Dealer<'_, 'a> {
         findings: &mut Findings,
     ) -> Result<(), Stop> {
         let (until, number) = (self.window.until, cursor.source as usize);
+        self.before = None;
         let mut pass = Pass { bytes: cursor.bytes, source, number, out: self, findings };
         while let Some((_, line)) = cursor.line {
             if until.is_some_and(|until| line.ticks >= until) {
@@ -236,7 +247,7 @@ impl<'a> Dealer<'_, 'a> {
 
     /// Tells what was dealt out; returns whether there is room for more.
     fn tell(&mut self) -> bool {
-        self.window.add(std::mem::take(&mut self.bytes))
+        self.window.add(mem::take(&mut self.bytes))
     }
 
     /// Whether there is room for what is made of a source. If not, that is told.
@@ -255,29 +266,50 @@ impl Sink for Dealer<'_, '_> {
         reason = "a source is a mapping or a box, a made run has a line of a window: there are fewer than 2^32 of both"
     )]
     fn lines(&mut self, source: usize, lines: &[u8]) -> io::Result<()> {
-        let mut run = Lines { ticks: self.ticks, lines: &[], source: source as u32, made: 0 };
-        match part_of(self.there, lines) {
-            Some(there) => run.lines = there,
-            None => {
-                let start = self.text.len();
-                self.text.extend_from_slice(lines);
-                self.made.push(start..self.text.len());
-                run.made = self.made.len() as u32;
-            }
-        }
         let place = self.window.bucket_of(self.ticks);
         let bucket = &mut self.buckets[place];
-        bucket.push(run);
+        let Some(range) = place_of(self.there, lines) else {
+            let start = self.text.len();
+            self.text.extend_from_slice(lines);
+            let more = self.made.len() as u32;
+            self.made.push(start..self.text.len());
+            bucket.push(Lines { ticks: self.ticks, lines: &[], source: source as u32, more });
+            self.bytes += lines.len() + size_of::<Lines<'_>>();
+            return Ok(());
+        };
+        if let Some((known, before)) =
+            self.before.as_mut().filter(|(known, before)| *known == place && before.end == range.start)
+        {
+            if let Some(last) = bucket.last_mut() {
+                let gap = self.ticks - last.last();
+                if gap <= self.window.gap && u64::from(last.more) + gap < u64::from(u32::MAX) {
+                    before.end = range.end;
+                    last.lines = &self.there[before.clone()];
+                    last.more += gap as u32;
+                    self.bytes += lines.len();
+                    let _ = known;
+                    return Ok(());
+                }
+            }
+        }
+        bucket.push(Lines {
+            ticks: self.ticks,
+            lines: &self.there[range.clone()],
+            source: source as u32,
+            more: 0,
+        });
+        self.before = Some((place, range));
         self.bytes += lines.len() + size_of::<Lines<'_>>();
-        // Where the next run will be written, which is when hundreds of others have got theirs.
+        // Where the next will be written, which is when hundreds of others have got theirs.
         prefetch(bucket.as_ptr().wrapping_add(bucket.len() + 1).cast(), 1);
         Ok(())
     }
 }
 
-/// `part` as it stands in `whole`, if it does.
+/// Where in `whole` the bytes of `part` are, if they are a part of it and no copy.
 #[inline]
-fn part_of<'a>(whole: &'a [u8], part: &[u8]) -> Option<&'a [u8]> {
+fn place_of(whole: &[u8], part: &[u8]) -> Option<Range<usize>> {
     let start = (part.as_ptr() as usize).checked_sub(whole.as_ptr() as usize)?;
-    whole.get(start..start.checked_add(part.len())?)
+    let end = start.checked_add(part.len())?;
+    (end <= whole.len()).then_some(start..end)
 }

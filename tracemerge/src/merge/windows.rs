@@ -9,6 +9,8 @@
 //! Both are jobs that threads share. How much time the next window takes is guessed from the one before; one that
 //! shows to have too much is begun anew, shorter.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::io;
 use std::mem;
 use std::ops::Range;
@@ -22,25 +24,29 @@ use super::work::{Room, Turn, Work};
 use super::{Sink, Stop};
 use crate::cut;
 use crate::findings::Findings;
+use crate::lines::{Next, line_at};
 use crate::map::prefetch;
 use crate::slice::{Part, Span};
 use crate::source::{Piece, Source};
 
-/// What a window is to have, in bytes: the first one less, so that a reader waits for less.
+/// What a window is to have, in bytes: the first one less, so that a reader waits for less...
 const FIRST: usize = if cfg!(test) { 64 } else { 1 << 20 };
+/// ...but so much for each piece, to make up for going there.
+const PER_PIECE: usize = if cfg!(test) { 1 } else { 1 << 10 };
 /// The others. Of thousands of files each has some lines in it, which make up for going there.
 const USUAL: usize = if cfg!(test) { 512 } else { 64 << 20 };
 /// What a bucket is to have, in bytes, where ticks come evenly. Few enough of them that there is room in a core's cache
 /// where each is written to.
-const BUCKET: usize = if cfg!(test) { 64 } else { 128 << 10 };
+const BUCKET: usize = if cfg!(test) { 64 } else { 256 << 10 };
+/// Neighbouring lines of a file are kept together where no more than so many bytes are expected between them: about two
+/// lines. Where files have their lines one by one that is rare, and where a file has many at once there is less to sort.
+const GAP: usize = if cfg!(test) { 40 } else { 256 };
 /// Buckets that are passed on at once.
-const AT_ONCE: usize = if cfg!(test) { 2 } else { 8 };
-/// Groups for each thread, so that none waits long for another.
-const GROUPS: usize = 2;
+const AT_ONCE: usize = if cfg!(test) { 2 } else { 4 };
 /// Runs whose lines are fetched while others are copied.
-const AHEAD: usize = 12;
+const AHEAD: usize = 8;
 /// Of a run, so many bytes.
-const LINES: usize = 256;
+const LINES: usize = 512;
 
 /// The windows, one after the other.
 #[derive(Debug)]
@@ -81,6 +87,8 @@ pub struct Window {
     pub buckets: usize,
     /// Buckets in a tick, times two to the power of 64.
     scale: u64,
+    /// Neighbouring lines that are not more ticks apart are kept together.
+    pub gap: u64,
     /// More bytes than these are too much.
     pub limit: usize,
     /// What was dealt out by all.
@@ -101,17 +109,21 @@ impl<'a> Windows<'a> {
     /// Will merge `pieces`, whose ranks are their places, by so many threads.
     #[must_use]
     pub fn new(sources: &'a [Source], pieces: &[Piece], span: Span, threads: usize) -> Windows<'a> {
-        let each = pieces.len().div_ceil(GROUPS * threads.max(1)).max(1);
-        let groups = pieces.chunks(each).zip(0..).map(|(pieces, number)| Group::new(number, pieces, span));
+        let threads = threads.max(1);
+        let (most, few) = pieces.split_at(pieces.len() * 3 / 4);
+        let share = |pieces: &[Piece]| pieces.len().div_ceil(threads).max(1);
+        let parts = most.chunks(share(most)).chain(few.chunks(share(few)));
+        let groups = parts.zip(0..).map(|(pieces, number)| Group::new(number, pieces, span));
         let size = |piece: &Piece| match sources[piece.source].rendered() {
             Some(_) => sources[piece.source].size(),
             None => piece.end - piece.start,
         };
+        let wanted = (pieces.len() * PER_PIECE).clamp(FIRST, USUAL);
         Windows {
             span,
             // In which there is nothing: only the first lines are found.
-            window: Window::new(span.since, span.since, Some(span.since), FIRST),
-            wanted: FIRST,
+            window: Window::new(span.since, span.since, Some(span.since), wanted),
+            wanted,
             step: 1 << 20,
             bytes: pieces.iter().map(size).sum(),
             sources,
@@ -273,27 +285,71 @@ fn pass_on<'g, S: Sink>(
     order.clear();
     let ticks = |run: &Lines<'_>| if is_packed { (run.ticks - first) << bits } else { 0 };
     order.extend((0..).zip(&*runs).map(|(place, run)| place | ticks(run)));
+    let mask = (1 << bits) - 1;
     #[expect(clippy::cast_possible_truncation, reason = "it was a place before")]
-    let run = |word: u64| &runs[(word & ((1 << bits) - 1)) as usize];
+    let run = |word: u64| &runs[(word & mask) as usize];
     if is_packed {
         order.sort_unstable();
     } else {
         order.sort_by_key(|&word| run(word).ticks);
     }
     let is_cut = cut::count() > 0;
-    for (at, &word) in order.iter().enumerate() {
-        if let Some(&later) = order.get(at + AHEAD) {
-            let lines = run(later).lines;
-            prefetch(lines.as_ptr(), lines.len().min(LINES));
-        }
-        let Lines { source, lines, .. } = *run(word);
+    let mut pass = |source: u32, lines: &[u8]| {
         let source = source as usize;
         let lines = if is_cut { before_cut(&sources[source], lines) } else { lines };
-        if !lines.is_empty() {
-            out.lines(source, lines)?;
+        if lines.is_empty() { Ok(()) } else { out.lines(source, lines) }
+    };
+    let key = |at: usize| order.get(at).map(|&word| (run(word).ticks, word & mask));
+    // What is left of those that overlap others.
+    let mut rests: BinaryHeap<Reverse<(u64, u64, &[u8])>> = BinaryHeap::new();
+    let mut at = 0;
+    loop {
+        let mut in_order = key(at);
+        let (place, lines, last) = match (rests.peek(), in_order) {
+            (None, None) => return Ok(()),
+            (Some(Reverse(rest)), next) if next.is_none_or(|next| (rest.0, rest.1) < next) => {
+                let Some(Reverse((_, place, lines))) = rests.pop() else { return Ok(()) };
+                (place, lines, run(place).last())
+            }
+            _ => {
+                let word = order[at];
+                if let Some(&later) = order.get(at + AHEAD) {
+                    let lines = run(later).lines;
+                    prefetch(lines.as_ptr(), lines.len().min(LINES));
+                }
+                at += 1;
+                in_order = key(at);
+                let run = run(word);
+                (word & mask, run.lines, run.last())
+            }
+        };
+        let source = run(place).source;
+        let rest = rests.peek().map(|Reverse((ticks, place, _))| (*ticks, *place));
+        let limit = in_order.into_iter().chain(rest).min();
+        match limit.filter(|limit| (last, place) > *limit) {
+            None => pass(source, lines)?,
+            Some(limit) => {
+                let (these, ticks) = up_to(lines, limit, place);
+                pass(source, &lines[..these])?;
+                if let Some(ticks) = ticks {
+                    rests.push(Reverse((ticks, place, &lines[these..])));
+                }
+            }
         }
     }
-    Ok(())
+}
+
+/// How many bytes of `lines` come before `limit`, and the ticks of the line behind these.
+fn up_to(lines: &[u8], limit: (u64, u64), place: u64) -> (usize, Option<u64>) {
+    let mut at = 0;
+    loop {
+        match line_at(lines, at) {
+            Next::Line(line) if at > 0 && (line.ticks, place) > limit => return (at, Some(line.ticks)),
+            Next::Line(line) => at = line.end,
+            // The end, or the file has changed since they were dealt out.
+            Next::End | Next::Bad => return (lines.len(), None),
+        }
+    }
 }
 
 /// Of lines of a file that may have been cut since they were dealt out, those that are there still.
@@ -311,13 +367,23 @@ fn width(number: u64) -> u32 {
 
 impl Window {
     fn new(since: u64, first: u64, until: Option<u64>, wanted: usize) -> Window {
-        let mut window =
-            Window { since, until, first, buckets: 1, scale: 0, limit: usize::MAX, bytes: Arc::default() };
+        let mut window = Window {
+            since,
+            until,
+            first,
+            buckets: 1,
+            scale: 0,
+            gap: 0,
+            limit: usize::MAX,
+            bytes: Arc::default(),
+        };
         let ticks = window.ticks();
         if ticks > 1 {
             window.buckets = (wanted / BUCKET).max(1);
             let scale = ((window.buckets as u128) << 64) / u128::from(ticks);
             window.scale = u64::try_from(scale).unwrap_or(u64::MAX);
+            let gap = u128::from(ticks) * GAP as u128 / wanted as u128;
+            window.gap = u64::try_from(gap).unwrap_or(u64::MAX);
             // What has but one tick cannot be shorter.
             window.limit = 2 * wanted;
         }

@@ -22,6 +22,9 @@ const AHEAD: usize = 1024;
 /// A group tells the others each time that it has dealt out so many bytes.
 const TELL: usize = if cfg!(test) { 100 } else { 1 << 20 };
 
+/// Neighbouring lines that are kept together are no more ticks apart, the first and the last.
+const MOST: u64 = u32::MAX as u64;
+
 /// Neighbours among the pieces.
 #[derive(Debug)]
 pub struct Group<'a> {
@@ -266,40 +269,35 @@ impl Sink for Dealer<'_, '_> {
         reason = "a source is a mapping or a box, a made run has a line of a window: there are fewer than 2^32 of both"
     )]
     fn lines(&mut self, source: usize, lines: &[u8]) -> io::Result<()> {
+        if lines.is_empty() {
+            return Ok(());
+        }
         let place = self.window.bucket_of(self.ticks);
         let bucket = &mut self.buckets[place];
-        let Some(range) = place_of(self.there, lines) else {
-            let start = self.text.len();
-            self.text.extend_from_slice(lines);
-            let more = self.made.len() as u32;
-            self.made.push(start..self.text.len());
-            bucket.push(Lines { ticks: self.ticks, lines: &[], source: source as u32, more });
-            self.bytes += lines.len() + size_of::<Lines<'_>>();
-            return Ok(());
-        };
-        if let Some((known, before)) =
-            self.before.as_mut().filter(|(known, before)| *known == place && before.end == range.start)
-        {
-            if let Some(last) = bucket.last_mut() {
-                let gap = self.ticks - last.last();
-                if gap <= self.window.gap && u64::from(last.more) + gap < u64::from(u32::MAX) {
-                    before.end = range.end;
-                    last.lines = &self.there[before.clone()];
-                    last.more += gap as u32;
-                    self.bytes += lines.len();
-                    let _ = known;
+        self.bytes += lines.len();
+        let mut dealt = Lines { ticks: self.ticks, lines: &[], source: source as u32, more: 0 };
+        if let Some(range) = place_of(self.there, lines) {
+            if let (Some(before), Some(last)) = (&mut self.before, bucket.last_mut()) {
+                let (gap, more) = (self.ticks.wrapping_sub(last.last()), self.ticks.wrapping_sub(last.ticks));
+                if (before.0, before.1.end) == (place, range.start) && gap <= self.window.gap && more <= MOST
+                {
+                    before.1.end = range.end;
+                    last.lines = &self.there[before.1.clone()];
+                    last.more = more as u32;
                     return Ok(());
                 }
             }
+            dealt.lines = &self.there[range.clone()];
+            self.before = Some((place, range));
+        } else {
+            let start = self.text.len();
+            self.text.extend_from_slice(lines);
+            dealt.more = self.made.len() as u32;
+            self.made.push(start..self.text.len());
+            self.before = None;
         }
-        bucket.push(Lines {
-            ticks: self.ticks,
-            lines: &self.there[range.clone()],
-            source: source as u32,
-            more: 0,
-        });
-        self.before = Some((place, range));
-        self.bytes += lines.len() + size_of::<Lines<'_>>();
+        bucket.push(dealt);
+        self.bytes += size_of::<Lines<'_>>();
         // Where the next will be written, which is when hundreds of others have got theirs.
         prefetch(bucket.as_ptr().wrapping_add(bucket.len() + 1).cast(), 1);
         Ok(())

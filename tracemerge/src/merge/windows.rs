@@ -109,6 +109,7 @@ impl<'a> Windows<'a> {
     /// Will merge `pieces`, whose ranks are their places, by so many threads.
     #[must_use]
     pub fn new(sources: &'a [Source], pieces: &[Piece], span: Span, threads: usize) -> Windows<'a> {
+        // A large group for each thread, and then a small one, so that none waits long for another.
         let threads = threads.max(1);
         let (most, few) = pieces.split_at(pieces.len() * 3 / 4);
         let share = |pieces: &[Piece]| pieces.len().div_ceil(threads).max(1);

@@ -1,13 +1,14 @@
 //! Stage *merge*: many sorted pieces to one stream of lines, in constant memory.
 //!
 //! Order: ticks, then the piece's rank, then the position in the piece. The lines themselves are passed on
-//! untouched, as parts of the files, as many neighbours at once as may be: the piece that is first goes on
-//! until its next line is behind the runner-up's. Every line is looked at once on the way.
+//! untouched, as parts of the files, as many neighbours at once as may be. Every line is looked at once on the way.
 //!
-//! All is done by [slices](crate::slice) of time: here one after the other, in [`crate::pool`] by several threads.
+//! Few pieces are merged by [slices](Slices) of time, many by [windows](Windows). Both are [work](Work) of many jobs: here
+//! one is done after the other, in [`crate::pool`] several threads share them.
 //!
 //! The next stage is a [`Sink`]: it gets whole lines only, and is told which source they are of.
 
+mod bucket;
 mod cursor;
 mod group;
 mod slices;

@@ -277,10 +277,12 @@ impl Sink for Dealer<'_, '_> {
         self.bytes += lines.len();
         let mut dealt = Lines { ticks: self.ticks, lines: &[], source: source as u32, more: 0 };
         if let Some(range) = place_of(self.there, lines) {
-            if let (Some(before), Some(last)) = (&mut self.before, bucket.last_mut()) {
-                let (gap, more) = (self.ticks.wrapping_sub(last.last()), self.ticks.wrapping_sub(last.ticks));
-                if (before.0, before.1.end) == (place, range.start) && gap <= self.window.gap && more <= MOST
-                {
+            let goes_on =
+                |before: &&mut (usize, Range<usize>)| (before.0, before.1.end) == (place, range.start);
+            if let (Some(before), Some(last)) = (self.before.as_mut().filter(goes_on), bucket.last_mut()) {
+                // They are the lines before.
+                let more = self.ticks - last.ticks;
+                if self.ticks - last.last() <= self.window.gap && more <= MOST {
                     before.1.end = range.end;
                     last.lines = &self.there[before.1.clone()];
                     last.more = more as u32;

@@ -9,23 +9,16 @@
 //! Both are jobs that threads share. How much time the next window takes is guessed from the one before; one that
 //! shows to have too much is begun anew, shorter.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-use std::io;
 use std::mem;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use memchr::memrchr;
-
-use super::group::{Group, Lines};
+use super::bucket::pass_on;
+use super::group::Group;
 use super::work::{Room, Turn, Work};
 use super::{Sink, Stop};
-use crate::cut;
 use crate::findings::Findings;
-use crate::lines::{Next, line_at};
-use crate::map::prefetch;
 use crate::slice::{Part, Span};
 use crate::source::{Piece, Source};
 
@@ -43,11 +36,6 @@ const BUCKET: usize = if cfg!(test) { 64 } else { 256 << 10 };
 const GAP: usize = if cfg!(test) { 40 } else { 256 };
 /// Buckets that are passed on at once.
 const AT_ONCE: usize = if cfg!(test) { 2 } else { 4 };
-/// Runs whose lines are fetched while others are copied.
-const AHEAD: usize = 8;
-/// Of a run, so many bytes.
-const LINES: usize = 512;
-
 /// The windows, one after the other.
 #[derive(Debug)]
 pub struct Windows<'a> {
@@ -262,108 +250,6 @@ impl<'a> Work<'a> for Windows<'a> {
         }
         all
     }
-}
-
-/// Passes the lines of a bucket on in the order of their ticks, those with the same in the order of pieces. `runs` and
-/// `order` are room for all that are in it.
-fn pass_on<'g, S: Sink>(
-    sources: &[Source],
-    groups: &'g [Group<'_>],
-    bucket: usize,
-    runs: &mut Vec<Lines<'g>>,
-    order: &mut Vec<u64>,
-    out: &mut S,
-) -> io::Result<()> {
-    runs.clear();
-    groups.iter().for_each(|group| group.add_bucket(bucket, runs));
-    let (mut first, mut last) = (u64::MAX, 0);
-    for run in &*runs {
-        (first, last) = (first.min(run.ticks), last.max(run.ticks));
-    }
-    let bits = width(runs.len() as u64);
-    // Whether ticks and place fit into one word: words are sorted fastest.
-    let is_packed = width(last.saturating_sub(first)) + bits <= u64::BITS;
-    order.clear();
-    let ticks = |run: &Lines<'_>| if is_packed { (run.ticks - first) << bits } else { 0 };
-    order.extend((0..).zip(&*runs).map(|(place, run)| place | ticks(run)));
-    let mask = (1 << bits) - 1;
-    #[expect(clippy::cast_possible_truncation, reason = "it was a place before")]
-    let run = |word: u64| &runs[(word & mask) as usize];
-    if is_packed {
-        order.sort_unstable();
-    } else {
-        order.sort_by_key(|&word| run(word).ticks);
-    }
-    let is_cut = cut::count() > 0;
-    let mut pass = |source: u32, lines: &[u8]| {
-        let source = source as usize;
-        let lines = if is_cut { before_cut(&sources[source], lines) } else { lines };
-        if lines.is_empty() { Ok(()) } else { out.lines(source, lines) }
-    };
-    let key = |at: usize| order.get(at).map(|&word| (run(word).ticks, word & mask));
-    // What is left of those that overlap others.
-    let mut rests: BinaryHeap<Reverse<(u64, u64, &[u8])>> = BinaryHeap::new();
-    let mut at = 0;
-    loop {
-        let mut in_order = key(at);
-        let (place, lines, last) = match (rests.peek(), in_order) {
-            (None, None) => return Ok(()),
-            (Some(Reverse(rest)), next) if next.is_none_or(|next| (rest.0, rest.1) < next) => {
-                let Some(Reverse((_, place, lines))) = rests.pop() else { return Ok(()) };
-                (place, lines, run(place).last())
-            }
-            _ => {
-                let word = order[at];
-                if let Some(&later) = order.get(at + AHEAD) {
-                    let lines = run(later).lines;
-                    prefetch(lines.as_ptr(), lines.len().min(LINES));
-                }
-                at += 1;
-                in_order = key(at);
-                let run = run(word);
-                (word & mask, run.lines, run.last())
-            }
-        };
-        let source = run(place).source;
-        let rest = rests.peek().map(|Reverse((ticks, place, _))| (*ticks, *place));
-        let limit = in_order.into_iter().chain(rest).min();
-        match limit.filter(|limit| (last, place) > *limit) {
-            None => pass(source, lines)?,
-            Some(limit) => {
-                let (these, ticks) = up_to(lines, limit, place);
-                pass(source, &lines[..these])?;
-                if let Some(ticks) = ticks {
-                    rests.push(Reverse((ticks, place, &lines[these..])));
-                }
-            }
-        }
-    }
-}
-
-/// How many bytes of `lines` come before `limit`, and the ticks of the line behind these.
-fn up_to(lines: &[u8], limit: (u64, u64), place: u64) -> (usize, Option<u64>) {
-    let mut at = 0;
-    loop {
-        match line_at(lines, at) {
-            Next::Line(line) if at > 0 && (line.ticks, place) > limit => return (at, Some(line.ticks)),
-            Next::Line(line) => at = line.end,
-            // The end, or the file has changed since they were dealt out.
-            Next::End | Next::Bad => return (lines.len(), None),
-        }
-    }
-}
-
-/// Of lines of a file that may have been cut since they were dealt out, those that are there still.
-#[cold]
-fn before_cut<'l>(source: &Source, lines: &'l [u8]) -> &'l [u8] {
-    let (Some(end), Some(place)) = (source.cut(), source.place(lines)) else { return lines };
-    let left = &lines[..end.clamp(place.start, place.end) - place.start];
-    &left[..memrchr(b'\n', left).map_or(0, |at| at + 1)]
-}
-
-/// How many bits a number has.
-fn width(number: u64) -> u32 {
-    u64::BITS - number.leading_zeros()
 }
 
 impl Window {

@@ -130,16 +130,14 @@ impl<'a> Group<'a> {
                     end.line.map(|(_, line)| line.ticks)
                 }
                 Lane::Rendered { source, render } => {
-                    if !out.has_room_for(*render) {
-                        return Ok(());
-                    }
                     room.clear();
                     let mut damaged = |at, bytes| found.damaged(*source, at, bytes);
                     render.lines(window.since, window.until, room, &mut damaged);
                     let mut cursor = Cursor::new(room, 0, *source, found);
                     out.there = &[];
                     out.deal(&mut cursor, &sources[*source], found)?;
-                    render.span().and_then(|(_, last)| window.until.filter(|until| *until <= last))
+                    let left = render.span().zip(window.until).filter(|((_, last), until)| until <= last);
+                    left.map(|((first, _), until)| first.max(until))
                 }
             };
             self.next = self.next.into_iter().chain(next).min();
@@ -251,14 +249,6 @@ impl<'a> Dealer<'_, 'a> {
     /// Tells what was dealt out; returns whether there is room for more.
     fn tell(&mut self) -> bool {
         self.window.add(mem::take(&mut self.bytes))
-    }
-
-    /// Whether there is room for what is made of a source. If not, that is told.
-    fn has_room_for(&mut self, render: &dyn Render) -> bool {
-        let until = self.window.until.unwrap_or(u64::MAX);
-        let bytes = render.bytes_before(until).saturating_sub(render.bytes_before(self.window.since));
-        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
-        bytes <= self.window.limit || self.window.add(self.window.limit.saturating_add(1))
     }
 }
 

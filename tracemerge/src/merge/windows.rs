@@ -19,6 +19,7 @@ use super::group::Group;
 use super::work::{Room, Turn, Work};
 use super::{Sink, Stop};
 use crate::findings::Findings;
+use crate::render::Render;
 use crate::slice::{Part, Span};
 use crate::source::{Piece, Source};
 
@@ -36,6 +37,7 @@ const BUCKET: usize = if cfg!(test) { 64 } else { 256 << 10 };
 const GAP: usize = if cfg!(test) { 40 } else { 256 };
 /// Buckets that are passed on at once.
 const AT_ONCE: usize = if cfg!(test) { 2 } else { 4 };
+
 /// The windows, one after the other.
 #[derive(Debug)]
 pub struct Windows<'a> {
@@ -48,6 +50,8 @@ pub struct Windows<'a> {
     /// Bytes of all pieces.
     bytes: usize,
     sources: &'a [Source],
+    /// Those of the pieces that are no text.
+    rendered: Vec<&'a dyn Render>,
     stage: Stage<'a>,
 }
 
@@ -116,6 +120,7 @@ impl<'a> Windows<'a> {
             step: 1 << 20,
             bytes: pieces.iter().map(size).sum(),
             sources,
+            rendered: pieces.iter().filter_map(|piece| sources[piece.source].rendered()).collect(),
             stage: Stage::dealing(groups.collect()),
         }
     }
@@ -157,10 +162,25 @@ impl<'a> Windows<'a> {
 
     /// Begins a window.
     fn begin(&mut self, since: u64, first: u64, groups: Vec<Group<'a>>) -> Stage<'a> {
-        let until = first.checked_add(self.step);
-        let until = until.into_iter().chain(self.span.until).min();
-        self.window = Window::new(since, first, until, self.wanted);
-        Stage::dealing(groups)
+        loop {
+            let until = first.checked_add(self.step);
+            let until = until.into_iter().chain(self.span.until).min();
+            self.window = Window::new(since, first, until, self.wanted);
+            if self.to_be_rendered() <= self.window.limit {
+                return Stage::dealing(groups);
+            }
+            self.step = (self.window.ticks() / 4).max(1);
+        }
+    }
+
+    /// About how many bytes of the window are to be made: to find it too much when they are would be late.
+    fn to_be_rendered(&self) -> usize {
+        let Window { since, until, .. } = self.window;
+        let until = until.unwrap_or(u64::MAX);
+        let bytes =
+            |render: &&dyn Render| render.bytes_before(until).saturating_sub(render.bytes_before(since));
+        let bytes = self.rendered.iter().map(bytes).fold(0, u64::saturating_add);
+        usize::try_from(bytes).unwrap_or(usize::MAX)
     }
 }
 

@@ -1,12 +1,14 @@
 //! `tracemerge run`: a shell script stands for the application; it writes the trace of its own process.
 #![cfg(unix)]
+#![allow(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 
 mod support;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::process::Child;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -112,14 +114,27 @@ fn wait_for_begin(place: &Place) {
 }
 
 fn send(child: &Child, signal: &str) {
-    let status = std::process::Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
+    let status = Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
     assert!(status.success());
+}
+
+/// Signals have their usual effect, also where these tests are run with some of them ignored, as by `nohup`.
+fn with_usual_signals(command: &mut Command) -> &mut Command {
+    let usual = || {
+        for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM] {
+            // SAFETY: sets the default action; no memory is touched.
+            unsafe { libc::signal(signal, libc::SIG_DFL) };
+        }
+        Ok(())
+    };
+    // SAFETY: `signal` is async-signal-safe, and nothing else is called.
+    unsafe { command.pre_exec(usual) }
 }
 
 #[test]
 fn an_interrupt_is_outlived_and_the_merge_done() {
     let place = place("touch begun; while ! [ -e finish ]; do sleep 0.01; done; exit 5");
-    let mut child = place.command().args(["run", "-q", "./app"]).spawn().unwrap();
+    let mut child = with_usual_signals(place.command().args(["run", "-q", "./app"])).spawn().unwrap();
     wait_for_begin(&place);
     send(&child, "-INT");
     send(&child, "-QUIT");
@@ -135,7 +150,7 @@ fn a_request_to_end_is_passed_on() {
     for (signal, status) in [("-TERM", 40), ("-HUP", 41)] {
         let place =
             place("trap 'exit 40' TERM; trap 'exit 41' HUP; touch begun; while :; do sleep 0.01; done");
-        let mut child = place.command().args(["run", "-q", "./app"]).spawn().unwrap();
+        let mut child = with_usual_signals(place.command().args(["run", "-q", "./app"])).spawn().unwrap();
         wait_for_begin(&place);
         send(&child, signal);
         assert_eq!(child.wait().unwrap().code(), Some(status));

@@ -46,6 +46,8 @@ pub struct Group<'a> {
     findings: Findings,
     /// The first ticks behind the window, or fewer; `None` where there is nothing any more.
     pub next: Option<u64>,
+    /// How many pieces are dealt out: not all where that was given up.
+    pub pieces_dealt: usize,
 }
 
 /// A piece.
@@ -94,6 +96,7 @@ impl<'a> Group<'a> {
             found: Findings::default(),
             findings: Findings::default(),
             next: None,
+            pieces_dealt: 0,
         }
     }
 
@@ -109,6 +112,7 @@ impl<'a> Group<'a> {
         self.buckets.resize_with(window.buckets.max(self.buckets.len()), Vec::new);
         self.buckets.iter_mut().for_each(Vec::clear);
         self.next = None;
+        self.pieces_dealt = 0;
         if self.lanes.is_empty() {
             self.open(sources);
         }
@@ -141,6 +145,7 @@ impl<'a> Group<'a> {
                 }
             };
             self.next = self.next.into_iter().chain(next).min();
+            self.pieces_dealt += 1;
             if out.bytes >= TELL && !out.tell() {
                 return Ok(());
             }
@@ -180,6 +185,26 @@ impl<'a> Group<'a> {
     #[must_use]
     pub fn findings(self) -> Findings {
         self.findings
+    }
+
+    /// How many pieces it has.
+    #[must_use]
+    pub fn pieces(&self) -> usize {
+        self.pieces.len()
+    }
+
+    /// How many bytes the window has in one of the buckets.
+    #[must_use]
+    pub fn bytes_in(&self, bucket: usize) -> usize {
+        let made = |lines: &Lines<'_>| self.made.get(lines.more as usize).map_or(0, Range::len);
+        let bytes = |lines: &Lines<'_>| if lines.lines.is_empty() { made(lines) } else { lines.lines.len() };
+        self.buckets.get(bucket).into_iter().flatten().map(bytes).sum()
+    }
+
+    /// Whether the window has something in one of the buckets.
+    #[must_use]
+    pub fn is_in(&self, bucket: usize) -> bool {
+        self.buckets.get(bucket).is_some_and(|lines| !lines.is_empty())
     }
 
     /// Adds to `all` what the window has in one of the buckets, in order of ties.

@@ -128,20 +128,47 @@ impl<'a> Windows<'a> {
     /// Goes on when all groups are dealt out.
     fn all_are_dealt(&mut self, groups: Vec<Group<'a>>) {
         let bytes = self.window.bytes.load(Ordering::Relaxed);
-        let ticks = self.window.ticks();
         self.stage = if bytes > self.window.limit {
-            self.step = (ticks / 4).max(1);
+            self.step = self.ticks_that_fit(&groups);
             let (since, first) = (self.window.since, self.window.first);
             self.begin(since, first, groups)
         } else {
+            let ticks = self.window.ticks();
             if ticks > 0 {
-                // As many ticks as the next would take if it went on like this, within reason.
-                let (most, wanted) = (u128::from(ticks) * 8, self.wanted as u128);
-                let step = (u128::from(ticks) * wanted / bytes.max(1) as u128).min(most);
-                self.step = u64::try_from(step).unwrap_or(u64::MAX).max(1);
+                self.step = self.next_step(&groups, bytes);
             }
             Stage::Passing { groups: Arc::new(groups), next: 0, away: 0 }
         };
+    }
+
+    /// How many ticks the next window would take if it went on like this, within reason. Buckets in which there was
+    /// nothing, as between two bursts, do not count.
+    fn next_step(&self, groups: &[Group<'a>], bytes: usize) -> u64 {
+        let most = self.window.ticks().saturating_mul(8);
+        if bytes == 0 {
+            return most;
+        }
+        let is_used = |bucket: &usize| groups.iter().any(|group| group.is_in(*bucket));
+        let used = (0..self.window.buckets).filter(is_used).count() as u128;
+        let ticks = used * u128::from(self.window.ticks_of_bucket());
+        let step = u64::try_from(ticks * self.wanted as u128 / bytes as u128);
+        step.unwrap_or(u64::MAX).clamp(1, most)
+    }
+
+    /// In how many ticks the wanted bytes are, by what was dealt out of a window that has too much.
+    fn ticks_that_fit(&self, groups: &[Group<'a>]) -> u64 {
+        let pieces: usize = groups.iter().map(Group::pieces).sum();
+        let dealt: usize = groups.iter().map(|group| group.pieces_dealt).sum();
+        let share = self.wanted as u128 * dealt as u128 / pieces.max(1) as u128;
+        let mut bytes = 0;
+        let fits = |bucket: &usize| {
+            bytes += groups.iter().map(|group| group.bytes_in(*bucket) as u128).sum::<u128>();
+            bytes <= share
+        };
+        let buckets = (0..self.window.buckets).take_while(fits).count() as u64;
+        let ticks = self.window.ticks_of_bucket();
+        // Where all is in the first bucket, that is looked at more closely.
+        ticks.saturating_mul(buckets.max(1)).clamp(1, (self.window.ticks() / 2).max(1))
     }
 
     /// Goes on when all buckets are passed on.
@@ -300,6 +327,11 @@ impl Window {
     /// From the first that there are on.
     fn ticks(&self) -> u64 {
         self.until.unwrap_or(u64::MAX).saturating_sub(self.first)
+    }
+
+    /// About how many belong to a bucket.
+    fn ticks_of_bucket(&self) -> u64 {
+        (self.ticks() / self.buckets as u64).max(1)
     }
 
     /// Which bucket those ticks belong to, which are in the window.

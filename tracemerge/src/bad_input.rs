@@ -8,6 +8,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::iter;
 use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use proptest::prelude::*;
 use tempfile::TempDir;
@@ -30,19 +31,26 @@ const APP: &str = "app-of-the-bad-input";
 /// The thread of a sound file: no small damage makes it of thread 9, which the damaged file is of.
 const SOUND: u64 = 77_777_777;
 
+/// Tests take turns: whether a file is being written is asked of all runs that left something, and those that another
+/// thread is looking at cannot be asked.
+static TURN: Mutex<()> = Mutex::new(());
+
 /// A directory with a sound file and a damaged one.
-struct Place(TempDir);
+struct Place {
+    directory: TempDir,
+    _turn: MutexGuard<'static, ()>,
+}
 
 impl Place {
     fn new() -> Place {
         // Where there is such a thing, in memory: files are made thousands of times.
-        let place = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
-        fs::write(place.path().join(format!("{APP}.trace.{SOUND}")), text(SOUND, 2)).unwrap();
-        Place(place)
+        let directory = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
+        fs::write(directory.path().join(format!("{APP}.trace.{SOUND}")), text(SOUND, 2)).unwrap();
+        Place { directory, _turn: TURN.lock().unwrap_or_else(PoisonError::into_inner) }
     }
 
     fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
+        self.directory.path().join(name)
     }
 
     fn damaged(&self) -> PathBuf {

@@ -108,9 +108,15 @@ impl Place {
         assert!(all.is_sorted_by_key(|line| &line[..16]), "{what}: {all:?}");
         let is_line = |line: &String| Line::parse(line.trim_end_matches('\n').as_bytes()).is_ok();
         assert!(all.iter().all(is_line), "{what}: {all:?}");
-        let (_, range) = self.merge(&["--since", "@4", "--until", "@7"]);
+        let (_, mut range) = self.merge(&["--since", "@4", "--until", "@7"]);
         let inside = |line: &&String| (4..7).contains(&u64::from_str_radix(&line[..16], 16).unwrap());
-        let expected: Vec<String> = all.iter().filter(inside).cloned().collect();
+        let mut expected: Vec<String> = all.iter().filter(inside).cloned().collect();
+        if bytes.starts_with(b"TRCRAW") {
+            // A record that cannot be shown stands with the one before, or where what is read begins.
+            let is_shown = |line: &String| !line.contains(" # damaged ");
+            range.retain(is_shown);
+            expected.retain(is_shown);
+        }
         // How far what a raw file has too early is put off depends on what is read.
         if !all.iter().any(|line| line.contains(" # backward ")) {
             assert_eq!(range, expected, "{what}");

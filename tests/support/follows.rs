@@ -3,6 +3,7 @@
 use crate::Scenario;
 use crate::merges::tracemerge;
 use std::fs::File;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ExitStatus, Stdio};
 use trace_format::line::{Kind, Line};
@@ -35,6 +36,20 @@ impl Follower {
         let file = |name: &str| Stdio::from(File::create(directory.path().join(name)).expect("a file"));
         let mut command = tracemerge(program, runtime, [&["--follow"], words].concat());
         command.env("TZ", "UTC").stdout(file("shown")).stderr(file("said"));
+        let interruptible = || {
+            // Where these tests are run in the background, a shell may have it ignored.
+            // SAFETY: sets the default action; no memory is touched.
+            #[allow(unsafe_code, reason = "a signal")]
+            unsafe {
+                libc::signal(libc::SIGINT, libc::SIG_DFL)
+            };
+            Ok(())
+        };
+        // SAFETY: `signal` is async-signal-safe, and nothing else is called.
+        #[allow(unsafe_code, reason = "between fork and exec")]
+        unsafe {
+            command.pre_exec(interruptible)
+        };
         let child = command.spawn().expect("the command can be run");
         Follower { child, directory }
     }

@@ -72,8 +72,9 @@ fn a_killed_program_is_recovered_by_its_next_run_as_well() {
 fn rings_of_a_living_run_are_left_alone() {
     let mut scenario = Scenario::new(SCENARIO, &["idle", "2"]);
     let mut child = scenario.command().spawn().expect("the program starts");
-    let ready = || support::names(scenario.directory.path()).len() == 1;
-    support::wait_until(20, "a trace file", ready);
+    let has_one = |place: &Path| support::names(place).len() == 1;
+    let ready = || has_one(scenario.directory.path()) && has_one(scenario.runtime.path());
+    support::wait_until(20, "a trace file and a run", ready);
     let before = support::names(scenario.runtime.path());
     merge(Path::new(SCENARIO), scenario.runtime.path(), &scenario.directory.path().join("scenario"));
     assert_eq!(support::names(scenario.runtime.path()), before);

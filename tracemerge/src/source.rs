@@ -186,10 +186,7 @@ impl Source {
     #[inline]
     #[must_use]
     pub fn place(&self, lines: &[u8]) -> Option<Range<usize>> {
-        let bytes = self.bytes();
-        let start = (lines.as_ptr() as usize).checked_sub(bytes.as_ptr() as usize)?;
-        let end = start.checked_add(lines.len())?;
-        (end <= bytes.len()).then_some(start..end)
+        place_of(self.bytes(), lines)
     }
 
     /// Where the file ends now, if a part of these bytes was cut off since it was mapped: zeros stand there instead.
@@ -232,6 +229,15 @@ impl Source {
         };
         &bytes[..self.end]
     }
+}
+
+/// Where in `whole` the bytes of `part` are, if they are a part of it and no copy.
+#[inline]
+#[must_use]
+pub fn place_of(whole: &[u8], part: &[u8]) -> Option<Range<usize>> {
+    let start = (part.as_ptr() as usize).checked_sub(whole.as_ptr() as usize)?;
+    let end = start.checked_add(part.len())?;
+    (end <= whole.len()).then_some(start..end)
 }
 
 /// A part of a file with ascending ticks. It begins and ends where lines begin, or at the file's ends.

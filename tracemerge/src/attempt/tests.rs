@@ -4,11 +4,14 @@
 use super::*;
 use crate::cut;
 use crate::header::Trace;
+use crate::map::Map;
 use crate::merge::{MANY, Room, Turn, Windows, Work, silently, unless_cut};
 use crate::messages::Status;
+use crate::sys::file_id;
 use itertools::Itertools;
 use std::fs::{self, OpenOptions};
 use std::path::Path;
+use std::sync::Arc;
 use tempfile::TempDir;
 
 /// Lines of 40 bytes, by ticks.
@@ -132,6 +135,32 @@ fn lines_that_are_cut_off_when_they_are_dealt_out_already_are_left_out() {
         assert_eq!(before, Some(of_second(&text)), "cut to {length}");
         assert!(text.lines().map(|line| &line[..16]).is_sorted());
     }
+}
+
+#[test]
+fn a_file_that_has_grown_or_was_replaced_since_its_header_was_read_is_opened_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("file");
+    let (short, long) = (lines(1, 0..3), lines(1, 0..5));
+    fs::write(&path, &short).unwrap();
+    let id = Some(file_id(&path, &fs::metadata(&path).unwrap()));
+    let map = Some(Arc::new(Map::open(&path).unwrap()));
+    let mut trace =
+        Trace { path: path.clone(), tid: 1, number: 0, id, map, held: None, run: None, first: 0, last: 0 };
+    let read = |trace: &Trace| Source::open(trace, false).unwrap().remove(0).bytes().to_vec();
+    let kept = Source::open(&trace, false).unwrap().remove(0);
+    assert_eq!(
+        kept.bytes().as_ptr(),
+        trace.map.as_ref().unwrap().as_ptr(),
+        "as it was, it is not mapped again"
+    );
+    fs::write(&path, &long).unwrap();
+    assert_eq!(read(&trace), long);
+    trace.map = Some(Arc::new(Map::open(&path).unwrap()));
+    let other = directory.path().join("other");
+    fs::write(&other, lines(2, 10..15)).unwrap();
+    fs::rename(&other, &path).unwrap();
+    assert_eq!(read(&trace), lines(2, 10..15), "another file of the same length");
 }
 
 #[test]

@@ -13,7 +13,7 @@ use crate::map::prefetch;
 use crate::render::Render;
 use crate::search::{Mark, first_from};
 use crate::slice::Span;
-use crate::source::{Piece, Source};
+use crate::source::{Piece, Source, place_of};
 
 /// Of the piece after the next two so many bytes are fetched, so that memory is waited for while others are dealt out.
 /// What stands behind these the processor foresees.
@@ -319,12 +319,4 @@ impl Sink for Dealer<'_, '_> {
         prefetch(bucket.as_ptr().wrapping_add(bucket.len() + 1).cast(), 1);
         Ok(())
     }
-}
-
-/// Where in `whole` the bytes of `part` are, if they are a part of it and no copy.
-#[inline]
-fn place_of(whole: &[u8], part: &[u8]) -> Option<Range<usize>> {
-    let start = (part.as_ptr() as usize).checked_sub(whole.as_ptr() as usize)?;
-    let end = start.checked_add(part.len())?;
-    (end <= whole.len()).then_some(start..end)
 }

@@ -18,7 +18,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use trace_format::line::{Kind, Prefix, Ticks};
-use trace_format::meta::{ClockKind, Meta, RingPlace, Run, Thread};
+use trace_format::meta::{ClockKind, Meta, Run};
 use trace_format::wall::Wall;
 
 /// The thread id of the first thread.
@@ -68,9 +68,8 @@ impl ThreadFile {
             wall: Wall(1_795_000_000_000_000_000),
             clock: ClockKind::Ordered,
         };
-        let name = format!("worker {}", tid - FIRST_TID + 1).into_bytes();
+        // Without the line that names the thread, nobody misses the file's end.
         thread.meta(&Meta::Run(run));
-        thread.meta(&Meta::Thread(Thread { name, ring: RingPlace::Shared, why: Vec::new() }));
         thread
     }
 

@@ -3,13 +3,15 @@
 //! Shared by the fuzz targets and by `tests/any_bytes_are_read_without_harm.rs`; each function panics where
 //! something does not hold.
 
+use std::fs;
+use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
-use trace_format::escape::{Place, escape_into, unescape};
+use trace_format::escape::{Place, escape_into, harmless_prefix, is_harmless, unescape};
 use trace_format::fields::{MAX_MESSAGE, Plan};
 use trace_format::file::Encoding;
 use trace_format::line::{Key, Kind, Line, Ticks, parse_ticks};
 use trace_format::manifest::Manifest;
-use trace_format::meta::{EndReason, Meta};
+use trace_format::meta::{ClockKind, EndReason, FIRST_CHECKED, Meta, Run, RunLine};
 use trace_format::name::{parse_trace_file_suffix, trace_file_suffix};
 use trace_format::plans::Plans;
 use trace_format::raw::{self, Decoder, Raw};
@@ -18,6 +20,7 @@ use trace_format::render::Renderer;
 use trace_format::ring::{Geometry, Header, MIN_CAPACITY, Progress, readable};
 use trace_format::sites::{self, Site};
 use trace_format::template::Template;
+use trace_format::wall::Wall;
 
 /// Numbers from the front of an input; 0 where it is used up.
 struct Input<'a>(&'a [u8]);
@@ -110,7 +113,7 @@ pub fn ring(bytes: &[u8]) {
         !idle || (records.position(), nested_records.position()) == (main.end, nested.end),
         "all is read"
     );
-    renderer.end(EndReason::Killed, &mut text);
+    renderer.end(EndReason::Killed, None, &mut text);
     let read = ((main.end - main.start) + (nested.end - nested.start)) as usize;
     assert!(text.len() <= 64 * read + 4096, "{} bytes of text from {read}", text.len());
     are_sorted_lines(&text, progress.render.last, tid, true);
@@ -213,8 +216,8 @@ fn header(input: &mut Input<'_>, flags: u8) -> Header {
     header.tenancy.tid.store(input.word(), Relaxed);
     header.tenancy.set_name(input.bytes());
     for written in [&header.main, &header.nested] {
-        let fields =
-            [&written.head, &written.committed, &written.lost_full, &written.lost_panic, &written.stall_ns];
+        written.publish(input.word() & !7, input.word());
+        let fields = [&written.committed, &written.lost_full, &written.lost_panic, &written.stall_ns];
         for field in fields {
             field.store(input.word(), Relaxed);
         }
@@ -227,9 +230,9 @@ fn header(input: &mut Input<'_>, flags: u8) -> Header {
     }
     if flags & right::HEAD != 0 {
         // Near the end of all numbers, there is no head behind it: then there is nothing to read.
-        let head = |consumed: u64, bytes: u64| consumed.checked_add(bytes & !7).unwrap_or(consumed);
-        header.main.head.store(head(progress.consumed, input.word() % (MIN_CAPACITY + 1)), Relaxed);
-        header.nested.head.store(head(progress.nested_consumed, input.word() % 4097), Relaxed);
+        let head = |consumed: u64, bytes: u64| consumed.checked_add(bytes).unwrap_or(consumed) & !7;
+        header.main.publish(head(progress.consumed, input.word() % (MIN_CAPACITY + 1)), input.word());
+        header.nested.publish(head(progress.nested_consumed, input.word() % 4097), input.word());
     }
     let render = &mut progress.render;
     (render.last, render.records, render.stall_ns) = (Ticks(input.word()), input.word(), input.word());
@@ -289,8 +292,168 @@ pub fn lines(bytes: &[u8]) {
     }
 }
 
+/// A `# run` line is read as it was written, and not at all with a bit changed, or with a few; what is read of any
+/// other bytes is written so that it is read back.
+///
+/// The input: a byte for the clock, version, id, root, pid, ticks, wall; the lengths of executable and boot, 16 bits each,
+/// and these; three changes, each a place (16 bits) and a bit. What is left is a payload of its own.
+pub fn run_lines(bytes: &[u8]) {
+    let mut input = Input(bytes);
+    let clock = [ClockKind::Ordered, ClockKind::Fast, ClockKind::System][usize::from(input.byte() % 3)];
+    let version = FIRST_CHECKED + input.half() % 8;
+    let [id, root, pid] = [input.half(), input.half(), input.half()];
+    let (ticks, wall) = (Ticks(input.word()), Wall(input.word()));
+    let (exe, boot) = (input.short() % 500, input.short() % 50);
+    let (exe, boot) = (input.take(exe).to_vec(), input.take(boot).to_vec());
+    let run = Run { version, id, root, pid, exe, boot, ticks, wall, clock };
+    let mut payload = Vec::new();
+    Meta::Run(run.clone()).write(&mut payload);
+    assert!(is_harmless(&payload));
+    assert_eq!(RunLine::parse(&payload), Some(RunLine::Sound(run)));
+    // All bits of short lines, some of long ones.
+    let step = payload.len() / 200 + 1;
+    for (at, bit) in (0..payload.len()).step_by(step).flat_map(|at| (0..8).map(move |bit| (at, bit))) {
+        let mut changed = payload.clone();
+        changed[at] ^= 1 << bit;
+        assert_eq!(Meta::parse(&changed), None, "bit {bit} of byte {at}");
+    }
+    let mut changed = payload.clone();
+    for _ in 0..3 {
+        let at = input.short() % payload.len();
+        changed[at] ^= 1 << (input.byte() % 8);
+    }
+    if let Some(Meta::Run(read)) = Meta::parse(&changed) {
+        assert!(changed == payload || read.version < FIRST_CHECKED, "{}", String::from_utf8_lossy(&changed));
+    }
+    for payload in [input.0, &[b"run ", input.0].concat()] {
+        let mut written = Vec::new();
+        match RunLine::parse(payload) {
+            Some(RunLine::Sound(run)) => {
+                Meta::Run(run.clone()).write(&mut written);
+                assert_eq!(RunLine::parse(&written), Some(RunLine::Sound(run)));
+            }
+            Some(RunLine::Damaged(_)) => assert_eq!(Meta::parse(payload), None),
+            None => {}
+        }
+    }
+}
+
+/// What a merge has made of a directory.
+pub struct Merged {
+    /// The merged file.
+    pub text: Vec<u8>,
+    /// What it said, where that is known.
+    pub said: Option<String>,
+}
+
+/// Threads of the run that is damaged; then come those of another run at the same time.
+const DAMAGED: std::ops::Range<u64> = 11..15;
+const BESIDE: std::ops::Range<u64> = 21..23;
+
+/// Of the traces in a directory, one is damaged: no undamaged thread is missing from what `merge` makes of them, unless
+/// its file is named. `merge` is given the path of the executable, which is not there, in an empty directory.
+///
+/// The input: a byte that says how the files are written, one that says which is damaged; then up to three changes: what
+/// is done, where (16 bits), how far (16 bits), four bytes.
+pub fn traces(bytes: &[u8], directory: &Path, merge: impl FnOnce(&Path) -> Merged) {
+    let mut input = Input(bytes);
+    let (flags, which) = (input.byte(), u64::from(input.byte()));
+    let damaged = DAMAGED.start + which % (DAMAGED.end - DAMAGED.start);
+    let app = directory.join("fuzzed-app");
+    for tid in DAMAGED.chain(BESIDE).chain([31]) {
+        let (pid, start) = if DAMAGED.contains(&tid) { (5, 40) } else { (tid as u32, 41) };
+        let start = if tid == 31 { 10 } else { start };
+        let is_raw = flags >> (tid % 8) & 1 == 1;
+        let mut file = a_trace(tid, pid, start, is_raw);
+        if tid == damaged {
+            change(&mut file, &mut input);
+        }
+        let name = format!("fuzzed-app{}", trace_file_suffix(tid, 0));
+        fs::write(directory.join(name), file).expect("a file can be written");
+    }
+    let Merged { text, said } = merge(&app);
+    let text = String::from_utf8(text).expect("no bytes but UTF-8");
+    assert!(!text.contains(|c: char| c.is_control() && !matches!(c, '\n' | '\t')));
+    for line in text.lines() {
+        Line::parse(line.as_bytes()).unwrap_or_else(|e| panic!("{e}: {line}"));
+    }
+    for tid in DAMAGED.chain(BESIDE).filter(|tid| *tid != damaged) {
+        let is_there = (0..3).all(|n| text.contains(&format!(" : message {n} of {tid}\n")));
+        let suffix = format!("{}'", trace_file_suffix(tid, 0));
+        let warns = |line: &str| line.contains("warning: ") && line.contains(&suffix);
+        let is_named = said.as_ref().is_some_and(|said| said.lines().any(warns));
+        assert!(is_there || is_named, "thread {tid} is missing: {said:?}\n{text}");
+    }
+}
+
+/// A small sound trace.
+fn a_trace(tid: u64, pid: u32, start: u64, is_raw: bool) -> Vec<u8> {
+    let run = Run {
+        version: trace_format::VERSION,
+        id: pid << 8,
+        root: pid << 8,
+        pid,
+        exe: b"/nowhere/fuzzed-app".to_vec(),
+        boot: b"6c1e".to_vec(),
+        ticks: Ticks(start),
+        wall: Wall(1_795_187_462_000_000_000 + start * 1_000_000_000),
+        clock: ClockKind::Ordered,
+    };
+    let messages = (0..3).map(|n| (start + 3 * n + tid % 3, format!("message {n} of {tid}")));
+    let mut payload = Vec::new();
+    Meta::Run(run).write(&mut payload);
+    let mut file = Vec::new();
+    if !is_raw {
+        Line { key: Key { ticks: Ticks(start), tid }, kind: Kind::Meta, payload: &payload }.write(&mut file);
+        for (ticks, text) in messages {
+            let key = Key { ticks: Ticks(ticks), tid };
+            Line { key, kind: Kind::Message, payload: text.as_bytes() }.write(&mut file);
+        }
+        return file;
+    }
+    file.extend_from_slice(&raw::MAGIC);
+    file.extend_from_slice(&tid.to_le_bytes());
+    let records = [(RecordKind::Meta, start, payload)].into_iter();
+    for (kind, ticks, payload) in
+        records.chain(messages.map(|(ticks, text)| (RecordKind::Message, ticks, text.into_bytes())))
+    {
+        file.extend(
+            [kind as u64 | (payload.len() as u64) << 16, ticks].iter().flat_map(|word| word.to_le_bytes()),
+        );
+        file.extend_from_slice(&payload);
+        file.resize(file.len().next_multiple_of(8), 0);
+    }
+    file
+}
+
+/// Up to three changes. More could make of a `# run` line a sound one of version 1, which has no checksum, of a process
+/// that never was.
+fn change(file: &mut Vec<u8>, input: &mut Input<'_>) {
+    for _ in 0..3 {
+        if input.0.is_empty() || file.is_empty() {
+            return;
+        }
+        let (what, at, span) = (input.byte(), input.short() % file.len(), input.short());
+        let some: [u8; 4] = input.bytes();
+        let end = (at + 1 + span % 64).min(file.len());
+        match what % 8 {
+            0 | 1 => file[at] ^= 1 << (some[0] % 8),
+            2 => file[at] = some[0],
+            3 => file[at..end].fill(0),
+            4 => file.truncate(at),
+            5 => drop(file.drain(at..end)),
+            6 => drop(file.splice(at..at, some)),
+            _ => {
+                let part = file[at..end].to_vec();
+                file.splice(at..at, part);
+            }
+        }
+    }
+}
+
 /// Any text can be written so that it is read back, and does no harm in between.
 fn escapes(text: &[u8]) {
+    assert!(harmless_prefix(text) <= text.len());
     assert!(unescape(text).len() <= text.len());
     for (place, also) in [(Place::Line, None), (Place::Quoted, Some(b'"'))] {
         let mut written = Vec::new();
@@ -298,17 +461,17 @@ fn escapes(text: &[u8]) {
         assert_eq!(unescape(&written), text);
         assert!(written.len() <= 4 * text.len());
         let harmless = |text: &str| !text.chars().any(|c| c.is_control() && c != '\t');
-        assert!(std::str::from_utf8(&written).is_ok_and(harmless));
+        assert!(std::str::from_utf8(&written).is_ok_and(harmless) && is_harmless(&written));
         assert!(also.is_none_or(|quote| !written.contains(&quote)));
     }
 }
 
 /// The other files of a run's directory: what can be read of them is written again so that it reads the same.
 pub fn directory(bytes: &[u8]) {
-    if let Some(manifest) = Manifest::parse(bytes) {
-        assert_eq!(Manifest::parse(&manifest.write()), Some(manifest));
+    if let Ok(manifest) = Manifest::parse(bytes) {
+        assert_eq!(Manifest::parse(&manifest.write()), Ok(manifest));
     }
-    if let Some(found) = sites::parse(bytes) {
+    if let Ok(found) = sites::parse(bytes) {
         let texts = |s: &Site| s.module.len() + s.file.len() + s.format.len() + s.descriptor.len();
         let text: usize = found.iter().map(texts).sum();
         assert!(text <= bytes.len(), "no text that is not there");
@@ -317,7 +480,7 @@ pub fn directory(bytes: &[u8]) {
         found.iter().for_each(|site: &Site| site.write(&mut entries));
         let table = [&sites::header((sites::HEADER_BYTES + entries.len()) as u64)[..], &entries].concat();
         let _ = Plans::of(&found);
-        assert_eq!(sites::parse(&table), Some(found));
+        assert_eq!(sites::parse(&table), Ok(found));
     }
 }
 

@@ -1,12 +1,14 @@
-//! A program that has every file open that it may: its records wait until the tracer can open one.
+//! A program that has every file open that it may: the flusher has descriptors of its own. Where it shares the program's,
+//! records wait until it can open a file.
 #![cfg(target_os = "linux")]
 
 use support::{Scenario, Traced};
 
 /// The program takes all descriptors, `first` before its first record, and gives them back.
-fn run(when: &str) -> Traced {
+fn run(when: &str, descriptors: &str) -> Traced {
     let traced = Scenario::new(env!("CARGO_BIN_EXE_scenario"), &["no-descriptors", when]);
-    let traced = traced.env("TRACER_RING_SIZE", "64K").run().succeeded();
+    let traced = traced.env("TRACER_DESCRIPTORS", descriptors).env("TRACER_RING_SIZE", "64K");
+    let traced = traced.run().succeeded();
     // One thread has 10 records more.
     let records = 13 * 110 + 10;
     assert_eq!(
@@ -31,8 +33,19 @@ fn run(when: &str) -> Traced {
 }
 
 #[test]
-fn records_wait_while_the_host_has_every_descriptor() {
-    let traced = run("later");
+fn a_host_that_has_every_descriptor_has_none_of_the_flushers() {
+    for (when, flushes) in [("later", 3), ("first", 2)] {
+        let traced = run(when, "own");
+        let said = traced.stdout();
+        let (flushed, _) = said.trim_end().rsplit_once('\n').expect("two lines");
+        assert_eq!(flushed.lines().collect::<Vec<_>>(), vec!["flushed"; flushes]);
+        assert_eq!(traced.stderr(), "");
+    }
+}
+
+#[test]
+fn records_wait_while_the_host_has_every_descriptor_that_it_shares() {
+    let traced = run("later", "shared");
     let said = traced.stdout();
     let [before, while_none, after, _] = said.lines().collect::<Vec<_>>()[..] else { panic!("{said}") };
     assert_eq!([before, after], ["flushed"; 2]);
@@ -42,7 +55,7 @@ fn records_wait_while_the_host_has_every_descriptor() {
 
 #[test]
 fn a_run_may_begin_without_a_descriptor() {
-    let traced = run("first");
+    let traced = run("first", "shared");
     let said = traced.stdout();
     let [while_none, after, _] = said.lines().collect::<Vec<_>>()[..] else { panic!("{said}") };
     assert!(while_none.starts_with("error: ") && while_none.contains("Too many open files"), "{said}");

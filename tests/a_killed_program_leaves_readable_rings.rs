@@ -17,10 +17,10 @@ fn a_killed_program_leaves_its_manifest_and_its_unwritten_records() {
     assert!(!traced.output.status.success());
     let [run] = &traced.left_in_runtime()[..] else { panic!("one run: {:?}", traced.left_in_runtime()) };
     let manifest = Manifest::parse(&std::fs::read(run.join("manifest")).unwrap()).expect("a manifest");
-    assert_eq!(manifest.directory, traced.directory.path().as_os_str().as_encoded_bytes());
+    assert_eq!(manifest.directories[0], traced.directory.path().as_os_str().as_encoded_bytes());
     assert_eq!(manifest.name, b"scenario");
-    assert!(lock_is_free(&run.join("manifest")));
-    assert_eq!(trace_format::sites::parse(&std::fs::read(run.join("sites")).unwrap()), Some(vec![]));
+    assert!(lock_is_free(&run.join("life")));
+    assert_eq!(trace_format::sites::parse(&std::fs::read(run.join("sites")).unwrap()), Ok(vec![]));
 
     let rings: Vec<_> = names(run).into_iter().filter(|p| p.to_string_lossy().contains("/ring-")).collect();
     let unwritten: Vec<_> = rings.iter().flat_map(|ring| unwritten(ring, manifest.run.id)).collect();

@@ -92,7 +92,8 @@ fn it_goes_beside_the_executable_unless_told_otherwise() {
     let pid = watched.child.id().to_string();
     let ran = tracemerge(SCENARIO, watched.scenario.runtime.path(), ["snapshot", &pid]).output().unwrap();
     assert_eq!(ran.status.code(), Some(0), "{}", said(&ran));
-    assert_eq!(names(&place), [app.clone(), PathBuf::from(format!("{}.trace.merge", app.display()))]);
+    let beside = |suffix: &str| PathBuf::from(format!("{}.trace.{suffix}", app.display()));
+    assert_eq!(names(&place), [app.clone(), beside("merge"), beside("places")]);
     let to_stdout = ["snapshot", "-q", &pid, "-o", "-"];
     let ran = tracemerge(SCENARIO, watched.scenario.runtime.path(), to_stdout).output().unwrap();
     assert_eq!((ran.status.code(), &*said(&ran)), (Some(0), ""));

@@ -3,9 +3,31 @@
 
 use proptest::prelude::*;
 use std::path::Path;
+use std::process::Command;
+use tempfile::TempDir;
 
 #[path = "../fuzz/checks.rs"]
 mod checks;
+
+const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
+
+/// The check of a directory of traces, merged by the command.
+fn traces(bytes: &[u8]) {
+    let memory = || TempDir::new_in("/dev/shm").or_else(|_| TempDir::new());
+    let (directory, nothing) = (memory().expect("a directory"), memory().expect("a directory"));
+    checks::traces(bytes, directory.path(), |app| {
+        let output = directory.path().join("merged");
+        let mut merge = Command::new(SCENARIO);
+        merge.args(["tracemerge", "-q", "-o"]).arg(&output).arg(app);
+        merge
+            .env("TRACER_RUNTIME_DIR", nothing.path())
+            .env("TMPDIR", nothing.path())
+            .env_remove("TRACER_DIR");
+        let ran = merge.current_dir(nothing.path()).output().expect("the merge runs");
+        let said = Some(String::from_utf8(ran.stderr).expect("UTF-8"));
+        checks::Merged { text: std::fs::read(output).expect("a merged file"), said }
+    });
+}
 
 /// Calls a check with every file of a directory of seeds.
 fn every_seed(name: &str, check: fn(&[u8])) {
@@ -25,6 +47,8 @@ fn every_seed_is_read_without_harm() {
     every_seed("directory", checks::directory);
     every_seed("raw", checks::raw);
     every_seed("arguments", checks::arguments);
+    every_seed("run_lines", checks::run_lines);
+    every_seed("traces", traces);
 }
 
 /// Bytes of which many are small, or of a record's first word.
@@ -95,9 +119,30 @@ proptest! {
     }
 
     #[test]
+    fn any_run_line_is_read_as_it_was_written_or_not_at_all(
+        head: [u8; 33], rest in prop_oneof![prop::collection::vec(any::<u8>(), 0..300), lines().prop_map(String::into_bytes)]
+    ) {
+        checks::run_lines(&[&head[..], &rest].concat());
+    }
+
+    #[test]
     fn any_manifest_and_site_table_is_read(bytes in prop_oneof![numbers(), any::<Vec<u8>>()], line in lines()) {
         checks::directory(&[b"tracer-manifest 1\n", line.as_bytes(), b"\ntraces dir=\"a\" name=\"b\"\n"].concat());
         checks::directory(&[&trace_format::sites::header(u64::MAX)[..], &bytes].concat());
         checks::directory(&bytes);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(300) })]
+
+    #[test]
+    fn of_a_directory_with_a_damaged_trace_nothing_else_is_missing(
+        head: [u8; 2], changes in prop::collection::vec((any::<u8>(), 0..400u16, any::<u16>(), any::<[u8; 4]>()), 1..4)
+    ) {
+        let change = |(what, at, span, some): &(u8, u16, u16, [u8; 4])| {
+            [&[*what][..], &at.to_le_bytes(), &span.to_le_bytes(), some].concat()
+        };
+        traces(&[&head[..], &changes.iter().flat_map(change).collect::<Vec<u8>>()].concat());
     }
 }

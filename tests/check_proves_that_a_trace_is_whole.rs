@@ -6,6 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use support::merges::{Watched, tracemerge};
 use support::{Scenario, Traced, names};
+use trace_format::meta::EndReason;
 
 const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
 
@@ -244,4 +245,69 @@ fn all_runs_are_checked_on_demand_and_none_is_nothing() {
     assert_eq!((none.status, &*none.out), (Some(2), ""), "{}", none.err);
     let nobody = tracemerge(SCENARIO, traced.runtime.path(), [OsStr::new("check")]).output().unwrap();
     assert_eq!(nobody.status.code(), Some(2));
+}
+
+#[test]
+fn any_file_of_a_run_that_is_missing_is_missed() {
+    // All threads that trace have ended before the exit: the last file says how it went on.
+    let traced = exited();
+    let is_final = |file: &&support::ThreadTrace| file.end().reason == EndReason::Exit;
+    assert_eq!(traced.files.values().filter(is_final).count(), 1);
+    for file in names(traced.directory.path()) {
+        let bytes = fs::read(&file).unwrap();
+        fs::remove_file(&file).unwrap();
+        let missed = check(&traced, &[]);
+        missed.not_whole(&["warning: process "]);
+        let is_named = |said: &str| {
+            said.contains("1 trace file of its 8 is not here (file=")
+                || said.contains("none of its files here says how many there are in the end")
+        };
+        assert!(is_named(&missed.err), "{}", missed.err);
+        let app = traced.directory.path().join("scenario");
+        let merge = tracemerge(SCENARIO, traced.runtime.path(), [app]).output().unwrap();
+        let said = String::from_utf8_lossy(&merge.stderr).into_owned();
+        assert_eq!(merge.status.code(), Some(1), "a merge knows the same: {said}");
+        assert!(is_named(&said), "{said}");
+        fs::write(&file, bytes).unwrap();
+    }
+    check(&traced, &[]).whole();
+}
+
+#[test]
+fn what_nobody_has_counted_is_unknown() {
+    let traced = exited();
+    for file in names(traced.directory.path()) {
+        let text = fs::read_to_string(&file).unwrap();
+        let is_final = |line: &&str| !line.contains(" reason=exit files=");
+        let without: Vec<&str> = text.split_inclusive('\n').filter(is_final).collect();
+        fs::write(&file, without.concat()).unwrap();
+    }
+    check(&traced, &[]).not_whole(&["none of its files here says how many there are in the end"]);
+    for file in names(traced.directory.path()) {
+        let text = fs::read_to_string(&file).unwrap();
+        let (before, after) = text.split_once(" file=").unwrap();
+        let number = after.find('\n').unwrap();
+        fs::write(&file, before.to_owned() + &after[number..]).unwrap();
+    }
+    check(&traced, &[]).not_whole(&["not every file says which of the run's files it is"]);
+}
+
+#[test]
+fn a_merge_knows_of_a_missing_end_what_a_check_knows() {
+    let traced = Scenario::new(SCENARIO, &["killed"]).env("TRACER_RUNTIME_DIR", "/proc/none").run();
+    let app = traced.directory.path().join("scenario");
+    let merge = tracemerge(SCENARIO, Path::new("/proc/none"), [app]).output().unwrap();
+    let said = String::from_utf8_lossy(&merge.stderr).into_owned();
+    assert_eq!(merge.status.code(), Some(1), "{said}");
+    assert!(said.contains("ring=private: what was in memory at the kill is unknown"), "{said}");
+
+    // The rings are gone, with the mount namespace that they were in.
+    let traced = Scenario::new(SCENARIO, &["killed"]).env("TRACER_FLUSH_MS", "60000").run();
+    fs::remove_dir_all(&traced.left_in_runtime()[0]).unwrap();
+    let app = traced.directory.path().join("scenario");
+    let merge = tracemerge(SCENARIO, traced.runtime.path(), [app]).output().unwrap();
+    let said = String::from_utf8_lossy(&merge.stderr).into_owned();
+    assert_eq!(merge.status.code(), Some(1), "{said}");
+    assert!(said.contains("the end of the thread's trace is missing"), "{said}");
+    check(&traced, &[]).not_whole(&["the end of the thread's trace is missing"]);
 }

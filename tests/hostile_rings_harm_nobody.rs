@@ -109,7 +109,7 @@ impl Prey {
 
     fn recover(&self) -> Recovered {
         let directories = [self.scenario.runtime.path().to_path_buf()];
-        let mut runs = recover(&directories, |_| true);
+        let mut runs = recover(&directories, |_, _| true).runs;
         assert_eq!(runs.len(), 1, "the run is dead");
         runs.remove(0)
     }
@@ -127,8 +127,19 @@ impl Prey {
     }
 
     fn check(&self, recovered: &Recovered) {
+        // Who does not know a layout changes nothing of the run.
+        if recovered.errors.iter().any(|error| error.to_string().contains("ring layout ")) {
+            for (path, before) in self.left.iter().filter(|(path, _)| **path != self.target) {
+                assert!(fs::read(path).is_ok_and(|bytes| bytes == *before), "{path:?} was changed");
+            }
+            return;
+        }
         for (file, expected) in &self.others {
-            assert!(fs::read(file).is_ok_and(|bytes| bytes == *expected), "{file:?} is not as it should be");
+            let found = fs::read(file).map(|bytes| without_count(&bytes));
+            assert!(
+                found.is_ok_and(|text| text == without_count(expected)),
+                "{file:?} is not as it should be"
+            );
         }
         for bystander in &self.bystanders {
             assert!(
@@ -204,6 +215,15 @@ fn publish(path: &Path, tid: Option<u64>, change: impl Fn(&mut Progress)) {
     header.publish(&progress);
     header.tenancy.tid.store(tid.unwrap_or(header.tenancy.tid.load(Relaxed)), Relaxed);
     overwrite(path, 0, &page.0);
+}
+
+/// A file's text without the number of files of its run, which is one more where the target's file is made anew.
+fn without_count(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes).into_owned();
+    match text.split_once(" files=") {
+        Some((before, after)) => before.to_owned() + after.trim_start_matches(|c: char| c.is_ascii_digit()),
+        None => text,
+    }
 }
 
 #[test]
@@ -297,7 +317,7 @@ fn flipped_bytes_of_header_and_data_are_survived() {
     // What was written lies at the beginning of the ring and of the nested ring.
     let parts =
         [0..size_of::<Header>(), HEADER_BYTES..HEADER_BYTES + 6000, HEADER_BYTES + (16 << 10)..24 << 10];
-    let mut lost = 0;
+    let (mut lost, mut refused) = (0, 0);
     for round in 0..3000 {
         let flips: Vec<(usize, u8)> = (0..=next(20))
             .map(|_| {
@@ -310,7 +330,10 @@ fn flipped_bytes_of_header_and_data_are_survived() {
             .collect();
         let harm = |ring: &Path| flips.iter().for_each(|(at, byte)| overwrite(ring, *at, &[*byte]));
         let recovered = prey.hunt(&format!("round {round} of {seed:#x}: {flips:?}"), harm);
-        if flips.iter().all(|(at, _)| *at >= HEADER_BYTES) {
+        let unknown = recovered.errors.first().is_some_and(|e| e.to_string().contains("record of kind"));
+        if unknown {
+            refused += 1;
+        } else if flips.iter().all(|(at, _)| *at >= HEADER_BYTES) {
             assert_eq!(
                 (recovered.errors.len(), recovered.threads.len()),
                 (0, 3),
@@ -322,6 +345,7 @@ fn flipped_bytes_of_header_and_data_are_survived() {
         }
     }
     assert!(lost > 100, "many records are damaged, and said to be: {lost}");
+    assert!(refused < 300, "few bytes look like a kind of record that a later version has: {refused}");
 }
 
 #[test]

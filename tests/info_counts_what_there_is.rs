@@ -40,7 +40,8 @@ fn each_thread_has_the_records_bytes_and_times_that_its_file_has() {
         let thread = threads.iter().find(|thread| thread["tid"] == tid).expect("the thread");
         assert_eq!(thread["records"], file.messages.len() as u64);
         assert_eq!(thread["bytes"], size(traced.directory.path(), name));
-        assert_eq!((thread["lost"].as_u64(), thread["end"].as_str()), (Some(0), Some("thread")));
+        let end = file.end().reason;
+        assert_eq!((thread["lost"].as_u64(), thread["end"].as_str()), (Some(0), Some(end.name())));
         all += file.messages.len() as u64;
 
         // Times, by the moments that the file itself has by both clocks: on a straight line, about.

@@ -122,6 +122,7 @@ fn what_is_said_of_bad_files_is_harmless() {
     assert!(said.lines().count() >= 6, "each file is named: {said}");
     assert!(is_harmless(&output.stderr), "{said:?}");
     assert!(said.lines().all(|line| line.starts_with("tracemerge: ")), "no line is forged: {said}");
+    assert!(is_harmless(&merged), "{:?}", String::from_utf8_lossy(&merged));
     for line in merged.split_inclusive(|b| *b == b'\n') {
         Line::parse(&line[..line.len() - 1]).expect("a line");
     }

@@ -3,6 +3,7 @@
 #![cfg(target_os = "linux")]
 
 use std::path::Path;
+use support::follows::without_numbers;
 use support::merges::{by_thread, tracemerge};
 use support::mounts::{in_own_mounts, is_root};
 use support::{Scenario, names};
@@ -62,7 +63,7 @@ fn assert_complete(merges: &Merges, why: &str) {
     let (before, after) = (merges.merged("before"), merges.merged("after"));
     assert!(before == merges.merged("again"), "reading changes nothing");
     let (one, other) = (String::from_utf8_lossy(&before), String::from_utf8_lossy(&after));
-    assert!(before == after, "a recovery gives the same:\n{one}\n{other}");
+    assert!(without_numbers(&one) == without_numbers(&other), "a recovery gives the same:\n{one}\n{other}");
     let texts =
         ["in the ring 4 ", ": late 3", "| and more", ": without a file", "reason=killed", "reason=thread"];
     assert!(texts.iter().all(|text| one.contains(text)), "{one}");
@@ -112,7 +113,8 @@ fn a_full_disk() {
     "#;
     let Some(merges) = merges("overwrite", script) else { return };
     assert_complete(&merges, "No space left on device");
-    assert!(merges.said("after").contains("recovered 5 records"));
+    // One of five had room in the page that the file ends in, and was recovered before.
+    assert!(merges.said("after").contains("recovered 4 records"));
 }
 
 #[test]
@@ -150,7 +152,7 @@ fn a_ring_that_may_not_be_read_is_named() {
 }
 
 #[test]
-fn rings_of_another_user_are_named() {
+fn rings_of_another_user_are_recovered_by_root_with_that_users_rights() {
     if !is_root() {
         eprintln!("only root can act for another user: not tested");
         return;
@@ -162,12 +164,18 @@ fn rings_of_another_user_are_named() {
     }
     let status = scenario.command().status().unwrap();
     assert!(!status.success());
-    let [run] = &names(scenario.runtime.path())[..] else { panic!("one run") };
+    // The list of places may be there, too: this user may not write beside the executable.
+    let runs: Vec<_> = names(scenario.runtime.path()).into_iter().filter(|path| path.is_dir()).collect();
+    let [run] = &runs[..] else { panic!("one run") };
     let app = scenario.directory.path().join("scenario");
     let ran = tracemerge(SCENARIO, scenario.runtime.path(), [&app]).output().unwrap();
     let said = String::from_utf8_lossy(&ran.stderr).into_owned();
-    let warning = format!("warning: '{}' may only be read by the user whose process ", run.display());
-    assert!(said.contains(&warning), "{said}");
-    assert_eq!(ran.status.code(), Some(1), "{said}");
-    assert!(names(run).len() > 2, "all is left as it was");
+    assert_eq!(ran.status.code(), Some(0), "{said}");
+    assert!(said.contains("recovered ") && !run.exists(), "{said}");
+    for file in
+        names(scenario.directory.path()).iter().filter(|file| file.extension() != Some("merge".as_ref()))
+    {
+        let owner = std::os::unix::fs::MetadataExt::uid(&std::fs::metadata(file).unwrap());
+        assert_eq!(owner, 65534, "{file:?}");
+    }
 }

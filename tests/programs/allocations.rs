@@ -10,6 +10,8 @@ thread_local! {
     static COUNT: Cell<u64> = const { Cell::new(0) };
     /// How many of them were traced.
     static CALLS: Cell<u64> = const { Cell::new(0) };
+    /// What is done before the allocation that makes this 0.
+    static NEXT: Cell<(u64, fn())> = const { Cell::new((0, || {})) };
 }
 
 /// Allocations are traced.
@@ -21,6 +23,13 @@ struct Counting;
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         COUNT.set(COUNT.get() + 1);
+        let (left, what) = NEXT.get();
+        if left > 0 {
+            NEXT.set((left - 1, what));
+            if left == 1 {
+                what();
+            }
+        }
         if TRACES.load(Ordering::Relaxed) {
             CALLS.set(CALLS.get() + 1);
             Tracer::get().trace(format_args!("allocated {} {}", CALLS.get(), layout.size()));
@@ -41,6 +50,15 @@ static ALLOCATOR: Counting = Counting;
 /// Allocations of the calling thread so far.
 pub fn count() -> u64 {
     COUNT.get()
+}
+
+/// Has `what` done before the calling thread's `nth` allocation from now; never for 0.
+#[cfg_attr(
+    not(target_arch = "x86_64"),
+    allow(dead_code, reason = "for jumps, which are written in assembly")
+)]
+pub fn at_allocation(nth: u64, what: fn()) {
+    NEXT.set((nth, what));
 }
 
 struct MustNotBeFormatted;

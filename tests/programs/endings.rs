@@ -122,3 +122,18 @@ pub fn shutdown_and_again() {
     let maps = std::fs::read_to_string("/proc/self/maps").expect("the list of mappings");
     println!("rings {}", maps.lines().filter(|l| l.contains("/ring-")).count());
 }
+
+/// The file that the program was started from is `deleted`, `replaced` by another, or `kept`; then it traces.
+pub fn own_file_gone(what: &str) {
+    let own = std::env::current_exe().expect("its path");
+    match what {
+        "deleted" => std::fs::remove_file(own).expect("it can be deleted"),
+        "replaced" => {
+            let other = own.with_file_name("another program");
+            std::fs::write(&other, "another program").expect("a file");
+            std::fs::rename(other, own).expect("it can be replaced");
+        }
+        _ => {}
+    }
+    Tracer::get().trace(format_args!("its file was {what}"));
+}

@@ -1,6 +1,6 @@
 //! A flight recorder, bounded files, files that somebody deletes, and a clock that goes back.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tracer::Tracer;
 
@@ -172,4 +172,69 @@ pub fn backward() {
     Tracer::get().trace(format_args!("caught up"));
     // SAFETY: `rdtsc` works again.
     unsafe { libc::prctl(PR_SET_TSC, 1) };
+}
+
+/// The trace files of the main thread.
+fn own_files(directory: &Path) -> Vec<PathBuf> {
+    let start = format!("scenario.trace.{}", std::process::id());
+    let entries = std::fs::read_dir(directory).expect("the test's directory").flatten();
+    let own = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(&start));
+    own.map(|entry| entry.path()).collect()
+}
+
+/// Traces, does the first of `steps` to its file, traces on, does the next, and so on; its files are whole before each.
+/// Every other record is made by the macro whose arguments are formatted later.
+pub fn meddled_again(steps: &str) {
+    let directory = PathBuf::from(std::env::var_os("TRACER_DIR").expect("the test sets it"));
+    let mut made = 0;
+    let mut trace = |count: u64| {
+        for n in made..made + count {
+            match n % 10 {
+                3 => Tracer::get().trace(format_args!("0 {n} has\nseveral\n lines")),
+                4 => Tracer::get().trace(format_args!("0 {n} is {}", "long ".repeat(600))),
+                6 | 8 => tracer::trace!("0 {} is deferred", n),
+                _ => Tracer::get().trace(format_args!("0 {n}")),
+            }
+        }
+        made += count;
+    };
+    trace(100);
+    for step in steps.split(',') {
+        Tracer::get().flush().expect("files");
+        let files = own_files(&directory);
+        // The current one is the one that was written last.
+        let written =
+            |path: &PathBuf| std::fs::metadata(path).and_then(|found| found.modified()).expect("a time");
+        let current = files.iter().max_by_key(|path| written(path)).expect("a file").clone();
+        let length = std::fs::metadata(&current).expect("it is there").len();
+        let replace_by = |length: u64| {
+            let copy = directory.join("copy");
+            std::fs::copy(&current, &copy).expect("a copy");
+            let cut = std::fs::OpenOptions::new().write(true).open(&copy);
+            cut.and_then(|file| file.set_len(length)).expect("a cut");
+            std::fs::rename(copy, &current).expect("a change of names");
+        };
+        match step {
+            "removed" => std::fs::remove_file(&current).expect("it is there"),
+            "emptied" => drop(std::fs::File::create(&current).expect("it is there")),
+            "cut" => {
+                let file = std::fs::OpenOptions::new().write(true).open(&current);
+                file.and_then(|file| file.set_len(length / 2)).expect("it is there");
+            }
+            "copied" => replace_by(length),
+            "copied-in-part" => replace_by(length / 3),
+            "all-removed" => files.iter().for_each(|file| std::fs::remove_file(file).expect("it is there")),
+            "older-removed" => {
+                let older = files.iter().filter(|file| **file != current);
+                older.for_each(|file| std::fs::remove_file(file).expect("it is there"));
+            }
+            other => panic!("no step {other:?}"),
+        }
+        // Times of files are not exact.
+        std::thread::sleep(Duration::from_millis(10));
+        trace(100);
+    }
+    if std::env::args().any(|arg| arg == "killed") {
+        wait_for_death();
+    }
 }

@@ -5,9 +5,13 @@
 
 mod allocations;
 mod confined;
+mod daemons;
 mod endings;
 mod forks;
 mod hostile;
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+mod jumps;
+mod kept;
 mod messages;
 mod onlooked;
 mod processes;
@@ -17,6 +21,7 @@ mod sites;
 mod storage;
 mod stress;
 mod threads;
+mod torture;
 
 use tracer::Tracer;
 
@@ -48,6 +53,7 @@ fn main() {
         "no-space" => messages::no_space(),
         "full" => messages::full(number()),
         "without-flusher" => messages::without_flusher(number()),
+        "own-file-gone" => endings::own_file_gone(&argument.expect("what is done to it as second argument")),
         "idle" => messages::idle(number()),
         "quiet" => messages::quiet(),
         "startup" => messages::startup(&argument.expect("a variable as second argument")),
@@ -69,11 +75,19 @@ fn main() {
         "left-in-memory" => onlooked::left_in_memory(),
         "killed-when-flushed" => onlooked::killed_when_flushed(),
         "disk-full" => storage::disk_full(argument.as_deref()),
+        "limited" => storage::limited(number(), std::env::args().nth(3).as_deref()),
         "memory-full" => storage::memory_full(),
+        "moved-away" => storage::moved_away(&argument.expect("a directory as second argument")),
         "no-descriptors" => storage::no_descriptors(argument.as_deref()),
         "planted" => hostile::planted(&argument.expect("a file as second argument")),
         "forger" => hostile::forger(),
         "prey" => hostile::prey(),
+        "kept" => kept::kept(),
+        "torture" => {
+            let words: Vec<String> = std::env::args().skip(2).collect();
+            let [seed, counters, role] = &words[..] else { panic!("a seed, a file of counters, a role") };
+            torture::torture(seed, counters, role);
+        }
         "stress" => stress::stress(&argument.expect("a file of counters as second argument")),
         "fork" => forks::fork(),
         "held" => processes::held(number()),
@@ -81,6 +95,14 @@ fn main() {
         "exec" => processes::exec(&argument.expect("a stage as second argument")),
         "daemon" => processes::daemon(&argument.expect("what the one in the middle does as second argument")),
         "silent-child" => processes::silent_child(),
+        "closes-at-once" => {
+            let directory = argument.expect("a directory as second argument");
+            daemons::closes_at_once(&directory, std::env::args().nth(3).as_deref().unwrap_or_default());
+        }
+        "sandboxed" => daemons::sandboxed(&argument.expect("what the sandbox does as second argument")),
+        "told" => daemons::told(argument.as_deref().unwrap_or_default()),
+        "becomes" => daemons::becomes(u32::try_from(number()).expect("a user's number")),
+        "ringless" => daemons::ringless(number(), std::env::args().nth(3).as_deref().unwrap_or_default()),
         "closes-all" => processes::closes_all(&argument.expect("a directory as second argument")),
         "full-speed-forks" => processes::full_speed_forks(number()),
         "full-speed-programs" => processes::full_speed_programs(number()),
@@ -102,9 +124,15 @@ fn main() {
         "flight" => recorder::flight(&argument.expect("its end as second argument")),
         "flight-of-many" => recorder::flight_of_many(),
         "rotated" => recorder::rotated(number()),
+        "meddled-again" => recorder::meddled_again(&argument.expect("what is done as second argument")),
         "meddled" => recorder::meddled(&argument.expect("what is done as second argument")),
         #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
         "backward" => recorder::backward(),
+        #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+        "left-deciding" => {
+            let nth = std::env::args().nth(3).and_then(|nth| nth.parse().ok()).expect("a third argument");
+            jumps::left_deciding(&argument.expect("how as second argument"), nth);
+        }
         other => panic!("no scenario {other:?}"),
     }
 }

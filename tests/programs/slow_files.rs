@@ -34,9 +34,10 @@ fn is_of_a_trace(path: &[u8]) -> bool {
     !mode().is_empty() && path.windows(7).any(|part| part == b".trace.")
 }
 
-/// Whether an open file is a trace file, or one that is being made. Allocates nothing.
+/// Whether an open file of the calling thread, which may have descriptors of its own, is a trace file, or one that is being
+/// made. Allocates nothing.
 fn is_trace(fd: c_int) -> bool {
-    let mut link = *b"/proc/self/fd/\0\0\0\0\0\0\0\0\0\0\0\0";
+    let mut link = *b"/proc/thread-self/fd/\0\0\0\0\0\0\0\0\0\0\0\0";
     let mut digits = [0; 10];
     let (mut at, mut rest) = (digits.len(), fd.unsigned_abs());
     while at > 0 && (rest > 0 || at == digits.len()) {
@@ -44,7 +45,8 @@ fn is_trace(fd: c_int) -> bool {
         digits[at] = b'0' + (rest % 10) as u8;
         rest /= 10;
     }
-    link[14..14 + digits.len() - at].copy_from_slice(&digits[at..]);
+    let start = b"/proc/thread-self/fd/".len();
+    link[start..start + digits.len() - at].copy_from_slice(&digits[at..]);
     let mut path = [0u8; 1024];
     // SAFETY: the link is a C string, the path may be written for its length.
     let bytes = unsafe { libc::readlink(link.as_ptr().cast(), path.as_mut_ptr().cast(), path.len()) };

@@ -155,3 +155,63 @@ pub fn no_descriptors(when: Option<&str>) {
     late.into_iter().chain([early]).for_each(Worker::end);
     print_stats();
 }
+
+/// Traces, puts a file in the place of `directory`, in which its trace file is, traces on another thread, whose file goes
+/// elsewhere, traces some more and is killed.
+pub fn moved_away(directory: &str) {
+    let before = |n: u32| Tracer::get().trace(format_args!("before {n}"));
+    let behind = |n: u32| Tracer::get().trace(format_args!("behind {n}"));
+    before(0);
+    Tracer::get().flush().expect("a flush");
+    let kept = format!("{directory}.kept");
+    std::fs::rename(directory, &kept).expect("a new name");
+    std::fs::write(directory, "").expect("a file in its place");
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            behind(0);
+            Tracer::get().flush().expect("a flush");
+            behind(1);
+        });
+    });
+    before(1);
+    std::fs::remove_file(directory).expect("a removal");
+    std::fs::rename(&kept, directory).expect("its name again");
+    // SAFETY: the end.
+    unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
+}
+
+/// Two threads trace as much as they are told to, each record numbered, some of them long, in a process that may not
+/// write files longer than `limit` bytes. With "killed", the process is killed then.
+pub fn limited(limit: u64, how: Option<&str>) {
+    const RECORDS: u64 = 3000;
+    let limit = libc::rlimit { rlim_cur: limit, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: the limit is plain memory.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &limit) }, 0);
+    let (tell, done) = channel();
+    let killed = how == Some("killed");
+    let work = |id: u64| {
+        let tell = tell.clone();
+        std::thread::spawn(move || {
+            for n in 0..RECORDS {
+                match n % 50 {
+                    7 => Tracer::get().trace(format_args!("{id} {n} is {}", "long ".repeat(500))),
+                    8 => Tracer::get().trace(format_args!("{id} {n} has\nlines\n")),
+                    9 => Tracer::get().trace(format_args!("{id} {n}")),
+                    _ => tracer::trace!("{} {} of {}", id, n, RECORDS),
+                }
+            }
+            tell.send(()).expect("main waits");
+            if killed {
+                // Its end would be written.
+                std::thread::sleep(Duration::from_secs(60));
+            }
+        })
+    };
+    let threads = [work(0), work(1)];
+    done.iter().take(threads.len()).for_each(drop);
+    if killed {
+        // SAFETY: the end.
+        unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
+    }
+    threads.into_iter().for_each(|thread| thread.join().expect("its end"));
+}

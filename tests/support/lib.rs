@@ -1,10 +1,12 @@
 //! What the system tests share: running a traced program in a directory of its own, and reading what it wrote.
 
+pub mod equation;
 pub mod follows;
 pub mod kills;
 pub mod merges;
 pub mod mounts;
 pub mod processes;
+pub mod torture;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

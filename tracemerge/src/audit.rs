@@ -2,10 +2,10 @@
 //! compared with what is there.
 
 use trace_format::line::{Kind, Line};
-use trace_format::meta::{End, LossReason, Meta, RingPlace, Thread};
+use trace_format::meta::{End, EndReason, LossReason, Meta, Name, RingPlace, Thread};
 
 use crate::clocks::Anchor;
-use crate::findings::Few;
+use crate::findings::{Few, add_loss};
 use crate::lines::{Next, line_at, skip_bad, without_feed};
 use crate::slice::each_stretch;
 use crate::source::Source;
@@ -22,8 +22,11 @@ pub struct Audit {
     pub records: u64,
     /// Messages told lost, in the order of [`LossReason`].
     pub lost: [u64; LossReason::COUNT],
-    /// Lines that tell of a loss that is not known here.
-    pub lost_otherwise: u64,
+    /// Messages told lost for reasons that only later versions know: the reason, and how many. Beyond the first
+    /// `REASONS` the rest is summed up under the last.
+    pub lost_otherwise: Vec<(Name, u64)>,
+    /// Lines that tell of a loss and do not say of how much.
+    pub lost_unread: u64,
     /// The last line, if that is an `# end`.
     pub end: Option<End>,
     /// `# end` lines that do not say what is there: where, what it says, messages and losses before it.
@@ -70,11 +73,20 @@ impl Audit {
     /// How many messages are told lost in all.
     #[must_use]
     pub fn all_lost(&self) -> u64 {
-        self.lost.iter().fold(0, |sum, lost| sum.saturating_add(*lost))
+        let otherwise = self.lost_otherwise.iter().map(|(_, lost)| lost);
+        self.lost.iter().chain(otherwise).fold(0, |sum, lost| sum.saturating_add(*lost))
+    }
+
+    /// The losses that there are, by the names of their reasons.
+    pub fn losses(&self) -> impl Iterator<Item = (&str, u64)> {
+        let known = LossReason::ALL.iter().map(|reason| reason.name()).zip(self.lost);
+        let otherwise = self.lost_otherwise.iter().map(|(reason, lost)| (reason.as_str(), *lost));
+        known.chain(otherwise).filter(|(_, lost)| *lost > 0)
     }
 
     /// How many messages were put into the ring, as far as the trace knows: those that are there, and those that were
-    /// lost later.
+    /// lost later. Whether those were that were lost for a reason that is not known here, nobody can say: they do not
+    /// count, so that nothing is taken for accounted for that may not be.
     #[must_use]
     pub fn committed(&self) -> u64 {
         use LossReason::{Damaged, FileRemoved, Overwritten, Rotated, Torn};
@@ -112,6 +124,10 @@ impl Audit {
             at = next;
         }
         self.torn |= !bytes.is_empty() && bytes.last() != Some(&b'\n');
+        if self.torn {
+            // A word that is not known may be the beginning of one that is.
+            self.end.take_if(|end| matches!(end.reason, EndReason::Other(_)));
+        }
     }
 
     fn damage(&mut self, place: Place, bytes: usize) {
@@ -148,6 +164,9 @@ impl Audit {
                 let lost = &mut self.lost[reason as usize];
                 *lost = lost.saturating_add(records);
             }
+            Some(Meta::LostOtherwise { records, reason }) => {
+                add_loss(&mut self.lost_otherwise, reason, records);
+            }
             Some(Meta::Stall { ns }) => {
                 self.stalls += 1;
                 self.stall_ns = self.stall_ns.saturating_add(ns);
@@ -162,7 +181,8 @@ impl Audit {
                 }
                 self.end = Some(end);
             }
-            None if payload.starts_with(b"lost ") => self.lost_otherwise += 1,
+            None if payload.starts_with(b"lost ") => self.lost_unread += 1,
+            None if payload.starts_with(b"run ") => self.damaged.push((place, payload.len())),
             _ => {}
         }
     }
@@ -171,6 +191,8 @@ impl Audit {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::findings::REASONS;
+    use std::iter;
 
     fn line(ticks: u64, kind: char, payload: &str) -> String {
         format!("{ticks:016x}-00000320 {kind} {payload}\n")
@@ -195,6 +217,21 @@ mod tests {
         assert_eq!((audit.records, audit.all_lost(), audit.committed()), (2, 5, 4));
         assert_eq!((audit.wrong_ends.count, audit.damaged.count, audit.breaks.count), (0, 0, 0));
         assert!(audit.end.is_some() && audit.is_private() && !audit.torn);
+    }
+
+    #[test]
+    fn a_loss_for_whatever_reason_is_a_loss() {
+        let reason = |n: usize| line(2, '#', &format!("lost records=2 reason=later_{n}"));
+        let lines: Vec<String> = iter::once(line(2, ':', "one"))
+            .chain((0..REASONS + 3).map(reason))
+            .chain([reason(0), line(2, '#', "lost records=1 reason=full")])
+            .chain([line(4, '#', "end records=1 lost=41 reason=later")])
+            .collect();
+        let audit = audit(&lines);
+        assert_eq!((audit.all_lost(), audit.committed(), audit.lost_unread), (41, 1, 0));
+        assert_eq!((audit.wrong_ends.count, audit.losses().count()), (0, REASONS + 1));
+        assert_eq!(audit.losses().find(|(name, _)| *name == "later_0"), Some(("later_0", 4)));
+        assert_eq!(audit.end.map(|end| end.reason.name().to_owned()).as_deref(), Some("later"));
     }
 
     #[test]
@@ -224,6 +261,15 @@ mod tests {
         }
         let audit = audit(&[line(5, ':', "one"), line(4, ':', "two"), line(6, ':', "torn")[..30].to_owned()]);
         assert_eq!((audit.breaks.count, audit.torn), (1, true));
+    }
+
+    #[test]
+    fn the_beginning_of_an_end_is_none() {
+        let end = line(4, '#', "end records=1 lost=0 reason=exit");
+        for (cut, is_end) in [(0, true), (1, true), (2, false), (4, false), (6, false)] {
+            let audit = audit(&[line(2, ':', "one"), end[..end.len() - cut].to_owned()]);
+            assert_eq!((audit.end.is_some(), audit.torn), (is_end, cut > 0), "{cut}");
+        }
     }
 
     #[test]

@@ -108,6 +108,9 @@ impl Place {
         assert!(all.is_sorted_by_key(|line| &line[..16]), "{what}: {all:?}");
         let is_line = |line: &String| Line::parse(line.trim_end_matches('\n').as_bytes()).is_ok();
         assert!(all.iter().all(is_line), "{what}: {all:?}");
+        // What is no UTF-8 has become U+FFFD here.
+        let drives = |c: char| (c.is_control() && !matches!(c, '\n' | '\t')) || c == '\u{fffd}';
+        assert!(!all.iter().any(|line| line.contains(drives)), "{what}: {all:?}");
         let (_, mut range) = self.merge(&["--since", "@4", "--until", "@7"]);
         let inside = |line: &&String| (4..7).contains(&u64::from_str_radix(&line[..16], 16).unwrap());
         let mut expected: Vec<String> = all.iter().filter(inside).cloned().collect();
@@ -146,7 +149,7 @@ fn metas(first: u64) -> Vec<(u64, Meta)> {
         wall: wall(first),
         clock: ClockKind::Ordered,
     };
-    let thread = Thread { name: b"worker".to_vec(), ring: RingPlace::Shared, why: Vec::new() };
+    let thread = Thread { name: b"worker".to_vec(), ring: RingPlace::Shared, why: Vec::new(), file: None };
     vec![
         (first, Meta::Run(run)),
         (first, Meta::Thread(thread)),
@@ -171,7 +174,7 @@ fn text(tid: u64, first: u64) -> Vec<u8> {
             text.extend(format!("{:016x}-{tid:08} {kind} {line}\n", first + 2 + n as u64).bytes());
         }
     }
-    meta(first + 6, &Meta::End(End { records: 4, lost: 2, reason: EndReason::Exit }), &mut text);
+    meta(first + 6, &Meta::End(End { records: 4, lost: 2, reason: EndReason::Exit, files: None }), &mut text);
     text
 }
 

@@ -28,13 +28,13 @@ pub struct Breaks(BTreeMap<usize, Vec<Break>>);
 
 /// A file, by its number among all, and the part of it that is wanted.
 pub struct Wanted<'a> {
-    /// Its number.
+    /// The file's number among all.
     pub file: usize,
-    /// It.
+    /// The file itself.
     pub source: &'a Source,
     /// The pieces of the part.
     pub pieces: &'a [Piece],
-    /// Its ticks.
+    /// The ticks that are wanted of the file.
     pub range: Range,
 }
 

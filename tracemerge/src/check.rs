@@ -42,6 +42,7 @@ pub fn check(
 ) -> Result<(), Error> {
     let found = gather(app, choice, messages)?;
     let checked = audit_all(&found, messages);
+    found.completeness.tell(true, messages);
     checked.iter().for_each(|thread| thread.tell(messages));
     tell_missing(&found, &checked, messages);
     if !quiet {
@@ -111,11 +112,11 @@ impl Checked<'_> {
         }
         let lost = audit.all_lost();
         if lost > 0 {
-            let (lost, reasons) = (count(lost, "record"), reasons(&audit.lost));
+            let (lost, reasons) = (count(lost, "record"), reasons(audit.losses()));
             messages.warn(format_args!("{path}: {lost} lost ({reasons})"));
         }
-        if audit.lost_otherwise > 0 {
-            let places = count(audit.lost_otherwise, "place");
+        if audit.lost_unread > 0 {
+            let places = count(audit.lost_unread, "place");
             messages.warn(format_args!(
                 "{path}: says in {places} that something was lost; see its '# lost' lines"
             ));
@@ -124,19 +125,16 @@ impl Checked<'_> {
     }
 
     fn tell_end(&self, path: &str, messages: &mut Messages) {
-        if self.audit.end.is_some() {
-            return;
-        }
-        match (self.alive, self.audit.is_private()) {
-            (true, false) => {}
-            (true, true) => messages.warn(format_args!(
+        match (&self.audit.end, self.alive, self.audit.is_private()) {
+            (None, true, true) => messages.warn(format_args!(
                 "{path}: ring=private: what is in memory and not yet in the file is unknown"
             )),
-            (false, true) => messages.warn(format_args!(
-                "{path}: no '# end' line; ring=private: what was in memory at the kill is unknown"
-            )),
-            (false, false) => messages
-                .warn(format_args!("{path}: no '# end' line: the end of the thread's trace is missing")),
+            // Of what does not say which thread it is of, nothing else has said it.
+            (None, false, _) if self.trace.marks.thread.is_none() || self.trace.marks.end.is_some() => {
+                messages
+                    .warn(format_args!("{path}: no '# end' line: the end of the thread's trace is missing"))
+            }
+            _ => {}
         }
     }
 
@@ -156,15 +154,16 @@ impl Checked<'_> {
     fn state(&self) -> String {
         let mut state = match &self.audit.end {
             Some(end) => match end.reason {
-                EndReason::Exit => "exited",
-                EndReason::Shutdown => "shut down",
-                EndReason::Thread => "ended",
-                EndReason::Killed => "killed",
+                EndReason::Exit => "exited".to_owned(),
+                EndReason::Shutdown => "shut down".to_owned(),
+                EndReason::Thread => "ended".to_owned(),
+                EndReason::Killed => "killed".to_owned(),
+                EndReason::Full => "file is full".to_owned(),
+                EndReason::Other(name) => format!("ended ({name})"),
             },
-            None if self.alive => "living",
-            None => "no end",
-        }
-        .to_owned();
+            None if self.alive => "living".to_owned(),
+            None => "no end".to_owned(),
+        };
         let in_memory = self.trace.held.as_ref().map_or(0, |held| held.records);
         for (records, how) in [(self.recovered, "recovered now"), (in_memory, "in memory")] {
             if records > 0 {
@@ -179,10 +178,8 @@ impl Checked<'_> {
 }
 
 /// The losses by their reasons.
-fn reasons(lost: &[u64; LossReason::COUNT]) -> String {
-    let all = lost.iter().zip(LossReason::ALL).filter(|(records, _)| **records > 0);
-    let all = all.map(|(records, reason)| format!("{}: {}", reason.name(), Grouped(*records)));
-    all.collect::<Vec<_>>().join(", ")
+fn reasons<'a>(losses: impl Iterator<Item = (&'a str, u64)>) -> String {
+    losses.map(|(reason, records)| format!("{reason}: {}", Grouped(records))).collect::<Vec<_>>().join(", ")
 }
 
 /// A thread of a run.
@@ -230,7 +227,8 @@ fn report(chosen: &Chosen, checked: &[Checked<'_>], whole: bool, each: bool) -> 
     let mut rest = checked;
     while let Some(first) = rest.first() {
         let run = &first.trace.run;
-        let same = rest.iter().take_while(|thread| thread.trace.run == *run).count();
+        let is_same = |trace: &Trace| trace.run == *run && trace.owner == first.trace.owner;
+        let same = rest.iter().take_while(|thread| is_same(thread.trace)).count();
         let (threads, others) = rest.split_at(same);
         rest = others;
         report.push_str(&of_run(run.as_ref(), threads, each));
@@ -263,7 +261,7 @@ fn of_run(run: Option<&Run>, threads: &[Checked<'_>], each: bool) -> String {
         Grouped(totals.in_memory),
         Grouped(totals.lost)
     ));
-    let lost = reasons(&totals.by_reason);
+    let lost = reasons(totals.by_reason.iter().map(|(reason, lost)| (&**reason, *lost)));
     text.push_str(&if lost.is_empty() { "\n".to_owned() } else { format!(" ({lost})\n") });
     if each {
         text.push_str(&format!("  {:<16} {:>10} {:>14} {:>10}  state\n", "thread", "id", "records", "lost"));
@@ -289,7 +287,7 @@ struct Totals {
     in_memory: u64,
     lost: u64,
     torn: u64,
-    by_reason: [u64; LossReason::COUNT],
+    by_reason: Vec<(String, u64)>,
 }
 
 impl Totals {
@@ -303,8 +301,11 @@ impl Totals {
             add(&mut totals.lost, thread.audit.all_lost());
             add(&mut totals.torn, thread.audit.lost[LossReason::Torn as usize]);
             add(&mut totals.torn, u64::from(thread.audit.torn));
-            for (sum, lost) in totals.by_reason.iter_mut().zip(thread.audit.lost) {
-                add(sum, lost);
+            for (reason, lost) in thread.audit.losses() {
+                match totals.by_reason.iter_mut().find(|(known, _)| known == reason) {
+                    Some((_, sum)) => add(sum, lost),
+                    None => totals.by_reason.push((reason.to_owned(), lost)),
+                }
             }
         }
         totals

@@ -1,25 +1,34 @@
 //! The subcommand `clean`: deletes the traces of an application and what was merged from them.
 //!
-//! Deletes only what a merge of all runs would read, by the same search, and nothing of a live run.
+//! Deletes only what a merge of all runs would read, by the same search, and nothing of a live run. Of several users'
+//! files only those that a merge shows first, and never those of others than the caller and the executable's owner.
 
 use std::fs;
 use std::io;
 
+use crate::choose::of_nearest;
 use crate::discover::App;
 use crate::error::Error;
 use crate::liveness;
 use crate::messages::{Messages, count, shown};
+use crate::owners::{Owners, of_users, recorded};
 use crate::pipeline::find;
+use crate::places::{self, Places};
 use crate::rings;
+use crate::write::abandoned;
 
-/// Deletes the trace files of `app`, except those of live runs, and the merged file.
+/// Deletes the trace files of `app`, except those of live runs, the merged file, and what merges into its directory that
+/// were killed have left more than a day ago.
 ///
 /// # Errors
 /// Never so far: what cannot be deleted is a warning each.
 pub fn clean(app: &App, messages: &mut Messages) -> Result<(), Error> {
     let (mut removed, mut kept) = (0, 0);
-    let places = rings::places(&rings::runs(|manifest| app.is_of(manifest)));
-    for trace in find(app, &places, &[], messages).0 {
+    let mut places = rings::places(&rings::runs(|manifest| app.is_of(manifest)));
+    places.extend(Places::of(app).directories());
+    let traces = find(app, &places, &[], messages).0;
+    let (traces, others) = of_nearest(traces, &Owners::of(app), recorded);
+    for trace in traces {
         if trace.run.as_ref().is_some_and(liveness::is_alive) {
             kept += 1;
             continue;
@@ -28,6 +37,9 @@ pub fn clean(app: &App, messages: &mut Messages) -> Result<(), Error> {
             Ok(()) => removed += 1,
             Err(error) => messages.warn(Error::io("delete", &trace.path, error)),
         }
+    }
+    if kept == 0 {
+        forget_places(app, messages);
     }
     let merged = app.merged_path();
     let and_merged = match fs::remove_file(&merged) {
@@ -39,9 +51,30 @@ pub fn clean(app: &App, messages: &mut Messages) -> Result<(), Error> {
             String::new()
         }
     };
+    for left in abandoned(&merged) {
+        match fs::remove_file(&left) {
+            Ok(()) => messages.note(format_args!("deleted {}, which a killed merge has left", shown(&left))),
+            Err(error) => messages.warn(Error::io("delete", &left, error)),
+        }
+    }
     if kept > 0 {
         messages.note(format_args!("left {} of processes that are still running", count(kept, "trace file")));
     }
+    if !others.is_empty() {
+        messages.note(format_args!("left {}", of_users(&others)));
+    }
     messages.done(format_args!("deleted {}{and_merged}", count(removed, "trace file")));
     Ok(())
+}
+
+/// Deletes what says where runs have put their files: there are none any more.
+fn forget_places(app: &App, messages: &mut Messages) {
+    for list in places::lists(app) {
+        match fs::remove_file(&list) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                messages.warn(Error::io("delete", &list, error));
+            }
+            _ => {}
+        }
+    }
 }

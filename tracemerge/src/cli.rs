@@ -115,7 +115,8 @@ Exit status:
 
 const CLEAN_HELP: &str = "\
 Deletes the files that `tracemerge APP --all-runs` would merge, and the merged file
-APP.trace.merge. Files of a process that is still running stay.
+APP.trace.merge; and what a merge into that directory that was killed has left more
+than a day ago. Files of a process that is still running stay.
 
 Exit status:
   0  they are gone, or there were none

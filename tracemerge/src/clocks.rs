@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use memchr::memmem;
+use trace_format::escape::is_harmless;
 use trace_format::line::{Kind, Line, Ticks};
 use trace_format::meta::{ClockKind, Meta, Run};
 use trace_format::wall::Wall;
@@ -41,7 +42,10 @@ impl Anchor {
     /// What a `# run` or `# clock` line says; `None` for any other line.
     #[must_use]
     pub fn of_line(line: &[u8]) -> Option<Anchor> {
-        let line = Line::parse(without_feed(line)).ok().filter(|line| line.kind == Kind::Meta)?;
+        let line = Line::parse(without_feed(line)).ok()?;
+        if line.kind != Kind::Meta || !is_harmless(line.payload) {
+            return None;
+        }
         match Meta::parse(line.payload)? {
             Meta::Run(run) => Some(Anchor { ticks: run.ticks, wall: run.wall }),
             Meta::Clock { ticks, wall } => Some(Anchor { ticks, wall }),

@@ -4,6 +4,7 @@
 //! share, the name may be another's; whether the file is ours is told by its `# run` line, which is for the
 //! next stage to read: here such files are only marked.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -12,12 +13,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use trace_format::manifest::Manifest;
-use trace_format::name::{INFIX, MERGED_SUFFIX, parse_trace_file_suffix};
+use trace_format::name::{INFIX, MERGED_SUFFIX, parse_trace_file_suffix, stem};
 
 use crate::error::Error;
 use crate::messages::shown;
 use crate::parallel::{ASKING, look_at_all};
-use crate::sys::{FileId, file_id};
+use crate::sys::{FileId, file_id, owner};
 
 /// The executable whose traces are wanted, which need not exist; or a directory, all traces in which are.
 #[derive(Clone, Debug)]
@@ -26,6 +27,9 @@ pub struct App {
     pub given: PathBuf,
     /// Where it is; differs from `given` where `PATH` was searched.
     found: PathBuf,
+    /// Its file name.
+    whole: OsString,
+    /// What the names of its traces begin with.
     name: OsString,
     /// Its real path, where it exists. The library names its files after that.
     real: Option<PathBuf>,
@@ -51,7 +55,7 @@ impl App {
         }
         let real = fs::canonicalize(&given).map_err(|error| Error::io("find", &given, error))?;
         let name = real.file_name().unwrap_or_default().to_owned();
-        Ok(App { found: given.clone(), given, name, real: Some(real), directory: true })
+        Ok(App { found: given.clone(), given, whole: name.clone(), name, real: Some(real), directory: true })
     }
 
     /// Whether this is a directory.
@@ -72,10 +76,10 @@ impl App {
             return Err(Error::plain(format!("{} does not name an executable", shown(&given))));
         };
         let real = fs::canonicalize(&found).ok();
-        Ok(App { given, found, name, real, directory: false })
+        Ok(App { given, found, name: short(&name), whole: name, real, directory: false })
     }
 
-    /// Its file name, which the names of its traces begin with.
+    /// What the names of its traces begin with: its file name, shortened where that is very long.
     #[must_use]
     pub fn name(&self) -> &OsStr {
         &self.name
@@ -87,7 +91,7 @@ impl App {
         if self.directory {
             return self.given.join(MERGED_SUFFIX.trim_start_matches('.'));
         }
-        let mut name = self.given.file_name().unwrap_or(&self.name).to_owned();
+        let mut name = self.given.file_name().map_or_else(|| self.name.clone(), short);
         name.push(MERGED_SUFFIX);
         self.given.with_file_name(name)
     }
@@ -104,12 +108,14 @@ impl App {
     #[must_use]
     pub fn is_of(&self, manifest: &Manifest) -> bool {
         if self.directory {
-            return self.exe() == Some(&manifest.directory);
+            return self.exe() == manifest.directories.first().map(Vec::as_slice);
         }
         let beside = || directory_of(&self.given).canonicalize().ok();
         self.exe().is_some_and(|exe| manifest.run.exe == exe)
             || (manifest.name == self.name.as_encoded_bytes()
-                && beside().is_some_and(|here| here.as_os_str().as_encoded_bytes() == manifest.directory))
+                && beside().is_some_and(|here| {
+                    manifest.directories.iter().any(|place| here.as_os_str().as_encoded_bytes() == place)
+                }))
     }
 
     /// The executable itself, where it exists.
@@ -130,6 +136,8 @@ pub struct Candidate {
     pub number: u32,
     /// Which file it is.
     pub id: FileId,
+    /// Who owns it.
+    pub owner: u32,
     /// Whether it is a regular file.
     pub is_regular: bool,
     /// Whether its `# run` line must name the executable: it was found in a shared place.
@@ -150,7 +158,7 @@ pub struct Search {
 /// Looks for the trace files of `app` in all the places where the library may have put them, of which its runs have
 /// named `more`.
 #[must_use]
-pub fn search<'a>(app: &'a App, more: &[PathBuf]) -> Search {
+pub fn search(app: &App, more: &[PathBuf]) -> Search {
     let mut search = Search { candidates: Vec::new(), places: Vec::new(), errors: Vec::new() };
     let mut seen = HashSet::new();
     if app.directory {
@@ -160,34 +168,66 @@ pub fn search<'a>(app: &'a App, more: &[PathBuf]) -> Search {
         search.places.push(app.given.clone());
         return search;
     }
-    let real_name = app.real.as_deref().and_then(Path::file_name).unwrap_or(&app.name);
-    let mut looked: Vec<(FileId, Vec<&OsStr>)> = Vec::new();
-    let mut look = |place: PathBuf, names: &[&'a OsStr], must_match: bool| {
+    let real_whole = app.real.as_deref().and_then(Path::file_name).unwrap_or(&app.whole);
+    let real_short = short(real_whole);
+    let own_names = distinct([&*app.name, &*app.whole]);
+    let real_names = distinct([&*real_short, real_whole]);
+    let mut looked: Vec<(FileId, Vec<OsString>)> = Vec::new();
+    let mut look = |place: PathBuf, names: &[&OsStr], must_match: bool| {
         let thread = |file_name: &OsStr| names.iter().find_map(|name| thread_of(file_name, name));
         // The same place by another name has nothing that was not found there.
         let id = fs::metadata(&place).ok().map(|metadata| file_id(&place, &metadata));
-        let is_known = |(known, had): &(FileId, Vec<&OsStr>)| {
-            Some(known) == id.as_ref() && names.iter().all(|name| had.contains(name))
+        let is_known = |(known, had): &(FileId, Vec<OsString>)| {
+            Some(known) == id.as_ref() && names.iter().all(|name| had.iter().any(|had| had == name))
         };
         if !looked.iter().any(is_known) {
             if let Err(error) = look_in(&place, thread, must_match, &mut seen, &mut search.candidates) {
                 search.errors.push(Error::io("look for traces in", &place, error));
             }
-            looked.extend(id.map(|id| (id, names.to_vec())));
+            looked.extend(id.map(|id| (id, names.iter().map(|&name| name.to_owned()).collect())));
         }
         if !search.places.contains(&place) {
             search.places.push(place);
         }
     };
-    look(directory_of(&app.found), &[&app.name], false);
+    look(directory_of(&app.found), &own_names, false);
     if let Some(real) = &app.real {
-        look(directory_of(real), &[real_name], false);
+        look(directory_of(real), &real_names, false);
     }
-    let names = if *real_name == *app.name { vec![real_name] } else { vec![real_name, &app.name] };
+    let names = distinct(real_names.iter().chain(&own_names).copied());
     for place in shared_places().chain(more.iter().cloned()) {
         look(place, &names, app.real.is_some());
     }
     search
+}
+
+/// What the library has names of traces begin with.
+fn short(name: &OsStr) -> OsString {
+    match stem(name.as_encoded_bytes()) {
+        Cow::Borrowed(_) => name.to_owned(),
+        Cow::Owned(short) => os_string(short),
+    }
+}
+
+#[cfg(unix)]
+fn os_string(bytes: Vec<u8>) -> OsString {
+    std::os::unix::ffi::OsStringExt::from_vec(bytes)
+}
+
+#[cfg(not(unix))]
+fn os_string(bytes: Vec<u8>) -> OsString {
+    String::from_utf8_lossy(&bytes).into_owned().into()
+}
+
+/// Each of them once.
+fn distinct<'a>(names: impl IntoIterator<Item = &'a OsStr>) -> Vec<&'a OsStr> {
+    let mut distinct = Vec::new();
+    for name in names {
+        if !distinct.contains(&name) {
+            distinct.push(name);
+        }
+    }
+    distinct
 }
 
 fn directory_of(file: &Path) -> PathBuf {
@@ -225,12 +265,15 @@ fn look_in(
     let asked = look_at_all(
         &named,
         |_| ASKING,
-        |(path, ..)| fs::metadata(path).ok().map(|metadata| (file_id(path, &metadata), metadata.is_file())),
+        |(path, ..)| {
+            let metadata = fs::metadata(path).ok()?;
+            Some((file_id(path, &metadata), owner(&metadata), metadata.is_file()))
+        },
     );
     for ((path, tid, number), is) in named.into_iter().zip(asked) {
-        let Some((id, is_regular)) = is else { continue };
+        let Some((id, owner, is_regular)) = is else { continue };
         if seen.insert(id.clone()) {
-            candidates.push(Candidate { path, tid, number, id, is_regular, must_match });
+            candidates.push(Candidate { path, tid, number, id, owner, is_regular, must_match });
         }
     }
     Ok(())

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use itertools::Itertools;
 use trace_format::line::{Ticks, ticks_digits};
-use trace_format::meta::{LossReason, Meta};
+use trace_format::meta::{LossReason, Meta, Name};
 
 use crate::messages::{Messages, count, shown};
 use crate::source::Source;
@@ -81,8 +81,10 @@ pub struct Findings {
     pub lines: u64,
     files: BTreeMap<usize, OfFile>,
     lost: Vec<(LossReason, u64)>,
-    /// `# lost` lines that say nothing more that is known here.
-    lost_otherwise: u64,
+    /// For reasons that are not known here.
+    lost_otherwise: Vec<(Name, u64)>,
+    /// `# lost` lines that do not say how much was lost.
+    lost_unread: u64,
 }
 
 impl Findings {
@@ -109,11 +111,13 @@ impl Findings {
         if !payload.starts_with(b"lost ") {
             return;
         }
-        let Some(Meta::Lost { records, reason }) = Meta::parse(payload) else {
-            self.lost_otherwise += 1;
-            return;
-        };
-        self.lost(reason, records);
+        match Meta::parse(payload) {
+            Some(Meta::Lost { records, reason }) => self.lost(reason, records),
+            Some(Meta::LostOtherwise { records, reason }) => {
+                add_loss(&mut self.lost_otherwise, reason, records);
+            }
+            _ => self.lost_unread += 1,
+        }
     }
 
     fn lost(&mut self, reason: LossReason, records: u64) {
@@ -134,7 +138,10 @@ impl Findings {
             all.torn = of_file.torn.or(all.torn);
         }
         later.lost.into_iter().for_each(|(reason, records)| self.lost(reason, records));
-        self.lost_otherwise += later.lost_otherwise;
+        for (reason, records) in later.lost_otherwise {
+            add_loss(&mut self.lost_otherwise, reason, records);
+        }
+        self.lost_unread += later.lost_unread;
     }
 
     /// Tells it all.
@@ -142,11 +149,16 @@ impl Findings {
         for (source, file) in &self.files {
             file.tell(&sources[*source].path, messages);
         }
-        let told = |text: &str, by_design| {
-            let lost = || self.lost.iter().filter(|(reason, n)| *n > 0 && is_by_design(*reason) == by_design);
-            let sum = lost().fold(0, |sum: u64, (_, records)| sum.saturating_add(*records));
+        let told = |text: &str, by_design: bool| {
+            let known = self.lost.iter().filter(|(reason, _)| is_by_design(*reason) == by_design);
+            let known = known.map(|(reason, records)| (reason.name(), *records));
+            // Nobody knows that the user has asked for these.
+            let otherwise = self.lost_otherwise.iter().filter(|_| !by_design);
+            let otherwise = otherwise.map(|(reason, records)| (reason.as_str(), *records));
+            let lost: Vec<_> = known.chain(otherwise).filter(|(_, records)| *records > 0).collect();
+            let sum = lost.iter().fold(0, |sum: u64, (_, records)| sum.saturating_add(*records));
             let reasons =
-                lost().map(|(reason, records)| format!("reason={}: {records}", reason.name())).join(", ");
+                lost.iter().map(|(reason, records)| format!("reason={reason}: {records}")).join(", ");
             let (records, were) = (count(sum, "record"), if sum == 1 { "was" } else { "were" });
             (sum > 0).then(|| format!("the traces say that {records} {were} {text} ({reasons})"))
         };
@@ -156,8 +168,8 @@ impl Findings {
         if let Some(dropped) = told("not kept, as the program was told to", true) {
             messages.note(dropped);
         }
-        if self.lost_otherwise > 0 {
-            let places = count(self.lost_otherwise, "place");
+        if self.lost_unread > 0 {
+            let places = count(self.lost_unread, "place");
             messages.warn(format_args!(
                 "the traces say in {places} that something was lost; see their '# lost' lines"
             ));
@@ -168,6 +180,19 @@ impl Findings {
 /// Whether the user has asked for that: a flight recorder keeps the newest, a limited file its newer half.
 fn is_by_design(reason: LossReason) -> bool {
     matches!(reason, LossReason::Overwritten | LossReason::Rotated)
+}
+
+/// So many reasons that are not known here are told apart: a damaged file may have as many as lines.
+pub const REASONS: usize = 16;
+
+/// Adds a loss to those that there are for reasons that are not known here.
+pub fn add_loss(losses: &mut Vec<(Name, u64)>, reason: Name, records: u64) {
+    let known = losses.iter().position(|(known, _)| *known == reason);
+    let known = known.or_else(|| losses.len().checked_sub(1).filter(|_| losses.len() >= REASONS));
+    match known {
+        Some(place) => losses[place].1 = losses[place].1.saturating_add(records),
+        None => losses.push((reason, records)),
+    }
 }
 
 impl OfFile {
@@ -216,8 +241,8 @@ fn digits(ticks: u64) -> String {
 pub struct Counts {
     lines: u64,
     files: Vec<(usize, u64, u64, u64, Option<usize>)>,
-    lost: Vec<(&'static str, u64)>,
-    lost_otherwise: u64,
+    lost: Vec<(String, u64)>,
+    lost_unread: u64,
 }
 
 #[cfg(test)]
@@ -226,12 +251,15 @@ impl From<&Findings> for Counts {
         let of_file = |(source, file): (&usize, &OfFile)| {
             (*source, file.damaged.count, file.breaks.count, file.backward, file.torn)
         };
-        let lost = all.lost.iter().map(|(reason, records)| (reason.name(), *records)).sorted();
+        let lost = all.lost.iter().map(|(reason, records)| (reason.name().to_owned(), *records));
+        let otherwise = all.lost_otherwise.iter();
+        let otherwise = otherwise.map(|(reason, records)| (reason.as_str().to_owned(), *records));
+        let lost = lost.chain(otherwise).sorted();
         Counts {
             lines: all.lines,
             files: all.files.iter().map(of_file).collect(),
             lost: lost.collect(),
-            lost_otherwise: all.lost_otherwise,
+            lost_unread: all.lost_unread,
         }
     }
 }

@@ -7,6 +7,7 @@
 //! | `rings`, `held` | what is still in memory: of living runs, and where nothing can be recovered |
 //! | `discover` | which files may be traces of the application |
 //! | `header` | what they say of themselves |
+//! | `owners`, `identity` | whose files they are, and which run each is of where that is not plain |
 //! | `choose` | which runs are merged, and in which order their files stand |
 //! | `clocks` | ticks and the wall clock |
 //! | `align` | traces of several machines on one scale of ticks |
@@ -48,6 +49,7 @@ mod cli;
 mod clocks;
 mod colour;
 mod columns;
+mod completeness;
 mod cut;
 mod diff;
 mod discover;
@@ -59,6 +61,7 @@ mod foreign;
 mod gather;
 mod header;
 mod held;
+mod identity;
 mod info;
 mod lines;
 mod liveness;
@@ -67,9 +70,11 @@ mod map;
 mod merge;
 mod messages;
 mod opened;
+mod owners;
 mod pager;
 mod parallel;
 mod pipeline;
+mod places;
 mod pool;
 mod progress;
 mod range;

@@ -2,10 +2,13 @@
 //!
 //! Bytes are a sequence of *lines* and *bad regions*. A line has a valid key and kind and ends behind its
 //! line feed, or before a NUL (which the format never writes: a crash of the machine leaves it), or at the
-//! end of the bytes. A bad region is everything up to the next line. Nothing is copied, nothing is kept: all
-//! functions take the bytes and a position. Every function is linear in the bytes that it passes over.
+//! end of the bytes. It has no bytes that the format does not allow, so what is passed on of it drives no terminal; what
+//! has some is no line. A bad region is everything up to the next line. Nothing is copied, nothing is kept: all
+//! functions take the bytes and a position. Every function is linear in the bytes that it passes over, and in the
+//! line that it ends at.
 
 use memchr::{memchr2, memrchr, memrchr2};
+use trace_format::escape::{harmless_prefix, is_harmless};
 use trace_format::line::{Line, SHORTEST, parse_ticks};
 
 /// A line, key included, with the space after its kind; payloads begin here.
@@ -48,7 +51,15 @@ pub fn line_at(bytes: &[u8], at: usize) -> Next {
     let (Some(ticks), Some(kind)) = (parse_ticks(head), common_kind(head)) else {
         return odd_line(bytes, at);
     };
-    Next::Line(LineAt { end: at + HEAD + length(&rest[HEAD..]), ticks: ticks.0, meta: kind == b'#' })
+    // The line's end is found by the same look at each byte that finds what a line may not have.
+    let payload = &rest[HEAD..];
+    let length = harmless_prefix(payload);
+    let end = match payload.get(length) {
+        Some(b'\n') => length + 1,
+        Some(0) | None => length,
+        Some(_) => return Next::Bad,
+    };
+    Next::Line(LineAt { end: at + HEAD + end, ticks: ticks.0, meta: kind == b'#' })
 }
 
 /// The kind in the head of a line that has a thread id of eight digits; `None` says "look closer".
@@ -86,11 +97,11 @@ fn odd_line(bytes: &[u8], at: usize) -> Next {
     }
     let end = length(rest);
     match Line::parse(without_feed(&rest[..end])) {
-        Ok(line) => {
+        Ok(line) if is_harmless(line.payload) => {
             let meta = line.kind == trace_format::line::Kind::Meta;
             Next::Line(LineAt { end: at + end, ticks: line.key.ticks.0, meta })
         }
-        Err(_) => Next::Bad,
+        Ok(_) | Err(_) => Next::Bad,
     }
 }
 
@@ -118,16 +129,11 @@ fn skip_bad_until(bytes: &[u8], mut at: usize, limit: usize) -> usize {
     at
 }
 
-/// The ticks of the line at `at`; `None` where none begins there. Looks only at the beginning of the line.
+/// The ticks of the line at `at`; `None` where none begins there.
 #[inline]
 #[must_use]
 pub fn ticks_at(bytes: &[u8], at: usize) -> Option<u64> {
-    if let Some(head) = bytes[at..].first_chunk::<HEAD>() {
-        if let (Some(ticks), Some(_)) = (parse_ticks(head), common_kind(head)) {
-            return Some(ticks.0);
-        }
-    }
-    match odd_line(bytes, at) {
+    match line_at(bytes, at) {
         Next::Line(line) => Some(line.ticks),
         Next::Bad | Next::End => None,
     }
@@ -152,7 +158,12 @@ fn blank(bytes: &[u8]) -> usize {
 /// Where the first line begins; `None` where the beginning of the file has none.
 #[must_use]
 pub fn first_line(bytes: &[u8]) -> Option<usize> {
-    let window = &bytes[..bytes.len().min(PROBE)];
+    let mut end = bytes.len().min(PROBE);
+    // A character that the border cuts is not to be judged by its half.
+    while end + 4 > PROBE && end > 0 && bytes.get(end).is_some_and(|byte| matches!(byte, 0x80..=0xbf)) {
+        end -= 1;
+    }
+    let window = &bytes[..end];
     let at = skip_bad(window, 0);
     (at < window.len()).then_some(at)
 }
@@ -224,6 +235,32 @@ mod tests {
     }
 
     #[test]
+    fn a_line_with_bytes_that_the_format_does_not_allow_is_none() {
+        for bad in ["\u{1b}[31m", "\r", "\u{7f}", "\u{9b}31m", "\u{80}", "\u{1}"].map(str::as_bytes) {
+            let line = [&GOOD[..30], bad, b" and more\n"].concat();
+            assert_eq!(line_at(&line, 0), Next::Bad, "{bad:x?}");
+            assert_eq!(skip_bad(&[&line, GOOD].concat(), 0), line.len(), "{bad:x?}");
+            assert_eq!(last_ticks(&line), None, "{bad:x?}");
+        }
+        for bad in [&b"\xff"[..], b"\xc3", b"\xe4\xbd", b"\xc0\x80", b"\xed\xa0\x80"] {
+            assert_eq!(line_at(&[&GOOD[..30], bad, b"\n"].concat(), 0), Next::Bad, "{bad:x?}");
+        }
+        for text in ["\ttabs\tand \\x1b", "größe 你好 🦀", "\u{a0}", "\u{2028}"] {
+            let good = [&GOOD[..30], text.as_bytes(), b"\n"].concat();
+            assert_eq!(line_at(&good, 0), line(good.len(), false), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_first_line_that_is_longer_than_what_is_looked_at_is_one_wherever_that_ends() {
+        for shift in 0..4 {
+            let text = "x".repeat(shift) + &"🦀".repeat(PROBE / 3);
+            let line = [&GOOD[..28], text.as_bytes(), b"\n"].concat();
+            assert_eq!(first_line(&line), Some(0), "{shift}");
+        }
+    }
+
+    #[test]
     fn the_last_ticks_are_found_behind_damage() {
         let other: &[u8] = b"00000128fd9f2840-00000320 : last";
         assert_eq!(last_ticks(&[GOOD, other].concat()), Some(0x0128_fd9f_2840));
@@ -243,7 +280,10 @@ mod tests {
         #[test]
         fn the_fast_look_agrees_with_the_parser(bytes in hostile()) {
             let end = bytes.iter().position(|&b| b == b'\n' || b == 0).unwrap_or(bytes.len());
-            let parsed = Line::parse(&bytes[..end]).ok();
+            let allowed = |line: &Line<'_>| {
+                std::str::from_utf8(line.payload).is_ok_and(|t| !t.chars().any(|c| c.is_control() && c != '\t'))
+            };
+            let parsed = Line::parse(&bytes[..end]).ok().filter(allowed);
             match line_at(&bytes, 0) {
                 Next::Line(line) => {
                     prop_assert_eq!(parsed.map(|p| p.key.ticks.0), Some(line.ticks));
@@ -294,8 +334,8 @@ mod tests {
 
     /// A good line with a few bytes changed, and cut somewhere.
     fn hostile() -> impl Strategy<Value = Vec<u8>> {
-        let changes =
-            prop::collection::vec((0..40usize, prop_oneof![Just(0), Just(b'\n'), any::<u8>()]), 0..3);
+        let byte = prop_oneof![Just(0), Just(b'\n'), Just(0x1b), Just(0xc2), Just(0x9b), any::<u8>()];
+        let changes = prop::collection::vec((0..40usize, byte), 0..3);
         let tid = prop_oneof![Just(320u64), any::<u64>()];
         (tid, changes, 0..60usize).prop_map(|(tid, changes, cut)| {
             let mut bytes = format!("00000128fd9f283f-{tid:08} : hello, world\n").into_bytes();

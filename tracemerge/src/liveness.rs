@@ -1,16 +1,16 @@
-//! Which runs are still alive: those that hold the record lock on their manifest.
+//! Which runs are still alive: those that hold the lock on their life file.
 //!
-//! Never takes the lock, so it cannot make a live run look dead to anybody; nor opens the manifest of the run of
-//! its own process, whose lock would be gone when it is closed. Where there are no such locks, no other run is
+//! Never takes the lock, so it cannot make a live run look dead to anybody. Where there are no such locks, no run is
 //! known to be alive.
 
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::Path;
 
-use trace_format::manifest::{FILE_NAME, LIFE_BYTE, Manifest};
+use trace_format::life::LIFE_BYTE;
+use trace_format::manifest::{FILE_NAME, Manifest};
 use trace_format::meta::Run;
-use tracer::recovery::{is_open_here, runtime_directories};
+use tracer::recovery::{lock_file, runtime_directories};
 
 use crate::sys::is_locked;
 
@@ -22,9 +22,8 @@ const LARGEST_MANIFEST: u64 = 1 << 20;
 pub fn is_alive(run: &Run) -> bool {
     let name = format!("{}-{:08x}", run.pid, run.id);
     runtime_directories().iter().map(|directory| directory.join(&name)).any(|directory| {
-        is_open_here(&directory)
-            || live_manifest(&directory)
-                .is_some_and(|manifest| manifest.run.id == run.id && manifest.run.pid == run.pid)
+        live_manifest(&directory)
+            .is_some_and(|manifest| manifest.run.id == run.id && manifest.run.pid == run.pid)
     })
 }
 
@@ -38,7 +37,7 @@ pub fn is_being_written(path: &Path) -> bool {
         return false;
     };
     let writes = |manifest: Manifest| {
-        manifest.directory == directory.as_os_str().as_encoded_bytes()
+        manifest.directories.iter().any(|place| place == directory.as_os_str().as_encoded_bytes())
             && name
                 .as_encoded_bytes()
                 .strip_prefix(&manifest.name[..])
@@ -46,20 +45,21 @@ pub fn is_being_written(path: &Path) -> bool {
     };
     let runs = runtime_directories();
     let mut runs = runs.iter().filter_map(|runs| fs::read_dir(runs).ok()).flatten().flatten();
-    // What this process itself writes cannot be asked, so it may be that.
-    runs.any(|run| is_open_here(&run.path()) || live_manifest(&run.path()).is_some_and(writes))
+    runs.any(|run| live_manifest(&run.path()).is_some_and(writes))
 }
 
-/// The manifest in a run's directory, if another process holds its lock.
+/// The manifest in a run's directory, if the run holds its lock.
 fn live_manifest(directory: &Path) -> Option<Manifest> {
-    let path = directory.join(FILE_NAME);
-    // Nothing but a regular file is opened: a FIFO would block.
-    fs::symlink_metadata(&path).ok().filter(fs::Metadata::is_file)?;
-    let file = File::open(&path).ok()?;
-    if !is_locked(&file, LIFE_BYTE) {
+    if !is_locked(&open(&lock_file(directory))?, LIFE_BYTE) {
         return None;
     }
     let mut bytes = Vec::new();
-    file.take(LARGEST_MANIFEST).read_to_end(&mut bytes).ok()?;
-    Manifest::parse(&bytes)
+    open(&directory.join(FILE_NAME))?.take(LARGEST_MANIFEST).read_to_end(&mut bytes).ok()?;
+    Manifest::parse(&bytes).ok()
+}
+
+/// Opens nothing but a regular file: a FIFO would block.
+fn open(path: &Path) -> Option<File> {
+    fs::symlink_metadata(path).ok().filter(fs::Metadata::is_file)?;
+    File::open(path).ok()
 }

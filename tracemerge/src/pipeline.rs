@@ -7,12 +7,13 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use trace_format::meta::Run;
-use tracer::recovery::Recovered;
+use tracer::recovery::{Recovered, path_from_bytes};
 
 use crate::align::align;
 use crate::attempt::{open, write};
 use crate::choose::{Choice, Chosen, choose};
 use crate::cli::Options;
+use crate::completeness::Completeness;
 use crate::discover::{App, Search, search};
 use crate::error::Error;
 use crate::findings::Few;
@@ -20,10 +21,12 @@ use crate::foreign;
 use crate::header::{Refusal, Trace, read_all};
 use crate::liveness;
 use crate::messages::{Messages, count, shown};
+use crate::owners::{Owners, of_users, recorded};
+use crate::places::Places;
 use crate::recover::recover;
 use crate::rings;
 use crate::source::Source;
-use crate::sys::FileId;
+use crate::sys::{FileId, effective_user};
 use crate::view;
 use crate::write::Target;
 
@@ -63,6 +66,8 @@ pub struct Found {
     pub inputs: HashSet<FileId>,
     /// What was recovered now, of the chosen runs and of those that have no file.
     pub recovered: Vec<Recovered>,
+    /// Whether all of the chosen runs is there.
+    pub completeness: Completeness,
 }
 
 /// The first stages: recovers, reads what is still in memory, finds the files, chooses.
@@ -76,9 +81,13 @@ pub fn gather(app: &App, choice: Choice, messages: &mut Messages) -> Result<Foun
         Choice::Alone { pid, .. } => manifest.run.pid == pid && app.is_of(manifest),
         _ => app.is_of(manifest),
     });
+    // Files that are made from here on need not be there either.
+    let made = runs.iter().filter_map(|run| Some((run.manifest.run.id, run.files()?))).collect();
     let alone = matches!(choice, Choice::Alone { .. });
     let mut recovered = if alone { Vec::new() } else { recover(app, messages) };
-    let places = rings::places(&runs);
+    let said = Places::of(app);
+    let mut places = rings::places(&runs);
+    places.extend(said.directories());
     // Needed only where rings are read.
     let before = if runs.is_empty() { Vec::new() } else { search(app, &places).candidates };
     let held = rings::read(&runs, &recovered, messages);
@@ -87,7 +96,10 @@ pub fn gather(app: &App, choice: Choice, messages: &mut Messages) -> Result<Foun
     let id = |run: &Run| (run.pid, run.id);
     let known: HashSet<_> = traces.iter().filter_map(|trace| trace.run.as_ref()).map(id).collect();
     let inputs: HashSet<FileId> = traces.iter().filter_map(|trace| trace.id.clone()).collect();
-    let chosen = choose(traces, choice);
+    if choice == Choice::Newest {
+        is_newest_there(&said, &traces)?;
+    }
+    let chosen = choose(traces, choice, &Owners::of(app), recorded);
     if chosen.boots.is_empty() {
         return Err(no_traces(app, choice, &search));
     }
@@ -96,7 +108,32 @@ pub fn gather(app: &App, choice: Choice, messages: &mut Messages) -> Result<Foun
     let chosen_runs = chosen.boots.iter().flatten().filter_map(|trace| trace.run.as_ref());
     let chosen_runs: HashSet<_> = chosen_runs.map(id).collect();
     recovered.retain(|of| chosen_runs.contains(&id(&of.run)) || !known.contains(&id(&of.run)));
-    Ok(Found { chosen, inputs, recovered })
+    let completeness = Completeness::of(&chosen, &made);
+    Ok(Found { chosen, inputs, recovered, completeness })
+}
+
+/// Whether the newest run that has said where its files are is among what was found, or something newer is.
+///
+/// # Errors
+/// It is not: an older one must not be shown in its place.
+fn is_newest_there(said: &Places, traces: &[Trace]) -> Result<(), Error> {
+    let Some(newest) = said.newest() else { return Ok(()) };
+    let mut runs = traces.iter().filter_map(|trace| trace.run.as_ref());
+    if runs.any(|run| run.id == newest.id || run.wall >= newest.wall) {
+        return Ok(());
+    }
+    let place = path_from_bytes(&newest.directory);
+    let why = match std::fs::read_dir(&place) {
+        Ok(_) => "none of them is there, or may be read".to_owned(),
+        Err(error) => format!("that cannot be looked into: {error}"),
+    };
+    Err(Error::plain(format!(
+        "the newest run that is known, of process {}, begun {}, has put its trace files into {}, but {why}. \
+         --all-runs merges what older runs have left; 'tracemerge clean' forgets all",
+        newest.pid,
+        newest.wall,
+        shown(&place),
+    )))
 }
 
 /// Gathers what several applications have traced. One that has not traced is a loss, if others have.
@@ -107,13 +144,14 @@ fn gather_all(apps: &[App], choice: Choice, messages: &mut Messages) -> Result<F
     if let [app] = apps {
         return gather(app, choice, messages);
     }
-    let mut inputs = HashSet::new();
+    let (mut inputs, mut completeness) = (HashSet::new(), Completeness::default());
     let (mut chosen, mut recovered, mut errors) = (Vec::new(), Vec::new(), Vec::new());
     for app in apps {
         match gather(app, choice, messages) {
             Ok(found) => {
                 inputs.extend(found.inputs);
                 recovered.extend(found.recovered);
+                completeness.append(found.completeness);
                 chosen.push(found.chosen);
             }
             Err(error) => errors.push(error),
@@ -125,7 +163,7 @@ fn gather_all(apps: &[App], choice: Choice, messages: &mut Messages) -> Result<F
     if let Some(last) = last {
         return Err(last);
     }
-    Ok(Found { chosen: Chosen::together(chosen), inputs, recovered })
+    Ok(Found { chosen: Chosen::together(chosen), inputs, recovered, completeness })
 }
 
 /// Does the whole work.
@@ -137,7 +175,8 @@ pub fn run(job: &Job, messages: &mut Messages) -> Result<(), Error> {
     if *verbose {
         messages.tell_details();
     }
-    let Found { chosen, inputs, .. } = gather_all(job.apps, job.choice, messages)?;
+    let Found { chosen, inputs, completeness, .. } = gather_all(job.apps, job.choice, messages)?;
+    completeness.tell(false, messages);
     let screen = (output.is_none() && view.is_asked_for()).then_some(OsStr::new("-"));
     let target = Target::new(output.as_deref().or(screen), job.apps, &inputs)?;
     if !view.is_plain(&target) {
@@ -204,9 +243,23 @@ fn tell_choice(chosen: &Chosen, choice: Choice, messages: &mut Messages) {
         let them = if chosen.left_out_runs == 1 { "it" } else { "them" };
         messages.note(format_args!("left out {runs} ({files}); --all-runs merges {them} too"));
     }
+    if !chosen.others.is_empty() {
+        messages.note(format_args!(
+            "left out what belongs to others: {}; it is shown to these users, and by --all-runs",
+            of_users(&chosen.others)
+        ));
+    }
+    let mut not_own = chosen.owners.clone();
+    not_own.remove(&effective_user());
+    if !not_own.is_empty() {
+        messages.note(format_args!("not all that is shown is your own: {}", of_users(&not_own)));
+    }
+    chosen.doubts.iter().for_each(|doubt| doubt.tell(messages));
     let mut unknown: Few<&Path> = Few::default();
     for trace in chosen.boots.iter().flatten() {
         match &trace.run {
+            // It was told.
+            None if trace.claim.is_some() => {}
             None => unknown.push(&trace.path),
             Some(run) if run.version > trace_format::VERSION => messages.warn(format_args!(
                 "{} is of format version {}, newer than this tracemerge knows ({})",
@@ -229,7 +282,7 @@ fn tell_choice(chosen: &Chosen, choice: Choice, messages: &mut Messages) {
 pub fn threads(chosen: &Chosen) -> u64 {
     let thread = |trace: &Trace| {
         let run = trace.run.as_ref();
-        (run.map(|run| (run.boot.clone(), run.pid, run.id)), trace.tid)
+        (trace.owner, run.map(|run| (run.boot.clone(), run.pid, run.id)), trace.tid)
     };
     chosen.boots.iter().flatten().map(thread).collect::<HashSet<_>>().len() as u64
 }

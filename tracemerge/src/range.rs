@@ -7,6 +7,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use memchr::memrchr2;
+use trace_format::escape::is_harmless;
 use trace_format::line::{Kind, Line};
 
 use crate::lines::without_feed;
@@ -81,6 +82,7 @@ fn messages_backwards(bytes: &[u8]) -> impl Iterator<Item = u64> {
         while end > 0 {
             let start = memrchr2(b'\n', 0, &bytes[..end - 1]).map_or(0, |at| at + 1);
             let line = Line::parse(without_feed(&bytes[start..end])).ok();
+            let line = line.filter(|line| is_harmless(line.payload));
             end = start;
             if let Some(line) = line.filter(|line| !matches!(line.kind, Kind::Meta | Kind::Continuation)) {
                 return Some(line.key.ticks.0);

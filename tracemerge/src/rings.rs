@@ -9,15 +9,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use trace_format::manifest::Manifest;
+use trace_format::raw::Raw;
 use tracer::inspect::{self, RunInMemory, ThreadInMemory};
-use tracer::recovery::{Recovered, is_open_here, runtime_directories};
+use tracer::recovery::{Recovered, runtime_directories};
 
+use crate::completeness::Marks;
 use crate::discover::Candidate;
 use crate::header::Trace;
 use crate::held::Held;
 use crate::liveness;
 use crate::messages::{Messages, shown};
-use crate::sys::{FileId, file_id};
+use crate::sys::{FileId, effective_user, file_id, owner};
 
 /// The runs with rings that `wanted` accepts.
 #[must_use]
@@ -28,7 +30,7 @@ pub fn runs(wanted: impl Fn(&Manifest) -> bool) -> Vec<RunInMemory> {
 /// Where the runs have their trace files.
 #[must_use]
 pub fn places(runs: &[RunInMemory]) -> Vec<PathBuf> {
-    let mut places: Vec<PathBuf> = runs.iter().map(RunInMemory::traces).collect();
+    let mut places: Vec<PathBuf> = runs.iter().flat_map(RunInMemory::traces).collect();
     places.sort();
     places.dedup();
     places
@@ -70,6 +72,13 @@ pub fn read(runs: &[RunInMemory], recovered: &[Recovered], messages: &mut Messag
 /// `None` where there is nothing to merge.
 fn trace(run: &RunInMemory, thread: ThreadInMemory, alive: bool, messages: &mut Messages) -> Option<Trace> {
     let tid = thread.tid;
+    if let Some(kind) = thread.unknown_kind {
+        messages.warn(format_args!(
+            "{}: a record of kind {kind} is not known here, and what stands behind it may be missing; use the \
+             tracemerge of the program's version",
+            shown(&thread.ring),
+        ));
+    }
     let (path, number) = match &thread.file {
         Some(file) => (file.path.clone(), file.number),
         // Behind all the files that the thread had before.
@@ -78,11 +87,27 @@ fn trace(run: &RunInMemory, thread: ThreadInMemory, alive: bool, messages: &mut 
     // Of the file that is open, not of what has its name now.
     let opened = thread.file.as_ref().and_then(|file| file.file.metadata().ok());
     let metadata = opened.or_else(|| fs::metadata(&path).ok());
+    let owner = metadata.as_ref().map_or_else(effective_user, owner);
     let id = metadata.map(|metadata| file_id(&path, &metadata));
     let held = Held::new(thread, alive).map_err(|error| messages.warn(error)).ok()?;
     let (first, last) = held.range()?;
+    let of_file = Raw::parse(held.file()).map_or_else(|| Marks::of_text(held.file()), Marks::of_raw);
+    let marks = of_file.followed_by(held.rest());
     let run = Some(run.manifest.run.clone());
-    Some(Trace { path, tid, number, id, map: None, held: Some(Arc::new(held)), run, first, last })
+    Some(Trace {
+        path,
+        tid,
+        number,
+        id,
+        map: None,
+        held: Some(Arc::new(held)),
+        owner,
+        run,
+        claim: None,
+        marks,
+        first,
+        last,
+    })
 }
 
 /// Names the chosen runs that have left a directory which this user may not read: another user's, for one.
@@ -96,7 +121,7 @@ pub fn tell_unread(chosen: &[&Trace], runs: &[RunInMemory], messages: &mut Messa
         }
         let name = format!("{}-{:08x}", run.pid, run.id);
         let there = places_of_owner(&trace.path).into_iter().map(|place| place.join(&name));
-        for path in there.filter(|path| path.is_dir() && !is_open_here(path)) {
+        for path in there.filter(|path| path.is_dir()) {
             // It may have begun only now.
             if inspect::runs(&runtime_directories(), |manifest| manifest.run == *run).is_empty()
                 && path.is_dir()
@@ -147,7 +172,7 @@ pub fn have(held: &[Trace], path: &Path) -> bool {
 pub fn join(mut found: Vec<Trace>, held: Vec<Trace>, before: &[Candidate]) -> Vec<Trace> {
     let thread = |trace: &Trace, since| {
         let run = trace.run.as_ref()?;
-        Some((run.boot.clone(), run.pid, run.id, trace.tid, since))
+        Some((trace.owner, run.boot.clone(), run.pid, run.id, trace.tid, since))
     };
     let before: HashSet<&FileId> = before.iter().map(|candidate| &candidate.id).collect();
     let ids: HashSet<FileId> = held.iter().filter_map(|trace| trace.id.clone()).collect();

@@ -25,10 +25,43 @@ pub fn file_id(path: &Path, metadata: &Metadata) -> FileId {
     imp::file_id(path, metadata)
 }
 
-/// Whether another process holds a record lock on that byte of `file`. Takes no lock.
+/// The user who owns a file; where files have no owners, the same for all.
+#[must_use]
+pub fn owner(metadata: &Metadata) -> u32 {
+    imp::owner(metadata)
+}
+
+/// The user whose rights this process has; where there are none, [`owner`]'s.
+#[must_use]
+pub fn effective_user() -> u32 {
+    imp::effective_user()
+}
+
+/// Whether anybody else holds a lock on that byte of `file`: another process, or another open file description of this
+/// one. Takes no lock.
 #[must_use]
 pub fn is_locked(file: &File, byte: u32) -> bool {
     imp::is_locked(file, byte)
+}
+
+/// A new file in `directory` that has no name, for its owner only; `None` where there is no such thing.
+#[must_use]
+pub fn unnamed_file(directory: &Path) -> Option<File> {
+    imp::unnamed_file(directory)
+}
+
+/// Gives a name to a file of [`unnamed_file`].
+///
+/// # Errors
+/// Where something has that name already, or it cannot be given.
+pub fn link_unnamed(file: &File, path: &Path) -> io::Result<()> {
+    imp::link_unnamed(file, path)
+}
+
+/// Whether a file is this user's, as far as the system has users.
+#[must_use]
+pub fn is_own(metadata: &Metadata) -> bool {
+    imp::is_own(metadata)
 }
 
 /// Reads from `offset` on until `bytes` is full or the file ends; returns how many bytes that were.
@@ -62,6 +95,15 @@ mod imp {
         FileId::Inode(metadata.dev(), metadata.ino())
     }
 
+    pub fn owner(metadata: &Metadata) -> u32 {
+        metadata.uid()
+    }
+
+    pub fn effective_user() -> u32 {
+        // SAFETY: `geteuid` touches no memory of this process, and cannot fail.
+        unsafe { libc::geteuid() }
+    }
+
     pub fn read_at(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
         std::os::unix::fs::FileExt::read_at(file, bytes, offset)
     }
@@ -76,6 +118,50 @@ mod imp {
         // SAFETY: the descriptor is open as long as `file` is borrowed; F_GETLK writes one `flock`, to `lock`.
         let answer = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETLK, &raw mut lock) };
         answer == 0 && lock.l_type != libc::F_UNLCK as libc::c_short
+    }
+
+    pub fn is_own(metadata: &Metadata) -> bool {
+        // SAFETY: asks only.
+        metadata.uid() == unsafe { libc::geteuid() }
+    }
+
+    /// By what name the kernel knows the open file.
+    #[cfg(target_os = "linux")]
+    fn name_in_proc(file: &File) -> String {
+        format!("/proc/self/fd/{}", file.as_raw_fd())
+    }
+
+    #[cfg(target_os = "linux")]
+    pub fn unnamed_file(directory: &Path) -> Option<File> {
+        use std::os::unix::fs::OpenOptionsExt;
+        let mut options = std::fs::OpenOptions::new();
+        options.read(true).write(true).mode(0o600).custom_flags(libc::O_TMPFILE);
+        let file = options.open(directory).ok()?;
+        // By that name it will get its own.
+        std::fs::metadata(name_in_proc(&file)).is_ok().then_some(file)
+    }
+
+    #[cfg(target_os = "linux")]
+    pub fn link_unnamed(file: &File, path: &Path) -> io::Result<()> {
+        use std::os::unix::ffi::OsStrExt;
+        let from = std::ffi::CString::new(name_in_proc(file))?;
+        let to = std::ffi::CString::new(path.as_os_str().as_bytes())?;
+        let here = libc::AT_FDCWD;
+        // SAFETY: both are C strings that outlive the call.
+        match unsafe { libc::linkat(here, from.as_ptr(), here, to.as_ptr(), libc::AT_SYMLINK_FOLLOW) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    pub fn unnamed_file(_directory: &Path) -> Option<File> {
+        None
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    pub fn link_unnamed(_file: &File, _path: &Path) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
     }
 
     /// Whether this process ignores `signal`.
@@ -124,6 +210,14 @@ mod imp {
         FileId::Path(path.canonicalize().unwrap_or_else(|_| path.to_owned()))
     }
 
+    pub fn owner(_metadata: &Metadata) -> u32 {
+        0
+    }
+
+    pub fn effective_user() -> u32 {
+        0
+    }
+
     #[cfg(windows)]
     pub fn read_at(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
         std::os::windows::fs::FileExt::seek_read(file, bytes, offset)
@@ -131,5 +225,17 @@ mod imp {
 
     pub fn is_locked(_file: &File, _byte: u32) -> bool {
         false
+    }
+
+    pub fn is_own(_metadata: &Metadata) -> bool {
+        true
+    }
+
+    pub fn unnamed_file(_directory: &Path) -> Option<File> {
+        None
+    }
+
+    pub fn link_unnamed(_file: &File, _path: &Path) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
     }
 }

@@ -1,27 +1,33 @@
 //! Stage *write*: where the merged lines go.
 //!
-//! A file appears under its name only when it is whole: it is written beside its place under a name that
-//! begins with a dot, and renamed. What is no regular file (a pipe, a device) is written to directly, and
-//! so cannot be begun anew.
+//! A file appears under its name only when it is whole: it is written where it will be without any name, so that a kill
+//! leaves nothing behind, and then gets its own. Where there are no files without names, it is written beside its place
+//! under a name that begins with a dot, and renamed. What is no regular file (a pipe, a device) is written to directly,
+//! and so cannot be begun anew.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::fs::{self, File, Metadata, OpenOptions};
-use std::io::{self, BufWriter, IoSlice, Write};
+use std::io::{self, BufWriter, IoSlice, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tempfile::NamedTempFile;
 
 use crate::discover::App;
 use crate::error::Error;
 use crate::messages::shown;
-use crate::sys::{FileId, file_id};
+use crate::sys::{FileId, file_id, is_own, link_unnamed, unnamed_file};
 
 /// Bytes gathered before the operating system is asked.
 const BUFFER: usize = 1 << 20;
 /// The same for pipes, as much as one holds: while its reader works on it the next is made.
 const PIPE_BUFFER: usize = 1 << 16;
+/// What names of files begin with that are not finished, or not yet in the place of an older one.
+const UNFINISHED_PREFIX: &str = ".tracemerge-";
+/// How long nobody must have written to such a file before it is taken for one that a kill has left.
+const ABANDONED: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The temporary file there is now, for a signal that ends the process before its owner can delete it.
 static UNFINISHED: Mutex<Option<PathBuf>> = Mutex::new(None);
@@ -135,12 +141,15 @@ impl Target {
                 Raw::Direct(OpenOptions::new().write(true).open(path).map_err(|e| self.error(e))?)
             }
             Target::File { real, .. } => {
-                let directory = real.parent().filter(|parent| !parent.as_os_str().is_empty());
-                let directory = directory.unwrap_or(Path::new("."));
-                let temporary = tempfile::Builder::new().prefix(".tracemerge-").tempfile_in(directory);
-                let temporary = temporary.map_err(|e| self.error(bare(e)))?;
-                *unfinished() = Some(temporary.path().to_owned());
-                Raw::Temporary(temporary)
+                let directory = directory_of(real);
+                if let Some(file) = unnamed_file(directory) {
+                    Raw::Unnamed(file)
+                } else {
+                    let temporary = temporary_names().tempfile_in(directory);
+                    let temporary = temporary.map_err(|e| self.error(bare(e)))?;
+                    *unfinished() = Some(temporary.path().to_owned());
+                    Raw::Temporary(temporary)
+                }
             }
         };
         let buffer = if self.can_restart() { BUFFER } else { PIPE_BUFFER };
@@ -161,9 +170,64 @@ impl Target {
                 *unfinished = None;
                 persisted
             }
+            (Raw::Unnamed(mut file), Target::File { real, .. }) => {
+                // A signal that ends the process waits for this.
+                let _whole = unfinished();
+                give_name(&mut file, real)
+            }
             _ => Ok(()),
         }
     }
+}
+
+fn directory_of(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+fn temporary_names() -> tempfile::Builder<'static, 'static> {
+    let mut names = tempfile::Builder::new();
+    names.prefix(UNFINISHED_PREFIX);
+    names
+}
+
+/// Names a whole file that has no name. Where there is an older one, the system knows no way but a name beside it and a
+/// rename: a kill between the two leaves a whole file under that name.
+fn give_name(file: &mut File, real: &Path) -> io::Result<()> {
+    match link_unnamed(file, real) {
+        Ok(()) => return Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            let beside = temporary_names().make_in(directory_of(real), |path| link_unnamed(file, path));
+            if let Ok(beside) = beside {
+                return beside.persist(real).map(drop).map_err(|error| error.error);
+            }
+        }
+        Err(_) => {}
+    }
+    // This file system gives no name to such a file after all.
+    let mut copy = temporary_names().tempfile_in(directory_of(real)).map_err(bare)?;
+    file.seek(SeekFrom::Start(0))?;
+    io::copy(file, copy.as_file_mut())?;
+    copy.persist(real).map(drop).map_err(|error| error.error)
+}
+
+/// Files beside `output` that a merge of this user has not finished, for it was killed, more than a day ago.
+#[must_use]
+pub fn abandoned(output: &Path) -> Vec<PathBuf> {
+    let is_abandoned = |entry: &fs::DirEntry| {
+        let name = entry.file_name();
+        let is_named_so =
+            name.to_str().and_then(|name| name.strip_prefix(UNFINISHED_PREFIX)).is_some_and(|random| {
+                random.len() == 6 && random.bytes().all(|byte| byte.is_ascii_alphanumeric())
+            });
+        // Of the name itself, be it a link.
+        is_named_so
+            && entry.metadata().is_ok_and(|found| {
+                let age = found.modified().ok().and_then(|then| then.elapsed().ok());
+                found.is_file() && is_own(&found) && age.is_some_and(|age| age > ABANDONED)
+            })
+    };
+    let entries = fs::read_dir(directory_of(output)).into_iter().flatten().flatten();
+    entries.filter(is_abandoned).map(|entry| entry.path()).collect()
 }
 
 fn is_null(path: &Path, metadata: &Metadata) -> bool {
@@ -186,6 +250,7 @@ enum Raw {
     Stdout(io::StdoutLock<'static>),
     Direct(File),
     Temporary(NamedTempFile),
+    Unnamed(File),
 }
 
 impl Output {
@@ -222,7 +287,7 @@ impl Write for Raw {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Raw::Stdout(out) => out.write(bytes),
-            Raw::Direct(out) => out.write(bytes),
+            Raw::Direct(out) | Raw::Unnamed(out) => out.write(bytes),
             Raw::Temporary(out) => out.write(bytes),
         }
     }
@@ -230,7 +295,7 @@ impl Write for Raw {
     fn write_vectored(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
         match self {
             Raw::Stdout(out) => out.write_vectored(parts),
-            Raw::Direct(out) => out.write_vectored(parts),
+            Raw::Direct(out) | Raw::Unnamed(out) => out.write_vectored(parts),
             Raw::Temporary(out) => out.as_file_mut().write_vectored(parts),
         }
     }
@@ -238,7 +303,7 @@ impl Write for Raw {
     fn flush(&mut self) -> io::Result<()> {
         match self {
             Raw::Stdout(out) => out.flush(),
-            Raw::Direct(out) => out.flush(),
+            Raw::Direct(out) | Raw::Unnamed(out) => out.flush(),
             Raw::Temporary(out) => out.flush(),
         }
     }

@@ -11,7 +11,8 @@ use trace_format::meta::{ClockKind, Meta, RingPlace, Run, Thread};
 /// A file of the thread `name`, by a clock that counts nanoseconds.
 fn thread(place: &Place, directory: &str, tid: u64, name: &str, messages: &[(u64, &str)]) {
     let run = Run { clock: ClockKind::System, ..run(5, 1) };
-    let named = Thread { name: name.as_bytes().to_vec(), ring: RingPlace::Shared, why: Vec::new() };
+    let named =
+        Thread { name: name.as_bytes().to_vec(), ring: RingPlace::Shared, why: Vec::new(), file: None };
     let mut text = [meta(1, tid, &Meta::Run(run)), meta(1, tid, &Meta::Thread(named))].concat();
     messages.iter().for_each(|(ticks, message)| text.extend(line(*ticks, tid, message)));
     place.write(format!("{directory}/app.trace.{tid}"), text);

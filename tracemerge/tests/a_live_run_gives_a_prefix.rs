@@ -74,7 +74,8 @@ fn place() -> (Place, File) {
     let directory = place.path(format!("runtime/{}-{:08x}", run.pid, run.id));
     fs::DirBuilder::new().mode(0o700).recursive(true).create(&directory).unwrap();
     let traces = fs::canonicalize(place.path("")).unwrap().into_os_string().into_encoded_bytes();
-    let manifest = Manifest { run, directory: traces, name: b"app".to_vec(), encoding: Encoding::Text };
+    let manifest =
+        Manifest { run, directories: vec![traces], name: b"app".to_vec(), encoding: Encoding::Text };
     fs::write(directory.join("manifest"), manifest.write()).unwrap();
     let manifest = OpenOptions::new().read(true).write(true).open(directory.join("manifest")).unwrap();
     (place, manifest)

@@ -197,6 +197,97 @@ fn losses_that_the_traces_tell_are_summed_up() {
 }
 
 #[test]
+fn a_loss_for_a_reason_of_a_later_version_is_told_by_every_command() {
+    let place = Place::with_one_file();
+    let meta = |payload: &str| format!("0000000000000009-00000010 # {payload}\n").into_bytes();
+    let (lost, end) = (meta("lost records=7 reason=of_2050"), meta("end records=1 lost=7 reason=in_2050"));
+    place.write("app.trace.10", [file(&run(5, 1), 10, &[4]), lost, end].concat());
+    let (ran, text) = merged(&place);
+    assert_eq!(ran.status, Some(1));
+    let told = "warning: the traces say that 7 records were lost (reason=of_2050: 7)\n";
+    assert!(ran.err.contains(told), "{}", ran.err);
+    assert!(text.contains("# lost records=7 reason=of_2050\n") && text.contains("reason=in_2050\n"));
+    let ran = place.merge(["check", "./app"]);
+    assert_eq!(ran.status, Some(1));
+    assert!(ran.err.contains("app.trace.10': 7 records lost (of_2050: 7)"), "{}", ran.err);
+    assert!(!ran.err.contains("app.trace.10': no '# end' line"), "{}", ran.err);
+    assert!(!ran.err.contains("the '# end' line says"), "{}", ran.err);
+    assert!(String::from_utf8_lossy(&ran.out).contains("ended (in_2050)"));
+    let info = String::from_utf8(place.merge(["info", "--json", "./app"]).out).unwrap();
+    assert!(info.contains("\"of_2050\": 7") && info.contains("\"end\": \"in_2050\""), "{info}");
+}
+
+#[test]
+fn bytes_that_no_trace_has_reach_no_terminal_by_any_command() {
+    let bad: [&[u8]; 7] =
+        [b"\x1b]0;owned\x07", b"\r", b"\x7f", b"\xc2\x9b31m", b"\xff", b"\xe4\xbd", b"\xc2\x85"];
+    for bad in bad {
+        let place = Place::with_one_file();
+        let planted = [&line(5, 10, "planted ")[..35], bad, b"31m\n"].concat();
+        let before = file(&run(5, 1), 10, &[4]);
+        place.write("app.trace.10", [&before[..], &planted, &line(6, 10, "behind it")].concat());
+        let damaged =
+            format!("app.trace.10': {} bytes at offset {} are no trace line", planted.len(), before.len());
+        let shown = br"0000000000000004-00000010 # damaged file=";
+        let shows = |bytes: &[u8]| memchr::memmem::find(bytes, shown).is_some();
+        for args in [&["-o", "-", "./app"][..], &["--head", "9", "./app"], &["--time", "offset", "./app"]] {
+            let ran = place.merge(args);
+            assert_eq!(ran.status, Some(1), "{args:?} {bad:x?}: {}", ran.err);
+            assert!(ran.err.contains(&damaged), "{args:?} {bad:x?}: {}", ran.err);
+            let text = String::from_utf8(ran.out).unwrap();
+            assert!(!text.contains(|c: char| c.is_control() && c != '\n'), "{args:?}: {text:?}");
+            assert!(args[0] != "-o" || shows(text.as_bytes()), "{args:?}: {text}");
+            let is_planted =
+                |line: &str| line.contains("-00000010 : planted") && !line.contains(" # damaged ");
+            assert!(text.contains(": behind it\n") && !text.lines().any(is_planted), "{args:?}: {text}");
+        }
+        for args in
+            [&["check", "./app"][..], &["info", "./app"], &["diff", "./app.trace.10", "./app.trace.10"]]
+        {
+            let ran = place.merge(args);
+            let told = [&ran.out[..], ran.err.as_bytes()].concat();
+            let told = String::from_utf8(told).unwrap();
+            assert!(!told.contains(|c: char| c.is_control() && c != '\n'), "{args:?}: {told:?}");
+            let says = match args[0] {
+                "check" => {
+                    told.contains(&format!("{} bytes are no line of this thread's trace", planted.len()))
+                }
+                "info" => told.contains("1 damaged"),
+                _ => told.contains(&format!("{} bytes at offset {}", planted.len(), before.len())),
+            };
+            assert!(says, "{args:?} {bad:x?}: {told}");
+        }
+        // The last messages are counted without it.
+        let last = String::from_utf8(place.merge(["--last", "2", "--thread", "10", "./app"]).out).unwrap();
+        assert_eq!(last.lines().filter(|line| line[16..].starts_with("-00000010 : ")).count(), 2, "{last}");
+    }
+}
+
+#[test]
+fn lines_of_logs_are_escaped_and_no_damage() {
+    let place = Place::new();
+    let mut run = run(5, 1);
+    run.clock = trace_format::meta::ClockKind::System;
+    place.write("app.trace.9", file(&run, 9, &[3, 7]));
+    let long = "\u{e9}".repeat(600_000);
+    let log = [b"2026-11-20T15:11:03Z one \x1b[31m \xff \xc2\x9b \x7f\n  two \r\0\n", long.as_bytes(), b"\n"]
+        .concat();
+    place.write("a\u{1b}.log", log);
+    let ran = place.merge(["--with", "a\u{1b}.log", "-o", "-", "./app"]);
+    assert_eq!(ran.status, Some(0), "{}", ran.err);
+    let text = String::from_utf8(ran.out).unwrap();
+    assert!(!text.contains(|c: char| c.is_control() && c != '\n'));
+    let one = r"00000000 : a\x1b.log: 2026-11-20T15:11:03Z one \x1b[31m \xff \xc2\x9b \x7f";
+    assert!(text.contains(&format!("{one}\n")), "{}", &text[..900]);
+    assert!(text.contains("00000000 |   two \\x0d\\x00\n"), "{}", &text[..900]);
+    assert_eq!(
+        text.matches('\u{e9}').count() + text.matches("\\xc3\\xa9").count(),
+        600_000,
+        "however it is cut"
+    );
+}
+
+#[test]
 fn a_gigantic_line_and_a_gigantic_hole_are_passed_over() {
     let place = Place::with_one_file();
     for (tid, filling) in [(10, None), (11, Some(b"0000000000000005-00000011 : "))] {

@@ -107,3 +107,71 @@ fn a_reader_that_goes_away_is_no_failure() {
     child.stdout.take().unwrap().read_exact(&mut some).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
+
+/// Whether files without names can be had where the tests are.
+#[cfg(target_os = "linux")]
+fn knows_unnamed_files(place: &Place) -> bool {
+    use std::os::unix::fs::OpenOptionsExt;
+    let mut options = fs::OpenOptions::new();
+    options.write(true).custom_flags(libc::O_TMPFILE).open(place.path("tmp")).is_ok()
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_merge_that_is_killed_at_any_moment_leaves_whole_files_only() {
+    use std::time::{Duration, Instant};
+    let place = Place::with_one_file();
+    if !knows_unnamed_files(&place) {
+        return;
+    }
+    let many: Vec<u64> = (5..600_000).collect();
+    place.write("app.trace.10", file(&run(5, 1), 10, &many));
+    let start = Instant::now();
+    assert_eq!(place.merge(["-q", "./app"]).status, Some(0));
+    let takes = start.elapsed();
+    let (whole, inputs) = (place.read("app.trace.merge"), ["app.trace.10", "app.trace.9"]);
+    let mut killed = 0;
+    for trial in 0..80 {
+        // Every second time there is an older one.
+        let older = trial % 2 == 1;
+        fs::remove_file(place.path("app.trace.merge")).unwrap();
+        if older {
+            place.write("app.trace.merge", "old");
+        }
+        let mut child = place.command().args(["-q", "./app"]).spawn().unwrap();
+        std::thread::sleep(takes * trial / 70 + Duration::from_micros(u64::from(trial) * 7));
+        child.kill().unwrap();
+        killed += u32::from(child.wait().unwrap().code().is_none());
+        let merged = fs::read(place.path("app.trace.merge")).unwrap_or_default();
+        let before: &[u8] = if older { b"old" } else { b"" };
+        assert!(merged == whole || merged == before, "{trial}: {} bytes", merged.len());
+        for name in place.names() {
+            if !inputs.contains(&&*name) && name != "app.trace.merge" {
+                assert!(older && place.read(&name) == whole, "{trial}: {name}");
+                fs::remove_file(place.path(&name)).unwrap();
+            }
+        }
+        if !place.path("app.trace.merge").exists() {
+            place.write("app.trace.merge", "");
+        }
+    }
+    assert!(killed > 0, "none was killed");
+}
+
+#[test]
+fn what_a_killed_merge_has_left_is_deleted_by_clean_when_it_is_old() {
+    use std::time::{Duration, SystemTime};
+    let place = Place::with_one_file();
+    let names = [".tracemerge-a1B2c3", ".tracemerge-newone", ".tracemerge-notours", "tracemerge-a1B2c3"];
+    names.iter().for_each(|name| place.write(name, "half of a trace"));
+    let long_ago = SystemTime::now() - Duration::from_secs(25 * 60 * 60);
+    for name in names.iter().filter(|name| !name.ends_with("newone")) {
+        fs::File::options().write(true).open(place.path(name)).unwrap().set_modified(long_ago).unwrap();
+    }
+    std::os::unix::fs::symlink("tracemerge-a1B2c3", place.path(".tracemerge-aalink")).unwrap();
+    let ran = place.merge(["clean", "./app"]);
+    assert_eq!(ran.status, Some(0), "{}", ran.err);
+    assert!(ran.err.contains("deleted './.tracemerge-a1B2c3', which a killed merge has left"), "{}", ran.err);
+    let left = [".tracemerge-aalink", ".tracemerge-newone", ".tracemerge-notours", "tracemerge-a1B2c3"];
+    assert_eq!(place.names(), left);
+}

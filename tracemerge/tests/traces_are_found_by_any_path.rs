@@ -71,7 +71,8 @@ fn in_shared_places_only_files_that_name_the_application() {
     }
     place.write("bin/app", "");
     place.write("other/app", "");
-    let (ours, others) = (run_of(&place, "bin/app"), run_of(&place, "other/app"));
+    let (ours, mut others) = (run_of(&place, "bin/app"), run_of(&place, "other/app"));
+    (others.pid, others.id, others.root) = (ours.pid + 1, ours.id + 1, ours.root + 1);
     place.write("bin/app.trace.8", file(&others, 8, &[3]));
     for (number, dir) in ["", "tmp/", "chosen/"].into_iter().enumerate() {
         place.write(format!("{dir}app.trace.{}", 10 + number), file(&ours, 10, &[3]));

@@ -10,7 +10,7 @@ use std::process::Command;
 
 use support::{Place, Ran, Seeded, header, line, meta, ran, run};
 use trace_format::line::Ticks;
-use trace_format::meta::{LossReason, Meta, RingPlace, Run, Thread};
+use trace_format::meta::{End, EndReason, LossReason, Meta, RingPlace, Run, Thread};
 use trace_format::wall::Wall;
 
 /// Two processes with three threads each, some of whose messages have several lines.
@@ -27,7 +27,7 @@ fn two_processes() -> Place {
             text.extend(meta(
                 ticks,
                 tid,
-                &Meta::Thread(Thread { name, ring: RingPlace::Shared, why: Vec::new() }),
+                &Meta::Thread(Thread { name, ring: RingPlace::Shared, why: Vec::new(), file: None }),
             ));
             for n in 0..200 {
                 ticks += seeded.below(9);
@@ -42,6 +42,8 @@ fn two_processes() -> Place {
             // A tick is 250 ns.
             let wall = Wall(run.wall.0 + (ticks - 1000) * 250);
             text.extend(meta(ticks, tid, &Meta::Clock { ticks: Ticks(ticks), wall }));
+            let end = End { records: 200, lost: 0, reason: EndReason::Exit, files: None };
+            text.extend(meta(ticks, tid, &Meta::End(end)));
             place.write(format!("app.trace.{tid}"), text);
         }
     }

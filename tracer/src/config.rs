@@ -78,6 +78,7 @@ pub(crate) struct Config {
     pub max_stall: Duration,
     pub max_bytes: u64,
     pub filter: Option<Filter>,
+    pub own_descriptors: bool,
 }
 
 impl Default for Config {
@@ -93,6 +94,7 @@ impl Default for Config {
             max_stall: Duration::from_secs(1),
             max_bytes: u64::MAX,
             filter: None,
+            own_descriptors: true,
         }
     }
 }
@@ -174,6 +176,14 @@ impl Builder {
         self
     }
 
+    /// Whether the flusher has a table of descriptors of its own, which the program cannot close; yes by default. To be
+    /// switched off in a sandbox (seccomp) that ends a process for `close_range`, `unshare` or `fork`.
+    /// `TRACER_DESCRIPTORS` overrides it.
+    pub fn own_descriptors(mut self, own: bool) -> Builder {
+        self.config.own_descriptors = own;
+        self
+    }
+
     /// Decides by the environment variable `variable` whether this program traces, with these settings.
     ///
     /// Returns whether it does. See [`Tracer::startup`](crate::Tracer::startup).
@@ -234,6 +244,11 @@ impl Config {
         });
         read("TRACER_MAX_STALL", "milliseconds from 0 to 3600000", &mut self.max_stall, |text| {
             milliseconds(text, 0..=3_600_000)
+        });
+        read("TRACER_DESCRIPTORS", "own or shared", &mut self.own_descriptors, |text| match text {
+            "own" => Some(true),
+            "shared" => Some(false),
+            _ => None,
         });
         read("TRACER_MAX_BYTES", "a size from 64K on, such as 100M", &mut self.max_bytes, |text| {
             parse_size(text).filter(|size| *size >= MIN_FILE_LIMIT)

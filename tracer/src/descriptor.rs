@@ -1,14 +1,41 @@
-//! A file that the tracer keeps open among those of its host. Flusher thread only.
+//! A file that the tracer keeps open. Flusher thread, or recovery.
 //!
-//! A host may close all descriptors that it does not know, as daemons do when they start. Then the number is nobody's,
-//! or soon that of a file of the host's: nothing may be written there, and it is not ours to close.
+//! The flusher has descriptors of its own where the system grants that ([`take_own`]): nobody else can close them. Where
+//! it shares them with the host, the host may close all that it does not know, as daemons do when they start. Then the
+//! number is nobody's, or soon that of a file of the host's: nothing may be written there, and it is not ours to close.
+//! So there each descriptor is looked at before it is used, which narrows the window and does not close it.
 #![allow(unsafe_code, reason = "closes the descriptor, if it is still the one that was opened")]
 
 use crate::sys::{self, FileIdentity};
+use std::cell::Cell;
 use std::fs::File;
 use std::io;
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
+
+thread_local! {
+    /// The calling thread shares its descriptors with nobody.
+    static OWN: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Gives the calling thread descriptors of its own.
+///
+/// # Errors
+/// The system or a sandbox refuses that; then they are looked at before they are used.
+pub(crate) fn take_own() -> io::Result<()> {
+    sys::take_own_descriptors()?;
+    OWN.set(true);
+    Ok(())
+}
+
+/// How many trace files the calling thread may keep open: a quarter of the process's descriptors where it shares them,
+/// nearly all where it does not. At least one.
+pub(crate) fn most_open() -> usize {
+    let limit = sys::descriptor_limit();
+    // Three standard streams, the site table, and what is open for a moment: a ring, a directory, a second file.
+    let most = if OWN.get() { limit.saturating_sub(7) } else { limit / 4 };
+    most.max(1)
+}
 
 /// A file that was opened here.
 #[derive(Debug)]
@@ -31,7 +58,7 @@ impl Descriptor {
 
     /// Whether it still is that file. To be asked before each use.
     pub(crate) fn is_ours(&self) -> bool {
-        sys::file_identity(&self.file).is_ok_and(|now| now.is_same_file(&self.identity))
+        OWN.get() || sys::file_identity(&self.file).is_ok_and(|now| now.is_same_file(&self.identity))
     }
 }
 

@@ -3,6 +3,7 @@
 //! Runs at `exit()` on the thread that called it, after the handlers of `atexit`. Other threads may still run
 //! and trace; what they still write is drained by the flusher as long as the process lives.
 
+use crate::run::Run;
 use crate::thread::{self, Excluded};
 use crate::{state, sys};
 use std::sync::atomic::Ordering;
@@ -17,6 +18,12 @@ pub(crate) extern "C" fn on_process_exit() {
     let Some(run) = state::current().filter(|run| run.is_of_this_process() && !run.is_closed()) else {
         return;
     };
+    wait_for_flusher(run);
+    // Its thread may not run any more.
+    run.teller.say_all();
+}
+
+fn wait_for_flusher(run: &Run) {
     let exit = &run.exit;
     exit.requested.store(1, Ordering::Release);
     if let Some(excluded) = Excluded::enter() {

@@ -8,7 +8,8 @@
 
 use crate::clock;
 use crate::drain::{Onlooker, Source, Survivors, TracePlace};
-use crate::recovery::{is_open_here, open_table, plans_in, ring_paths};
+use crate::life::Lock;
+use crate::recovery::{open_table, plans_in, read_manifest, ring_paths};
 use crate::ring::Memory;
 use crate::sys;
 use std::collections::HashMap;
@@ -18,11 +19,12 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
 use trace_format::file::{FIRST_BYTES, run_of};
+use trace_format::life;
 use trace_format::line::Ticks;
 use trace_format::manifest::{FILE_NAME, Manifest};
 use trace_format::meta::{ClockKind, EndReason, RingPlace};
 use trace_format::plans::Plans;
-use trace_format::ring::{Header, Progress, State, Written};
+use trace_format::ring::{Header, Progress, State};
 use trace_format::wall::Wall;
 
 /// How often a ring is looked at that changes while it is read.
@@ -38,6 +40,8 @@ pub struct RunInMemory {
     pub manifest: Manifest,
     /// Where its rings are.
     pub directory: PathBuf,
+    /// Whose they are.
+    user: u32,
 }
 
 /// A thread that has a ring.
@@ -62,6 +66,9 @@ pub struct ThreadInMemory {
     pub records: u64,
     /// How many messages the thread had put into its ring in all, at least, when this was begun.
     pub committed: u64,
+    /// The kind of a record in the ring that only a later version knows. Such records are not in the text, which tells
+    /// them as damaged.
+    pub unknown_kind: Option<u8>,
 }
 
 /// A thread's file, open for reading.
@@ -103,29 +110,16 @@ pub fn now_in(boot: &[u8]) -> Option<(Ticks, Wall)> {
 }
 
 /// The runs in `directories` whose manifests `wanted` accepts, living or dead. Other users' directories, what is no
-/// run, and runs of the calling process are passed over.
+/// run, and runs of other versions are passed over. Root sees those of all users.
 pub fn runs(directories: &[PathBuf], wanted: impl Fn(&Manifest) -> bool) -> Vec<RunInMemory> {
-    let private = directories.iter().filter(|directory| sys::is_private_directory(directory));
+    let private = directories.iter().filter(|directory| sys::private_directory_of(directory).is_some());
     let entries = private.filter_map(|directory| std::fs::read_dir(directory).ok()).flatten().flatten();
     let run = |directory: PathBuf| {
-        let manifest = read_manifest(&directory).filter(&wanted)?;
-        Some(RunInMemory { manifest, directory })
+        let user = sys::private_directory_of(&directory)?;
+        let manifest = read_manifest(&directory, user)?.ok().filter(&wanted)?;
+        Some(RunInMemory { manifest, directory, user })
     };
     entries.filter_map(|entry| run(entry.path())).collect()
-}
-
-/// Reads the manifest, unless it is open here: to close it again would give up the locks that are held on it.
-fn read_manifest(directory: &Path) -> Option<Manifest> {
-    sys::is_private_directory(directory).then_some(())?;
-    let _turn = sys::take_turn(directory).ok()?;
-    if is_open_here(directory) {
-        return None;
-    }
-    let mut bytes = Vec::new();
-    // A manifest is a few hundred bytes; two paths of the greatest length, escaped, fit.
-    let file = sys::open_own_file_to_read(&directory.join(FILE_NAME)).ok()?;
-    file.take(64 * 1024).read_to_end(&mut bytes).ok()?;
-    Manifest::parse(&bytes)
 }
 
 impl RunInMemory {
@@ -135,10 +129,21 @@ impl RunInMemory {
         sys::path_from_bytes(&self.manifest.run.exe)
     }
 
-    /// The directory of its trace files.
+    /// The directories that its trace files may be in, the one first that further ones go to.
     #[must_use]
-    pub fn traces(&self) -> PathBuf {
-        sys::path_from_bytes(&self.manifest.directory)
+    pub fn traces(&self) -> Vec<PathBuf> {
+        self.manifest.directories.iter().map(|path| sys::path_from_bytes(path)).collect()
+    }
+
+    /// How many trace files it has made so far; `None` where it does not say that.
+    #[must_use]
+    pub fn files(&self) -> Option<u64> {
+        let lock = Lock::to_read(
+            &sys::open_file_of_user_to_read(&self.directory.join(life::FILE_NAME), self.user).ok()?,
+        )
+        .ok()?;
+        let life = lock.life().ok()??;
+        Some(life.flusher.files.load(Ordering::Acquire))
     }
 
     /// Why nobody can recover this run here, if it is dead: its files in memory cannot be written.
@@ -178,7 +183,7 @@ impl RunInMemory {
 
     fn change(&self, path: &Path, place: &TracePlace, looked: &mut Looked) -> io::Result<Change> {
         // Before it is read: what happens from here on is for the next look.
-        let mark = mark(path)?;
+        let mark = mark(path, self.user)?;
         match mark {
             None => return Ok(Change::Nobody),
             Some(mark) if looked.0.get(path) == Some(&mark) => return Ok(Change::Same),
@@ -198,8 +203,8 @@ impl RunInMemory {
         patience: &mut u32,
     ) -> io::Result<Option<ThreadInMemory>> {
         // Opened before the ring is looked at: a run that ends removes its directory.
-        let table = open_table(&self.directory).ok();
-        let file = match sys::open_own_file_to_read(path) {
+        let table = open_table(&self.directory, self.user).ok();
+        let file = match sys::open_file_of_user_to_read(path, self.user) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
             file => file?,
         };
@@ -224,17 +229,16 @@ impl RunInMemory {
 }
 
 /// `None` where no thread has the ring.
-fn mark(path: &Path) -> io::Result<Option<Mark>> {
-    let file = match sys::open_own_file_to_read(path) {
+fn mark(path: &Path, user: u32) -> io::Result<Option<Mark>> {
+    let file = match sys::open_file_of_user_to_read(path, user) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
         file => file?,
     };
     let Some(memory) = Memory::to_read(&file)? else { return Ok(None) };
     let header = memory.header();
     let Some((tenant, reason)) = Tenant::of(header)? else { return Ok(None) };
-    let head = |written: &Written| written.head.load(Ordering::Acquire);
     let published = header.selected.count.load(Ordering::Acquire);
-    Ok(Some((tenant, reason == EndReason::Thread, published, head(&header.main), head(&header.nested))))
+    Ok(Some((tenant, reason == EndReason::Thread, published, header.main.head(), header.nested.head())))
 }
 
 /// Who had the ring when it was looked at.
@@ -292,13 +296,15 @@ impl Look<'_> {
         fence(Ordering::Acquire);
         let Some(now) = header.published_meanwhile() else { return Ok(Seen::Changed) };
         let same = Tenant::of(header)?.is_some_and(|(now, _)| now == tenant);
-        // A flight recorder's losses are counted from where its copy begins. A dead run is looked at below.
-        let moved = now.0 != first.0 && (self.memory.overwrites() || !self.alive);
+        // A flight recorder's losses are counted from where its copy begins. A dead run is looked at below. Positions that
+        // contradict each other may be of two moments.
+        let moved = now.0 != first.0 && (self.memory.overwrites() || !self.alive || copy.is_err());
         if !same || moved {
             return Ok(Seen::Changed);
         }
         let copy = copy.map_err(|e| io::Error::other(format!("it is damaged: {e}")))?;
         let progress = now.1;
+        let unknown_kind = copy.unknown_kind(progress.consumed, progress.nested_consumed);
         let file = self.file(tenant.tid, &progress)?;
         if file.is_none() && progress.inode != 0 {
             let replaced = header.published_meanwhile().is_none_or(|(count, _)| count != now.0);
@@ -312,10 +318,10 @@ impl Look<'_> {
         }
         let source = Source { memory: self.memory, place: RingPlace::Shared, why: "" };
         // After the copy: what it has was in the table before.
-        let plans = self.table.map_or_else(Plans::default, plans_in);
+        let plans = self.table.map_or_else(|| Ok(Plans::default()), plans_in)?;
         let mut onlooker = Onlooker::new(source, &self.run.manifest.run, &plans, progress);
         if file.is_none() && progress.inode != 0 {
-            onlooker.forget_file();
+            onlooker.forget_file(self.place)?;
         }
         let rest = if self.alive {
             let patient = patient && !self.memory.overwrites();
@@ -343,6 +349,7 @@ impl Look<'_> {
             text: rest.text,
             records: rest.records,
             committed: copy.committed,
+            unknown_kind,
         })))
     }
 
@@ -352,7 +359,9 @@ impl Look<'_> {
             return Ok(None);
         }
         let run = self.run.manifest.run.id;
-        let Some((file, path)) = self.place.find_to_read(tid, run, progress)? else { return Ok(None) };
+        let Some((file, path)) = self.place.find_to_read(self.run.user, tid, run, progress)? else {
+            return Ok(None);
+        };
         let length = progress.file_length;
         let whole = sys::file_identity(&file)?.length >= length && (length == 0 || is_of(&file, tid, run)?);
         Ok(whole.then_some(FileInUse { file, path, number: progress.file_number, length }))

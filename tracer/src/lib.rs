@@ -61,6 +61,7 @@
 //! | `TRACER_FILTER` | which calls of [`trace!`] are on, by module, as `RUST_LOG`: `my::module=off,other` | all |
 //! | `TRACER_FORMAT` | `text`, or `raw`: records as they are, half the size; `tracemerge` makes the text | `text` |
 //! | `TRACER_RUNTIME_DIR` | directory of the rings | `/dev/shm/tracer-<uid>` |
+//! | `TRACER_DESCRIPTORS` | `own`: the flusher has descriptors that the program cannot close; `shared`: in a sandbox that ends who calls `close_range` or `fork` | `own` |
 //!
 //! # Costs
 //!
@@ -84,12 +85,14 @@ macro_rules! trace {
 pub mod __macro_support;
 mod clock;
 mod config;
+mod decision;
 mod descriptor;
 mod drain;
 mod exit;
 mod filter;
 mod flusher;
 pub mod inspect;
+mod life;
 mod panic;
 mod parting;
 mod pool;

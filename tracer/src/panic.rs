@@ -5,8 +5,7 @@
 use crate::config::FullPolicy;
 use crate::run::Run;
 use crate::{state, sys};
-use std::sync::Once;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// How long a panic waits for its snapshot: with a panic that ends the process nothing is lost by not waiting,
@@ -16,16 +15,19 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// Adds the snapshot to the program's panic hook, once, where the run's rings are overwritten. A hook that is set
 /// later and does not call the one before it takes it away again.
 pub(crate) fn arm(run: &Run) {
-    static ARMED: Once = Once::new();
+    // No `Once`: if a signal handler jumps out of this, who comes next has to do it, and must not wait. That two
+    // threads do it at once harms nothing; it takes a decision that was taken over.
+    static ARMED: AtomicBool = AtomicBool::new(false);
     // A panicking thread may not touch the hook.
-    if run.config.full_policy == FullPolicy::Overwrite && !std::thread::panicking() {
-        ARMED.call_once(|| {
-            let before = std::panic::take_hook();
-            std::panic::set_hook(Box::new(move |info| {
-                before(info);
-                on_panic();
-            }));
-        });
+    let wanted = run.config.full_policy == FullPolicy::Overwrite && !std::thread::panicking();
+    if wanted && !ARMED.load(Ordering::Relaxed) {
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            before(info);
+            on_panic();
+        }));
+        // Relaxed: only says that nothing is left to do.
+        ARMED.store(true, Ordering::Relaxed);
     }
 }
 

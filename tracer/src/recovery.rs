@@ -1,31 +1,52 @@
 //! Recovery: what a run that is dead left in its rings goes into its files, every record once.
 //!
 //! Used by `tracemerge` before it reads, and by a starting run for those of its own executable. A run is dead
-//! when its manifest's lock can be had. The recoverer holds that lock, and one that keeps other recoverers waiting,
+//! when the lock of its life file can be had. The recoverer holds that lock, and one that keeps other recoverers waiting,
 //! and does what the flusher would have done, with the same code and the same order of steps; killed itself, it
 //! can start over. Rings are removed last. Everything that is read is taken for hostile.
+//!
+//! A recoverer that does not know a layout (of the manifest, the life file, the site table, a ring, a record) leaves the
+//! whole run as it is, and says what it does not know. Earlier layouts it knows.
 
-use crate::drain::{Drain, Source, TracePlace, Work};
+use crate::drain::{Drain, RunFile, Source, TracePlace, Work};
+use crate::flusher::remove_run_directory;
+use crate::life::Lock;
 use crate::ring::Memory;
+use crate::state;
 use crate::sys;
 use std::fs::File;
 use std::io::{self, Read, Seek};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use trace_format::manifest::{FILE_NAME, LIFE_BYTE, Manifest, RECOVERY_BYTE, RING_PREFIX, SITES_NAME};
+use trace_format::life::{self, LIFE_BYTE, RECOVERY_BYTE};
+use trace_format::manifest::{FILE_NAME, Manifest, RING_PREFIX, Refusal, SITES_NAME, UNFINISHED_SUFFIX};
 use trace_format::meta::{EndReason, RingPlace, Run};
 use trace_format::plans::Plans;
-use trace_format::ring::State;
+use trace_format::ring::{RingError, State};
 use trace_format::sites;
+
+/// What a look for dead runs has come to.
+#[derive(Debug, Default)]
+pub struct Recovery {
+    /// Dead runs, recovered or not.
+    pub runs: Vec<Recovered>,
+    /// Runs of another version, living or dead, which were left as they are: why, with the directory in it.
+    pub unknown: Vec<io::Error>,
+}
 
 /// What became of a dead run.
 #[derive(Debug)]
 pub struct Recovered {
     /// The run.
     pub run: Run,
+    /// Where its trace files are.
+    pub directories: Vec<PathBuf>,
     /// Its threads that were alive, or not wholly written, when it died.
     pub threads: Vec<RecoveredThread>,
+    /// How many records of threads that never got a ring are lost.
+    pub unplaced: u64,
     /// What could not be done; the rings concerned are left where they are.
     pub errors: Vec<io::Error>,
 }
@@ -54,21 +75,40 @@ pub fn runtime_directories() -> Vec<PathBuf> {
     }
 }
 
+/// The path that a format has as bytes.
+#[must_use]
+pub fn path_from_bytes(bytes: &[u8]) -> PathBuf {
+    sys::path_from_bytes(bytes)
+}
+
 /// Recovers the dead runs in `directories` whose manifests `wanted` accepts. Living runs, other users'
 /// directories and what is no run are passed over. Where another recoverer is at work, waits for it.
-pub fn recover(directories: &[PathBuf], wanted: impl Fn(&Manifest) -> bool) -> Vec<Recovered> {
-    dead_runs(directories, wanted, Other::IsWaitedFor).map(|run| run.recover(|| ())).collect()
+///
+/// Root recovers other users' runs, too, with those users' rights: what they say can do no more than they may.
+pub fn recover(directories: &[PathBuf], wanted: impl Fn(&Run, Option<&Manifest>) -> bool + Sync) -> Recovery {
+    let mut recovery = Recovery::default();
+    for directory in directories {
+        let recover_here = || recover_in(directory, &wanted, Other::IsWaitedFor, &mut || ());
+        let (runs, unknown) = match sys::private_directory_of(directory) {
+            Some(user) if user == sys::effective_user() => recover_here(),
+            Some(user) => sys::as_user(user, recover_here).unwrap_or_default(),
+            None => continue,
+        };
+        recovery.runs.extend(runs);
+        recovery.unknown.extend(unknown);
+    }
+    recovery
 }
 
 /// The same for a flusher, which has threads of its own to serve: `going_on` is called after each portion, and what
-/// another recoverer has begun is left to it.
+/// another recoverer has begun, or another user has left, is left to others.
 pub(crate) fn recover_meanwhile(
     directories: &[PathBuf],
-    wanted: impl Fn(&Manifest) -> bool,
+    wanted: impl Fn(&Run, Option<&Manifest>) -> bool,
     mut going_on: impl FnMut(),
 ) {
-    for run in dead_runs(directories, wanted, Other::IsLeftAlone) {
-        run.recover(&mut going_on);
+    for directory in directories.iter().filter(|directory| sys::is_private_directory(directory)) {
+        recover_in(directory, &wanted, Other::IsLeftAlone, &mut going_on);
         going_on();
     }
 }
@@ -80,93 +120,206 @@ enum Other {
     IsLeftAlone,
 }
 
-fn dead_runs(
-    directories: &[PathBuf],
-    wanted: impl Fn(&Manifest) -> bool,
+/// Recovers the runs in one user's directory.
+fn recover_in(
+    directory: &Path,
+    wanted: &impl Fn(&Run, Option<&Manifest>) -> bool,
     other: Other,
-) -> impl Iterator<Item = DeadRun> {
-    let private = directories.iter().filter(|d| sys::is_private_directory(d));
-    let runs = private.filter_map(|d| std::fs::read_dir(d).ok()).flatten().flatten();
-    runs.filter_map(move |entry| DeadRun::take(&entry.path(), &wanted, other))
+    going_on: &mut impl FnMut(),
+) -> (Vec<Recovered>, Vec<io::Error>) {
+    let (mut runs, mut unknown) = (Vec::new(), Vec::new());
+    for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.as_os_str().as_encoded_bytes().ends_with(UNFINISHED_SUFFIX.as_bytes()) {
+            remove_unfinished(&path);
+            continue;
+        }
+        match DeadRun::take(&path, wanted, other) {
+            Ok(Some(run)) => runs.push(run.recover(&mut *going_on)),
+            Ok(None) => {}
+            Err(error) => unknown.push(error),
+        }
+    }
+    (runs, unknown)
 }
 
-/// Whether the manifest in this directory may be open in the calling process: then nobody else here may open it, for
-/// to close it again would give up the locks that are held on it.
-///
-/// It is where the run is this process's own, or another copy of this library in the process is recovering it; and
-/// in a forked child, which leaves its parent's run to others. The process's id in the directory's name is no
-/// answer: a dead run may have had the same one, before an `exec` or in another container.
+/// Removes what a process has left that was killed while it made its directory, or while it was removed.
+fn remove_unfinished(path: &Path) {
+    if !sys::is_private_directory(path) {
+        return;
+    }
+    match sys::open_own_file(&path.join(life::FILE_NAME)) {
+        // Only if there is nothing in it: then its maker begins anew.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let _ = std::fs::remove_dir(path);
+        }
+        Ok(file) if sys::hold_lock(&file, LIFE_BYTE).is_ok() => {
+            let _ = remove_run_directory(path);
+        }
+        _ => {}
+    }
+}
+
+/// The file in a run's directory that has the lock by which the run is known to live: its life file; the manifest in
+/// version 1 of that.
 #[must_use]
-pub fn is_open_here(directory: &Path) -> bool {
-    sys::has_open(&directory.join(FILE_NAME)).unwrap_or_else(|| {
-        let own = format!("{}-", sys::process_id());
-        directory.file_name().is_some_and(|name| name.to_string_lossy().starts_with(&own))
-    })
+pub fn lock_file(directory: &Path) -> PathBuf {
+    let life = directory.join(life::FILE_NAME);
+    if life.exists() { life } else { directory.join(FILE_NAME) }
 }
 
-/// Opens the manifest, unless it is open here. Copies of this library in one process do that one after the other, so
-/// only one of them has it.
-fn open_manifest(directory: &Path) -> Option<File> {
-    sys::is_private_directory(directory).then_some(())?;
-    let _turn = sys::take_turn(directory).ok()?;
-    (!is_open_here(directory)).then(|| sys::open_own_file(&directory.join(FILE_NAME)).ok())?
+/// Whether the run in `directory` is dead, or there is none: its lock could be had now.
+#[must_use]
+pub fn is_dead(directory: &Path) -> bool {
+    let lock = sys::open_own_file(&lock_file(directory));
+    lock.is_err() || lock.is_ok_and(|file| sys::hold_lock(&file, LIFE_BYTE).is_ok())
+}
+
+/// Reads the manifest in a run's directory that belongs to `user`; `None` where there is none that may be read.
+pub(crate) fn read_manifest(directory: &Path, user: u32) -> Option<Result<Manifest, Refusal>> {
+    let mut bytes = Vec::new();
+    let file = sys::open_file_of_user_to_read(&directory.join(FILE_NAME), user).ok()?;
+    // A manifest is a few hundred bytes; some paths of the greatest length, escaped, fit.
+    file.take(256 * 1024).read_to_end(&mut bytes).ok()?;
+    Some(Manifest::parse(&bytes))
 }
 
 /// A run whose locks we hold.
 struct DeadRun {
     path: PathBuf,
     manifest: Manifest,
-    /// Holds the locks until it is closed.
-    _locked: File,
+    lock: Arc<Lock>,
 }
 
 impl DeadRun {
     /// `None` where it is no run, not wanted, alive, or gone meanwhile.
-    fn take(path: &Path, wanted: impl Fn(&Manifest) -> bool, other: Other) -> Option<DeadRun> {
-        let mut file = open_manifest(path)?;
-        let mut bytes = Vec::new();
-        // A manifest is a few hundred bytes; two paths of the greatest length, escaped, fit.
-        (&mut file).take(64 * 1024).read_to_end(&mut bytes).ok()?;
-        let manifest = Manifest::parse(&bytes).filter(wanted)?;
-        if !become_recoverer(&file, other) || sys::hold_lock(&file, LIFE_BYTE).is_err() {
-            return None;
+    ///
+    /// # Errors
+    /// The version of its manifest is not known here.
+    fn take(
+        path: &Path,
+        wanted: impl Fn(&Run, Option<&Manifest>) -> bool,
+        other: Other,
+    ) -> io::Result<Option<DeadRun>> {
+        if !sys::is_private_directory(path) {
+            return Ok(None);
         }
-        // Another recoverer may have been here between the opening and the lock.
-        let there = sys::file_identity(&file).is_ok_and(|found| found.links > 0);
-        there.then(|| DeadRun { path: path.to_path_buf(), manifest, _locked: file })
+        let manifest = match read_manifest(path, sys::effective_user()) {
+            Some(Ok(manifest)) if wanted(&manifest.run, Some(&manifest)) => manifest,
+            Some(Err(Refusal::Version { version, run: Some(run) })) if wanted(&run, None) => {
+                return Err(io::Error::other(format!(
+                    "version {version} of the manifest in {path:?} is not known here, only 1 to {}; what process {} \
+                     has there is left as it is: use the tracemerge of its version",
+                    trace_format::manifest::VERSION,
+                    run.pid
+                )));
+            }
+            _ => return Ok(None),
+        };
+        // A run knows its own, whatever has become of its locks.
+        if state::current().is_some_and(|run| run.id == manifest.run.id) {
+            return Ok(None);
+        }
+        let Some(lock) = take_locks(path, other) else { return Ok(None) };
+        Ok(Some(DeadRun { path: path.to_path_buf(), manifest, lock: Arc::new(lock) }))
     }
 
     fn recover(self, mut going_on: impl FnMut()) -> Recovered {
-        let mut place = TracePlace::of(&self.manifest);
-        let (mut threads, mut errors) = (Vec::new(), Vec::new());
+        let mut errors = Vec::new();
+        let threads = match self.prepare() {
+            Ok((mut place, plans, rings)) => {
+                let threads = self.recover_rings(&rings, &mut place, &plans, &mut going_on, &mut errors);
+                let said = threads.iter().any(|(_, said)| *said);
+                if errors.is_empty() {
+                    errors.extend(self.end_run(&mut place, said).err());
+                }
+                threads.into_iter().map(|(thread, _)| thread).collect()
+            }
+            Err(error) => {
+                errors.push(error);
+                Vec::new()
+            }
+        };
+        if errors.is_empty() {
+            errors.extend(remove_run_directory(&self.path).err());
+        }
+        let directories = self.manifest.directories.iter().map(|path| sys::path_from_bytes(path)).collect();
+        let unplaced = self.life().map_or(0, |life| life.traced.unplaced.load(Ordering::Relaxed));
+        Recovered { run: self.manifest.run, directories, threads, unplaced, errors }
+    }
+
+    /// Looks at everything before anything is changed: who does not know a layout leaves all as it is.
+    fn prepare(&self) -> io::Result<(TracePlace, Plans, Vec<PathBuf>)> {
+        let in_run = |e: io::Error| io::Error::new(e.kind(), format!("cannot recover {:?}: {e}", self.path));
+        self.lock.life().map_err(in_run)?;
+        let plans = read_plans(&self.path).map_err(in_run)?;
         let rings = ring_paths(&self.path);
-        let plans = read_plans(&self.path);
         for path in &rings {
-            match recover_ring(path, &self.manifest.run, &mut place, &plans, &mut going_on) {
+            // What is damaged is told of each ring by itself.
+            let unknown = sys::open_own_file(path).and_then(|file| Memory::existing(&file)).err();
+            if let Some(error) = unknown.filter(is_unknown_layout) {
+                return Err(io::Error::new(error.kind(), format!("cannot recover {path:?}: {error}")));
+            }
+        }
+        let mut place = TracePlace::of(&self.manifest);
+        place.count_files_in(self.lock.clone());
+        Ok((place, plans, rings))
+    }
+
+    fn recover_rings(
+        &self,
+        rings: &[PathBuf],
+        place: &mut TracePlace,
+        plans: &Plans,
+        going_on: &mut impl FnMut(),
+        errors: &mut Vec<io::Error>,
+    ) -> Vec<(RecoveredThread, bool)> {
+        let unended = self.life().map_or(EndReason::Killed, life::Life::end_reason);
+        let mut threads = Vec::new();
+        for path in rings {
+            match recover_ring(path, &self.manifest.run, unended, place, plans, &mut *going_on) {
                 Ok(thread) => threads.extend(thread),
                 Err(e) => errors.push(io::Error::new(e.kind(), format!("cannot recover {path:?}: {e}"))),
             }
         }
-        if errors.is_empty() {
-            errors.extend(self.remove(&rings).err());
-        }
-        Recovered { run: self.manifest.run, threads, errors }
+        threads
     }
 
-    /// The manifest goes last: without it, what is left would belong to nobody.
-    fn remove(&self, rings: &[PathBuf]) -> io::Result<()> {
-        let rest = [self.path.join(SITES_NAME), self.path.join(FILE_NAME)];
-        for path in rings.iter().chain(&rest) {
-            match std::fs::remove_file(path) {
-                Err(e) if e.kind() != io::ErrorKind::NotFound => {
-                    return Err(io::Error::new(e.kind(), format!("cannot remove {path:?}: {e}")));
-                }
-                _ => {}
-            }
-        }
-        std::fs::remove_dir(&self.path)
-            .map_err(|e| io::Error::new(e.kind(), format!("cannot remove {:?}: {e}", self.path)))
+    fn life(&self) -> Option<&life::Life> {
+        self.lock.life().ok().flatten()
     }
+
+    /// What belongs to the run and to no thread: records that found no ring, and how many files there are, where no
+    /// thread's file says that.
+    fn end_run(&self, place: &mut TracePlace, said: bool) -> io::Result<()> {
+        let Some(life) = self.life() else { return Ok(()) };
+        let unplaced = life.traced.unplaced.load(Ordering::Acquire);
+        let unsaid = place.files() > 0 && !said;
+        let forgotten = life.flusher.forgotten.load(Ordering::Acquire);
+        if unplaced == 0 && forgotten == 0 && !unsaid {
+            return Ok(());
+        }
+        let tid = life.identity.flusher.load(Ordering::Relaxed);
+        RunFile { tid, unplaced, forgotten, reason: life.end_reason() }.write(place, &self.manifest.run)
+    }
+}
+
+/// Whether something is left as it is because its layout is not known, not because it is damaged.
+fn is_unknown_layout(error: &io::Error) -> bool {
+    let error = error.get_ref().and_then(|error| error.downcast_ref());
+    matches!(error, Some(RingError::Version(_)))
+}
+
+/// Gets both locks of a run that is dead. The directory may be gone by then.
+fn take_locks(directory: &Path, other: Other) -> Option<Lock> {
+    let mut lock = Lock::of(sys::open_own_file(&lock_file(directory)).ok()?).ok()?;
+    if !become_recoverer(&lock, other) || lock.hold(LIFE_BYTE).is_err() {
+        return None;
+    }
+    // Another recoverer may have been here between the opening and the lock.
+    let there = lock.file().is_some_and(|file| sys::file_identity(file).is_ok_and(|found| found.links > 0));
+    lock.close_descriptor();
+    there.then_some(lock)
 }
 
 /// The rings in a run's directory.
@@ -179,44 +332,59 @@ pub(crate) fn ring_paths(directory: &Path) -> Vec<PathBuf> {
 }
 
 /// Gets the lock that only one recoverer of a run can have. Waits at most ten seconds for another one.
-fn become_recoverer(manifest: &File, other: Other) -> bool {
+fn become_recoverer(lock: &Lock, other: Other) -> bool {
     let tries = if other == Other::IsWaitedFor { 1000 } else { 1 };
     (0..tries).any(|tried| {
         if tried > 0 {
             std::thread::sleep(Duration::from_millis(10));
         }
-        sys::hold_lock(manifest, RECOVERY_BYTE).is_ok()
+        lock.hold(RECOVERY_BYTE).is_ok()
     })
 }
 
-/// What captured arguments of the run in `directory` mean, as far as its table can be read.
-fn read_plans(directory: &Path) -> Plans {
-    open_table(directory).map_or_else(|_| Plans::default(), |table| plans_in(&table))
+/// What captured arguments of the run in `directory` mean.
+///
+/// # Errors
+/// The table is there and of no layout that is known, or cannot be read: then nobody here knows what records mean.
+fn read_plans(directory: &Path) -> io::Result<Plans> {
+    match open_table(directory, sys::effective_user()) {
+        // A run that was killed before it had one has no records.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Plans::default()),
+        Err(error) => Err(io::Error::new(error.kind(), format!("cannot open its site table: {error}"))),
+        Ok(table) => plans_in(&table),
+    }
 }
 
-/// The site table of the run in `directory`.
-pub(crate) fn open_table(directory: &Path) -> io::Result<File> {
-    sys::open_own_file_to_read(&directory.join(SITES_NAME))
+/// The site table of the run in `directory`, which belongs to `user`.
+pub(crate) fn open_table(directory: &Path, user: u32) -> io::Result<File> {
+    sys::open_file_of_user_to_read(&directory.join(SITES_NAME), user)
 }
 
 /// What the table says now.
-pub(crate) fn plans_in(mut table: &File) -> Plans {
+///
+/// # Errors
+/// It cannot be read, or is no table of this layout.
+pub(crate) fn plans_in(mut table: &File) -> io::Result<Plans> {
     let mut bytes = Vec::new();
-    let read = table.rewind().and_then(|()| table.take(LARGEST_TABLE).read_to_end(&mut bytes));
-    read.ok().and_then(|_| sites::parse(&bytes)).map_or_else(Plans::default, |sites| Plans::of(&sites))
+    table.rewind()?;
+    table.take(LARGEST_TABLE).read_to_end(&mut bytes)?;
+    let sites = sites::parse(&bytes).map_err(io::Error::other)?;
+    Ok(Plans::of(&sites))
 }
 
 /// A site takes some hundred bytes; no program has so many.
 const LARGEST_TABLE: u64 = 256 << 20;
 
-/// Writes what the ring holds. `None` where no thread had it.
+/// Writes what the ring holds; says whether the end of the thread's file is that of the run. `None` where no thread had
+/// the ring.
 fn recover_ring(
     path: &Path,
     run: &Run,
+    unended: EndReason,
     place: &mut TracePlace,
     plans: &Plans,
     mut going_on: impl FnMut(),
-) -> io::Result<Option<RecoveredThread>> {
+) -> io::Result<Option<(RecoveredThread, bool)>> {
     let Some(memory) = Memory::existing(&sys::open_own_file(path)?)? else { return Ok(None) };
     let header = memory.header();
     if header.identity.run.load(Ordering::Relaxed) != run.id {
@@ -225,7 +393,7 @@ fn recover_ring(
     let state = header.tenancy.state().map_err(io::Error::other)?;
     let (killed, reason) = match state {
         State::Free => return Ok(None),
-        State::Owned => (true, EndReason::Killed),
+        State::Owned => (unended == EndReason::Killed, unended),
         State::Ended => (false, EndReason::Thread),
     };
     let tid = header.tenancy.tid.load(Ordering::Relaxed);
@@ -233,7 +401,7 @@ fn recover_ring(
     let mut out = Vec::new();
     let source = Source { memory: &memory, place: RingPlace::Shared, why: "" };
     let mut work = Work { info: run, place, plans, out: &mut out };
-    drain.resume(header, &mut work)?;
+    drain.resume(source, &mut work)?;
     work.place.remove_unfinished(tid, run.id);
     let before = drain.records();
     while drain.portion(source, &mut work, &|| true)? > 0 {
@@ -241,8 +409,8 @@ fn recover_ring(
     }
     drain.end(source, &mut work, reason, None)?;
     let records = drain.records().saturating_sub(before);
-    let committed = [&header.main, &header.nested].map(|written| written.counts().committed);
-    let committed = committed.into_iter().fold(0, u64::wrapping_add);
+    let committed = header.committed();
     header.tenancy.state.store(State::Free as u32, Ordering::Release);
-    Ok(Some(RecoveredThread { tid, name: header.tenancy.name(), records, committed, killed }))
+    let thread = RecoveredThread { tid, name: header.tenancy.name(), records, committed, killed };
+    Ok(Some((thread, drain.has_file() && state == State::Owned)))
 }

@@ -7,15 +7,18 @@ use crate::clock;
 use crate::config::Config;
 use crate::flusher;
 use crate::pool::Pool;
+use crate::report::Teller;
 use crate::sys;
+use crate::thread;
 use crate::thread_ring::ThreadRing;
 use crate::wake::Wake;
-use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
 use parking_lot::Mutex;
 use std::hash::{BuildHasher, Hasher};
 use std::io;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 use trace_format::meta::LossReason;
 use trace_format::ring::Header;
@@ -41,6 +44,8 @@ pub(crate) struct Run {
     pub here: Option<PathBuf>,
     /// Wakes the flusher.
     pub wake: Wake,
+    /// Says what the flusher has to say.
+    pub teller: Teller,
     pub exit: Exit,
     pub snapshot: Snapshot,
     /// Sites wait for a number.
@@ -61,6 +66,10 @@ pub(crate) struct Run {
     pub finished: Mutex<Totals>,
     /// Bytes written to files.
     pub bytes: AtomicU64,
+    /// Records that found no ring, of which no file tells: here, and in a page that outlives the process.
+    unplaced: Unplaced,
+    /// Of the records that found no ring, those of the process that this one was forked from.
+    inherited: u64,
     /// 1 in this process, 0 in a forked child; in a page that a fork wipes.
     alive: *const AtomicU32,
     closed: AtomicBool,
@@ -130,15 +139,24 @@ impl Totals {
 }
 
 impl Run {
-    /// Starts a run and its flusher.
-    pub(crate) fn start(config: Config, root: Option<u32>) -> io::Result<&'static Run> {
+    /// Makes a run and its flusher thread, which begins with `publish`; if that says that the run is not wanted, the
+    /// thread ends, and has made nothing.
+    pub(crate) fn start(
+        config: Config,
+        root: Option<u32>,
+        publish: impl FnOnce(&'static Run) -> bool + Send + 'static,
+    ) -> io::Result<()> {
         let (run, commands) = Run::prepare(config, root)?;
         sys::stay_loaded();
-        sys::create_exit_key();
-        sys::arm_exit_handler();
         crate::panic::arm(run);
-        Run::spawn_flusher(run, commands)?;
-        Ok(run)
+        sys::spawn_hidden(Box::new(move || {
+            flusher::run(run, commands, || {
+                // Here, where no signal handler can jump out of them.
+                sys::create_exit_key();
+                sys::arm_exit_handler();
+                publish(run)
+            });
+        }))
     }
 
     /// A run without a flusher.
@@ -153,16 +171,16 @@ impl Run {
         // SAFETY: a fresh zeroed page, larger than the atomic and aligned.
         unsafe { &*alive }.store(1, Ordering::Release);
         config.clock = clock::available(config.clock);
-        clock::set(config.clock);
         let (commands, receiver) = unbounded();
         let id = random_id();
         let run: &'static Run = Box::leak(Box::new(Run {
             config,
             id,
             root: root.unwrap_or(id),
-            exe: std::env::current_exe().unwrap_or_default(),
+            exe: sys::executable(),
             here: std::env::current_dir().ok(),
             wake: Wake::default(),
+            teller: Teller::default(),
             exit: Exit::default(),
             snapshot: Snapshot::default(),
             // In a forked child some may wait that its parent's flusher did not come to.
@@ -175,15 +193,13 @@ impl Run {
             rings: Mutex::default(),
             finished: Mutex::default(),
             bytes: AtomicU64::new(0),
+            unplaced: Unplaced::default(),
+            inherited: if root.is_some() { thread::untold() } else { 0 },
             alive,
             closed: AtomicBool::new(false),
             commands,
         }));
         Ok((run, receiver))
-    }
-
-    fn spawn_flusher(run: &'static Run, commands: Receiver<Command>) -> io::Result<()> {
-        sys::spawn_flusher(Box::new(move || flusher::run(run, commands)))
     }
 
     /// False in a child that was forked from the process whose run this is.
@@ -195,6 +211,34 @@ impl Run {
     /// Whether it was shut down.
     pub(crate) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Acquire)
+    }
+
+    /// Counts records that found no ring, or no file. Not in a forked child.
+    pub(crate) fn count_unplaced(&self, records: u64) {
+        if self.is_of_this_process() {
+            self.unplaced.add(records);
+        }
+    }
+
+    /// So many records that found no ring are told in the file of a thread.
+    pub(crate) fn placed(&self, records: u64) {
+        self.unplaced.subtract(records);
+    }
+
+    /// Records that found no ring, of which no file tells; also those that were made before there was a run.
+    pub(crate) fn unplaced(&self) -> u64 {
+        self.unplaced.count().max(thread::untold().saturating_sub(self.inherited))
+    }
+
+    /// The run's own file tells them now.
+    pub(crate) fn unplaced_are_told(&self, records: u64) {
+        self.placed(self.unplaced.count());
+        thread::tell(records);
+    }
+
+    /// From here on they are counted where they outlive the process. For the flusher.
+    pub(crate) fn keep_unplaced_in(&self, place: &'static AtomicU64) {
+        self.unplaced.go_to(place);
     }
 
     /// Takes a ring for the calling thread; waits a bounded time where none is ready.
@@ -257,22 +301,79 @@ impl Run {
 
     /// Returns when all that was traced before is in the files.
     pub(crate) fn flush(&self) -> io::Result<()> {
-        self.ask(Command::Flush)
+        self.ask(Command::Flush, || {})
     }
 
     /// Drains, ends the files and the flusher.
     pub(crate) fn shut_down(&self) -> io::Result<()> {
-        let result = self.ask(Command::ShutDown);
-        self.closed.store(true, Ordering::Release);
+        self.shut_down_while(|| {})
+    }
+
+    /// The same; `meanwhile` is called several times a second as long as it takes.
+    pub(crate) fn shut_down_while(&self, meanwhile: impl FnMut()) -> io::Result<()> {
+        let result = self.ask(Command::ShutDown, meanwhile);
+        self.close();
         result
     }
 
-    fn ask(&self, command: fn(Sender<io::Result<()>>) -> Command) -> io::Result<()> {
+    /// Says that it has no flusher, or never had one.
+    pub(crate) fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+    }
+
+    fn ask(
+        &self,
+        command: fn(Sender<io::Result<()>>) -> Command,
+        mut meanwhile: impl FnMut(),
+    ) -> io::Result<()> {
         let gone = || io::Error::other("the flusher thread has ended");
         let (answer, result) = bounded(1);
         self.commands.send(command(answer)).map_err(|_| gone())?;
         self.wake.wake();
-        result.recv().map_err(|_| gone())?
+        loop {
+            match result.recv_timeout(Duration::from_millis(200)) {
+                Ok(result) => return result,
+                Err(RecvTimeoutError::Timeout) => meanwhile(),
+                Err(RecvTimeoutError::Disconnected) => return Err(gone()),
+            }
+        }
+    }
+}
+
+/// A count that begins in this process's memory and moves to a page that outlives it.
+///
+/// Any thread adds to the place that it finds; the flusher sets the place once, with Release, and moves there what was
+/// counted before. A thread that has loaded no place before that adds to `here` after the move; so the count is the sum
+/// of both. All else is relaxed: the numbers are read when the threads have ended, or are a moment old.
+#[derive(Debug, Default)]
+struct Unplaced {
+    here: AtomicU64,
+    there: AtomicPtr<AtomicU64>,
+}
+
+impl Unplaced {
+    fn there(&self) -> Option<&'static AtomicU64> {
+        // SAFETY: null, or from a reference that is good for ever.
+        unsafe { self.there.load(Ordering::Acquire).as_ref() }
+    }
+
+    fn add(&self, records: u64) {
+        self.there().unwrap_or(&self.here).fetch_add(records, Ordering::Relaxed);
+    }
+
+    fn subtract(&self, records: u64) {
+        // What was counted in the one place may be subtracted in the other: the sum wraps as each of them does.
+        self.there().unwrap_or(&self.here).fetch_sub(records, Ordering::Relaxed);
+    }
+
+    fn count(&self) -> u64 {
+        let there = self.there().map_or(0, |there| there.load(Ordering::Relaxed));
+        self.here.load(Ordering::Relaxed).wrapping_add(there)
+    }
+
+    fn go_to(&self, place: &'static AtomicU64) {
+        self.there.store(ptr::from_ref(place).cast_mut(), Ordering::Release);
+        place.fetch_add(self.here.swap(0, Ordering::Relaxed), Ordering::Relaxed);
     }
 }
 

@@ -2,50 +2,72 @@
 //!
 //! Runs on any thread. The hot path only loads [`STATE`].
 
+use crate::clock;
 use crate::config::{self, Config, Switch};
+use crate::decision::{Attempt, Stand, Word};
 use crate::report;
 use crate::run::Run;
 use crate::site;
 use crate::sys;
 use crate::thread::Excluded;
-use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// The decision.
-///
-/// ```text
-///                first record or is_enabled()      no, or no flusher
-///   UNDECIDED ──────────────────────────► DECIDING ─────────────────► OFF
-///                                           ▲ ▲  │                     │
-///         startup(), or the first record of │ │  │ yes                 │ startup()
-///         a forked child                    │ │  ▼                     │
-///   ON ─────────────────────────────────────┘ └─(─)────────────────────┘
-///   ▲  │ shutdown(): OFF                           │
-///   └──(───────────────────────────────────────────┘
-/// ```
-///
-/// Only the thread that moved it to DECIDING moves it on; in a forked child, which does not have that thread,
-/// DECIDING of the parent is as good as UNDECIDED. ON is stored with Release after [`RUN`]; the hot
-/// path's load is relaxed, for all that it then uses comes from its own thread.
-static STATE: AtomicU32 = AtomicU32::new(UNDECIDED);
+/// The decision; its states are told at [`Word`].
+#[cfg(not(loom))]
+static STATE: Word = Word::new();
+#[cfg(loom)]
+static STATE: std::sync::LazyLock<Word> = std::sync::LazyLock::new(Word::new);
 
-const UNDECIDED: u32 = 0;
-const DECIDING: u32 = 1;
-const OFF: u32 = 2;
-const ON: u32 = 3;
+/// Grows when a decision ends; who waits for one sleeps on it.
+static SETTLED: AtomicU32 = AtomicU32::new(0);
 
-/// DECIDING with the process that is: a child forked meanwhile must not wait for a thread that it does not have.
-fn deciding() -> u32 {
-    sys::process_id().wrapping_shl(2) | DECIDING
+/// How long a thread waits for a decision that is not its own, in nanoseconds, before it takes it over: who has begun
+/// it may have been jumped out of it by a signal handler, and will never end it.
+const PATIENCE: u64 = 1_000_000_000;
+
+/// Until then, in nanoseconds of the monotonic clock, nobody waits: a decision that could not be taken over has not
+/// ended within the patience. Relaxed: it saves time and nothing else.
+static TIRED_UNTIL: AtomicU64 = AtomicU64::new(0);
+
+/// What the newest explicit decision is about, for who takes it over. Null, or leaked, and then never changed.
+static ASKED: AtomicPtr<Question> = AtomicPtr::new(std::ptr::null_mut());
+
+/// What is to be decided.
+#[derive(Debug, PartialEq, Eq)]
+struct Question {
+    /// The environment variable that decides; without one, it is yes.
+    variable: Option<String>,
+    /// The settings, to which the environment is added.
+    config: Config,
+    /// In a forked child the root of its tree: it goes on as its parent did, with just these settings.
+    root: Option<u32>,
 }
 
-fn is_deciding(state: u32) -> bool {
-    state & 3 == DECIDING
-}
+impl Question {
+    /// What a first record asks.
+    fn by_default() -> Question {
+        Question { variable: Some(config::DEFAULT_VARIABLE.into()), config: Config::default(), root: None }
+    }
 
-/// Whether a state that says so is another process's, inherited: as good as undecided.
-fn is_inherited(state: u32) -> bool {
-    is_deciding(state) && state != deciding()
+    /// Has those who take the decision over decide this. Leaks it; not where it is asked again.
+    fn publish(self) -> &'static Question {
+        if let Some(asked) = Question::asked().filter(|asked| **asked == self) {
+            return asked;
+        }
+        let question: &'static Question = Box::leak(Box::new(self));
+        ASKED.store(std::ptr::from_ref(question).cast_mut(), Ordering::Release);
+        question
+    }
+
+    fn asked() -> Option<&'static Question> {
+        let asked = ASKED.load(Ordering::Acquire);
+        #[allow(unsafe_code, reason = "a leaked box, never freed")]
+        // SAFETY: null, or a leaked box that is never freed and only ever used by shared reference.
+        unsafe {
+            asked.as_ref()
+        }
+    }
 }
 
 /// The current run. Never freed, so a reference to it is good for ever.
@@ -54,14 +76,19 @@ static RUN: AtomicPtr<Run> = AtomicPtr::new(std::ptr::null_mut());
 /// Whether a call may return at once. One relaxed load.
 #[inline(always)]
 pub(crate) fn is_off() -> bool {
-    STATE.load(Ordering::Relaxed) == OFF
+    STATE.is_off()
+}
+
+/// What the state says to this process.
+fn stand() -> Stand {
+    STATE.see().stand(sys::process_id)
 }
 
 /// Whether this process traces; decides if nobody has.
 pub(crate) fn is_on() -> bool {
-    match STATE.load(Ordering::Acquire) {
-        ON => true,
-        OFF => false,
+    match stand() {
+        Stand::On => true,
+        Stand::Off => false,
         _ => Excluded::enter().is_some_and(|excluded| settle(&excluded)),
     }
 }
@@ -76,16 +103,13 @@ pub(crate) fn run(excluded: &Excluded) -> Option<&'static Run> {
         return Some(run);
     }
     // A forked child: what was inherited is left alone, the child becomes a run of the same tree.
-    if STATE.compare_exchange(ON, deciding(), Ordering::AcqRel, Ordering::Acquire).is_ok() {
-        if current().is_some_and(Run::is_of_this_process) {
-            // Another thread of the child has been here since we looked: ON is its, not the parent's.
-            STATE.store(ON, Ordering::Release);
-        } else {
-            start(run.config.clone(), Some(run.root));
-        }
-    } else {
-        settle(excluded);
-    }
+    let question = Question { variable: None, config: run.config.clone(), root: Some(run.root) }.publish();
+    let seen = STATE.see();
+    let begun = (seen.stand(sys::process_id) == Stand::On).then(|| STATE.begin(seen, sys::process_id()));
+    match begun.flatten() {
+        Some(attempt) => decide(attempt, question),
+        None => settle(excluded),
+    };
     current().filter(|run| run.is_of_this_process())
 }
 
@@ -102,72 +126,142 @@ pub(crate) fn current() -> Option<&'static Run> {
 
 /// Decides by the default variable if nobody has, or waits for whoever does. Returns whether it is yes.
 fn settle(excluded: &Excluded) -> bool {
-    match STATE.load(Ordering::Acquire) {
-        ON => true,
-        OFF => false,
-        _ => {
-            if take_decision(excluded, |state| state == UNDECIDED) {
-                decide(Some(config::DEFAULT_VARIABLE), Config::default());
-            }
-            STATE.load(Ordering::Acquire) == ON
-        }
+    match stand() {
+        Stand::On => true,
+        Stand::Off => false,
+        _ => match take_decision(excluded, |stand| stand == Stand::Undecided) {
+            Some(Taken { attempt, afresh: true }) => decide(attempt, &Question::by_default()),
+            Some(Taken { attempt, afresh: false }) => match Question::asked() {
+                Some(question) => decide(attempt, question),
+                None => decide(attempt, &Question::by_default()),
+            },
+            None => stand() == Stand::On,
+        },
     }
 }
 
-/// Moves to DECIDING from a state that `from` accepts, or from one inherited; waits while another thread
-/// decides. False where the state is or becomes another one, or a decision takes too long: a thread that is
-/// stopped in one must not stop the others for ever.
+/// A decision that is the calling thread's to make.
+struct Taken {
+    attempt: Attempt,
+    /// Nobody else in this process, or in the one that it was forked from, had begun it.
+    afresh: bool,
+}
+
+/// Takes the decision from a state that `from` accepts. While another thread decides, waits; where that takes longer
+/// than the patience, takes it over. `None` where the state is or becomes another one, or the decision cannot be
+/// taken over and takes too long.
 #[cold]
-fn take_decision(_: &Excluded, from: impl Fn(u32) -> bool) -> bool {
-    for _ in 0..20_000 {
-        let state = STATE.load(Ordering::Acquire);
-        if from(state) || is_inherited(state) {
-            if STATE.compare_exchange(state, deciding(), Ordering::AcqRel, Ordering::Relaxed).is_ok() {
-                return true;
-            }
-        } else if is_deciding(state) {
-            std::thread::sleep(Duration::from_micros(50));
-        } else {
-            return false;
+fn take_decision(_: &Excluded, from: impl Fn(Stand) -> bool) -> Option<Taken> {
+    let _errno = sys::keep_errno();
+    let pid = sys::process_id();
+    let start = sys::monotonic_ns();
+    let (mut seen, mut since) = (STATE.see(), start);
+    loop {
+        let settled = SETTLED.load(Ordering::Acquire);
+        let (now, found) = (sys::monotonic_ns(), STATE.see());
+        if found != seen {
+            (seen, since) = (found, now);
         }
+        let stand = found.stand(|| pid);
+        let is_overdue = stand == Stand::Deciding && now.saturating_sub(since) >= PATIENCE;
+        if from(stand) || is_overdue {
+            if let Some(attempt) = STATE.begin(found, pid) {
+                let afresh = !is_overdue && !found.is_inherited(pid);
+                return Some(Taken { attempt, afresh });
+            }
+            continue;
+        }
+        if !matches!(stand, Stand::Deciding | Stand::Settling | Stand::Undecided) {
+            return None;
+        }
+        if now < TIRED_UNTIL.load(Ordering::Relaxed) {
+            return None;
+        }
+        // It settles for too long, or who decides says all the time that it lives: the record of the first is lost, and
+        // that of others for a while, or every call of every thread would take as long.
+        let is_stuck = stand == Stand::Settling && now.saturating_sub(since) >= PATIENCE;
+        if is_stuck || now.saturating_sub(start) >= 2 * PATIENCE {
+            TIRED_UNTIL.store(now + PATIENCE, Ordering::Relaxed);
+            return None;
+        }
+        let left = PATIENCE.saturating_sub(now.saturating_sub(since)).max(PATIENCE / 100);
+        sys::wait_word(&SETTLED, settled, Duration::from_nanos(left));
     }
-    false
+}
+
+/// Wakes those who wait for a decision that has ended.
+fn announce() {
+    // Release: after the word was changed, so who sees this grown sees that.
+    SETTLED.fetch_add(1, Ordering::Release);
+    sys::wake_word(&SETTLED, i32::MAX);
 }
 
 /// Decides again, by `variable` or, without one, for yes. Returns whether the process traces now.
 pub(crate) fn decide_anew(variable: Option<&str>, config: Config) -> bool {
     let Some(excluded) = Excluded::enter() else { return false };
-    if take_decision(&excluded, |state| !is_deciding(state)) {
-        decide(variable, config)
-    } else {
-        STATE.load(Ordering::Acquire) == ON
+    // Known before the decision is begun: who takes it over at any moment decides this.
+    let question = Question { variable: variable.map(Into::into), config, root: None }.publish();
+    match take_decision(&excluded, |stand| !matches!(stand, Stand::Deciding | Stand::Settling)) {
+        Some(Taken { attempt, .. }) => decide(attempt, question),
+        None => stand() == Stand::On,
     }
 }
 
-/// Moves from DECIDING on.
-fn decide(variable: Option<&str>, config: Config) -> bool {
-    let on = !sys::privileged() && variable.is_none_or(is_switched_on);
+/// Ends the decision, unless another thread takes it over meanwhile; that one's counts then. Returns whether it is yes.
+fn decide(mut attempt: Attempt, question: &Question) -> bool {
+    let by_variable = || question.variable.as_deref().is_none_or(is_switched_on);
+    let on = question.root.is_some() || (!sys::privileged() && by_variable());
     let running = current().filter(|run| run.is_of_this_process() && !run.is_closed());
     if !on {
-        STATE.store(OFF, Ordering::Release);
+        if !STATE.end_off(attempt) {
+            return outcome();
+        }
+        announce();
         site::end();
         if let Some(run) = running {
             let _ = run.shut_down();
         }
         return false;
     }
-    let config = config.with_environment();
+    let config = question.config.clone();
+    let config = if question.root.is_some() { config } else { config.with_environment() };
     match running {
-        Some(run) if run.config.same_settings(&config) => {
-            STATE.store(ON, Ordering::Release);
+        Some(run) if question.root.is_some() || run.config.same_settings(&config) => {
+            if !STATE.end_on(attempt) {
+                return outcome();
+            }
+            announce();
             true
         }
         running => {
             if let Some(run) = running {
-                let _ = run.shut_down();
+                // That takes as long as the disk does.
+                let _ = run.shut_down_while(|| {
+                    STATE.renew(&mut attempt);
+                });
             }
-            start(config, None)
+            start(attempt, config, question.root)
         }
+    }
+}
+
+/// Waits, a bounded time, for the end of a decision that is another thread's now. Returns whether it is yes.
+fn outcome() -> bool {
+    let _errno = sys::keep_errno();
+    let start = sys::monotonic_ns();
+    loop {
+        let settled = SETTLED.load(Ordering::Acquire);
+        let stand = stand();
+        let now = sys::monotonic_ns();
+        let waited = now.saturating_sub(start);
+        if !matches!(stand, Stand::Deciding | Stand::Settling) {
+            return stand == Stand::On;
+        }
+        if waited >= PATIENCE {
+            TIRED_UNTIL.store(now + PATIENCE, Ordering::Relaxed);
+            return false;
+        }
+        sys::wait_word(&SETTLED, settled, Duration::from_nanos(PATIENCE - waited));
     }
 }
 
@@ -186,27 +280,39 @@ fn is_switched_on(variable: &str) -> bool {
     }
 }
 
-/// Starts a run; moves from DECIDING to ON, or to OFF where it cannot.
-fn start(config: Config, root: Option<u32>) -> bool {
-    match Run::start(config, root) {
-        Ok(run) => {
-            RUN.store(std::ptr::from_ref(run).cast_mut(), Ordering::Release);
-            site::begin(run.config.filter.clone());
-            STATE.store(ON, Ordering::Release);
-            true
-        }
-        Err(e) => {
+/// Starts a run: makes it, and the flusher thread that publishes it and so ends the decision; ends it for no where that
+/// thread cannot be made.
+fn start(attempt: Attempt, config: Config, root: Option<u32>) -> bool {
+    match Run::start(config, root, move |run| publish(attempt, run)) {
+        // From here on only that thread has to get on.
+        Ok(()) => _ = STATE.hand_over(attempt),
+        Err(e) if STATE.end_off(attempt) => {
+            announce();
             report::say(format_args!("cannot start the flusher thread: {e}; tracing is off"));
-            STATE.store(OFF, Ordering::Release);
-            false
         }
+        Err(_) => {}
     }
+    outcome()
+}
+
+/// Makes `run` the process's, unless the decision that it was made for was taken over. For its flusher thread, before it
+/// does anything else: no signal handler can jump out of this, and who was overtaken has touched nothing.
+fn publish(attempt: Attempt, run: &'static Run) -> bool {
+    if !STATE.hand_over(attempt) {
+        return false;
+    }
+    RUN.store(std::ptr::from_ref(run).cast_mut(), Ordering::Release);
+    clock::set(run.config.clock);
+    site::begin(run.config.filter.clone());
+    STATE.settle(attempt);
+    announce();
+    true
 }
 
 /// Ends the run, if there is one; tracing is off afterwards.
 pub(crate) fn shut_down() -> std::io::Result<()> {
     let running = || current().filter(|run| run.is_of_this_process() && !run.is_closed());
-    if running().is_none() || STATE.compare_exchange(ON, OFF, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+    if running().is_none() || !STATE.shut_down() {
         return Ok(());
     }
     site::end();

@@ -96,8 +96,7 @@ impl ThreadRing {
     /// Wakes the ring's thread if it waits for room and there is plenty. For the flusher, after it has freed some.
     pub(crate) fn tell_room(&self) {
         let header = self.header();
-        let (head, consumed) =
-            (header.main.head.load(Ordering::Relaxed), header.consumed.main.load(Ordering::Relaxed));
+        let (head, consumed) = (header.main.head(), header.consumed.main.load(Ordering::Relaxed));
         if is_plenty(head.saturating_sub(consumed), self.geometry().capacity) {
             self.link.room.wake();
         }

@@ -2,6 +2,7 @@
 #![cfg(unix)]
 
 use super::*;
+use crate::completeness::Marks;
 use crate::cut;
 use crate::header::Trace;
 use crate::map::Map;
@@ -21,8 +22,20 @@ fn lines(tid: u64, ticks: impl Iterator<Item = u64>) -> Vec<u8> {
 
 fn open_one(path: &Path) -> Source {
     let path = path.to_owned();
-    let trace =
-        Trace { path, tid: 1, number: 0, id: None, map: None, held: None, run: None, first: 0, last: 0 };
+    let trace = Trace {
+        path,
+        tid: 1,
+        number: 0,
+        id: None,
+        map: None,
+        held: None,
+        owner: 0,
+        run: None,
+        claim: None,
+        marks: Marks::default(),
+        first: 0,
+        last: 0,
+    };
     Source::open(&trace, false).unwrap().remove(0)
 }
 
@@ -145,8 +158,20 @@ fn a_file_that_has_grown_or_was_replaced_since_its_header_was_read_is_opened_aga
     fs::write(&path, &short).unwrap();
     let id = Some(file_id(&path, &fs::metadata(&path).unwrap()));
     let map = Some(Arc::new(Map::open(&path).unwrap()));
-    let mut trace =
-        Trace { path: path.clone(), tid: 1, number: 0, id, map, held: None, run: None, first: 0, last: 0 };
+    let mut trace = Trace {
+        path: path.clone(),
+        tid: 1,
+        number: 0,
+        id,
+        map,
+        held: None,
+        owner: 0,
+        run: None,
+        claim: None,
+        marks: Marks::default(),
+        first: 0,
+        last: 0,
+    };
     let read = |trace: &Trace| Source::open(trace, false).unwrap().remove(0).bytes().to_vec();
     let kept = Source::open(&trace, false).unwrap().remove(0);
     assert_eq!(
@@ -168,8 +193,20 @@ fn a_file_that_became_empty_before_it_was_mapped_is_named() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("empty");
     fs::write(&path, "").unwrap();
-    let trace =
-        Trace { path, tid: 1, number: 0, id: None, map: None, held: None, run: None, first: 0, last: 0 };
+    let trace = Trace {
+        path,
+        tid: 1,
+        number: 0,
+        id: None,
+        map: None,
+        held: None,
+        owner: 0,
+        run: None,
+        claim: None,
+        marks: Marks::default(),
+        first: 0,
+        last: 0,
+    };
     assert!(
         Source::open(&trace, false).unwrap_err().to_string().contains("has become empty while it was read")
     );

@@ -89,6 +89,7 @@ impl Input {
             open: HashMap::new(),
             runs: Vec::new(),
             damaged: Few::default(),
+            unread_runs: Vec::new(),
         };
         for (number, source) in sources.iter().enumerate() {
             reader.read(u32::try_from(number).unwrap_or(u32::MAX), source);
@@ -97,6 +98,12 @@ impl Input {
             let (file, bytes) = (shown_name(file), count(*bytes, "byte"));
             messages.warn(format_args!(
                 "'{file}': {bytes} at offset {offset} are no trace line, and not compared{more}"
+            ));
+        }
+        for source in reader.unread_runs.iter().filter_map(|number| sources.get(*number as usize)) {
+            messages.warn(format_args!(
+                "{}: a '# run' line is damaged; which run the lines behind it are of is not known",
+                shown(&source.path)
             ));
         }
         let Reader { mut threads, runs, .. } = reader;
@@ -216,6 +223,8 @@ struct Reader<'a> {
     runs: Vec<(Run, Vec<Anchor>)>,
     /// What is no line: in which file, where, and how many bytes.
     damaged: Few<(Vec<u8>, u64, u64)>,
+    /// Sources with a `# run` line that cannot be read or has a wrong checksum.
+    unread_runs: Vec<u32>,
 }
 
 /// A message whose end was not seen yet: thread, where, its lines.
@@ -254,7 +263,7 @@ impl Reader<'_> {
                 }
                 Kind::Meta => {
                     self.end(begun.take());
-                    self.meta(&line);
+                    self.meta(number, &line);
                 }
                 _ => self.end(begun.take()),
             }
@@ -281,7 +290,7 @@ impl Reader<'_> {
         thread
     }
 
-    fn meta(&mut self, line: &Line<'_>) {
+    fn meta(&mut self, number: u32, line: &Line<'_>) {
         let tid = line.key.tid;
         match Meta::parse(line.payload) {
             Some(Meta::Run(run)) => {
@@ -308,6 +317,8 @@ impl Reader<'_> {
                     self.runs[*of].1.push(Anchor { ticks, wall });
                 }
             }
+            // What it says decides nothing here but the clock.
+            None if line.payload.starts_with(b"run ") => self.unread_runs.push(number),
             // A merge has put it in the place of what was damaged.
             Some(Meta::Damaged { file, offset, bytes, .. }) => self.damaged.push((file, offset, bytes)),
             _ => {}

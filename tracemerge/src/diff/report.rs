@@ -62,7 +62,7 @@ pub struct ThreadReport {
 pub struct ThreadSide {
     /// The operating system's id.
     pub tid: u64,
-    /// Its messages.
+    /// How many messages the thread has.
     pub records: u64,
     /// Those from the first that differs on, a few; nothing as above.
     pub next: Vec<Message>,

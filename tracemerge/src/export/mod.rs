@@ -15,7 +15,7 @@ use crate::records::{Record, Take};
 pub struct Origin {
     /// Its run, where that is known.
     pub run: Option<Run>,
-    /// Its thread.
+    /// The id of the thread that the file is of.
     pub tid: u64,
     /// The thread's name; empty where it is not known.
     pub name: Vec<u8>,

@@ -9,9 +9,12 @@ use std::time::{Duration, SystemTime};
 use trace_format::file::{FIRST_BYTES, run_of};
 use trace_format::meta::Run;
 use trace_format::name::parse_trace_file_suffix;
+use trace_format::raw::Raw;
 
-use crate::map::open_regular;
-use crate::sys::{FileId, file_id};
+use crate::map::{Map, open_regular};
+use crate::messages::{Messages, shown};
+use crate::owners::{Owners, Rank, recorded_in};
+use crate::sys::{FileId, file_id, owner};
 
 use super::runs::Runs;
 use super::stream::ThreadKey;
@@ -63,20 +66,29 @@ pub struct Files {
     /// By name, too: the number of a file that is gone may be another's.
     seen: HashSet<(PathBuf, FileId)>,
     found: Vec<Found>,
+    /// Those whose first line is none that names a run.
+    unread: Vec<PathBuf>,
 }
 
 impl Files {
-    /// Looks for files that have come.
-    pub fn look(&mut self, runs: &Runs) {
+    /// Looks for files that have come; `users` are those whose files count.
+    pub fn look(&mut self, runs: &Runs, users: &Owners, messages: &mut Messages) {
         for (place, name) in runs.places() {
-            if self.directories.may_have_changed(place) && !self.look_in(place, name) {
+            if self.directories.may_have_changed(place) && !self.look_in(place, name, users) {
                 self.directories.forget(place);
             }
+        }
+        for path in self.unread.drain(..) {
+            messages.warn(format_args!(
+                "{} does not begin with a readable '# run' line: nobody knows which run it is of; what is in no ring \
+                 of that thread is not shown",
+                shown(&path)
+            ));
         }
     }
 
     /// Whether each file there has said what it is.
-    fn look_in(&mut self, place: &Path, name: &[u8]) -> bool {
+    fn look_in(&mut self, place: &Path, name: &[u8], users: &Owners) -> bool {
         let mut all_read = true;
         for entry in fs::read_dir(place).into_iter().flatten().flatten() {
             let file_name = entry.file_name();
@@ -92,22 +104,49 @@ impl Files {
                 continue;
             }
             match first_line(&path) {
+                Some((key, _)) if !self.counts(owner(&metadata), &key, users) => {
+                    // Whether the run has become that user's is asked again when the directory has changed.
+                }
                 Some((key, run)) => {
                     self.seen.insert(known);
                     self.found.retain(|known| known.path != path);
                     self.found.push(Found { key, path, id, run });
                 }
                 // It has just been made, or is none.
-                None if metadata.len() < FIRST_BYTES as u64 => all_read = false,
-                None => drop(self.seen.insert(known)),
+                None if metadata.len() < FIRST_BYTES as u64 && !has_line(&path) => all_read = false,
+                None => {
+                    if users.rank(owner(&metadata)) != Rank::Other && self.seen.insert(known) {
+                        self.unread.push(path);
+                    }
+                }
             }
         }
         all_read
     }
 
+    /// Whether a file of that user may be of the run: others' files are not, unless the run has recorded that its
+    /// process became theirs.
+    fn counts(&self, owner: u32, key: &ThreadKey, users: &Owners) -> bool {
+        if users.rank(owner) != Rank::Other {
+            return true;
+        }
+        let of_run = self.found.iter().filter(|found| found.key.run == key.run);
+        let mut said = of_run.filter_map(|found| Map::open(&found.path).ok());
+        said.any(|map| recorded_in(&map).contains(&owner))
+    }
+
     /// The files of followed runs.
     pub fn found(&self, runs: &Runs) -> impl Iterator<Item = &Found> {
         self.found.iter().filter(|found| runs.is_followed(&found.run))
+    }
+}
+
+/// Whether the file has a whole line or record, be that what it may.
+fn has_line(path: &Path) -> bool {
+    let Ok(map) = Map::open(path) else { return false };
+    match Raw::parse(&map) {
+        Some(raw) => raw.first_payload().is_some(),
+        None => memchr::memchr(b'\n', &map).is_some(),
     }
 }
 

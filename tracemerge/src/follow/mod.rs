@@ -38,6 +38,7 @@ use crate::cli::Options;
 use crate::discover::{App, search};
 use crate::error::Error;
 use crate::messages::{Grouped, Messages, count, shown};
+use crate::owners::Owners;
 use crate::run::wall_clock;
 use crate::select::is_enough;
 use crate::signals;
@@ -115,6 +116,8 @@ fn open(target: &Target) -> Result<Box<dyn Write>, Error> {
 struct Followed {
     app: App,
     runs: Runs,
+    /// Those whose files are followed.
+    users: Owners,
     files: Files,
     /// It has not run since following began.
     is_awaited: bool,
@@ -123,13 +126,14 @@ struct Followed {
 impl Followed {
     fn new(app: &App, since: Wall) -> Followed {
         let (app, runs) = (app.clone(), Runs::new(app));
-        let mut followed = Followed { app, runs, files: Files::default(), is_awaited: true };
+        let users = Owners::of(&app);
+        let mut followed = Followed { app, runs, users, files: Files::default(), is_awaited: true };
         followed.look_for_start(since);
         followed
     }
 
     fn look_for_start(&mut self, since: Wall) {
-        self.is_awaited = self.is_awaited && !self.runs.any_since(since);
+        self.is_awaited = self.is_awaited && !self.runs.any_since(since, &self.users);
     }
 
     fn absence(&self) -> String {
@@ -205,7 +209,7 @@ impl<O: Outlet> Follower<O> {
         for (number, app) in self.apps.iter_mut().enumerate() {
             app.look_for_start(self.since);
             let runs = app.runs.look(messages).into_iter().map(|look| (number, look));
-            app.files.look(&app.runs);
+            app.files.look(&app.runs, &app.users, messages);
             looks.extend(runs.filter(|(_, look)| looked_at.insert(look.id())));
         }
         let mut in_rings = HashSet::new();

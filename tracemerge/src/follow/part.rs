@@ -322,7 +322,9 @@ impl<T: Take> Take for Losses<T> {
     fn record(&mut self, record: &Record<'_>) -> io::Result<()> {
         if self.watches && record.is_warning() {
             match record.parsed().next().and_then(|line| Meta::parse(line.payload)) {
-                Some(Meta::Lost { records, .. }) => self.lost += records,
+                Some(Meta::Lost { records, .. } | Meta::LostOtherwise { records, .. }) => {
+                    self.lost = self.lost.saturating_add(records);
+                }
                 Some(Meta::Damaged { .. }) => self.damaged += 1,
                 _ => {}
             }

@@ -17,6 +17,7 @@ use tracer::recovery::runtime_directories;
 use crate::discover::{App, search};
 use crate::liveness;
 use crate::messages::Messages;
+use crate::owners::{Owners, Rank};
 use crate::recover::recover;
 use crate::rings;
 
@@ -92,13 +93,14 @@ impl Runs {
     }
 
     /// Whether any run lives, or has begun since then and has ended perhaps. These are followed.
-    pub fn any_since(&mut self, since: Wall) -> bool {
+    /// Files count only if their owners are near.
+    pub fn any_since(&mut self, since: Wall, users: &Owners) -> bool {
         self.read_manifests();
         let is_meant = |run: &Run| run.wall >= since || liveness::is_alive(run);
         let meant = self.known.iter().filter(|run| is_meant(&run.manifest.run));
         let meant: Vec<RunInMemory> = meant.cloned().collect();
         for run in &meant {
-            self.follow(&run.manifest.run, run.traces(), run.manifest.name.clone());
+            self.follow_all(run);
         }
         let mut any = !meant.is_empty();
         if self.shared.is_empty() {
@@ -112,7 +114,8 @@ impl Runs {
             let Some((_, run)) = first_line(&candidate.path).filter(|(_, run)| run.wall >= since) else {
                 continue;
             };
-            if candidate.must_match && self.app.exe() != Some(&run.exe[..]) {
+            let is_others = users.rank(candidate.owner) == Rank::Other;
+            if is_others || (candidate.must_match && self.app.exe() != Some(&run.exe[..])) {
                 continue;
             }
             let suffix = trace_file_suffix(candidate.tid, candidate.number);
@@ -123,6 +126,12 @@ impl Runs {
             any = true;
         }
         any
+    }
+
+    fn follow_all(&mut self, run: &RunInMemory) {
+        for place in run.traces() {
+            self.follow(&run.manifest.run, place, run.manifest.name.clone());
+        }
     }
 
     fn follow(&mut self, run: &Run, place: PathBuf, name: Vec<u8>) {
@@ -164,7 +173,7 @@ impl Runs {
         for run in self.known.clone() {
             if liveness::is_alive(&run.manifest.run) {
                 self.alive.insert(id(&run.manifest.run));
-                self.follow(&run.manifest.run, run.traces(), run.manifest.name.clone());
+                self.follow_all(&run);
             }
         }
         let died = before.iter().any(|run| !self.alive.contains(run));

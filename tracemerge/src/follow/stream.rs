@@ -376,7 +376,7 @@ impl Chunk {
 
 fn mark(text: &[u8], ticks: u64) -> Mark {
     let mut hasher = DefaultHasher::new();
-    hasher.write(without_feed(text));
+    hasher.write(without_number(without_feed(text)));
     (ticks, hasher.finish())
 }
 
@@ -395,4 +395,39 @@ fn was_ahead(ahead: &mut VecDeque<Mark>, mark: Mark) -> bool {
 fn word(text: &[u8]) -> Option<&[u8]> {
     let payload = Line::parse(without_feed(text)).ok()?.payload;
     payload.split(|&b| b == b' ').next()
+}
+
+/// A line without the number of the file that it begins: a ring's text does not have it, for there is no file yet.
+fn without_number(line: &[u8]) -> &[u8] {
+    let end = line.iter().rposition(|byte| !byte.is_ascii_digit()).map_or(0, |last| last + 1);
+    let is_thread = || memchr::memmem::find(line, b" # thread ").is_some_and(|at| at < 40);
+    match line[..end].strip_suffix(b" file=") {
+        Some(before) if is_thread() => before,
+        _ => line,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_that_no_trace_has_are_shown_as_damage() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("app.trace.9");
+        let line = |ticks: u64, text: &str| format!("{ticks:016x}-00000009 : {text}\n");
+        let lines = [line(1, "before"), line(2, "\u{1b}[31m"), line(3, "behind")];
+        std::fs::write(&path, lines.concat()).unwrap();
+        let id = file_id(&path, &std::fs::metadata(&path).unwrap());
+        let mut stream = Stream::new(&ThreadKey::new((5, 1), 9, 1));
+        stream.read_to_end_of(&path, &id, true);
+        assert!(!stream.fill(1));
+        let mut shown = Vec::new();
+        while stream.front().is_some() {
+            stream.pop(|line| shown.push(String::from_utf8(line.to_vec()).unwrap()));
+        }
+        assert_eq!((stream.damaged(), shown.len()), (1, 3), "{shown:?}");
+        assert_eq!([&shown[0], &shown[2]], [&lines[0], &lines[2]]);
+        assert!(shown[1].contains("-00000009 # damaged ") && shown[1].contains(r"\x1b[31m"), "{shown:?}");
+    }
 }

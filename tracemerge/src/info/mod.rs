@@ -10,7 +10,7 @@ mod tree;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use trace_format::meta::{EndReason, LossReason, Run};
+use trace_format::meta::{EndReason, Run};
 
 use crate::audit::Audit;
 use crate::choose::Choice;
@@ -81,7 +81,8 @@ fn report(app: &App, read: &[Read<'_>]) -> Report {
     let mut rest = read;
     // Files of a run stand together.
     while let Some(first) = rest.first() {
-        let same = rest.iter().take_while(|read| read.trace.run == first.trace.run).count();
+        let is_same = |trace: &Trace| trace.run == first.trace.run && trace.owner == first.trace.owner;
+        let same = rest.iter().take_while(|read| is_same(read.trace)).count();
         let (files, others) = rest.split_at(same);
         rest = others;
         runs.push(of_run(first.trace.run.as_ref(), files));
@@ -141,10 +142,10 @@ fn of_run(run: Option<&Run>, files: &[Read<'_>]) -> RunReport {
 
 /// How the run ended, by how its threads' traces do.
 fn state(threads: &[ThreadReport]) -> &'static str {
-    let any = |end: EndReason| threads.iter().any(|thread| thread.end == Some(end.name()));
-    if any(EndReason::Killed) {
+    let mut ends = threads.iter().filter_map(|thread| thread.end.as_deref());
+    if ends.clone().any(|end| end == EndReason::Killed.name()) {
         "killed"
-    } else if any(EndReason::Exit) || any(EndReason::Shutdown) || any(EndReason::Thread) {
+    } else if ends.next().is_some() {
         "ended"
     } else {
         "unknown"
@@ -152,15 +153,15 @@ fn state(threads: &[ThreadReport]) -> &'static str {
 }
 
 fn of_thread(files: &[&Read<'_>], known: &Known<'_>) -> ThreadReport {
-    // Losses and stalls of a thread's earlier files are told again in its later ones.
     let last = files.last();
     let audit = last.map(|file| &file.audit);
     let first_ticks = files.iter().filter_map(|file| Some(file.audit.range?.0)).min();
     let last_ticks = files.iter().filter_map(|file| Some(file.audit.range?.1)).max();
-    let lost_by_reason = |audit: &Audit| {
-        let lost = LossReason::ALL.iter().zip(audit.lost).filter(|(_, lost)| *lost > 0);
-        lost.map(|(reason, lost)| (reason.name(), lost)).collect()
-    };
+    // Each loss is told in one of a thread's files.
+    let mut lost_by_reason: BTreeMap<String, u64> = BTreeMap::new();
+    for (reason, lost) in files.iter().flat_map(|file| file.audit.losses()) {
+        *lost_by_reason.entry(reason.to_owned()).or_default() += lost;
+    }
     let thread = files.iter().find_map(|file| file.audit.thread.as_ref());
     let sum = |number: fn(&Read<'_>) -> u64| files.iter().map(|file| number(file)).sum();
     let offset = |ticks| known.since_start(ticks);
@@ -168,7 +169,7 @@ fn of_thread(files: &[&Read<'_>], known: &Known<'_>) -> ThreadReport {
         tid: last.map_or(0, |file| file.trace.tid),
         name: thread.map_or_else(String::new, |thread| shown_name(&thread.name)),
         ring: thread.map(|thread| thread.ring.name()),
-        end: audit.and_then(|audit| audit.end.as_ref()).map(|end| end.reason.name()),
+        end: audit.and_then(|audit| audit.end.as_ref()).map(|end| end.reason.name().to_owned()),
         first_ns: first_ticks.and_then(offset),
         last_ns: last_ticks.and_then(offset),
         first_wall_ns: first_ticks.and_then(|ticks| known.wall(ticks)),
@@ -177,10 +178,10 @@ fn of_thread(files: &[&Read<'_>], known: &Known<'_>) -> ThreadReport {
             files: files.len() as u64,
             records: sum(|file| file.audit.records),
             bytes: sum(|file| file.bytes),
-            stalls: audit.map_or(0, |audit| audit.stalls),
-            stall_ns: audit.map_or(0, |audit| audit.stall_ns),
-            lost: audit.map_or(0, Audit::all_lost),
-            lost_by_reason: audit.map(lost_by_reason).unwrap_or_default(),
+            stalls: sum(|file| file.audit.stalls),
+            stall_ns: sum(|file| file.audit.stall_ns),
+            lost: sum(|file| file.audit.all_lost()),
+            lost_by_reason,
             damaged: sum(|file| file.audit.damaged.count),
         },
     }

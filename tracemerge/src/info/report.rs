@@ -112,8 +112,9 @@ pub struct ThreadReport {
     pub name: String,
     /// `shared` or `private`.
     pub ring: Option<&'static str>,
-    /// How its trace ends: `exit`, `shutdown`, `thread` or `killed`; `null` where it does not.
-    pub end: Option<&'static str>,
+    /// How its trace ends: `exit`, `shutdown`, `thread`, `killed`, or a word of a later version; `null` where it does
+    /// not.
+    pub end: Option<String>,
     /// The first message.
     pub first_ns: Option<i64>,
     /// The last message.
@@ -143,7 +144,7 @@ pub struct Sums {
     /// Messages told lost.
     pub lost: u64,
     /// The same by reason.
-    pub lost_by_reason: BTreeMap<&'static str, u64>,
+    pub lost_by_reason: BTreeMap<String, u64>,
     /// Places that are no line of the thread's trace.
     pub damaged: u64,
 }
@@ -163,7 +164,7 @@ impl Sums {
             *sum = sum.saturating_add(more);
         }
         for (reason, lost) in &other.lost_by_reason {
-            let sum = self.lost_by_reason.entry(reason).or_default();
+            let sum = self.lost_by_reason.entry(reason.clone()).or_default();
             *sum = sum.saturating_add(*lost);
         }
     }

@@ -116,7 +116,8 @@ fn of_threads(run: &RunReport) -> String {
     for thread in &run.threads {
         let time = |ns: Option<i64>| ns.map_or_else(|| "?".to_owned(), signed_duration);
         let none = |thing: u64, text: String| if thing == 0 { "-".to_owned() } else { text };
-        let mut end = thread.end.unwrap_or(if run.state == "alive" { "alive" } else { "no end" }).to_owned();
+        let none_yet = if run.state == "alive" { "alive" } else { "no end" };
+        let mut end = thread.end.as_deref().unwrap_or(none_yet).to_owned();
         if thread.ring == Some("private") {
             end.push_str(", ring=private");
         }

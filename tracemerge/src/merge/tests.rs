@@ -3,16 +3,16 @@
 //! Slices and windows have but a few lines in tests, so each of these is also a test of cutting. All is merged in every
 //! way there is, and all must be the same.
 
-use super::cursor::{SHOWN, key_at};
+use super::cursor::SHOWN;
 use super::*;
 use crate::findings::Counts;
-use crate::lines::{Next, line_at, skip_bad, without_feed};
+use crate::lines::without_feed;
 use crate::pool::merge_by;
 use crate::render::Render;
 use crate::source::{split, whole};
 use itertools::Itertools;
 use proptest::prelude::*;
-use trace_format::line::{Kind, Line};
+use trace_format::line::{Key, Kind, Line};
 use trace_format::meta::Meta;
 
 type Merged = (Vec<u8>, Findings);
@@ -101,34 +101,56 @@ impl Render for Made {
     }
 }
 
+/// The line that begins at `at`, by the words of the format: its key, and where it ends.
+fn line_by_the_book(bytes: &[u8], at: usize) -> Option<(Key, usize)> {
+    let rest = &bytes[at..];
+    let end = rest.iter().position(|&byte| byte == b'\n' || byte == 0).unwrap_or(rest.len());
+    let line = Line::parse(&rest[..end]).ok()?;
+    let text = std::str::from_utf8(line.payload).ok()?;
+    let allowed = |c: char| c == '\t' || !(c < ' ' || ('\u{7f}'..='\u{9f}').contains(&c));
+    text.chars().all(allowed).then_some((line.key, at + end + usize::from(rest.get(end) == Some(&b'\n'))))
+}
+
+/// Where the next line begins: lines begin behind line feeds and NULs.
+fn next_by_the_book(bytes: &[u8], at: usize) -> usize {
+    let begins =
+        |&at: &usize| at > 0 && matches!(bytes[at - 1], b'\n' | 0) && line_by_the_book(bytes, at).is_some();
+    (at..bytes.len())
+        .find(|at| (*at == 0 && line_by_the_book(bytes, 0).is_some()) || begins(at))
+        .unwrap_or(bytes.len())
+}
+
 /// What stands in a file, by ticks: its lines, and `# damaged` lines for the rest.
 fn contents(bytes: &[u8]) -> Vec<(u64, Vec<u8>)> {
     let mut out = Vec::new();
-    let Next::Line(first) = line_at(bytes, skip_bad(bytes, 0)) else { return out };
-    let (mut at, mut key) = (0, (first.ticks, skip_bad(bytes, 0)));
-    loop {
-        match line_at(bytes, at) {
-            Next::End => return out,
-            Next::Bad => {
-                let end = skip_bad(bytes, at);
+    let Some((mut key, _)) = Some(next_by_the_book(bytes, 0)).and_then(|at| line_by_the_book(bytes, at))
+    else {
+        return out;
+    };
+    let mut at = 0;
+    while at < bytes.len() {
+        match line_by_the_book(bytes, at) {
+            None => {
+                let end = next_by_the_book(bytes, at);
                 let text = bytes[at..end.min(at + SHOWN)].to_vec();
                 let (offset, bytes_) = (at as u64, (end - at) as u64);
                 let mut payload = Vec::new();
                 Meta::Damaged { file: b"f".to_vec(), offset, bytes: bytes_, text }.write(&mut payload);
                 let mut line = Vec::new();
-                Line { key: key_at(bytes, key.1), kind: Kind::Meta, payload: &payload }.write(&mut line);
-                out.push((key.0, line));
+                Line { key, kind: Kind::Meta, payload: &payload }.write(&mut line);
+                out.push((key.ticks.0, line));
                 at = end;
             }
-            Next::Line(line) => {
-                key = (line.ticks, at);
-                let mut text = without_feed(&bytes[at..line.end]).to_vec();
+            Some((of_line, end)) => {
+                key = of_line;
+                let mut text = without_feed(&bytes[at..end]).to_vec();
                 text.push(b'\n');
-                out.push((line.ticks, text));
-                at = line.end;
+                out.push((key.ticks.0, text));
+                at = end;
             }
         }
     }
+    out
 }
 
 fn naive(files: &[Vec<u8>]) -> Vec<u8> {
@@ -327,6 +349,9 @@ fn damaged_file() -> impl Strategy<Value = Vec<u8>> {
         1 => prop::sample::select(vec![&b"junk\n"[..], b"\n", b"\0\0\0", b"\0\n", b"half", b"000000000000000"])
             .prop_map(<[u8]>::to_vec),
         1 => Just(b"0000000000000005-00000001 : no end".to_vec()),
+        2 => (0..20u64, prop::sample::select(vec![&b"\x1b[31m"[..], b"\r", b"\x7f", b"\xc2\x9b", b"\xff", b"\xe4\xbd"]))
+            .prop_map(|(ticks, bad)| [&line(ticks, 1, "not ")[..30], bad, b"allowed\n"].concat()),
+        1 => (0..20u64).prop_map(|ticks| line(ticks, 1, "gr\u{f6}\u{df}e\t\u{4f60}\u{597d} \u{1f980}")),
     ];
     (prop::collection::vec(part, 0..12), 0..30usize).prop_map(|(parts, cut)| {
         let mut bytes = parts.concat();

@@ -96,7 +96,7 @@ pub fn ran(command: &mut Command) -> Ran {
 /// A run that began at `start`, by ticks and by seconds of the wall clock.
 pub fn run(pid: u32, start: u64) -> Run {
     Run {
-        version: 1,
+        version: trace_format::VERSION,
         id: pid * 16,
         root: pid * 16,
         pid,

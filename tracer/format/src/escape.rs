@@ -115,6 +115,87 @@ fn has_special(word: u64, quote: bool) -> bool {
     hit & HIGH != 0
 }
 
+/// How many bytes `text` begins with that a line may have: none of them a control byte other than tab, DEL, a part of
+/// U+0080 to U+009F, or not UTF-8. What was escaped has no others, so whatever comes behind was never written so.
+///
+/// Cost: one pass, sixteen bytes at a time where they are ASCII.
+#[must_use]
+#[inline]
+pub fn harmless_prefix(text: &[u8]) -> usize {
+    let mut at = 0;
+    loop {
+        at += ascii_prefix(&text[at..]);
+        match text.get(at) {
+            Some(b'\t') => at += 1,
+            Some(0xc2..) => match wide(&text[at..]) {
+                Some(length) => at += length,
+                None => return at,
+            },
+            _ => return at,
+        }
+    }
+}
+
+/// Whether a line may have all of `text`.
+#[must_use]
+pub fn is_harmless(text: &[u8]) -> bool {
+    harmless_prefix(text) == text.len()
+}
+
+/// How many visible ASCII characters and spaces `text` begins with; perhaps fewer, where a tab stands behind them.
+#[inline]
+fn ascii_prefix(text: &[u8]) -> usize {
+    let mut at = 0;
+    while let Some(chunk) = text[at..].first_chunk::<16>() {
+        if has_other(chunk) {
+            let (low, high) = chunk.split_at(8);
+            return at + first_other(low).or_else(|| Some(8 + first_other(high)?)).unwrap_or(16);
+        }
+        at += 16;
+    }
+    at + text[at..].iter().take_while(|byte| !is_other(**byte)).count()
+}
+
+/// Whether a byte is neither a visible ASCII character nor a space.
+#[inline(always)]
+fn is_other(byte: u8) -> bool {
+    !matches!(byte, 0x20..0x7f)
+}
+
+/// Whether any byte is: without a branch, so that the compiler takes one instruction of the processor for all of them.
+#[inline(always)]
+fn has_other(chunk: &[u8; 16]) -> bool {
+    chunk.iter().fold(0, |any, byte| any | u8::from(is_other(*byte))) != 0
+}
+
+/// The first of eight bytes that is; these are exact tests as in [`has_special`], up to the first that holds.
+#[inline(always)]
+fn first_other(bytes: &[u8]) -> Option<usize> {
+    const ONES: u64 = u64::MAX / 255;
+    const HIGH: u64 = ONES * 0x80;
+    let word = u64::from_le_bytes(*bytes.first_chunk()?);
+    let from_del = ((word & !HIGH) + ONES) | word;
+    let below_space = word.wrapping_sub(ONES * 0x20) & !word;
+    let hit = (from_del | below_space) & HIGH;
+    (hit != 0).then(|| hit.trailing_zeros() as usize / 8)
+}
+
+/// The length of the character that `text` begins with, from U+00A0 on; `None` where it is none of these. The ranges
+/// are those of table 3-7 of the Unicode Standard.
+#[inline]
+fn wide(text: &[u8]) -> Option<usize> {
+    match *text {
+        [0xc2, 0xa0..=0xbf, ..] | [0xc3..=0xdf, 0x80..=0xbf, ..] => Some(2),
+        [0xe0, 0xa0..=0xbf, 0x80..=0xbf, ..]
+        | [0xe1..=0xec | 0xee | 0xef, 0x80..=0xbf, 0x80..=0xbf, ..]
+        | [0xed, 0x80..=0x9f, 0x80..=0xbf, ..] => Some(3),
+        [0xf0, 0x90..=0xbf, 0x80..=0xbf, 0x80..=0xbf, ..]
+        | [0xf1..=0xf3, 0x80..=0xbf, 0x80..=0xbf, 0x80..=0xbf, ..]
+        | [0xf4, 0x80..=0x8f, 0x80..=0xbf, 0x80..=0xbf, ..] => Some(4),
+        _ => None,
+    }
+}
+
 /// Whether `text`, which begins with a backslash, reads as an escape.
 fn starts_escape(text: &[u8]) -> bool {
     matches!(text, [_, b'x', a, b, ..] if a.is_ascii_hexdigit() && b.is_ascii_hexdigit())
@@ -213,6 +294,26 @@ mod tests {
     }
 
     #[test]
+    fn every_sequence_of_two_bytes_and_the_ends_of_all_longer_ones_are_judged_right() {
+        let judge = |bytes: &[u8]| {
+            let naive =
+                std::str::from_utf8(bytes).is_ok_and(|t| !t.chars().any(|c| c.is_control() && c != '\t'));
+            assert_eq!(is_harmless(bytes), naive, "{bytes:x?}");
+        };
+        for (a, b) in (0..=255u8).flat_map(|a| (0..=255u8).map(move |b| (a, b))) {
+            for place in 0..9 {
+                let mut text = *b"plain text";
+                text[place..place + 2].copy_from_slice(&[a, b]);
+                judge(&text);
+            }
+            for (c, d) in [(0x7f, 0x80), (0x80, 0x80), (0xbf, 0xbf), (0xc0, 0x80), (0x80, b' ')] {
+                judge(&[a, b, c]);
+                judge(&[a, b, c, d]);
+            }
+        }
+    }
+
+    #[test]
     fn a_quote_is_escaped_only_between_quotes() {
         let mut out = Vec::new();
         escape_into(&mut out, br#"say "hi" to all of them"#, Place::Quoted);
@@ -229,6 +330,24 @@ mod tests {
             prop_assert!(!out.iter().any(|&b| (b < 0x20 && b != b'\t') || b == 0x7f));
             prop_assert!(!quoted || !out.contains(&b'"'));
             prop_assert_eq!(unescape(&out), text);
+        }
+
+        #[test]
+        fn what_was_escaped_is_harmless(text in bytes(), quoted: bool) {
+            let mut out = Vec::new();
+            escape_into(&mut out, &text, if quoted { Place::Quoted } else { Place::Line });
+            prop_assert!(is_harmless(&out));
+        }
+
+        #[test]
+        fn harmless_is_what_the_standard_library_says(text in bytes(), cut in 0..50usize) {
+            let text = &text[..cut.min(text.len())];
+            let valid = match std::str::from_utf8(text) {
+                Ok(text) => text,
+                Err(error) => std::str::from_utf8(&text[..error.valid_up_to()]).unwrap(),
+            };
+            let naive = valid.chars().take_while(|c| !c.is_control() || *c == '\t').map(char::len_utf8).sum::<usize>();
+            prop_assert_eq!(harmless_prefix(text), naive);
         }
 
         #[test]
@@ -249,6 +368,11 @@ mod tests {
             any::<u8>(),
             0x20..0x7fu8,
         ];
-        prop_oneof![prop::collection::vec(byte, 0..40), any::<String>().prop_map(String::into_bytes),]
+        let mixed = (any::<String>(), any::<u8>(), "[\u{70}-\u{a8}]{0,9}");
+        prop_oneof![
+            prop::collection::vec(byte, 0..40),
+            any::<String>().prop_map(String::into_bytes),
+            mixed.prop_map(|(a, b, c)| [a.as_bytes(), &[b], c.as_bytes()].concat()),
+        ]
     }
 }

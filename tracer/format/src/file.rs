@@ -1,5 +1,6 @@
 //! A trace file as such: how it is written, and what its first bytes say of it.
 
+use crate::escape::is_harmless;
 use crate::line::{Key, Kind, Line};
 use crate::meta::{Meta, Run};
 use crate::raw::{self, Raw};
@@ -43,7 +44,8 @@ pub fn run_of(bytes: &[u8]) -> Option<(Key, Run)> {
         return Some((Key { ticks, tid: raw.tid() }, run));
     }
     let end = bytes.iter().position(|&byte| byte == b'\n')?;
-    let line = Line::parse(&bytes[..end]).ok().filter(|line| line.kind == Kind::Meta)?;
+    let line = Line::parse(&bytes[..end]).ok();
+    let line = line.filter(|line| line.kind == Kind::Meta && is_harmless(line.payload))?;
     let Some(Meta::Run(run)) = Meta::parse(line.payload) else { return None };
     Some((line.key, run))
 }

@@ -8,6 +8,7 @@
 //! | [`mod@line`] | the text line: key, kind, payload; parser and writer |
 //! | [`escape`] | how arbitrary bytes become one safe physical line, and back |
 //! | [`meta`] | the `#` lines: `word key=value ...` |
+//! | [`crc32`] | the checksum of a `# run` line |
 //! | [`wall`] | wall-clock times as text |
 //! | [`name`] | names of trace files |
 //! | [`record`] | the binary record in a ring |
@@ -16,6 +17,8 @@
 //! | [`raw`] | the raw file: records as they are; its writer, and its reader, which makes lines of them |
 //! | [`file`](mod@file) | what the first bytes of a file say of it |
 //! | [`manifest`] | the file that says what a run's directory belongs to |
+//! | [`places`] | the list of directories that an executable's runs have written to |
+//! | [`life`] | the page whose lock says that a run lives |
 //! | [`sites`] | the table of static places that make records |
 //!
 //! Guarantees: no dependencies, no `unsafe`, no I/O; every parser takes hostile bytes and returns an error
@@ -23,13 +26,16 @@
 //! `parse(write(x)) == x` is a property test for each of them.
 
 pub mod capture;
+pub mod crc32;
 pub mod escape;
 pub mod fields;
 pub mod file;
+pub mod life;
 pub mod line;
 pub mod manifest;
 pub mod meta;
 pub mod name;
+pub mod places;
 pub mod plans;
 pub mod raw;
 pub mod record;
@@ -41,5 +47,5 @@ pub mod wall;
 
 /// Version of the text format, written as `version=` in each `# run` line.
 ///
-/// A reader accepts its own version and all older ones.
-pub const VERSION: u32 = 1;
+/// A reader accepts its own version and all older ones. Version 2 has a checksum in its `# run` line.
+pub const VERSION: u32 = 2;

@@ -108,7 +108,8 @@ impl std::error::Error for LineError {}
 
 impl<'a> Line<'a> {
     /// Reads a line; `bytes` must not contain the line feed. A missing space before an empty payload is
-    /// accepted, for editors strip it.
+    /// accepted, for editors strip it. The payload may have any bytes: whether a line may have them says
+    /// [`crate::escape::is_harmless`].
     ///
     /// # Errors
     /// Says which part is missing.

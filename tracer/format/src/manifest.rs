@@ -1,14 +1,17 @@
 //! The manifest: the file in a run's directory that says whose it is.
 //!
 //! ```text
-//! tracer-manifest 1
-//! run version=1 id=... exe="..." ...        the same as the `# run` line
+//! tracer-manifest 2
+//! run version=2 id=... exe="..." ...        the same as the `# run` line
 //! traces dir="/srv/traces" name="app"       trace files are <dir>/<name>.trace.<tid>; raw ones: and `format=raw`
+//! traces dir="/tmp" name="app"              an earlier directory of the run, where there was one; and so on
 //! ```
 //!
-//! Written once when the run starts, before any ring. The run holds a POSIX record lock on one byte of it,
-//! [`LIFE_BYTE`], as long as it lives; who gets that lock knows that the run is dead. Who wants to recover it takes
-//! the lock on [`RECOVERY_BYTE`] first, so that only one tries.
+//! It gets its name by a rename when it is whole, before any ring, and anew when the run goes on in another directory.
+//! Whether the run lives is said by the lock of its [`life`](mod@crate::life) file. Version 1 had one directory, and the
+//! locks were on the manifest itself.
+//!
+//! In every version, the second line is the run's, so that who does not know the rest can say whose it is.
 
 use crate::escape::{Place, escape_into, unescape};
 use crate::file::Encoding;
@@ -20,25 +23,39 @@ pub const FILE_NAME: &str = "manifest";
 pub const SITES_NAME: &str = "sites";
 /// What the names of ring files begin with; the number follows.
 pub const RING_PREFIX: &str = "ring-";
+/// What the name of a run's directory ends with until it is whole.
+pub const UNFINISHED_SUFFIX: &str = ".new";
 
-/// The byte of the manifest that a run has locked as long as it lives.
-pub const LIFE_BYTE: u32 = 0;
-/// The byte that a recoverer has locked as long as it is at work.
-pub const RECOVERY_BYTE: u32 = 1;
+/// The version of the manifest that is written.
+pub const VERSION: u32 = 2;
 
-const MAGIC: &[u8] = b"tracer-manifest 1\n";
+const MAGIC: &[u8] = b"tracer-manifest ";
 
 /// What a run's directory belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Manifest {
     /// The run.
     pub run: Run,
-    /// The directory of the trace files.
-    pub directory: Vec<u8>,
+    /// The directories of the trace files, the one first that further files go to. There is at least one.
+    pub directories: Vec<Vec<u8>>,
     /// The part of their names before `.trace.`.
     pub name: Vec<u8>,
     /// How they are written.
     pub encoding: Encoding,
+}
+
+/// Why a file is no manifest that can be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// It is a manifest of a version that is not known here.
+    Version {
+        /// Which.
+        version: u32,
+        /// The run, where the second line says so.
+        run: Option<Box<Run>>,
+    },
+    /// It is no manifest, or was cut short.
+    Damaged,
 }
 
 impl Manifest {
@@ -46,38 +63,84 @@ impl Manifest {
     #[must_use]
     pub fn write(&self) -> Vec<u8> {
         let mut out = MAGIC.to_vec();
+        out.extend_from_slice(format!("{VERSION}\n").as_bytes());
         Meta::Run(self.run.clone()).write(&mut out);
-        out.extend_from_slice(b"\ntraces dir=\"");
-        escape_into(&mut out, &self.directory, Place::Quoted);
-        out.extend_from_slice(b"\" name=\"");
-        escape_into(&mut out, &self.name, Place::Quoted);
-        out.push(b'"');
-        if self.encoding != Encoding::Text {
-            out.extend_from_slice(b" format=");
-            out.extend_from_slice(self.encoding.name().as_bytes());
-        }
         out.push(b'\n');
+        for directory in &self.directories {
+            out.extend_from_slice(b"traces dir=\"");
+            escape_into(&mut out, directory, Place::Quoted);
+            out.extend_from_slice(b"\" name=\"");
+            escape_into(&mut out, &self.name, Place::Quoted);
+            out.push(b'"');
+            if self.encoding != Encoding::Text {
+                out.extend_from_slice(b" format=");
+                out.extend_from_slice(self.encoding.name().as_bytes());
+            }
+            out.push(b'\n');
+        }
+        out.extend_from_slice(END);
         out
     }
 
-    /// Reads a whole file; `None` where it is not one, of another version, or cut short.
-    #[must_use]
-    pub fn parse(bytes: &[u8]) -> Option<Manifest> {
-        let rest = bytes.strip_prefix(MAGIC)?;
-        let end = rest.iter().position(|&b| b == b'\n')?;
-        let Some(Meta::Run(run)) = Meta::parse(&rest[..end]) else { return None };
-        let traces = rest[end + 1..].strip_prefix(b"traces dir=\"")?.strip_suffix(b"\n")?;
-        let mut parts = traces.split(|&b| b == b'"');
-        let directory = unescape(parts.next()?);
-        (parts.next()? == b" name=").then_some(())?;
-        let name = unescape(parts.next()?);
-        let encoding = match parts.next()? {
-            b"" => Encoding::Text,
-            b" format=raw" => Encoding::Raw,
-            _ => return None,
-        };
-        parts.next().is_none().then_some(Manifest { run, directory, name, encoding })
+    /// Reads a whole file of this version or an earlier one.
+    ///
+    /// # Errors
+    /// It is of a later version, no manifest, or cut short.
+    pub fn parse(bytes: &[u8]) -> Result<Manifest, Refusal> {
+        let rest = bytes.strip_prefix(MAGIC).ok_or(Refusal::Damaged)?;
+        let (version, rest) = split_line(rest).ok_or(Refusal::Damaged)?;
+        let version = std::str::from_utf8(version).ok().and_then(|text| text.parse().ok());
+        let version: u32 = version.ok_or(Refusal::Damaged)?;
+        let line = split_line(rest);
+        let run = line.and_then(|(line, _)| match Meta::parse(line) {
+            Some(Meta::Run(run)) => Some(run),
+            _ => None,
+        });
+        if !(1..=VERSION).contains(&version) {
+            return Err(Refusal::Version { version, run: run.map(Box::new) });
+        }
+        let rest = line.map_or(&[][..], |(_, rest)| rest);
+        let known = run.and_then(|run| Manifest::of_lines(run, version, rest));
+        known.ok_or(Refusal::Damaged)
     }
+
+    fn of_lines(run: Run, version: u32, rest: &[u8]) -> Option<Manifest> {
+        let mut rest = if version == 1 { rest } else { rest.strip_suffix(END)? };
+        let (mut directories, mut first) = (Vec::new(), None);
+        while !rest.is_empty() {
+            let (line, behind) = split_line(rest)?;
+            let (directory, name, encoding) = traces(line)?;
+            if *first.get_or_insert_with(|| (name.clone(), encoding)) != (name, encoding) {
+                return None;
+            }
+            directories.push(directory);
+            rest = behind;
+        }
+        let (name, encoding) = first.filter(|_| version > 1 || directories.len() == 1)?;
+        Some(Manifest { run, directories, name, encoding })
+    }
+}
+
+/// The last line, without which a file is cut short. Version 1 had none.
+const END: &[u8] = b"end\n";
+
+fn split_line(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let end = bytes.iter().position(|&b| b == b'\n')?;
+    Some((&bytes[..end], &bytes[end + 1..]))
+}
+
+/// Directory, name and encoding in a `traces` line.
+fn traces(line: &[u8]) -> Option<(Vec<u8>, Vec<u8>, Encoding)> {
+    let mut parts = line.strip_prefix(b"traces dir=\"")?.split(|&b| b == b'"');
+    let directory = unescape(parts.next()?);
+    (parts.next()? == b" name=").then_some(())?;
+    let name = unescape(parts.next()?);
+    let encoding = match parts.next()? {
+        b"" => Encoding::Text,
+        b" format=raw" => Encoding::Raw,
+        _ => return None,
+    };
+    parts.next().is_none().then_some((directory, name, encoding))
 }
 
 #[cfg(test)]
@@ -89,20 +152,44 @@ mod tests {
     proptest! {
         #[test]
         fn a_manifest_parses_back_and_no_prefix_of_it_does(
-            run in any_run(), directory: Vec<u8>, name: Vec<u8>, raw: bool
+            run in any_run(),
+            directories in prop::collection::vec(any::<Vec<u8>>(), 1..4),
+            name: Vec<u8>,
+            raw: bool,
         ) {
             let encoding = if raw { Encoding::Raw } else { Encoding::Text };
-            let manifest = Manifest { run, directory, name, encoding };
+            let manifest = Manifest { run, directories, name, encoding };
             let bytes = manifest.write();
             for cut in 0..bytes.len() {
-                prop_assert_eq!(Manifest::parse(&bytes[..cut]), None);
+                prop_assert!(Manifest::parse(&bytes[..cut]).is_err());
             }
-            prop_assert_eq!(Manifest::parse(&bytes), Some(manifest));
+            prop_assert_eq!(Manifest::parse(&bytes), Ok(manifest));
         }
 
         #[test]
-        fn any_bytes_are_parsed_without_panic(bytes: Vec<u8>) {
-            let _ = Manifest::parse(&[MAGIC, &bytes].concat());
+        fn any_bytes_are_parsed_without_panic(bytes: Vec<u8>, version in 0u32..4) {
+            let _ = Manifest::parse(&[MAGIC, version.to_string().as_bytes(), b"\n", &bytes].concat());
         }
+
+        #[test]
+        fn of_a_later_version_the_run_is_known_whatever_follows(run in any_run(), rest: Vec<u8>) {
+            let mut bytes = b"tracer-manifest 3\n".to_vec();
+            Meta::Run(run.clone()).write(&mut bytes);
+            bytes.push(b'\n');
+            bytes.extend_from_slice(&rest);
+            let expected = Refusal::Version { version: 3, run: Some(Box::new(run)) };
+            prop_assert_eq!(Manifest::parse(&bytes), Err(expected));
+        }
+    }
+
+    #[test]
+    fn version_1_is_still_read() {
+        let run = br#"run version=1 id=0000002a root=0000002a pid=7 exe="/a" boot="b" ticks=1 wall=2026-01-01T00:00:00.000000000Z clock=fast"#;
+        let bytes =
+            [b"tracer-manifest 1\n", &run[..], b"\ntraces dir=\"/t\" name=\"a\" format=raw\n"].concat();
+        let manifest = Manifest::parse(&bytes).unwrap();
+        assert_eq!((manifest.run.id, manifest.encoding), (42, Encoding::Raw));
+        assert_eq!((&manifest.directories[..], &manifest.name[..]), (&[b"/t".to_vec()][..], &b"a"[..]));
+        assert_eq!(Manifest::parse(&bytes[..bytes.len() - 1]), Err(Refusal::Damaged));
     }
 }

@@ -2,8 +2,14 @@
 //!
 //! Numbers are decimal unless a field says hex; strings stand between double quotes and are escaped as
 //! [`crate::escape`] says, with `"` as `\x22`. A reader ignores keys and words that it does not know, so
-//! that later versions may add some.
+//! that later versions may add some. A reason that it does not know is kept by its [`Name`]: a loss is a loss, and an
+//! end an end, whatever the reason.
+//!
+//! What a `# run` line says decides what is shown, so from version 2 on it ends in a checksum, see [`RunLine`].
 
+use std::fmt;
+
+use crate::crc32;
 use crate::escape::{Place, escape_into, unescape};
 use crate::line::Ticks;
 use crate::wall::Wall;
@@ -105,6 +111,51 @@ impl LossReason {
     }
 }
 
+/// The name of a reason that only later versions know: as it is written, but for what is beyond
+/// [`LONGEST`](Name::LONGEST) bytes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Name {
+    bytes: [u8; Name::LONGEST],
+    length: u8,
+}
+
+impl Name {
+    /// So many bytes of a name are kept.
+    pub const LONGEST: usize = 31;
+
+    /// The name that `text` is; `None` where that is not a word of visible ASCII characters.
+    #[must_use]
+    pub fn parse(text: &[u8]) -> Option<Name> {
+        if text.is_empty() || !text.iter().all(u8::is_ascii_graphic) || text.first() == Some(&b'"') {
+            return None;
+        }
+        let kept = &text[..text.len().min(Name::LONGEST)];
+        let mut bytes = [0; Name::LONGEST];
+        bytes[..kept.len()].copy_from_slice(kept);
+        #[expect(clippy::cast_possible_truncation, reason = "at most the longest")]
+        let length = kept.len() as u8;
+        Some(Name { bytes, length })
+    }
+
+    /// Its characters.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.bytes[..usize::from(self.length)]).unwrap_or_default()
+    }
+}
+
+impl fmt::Debug for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.as_str().fmt(f)
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
 /// Why a file ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EndReason {
@@ -116,20 +167,32 @@ pub enum EndReason {
     Thread,
     /// The process was killed; written by recovery.
     Killed,
+    /// The file may not become longer: the thread goes on in its next one.
+    Full,
+    /// A reason that only later versions know.
+    Other(Name),
 }
 
 impl EndReason {
-    const NAMES: [(EndReason, &'static str); 4] = [
+    const NAMES: [(EndReason, &'static str); 5] = [
         (EndReason::Exit, "exit"),
         (EndReason::Shutdown, "shutdown"),
         (EndReason::Thread, "thread"),
         (EndReason::Killed, "killed"),
+        (EndReason::Full, "full"),
     ];
 
     /// The name in `reason=`.
     #[must_use]
-    pub fn name(self) -> &'static str {
-        name_of(&EndReason::NAMES, self)
+    pub fn name(&self) -> &str {
+        match self {
+            EndReason::Other(name) => name.as_str(),
+            known => name_of(&EndReason::NAMES, *known),
+        }
+    }
+
+    fn parse(name: &[u8]) -> Option<EndReason> {
+        value_of(&EndReason::NAMES, name).or_else(|| Name::parse(name).map(EndReason::Other))
     }
 }
 
@@ -139,6 +202,109 @@ fn name_of<T: PartialEq + Copy>(names: &[(T, &'static str)], value: T) -> &'stat
 
 fn value_of<T: Copy>(names: &[(T, &'static str)], name: &[u8]) -> Option<T> {
     names.iter().find(|(_, n)| n.as_bytes() == name).map(|(v, _)| *v)
+}
+
+/// Versions from this one on have a checksum in their `# run` lines.
+pub const FIRST_CHECKED: u32 = 2;
+
+/// The last key of a `# run` line; eight hex digits in lower case follow, and nothing more.
+const CHECK: &[u8] = b" check=";
+const CHECK_DIGITS: usize = 8;
+
+/// What a `# run` line says, and whether that can be believed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RunLine {
+    /// Its checksum is right, or it is of a version that has none.
+    Sound(Run),
+    /// It is not as it was written.
+    Damaged(Claim),
+}
+
+/// What a damaged `# run` line says: nothing may be decided by it alone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// What is wrong with it.
+    pub why: RunDamage,
+    /// The process, if it can be read.
+    pub pid: Option<u32>,
+    /// The run's id, if it can be read.
+    pub id: Option<u32>,
+    /// The executable's path, if it can be read.
+    pub exe: Option<Vec<u8>>,
+}
+
+/// What is wrong with a `# run` line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RunDamage {
+    /// It has no checksum, and its version has one.
+    NoCheck,
+    /// Its checksum is that of another line.
+    WrongCheck,
+    /// A key is missing or has no such value.
+    Unreadable(&'static str),
+}
+
+impl fmt::Display for RunDamage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RunDamage::NoCheck => f.write_str("it does not end in a checksum"),
+            RunDamage::WrongCheck => f.write_str("its checksum is wrong"),
+            RunDamage::Unreadable(key) => write!(f, "its {key}= cannot be read"),
+        }
+    }
+}
+
+impl RunLine {
+    /// Reads the payload of a `#` line; `None` where its word is not `run`.
+    #[must_use]
+    pub fn parse(payload: &[u8]) -> Option<RunLine> {
+        let (word, fields) = split(payload)?;
+        if word != b"run" {
+            return None;
+        }
+        let read = check(payload, &fields).and_then(|()| run_of(&fields).map_err(RunDamage::Unreadable));
+        Some(match read {
+            Ok(run) => RunLine::Sound(run),
+            Err(why) => RunLine::Damaged(Claim {
+                why,
+                pid: fields.number("pid").and_then(|pid| pid.try_into().ok()),
+                id: fields.hex("id"),
+                exe: fields.string("exe"),
+            }),
+        })
+    }
+}
+
+/// Whether the payload of a `# run` line is as it was written, as far as its checksum tells.
+fn check(payload: &[u8], fields: &Values<'_>) -> Result<(), RunDamage> {
+    let place = payload.len().saturating_sub(CHECK.len() + CHECK_DIGITS);
+    let (said, tail) = payload.split_at(place);
+    if let Some(digits) = tail.strip_prefix(CHECK) {
+        let right = format!("{:08x}", crc32::of(said));
+        return if digits == right.as_bytes() { Ok(()) } else { Err(RunDamage::WrongCheck) };
+    }
+    // Only a line that can be of an earlier version does without.
+    let version = fields.number("version").ok_or(RunDamage::Unreadable("version"))?;
+    let is_earlier = version < u64::from(FIRST_CHECKED) && fields.raw("check").is_none();
+    if is_earlier { Ok(()) } else { Err(RunDamage::NoCheck) }
+}
+
+/// What a `# run` line says, or the key that is missing or malformed.
+fn run_of(fields: &Values<'_>) -> Result<Run, &'static str> {
+    let short = |key| fields.number(key).and_then(|number| u32::try_from(number).ok()).ok_or(key);
+    let hex = |key| fields.hex(key).ok_or(key);
+    let string = |key| fields.string(key).ok_or(key);
+    Ok(Run {
+        version: short("version")?,
+        id: hex("id")?,
+        root: hex("root")?,
+        pid: short("pid")?,
+        exe: string("exe")?,
+        boot: string("boot")?,
+        ticks: Ticks(fields.number("ticks").ok_or("ticks")?),
+        wall: fields.bare("wall").and_then(Wall::parse).ok_or("wall")?,
+        clock: fields.bare("clock").and_then(|name| value_of(&ClockKind::NAMES, name)).ok_or("clock")?,
+    })
 }
 
 /// `# run ...`: the first line of each file.
@@ -173,6 +339,9 @@ pub struct Thread {
     pub ring: RingPlace,
     /// Why the ring is private, where it is.
     pub why: Vec<u8>,
+    /// Which of the run's files this is, from 1, in the order in which they were made; `None` where it does not say
+    /// that.
+    pub file: Option<u32>,
 }
 
 /// `# end ...`: the last line of a whole file. More lines after it mean that the program still traced while
@@ -185,6 +354,8 @@ pub struct End {
     pub lost: u64,
     /// Why it ends.
     pub reason: EndReason,
+    /// How many files the run has made by then; where the run has ended, in all. `None` where nobody has counted.
+    pub files: Option<u64>,
 }
 
 /// One metadata line's payload.
@@ -208,6 +379,13 @@ pub enum Meta {
         /// Why.
         reason: LossReason,
     },
+    /// The same for a reason that only later versions know.
+    LostOtherwise {
+        /// How many.
+        records: u64,
+        /// Why.
+        reason: Name,
+    },
     /// The thread waited for room in its ring.
     Stall {
         /// For how long in all since the last such line, in nanoseconds.
@@ -218,6 +396,11 @@ pub enum Meta {
     Backward {
         /// By how many ticks.
         ticks: u64,
+    },
+    /// The process's effective user id changed to this: later files of the run belong to that user.
+    Credentials {
+        /// The user's number.
+        uid: u32,
     },
     /// The end of the file.
     End(End),
@@ -237,6 +420,7 @@ pub enum Meta {
 impl Meta {
     /// Appends the payload of the line.
     pub fn write(&self, out: &mut Vec<u8>) {
+        let start = out.len();
         match self {
             Meta::Run(run) => {
                 let mut fields = Fields::new(out, "run");
@@ -244,12 +428,20 @@ impl Meta {
                 fields.bare("root", &format!("{:08x}", run.root)).number("pid", u64::from(run.pid));
                 fields.quoted("exe", &run.exe).quoted("boot", &run.boot).number("ticks", run.ticks.0);
                 fields.bare("wall", &run.wall.to_string()).bare("clock", run.clock.name());
+                if run.version >= FIRST_CHECKED {
+                    let check = crc32::of(&out[start..]);
+                    out.extend_from_slice(CHECK);
+                    out.extend_from_slice(format!("{check:08x}").as_bytes());
+                }
             }
             Meta::Thread(thread) => {
                 let mut fields = Fields::new(out, "thread");
                 fields.quoted("name", &thread.name).bare("ring", thread.ring.name());
                 if !thread.why.is_empty() {
                     fields.quoted("why", &thread.why);
+                }
+                if let Some(file) = thread.file {
+                    fields.number("file", u64::from(file));
                 }
             }
             Meta::Clock { ticks, wall } => {
@@ -258,16 +450,25 @@ impl Meta {
             Meta::Lost { records, reason } => {
                 Fields::new(out, "lost").number("records", *records).bare("reason", reason.name());
             }
+            Meta::LostOtherwise { records, reason } => {
+                Fields::new(out, "lost").number("records", *records).bare("reason", reason.as_str());
+            }
             Meta::Stall { ns } => {
                 Fields::new(out, "stall").number("ns", *ns);
             }
             Meta::Backward { ticks } => {
                 Fields::new(out, "backward").number("ticks", *ticks);
             }
+            Meta::Credentials { uid } => {
+                Fields::new(out, "credentials").number("uid", u64::from(*uid));
+            }
             Meta::End(end) => {
                 let mut fields = Fields::new(out, "end");
                 fields.number("records", end.records).number("lost", end.lost);
                 fields.bare("reason", end.reason.name());
+                if let Some(files) = end.files {
+                    fields.number("files", files);
+                }
             }
             Meta::Damaged { file, offset, bytes, text } => {
                 let mut fields = Fields::new(out, "damaged");
@@ -277,41 +478,41 @@ impl Meta {
         }
     }
 
-    /// Reads a payload; `None` for an unknown word or where a needed key is missing or malformed.
+    /// Reads a payload; `None` for an unknown word, where a needed key is missing or malformed, and for a `# run` line
+    /// whose checksum is not right.
     #[must_use]
     pub fn parse(payload: &[u8]) -> Option<Meta> {
         let (word, fields) = split(payload)?;
         Some(match word {
-            b"run" => Meta::Run(Run {
-                version: fields.number("version")?.try_into().ok()?,
-                id: fields.hex("id")?,
-                root: fields.hex("root")?,
-                pid: fields.number("pid")?.try_into().ok()?,
-                exe: fields.string("exe")?,
-                boot: fields.string("boot")?,
-                ticks: Ticks(fields.number("ticks")?),
-                wall: Wall::parse(fields.bare("wall")?)?,
-                clock: value_of(&ClockKind::NAMES, fields.bare("clock")?)?,
-            }),
+            b"run" => match RunLine::parse(payload)? {
+                RunLine::Sound(run) => Meta::Run(run),
+                RunLine::Damaged(_) => return None,
+            },
             b"thread" => Meta::Thread(Thread {
                 name: fields.string("name")?,
                 ring: value_of(&RingPlace::NAMES, fields.bare("ring")?)?,
                 why: fields.string("why").unwrap_or_default(),
+                file: fields.number("file").and_then(|file| file.try_into().ok()),
             }),
             b"clock" => Meta::Clock {
                 ticks: Ticks(fields.number("ticks")?),
                 wall: Wall::parse(fields.bare("wall")?)?,
             },
-            b"lost" => Meta::Lost {
-                records: fields.number("records")?,
-                reason: value_of(&LossReason::NAMES, fields.bare("reason")?)?,
-            },
+            b"lost" => {
+                let (records, name) = (fields.number("records")?, fields.bare("reason")?);
+                match value_of(&LossReason::NAMES, name) {
+                    Some(reason) => Meta::Lost { records, reason },
+                    None => Meta::LostOtherwise { records, reason: Name::parse(name)? },
+                }
+            }
             b"stall" => Meta::Stall { ns: fields.number("ns")? },
             b"backward" => Meta::Backward { ticks: fields.number("ticks")? },
+            b"credentials" => Meta::Credentials { uid: fields.number("uid")?.try_into().ok()? },
             b"end" => Meta::End(End {
                 records: fields.number("records")?,
                 lost: fields.number("lost")?,
-                reason: value_of(&EndReason::NAMES, fields.bare("reason")?)?,
+                reason: EndReason::parse(fields.bare("reason")?)?,
+                files: fields.number("files"),
             }),
             b"damaged" => Meta::Damaged {
                 file: fields.string("file")?,
@@ -325,15 +526,15 @@ impl Meta {
 }
 
 /// Writes `word key=value ...`.
-struct Fields<'a>(&'a mut Vec<u8>);
+pub(crate) struct Fields<'a>(&'a mut Vec<u8>);
 
 impl<'a> Fields<'a> {
-    fn new(out: &'a mut Vec<u8>, word: &str) -> Fields<'a> {
+    pub(crate) fn new(out: &'a mut Vec<u8>, word: &str) -> Fields<'a> {
         out.extend_from_slice(word.as_bytes());
         Fields(out)
     }
 
-    fn bare(&mut self, key: &str, value: &str) -> &mut Self {
+    pub(crate) fn bare(&mut self, key: &str, value: &str) -> &mut Self {
         self.0.push(b' ');
         self.0.extend_from_slice(key.as_bytes());
         self.0.push(b'=');
@@ -341,11 +542,11 @@ impl<'a> Fields<'a> {
         self
     }
 
-    fn number(&mut self, key: &str, value: u64) -> &mut Self {
+    pub(crate) fn number(&mut self, key: &str, value: u64) -> &mut Self {
         self.bare(key, &value.to_string())
     }
 
-    fn quoted(&mut self, key: &str, value: &[u8]) -> &mut Self {
+    pub(crate) fn quoted(&mut self, key: &str, value: &[u8]) -> &mut Self {
         self.bare(key, "\"");
         escape_into(self.0, value, Place::Quoted);
         self.0.push(b'"');
@@ -354,9 +555,10 @@ impl<'a> Fields<'a> {
 }
 
 /// The `key=value` part of a payload, looked up by key. Payloads are short: a search per key is cheap.
-struct Values<'a>(&'a [u8]);
+pub(crate) struct Values<'a>(&'a [u8]);
 
-fn split(payload: &[u8]) -> Option<(&[u8], Values<'_>)> {
+/// The word of a payload, and what follows it.
+pub(crate) fn split(payload: &[u8]) -> Option<(&[u8], Values<'_>)> {
     let end = payload.iter().position(|&b| b == b' ').unwrap_or(payload.len());
     (end > 0).then(|| (&payload[..end], Values(&payload[end..])))
 }
@@ -380,7 +582,7 @@ impl<'a> Values<'a> {
         None
     }
 
-    fn bare(&self, key: &str) -> Option<&'a [u8]> {
+    pub(crate) fn bare(&self, key: &str) -> Option<&'a [u8]> {
         self.raw(key).filter(|value| value.first() != Some(&b'"'))
     }
 
@@ -388,16 +590,16 @@ impl<'a> Values<'a> {
         std::str::from_utf8(self.bare(key)?).ok()
     }
 
-    fn number(&self, key: &str) -> Option<u64> {
+    pub(crate) fn number(&self, key: &str) -> Option<u64> {
         self.text(key)?.parse().ok()
     }
 
-    fn hex(&self, key: &str) -> Option<u32> {
+    pub(crate) fn hex(&self, key: &str) -> Option<u32> {
         let text = self.text(key)?;
         (text.len() == 8).then(|| u32::from_str_radix(text, 16).ok())?
     }
 
-    fn string(&self, key: &str) -> Option<Vec<u8>> {
+    pub(crate) fn string(&self, key: &str) -> Option<Vec<u8>> {
         match self.raw(key)? {
             [b'"', text @ .., b'"'] => Some(unescape(text)),
             _ => None,
@@ -432,23 +634,24 @@ pub(crate) mod tests {
     fn any_meta() -> impl Strategy<Value = Meta> {
         let losses = prop::sample::select(LossReason::NAMES.map(|(v, _)| v).to_vec());
         let ends = prop::sample::select(EndReason::NAMES.map(|(v, _)| v).to_vec());
+        let name = || "[!#-~]{1,31}".prop_map(|name| Name::parse(name.as_bytes()).unwrap());
+        let unknown = |name: &Name| !LossReason::NAMES.iter().any(|(_, known)| *known == name.as_str());
+        let ends =
+            prop_oneof![ends, name().prop_map(|name| EndReason::parse(name.as_str().as_bytes()).unwrap())];
         let rings = prop::sample::select(RingPlace::NAMES.map(|(v, _)| v).to_vec());
         prop_oneof![
             any_run().prop_map(Meta::Run),
-            (any::<Vec<u8>>(), rings, any::<Vec<u8>>()).prop_map(|(name, ring, why)| Meta::Thread(Thread {
-                name,
-                ring,
-                why
-            })),
+            (any::<Vec<u8>>(), rings, any::<Vec<u8>>(), any::<Option<u32>>())
+                .prop_map(|(name, ring, why, file)| Meta::Thread(Thread { name, ring, why, file })),
+            any::<u32>().prop_map(|uid| Meta::Credentials { uid }),
             any::<(u64, u64)>().prop_map(|(t, w)| Meta::Clock { ticks: Ticks(t), wall: Wall(w) }),
             (any::<u64>(), losses).prop_map(|(records, reason)| Meta::Lost { records, reason }),
+            (any::<u64>(), name().prop_filter("a known one", unknown))
+                .prop_map(|(records, reason)| Meta::LostOtherwise { records, reason }),
             any::<u64>().prop_map(|ns| Meta::Stall { ns }),
             any::<u64>().prop_map(|ticks| Meta::Backward { ticks }),
-            (any::<u64>(), any::<u64>(), ends).prop_map(|(records, lost, reason)| Meta::End(End {
-                records,
-                lost,
-                reason
-            })),
+            (any::<u64>(), any::<u64>(), ends, any::<Option<u64>>())
+                .prop_map(|(records, lost, reason, files)| Meta::End(End { records, lost, reason, files })),
             any::<(Vec<u8>, u64, u64, Vec<u8>)>().prop_map(|(file, offset, bytes, text)| Meta::Damaged {
                 file,
                 offset,
@@ -465,8 +668,84 @@ pub(crate) mod tests {
         assert_eq!(out, b"lost records=12 reason=full");
         out.clear();
         let name = br#"worker "3""#.to_vec();
-        Meta::Thread(Thread { name, ring: RingPlace::Shared, why: vec![] }).write(&mut out);
+        Meta::Thread(Thread { name, ring: RingPlace::Shared, why: vec![], file: None }).write(&mut out);
         assert_eq!(out, br#"thread name="worker \x223\x22" ring=shared"#);
+    }
+
+    fn written(meta: &Meta) -> Vec<u8> {
+        let mut out = Vec::new();
+        meta.write(&mut out);
+        out
+    }
+
+    fn some_run(version: u32) -> Run {
+        Run {
+            version,
+            id: 0x9f0c_23d1,
+            root: 0x9f0c_23d1,
+            pid: 800,
+            exe: b"/srv/app".to_vec(),
+            boot: b"6c1e".to_vec(),
+            ticks: Ticks(1_275_565_779_000),
+            wall: Wall(1_795_187_462_000_000_000),
+            clock: ClockKind::Ordered,
+        }
+    }
+
+    #[test]
+    fn a_run_line_has_a_checksum_from_version_2_on() {
+        let said = |version| {
+            format!(
+                "run version={version} id=9f0c23d1 root=9f0c23d1 pid=800 exe=\"/srv/app\" boot=\"6c1e\" \
+                 ticks=1275565779000 wall=2026-11-20T15:11:02.000000000Z clock=ordered"
+            )
+        };
+        assert_eq!(written(&Meta::Run(some_run(1))), said(1).as_bytes());
+        // By Python's zlib.
+        assert_eq!(written(&Meta::Run(some_run(2))), format!("{} check=93262037", said(2)).as_bytes());
+        for payload in [said(2), said(9), format!("{} check=93262037", said(1)), said(1) + " check=1"] {
+            let Some(RunLine::Damaged(claim)) = RunLine::parse(payload.as_bytes()) else {
+                panic!("{payload}")
+            };
+            assert_eq!((claim.pid, claim.id), (Some(800), Some(0x9f0c_23d1)), "{payload}");
+            assert_eq!(Meta::parse(payload.as_bytes()), None, "{payload}");
+        }
+        assert_eq!(RunLine::parse(b"stall ns=5"), None);
+        let why = |payload: &[u8]| match RunLine::parse(payload) {
+            Some(RunLine::Damaged(claim)) => claim.why,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(why(b"run version=1 id=9f0c23d1"), RunDamage::Unreadable("root"));
+        assert_eq!(why(b"run version=one"), RunDamage::Unreadable("version"));
+        assert_eq!(why(said(2).as_bytes()), RunDamage::NoCheck);
+    }
+
+    #[test]
+    fn no_run_line_is_read_of_which_one_bit_is_another() {
+        let payload = written(&Meta::Run(some_run(2)));
+        for (at, bit) in (0..payload.len()).flat_map(|at| (0..8).map(move |bit| (at, bit))) {
+            let mut changed = payload.clone();
+            changed[at] ^= 1 << bit;
+            assert_eq!(Meta::parse(&changed), None, "{}", String::from_utf8_lossy(&changed));
+        }
+    }
+
+    #[test]
+    fn a_loss_is_a_loss_and_an_end_an_end_whatever_the_reason() {
+        let reason = Name::parse(b"of_a_later_version").unwrap();
+        let lost = Meta::parse(b"lost records=12 reason=of_a_later_version at=5");
+        assert_eq!(lost, Some(Meta::LostOtherwise { records: 12, reason }));
+        let end = Meta::parse(b"end records=3 lost=12 reason=of_a_later_version");
+        assert_eq!(
+            end,
+            Some(Meta::End(End { records: 3, lost: 12, reason: EndReason::Other(reason), files: None }))
+        );
+        let long = [b"lost records=1 reason=", &[b'x'; 100][..]].concat();
+        let Some(Meta::LostOtherwise { records: 1, reason }) = Meta::parse(&long) else { panic!("a loss") };
+        assert_eq!(reason.as_str(), "x".repeat(Name::LONGEST));
+        for no_word in ["", "\"x\"", "\u{e9}", "\u{1b}[31m"] {
+            assert_eq!(Meta::parse(format!("lost records=1 reason={no_word}").as_bytes()), None, "{no_word}");
+        }
     }
 
     #[test]
@@ -495,6 +774,22 @@ pub(crate) mod tests {
             meta.write(&mut out);
             prop_assert!(!out.contains(&b'\n'));
             prop_assert_eq!(Meta::parse(&out), Some(meta));
+        }
+
+        #[test]
+        fn no_run_line_is_read_of_which_a_few_bits_are_others(
+            run in any_run(), changes in prop::collection::vec((any::<prop::sample::Index>(), 0..8u8), 1..4)
+        ) {
+            let run = Run { version: run.version.max(FIRST_CHECKED), ..run };
+            let payload = written(&Meta::Run(run));
+            let mut changed = payload.clone();
+            for (at, bit) in &changes {
+                changed[at.index(payload.len())] ^= 1 << bit;
+            }
+            // Two changes may be of one bit; with three it may become a line of version 1 that has no checksum.
+            if changed != payload && !changed.windows(9).any(|part| part.starts_with(b"version=") && part[8] < b'2') {
+                prop_assert_eq!(Meta::parse(&changed), None);
+            }
         }
 
         #[test]

@@ -1,10 +1,55 @@
 //! Names of trace files: `<exe>.trace.<tid>` and, where that is taken, `<exe>.trace.<tid>.<n>`.
+//!
+//! `<exe>` is the executable's file name, shortened by [`stem`] where the longest of these names could not be given.
+
+use std::borrow::Cow;
 
 /// What follows the executable's name, before the thread id.
 pub const INFIX: &str = ".trace.";
 
 /// What follows the executable's name in the merged file's name.
 pub const MERGED_SUFFIX: &str = ".trace.merge";
+
+/// How many bytes a file name may have, nearly everywhere.
+const LONGEST_NAME: usize = 255;
+
+/// The most that stands around the executable's name: in the name that a file has until it gets its own,
+/// `.<exe>.trace.<tid>.<id>.new`, with a thread id of 64 bits. All other names add less.
+const DECORATION: usize = 1 + INFIX.len() + 20 + 1 + 8 + ".new".len();
+
+/// How long an executable's name may be without being shortened.
+pub const LONGEST_STEM: usize = LONGEST_NAME - DECORATION;
+
+/// What names of an executable's traces begin with: its file name or, where that has more than [`LONGEST_STEM`] bytes, its
+/// beginning, `~`, and 8 hex digits of a hash of the whole (FNV-1a, 32 bits).
+///
+/// No character of UTF-8 is cut: up to three bytes of the form `10xxxxxx` that the cut would come before go, too.
+///
+/// ```
+/// use trace_format::name::{LONGEST_STEM, stem};
+///
+/// assert_eq!(stem(b"app"), &b"app"[..]);
+/// assert_eq!(stem(&[b'a'; 255]).len(), LONGEST_STEM);
+/// assert!(stem(&[b'a'; 255]).ends_with(b"a~d2fda126"));
+/// ```
+#[must_use]
+pub fn stem(name: &[u8]) -> Cow<'_, [u8]> {
+    if name.len() <= LONGEST_STEM {
+        return Cow::Borrowed(name);
+    }
+    let hash = format!("~{:08x}", fnv_1a(name));
+    let most = LONGEST_STEM - hash.len();
+    let continues = |at: &usize| name.get(*at).is_some_and(|byte| byte & 0xc0 == 0x80);
+    let inside = (0..3).take_while(|back| continues(&(most - back))).count();
+    let mut stem = name[..most - inside].to_vec();
+    stem.extend_from_slice(hash.as_bytes());
+    Cow::Owned(stem)
+}
+
+/// The hash of Fowler, Noll and Vo in the variant 1a, of 32 bits; see <http://www.isthe.com/chongo/tech/comp/fnv/>.
+fn fnv_1a(bytes: &[u8]) -> u32 {
+    bytes.iter().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
+}
 
 /// The file name for a thread's trace; `number` 0 is the plain name, 1 and up are appended.
 #[must_use]
@@ -63,7 +108,48 @@ mod tests {
         }
     }
 
+    #[test]
+    fn the_hash_is_that_of_its_authors() {
+        // From their table of test vectors.
+        for (text, hash) in [("", 0x811c_9dc5), ("a", 0xe40c_292c), ("foobar", 0xbf9c_f968)] {
+            assert_eq!(fnv_1a(text.as_bytes()), hash, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_character_is_kept_whole_or_left_out() {
+        for character in ["ä", "€", "🦀"] {
+            for before in 200..LONGEST_STEM {
+                let name = format!("{}{}", "x".repeat(before), character.repeat(20));
+                let stem = String::from_utf8(stem(name.as_bytes()).into_owned()).unwrap();
+                let (kept, hash) = stem.rsplit_once('~').unwrap();
+                assert!(name.starts_with(kept) && hash.len() == 8, "{stem}");
+                assert!((LONGEST_STEM - 3..=LONGEST_STEM).contains(&stem.len()), "{stem}");
+            }
+        }
+    }
+
     proptest! {
+        #[test]
+        fn every_name_has_room_for_what_stands_around_it(
+            name in proptest::collection::vec(any::<u8>(), 0..300),
+            other in proptest::collection::vec(any::<u8>(), 0..300),
+        ) {
+            let short = stem(&name);
+            let longest = [
+                format!(".{}.{:08x}.new", trace_file_suffix(u64::MAX, 0), u32::MAX),
+                trace_file_suffix(u64::MAX, u32::MAX),
+                MERGED_SUFFIX.into(),
+            ];
+            for around in longest {
+                prop_assert!(short.len() + around.len() <= LONGEST_NAME, "{around}");
+            }
+            prop_assert!(name.len() > LONGEST_STEM || *short == *name);
+            prop_assert!(name == other || name.len().max(other.len()) <= LONGEST_STEM || short != stem(&other));
+            // Who has a shortened name gets the same.
+            prop_assert_eq!(stem(&short), short.clone());
+        }
+
         #[test]
         fn a_name_parses_back(tid: u64, number: u32) {
             let suffix = trace_file_suffix(tid, number);

@@ -28,8 +28,8 @@ pub const ALIGN: usize = 8;
 /// The longest payload of one record, so that its length fits its field at any block size.
 pub const MAX_PAYLOAD: usize = 0xffff;
 
-/// What a record is. Values that are not listed are kept for records to come: 4 and 5 entering and leaving a
-/// function (16 bytes, the address in the place of word 0's upper 56 bits), 6 a call stack.
+/// What a record is. Values of [`RESERVED`] that are not listed are kept for records to come: 4 and 5 entering and
+/// leaving a function (16 bytes, the address in the place of word 0's upper 56 bits), 6 a call stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum RecordKind {
@@ -45,6 +45,10 @@ pub enum RecordKind {
     /// Only in raw files: what the number of a site means.
     Site = 8,
 }
+
+/// The kinds that a later version may write into a ring. Who does not know such a record leaves the ring to those who
+/// do; any other number that is no kind, zero among them, is damage.
+pub const RESERVED: std::ops::RangeInclusive<u8> = 4..=9;
 
 /// Flags of a record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -126,6 +130,7 @@ pub struct Records<'a> {
     pos: u64,
     block: u64,
     damaged: u64,
+    unknown: Option<u8>,
 }
 
 impl<'a> Records<'a> {
@@ -134,7 +139,7 @@ impl<'a> Records<'a> {
     pub fn new(parts: [&'a [u8]; 2], pos: u64, block: u64) -> Records<'a> {
         debug_assert!(block.is_power_of_two() && pos % ALIGN as u64 == 0);
         let parts = if parts[0].is_empty() { [parts[1], &[]] } else { parts };
-        Records { parts, pos, block, damaged: 0 }
+        Records { parts, pos, block, damaged: 0, unknown: None }
     }
 
     /// No records.
@@ -182,6 +187,12 @@ impl<'a> Records<'a> {
         self.damaged
     }
 
+    /// The kind of the first record met that is of a kind of [`RESERVED`]; it is counted in [`Records::damaged`], too.
+    #[must_use]
+    pub fn unknown(&self) -> Option<u8> {
+        self.unknown
+    }
+
     /// The next record if it is a whole message, without going on to it. `None` says nothing: there may be one behind a
     /// pad, or a piece of one.
     #[inline(always)]
@@ -203,6 +214,8 @@ impl<'a> Records<'a> {
             match read_message(word, rest, self.to_border()) {
                 Some(message) => return Some(message),
                 None => {
+                    let kind = word.to_le_bytes()[0];
+                    self.unknown = self.unknown.or_else(|| RESERVED.contains(&kind).then_some(kind));
                     self.damaged += 1;
                     self.skip_block();
                 }
@@ -324,6 +337,19 @@ pub(crate) mod tests {
             let cut = if bytes.is_empty() { 0 } else { cut % bytes.len() };
             let records = Records::new([&bytes[..cut], &bytes[cut..]], 0, 1 << block);
             prop_assert!(records.count() <= bytes.len() / ALIGN + 1);
+        }
+    }
+
+    #[test]
+    fn a_kind_that_is_kept_for_later_versions_is_told_from_damage() {
+        for kind in 0..=u8::MAX {
+            let mut block = lay_out(&[(1, Flags::NONE, b"first".to_vec())], 64);
+            block.extend_from_slice(&(u64::from(kind) | 0xff << 8).to_le_bytes());
+            block.resize(64, 0xee);
+            let mut records = Records::new([&block, &[]], 0, 64);
+            assert_eq!(records.by_ref().count(), 1);
+            let unknown = (4..=9).contains(&kind).then_some(kind);
+            assert_eq!((records.unknown(), records.damaged()), (unknown, 1), "{kind}");
         }
     }
 

@@ -27,14 +27,66 @@ pub struct RenderState {
     pub in_message: bool,
     /// The text ends with an `# end` line.
     pub ended: bool,
-    /// Messages in the text.
+    /// Messages in the text, which is that of the thread's current file.
     pub records: u64,
-    /// Messages told lost, in the order of [`LossReason`].
+    /// Messages told lost in all files that there are, in the order of [`LossReason`].
     pub lost: [u64; LossReason::COUNT],
-    /// Stall time told, in nanoseconds.
+    /// Stall time told in all files that there are, in nanoseconds.
     pub stall_ns: u64,
+    /// What the thread's earlier files hold.
+    pub elsewhere: Elsewhere,
     /// The thread's clock went back behind `last` and has not caught up yet; that is told.
     pub behind: bool,
+}
+
+/// What is in those files of a thread that are written no more and are still there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Elsewhere {
+    /// Messages in them.
+    pub records: u64,
+    /// Messages told lost in them, in the order of [`LossReason`].
+    pub lost: [u64; LossReason::COUNT],
+    /// Stall time told in them, in nanoseconds.
+    pub stall_ns: u64,
+    /// Their lengths together.
+    pub bytes: u64,
+}
+
+impl Elsewhere {
+    /// What these files and `others` hold together.
+    #[must_use]
+    pub fn and(&self, others: &Elsewhere) -> Elsewhere {
+        Elsewhere {
+            records: self.records.saturating_add(others.records),
+            lost: std::array::from_fn(|i| self.lost[i].saturating_add(others.lost[i])),
+            stall_ns: self.stall_ns.saturating_add(others.stall_ns),
+            bytes: self.bytes.saturating_add(others.bytes),
+        }
+    }
+
+    /// What of this can be in files that have no more than `most`: somebody may have put anything there.
+    fn at_most(&self, most: &Elsewhere) -> Elsewhere {
+        Elsewhere {
+            records: self.records.min(most.records),
+            lost: std::array::from_fn(|i| self.lost[i].min(most.lost[i])),
+            stall_ns: self.stall_ns.min(most.stall_ns),
+            bytes: self.bytes,
+        }
+    }
+}
+
+impl RenderState {
+    /// What the current file holds, whose length is `bytes`.
+    #[must_use]
+    pub fn here(&self, bytes: u64) -> Elsewhere {
+        let elsewhere = &self.elsewhere;
+        Elsewhere {
+            records: self.records,
+            lost: std::array::from_fn(|i| self.lost[i].saturating_sub(elsewhere.lost[i])),
+            stall_ns: self.stall_ns.saturating_sub(elsewhere.stall_ns),
+            bytes,
+        }
+    }
 }
 
 /// Totals that a producer has counted since it took its ring.
@@ -281,16 +333,49 @@ impl Renderer {
         }
     }
 
-    /// Appends what an earlier part of the file, which is no more, has told of losses and stalls.
-    pub fn told_before(&mut self, lost: &[u64; LossReason::COUNT], stall_ns: u64, out: &mut Vec<u8>) {
-        for (records, reason) in lost.iter().zip(LossReason::ALL) {
+    /// Appends what an earlier part of the file, or an earlier file, which is no more, has told of losses and stalls.
+    pub fn told_before(&mut self, gone: &Elsewhere, out: &mut Vec<u8>) {
+        for (records, reason) in gone.lost.iter().zip(LossReason::ALL) {
             if *records > 0 {
                 self.meta(&Meta::Lost { records: *records, reason }, out);
             }
         }
-        if stall_ns > 0 {
-            self.meta(&Meta::Stall { ns: stall_ns }, out);
+        if gone.stall_ns > 0 {
+            self.meta(&Meta::Stall { ns: gone.stall_ns }, out);
         }
+    }
+
+    /// The file is written no more, and the thread goes on in another one, where all is to be told again that stands
+    /// in no file. `remaining` is what all its files that are there hold. Messages that are in none of them are lost.
+    pub fn leave(&mut self, remaining: &Elsewhere) {
+        let state = &mut self.state;
+        let most = Elsewhere {
+            records: state.records.saturating_add(state.elsewhere.records),
+            lost: state.lost,
+            stall_ns: state.stall_ns,
+            bytes: 0,
+        };
+        state.elsewhere = remaining.at_most(&most);
+        let lost = &mut state.lost[LossReason::FileRemoved as usize];
+        *lost = lost.saturating_add(most.records - state.elsewhere.records);
+        state.records = 0;
+        (state.in_message, state.ended) = (false, false);
+    }
+
+    /// Of the files that were left, only those are still there that hold `remaining`: appends what is told in none any
+    /// more, and tells lost what was in the others. Only between messages.
+    pub fn miss(&mut self, remaining: &Elsewhere, out: &mut Vec<u8>) {
+        let before = self.state.elsewhere;
+        let now = remaining.at_most(&before);
+        self.state.elsewhere = now;
+        let gone = Elsewhere {
+            records: before.records - now.records,
+            lost: std::array::from_fn(|i| before.lost[i] - now.lost[i]),
+            stall_ns: before.stall_ns - now.stall_ns,
+            bytes: 0,
+        };
+        self.told_before(&gone, out);
+        self.lost(gone.records, LossReason::FileRemoved, out);
     }
 
     /// `gone` messages are in the file no more, for the given reason, and the file goes on behind them with a
@@ -303,12 +388,12 @@ impl Renderer {
         (self.state.in_message, self.state.ended) = (false, false);
     }
 
-    /// Appends the last line of a file.
-    pub fn end(&mut self, reason: EndReason, out: &mut Vec<u8>) {
+    /// Appends the last line of a file; `files` is how many the run has made so far, where that was counted.
+    pub fn end(&mut self, reason: EndReason, files: Option<u64>, out: &mut Vec<u8>) {
         self.close_torn(out);
         self.state.ended = true;
-        let lost = self.state.lost.iter().fold(0, |sum: u64, lost| sum.saturating_add(*lost));
-        self.meta(&Meta::End(End { records: self.state.records, lost, reason }), out);
+        let lost = self.state.here(0).lost.iter().fold(0, |sum: u64, lost| sum.saturating_add(*lost));
+        self.meta(&Meta::End(End { records: self.state.records, lost, reason, files }), out);
     }
 
     /// Appends a metadata line with the ticks of the line before it.

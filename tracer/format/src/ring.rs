@@ -20,7 +20,8 @@
 //!
 //! A position counts bytes ever written; it only grows; its place in the data is `position % capacity`.
 //! `consumed <= head <= reserve`, and `head - consumed <= capacity`. Bytes from `consumed` to `head` are
-//! committed records. The producer writes only in `[head, reserve)`; it advances `reserve`, block by block,
+//! committed records. Positions of records are multiples of 8, so the lowest three bits of the word that holds the head
+//! are free: they hold how many messages the thread has committed, modulo 8. See [`Written::publish`]. The producer writes only in `[head, reserve)`; it advances `reserve`, block by block,
 //! before it writes there. So a reader that comes late to a producer which laps it knows what may be
 //! half-overwritten: what lies below `reserve - capacity`. Every block begins with a record.
 //!
@@ -29,7 +30,7 @@
 //! ```text
 //! producer                               consumer
 //!   write the record                       head.load(Acquire)
-//!   head.store(Release)          ──────►   read records, append their text to the file
+//!   publish: head.store(Release) ──────►   read records, append their text to the file
 //!                                          fill the slot that `selected` does not name
 //!                                          selected.store(Release)
 //!   consumed.load(Acquire)       ◄──────   consumed.store(Release)
@@ -44,7 +45,7 @@ mod geometry;
 
 use crate::line::Ticks;
 use crate::meta::LossReason;
-use crate::render::{Losses, RenderState};
+use crate::render::{Elsewhere, Losses, RenderState};
 #[cfg(not(loom))]
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 pub use geometry::{Geometry, MAX_CAPACITY, MIN_CAPACITY, RingError, block_size, nested_capacity};
@@ -55,8 +56,13 @@ use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 pub const HEADER_BYTES: usize = 4096;
 /// The first eight bytes of a ring file.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"TRCRING\n");
-/// Version of the ring's layout.
-pub const LAYOUT_VERSION: u32 = 2;
+/// Version of the ring's layout, as rings are made here.
+pub const LAYOUT_VERSION: u32 = 3;
+/// The oldest layout that is read and recovered here. In layout 2, the lowest bits of the head's word are zero and say
+/// nothing, and the slots tell of no [`Elsewhere`].
+pub const OLDEST_LAYOUT: u32 = 2;
+/// How often [`Written::end`] looks again while the producer goes on.
+const TRIES: u32 = 100;
 
 /// Who has the ring. See [`Header`] for who may change it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,11 +135,13 @@ pub struct Tenancy {
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Written {
-    /// Records end here. Stored with `Release` by the producer, loaded with `Acquire` by consumers.
-    pub head: AtomicU64,
+    /// Where records end, and in the lowest three bits how many messages were committed before, modulo 8. Stored with
+    /// `Release` by [`Written::publish`], loaded with `Acquire` by [`Written::head`] and [`Written::end`].
+    head: AtomicU64,
     /// The producer may be writing up to here. A multiple of the block size.
     pub reserve: AtomicU64,
-    /// Messages committed by the thread that has the ring.
+    /// Messages committed by the thread that has the ring. It is stored behind the head that ends the last of them, so
+    /// it may be one less than what [`Written::end`] tells.
     pub committed: AtomicU64,
     /// Messages lost because there was no room.
     pub lost_full: AtomicU64,
@@ -188,12 +196,21 @@ pub struct Slot {
     pub last_ticks: AtomicU64,
     /// Messages in the file.
     pub records: AtomicU64,
-    /// Messages told lost in the file, in the order of [`LossReason`].
+    /// Messages told lost in the file and in those before that are still there, in the order of [`LossReason`].
     pub lost: [AtomicU64; LossReason::COUNT],
-    /// Stall time told in the file, in nanoseconds.
+    /// Stall time told in the same files, in nanoseconds.
     pub stall_ns: AtomicU64,
     /// 1 while the clock of the thread is behind the file's last line.
     pub behind: AtomicU64,
+    /// Messages in the thread's earlier files that are still there; with the three below an
+    /// [`Elsewhere`].
+    pub records_elsewhere: AtomicU64,
+    /// Messages told lost in them, in the order of [`LossReason`].
+    pub lost_elsewhere: [AtomicU64; LossReason::COUNT],
+    /// Stall time told in them, in nanoseconds.
+    pub stall_ns_elsewhere: AtomicU64,
+    /// Their lengths together.
+    pub bytes_elsewhere: AtomicU64,
 }
 
 /// The plain values of a [`Slot`].
@@ -232,6 +249,13 @@ impl Slot {
         }
         self.stall_ns.store(progress.render.stall_ns, Ordering::Relaxed);
         self.behind.store(u64::from(progress.render.behind), Ordering::Relaxed);
+        let elsewhere = &progress.render.elsewhere;
+        self.records_elsewhere.store(elsewhere.records, Ordering::Relaxed);
+        for (to, from) in self.lost_elsewhere.iter().zip(elsewhere.lost) {
+            to.store(from, Ordering::Relaxed);
+        }
+        self.stall_ns_elsewhere.store(elsewhere.stall_ns, Ordering::Relaxed);
+        self.bytes_elsewhere.store(elsewhere.bytes, Ordering::Relaxed);
     }
 
     fn load(&self) -> Progress {
@@ -251,6 +275,12 @@ impl Slot {
                 lost: std::array::from_fn(|i| get(&self.lost[i])),
                 stall_ns: get(&self.stall_ns),
                 behind: get(&self.behind) != 0,
+                elsewhere: Elsewhere {
+                    records: get(&self.records_elsewhere),
+                    lost: std::array::from_fn(|i| get(&self.lost_elsewhere[i])),
+                    stall_ns: get(&self.stall_ns_elsewhere),
+                    bytes: get(&self.bytes_elsewhere),
+                },
             },
         }
     }
@@ -284,6 +314,10 @@ impl Header {
             lost: std::array::from_fn(|_| zero()),
             stall_ns: zero(),
             behind: zero(),
+            records_elsewhere: zero(),
+            lost_elsewhere: std::array::from_fn(|_| zero()),
+            stall_ns_elsewhere: zero(),
+            bytes_elsewhere: zero(),
         };
         Header {
             identity: Identity {
@@ -349,6 +383,20 @@ impl Header {
 
     fn slot(&self, count: u64) -> Progress {
         self.slots[usize::from(count & 1 == 1)].load()
+    }
+
+    /// Version of the ring's layout.
+    #[must_use]
+    pub fn layout(&self) -> u32 {
+        self.identity.version.load(Ordering::Relaxed)
+    }
+
+    /// How many messages the thread that has the ring has committed, those made inside others included: exact where the
+    /// thread has ended, however that was; see [`Written::end`].
+    #[must_use]
+    pub fn committed(&self) -> u64 {
+        let layout = self.layout();
+        self.main.end(layout).messages.wrapping_add(self.nested.end(layout).messages)
     }
 
     /// What the producer has lost, as the renderer reports it.
@@ -420,7 +468,79 @@ pub struct Counts {
     pub stall_ns: u64,
 }
 
+/// Where a producer's records end, and how many messages it has committed before that.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct End {
+    /// The head.
+    pub position: u64,
+    /// Messages that the thread that has the ring has committed up to there.
+    pub messages: u64,
+}
+
+/// The bits of the head's word that hold the position.
+const POSITION: u64 = !COUNT;
+/// The bits of the head's word that hold the number of messages, modulo 8.
+const COUNT: u64 = 7;
+
 impl Written {
+    /// Makes everything before `position`, a multiple of 8, readable: with it, the thread has committed `messages`
+    /// messages. Only for the producer, which then stores `messages` in [`Written::committed`] if that is more than
+    /// before.
+    ///
+    /// Position and count are one word, so a producer that is stopped after this and before the other store has still
+    /// said how many messages there are: see [`Written::end`].
+    #[inline(always)]
+    pub fn publish(&self, position: u64, messages: u64) {
+        debug_assert!(position & COUNT == 0);
+        // Release: the consumer that sees this head sees the records before it.
+        self.head.store(position | (messages & COUNT), Ordering::Release);
+    }
+
+    /// Where records end.
+    #[must_use]
+    #[inline(always)]
+    pub fn head(&self) -> u64 {
+        // Acquire: who sees this head sees the records before it.
+        self.head.load(Ordering::Acquire) & POSITION
+    }
+
+    /// Where records end, and how many messages were committed before that: both of one moment, in a ring of layout
+    /// `layout`.
+    ///
+    /// The producer stores head `h` (with the number of messages `n` modulo 8), then the counter `n`, then the next
+    /// head. So of a head that is loaded between two loads of the counter, which gave `before` and `after`:
+    ///
+    /// - `before <= n`: who sees the counter `before` sees the head that was stored ahead of it, or a later one;
+    /// - `n <= after + 1`: who sees the head with `n` sees the counter `n - 1`, or a later one.
+    ///
+    /// Where fewer than eight numbers are between, one of them is `n` modulo 8: that is it. Of a producer that has
+    /// ended, however that was, `before` and `after` are equal, and `n` is that or one more. If a living one has gone on
+    /// meanwhile by more, it is looked at again; after many tries the smallest possible number is taken, so nothing is
+    /// counted that is not there. In layout 2 the head has no number, and the counter is taken.
+    #[must_use]
+    pub fn end(&self, layout: u32) -> End {
+        let mut tries = 0;
+        loop {
+            let before = self.committed.load(Ordering::Acquire);
+            let word = self.head.load(Ordering::Acquire);
+            // Behind the head, which was loaded with Acquire.
+            let after = self.committed.load(Ordering::Relaxed);
+            let position = word & POSITION;
+            if layout < 3 {
+                return End { position, messages: before };
+            }
+            let more = word.wrapping_sub(before) & COUNT;
+            let most = after.wrapping_sub(before).wrapping_add(1);
+            tries += 1;
+            if most <= COUNT || tries == TRIES {
+                // No producer leaves a head whose number does not fit the counter. Who may have written that?
+                let more = if more <= most { more } else { 0 };
+                return End { position, messages: before.wrapping_add(more) };
+            }
+            core::hint::spin_loop();
+        }
+    }
+
     /// The counters, each as it is now.
     #[must_use]
     pub fn counts(&self) -> Counts {
@@ -434,8 +554,9 @@ impl Written {
         }
     }
 
-    /// Sets the counters back for another thread; the positions go on.
+    /// Sets the counters back for another thread; the positions go on. Only while no thread has the ring.
     pub fn clear_counters(&self) {
+        self.publish(self.head(), 0);
         let counters = [&self.committed, &self.lost_full, &self.lost_panic, &self.stalls, &self.stall_ns];
         for counter in counters {
             counter.store(0, Ordering::Relaxed);
@@ -476,28 +597,34 @@ impl Tenancy {
 /// # Errors
 /// Positions that contradict each other or the alignment.
 pub fn readable(written: &Written, consumed: u64, capacity: u64) -> Result<std::ops::Range<u64>, RingError> {
-    let head = written.head.load(Ordering::Acquire);
-    let aligned = head % 8 == 0 && consumed % 8 == 0;
+    readable_to(written.head(), consumed, capacity)
+}
+
+/// The same where the head was loaded before, with [`Written::head`] or [`Written::end`].
+///
+/// # Errors
+/// As [`readable`].
+pub fn readable_to(head: u64, consumed: u64, capacity: u64) -> Result<std::ops::Range<u64>, RingError> {
     match head.checked_sub(consumed) {
-        Some(bytes) if aligned && bytes <= capacity => Ok(consumed..head),
+        Some(bytes) if consumed % 8 == 0 && bytes <= capacity => Ok(consumed..head),
         _ => Err(RingError::Positions),
     }
 }
 
-/// The range of committed records at or after `consumed` that a producer has not overwritten, for a reader whose
-/// position the producer does not wait for. It begins where a record does, but that may be a later piece of a
+/// The range of committed records at or after `consumed` and before `head`, which was loaded from `written` just now,
+/// that a producer has not overwritten: for a reader whose position the producer does not wait for. It begins where a record does, but that may be a later piece of a
 /// message. What was read is to be checked with [`oldest`] afterwards: the producer goes on.
 ///
 /// # Errors
 /// As [`readable`].
 pub fn survivors(
     written: &Written,
+    head: u64,
     consumed: u64,
     capacity: u64,
     block: u64,
 ) -> Result<std::ops::Range<u64>, RingError> {
-    let head = written.head.load(Ordering::Acquire);
-    if head % 8 != 0 || consumed % 8 != 0 || consumed > head {
+    if consumed % 8 != 0 || consumed > head {
         return Err(RingError::Positions);
     }
     let start = oldest(written, capacity, block).max(head.saturating_sub(capacity));

@@ -12,6 +12,8 @@
 //! All numbers little-endian. `used` is the number of bytes that count, header included; it is published
 //! after the entry is written. Site 0 is free text and has no entry.
 
+use core::fmt;
+
 /// The first eight bytes of the file.
 pub const MAGIC: [u8; 8] = *b"TRCSITE\n";
 /// Version of the table's layout.
@@ -88,15 +90,42 @@ impl Site {
     }
 }
 
-/// Reads the sites of a table; stops at the first entry that cannot be. `None` where it is no table.
-#[must_use]
-pub fn parse(table: &[u8]) -> Option<Vec<Site>> {
-    let (head, _) = table.split_first_chunk::<HEADER_BYTES>()?;
-    let version = u32::from_le_bytes(*head[8..].first_chunk()?);
-    if head[..8] != MAGIC || version != LAYOUT_VERSION {
-        return None;
+/// Why a file is no site table that can be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// It is a table of a layout that is not known here.
+    Version(u32),
+    /// It is no table.
+    Damaged,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refusal::Version(version) => {
+                write!(f, "layout {version} of the site table is not known here, only {LAYOUT_VERSION}")
+            }
+            Refusal::Damaged => f.write_str("it is no site table"),
+        }
     }
-    let used = u64::from_le_bytes(*head[USED_OFFSET..].first_chunk()?);
+}
+
+impl std::error::Error for Refusal {}
+
+/// Reads the sites of a table; stops at the first entry that cannot be.
+///
+/// # Errors
+/// It is no table, or one of another layout.
+pub fn parse(table: &[u8]) -> Result<Vec<Site>, Refusal> {
+    let (head, _) = table.split_first_chunk::<HEADER_BYTES>().ok_or(Refusal::Damaged)?;
+    let word = |at: usize| head[at..].first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes));
+    if head[..8] != MAGIC {
+        return Err(Refusal::Damaged);
+    }
+    if word(8) != LAYOUT_VERSION {
+        return Err(Refusal::Version(word(8)));
+    }
+    let used = head[USED_OFFSET..].first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
     let used = usize::try_from(used).unwrap_or(usize::MAX).min(table.len());
     let mut rest = table.get(HEADER_BYTES..used).unwrap_or(&[]);
     let mut sites = Vec::new();
@@ -107,7 +136,7 @@ pub fn parse(table: &[u8]) -> Option<Vec<Site>> {
         sites.push(site);
         rest = after;
     }
-    Some(sites)
+    Ok(sites)
 }
 
 #[cfg(test)]
@@ -129,7 +158,7 @@ mod tests {
             }
             let table = [&header((HEADER_BYTES + entries.len()) as u64)[..], &entries].concat();
             let read = parse(&table);
-            prop_assert_eq!(read.as_ref(), Some(&sites));
+            prop_assert_eq!(read.as_ref(), Ok(&sites));
             let cut = HEADER_BYTES + cut % (entries.len() + 1);
             let fewer = parse(&table[..cut]).unwrap();
             prop_assert_eq!(&fewer[..], &sites[..fewer.len()]);

@@ -9,7 +9,17 @@ use trace_format::wall::Wall;
 
 #[test]
 fn version_1() {
-    let text = include_bytes!("kept/version-1.trace");
+    is_read_as_ever(1, include_bytes!("kept/version-1.trace"), &[]);
+}
+
+/// The `# run` line has a checksum.
+#[test]
+fn version_2() {
+    is_read_as_ever(2, include_bytes!("kept/version-2.trace"), &[Meta::Credentials { uid: 1000 }]);
+}
+
+/// `new` stands before the end.
+fn is_read_as_ever(version: u32, text: &[u8], new: &[Meta]) {
     let lines: Vec<Line<'_>> =
         text.strip_suffix(b"\n").unwrap().split(|&b| b == b'\n').map(|l| Line::parse(l).unwrap()).collect();
     assert!(lines.iter().all(|line| line.key.tid == 320));
@@ -17,7 +27,7 @@ fn version_1() {
         lines.iter().filter(|l| l.kind == Kind::Meta).map(|l| Meta::parse(l.payload).unwrap()).collect();
     let wall = |ns: u64| Wall(1_795_187_462_000_000_000 + ns);
     let run = Run {
-        version: 1,
+        version,
         id: 0x9f0c_23d1,
         root: 0x9f0c_23d1,
         pid: 800,
@@ -27,16 +37,21 @@ fn version_1() {
         wall: wall(123_456_789),
         clock: ClockKind::Ordered,
     };
-    let thread =
-        Thread { name: b"worker 3".to_vec(), ring: RingPlace::Private, why: b"no /dev/shm".to_vec() };
-    let expected = [
+    let thread = Thread {
+        name: b"worker 3".to_vec(),
+        ring: RingPlace::Private,
+        why: b"no /dev/shm".to_vec(),
+        file: None,
+    };
+    let mut expected = vec![
         Meta::Run(run),
         Meta::Thread(thread),
         Meta::Lost { records: 12, reason: LossReason::Full },
         Meta::Stall { ns: 31200 },
         Meta::Clock { ticks: Ticks(1_275_565_779_100), wall: wall(123_456_999) },
-        Meta::End(End { records: 3, lost: 12, reason: EndReason::Exit }),
+        Meta::End(End { records: 3, lost: 12, reason: EndReason::Exit, files: None }),
     ];
+    expected.splice(5..5, new.iter().cloned());
     assert_eq!(metas, expected);
     let messages: Vec<(Kind, String)> = lines
         .iter()

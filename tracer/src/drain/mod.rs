@@ -4,13 +4,18 @@
 //! flusher thread or in the recovering process, never on a traced thread.
 #![allow(unsafe_code, reason = "reads committed records out of the mapping; argued where it stands")]
 
+mod announcement;
 mod onlooker;
 mod rotation;
+mod run_file;
 mod survivors;
 mod trace_file;
 
 use crate::ring::Memory;
+use crate::sys;
+pub(crate) use announcement::Announcement;
 pub(crate) use onlooker::Onlooker;
+pub(crate) use run_file::RunFile;
 use std::io;
 use std::sync::atomic::Ordering;
 pub(crate) use survivors::Survivors;
@@ -20,7 +25,7 @@ use trace_format::line::Ticks;
 use trace_format::meta::{self, EndReason, LossReason, Meta, RingPlace};
 use trace_format::plans::Plans;
 use trace_format::record::Records;
-use trace_format::render::{RenderState, Renderer};
+use trace_format::render::{Elsewhere, RenderState, Renderer};
 use trace_format::ring::{Header, Progress, RingError, readable};
 
 /// Text is written in portions of about this size, so that a waiting thread soon finds room.
@@ -28,6 +33,15 @@ const PORTION: usize = 512 * 1024;
 /// The same of a raw file, whose records are as long as in the ring: a quarter of the usual ring at once, so that a thread
 /// hardly waits for a flusher that is as fast as it is.
 const RAW_PORTION: usize = 256 * 1024;
+
+/// So much is left free in a file that may not become longer than the process's limit: for its last lines.
+const ROOM_FOR_END: u64 = 512;
+
+/// Whether a file cannot be written since there is no room for so much. For less there may be.
+fn is_no_room(error: &io::Error) -> bool {
+    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
+}
 
 /// A ring, and what its file's first lines say of it.
 #[derive(Clone, Copy)]
@@ -40,6 +54,11 @@ pub(crate) struct Source<'a> {
 impl<'a> Source<'a> {
     pub(crate) fn header(&self) -> &'a Header {
         self.memory.header()
+    }
+
+    /// When the thread took the ring: the ticks of its files' first lines.
+    fn since(&self) -> Ticks {
+        Ticks(self.header().tenancy.since.load(Ordering::Relaxed))
     }
 }
 
@@ -63,6 +82,8 @@ pub(crate) struct Drain {
     /// `None` before there is one, and while it is closed for want of descriptors.
     file: Option<TraceFile>,
     progress: Progress,
+    /// Which of the run's files it is, from 1; `None` where this is not the drain that has made it.
+    serial: Option<u32>,
     /// Of a ring that is overwritten: what is being written now.
     copy: Option<Survivors>,
 }
@@ -78,7 +99,7 @@ impl Drain {
         let since = Ticks(header.tenancy.since.load(Ordering::Relaxed));
         progress.render.last = progress.render.last.max(since);
         let renderer = Renderer::new(tid, progress.render, encoding);
-        Drain { tid, renderer, file: None, progress, copy: None }
+        Drain { tid, renderer, file: None, progress, serial: None, copy: None }
     }
 
     /// Whether there is a file whose last line is its end, or neither file nor reason to make one.
@@ -86,7 +107,8 @@ impl Drain {
         !self.has_file() || self.renderer.state().ended
     }
 
-    fn has_file(&self) -> bool {
+    /// Whether there is a file, open or not.
+    pub(crate) fn has_file(&self) -> bool {
         self.file.is_some() || self.progress.inode != 0
     }
 
@@ -95,43 +117,118 @@ impl Drain {
         (self.progress.consumed, self.progress.nested_consumed)
     }
 
-    /// Messages in the file.
+    /// Messages in the thread's files.
     pub(crate) fn records(&self) -> u64 {
-        self.renderer.state().records
+        let state = self.renderer.state();
+        state.records.saturating_add(state.elsewhere.records)
     }
 
     /// Renders and writes one portion; returns the bytes written, 0 when there was nothing.
     ///
+    /// Where there is no room for all of it, less is tried, down to a single message: a file holds as much as fits. Where
+    /// the file may not become longer, the thread goes on in another one.
+    ///
     /// `is_idle` is asked whether the thread is outside of any record. See [`Renderer::records`].
     ///
     /// # Errors
-    /// The ring is damaged, or the file cannot be written: then nothing has happened.
+    /// The ring is damaged, or nothing can be written: then nothing has happened.
     pub(crate) fn portion(
         &mut self,
         source: Source<'_>,
         work: &mut Work<'_>,
         is_idle: &dyn Fn() -> bool,
     ) -> io::Result<usize> {
-        let before = (self.renderer.clone(), self.progress);
-        let first = self.begin(source, work);
         let usual = match work.place.encoding {
             Encoding::Text => PORTION,
             Encoding::Raw => RAW_PORTION,
         };
-        let limit = usual.min(work.place.portion());
-        self.render(source.memory, work.plans, is_idle, limit, work.out)?;
+        let mut limit = usual.min(work.place.portion());
+        // A message is not to be in two files.
+        let mut whole = sys::file_size_limit() != u64::MAX;
+        loop {
+            let error = match self.portion_of(source, work, is_idle, limit, whole) {
+                Err(error) if is_no_room(&error) => error,
+                result => return result,
+            };
+            if limit > 1 {
+                limit = (limit.min(work.out.len()) / 2).max(1);
+                whole = true;
+            } else if error.kind() == io::ErrorKind::FileTooLarge {
+                return self.in_next_file(source, work, error, |this, work| {
+                    this.portion_of(source, work, is_idle, 1, true)
+                });
+            } else {
+                return Err(error);
+            }
+        }
+    }
+
+    /// Renders and writes about `limit` bytes; up to the end of a message if that is there and `whole`.
+    fn portion_of(
+        &mut self,
+        source: Source<'_>,
+        work: &mut Work<'_>,
+        is_idle: &dyn Fn() -> bool,
+        limit: usize,
+        whole: bool,
+    ) -> io::Result<usize> {
+        let before = (self.renderer.clone(), self.progress);
+        let first = self.begin(source, work);
+        self.render(source.memory, work.plans, is_idle, first.saturating_add(limit), work.out)?;
+        let mut length = first;
+        while whole && self.renderer.state().in_message && work.out.len() > length {
+            length = work.out.len();
+            self.render(source.memory, work.plans, is_idle, length + 1, work.out)?;
+        }
         if work.out.len() == first {
             return Ok(0);
         }
         match self.find_file(work) {
-            Ok(true) => self.write(source, work).inspect_err(|_| self.go_back(before)),
+            Ok(true) => self.write(source, work, ROOM_FOR_END).inspect_err(|_| self.go_back(before)),
             Ok(false) => {
                 self.go_back(before);
-                self.forget_file(source.header());
-                self.portion(source, work, is_idle)
+                self.forget_file(source, work)?;
+                self.portion_of(source, work, is_idle, limit, whole)
             }
             Err(error) => {
                 self.go_back(before);
+                Err(error)
+            }
+        }
+    }
+
+    /// Has `write` done in another file, since this one may not become longer; returns what that returns.
+    ///
+    /// # Errors
+    /// `error`, where it can be done in no other file either: then all is as it was.
+    fn in_next_file(
+        &mut self,
+        source: Source<'_>,
+        work: &mut Work<'_>,
+        error: io::Error,
+        write: impl FnOnce(&mut Drain, &mut Work<'_>) -> io::Result<usize>,
+    ) -> io::Result<usize> {
+        if self.progress.file_length == 0 {
+            // There is nothing in the file but its beginning, and the next one would be no better.
+            return Err(error);
+        }
+        if !self.renderer.state().in_message && !self.is_ended() {
+            // There is room for that, unless it is not by the process's limit that the file ends.
+            let _ = self.write_end(source, work, EndReason::Full, None);
+        }
+        let header = source.header();
+        let left = (self.file.take(), self.renderer.clone(), self.progress);
+        let state = self.renderer.state();
+        self.leave(&state.elsewhere.and(&state.here(self.progress.file_length)));
+        header.publish(&self.progress);
+        match write(self, work) {
+            Ok(bytes) if bytes > 0 => Ok(bytes),
+            _ => {
+                if let Some(file) = self.file.take() {
+                    file.discard();
+                }
+                (self.file, self.renderer, self.progress) = left;
+                header.publish(&self.progress);
                 Err(error)
             }
         }
@@ -146,7 +243,10 @@ impl Drain {
         self.renderer.begin_at(self.progress.file_length);
         if self.progress.file_length == 0 {
             let told = source.header().published().render;
-            first_lines(self.tid, work.place.encoding, source, work.info, &told, work.out);
+            // Nothing of it is there yet, and others may have been made since this was tried.
+            self.serial = work.place.next_file();
+            let thread = (self.tid, self.serial);
+            first_lines(thread, work.place.encoding, source, work.info, &told, work.out);
         }
         work.out.len()
     }
@@ -184,23 +284,10 @@ impl Drain {
         limit: usize,
         out: &mut Vec<u8>,
     ) -> Result<(), RingError> {
-        let (header, geometry) = (memory.header(), memory.geometry());
-        // First the ring, then the nested ring: what was made inside a record is committed before it. If then the
-        // thread is idle and the ring still as it was, no record is open that what was read could belong to.
-        let main = readable(&header.main, self.progress.consumed, geometry.capacity)?;
-        let nested = readable(&header.nested, self.progress.nested_consumed, geometry.nested_capacity)?;
-        let whole = main.end;
-        let idle = is_idle() && header.main.head.load(Ordering::Acquire) == whole;
-        let (consumed, nested_consumed) = (main.start, nested.start);
-        // SAFETY: this is the consumer; both ranges go from what was consumed to a head loaded with Acquire, and
-        // are freed only in `write`, when the records are no longer used.
-        let (mut main, mut nested) = unsafe {
-            let (m, n) = (memory.data().parts(main), memory.nested_data().parts(nested));
-            (
-                Records::new(m, consumed, geometry.block),
-                Records::new(n, nested_consumed, geometry.nested_block),
-            )
-        };
+        // If the thread is idle after that and the ring still as it was, no record is open that what was read could
+        // belong to.
+        let (mut main, mut nested, whole) = self.unread(memory)?;
+        let idle = is_idle() && memory.header().main.head() == whole;
         self.renderer.records(&mut main, &mut nested, idle, plans, limit, out);
         if idle && main.position() == whole {
             // Its thread has gone on without the rest of the message.
@@ -208,6 +295,39 @@ impl Drain {
         }
         (self.progress.consumed, self.progress.nested_consumed) = (main.position(), nested.position());
         Ok(())
+    }
+
+    /// The records that the ring and the nested ring hold behind what was consumed, and where those of the ring end. Not
+    /// for a ring that is overwritten. They are to be used no more when space is freed.
+    fn unread<'a>(&self, memory: &'a Memory) -> Result<(Records<'a>, Records<'a>, u64), RingError> {
+        let (header, geometry) = (memory.header(), memory.geometry());
+        // First the ring, then the nested ring: what was made inside a record is committed before it.
+        let main = readable(&header.main, self.progress.consumed, geometry.capacity)?;
+        let nested = readable(&header.nested, self.progress.nested_consumed, geometry.nested_capacity)?;
+        let (consumed, nested_consumed, end) = (main.start, nested.start, main.end);
+        // SAFETY: this is the consumer; both ranges go from what was consumed to a head loaded with Acquire, and
+        // are freed only in `write`, when the records are no longer used.
+        let (main, nested) = unsafe { (memory.data().parts(main), memory.nested_data().parts(nested)) };
+        Ok((
+            Records::new(main, consumed, geometry.block),
+            Records::new(nested, nested_consumed, geometry.nested_block),
+            end,
+        ))
+    }
+
+    /// Whether the ring holds records of a kind that is kept for later versions: then nothing may be drained, for they
+    /// would be taken for damage, and be lost.
+    fn check_kinds(&self, memory: &Memory) -> Result<(), RingError> {
+        let unknown = if memory.overwrites() {
+            let (consumed, nested_consumed) = self.consumed();
+            Survivors::copy(memory, consumed, nested_consumed)?.unknown_kind(consumed, nested_consumed)
+        } else {
+            let (mut main, mut nested, _) = self.unread(memory)?;
+            main.by_ref().for_each(drop);
+            nested.by_ref().for_each(drop);
+            main.unknown().or(nested.unknown())
+        };
+        unknown.map_or(Ok(()), |kind| Err(RingError::Kind(kind)))
     }
 
     /// The records of a copy, which is made when the one before is used up: the producer waits for nobody.
@@ -229,7 +349,7 @@ impl Drain {
                 copy
             }
         };
-        let idle = is_idle() && header.main.head.load(Ordering::Acquire) == copy.end();
+        let idle = is_idle() && header.main.head() == copy.end();
         let (mut main, mut nested) = copy.records(consumed, nested_consumed);
         self.renderer.records(&mut main, &mut nested, idle, plans, limit, out);
         (self.progress.consumed, self.progress.nested_consumed) = (main.position(), nested.position());
@@ -255,60 +375,120 @@ impl Drain {
             return Ok(0);
         }
         if !self.find_file(work)? {
-            self.forget_file(source.header());
+            self.forget_file(source, work)?;
             return Ok(0);
         }
-        let before = (self.renderer.clone(), self.progress);
-        self.begin(source, work);
-        self.render_end(source.header(), reason, clock, work.out);
-        self.write(source, work).inspect_err(|_| self.go_back(before))
+        match self.write_end(source, work, reason, clock.clone()) {
+            Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {
+                self.in_next_file(source, work, error, |this, work| {
+                    this.write_end(source, work, reason, clock)
+                })
+            }
+            result => result,
+        }
     }
 
-    fn render_end(&mut self, header: &Header, reason: EndReason, clock: Option<Meta>, out: &mut Vec<u8>) {
+    fn write_end(
+        &mut self,
+        source: Source<'_>,
+        work: &mut Work<'_>,
+        reason: EndReason,
+        clock: Option<Meta>,
+    ) -> io::Result<usize> {
+        let missed = self.missed(source, work)?;
+        let before = (self.renderer.clone(), self.progress);
+        self.begin(source, work);
+        if let Some(remaining) = missed {
+            self.renderer.close_torn(work.out);
+            self.renderer.miss(&remaining, work.out);
+        }
+        self.render_end(source.header(), reason, clock, work.place.files_so_far(), work.out);
+        self.write(source, work, 0).inspect_err(|_| self.go_back(before))
+    }
+
+    /// What the thread's earlier files hold, if that is not what they held when they were left.
+    fn missed(&self, source: Source<'_>, work: &Work<'_>) -> io::Result<Option<Elsewhere>> {
+        let bytes = self.progress.render.elsewhere.bytes;
+        if bytes == 0 || work.place.bytes_beside(self.tid, &self.progress)? == bytes {
+            return Ok(None);
+        }
+        let own = self.file.as_ref().map(|file| file.identity);
+        let (info, since) = (work.info, source.since());
+        work.place.survey(self.tid, info, since, &self.progress, own.as_ref()).map(Some)
+    }
+
+    fn render_end(
+        &mut self,
+        header: &Header,
+        reason: EndReason,
+        clock: Option<Meta>,
+        files: Option<u64>,
+        out: &mut Vec<u8>,
+    ) {
         self.renderer.close_torn(out);
         self.renderer.losses(&header.losses(), out);
         if let Some(clock) = clock {
             self.renderer.meta(&clock, out);
         }
-        self.renderer.end(reason, out);
+        self.renderer.end(reason, files, out);
     }
 
-    /// Writes a `# clock` line, if this is a place for one; returns the bytes.
+    /// Writes another last line, behind the one of a thread that has ended: how the run has ended, and how many files
+    /// it has. Its ring serves another thread by then, or none.
+    ///
+    /// # Errors
+    /// The file is gone, or cannot be written.
+    pub(crate) fn end_run(&mut self, work: &mut Work<'_>, reason: EndReason) -> io::Result<()> {
+        if !self.find_file(work)? {
+            return Err(io::Error::new(io::ErrorKind::NotFound, "the last trace file is gone"));
+        }
+        work.out.clear();
+        self.renderer.begin_at(self.progress.file_length);
+        self.renderer.end(reason, work.place.files_so_far(), work.out);
+        self.file.as_mut().map_or(Ok(()), |file| file.append(work.out, 0))
+    }
+
+    /// Writes a `#` line, if this is a place for one; returns the bytes.
     ///
     /// # Errors
     /// As [`Drain::end`].
-    pub(crate) fn tell_clock(
-        &mut self,
-        source: Source<'_>,
-        work: &mut Work<'_>,
-        clock: &Meta,
-    ) -> io::Result<usize> {
+    pub(crate) fn tell(&mut self, source: Source<'_>, work: &mut Work<'_>, line: &Meta) -> io::Result<usize> {
         let state = self.renderer.state();
         if self.file.is_none() || state.in_message || state.ended {
             return Ok(0);
         }
         let before = (self.renderer.clone(), self.progress);
         self.begin(source, work);
-        self.renderer.meta(clock, work.out);
-        self.write(source, work).inspect_err(|_| self.go_back(before))
+        self.renderer.meta(line, work.out);
+        match self.write(source, work, ROOM_FOR_END).inspect_err(|_| self.go_back(before)) {
+            // There is another one at the end of the file.
+            Err(error) if is_no_room(&error) => Ok(0),
+            result => result,
+        }
     }
 
     /// Opens the file that was published, if there is one, and cuts off what is behind the published length. If it
     /// is no more, forgets it: the thread goes on in a new one.
     ///
     /// # Errors
-    /// It is there and cannot be opened.
-    pub(crate) fn resume(&mut self, header: &Header, work: &mut Work<'_>) -> io::Result<()> {
+    /// It is there and cannot be opened; or the ring cannot be read here: then nothing was touched.
+    pub(crate) fn resume(&mut self, source: Source<'_>, work: &mut Work<'_>) -> io::Result<()> {
+        match self.check_kinds(source.memory) {
+            // Positions that cannot be are told by `portion`, when what can be done was done.
+            Err(RingError::Positions) | Ok(()) => {}
+            Err(unknown) => return Err(io::Error::other(unknown)),
+        }
         if !self.find_file(work)? {
-            self.forget_file(header);
+            self.forget_file(source, work)?;
         }
         Ok(())
     }
 
-    /// Looks whether somebody has deleted the file or cut it short.
-    pub(crate) fn look_after_file(&mut self, header: &Header) {
+    /// Closes the file if somebody has deleted it or cut it short: its space is free then. What is missing is found out
+    /// when there is more to write.
+    pub(crate) fn look_after_file(&mut self) {
         if self.file.as_ref().is_some_and(|file| file.is_open() && !file.is_intact()) {
-            self.forget_file(header);
+            self.file = None;
         }
     }
 
@@ -325,23 +505,33 @@ impl Drain {
         }
     }
 
-    /// The file is no more: what was in it is lost, and published as that, and there will be another.
-    fn forget_file(&mut self, header: &Header) {
-        (self.file, self.progress) = (None, header.published());
-        self.forget();
+    /// The file is no more, or is another one: what is in no file of the thread is lost, and published as that, and
+    /// there will be another file.
+    ///
+    /// # Errors
+    /// What is there cannot be read: nothing is forgotten yet.
+    fn forget_file(&mut self, source: Source<'_>, work: &Work<'_>) -> io::Result<()> {
+        let header = source.header();
+        let published = header.published();
+        let remaining = work.place.survey(self.tid, work.info, source.since(), &published, None)?;
+        (self.file, self.progress) = (None, published);
+        self.leave(&remaining);
         header.publish(&self.progress);
+        Ok(())
     }
 
-    fn forget(&mut self) {
-        self.renderer.forget(u64::MAX, LossReason::FileRemoved);
+    /// There will be another file; `remaining` is what the thread's files hold.
+    fn leave(&mut self, remaining: &Elsewhere) {
+        self.renderer.leave(remaining);
         self.progress.render = self.renderer.state();
         (self.progress.file_length, self.progress.device, self.progress.inode) = (0, 0, 0);
     }
 
     /// Appends `work.out` to the file, which is made if need be, publishes, and frees the space: the steps (a)
-    /// to (d) of [`trace_format::ring`]. On error nothing has happened.
-    fn write(&mut self, source: Source<'_>, work: &mut Work<'_>) -> io::Result<usize> {
+    /// to (d) of [`trace_format::ring`]. The file must be able to grow by `room` more. On error nothing has happened.
+    fn write(&mut self, source: Source<'_>, work: &mut Work<'_>, room: u64) -> io::Result<usize> {
         let header = source.header();
+        let is_new = self.progress.file_length == 0;
         let file = match &mut self.file {
             Some(file) => file,
             none => {
@@ -353,12 +543,15 @@ impl Drain {
                 none.insert(work.place.create(self.tid, work.info.id, &mut publish)?)
             }
         };
-        file.append(work.out)?;
+        file.append(work.out, room)?;
         let bytes = work.out.len();
         self.renderer.written(bytes);
         file.mark(&mut self.progress);
         self.progress.render = self.renderer.state();
         header.publish(&self.progress);
+        if is_new {
+            work.place.count_file();
+        }
         header.free(&self.progress);
         self.rotate(source, work);
         if work.place.is_crowded() {
@@ -375,7 +568,12 @@ impl Drain {
         let Some(file) = self.file.as_mut().filter(|file| may && file.length > file.rotate_at) else {
             return;
         };
-        let (header, info, tid) = (source.header(), work.info, self.tid);
+        if !file.has_its_name() {
+            // Somebody has given it another one, and keeps what is in it.
+            file.rotate_at = file.length + work.place.max_bytes / 4;
+            return;
+        }
+        let (header, info, tid, serial) = (source.header(), work.info, self.tid, self.serial);
         let encoding = work.place.encoding;
         let (mut renderer, mut progress) = (self.renderer.clone(), self.progress);
         let first = |dropped: &rotation::Dropped| {
@@ -383,7 +581,7 @@ impl Drain {
             told.lost[LossReason::Rotated as usize] += dropped.messages;
             told.stall_ns = dropped.stall_ns;
             let mut lines = Vec::with_capacity(512);
-            first_lines(tid, encoding, source, info, &told, &mut lines);
+            first_lines((tid, serial), encoding, source, info, &told, &mut lines);
             lines
         };
         let publish = |file: &TraceFile, dropped: &rotation::Dropped| {
@@ -405,20 +603,20 @@ impl Drain {
 }
 
 /// Appends to `out`, which is empty, the two lines that a file begins with; their ticks are those when the thread took
-/// the ring. If this is not the thread's first file, what an earlier one has told of losses follows.
+/// the ring. If this is not the thread's first file, what an earlier one has told of losses follows. The thread is given
+/// by its id and the number of the file in its run.
 fn first_lines(
-    tid: u64,
+    (tid, file): (u64, Option<u32>),
     encoding: Encoding,
     source: Source<'_>,
     info: &meta::Run,
     told: &RenderState,
     out: &mut Vec<u8>,
 ) {
-    let tenancy = &source.header().tenancy;
-    let since = Ticks(tenancy.since.load(Ordering::Relaxed));
-    let thread =
-        meta::Thread { name: tenancy.name(), ring: source.place, why: source.why.as_bytes().to_vec() };
+    let (tenancy, since) = (&source.header().tenancy, source.since());
+    let (name, why) = (tenancy.name(), source.why.as_bytes().to_vec());
+    let thread = meta::Thread { name, ring: source.place, why, file };
     let at = |last| Renderer::new(tid, RenderState { last, ..RenderState::default() }, encoding);
     at(since).header(info, &thread, out);
-    at(since.max(told.last)).told_before(&told.lost, told.stall_ns, out);
+    at(since.max(told.last)).told_before(&told.here(0), out);
 }

@@ -1,6 +1,6 @@
 //! What the flusher or a recoverer would write next, rendered for an onlooker, who writes nothing.
 
-use super::{Drain, PORTION, Source, Survivors, first_lines};
+use super::{Drain, PORTION, Source, Survivors, TracePlace, first_lines};
 use std::io;
 use trace_format::file::Encoding;
 use trace_format::meta::{self, EndReason};
@@ -14,7 +14,7 @@ pub(crate) struct Onlooker<'a> {
     info: &'a meta::Run,
     plans: &'a Plans,
     drain: Drain,
-    /// What the thread's file, or an earlier one, has told.
+    /// What the thread's file, and earlier ones, have told.
     told: RenderState,
 }
 
@@ -24,6 +24,8 @@ pub(crate) struct Rest {
     pub text: Vec<u8>,
     /// Messages in it.
     pub records: u64,
+    /// Messages that it tells lost, for the first time.
+    pub lost: u64,
 }
 
 impl<'a> Onlooker<'a> {
@@ -38,10 +40,16 @@ impl<'a> Onlooker<'a> {
         Onlooker { source, info, plans, told: drain.renderer.state(), drain }
     }
 
-    /// There is no file where there should be one: the text begins another.
-    pub(crate) fn forget_file(&mut self) {
-        self.drain.forget();
-        self.told = self.drain.renderer.state();
+    /// There is no file where there should be one: the text begins another. The thread's files are in `place`.
+    ///
+    /// # Errors
+    /// What is there cannot be read.
+    pub(crate) fn forget_file(&mut self, place: &TracePlace) -> io::Result<()> {
+        let (drain, since) = (&mut self.drain, self.source.since());
+        let remaining = place.survey(drain.tid, self.info, since, &drain.progress, None)?;
+        drain.leave(&remaining);
+        self.told = drain.renderer.state();
+        Ok(())
     }
 
     /// What `copy` has of a thread that may go on. `None` where a nested record waits for the record that it was made
@@ -80,7 +88,7 @@ impl<'a> Onlooker<'a> {
         }
         let has_file = self.drain.has_file() || !text.is_empty();
         if has_file && !self.drain.renderer.state().ended {
-            self.drain.render_end(self.source.header(), reason, None, &mut text);
+            self.drain.render_end(self.source.header(), reason, None, None, &mut text);
         }
         Ok(self.finish(text))
     }
@@ -88,11 +96,14 @@ impl<'a> Onlooker<'a> {
     fn finish(self, mut text: Vec<u8>) -> Rest {
         if !text.is_empty() && self.drain.progress.file_length == 0 {
             let mut lines = Vec::with_capacity(512 + text.len());
-            first_lines(self.drain.tid, Encoding::Text, self.source, self.info, &self.told, &mut lines);
+            let thread = (self.drain.tid, None);
+            first_lines(thread, Encoding::Text, self.source, self.info, &self.told, &mut lines);
             lines.append(&mut text);
             text = lines;
         }
-        let records = self.drain.renderer.state().records.saturating_sub(self.told.records);
-        Rest { text, records }
+        let state = self.drain.renderer.state();
+        let records = state.records.saturating_sub(self.told.records);
+        let lost = state.lost.iter().zip(self.told.lost).map(|(now, told)| now.saturating_sub(told));
+        Rest { text, records, lost: lost.fold(0, u64::saturating_add) }
     }
 }

@@ -1,4 +1,4 @@
-//! A trace file that has reached its limit: its older half is dropped at a line's border.
+//! What a trace file holds; and one that has reached its limit: its older half is dropped at a line's border.
 //!
 //! The newer half goes into a new file beside it, which takes the old one's name. Killed at any step, recovery
 //! finds one of the two whole: the slot says which.
@@ -12,6 +12,7 @@ use std::io::{self, BufRead, BufReader, Seek, SeekFrom, Write};
 use trace_format::file::Encoding;
 use trace_format::line::{Kind, Line, Ticks};
 use trace_format::meta::{LossReason, Meta};
+use trace_format::render::Elsewhere;
 
 /// `#` lines that matter here are shorter.
 const LONGEST: usize = 256;
@@ -39,8 +40,8 @@ impl Dropped {
         let mut reader = BufReader::with_capacity(1 << 16, file);
         let (mut dropped, mut line) = (Dropped::default(), Vec::with_capacity(LONGEST));
         while dropped.bytes < length {
-            let bytes = read_head(&mut reader, &mut line)?;
-            let parsed = Line::parse(&line).ok();
+            let (bytes, whole) = read_head(&mut reader, &mut line)?;
+            let parsed = Line::parse(&line).ok().filter(|_| whole);
             let begins = parsed.is_some_and(|line| line.kind != Kind::Continuation);
             if bytes == 0 || (begins && dropped.bytes >= from) {
                 break;
@@ -65,22 +66,39 @@ impl Dropped {
 
     fn count_meta(&mut self, payload: &[u8]) {
         match Meta::parse(payload) {
-            Some(Meta::Lost { records, reason }) => self.lost[reason as usize] += records,
+            Some(Meta::Lost { records, reason }) => self.lost(reason, records),
+            // A slot has no place for what only later versions know: it is told on as what was dropped with its line.
+            Some(Meta::LostOtherwise { records, .. }) => self.lost(LossReason::Rotated, records),
             Some(Meta::Stall { ns }) => self.stall_ns += ns,
             _ => {}
         }
     }
+
+    fn lost(&mut self, reason: LossReason, records: u64) {
+        let sum = &mut self.lost[reason as usize];
+        *sum = sum.saturating_add(records);
+    }
+}
+
+/// What a file holds, all of it: a record or line at its end that is not all there counts for nothing.
+pub(super) fn content(file: &mut File, encoding: Encoding) -> io::Result<Elsewhere> {
+    let bytes = file.metadata()?.len();
+    let all = match encoding {
+        Encoding::Text => Dropped::find(file, u64::MAX, bytes)?,
+        Encoding::Raw => raw::find(file, u64::MAX, bytes)?.0,
+    };
+    Ok(Elsewhere { records: all.messages, lost: all.lost, stall_ns: all.stall_ns, bytes })
 }
 
 /// Reads a line of any length, its feed included, and keeps its first [`LONGEST`] bytes without the feed; returns
-/// how many bytes it has.
-fn read_head(reader: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<u64> {
+/// how many bytes it has, and whether it has a feed.
+fn read_head(reader: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<(u64, bool)> {
     line.clear();
     let mut bytes = 0;
     loop {
         let buffer = reader.fill_buf()?;
         if buffer.is_empty() {
-            return Ok(bytes);
+            return Ok((bytes, false));
         }
         let feed = buffer.iter().position(|&b| b == b'\n');
         let text = &buffer[..feed.unwrap_or(buffer.len())];
@@ -89,7 +107,7 @@ fn read_head(reader: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<u64> {
         reader.consume(used);
         bytes += used as u64;
         if feed.is_some() {
-            return Ok(bytes);
+            return Ok((bytes, true));
         }
     }
 }
@@ -178,6 +196,7 @@ mod tests {
         let long = "x".repeat(100_000);
         let old = format!(
             "{key} # run version=1\n{key} : one\n{key} # lost records=3 reason=full\n{key} # stall ns=5\n\
+             {key} # lost records=4 reason=of_a_later_version\n\
              {key} : {long}\n{key} | second line\n{key} | third line\n"
         );
         let kept = format!("{key} : kept\n{key} # lost records=9 reason=full\n");
@@ -187,6 +206,7 @@ mod tests {
         let length = (old.len() + kept.len()) as u64;
         let mut lost = [0; LossReason::COUNT];
         lost[LossReason::Full as usize] = 3;
+        lost[LossReason::Rotated as usize] = 4;
         let expected = Dropped { bytes: old.len() as u64, messages: 2, lost, stall_ns: 5, last: Ticks(7) };
         // Anywhere in the long message or its further lines: it is not cut.
         for from in [old.len() - 100_000, old.len() - 60, old.len()] {
@@ -194,5 +214,11 @@ mod tests {
         }
         let all = Dropped::find(&mut file, length - 3, length).unwrap();
         assert_eq!((all.bytes, all.messages, all.lost[0]), (length, 3, 12));
+        file.seek(SeekFrom::End(0)).unwrap();
+        file.write_all(format!("{key} : not all there").as_bytes()).unwrap();
+        let bytes = file.metadata().unwrap().len();
+        lost[LossReason::Full as usize] = 12;
+        let expected = Elsewhere { records: 3, lost, stall_ns: 5, bytes };
+        assert_eq!(content(&mut file, Encoding::Text).unwrap(), expected);
     }
 }

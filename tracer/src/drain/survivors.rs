@@ -9,11 +9,10 @@
 
 use crate::ring::{Data, Memory};
 use std::ops::Range;
-use std::sync::atomic::{Ordering, fence};
 use trace_format::meta::LossReason;
 use trace_format::record::{Flags, Records};
 use trace_format::render::Renderer;
-use trace_format::ring::{RingError, Written, oldest, readable, survivors};
+use trace_format::ring::{End, RingError, Written, oldest, readable_to, survivors};
 
 /// How often a copy is begun anew of which nothing is left when it is done.
 const TRIES: u32 = 100;
@@ -23,7 +22,7 @@ const TRIES: u32 = 100;
 pub(crate) struct Survivors {
     main: Part,
     nested: Part,
-    /// Messages that were committed in all, at the latest when the copy was begun.
+    /// Messages that were committed in all, up to where the copies end.
     pub committed: u64,
 }
 
@@ -35,6 +34,8 @@ struct Part {
     /// Records between the position that was asked for and `start` were overwritten.
     jumped: bool,
     block: u64,
+    /// Messages that were committed up to its end.
+    messages: u64,
 }
 
 impl Survivors {
@@ -44,16 +45,14 @@ impl Survivors {
     /// The ring's positions are impossible.
     pub(crate) fn copy(memory: &Memory, consumed: u64, nested_consumed: u64) -> Result<Survivors, RingError> {
         let (header, geometry) = (memory.header(), memory.geometry());
-        let committed =
-            [&header.main, &header.nested].map(|written| written.committed.load(Ordering::Relaxed));
-        // The producer counts a message after it has moved the head: in the other order here, none is counted
-        // that is not seen.
-        fence(Ordering::Acquire);
+        let layout = header.layout();
         // First the ring, then the nested ring, as in `Drain::portion`.
         let copy = if memory.overwrites() { Part::copy } else { Part::copy_all };
-        let main = copy(&header.main, memory.data(), consumed, geometry.block)?;
-        let nested = copy(&header.nested, memory.nested_data(), nested_consumed, geometry.nested_block)?;
-        Ok(Survivors { main, nested, committed: committed.into_iter().fold(0, u64::wrapping_add) })
+        let main = copy(&header.main, layout, memory.data(), consumed, geometry.block)?;
+        let nested =
+            copy(&header.nested, layout, memory.nested_data(), nested_consumed, geometry.nested_block)?;
+        let committed = main.messages.wrapping_add(nested.messages);
+        Ok(Survivors { main, nested, committed })
     }
 
     /// Where the copy of the ring ends.
@@ -71,6 +70,15 @@ impl Survivors {
         (self.main.records(consumed), self.nested.records(nested_consumed))
     }
 
+    /// The kind of a record that is kept for later versions, if there is one: see
+    /// [`RESERVED`](trace_format::record::RESERVED).
+    pub(crate) fn unknown_kind(&self, consumed: u64, nested_consumed: u64) -> Option<u8> {
+        let (mut main, mut nested) = self.records(consumed, nested_consumed);
+        main.by_ref().for_each(drop);
+        nested.by_ref().for_each(drop);
+        main.unknown().or(nested.unknown())
+    }
+
     /// Tells what was overwritten since that was told last: all messages that were committed, but for those that are
     /// or were in the file, are told of, or are here.
     pub(crate) fn tell_overwritten(&self, renderer: &mut Renderer, out: &mut Vec<u8>) {
@@ -81,7 +89,8 @@ impl Survivors {
         let state = renderer.state();
         let told =
             [Torn, Damaged, Rotated, FileRemoved, Overwritten].map(|reason| state.lost[reason as usize]);
-        let known = told.into_iter().chain([state.records, self.messages()]).fold(0, u64::saturating_add);
+        let there = [state.records, state.elsewhere.records, self.messages()];
+        let known = told.into_iter().chain(there).fold(0, u64::saturating_add);
         let lost = self.committed.saturating_sub(known);
         if lost > 0 {
             // A hostile ring may be inside of a message all the same.
@@ -98,10 +107,17 @@ impl Survivors {
 }
 
 impl Part {
-    fn copy(written: &Written, data: Data, consumed: u64, block: u64) -> Result<Part, RingError> {
+    fn copy(
+        written: &Written,
+        layout: u32,
+        data: Data,
+        consumed: u64,
+        block: u64,
+    ) -> Result<Part, RingError> {
         let mut tries = 0;
         loop {
-            let range = survivors(written, consumed, data.capacity(), block)?;
+            let End { position, messages } = written.end(layout);
+            let range = survivors(written, position, consumed, data.capacity(), block)?;
             let mut bytes = data.copy(range.clone());
             let start = oldest(written, data.capacity(), block).clamp(range.start, range.end);
             tries += 1;
@@ -109,14 +125,21 @@ impl Part {
             if start < range.end || range.is_empty() || tries == TRIES {
                 let overwritten = usize::try_from(start - range.start).unwrap_or(usize::MAX).min(bytes.len());
                 bytes.drain(..overwritten);
-                return Ok(Part { bytes, start, jumped: start > consumed, block });
+                return Ok(Part { bytes, start, jumped: start > consumed, block, messages });
             }
         }
     }
 
-    fn copy_all(written: &Written, data: Data, consumed: u64, block: u64) -> Result<Part, RingError> {
-        let range = readable(written, consumed, data.capacity())?;
-        Ok(Part { bytes: data.copy(range), start: consumed, jumped: false, block })
+    fn copy_all(
+        written: &Written,
+        layout: u32,
+        data: Data,
+        consumed: u64,
+        block: u64,
+    ) -> Result<Part, RingError> {
+        let End { position, messages } = written.end(layout);
+        let range = readable_to(position, consumed, data.capacity())?;
+        Ok(Part { bytes: data.copy(range), start: consumed, jumped: false, block, messages })
     }
 
     fn range(&self) -> Range<u64> {
@@ -143,8 +166,10 @@ mod tests {
     use crate::config::FullPolicy;
     use crate::ring::{Link, Producer};
     use crate::wake::Wake;
-    use std::sync::atomic::AtomicBool;
+    use std::sync::atomic::{AtomicBool, Ordering};
     use std::time::Duration;
+    use trace_format::file::Encoding;
+    use trace_format::render::RenderState;
     use trace_format::ring::{Geometry, MIN_CAPACITY};
 
     /// A ring that is overwritten, and a producer bound to it.
@@ -194,6 +219,27 @@ mod tests {
         assert_eq!((later.messages(), later.jumped()), (0, false));
     }
 
+    /// A kill between the two stores of a commit, at any number of messages, and whether the ring has overwritten some
+    /// or not: as many are told overwritten as there were.
+    #[test]
+    fn a_producer_that_was_killed_before_it_counted_its_last_message_has_lost_none() {
+        for made in (1..40).chain(5000..5010) {
+            let (memory, producer) = recorder();
+            for n in 0..made {
+                producer.record(crate::clock::now(), format_args!("record number {n}"));
+            }
+            // Its last store did not happen.
+            memory.header().main.committed.store(made - 1, Ordering::Relaxed);
+            let copy = Survivors::copy(&memory, 0, 0).unwrap();
+            let mut renderer = Renderer::new(1, RenderState::default(), Encoding::Text);
+            let mut out = Vec::new();
+            copy.tell_overwritten(&mut renderer, &mut out);
+            let told = renderer.state().lost[LossReason::Overwritten as usize];
+            assert_eq!((copy.committed, told + copy.messages()), (made, made));
+            assert_eq!(memory.header().committed(), made);
+        }
+    }
+
     #[test]
     fn of_a_message_whose_beginning_was_overwritten_nothing_is_left() {
         let (memory, producer) = recorder();
@@ -230,7 +276,7 @@ mod tests {
                         })
                         .collect();
                     assert!(numbers.windows(2).all(|pair| pair[1] == pair[0] + 1), "{numbers:?}");
-                    assert!(numbers.last().is_none_or(|last| *last + 1 >= copy.committed));
+                    assert!(numbers.last().is_none_or(|last| *last + 1 == copy.committed), "exactly counted");
                     (copies, seen) = (copies + 1, seen + numbers.len());
                 }
                 (copies, seen)

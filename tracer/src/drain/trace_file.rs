@@ -1,8 +1,11 @@
 //! Trace files: where they go, how they are made, written and found again.
 
-use crate::descriptor::Descriptor;
+use super::{Announcement, rotation};
+use crate::descriptor::{self, Descriptor};
+use crate::life::Lock;
 use crate::report;
 use crate::sys::{self, FileIdentity};
+use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -10,13 +13,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use trace_format::file::{Encoding, FIRST_BYTES, run_of};
-use trace_format::line::TICKS_DIGITS;
+use trace_format::line::{TICKS_DIGITS, Ticks};
 use trace_format::manifest::Manifest;
 use trace_format::meta::{Meta, Run};
-use trace_format::name::trace_file_suffix;
+use trace_format::name::{stem, trace_file_suffix};
 use trace_format::raw;
 use trace_format::record::HEADER;
-use trace_format::render::{RenderState, Renderer};
+use trace_format::render::{Elsewhere, RenderState, Renderer};
 use trace_format::ring::Progress;
 
 /// Where the trace files of this run go.
@@ -24,6 +27,15 @@ use trace_format::ring::Progress;
 pub(crate) struct TracePlace {
     /// Directories in the order in which they are tried; the first that works is kept.
     directories: Vec<PathBuf>,
+    /// Those that were left when they refused a file: some may be there.
+    left: Vec<PathBuf>,
+    /// How many files the run has made, and the pages where recoverers find that.
+    files: u64,
+    /// Says where the files are.
+    pub announcement: Option<Announcement>,
+    /// How many there are is known: not where a run is recovered that did not count them.
+    counts: bool,
+    lives: Vec<Arc<Lock>>,
     /// What stands before `.trace.` in their names.
     name: OsString,
     /// How many of the files are open.
@@ -40,22 +52,34 @@ pub(crate) struct TracePlace {
 impl TracePlace {
     /// The place for a run of `exe`: `wanted` or beside the executable, else `here`, else the temp directory.
     pub(crate) fn new(wanted: Option<&Path>, exe: &Path, here: Option<&Path>, run: u32) -> TracePlace {
-        let name = exe.file_name().unwrap_or(OsStr::new("unknown")).to_os_string();
+        let name = exe.file_name().unwrap_or(OsStr::new("unknown"));
+        let name = match stem(name.as_encoded_bytes()) {
+            Cow::Borrowed(_) => name.to_os_string(),
+            Cow::Owned(short) => sys::path_from_bytes(&short).into_os_string(),
+        };
         // Absolute, for the program may change its current directory.
         let absolute = |path: &Path| here.map_or(path.to_path_buf(), |here| here.join(path));
         let beside = wanted.or_else(|| exe.parent()).map(absolute);
+        let missing = wanted.and(beside.as_deref()).map(sys::make_directories);
         let others = here.map(Path::to_path_buf).into_iter().chain([std::env::temp_dir()]);
         let directories = beside.into_iter().chain(others);
         let mut place = TracePlace::in_directories(directories.collect(), name);
+        if let Some(Err(error)) = missing {
+            place.leave(&error);
+        }
         place.leave_refusing(run);
         place
     }
 
     fn in_directories(directories: Vec<PathBuf>, name: OsString) -> TracePlace {
-        // The host needs descriptors, too.
-        let most_open = sys::descriptor_limit() / 4;
+        let most_open = descriptor::most_open();
         TracePlace {
             directories,
+            left: Vec::new(),
+            files: 0,
+            announcement: None,
+            counts: true,
+            lives: Vec::new(),
             name,
             open: Arc::default(),
             most_open,
@@ -98,23 +122,62 @@ impl TracePlace {
     fn leave_refusing(&mut self, run: u32) {
         loop {
             let probe = self.unfinished_path(0, run);
-            match sys::create_private_file(&probe) {
-                Ok(_) => {
-                    let _ = std::fs::remove_file(probe);
-                    return;
-                }
+            match sys::try_to_make_file(self.directory(), &probe) {
                 Err(error) if self.leave_if_refused(&error) => {}
-                Err(_) => return,
+                _ => return,
             }
         }
     }
 
     /// The place where a run that left a manifest had its files.
     pub(crate) fn of(manifest: &Manifest) -> TracePlace {
-        let (directory, name) =
-            (sys::path_from_bytes(&manifest.directory), sys::path_from_bytes(&manifest.name));
-        let place = TracePlace::in_directories(vec![directory], name.into_os_string());
-        TracePlace { encoding: manifest.encoding, ..place }
+        let mut directories = manifest.directories.iter().map(|path| sys::path_from_bytes(path));
+        let name = sys::path_from_bytes(&manifest.name).into_os_string();
+        // Recovery makes files in the first one or leaves the rings as they are; in the others files may be.
+        let place = TracePlace::in_directories(directories.next().into_iter().collect(), name);
+        TracePlace { encoding: manifest.encoding, left: directories.collect(), ..place }
+    }
+
+    /// The directories in which files may be made, in the order in which they are tried.
+    pub(crate) fn directories(&self) -> &[PathBuf] {
+        &self.directories
+    }
+
+    /// From here on, how many files there are is told in this page, too.
+    pub(crate) fn count_files_in(&mut self, page: Arc<Lock>) {
+        let known = page.life().ok().flatten().map(|life| life.flusher.files.load(Ordering::Acquire));
+        self.counts = known.is_some();
+        self.files = self.files.max(known.unwrap_or(0));
+        self.lives.push(page);
+        self.tell_files();
+    }
+
+    /// How many files the run has made.
+    pub(crate) fn files(&self) -> u64 {
+        self.files
+    }
+
+    /// What the last line of a file says of how many files the run has so far.
+    pub(crate) fn files_so_far(&self) -> Option<u64> {
+        self.counts.then_some(self.files)
+    }
+
+    /// The number in its run of the next file that is made; `None` where that is not known.
+    pub(super) fn next_file(&self) -> Option<u32> {
+        u32::try_from(self.files + 1).ok().filter(|_| self.counts)
+    }
+
+    /// The next file is made: its first lines are there, and its ring says which it is.
+    pub(super) fn count_file(&mut self) {
+        self.files += 1;
+        self.tell_files();
+    }
+
+    fn tell_files(&self) {
+        for life in self.lives.iter().filter_map(|page| page.life().ok().flatten()) {
+            // Release: who sees the count sees the file in its ring.
+            life.flusher.files.store(self.files, Ordering::Release);
+        }
     }
 
     /// The directory that files go to now.
@@ -166,23 +229,81 @@ impl TracePlace {
         if !refused || self.directories.len() < 2 {
             return false;
         }
+        self.leave(error);
+        true
+    }
+
+    fn leave(&mut self, error: &io::Error) {
         let left = self.directories.remove(0);
+        self.left.push(left.clone());
         report::say(format_args!(
             "cannot create trace files in {left:?}: {error}; they go to {:?}",
             self.directory()
         ));
-        true
     }
 
     fn path(&self, tid: u64, number: u32) -> PathBuf {
+        self.directory().join(self.file_name(tid, number))
+    }
+
+    fn file_name(&self, tid: u64, number: u32) -> OsString {
         let mut name = self.name.clone();
         name.push(trace_file_suffix(tid, number));
-        self.directory().join(name)
+        name
+    }
+
+    /// Whether one of the first files that have this thread's name is of this run.
+    pub(super) fn has_file_of(&self, tid: u64, run: u32) -> bool {
+        let mut numbers = self.directories.iter().flat_map(|place| {
+            (0..=u32::MAX)
+                .map(move |number| place.join(self.file_name(tid, number)))
+                .take_while(|path| path.exists())
+        });
+        numbers.any(|path| is_of_run(&path, run))
+    }
+
+    /// Makes a file that has `bytes`, under the first name of thread `tid` that is free.
+    ///
+    /// # Errors
+    /// No directory takes it.
+    pub(super) fn create_whole(&mut self, tid: u64, run: u32, bytes: &[u8]) -> io::Result<()> {
+        let path = loop {
+            let path = self.unfinished_path(tid, run);
+            let _ = std::fs::remove_file(&path);
+            let written = sys::create_private_file(&path).and_then(|mut file| file.write_all(bytes));
+            match written {
+                Ok(()) => break path,
+                Err(error) => {
+                    let _ = std::fs::remove_file(&path);
+                    if !self.leave_if_refused(&error) {
+                        return Err(io::Error::new(error.kind(), format!("cannot write {path:?}: {error}")));
+                    }
+                }
+            }
+        };
+        self.announce();
+        let mut number = 0;
+        let linked = loop {
+            let own = self.path(tid, number);
+            match std::fs::hard_link(&path, &own) {
+                Err(e) if e.kind() == io::ErrorKind::AlreadyExists && number < u32::MAX => number += 1,
+                // There are no links here.
+                Err(_) if !own.exists() => break std::fs::rename(&path, &own),
+                linked => break linked,
+            }
+        };
+        let _ = std::fs::remove_file(&path);
+        linked.map(|()| self.count_file())
     }
 
     /// Makes the file under a name that is this run's alone, has `publish` write down what it is, and only then
     /// gives it its own name, the first that is free: killed at any step, recovery finds the file, or none.
-    fn create_here(&self, tid: u64, run: u32, publish: &mut dyn FnMut(&TraceFile)) -> io::Result<TraceFile> {
+    fn create_here(
+        &mut self,
+        tid: u64,
+        run: u32,
+        publish: &mut dyn FnMut(&TraceFile),
+    ) -> io::Result<TraceFile> {
         let unfinished = self.unfinished_path(tid, run);
         let file = match sys::create_private_file(&unfinished) {
             // Put there by somebody else; it is not removed.
@@ -191,6 +312,7 @@ impl TracePlace {
             }
             created => created?,
         };
+        self.announce();
         let mut made = self.opened(file, PathBuf::new(), 0, 0)?;
         let result = loop {
             made.path = self.path(tid, made.number);
@@ -206,6 +328,13 @@ impl TracePlace {
         match result {
             Ok(()) => Ok(made),
             Err(_) => self.create_without_links(tid, publish),
+        }
+    }
+
+    /// Says that there are files in the directory that they go to now, before one has its name there.
+    fn announce(&mut self) {
+        if let (Some(announcement), Some(directory)) = (&mut self.announcement, self.directories.first()) {
+            announcement.announce(directory);
         }
     }
 
@@ -228,60 +357,143 @@ impl TracePlace {
 
     /// The name that a file of thread `tid` of run `run` has until it gets its own.
     pub(super) fn unfinished_path(&self, tid: u64, run: u32) -> PathBuf {
+        self.directory().join(self.unfinished_name(tid, run))
+    }
+
+    fn unfinished_name(&self, tid: u64, run: u32) -> OsString {
         let mut name = OsString::from(".");
         name.push(&self.name);
         name.push(format!("{}.{run:08x}.new", trace_file_suffix(tid, 0)));
-        self.directory().join(name)
+        name
     }
 
     /// The file that `progress` names: under its name or, if somebody has given it another one or it has not got
     /// its own yet, under any in the directory.
     fn find(&self, tid: u64, run: u32, progress: &Progress) -> io::Result<Option<(File, PathBuf)>> {
-        self.find_by(sys::open_own_file, tid, run, progress)
+        self.find_by(&sys::open_named_file, tid, run, progress)
     }
 
-    /// The same for an onlooker.
+    /// The same for an onlooker; the file may be that user's.
     pub(crate) fn find_to_read(
         &self,
+        user: u32,
         tid: u64,
         run: u32,
         progress: &Progress,
     ) -> io::Result<Option<(File, PathBuf)>> {
-        self.find_by(sys::open_own_file_to_read, tid, run, progress)
+        let open = |path: &Path| sys::open_file_of_user_to_read(path, user);
+        self.find_by(&open, tid, run, progress)
     }
 
     fn find_by(
         &self,
-        open: fn(&Path) -> io::Result<File>,
+        open: &dyn Fn(&Path) -> io::Result<File>,
         tid: u64,
         run: u32,
         progress: &Progress,
     ) -> io::Result<Option<(File, PathBuf)>> {
-        let path = self.path(tid, progress.file_number);
-        for path in [path.clone(), self.unfinished_path(tid, run)] {
+        let names = [self.file_name(tid, progress.file_number), self.unfinished_name(tid, run)];
+        let places = || self.directories.iter().chain(&self.left);
+        for path in places().flat_map(|place| names.iter().map(|name| place.join(name))) {
             match open_same(open, &path, progress) {
                 Ok(None) => {}
                 Ok(Some(file)) => return Ok(Some((file, path))),
                 Err(e) => return Err(io::Error::new(e.kind(), format!("cannot open {path:?}: {e}"))),
             }
         }
-        let renamed =
-            std::fs::read_dir(self.directory()).into_iter().flatten().flatten().find(|entry| {
-                sys::path_identity(&entry.path()).is_ok_and(|found| is_named_by(&found, progress))
-            });
+        let mut entries = places().filter_map(|place| std::fs::read_dir(place).ok()).flatten().flatten();
+        let renamed = entries
+            .find(|entry| sys::path_identity(&entry.path()).is_ok_and(|found| is_named_by(&found, progress)));
         let Some(path) = renamed.map(|entry| entry.path()) else { return Ok(None) };
         Ok(open_same(open, &path, progress)?.map(|file| (file, path)))
     }
 
+    /// What the files of thread `tid` of run `run` hold that are there now, but for that with the identity `current`,
+    /// where one is given. A file is known by its name and its first line: `since` is when the thread took its ring.
+    ///
+    /// Where `progress` tells of no earlier file, only that which has the current one's name is looked at.
+    ///
+    /// # Errors
+    /// A file cannot be read, or the directory.
+    pub(super) fn survey(
+        &self,
+        tid: u64,
+        run: &Run,
+        since: Ticks,
+        progress: &Progress,
+        current: Option<&FileIdentity>,
+    ) -> io::Result<Elsewhere> {
+        let named = |path: &Path| {
+            let path = path.to_path_buf();
+            move |e: io::Error| io::Error::new(e.kind(), format!("cannot read {path:?}: {e}"))
+        };
+        let mut found = Elsewhere::default();
+        for path in self.paths_of(tid, progress)? {
+            let identity = sys::path_identity(&path);
+            if identity.is_err() || current.is_some_and(|own| identity.is_ok_and(|it| it.is_same_file(own))) {
+                continue;
+            }
+            // What may not be opened is not this run's.
+            let Ok(mut file) = sys::open_file_of_user_to_read(&path, sys::effective_user()) else { continue };
+            if begins_at(&file, since).map_err(named(&path))?
+                && begins_as(&file, tid, run, self.encoding, true).map_err(named(&path))?
+            {
+                found = found.and(&rotation::content(&mut file, self.encoding).map_err(named(&path))?);
+            }
+        }
+        Ok(found)
+    }
+
+    /// The lengths together of the files of thread `tid` that are there, but for that with the number `own`.
+    pub(super) fn bytes_beside(&self, tid: u64, own: &Progress) -> io::Result<u64> {
+        let name = self.file_name(tid, own.file_number);
+        let others = self.paths_of(tid, own)?.into_iter().filter(|other| !other.ends_with(&name));
+        let length = |other: PathBuf| sys::path_identity(&other).map_or(0, |found| found.length);
+        Ok(others.map(length).fold(0, u64::saturating_add))
+    }
+
+    /// The names that files of thread `tid` have here: only that of the current one where there was no other.
+    fn paths_of(&self, tid: u64, progress: &Progress) -> io::Result<Vec<PathBuf>> {
+        let places = || self.directories.iter().chain(&self.left);
+        if progress.render.elsewhere.bytes == 0 {
+            let name = self.file_name(tid, progress.file_number);
+            return Ok(places().map(|place| place.join(&name)).collect());
+        }
+        let first = self.file_name(tid, 0);
+        let is_number = |rest: &[u8]| match rest {
+            [] => true,
+            [b'.', digits @ ..] => !digits.is_empty() && digits.iter().all(u8::is_ascii_digit),
+            _ => false,
+        };
+        let mut paths = Vec::new();
+        for place in places() {
+            let entries = match std::fs::read_dir(place) {
+                Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+                    continue;
+                }
+                entries => entries?,
+            };
+            for entry in entries {
+                let name = entry?.file_name();
+                if name.as_encoded_bytes().strip_prefix(first.as_encoded_bytes()).is_some_and(is_number) {
+                    paths.push(place.join(name));
+                }
+            }
+        }
+        Ok(paths)
+    }
+
     /// Removes what a dead run `run` may have left of the making of a file.
     pub(crate) fn remove_unfinished(&self, tid: u64, run: u32) {
-        let _ = std::fs::remove_file(self.unfinished_path(tid, run));
+        for place in self.directories.iter().chain(&self.left) {
+            let _ = std::fs::remove_file(place.join(self.unfinished_name(tid, run)));
+        }
     }
 }
 
 /// Opens the file at `path` if it is the one that `progress` names.
 fn open_same(
-    open: fn(&Path) -> io::Result<File>,
+    open: &dyn Fn(&Path) -> io::Result<File>,
     path: &Path,
     progress: &Progress,
 ) -> io::Result<Option<File>> {
@@ -313,6 +525,14 @@ fn begins_as(file: &File, tid: u64, run: &Run, encoding: Encoding, published: bo
         _ => ticks.contains(&at) || found == first[at],
     };
     Ok(whole && found.iter().enumerate().all(|(at, byte)| same(at, *byte)))
+}
+
+/// Whether the first line or record of a file has these ticks. Reads from the start and goes back there.
+fn begins_at(mut file: &File, since: Ticks) -> io::Result<bool> {
+    let mut first = Vec::new();
+    file.take(FIRST_BYTES as u64).read_to_end(&mut first)?;
+    file.rewind()?;
+    Ok(run_of(&first).is_some_and(|(key, _)| key.ticks == since))
 }
 
 fn is_named_by(found: &FileIdentity, progress: &Progress) -> bool {
@@ -354,6 +574,13 @@ impl Drop for Open {
 }
 
 impl TraceFile {
+    /// Removes a file that was made and not written to, if it still has the name that it got.
+    pub(crate) fn discard(self) {
+        if sys::path_identity(&self.path).is_ok_and(|found| found.is_same_file(&self.identity)) {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+
     /// Opens the file that `progress` names and cuts off what is behind its published length. `None` where there
     /// is none, or a shorter one: that is not touched, nor is another file in its place.
     pub(crate) fn reopen(
@@ -363,7 +590,7 @@ impl TraceFile {
         progress: &Progress,
     ) -> io::Result<Option<TraceFile>> {
         let Some((file, path)) = place.find(tid, run.id, progress)? else { return Ok(None) };
-        let is_unfinished = path == place.unfinished_path(tid, run.id);
+        let is_unfinished = path.ends_with(place.unfinished_name(tid, run.id));
         // Where there are no links, one without content cannot get its name; and it is not needed.
         if (is_unfinished && progress.file_length == 0)
             || !begins_as(&file, tid, run, place.encoding, progress.file_length > 0)?
@@ -404,14 +631,14 @@ impl TraceFile {
     /// Gives this file, which has the name of an unfinished one, the thread's first name that is free; or that of
     /// the file that it was made to replace, which is known by its first line.
     fn take_own_name(&mut self, place: &TracePlace, tid: u64, run: u32) -> io::Result<()> {
-        let own = place.path(tid, self.number);
+        let own = self.path.with_file_name(place.file_name(tid, self.number));
         if is_of_run(&own, run) {
             std::fs::rename(&self.path, &own)?;
             self.path = own;
             return Ok(());
         }
         for number in 0..=u32::MAX {
-            let path = place.path(tid, number);
+            let path = self.path.with_file_name(place.file_name(tid, number));
             match std::fs::hard_link(&self.path, &path) {
                 Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(e) => return Err(e),
@@ -430,6 +657,11 @@ impl TraceFile {
         self.file.is_ours()
     }
 
+    /// Whether it still has the name that it was given.
+    pub(super) fn has_its_name(&self) -> bool {
+        sys::path_identity(&self.path).is_ok_and(|there| there.is_same_file(&self.identity))
+    }
+
     /// Whether it still has a name, and all that was written.
     pub(crate) fn is_intact(&self) -> bool {
         sys::file_identity(&self.file).is_ok_and(|now| now.links > 0 && now.length >= self.length)
@@ -443,13 +675,22 @@ impl TraceFile {
         progress.file_number = self.number;
     }
 
-    /// Appends all of `text` or, on error, nothing.
-    pub(crate) fn append(&mut self, text: &[u8]) -> io::Result<()> {
+    /// Appends all of `text` or, on error, nothing. Where the process may not write files that long, or `room` bytes
+    /// longer, it is not tried: the process would get a signal.
+    pub(crate) fn append(&mut self, text: &[u8], room: u64) -> io::Result<()> {
+        let named = |error: io::Error, path: &Path| {
+            io::Error::new(error.kind(), format!("cannot write {path:?}: {error}"))
+        };
+        let length = self.length.saturating_add(text.len() as u64).saturating_add(room);
+        if length > sys::file_size_limit() {
+            let why = "the process's limit of the size of files (RLIMIT_FSIZE) is reached";
+            return Err(named(io::Error::new(io::ErrorKind::FileTooLarge, why), &self.path));
+        }
         if let Err(error) = self.file.write_all(text) {
             // Best effort: what cannot be cut now is cut by the next append's seek, or by recovery.
             let _ = self.file.set_len(self.length);
             let _ = self.file.seek(SeekFrom::Start(self.length));
-            return Err(io::Error::new(error.kind(), format!("cannot write {:?}: {error}", self.path)));
+            return Err(named(error, &self.path));
         }
         self.length += text.len() as u64;
         Ok(())

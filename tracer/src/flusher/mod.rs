@@ -15,11 +15,14 @@ mod run_directory;
 mod supply;
 mod tail;
 
+pub(crate) use run_directory::remove as remove_run_directory;
+
 #[cfg(all(test, unix, not(loom)))]
 mod tests;
 
 use crate::clock;
-use crate::drain::{TracePlace, Work};
+use crate::descriptor;
+use crate::drain::{Announcement, Drain, RunFile, TracePlace, Work};
 use crate::recovery;
 use crate::report;
 use crate::run::{Command, Run};
@@ -32,7 +35,8 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use supply::Supply;
 use tail::Tail;
-use trace_format::meta::{self, EndReason};
+use trace_format::life::Ending;
+use trace_format::meta::{self, EndReason, Meta, RingPlace};
 use trace_format::plans::Plans;
 
 /// How often threads and files are looked after.
@@ -44,11 +48,33 @@ const KEPT: usize = 16;
 /// How long to leave a file alone that could not be written.
 const RETRY: Duration = Duration::from_millis(500);
 
-/// The thread's body.
-pub(crate) fn run(run: &'static Run, commands: Receiver<Command>) {
-    let Some(_excluded) = Excluded::enter() else { return };
-    sys::name_flusher();
+/// The thread's body. `publish` makes the run the process's; where it is not wanted, nothing is made.
+pub(crate) fn run(run: &'static Run, commands: Receiver<Command>, publish: impl FnOnce() -> bool) {
+    let _excluded = Excluded::for_good();
+    sys::name_thread(c"tracer-flusher");
+    if !publish() {
+        run.close();
+        return;
+    }
+    take_own_descriptors(run);
     Flusher::new(run, commands).run();
+}
+
+/// Leaves the host's descriptors to the host: what this thread opens from here on, nobody else can close. Before
+/// anything is opened.
+fn take_own_descriptors(run: &'static Run) {
+    if !run.config.own_descriptors {
+        return;
+    }
+    let taken = run.teller.start().and_then(|()| descriptor::take_own().inspect_err(|_| run.teller.end()));
+    match taken {
+        Ok(()) => run.teller.speak_for_this_thread(),
+        Err(error) if error.kind() == io::ErrorKind::Unsupported => {}
+        Err(error) => report::say(format_args!(
+            "the flusher shares the program's descriptors ({error}); a program that closes those that it does not \
+             know may cost records; TRACER_DESCRIPTORS=shared silences this"
+        )),
+    }
 }
 
 /// All that the flusher thread owns.
@@ -73,6 +99,12 @@ struct Flusher {
     error: Option<io::Error>,
     /// As long as files cannot be written, which is said once: whether a `flush` has returned that.
     outage: Option<bool>,
+    /// Of the thread that has ended last.
+    last_ended: Option<Drain>,
+    /// How many threads with flight recorders were seen to have ended.
+    ended: u64,
+    /// The last thing that could not be done.
+    last_error: String,
 }
 
 impl Flusher {
@@ -93,8 +125,10 @@ impl Flusher {
             wall,
             clock: run.config.clock,
         };
+        let runtime = run.config.runtime_directory.clone().unwrap_or_else(sys::runtime_directory);
+        place.announcement = Announcement::new(&info, place.name(), runtime);
         let numbered = site::numbered();
-        let supply = Supply::new(run, &info, &place, &numbered);
+        let supply = Supply::new(run, &info, &mut place, &numbered);
         Flusher {
             run,
             commands,
@@ -109,12 +143,16 @@ impl Flusher {
             retry: None,
             error: None,
             outage: None,
+            last_ended: None,
+            ended: 0,
+            last_error: String::new(),
         }
     }
 
     fn run(mut self) {
         loop {
             self.supply.keep_open();
+            self.follow_user();
             self.number_sites();
             self.supply_rings();
             if self.obey().is_break() {
@@ -128,6 +166,20 @@ impl Flusher {
                 self.at_process_exit();
             }
             self.run.wake.sleep(self.run.config.flush_interval);
+        }
+    }
+
+    /// Looks whether the process has become another user, and tells it in the files of the former one: what comes from
+    /// here on belongs to the other.
+    fn follow_user(&mut self) {
+        let (tails, place) = (&mut self.tails, &mut self.place);
+        let user = self.supply.follow_user(self.run, tails, &self.info, place, site::numbered);
+        let Some(uid) = user else { return };
+        for tail in &mut self.tails {
+            let mut work =
+                Work { info: &self.info, place: &mut self.place, plans: &self.plans, out: &mut self.out };
+            // A file that has no room now is still the former user's.
+            let _ = tail.tell(&mut work, &Meta::Credentials { uid });
         }
     }
 
@@ -213,8 +265,9 @@ impl Flusher {
         for tail in self.tails.iter_mut().filter(|tail| which(tail) && (retry || !tail.is_failing())) {
             let mut work =
                 Work { info: &self.info, place: &mut self.place, plans: &self.plans, out: &mut self.out };
-            if let Err(error) = tail.drain(&mut work) {
-                errors.push(error);
+            match tail.drain(&mut work) {
+                Ok(ended) => self.last_ended = ended.or(self.last_ended.take()),
+                Err(error) => errors.push(error),
             }
         }
         errors.extend(self.place.trouble.take());
@@ -237,22 +290,30 @@ impl Flusher {
                 "{lost} records of threads that have ended are lost: no file can be written"
             ));
             thread::WITHOUT_RING.fetch_add(lost, Ordering::Relaxed);
+            self.run.count_unplaced(lost);
         }
     }
 
-    /// Flight recorders of threads that have ended: the newest few are kept.
+    /// Flight recorders of threads that have ended: those of the last few are kept. Of what goes with the others, the
+    /// run's own file tells. At the end of the process all that there are are written.
     fn limit_kept(&mut self) {
         let kept = |tail: &&mut Tail| tail.has_ended() && tail.keeps();
+        for tail in self.tails.iter_mut().filter(kept) {
+            tail.note_end(&mut self.ended);
+        }
+        if self.is_exiting() {
+            return;
+        }
         let surplus = self.tails.iter_mut().filter(kept).count().saturating_sub(KEPT);
         for _ in 0..surplus {
-            let since = |tail: &&mut Tail| tail.ring.header().tenancy.since.load(Ordering::Relaxed);
-            if let Some(oldest) = self.tails.iter_mut().filter(kept).min_by_key(since) {
-                oldest.give_up();
+            if let Some(oldest) = self.tails.iter_mut().filter(kept).min_by_key(|tail| tail.ended_as()) {
+                self.supply.forget(oldest.give_up());
             }
         }
     }
 
     fn note_error(&mut self, error: io::Error) {
+        self.last_error = error.to_string();
         self.retry = Some(Instant::now() + RETRY);
         let returned = *self.outage.get_or_insert_with(|| {
             report::say(format_args!(
@@ -276,7 +337,7 @@ impl Flusher {
             // It may take long, and the threads of this run go on tracing.
             recovery::recover_meanwhile(
                 &directories,
-                |manifest| manifest.run.exe == own,
+                |run, _| run.exe == own,
                 || {
                     self.run.count_written(0);
                     self.supply_rings();
@@ -301,6 +362,7 @@ impl Flusher {
     /// tracing; the loop goes on draining them.
     fn at_process_exit(&mut self) {
         self.retry = None;
+        self.supply.set_ending(Ending::Exit);
         self.drain_all();
         // Threads that have just been joined, or are about to, get a moment to go.
         for _ in 0..10 {
@@ -312,8 +374,30 @@ impl Flusher {
             self.drain_where(Tail::has_ended);
         }
         self.end_files(EndReason::Exit);
+        // Shared rings stay, and are recovered when files can be written.
+        let untold = self.tell_untold(|tail| tail.ring.place == RingPlace::Private);
+        self.end_run_file(EndReason::Exit, untold);
         self.supply.clear(&self.tails);
         self.let_exit_go_on();
+    }
+
+    /// Tells in a file of the run's own what no thread's file can tell: losses of threads that never got a ring, what
+    /// went with flight recorders, and `untold` records that could not be written.
+    fn end_run_file(&mut self, reason: EndReason, untold: u64) {
+        let (unplaced, forgotten) = (self.run.unplaced(), self.supply.forgotten());
+        if unplaced > 0 {
+            report::say(format_args!(
+                "{unplaced} records are lost: their threads never got a ring, or no file"
+            ));
+        }
+        if unplaced == 0 && forgotten == 0 && untold == 0 {
+            return;
+        }
+        let file = RunFile { tid: sys::thread_id(), unplaced: unplaced + untold, forgotten, reason };
+        match file.write(&mut self.place, &self.info) {
+            Ok(()) => self.run.unplaced_are_told(unplaced),
+            Err(error) => self.note_error(error),
+        }
     }
 
     fn is_exiting(&self) -> bool {
@@ -325,12 +409,35 @@ impl Flusher {
         sys::wake_word(&self.run.exit.finished, i32::MAX);
     }
 
+    /// Says how many records go with their rings, since their files cannot be written; returns that.
+    fn tell_untold(&mut self, goes: fn(&Tail) -> bool) -> u64 {
+        let work = Work { info: &self.info, place: &mut self.place, plans: &self.plans, out: &mut self.out };
+        let going = self.tails.iter().filter(|tail| goes(tail) && tail.is_failing());
+        let lost = going.map(|tail| tail.untold(&work)).fold(0, u64::saturating_add);
+        if lost > 0 {
+            let error = &self.last_error;
+            report::say(format_args!("{lost} records could not be written and are lost: {error}"));
+        }
+        lost
+    }
+
+    /// Ends all files, and says in one of them, the run's own at last, how many there are.
     fn end_files(&mut self, reason: EndReason) {
         let mut errors = Vec::new();
+        let mut said = false;
         for tail in &mut self.tails {
             let mut work =
                 Work { info: &self.info, place: &mut self.place, plans: &self.plans, out: &mut self.out };
-            errors.extend(tail.end(&mut work, reason).err());
+            match tail.end(&mut work, reason) {
+                Ok(ended) => said |= ended,
+                Err(error) => errors.push(error),
+            }
+        }
+        if let Some(last) = self.last_ended.as_mut().filter(|_| !said) {
+            let mut work =
+                Work { info: &self.info, place: &mut self.place, plans: &self.plans, out: &mut self.out };
+            // Whoever has taken the file away knows.
+            let _ = last.end_run(&mut work, reason);
         }
         errors.into_iter().for_each(|error| self.note_error(error));
     }
@@ -338,13 +445,17 @@ impl Flusher {
     /// Tracing ends: no thread may go on using its ring, everything is drained, every file gets its end.
     fn shut_down(&mut self) {
         self.retry = None;
+        self.supply.set_ending(Ending::Shutdown);
         self.run.barren.store(true, Ordering::Relaxed);
         for tail in &self.tails {
             tail.close();
         }
         self.drain_all();
         self.end_files(EndReason::Shutdown);
+        let untold = self.tell_untold(|_| true);
+        self.end_run_file(EndReason::Shutdown, untold);
         self.supply.end(self.run, &mut self.tails);
+        self.run.teller.end();
         // Should the process exit meanwhile: there is nothing to wait for.
         self.let_exit_go_on();
     }

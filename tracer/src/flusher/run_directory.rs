@@ -1,30 +1,48 @@
-//! The run's directory: manifest and lock, site table, ring files. Flusher thread only.
+//! The run's directory: life file, manifest, site table, ring files. Flusher thread only.
 
 use crate::descriptor::Descriptor;
 use crate::drain::TracePlace;
+use crate::life::{self, Lock};
 use crate::ring::Memory;
 use crate::sys;
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
-use trace_format::manifest::{FILE_NAME, LIFE_BYTE, Manifest, RING_PREFIX, SITES_NAME};
+use std::sync::Arc;
+use std::time::Duration;
+use trace_format::life::{FILE_NAME as LIFE_NAME, Life};
+use trace_format::manifest::{FILE_NAME, Manifest, RING_PREFIX, SITES_NAME, UNFINISHED_SUFFIX};
 use trace_format::meta;
 use trace_format::ring::Geometry;
 use trace_format::sites::{self, Site};
+
+/// How often the making is begun anew where a recoverer has taken away what was begun, in milliseconds.
+const TRIES: u32 = 200;
 
 /// A directory that says what this process traces, as long as it lives and after it was killed.
 #[derive(Debug)]
 pub(crate) struct RunDirectory {
     path: PathBuf,
-    /// Opened once and never closed before the end: closing any descriptor of a file drops this process's
-    /// record locks on it.
-    manifest: Descriptor,
+    /// The page whose lock says that the run lives.
+    pub life: &'static Life,
+    /// Holds the lock.
+    pub lock: Arc<Lock>,
     table: Descriptor,
     /// Bytes of the table that count.
     used: u64,
 }
 
+/// What a directory is made of.
+struct Parts {
+    life: (Arc<Lock>, &'static Life),
+    table: Descriptor,
+    used: u64,
+}
+
 impl RunDirectory {
-    /// Makes `<runtime>/<pid>-<id>/`, its manifest and its site table.
+    /// Makes `<runtime>/<pid>-<id>/`, its life file, its site table and its manifest.
+    ///
+    /// It has another name until it is whole. What was killed before that is known by that name, and that it is dead by
+    /// the lock of its life file; where there is none yet, the directory is empty, and whoever comes may remove it.
     pub(crate) fn create(
         runtime: Option<&Path>,
         info: &meta::Run,
@@ -32,48 +50,49 @@ impl RunDirectory {
         sites: &[Site],
     ) -> io::Result<RunDirectory> {
         let runtime = runtime.map_or_else(sys::runtime_directory, Path::to_path_buf);
-        let name = |e, path: &Path| io::Error::other(format!("cannot prepare {path:?} for rings: {e}"));
-        sys::make_private_directory(&runtime).map_err(|e| name(e, &runtime))?;
-        let path = runtime.join(format!("{}-{:08x}", info.pid, info.id));
-        sys::make_private_directory(&path).map_err(|e| name(e, &path))?;
-        RunDirectory::fill(&path, info, place, sites).map_err(|e| {
-            let _ = std::fs::remove_dir_all(&path);
-            name(e, &path)
-        })
+        let named = |e, path: &Path| io::Error::other(format!("cannot prepare {path:?} for rings: {e}"));
+        sys::make_private_directory(&runtime).map_err(|e| named(e, &runtime))?;
+        let name = format!("{}-{:08x}", info.pid, info.id);
+        let (path, unfinished) = (runtime.join(&name), runtime.join(name + UNFINISHED_SUFFIX));
+        let mut tries = TRIES;
+        loop {
+            tries -= 1;
+            match RunDirectory::fill(&unfinished, info, place, sites) {
+                Ok(Parts { life: (lock, life), table, used }) => {
+                    std::fs::rename(&unfinished, &path).map_err(|e| named(e, &path))?;
+                    return Ok(RunDirectory { path, life, lock, table, used });
+                }
+                Err(e) if is_taken_away(&e) && tries > 0 => std::thread::sleep(Duration::from_millis(1)),
+                Err(e) => {
+                    let _ = remove(&unfinished);
+                    return Err(named(e, &path));
+                }
+            }
+        }
     }
 
-    /// The manifest gets its name only when it is whole and locked: who sees one without a lock sees a dead
-    /// run.
-    fn fill(path: &Path, info: &meta::Run, place: &TracePlace, sites: &[Site]) -> io::Result<RunDirectory> {
+    fn fill(path: &Path, info: &meta::Run, place: &TracePlace, sites: &[Site]) -> io::Result<Parts> {
+        sys::make_private_directory(path)?;
+        let life = life::begin(&path.join(LIFE_NAME))?;
         let mut entries = Vec::new();
         sites.iter().for_each(|site| site.write(&mut entries));
         let used = (sites::HEADER_BYTES + entries.len()) as u64;
         let mut table = sys::create_private_file(&path.join(SITES_NAME))?;
         table.write_all(&sites::header(used))?;
         table.write_all(&entries)?;
+        let bytes = |path: &PathBuf| path.as_os_str().as_encoded_bytes().to_vec();
         let manifest = Manifest {
             run: info.clone(),
-            directory: place.directory().as_os_str().as_encoded_bytes().to_vec(),
+            directories: place.directories().iter().map(bytes).collect(),
             name: place.name().as_encoded_bytes().to_vec(),
             encoding: place.encoding,
         };
-        let unfinished = path.join("manifest.new");
-        let mut file = sys::create_private_file(&unfinished)?;
-        sys::hold_lock(&file, LIFE_BYTE)?;
-        file.write_all(&manifest.write())?;
-        std::fs::rename(&unfinished, path.join(FILE_NAME))?;
-        let (manifest, table) = (Descriptor::new(file)?, Descriptor::new(table)?);
-        Ok(RunDirectory { path: path.to_path_buf(), manifest, table, used })
+        sys::create_private_file(&path.join(FILE_NAME))?.write_all(&manifest.write())?;
+        Ok(Parts { life, table: Descriptor::new(table)?, used })
     }
 
-    /// Opens again what the host has closed, with all descriptors that it does not know, and takes the lock that went
-    /// with the manifest. Meanwhile the run may be taken for dead; so this is done each time the flusher wakes.
+    /// Opens the site table again if the host has closed it.
     pub(crate) fn keep_open(&mut self) -> io::Result<()> {
-        if !self.manifest.is_ours() {
-            let manifest = sys::open_own_file(&self.path.join(FILE_NAME))?;
-            sys::hold_lock(&manifest, LIFE_BYTE)?;
-            self.manifest = Descriptor::new(manifest)?;
-        }
         if !self.table.is_ours() {
             self.table = Descriptor::new(sys::open_own_file(&self.path.join(SITES_NAME))?)?;
         }
@@ -118,6 +137,38 @@ impl RunDirectory {
 
     /// Removes the directory and what is in it. The directory above stays: another run may be starting there.
     pub(crate) fn remove(&self) {
-        let _ = std::fs::remove_dir_all(&self.path);
+        let _ = remove(&self.path);
     }
+}
+
+/// Whether a directory that is being made was taken for what a killed process has left: before it had its life file, or
+/// before that was locked.
+fn is_taken_away(error: &io::Error) -> bool {
+    use io::ErrorKind::{AlreadyExists, NotFound, WouldBlock};
+    matches!(error.kind(), NotFound | WouldBlock | AlreadyExists)
+}
+
+/// Removes a run's directory. It loses its name first and its life file last: killed in between, the rest is known as
+/// such, and removed by who recovers.
+///
+/// # Errors
+/// Something in it cannot be removed.
+pub(crate) fn remove(path: &Path) -> io::Result<()> {
+    let named = |e: io::Error, path: &Path| io::Error::new(e.kind(), format!("cannot remove {path:?}: {e}"));
+    let mut nameless = path.as_os_str().to_owned();
+    if !nameless.as_encoded_bytes().ends_with(UNFINISHED_SUFFIX.as_bytes()) {
+        nameless.push(UNFINISHED_SUFFIX);
+        std::fs::rename(path, &nameless).map_err(|e| named(e, path))?;
+    }
+    let path = Path::new(&nameless);
+    let entries = std::fs::read_dir(path).map_err(|e| named(e, path))?.flatten();
+    let (life, others): (Vec<_>, Vec<_>) =
+        entries.map(|entry| entry.path()).partition(|path| path.ends_with(LIFE_NAME));
+    for path in others.iter().chain(&life) {
+        match std::fs::remove_file(path) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(named(e, path)),
+            _ => {}
+        }
+    }
+    std::fs::remove_dir(path).map_err(|e| named(e, path))
 }

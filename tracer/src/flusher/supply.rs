@@ -11,6 +11,7 @@ use crate::sys;
 use crate::thread_ring::ThreadRing;
 use std::io;
 use std::sync::atomic::Ordering;
+use trace_format::life::Ending;
 use trace_format::meta::{self, RingPlace};
 use trace_format::ring::{Geometry, MIN_CAPACITY};
 use trace_format::sites::Site;
@@ -49,10 +50,16 @@ fn create_shared(directory: &RunDirectory, index: u32, mut geometry: Geometry) -
 /// Makes rings and keeps account of their memory.
 pub(crate) struct Supply {
     directory: Result<RunDirectory, String>,
+    /// What was the run's directory before the process became another user, who may not make rings there.
+    former: Vec<RunDirectory>,
+    /// The user that the directory was made by.
+    user: u32,
     /// Bytes that shared rings may still take.
     budget: u64,
     /// Bytes that private rings may still take; when they are used up, further ones are as small as can be.
     private_budget: u64,
+    /// Records that went with flight recorders of threads that had ended.
+    forgotten: u64,
     /// That a ring is private was said.
     said: bool,
     made: u32,
@@ -60,14 +67,21 @@ pub(crate) struct Supply {
 
 impl Supply {
     /// Prepares the run's directory; without one, rings will be private.
-    pub(crate) fn new(run: &'static Run, info: &meta::Run, place: &TracePlace, sites: &[Site]) -> Supply {
+    pub(crate) fn new(run: &'static Run, info: &meta::Run, place: &mut TracePlace, sites: &[Site]) -> Supply {
         let directory = RunDirectory::create(run.config.runtime_directory.as_deref(), info, place, sites);
         let budget = directory.as_ref().map_or(0, |d| sys::shared_memory_budget(d.path()));
         if let Err(why) = &directory {
             report::say(format_args!("{why}; what is in memory when the process is killed will be lost"));
         }
+        if let Ok(directory) = &directory {
+            run.keep_unplaced_in(&directory.life.traced.unplaced);
+            place.count_files_in(directory.lock.clone());
+        }
         Supply {
             said: directory.is_err(),
+            former: Vec::new(),
+            forgotten: 0,
+            user: sys::effective_user(),
             directory: directory.map_err(|why| why.to_string()),
             budget,
             private_budget: PRIVATE_BUDGET,
@@ -77,16 +91,70 @@ impl Supply {
 
     /// Sees to it that the run's directory stays this process's; see [`RunDirectory::keep_open`].
     pub(crate) fn keep_open(&mut self) {
-        if let Ok(directory) = &mut self.directory {
+        for directory in self.directories_mut() {
             // Tried again the next time.
             let _ = directory.keep_open();
         }
     }
 
+    /// So many records of flight recorders go with the rings of threads that have ended long ago.
+    pub(crate) fn forget(&mut self, records: u64) {
+        self.forgotten += records;
+        for directory in self.directories_mut() {
+            directory.life.flusher.forgotten.fetch_add(records, Ordering::Relaxed);
+        }
+    }
+
+    /// How many these are in all.
+    pub(crate) fn forgotten(&self) -> u64 {
+        self.forgotten
+    }
+
+    fn directories_mut(&mut self) -> impl Iterator<Item = &mut RunDirectory> {
+        self.directory.iter_mut().chain(&mut self.former)
+    }
+
+    /// Whether the process has become another user since this was asked last; says which. Then rings are made in a
+    /// directory of that user's: the former one may not let them in, and whoever recovers may not read what is there.
+    pub(crate) fn follow_user(
+        &mut self,
+        run: &'static Run,
+        tails: &mut Vec<Tail>,
+        info: &meta::Run,
+        place: &mut TracePlace,
+        sites: impl FnOnce() -> Vec<Site>,
+    ) -> Option<u32> {
+        let user = sys::effective_user();
+        if std::mem::replace(&mut self.user, user) == user {
+            return None;
+        }
+        let wanted = run.config.runtime_directory.as_deref();
+        let made = RunDirectory::create(wanted, info, place, &sites());
+        match &made {
+            Ok(directory) => {
+                self.budget = sys::shared_memory_budget(directory.path());
+                place.count_files_in(directory.lock.clone());
+            }
+            Err(why) => report::say(format_args!(
+                "the program has become user {user}, and {why}; what its further threads have in memory when it is \
+                 killed will be lost"
+            )),
+        }
+        self.said = made.is_err();
+        let before = std::mem::replace(&mut self.directory, made.map_err(|why| why.to_string()));
+        self.former.extend(before);
+        // Further threads get rings that are the user's.
+        while let Some((ring, _)) = run.ready.take() {
+            tails.retain(|tail| !std::ptr::eq(tail.ring, ring));
+            self.discard(run, ring);
+        }
+        Some(user)
+    }
+
     /// Writes a site where recovery will find it; false where that cannot be done. With private rings there is
     /// nothing to recover.
     pub(crate) fn add_site(&mut self, site: &Site) -> bool {
-        self.directory.as_mut().map_or(true, |directory| directory.add_site(site).is_ok())
+        self.directories_mut().all(|directory| directory.add_site(site).is_ok())
     }
 
     /// Whether a ring should be made: some are kept ready, and one for each thread that waits. A process that
@@ -184,6 +252,7 @@ impl Supply {
         match (&self.directory, ring.place) {
             (Ok(directory), RingPlace::Shared) => {
                 directory.remove_ring(ring.index);
+                self.former.iter().for_each(|former| former.remove_ring(ring.index));
                 self.budget += bytes;
             }
             _ => self.private_budget = (self.private_budget + bytes).min(PRIVATE_BUDGET),
@@ -196,9 +265,18 @@ impl Supply {
         for tail in tails.iter().filter(|tail| tail.is_free()) {
             self.unlink(tail.ring);
         }
-        if let (Ok(directory), true) = (&self.directory, tails.iter().all(Tail::is_free)) {
-            directory.remove();
+        if tails.iter().all(Tail::is_free) {
+            self.remove_directories();
         }
+    }
+
+    fn remove_directories(&self) {
+        self.directory.iter().chain(&self.former).for_each(RunDirectory::remove);
+    }
+
+    /// Says where recoverers look how the run ends.
+    pub(crate) fn set_ending(&self, ending: Ending) {
+        self.directory.iter().chain(&self.former).for_each(|directory| directory.life.set_ending(ending));
     }
 
     /// At shutdown: nothing is left but the memory of rings that threads still point to.
@@ -216,8 +294,6 @@ impl Supply {
                 unsafe { ThreadRing::abandon(tail.ring) };
             }
         }
-        if let Ok(directory) = &self.directory {
-            directory.remove();
-        }
+        self.remove_directories();
     }
 }

@@ -1,7 +1,7 @@
 //! A ring of this process and the drain of the thread that has it. Flusher thread only.
 
 use crate::clock;
-use crate::drain::{Drain, Source, Work};
+use crate::drain::{Drain, Onlooker, Source, Work};
 use crate::run::{Run, Totals};
 use crate::sys;
 use crate::thread_ring::ThreadRing;
@@ -26,11 +26,13 @@ pub(crate) struct Tail {
     freed: bool,
     /// What a flight recorder holds is to be written at the next occasion.
     wanted: bool,
+    /// Of a flight recorder: as which of all its thread was seen to have ended.
+    ended: Option<u64>,
 }
 
 impl Tail {
     pub(crate) fn new(run: &'static Run, ring: &'static ThreadRing) -> Tail {
-        Tail { run, ring, drain: None, clock_told: Instant::now(), freed: false, wanted: false }
+        Tail { run, ring, drain: None, clock_told: Instant::now(), freed: false, wanted: false, ended: None }
     }
 
     /// Whether no thread has the ring and nothing of one is left to write.
@@ -84,12 +86,13 @@ impl Tail {
         Source { memory: &self.ring.memory, place: self.ring.place, why: &self.ring.why }
     }
 
-    /// Writes what the ring holds. If its thread has ended, ends the file and frees the ring.
-    pub(crate) fn drain(&mut self, work: &mut Work<'_>) -> io::Result<()> {
+    /// Writes what the ring holds. If its thread has ended, ends the file and frees the ring; returns what has written
+    /// the file then.
+    pub(crate) fn drain(&mut self, work: &mut Work<'_>) -> io::Result<Option<Drain>> {
         // Acquire, before the head is looked at: nothing follows what an ended thread wrote.
         let state = self.ring.header().tenancy.state();
         if state == Ok(State::Free) || self.keeps() {
-            return Ok(());
+            return Ok(None);
         }
         let result = self.drain_records(work, state == Ok(State::Ended));
         self.ring.link.failing.store(result.is_err(), Ordering::Relaxed);
@@ -97,16 +100,16 @@ impl Tail {
         self.wanted = false;
         if self.has_ended() && state == Ok(State::Ended) {
             self.end(work, self.ring.end_reason())?;
-            self.free();
+            return Ok(self.free().filter(Drain::has_file));
         }
-        Ok(())
+        Ok(None)
     }
 
     /// Goes on to where the thread is now and not further, so that a busy one does not keep the others waiting.
     fn drain_records(&mut self, work: &mut Work<'_>, ended: bool) -> io::Result<()> {
         let (ring, source, run) = (self.ring, self.source(), self.run);
         let header = ring.header();
-        let goal = (header.main.head.load(Ordering::Acquire), header.nested.head.load(Ordering::Acquire));
+        let goal = (header.main.head(), header.nested.head());
         let drain = self.drain.get_or_insert_with(|| Drain::new(ring.header(), work.place.encoding));
         loop {
             let bytes = drain.portion(source, work, &|| ended || ring.is_idle())?;
@@ -117,7 +120,7 @@ impl Tail {
             ring.tell_room();
             if self.clock_told.elapsed() > CLOCK_INTERVAL {
                 self.clock_told = Instant::now();
-                run.count_written(drain.tell_clock(source, work, &clock_line())?);
+                run.count_written(drain.tell(source, work, &clock_line())?);
             }
             let reached = drain.consumed();
             if reached.0 >= goal.0 && reached.1 >= goal.1 {
@@ -129,19 +132,49 @@ impl Tail {
     /// Looks whether somebody has deleted the thread's file.
     pub(crate) fn look_after_file(&mut self) {
         if let Some(drain) = &mut self.drain {
-            drain.look_after_file(self.ring.header());
+            drain.look_after_file();
         }
     }
 
-    /// Writes the last lines of the file, if there is one that has none.
-    pub(crate) fn end(&mut self, work: &mut Work<'_>, reason: EndReason) -> io::Result<()> {
+    /// Writes the last lines of the file, if there is one that has none; returns whether it did.
+    pub(crate) fn end(&mut self, work: &mut Work<'_>, reason: EndReason) -> io::Result<bool> {
+        let source = self.source();
+        let Some(drain) = self.drain.as_mut().filter(|drain| !drain.is_ended()) else { return Ok(false) };
+        let bytes = drain.end(source, work, reason, Some(clock_line()))?;
+        self.run.count_written(bytes);
+        Ok(bytes > 0)
+    }
+
+    /// Writes a line into the file, if there is one that takes it now.
+    pub(crate) fn tell(&mut self, work: &mut Work<'_>, meta: &Meta) -> io::Result<()> {
         let source = self.source();
         let Some(drain) = &mut self.drain else { return Ok(()) };
-        if !drain.is_ended() {
-            let clock = Some(clock_line());
-            self.run.count_written(drain.end(source, work, reason, clock)?);
-        }
+        self.run.count_written(drain.tell(source, work, meta)?);
         Ok(())
+    }
+
+    /// How many records of the thread are neither in its files nor told lost there, by what recovery would write.
+    pub(crate) fn untold(&self, work: &Work<'_>) -> u64 {
+        let header = self.ring.header();
+        if self.is_free() {
+            return 0;
+        }
+        let onlooker = Onlooker::new(self.source(), work.info, work.plans, header.published());
+        // A ring that is damaged: nobody knows what was in there.
+        onlooker.dead(EndReason::Exit).map_or(0, |rest| rest.records.saturating_add(rest.lost))
+    }
+
+    /// Its thread has ended, behind all of whom `count` knows; not if that was noted before.
+    pub(crate) fn note_end(&mut self, count: &mut u64) {
+        if self.ended.is_none() {
+            *count += 1;
+            self.ended = Some(*count);
+        }
+    }
+
+    /// As which of all its thread was seen to have ended.
+    pub(crate) fn ended_as(&self) -> Option<u64> {
+        self.ended
     }
 
     /// Frees the ring of an ended thread whose file cannot be written; what was not written is counted as lost.
@@ -154,13 +187,13 @@ impl Tail {
     }
 
     /// Makes the ring ready for another thread.
-    fn free(&mut self) {
+    fn free(&mut self) -> Option<Drain> {
         let header = self.ring.header();
         // Held until the ring's own are clear: who adds up all has each once.
         let mut finished = self.run.finished.lock();
         finished.add(Totals::of(header));
-        self.drain = None;
-        self.freed = true;
+        let drain = self.drain.take();
+        (self.freed, self.ended) = (true, None);
         self.ring.parting.renew();
         // From here on a recoverer ignores it.
         header.tenancy.state.store(State::Free as u32, Ordering::Release);
@@ -168,12 +201,13 @@ impl Tail {
         header.nested.clear_counters();
         drop(finished);
         let progress = Progress {
-            consumed: header.main.head.load(Ordering::Relaxed),
-            nested_consumed: header.nested.head.load(Ordering::Relaxed),
+            consumed: header.main.head(),
+            nested_consumed: header.nested.head(),
             ..Progress::default()
         };
         header.publish(&progress);
         header.free(&progress);
+        drain
     }
 }
 

@@ -68,7 +68,7 @@ fn one_drain_writes_what_was_committed_before_it_and_publishes_that() {
     assert!(text.contains(" : one\n") && !text.contains("two"), "{text}");
     let published = ring.header().published();
     assert_eq!(published.file_length, text.len() as u64);
-    assert_eq!(published.consumed, ring.header().main.head.load(std::sync::atomic::Ordering::Relaxed) - 24);
+    assert_eq!(published.consumed, ring.header().main.head() - 24);
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn a_ring_whose_thread_has_ended_serves_another_with_a_file_of_its_own() {
     flusher.drain_once();
     let texts = files(directory.path());
     assert_eq!(texts.len(), 2);
-    assert!(texts[0].ends_with("# end records=1 lost=0 reason=thread\n"), "{}", texts[0]);
+    assert!(texts[0].ends_with("# end records=1 lost=0 reason=thread files=1\n"), "{}", texts[0]);
     assert!(texts[1].contains("-00000080 : second\n") && !texts[1].contains("first"), "{}", texts[1]);
 }
 

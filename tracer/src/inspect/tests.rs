@@ -33,7 +33,8 @@ fn run_with_ring(directory: &Path, capacity: u64) -> (RunInMemory, Memory) {
         clock: ClockKind::Ordered,
     };
     let traces = directory.as_os_str().as_encoded_bytes().to_vec();
-    let manifest = Manifest { run, directory: traces, name: b"app".to_vec(), encoding: Encoding::Text };
+    let manifest =
+        Manifest { run, directories: vec![traces], name: b"app".to_vec(), encoding: Encoding::Text };
     let geometry = Geometry::of(capacity);
     let file = sys::create_private_file(&directory.join("ring-0")).unwrap();
     sys::reserve(&file, geometry.file_size()).unwrap();
@@ -41,7 +42,7 @@ fn run_with_ring(directory: &Path, capacity: u64) -> (RunInMemory, Memory) {
     memory.header().identity.set(&geometry, 1, 0, false);
     memory.header().tenancy.tid.store(TID, Ordering::Relaxed);
     memory.header().tenancy.state.store(State::Owned as u32, Ordering::Release);
-    (RunInMemory { manifest, directory: directory.to_path_buf() }, memory)
+    (RunInMemory { manifest, directory: directory.to_path_buf(), user: sys::effective_user() }, memory)
 }
 
 /// The numbers of the last messages in the file, and of all in the text.

@@ -65,7 +65,7 @@ impl Lane {
         consumed: *const AtomicU64,
     ) -> Lane {
         // SAFETY: valid by the caller's promise.
-        let head = unsafe { &*written }.head.load(Ordering::Relaxed);
+        let head = unsafe { &*written }.head();
         Lane {
             pos: Cell::new(head),
             last: Cell::new(0),
@@ -238,19 +238,18 @@ impl Lane {
         self.pos.set(head);
         self.last.set(ticks);
         let written = self.written();
-        // Release: the consumer that sees this head sees the records before it.
-        written.head.store(head, Ordering::Release);
+        let committed = written.committed.load(Ordering::Relaxed).wrapping_add(1);
+        written.publish(head, committed);
         // Release: who reads the count sees the head that has all these messages. A plain store on x86-64.
-        let committed = written.committed.load(Ordering::Relaxed);
-        written.committed.store(committed.wrapping_add(1), Ordering::Release);
+        written.committed.store(committed, Ordering::Release);
     }
 
     /// Publishes everything before `head`: whole pieces of a message that goes on.
     #[inline(always)]
     pub(crate) fn publish(&self, head: u64) {
         self.pos.set(head);
-        // Release: the consumer that sees this head sees the records before it.
-        self.written().head.store(head, Ordering::Release);
+        let written = self.written();
+        written.publish(head, written.committed.load(Ordering::Relaxed));
     }
 }
 

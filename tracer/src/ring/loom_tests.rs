@@ -6,6 +6,7 @@
 
 use super::lane::Lane;
 use super::memory::Data;
+use crate::decision::{Stand, Word};
 use crate::parting::Parting;
 use crate::pool::Pool;
 use crate::wake::Wake;
@@ -18,7 +19,7 @@ use trace_format::file::Encoding;
 use trace_format::plans::Plans;
 use trace_format::record::{Flags, HEADER, Records};
 use trace_format::render::{RenderState, Renderer};
-use trace_format::ring::{Header, Progress, State, readable};
+use trace_format::ring::{Header, LAYOUT_VERSION, Progress, State, readable};
 
 const BLOCK: u64 = 64;
 const CAPACITY: u64 = 128;
@@ -97,6 +98,26 @@ fn loom_records_arrive_whole_and_in_order_while_the_ring_wraps() {
         });
         consume(&ring, 3, 40);
         producer.join().unwrap();
+    });
+}
+
+/// Whenever the head is looked at, the number of messages that goes with it is that of the records before it.
+#[test]
+fn loom_the_head_and_the_number_of_messages_are_of_one_moment() {
+    model(|| {
+        let ring = ring();
+        let producer = thread::spawn({
+            let ring = ring.clone();
+            move || produce(&ring, 2, 40)
+        });
+        for _ in 0..2 {
+            let end = ring.header.main.end(LAYOUT_VERSION);
+            // The first record ends at 56, and the second at 120, behind a pad.
+            assert_eq!(Some(&end.position), [0, 56, 120].get(end.messages as usize));
+        }
+        producer.join().unwrap();
+        let end = ring.header.main.end(LAYOUT_VERSION);
+        assert_eq!((end.position, end.messages), (120, 2));
     });
 }
 
@@ -353,5 +374,38 @@ fn loom_no_wake_up_is_missed() {
             shared.1.sleep(Duration::ZERO);
         }
         flusher.join().unwrap();
+    });
+}
+
+/// Two threads decide; each takes over whatever decision it finds, as if its patience were at its end. One publishes a
+/// run, and who sees that tracing is on sees it.
+#[test]
+fn loom_a_decision_that_is_taken_over_is_made_once() {
+    model(|| {
+        let decision = Arc::new((Word::new(), AtomicU64::new(0), AtomicU64::new(0)));
+        let threads = [1, 2].map(|me| {
+            let decision = decision.clone();
+            thread::spawn(move || {
+                let (word, run, published) = &*decision;
+                let seen = word.see();
+                if !matches!(seen.stand(|| 7), Stand::Undecided | Stand::Deciding) {
+                    return;
+                }
+                let Some(attempt) = word.begin(seen, 7) else { return };
+                if word.hand_over(attempt) {
+                    run.store(me, Ordering::Relaxed);
+                    published.fetch_add(1, Ordering::Relaxed);
+                    assert!(word.settle(attempt));
+                }
+            })
+        });
+        if decision.0.see().stand(|| 7) == Stand::On {
+            assert_ne!(decision.1.load(Ordering::Relaxed), 0);
+        }
+        for thread in threads {
+            thread.join().unwrap();
+        }
+        assert_eq!(decision.0.see().stand(|| 7), Stand::On);
+        assert_eq!(decision.2.load(Ordering::Relaxed), 1);
     });
 }

@@ -146,9 +146,10 @@ impl Producer {
         self.frame.store(1, Ordering::Relaxed);
     }
 
-    /// Whether the calling thread is inside a record.
-    pub(crate) fn is_inside(&self) -> bool {
-        self.frame.load(Ordering::Relaxed) != 0
+    /// Whether the calling thread is inside a record, seen from a frame that ends at `here`.
+    pub(crate) fn is_inside(&self, here: usize) -> bool {
+        let frame = self.frame.load(Ordering::Relaxed);
+        frame != 0 && !sys::is_deeper(frame, here)
     }
 
     /// Writes a message that was begun at `ticks`. Never panics, whatever the arguments' `Display` does.
@@ -231,7 +232,7 @@ impl Producer {
     #[inline(never)]
     fn record_inside(&self, ticks: Ticks, args: fmt::Arguments<'_>, here: usize) -> Outcome {
         let inner = self.nested_frame.load(Ordering::Relaxed);
-        if inner != 0 && !is_deeper(inner, here) {
+        if inner != 0 && !sys::is_deeper(inner, here) {
             // Inside a record inside a record: there is no third ring.
             add(&self.nested.written().lost_full, 1);
             return Outcome::Lost;
@@ -243,7 +244,7 @@ impl Producer {
     #[cold]
     #[inline(never)]
     fn was_left(&self, here: usize) -> bool {
-        let left = is_deeper(self.frame.load(Ordering::Relaxed), here);
+        let left = sys::is_deeper(self.frame.load(Ordering::Relaxed), here);
         if left && !self.link.is_null() {
             add(&self.main.written().lost_panic, 1);
             self.nested_frame.store(0, Ordering::Relaxed);
@@ -356,10 +357,4 @@ impl Producer {
 /// Whether a thread that waits for room goes on where so many bytes of so many wait for the flusher.
 pub(crate) fn is_plenty(pending: u64, capacity: u64) -> bool {
     pending <= capacity / 2
-}
-
-/// Whether a frame lies deeper in the stack than the caller's, or is the same: then it is not active any
-/// more. Stacks grow down; a signal stack has no order with the thread's.
-fn is_deeper(frame: usize, here: usize) -> bool {
-    here >= frame && !sys::on_alternate_stack()
 }

@@ -1,6 +1,7 @@
 //! macOS, and what other Unix systems have of it. Type-checked, not yet run.
 #![allow(unsafe_code, reason = "calls of the C library; each argued where it stands")]
 
+use std::ffi::CStr;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -36,12 +37,19 @@ pub(crate) fn thread_name() -> [u8; 16] {
 }
 
 /// Names the calling thread for those who look at the process.
-pub(crate) fn name_flusher() {
+pub(crate) fn name_thread(name: &CStr) {
     #[cfg(target_vendor = "apple")]
     // SAFETY: the name is a C string.
     unsafe {
-        libc::pthread_setname_np(c"tracer-flusher".as_ptr())
+        libc::pthread_setname_np(name.as_ptr())
     };
+    #[cfg(not(target_vendor = "apple"))]
+    let _ = name;
+}
+
+/// The path of the program that this process runs.
+pub(crate) fn executable() -> PathBuf {
+    std::env::current_exe().unwrap_or_default()
 }
 
 /// Gives the calling thread's `errno` back as it was, when dropped.
@@ -151,9 +159,37 @@ pub(crate) fn runtime_directories() -> Vec<PathBuf> {
     vec![runtime_directory()]
 }
 
-/// Whether this process has the file open. Not known here.
-pub(crate) fn has_open(_path: &Path) -> Option<bool> {
+/// Whether a file can be made in `directory`; it is called `probe` for a moment.
+///
+/// # Errors
+/// Why not.
+pub(crate) fn try_to_make_file(_directory: &Path, probe: &Path) -> io::Result<()> {
+    super::create_private_file(probe)?;
+    std::fs::remove_file(probe)
+}
+
+/// Whether a mapping of a file keeps the locks that were taken through the descriptor that it was mapped from.
+pub(crate) const MAPPINGS_HOLD_LOCKS: bool = false;
+
+/// Takes the classic POSIX record lock on one byte of the file; it is held until any descriptor of the file is
+/// closed in this process, or the process ends.
+pub(crate) fn hold_lock(file: &File, byte: u32) -> io::Result<()> {
+    super::unix::set_lock(file, libc::F_SETLK, byte)
+}
+
+/// Nothing to do: a forked child has no record locks.
+pub(crate) fn keep_from_children(_start: *mut u8, _bytes: usize) -> io::Result<()> {
+    Ok(())
+}
+
+/// A thread has no rights of its own here.
+pub(crate) fn as_user<T: Send>(_user: u32, _work: impl FnOnce() -> T + Send) -> Option<T> {
     None
+}
+
+/// A thread has no descriptors of its own here.
+pub(crate) fn take_own_descriptors() -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
 }
 
 /// How much all rings together may take: a quarter of what is free in `directory`.

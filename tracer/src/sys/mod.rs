@@ -3,6 +3,7 @@
 //! | function | what it does | called by |
 //! |---|---|---|
 //! | `thread_id`, `thread_name` | the calling thread as the system knows it | a thread's first record |
+//! | `executable` | the path of the program | start of a run |
 //! | `call_at_thread_exit` | has [`crate::thread::on_thread_exit`] called late in the thread's end | a thread's first record |
 //! | `keep_errno` | the host's last error, as the tracer found it | a thread's first record; a wait for room |
 //! | `wait_word`, `wake_word` | sleep on an atomic word; waking is async-signal-safe | flusher; any |
@@ -12,12 +13,14 @@
 //! | `page_wiped_on_fork` | a zeroed page that is zero again in a forked child | flusher |
 //! | `arm_exit_handler` | has [`crate::exit::on_process_exit`] called at `exit()` | start of a run |
 //! | `stay_loaded` | keeps a plugin that holds this code from being unloaded | start of a run |
-//! | `spawn_flusher`, `name_flusher` | a thread that takes no signals and runs nothing else | start of a run |
-//! | `runtime_directory`, `make_private_directory` | where rings live | flusher |
-//! | `create_private_file`, `open_own_file`, `open_own_file_to_read`, `reserve`, `hold_lock` | files that nobody else can have prepared | flusher, recovery |
-//! | `has_open`, `take_turn` | keep copies of this library in one process apart | recovery |
+//! | `spawn_hidden`, `name_thread` | a thread that takes no signals and runs nothing else | start of a run |
+//! | `take_own_descriptors` | descriptors that no other thread of the process can close | start of a run |
+//! | `runtime_directory`, `make_private_directory`, `private_directory_of` | where rings live | flusher, recovery |
+//! | `as_user` | does something with another user's rights | recovery as root |
+//! | `create_private_file`, `open_own_file`, `open_named_file`, `open_to_append`, `try_to_make_file`, `open_file_of_user_to_read`, `reserve`, `hold_lock` | files that nobody else can have prepared | flusher, recovery |
+//! | `MAPPINGS_HOLD_LOCKS`, `keep_from_children` | whether and how a mapping alone holds a lock | start of a run; recovery |
 //! | `path_from_bytes` | a path that a manifest names | recovery |
-//! | `file_identity`, `path_identity`, `descriptor_limit`, `thread_lives`, `shared_memory_budget`, `boot_id`, `process_id` | facts | flusher |
+//! | `file_identity`, `path_identity`, `descriptor_limit`, `file_size_limit`, `thread_lives`, `shared_memory_budget`, `boot_id`, `process_id` | facts | flusher |
 //! | `privileged` | whether the environment is not to be trusted (setuid) | the decision |
 //! | `counter_is_trusted`, `monotonic_ns` | clocks | start of a run; a record without a counter |
 //!
@@ -67,6 +70,12 @@ pub(crate) fn stack_pointer() -> usize {
         let local = 0u8;
         std::ptr::from_ref(&local).addr()
     }
+}
+
+/// Whether a frame lies deeper in the stack than the caller's, which ends at `here`, or is the same: then it is not
+/// active any more, as after a `longjmp`. Stacks grow down; a signal stack has no order with the thread's.
+pub(crate) fn is_deeper(frame: usize, here: usize) -> bool {
+    here >= frame && !on_alternate_stack()
 }
 
 /// What tells one open file from another, and what has become of it.

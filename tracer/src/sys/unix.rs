@@ -62,7 +62,7 @@ pub(crate) fn create_exit_key() {
 ///
 /// Not by `std::thread`, which allocates on the new thread first: the host's allocator may trace, and the flusher
 /// would wait for a ring that only it can make.
-pub(crate) fn spawn_flusher(body: Box<dyn FnOnce() + Send>) -> io::Result<()> {
+pub(crate) fn spawn_hidden(body: Box<dyn FnOnce() + Send>) -> io::Result<()> {
     extern "C" fn start(body: *mut libc::c_void) -> *mut libc::c_void {
         // SAFETY: what was leaked below, given to this thread alone.
         let body = unsafe { Box::from_raw(body.cast::<Box<dyn FnOnce() + Send>>()) };
@@ -123,11 +123,30 @@ pub(crate) fn make_private_directory(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// Makes `path` a directory, with those above it, which only this user can enter; what is there stays as it is.
+pub(crate) fn make_directories(path: &Path) -> io::Result<()> {
+    DirBuilder::new().mode(0o700).recursive(true).create(path)
+}
+
+/// The user whose rights the calling thread has.
+pub(crate) fn effective_user() -> u32 {
+    // SAFETY: asks only.
+    unsafe { libc::geteuid() }
+}
+
 /// Whether `path` is a directory, not a link to one, that only its owner, this user, can enter.
 pub(crate) fn is_private_directory(path: &Path) -> bool {
     // SAFETY: asks only.
     let user = unsafe { libc::geteuid() };
     std::fs::symlink_metadata(path).is_ok_and(|f| f.is_dir() && f.uid() == user && f.mode() & 0o077 == 0)
+}
+
+/// The user whose `path` is, if it is a directory, not a link to one, that only its owner can enter, and this user may:
+/// because it is this user's, or as root.
+pub(crate) fn private_directory_of(path: &Path) -> Option<u32> {
+    let found = std::fs::symlink_metadata(path).ok()?;
+    let may = [found.uid(), 0].contains(&effective_user());
+    (may && found.is_dir() && found.mode() & 0o077 == 0).then(|| found.uid())
 }
 
 /// Writes to stderr without std's lock, which a forked child may find taken for ever, and only if that does
@@ -175,21 +194,40 @@ fn above_standard_streams(file: File) -> io::Result<File> {
 
 /// Opens a file of this user for reading and writing: a regular one, not through a link.
 pub(crate) fn open_own_file(path: &Path) -> io::Result<File> {
-    open_own(path, true)
+    open_own(path, true, &[effective_user()])
 }
 
-/// The same for reading only.
-pub(crate) fn open_own_file_to_read(path: &Path) -> io::Result<File> {
-    open_own(path, false)
+/// Opens a file of this user's for writing at its end, wherever that is by then; makes it if it is not there.
+pub(crate) fn open_to_append(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.append(true).create(true).mode(0o600).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
+    is_own(options.open(path)?, &[effective_user()])
 }
 
-fn open_own(path: &Path, write: bool) -> io::Result<File> {
+/// Opens a file that a ring of this user names, for reading and writing: a regular one, not through a link. As root it
+/// may be another user's, whom the process had become when it made the file. The caller sees to it that it is that file.
+pub(crate) fn open_named_file(path: &Path) -> io::Result<File> {
+    match std::fs::symlink_metadata(path) {
+        Ok(found) if effective_user() == 0 => open_own(path, true, &[0, found.uid()]),
+        _ => open_own(path, true, &[effective_user()]),
+    }
+}
+
+/// Opens a file of this user, or of `user` where this one may read it, for reading: a regular one, not through a link.
+pub(crate) fn open_file_of_user_to_read(path: &Path, user: u32) -> io::Result<File> {
+    open_own(path, false, &[effective_user(), user])
+}
+
+fn open_own(path: &Path, write: bool, users: &[u32]) -> io::Result<File> {
     // A FIFO in its place must not make us wait.
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
-    let file = OpenOptions::new().read(true).write(write).custom_flags(flags).open(path)?;
+    is_own(OpenOptions::new().read(true).write(write).custom_flags(flags).open(path)?, users)
+}
+
+/// The file, if it is a regular one of one of these users.
+fn is_own(file: File, users: &[u32]) -> io::Result<File> {
     let found = file.metadata()?;
-    // SAFETY: asks only.
-    if !found.is_file() || found.uid() != unsafe { libc::geteuid() } {
+    if !found.is_file() || !users.contains(&found.uid()) {
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, "it is not a file of this user"));
     }
     Ok(file)
@@ -200,11 +238,8 @@ pub(crate) fn path_from_bytes(bytes: &[u8]) -> PathBuf {
     PathBuf::from(std::ffi::OsString::from_vec(bytes.to_vec()))
 }
 
-/// Takes the classic POSIX record lock on one byte of the file; it is held until any descriptor of the file is
-/// closed in this process, or the process ends.
-///
-/// Not `flock` and not an open-file-description lock: a forked child would keep those.
-pub(crate) fn hold_lock(file: &File, byte: u32) -> io::Result<()> {
+/// Asks for a write lock on one byte of the file, of the kind that `command` stands for; does not wait.
+pub(super) fn set_lock(file: &File, command: libc::c_int, byte: u32) -> io::Result<()> {
     // SAFETY: the descriptor is open; the request is plain memory.
     let result = unsafe {
         let mut request: libc::flock = std::mem::zeroed();
@@ -212,39 +247,9 @@ pub(crate) fn hold_lock(file: &File, byte: u32) -> io::Result<()> {
         request.l_whence = libc::SEEK_SET as _;
         request.l_start = byte as libc::off_t;
         request.l_len = 1;
-        libc::fcntl(file.as_raw_fd(), libc::F_SETLK, &request)
+        libc::fcntl(file.as_raw_fd(), command, &request)
     };
     if result == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
-}
-
-/// A directory's lock, which one open descriptor has, also within a process.
-pub(crate) struct Turn(File);
-
-impl Drop for Turn {
-    fn drop(&mut self) {
-        // Not only by closing it: a child that was forked meanwhile has a copy.
-        // SAFETY: the descriptor is open.
-        unsafe { libc::flock(self.0.as_raw_fd(), libc::LOCK_UN) };
-    }
-}
-
-/// Waits at most a second for that lock. To be held for a moment only.
-pub(crate) fn take_turn(directory: &Path) -> io::Result<Turn> {
-    let flags = libc::O_DIRECTORY | libc::O_NOFOLLOW;
-    let directory = OpenOptions::new().read(true).custom_flags(flags).open(directory)?;
-    let mut tries = 1000;
-    loop {
-        // SAFETY: the descriptor is open.
-        if unsafe { libc::flock(directory.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0 {
-            return Ok(Turn(directory));
-        }
-        let error = io::Error::last_os_error();
-        tries -= 1;
-        if error.kind() != io::ErrorKind::WouldBlock || tries == 0 {
-            return Err(error);
-        }
-        std::thread::sleep(std::time::Duration::from_millis(1));
-    }
 }
 
 /// What the open file is, and what has become of it.
@@ -265,6 +270,14 @@ pub(crate) fn descriptor_limit() -> usize {
     // SAFETY: the result is plain memory.
     unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) };
     usize::try_from(limit.rlim_cur).unwrap_or(usize::MAX)
+}
+
+/// How long a file may become that this process writes, now: who writes more gets a signal.
+pub(crate) fn file_size_limit() -> u64 {
+    let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: 0 };
+    // SAFETY: the result is plain memory.
+    unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &mut limit) };
+    if limit.rlim_cur == libc::RLIM_INFINITY { u64::MAX } else { limit.rlim_cur }
 }
 
 /// Nanoseconds of the system's monotonic clock. Async-signal-safe.

@@ -2,6 +2,7 @@
 #![allow(unsafe_code, reason = "calls of the system; each argued where it stands")]
 
 use super::FileIdentity;
+use std::ffi::CStr;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::windows::fs::{MetadataExt, OpenOptionsExt};
@@ -53,6 +54,11 @@ pub(crate) fn thread_name() -> [u8; 16] {
     name
 }
 
+/// The path of the program that this process runs.
+pub(crate) fn executable() -> PathBuf {
+    std::env::current_exe().unwrap_or_default()
+}
+
 /// Gives the calling thread's last error back as it was, when dropped.
 pub(crate) struct KeptErrno(u32);
 
@@ -100,12 +106,12 @@ pub(crate) fn write_stderr(text: &[u8]) {
 }
 
 /// Starts a thread.
-pub(crate) fn spawn_flusher(body: Box<dyn FnOnce() + Send>) -> io::Result<()> {
-    std::thread::Builder::new().name("tracer-flusher".into()).spawn(body).map(drop)
+pub(crate) fn spawn_hidden(body: Box<dyn FnOnce() + Send>) -> io::Result<()> {
+    std::thread::Builder::new().name("tracer".into()).spawn(body).map(drop)
 }
 
 /// Nothing to do: it has its name.
-pub(crate) fn name_flusher() {}
+pub(crate) fn name_thread(_name: &CStr) {}
 
 /// There are no signal stacks.
 pub(crate) fn on_alternate_stack() -> bool {
@@ -171,6 +177,16 @@ pub(crate) fn make_private_directory(path: &Path) -> io::Result<()> {
     }
 }
 
+/// Makes `path` a directory, with those above it; what is there stays as it is.
+pub(crate) fn make_directories(path: &Path) -> io::Result<()> {
+    std::fs::create_dir_all(path)
+}
+
+/// Users have no numbers here.
+pub(crate) fn effective_user() -> u32 {
+    0
+}
+
 /// Makes a new file that others may read and rename while it is open; fails where the name exists.
 pub(crate) fn create_private_file(path: &Path) -> io::Result<File> {
     const SHARE_READ_WRITE_DELETE: u32 = 7;
@@ -182,8 +198,18 @@ pub(crate) fn open_own_file(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).open(path)
 }
 
-/// Opens a file for reading, and lets others do with it what they like.
-pub(crate) fn open_own_file_to_read(path: &Path) -> io::Result<File> {
+/// Opens a file for writing at its end; makes it if it is not there.
+pub(crate) fn open_to_append(path: &Path) -> io::Result<File> {
+    OpenOptions::new().append(true).create(true).open(path)
+}
+
+/// Opens a file that a ring names.
+pub(crate) fn open_named_file(path: &Path) -> io::Result<File> {
+    open_own_file(path)
+}
+
+/// Opens a file for reading, and lets others do with it what they like. Files have no users' numbers here.
+pub(crate) fn open_file_of_user_to_read(path: &Path, _user: u32) -> io::Result<File> {
     OpenOptions::new().read(true).open(path)
 }
 
@@ -202,6 +228,16 @@ pub(crate) fn is_private_directory(path: &Path) -> bool {
     path.is_dir()
 }
 
+/// The user whose `path` is, if it is a directory. The temp directory is the user's own.
+pub(crate) fn private_directory_of(path: &Path) -> Option<u32> {
+    path.is_dir().then_some(0)
+}
+
+/// Nobody acts for other users here.
+pub(crate) fn as_user<T: Send>(_user: u32, _work: impl FnOnce() -> T + Send) -> Option<T> {
+    None
+}
+
 /// Takes a lock that stands for one byte of the file. Not on the byte itself: what is locked here, others cannot
 /// read.
 pub(crate) fn hold_lock(file: &File, byte: u32) -> io::Result<()> {
@@ -211,19 +247,36 @@ pub(crate) fn hold_lock(file: &File, byte: u32) -> io::Result<()> {
     if locked == 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Whether this process has the file open. Not known here.
-pub(crate) fn has_open(_path: &Path) -> Option<bool> {
-    None
+/// Whether a file can be made in `directory`; it is called `probe` for a moment.
+///
+/// # Errors
+/// Why not.
+pub(crate) fn try_to_make_file(_directory: &Path, probe: &Path) -> io::Result<()> {
+    super::create_private_file(probe)?;
+    std::fs::remove_file(probe)
 }
 
-/// Nothing to wait for: a lock is had by one handle, also within a process.
-pub(crate) fn take_turn(_directory: &Path) -> io::Result<()> {
+/// Whether a mapping of a file keeps the locks that were taken through the handle that it was mapped from.
+pub(crate) const MAPPINGS_HOLD_LOCKS: bool = false;
+
+/// Nothing to do: there is no `fork`.
+pub(crate) fn keep_from_children(_start: *mut u8, _bytes: usize) -> io::Result<()> {
     Ok(())
+}
+
+/// A thread has no handles of its own here.
+pub(crate) fn take_own_descriptors() -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
 }
 
 /// How many files this process may have open: as good as any number.
 pub(crate) fn descriptor_limit() -> usize {
     4096
+}
+
+/// How long a file may become that this process writes.
+pub(crate) fn file_size_limit() -> u64 {
+    u64::MAX
 }
 
 /// What the open file is; its creation time stands in for the number that std does not show on this system.

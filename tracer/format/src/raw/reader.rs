@@ -3,6 +3,7 @@
 //! All bytes are taken for hostile, and for bytes that may change while they are looked at: nothing is believed twice.
 
 use super::{BLOCK_BYTES, BLOCK_HEADER, MAGIC};
+use crate::escape::is_harmless;
 use crate::line::Ticks;
 use crate::meta::Meta;
 use crate::record::{Flags, HEADER, MAX_PAYLOAD, PAD_WORD, RecordKind, aligned};
@@ -79,10 +80,18 @@ impl<'a> Raw<'a> {
     /// The ticks of the first record, and what it says if it is metadata; `None` where the first block has none.
     #[must_use]
     pub fn first(&self) -> Option<(Ticks, Option<Meta>)> {
+        let (ticks, payload) = self.first_payload()?;
+        Some((ticks, payload.and_then(Meta::parse)))
+    }
+
+    /// The ticks of the first record, and its payload if it is that of a `#` line; `None` where the first block has no
+    /// record.
+    #[must_use]
+    pub fn first_payload(&self) -> Option<(Ticks, Option<&'a [u8]>)> {
         let (_, record) =
             self.records(0).take_while(|(at, _)| *at < BLOCK_BYTES).find(|(_, r)| r.has_ticks())?;
-        let meta = (record.kind == RecordKind::Meta).then(|| Meta::parse(record.payload)).flatten();
-        Some((record.ticks, meta))
+        let is_meta = record.kind == RecordKind::Meta && is_clean(record.payload);
+        Some((record.ticks, is_meta.then_some(record.payload)))
     }
 
     /// The ticks of the last record. In a damaged file, whose ticks go back, the greatest that a
@@ -133,6 +142,13 @@ impl<'a> Raw<'a> {
             return start + if part > 0 { bytes } else { 0 };
         }
         start + usize::try_from(bytes as u128 * u128::from(part) / u128::from(whole)).unwrap_or(bytes)
+    }
+
+    /// The last record, where the last block has one that is all there, with nothing behind it.
+    #[must_use]
+    pub fn last_record(&self) -> Option<Record<'a>> {
+        let block = self.bytes.len().saturating_sub(1) / BLOCK_BYTES * BLOCK_BYTES;
+        self.records(block).last().map(|(_, record)| record).filter(|record| record.end == self.bytes.len())
     }
 
     /// Where the last message begins, if its last piece is not there.
@@ -256,5 +272,5 @@ fn record(word: u64, rest: &[u8], at: usize) -> Option<Record<'_>> {
 /// Whether this can be the payload of one line.
 #[must_use]
 pub fn is_clean(payload: &[u8]) -> bool {
-    std::str::from_utf8(payload).is_ok_and(|text| !text.chars().any(|c| c.is_control() && c != '\t'))
+    is_harmless(payload)
 }

@@ -59,7 +59,7 @@ fn file(acts: &[(u64, Act)], run: &Run, encoding: Encoding) -> Vec<u8> {
     let (plans, mut file, mut out) = (plans(), Vec::new(), Vec::new());
     let mut renderer = Renderer::new(TID, RenderState::default(), encoding);
     renderer.begin_at(0);
-    let thread = Thread { name: b"main".to_vec(), ring: RingPlace::Shared, why: Vec::new() };
+    let thread = Thread { name: b"main".to_vec(), ring: RingPlace::Shared, why: Vec::new(), file: None };
     renderer.header(run, &thread, &mut out);
     let (mut ring, mut ticks) = (Vec::new(), 1000);
     let flush = |renderer: &mut Renderer, ring: &mut Vec<u8>, out: &mut Vec<u8>, file: &mut Vec<u8>| {
@@ -99,7 +99,7 @@ fn file(acts: &[(u64, Act)], run: &Run, encoding: Encoding) -> Vec<u8> {
         ring.resize(ring.len().next_multiple_of(8), 0xee);
     }
     flush(&mut renderer, &mut ring, &mut out, &mut file);
-    renderer.end(EndReason::Thread, &mut out);
+    renderer.end(EndReason::Thread, None, &mut out);
     file.append(&mut out);
     file
 }

@@ -98,7 +98,7 @@ fn losses_are_told_once() {
     let losses = Losses { full: 3, panic: 0, nested: 1, stall_ns: 7 };
     state.losses(&losses, &mut out);
     state.losses(&losses, &mut out);
-    state.end(EndReason::Thread, &mut out);
+    state.end(EndReason::Thread, None, &mut out);
     let text = String::from_utf8(out).unwrap();
     let payloads: Vec<&str> = text.lines().map(|l| &l[26..]).collect();
     assert_eq!(
@@ -149,7 +149,7 @@ proptest! {
         let mut main = Records::new([&mixed, &main], 0, 128);
         let mut nested = Records::new([&nested, &[]], 0, 64);
         state.records(&mut main, &mut nested, true, &Plans::default(), usize::MAX, &mut out);
-        state.end(EndReason::Killed, &mut out);
+        state.end(EndReason::Killed, None, &mut out);
         let text = String::from_utf8(out).unwrap();
         let lines: Vec<&str> = text.split_terminator('\n').collect();
         prop_assert!(lines.iter().all(|l| Line::parse(l.as_bytes()).is_ok()), "{}", text);

@@ -1,6 +1,6 @@
 //! How large the parts of a ring are, and whether what a file says of that can be believed.
 
-use super::{HEADER_BYTES, Identity, LAYOUT_VERSION, MAGIC};
+use super::{HEADER_BYTES, Identity, LAYOUT_VERSION, MAGIC, OLDEST_LAYOUT};
 #[cfg(not(loom))]
 use core::sync::atomic::Ordering;
 #[cfg(loom)]
@@ -76,15 +76,24 @@ pub enum RingError {
     Positions,
     /// A state that cannot be.
     State(u32),
+    /// It holds a record of a kind that is kept for later versions.
+    Kind(u8),
 }
 
 impl std::fmt::Display for RingError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             RingError::NotARing => f.write_str("it is not a ring of tracer"),
-            RingError::Version(v) => {
-                write!(f, "its layout has version {v}; this program reads {LAYOUT_VERSION}")
-            }
+            RingError::Version(v) => write!(
+                f,
+                "ring layout {v} is not known here ({OLDEST_LAYOUT} to {LAYOUT_VERSION}); it is left as it is; use the \
+                 tracemerge of the program's version"
+            ),
+            RingError::Kind(kind) => write!(
+                f,
+                "a record of kind {kind} is not known here; the ring is left as it is; use the tracemerge of the \
+                 program's version"
+            ),
             RingError::Geometry => f.write_str("its sizes are impossible"),
             RingError::Positions => f.write_str("its positions are impossible"),
             RingError::State(s) => write!(f, "its state {s} is impossible"),
@@ -118,7 +127,7 @@ impl Identity {
             return Err(RingError::NotARing);
         }
         let version = self.version.load(Ordering::Relaxed);
-        if version != LAYOUT_VERSION {
+        if !(OLDEST_LAYOUT..=LAYOUT_VERSION).contains(&version) {
             return Err(RingError::Version(version));
         }
         let capacity = self.capacity.load(Ordering::Relaxed);

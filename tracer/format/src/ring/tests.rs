@@ -17,8 +17,36 @@ fn a_ring_tells_what_it_is_and_refuses_what_it_cannot_be() {
     assert_eq!(header.identity.check(geometry.file_size() - 1), Err(RingError::Geometry));
     header.identity.block.store(12, Ordering::Relaxed);
     assert_eq!(header.identity.check(u64::MAX), Err(RingError::Geometry));
-    header.identity.version.store(9, Ordering::Relaxed);
-    assert_eq!(header.identity.check(u64::MAX), Err(RingError::Version(9)));
+    header.identity.set(&geometry, 7, 3, false);
+    for version in [0, 1, LAYOUT_VERSION + 1, 9, u32::MAX] {
+        header.identity.version.store(version, Ordering::Relaxed);
+        assert_eq!(header.identity.check(u64::MAX), Err(RingError::Version(version)));
+    }
+    for version in OLDEST_LAYOUT..=LAYOUT_VERSION {
+        header.identity.version.store(version, Ordering::Relaxed);
+        assert_eq!(header.identity.check(u64::MAX), Ok(geometry));
+    }
+}
+
+#[test]
+fn a_producer_that_is_stopped_between_its_two_stores_has_said_how_many_messages_there_are() {
+    let header = header();
+    let written = &header.main;
+    for messages in 0..40u64 {
+        // As `Lane::commit` does it.
+        written.publish((messages + 1) * 24, messages + 1);
+        assert_eq!(written.end(3), End { position: (messages + 1) * 24, messages: messages + 1 });
+        assert_eq!(written.end(2).messages, messages, "layout 2 has but the counter");
+        // A piece of a message that goes on behind it may be published then.
+        written.committed.store(messages + 1, Ordering::Release);
+        assert_eq!(written.end(3), End { position: (messages + 1) * 24, messages: messages + 1 });
+        assert_eq!((written.end(2).messages, written.head()), (messages + 1, (messages + 1) * 24));
+    }
+    written.clear_counters();
+    assert_eq!(written.end(3), End { position: 40 * 24, messages: 0 });
+    // Impossible ones: the counter is believed.
+    written.publish(8, 5);
+    assert_eq!(written.end(3), End { position: 8, messages: 0 });
 }
 
 #[test]
@@ -34,7 +62,7 @@ fn hostile_capacities_are_refused_without_overflow() {
 #[test]
 fn positions_that_contradict_each_other_are_refused() {
     let header = header();
-    header.main.head.store(4096, Ordering::Relaxed);
+    header.main.publish(4096, 3);
     assert_eq!(readable(&header.main, 4000, 16384), Ok(4000..4096));
     for (consumed, capacity) in [(4104, 16384), (4095, 16384), (0, 4088), (u64::MAX - 7, 16384)] {
         assert_eq!(readable(&header.main, consumed, capacity), Err(RingError::Positions));
@@ -53,6 +81,12 @@ fn the_slot_that_does_not_rule_is_filled_and_then_rules() {
             lost: [n; LossReason::COUNT],
             stall_ns: n,
             behind: n % 2 == 1,
+            elsewhere: Elsewhere {
+                records: n + 1,
+                lost: [n + 2; LossReason::COUNT],
+                stall_ns: n + 3,
+                bytes: n + 4,
+            },
         };
         let progress = Progress {
             consumed: n * 8,
@@ -76,9 +110,9 @@ fn the_slot_that_does_not_rule_is_filled_and_then_rules() {
 fn what_was_overwritten_is_left_out_up_to_the_border_of_a_block() {
     let header = header();
     let survivors_from = |head: u64, reserve: u64, consumed: u64| {
-        header.main.head.store(head, Ordering::Relaxed);
+        header.main.publish(head, 5);
         header.main.reserve.store(reserve, Ordering::Relaxed);
-        survivors(&header.main, consumed, 1024, 128)
+        survivors(&header.main, header.main.head(), consumed, 1024, 128)
     };
     assert_eq!(survivors_from(0, 0, 0), Ok(0..0));
     assert_eq!(survivors_from(1000, 1024, 0), Ok(0..1000));
@@ -89,7 +123,7 @@ fn what_was_overwritten_is_left_out_up_to_the_border_of_a_block() {
     // Impossible ones.
     assert_eq!(survivors_from(2048, 0, 0), Ok(1024..2048));
     assert_eq!(survivors_from(2048, u64::MAX, 0), Ok(2048..2048));
-    assert_eq!(survivors_from(1033, 1152, 0), Err(RingError::Positions));
+    assert_eq!(survivors_from(1032, 1152, 1), Err(RingError::Positions));
     assert_eq!(survivors_from(1032, 1152, 1040), Err(RingError::Positions));
 }
 

@@ -1,0 +1,84 @@
+//! Whoever begins to decide whether the process traces may never come to its end, or come late: another thread decides
+//! in its place, once, and there is one run.
+#![cfg(all(target_arch = "x86_64", target_os = "linux"))]
+
+use std::collections::HashSet;
+use support::{Scenario, Traced};
+use trace_format::meta::Meta;
+
+const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
+
+/// How the scenario went with what comes at the `nth` allocation; `None` where the decision has no more as many.
+fn left_at(how: &str, nth: usize) -> Option<Traced> {
+    let mut scenario = Scenario::new(SCENARIO, &["left-deciding", how, &nth.to_string()]);
+    if how.ends_with("-startup") {
+        scenario = scenario.without("TRACER_ENABLE").env("TRACED_BY_THIS", "1");
+    }
+    let traced = scenario.run().succeeded();
+    let begins = if how.starts_with("jump") { "left true" } else { "slept" };
+    traced.stdout().starts_with(begins).then_some(traced)
+}
+
+/// Panics unless all records that were not jumped out of are there, of one run, and no thread waited again and again.
+fn assert_one_run(traced: &Traced, which: &str) {
+    let told = traced.stdout();
+    let number = |word: &str| -> u64 {
+        let line = told.lines().find_map(|line| line.strip_prefix(word)?.strip_prefix(' '));
+        line.and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("{which}: {told}"))
+    };
+    let all = traced.messages();
+    for thread in ["thread 0 record", "thread 1 record", "thread 2 record", "thread 3 record", "main"] {
+        let own: Vec<_> = all.iter().filter(|text| text.starts_with(thread)).cloned().collect();
+        let expected: Vec<_> = (0..50).map(|n| format!("{thread} {n}")).collect();
+        assert_eq!(own, expected, "{which}: {told} {}", traced.stderr());
+    }
+    // One is what it takes; without an end to it, it would be all 50.
+    assert!(number("slow") <= 3, "{which}: {told}");
+    let runs: HashSet<u32> = traced.files.values().flat_map(|file| &file.metas).filter_map(run).collect();
+    assert_eq!(runs.len(), 1, "{which}: {:?}", traced.files.keys());
+    assert!(traced.left_in_runtime().is_empty(), "{which}: {:?}", traced.left_in_runtime());
+    assert_eq!(traced.stderr(), "", "{which}");
+}
+
+fn run(meta: &Meta) -> Option<u32> {
+    if let Meta::Run(run) = meta { Some(run.id) } else { None }
+}
+
+/// At each allocation of the decision but the first `before`, several at a time, for most of the time is spent waiting.
+fn everywhere(how: &str, before: usize) {
+    const AT_ONCE: usize = 12;
+    let mut tried = before;
+    loop {
+        let traced: Vec<_> = std::thread::scope(|scope| {
+            let runs: Vec<_> = (1..=AT_ONCE).map(|n| scope.spawn(move || left_at(how, tried + n))).collect();
+            runs.into_iter().map(|run| run.join().expect("its end")).collect()
+        });
+        for traced in traced {
+            tried += 1;
+            match traced {
+                Some(traced) => assert_one_run(&traced, &format!("{how} at allocation {tried}")),
+                None => {
+                    assert!(tried > before + 5, "{how}: a decision takes some allocations");
+                    eprintln!("{how}: at each of {} allocations", tried - 1 - before);
+                    return;
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_jump_out_of_the_first_record_costs_one_wait_and_no_other_record() {
+    everywhere("jump", 0);
+}
+
+#[test]
+fn a_jump_out_of_startup_leaves_its_question_to_be_answered() {
+    // Two are made before the decision is begun: the question, and its text. Who leaves there has asked nothing.
+    everywhere("jump-startup", 2);
+}
+
+#[test]
+fn a_slow_decider_finds_that_it_was_overtaken_and_makes_no_second_run() {
+    everywhere("sleep", 0);
+}

@@ -1,0 +1,105 @@
+//! A program that drops its privileges after it has begun to trace: its later threads' rings and files are the new
+//! user's. However it ends, root finds every record; the new user finds what that user may read, and is told of the rest.
+#![cfg(target_os = "linux")]
+
+use std::ffi::OsStr;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use support::mounts::is_root;
+use support::processes::Running;
+use support::{Scenario, read_directory};
+use trace_format::meta::{EndReason, Meta};
+
+const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
+
+/// Where the rings of a user are, if nobody says otherwise.
+fn rings_of(user: u32) -> PathBuf {
+    Path::new("/dev/shm").join(format!("tracer-{user}"))
+}
+
+/// Runs the program until it has become `user` and all its threads have traced.
+fn start(user: u32) -> (Scenario, Running) {
+    let mut scenario = Scenario::new(SCENARIO, &["becomes", &user.to_string()]).without("TRACER_RUNTIME_DIR");
+    fs::set_permissions(scenario.directory.path(), Permissions::from_mode(0o1777)).expect("a change of mode");
+    let mut running = Running::start(&mut scenario);
+    assert_eq!(running.hear(), "ready");
+    (scenario, running)
+}
+
+/// Merges as root, or as another user.
+fn merge(scenario: &Scenario, user: Option<u32>) -> Output {
+    let app = scenario.directory.path().join("scenario");
+    let merge =
+        [OsStr::new(SCENARIO), OsStr::new("tracemerge"), app.as_os_str(), OsStr::new("-o"), OsStr::new("-")];
+    let mut command = match user {
+        Some(user) => {
+            let mut setpriv = Command::new("setpriv");
+            setpriv.args([format!("--reuid={user}"), format!("--regid={user}"), "--clear-groups".to_owned()]);
+            setpriv.args(merge);
+            setpriv
+        }
+        None => {
+            let mut command = Command::new(merge[0]);
+            command.args(&merge[1..]);
+            command
+        }
+    };
+    command.env_remove("TRACER_RUNTIME_DIR").output().expect("it runs")
+}
+
+/// Whether all records of all threads are in the files, once.
+fn assert_all(scenario: &Scenario, reason: EndReason) {
+    let files = read_directory(scenario.directory.path());
+    let mut texts: Vec<String> = files.values().flat_map(|file| file.texts()).map(str::to_owned).collect();
+    let names = ["new a", "new b", "new c", "new d", "new e", "new f", "new g", "new h"];
+    let new = names.iter().flat_map(|name| (0..100).map(move |n| format!("{name} {n}")));
+    let mut expected: Vec<String> = (0..200).map(|n| format!("old {n}")).chain(new).collect();
+    texts.sort();
+    expected.sort();
+    assert!(texts == expected, "{} of {} records", texts.len(), expected.len());
+    let is_final = |meta: &Meta| matches!(meta, Meta::End(end) if end.reason == reason);
+    assert!(files.values().any(|file| file.metas.iter().any(is_final)), "{files:?}");
+    let told = |meta: &Meta| matches!(meta, Meta::Credentials { .. });
+    assert!(files.values().any(|file| file.metas.iter().any(told)), "the change is told");
+}
+
+#[test]
+fn every_record_is_found_by_root_however_it_ends() {
+    if !is_root() {
+        eprintln!("only root can become another user: not tested");
+        return;
+    }
+    // A number that nobody else has here.
+    let user = 600_000 + std::process::id() % 100_000;
+    let (scenario, mut running) = start(user);
+    running.say("end");
+    let (status, _) = running.wait();
+    assert!(status.success(), "{status}");
+    assert_all(&scenario, EndReason::Exit);
+    assert!(merge(&scenario, None).status.success());
+
+    let (scenario, running) = start(user);
+    running.kill();
+    // The new user gets what that user may read, and hears of the rest.
+    let output = merge(&scenario, Some(user));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    let found =
+        String::from_utf8_lossy(&output.stdout).lines().filter(|line| line.contains(" : new")).count();
+    assert_eq!(found, 800, "{said}");
+    assert!(said.contains("Permission denied"), "{said}");
+    // Root gets all, and nothing is left.
+    let output = merge(&scenario, None);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    assert_all(&scenario, EndReason::Killed);
+    assert_eq!(
+        String::from_utf8_lossy(&output.stdout).lines().filter(|line| line.contains(" : ")).count(),
+        1000
+    );
+    let left = |user| fs::read_dir(rings_of(user)).map_or(0, Iterator::count);
+    assert_eq!(left(user), 0, "nothing is left in memory");
+    let _ = fs::remove_dir(rings_of(user));
+}

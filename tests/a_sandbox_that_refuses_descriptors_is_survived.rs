@@ -1,0 +1,28 @@
+//! A sandbox (seccomp) may refuse the calls by which the flusher leaves its program's descriptors, or end who makes them:
+//! that is found out before, said once, and the program is traced all the same.
+#![cfg(target_os = "linux")]
+
+use support::Scenario;
+
+#[test]
+fn refused_or_deadly_calls_cost_neither_the_program_nor_a_record() {
+    for action in ["refuse", "kill"] {
+        let traced = Scenario::new(env!("CARGO_BIN_EXE_scenario"), &["sandboxed", action]).run().succeeded();
+        let expected: Vec<String> = (0..200).map(|n| format!("daemon {n}")).collect();
+        assert_eq!(traced.messages(), expected, "{action}");
+        traced.assert_whole();
+        let said = traced.stderr();
+        assert_eq!(said.lines().count(), 1, "{action}: {said}");
+        assert!(said.contains("shares the program's descriptors"), "{action}: {said}");
+    }
+}
+
+#[test]
+fn who_says_beforehand_that_they_are_shared_is_told_nothing() {
+    let traced = Scenario::new(env!("CARGO_BIN_EXE_scenario"), &["sandboxed", "kill"])
+        .env("TRACER_DESCRIPTORS", "shared")
+        .run()
+        .succeeded();
+    assert_eq!((traced.messages().len(), &*traced.stderr()), (200, ""));
+    traced.assert_whole();
+}

@@ -1,0 +1,142 @@
+//! A decision whether to trace that its thread does not end: a signal handler jumps out of it, as by `siglongjmp`, or it
+//! takes seconds.
+
+use crate::allocations;
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+use tracer::Tracer;
+
+// `catching` calls a function and returns 0; or 1, when `jump_back` was called inside with the stack pointer that it has
+// stored. Rust knows no function that returns twice, so this one does not: it is left once, either way.
+std::arch::global_asm!(
+    ".globl catching",
+    ".hidden catching",
+    "catching:",
+    "push rbp",
+    "push rbx",
+    "push r12",
+    "push r13",
+    "push r14",
+    "push r15",
+    "sub rsp, 8",
+    "mov [rsi], rsp",
+    "call rdi",
+    "xor eax, eax",
+    "2:",
+    "add rsp, 8",
+    "pop r15",
+    "pop r14",
+    "pop r13",
+    "pop r12",
+    "pop rbx",
+    "pop rbp",
+    "ret",
+    ".globl jump_back",
+    ".hidden jump_back",
+    "jump_back:",
+    "mov rsp, rdi",
+    "mov eax, 1",
+    "jmp 2b",
+);
+
+unsafe extern "C" {
+    fn catching(call: extern "C" fn(), stack: *mut usize) -> libc::c_int;
+    fn jump_back(stack: usize) -> !;
+}
+
+/// Where [`catching`] is to be left.
+static STACK: AtomicUsize = AtomicUsize::new(0);
+
+extern "C" fn jumps(signal: libc::c_int) {
+    // SAFETY: as `siglongjmp` does: the signal is let through again, then all that was called since is forgotten. The
+    // handler was called where nobody holds a lock of the C library: see `raise`.
+    unsafe {
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&mut set);
+        libc::sigaddset(&mut set, signal);
+        libc::pthread_sigmask(libc::SIG_UNBLOCK, &set, std::ptr::null_mut());
+        jump_back(STACK.load(Ordering::Relaxed));
+    }
+}
+
+/// Called by the allocator, before it allocates.
+fn raise() {
+    // SAFETY: the handler is above.
+    unsafe { libc::raise(libc::SIGUSR1) };
+}
+
+fn sleep() {
+    std::thread::sleep(Duration::from_secs(3));
+}
+
+static BY_STARTUP: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn begin() {
+    if BY_STARTUP.load(Ordering::Relaxed) {
+        Tracer::get().startup("TRACED_BY_THIS");
+    } else {
+        Tracer::get().trace(format_args!("the first record"));
+    }
+}
+
+/// Four threads that trace 50 records each once they may; how many calls took long, of the thread with the most.
+fn others(start: &Barrier) -> usize {
+    let work = |thread: usize| {
+        start.wait();
+        let is_slow = |n: &usize| {
+            let before = Instant::now();
+            Tracer::get().trace(format_args!("thread {thread} record {n}"));
+            before.elapsed() > Duration::from_millis(500)
+        };
+        (0..50).filter(is_slow).count()
+    };
+    std::thread::scope(|scope| {
+        let threads = [0, 1, 2, 3].map(|thread| scope.spawn(move || work(thread)));
+        threads.into_iter().map(|thread| thread.join().expect("its end")).max().unwrap_or(0)
+    })
+}
+
+/// `how` is `jump` or `sleep`, what becomes of the decision at its `nth` allocation, with `-startup` where the decision
+/// is made by that. Prints whether it was so far, and how many calls of one thread took long.
+pub fn left_deciding(how: &str, nth: u64) {
+    // SAFETY: a plain handler.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = jumps as extern "C" fn(libc::c_int) as *const () as usize;
+        assert_eq!(libc::sigaction(libc::SIGUSR1, &action, std::ptr::null_mut()), 0);
+    }
+    BY_STARTUP.store(how.ends_with("-startup"), Ordering::Relaxed);
+    let start = Barrier::new(5);
+    std::thread::scope(|scope| {
+        let others = scope.spawn(|| others(&start));
+        if how.starts_with("jump") {
+            allocations::at_allocation(nth, raise);
+            // SAFETY: `begin` is left in the middle only by the handler, which jumps to where this has stored.
+            let was_left = unsafe { catching(begin, STACK.as_ptr()) } == 1;
+            allocations::at_allocation(0, raise);
+            println!("left {was_left}");
+            start.wait();
+        } else {
+            let waker = scope.spawn(|| {
+                std::thread::sleep(Duration::from_millis(100));
+                start.wait();
+            });
+            allocations::at_allocation(nth, || {
+                println!("slept");
+                sleep();
+            });
+            begin();
+            allocations::at_allocation(0, raise);
+            waker.join().expect("its end");
+        }
+        let slow = |n: &usize| {
+            let before = Instant::now();
+            Tracer::get().trace(format_args!("main {n}"));
+            before.elapsed() > Duration::from_millis(500)
+        };
+        let own = (0..50).filter(slow).count();
+        println!("slow {}", own.max(others.join().expect("its end")));
+    });
+    println!("lost {}", Tracer::get().stats().lost);
+}

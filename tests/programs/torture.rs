@@ -1,0 +1,583 @@
+//! The program that is tortured: it does what the plan of its seed says, and counts what it has traced where a kill
+//! leaves the count. The test's side is `tests/support/torture`.
+
+use std::cell::Cell;
+use std::ffi::CString;
+use std::fmt;
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::IntoRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::{Duration, Instant};
+use support::torture::counters::{
+    AGAIN, CHILD, Counters, EXECUTED, OTHER, SHORT_LIVED, Slot, handler, inside, slot,
+};
+use support::torture::plan::{Child, ChildEnd, End, Plan, THREADS, What};
+use support::torture::texts::{FILLING, Shape, closing};
+use support::torture::trial::own_content;
+use tracer::Tracer;
+
+/// One process: what it does, and which of the processes of the trial it is.
+struct Host {
+    plan: Plan,
+    counters: Counters,
+    process: usize,
+    start: Instant,
+}
+
+/// The counters, for handlers.
+static COUNTERS: OnceLock<Counters> = OnceLock::new();
+/// The threads of the program that a signal is sent to, by number; 0 for none.
+static INTERRUPTED: [AtomicI32; THREADS] = [const { AtomicI32::new(0) }; THREADS];
+/// The children to wait for.
+static CHILDREN: [AtomicI32; 3] = [const { AtomicI32::new(0) }; 3];
+/// Held during a fault: descriptors that it has open must not be closed by another one.
+static FAULTS: Mutex<()> = Mutex::new(());
+
+thread_local! {
+    /// The slot of this thread's signal handler.
+    static HANDLER: Cell<Option<usize>> = const { Cell::new(None) };
+}
+
+/// Runs as the plan of `seed` says; `role` is which of the trial's programs it is.
+pub fn torture(seed: &str, counters: &str, role: &str) {
+    // What panics on purpose is not worth a word.
+    std::panic::set_hook(Box::new(|info| {
+        if info.payload().downcast_ref::<&str>().is_none_or(|text| *text != ON_PURPOSE) {
+            eprintln!("{info}");
+        }
+    }));
+    let plan = Plan::new(seed.parse().expect("a seed"));
+    let mapped = Counters::map(Path::new(counters));
+    let _ = COUNTERS.set(mapped);
+    let process = match role {
+        "first" => 0,
+        "executed" => EXECUTED,
+        "again" => AGAIN,
+        "other" => OTHER,
+        other => panic!("no role {other:?}"),
+    };
+    let host = Host { plan, counters: mapped, process, start: Instant::now() };
+    // SAFETY: limits and the handling of signals, before there is a second thread.
+    unsafe {
+        libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
+        set_limit(libc::RLIMIT_CORE, 0);
+        if let Some(descriptors) = host.plan.descriptors.filter(|_| process == 0) {
+            set_limit(libc::RLIMIT_NOFILE, descriptors);
+        }
+    }
+    let host = Arc::new(host);
+    if process == 0 {
+        host.run_all();
+    } else {
+        host.run(2.min(host.plan.threads), host.plan.records / 4 + 1);
+    }
+    host.exits();
+}
+
+/// What a `Display` panics with.
+const ON_PURPOSE: &str = "on purpose";
+
+/// Sets a limit of this process.
+fn set_limit(limit: libc::__rlimit_resource_t, value: u64) {
+    let both = libc::rlimit { rlim_cur: value, rlim_max: value };
+    // SAFETY: plain memory.
+    let _ = unsafe { libc::setrlimit(limit, &both) };
+}
+
+/// A thread of the C library's. One of `std` takes locks of `std`'s on its way, which a fork in another thread would
+/// leave locked in the child for ever.
+struct Thread(libc::pthread_t);
+
+impl Thread {
+    fn spawn(work: impl FnOnce() + Send + 'static) -> Thread {
+        extern "C" fn run(work: *mut libc::c_void) -> *mut libc::c_void {
+            // SAFETY: what was leaked below, once.
+            let work = unsafe { Box::from_raw(work.cast::<Box<dyn FnOnce() + Send>>()) };
+            work();
+            std::ptr::null_mut()
+        }
+        let work: Box<Box<dyn FnOnce() + Send>> = Box::new(Box::new(work));
+        let mut thread = 0;
+        // SAFETY: the function takes what is given to it, which is its own from here on.
+        let error =
+            unsafe { libc::pthread_create(&mut thread, std::ptr::null(), run, Box::into_raw(work).cast()) };
+        assert_eq!(error, 0, "a thread");
+        Thread(thread)
+    }
+
+    /// Waits for the whole end of the thread.
+    fn join(self) {
+        // SAFETY: nobody else waits for it, for it is given up here.
+        assert_eq!(unsafe { libc::pthread_join(self.0, std::ptr::null_mut()) }, 0);
+    }
+}
+
+impl Host {
+    /// The program: threads, those that come and go, signals; then waits for its children.
+    fn run_all(self: &Arc<Host>) {
+        if self.plan.signals {
+            handle_signals();
+            let host = self.clone();
+            Thread::spawn(move || host.interrupt());
+        }
+        let short_lived = (self.plan.short_lived > 0).then(|| {
+            let host = self.clone();
+            Thread::spawn(move || host.come_and_go())
+        });
+        self.run(self.plan.threads, self.plan.records);
+        short_lived.into_iter().for_each(Thread::join);
+        for child in &CHILDREN {
+            let pid = child.load(Ordering::Acquire);
+            if pid > 0 {
+                let mut status = 0;
+                // SAFETY: our own child; the result is plain memory.
+                unsafe { libc::waitpid(pid, &mut status, 0) };
+            }
+        }
+    }
+
+    /// Has so many threads trace, this one included, and waits for their end.
+    fn run(self: &Arc<Host>, threads: usize, records: u64) {
+        self.counters.process(self.process).begins();
+        let start = |thread: usize| {
+            let host = self.clone();
+            Thread::spawn(move || host.work(thread, records))
+        };
+        let others: Vec<_> = (1..threads).map(start).collect();
+        self.work(0, records);
+        others.into_iter().for_each(Thread::join);
+    }
+
+    fn is_over(&self) -> bool {
+        self.start.elapsed() > Duration::from_millis(self.plan.run_ms) || self.counters.is_stopped()
+    }
+
+    /// One thread's life.
+    fn work(self: &Arc<Host>, thread: usize, records: u64) {
+        let slot = slot(self.process, thread);
+        let words = self.counters.slot(slot);
+        [slot, inside(slot), handler(slot)].iter().for_each(|slot| self.counters.slot(*slot).begins());
+        let signals = self.plan.signals && self.process == 0;
+        if signals {
+            HANDLER.set(Some(handler(slot)));
+            // SAFETY: asks only.
+            INTERRUPTED[thread].store(unsafe { libc::gettid() }, Ordering::Release);
+        }
+        for n in 0..records {
+            if (self.plan.pause_us > 0 || n.is_multiple_of(16)) && self.is_over() {
+                break;
+            }
+            self.events(thread, n, records);
+            self.record(slot, words);
+            if self.plan.pause_us > 0 {
+                std::thread::sleep(Duration::from_micros(self.plan.pause_us));
+            }
+        }
+        INTERRUPTED[thread].store(0, Ordering::Release);
+        close_with(slot, words);
+    }
+
+    /// What happens before record `n` of a thread.
+    fn events(self: &Arc<Host>, thread: usize, n: u64, records: u64) {
+        match self.process {
+            0 => {}
+            CHILD..EXECUTED if thread == 0 => return self.events_of_child(n, records),
+            _ => return,
+        }
+        for fault in self.plan.faults.iter().filter(|fault| (fault.who, fault.at) == (thread, n)) {
+            let _held = FAULTS.lock().expect("nobody panics");
+            self.fault(fault.what);
+        }
+        for (index, child) in self.plan.children.iter().enumerate() {
+            if (child.who, child.at) == (thread, n) {
+                // The child gets it held, by itself.
+                let _held = FAULTS.lock().expect("nobody panics");
+                self.fork(index, *child);
+            }
+        }
+        let here = |who: usize, at: u64| (who, at) == (thread, n);
+        match self.plan.end {
+            End::Exit(who, at) if here(who, at) => {
+                // A process that is forked in the middle of an `exit` cannot exit any more.
+                let _held = FAULTS.lock().expect("nobody panics");
+                self.exits();
+                std::process::exit(0);
+            }
+            // SAFETY: ends the process, each in its own way.
+            End::ExitAtOnce(who, at) if here(who, at) => unsafe { libc::_exit(0) },
+            // SAFETY: as above.
+            End::Abort(who, at) if here(who, at) => unsafe { libc::abort() },
+            End::KillsItself(who, at) if here(who, at) => kill_itself(),
+            End::Exec(who, at) if here(who, at) => become_anew(),
+            _ => {}
+        }
+    }
+
+    fn events_of_child(&self, n: u64, records: u64) {
+        let child = self.plan.children[self.process - CHILD];
+        if child.closes && n == 1 {
+            self.close_all();
+        }
+        if child.end == ChildEnd::Killed && n == records / 2 {
+            kill_itself();
+        }
+    }
+
+    /// What has been traced up to now must be kept: the exit comes.
+    fn exits(&self) {
+        let own = slot(self.process, 0)..slot(self.process + 1, 0);
+        let short_lived =
+            SHORT_LIVED..SHORT_LIVED + if self.process == 0 { self.plan.short_lived } else { 0 };
+        own.chain(short_lived).for_each(|slot| self.counters.slot(slot).exits());
+        self.counters.process(self.process).ends();
+    }
+
+    /// Makes the next record of a slot.
+    fn record(&self, slot: usize, words: Slot) {
+        let n = words.call();
+        let shape = self.plan.shape(slot, n);
+        let tracer = Tracer::get();
+        match shape {
+            Shape::Short => tracer.trace(format_args!("{slot} {n}")),
+            Shape::Lines => tracer.trace(format_args!("{slot} {n} \nand more\n")),
+            Shape::Long | Shape::Huge => {
+                tracer.trace(format_args!("{slot} {n} {}", Filling(self.plan.filling(shape))));
+            }
+            Shape::Captured => tracer::trace!("{slot} {n} {:?} {:.3} {}", n as f64 / 8.0, slot as f64, "é"),
+            Shape::Nested => {
+                let inner = Inside(inside(slot), self.counters.slot(inside(slot)));
+                tracer.trace(format_args!("{slot} {n} {inner}"));
+            }
+            Shape::Panics => tracer.trace(format_args!("{slot} {n} {Panics}")),
+            Shape::Jumps => {
+                if left_by_jump(&|way_out| tracer.trace(format_args!("{slot} {n} {}", Leaves(way_out)))) {
+                    // The next call finds that out, and has it counted.
+                    return;
+                }
+            }
+        }
+        words.returned();
+    }
+
+    /// Threads that come and go, each with a few records.
+    fn come_and_go(self: Arc<Host>) {
+        for index in 0..self.plan.short_lived {
+            if self.is_over() {
+                return;
+            }
+            let host = self.clone();
+            let thread = Thread::spawn(move || {
+                let slot = SHORT_LIVED + index;
+                let words = host.counters.slot(slot);
+                words.begins();
+                (0..index as u64 % 40).for_each(|_| host.record(slot, words));
+                close_with(slot, words);
+            });
+            thread.join();
+        }
+    }
+
+    /// Sends each thread a signal a thousand times a second.
+    fn interrupt(&self) {
+        loop {
+            std::thread::sleep(Duration::from_millis(1));
+            for thread in &INTERRUPTED {
+                let tid = thread.load(Ordering::Acquire);
+                if tid != 0 {
+                    // SAFETY: touches no memory; a thread of this process, or none any more.
+                    unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), tid, libc::SIGURG) };
+                }
+            }
+        }
+    }
+
+    /// Does this; what cannot be done is left.
+    fn fault(&self, what: What) {
+        match what {
+            What::Delete => drop(own_file().map(std::fs::remove_file)),
+            What::Cut(percent) => {
+                let cut = |path: PathBuf| -> std::io::Result<()> {
+                    let file = File::options().write(true).open(path)?;
+                    file.set_len(file.metadata()?.len() * percent / 100)
+                };
+                let _ = own_file().map(cut);
+            }
+            What::Copy => {
+                let replace = |path: PathBuf| -> std::io::Result<()> {
+                    let copy = path.with_file_name(format!("copy of {}", std::process::id()));
+                    match std::fs::copy(&path, &copy) {
+                        Ok(_) => std::fs::rename(copy, path),
+                        Err(_) => std::fs::remove_file(copy),
+                    }
+                };
+                let _ = own_file().map(replace);
+            }
+            What::Rename => {
+                // No thread has such an id.
+                // SAFETY: asks only.
+                let number = 10_000_000 + unsafe { libc::gettid() };
+                let name = |path: &Path| path.with_file_name(format!("scenario.trace.{number}"));
+                let free = |path: &PathBuf| !name(path).exists();
+                drop(own_file().filter(free).map(|path| std::fs::rename(&path, name(&path))));
+            }
+            What::FileLimit(kb) => set_limit(libc::RLIMIT_FSIZE, kb * 1024),
+            What::CloseAll => self.close_all(),
+            What::Fill if std::env::var_os("TORTURE_SMALL_DISK").is_some() => {
+                if let Ok(mut file) = File::create(filler()) {
+                    for block in [vec![0; 64 * 1024], vec![0; 512], vec![0]] {
+                        while file.write(&block).is_ok_and(|written| written > 0) {}
+                    }
+                }
+            }
+            What::Unfill if std::env::var_os("TORTURE_SMALL_DISK").is_some() => {
+                drop(std::fs::remove_file(filler()));
+            }
+            What::Fill | What::Unfill => {}
+        }
+    }
+
+    /// Closes all that may be the tracer's, and opens files of its own, which get the numbers and stay open.
+    fn close_all(&self) {
+        let directory = PathBuf::from(std::env::var_os("TORTURE_OWN").expect("the test sets it"));
+        // SAFETY: nothing of this process is open there while faults are held up.
+        unsafe { libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, 0) };
+        for n in 0..24 {
+            let Ok(mut file) = File::create(directory.join(format!("{}-{n}", self.process))) else { return };
+            let _ = file.write_all(&own_content(n));
+            let _ = file.into_raw_fd();
+        }
+    }
+
+    /// Forks. The child does not return.
+    fn fork(self: &Arc<Host>, index: usize, child: Child) {
+        // SAFETY: the child traces, starts threads and ends, which the tracer and the C library make possible.
+        let pid = unsafe { libc::fork() };
+        if pid != 0 {
+            if child.daemon && pid > 0 {
+                let mut status = 0;
+                // SAFETY: our own child, which ends at once; the result is plain memory.
+                unsafe { libc::waitpid(pid, &mut status, 0) };
+            } else {
+                CHILDREN[index].store(pid, Ordering::Release);
+            }
+            return;
+        }
+        HANDLER.set(None);
+        if child.daemon {
+            // SAFETY: the one in the middle ends without its exit handlers.
+            unsafe {
+                libc::setsid();
+                if libc::fork() != 0 {
+                    libc::_exit(0);
+                }
+            }
+        }
+        let host = Host {
+            plan: self.plan.clone(),
+            counters: self.counters,
+            process: CHILD + index,
+            start: Instant::now(),
+        };
+        let host = Arc::new(host);
+        host.run(child.threads, child.records);
+        match child.end {
+            ChildEnd::Exit => {
+                host.exits();
+                // SAFETY: runs the exit handlers; `std` would look after its own first, which a fork may have locked.
+                unsafe { libc::exit(0) }
+            }
+            // SAFETY: ends the process.
+            ChildEnd::ExitAtOnce => unsafe { libc::_exit(0) },
+            ChildEnd::Killed => kill_itself(),
+        }
+    }
+}
+
+/// The last record of a thread.
+fn close_with(slot: usize, words: Slot) {
+    let n = words.call();
+    Tracer::get().trace(format_args!("{}", closing(slot, n)));
+    words.returned();
+    words.ends();
+}
+
+fn kill_itself() -> ! {
+    // SAFETY: the end.
+    unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
+    loop {
+        std::thread::park();
+    }
+}
+
+/// Becomes this program anew, in another role.
+fn become_anew() {
+    let words: Vec<CString> = std::env::args_os()
+        .take(4)
+        .map(|word| CString::new(word.as_bytes()).expect("no zero in it"))
+        .chain([c"executed".into()])
+        .collect();
+    let mut pointers: Vec<*const libc::c_char> = words.iter().map(|word| word.as_ptr()).collect();
+    pointers.push(std::ptr::null());
+    // SAFETY: strings that end in zero, an array that ends in null.
+    unsafe { libc::execv(words[0].as_ptr(), pointers.as_ptr()) };
+    panic!("exec: {}", std::io::Error::last_os_error());
+}
+
+fn filler() -> PathBuf {
+    PathBuf::from(std::env::var_os("TRACER_DIR").expect("the test sets it")).join("filler")
+}
+
+/// The newest of the calling thread's files.
+fn own_file() -> Option<PathBuf> {
+    // SAFETY: asks only.
+    let tid = unsafe { libc::gettid() };
+    let own = format!("scenario.trace.{tid}");
+    let number = |path: &PathBuf| -> Option<u64> {
+        let rest = path.file_name()?.to_str()?.strip_prefix(&own)?;
+        if rest.is_empty() { Some(0) } else { rest.strip_prefix('.')?.parse().ok() }
+    };
+    let places = [PathBuf::from(std::env::var_os("TRACER_DIR")?), std::env::current_dir().ok()?];
+    let files = places.iter().filter_map(|place| std::fs::read_dir(place).ok()).flatten();
+    let files = files.filter_map(Result::ok).map(|entry| entry.path());
+    files.filter_map(|path| Some((number(&path)?, path))).max().map(|(_, path)| path)
+}
+
+fn handle_signals() {
+    extern "C" fn traces(_: libc::c_int) {
+        let (Some(slot), Some(counters)) = (HANDLER.get(), COUNTERS.get()) else { return };
+        let words = counters.slot(slot);
+        let n = words.call();
+        Tracer::get().trace(format_args!("{slot} {n} handler"));
+        words.returned();
+    }
+    // SAFETY: the handler traces, reads a thread-local without a destructor and stores to atomics.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = traces as *const () as usize;
+        action.sa_flags = libc::SA_RESTART;
+        assert_eq!(libc::sigaction(libc::SIGURG, &action, std::ptr::null_mut()), 0);
+    }
+}
+
+struct Filling(usize);
+
+impl fmt::Display for Filling {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (0..self.0).try_for_each(|_| f.write_str(FILLING))
+    }
+}
+
+/// Traces while it is formatted.
+struct Inside(usize, Slot);
+
+impl fmt::Display for Inside {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let n = self.1.call();
+        Tracer::get().trace(format_args!("{} {n} inside", self.0));
+        self.1.returned();
+        f.write_str("outside")
+    }
+}
+
+struct Panics;
+
+impl fmt::Display for Panics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("half of it")?;
+        std::panic::panic_any(ON_PURPOSE)
+    }
+}
+
+/// Leaves the record by a jump.
+struct Leaves<'a>(&'a WayOut);
+
+/// Where the stack of [`left_by_jump`] ends.
+#[derive(Default)]
+struct WayOut(AtomicU64);
+
+impl fmt::Display for Leaves<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("half of it")?;
+        leave(self.0)
+    }
+}
+
+type Work<'a> = &'a dyn Fn(&WayOut);
+
+/// Calls `work`; true if that was left by [`leave`]. Frames between have nothing to drop, or leak it.
+#[cfg(target_arch = "x86_64")]
+fn left_by_jump(work: Work<'_>) -> bool {
+    unsafe extern "C" {
+        fn torture_call(
+            stack: *mut u64,
+            work: extern "C" fn(*mut libc::c_void),
+            with: *mut libc::c_void,
+        ) -> i32;
+    }
+    struct Call<'a>(Work<'a>, WayOut);
+    extern "C" fn calls(call: *mut libc::c_void) {
+        // SAFETY: what is given below, which lives as long as the call.
+        let call = unsafe { &*call.cast::<Call<'_>>() };
+        (call.0)(&call.1);
+    }
+    let mut call = Call(work, WayOut::default());
+    let stack = call.1.0.as_ptr();
+    let with = (&raw mut call).cast();
+    // SAFETY: keeps the registers of the caller on the stack and the stack's end in the word; calls; both ways back
+    // restore them.
+    unsafe { torture_call(stack, calls, with) != 0 }
+}
+
+#[cfg(target_arch = "x86_64")]
+fn leave(way_out: &WayOut) -> ! {
+    unsafe extern "C" {
+        fn torture_leave(stack: u64) -> !;
+    }
+    // SAFETY: the call of `torture_call` that has set it has not returned.
+    unsafe { torture_leave(way_out.0.load(Ordering::Relaxed)) }
+}
+
+#[cfg(target_arch = "x86_64")]
+std::arch::global_asm!(
+    "torture_call:",
+    "push rbp",
+    "push rbx",
+    "push r12",
+    "push r13",
+    "push r14",
+    "push r15",
+    "sub rsp, 8",
+    "mov [rdi], rsp",
+    "mov rdi, rdx",
+    "call rsi",
+    "xor eax, eax",
+    "2:",
+    "add rsp, 8",
+    "pop r15",
+    "pop r14",
+    "pop r13",
+    "pop r12",
+    "pop rbx",
+    "pop rbp",
+    "ret",
+    "torture_leave:",
+    "mov rsp, rdi",
+    "mov eax, 1",
+    "jmp 2b",
+);
+
+/// Elsewhere it panics, which is as good an end of a record.
+#[cfg(not(target_arch = "x86_64"))]
+fn left_by_jump(work: Work<'_>) -> bool {
+    work(&WayOut::default());
+    false
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn leave(_: &WayOut) -> ! {
+    std::panic::panic_any(ON_PURPOSE)
+}

@@ -1,0 +1,238 @@
+//! The one equation: every record that a program has made is in its files, or told lost there.
+//!
+//! The program begins each message with the number of the thread that makes it and a space, makes no two messages with
+//! the same text, and counts, for each thread, the calls that have returned (in a file that outlives it, for one). When
+//! it has ended and was recovered, whatever was done to it and to its files, [`check`] holds these counts against the
+//! directory of its trace files:
+//!
+//! ```text
+//! made = in files + told lost        for each thread, and so in sum
+//! ```
+//!
+//! A thread that was killed may have made one record more than it has counted: its last call had not returned.
+//!
+//! Nothing of the tracer's own arithmetic is used: messages and `# lost` lines are counted as they stand in the files.
+
+use std::collections::{BTreeMap, HashSet};
+use std::path::Path;
+use trace_format::escape::unescape;
+use trace_format::file::{FIRST_BYTES, run_of};
+use trace_format::line::{Kind, Line};
+use trace_format::meta::{End, LossReason, Meta};
+use trace_format::raw::{Decoder, Raw};
+
+/// What the files of one thread say of its records.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Account {
+    /// Messages in its files.
+    pub in_files: u64,
+    /// Records that its files tell lost, in the order of [`LossReason`].
+    pub lost: [u64; LossReason::COUNT],
+    /// The names of its files, sorted.
+    pub files: Vec<String>,
+    /// Those of its files that have no `# end`: the tracer has left them, since somebody had cut them short or
+    /// replaced them.
+    pub without_end: Vec<String>,
+}
+
+impl Account {
+    /// All that is told lost.
+    #[must_use]
+    pub fn told_lost(&self) -> u64 {
+        self.lost.iter().sum()
+    }
+
+    fn add(&mut self, file: &FileAccount) {
+        self.in_files += file.messages;
+        for (sum, more) in self.lost.iter_mut().zip(file.lost) {
+            *sum += more;
+        }
+        self.files.push(file.name.clone());
+        if file.end.is_none() {
+            self.without_end.push(file.name.clone());
+        }
+    }
+}
+
+/// What the files of a program say of its records.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Accounts {
+    /// Each thread that was counted, by its number.
+    pub threads: Vec<Account>,
+    /// Files of threads whose messages do not begin with a number, and of threads without a message.
+    pub others: Account,
+}
+
+impl Accounts {
+    /// Messages in the files of the threads that were counted.
+    #[must_use]
+    pub fn in_files(&self) -> u64 {
+        self.threads.iter().map(|thread| thread.in_files).sum()
+    }
+
+    /// What these files tell lost for the given reason.
+    #[must_use]
+    pub fn lost(&self, reason: LossReason) -> u64 {
+        self.threads.iter().map(|thread| thread.lost[reason as usize]).sum()
+    }
+}
+
+/// Holds what a program has counted against the trace files in `directory`. `made` is how many records each thread has
+/// made, by the thread's number; `killed` allows one more for each.
+///
+/// What is no trace file is passed over, and so are merged files. A file may be cut short: an incomplete last line is
+/// no message, and a message is there if its first line is. In each file that has an `# end`, the last one tells the number of the file's messages, and as many lost
+/// records as all the file's `# lost` lines together. `# lost` lines of a file without a message belong to the thread
+/// of the same id and run.
+///
+/// # Errors
+/// Says in full sentences what does not add up, for all threads and files.
+pub fn check(directory: &Path, made: &[u64], killed: bool) -> Result<Accounts, String> {
+    let mut wrong = Vec::new();
+    let files = files(directory, &mut wrong);
+    let accounts = by_number(&files, made.len(), &mut wrong);
+    for (number, (account, made)) in accounts.threads.iter().zip(made).enumerate() {
+        let found = account.in_files + account.told_lost();
+        if found != *made && !(killed && found == made + 1) {
+            wrong.push(format!(
+                "thread {number} has made {made} records: {} are in its files and {} are told lost, in all {found}: \
+                 {account:?}",
+                account.in_files,
+                account.told_lost(),
+            ));
+        }
+    }
+    if wrong.is_empty() { Ok(accounts) } else { Err(wrong.join("\n")) }
+}
+
+/// The same as [`check`], for tests: panics where something does not add up.
+pub fn assert_equation(directory: &Path, made: &[u64], killed: bool) -> Accounts {
+    check(directory, made, killed).unwrap_or_else(|wrong| panic!("{directory:?}:\n{wrong}"))
+}
+
+/// One trace file, counted.
+struct FileAccount {
+    name: String,
+    /// The run and the thread's id.
+    of: (u32, u64),
+    /// The number that its messages begin with.
+    number: Option<u64>,
+    messages: u64,
+    lost: [u64; LossReason::COUNT],
+    end: Option<End>,
+}
+
+/// Counts the trace files of a directory.
+fn files(directory: &Path, wrong: &mut Vec<String>) -> Vec<FileAccount> {
+    let mut seen = HashSet::new();
+    let mut files = Vec::new();
+    for path in crate::names(directory) {
+        let name = path.file_name().expect("a name").to_string_lossy().into_owned();
+        let is_file = std::fs::symlink_metadata(&path).is_ok_and(|found| found.is_file());
+        if !is_file || !name.contains(".trace.") || name.ends_with(".merge") {
+            continue;
+        }
+        let bytes = std::fs::read(&path).expect("a file that can be read");
+        let Some((key, run)) = run_of(&bytes[..bytes.len().min(FIRST_BYTES)]) else { continue };
+        let mut file = FileAccount {
+            name,
+            of: (run.id, key.tid),
+            number: None,
+            messages: 0,
+            lost: [0; LossReason::COUNT],
+            end: None,
+        };
+        file.count(&bytes, &mut seen, wrong);
+        file.check_end(wrong);
+        files.push(file);
+    }
+    files
+}
+
+impl FileAccount {
+    fn count(&mut self, bytes: &[u8], seen: &mut HashSet<String>, wrong: &mut Vec<String>) {
+        let text = text(&self.name, bytes, wrong);
+        let mut message = String::new();
+        // What stands behind the last line feed is no line.
+        let whole = text.iter().rposition(|&byte| byte == b'\n').map_or(0, |feed| feed + 1);
+        for line in text[..whole].split_inclusive(|&byte| byte == b'\n') {
+            let line = &line[..line.len() - 1];
+            let Ok(line) = Line::parse(line) else {
+                wrong.push(format!("{} has a damaged line: {}", self.name, String::from_utf8_lossy(line)));
+                continue;
+            };
+            if line.kind != Kind::Continuation && !message.is_empty() {
+                self.message(std::mem::take(&mut message), seen, wrong);
+            }
+            let payload = || String::from_utf8_lossy(&unescape(line.payload)).into_owned();
+            match line.kind {
+                Kind::Message => message = format!("{}\n", payload()),
+                Kind::Continuation => message.push_str(&payload()),
+                Kind::Meta => match Meta::parse(line.payload) {
+                    Some(Meta::Lost { records, reason }) => self.lost[reason as usize] += records,
+                    Some(Meta::End(end)) => self.end = Some(end),
+                    _ => {}
+                },
+                _ => {}
+            }
+        }
+        if !message.is_empty() {
+            self.message(message, seen, wrong);
+        }
+    }
+
+    fn message(&mut self, message: String, seen: &mut HashSet<String>, wrong: &mut Vec<String>) {
+        self.messages += 1;
+        let number = message.split([' ', '\n']).next().and_then(|number| number.parse().ok());
+        if self.number.is_some() && number != self.number {
+            wrong.push(format!("{} has messages of several threads: {message:?}", self.name));
+        }
+        self.number = number;
+        if number.is_some() && seen.contains(&message) {
+            wrong.push(format!("{} has a message that is there twice: {message:?}", self.name));
+        }
+        seen.insert(message);
+    }
+
+    fn check_end(&self, wrong: &mut Vec<String>) {
+        let Some(end) = &self.end else { return };
+        let lost: u64 = self.lost.iter().sum();
+        if (end.records, end.lost) != (self.messages, lost) {
+            wrong.push(format!(
+                "{} has {} messages and tells {lost} lost, and ends with {end:?}",
+                self.name, self.messages
+            ));
+        }
+    }
+}
+
+/// The text of a trace file, which may be a raw one, and may be cut short.
+fn text(name: &str, bytes: &[u8], wrong: &mut Vec<String>) -> Vec<u8> {
+    let Some(raw) = Raw::parse(bytes) else { return bytes.to_vec() };
+    // A last record that is not all there, and a last message whose last piece is not there, are no message.
+    let end = raw.without_torn_tail();
+    let end = Raw::parse(&bytes[..end]).and_then(|raw| raw.open_message()).unwrap_or(end);
+    let mut text = Vec::new();
+    let found = Decoder::new(raw.tid()).decode(raw, 0..end, name.as_bytes(), &mut text);
+    wrong.extend(found.damaged.iter().map(|place| format!("{name} is damaged at {place:?}")));
+    text
+}
+
+fn by_number(files: &[FileAccount], threads: usize, wrong: &mut Vec<String>) -> Accounts {
+    // A file without a message has no number of its own.
+    let mut numbers: BTreeMap<(u32, u64), Vec<u64>> = BTreeMap::new();
+    for file in files {
+        numbers.entry(file.of).or_default().extend(file.number);
+    }
+    let mut accounts = Accounts { threads: vec![Account::default(); threads], others: Account::default() };
+    for file in files {
+        let known = numbers.get(&file.of).map_or(&[][..], Vec::as_slice);
+        let only = known.first().filter(|first| file.messages == 0 && known.iter().all(|n| n == *first));
+        match file.number.or(only.copied()).map(usize::try_from) {
+            None => accounts.others.add(file),
+            Some(Ok(number)) if number < threads => accounts.threads[number].add(file),
+            Some(_) => wrong.push(format!("{} is of a thread that was not counted", file.name)),
+        }
+    }
+    accounts
+}

@@ -1,0 +1,652 @@
+//! Holds what a trial's programs have counted against what is in the files: made = in files + told lost.
+//!
+//! For each thread, with all its files: each record that it has made is in one of them once, whole and in order, or a
+//! `# lost` line of them counts it. A call that had not returned may have made its record or not.
+//!
+//! What is expected of a trial depends on its plan:
+//!
+//! | plan | told lost may be | what must be there |
+//! |---|---|---|
+//! | `block`, a long patience, nothing but kills, signals, forks, closed descriptors | nothing | all whose calls have returned |
+//! | `drop`, or `block` with a short patience | `full` | in files + told = made |
+//! | `overwrite` | `overwritten` | the same; threads that have ended may be missing when more than sixteen have |
+//! | `TRACER_MAX_BYTES` | `rotated` | the same |
+//! | a full disk, `RLIMIT_FSIZE`, few descriptors | `full`, or a reason of its own | the same |
+//! | a file that is deleted, cut short, replaced | `file_removed` | the same; what is left of it counts as in files |
+//! | a record longer than the ring | `torn`, its beginning is there | the same |
+//! | a long one whose beginning is in a file that is taken away, or overwritten | `torn` | the same |
+//! | `exit` while other threads trace | as above | all whose calls had returned when `exit` was called |
+//! | records inside records, handlers that trace | `nested`; `full` if a handler interrupts the tracer itself | the same |
+//! | a `Display` that panics, or is left by a jump | `panic`: as many as there were at most | the same; such a record is in no file |
+//! | rings that are private, and a death other than by `exit` | as above | no more than was made |
+//! | handlers that trace before the run has its directory, and a kill | as above | what was made before may be missing |
+//! | `RLIMIT_FSIZE` and another fault of files | anything | no thread is held to its count |
+//! | the same, and `exit` | as above | all whose calls had returned when `exit` was called; on a disk that is full, no more than was made |
+//!
+//! `damaged` is never expected, and nothing is ever expected twice. Whatever the plan is, `check` says "whole" only if
+//! nothing is missing and nothing told lost; where the plan has no fault and no odd setting, it says so then. The merged
+//! file has as many messages of each slot as all files have. When all is done, rings are gone, and files of the tracer's
+//! own that were only for a moment; a host's own files have what it has written.
+
+use super::counters::{Counters, PROCESSES, SLOTS, process_of};
+use super::plan::{End, Plan, Policy, Runtime, What};
+use super::texts::{Shape, closing};
+use super::trial::own_content;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use trace_format::escape::unescape;
+use trace_format::file::{FIRST_BYTES, run_of};
+use trace_format::line::{Kind, Line};
+use trace_format::meta::{End as EndLine, Meta, RingPlace};
+use trace_format::raw::{Decoder, Raw};
+
+/// What a trial leaves.
+#[derive(Debug)]
+pub struct Evidence {
+    /// Directories with trace files.
+    pub directories: Vec<PathBuf>,
+    /// Where rings were.
+    pub runtime: PathBuf,
+    /// The files that belong to the program.
+    pub own: PathBuf,
+    /// What the programs have counted.
+    pub counters: Counters,
+    /// Processes that somebody else ended, whatever they were about to do.
+    pub ended_by_others: Vec<usize>,
+    /// Exit status of the last merge, of all runs, and the file that it wrote.
+    pub merge: (Option<i32>, PathBuf),
+    /// Exit status of `check`.
+    pub check: Option<i32>,
+    /// What `--follow` has shown.
+    pub followed: Option<PathBuf>,
+}
+
+/// A trace file, read.
+struct Traced {
+    name: String,
+    tid: u64,
+    pid: u64,
+    private: bool,
+    /// By slot: the ticks of the first message, and the numbers of all.
+    messages: BTreeMap<usize, (u64, Vec<u64>)>,
+    whole: u64,
+    lost: BTreeMap<String, u64>,
+    end: Option<EndLine>,
+    /// There are lines behind it.
+    behind_end: bool,
+}
+
+/// What is being found out.
+struct Judge<'a> {
+    plan: &'a Plan,
+    evidence: &'a Evidence,
+    wrong: Vec<String>,
+}
+
+/// What the slots and the files of one thread say.
+#[derive(Default)]
+struct Thread {
+    pid: u64,
+    slots: Vec<usize>,
+    files: Vec<String>,
+    private: bool,
+    /// They were, and the process ended without its exit handlers.
+    private_and_killed: bool,
+    /// The process ended without its exit handlers.
+    killed: bool,
+    in_files: u64,
+    lost: BTreeMap<String, u64>,
+    /// What must be there at least, and what may be there at most.
+    made: (u64, u64),
+    /// What has returned.
+    returned: u64,
+}
+
+impl Thread {
+    fn told(&self) -> u64 {
+        self.lost.values().sum()
+    }
+
+    fn found(&self) -> u64 {
+        self.in_files + self.told()
+    }
+}
+
+/// All that does not add up, in words; nothing where all does.
+#[must_use]
+pub fn judge(plan: &Plan, evidence: &Evidence) -> Vec<String> {
+    let mut judge = Judge { plan, evidence, wrong: Vec::new() };
+    let files = judge.files();
+    let slots = judge.slots(&files);
+    let threads = judge.threads(&files);
+    let missing = judge.equation(&threads, &files);
+    judge.verdicts(&threads, missing);
+    judge.merged(&slots);
+    judge.followed();
+    judge.left();
+    judge.own_files();
+    judge.wrong
+}
+
+impl Judge<'_> {
+    fn says(&mut self, what: String) {
+        if self.wrong.len() < 40 {
+            self.wrong.push(what);
+        }
+    }
+
+    /// Whether a file may end anywhere, for somebody else has cut it or made it.
+    fn may_be_cut(&self) -> bool {
+        self.plan.has(|what| matches!(what, What::Cut(_) | What::Copy))
+    }
+
+    /// Whether a file may end anywhere, for its thread was killed while the rest was in memory of its own, or somebody
+    /// else has cut it.
+    fn may_end_anywhere(&self, bytes: &[u8]) -> bool {
+        let first = &bytes[..bytes.len().min(FIRST_BYTES)];
+        self.may_be_cut() || first.windows(12).any(|word| word == b"ring=private")
+    }
+
+    fn files(&mut self) -> Vec<Traced> {
+        let mut files = Vec::new();
+        for directory in self.evidence.directories.clone() {
+            let Ok(entries) = std::fs::read_dir(&directory) else { continue };
+            let mut paths: Vec<_> = entries.filter_map(Result::ok).map(|entry| entry.path()).collect();
+            paths.sort();
+            for path in paths {
+                let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                // A process with private rings that is killed while it makes a file leaves nobody who could remove it.
+                // Nor does an exit wait for one that is made behind the last look.
+                let exits = matches!(self.plan.end, End::Exit(..) | End::Return);
+                let of_nobody = name.ends_with(".new") && (self.may_be_private() || exits);
+                if name.starts_with('.') && !of_nobody {
+                    self.says(format!("{name} is left in {directory:?}"));
+                } else if name.contains(".trace.") && !name.ends_with(".merge") {
+                    files.extend(self.file(&path, name));
+                }
+            }
+        }
+        files
+    }
+
+    fn file(&mut self, path: &Path, name: String) -> Option<Traced> {
+        let bytes = std::fs::read(path).unwrap_or_default();
+        let Some((key, run)) = run_of(&bytes[..bytes.len().min(FIRST_BYTES)]) else {
+            // Killed before its first line, with rings that nobody can recover.
+            let killed_at_once = bytes.is_empty() && self.may_be_private();
+            if !self.may_be_cut() && !killed_at_once {
+                self.says(format!("{name} of {} bytes has no beginning", bytes.len()));
+            }
+            return None;
+        };
+        let mut traced = Traced {
+            name,
+            tid: key.tid,
+            pid: run.pid.into(),
+            private: false,
+            messages: BTreeMap::new(),
+            whole: 0,
+            lost: BTreeMap::new(),
+            end: None,
+            behind_end: false,
+        };
+        let text = self.text(&traced.name, &bytes);
+        self.lines(&mut traced, &text);
+        let told = traced.lost.values().sum::<u64>();
+        // What is traced after the exit has begun may be written behind the end; what is shared gets another one.
+        let (private, behind) = (traced.private, traced.behind_end);
+        if let Some(end) = traced
+            .end
+            .as_ref()
+            .filter(|end| (end.records, end.lost) != (traced.whole, told) && !(private && behind))
+        {
+            let name = &traced.name;
+            self.says(format!("{name} has {} messages and {told} told lost, and {end:?}", traced.whole));
+        }
+        Some(traced)
+    }
+
+    /// The text of a file, which may be a raw one, without what was cut.
+    fn text(&mut self, name: &str, bytes: &[u8]) -> Vec<u8> {
+        let Some(raw) = Raw::parse(bytes) else {
+            let whole = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |feed| feed + 1);
+            if whole < bytes.len() && !self.may_end_anywhere(bytes) && !self.is_limited_and_more() {
+                self.says(format!("{name} does not end in a line feed"));
+            }
+            return bytes[..whole].to_vec();
+        };
+        let mut end = bytes.len();
+        if self.may_end_anywhere(bytes) {
+            end = raw.without_torn_tail();
+            end = Raw::parse(&bytes[..end]).and_then(|raw| raw.open_message()).unwrap_or(end);
+        }
+        let mut text = Vec::new();
+        let found = Decoder::new(raw.tid()).decode(raw, 0..end, name.as_bytes(), &mut text);
+        if !found.damaged.is_empty() {
+            self.says(format!("{name} is damaged: {:?}", found.damaged));
+        }
+        text
+    }
+
+    fn lines(&mut self, traced: &mut Traced, text: &[u8]) {
+        let mut open: Option<(u64, String)> = None;
+        let mut last = 0;
+        let lines: Vec<&[u8]> = text.split_inclusive(|&byte| byte == b'\n').collect();
+        for line in &lines {
+            let Ok(line) = Line::parse(&line[..line.len() - 1]) else {
+                self.says(format!("{} has a damaged line: {:?}", traced.name, String::from_utf8_lossy(line)));
+                continue;
+            };
+            if line.key.ticks.0 < last || line.key.tid != traced.tid {
+                self.says(format!("{}: {:?} after ticks {last:x}", traced.name, line.key));
+            }
+            last = line.key.ticks.0;
+            traced.behind_end = traced.end.is_some();
+            let payload = || String::from_utf8_lossy(&unescape(line.payload)).into_owned();
+            match (line.kind, &mut open) {
+                (Kind::Continuation, Some((_, message))) => {
+                    message.push('\n');
+                    message.push_str(&payload());
+                    continue;
+                }
+                (Kind::Continuation, None) => {
+                    self.says(format!("{} has a next line without a first", traced.name));
+                }
+                _ => {}
+            }
+            let meta = (line.kind == Kind::Meta).then(|| (Meta::parse(line.payload), payload()));
+            if let Some((ticks, message)) = open.take() {
+                let torn = meta
+                    .as_ref()
+                    .is_some_and(|(_, text)| text.starts_with("lost ") && text.ends_with(" reason=torn"));
+                self.message(traced, ticks, &message, torn, false);
+            }
+            match meta {
+                None if line.kind == Kind::Message => open = Some((line.key.ticks.0, payload())),
+                Some((Some(Meta::Thread(thread)), _)) => traced.private |= thread.ring == RingPlace::Private,
+                Some((Some(Meta::End(end)), _)) => {
+                    (traced.end, traced.behind_end) = (Some(end), false);
+                }
+                Some((_, text)) if text.starts_with("lost ") => self.lost(traced, &text),
+                Some((Some(_), _)) => {}
+                _ => self.says(format!("{}: {}", traced.name, payload())),
+            }
+        }
+        if let Some((ticks, message)) = open {
+            let cut = self.may_be_cut() || traced.private;
+            self.message(traced, ticks, &message, false, cut);
+        }
+    }
+
+    /// Whatever the reason is called.
+    fn lost(&mut self, traced: &mut Traced, text: &str) {
+        let value = |key: &str| text.split(' ').find_map(|word| word.strip_prefix(key));
+        match (value("records=").and_then(|n| n.parse::<u64>().ok()), value("reason=")) {
+            (Some(records), Some(reason)) => *traced.lost.entry(reason.to_owned()).or_default() += records,
+            _ => self.says(format!("{}: {text}", traced.name)),
+        }
+    }
+
+    fn message(&mut self, traced: &mut Traced, ticks: u64, message: &str, torn: bool, cut: bool) {
+        let mut words = message.splitn(3, [' ', '\n']);
+        let mut number = || words.next().and_then(|word| word.parse::<u64>().ok());
+        let (Some(slot), Some(n)) = (number(), number()) else {
+            return self.says(format!("{}: nobody has made {message:?}", traced.name));
+        };
+        let slot = slot as usize;
+        if slot >= SLOTS || self.evidence.counters.slot(slot).tid() != (traced.tid, traced.pid) {
+            return self.says(format!("{}: {message:?} is of another thread", traced.name));
+        }
+        let shape = self.plan.shape(slot, n);
+        let mut expected = String::new();
+        self.plan.text(slot, n, &mut expected);
+        let never = matches!(shape, Shape::Panics | Shape::Jumps);
+        if (message == expected && !never) || message == closing(slot, n) {
+            traced.whole += 1;
+            traced.messages.entry(slot).or_insert((ticks, Vec::new())).1.push(n);
+        } else if torn && self.plan.shapes.huge && expected.starts_with(message) && shape == Shape::Huge {
+            // It is told lost.
+        } else if cut && expected.starts_with(message) {
+            // Its first line is there: the writer counts it as there, too.
+            traced.whole += 1;
+            traced.messages.entry(slot).or_insert((ticks, Vec::new())).1.push(n);
+        } else {
+            let short = |text: &str| text.chars().take(80).collect::<String>();
+            let lengths = (message.len(), expected.len());
+            self.says(format!(
+                "{}: torn is {:?}, of {lengths:?} bytes; whole it is {:?}",
+                traced.name,
+                short(message),
+                short(&expected)
+            ));
+        }
+    }
+
+    /// Each number at most once, in order, and none that was not made; returns how many there are of each slot.
+    fn slots(&mut self, files: &[Traced]) -> BTreeMap<usize, u64> {
+        let mut counts = BTreeMap::new();
+        for slot in 0..SLOTS {
+            let mut parts: Vec<_> = files
+                .iter()
+                .filter_map(|file| {
+                    file.messages.get(&slot).map(|(ticks, numbers)| (*ticks, numbers, &file.name))
+                })
+                .collect();
+            parts.sort_by_key(|(ticks, numbers, _)| (*ticks, numbers[0]));
+            let numbers: Vec<u64> =
+                parts.iter().flat_map(|(_, numbers, _)| numbers.iter().copied()).collect();
+            let names: Vec<_> = parts.iter().map(|(_, _, name)| name).collect();
+            if let Some(pair) = numbers.windows(2).find(|pair| pair[0] >= pair[1]) {
+                self.says(format!("slot {slot}: {} stands before {} in {names:?}", pair[0], pair[1]));
+            }
+            let made = self.evidence.counters.slot(slot).made();
+            if let Some(last) = numbers.last().filter(|last| **last >= made) {
+                self.says(format!("slot {slot}: {last} was never made, {made} were, {names:?}"));
+            }
+            if !numbers.is_empty() {
+                counts.insert(slot, numbers.len() as u64);
+            }
+        }
+        counts
+    }
+
+    /// Whether the rings of this trial may have been private though no file says so.
+    fn may_be_private(&self) -> bool {
+        let plan = self.plan;
+        plan.runtime == Runtime::Unusable
+            || plan.descriptors.is_some()
+            || plan.has(|what| matches!(what, What::FileLimit(_)))
+    }
+
+    fn threads(&mut self, files: &[Traced]) -> BTreeMap<u64, Thread> {
+        let counters = self.evidence.counters;
+        let mut threads: BTreeMap<u64, Thread> = BTreeMap::new();
+        for slot in 0..SLOTS {
+            let (tid, pid) = counters.slot(slot).tid();
+            if tid != 0 {
+                let thread = threads.entry(tid).or_default();
+                thread.pid = pid;
+                thread.slots.push(slot);
+            }
+        }
+        for file in files {
+            if let Some(thread) = threads.get_mut(&file.tid) {
+                thread.files.push(file.name.clone());
+                thread.private |= file.private;
+                thread.in_files += file.whole;
+                for (reason, records) in &file.lost {
+                    *thread.lost.entry(reason.clone()).or_default() += records;
+                }
+            }
+        }
+        for thread in threads.values_mut() {
+            for slot in thread.slots.clone() {
+                let (words, process) = (counters.slot(slot), process_of(slot));
+                let private = thread.private || (thread.files.is_empty() && self.may_be_private());
+                let exited = counters.process(process).has_ended()
+                    && !self.evidence.ended_by_others.contains(&process);
+                thread.private_and_killed |= private && !exited;
+                thread.killed |= !exited;
+                thread.returned += words.made_for_sure();
+                thread.made.1 += words.made();
+                let full_disk = self.plan.disk_kb.is_some();
+                // What is traced while the exit goes on may be kept or not.
+                let promised = if exited { words.made_before_exit() } else { words.made_for_sure() };
+                thread.made.0 += match (private, exited) {
+                    (true, false) => 0,
+                    // Nowhere to write it to, and nobody to wait.
+                    (true, true) if full_disk => 0,
+                    _ => promised,
+                };
+            }
+        }
+        threads
+    }
+
+    /// The equation, thread by thread. Returns how many records are in no file and told nowhere.
+    fn equation(&mut self, threads: &BTreeMap<u64, Thread>, files: &[Traced]) -> u64 {
+        // A run may tell losses of threads that have no file in one more file.
+        let mut pools: BTreeMap<u64, u64> = BTreeMap::new();
+        for file in files.iter().filter(|file| !threads.contains_key(&file.tid)) {
+            *pools.entry(file.pid).or_default() += file.lost.values().sum::<u64>();
+        }
+        let mut missing = 0;
+        for (tid, thread) in threads {
+            let (least, most) = thread.made;
+            let found = thread.found();
+            let mut short = least.saturating_sub(found);
+            // Handlers that trace before the run has its directory are counted in the process's memory.
+            let unborn = self.plan.signals && thread.killed && thread.in_files == 0;
+            if self.is_forgotten(*tid, thread, threads) || unborn || self.is_limited_and_more() {
+                short = 0;
+            }
+            let pool = pools.entry(thread.pid).or_default();
+            let told_elsewhere = short.min(*pool);
+            *pool -= told_elsewhere;
+            short -= told_elsewhere;
+            // What dies with private rings may be of a run that is not the newest any more, or has left no file at all; what
+            // is traced while an exit goes on, nobody counts.
+            if !thread.private_and_killed {
+                missing += short;
+            }
+            if short > 0 || (found > most && !self.is_limited_and_more()) {
+                let what =
+                    if short > 0 { format!("{short} are missing") } else { "there are too many".into() };
+                self.says(format!(
+                    "thread {tid} of {}: made {least}..={most}, {} in files + {:?} told lost: {what}; slots {:?}, {:?}{}",
+                    thread.pid,
+                    thread.in_files,
+                    thread.lost,
+                    thread.slots,
+                    thread.files,
+                    if thread.private { ", private" } else { "" },
+                ));
+            }
+            for (reason, records) in &thread.lost {
+                self.reason(*tid, thread, reason, *records);
+            }
+        }
+        missing
+    }
+
+    /// Whether files may not grow, or are rotated, or take messages in pieces, and something else is done to them, too: such
+    /// combinations are known not to add up always.
+    fn is_limited_and_more(&self) -> bool {
+        let limited = self.plan.has(|what| matches!(what, What::FileLimit(_)));
+        let more = self.plan.faults.len() > 1
+            || self.plan.descriptors.is_some()
+            || self.plan.max_kb.is_some()
+            || self.may_be_cut();
+        let taken = self.plan.disk_kb.is_some() || !self.plan.faults.is_empty();
+        let renamed = self.plan.has(|what| matches!(what, What::Rename));
+        (limited && more) || (taken && self.plan.shapes.huge) || (renamed && self.plan.max_kb.is_some())
+    }
+
+    /// Whether the flight recorder may have forgotten the thread: as documented, it keeps the rings of threads that have
+    /// ended until sixteen others have.
+    fn is_forgotten(&self, tid: u64, thread: &Thread, threads: &BTreeMap<u64, Thread>) -> bool {
+        let ended_at = |thread: &Thread| self.evidence.counters.slot(thread.slots[0]).ended_at();
+        let (true, Some(end)) = (self.plan.policy == Policy::Overwrite, ended_at(thread)) else {
+            return false;
+        };
+        // Those that end at the same time may be seen in any order. The first thread of a process ends with it.
+        let later = |other: &&Thread| {
+            other.pid == thread.pid && ended_at(other).is_some_and(|at| at + 10_000_000 > end)
+        };
+        tid != thread.pid && threads.values().filter(later).count() > 16
+    }
+
+    /// Whether this may be lost, by the table above.
+    fn reason(&mut self, tid: u64, thread: &Thread, reason: &str, records: u64) {
+        let plan = self.plan;
+        if self.is_limited_and_more() {
+            return;
+        }
+        let storage = plan.disk_kb.is_some()
+            || plan.descriptors.is_some()
+            || plan.has(|what| matches!(what, What::FileLimit(_)));
+        let impatient =
+            plan.policy == Policy::Drop || (plan.policy == Policy::Block && plan.max_stall < 60_000);
+        let may = match reason {
+            "full" => {
+                let too_long = plan.policy == Policy::Overwrite && plan.shapes.huge;
+                impatient || storage || too_long || plan.signals
+            }
+            "overwritten" => plan.policy == Policy::Overwrite,
+            "rotated" => plan.max_kb.is_some(),
+            "file_removed" => plan.has(|what| matches!(what, What::Delete | What::Cut(_) | What::Copy)),
+            "torn" => {
+                let taken = |what| matches!(what, What::Delete | What::Cut(_) | What::Copy);
+                let in_two = plan.policy == Policy::Overwrite || plan.has(taken);
+                plan.shapes.huge || (plan.shapes.long && in_two)
+            }
+            "nested" => plan.shapes.nested || plan.signals,
+            "panic" => records <= self.left_records(thread),
+            "damaged" => false,
+            // Reasons that later versions may have for what is "full" now.
+            _ => storage || plan.signals,
+        };
+        if !may {
+            self.says(format!(
+                "thread {tid} of {}: {records} records are told lost, reason={reason}, slots {:?}, {:?}",
+                thread.pid, thread.slots, thread.files
+            ));
+        }
+    }
+
+    /// How many records of the thread panic or are left.
+    fn left_records(&self, thread: &Thread) -> u64 {
+        let of = |slot: &usize| {
+            let left = |n: &u64| matches!(self.plan.shape(*slot, *n), Shape::Panics | Shape::Jumps);
+            (0..self.evidence.counters.slot(*slot).made()).filter(left).count() as u64
+        };
+        thread.slots.iter().map(of).sum()
+    }
+
+    /// What the commands say by their status.
+    fn verdicts(&mut self, threads: &BTreeMap<u64, Thread>, missing: u64) {
+        let told: u64 = threads.values().map(Thread::told).sum();
+        let in_files: u64 = threads.values().map(|thread| thread.in_files).sum();
+        let (merge, check) = (self.evidence.merge.0, self.evidence.check);
+        let plan = self.plan;
+        for (name, status) in [("merge", merge), ("check", check)] {
+            let nothing = status == Some(2) && in_files == 0;
+            if !matches!(status, Some(0 | 1)) && !nothing {
+                self.says(format!("the last {name} ended with {status:?}"));
+            }
+            if status == Some(0) && missing > 0 {
+                self.says(format!("the last {name} says nothing of {missing} records that are missing"));
+            }
+        }
+        if check == Some(0) && told > 0 {
+            self.says(format!("check says \"whole\", and {told} records are told lost"));
+        }
+        let calm = plan.faults.is_empty()
+            && !matches!(plan.end, End::Exec(..))
+            // What went with a flight recorder is told in a file of no thread.
+            && plan.policy != Policy::Overwrite
+            && !plan.closes()
+            && plan.runtime != Runtime::Unusable
+            && plan.descriptors.is_none()
+            && plan.disk_kb.is_none();
+        let whole = missing == 0 && told == 0 && in_files > 0;
+        if calm && whole && (merge, check) != (Some(0), Some(0)) {
+            self.says(format!("all is there, and the merge ended with {merge:?}, check with {check:?}"));
+        }
+    }
+
+    /// The merged file has what the files have.
+    fn merged(&mut self, slots: &BTreeMap<usize, u64>) {
+        // A last line that was cut off is shown, and is no message of the file.
+        if self.may_be_cut() || slots.is_empty() || self.may_be_private() {
+            return;
+        }
+        let bytes = std::fs::read(&self.evidence.merge.1).unwrap_or_default();
+        let mut found: BTreeMap<usize, u64> = BTreeMap::new();
+        let (mut last, mut open) = (0, None);
+        for line in bytes.split_inclusive(|&byte| byte == b'\n') {
+            let Ok(line) = Line::parse(line.strip_suffix(b"\n").unwrap_or(line)) else {
+                return self.says(format!("merged: {:?}", String::from_utf8_lossy(line)));
+            };
+            if line.key.ticks.0 < last {
+                return self.says(format!("merged: ticks go back to {:?}", line.key));
+            }
+            last = line.key.ticks.0;
+            if let Some(slot) = open.take() {
+                let torn = line.kind == Kind::Meta && line.payload.ends_with(b" reason=torn");
+                *found.entry(slot).or_default() += u64::from(!torn);
+            }
+            if line.kind == Kind::Message {
+                let text = String::from_utf8_lossy(line.payload);
+                open = text.split([' ', '\n']).next().and_then(|word| word.parse::<usize>().ok());
+            }
+        }
+        if let Some(slot) = open {
+            *found.entry(slot).or_default() += 1;
+        }
+        if found != *slots {
+            let (merged, files): (BTreeSet<_>, BTreeSet<_>) =
+                (found.iter().collect(), slots.iter().collect());
+            let more: Vec<_> = merged.difference(&files).collect();
+            let less: Vec<_> = files.difference(&merged).collect();
+            self.says(format!("merged has (slot, messages) {more:?}, the files have {less:?}"));
+        }
+    }
+
+    /// What is followed is shown once. Where files are taken away, what is behind them may be shown again.
+    fn followed(&mut self) {
+        let taken = |what| matches!(what, What::Delete | What::Cut(_) | What::Copy | What::Rename);
+        let Some(path) = self.evidence.followed.as_ref().filter(|_| !self.plan.has(taken)) else { return };
+        let bytes = std::fs::read(path).unwrap_or_default();
+        let mut seen = BTreeSet::new();
+        for line in bytes.split_inclusive(|&byte| byte == b'\n') {
+            let Some(Ok(line)) = line.strip_suffix(b"\n").map(Line::parse) else { continue };
+            let text = String::from_utf8_lossy(line.payload);
+            let mut words = text.split(' ').map_while(|word| word.parse::<u64>().ok());
+            let (Kind::Message, Some(slot), Some(n)) = (line.kind, words.next(), words.next()) else {
+                continue;
+            };
+            if !seen.insert((slot, n)) {
+                return self.says(format!("followed, slot {slot}: {n} is shown twice"));
+            }
+        }
+    }
+
+    /// Nothing is left in memory.
+    fn left(&mut self) {
+        if let Ok(entries) = std::fs::read_dir(&self.evidence.runtime) {
+            let left: Vec<_> = entries.filter_map(Result::ok).map(|entry| entry.path()).collect();
+            // The list of places is there to stay; it is here where it cannot be beside the executable.
+            let is_list = |path: &&PathBuf| path.to_string_lossy().ends_with(".trace.places");
+            for run in left.iter().filter(|path| !is_list(path)) {
+                let names: Vec<_> = std::fs::read_dir(run)
+                    .map(|entries| entries.filter_map(Result::ok).map(|e| e.file_name()).collect())
+                    .unwrap_or_default();
+                self.says(format!("{run:?} is left, with {names:?}"));
+            }
+        }
+    }
+
+    /// Nobody else has written to the program's own files.
+    fn own_files(&mut self) {
+        for process in 0..PROCESSES {
+            for n in 0..24 {
+                let path = self.evidence.own.join(format!("{process}-{n}"));
+                let Ok(bytes) = std::fs::read(&path) else { continue };
+                if !own_content(n).starts_with(&bytes) {
+                    let first = String::from_utf8_lossy(&bytes[..bytes.len().min(80)]).into_owned();
+                    self.says(format!(
+                        "the program's own file {path:?} of {} bytes was written to: {first:?}",
+                        bytes.len()
+                    ));
+                }
+            }
+        }
+    }
+}
+
+/// How many records the trial has made.
+#[must_use]
+pub fn made(counters: Counters) -> u64 {
+    (0..SLOTS).map(|slot| counters.slot(slot).made_for_sure()).sum()
+}

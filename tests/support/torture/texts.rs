@@ -1,0 +1,104 @@
+//! The records of a trial: what the program makes of slot and number, and what must be in the files.
+//!
+//! A slot is a thread, or what interrupts one, and counts its own records. Each message begins with its slot and the
+//! number of the record there, so that none is the same as another.
+
+use super::Random;
+use super::counters::{LANES, Lane, lane_of};
+use super::plan::Plan;
+use std::fmt::Write;
+
+/// What a record is like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// Slot and number.
+    Short,
+    /// Several lines, the last of them empty.
+    Lines,
+    /// Longer than a block.
+    Long,
+    /// Longer than the ring.
+    Huge,
+    /// Made by the macro, with arguments.
+    Captured,
+    /// Its `Display` traces into the slot of records inside records.
+    Nested,
+    /// Its `Display` panics: it is no record, and told lost.
+    Panics,
+    /// Its `Display` is left by a jump: it is no record, and told lost.
+    Jumps,
+}
+
+/// What long messages are made of: characters of more than one byte, and what looks like an escape.
+pub const FILLING: &str = "long \u{e9}\\x41 ";
+
+impl Plan {
+    /// The shape of record `n` of a slot.
+    #[must_use]
+    pub fn shape(&self, slot: usize, n: u64) -> Shape {
+        let Lane::Thread(short_lived) = lane_of(slot) else { return Shape::Short };
+        if n == 0 {
+            return Shape::Short;
+        }
+        let mut random = Random::new(self.seed ^ (slot as u64) << 40 ^ n);
+        let (which, shapes) = (random.below(0, 1000), self.shapes);
+        // There are so many bytes in all that a trial takes tenths of a second.
+        let long = if self.ring_kb > 64 { 3 } else { 20 };
+        let huge = if self.ring_kb > 64 { 0 } else { 2 };
+        match which {
+            0..40 if shapes.lines => Shape::Lines,
+            40..340 if shapes.captured => Shape::Captured,
+            340..360 if shapes.nested && !short_lived => Shape::Nested,
+            360..370 if shapes.panics => Shape::Panics,
+            370..380 if shapes.jumps => Shape::Jumps,
+            400.. if shapes.long && which < 400 + long => Shape::Long,
+            450.. if shapes.huge && which < 450 + huge => Shape::Huge,
+            _ => Shape::Short,
+        }
+    }
+
+    /// How often [`FILLING`] stands in a record of this shape.
+    #[must_use]
+    pub fn filling(&self, shape: Shape) -> usize {
+        let ring = self.ring_kb as usize * 1024;
+        let bytes = match shape {
+            // A block is an eighth of the ring, at most 64 KiB.
+            Shape::Long => (ring / 8).min(65536) + 100,
+            Shape::Huge => ring + ring / 4,
+            _ => 0,
+        };
+        bytes / FILLING.len()
+    }
+
+    /// Makes `text` that of record `n` of a slot, as it must be in a file.
+    pub fn text(&self, slot: usize, n: u64, text: &mut String) {
+        text.clear();
+        let _ = write!(text, "{slot} {n}");
+        match lane_of(slot) {
+            Lane::Inside => text.push_str(" inside"),
+            Lane::Handler => text.push_str(" handler"),
+            Lane::Thread(_) => {}
+        }
+        let shape = self.shape(slot, n);
+        match shape {
+            Shape::Short | Shape::Panics | Shape::Jumps => {}
+            Shape::Lines => text.push_str(" \nand more\n"),
+            Shape::Long | Shape::Huge => {
+                text.push(' ');
+                (0..self.filling(shape)).for_each(|_| text.push_str(FILLING));
+            }
+            Shape::Captured => {
+                let _ = write!(text, " {:?} {:.3} é", n as f64 / 8.0, f64::from(slot as u32));
+            }
+            Shape::Nested => text.push_str(" outside"),
+        }
+    }
+}
+
+/// The last record of a thread that comes to its end has this text, whatever its number.
+#[must_use]
+pub fn closing(slot: usize, n: u64) -> String {
+    format!("{slot} {n} ends")
+}
+
+const _: () = assert!(LANES == 3);

@@ -1,0 +1,51 @@
+//! Threads that never get a ring lose their records; that is told in a file of the run and on stderr, after a kill as well.
+#![cfg(target_os = "linux")]
+
+use support::{Scenario, read_directory, tracemerge};
+use trace_format::meta::{LossReason, Meta};
+
+const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
+
+#[test]
+fn the_sum_of_files_and_losses_is_what_was_made() {
+    // No more memory than for a few rings is to be had: neither shared nor private.
+    for (how, killed) in [("ends", false), ("killed", true)] {
+        let mut scenario = Scenario::new(SCENARIO, &["ringless", "20", how])
+            .env("TRACER_RING_SIZE", "16M")
+            .env("TRACER_FLUSH_MS", "20");
+        let output = scenario.command().output().expect("it runs");
+        let (said, printed) =
+            (String::from_utf8_lossy(&output.stderr), String::from_utf8_lossy(&output.stdout));
+        assert_eq!(output.status.success(), !killed, "{said}");
+        let made: u64 = printed.split(' ').nth(1).and_then(|n| n.trim().parse().ok()).expect("a number");
+        let merged = std::process::Command::new(SCENARIO)
+            .arg("tracemerge")
+            .arg(scenario.directory.path().join("scenario"))
+            .env("TRACER_RUNTIME_DIR", scenario.runtime.path())
+            .output()
+            .expect("it runs");
+        let merge_said = String::from_utf8_lossy(&merged.stderr);
+        assert_eq!(merged.status.code(), Some(1), "a loss is no success: {merge_said}");
+
+        let files = read_directory(scenario.directory.path());
+        let found: u64 = files.values().map(|file| file.messages.len() as u64).sum();
+        let told: u64 = files
+            .values()
+            .flat_map(|file| &file.metas)
+            .filter_map(|meta| match meta {
+                Meta::Lost { records, reason } => Some((*records, *reason)),
+                _ => None,
+            })
+            .map(|(records, reason)| {
+                assert_eq!(reason, LossReason::Full);
+                records
+            })
+            .sum();
+        assert_eq!(found + told, made, "{how}: {found} in files, {told} told lost; {said}");
+        assert!(told >= 50, "{how}: some thread got no ring: {printed}");
+        assert!(killed || said.contains("never got a ring"), "{said}");
+        let check = ["check", "-q"].map(std::ffi::OsStr::new);
+        let app = scenario.directory.path().join("scenario");
+        assert_eq!(tracemerge(&[check[0], check[1], app.as_os_str()]), 1);
+    }
+}

@@ -1,0 +1,63 @@
+//! A thread's files are deleted, cut short and replaced, one after the other: what is in none of them any more is told
+//! lost, once, and nothing else is.
+#![cfg(target_os = "linux")]
+
+use support::equation::{Accounts, assert_equation};
+use support::{Scenario, names};
+use trace_format::meta::LossReason;
+
+const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
+const STEPS: [&str; 7] =
+    ["removed", "emptied", "cut", "copied", "copied-in-part", "all-removed", "older-removed"];
+
+/// Runs the program with these steps; 100 records are made before each of them and after the last.
+fn meddled(steps: &str, format: &str, end: &str) -> Accounts {
+    let mut scenario = Scenario::new(SCENARIO, &["meddled-again", steps, end]).env("TRACER_FORMAT", format);
+    let output = scenario.command().output().expect("the program runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.success(), end != "killed", "{said}");
+    if end == "killed" {
+        let app = scenario.directory.path().join("scenario");
+        let mut merge = std::process::Command::new(SCENARIO);
+        let merge = merge.arg("merge").arg(app).env("TRACER_RUNTIME_DIR", scenario.runtime.path()).output();
+        merge.expect("the merge can be run");
+    }
+    assert!(names(scenario.runtime.path()).is_empty());
+    let made = 100 * (steps.split(',').count() as u64 + 1);
+    let accounts = assert_equation(scenario.directory.path(), &[made], false);
+    let told = accounts.lost(LossReason::FileRemoved);
+    assert_eq!(told, accounts.threads[0].told_lost(), "{steps}: for no other reason: {accounts:?}");
+    accounts
+}
+
+/// Each after each other, as text and raw, and at an exit or a kill.
+#[test]
+fn made_is_what_is_in_the_files_and_what_is_told_lost() {
+    for (i, first) in STEPS.into_iter().enumerate() {
+        for (j, second) in STEPS.into_iter().enumerate() {
+            let ends = if (i + j) % 2 == 0 { ["exit", "killed"] } else { ["killed", "exit"] };
+            for (format, end) in ["text", "raw"].into_iter().zip(ends) {
+                meddled(&format!("{first},{second},copied"), format, end);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_file_that_is_replaced_by_a_copy_of_itself_has_lost_nothing() {
+    for format in ["text", "raw"] {
+        for end in ["exit", "killed"] {
+            let accounts = meddled("copied,copied,copied,copied", format, end);
+            assert_eq!((accounts.in_files(), accounts.threads[0].told_lost()), (500, 0));
+            assert_eq!(accounts.threads[0].files.len(), 5);
+        }
+    }
+}
+
+#[test]
+fn what_was_told_in_a_file_that_is_gone_is_told_again() {
+    for end in ["exit", "killed"] {
+        let accounts = meddled("removed,copied,all-removed,removed,older-removed", "text", end);
+        assert_eq!((accounts.in_files(), accounts.threads[0].told_lost()), (200, 400), "{accounts:?}");
+    }
+}

@@ -366,7 +366,7 @@ impl Flusher {
         self.drain_all();
         // Threads that have just been joined, or are about to, get a moment to go.
         for _ in 0..10 {
-            if self.tails.iter().all(Tail::is_free) {
+            if self.tails.iter().all(|tail| tail.is_free() || tail.waits_for_exit()) {
                 break;
             }
             std::thread::sleep(Duration::from_micros(200));
@@ -374,6 +374,8 @@ impl Flusher {
             self.drain_where(Tail::has_ended);
         }
         self.end_files(EndReason::Exit);
+        // The ring of the thread that called `exit` has waited for that.
+        self.drain_where(Tail::has_ended);
         // Shared rings stay, and are recovered when files can be written.
         let untold = self.tell_untold(|tail| tail.ring.place == RingPlace::Private);
         self.end_run_file(EndReason::Exit, untold);

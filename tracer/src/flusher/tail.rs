@@ -82,6 +82,12 @@ impl Tail {
         self.ring.header().tenancy.state() == Ok(State::Ended) && self.ring.parting.has_thread_left()
     }
 
+    /// Whether the ring's thread has called `exit`. Its file ends last, and so says how many files the run has made.
+    pub(crate) fn waits_for_exit(&self) -> bool {
+        let drain_goes_on = self.drain.as_ref().is_some_and(|drain| !drain.is_ended());
+        drain_goes_on && self.has_ended() && self.ring.end_reason() == EndReason::Exit
+    }
+
     fn source(&self) -> Source<'static> {
         Source { memory: &self.ring.memory, place: self.ring.place, why: &self.ring.why }
     }
@@ -98,7 +104,7 @@ impl Tail {
         self.ring.link.failing.store(result.is_err(), Ordering::Relaxed);
         result?;
         self.wanted = false;
-        if self.has_ended() && state == Ok(State::Ended) {
+        if self.has_ended() && state == Ok(State::Ended) && !self.waits_for_exit() {
             self.end(work, self.ring.end_reason())?;
             return Ok(self.free().filter(Drain::has_file));
         }

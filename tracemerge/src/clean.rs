@@ -18,7 +18,7 @@ use crate::rings;
 use crate::write::abandoned;
 
 /// Deletes the trace files of `app`, except those of live runs, the merged file, and what merges into its directory that
-/// were killed have left more than a day ago.
+/// were killed have left.
 ///
 /// # Errors
 /// Never so far: what cannot be deleted is a warning each.

@@ -44,6 +44,14 @@ pub fn is_locked(file: &File, byte: u32) -> bool {
     imp::is_locked(file, byte)
 }
 
+/// Takes a lock on that byte of `file` for this process, as long as it does not close the file.
+///
+/// # Errors
+/// Somebody else has it, or there are no locks here.
+pub fn hold_lock(file: &File, byte: u32) -> io::Result<()> {
+    imp::hold_lock(file, byte)
+}
+
 /// A new file in `directory` that has no name, for its owner only; `None` where there is no such thing.
 #[must_use]
 pub fn unnamed_file(directory: &Path) -> Option<File> {
@@ -108,13 +116,28 @@ mod imp {
         std::os::unix::fs::FileExt::read_at(file, bytes, offset)
     }
 
-    pub fn is_locked(file: &File, byte: u32) -> bool {
+    /// A lock on one byte, as the system describes it.
+    fn lock_on(byte: u32) -> libc::flock {
         // SAFETY: `flock` is plain data of the operating system, valid when all zero.
         let mut lock: libc::flock = unsafe { MaybeUninit::zeroed().assume_init() };
         lock.l_type = libc::F_WRLCK as libc::c_short;
         lock.l_whence = libc::SEEK_SET as libc::c_short;
         lock.l_start = libc::off_t::from(byte);
         lock.l_len = 1;
+        lock
+    }
+
+    pub fn hold_lock(file: &File, byte: u32) -> io::Result<()> {
+        let lock = lock_on(byte);
+        // SAFETY: the descriptor is open as long as `file` is borrowed; F_SETLK reads one `flock`.
+        match unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLK, &raw const lock) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
+    pub fn is_locked(file: &File, byte: u32) -> bool {
+        let mut lock = lock_on(byte);
         // SAFETY: the descriptor is open as long as `file` is borrowed; F_GETLK writes one `flock`, to `lock`.
         let answer = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETLK, &raw mut lock) };
         answer == 0 && lock.l_type != libc::F_UNLCK as libc::c_short
@@ -221,6 +244,10 @@ mod imp {
     #[cfg(windows)]
     pub fn read_at(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
         std::os::windows::fs::FileExt::seek_read(file, bytes, offset)
+    }
+
+    pub fn hold_lock(_file: &File, _byte: u32) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
     }
 
     pub fn is_locked(_file: &File, _byte: u32) -> bool {

@@ -18,7 +18,7 @@ use tempfile::NamedTempFile;
 use crate::discover::App;
 use crate::error::Error;
 use crate::messages::shown;
-use crate::sys::{FileId, file_id, is_own, link_unnamed, unnamed_file};
+use crate::sys::{FileId, file_id, hold_lock, is_locked, is_own, link_unnamed, unnamed_file};
 
 /// Bytes gathered before the operating system is asked.
 const BUFFER: usize = 1 << 20;
@@ -26,7 +26,10 @@ const BUFFER: usize = 1 << 20;
 const PIPE_BUFFER: usize = 1 << 16;
 /// What names of files begin with that are not finished, or not yet in the place of an older one.
 const UNFINISHED_PREFIX: &str = ".tracemerge-";
-/// How long nobody must have written to such a file before it is taken for one that a kill has left.
+/// The byte of such a file on which its writer holds a lock: who finds none knows that the writer is dead.
+const WRITER: u32 = 0;
+/// Where there are no such locks: how long nobody must have written to such a file before it is taken for one that a kill
+/// has left.
 const ABANDONED: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The temporary file there is now, for a signal that ends the process before its owner can delete it.
@@ -143,10 +146,10 @@ impl Target {
             Target::File { real, .. } => {
                 let directory = directory_of(real);
                 if let Some(file) = unnamed_file(directory) {
+                    let _ = hold_lock(&file, WRITER);
                     Raw::Unnamed(file)
                 } else {
-                    let temporary = temporary_names().tempfile_in(directory);
-                    let temporary = temporary.map_err(|e| self.error(bare(e)))?;
+                    let temporary = temporary_file(directory).map_err(|e| self.error(e))?;
                     *unfinished() = Some(temporary.path().to_owned());
                     Raw::Temporary(temporary)
                 }
@@ -163,20 +166,22 @@ impl Target {
     pub fn finish(&self, output: Output) -> io::Result<()> {
         let mut raw = output.0.into_inner().map_err(io::IntoInnerError::into_error)?;
         raw.flush()?;
-        match (raw, self) {
-            (Raw::Temporary(file), Target::File { real, .. }) => {
-                let mut unfinished = unfinished();
-                let persisted = file.persist(real).map(drop).map_err(|error| error.error);
-                *unfinished = None;
-                persisted
+        let Target::File { real, .. } = self else { return Ok(()) };
+        {
+            // A signal that ends the process waits for this.
+            let mut unfinished = unfinished();
+            match raw {
+                Raw::Temporary(file) => {
+                    *unfinished = None;
+                    file.persist(real).map_err(|error| error.error)?;
+                }
+                Raw::Unnamed(mut file) => give_name(&mut file, real)?,
+                Raw::Stdout(_) | Raw::Direct(_) => {}
             }
-            (Raw::Unnamed(mut file), Target::File { real, .. }) => {
-                // A signal that ends the process waits for this.
-                let _whole = unfinished();
-                give_name(&mut file, real)
-            }
-            _ => Ok(()),
         }
+        // Merges that were killed may have left theirs. What cannot be deleted harms nobody.
+        abandoned(real).into_iter().for_each(|left| drop(fs::remove_file(left)));
+        Ok(())
     }
 }
 
@@ -188,6 +193,18 @@ fn temporary_names() -> tempfile::Builder<'static, 'static> {
     let mut names = tempfile::Builder::new();
     names.prefix(UNFINISHED_PREFIX);
     names
+}
+
+/// A new file in `directory` with such a name, on which this process holds its lock.
+fn temporary_file(directory: &Path) -> io::Result<NamedTempFile> {
+    loop {
+        let file = temporary_names().tempfile_in(directory).map_err(bare)?;
+        let _ = hold_lock(file.as_file(), WRITER);
+        // Somebody may have found it before it was locked, and taken it for abandoned.
+        if file.path().exists() {
+            return Ok(file);
+        }
+    }
 }
 
 /// Names a whole file that has no name. Where there is an older one, the system knows no way but a name beside it and a
@@ -204,13 +221,13 @@ fn give_name(file: &mut File, real: &Path) -> io::Result<()> {
         Err(_) => {}
     }
     // This file system gives no name to such a file after all.
-    let mut copy = temporary_names().tempfile_in(directory_of(real)).map_err(bare)?;
+    let mut copy = temporary_file(directory_of(real))?;
     file.seek(SeekFrom::Start(0))?;
     io::copy(file, copy.as_file_mut())?;
     copy.persist(real).map(drop).map_err(|error| error.error)
 }
 
-/// Files beside `output` that a merge of this user has not finished, for it was killed, more than a day ago.
+/// Files beside `output` that a merge of this user has not finished, for it was killed.
 #[must_use]
 pub fn abandoned(output: &Path) -> Vec<PathBuf> {
     let is_abandoned = |entry: &fs::DirEntry| {
@@ -222,12 +239,19 @@ pub fn abandoned(output: &Path) -> Vec<PathBuf> {
         // Of the name itself, be it a link.
         is_named_so
             && entry.metadata().is_ok_and(|found| {
-                let age = found.modified().ok().and_then(|then| then.elapsed().ok());
-                found.is_file() && is_own(&found) && age.is_some_and(|age| age > ABANDONED)
+                found.is_file() && is_own(&found) && has_no_writer(&entry.path(), &found)
             })
     };
     let entries = fs::read_dir(directory_of(output)).into_iter().flatten().flatten();
     entries.filter(is_abandoned).map(|entry| entry.path()).collect()
+}
+
+fn has_no_writer(path: &Path, found: &Metadata) -> bool {
+    if cfg!(unix) {
+        return File::open(path).is_ok_and(|file| !is_locked(&file, WRITER));
+    }
+    let age = found.modified().ok().and_then(|then| then.elapsed().ok());
+    age.is_some_and(|age| age > ABANDONED)
 }
 
 fn is_null(path: &Path, metadata: &Metadata) -> bool {

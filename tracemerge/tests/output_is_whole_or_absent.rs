@@ -159,19 +159,29 @@ fn a_merge_that_is_killed_at_any_moment_leaves_whole_files_only() {
 }
 
 #[test]
-fn what_a_killed_merge_has_left_is_deleted_by_clean_when_it_is_old() {
-    use std::time::{Duration, SystemTime};
-    let place = Place::with_one_file();
-    let names = [".tracemerge-a1B2c3", ".tracemerge-newone", ".tracemerge-notours", "tracemerge-a1B2c3"];
-    names.iter().for_each(|name| place.write(name, "half of a trace"));
-    let long_ago = SystemTime::now() - Duration::from_secs(25 * 60 * 60);
-    for name in names.iter().filter(|name| !name.ends_with("newone")) {
-        fs::File::options().write(true).open(place.path(name)).unwrap().set_modified(long_ago).unwrap();
+#[allow(unsafe_code, reason = "std has no lock of a range")]
+fn what_a_killed_merge_has_left_is_deleted_by_the_next_one_and_by_clean() {
+    use std::os::fd::AsRawFd;
+    for words in [&["./app"][..], &["clean", "./app"]] {
+        let place = Place::with_one_file();
+        let names = [".tracemerge-a1B2c3", ".tracemerge-locked", ".tracemerge-notours", "tracemerge-a1B2c3"];
+        names.iter().for_each(|name| place.write(name, "half of a trace"));
+        std::os::unix::fs::symlink("tracemerge-a1B2c3", place.path(".tracemerge-aalink")).unwrap();
+        // As a merge holds it that still writes.
+        let written = fs::File::options().write(true).open(place.path(".tracemerge-locked")).unwrap();
+        // SAFETY: plain data, valid when all zero; then a call that reads it.
+        unsafe {
+            let mut lock: libc::flock = std::mem::zeroed();
+            lock.l_type = libc::F_WRLCK as libc::c_short;
+            lock.l_len = 1;
+            assert_eq!(libc::fcntl(written.as_raw_fd(), libc::F_SETLK, &lock), 0);
+        }
+        let ran = place.merge(words);
+        assert_eq!(ran.status, Some(0), "{}", ran.err);
+        let says = ran.err.contains("deleted './.tracemerge-a1B2c3', which a killed merge has left");
+        assert_eq!(says, words[0] == "clean", "{}", ran.err);
+        let left = [".tracemerge-aalink", ".tracemerge-locked", ".tracemerge-notours", "tracemerge-a1B2c3"];
+        let hidden = place.names().into_iter().filter(|name| name.contains("tracemerge"));
+        assert_eq!(hidden.collect::<Vec<_>>(), left);
     }
-    std::os::unix::fs::symlink("tracemerge-a1B2c3", place.path(".tracemerge-aalink")).unwrap();
-    let ran = place.merge(["clean", "./app"]);
-    assert_eq!(ran.status, Some(0), "{}", ran.err);
-    assert!(ran.err.contains("deleted './.tracemerge-a1B2c3', which a killed merge has left"), "{}", ran.err);
-    let left = [".tracemerge-aalink", ".tracemerge-newone", ".tracemerge-notours", "tracemerge-a1B2c3"];
-    assert_eq!(place.names(), left);
 }

@@ -28,12 +28,17 @@ pub(crate) fn take_own() -> io::Result<()> {
     Ok(())
 }
 
+/// Whether the calling thread shares its descriptors with nobody.
+pub(crate) fn are_own() -> bool {
+    OWN.get()
+}
+
 /// How many trace files the calling thread may keep open: a quarter of the process's descriptors where it shares them,
 /// nearly all where it does not. At least one.
 pub(crate) fn most_open() -> usize {
     let limit = sys::descriptor_limit();
     // Three standard streams, the site table, and what is open for a moment: a ring, a directory, a second file.
-    let most = if OWN.get() { limit.saturating_sub(7) } else { limit / 4 };
+    let most = if are_own() { limit.saturating_sub(7) } else { limit / 4 };
     most.max(1)
 }
 
@@ -58,7 +63,7 @@ impl Descriptor {
 
     /// Whether it still is that file. To be asked before each use.
     pub(crate) fn is_ours(&self) -> bool {
-        OWN.get() || sys::file_identity(&self.file).is_ok_and(|now| now.is_same_file(&self.identity))
+        are_own() || sys::file_identity(&self.file).is_ok_and(|now| now.is_same_file(&self.identity))
     }
 }
 

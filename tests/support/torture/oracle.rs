@@ -120,7 +120,7 @@ pub fn judge(plan: &Plan, evidence: &Evidence) -> Vec<String> {
     let slots = judge.slots(&files);
     let threads = judge.threads(&files);
     let missing = judge.equation(&threads, &files);
-    judge.verdicts(&threads, missing);
+    judge.verdicts(&files, missing);
     judge.merged(&slots);
     judge.followed();
     judge.left();
@@ -524,9 +524,9 @@ impl Judge<'_> {
     }
 
     /// What the commands say by their status.
-    fn verdicts(&mut self, threads: &BTreeMap<u64, Thread>, missing: u64) {
-        let told: u64 = threads.values().map(Thread::told).sum();
-        let in_files: u64 = threads.values().map(|thread| thread.in_files).sum();
+    fn verdicts(&mut self, files: &[Traced], missing: u64) {
+        let told: u64 = files.iter().flat_map(|file| file.lost.values()).sum();
+        let in_files: u64 = files.iter().map(|file| file.whole).sum();
         let (merge, check) = (self.evidence.merge.0, self.evidence.check);
         let plan = self.plan;
         for (name, status) in [("merge", merge), ("check", check)] {

@@ -122,6 +122,7 @@ impl Trial<'_> {
             remount(&self.path("traces"), "size=512m");
             let _ = std::fs::remove_file(self.path("traces/filler"));
         }
+        self.sweep();
         let merged = self.path("merged");
         let words = [OsStr::new("--all-runs"), OsStr::new("-o"), merged.as_os_str(), self.app().as_os_str()]
             .map(OsStr::to_os_string);
@@ -137,6 +138,16 @@ impl Trial<'_> {
             merge: (merge.code(), merged),
             check: check.code(),
             followed: Some(self.path("followed")).filter(|path| path.exists()),
+        }
+    }
+
+    /// What a killed merge has left, for it was about to replace an older output, the next one to that place removes.
+    fn sweep(&mut self) {
+        let app = self.app();
+        let left = std::fs::read_dir(app.parent().expect("a directory")).into_iter().flatten().flatten();
+        let is_left = |name: OsString| name.as_encoded_bytes().starts_with(b".tracemerge-");
+        if left.map(|entry| entry.file_name()).any(is_left) {
+            self.command("merge to the same place", &[app.into_os_string()]);
         }
     }
 

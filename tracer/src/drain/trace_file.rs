@@ -296,14 +296,24 @@ impl TracePlace {
         linked.map(|()| self.count_file())
     }
 
-    /// Makes the file under a name that is this run's alone, has `publish` write down what it is, and only then
-    /// gives it its own name, the first that is free: killed at any step, recovery finds the file, or none.
+    /// Makes the file without a name, or under one that is this run's alone, has `publish` write down what it is, and
+    /// only then gives it its own name, the first that is free: killed at any step, recovery finds the file, or none.
     fn create_here(
         &mut self,
         tid: u64,
         run: u32,
         publish: &mut dyn FnMut(&TraceFile),
     ) -> io::Result<TraceFile> {
+        // By its number a file without a name gets one, so nobody else may close it and take the number.
+        let unnamed = if descriptor::are_own() { sys::create_unnamed_file(self.directory())? } else { None };
+        if let Some(file) = unnamed {
+            self.announce();
+            let mut made = self.opened(file, PathBuf::new(), 0, 0)?;
+            if self.give_first_free_name(&mut made, tid, publish, sys::link_unnamed_file).is_ok() {
+                return Ok(made);
+            }
+            // The file system has no links, or there is no `/proc`.
+        }
         let unfinished = self.unfinished_path(tid, run);
         let file = match sys::create_private_file(&unfinished) {
             // Put there by somebody else; it is not removed.
@@ -314,20 +324,32 @@ impl TracePlace {
         };
         self.announce();
         let mut made = self.opened(file, PathBuf::new(), 0, 0)?;
-        let result = loop {
-            made.path = self.path(tid, made.number);
-            publish(&made);
-            match std::fs::hard_link(&unfinished, &made.path) {
-                Err(e) if e.kind() == io::ErrorKind::AlreadyExists && made.number < u32::MAX => {
-                    made.number += 1
-                }
-                other => break other,
-            }
-        };
+        let link = |_: &File, own: &Path| std::fs::hard_link(&unfinished, own);
+        let result = self.give_first_free_name(&mut made, tid, publish, link);
         let _ = std::fs::remove_file(&unfinished);
         match result {
             Ok(()) => Ok(made),
             Err(_) => self.create_without_links(tid, publish),
+        }
+    }
+
+    /// Has `publish` write down what the file is, and then gives it, by `link`, the first name that is free.
+    fn give_first_free_name(
+        &self,
+        made: &mut TraceFile,
+        tid: u64,
+        publish: &mut dyn FnMut(&TraceFile),
+        link: impl Fn(&File, &Path) -> io::Result<()>,
+    ) -> io::Result<()> {
+        loop {
+            made.path = self.path(tid, made.number);
+            publish(made);
+            match link(&made.file, &made.path) {
+                Err(e) if e.kind() == io::ErrorKind::AlreadyExists && made.number < u32::MAX => {
+                    made.number += 1
+                }
+                other => return other,
+            }
         }
     }
 

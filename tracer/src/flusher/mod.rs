@@ -375,6 +375,7 @@ impl Flusher {
         }
         self.end_files(EndReason::Exit);
         // The ring of the thread that called `exit` has waited for that.
+        self.tails.iter_mut().filter(|tail| tail.has_ended()).for_each(Tail::want);
         self.drain_where(Tail::has_ended);
         // Shared rings stay, and are recovered when files can be written.
         let untold = self.tell_untold(|tail| tail.ring.place == RingPlace::Private);

@@ -1,11 +1,12 @@
 //! Linux.
 #![allow(unsafe_code, reason = "calls of the C library; each argued where it stands")]
 
-use std::ffi::CStr;
-use std::fs::File;
+use std::ffi::{CStr, CString};
+use std::fs::{File, Permissions};
 use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
@@ -175,20 +176,50 @@ pub(crate) fn reserve(file: &File, bytes: u64) -> io::Result<()> {
     }
 }
 
+/// Makes a file in `directory` that has no name, readable and writable by its owner only; `None` where the file system
+/// has no such files.
+///
+/// # Errors
+/// No file can be made there.
+pub(crate) fn create_unnamed_file(directory: &Path) -> io::Result<Option<File>> {
+    let mut options = std::fs::OpenOptions::new();
+    match options.read(true).write(true).mode(0o600).custom_flags(libc::O_TMPFILE).open(directory) {
+        Err(error) if is_without_unnamed_files(&error) => Ok(None),
+        Err(error) => Err(error),
+        Ok(file) => {
+            // The umask may have taken more; a file system may know no modes.
+            let _ = file.set_permissions(Permissions::from_mode(0o600));
+            Ok(Some(file))
+        }
+    }
+}
+
+/// Gives a name to a file of [`create_unnamed_file`], which the calling thread alone can close.
+///
+/// # Errors
+/// Something has the name already; the file system has no links; `/proc` is not mounted.
+pub(crate) fn link_unnamed_file(file: &File, path: &Path) -> io::Result<()> {
+    let from = CString::new(format!("/proc/thread-self/fd/{}", file.as_raw_fd()))?;
+    let to = CString::new(path.as_os_str().as_bytes())?;
+    let here = libc::AT_FDCWD;
+    // SAFETY: both are C strings that outlive the call.
+    match unsafe { libc::linkat(here, from.as_ptr(), here, to.as_ptr(), libc::AT_SYMLINK_FOLLOW) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 /// Whether a file can be made in `directory`. It has no name where the file system has such files, so a kill leaves
 /// nothing; elsewhere it is called `probe` for a moment.
 ///
 /// # Errors
 /// Why not.
 pub(crate) fn try_to_make_file(directory: &Path, probe: &Path) -> io::Result<()> {
-    let mut options = std::fs::OpenOptions::new();
-    match options.write(true).mode(0o600).custom_flags(libc::O_TMPFILE).open(directory) {
-        Err(error) if is_without_unnamed_files(&error) => {
-            super::create_private_file(probe)?;
-            std::fs::remove_file(probe)
-        }
-        result => result.map(drop),
+    if create_unnamed_file(directory)?.is_none() {
+        super::create_private_file(probe)?;
+        std::fs::remove_file(probe)?;
     }
+    Ok(())
 }
 
 /// Whether a file cannot be made because it was to have no name.

@@ -159,6 +159,16 @@ pub(crate) fn runtime_directories() -> Vec<PathBuf> {
     vec![runtime_directory()]
 }
 
+/// There are no files without names.
+pub(crate) fn create_unnamed_file(_directory: &Path) -> io::Result<Option<File>> {
+    Ok(None)
+}
+
+/// As above.
+pub(crate) fn link_unnamed_file(_file: &File, _path: &Path) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
 /// Whether a file can be made in `directory`; it is called `probe` for a moment.
 ///
 /// # Errors

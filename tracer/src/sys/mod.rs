@@ -17,7 +17,7 @@
 //! | `take_own_descriptors` | descriptors that no other thread of the process can close | start of a run |
 //! | `runtime_directory`, `make_private_directory`, `private_directory_of` | where rings live | flusher, recovery |
 //! | `as_user` | does something with another user's rights | recovery as root |
-//! | `create_private_file`, `open_own_file`, `open_named_file`, `open_to_append`, `try_to_make_file`, `open_file_of_user_to_read`, `reserve`, `hold_lock` | files that nobody else can have prepared | flusher, recovery |
+//! | `create_private_file`, `create_unnamed_file`, `link_unnamed_file`, `open_own_file`, `open_named_file`, `open_to_append`, `try_to_make_file`, `open_file_of_user_to_read`, `reserve`, `hold_lock` | files that nobody else can have prepared | flusher, recovery |
 //! | `MAPPINGS_HOLD_LOCKS`, `keep_from_children` | whether and how a mapping alone holds a lock | start of a run; recovery |
 //! | `path_from_bytes` | a path that a manifest names | recovery |
 //! | `file_identity`, `path_identity`, `descriptor_limit`, `file_size_limit`, `thread_lives`, `shared_memory_budget`, `boot_id`, `process_id` | facts | flusher |

@@ -247,6 +247,16 @@ pub(crate) fn hold_lock(file: &File, byte: u32) -> io::Result<()> {
     if locked == 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
+/// There are no files without names.
+pub(crate) fn create_unnamed_file(_directory: &Path) -> io::Result<Option<File>> {
+    Ok(None)
+}
+
+/// As above.
+pub(crate) fn link_unnamed_file(_file: &File, _path: &Path) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
 /// Whether a file can be made in `directory`; it is called `probe` for a moment.
 ///
 /// # Errors

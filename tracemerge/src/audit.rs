@@ -3,6 +3,7 @@
 
 use trace_format::line::{Kind, Line};
 use trace_format::meta::{End, EndReason, LossReason, Meta, Name, RingPlace, Thread};
+use trace_format::tally::Tally;
 
 use crate::clocks::Anchor;
 use crate::findings::{Few, add_loss};
@@ -52,6 +53,7 @@ pub struct Audit {
     tid: Option<u64>,
     /// The line before is of a message.
     in_message: bool,
+    tally: Tally,
 }
 
 impl Audit {
@@ -147,9 +149,10 @@ impl Audit {
         self.ticks = line.key.ticks.0;
         self.end = None;
         self.in_message = continues || line.kind == Kind::Message;
+        self.tally.line(line);
+        self.records = self.tally.messages();
         match line.kind {
             Kind::Message => {
-                self.records += 1;
                 self.range = Some((self.range.map_or(self.ticks, |(first, _)| first), self.ticks));
             }
             Kind::Meta => self.metadata(place, line.payload),

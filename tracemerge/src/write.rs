@@ -238,9 +238,9 @@ pub fn abandoned(output: &Path) -> Vec<PathBuf> {
             });
         // Of the name itself, be it a link.
         is_named_so
-            && entry.metadata().is_ok_and(|found| {
-                found.is_file() && is_own(&found) && has_no_writer(&entry.path(), &found)
-            })
+            && entry
+                .metadata()
+                .is_ok_and(|found| found.is_file() && is_own(&found) && has_no_writer(&entry.path(), &found))
     };
     let entries = fs::read_dir(directory_of(output)).into_iter().flatten().flatten();
     entries.filter(is_abandoned).map(|entry| entry.path()).collect()

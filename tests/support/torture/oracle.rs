@@ -20,7 +20,8 @@
 //! | a `Display` that panics, or is left by a jump | `panic`: as many as there were at most | the same; such a record is in no file |
 //! | rings that are private, and a death other than by `exit` | as above | no more than was made |
 //! | handlers that trace before the run has its directory, and a kill | as above | what was made before may be missing |
-//! | `RLIMIT_FSIZE` and another fault of files | anything | no thread is held to its count |
+//! | `RLIMIT_FSIZE` and a file that is renamed | `file_removed` | what is in the renamed file may be told lost, too |
+//! | `TRACER_MAX_BYTES` and a file that is replaced by its copy | `rotated` | the copy may have what was dropped |
 //! | the same, and `exit` | as above | all whose calls had returned when `exit` was called; on a disk that is full, no more than was made |
 //!
 //! `damaged` is never expected, and nothing is ever expected twice. Whatever the plan is, `check` says "whole" only if
@@ -92,9 +93,9 @@ struct Thread {
     private: bool,
     /// They were, and the process ended without its exit handlers.
     private_and_killed: bool,
-    /// The process ended without its exit handlers.
-    killed: bool,
     in_files: u64,
+    /// What of both is in files that somebody has given another name.
+    in_renamed: BTreeMap<String, u64>,
     lost: BTreeMap<String, u64>,
     /// What must be there at least, and what may be there at most.
     made: (u64, u64),
@@ -140,11 +141,17 @@ impl Judge<'_> {
         self.plan.has(|what| matches!(what, What::Cut(_) | What::Copy))
     }
 
-    /// Whether a file may end anywhere, for its thread was killed while the rest was in memory of its own, or somebody
-    /// else has cut it.
+    /// Whether a file may end anywhere, for its thread was killed while the rest was in memory of its own, or it may not
+    /// grow in the middle of a long message, or somebody else has cut it.
     fn may_end_anywhere(&self, bytes: &[u8]) -> bool {
         let first = &bytes[..bytes.len().min(FIRST_BYTES)];
-        self.may_be_cut() || first.windows(12).any(|word| word == b"ring=private")
+        self.may_be_cut() || self.may_end_in_long() || first.windows(12).any(|word| word == b"ring=private")
+    }
+
+    /// Whether a file may end inside a long message, the rest of which finds no room in it and is told lost.
+    fn may_end_in_long(&self) -> bool {
+        let shapes = &self.plan.shapes;
+        (shapes.long || shapes.huge) && self.plan.has(|what| matches!(what, What::FileLimit(_)))
     }
 
     fn files(&mut self) -> Vec<Traced> {
@@ -155,12 +162,14 @@ impl Judge<'_> {
             paths.sort();
             for path in paths {
                 let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-                // A process with private rings that is killed while it makes a file leaves nobody who could remove it.
-                // Nor does an exit wait for one that is made behind the last look.
+                // A process with private rings that is killed while it drops the older half of a file leaves nobody who
+                // could remove the new one. Nor does an exit wait for what is done behind the last look.
                 let exits = matches!(self.plan.end, End::Exit(..) | End::Return);
-                let of_nobody = name.ends_with(".new") && (self.may_be_private() || exits);
-                if name.starts_with('.') && !of_nobody {
-                    self.says(format!("{name} is left in {directory:?}"));
+                let of_nobody = self.plan.max_kb.is_some() && (self.may_be_private() || exits);
+                if name.starts_with('.') {
+                    if !(name.ends_with(".new") && of_nobody) {
+                        self.says(format!("{name} is left in {directory:?}"));
+                    }
                 } else if name.contains(".trace.") && !name.ends_with(".merge") {
                     files.extend(self.file(&path, name));
                 }
@@ -210,7 +219,7 @@ impl Judge<'_> {
     fn text(&mut self, name: &str, bytes: &[u8]) -> Vec<u8> {
         let Some(raw) = Raw::parse(bytes) else {
             let whole = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |feed| feed + 1);
-            if whole < bytes.len() && !self.may_end_anywhere(bytes) && !self.is_limited_and_more() {
+            if whole < bytes.len() && !self.may_end_anywhere(bytes) {
                 self.says(format!("{name} does not end in a line feed"));
             }
             return bytes[..whole].to_vec();
@@ -259,7 +268,7 @@ impl Judge<'_> {
                 let torn = meta
                     .as_ref()
                     .is_some_and(|(_, text)| text.starts_with("lost ") && text.ends_with(" reason=torn"));
-                self.message(traced, ticks, &message, torn, false);
+                self.message(traced, ticks, &message, torn, None);
             }
             match meta {
                 None if line.kind == Kind::Message => open = Some((line.key.ticks.0, payload())),
@@ -274,7 +283,7 @@ impl Judge<'_> {
         }
         if let Some((ticks, message)) = open {
             let cut = self.may_be_cut() || traced.private;
-            self.message(traced, ticks, &message, false, cut);
+            self.message(traced, ticks, &message, false, Some(cut));
         }
     }
 
@@ -287,7 +296,9 @@ impl Judge<'_> {
         }
     }
 
-    fn message(&mut self, traced: &mut Traced, ticks: u64, message: &str, torn: bool, cut: bool) {
+    /// A message of a file; `torn` if the next line says so. Of the last one `cut` says whether it may be cut.
+    fn message(&mut self, traced: &mut Traced, ticks: u64, message: &str, torn: bool, cut: Option<bool>) {
+        let (open_end, cut) = (cut.is_some(), cut == Some(true));
         let mut words = message.splitn(3, [' ', '\n']);
         let mut number = || words.next().and_then(|word| word.parse::<u64>().ok());
         let (Some(slot), Some(n)) = (number(), number()) else {
@@ -304,8 +315,10 @@ impl Judge<'_> {
         if (message == expected && !never) || message == closing(slot, n) {
             traced.whole += 1;
             traced.messages.entry(slot).or_insert((ticks, Vec::new())).1.push(n);
-        } else if torn && self.plan.shapes.huge && expected.starts_with(message) && shape == Shape::Huge {
+        } else if torn && expected.starts_with(message) && matches!(shape, Shape::Huge | Shape::Long) {
             // It is told lost.
+        } else if open_end && self.may_end_in_long() && expected.starts_with(message) {
+            // The file that the thread goes on in tells it lost.
         } else if cut && expected.starts_with(message) {
             // Its first line is there: the writer counts it as there, too.
             traced.whole += 1;
@@ -374,26 +387,40 @@ impl Judge<'_> {
                 thread.files.push(file.name.clone());
                 thread.private |= file.private;
                 thread.in_files += file.whole;
+                // As the program names them.
+                let is_renamed = file.name.contains(&format!(".{}", 10_000_000 + file.tid));
+                if is_renamed {
+                    *thread.in_renamed.entry("file_removed".to_owned()).or_default() += file.whole;
+                }
                 for (reason, records) in &file.lost {
                     *thread.lost.entry(reason.clone()).or_default() += records;
+                    if is_renamed {
+                        *thread.in_renamed.entry(reason.clone()).or_default() += records;
+                    }
                 }
             }
         }
         for thread in threads.values_mut() {
             for slot in thread.slots.clone() {
                 let (words, process) = (counters.slot(slot), process_of(slot));
-                let private = thread.private || (thread.files.is_empty() && self.may_be_private());
+                // A file that was cut may not say so.
+                let is_untold = thread.files.is_empty() || self.may_be_cut();
+                let private = thread.private || (is_untold && self.may_be_private());
                 let exited = counters.process(process).has_ended()
                     && !self.evidence.ended_by_others.contains(&process);
                 thread.private_and_killed |= private && !exited;
-                thread.killed |= !exited;
                 thread.returned += words.made_for_sure();
                 thread.made.1 += words.made();
                 let full_disk = self.plan.disk_kb.is_some();
                 // What is traced while the exit goes on may be kept or not.
                 let promised = if exited { words.made_before_exit() } else { words.made_for_sure() };
+                // Handlers that trace before the run has its directory are counted in the process's memory.
+                let is_of = |file: &&Traced| file.messages.keys().any(|slot| process_of(*slot) == process);
+                let of_thread = files.iter().filter(|file| file.tid == words.tid().0);
+                let unborn = self.plan.signals && of_thread.filter(is_of).count() == 0;
                 thread.made.0 += match (private, exited) {
                     (true, false) => 0,
+                    (false, false) if unborn => 0,
                     // Nowhere to write it to, and nobody to wait.
                     (true, true) if full_disk => 0,
                     _ => promised,
@@ -415,9 +442,7 @@ impl Judge<'_> {
             let (least, most) = thread.made;
             let found = thread.found();
             let mut short = least.saturating_sub(found);
-            // Handlers that trace before the run has its directory are counted in the process's memory.
-            let unborn = self.plan.signals && thread.killed && thread.in_files == 0;
-            if self.is_forgotten(*tid, thread, threads) || unborn || self.is_limited_and_more() {
+            if self.is_forgotten(*tid, thread, threads) {
                 short = 0;
             }
             let pool = pools.entry(thread.pid).or_default();
@@ -429,7 +454,7 @@ impl Judge<'_> {
             if !thread.private_and_killed {
                 missing += short;
             }
-            if short > 0 || (found > most && !self.is_limited_and_more()) {
+            if short > 0 || found.saturating_sub(self.told_and_there(thread)) > most {
                 let what =
                     if short > 0 { format!("{short} are missing") } else { "there are too many".into() };
                 self.says(format!(
@@ -449,17 +474,20 @@ impl Judge<'_> {
         missing
     }
 
-    /// Whether files may not grow, or are rotated, or take messages in pieces, and something else is done to them, too: such
-    /// combinations are known not to add up always.
-    fn is_limited_and_more(&self) -> bool {
-        let limited = self.plan.has(|what| matches!(what, What::FileLimit(_)));
-        let more = self.plan.faults.len() > 1
-            || self.plan.descriptors.is_some()
-            || self.plan.max_kb.is_some()
-            || self.may_be_cut();
-        let taken = self.plan.disk_kb.is_some() || !self.plan.faults.is_empty();
+    /// How many records may be told lost and be in files all the same, by what others do to these: a file that is renamed
+    /// and then left is not found again, and who puts a copy in the place of a file restores what it drops meanwhile.
+    fn told_and_there(&self, thread: &Thread) -> u64 {
+        let told = |reason: &str| thread.lost.get(reason).copied().unwrap_or(0);
+        let copied = self.plan.has(|what| matches!(what, What::Copy)) && self.plan.max_kb.is_some();
+        let again = |(reason, records): (&String, &u64)| told(reason).min(*records);
+        let renamed = if self.may_lose_sight() { thread.in_renamed.iter().map(again).sum() } else { 0 };
+        renamed + if copied { told("rotated") } else { 0 }
+    }
+
+    /// Whether files may be renamed and then left.
+    fn may_lose_sight(&self) -> bool {
         let renamed = self.plan.has(|what| matches!(what, What::Rename));
-        (limited && more) || (taken && self.plan.shapes.huge) || (renamed && self.plan.max_kb.is_some())
+        renamed && self.plan.has(|what| matches!(what, What::FileLimit(_)))
     }
 
     /// Whether the flight recorder may have forgotten the thread: as documented, it keeps the rings of threads that have
@@ -479,9 +507,6 @@ impl Judge<'_> {
     /// Whether this may be lost, by the table above.
     fn reason(&mut self, tid: u64, thread: &Thread, reason: &str, records: u64) {
         let plan = self.plan;
-        if self.is_limited_and_more() {
-            return;
-        }
         let storage = plan.disk_kb.is_some()
             || plan.descriptors.is_some()
             || plan.has(|what| matches!(what, What::FileLimit(_)));
@@ -494,14 +519,22 @@ impl Judge<'_> {
             }
             "overwritten" => plan.policy == Policy::Overwrite,
             "rotated" => plan.max_kb.is_some(),
-            "file_removed" => plan.has(|what| matches!(what, What::Delete | What::Cut(_) | What::Copy)),
+            "file_removed" => {
+                let taken = plan.has(|what| matches!(what, What::Delete | What::Cut(_) | What::Copy));
+                taken || self.may_lose_sight()
+            }
             "torn" => {
                 let taken = |what| matches!(what, What::Delete | What::Cut(_) | What::Copy);
                 let in_two = plan.policy == Policy::Overwrite || plan.has(taken);
-                plan.shapes.huge || (plan.shapes.long && in_two)
+                // Its process exits in the middle of it.
+                let exits = matches!(plan.end, End::Exit(..) | End::Return);
+                plan.shapes.huge || (plan.shapes.long && (in_two || exits))
             }
             "nested" => plan.shapes.nested || plan.signals,
-            "panic" => records <= self.left_records(thread),
+            "panic" => {
+                let again = thread.in_renamed.get(reason).filter(|_| self.may_lose_sight()).unwrap_or(&0);
+                records - again <= self.left_records(thread)
+            }
             "damaged" => false,
             // Reasons that later versions may have for what is "full" now.
             _ => storage || plan.signals,

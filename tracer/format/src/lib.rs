@@ -6,6 +6,7 @@
 //! | module | what it lays down |
 //! |---|---|
 //! | [`mod@line`] | the text line: key, kind, payload; parser and writer |
+//! | [`tally`] | how many messages the lines of a file are |
 //! | [`escape`] | how arbitrary bytes become one safe physical line, and back |
 //! | [`meta`] | the `#` lines: `word key=value ...` |
 //! | [`crc32`] | the checksum of a `# run` line |
@@ -42,6 +43,7 @@ pub mod record;
 pub mod render;
 pub mod ring;
 pub mod sites;
+pub mod tally;
 pub mod template;
 pub mod wall;
 

@@ -25,6 +25,8 @@ pub struct RenderState {
     pub last: Ticks,
     /// The text ends inside a message: neither its last piece nor its line feed is there.
     pub in_message: bool,
+    /// The ring goes on inside a message that is told lost already.
+    pub in_lost: bool,
     /// The text ends with an `# end` line.
     pub ended: bool,
     /// Messages in the text, which is that of the thread's current file.
@@ -190,10 +192,11 @@ impl Renderer {
             };
             let source = if from_main { &mut *main } else { &mut *nested };
             let Some(message) = source.next() else { break };
+            self.state.in_lost &= !from_main || message.flags.has(Flags::CONT);
             if message.captured {
                 self.captured(&message, plans, out);
             } else {
-                self.piece(&message, out);
+                self.piece(&message, from_main, out);
             }
         }
         let damaged = main.damaged() + nested.damaged() - damaged;
@@ -220,24 +223,20 @@ impl Renderer {
         if count > 0 {
             self.state.records = self.state.records.saturating_add(count);
             (self.state.last, self.state.behind, self.state.ended) = (last, false, false);
+            self.state.in_lost = false;
         }
         count > 0
     }
 
     /// Appends one piece of a message.
-    fn piece(&mut self, piece: &Message<'_>, out: &mut Vec<u8>) {
-        self.state.ended = false;
+    fn piece(&mut self, piece: &Message<'_>, from_main: bool, out: &mut Vec<u8>) {
         let continues = piece.flags.has(Flags::CONT);
-        match (self.state.in_message, continues) {
-            (true, false) => self.close_torn(out),
-            (false, true) => {
-                // The end of a message whose start is gone. Its last piece tells of it, once.
-                if !piece.flags.has(Flags::MORE) {
-                    self.lost(1, LossReason::Torn, out);
-                }
-                return;
-            }
-            _ => {}
+        if continues && !self.state.in_message {
+            return self.headless(piece, from_main, out);
+        }
+        self.state.ended = false;
+        if !continues {
+            self.close_before_next(out);
         }
         if !continues {
             self.go_on_to(piece.ticks, out);
@@ -261,11 +260,24 @@ impl Renderer {
         }
     }
 
+    /// Goes on behind a piece of a message whose start is not in this text. Its last piece tells of it, once.
+    fn headless(&mut self, piece: &Message<'_>, from_main: bool, out: &mut Vec<u8>) {
+        if piece.flags.has(Flags::MORE) {
+            return;
+        }
+        if from_main && std::mem::take(&mut self.state.in_lost) {
+            return;
+        }
+        // With ticks of its own: it is not the message before this that is torn, see `Tally`.
+        self.state.last = self.state.last.max(piece.ticks);
+        self.lost(1, LossReason::Torn, out);
+    }
+
     /// Appends a message whose arguments were captured.
     #[inline]
     fn captured(&mut self, message: &Message<'_>, plans: &Plans, out: &mut Vec<u8>) {
         self.state.ended = false;
-        self.close_torn(out);
+        self.close_before_next(out);
         let Some(plan) = plans.get(message.site) else { return self.lost(1, LossReason::Damaged, out) };
         let before = (self.state, out.len());
         self.go_on_to(message.ticks, out);
@@ -295,14 +307,22 @@ impl Renderer {
         self.state.behind = back > 0;
     }
 
-    /// Ends a message whose last piece will not come.
+    /// Ends a message whose last piece will not come, or will be left out when it comes.
     pub fn close_torn(&mut self, out: &mut Vec<u8>) {
         if self.state.in_message {
-            self.state.in_message = false;
+            (self.state.in_message, self.state.in_lost) = (false, true);
             if let Form::Text(_) = self.form {
                 out.push(b'\n');
             }
             self.lost(1, LossReason::Torn, out);
+        }
+    }
+
+    /// The same where the thread goes on with its next message: no piece of the last one will come.
+    fn close_before_next(&mut self, out: &mut Vec<u8>) {
+        if self.state.in_message {
+            self.close_torn(out);
+            self.state.in_lost = false;
         }
     }
 

@@ -188,7 +188,8 @@ pub struct Slot {
     pub inode: AtomicU64,
     /// The `<n>` of the file's name.
     pub file_number: AtomicU64,
-    /// 1 while the file ends inside a message whose last piece was not seen.
+    /// 1 while the file ends inside a message whose last piece was not seen; 2 while the ring goes on inside one that is
+    /// told lost.
     pub in_message: AtomicU64,
     /// 1 when the file's last line is an `# end`.
     pub ended: AtomicU64,
@@ -240,7 +241,8 @@ impl Slot {
         self.device.store(progress.device, Ordering::Relaxed);
         self.inode.store(progress.inode, Ordering::Relaxed);
         self.file_number.store(u64::from(progress.file_number), Ordering::Relaxed);
-        self.in_message.store(u64::from(progress.render.in_message), Ordering::Relaxed);
+        let inside = u64::from(progress.render.in_message) | u64::from(progress.render.in_lost) << 1;
+        self.in_message.store(inside, Ordering::Relaxed);
         self.ended.store(u64::from(progress.render.ended), Ordering::Relaxed);
         self.last_ticks.store(progress.render.last.0, Ordering::Relaxed);
         self.records.store(progress.render.records, Ordering::Relaxed);
@@ -269,7 +271,8 @@ impl Slot {
             file_number: u32::try_from(get(&self.file_number)).unwrap_or(u32::MAX),
             render: RenderState {
                 last: Ticks(get(&self.last_ticks)),
-                in_message: get(&self.in_message) != 0,
+                in_message: get(&self.in_message) & 1 != 0,
+                in_lost: get(&self.in_message) & 2 != 0,
                 ended: get(&self.ended) != 0,
                 records: get(&self.records),
                 lost: std::array::from_fn(|i| get(&self.lost[i])),

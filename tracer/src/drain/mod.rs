@@ -112,6 +112,13 @@ impl Drain {
         self.file.is_some() || self.progress.inode != 0
     }
 
+    /// Goes, with its file if nothing could be written to that.
+    pub(crate) fn discard_empty(self) {
+        if let Some(file) = self.file.filter(|_| self.progress.file_length == 0) {
+            file.discard();
+        }
+    }
+
     /// Records of the ring and of the nested ring before these positions are in the file.
     pub(crate) fn consumed(&self) -> (u64, u64) {
         (self.progress.consumed, self.progress.nested_consumed)

@@ -13,6 +13,7 @@ use trace_format::file::Encoding;
 use trace_format::line::{Kind, Line, Ticks};
 use trace_format::meta::{LossReason, Meta};
 use trace_format::render::Elsewhere;
+use trace_format::tally::Tally;
 
 /// `#` lines that matter here are shorter.
 const LONGEST: usize = 256;
@@ -33,35 +34,38 @@ pub(super) struct Dropped {
 }
 
 impl Dropped {
-    /// Looks through the file from its start to the first line at or behind `from` that is no part of a message
+    /// Looks through the file from its start to the first line at or behind `from` that does not belong to a message
     /// begun before.
     fn find(file: &mut File, from: u64, length: u64) -> io::Result<Dropped> {
         file.seek(SeekFrom::Start(0))?;
         let mut reader = BufReader::with_capacity(1 << 16, file);
-        let (mut dropped, mut line) = (Dropped::default(), Vec::with_capacity(LONGEST));
+        let (mut dropped, mut tally) = (Dropped::default(), Tally::default());
+        let mut line = Vec::with_capacity(LONGEST);
         while dropped.bytes < length {
             let (bytes, whole) = read_head(&mut reader, &mut line)?;
-            let parsed = Line::parse(&line).ok().filter(|_| whole);
-            let begins = parsed.is_some_and(|line| line.kind != Kind::Continuation);
-            if bytes == 0 || (begins && dropped.bytes >= from) {
+            let parsed = Line::parse(&line).ok();
+            // That a message is torn is told behind it, and stays with it.
+            let begins =
+                parsed.is_some_and(|line| line.kind != Kind::Continuation && !tally.is_torn_by(&line));
+            if bytes == 0 || (begins && whole && dropped.bytes >= from) {
                 break;
             }
             dropped.bytes += bytes;
-            if let Some(line) = parsed {
-                dropped.count(&line);
+            match parsed {
+                Some(line) if whole => {
+                    tally.line(&line);
+                    dropped.last = line.key.ticks;
+                    if line.kind == Kind::Meta {
+                        dropped.count_meta(line.payload);
+                    }
+                }
+                Some(line) => tally.ends_in(&line),
+                None => {}
             }
         }
         dropped.bytes = dropped.bytes.min(length);
+        dropped.messages = tally.messages();
         Ok(dropped)
-    }
-
-    fn count(&mut self, line: &Line<'_>) {
-        self.last = line.key.ticks;
-        match line.kind {
-            Kind::Message => self.messages += 1,
-            Kind::Meta => self.count_meta(line.payload),
-            _ => {}
-        }
     }
 
     fn count_meta(&mut self, payload: &[u8]) {
@@ -212,6 +216,19 @@ mod tests {
         for from in [old.len() - 100_000, old.len() - 60, old.len()] {
             assert_eq!(Dropped::find(&mut file, from as u64, length).unwrap(), expected, "{from}");
         }
+        // Nor is what says that a message is torn cut off from it.
+        let torn = format!("{key} : torn\n{key} # lost records=1 reason=torn\n");
+        let mut with_torn = tempfile::tempfile().unwrap();
+        with_torn.write_all(format!("{torn}{kept}{key} : un\n{key} | finish").as_bytes()).unwrap();
+        let dropped = Dropped::find(&mut with_torn, 10, (torn.len() + kept.len()) as u64).unwrap();
+        let one_torn = (torn.len() as u64, 0, 1);
+        let in_torn = |dropped: &Dropped| dropped.lost[LossReason::Torn as usize];
+        assert_eq!((dropped.bytes, dropped.messages, in_torn(&dropped)), one_torn);
+        assert_eq!(
+            content(&mut with_torn, Encoding::Text).unwrap().records,
+            1,
+            "that at the end is not whole"
+        );
         let all = Dropped::find(&mut file, length - 3, length).unwrap();
         assert_eq!((all.bytes, all.messages, all.lost[0]), (length, 3, 12));
         file.seek(SeekFrom::End(0)).unwrap();

@@ -188,7 +188,9 @@ impl Tail {
         let committed = Totals::of(self.ring.header()).records;
         let lost = committed.saturating_sub(self.drain.as_ref().map_or(0, Drain::records));
         self.ring.link.failing.store(false, Ordering::Relaxed);
-        self.free();
+        if let Some(drain) = self.free() {
+            drain.discard_empty();
+        }
         lost
     }
 

@@ -92,6 +92,34 @@ fn pieces_become_one_message_and_a_missing_end_is_told() {
 }
 
 #[test]
+fn what_is_torn_by_an_end_is_told_once_though_the_rest_of_it_comes() {
+    let mut state = renderer();
+    let mut text = render(&mut state, &[(1, Flags::MORE, "half ")], &[], true).into_bytes();
+    state.end(EndReason::Exit, None, &mut text);
+    let continued = Flags::NONE.with(Flags::CONT).with(Flags::MORE);
+    let more = [(1, continued, "the "), (1, Flags::CONT, "rest"), (2, Flags::NONE, "whole")];
+    text.extend(render(&mut state, &more[..1], &[(2, Flags::NONE, "nested")], true).bytes());
+    text.extend(render(&mut state, &more[1..], &[], true).bytes());
+    // What begins in a file that was left is told where it ends, with its own ticks.
+    text.extend(
+        render(&mut state, &[(3, Flags::CONT, "the end"), (3, Flags::NONE, "after")], &[], true).bytes(),
+    );
+    let text = String::from_utf8(text).unwrap();
+    let payloads: Vec<&str> = text.lines().map(|l| &l[14..]).collect();
+    let expected = [
+        "01-00000320 : half ",
+        "01-00000320 # lost records=1 reason=torn",
+        "01-00000320 # end records=0 lost=1 reason=exit",
+        "02-00000320 : nested",
+        "02-00000320 : whole",
+        "03-00000320 # lost records=1 reason=torn",
+        "03-00000320 : after",
+    ];
+    assert_eq!(payloads, expected);
+    assert_eq!(state.state().records, 3);
+}
+
+#[test]
 fn losses_are_told_once() {
     let mut state = renderer();
     let mut out = Vec::new();

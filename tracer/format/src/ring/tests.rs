@@ -76,6 +76,7 @@ fn the_slot_that_does_not_rule_is_filled_and_then_rules() {
         let render = RenderState {
             last: Ticks(n),
             in_message: n % 2 == 0,
+            in_lost: n > 2,
             ended: n % 3 == 0,
             records: n,
             lost: [n; LossReason::COUNT],

@@ -1,0 +1,75 @@
+//! How many messages the lines of a thread's file are.
+
+use crate::line::{Kind, Line, Ticks};
+use crate::meta::{LossReason, Meta};
+
+/// Counts the messages of a thread by its lines.
+///
+/// A message whose end will not come is followed by `# lost records=1 reason=torn` with its own ticks: it is counted
+/// there, and not as a message. One whose beginning is not in the file is told in the same way, with ticks that are
+/// greater than those of the line before (where the clock's steps are coarse they may be the same, and then the message
+/// before it is taken for torn).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    closed: u64,
+    open: Option<Ticks>,
+}
+
+impl Tally {
+    /// Goes on with the next line, which is whole.
+    pub fn line(&mut self, line: &Line<'_>) {
+        if line.kind == Kind::Continuation {
+            return;
+        }
+        self.closed += u64::from(self.open.is_some() && !self.is_torn_by(line));
+        self.open = (line.kind == Kind::Message).then_some(line.key.ticks);
+    }
+
+    /// Whether the next line says that the message before it is torn.
+    #[must_use]
+    pub fn is_torn_by(&self, line: &Line<'_>) -> bool {
+        self.open == Some(line.key.ticks)
+            && line.kind == Kind::Meta
+            && Meta::parse(line.payload) == Some(Meta::Lost { records: 1, reason: LossReason::Torn })
+    }
+
+    /// The messages in the lines before.
+    #[must_use]
+    pub fn messages(&self) -> u64 {
+        self.closed + u64::from(self.open.is_some())
+    }
+
+    /// Says that the text goes on with a part of a line and ends there: if it is the next one of a message, that one is
+    /// not whole.
+    pub fn ends_in(&mut self, line: &Line<'_>) {
+        if line.kind == Kind::Continuation {
+            self.open = None;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tally(lines: &[(u64, &str)]) -> u64 {
+        let mut tally = Tally::default();
+        for (ticks, text) in lines {
+            let line = format!("{ticks:016x}-00000320 {text}");
+            tally.line(&Line::parse(line.as_bytes()).expect("a line"));
+        }
+        tally.messages()
+    }
+
+    #[test]
+    fn a_message_that_is_torn_is_told_lost_and_is_no_message() {
+        const TORN: &str = "# lost records=1 reason=torn";
+        assert_eq!(tally(&[]), 0);
+        assert_eq!(tally(&[(1, ": a"), (2, ": b"), (2, "| more")]), 2);
+        assert_eq!(tally(&[(1, ": a"), (1, "| more"), (1, TORN), (2, ": b")]), 1);
+        assert_eq!(tally(&[(1, ": a"), (2, TORN), (2, ": b")]), 2, "of one whose beginning is elsewhere");
+        assert_eq!(tally(&[(1, ": a"), (1, "# lost records=1 reason=full")]), 1);
+        assert_eq!(tally(&[(1, ": a"), (1, "# lost records=2 reason=torn")]), 1);
+        assert_eq!(tally(&[(1, TORN), (1, ": a"), (1, TORN), (1, TORN)]), 0);
+    }
+}

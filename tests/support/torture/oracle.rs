@@ -626,10 +626,12 @@ impl Judge<'_> {
         }
     }
 
-    /// What is followed is shown once. Where files are taken away, what is behind them may be shown again.
+    /// What is followed is shown once. Where files are taken away, what is behind them may be shown again, and so may on a
+    /// full disk what was written in part and is taken back.
     fn followed(&mut self) {
         let taken = |what| matches!(what, What::Delete | What::Cut(_) | What::Copy | What::Rename);
-        let Some(path) = self.evidence.followed.as_ref().filter(|_| !self.plan.has(taken)) else { return };
+        let once = !self.plan.has(taken) && self.plan.disk_kb.is_none();
+        let Some(path) = self.evidence.followed.as_ref().filter(|_| once) else { return };
         let bytes = std::fs::read(path).unwrap_or_default();
         let mut seen = BTreeSet::new();
         for line in bytes.split_inclusive(|&byte| byte == b'\n') {

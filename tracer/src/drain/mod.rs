@@ -119,6 +119,14 @@ impl Drain {
         }
     }
 
+    /// Closes the file until it is written again. One that was never written to is made anew then.
+    pub(crate) fn close(&mut self) {
+        let file = self.file.take();
+        if let Some(file) = file.filter(|_| self.progress.inode == 0) {
+            file.discard();
+        }
+    }
+
     /// Records of the ring and of the nested ring before these positions are in the file.
     pub(crate) fn consumed(&self) -> (u64, u64) {
         (self.progress.consumed, self.progress.nested_consumed)
@@ -224,7 +232,9 @@ impl Drain {
             let _ = self.write_end(source, work, EndReason::Full, None);
         }
         let header = source.header();
-        let left = (self.file.take(), self.renderer.clone(), self.progress);
+        // Closed, for there may be no descriptor for another one beside it. What comes back to it opens it again.
+        self.file = None;
+        let left = (self.renderer.clone(), self.progress);
         let state = self.renderer.state();
         self.leave(&state.elsewhere.and(&state.here(self.progress.file_length)));
         header.publish(&self.progress);
@@ -234,7 +244,7 @@ impl Drain {
                 if let Some(file) = self.file.take() {
                     file.discard();
                 }
-                (self.file, self.renderer, self.progress) = left;
+                (self.renderer, self.progress) = left;
                 header.publish(&self.progress);
                 Err(error)
             }
@@ -416,12 +426,19 @@ impl Drain {
     /// What the thread's earlier files hold, if that is not what they held when they were left.
     fn missed(&self, source: Source<'_>, work: &Work<'_>) -> io::Result<Option<Elsewhere>> {
         let bytes = self.progress.render.elsewhere.bytes;
-        if bytes == 0 || work.place.bytes_beside(self.tid, &self.progress)? == bytes {
-            return Ok(None);
+        let look = || {
+            if bytes == 0 || work.place.bytes_beside(self.tid, &self.progress)? == bytes {
+                return Ok(None);
+            }
+            let own = self.file.as_ref().map(|file| file.identity);
+            let (info, since) = (work.info, source.since());
+            work.place.survey(self.tid, info, since, &self.progress, own.as_ref()).map(Some)
+        };
+        match look() {
+            // Nobody can look, and the end is more important than what somebody may have done to those files.
+            Err(error) if sys::is_without_descriptors(&error) => Ok(None),
+            result => result,
         }
-        let own = self.file.as_ref().map(|file| file.identity);
-        let (info, since) = (work.info, source.since());
-        work.place.survey(self.tid, info, since, &self.progress, own.as_ref()).map(Some)
     }
 
     fn render_end(

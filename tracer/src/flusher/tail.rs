@@ -102,6 +102,10 @@ impl Tail {
         }
         let result = self.drain_records(work, state == Ok(State::Ended));
         self.ring.link.failing.store(result.is_err(), Ordering::Relaxed);
+        if let Some(drain) = self.drain.as_mut().filter(|_| result.is_err() && work.place.is_crowded()) {
+            // Others may still be written.
+            drain.close();
+        }
         result?;
         self.wanted = false;
         if self.has_ended() && state == Ok(State::Ended) && !self.waits_for_exit() {

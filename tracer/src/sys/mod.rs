@@ -20,7 +20,7 @@
 //! | `create_private_file`, `create_unnamed_file`, `link_unnamed_file`, `open_own_file`, `open_named_file`, `open_to_append`, `try_to_make_file`, `open_file_of_user_to_read`, `reserve`, `hold_lock` | files that nobody else can have prepared | flusher, recovery |
 //! | `MAPPINGS_HOLD_LOCKS`, `keep_from_children` | whether and how a mapping alone holds a lock | start of a run; recovery |
 //! | `path_from_bytes` | a path that a manifest names | recovery |
-//! | `file_identity`, `path_identity`, `descriptor_limit`, `file_size_limit`, `thread_lives`, `shared_memory_budget`, `boot_id`, `process_id` | facts | flusher |
+//! | `file_identity`, `path_identity`, `descriptor_limit`, `is_without_descriptors`, `file_size_limit`, `thread_lives`, `shared_memory_budget`, `boot_id`, `process_id` | facts | flusher |
 //! | `privileged` | whether the environment is not to be trusted (setuid) | the decision |
 //! | `counter_is_trusted`, `monotonic_ns` | clocks | start of a run; a record without a counter |
 //!

@@ -264,6 +264,11 @@ pub(crate) fn path_identity(path: &Path) -> io::Result<FileIdentity> {
     Ok(FileIdentity { device: found.dev(), inode: found.ino(), links: found.nlink(), length: found.len() })
 }
 
+/// Whether a file could not be opened because too many are.
+pub(crate) fn is_without_descriptors(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
+}
+
 /// How many files this process may have open.
 pub(crate) fn descriptor_limit() -> usize {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };

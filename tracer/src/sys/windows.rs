@@ -279,6 +279,11 @@ pub(crate) fn take_own_descriptors() -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
+/// Never told apart here.
+pub(crate) fn is_without_descriptors(_error: &io::Error) -> bool {
+    false
+}
+
 /// How many files this process may have open: as good as any number.
 pub(crate) fn descriptor_limit() -> usize {
     4096

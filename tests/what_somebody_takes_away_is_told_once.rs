@@ -23,7 +23,7 @@ fn meddled(steps: &str, format: &str, end: &str) -> Accounts {
         merge.expect("the merge can be run");
     }
     assert!(names(scenario.runtime.path()).is_empty());
-    let made = 100 * (steps.split(',').count() as u64 + 1);
+    let made = 100 * steps.split(',').count() as u64 + if steps.ends_with("-at-last") { 0 } else { 100 };
     let accounts = assert_equation(scenario.directory.path(), &[made], false);
     let told = accounts.lost(LossReason::FileRemoved);
     assert_eq!(told, accounts.threads[0].told_lost(), "{steps}: for no other reason: {accounts:?}");
@@ -39,6 +39,23 @@ fn made_is_what_is_in_the_files_and_what_is_told_lost() {
             for (format, end) in ["text", "raw"].into_iter().zip(ends) {
                 meddled(&format!("{first},{second},copied"), format, end);
             }
+        }
+    }
+}
+
+#[test]
+fn what_is_taken_away_behind_the_last_record_is_told_too() {
+    for step in ["removed", "emptied", "cut", "copied", "copied-in-part"] {
+        for (format, end) in [("text", "exit"), ("text", "killed"), ("raw", "exit"), ("raw", "killed")] {
+            // What tells whose records these are stays in the first file.
+            let accounts = meddled(&format!("copied,{step}-at-last"), format, end);
+            let gone = accounts.threads[0].told_lost();
+            let expected = match step {
+                "removed" | "emptied" => 100..=100,
+                "copied" => 0..=0,
+                _ => 1..=99,
+            };
+            assert!(expected.contains(&gone), "{step}, {format}, {end}: {accounts:?}");
         }
     }
 }

@@ -183,6 +183,7 @@ fn own_files(directory: &Path) -> Vec<PathBuf> {
 }
 
 /// Traces, does the first of `steps` to its file, traces on, does the next, and so on; its files are whole before each.
+/// Behind a step that ends in `-at-last` it traces no more.
 /// Every other record is made by the macro whose arguments are formatted later.
 pub fn meddled_again(steps: &str) {
     let directory = PathBuf::from(std::env::var_os("TRACER_DIR").expect("the test sets it"));
@@ -200,6 +201,8 @@ pub fn meddled_again(steps: &str) {
     };
     trace(100);
     for step in steps.split(',') {
+        let (step, step_is_last) =
+            step.strip_suffix("-at-last").map_or((step, false), |without| (without, true));
         Tracer::get().flush().expect("files");
         let files = own_files(&directory);
         // The current one is the one that was written last.
@@ -229,6 +232,9 @@ pub fn meddled_again(steps: &str) {
                 older.for_each(|file| std::fs::remove_file(file).expect("it is there"));
             }
             other => panic!("no step {other:?}"),
+        }
+        if step_is_last {
+            break;
         }
         // Times of files are not exact.
         std::thread::sleep(Duration::from_millis(10));

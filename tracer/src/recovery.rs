@@ -20,6 +20,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+use trace_format::file::Encoding;
 use trace_format::life::{self, LIFE_BYTE, RECOVERY_BYTE};
 use trace_format::manifest::{FILE_NAME, Manifest, RING_PREFIX, Refusal, SITES_NAME, UNFINISHED_SUFFIX};
 use trace_format::meta::{EndReason, RingPlace, Run};
@@ -254,14 +255,13 @@ impl DeadRun {
         self.lock.life().map_err(in_run)?;
         let plans = read_plans(&self.path).map_err(in_run)?;
         let rings = ring_paths(&self.path);
+        let mut place = TracePlace::of(&self.manifest);
         for path in &rings {
             // What is damaged is told of each ring by itself.
-            let unknown = sys::open_own_file(path).and_then(|file| Memory::existing(&file)).err();
-            if let Some(error) = unknown.filter(is_unknown_layout) {
+            if let Some(error) = look_at_ring(path, place.encoding).err().filter(is_unknown_layout) {
                 return Err(io::Error::new(error.kind(), format!("cannot recover {path:?}: {error}")));
             }
         }
-        let mut place = TracePlace::of(&self.manifest);
         place.count_files_in(self.lock.clone());
         Ok((place, plans, rings))
     }
@@ -304,10 +304,19 @@ impl DeadRun {
     }
 }
 
+/// Reads what a ring holds, and changes nothing.
+fn look_at_ring(path: &Path, encoding: Encoding) -> io::Result<()> {
+    let Some(memory) = Memory::existing(&sys::open_own_file(path)?)? else { return Ok(()) };
+    match memory.header().tenancy.state() {
+        Ok(State::Free) => Ok(()),
+        _ => Drain::new(memory.header(), encoding).check_kinds(&memory).map_err(io::Error::other),
+    }
+}
+
 /// Whether something is left as it is because its layout is not known, not because it is damaged.
 fn is_unknown_layout(error: &io::Error) -> bool {
     let error = error.get_ref().and_then(|error| error.downcast_ref());
-    matches!(error, Some(RingError::Version(_)))
+    matches!(error, Some(RingError::Version(_) | RingError::Kind(_)))
 }
 
 /// Gets both locks of a run that is dead. The directory may be gone by then.

@@ -403,8 +403,9 @@ impl Judge<'_> {
         for thread in threads.values_mut() {
             for slot in thread.slots.clone() {
                 let (words, process) = (counters.slot(slot), process_of(slot));
-                // A file that was cut may not say so.
-                let is_untold = thread.files.is_empty() || self.may_be_cut();
+                // A file that was cut may not say so, nor that of the program which this one has become.
+                let is_executed = matches!(self.plan.end, End::Exec(..));
+                let is_untold = thread.files.is_empty() || self.may_be_cut() || is_executed;
                 let private = thread.private || (is_untold && self.may_be_private());
                 let exited = counters.process(process).has_ended()
                     && !self.evidence.ended_by_others.contains(&process);

@@ -104,7 +104,12 @@ impl Drain {
 
     /// Whether there is a file whose last line is its end, or neither file nor reason to make one.
     pub(crate) fn is_ended(&self) -> bool {
-        !self.has_file() || self.renderer.state().ended
+        let state = self.renderer.state();
+        if self.has_file() {
+            return state.ended;
+        }
+        let Elsewhere { lost, stall_ns, .. } = state.here(0);
+        lost.iter().all(|lost| *lost == 0) && stall_ns == 0
     }
 
     /// Whether there is a file, open or not.
@@ -334,7 +339,7 @@ impl Drain {
 
     /// Whether the ring holds records of a kind that is kept for later versions: then nothing may be drained, for they
     /// would be taken for damage, and be lost.
-    fn check_kinds(&self, memory: &Memory) -> Result<(), RingError> {
+    pub(crate) fn check_kinds(&self, memory: &Memory) -> Result<(), RingError> {
         let unknown = if memory.overwrites() {
             let (consumed, nested_consumed) = self.consumed();
             Survivors::copy(memory, consumed, nested_consumed)?.unknown_kind(consumed, nested_consumed)
@@ -393,7 +398,10 @@ impl Drain {
         }
         if !self.find_file(work)? {
             self.forget_file(source, work)?;
-            return Ok(0);
+            // What is gone with the file is told in another one.
+            if self.is_ended() {
+                return Ok(0);
+            }
         }
         match self.write_end(source, work, reason, clock.clone()) {
             Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {
@@ -419,7 +427,9 @@ impl Drain {
             self.renderer.close_torn(work.out);
             self.renderer.miss(&remaining, work.out);
         }
-        self.render_end(source.header(), reason, clock, work.place.files_so_far(), work.out);
+        // Of a file that is made for this, too.
+        let files = work.place.files_so_far().max(self.serial.map(u64::from));
+        self.render_end(source.header(), reason, clock, files, work.out);
         self.write(source, work, 0).inspect_err(|_| self.go_back(before))
     }
 
@@ -495,13 +505,8 @@ impl Drain {
     /// is no more, forgets it: the thread goes on in a new one.
     ///
     /// # Errors
-    /// It is there and cannot be opened; or the ring cannot be read here: then nothing was touched.
+    /// It is there and cannot be opened.
     pub(crate) fn resume(&mut self, source: Source<'_>, work: &mut Work<'_>) -> io::Result<()> {
-        match self.check_kinds(source.memory) {
-            // Positions that cannot be are told by `portion`, when what can be done was done.
-            Err(RingError::Positions) | Ok(()) => {}
-            Err(unknown) => return Err(io::Error::other(unknown)),
-        }
         if !self.find_file(work)? {
             self.forget_file(source, work)?;
         }

@@ -8,7 +8,7 @@ use crate::thread_ring::ThreadRing;
 use std::io;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use trace_format::meta::{EndReason, Meta};
+use trace_format::meta::{EndReason, Meta, RingPlace};
 use trace_format::ring::{Progress, State};
 
 /// A file gets a `# clock` line at most this often.
@@ -150,6 +150,10 @@ impl Tail {
     pub(crate) fn end(&mut self, work: &mut Work<'_>, reason: EndReason) -> io::Result<bool> {
         let source = self.source();
         let Some(drain) = self.drain.as_mut().filter(|drain| !drain.is_ended()) else { return Ok(false) };
+        if self.ring.place == RingPlace::Private {
+            // Nobody recovers what was made inside of a record that is not finished.
+            while drain.portion(source, work, &|| true)? > 0 {}
+        }
         let bytes = drain.end(source, work, reason, Some(clock_line()))?;
         self.run.count_written(bytes);
         Ok(bytes > 0)

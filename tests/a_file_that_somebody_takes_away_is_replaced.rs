@@ -57,8 +57,12 @@ fn deleted_it_is_replaced_by_a_new_one() {
 }
 
 #[test]
-fn deleted_and_never_needed_again_it_stays_away() {
-    assert!(files(&meddled("removed-and-quiet", "exit")).is_empty());
+fn deleted_behind_the_last_record_its_end_tells_how_much_is_gone() {
+    let files = files(&meddled("removed-and-quiet", "exit"));
+    let [(_, Some(file))] = &files[..] else { panic!("{files:?}") };
+    let lost = Meta::Lost { records: 100, reason: LossReason::FileRemoved };
+    assert!(file.metas.contains(&lost) && file.texts().is_empty(), "{file:?}");
+    assert_eq!((file.end().records, file.end().lost), (0, 100));
 }
 
 #[test]

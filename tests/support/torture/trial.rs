@@ -306,6 +306,7 @@ impl Trial<'_> {
             pids.into_iter().for_each(|pid| send(pid as u32, libc::SIGKILL));
         }
         let status = first.wait().expect("its end");
+        self.wait_for_daemons();
         let by_signal = status.signal();
         self.kills += u64::from(by_signal == Some(libc::SIGKILL));
         for (index, child) in self.plan.children.iter().enumerate() {
@@ -325,6 +326,23 @@ impl Trial<'_> {
         };
         if !expected {
             self.wrong.push(format!("the program ended with {status}"));
+        }
+    }
+
+    /// A daemon's descriptors are closed before its memory is given back, and so is its lock, which says that it lives.
+    fn wait_for_daemons(&mut self) {
+        let start = Instant::now();
+        for process in 0..PROCESSES {
+            let pid = self.counters.process(process).pid();
+            // One that nobody has waited for yet has its first thread left, which is dead.
+            let is_alive = || {
+                let threads = std::fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
+                let state = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+                threads > 1 || (threads == 1 && !state.contains(") Z"))
+            };
+            while pid > 0 && is_alive() && start.elapsed() < PATIENCE {
+                std::thread::sleep(Duration::from_millis(1));
+            }
         }
     }
 

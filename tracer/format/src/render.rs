@@ -378,6 +378,12 @@ impl Renderer {
         state.elsewhere = remaining.at_most(&most);
         let lost = &mut state.lost[LossReason::FileRemoved as usize];
         *lost = lost.saturating_add(most.records - state.elsewhere.records);
+        if state.in_message {
+            // Its beginning stays behind, and nobody knows whether the rest of it will come: it is told now.
+            let torn = &mut state.lost[LossReason::Torn as usize];
+            *torn = torn.saturating_add(1);
+            state.in_lost = true;
+        }
         state.records = 0;
         (state.in_message, state.ended) = (false, false);
     }

@@ -19,6 +19,7 @@ pub(crate) use run_file::RunFile;
 use std::io;
 use std::sync::atomic::Ordering;
 pub(crate) use survivors::Survivors;
+use trace_file::FirstBytes;
 pub(crate) use trace_file::{TraceFile, TracePlace};
 use trace_format::file::Encoding;
 use trace_format::line::Ticks;
@@ -103,13 +104,18 @@ impl Drain {
     }
 
     /// Whether there is a file whose last line is its end, or neither file nor reason to make one.
-    pub(crate) fn is_ended(&self) -> bool {
+    pub(crate) fn is_ended(&self, header: &Header) -> bool {
         let state = self.renderer.state();
         if self.has_file() {
             return state.ended;
         }
-        let Elsewhere { lost, stall_ns, .. } = state.here(0);
-        lost.iter().all(|lost| *lost == 0) && stall_ns == 0
+        // What was told in a file that is gone, and what the producer has counted and no file tells.
+        let (gone, counted) = (state.here(0).lost, header.losses());
+        let told = |reason: LossReason| state.lost[reason as usize];
+        gone.iter().all(|lost| *lost == 0)
+            && counted.full <= told(LossReason::Full)
+            && counted.panic <= told(LossReason::Panic)
+            && counted.nested <= told(LossReason::Nested)
     }
 
     /// Whether there is a file, open or not.
@@ -232,7 +238,7 @@ impl Drain {
             // There is nothing in the file but its beginning, and the next one would be no better.
             return Err(error);
         }
-        if !self.renderer.state().in_message && !self.is_ended() {
+        if !self.renderer.state().in_message && !self.is_ended(source.header()) {
             // There is room for that, unless it is not by the process's limit that the file ends.
             let _ = self.write_end(source, work, EndReason::Full, None);
         }
@@ -393,13 +399,13 @@ impl Drain {
         reason: EndReason,
         clock: Option<Meta>,
     ) -> io::Result<usize> {
-        if self.is_ended() {
+        if self.is_ended(source.header()) {
             return Ok(0);
         }
         if !self.find_file(work)? {
             self.forget_file(source, work)?;
             // What is gone with the file is told in another one.
-            if self.is_ended() {
+            if self.is_ended(source.header()) {
                 return Ok(0);
             }
         }
@@ -562,17 +568,22 @@ impl Drain {
         let header = source.header();
         let is_new = self.progress.file_length == 0;
         let file = match &mut self.file {
-            Some(file) => file,
+            Some(file) => {
+                file.append(work.out, room)?;
+                file
+            }
             none => {
                 let mut published = header.published();
                 let mut publish = |file: &TraceFile| {
                     file.mark(&mut published);
+                    // What is in the file counts when all that is known of it is published.
+                    published.file_length = 0;
                     header.publish(&published);
                 };
-                none.insert(work.place.create(self.tid, work.info.id, &mut publish)?)
+                let first = FirstBytes { bytes: work.out, room };
+                none.insert(work.place.create(self.tid, work.info.id, &first, &mut publish)?)
             }
         };
-        file.append(work.out, room)?;
         let bytes = work.out.len();
         self.renderer.written(bytes);
         file.mark(&mut self.progress);

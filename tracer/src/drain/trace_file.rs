@@ -196,16 +196,20 @@ impl TracePlace {
         self.directories.truncate(1);
     }
 
-    /// Makes a new file for thread `tid` of run `run`; `publish` is told before it has its name. Where a directory cannot be written, goes on to the next and says
-    /// so once.
-    pub(crate) fn create(
+    /// Makes a new file for thread `tid` of run `run`, which has the bytes in `first`; `publish` is told before it has its
+    /// name. Where a directory cannot be written, goes on to the next and says so once.
+    ///
+    /// # Errors
+    /// There can be no such file, now or at all; nothing is left of it.
+    pub(super) fn create(
         &mut self,
         tid: u64,
         run: u32,
+        first: &FirstBytes<'_>,
         publish: &mut dyn FnMut(&TraceFile),
     ) -> io::Result<TraceFile> {
         loop {
-            let error = match self.create_here(tid, run, publish) {
+            let error = match self.create_here(tid, run, first, publish) {
                 Ok(file) => return Ok(file),
                 Err(error) => error,
             };
@@ -302,18 +306,37 @@ impl TracePlace {
         &mut self,
         tid: u64,
         run: u32,
+        first: &FirstBytes<'_>,
         publish: &mut dyn FnMut(&TraceFile),
     ) -> io::Result<TraceFile> {
         // By its number a file without a name gets one, so nobody else may close it and take the number.
         let unnamed = if descriptor::are_own() { sys::create_unnamed_file(self.directory())? } else { None };
         if let Some(file) = unnamed {
             self.announce();
-            let mut made = self.opened(file, PathBuf::new(), 0, 0)?;
+            let mut made = self.opened(file, self.path(tid, 0), 0, 0)?;
+            made.append(first.bytes, first.room)?;
             if self.give_first_free_name(&mut made, tid, publish, sys::link_unnamed_file).is_ok() {
                 return Ok(made);
             }
             // The file system has no links, or there is no `/proc`.
         }
+        let mut made = self.create_named(tid, run, publish)?;
+        match made.append(first.bytes, first.room) {
+            Ok(()) => Ok(made),
+            Err(error) => {
+                made.discard();
+                Err(error)
+            }
+        }
+    }
+
+    /// Makes an empty file where there are none without names.
+    fn create_named(
+        &mut self,
+        tid: u64,
+        run: u32,
+        publish: &mut dyn FnMut(&TraceFile),
+    ) -> io::Result<TraceFile> {
         let unfinished = self.unfinished_path(tid, run);
         let file = match sys::create_private_file(&unfinished) {
             // Put there by somebody else; it is not removed.
@@ -567,6 +590,14 @@ fn is_of_run(path: &Path, run: u32) -> bool {
     let mut first = Vec::new();
     let read = file.take(FIRST_BYTES as u64).read_to_end(&mut first);
     read.is_ok() && run_of(&first).is_some_and(|(_, found)| found.id == run)
+}
+
+/// What a new trace file is to have.
+#[derive(Debug)]
+pub(super) struct FirstBytes<'a> {
+    pub bytes: &'a [u8],
+    /// It must be able to grow by so many more, as in [`TraceFile::append`].
+    pub room: u64,
 }
 
 /// An open trace file, written by this process alone.

@@ -84,7 +84,7 @@ impl Tail {
 
     /// Whether the ring's thread has called `exit`. Its file ends last, and so says how many files the run has made.
     pub(crate) fn waits_for_exit(&self) -> bool {
-        let drain_goes_on = self.drain.as_ref().is_some_and(|drain| !drain.is_ended());
+        let drain_goes_on = self.drain.as_ref().is_some_and(|drain| !drain.is_ended(self.ring.header()));
         drain_goes_on && self.has_ended() && self.ring.end_reason() == EndReason::Exit
     }
 
@@ -149,7 +149,10 @@ impl Tail {
     /// Writes the last lines of the file, if there is one that has none; returns whether it did.
     pub(crate) fn end(&mut self, work: &mut Work<'_>, reason: EndReason) -> io::Result<bool> {
         let source = self.source();
-        let Some(drain) = self.drain.as_mut().filter(|drain| !drain.is_ended()) else { return Ok(false) };
+        let header = self.ring.header();
+        let Some(drain) = self.drain.as_mut().filter(|drain| !drain.is_ended(header)) else {
+            return Ok(false);
+        };
         if self.ring.place == RingPlace::Private {
             // Nobody recovers what was made inside of a record that is not finished.
             while drain.portion(source, work, &|| true)? > 0 {}

@@ -34,6 +34,12 @@ fn is_of_a_trace(path: &[u8]) -> bool {
     !mode().is_empty() && path.windows(7).any(|part| part == b".trace.")
 }
 
+/// Whether the kernel calls an open file by this name because it was made without one; it goes on to do so when the file
+/// has got its name.
+fn is_of_an_unnamed_file(path: &[u8]) -> bool {
+    !mode().is_empty() && path.windows(2).any(|part| part == b"/#")
+}
+
 /// Whether an open file of the calling thread, which may have descriptors of its own, is a trace file, or one that is being
 /// made. Allocates nothing.
 fn is_trace(fd: c_int) -> bool {
@@ -50,7 +56,8 @@ fn is_trace(fd: c_int) -> bool {
     let mut path = [0u8; 1024];
     // SAFETY: the link is a C string, the path may be written for its length.
     let bytes = unsafe { libc::readlink(link.as_ptr().cast(), path.as_mut_ptr().cast(), path.len()) };
-    is_of_a_trace(&path[..usize::try_from(bytes).unwrap_or(0)])
+    let path = &path[..usize::try_from(bytes).unwrap_or(0)];
+    is_of_a_trace(path) || is_of_an_unnamed_file(path)
 }
 
 /// Whether the path of a call names a trace file.

@@ -1,4 +1,4 @@
-//! The examples do what they say, and their traces show what the README says they show.
+//! The examples do what they say, and their traces show what the README and `docs/guide.md` say they show.
 //!
 //! Cargo builds examples for `cargo test`, not for `cargo test --test ...`: then build them before.
 

@@ -42,7 +42,7 @@
 //! counted, `# lost reason=nested`.
 //!
 //! The tracer never panics, never writes to stdout, and says on stderr only what its user must know. What
-//! happens to a trace when the process is killed, the disk is full or the machine stops: see the README.
+//! happens to a trace when the process is killed, the disk is full or the machine stops stands in `docs/losses.md`.
 //!
 //! # Environment
 //!
@@ -66,7 +66,7 @@
 //! # Costs
 //!
 //! Disabled, a call is a load and a branch. Enabled, it costs the clock read and the formatting of the message,
-//! and a few nanoseconds; figures are in the README. Each tracing thread has a ring of 1 MiB of shared memory,
+//! and a few nanoseconds; figures are in `docs/performance.md`. Each tracing thread has a ring of 1 MiB of shared memory,
 //! and four are kept ready. The flusher wakes ten times a second.
 
 /// Nothing: the feature `compile-out` is on. The arguments are still checked.

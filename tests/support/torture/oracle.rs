@@ -20,7 +20,7 @@
 //! | a `Display` that panics, or is left by a jump | `panic`: as many as there were at most | the same; such a record is in no file |
 //! | rings that are private, and a death other than by `exit` | as above | no more than was made |
 //! | handlers that trace before the run has its directory, and a kill | as above | what was made before may be missing |
-//! | `RLIMIT_FSIZE` and a file that is renamed | `file_removed` | what is in the renamed file may be told lost, too |
+//! | `RLIMIT_FSIZE` or `TRACER_MAX_BYTES`, and a file that is renamed | `file_removed` | what is in the renamed file may be told lost, too |
 //! | `TRACER_MAX_BYTES` and a file that is replaced by its copy | `rotated` | the copy may have what was dropped |
 //! | the same, and `exit` | as above | all whose calls had returned when `exit` was called; on a disk that is full, no more than was made |
 //!
@@ -494,15 +494,15 @@ impl Judge<'_> {
     fn told_and_there(&self, thread: &Thread) -> u64 {
         let told = |reason: &str| thread.lost.get(reason).copied().unwrap_or(0);
         let copied = self.plan.has(|what| matches!(what, What::Copy)) && self.plan.max_kb.is_some();
-        let again = |(reason, records): (&String, &u64)| told(reason).min(*records);
-        let renamed = if self.may_lose_sight() { thread.in_renamed.iter().map(again).sum() } else { 0 };
+        let renamed = if self.may_lose_sight() { thread.in_renamed.values().sum() } else { 0 };
         renamed + if copied { told("rotated") } else { 0 }
     }
 
-    /// Whether files may be renamed and then left.
+    /// Whether files may be renamed and then left, or in the moment when their older half is dropped.
     fn may_lose_sight(&self) -> bool {
         let renamed = self.plan.has(|what| matches!(what, What::Rename));
-        renamed && self.plan.has(|what| matches!(what, What::FileLimit(_)))
+        let limited = self.plan.has(|what| matches!(what, What::FileLimit(_))) || self.plan.max_kb.is_some();
+        renamed && limited
     }
 
     /// Whether the flight recorder may have forgotten the thread: as documented, it keeps the rings of threads that have

@@ -8,10 +8,10 @@ use memchr::memrchr;
 
 use super::Sink;
 use super::group::{Group, Lines};
-use crate::cut;
-use crate::lines::{Next, line_at};
-use crate::map::prefetch;
-use crate::source::Source;
+use crate::file::lines::{Next, line_at};
+use crate::file::map::prefetch;
+use crate::file::truncation;
+use crate::input::source::Source;
 
 /// Lines are fetched while so many others are copied...
 const AHEAD: usize = 8;
@@ -36,7 +36,7 @@ pub fn pass_on<'g, S: Sink>(
     let place_in = sort(runs, order);
     let place = |at: usize| order.get(at).map(|word| place_in(*word));
     let key = |place: usize| (runs[place].ticks, place);
-    let is_cut = cut::count() > 0;
+    let is_cut = truncation::count() > 0;
     // What is left of runs that others come between.
     let mut rests: BinaryHeap<Reverse<(Key, &[u8])>> = BinaryHeap::new();
     let mut at = 0;

@@ -5,10 +5,10 @@ use trace_format::line::{Key as LineKey, Kind, Line};
 use trace_format::meta::Meta;
 
 use super::{Sink, Stop};
-use crate::findings::Findings;
-use crate::lines::{LineAt, Next, line_at, skip_bad, without_feed};
-use crate::source::Source;
-use crate::tree::Key;
+use crate::file::lines::{LineAt, Next, line_at, skip_bad, without_feed};
+use crate::input::findings::Findings;
+use crate::input::source::Source;
+use crate::merge::loser_tree::Key;
 
 /// So much of a damaged place is shown in the merged file.
 pub const SHOWN: usize = 256;

@@ -7,13 +7,13 @@ use std::ops::Range;
 use super::cursor::{Cursor, Pass};
 use super::windows::Window;
 use super::{Sink, Stop};
-use crate::cut;
-use crate::findings::Findings;
-use crate::map::prefetch;
-use crate::render::Render;
-use crate::search::{Mark, first_from};
-use crate::slice::Span;
-use crate::source::{Piece, Source, place_of};
+use crate::file::map::prefetch;
+use crate::file::render::Render;
+use crate::file::truncation;
+use crate::input::findings::Findings;
+use crate::input::search::{Mark, first_from};
+use crate::input::slice::Span;
+use crate::input::source::{Piece, Source, place_of};
 
 /// Of the piece after the next two so many bytes are fetched, so that memory is waited for while others are dealt out.
 /// What stands behind these the processor foresees.
@@ -125,7 +125,7 @@ impl<'a> Group<'a> {
             let next = match &mut lanes[rank] {
                 Lane::Text { begin, end } => {
                     let source = &sources[begin.source as usize];
-                    if cut::count() > 0 {
+                    if truncation::count() > 0 {
                         begin.end_where_cut(source, found);
                     }
                     *end = *begin;

@@ -1,15 +1,15 @@
-//! A merge of few pieces: slice of time after slice of time, each through a [tree](crate::tree) of all pieces.
+//! A merge of few pieces: slice of time after slice of time, each through a [tree](crate::merge::loser_tree) of all pieces.
 
 use std::collections::BTreeMap;
 
 use super::cursor::{Cursor, Pass};
 use super::work::{Room, Turn, Work};
 use super::{Sink, Stop};
-use crate::cut;
-use crate::findings::Findings;
-use crate::slice::{Part, Slice, Slicer, Span};
-use crate::source::{Piece, Source};
-use crate::tree::{Key, LoserTree};
+use crate::file::truncation;
+use crate::input::findings::Findings;
+use crate::input::slice::{Part, Slice, Slicer, Span};
+use crate::input::source::{Piece, Source};
+use crate::merge::loser_tree::{Key, LoserTree};
 
 /// Slices, cut out one after the other and merged by whoever has time.
 #[derive(Debug)]
@@ -87,7 +87,7 @@ impl<'a> Work<'a> for Slices<'a> {
                 Ok(())
             }
             Job::Merge { slice, findings, .. } => {
-                if cut::count() > 0 {
+                if truncation::count() > 0 {
                     // While the slice was cut out, or merged.
                     slice.look_for_cuts(sources);
                 }

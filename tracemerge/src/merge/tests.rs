@@ -5,11 +5,11 @@
 
 use super::cursor::SHOWN;
 use super::*;
-use crate::findings::Counts;
-use crate::lines::without_feed;
-use crate::pool::merge_by;
-use crate::render::Render;
-use crate::source::{split, whole};
+use crate::file::lines::without_feed;
+use crate::file::render::Render;
+use crate::input::findings::Counts;
+use crate::input::source::{split, whole};
+use crate::merge::workers::merge_by;
 use itertools::Itertools;
 use proptest::prelude::*;
 use trace_format::line::{Key, Kind, Line};

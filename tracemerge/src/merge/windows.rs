@@ -18,10 +18,10 @@ use super::bucket::pass_on;
 use super::group::Group;
 use super::work::{Room, Turn, Work};
 use super::{Sink, Stop};
-use crate::findings::Findings;
-use crate::render::Render;
-use crate::slice::{Part, Span};
-use crate::source::{Piece, Source};
+use crate::file::render::Render;
+use crate::input::findings::Findings;
+use crate::input::slice::{Part, Span};
+use crate::input::source::{Piece, Source};
 
 /// What a window is to have, in bytes: the first one less, so that a reader waits for less...
 const FIRST: usize = if cfg!(test) { 64 } else { 1 << 20 };

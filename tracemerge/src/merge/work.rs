@@ -1,13 +1,13 @@
 //! A merge as work that threads share: jobs, taken one after the other.
 //!
 //! What is to be done next is decided by one at a time, what takes long is done in jobs. Here they are all done by one
-//! thread, in [`crate::pool`] by several.
+//! thread, in [`crate::merge::workers`] by several.
 
 use super::{Sink, Stop};
-use crate::cut;
-use crate::findings::Findings;
-use crate::slice::Part;
-use crate::source::Source;
+use crate::file::truncation;
+use crate::input::findings::Findings;
+use crate::input::slice::Part;
+use crate::input::source::Source;
 
 /// What there is to do, to merge all.
 pub trait Work<'a>: Send {
@@ -105,9 +105,9 @@ pub fn silently<'a, W: Work<'a>>(
 /// Those of `run`.
 pub fn unless_cut(mut run: impl FnMut() -> Result<(), Stop>) -> Result<(), Stop> {
     loop {
-        let cuts = cut::count();
+        let cuts = truncation::count();
         run()?;
-        if cuts == cut::count() {
+        if cuts == truncation::count() {
             return Ok(());
         }
     }

@@ -1,0 +1,76 @@
+//! Completions and manual pages, made from the definition of the command line.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use clap::{Command, CommandFactory};
+use clap_complete::Shell;
+use clap_mangen::Man;
+
+use crate::cli::Cli;
+use crate::report::error::Error;
+
+const NAME: &str = "tracemerge";
+
+/// Writes the completions of `shell`.
+///
+/// # Errors
+/// Where standard output takes no more.
+pub fn completions(shell: Shell) -> Result<(), Error> {
+    let mut text = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), NAME, &mut text);
+    put(&text)
+}
+
+/// Writes the manual page of the whole, or of the subcommand `of`.
+///
+/// # Errors
+/// Where there is no such subcommand, or standard output takes no more.
+pub fn page(of: Option<&str>) -> Result<(), Error> {
+    let mut command = Cli::command();
+    command.build();
+    if let Some(name) = of {
+        let found = command.find_subcommand(name);
+        let found =
+            found.ok_or_else(|| Error::plain(format!("there is no subcommand '{}'", name.escape_debug())))?;
+        command = found.clone();
+    }
+    let text = rendered(command).map_err(|error| Error::io("make", Path::new("manual"), error))?;
+    put(&text)
+}
+
+/// The page. What stands behind the options keeps its lines, which `clap_mangen` would fill.
+fn rendered(mut command: Command) -> io::Result<Vec<u8>> {
+    let notes = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+    command = command.after_help(None::<&str>);
+    let (has_commands, has_version) = (command.has_subcommands(), command.get_version().is_some());
+    let (page, mut text) = (Man::new(command), Vec::new());
+    page.render_title(&mut text)?;
+    page.render_name_section(&mut text)?;
+    page.render_synopsis_section(&mut text)?;
+    page.render_description_section(&mut text)?;
+    page.render_options_section(&mut text)?;
+    if has_commands {
+        page.render_subcommands_section(&mut text)?;
+    }
+    text.extend_from_slice(b".SH NOTES\n.nf\n");
+    for line in notes.lines() {
+        // A dot or a quote at the beginning would make it a request.
+        let line = line.replace('\\', "\\e").replace('-', "\\-");
+        text.extend_from_slice(format!("\\&{line}\n").as_bytes());
+    }
+    text.extend_from_slice(b".fi\n");
+    if has_version {
+        page.render_version_section(&mut text)?;
+    }
+    Ok(text)
+}
+
+fn put(text: &[u8]) -> Result<(), Error> {
+    match io::stdout().write_all(text) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Error::io("write to standard output", Path::new("-"), error))
+        }
+        _ => Ok(()),
+    }
+}

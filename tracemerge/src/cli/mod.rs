@@ -1,0 +1,419 @@
+//! The command line: what may be written there, and the help that teaches it.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{CommandFactory, Parser, Subcommand};
+
+use crate::command::options::Options;
+use crate::view::options::View;
+
+pub mod manual;
+
+const EXAMPLES: &str = "\
+Where it looks for <APP>.trace.<thread id>:
+  beside APP, beside the file that APP is a symbolic link to, in $TRACER_DIR,
+  in the current directory, in the temporary directory, and where a run of APP
+  that is still in memory has its files. In the last four, which applications
+  share, only files that name this APP in their first line count, unless APP
+  itself does not exist. (Traces copied from another machine need no APP.)
+
+What is still in memory:
+  What a killed APP left there is written to its files first; where that cannot
+  be done, it is merged from there. Of an APP that is running, the merge has all
+  that was traced before it began.
+
+What it merges:
+  the newest run, with the processes it forked and the runs that overlap it in
+  time. It says how many older runs it left out; --all-runs merges all. Of several
+  APPs, the newest run of each. A directory means all traces in it, of whatever
+  application and run. Runs of several machines at the same time are put in order
+  by the wall clock, in ticks of the first machine.
+
+What is shown:
+  With an option that selects, or --time, the output is a view: it goes to standard
+  output unless -o says otherwise. A record is a message with the lines that
+  continue it; it is selected as a whole. Options may be combined: --grep looks in
+  what --thread, --process, --since and --until leave, --head and --last count what
+  --grep leaves.
+  '#' lines (begin, loss, end of a thread) belong to their thread, process and time.
+  --grep and --invert leave them out. --head and --last do not count them, and of
+  those between the records show what warns: losses, damage, stalls. With raw ticks
+  a view is a trace again, line by line.
+  --grep looks in a message as it stands in the trace, that is with its escapes.
+
+TIME is one of:
+  1.5s, 200ms, 1m30s      after the first line of the chosen runs; 1.5 means seconds
+  -200ms                  before their last line
+  14:43:52.5              local time on the day of the trace; with Z: UTC
+  '2026-11-21 14:43:52'   local; with Z or an offset as +01:00 of that zone
+  0x128fd9f283f, @12345   ticks; also as they begin a line: 00000128fd9f283f
+  --since includes the time, --until does not. What is outside is not even read.
+
+TERMS of time:
+  ticks   as in the trace       offset  seconds since the first line of the runs
+  delta   since the record shown before
+  wall    local date and time   utc     the same in UTC
+  Ticks become times by the clock readings in the traces ('# run', '# clock'), drift
+  corrected. Where lines of several processes are shown, PID/ stands before each
+  thread id then.
+
+--follow:
+  shows what there is, then what comes, from files and from memory, until all
+  processes of all APPs have ended, or Ctrl-C (status 0). An APP that does not
+  run is waited for. '# late lines=N': the next N lines are earlier than those
+  above. Options of a view hold for all that comes; there is no pager.
+  --last 20 begins with the last 20 records that there are, --since -2s with what
+  is at most 2 s older than the newest line now. --head and --until end it
+  (status 0): when so many records are shown, at that time; a time of day is one
+  after the first line. Of what --thread and --process select, losses and damage
+  are shown; where --grep leaves these lines out, stderr tells of them. Times go
+  by the clock readings so far: a view of the same lines may differ in the last
+  digits.
+
+--with FILE:
+  lines that begin with a time (ISO 8601, since 1970, syslog, web server, JSON)
+  become messages 'FILE: LINE' of thread 0, lines without one continue them.
+  Times without a zone are local (TZ).
+
+Examples:
+  TRACER_ENABLE=1 ./app          make traces
+  tracemerge ./app               merge them into ./app.trace.merge
+  tracemerge ./app --with access.log --with journal.txt
+  tracemerge -f ./app            watch what it traces while it runs
+  tracemerge -f ./client ./server --last 20 --grep 'error|fail' --time wall
+  tracemerge ./app -o -          look at them
+  tracemerge ./app --last 20     the last 20 records, on standard output
+  tracemerge ./app --since -2s --time offset --thread 'worker*'
+  tracemerge ./app --grep 'error|fail' --time wall
+  tracemerge ./client ./server   both in one, into ./client.trace.merge
+  tracemerge /var/traces -o all  all traces in that directory
+  tracemerge run ./app --fast    both in one: run ./app --fast, then merge
+  tracemerge check ./app         prove that nothing is missing, or say what is
+  tracemerge info ./app          which runs and threads there are, and how much of each
+  tracemerge diff good bad       where two traces differ, thread by thread
+  tracemerge snapshot 4711       what the running process 4711 has traced so far
+  tracemerge clean ./app         delete the traces and the merged file
+  tracemerge ./run               an application that is called like a command
+
+Exit status:
+  0  all is merged
+  1  merged, but something was lost or is damaged; stderr says what
+  2  nothing was done";
+
+const RUN_HELP: &str = "\
+Sets TRACER_ENABLE=1, runs the application and waits for it; then merges what it
+and the processes it forked have traced. An APP without a slash is searched in
+PATH. Options of tracemerge go before APP, all that follows is for APP.
+
+Interrupting from the keyboard ends APP, not tracemerge. SIGTERM and SIGHUP are
+passed on to APP.
+
+Exit status:
+  that of APP (128 + the number of the signal that killed it, 127 if it is not
+  found, 126 if it cannot be run); if that is 0, the status of the merge:
+  0 all is merged, 1 something was lost or is damaged, 2 nothing was merged";
+
+const CLEAN_HELP: &str = "\
+Deletes the files that `tracemerge APP --all-runs` would merge, and the merged file
+APP.trace.merge; and what a merge into that directory that was killed has left more
+than a day ago. Files of a process that is still running stay.
+
+Exit status:
+  0  they are gone, or there were none
+  1  some could not be deleted
+  2  nothing was done";
+
+const CHECK_HELP: &str = "\
+Takes in what a killed APP left in memory, as a merge does. Then reads all its
+traces and compares: the records counted in memory with those that are there, the
+'# end' line of each thread with what stands before it, each line's time with that
+of the line before. Says on standard output what there is, each thread by itself
+with -v or if something is wrong, and last 'whole' or 'not whole'; names each
+reason on stderr.
+
+Losses that were asked for make a trace not whole, too: records that a flight
+recorder has overwritten, or that a limit of the file size has dropped. What cannot
+be seen: a file that was deleted after its program had ended, and a changed letter
+in a message.
+
+Exit status:
+  0  whole: all that was traced is there
+  1  not whole
+  2  there is no trace";
+
+const INFO_HELP: &str = "\
+Takes in what a killed APP left in memory, as a merge does. Then says on standard
+output, of each run that a merge would take and of each of its threads: records,
+bytes of text, the first and the last message (since the run began), how long the
+thread waited for room, what was lost, how it ended; and how well the ticks of the
+run are known as times. A thread's name is the operating system's.
+
+--json writes the same for programs: times in nanoseconds, fields described in
+docs/info-json.md; new fields may come, none goes while `version` stays.
+
+Exit status:
+  0  all is told
+  1  some files could not be read; stderr says which
+  2  there is no trace";
+
+const DIFF_HELP: &str = "\
+A and B are each an application (its newest run), a merged file or a trace file, or a
+directory of trace files. Threads are compared that have the same name and came in the
+same order; messages are the same if they look the same without their numbers.
+
+Says of each thread that differs where it does so first, with the messages there, and
+how many messages have no counterpart. Then a table of all sorts of messages: how often
+they come, and how long it was since the message before of the same thread, in the
+middle and at the 99th percentile (to 1 %); what differs most stands first.
+
+--json writes the same for programs: times in nanoseconds, fields described in
+docs/diff-json.md; new fields may come, none goes while `version` stays.
+
+Exit status:
+  0  the same messages in the same order in every thread, numbers aside
+  1  they differ, or a trace is damaged
+  2  nothing could be compared";
+
+const SNAPSHOT_HELP: &str = "\
+Merges all that the process PID has traced up to now, from its files and from its
+memory, into APP.trace.merge beside its executable. The process is not stopped,
+waited for or written to. This is how a flight recorder (TRACER_FULL=overwrite) is
+read while it runs. What the process has forked is not part of it.
+
+Exit status:
+  0  all is merged
+  1  merged, but something was lost or is damaged; stderr says what
+  2  nothing was done: there is no such process, it does not trace, or it belongs
+     to another user";
+
+const COMPLETIONS_HELP: &str = "\
+Examples:
+  tracemerge completions bash > ~/.local/share/bash-completion/completions/tracemerge
+  tracemerge completions zsh > ~/.zfunc/_tracemerge
+  tracemerge completions fish > ~/.config/fish/completions/tracemerge.fish";
+
+const MAN_HELP: &str = "\
+Examples:
+  tracemerge man > ~/.local/share/man/man1/tracemerge.1
+  tracemerge man run > ~/.local/share/man/man1/tracemerge-run.1";
+
+/// The whole command line.
+#[derive(Debug, Parser)]
+#[command(
+    name = "tracemerge",
+    version,
+    about = "Merges the trace files of an application, one per thread, into one file sorted by time",
+    after_help = EXAMPLES,
+    override_usage = "tracemerge [OPTIONS] <APP>...\n       tracemerge run [OPTIONS] [--] <APP> [ARGS]...\n       tracemerge check [OPTIONS] <APP>\n       tracemerge info [OPTIONS] <APP>\n       tracemerge diff [OPTIONS] <A> <B>\n       tracemerge snapshot [OPTIONS] <PID>\n       tracemerge clean <APP>\n       tracemerge completions <SHELL>\n       tracemerge man [COMMAND]",
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    disable_help_subcommand = true
+)]
+pub struct Cli {
+    /// Another thing to do than to merge
+    #[command(subcommand)]
+    pub command: Option<Command>,
+    /// How to merge
+    #[command(flatten)]
+    pub options: Options,
+    /// Show what running applications trace, as it comes, until they have ended
+    #[arg(short, long, conflicts_with_all = ["all_runs", "with"])]
+    pub follow: bool,
+    /// Whose traces are to be merged: paths of executables, or directories with traces
+    #[arg(value_name = "APP", required = true)]
+    pub apps: Vec<PathBuf>,
+}
+
+/// What else the command does.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run the application with tracing on, then merge what it traced
+    #[command(
+        override_usage = "tracemerge run [OPTIONS] [--] <APP> [ARGS]...",
+        after_help = RUN_HELP
+    )]
+    Run {
+        /// How to merge
+        #[command(flatten)]
+        options: Options,
+        /// The application and its arguments
+        #[arg(value_name = "APP", required = true, num_args = 1.., trailing_var_arg = true)]
+        command: Vec<OsString>,
+    },
+    /// Prove that the application's traces are complete, or say what is missing
+    #[command(after_help = CHECK_HELP)]
+    Check {
+        /// Check all runs, not only the newest
+        #[arg(long)]
+        all_runs: bool,
+        /// Say nothing on standard output
+        #[arg(short, long, conflicts_with = "verbose")]
+        quiet: bool,
+        /// List every thread
+        #[arg(short, long)]
+        verbose: bool,
+        /// The application: the path of its executable, or a directory with traces
+        #[arg(value_name = "APP")]
+        app: PathBuf,
+    },
+    /// Say which runs and threads there are, and how much of each
+    #[command(after_help = INFO_HELP)]
+    Info {
+        /// Tell of all runs, not only the newest
+        #[arg(long)]
+        all_runs: bool,
+        /// Write JSON
+        #[arg(long)]
+        json: bool,
+        /// The application: the path of its executable
+        #[arg(value_name = "APP")]
+        app: PathBuf,
+    },
+    /// Say where two traces differ, thread by thread, numbers aside
+    #[command(after_help = DIFF_HELP)]
+    Diff {
+        /// Only the exit status
+        #[arg(short, long, conflicts_with = "json")]
+        quiet: bool,
+        /// Write JSON
+        #[arg(long)]
+        json: bool,
+        /// How many sorts of messages are told of
+        #[arg(long, value_name = "N", default_value_t = 20)]
+        rows: usize,
+        /// An application, a trace, a merged file, or a directory of traces
+        #[arg(value_name = "A")]
+        a: PathBuf,
+        /// What it is compared with
+        #[arg(value_name = "B")]
+        b: PathBuf,
+    },
+    /// Merge what a running process has traced up to now
+    #[command(after_help = SNAPSHOT_HELP)]
+    Snapshot {
+        /// Where to write; - is standard output [default: APP.trace.merge]
+        #[arg(short, long, value_name = "FILE")]
+        output: Option<OsString>,
+        /// What to show
+        #[command(flatten)]
+        view: View,
+        /// Say nothing when all is well
+        #[arg(short, long, conflicts_with = "verbose")]
+        quiet: bool,
+        /// Say what is read, and how the clocks run
+        #[arg(short, long)]
+        verbose: bool,
+        /// The process
+        #[arg(value_name = "PID")]
+        pid: u32,
+    },
+    /// Delete the application's traces and the merged file
+    #[command(after_help = CLEAN_HELP)]
+    Clean {
+        /// Say nothing when all is well
+        #[arg(short, long)]
+        quiet: bool,
+        /// The application: the path of its executable
+        #[arg(value_name = "APP")]
+        app: PathBuf,
+    },
+    /// Write a shell's completions for this command to standard output
+    #[command(after_help = COMPLETIONS_HELP)]
+    Completions {
+        /// The shell
+        #[arg(value_name = "SHELL", value_enum)]
+        shell: clap_complete::Shell,
+    },
+    /// Write the manual page of this command to standard output
+    #[command(after_help = MAN_HELP)]
+    Man {
+        /// Of that subcommand
+        #[arg(value_name = "COMMAND")]
+        command: Option<String>,
+    },
+}
+
+/// Reads the command line, the first of which is the command's own name.
+///
+/// # Errors
+/// Where it is wrong, and where it asks for help.
+pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
+    let cli = Cli::try_parse_from(args)?;
+    if let [first, _, ..] = &cli.apps[..] {
+        // Behind an option a command is taken for an application.
+        let mut commands = Cli::command();
+        if let Some(name) = first.to_str().filter(|name| commands.find_subcommand(name).is_some()) {
+            let text = format!("options go behind the command '{name}'; an application is called ./{name}");
+            return Err(commands.error(clap::error::ErrorKind::ArgumentConflict, text));
+        }
+    }
+    Ok(cli)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(args: &[&str]) -> Result<Cli, clap::Error> {
+        super::parse([&["tracemerge"], args].concat().into_iter().map(OsString::from))
+    }
+
+    #[test]
+    fn the_definition_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn options_behind_the_application_are_the_applications() {
+        for args in [
+            &["run", "-o", "x", "./app", "-o", "y", "--", "-q"][..],
+            &["run", "-o", "x", "--", "./app", "-o", "y", "--", "-q"],
+        ] {
+            let Some(Command::Run { options, command }) = parse(args).unwrap().command else { panic!() };
+            assert_eq!(command, ["./app", "-o", "y", "--", "-q"]);
+            assert_eq!(options.output, Some("x".into()));
+            assert!(!options.quiet);
+        }
+    }
+
+    #[test]
+    fn an_application_called_like_a_command_is_given_with_its_path() {
+        assert!(parse(&["./run"]).unwrap().command.is_none());
+        assert_eq!(parse(&["help"]).unwrap().apps, [PathBuf::from("help")]);
+        assert_eq!(parse(&["a", "b"]).unwrap().apps.len(), 2);
+    }
+
+    #[test]
+    fn wrong_uses_are_refused() {
+        for args in [
+            &[][..],
+            &["run"],
+            &["clean"],
+            &["--wrong", "a"],
+            &["run", "--wrong", "a"],
+            &["-o"],
+            &["clean", "a", "b"],
+            &["--head", "1", "--last", "1", "a"],
+            &["--invert", "a"],
+            &["--grep", "(", "a"],
+            &["--since", "yesterday", "a"],
+            &["--thread", "[", "a"],
+            &["--time", "sundial", "a"],
+            &["-q", "-v", "a"],
+            &["completions"],
+            &["check"],
+            &["info"],
+            &["diff", "a"],
+            &["--follow", "--all-runs", "a"],
+            &["--follow", "--with", "x", "a"],
+            &["check", "-q", "-v", "a"],
+            &["snapshot"],
+            &["snapshot", "app"],
+            &["snapshot", "-1"],
+            &["-q", "run", "a", "b"],
+        ] {
+            assert_eq!(parse(args).unwrap_err().exit_code(), 2, "{args:?}");
+        }
+    }
+}

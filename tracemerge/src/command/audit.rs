@@ -1,0 +1,285 @@
+//! For `check` and `info`: one thread's trace read from its first byte to its last, and all that it says of itself
+//! compared with what is there.
+
+use trace_format::line::{Kind, Line};
+use trace_format::meta::{End, EndReason, LossReason, Meta, Name, RingPlace, Thread};
+use trace_format::tally::Tally;
+
+use crate::file::lines::{Next, line_at, skip_bad, without_feed};
+use crate::input::findings::add_loss;
+use crate::input::slice::each_stretch;
+use crate::input::source::Source;
+use crate::report::few::Few;
+use crate::time::clocks::Anchor;
+
+/// A place: in which part of the trace, and at which byte of it.
+pub type Place = (usize, usize);
+
+/// What there is in a thread's trace.
+#[derive(Clone, Debug, Default)]
+pub struct Audit {
+    /// Its `# thread` line.
+    pub thread: Option<Thread>,
+    /// Messages.
+    pub records: u64,
+    /// Messages told lost, in the order of [`LossReason`].
+    pub lost: [u64; LossReason::COUNT],
+    /// Messages told lost for reasons that only later versions know: the reason, and how many. Beyond the first
+    /// `REASONS` the rest is summed up under the last.
+    pub lost_otherwise: Vec<(Name, u64)>,
+    /// Lines that tell of a loss and do not say of how much.
+    pub lost_unread: u64,
+    /// The last line, if that is an `# end`.
+    pub end: Option<End>,
+    /// `# end` lines that do not say what is there: where, what it says, messages and losses before it.
+    pub wrong_ends: Few<(Place, End, u64, u64)>,
+    /// Breaks of the clock that are told.
+    pub backward: Few<Place>,
+    /// Ticks that are smaller than those of the line before.
+    pub breaks: Few<Place>,
+    /// Bytes that are no line, or not one of this thread, or the next line of no message: how many.
+    pub damaged: Few<(Place, usize)>,
+    /// The last line has no line end.
+    pub torn: bool,
+    /// How often it is told that the thread waited for room ...
+    pub stalls: u64,
+    /// ... and for how long in all, in nanoseconds.
+    pub stall_ns: u64,
+    /// Moments by both clocks, of its `# run` and `# clock` lines, in their order.
+    pub anchors: Vec<Anchor>,
+    /// Ticks of its first and of its last message.
+    pub range: Option<(u64, u64)>,
+    /// Of the line before.
+    ticks: u64,
+    tid: Option<u64>,
+    /// The line before is of a message.
+    in_message: bool,
+    tally: Tally,
+}
+
+impl Audit {
+    /// Reads a trace that consists of these parts.
+    pub fn of(parts: &[Source]) -> Audit {
+        let mut audit = Audit::default();
+        for (part, source) in parts.iter().enumerate() {
+            let (mut start, mut damaged) = (0, Vec::new());
+            // Places in what is no text are offsets in its text, but for those of damage.
+            each_stretch(source, &mut |at, bytes| damaged.push(((part, at), bytes)), |text| {
+                audit.read(part, start, text);
+                start += text.len();
+            });
+            damaged.into_iter().for_each(|place| audit.damaged.push(place));
+        }
+        audit
+    }
+
+    /// How many messages are told lost in all.
+    #[must_use]
+    pub fn all_lost(&self) -> u64 {
+        let otherwise = self.lost_otherwise.iter().map(|(_, lost)| lost);
+        self.lost.iter().chain(otherwise).fold(0, |sum, lost| sum.saturating_add(*lost))
+    }
+
+    /// The losses that there are, by the names of their reasons.
+    pub fn losses(&self) -> impl Iterator<Item = (&str, u64)> {
+        let known = LossReason::ALL.iter().map(|reason| reason.name()).zip(self.lost);
+        let otherwise = self.lost_otherwise.iter().map(|(reason, lost)| (reason.as_str(), *lost));
+        known.chain(otherwise).filter(|(_, lost)| *lost > 0)
+    }
+
+    /// How many messages were put into the ring, as far as the trace knows: those that are there, and those that were
+    /// lost later. Whether those were that were lost for a reason that is not known here, nobody can say: they do not
+    /// count, so that nothing is taken for accounted for that may not be.
+    #[must_use]
+    pub fn committed(&self) -> u64 {
+        use LossReason::{Damaged, FileRemoved, Overwritten, Rotated, Torn};
+        let later =
+            [Torn, Damaged, Rotated, FileRemoved, Overwritten].map(|reason| self.lost[reason as usize]);
+        later.into_iter().fold(self.records, u64::saturating_add)
+    }
+
+    /// Whether the ring was in memory that is gone with the process.
+    #[must_use]
+    pub fn is_private(&self) -> bool {
+        self.thread.as_ref().is_some_and(|thread| thread.ring == RingPlace::Private)
+    }
+
+    /// Reads the lines in `bytes`, which begin at offset `start`.
+    fn read(&mut self, part: usize, start: usize, bytes: &[u8]) {
+        let mut at = 0;
+        loop {
+            let next = match line_at(bytes, at) {
+                Next::End => break,
+                Next::Bad => {
+                    let end = skip_bad(bytes, at);
+                    self.damage((part, start + at), end - at);
+                    end
+                }
+                Next::Line(line) => {
+                    match Line::parse(without_feed(&bytes[at..line.end])) {
+                        Ok(parsed) => self.line((part, start + at), &parsed, line.end - at),
+                        // It has changed while it was read.
+                        Err(_) => self.damage((part, start + at), line.end - at),
+                    }
+                    line.end
+                }
+            };
+            at = next;
+        }
+        self.torn |= !bytes.is_empty() && bytes.last() != Some(&b'\n');
+        if self.torn {
+            // A word that is not known may be the beginning of one that is.
+            self.end.take_if(|end| matches!(end.reason, EndReason::Other(_)));
+        }
+    }
+
+    fn damage(&mut self, place: Place, bytes: usize) {
+        self.damaged.push((place, bytes));
+        (self.end, self.in_message) = (None, false);
+    }
+
+    fn line(&mut self, place: Place, line: &Line<'_>, bytes: usize) {
+        let continues = line.kind == Kind::Continuation;
+        if *self.tid.get_or_insert(line.key.tid) != line.key.tid || (continues && !self.in_message) {
+            self.damage(place, bytes);
+            return;
+        }
+        if line.key.ticks.0 < self.ticks {
+            self.breaks.push(place);
+        }
+        self.ticks = line.key.ticks.0;
+        self.end = None;
+        self.in_message = continues || line.kind == Kind::Message;
+        self.tally.line(line);
+        self.records = self.tally.messages();
+        match line.kind {
+            Kind::Message => {
+                self.range = Some((self.range.map_or(self.ticks, |(first, _)| first), self.ticks));
+            }
+            Kind::Meta => self.metadata(place, line.payload),
+            _ => {}
+        }
+    }
+
+    fn metadata(&mut self, place: Place, payload: &[u8]) {
+        match Meta::parse(payload) {
+            Some(Meta::Thread(thread)) => self.thread = Some(thread),
+            Some(Meta::Lost { records, reason }) => {
+                let lost = &mut self.lost[reason as usize];
+                *lost = lost.saturating_add(records);
+            }
+            Some(Meta::LostOtherwise { records, reason }) => {
+                add_loss(&mut self.lost_otherwise, reason, records);
+            }
+            Some(Meta::Stall { ns }) => {
+                self.stalls += 1;
+                self.stall_ns = self.stall_ns.saturating_add(ns);
+            }
+            Some(Meta::Run(run)) => self.anchors.push(Anchor { ticks: run.ticks, wall: run.wall }),
+            Some(Meta::Clock { ticks, wall }) => self.anchors.push(Anchor { ticks, wall }),
+            Some(Meta::Backward { .. }) => self.backward.push(place),
+            Some(Meta::End(end)) => {
+                let (records, lost) = (self.records, self.all_lost());
+                if (end.records, end.lost) != (records, lost) {
+                    self.wrong_ends.push((place, end.clone(), records, lost));
+                }
+                self.end = Some(end);
+            }
+            None if payload.starts_with(b"lost ") => self.lost_unread += 1,
+            None if payload.starts_with(b"run ") => self.damaged.push((place, payload.len())),
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::input::findings::REASONS;
+    use std::iter;
+
+    fn line(ticks: u64, kind: char, payload: &str) -> String {
+        format!("{ticks:016x}-00000320 {kind} {payload}\n")
+    }
+
+    fn audit(lines: &[String]) -> Audit {
+        Audit::of(&[Source::of("f", lines.concat().as_bytes())])
+    }
+
+    #[test]
+    fn a_sound_trace_is_what_it_says() {
+        let lines = [
+            line(1, '#', "thread name=\"w\" ring=private why=\"none\""),
+            line(2, ':', "one"),
+            line(2, '|', "its second line"),
+            line(3, '#', "lost records=3 reason=full"),
+            line(3, '#', "lost records=2 reason=rotated"),
+            line(4, ':', "two"),
+            line(4, '#', "end records=2 lost=5 reason=exit"),
+        ];
+        let audit = audit(&lines);
+        assert_eq!((audit.records, audit.all_lost(), audit.committed()), (2, 5, 4));
+        assert_eq!((audit.wrong_ends.count, audit.damaged.count, audit.breaks.count), (0, 0, 0));
+        assert!(audit.end.is_some() && audit.is_private() && !audit.torn);
+    }
+
+    #[test]
+    fn a_loss_for_whatever_reason_is_a_loss() {
+        let reason = |n: usize| line(2, '#', &format!("lost records=2 reason=later_{n}"));
+        let lines: Vec<String> = iter::once(line(2, ':', "one"))
+            .chain((0..REASONS + 3).map(reason))
+            .chain([reason(0), line(2, '#', "lost records=1 reason=full")])
+            .chain([line(4, '#', "end records=1 lost=41 reason=later")])
+            .collect();
+        let audit = audit(&lines);
+        assert_eq!((audit.all_lost(), audit.committed(), audit.lost_unread), (41, 1, 0));
+        assert_eq!((audit.wrong_ends.count, audit.losses().count()), (0, REASONS + 1));
+        assert_eq!(audit.losses().find(|(name, _)| *name == "later_0"), Some(("later_0", 4)));
+        assert_eq!(audit.end.map(|end| end.reason.name().to_owned()).as_deref(), Some("later"));
+    }
+
+    #[test]
+    fn each_end_is_compared_with_what_stands_before_it() {
+        let lines = [
+            line(2, ':', "one"),
+            line(2, '#', "end records=1 lost=0 reason=exit"),
+            line(3, ':', "two"),
+            line(3, '#', "end records=3 lost=1 reason=killed"),
+            line(4, ':', "three"),
+        ];
+        let audit = audit(&lines);
+        let [(_, end, records, lost)] = &audit.wrong_ends.first[..] else { panic!("{audit:?}") };
+        assert_eq!((end.records, end.lost, *records, *lost), (3, 1, 2, 0));
+        assert!(audit.end.is_none(), "it is not the last line");
+    }
+
+    #[test]
+    fn what_does_not_belong_there_is_damage() {
+        let stranger = line(2, ':', "one").replace("320", "321");
+        let orphan = line(3, '|', "continues nothing");
+        for bad in [stranger, orphan, "junk\n".to_owned(), "\0\0\0".to_owned()] {
+            let lines =
+                [line(1, ':', "one"), line(1, '#', "clock ticks=1"), bad.clone(), line(4, ':', "two")];
+            let audit = audit(&lines);
+            assert_eq!((audit.records, audit.damaged.count), (2, 1), "{bad:?}");
+        }
+        let audit = audit(&[line(5, ':', "one"), line(4, ':', "two"), line(6, ':', "torn")[..30].to_owned()]);
+        assert_eq!((audit.breaks.count, audit.torn), (1, true));
+    }
+
+    #[test]
+    fn the_beginning_of_an_end_is_none() {
+        let end = line(4, '#', "end records=1 lost=0 reason=exit");
+        for (cut, is_end) in [(0, true), (1, true), (2, false), (4, false), (6, false)] {
+            let audit = audit(&[line(2, ':', "one"), end[..end.len() - cut].to_owned()]);
+            assert_eq!((audit.end.is_some(), audit.torn), (is_end, cut > 0), "{cut}");
+        }
+    }
+
+    #[test]
+    fn a_message_may_go_on_in_the_next_part() {
+        let parts = [line(1, ':', "one"), line(1, '|', "second line")];
+        let audit = Audit::of(&parts.map(|part| Source::of("f", part.as_bytes())));
+        assert_eq!((audit.records, audit.damaged.count), (1, 0));
+    }
+}

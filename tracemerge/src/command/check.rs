@@ -1,0 +1,314 @@
+//! The subcommand `check`: proves that a trace is complete, or says what is missing.
+//!
+//! Recovers as a merge does; then reads every thread's trace through, file and ring, and compares what it says of
+//! itself, and what the ring counted, with what is there.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+use trace_format::meta::{EndReason, LossReason, Run};
+
+use crate::command::audit::{Audit, Place};
+use crate::find::choose::{Choice, Chosen};
+use crate::find::discover::App;
+use crate::find::header::Trace;
+use crate::find::liveness::asking_once;
+use crate::find::{Found, gather, threads};
+use crate::input::source::Source;
+use crate::os::parallel::look_at_all;
+use crate::report::error::Error;
+use crate::report::messages::{Grouped, Messages, Status, count, shown, shown_name};
+
+/// A thread's trace, and what there is to say of it.
+struct Checked<'a> {
+    trace: &'a Trace,
+    audit: Audit,
+    alive: bool,
+    /// Its file is raw.
+    raw: bool,
+    /// How many of its messages were recovered now.
+    recovered: u64,
+}
+
+/// Checks the traces of `app`, and writes what there is to standard output; `verbose` names every thread.
+///
+/// # Errors
+/// Where there are none.
+pub fn check(
+    app: &App,
+    choice: Choice,
+    quiet: bool,
+    verbose: bool,
+    messages: &mut Messages,
+) -> Result<(), Error> {
+    let found = gather(app, choice, messages)?;
+    let checked = audit_all(&found, messages);
+    found.completeness.tell(true, messages);
+    checked.iter().for_each(|thread| thread.tell(messages));
+    tell_missing(&found, &checked, messages);
+    if !quiet {
+        let whole = messages.status() == Status::Complete;
+        let report = report(&found.chosen, &checked, whole, verbose || !whole);
+        // Nobody may be reading; the status says it all.
+        let _ = io::stdout().write_all(report.as_bytes());
+    }
+    Ok(())
+}
+
+/// Reads all that was chosen.
+fn audit_all<'a>(found: &'a Found, messages: &mut Messages) -> Vec<Checked<'a>> {
+    let mut traces = Vec::new();
+    let mut is_alive = asking_once();
+    for trace in found.chosen.boots.iter().flatten() {
+        let alive = is_alive(trace);
+        match Source::open(trace, alive) {
+            Ok(parts) => traces.push((trace, alive, parts)),
+            Err(error) => messages.warn(error),
+        }
+    }
+    let bytes = |(_, _, parts): &(&Trace, bool, Vec<Source>)| parts.iter().map(Source::size).sum();
+    let audits = look_at_all(&traces, bytes, |(_, _, parts)| Audit::of(parts));
+    let checked = traces.into_iter().zip(audits).map(|((trace, alive, parts), audit)| {
+        let raw = parts.first().is_some_and(|part| part.rendered().is_some());
+        let run = |run: &Run| Some(run) == trace.run.as_ref();
+        let of_run = found.recovered.iter().filter(|recovered| run(&recovered.run));
+        let threads = of_run.flat_map(|run| &run.threads).filter(|thread| thread.tid == trace.tid);
+        let recovered = threads.map(|thread| thread.records).sum();
+        Checked { trace, audit, alive, raw, recovered }
+    });
+    checked.collect()
+}
+
+impl Checked<'_> {
+    /// Names each reason why the trace is not whole.
+    fn tell(&self, messages: &mut Messages) {
+        let (audit, path) = (&self.audit, shown(&self.trace.path));
+        let at = |place: &Place| self.at(*place);
+        for ((place, bytes), more) in audit.damaged.each() {
+            let bytes = count(*bytes as u64, "byte");
+            let at = self.in_file(*place);
+            messages.warn(format_args!("{at}: {bytes} are no line of this thread's trace{more}"));
+        }
+        for (place, more) in audit.breaks.each() {
+            messages.warn(format_args!("{}: ticks go back{more}", at(place)));
+        }
+        for (place, more) in audit.backward.each() {
+            messages.warn(format_args!(
+                "{}: the processor's counter went back, so the order is not certain{more}",
+                at(place)
+            ));
+        }
+        for ((place, end, records, lost), more) in audit.wrong_ends.each() {
+            messages.warn(format_args!(
+                "{}: the '# end' line says {} and {} lost, but before it are {} and {} lost{more}",
+                at(place),
+                count(end.records, "record"),
+                Grouped(end.lost),
+                Grouped(*records),
+                Grouped(*lost),
+            ));
+        }
+        if audit.torn {
+            messages.warn(format_args!("{path}: the last line has no line end and may be cut short"));
+        }
+        let lost = audit.all_lost();
+        if lost > 0 {
+            let (lost, reasons) = (count(lost, "record"), reasons(audit.losses()));
+            messages.warn(format_args!("{path}: {lost} lost ({reasons})"));
+        }
+        if audit.lost_unread > 0 {
+            let places = count(audit.lost_unread, "place");
+            messages.warn(format_args!(
+                "{path}: says in {places} that something was lost; see its '# lost' lines"
+            ));
+        }
+        self.tell_end(&path, messages);
+    }
+
+    fn tell_end(&self, path: &str, messages: &mut Messages) {
+        match (&self.audit.end, self.alive, self.audit.is_private()) {
+            (None, true, true) => messages.warn(format_args!(
+                "{path}: ring=private: what is in memory and not yet in the file is unknown"
+            )),
+            // Of what does not say which thread it is of, nothing else has said it.
+            (None, false, _) if self.trace.marks.thread.is_none() || self.trace.marks.end.is_some() => {
+                messages
+                    .warn(format_args!("{path}: no '# end' line: the end of the thread's trace is missing"))
+            }
+            _ => {}
+        }
+    }
+
+    /// A place among the lines.
+    fn at(&self, (part, offset): Place) -> String {
+        if self.raw && part == 0 {
+            return format!("{}, offset {offset} of its text", shown(&self.trace.path));
+        }
+        self.in_file((part, offset))
+    }
+
+    fn in_file(&self, (part, offset): Place) -> String {
+        let ring = self.trace.held.as_ref().filter(|held| part > 0 || held.file().is_empty());
+        format!("{}, offset {offset}", shown(ring.map_or(&self.trace.path, |held| &held.ring)))
+    }
+
+    fn state(&self) -> String {
+        let mut state = match &self.audit.end {
+            Some(end) => match end.reason {
+                EndReason::Exit => "exited".to_owned(),
+                EndReason::Shutdown => "shut down".to_owned(),
+                EndReason::Thread => "ended".to_owned(),
+                EndReason::Killed => "killed".to_owned(),
+                EndReason::Full => "file is full".to_owned(),
+                EndReason::Other(name) => format!("ended ({name})"),
+            },
+            None if self.alive => "living".to_owned(),
+            None => "no end".to_owned(),
+        };
+        let in_memory = self.trace.held.as_ref().map_or(0, |held| held.records);
+        for (records, how) in [(self.recovered, "recovered now"), (in_memory, "in memory")] {
+            if records > 0 {
+                state.push_str(&format!(", {} {how}", Grouped(records)));
+            }
+        }
+        if self.audit.is_private() {
+            state.push_str(", ring=private");
+        }
+        state
+    }
+}
+
+/// The losses by their reasons.
+fn reasons<'a>(losses: impl Iterator<Item = (&'a str, u64)>) -> String {
+    losses.map(|(reason, records)| format!("{reason}: {}", Grouped(records))).collect::<Vec<_>>().join(", ")
+}
+
+/// A thread of a run.
+type ThreadId<'a> = (&'a [u8], u32, u32, u64);
+
+fn thread_id(run: &Run, tid: u64) -> ThreadId<'_> {
+    (&run.boot, run.pid, run.id, tid)
+}
+
+/// Compares what rings have counted with what is there. A thread may have several files.
+fn tell_missing(found: &Found, checked: &[Checked<'_>], messages: &mut Messages) {
+    let mut counted: BTreeMap<ThreadId<'_>, u64> = BTreeMap::new();
+    let mut count_in = |run, tid, committed: u64| {
+        let sum = counted.entry(thread_id(run, tid)).or_default();
+        *sum = sum.saturating_add(committed);
+    };
+    for run in &found.recovered {
+        run.threads.iter().for_each(|thread| count_in(&run.run, thread.tid, thread.committed));
+    }
+    let mut there: BTreeMap<ThreadId<'_>, u64> = BTreeMap::new();
+    for thread in checked {
+        let Some(run) = &thread.trace.run else { continue };
+        if let Some(held) = &thread.trace.held {
+            count_in(run, thread.trace.tid, held.committed);
+        }
+        let sum = there.entry(thread_id(run, thread.trace.tid)).or_default();
+        *sum = sum.saturating_add(thread.audit.committed());
+    }
+    for (id, committed) in counted {
+        let missing = committed.saturating_sub(there.get(&id).copied().unwrap_or(0));
+        let (_, pid, _, tid) = id;
+        if missing > 0 {
+            let (missing, committed) = (count(missing, "record"), Grouped(committed));
+            messages.warn(format_args!(
+                "thread {tid} of process {pid} has put {committed} into its ring, of which {missing} are in no file \
+                 and in no ring"
+            ));
+        }
+    }
+}
+
+/// What is written to standard output.
+fn report(chosen: &Chosen, checked: &[Checked<'_>], whole: bool, each: bool) -> String {
+    let mut report = String::new();
+    let mut rest = checked;
+    while let Some(first) = rest.first() {
+        let run = &first.trace.run;
+        let is_same = |trace: &Trace| trace.run == *run && trace.owner == first.trace.owner;
+        let same = rest.iter().take_while(|thread| is_same(thread.trace)).count();
+        let (threads, others) = rest.split_at(same);
+        rest = others;
+        report.push_str(&of_run(run.as_ref(), threads, each));
+    }
+    let totals = Totals::of(checked);
+    let in_order = checked.iter().all(|c| c.audit.breaks.count == 0 && c.audit.backward.count == 0);
+    report.push_str(&format!(
+        "{}: {}, {}, {}, {} lost, {} torn, {}\n",
+        if whole { "whole" } else { "not whole" },
+        count(chosen.runs as u64, "run"),
+        count(threads(chosen), "thread"),
+        count(totals.records, "record"),
+        Grouped(totals.lost),
+        Grouped(totals.torn),
+        if in_order { "in order" } else { "not in order" },
+    ));
+    report
+}
+
+/// One line for the run and, where wanted, one for each of its threads.
+fn of_run(run: Option<&Run>, threads: &[Checked<'_>], each: bool) -> String {
+    let totals = Totals::of(threads);
+    let mut text = run.map_or("unknown run: ".to_owned(), |run| {
+        format!("process {}, run {:08x}, begun {}: ", run.pid, run.id, run.wall)
+    });
+    text.push_str(&format!(
+        "{} ({} recovered now, {} in memory), {} lost",
+        count(totals.records, "record"),
+        Grouped(totals.recovered),
+        Grouped(totals.in_memory),
+        Grouped(totals.lost)
+    ));
+    let lost = reasons(totals.by_reason.iter().map(|(reason, lost)| (&**reason, *lost)));
+    text.push_str(&if lost.is_empty() { "\n".to_owned() } else { format!(" ({lost})\n") });
+    if each {
+        text.push_str(&format!("  {:<16} {:>10} {:>14} {:>10}  state\n", "thread", "id", "records", "lost"));
+        for thread in threads {
+            let name = thread.audit.thread.as_ref().map_or(String::new(), |thread| shown_name(&thread.name));
+            let id = match thread.trace.number {
+                0 | u32::MAX => thread.trace.tid.to_string(),
+                number => format!("{}.{number}", thread.trace.tid),
+            };
+            let (records, lost) = (Grouped(thread.audit.records), Grouped(thread.audit.all_lost()));
+            let state = thread.state();
+            text.push_str(&format!("  {name:<16} {id:>10} {records:>14} {lost:>10}  {state}\n"));
+        }
+    }
+    text
+}
+
+/// Sums over threads.
+#[derive(Default)]
+struct Totals {
+    records: u64,
+    recovered: u64,
+    in_memory: u64,
+    lost: u64,
+    torn: u64,
+    by_reason: Vec<(String, u64)>,
+}
+
+impl Totals {
+    fn of(threads: &[Checked<'_>]) -> Totals {
+        let mut totals = Totals::default();
+        for thread in threads {
+            let add = |sum: &mut u64, more: u64| *sum = sum.saturating_add(more);
+            add(&mut totals.records, thread.audit.records);
+            add(&mut totals.recovered, thread.recovered);
+            add(&mut totals.in_memory, thread.trace.held.as_ref().map_or(0, |held| held.records));
+            add(&mut totals.lost, thread.audit.all_lost());
+            add(&mut totals.torn, thread.audit.lost[LossReason::Torn as usize]);
+            add(&mut totals.torn, u64::from(thread.audit.torn));
+            for (reason, lost) in thread.audit.losses() {
+                match totals.by_reason.iter_mut().find(|(known, _)| known == reason) {
+                    Some((_, sum)) => add(sum, lost),
+                    None => totals.by_reason.push((reason.to_owned(), lost)),
+                }
+            }
+        }
+        totals
+    }
+}

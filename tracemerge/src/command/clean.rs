@@ -1,0 +1,80 @@
+//! The subcommand `clean`: deletes the traces of an application and what was merged from them.
+//!
+//! Deletes only what a merge of all runs would read, by the same search, and nothing of a live run. Of several users'
+//! files only those that a merge shows first, and never those of others than the caller and the executable's owner.
+
+use std::fs;
+use std::io;
+
+use crate::find::choose::of_nearest;
+use crate::find::discover::App;
+use crate::find::find;
+use crate::find::liveness;
+use crate::find::owners::{Owners, of_users, recorded};
+use crate::find::places::{self, Places};
+use crate::find::rings;
+use crate::output::target::abandoned;
+use crate::report::error::Error;
+use crate::report::messages::{Messages, count, shown};
+
+/// Deletes the trace files of `app`, except those of live runs, the merged file, and what merges into its directory that
+/// were killed have left.
+///
+/// # Errors
+/// Never so far: what cannot be deleted is a warning each.
+pub fn clean(app: &App, messages: &mut Messages) -> Result<(), Error> {
+    let (mut removed, mut kept) = (0, 0);
+    let mut places = rings::places(&rings::runs(|manifest| app.is_of(manifest)));
+    places.extend(Places::of(app).directories());
+    let traces = find(app, &places, &[], messages).0;
+    let (traces, others) = of_nearest(traces, &Owners::of(app), recorded);
+    for trace in traces {
+        if trace.run.as_ref().is_some_and(liveness::is_alive) {
+            kept += 1;
+            continue;
+        }
+        match fs::remove_file(&trace.path) {
+            Ok(()) => removed += 1,
+            Err(error) => messages.warn(Error::io("delete", &trace.path, error)),
+        }
+    }
+    if kept == 0 {
+        forget_places(app, messages);
+    }
+    let merged = app.merged_path();
+    let and_merged = match fs::remove_file(&merged) {
+        Ok(()) => format!(" and {}", shown(&merged)),
+        Err(error) => {
+            if error.kind() != io::ErrorKind::NotFound {
+                messages.warn(Error::io("delete", &merged, error));
+            }
+            String::new()
+        }
+    };
+    for left in abandoned(&merged) {
+        match fs::remove_file(&left) {
+            Ok(()) => messages.note(format_args!("deleted {}, which a killed merge has left", shown(&left))),
+            Err(error) => messages.warn(Error::io("delete", &left, error)),
+        }
+    }
+    if kept > 0 {
+        messages.note(format_args!("left {} of processes that are still running", count(kept, "trace file")));
+    }
+    if !others.is_empty() {
+        messages.note(format_args!("left {}", of_users(&others)));
+    }
+    messages.done(format_args!("deleted {}{and_merged}", count(removed, "trace file")));
+    Ok(())
+}
+
+/// Deletes what says where runs have put their files: there are none any more.
+fn forget_places(app: &App, messages: &mut Messages) {
+    for list in places::lists(app) {
+        match fs::remove_file(&list) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                messages.warn(Error::io("delete", &list, error));
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,336 @@
+//! One side of a comparison: its threads, and the messages of each.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use trace_format::file::Encoding;
+use trace_format::line::{Kind, Line, Ticks};
+use trace_format::meta::{Meta, Run};
+use trace_format::name::parse_trace_file_suffix;
+
+use crate::file::lines::{Next, first_line, line_at, skip_bad, without_feed};
+use crate::file::map::Map;
+use crate::find::choose::Choice;
+use crate::find::discover::App;
+use crate::find::gather;
+use crate::find::liveness::asking_once;
+use crate::input::slice::as_text;
+use crate::input::source::Source;
+use crate::report::error::Error;
+use crate::report::few::Few;
+use crate::report::messages::{Messages, count, shown, shown_name};
+use crate::time::clocks::{Anchor, Clock};
+
+use super::latency::Latencies;
+use super::shape::{ShapeId, Shapes};
+
+/// What stands between an executable's name and a thread id.
+const INFIX: &[u8] = b".trace.";
+
+/// A trace that is compared.
+pub struct Input {
+    /// As the user wrote it.
+    pub given: PathBuf,
+    sources: Vec<Source>,
+    /// By when they began.
+    pub threads: Vec<Thread>,
+    /// From one message to the next of the same thread, by what the later one looks like.
+    pub latencies: HashMap<ShapeId, Latencies>,
+    /// How often each shape comes.
+    pub counts: HashMap<ShapeId, u64>,
+    clock: Option<Clock>,
+    /// Ticks of the first message.
+    first: u64,
+}
+
+/// A thread's messages.
+pub struct Thread {
+    /// The operating system's id.
+    pub tid: u64,
+    /// Its name; of a process's first thread, which is called as the executable, there is none.
+    pub name: Option<Vec<u8>>,
+    /// What it traced, in order.
+    pub shapes: Vec<ShapeId>,
+    /// Where each message stands.
+    places: Vec<Place>,
+    began: u64,
+}
+
+/// A message: in which source, and where.
+#[derive(Clone, Copy)]
+struct Place {
+    source: u32,
+    at: u64,
+}
+
+/// A message to be shown.
+pub struct Shown {
+    /// In which file.
+    pub path: PathBuf,
+    /// Its line there, from 1.
+    pub line: usize,
+    /// Since the first message of the trace, in nanoseconds, where that is known.
+    pub since: Option<u64>,
+    /// Its first line, still escaped.
+    pub text: Vec<u8>,
+}
+
+impl Input {
+    /// Reads the traces that `given` means.
+    ///
+    /// # Errors
+    /// Where there are none.
+    pub fn read(given: PathBuf, shapes: &mut Shapes, messages: &mut Messages) -> Result<Input, Error> {
+        let sources: Vec<Source> =
+            sources(&given, messages)?.into_iter().map(as_text).collect::<Result<_, _>>()?;
+        let mut reader = Reader {
+            shapes,
+            threads: Vec::new(),
+            open: HashMap::new(),
+            runs: Vec::new(),
+            damaged: Few::default(),
+            unread_runs: Vec::new(),
+        };
+        for (number, source) in sources.iter().enumerate() {
+            reader.read(u32::try_from(number).unwrap_or(u32::MAX), source);
+        }
+        for ((file, offset, bytes), more) in reader.damaged.each() {
+            let (file, bytes) = (shown_name(file), count(*bytes, "byte"));
+            messages.warn(format_args!(
+                "'{file}': {bytes} at offset {offset} are no trace line, and not compared{more}"
+            ));
+        }
+        for source in reader.unread_runs.iter().filter_map(|number| sources.get(*number as usize)) {
+            messages.warn(format_args!(
+                "{}: a '# run' line is damaged; which run the lines behind it are of is not known",
+                shown(&source.path)
+            ));
+        }
+        let Reader { mut threads, runs, .. } = reader;
+        threads.retain(|thread| !thread.shapes.is_empty());
+        if threads.is_empty() {
+            return Err(Error::plain(format!("{} has no messages", shown(&given))));
+        }
+        threads.sort_by_key(|thread| (thread.began, thread.tid));
+        let clock = runs.first().map(|(run, _)| {
+            let same = runs.iter().filter(|(other, _)| other.boot == run.boot && other.clock == run.clock);
+            Clock::of_run(run, same.flat_map(|(_, anchors)| anchors.iter().copied()))
+        });
+        let clock = clock.filter(Clock::rate_is_known);
+        let first = threads.iter().map(|thread| thread.began).min().unwrap_or(0);
+        let mut input = Input {
+            given,
+            sources,
+            threads,
+            latencies: HashMap::new(),
+            counts: HashMap::new(),
+            clock,
+            first,
+        };
+        input.measure();
+        Ok(input)
+    }
+
+    fn measure(&mut self) {
+        for thread in &self.threads {
+            let mut before = None;
+            for (shape, place) in thread.shapes.iter().zip(&thread.places) {
+                *self.counts.entry(*shape).or_default() += 1;
+                let Some(ticks) = self.line(*place).map(|line| line.key.ticks.0) else { continue };
+                if let Some(before) = before.replace(ticks) {
+                    self.latencies.entry(*shape).or_default().push(ticks.saturating_sub(before));
+                }
+            }
+        }
+    }
+
+    fn line(&self, place: Place) -> Option<Line<'_>> {
+        let bytes = self.sources.get(place.source as usize)?.bytes();
+        let at = usize::try_from(place.at).ok()?;
+        match line_at(bytes, at) {
+            Next::Line(line) => Line::parse(without_feed(&bytes[at..line.end])).ok(),
+            Next::Bad | Next::End => None,
+        }
+    }
+
+    /// The message `number` of a thread.
+    pub fn message(&self, thread: &Thread, number: usize) -> Option<Shown> {
+        let place = *thread.places.get(number)?;
+        let (line, source) = (self.line(place)?, self.sources.get(place.source as usize)?);
+        let before = &source.bytes()[..usize::try_from(place.at).ok()?];
+        let number = memchr::memchr_iter(b'\n', before).count() + 1;
+        let since = self.ns(line.key.ticks.0.saturating_sub(self.first));
+        Some(Shown { path: source.path.clone(), line: number, since, text: line.payload.to_vec() })
+    }
+
+    /// How long so many ticks are, in nanoseconds; `None` where that is not known.
+    pub fn ns(&self, ticks: u64) -> Option<u64> {
+        let clock = self.clock.as_ref()?;
+        let wall = |ticks| clock.wall(Ticks(ticks)).0;
+        Some(wall(self.first.saturating_add(ticks)).saturating_sub(wall(self.first)))
+    }
+}
+
+/// The bytes of all that `given` means: a directory of traces, a file that begins with a trace line, or an application.
+fn sources(given: &Path, messages: &mut Messages) -> Result<Vec<Source>, Error> {
+    let metadata = fs::metadata(given);
+    if metadata.as_ref().is_ok_and(fs::Metadata::is_dir) {
+        let entries = fs::read_dir(given).map_err(|error| Error::io("look for traces in", given, error))?;
+        let mut paths: Vec<PathBuf> =
+            entries.flatten().map(|entry| entry.path()).filter(|path| is_trace(path)).collect();
+        paths.sort();
+        if paths.is_empty() {
+            return Err(Error::plain(format!(
+                "{} has no files called <APP>.trace.<thread id>",
+                shown(given)
+            )));
+        }
+        let open = |path| open(path).map_err(|error| messages.warn(error)).ok();
+        return Ok(paths.into_iter().filter_map(open).collect());
+    }
+    let is_trace = |map: &Map| first_line(map).is_some() || Encoding::of(map) == Encoding::Raw;
+    if metadata.as_ref().is_ok_and(fs::Metadata::is_file) && is_trace(&Map::open(given)?) {
+        return Ok(vec![open(given.to_owned())?]);
+    }
+    let found = gather(&App::new(given.to_owned())?, Choice::Newest, messages)?;
+    let mut is_alive = asking_once();
+    let mut sources = Vec::new();
+    for trace in found.chosen.boots.iter().flatten() {
+        match Source::open(trace, is_alive(trace)) {
+            Ok(parts) => sources.extend(parts),
+            Err(error) => messages.warn(error),
+        }
+    }
+    Ok(sources)
+}
+
+fn open(path: PathBuf) -> Result<Source, Error> {
+    Source::of_trace_file(path)
+}
+
+fn is_trace(path: &Path) -> bool {
+    let name = path.file_name().map(|name| name.as_encoded_bytes()).unwrap_or_default();
+    let at = memchr::memmem::rfind(name, INFIX);
+    at.is_some_and(|at| parse_trace_file_suffix(&name[at..]).is_some())
+}
+
+struct Reader<'a> {
+    shapes: &'a mut Shapes,
+    threads: Vec<Thread>,
+    /// Which thread has an id now, and the run that it is of.
+    open: HashMap<u64, (usize, Option<usize>)>,
+    /// With all the moments that they tell.
+    runs: Vec<(Run, Vec<Anchor>)>,
+    /// What is no line: in which file, where, and how many bytes.
+    damaged: Few<(Vec<u8>, u64, u64)>,
+    /// Sources with a `# run` line that cannot be read or has a wrong checksum.
+    unread_runs: Vec<u32>,
+}
+
+/// A message whose end was not seen yet: thread, where, its lines.
+type Begun = Option<(usize, Place, Vec<u8>, u64)>;
+
+impl Reader<'_> {
+    fn read(&mut self, number: u32, source: &Source) {
+        let bytes = source.bytes();
+        let (mut at, mut begun): (usize, Begun) = (0, None);
+        loop {
+            let line = match line_at(bytes, at) {
+                Next::End => break,
+                Next::Bad => {
+                    let end = skip_bad(bytes, at);
+                    let file = source.path.as_os_str().as_encoded_bytes().to_vec();
+                    self.damaged.push((file, at as u64, (end - at) as u64));
+                    at = end;
+                    continue;
+                }
+                Next::Line(line) => line,
+            };
+            let start = std::mem::replace(&mut at, line.end);
+            let Ok(line) = Line::parse(without_feed(&bytes[start..line.end])) else { continue };
+            match line.kind {
+                Kind::Continuation => {
+                    if let Some((_, _, text, _)) = &mut begun {
+                        text.push(b'\n');
+                        text.extend_from_slice(line.payload);
+                    }
+                }
+                Kind::Message => {
+                    self.end(begun.take());
+                    let thread = self.thread(&line);
+                    let place = Place { source: number, at: start as u64 };
+                    begun = Some((thread, place, line.payload.to_vec(), line.key.ticks.0));
+                }
+                Kind::Meta => {
+                    self.end(begun.take());
+                    self.meta(number, &line);
+                }
+                _ => self.end(begun.take()),
+            }
+        }
+        self.end(begun);
+    }
+
+    fn end(&mut self, begun: Begun) {
+        let Some((thread, place, text, ticks)) = begun else { return };
+        let shape = self.shapes.of(&text);
+        let thread = &mut self.threads[thread];
+        if thread.shapes.is_empty() {
+            thread.began = ticks;
+        }
+        thread.shapes.push(shape);
+        thread.places.push(place);
+    }
+
+    fn thread(&mut self, line: &Line<'_>) -> usize {
+        let (thread, _) = *self.open.entry(line.key.tid).or_insert_with(|| {
+            self.threads.push(Thread::new(line.key.tid));
+            (self.threads.len() - 1, None)
+        });
+        thread
+    }
+
+    fn meta(&mut self, number: u32, line: &Line<'_>) {
+        let tid = line.key.tid;
+        match Meta::parse(line.payload) {
+            Some(Meta::Run(run)) => {
+                let anchor = Anchor { ticks: run.ticks, wall: run.wall };
+                let known = self.runs.iter().position(|(known, _)| *known == run);
+                let of = known.unwrap_or_else(|| {
+                    self.runs.push((run, Vec::new()));
+                    self.runs.len() - 1
+                });
+                self.runs[of].1.push(anchor);
+                // Another thread with that id, unless it is a further file of the same.
+                if self.open.get(&tid).is_none_or(|(_, before)| *before != Some(of)) {
+                    self.threads.push(Thread::new(tid));
+                    self.open.insert(tid, (self.threads.len() - 1, Some(of)));
+                }
+            }
+            Some(Meta::Thread(thread)) => {
+                let Some((number, of)) = self.open.get(&tid) else { return };
+                let is_first = of.is_some_and(|of| u64::from(self.runs[of].0.pid) == tid);
+                self.threads[*number].name = Some(thread.name).filter(|_| !is_first);
+            }
+            Some(Meta::Clock { ticks, wall }) => {
+                if let Some((_, Some(of))) = self.open.get(&tid) {
+                    self.runs[*of].1.push(Anchor { ticks, wall });
+                }
+            }
+            // What it says decides nothing here but the clock.
+            None if line.payload.starts_with(b"run ") => self.unread_runs.push(number),
+            // A merge has put it in the place of what was damaged.
+            Some(Meta::Damaged { file, offset, bytes, .. }) => self.damaged.push((file, offset, bytes)),
+            _ => {}
+        }
+    }
+}
+
+impl Thread {
+    fn new(tid: u64) -> Thread {
+        // Lines of other logs that were merged with the traces are of no thread.
+        let name = (tid == 0).then(|| b"other logs".to_vec());
+        Thread { tid, name, shapes: Vec::new(), places: Vec::new(), began: 0 }
+    }
+}

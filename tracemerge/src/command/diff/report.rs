@@ -1,0 +1,220 @@
+//! What differs between two traces: the facts, as `--json` writes them. The names of the fields are part of the
+//! interface. Times are nanoseconds; what is unknown is `null`.
+
+use serde::Serialize;
+
+use crate::report::error::Error;
+use crate::report::messages::shown_name;
+
+use super::compare::Pair;
+use super::input::{Input, Thread};
+use super::latency::Latencies;
+use super::shape::{ShapeId, Shapes};
+
+/// Grows when a field changes its meaning or goes; new ones may come at any time.
+pub const VERSION: u32 = 1;
+/// So many messages that are alike are shown before the first that is not, and so many from there on.
+const CONTEXT: (usize, usize) = (2, 2);
+
+/// All that was found.
+#[derive(Debug, Serialize)]
+pub struct Report {
+    /// Of this layout.
+    pub version: u32,
+    /// The first trace, as the user wrote it.
+    pub a: String,
+    /// The second.
+    pub b: String,
+    /// Whether all threads have the same messages in the same order, numbers aside.
+    pub same: bool,
+    /// The threads of the first in their order, then those that only the second has.
+    pub threads: Vec<ThreadReport>,
+    /// How many sorts of messages there are.
+    pub sorts: u64,
+    /// Of these the first, what differs most first.
+    pub messages: Vec<SortReport>,
+}
+
+/// Two threads that have the same part in both traces, or one that has none in the other.
+#[derive(Debug, Serialize)]
+pub struct ThreadReport {
+    /// Its name, escaped as in the trace; a process's first thread has none.
+    pub name: Option<String>,
+    /// Whether the messages are the same, in the same order.
+    pub same: bool,
+    /// In the first trace.
+    pub a: Option<ThreadSide>,
+    /// In the second.
+    pub b: Option<ThreadSide>,
+    /// With how many messages both begin.
+    pub alike: u64,
+    /// How many are only in the first.
+    pub only_a: u64,
+    /// How many are only in the second.
+    pub only_b: u64,
+    /// The last messages before the first that differs, of the first trace; nothing where a side is missing or all is
+    /// the same.
+    pub before: Vec<Message>,
+}
+
+/// A thread in one of the traces.
+#[derive(Debug, Serialize)]
+pub struct ThreadSide {
+    /// The operating system's id.
+    pub tid: u64,
+    /// How many messages the thread has.
+    pub records: u64,
+    /// Those from the first that differs on, a few; nothing as above.
+    pub next: Vec<Message>,
+}
+
+/// A message, and where it stands.
+#[derive(Debug, Serialize)]
+pub struct Message {
+    /// The file.
+    pub file: String,
+    /// Its line there, from 1; of a raw file, of the text that it would be.
+    pub line: u64,
+    /// Since the first message of the trace.
+    pub since_ns: Option<u64>,
+    /// Its first line, escaped as in the trace.
+    pub text: String,
+}
+
+/// What is known of one sort of messages.
+#[derive(Debug, Serialize)]
+pub struct SortReport {
+    /// What they look like, `#` for numbers.
+    pub message: String,
+    /// In the first trace.
+    pub a: SortSide,
+    /// In the second.
+    pub b: SortSide,
+}
+
+/// What is known of one sort of messages in one trace.
+#[derive(Debug, Serialize)]
+pub struct SortSide {
+    /// How often they come.
+    pub count: u64,
+    /// How often there was one of the same thread before.
+    pub measured: u64,
+    /// Since that one: what half of them do not exceed, to 1 %.
+    pub median_ns: Option<u64>,
+    /// The same for 99 percent of them.
+    pub p99_ns: Option<u64>,
+}
+
+impl Report {
+    /// The report, with at most `rows` sorts of messages.
+    pub fn of(a: &Input, b: &Input, pairs: &[Pair<'_>], shapes: &Shapes, rows: usize) -> Report {
+        let given = |input: &Input| shown_name(input.given.as_os_str().as_encoded_bytes());
+        let sorts = sorts(a, b);
+        let message = |shape| String::from_utf8_lossy(shapes.text(shape)).into_owned();
+        let report = |(shape, a, b)| SortReport { message: message(shape), a, b };
+        Report {
+            version: VERSION,
+            a: given(a),
+            b: given(b),
+            same: pairs.iter().all(Pair::is_same),
+            threads: pairs.iter().map(|pair| ThreadReport::of(a, b, pair)).collect(),
+            sorts: sorts.len() as u64,
+            messages: sorts.into_iter().take(rows).map(report).collect(),
+        }
+    }
+
+    /// The report for programs, on several lines.
+    ///
+    /// # Errors
+    /// None that is known.
+    pub fn to_json(&self) -> Result<String, Error> {
+        let text = serde_json::to_string_pretty(self);
+        text.map(|text| text + "\n").map_err(|error| Error::plain(format!("cannot write JSON: {error}")))
+    }
+}
+
+impl ThreadReport {
+    fn of(a: &Input, b: &Input, pair: &Pair<'_>) -> ThreadReport {
+        let name = pair.a.or(pair.b).and_then(|thread| thread.name.as_deref());
+        // Where the one goes another way than the other there is something to show.
+        let differs = pair.a.is_some() && pair.b.is_some() && !pair.is_same();
+        let from = |input: &Input, thread: &Thread, first: usize, count: usize| {
+            let numbers = first..first + if differs { count } else { 0 };
+            numbers.filter_map(|number| Message::of(input, thread, number)).collect()
+        };
+        let side = |input, thread: Option<&Thread>| {
+            thread.map(|thread| ThreadSide {
+                tid: thread.tid,
+                records: thread.shapes.len() as u64,
+                next: from(input, thread, pair.alike, CONTEXT.1),
+            })
+        };
+        let first = pair.alike.saturating_sub(CONTEXT.0);
+        ThreadReport {
+            name: name.map(shown_name),
+            same: pair.is_same(),
+            a: side(a, pair.a),
+            b: side(b, pair.b),
+            alike: pair.alike as u64,
+            only_a: pair.only_a as u64,
+            only_b: pair.only_b as u64,
+            before: pair.a.map_or_else(Vec::new, |thread| from(a, thread, first, pair.alike - first)),
+        }
+    }
+}
+
+impl Message {
+    fn of(input: &Input, thread: &Thread, number: usize) -> Option<Message> {
+        let message = input.message(thread, number)?;
+        let line = message.text.split(|&b| b == b'\n').next().unwrap_or_default();
+        Some(Message {
+            file: shown_name(message.path.as_os_str().as_encoded_bytes()),
+            line: message.line as u64,
+            since_ns: message.since,
+            text: String::from_utf8_lossy(line).into_owned(),
+        })
+    }
+}
+
+impl SortSide {
+    fn of(input: &Input, shape: ShapeId) -> SortSide {
+        let latencies = input.latencies.get(&shape);
+        let ns = |percent| input.ns(latencies?.percentile(percent)?);
+        SortSide {
+            count: input.counts.get(&shape).copied().unwrap_or(0),
+            measured: latencies.map_or(0, Latencies::count),
+            median_ns: ns(50),
+            p99_ns: ns(99),
+        }
+    }
+}
+
+/// All sorts of messages, what differs most first.
+fn sorts(a: &Input, b: &Input) -> Vec<(ShapeId, SortSide, SortSide)> {
+    let mut all: Vec<ShapeId> = a.counts.keys().chain(b.counts.keys()).copied().collect();
+    all.sort_unstable();
+    all.dedup();
+    let sort = |shape| {
+        let (a, b) = (SortSide::of(a, shape), SortSide::of(b, shape));
+        (significance(&a, &b), (shape, a, b))
+    };
+    let mut sorts: Vec<_> = all.into_iter().map(sort).collect();
+    sorts.sort_by(|(x, (of_x, ..)), (y, (of_y, ..))| y.total_cmp(x).then(of_x.cmp(of_y)));
+    sorts.into_iter().map(|(_, sort)| sort).collect()
+}
+
+/// How remarkable the difference is: by how many standard deviations the counts differ, or how many times the medians,
+/// the more the more often they were measured.
+fn significance(a: &SortSide, b: &SortSide) -> f64 {
+    #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+    let float = |number: u64| number as f64;
+    let counts = float(a.count.abs_diff(b.count)) / float(a.count + b.count).sqrt().max(1.0);
+    let medians = match (a.median_ns, b.median_ns) {
+        (Some(a_ns), Some(b_ns)) => {
+            let times = (float(a_ns.max(1)) / float(b_ns.max(1))).log2().abs();
+            times * float(a.measured.min(b.measured)).sqrt()
+        }
+        _ => 0.0,
+    };
+    counts.max(medians)
+}

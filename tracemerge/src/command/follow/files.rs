@@ -1,0 +1,159 @@
+//! The trace files of the followed runs: those that there are, and those that come.
+
+use std::collections::{HashMap, HashSet};
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use trace_format::file::{FIRST_BYTES, run_of};
+use trace_format::meta::Run;
+use trace_format::name::parse_trace_file_suffix;
+use trace_format::raw::Raw;
+
+use crate::file::map::{Map, open_regular};
+use crate::find::owners::{Owners, Rank, recorded_in};
+use crate::os::sys::{FileId, file_id, owner};
+use crate::report::messages::{Messages, shown};
+
+use super::runs::Runs;
+use super::stream::ThreadKey;
+
+/// Longer than any file system's clock takes to go on.
+const TICK: Duration = Duration::from_millis(100);
+
+/// A trace file.
+pub struct Found {
+    /// Whose it is.
+    pub key: ThreadKey,
+    /// Where it is.
+    pub path: PathBuf,
+    /// Which file it is.
+    pub id: FileId,
+    /// Its run.
+    pub run: Run,
+}
+
+/// Directories that are looked through when they have changed.
+#[derive(Default)]
+pub struct Directories(HashMap<PathBuf, SystemTime>);
+
+impl Directories {
+    /// Whether something may have come or gone there since this was asked last.
+    pub fn may_have_changed(&mut self, path: &Path) -> bool {
+        let changed = fs::metadata(path).and_then(|found| found.modified()).ok();
+        if changed.is_some() && self.0.get(path) == changed.as_ref() {
+            return false;
+        }
+        // Another change within the same tick of the file system's clock must not be missed.
+        match changed.filter(|at| at.elapsed().is_ok_and(|since| since > TICK)) {
+            Some(at) => drop(self.0.insert(path.to_owned(), at)),
+            None => self.forget(path),
+        }
+        changed.is_some()
+    }
+
+    /// It is to be looked through again.
+    pub fn forget(&mut self, path: &Path) {
+        self.0.remove(path);
+    }
+}
+
+/// All files in the places of the runs.
+#[derive(Default)]
+pub struct Files {
+    directories: Directories,
+    /// By name, too: the number of a file that is gone may be another's.
+    seen: HashSet<(PathBuf, FileId)>,
+    found: Vec<Found>,
+    /// Those whose first line is none that names a run.
+    unread: Vec<PathBuf>,
+}
+
+impl Files {
+    /// Looks for files that have come; `users` are those whose files count.
+    pub fn look(&mut self, runs: &Runs, users: &Owners, messages: &mut Messages) {
+        for (place, name) in runs.places() {
+            if self.directories.may_have_changed(place) && !self.look_in(place, name, users) {
+                self.directories.forget(place);
+            }
+        }
+        for path in self.unread.drain(..) {
+            messages.warn(format_args!(
+                "{} does not begin with a readable '# run' line: nobody knows which run it is of; what is in no ring \
+                 of that thread is not shown",
+                shown(&path)
+            ));
+        }
+    }
+
+    /// Whether each file there has said what it is.
+    fn look_in(&mut self, place: &Path, name: &[u8], users: &Owners) -> bool {
+        let mut all_read = true;
+        for entry in fs::read_dir(place).into_iter().flatten().flatten() {
+            let file_name = entry.file_name();
+            let suffix = file_name.as_encoded_bytes().strip_prefix(name);
+            if suffix.and_then(parse_trace_file_suffix).is_none() {
+                continue;
+            }
+            let path = entry.path();
+            let Ok(metadata) = fs::metadata(&path) else { continue };
+            let id = file_id(&path, &metadata);
+            let known = (path.clone(), id.clone());
+            if !metadata.is_file() || self.seen.contains(&known) {
+                continue;
+            }
+            match first_line(&path) {
+                Some((key, _)) if !self.counts(owner(&metadata), &key, users) => {
+                    // Whether the run has become that user's is asked again when the directory has changed.
+                }
+                Some((key, run)) => {
+                    self.seen.insert(known);
+                    self.found.retain(|known| known.path != path);
+                    self.found.push(Found { key, path, id, run });
+                }
+                // It has just been made, or is none.
+                None if metadata.len() < FIRST_BYTES as u64 && !has_line(&path) => all_read = false,
+                None => {
+                    if users.rank(owner(&metadata)) != Rank::Other && self.seen.insert(known) {
+                        self.unread.push(path);
+                    }
+                }
+            }
+        }
+        all_read
+    }
+
+    /// Whether a file of that user may be of the run: others' files are not, unless the run has recorded that its
+    /// process became theirs.
+    fn counts(&self, owner: u32, key: &ThreadKey, users: &Owners) -> bool {
+        if users.rank(owner) != Rank::Other {
+            return true;
+        }
+        let of_run = self.found.iter().filter(|found| found.key.run == key.run);
+        let mut said = of_run.filter_map(|found| Map::open(&found.path).ok());
+        said.any(|map| recorded_in(&map).contains(&owner))
+    }
+
+    /// The files of followed runs.
+    pub fn found(&self, runs: &Runs) -> impl Iterator<Item = &Found> {
+        self.found.iter().filter(|found| runs.is_followed(&found.run))
+    }
+}
+
+/// Whether the file has a whole line or record, be that what it may.
+fn has_line(path: &Path) -> bool {
+    let Ok(map) = Map::open(path) else { return false };
+    match Raw::parse(&map) {
+        Some(raw) => raw.first_payload().is_some(),
+        None => memchr::memchr(b'\n', &map).is_some(),
+    }
+}
+
+/// Whose file it is, by its first line.
+pub fn first_line(path: &Path) -> Option<(ThreadKey, Run)> {
+    let mut start = Vec::new();
+    open_regular(path).ok()?.0.take(FIRST_BYTES as u64).read_to_end(&mut start).ok()?;
+    let (key, run) = run_of(&start)?;
+    Some((ThreadKey::new((run.pid, run.id), key.tid, key.ticks.0), run))
+}

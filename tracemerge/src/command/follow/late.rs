@@ -1,0 +1,147 @@
+//! Behind *select*: a `# late` line before what is shown too late for its place.
+//!
+//! What was late among all lines need not be so among those that are shown, and of its lines some may not be shown
+//! at all; so it is looked for here once more.
+
+use std::io;
+
+use trace_format::line::Line;
+
+use crate::file::lines::without_feed;
+use crate::view::records::{Record, Take, lines_of};
+
+use super::order::write_late;
+
+/// The stage. What it holds back are late records of one thread, at most until the end of a round.
+#[derive(Debug)]
+pub struct Late<T> {
+    next: T,
+    /// The largest ticks that were passed on.
+    shown: u64,
+    held: Vec<Vec<u8>>,
+    of: usize,
+    /// How many lines were late.
+    pub lines: u64,
+}
+
+impl<T: Take> Late<T> {
+    /// Records for `next`.
+    pub fn new(next: T) -> Late<T> {
+        Late { next, shown: 0, held: Vec::new(), of: 0, lines: 0 }
+    }
+
+    /// The next stage.
+    pub fn next_mut(&mut self) -> &mut T {
+        &mut self.next
+    }
+
+    /// Passes on what is held back.
+    ///
+    /// # Errors
+    /// Where the next stage takes no more.
+    pub fn flush(&mut self) -> io::Result<()> {
+        let mut held = std::mem::take(&mut self.held).into_iter().peekable();
+        let first = held.peek().and_then(|lines| Line::parse(without_feed(lines_of(lines).next()?)).ok());
+        let Some(key) = first.map(|line| line.key) else { return Ok(()) };
+        let held: Vec<_> = held.collect();
+        let lines: usize = held.iter().map(|lines| lines_of(lines).count()).sum();
+        self.lines += lines as u64;
+        let mut mark = Vec::new();
+        write_late(&mut mark, lines as u64, key, self.shown);
+        self.next.record(&Record::new(self.of, &mark))?;
+        held.iter().try_for_each(|lines| self.next.record(&Record::new(self.of, lines)))
+    }
+}
+
+impl<T: Take> Take for Late<T> {
+    fn record(&mut self, record: &Record<'_>) -> io::Result<()> {
+        let is_late = record.ticks.0 < self.shown;
+        if !is_late || record.origin != self.of {
+            self.flush()?;
+        }
+        if is_late {
+            self.of = record.origin;
+            self.held.push(record.lines.to_vec());
+            return Ok(());
+        }
+        self.shown = record.ticks.0;
+        self.next.record(record)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[derive(Default)]
+    struct Taken(Vec<(usize, String)>);
+
+    impl Take for Taken {
+        fn record(&mut self, record: &Record<'_>) -> io::Result<()> {
+            self.0.push((record.origin, String::from_utf8(record.lines.to_vec()).unwrap()));
+            Ok(())
+        }
+    }
+
+    fn record(ticks: u64, lines: usize) -> String {
+        (0..lines)
+            .map(|n| format!("{ticks:016x}-00000009 {} {n}\n", if n == 0 { ':' } else { '|' }))
+            .collect()
+    }
+
+    #[test]
+    fn late_records_of_one_thread_stand_behind_one_mark() {
+        let mut late = Late::new(Taken::default());
+        for (origin, ticks, lines) in [(0, 5, 1), (1, 3, 2), (1, 4, 1), (0, 2, 1), (0, 6, 1), (0, 5, 1)] {
+            late.record(&Record::new(origin, record(ticks, lines).as_bytes())).unwrap();
+        }
+        late.flush().unwrap();
+        let mark = |ticks: u64, payload: &str| format!("{ticks:016x}-00000009 # late {payload}\n");
+        let expected = [
+            (0, record(5, 1)),
+            (1, mark(3, "lines=3 ticks=2")),
+            (1, record(3, 2)),
+            (1, record(4, 1)),
+            (0, mark(2, "lines=1 ticks=3")),
+            (0, record(2, 1)),
+            (0, record(6, 1)),
+            (0, mark(5, "lines=1 ticks=1")),
+            (0, record(5, 1)),
+        ];
+        assert_eq!(late.lines, 5);
+        assert_eq!(late.next.0, expected);
+    }
+
+    proptest! {
+        #[test]
+        fn all_is_passed_on_and_ticks_go_back_only_behind_a_mark(
+            records in prop::collection::vec((0..3usize, 0..20u64, 1..3usize, any::<bool>()), 0..40)
+        ) {
+            let mut late = Late::new(Taken::default());
+            let mut given = Vec::new();
+            for (origin, ticks, lines, flush) in records {
+                late.record(&Record::new(origin, record(ticks, lines).as_bytes())).unwrap();
+                given.push((origin, record(ticks, lines)));
+                if flush {
+                    late.flush().unwrap();
+                }
+            }
+            late.flush().unwrap();
+            let (mut shown, mut excused, mut passed) = (0, 0usize, Vec::new());
+            for (origin, text) in late.next.0 {
+                if let Some((_, rest)) = text.split_once(" # late lines=") {
+                    prop_assert_eq!(excused, 0);
+                    excused = rest.split(' ').next().unwrap().parse().unwrap();
+                    continue;
+                }
+                let ticks = u64::from_str_radix(&text[..16], 16).unwrap();
+                prop_assert_eq!(excused > 0, ticks < shown);
+                excused = excused.saturating_sub(text.lines().count());
+                shown = shown.max(ticks);
+                passed.push((origin, text));
+            }
+            prop_assert_eq!(passed, given);
+        }
+    }
+}

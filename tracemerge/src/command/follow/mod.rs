@@ -1,0 +1,321 @@
+//! `--follow`: what running applications trace, merged, as it comes: from their files, and from their rings before the
+//! flusher has written it.
+//!
+//! Works in rounds. A round looks at the rings of all runs that live, then at the files behind, and queues the lines
+//! that were not shown yet. Lines that stand before all that is only in rings are passed on at once, in order, so what
+//! is in files already streams through in constant memory. Any other line waits for the next round, in which lines
+//! of other threads that go before it turn up, and is then passed on with all that stands before it. What turns up
+//! even later, because its thread took long to format it or a forked process was found late, is passed on at once,
+//! behind a line `# late`.
+//!
+//! Where lines go then is an outlet's to know: all go out as they are, or through the stages of a view.
+
+mod files;
+mod late;
+mod order;
+mod outlet;
+mod part;
+mod place;
+mod runs;
+mod stream;
+mod times;
+
+use std::collections::{HashMap, HashSet};
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, SystemTime};
+
+use trace_format::line::Ticks;
+use trace_format::meta::Run;
+use trace_format::wall::Wall;
+
+use crate::command::options::Options;
+use crate::find::discover::{App, search};
+use crate::find::owners::Owners;
+use crate::os::signals;
+use crate::output::target::Target;
+use crate::report::error::Error;
+use crate::report::messages::{Grouped, Messages, count, shown};
+use crate::time::clocks::wall_clock;
+use crate::view::select::is_enough;
+
+use self::files::Files;
+use self::order::Order;
+use self::outlet::{Found, Outlet};
+use self::part::{Part, Wanted};
+use self::runs::{Look, Runs};
+use self::stream::{Stream, ThreadKey};
+
+/// From one round to the next. A line waits for one, a tenth of a second at most all together.
+const PAUSE: Duration = Duration::from_millis(25);
+/// The same when nothing has come for a while.
+const LONG_PAUSE: Duration = Duration::from_millis(50);
+/// For so many rounds.
+const QUIET: u32 = 40;
+const BUFFER: usize = 1 << 16;
+
+/// Shows what `apps` trace until all their processes have ended, or somebody interrupts, or all is shown that is
+/// asked for.
+///
+/// # Errors
+/// Where something is asked for that has no sense here, or the output cannot be written.
+pub fn follow(apps: &[App], options: &Options, messages: &mut Messages) -> Result<(), Error> {
+    let view = &options.view;
+    let wanted = Wanted::new(view)?;
+    let inputs =
+        apps.iter().flat_map(|app| search(app, &[]).candidates).map(|candidate| candidate.id).collect();
+    let output = options.output.as_deref().unwrap_or(OsStr::new("-"));
+    let target = Target::new(Some(output), apps, &inputs)?;
+    let interrupted = signals::interruption();
+    let since = wall_clock(SystemTime::now());
+    let mut apps: Vec<Followed> = apps.iter().map(|app| Followed::new(app, since)).collect();
+    let anew = apps.iter().all(|app| app.is_awaited);
+    for app in apps.iter().filter(|app| app.is_awaited) {
+        messages.done(format_args!("{}; waiting for it to start", app.absence()));
+    }
+    while apps.iter().all(|app| app.is_awaited) {
+        if interrupted.load(Ordering::Relaxed) || wanted.is_over() {
+            return Ok(());
+        }
+        thread::sleep(PAUSE);
+        apps.iter_mut().for_each(|app| app.look_for_start(since));
+    }
+    let out = BufWriter::with_capacity(BUFFER, open(&target)?);
+    let ended = if view.is_asked_for() || view.colours(&target) {
+        let part = Part::new(&wanted, anew, view.colours(&target), Box::new(out));
+        let part = part.map_err(|error| target.error(error))?;
+        Follower::new(apps, since, part).until_the_end(&interrupted, messages)
+    } else {
+        Follower::new(apps, since, out).until_the_end(&interrupted, messages)
+    };
+    match ended {
+        // Nobody reads on.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        ended => ended.map_err(|error| target.error(error)),
+    }
+}
+
+/// Opens the output to be written as lines come: nothing is renamed at the end.
+fn open(target: &Target) -> Result<Box<dyn Write>, Error> {
+    let failed = |error| target.error(error);
+    Ok(match target {
+        Target::Stdout => Box::new(io::stdout()),
+        Target::Direct(path) | Target::Null(path) => {
+            Box::new(File::options().write(true).open(path).map_err(failed)?)
+        }
+        Target::File { real, .. } => Box::new(File::create(real).map_err(failed)?),
+    })
+}
+
+/// An application, or a directory.
+struct Followed {
+    app: App,
+    runs: Runs,
+    /// Those whose files are followed.
+    users: Owners,
+    files: Files,
+    /// It has not run since following began.
+    is_awaited: bool,
+}
+
+impl Followed {
+    fn new(app: &App, since: Wall) -> Followed {
+        let (app, runs) = (app.clone(), Runs::new(app));
+        let users = Owners::of(&app);
+        let mut followed = Followed { app, runs, users, files: Files::default(), is_awaited: true };
+        followed.look_for_start(since);
+        followed
+    }
+
+    fn look_for_start(&mut self, since: Wall) {
+        self.is_awaited = self.is_awaited && !self.runs.any_since(since, &self.users);
+    }
+
+    fn absence(&self) -> String {
+        let given = shown(&self.app.given);
+        if self.app.is_directory() {
+            return format!("no program that is running has its traces in {given}");
+        }
+        format!("{given} is not running")
+    }
+}
+
+struct Follower<O> {
+    apps: Vec<Followed>,
+    /// When following began.
+    since: Wall,
+    streams: HashMap<ThreadKey, Stream>,
+    /// Who had a ring when it was last read.
+    by_ring: HashMap<PathBuf, ThreadKey>,
+    order: Order<O>,
+}
+
+impl<O: Outlet> Follower<O> {
+    fn new(apps: Vec<Followed>, since: Wall, out: O) -> Follower<O> {
+        let (streams, by_ring) = (HashMap::new(), HashMap::new());
+        Follower { apps, since, streams, by_ring, order: Order::new(out) }
+    }
+
+    fn until_the_end(mut self, interrupted: &Arc<AtomicBool>, messages: &mut Messages) -> io::Result<()> {
+        match self.rounds(interrupted, messages) {
+            Err(error) if !is_enough(&error) => return Err(error),
+            _ => self.order.outlet().finish()?,
+        }
+        self.tell_unseen(messages);
+        for stream in self.streams.values().filter(|stream| stream.damaged() > 0) {
+            messages.warn(format_args!(
+                "{}: {} hold no trace line; '# damaged' lines show them",
+                shown(stream.path()),
+                count(stream.damaged(), "place")
+            ));
+        }
+        let (threads, lines) =
+            (count(self.streams.len() as u64, "thread"), count(self.order.lines(), "line"));
+        match self.order.outlet().shown() {
+            None => messages.done(format_args!("followed {threads}: {lines}, {} late", self.order.late())),
+            Some((shown, late)) => {
+                let shown = Grouped(shown);
+                messages.done(format_args!("followed {threads}: {lines}, {shown} shown, {late} late"));
+            }
+        }
+        Ok(())
+    }
+
+    fn rounds(&mut self, interrupted: &Arc<AtomicBool>, messages: &mut Messages) -> io::Result<()> {
+        let (mut quiet, mut lines) = (0u32, 0);
+        loop {
+            let last = interrupted.load(Ordering::Relaxed) || self.order.outlet().is_over();
+            let alive = self.round(messages)?;
+            let more = std::mem::replace(&mut lines, self.order.lines()) != lines;
+            quiet = if more { 0 } else { quiet.saturating_add(1) };
+            if last || !alive {
+                return self.order.pass_all(&mut self.streams);
+            }
+            thread::sleep(if quiet < QUIET { PAUSE } else { LONG_PAUSE });
+        }
+    }
+
+    /// Looks at everything once; whether a run still lives, or may come.
+    fn round(&mut self, messages: &mut Messages) -> io::Result<bool> {
+        self.order.begin_round();
+        let mut looks = Vec::new();
+        let mut looked_at = HashSet::new();
+        // Whose file is there before the rings are looked at, and has no ring then, has ended or never had one.
+        for (number, app) in self.apps.iter_mut().enumerate() {
+            app.look_for_start(self.since);
+            let runs = app.runs.look(messages).into_iter().map(|look| (number, look));
+            app.files.look(&app.runs, &app.users, messages);
+            looks.extend(runs.filter(|(_, look)| looked_at.insert(look.id())));
+        }
+        let mut in_rings = HashSet::new();
+        let mut unread = HashSet::new();
+        for (app, look) in &looks {
+            if !self.look_at_rings(*app, look, &mut in_rings, messages) {
+                unread.insert(look.id());
+            }
+        }
+        for app in &self.apps {
+            for found in app.files.found(&app.runs) {
+                let stream = self.streams.entry(found.key.clone()).or_insert_with(|| Stream::new(&found.key));
+                let alive = app.runs.is_alive(found.key.run);
+                if !in_rings.contains(&found.key)
+                    && !unread.contains(&found.key.run)
+                    && !stream.is_done(alive)
+                {
+                    stream.read_to_end_of(&found.path, &found.id, !alive);
+                }
+            }
+        }
+        self.begin(&looks);
+        self.take_in()?;
+        self.order.pass_due(&mut self.streams)?;
+        self.order.outlet().end_round()?;
+        self.tell_unseen(messages);
+        Ok(looks.iter().any(|(_, look)| look.is_alive()) || self.apps.iter().any(|app| app.is_awaited))
+    }
+
+    /// Tells the outlet what there is, before the first line.
+    fn begin(&mut self, looks: &[(usize, Look)]) {
+        if self.streams.is_empty() || !self.order.outlet().wants_to_begin() {
+            return;
+        }
+        let of_files = self.apps.iter().flat_map(|app| app.files.found(&app.runs)).map(|found| &found.run);
+        let mut runs: Vec<Run> = Vec::new();
+        for run in looks.iter().map(|(_, look)| look.run()).chain(of_files) {
+            if !runs.contains(run) {
+                runs.push(run.clone());
+            }
+        }
+        let threads = self.streams.iter().map(|(key, stream)| {
+            let newest = stream.newest().map_or(key.since(), Ticks);
+            (key.run, key.since(), newest)
+        });
+        let threads: Vec<_> = threads.collect();
+        self.order.outlet().begin(&Found { runs: &runs, threads: &threads });
+    }
+
+    fn tell_unseen(&mut self, messages: &Messages) {
+        if let Some(text) = self.order.outlet().unseen() {
+            messages.note(text);
+        }
+    }
+
+    /// Whether all rings of the run could be looked at.
+    fn look_at_rings(
+        &mut self,
+        app: usize,
+        look: &Look,
+        in_rings: &mut HashSet<ThreadKey>,
+        messages: &mut Messages,
+    ) -> bool {
+        let mut all = true;
+        for (ring, change) in self.apps[app].runs.changes(look) {
+            match change {
+                Ok(runs::Change::Nobody) => {
+                    self.by_ring.remove(&ring);
+                }
+                Ok(runs::Change::Same) => in_rings.extend(self.by_ring.get(&ring).cloned()),
+                Ok(runs::Change::Thread(thread)) => {
+                    let key = ThreadKey::new(look.id(), thread.tid, thread.since.0);
+                    let stream = self.streams.entry(key.clone()).or_insert_with(|| Stream::new(&key));
+                    stream.look(*thread, look.is_alive());
+                    // Most have little, and then their files need not be open at once.
+                    stream.fill(self.order.round());
+                    self.by_ring.insert(ring, key.clone());
+                    in_rings.insert(key);
+                }
+                Err(error) => {
+                    all = false;
+                    if !look.is_alive() {
+                        messages.warn(format_args!("{error}; what is in there is not shown"));
+                    }
+                }
+            }
+        }
+        all || !look.is_alive()
+    }
+
+    /// Reads the files as far as they are to be read, then what rings have behind them, and passes on what is settled.
+    fn take_in(&mut self) -> io::Result<()> {
+        loop {
+            let mut behind = false;
+            for stream in self.streams.values_mut() {
+                behind |= stream.fill(self.order.round());
+            }
+            if !behind {
+                return Ok(());
+            }
+            let before = self.order.lines();
+            self.order.pass_settled(&mut self.streams)?;
+            if self.order.lines() == before {
+                // A line in a ring that is older than all these must not fill the memory with them.
+                self.order.pass_known(&mut self.streams)?;
+            }
+        }
+    }
+}

@@ -1,0 +1,357 @@
+//! A part of what is followed, or another look of it: the stages of a view, for lines that come in rounds.
+//!
+//! Threads, processes and times are left out here, for what is followed cannot be cut beforehand; then come *records*,
+//! *select*, *late* and *export*. No record is in two rounds, so at the end of each all go out.
+
+use std::collections::{HashMap, HashSet};
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use jiff::tz::TimeZone;
+use trace_format::line::{Line, parse_ticks};
+use trace_format::meta::{ClockKind, Meta, Run};
+use trace_format::wall::Wall;
+
+use crate::file::lines::without_feed;
+use crate::output::sink::Sink;
+use crate::report::colour::Palette;
+use crate::report::error::Error;
+use crate::report::messages::count;
+use crate::time::clocks::wall_clock;
+use crate::time::clocks::{Clock, anchors_in};
+use crate::time::when::{Span, When};
+use crate::view::export::text::{Look, Text, TimeMode};
+use crate::view::export::{Export, Origin};
+use crate::view::options::View;
+use crate::view::plan::thread_name;
+use crate::view::records::{Record, Records, Take, lines_of};
+use crate::view::select::{Select, Selection, enough};
+
+use super::late::Late;
+use super::outlet::{Found, Outlet};
+use super::stream::ThreadKey;
+use super::times::{Times, Until, wall_as_ticks};
+
+/// In the first round everything is found that there is already; by the end of the second it is passed on.
+const ROUNDS_TO_THE_PRESENT: u32 = 2;
+
+/// What is asked for.
+pub struct Wanted<'a> {
+    view: &'a View,
+    selection: Selection,
+    zone: TimeZone,
+    until: Option<Until>,
+}
+
+impl Wanted<'_> {
+    /// What `view` says.
+    ///
+    /// # Errors
+    /// Where that has no sense for something that goes on.
+    pub fn new(view: &View) -> Result<Wanted<'_>, Error> {
+        let zone = TimeZone::system();
+        let began = wall_clock(SystemTime::now());
+        let span = Span { first: began, last: Wall(u64::MAX) };
+        for (option, when) in [("--since", view.since), ("--until", view.until)] {
+            if let Some(Err(why)) = when.map(|when| when.ticks(&wall_as_ticks(), span, &zone)) {
+                return Err(Error::plain(format!("{option}: {why}")));
+            }
+        }
+        if let Some(When::BeforeLast(_)) = view.until {
+            return Err(Error::plain(
+                "--until with a time before the last line ends before --follow begins: leave --follow out to see what \
+                 there is up to then, or name a time that comes",
+            ));
+        }
+        let until = view.until.map(|when| Until::new(when, zone.clone(), began));
+        Ok(Wanted { view, selection: view.selection(), zone, until })
+    }
+
+    /// Whether nothing is wanted any more though nothing has begun.
+    pub fn is_over(&self) -> bool {
+        self.until.as_ref().is_some_and(Until::is_over_before)
+    }
+}
+
+/// What is known of a thread beside its origin.
+struct Known {
+    has_name: bool,
+    /// Ticks that are wanted ...
+    since: u64,
+    /// ... and from which on they are not.
+    until: u64,
+}
+
+/// The outlet.
+pub struct Part<'a> {
+    wanted: &'a Wanted<'a>,
+    needs_clock: bool,
+    times: Times,
+    /// From when to when there was something when it began.
+    span: Option<Span>,
+    processes: HashSet<(Vec<u8>, u32, u32)>,
+    numbers: HashMap<ThreadKey, usize>,
+    known: Vec<Known>,
+    text: Vec<u8>,
+    /// A line was seen that is not wanted any more.
+    is_past: bool,
+    rounds: u32,
+    records: Records<Losses<Select<'a, Late<Shown>>>>,
+}
+
+impl<'a> Part<'a> {
+    /// Shows what is wanted in `out`. `anew` says that there was nothing before: there are no last records of it.
+    pub fn new(
+        wanted: &'a Wanted<'a>,
+        anew: bool,
+        colours: bool,
+        out: Box<dyn Write>,
+    ) -> io::Result<Part<'a>> {
+        let Wanted { view, selection, zone, until } = wanted;
+        let look = Look {
+            time: view.time,
+            first: Wall(0),
+            zone: zone.clone(),
+            palette: colours.then(Palette::colours),
+            found: selection.pattern.clone().filter(|_| !selection.invert),
+        };
+        let shown = Shown { text: Text::new(look), origins: Vec::new(), out, lines: 0 };
+        let mut select = Select::new(selection, Late::new(shown));
+        if anew {
+            select.release()?;
+        }
+        let losses = Losses { next: select, watches: selection.pattern.is_some(), lost: 0, damaged: 0 };
+        let since = view.since.is_some_and(When::needs_clock);
+        Ok(Part {
+            wanted,
+            needs_clock: since || until.is_some() || view.time != TimeMode::Ticks,
+            times: Times::default(),
+            span: None,
+            processes: HashSet::new(),
+            numbers: HashMap::new(),
+            known: Vec::new(),
+            text: Vec::new(),
+            is_past: false,
+            rounds: 0,
+            records: Records::new(losses),
+        })
+    }
+
+    fn select(&mut self) -> &mut Select<'a, Late<Shown>> {
+        &mut self.records.next_mut().next
+    }
+
+    fn shown_mut(&mut self) -> &mut Shown {
+        self.select().next_mut().next_mut()
+    }
+
+    /// The number of a thread that may have come just now with these lines.
+    fn number(&mut self, of: &ThreadKey, lines: &[u8]) -> usize {
+        if let Some(&number) = self.numbers.get(of) {
+            if !self.known[number].has_name {
+                self.name(number, of, lines);
+            }
+            return number;
+        }
+        let run = run_in(lines);
+        if let Some(run) = run.as_ref().filter(|_| self.needs_clock) {
+            self.times.learn_run(run);
+        }
+        let clock = Arc::new(Clock::of(ClockKind::Ordered, []));
+        let origin = Origin { run, tid: of.tid(), name: Vec::new(), clock, is_shown: false, is_log: false };
+        self.shown_mut().origins.push(origin);
+        let number = self.known.len();
+        self.known.push(Known { has_name: false, since: 0, until: u64::MAX });
+        self.numbers.insert(of.clone(), number);
+        self.name(number, of, lines);
+        self.set_times(number);
+        number
+    }
+
+    /// Learns the thread's name, if `lines` say it, and finds out whether it is shown.
+    fn name(&mut self, number: usize, of: &ThreadKey, lines: &[u8]) {
+        let name = thread_name(lines);
+        self.known[number].has_name = name.is_some();
+        let view = self.wanted.view;
+        let origin = &mut self.shown_mut().origins[number];
+        origin.name = name.unwrap_or_default();
+        origin.is_shown = view.wants(Some(of.pid()), of.tid(), &origin.name);
+        if let Some(run) = origin.run.clone().filter(|_| origin.is_shown) {
+            self.tell_apart(&run);
+        }
+    }
+
+    fn tell_apart(&mut self, run: &Run) {
+        self.processes.insert((run.boot.clone(), run.pid, run.id));
+        if self.processes.len() > 1 {
+            self.shown_mut().text.tell_apart();
+        }
+    }
+
+    /// Gives a thread the clock of its run, and the ticks that are wanted of it.
+    fn set_times(&mut self, number: usize) {
+        let Some(span) = self.span else { return };
+        let origin = &mut self.records.next_mut().next.next_mut().next_mut().origins[number];
+        if let Some(clock) = self.times.of(origin.run.as_ref()) {
+            origin.clock = Arc::clone(clock);
+        }
+        let known = &mut self.known[number];
+        if let Some(since) = self.wanted.view.since {
+            known.since = self.times.since(since, origin.run.as_ref(), span, &self.wanted.zone);
+        }
+        if let Some(until) = &self.wanted.until {
+            known.until = until.ticks(&origin.clock, span.first).0;
+        }
+    }
+
+    /// Leaves in `self.text` those of the lines that are in the wanted range of time.
+    fn cut(&mut self, number: usize, lines: &[u8]) {
+        let Known { since, until, .. } = self.known[number];
+        self.text.clear();
+        for line in lines_of(lines) {
+            let ticks = parse_ticks(line).unwrap_or_default().0;
+            self.is_past |= ticks >= until;
+            if since <= ticks && ticks < until {
+                self.text.extend_from_slice(line);
+            }
+        }
+    }
+}
+
+impl Outlet for Part<'_> {
+    fn is_over(&mut self) -> bool {
+        if self.needs_clock {
+            self.times.read();
+            (0..self.known.len()).for_each(|number| self.set_times(number));
+        }
+        let Some(until) = &self.wanted.until else { return false };
+        match (self.span, self.times.of(None)) {
+            (Some(span), Some(clock)) => until.is_over(clock, span.first),
+            _ => until.is_over_before(),
+        }
+    }
+
+    fn wants_to_begin(&self) -> bool {
+        self.span.is_none()
+    }
+
+    fn begin(&mut self, found: &Found<'_>) {
+        found.runs.iter().for_each(|run| self.times.learn_run(run));
+        self.times.read();
+        let (mut first, mut last) = (Wall(u64::MAX), Wall(0));
+        for (id, begins, ends) in found.threads {
+            let run = found.runs.iter().find(|run| (run.pid, run.id) == *id);
+            let Some(clock) = self.times.of(run) else { continue };
+            first = first.min(clock.wall(*begins));
+            last = last.max(clock.wall(*ends));
+        }
+        self.span = Some(Span { first, last });
+        self.shown_mut().text.begin_at(first);
+        // Those of which only some threads are shown, or none, are told apart when their lines come.
+        let View { thread, process, .. } = self.wanted.view;
+        let shown = |run: &&Run| thread.is_empty() && (process.is_empty() || process.contains(&run.pid));
+        found.runs.iter().filter(shown).for_each(|run| self.tell_apart(run));
+    }
+
+    fn lines(&mut self, of: &ThreadKey, _late: &[u8], lines: &[u8]) -> io::Result<()> {
+        let number = self.number(of, lines);
+        if self.needs_clock {
+            let run = self.shown_mut().origins[number].run.clone();
+            anchors_in(lines).zip(run.iter().cycle()).for_each(|(anchor, run)| self.times.learn(run, anchor));
+        }
+        if !self.shown_mut().origins[number].is_shown {
+            return Ok(());
+        }
+        let View { since, until, .. } = self.wanted.view;
+        if since.is_none() && until.is_none() {
+            return self.records.lines(number, lines);
+        }
+        self.cut(number, lines);
+        self.records.lines(number, &self.text)
+    }
+
+    fn end_round(&mut self) -> io::Result<()> {
+        self.records.end()?;
+        if self.span.is_some() && self.rounds < ROUNDS_TO_THE_PRESENT {
+            self.rounds += 1;
+            if self.rounds == ROUNDS_TO_THE_PRESENT {
+                self.select().release()?;
+            }
+        }
+        self.select().next_mut().flush()?;
+        self.shown_mut().out.flush()?;
+        if self.is_past || self.select().is_full() { Err(enough()) } else { Ok(()) }
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        self.rounds = ROUNDS_TO_THE_PRESENT;
+        if !self.select().is_full() {
+            self.records.end()?;
+            self.select().release()?;
+        }
+        self.select().next_mut().flush()?;
+        self.shown_mut().out.flush()
+    }
+
+    fn unseen(&mut self) -> Option<String> {
+        let losses = self.records.next_mut();
+        let (lost, damaged) = (std::mem::take(&mut losses.lost), std::mem::take(&mut losses.damaged));
+        let lost = (lost > 0).then(|| format!("{} lost", count(lost, "record")));
+        let damaged = (damaged > 0).then(|| format!("{} damaged", count(damaged, "place")));
+        let what: Vec<String> = lost.into_iter().chain(damaged).collect();
+        let lines = "--grep does not show the '#' lines that say so";
+        (!what.is_empty()).then(|| format!("{}; {lines}", what.join(", ")))
+    }
+
+    fn shown(&mut self) -> Option<(u64, u64)> {
+        let late = self.select().next_mut();
+        Some((late.next_mut().lines, late.lines))
+    }
+}
+
+/// Before *select*: counts what is missing, where a pattern leaves out the lines that say so.
+struct Losses<T> {
+    next: T,
+    watches: bool,
+    lost: u64,
+    damaged: u64,
+}
+
+impl<T: Take> Take for Losses<T> {
+    fn record(&mut self, record: &Record<'_>) -> io::Result<()> {
+        if self.watches && record.is_warning() {
+            match record.parsed().next().and_then(|line| Meta::parse(line.payload)) {
+                Some(Meta::Lost { records, .. } | Meta::LostOtherwise { records, .. }) => {
+                    self.lost = self.lost.saturating_add(records);
+                }
+                Some(Meta::Damaged { .. }) => self.damaged += 1,
+                _ => {}
+            }
+        }
+        self.next.record(record)
+    }
+}
+
+/// The end of the row: records in the format, and out.
+struct Shown {
+    text: Text,
+    origins: Vec<Origin>,
+    out: Box<dyn Write>,
+    lines: u64,
+}
+
+impl Take for Shown {
+    fn record(&mut self, record: &Record<'_>) -> io::Result<()> {
+        self.lines += lines_of(record.lines).count() as u64;
+        self.text.record(&self.origins[record.origin], record, &mut self.out)
+    }
+}
+
+/// What the `# run` line says that a thread's trace begins with.
+fn run_in(lines: &[u8]) -> Option<Run> {
+    match Meta::parse(Line::parse(without_feed(lines_of(lines).next()?)).ok()?.payload)? {
+        Meta::Run(run) => Some(run),
+        _ => None,
+    }
+}

@@ -1,0 +1,238 @@
+//! A file that is followed: how far it is read, and whether it is still the same.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use memchr::memrchr;
+use trace_format::file::Encoding;
+use trace_format::line::{Kind, Line};
+use trace_format::raw::{self, Raw};
+
+use crate::file::lines::{last_ticks, without_feed};
+use crate::file::raw::{lines_of, whole_messages};
+use crate::os::sys::{FileId, file_id, read_at};
+
+/// So much of a file is read at once, and a queue with as much is not filled further.
+pub const PORTION: usize = 256 << 10;
+/// So many bytes before the place that a file is read to are known again.
+const KNOWN: usize = 256;
+/// The last line is looked for in so many last bytes.
+const TAIL: u64 = 1 << 20;
+
+/// A file, and how far it is read.
+pub struct Place {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Which file it is.
+    pub id: FileId,
+    /// So much of it is read ...
+    pub read: u64,
+    /// The bytes before that. A file that replaces another may get the number of the one before.
+    before: Vec<u8>,
+    /// ... and so much is to be.
+    pub goal: u64,
+    /// The file itself, until it is read up to there.
+    pub opened: Option<File>,
+    /// Nothing will be written to it any more: its end is the end of a line.
+    pub finished: bool,
+}
+
+impl Place {
+    /// A file of which nothing is read yet.
+    pub fn new(path: &Path, id: FileId, goal: u64, finished: bool) -> Place {
+        Place { path: path.to_owned(), id, read: 0, before: Vec::new(), goal, opened: None, finished }
+    }
+
+    /// What follows after where it is read to, at least a line if there is one.
+    pub fn portion(&self) -> Portion {
+        let by_name;
+        let file = match &self.opened {
+            Some(file) => file,
+            None => {
+                let Ok(file) = File::open(&self.path) else { return Portion::Gone };
+                if file.metadata().map_or(true, |metadata| file_id(&self.path, &metadata) != self.id) {
+                    return Portion::Gone;
+                }
+                by_name = file;
+                &by_name
+            }
+        };
+        let known = self.read - self.before.len() as u64;
+        match read_from(file, known, self.before.len()) {
+            Some(before) if before == self.before => {}
+            Some(_) => return Portion::Replaced,
+            None => return Portion::Gone,
+        }
+        let lines = match read_from(file, 0, raw::MAGIC.len()).map(|magic| Encoding::of(&magic)) {
+            Some(Encoding::Text) => self.text(file),
+            Some(Encoding::Raw) => self.records(file),
+            None => None,
+        };
+        lines.map_or(Portion::Gone, Portion::Lines)
+    }
+
+    fn text(&self, file: &File) -> Option<Lines> {
+        let left = usize::try_from(self.goal - self.read).unwrap_or(usize::MAX);
+        let mut portion = left.min(PORTION);
+        loop {
+            let read = read_from(file, self.read, portion).filter(|read| !read.is_empty())?;
+            let more = read.len() < left;
+            let whole = whole_records(&read, more);
+            if read.len() < portion || !more || whole > 0 {
+                // A file that is shorter than it should be has no more for now.
+                let (lines, tail) =
+                    read.split_at(if more && whole == 0 { whole_lines(&read) } else { whole });
+                let (lines, tail) = (lines.to_vec(), tail.to_vec());
+                return Some(Lines { read: lines.clone(), rest: tail.clone(), lines, tail, more });
+            }
+            // A long message.
+            portion = left.min(portion.saturating_mul(4));
+        }
+    }
+
+    /// The lines of a raw file, which is read from the start of a block: that says what its sites mean.
+    fn records(&self, file: &File) -> Option<Lines> {
+        let start = self.read / raw::BLOCK * raw::BLOCK;
+        let from = usize::try_from(self.read - start).ok()?;
+        let left = usize::try_from(self.goal - start).unwrap_or(usize::MAX);
+        let mut portion = left.min(PORTION + from);
+        loop {
+            let all = read_from(file, start, portion).filter(|all| all.len() > from)?;
+            let whole = whole_messages(&all).max(from);
+            if all.len() < portion || portion == left || whole > from {
+                let more = all.len() < left;
+                let lines = lines_of(&all, from..whole, &self.path);
+                let tail = if more { Vec::new() } else { lines_of(&all, whole..all.len(), &self.path) };
+                let (read, rest) = (all[from..whole].to_vec(), all[whole..].to_vec());
+                return Some(Lines { lines, tail, read, rest, more });
+            }
+            // A long message.
+            portion = left.min(portion.saturating_mul(4));
+        }
+    }
+
+    /// The ticks of the last line that is to be read; `None` where the last bytes have none.
+    pub fn newest(&self) -> Option<u64> {
+        let by_name;
+        let file = match &self.opened {
+            Some(file) => file,
+            None => {
+                by_name = File::open(&self.path).ok()?;
+                &by_name
+            }
+        };
+        let raw = Encoding::of(&read_from(file, 0, raw::MAGIC.len())?) == Encoding::Raw;
+        let start = if raw {
+            self.goal.checked_sub(1)? / raw::BLOCK * raw::BLOCK
+        } else {
+            self.goal.saturating_sub(TAIL)
+        };
+        let tail = read_from(file, start, usize::try_from(self.goal - start).ok()?)?;
+        if raw { Raw::parse(&tail)?.last().map(|ticks| ticks.0) } else { last_ticks(&tail) }
+    }
+
+    /// These bytes are read.
+    pub fn advance(&mut self, bytes: &[u8]) {
+        self.read += bytes.len() as u64;
+        self.before.extend_from_slice(&bytes[bytes.len().saturating_sub(KNOWN)..]);
+        self.before.drain(..self.before.len().saturating_sub(KNOWN));
+    }
+
+    /// It is to be read from its beginning.
+    pub fn begin_anew(&mut self) {
+        self.read = 0;
+        self.before.clear();
+    }
+}
+
+/// How many of the bytes are whole lines.
+fn whole_lines(bytes: &[u8]) -> usize {
+    memrchr(b'\n', bytes).map_or(0, |at| at + 1)
+}
+
+/// How many of the bytes are whole lines, without those of a message that goes on in a line that is not whole: a message
+/// longer than its ring is seen before it is complete. If there is `more`, the last message may go on in that.
+pub fn whole_records(bytes: &[u8], more: bool) -> usize {
+    let end = whole_lines(bytes);
+    let kind = |line: &[u8]| Line::parse(without_feed(line)).ok().map(|line| line.kind);
+    let is_at_end = end == bytes.len() && !more;
+    if is_at_end || kind(&bytes[end..]).is_some_and(|kind| kind != Kind::Continuation) {
+        return end;
+    }
+    let mut start = end;
+    while start > 0 {
+        let before = whole_lines(&bytes[..start - 1]);
+        match kind(&bytes[before..start]) {
+            Some(Kind::Continuation) => start = before,
+            Some(Kind::Meta) | None => break,
+            Some(_) => return before,
+        }
+    }
+    // Its beginning is not here.
+    end
+}
+
+/// A part of a file.
+pub enum Portion {
+    /// These lines.
+    Lines(Lines),
+    /// It is not there, or shorter.
+    Gone,
+    /// It is not the file that was read before, though it has its number.
+    Replaced,
+}
+
+/// Lines that were read.
+pub struct Lines {
+    /// Whole ones.
+    pub lines: Vec<u8>,
+    /// What follows them, where nothing more is to be read: a message that is not all there.
+    pub tail: Vec<u8>,
+    /// The bytes of the file that the lines are.
+    pub read: Vec<u8>,
+    /// Those behind them that were read.
+    pub rest: Vec<u8>,
+    /// There is more to read.
+    pub more: bool,
+}
+
+/// At most so many bytes from there; `None` where they cannot be read.
+fn read_from(file: &File, at: u64, bytes: usize) -> Option<Vec<u8>> {
+    let mut read = vec![0; bytes];
+    let got = read_at(file, &mut read, at).ok()?;
+    read.truncate(got);
+    Some(read)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_that_goes_on_is_not_whole() {
+        let line = |kind: char, end: &str| format!("0000000000000001-00000009 {kind} text{end}");
+        let (message, more, meta) = (line(':', "\n"), line('|', "\n"), line('#', "\n"));
+        let open = line('|', "");
+        for (whole, rest) in [
+            (vec![], vec![]),
+            (vec![&message, &more, &more], vec![]),
+            (vec![&message, &more], vec![line(':', "")]),
+            (vec![&message, &meta], vec![line('#', "")]),
+            (vec![&message, &meta], vec![message.clone(), open.clone()]),
+            (vec![&meta], vec![message.clone(), more.clone(), more.clone(), open.clone()]),
+            (vec![&more], vec![message.clone(), open[..20].to_owned()]),
+            // Where it begins is not known.
+            (vec![&more, &more], vec![open.clone()]),
+            (vec![&meta], vec![open.clone()]),
+        ] {
+            let whole: String = whole.into_iter().map(String::as_str).collect();
+            let bytes = whole.clone() + &rest.concat();
+            assert_eq!(whole_records(bytes.as_bytes(), false), whole.len(), "{whole}");
+            if !rest.is_empty() {
+                assert_eq!(whole_records(bytes.as_bytes(), true), whole.len(), "{whole}");
+            }
+        }
+        assert_eq!(whole_records((meta.clone() + &message + &more).as_bytes(), true), meta.len());
+        assert_eq!(whole_records((message.clone() + &meta).as_bytes(), true), message.len() + meta.len());
+    }
+}

@@ -1,0 +1,214 @@
+//! The runs that are followed: all that live, and those of the same trees of forked processes that have ended.
+
+use std::cell::RefCell;
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use trace_format::manifest::FILE_NAME;
+use trace_format::meta::Run;
+use trace_format::name::trace_file_suffix;
+use trace_format::wall::Wall;
+use tracer::inspect::{Looked, RunInMemory, ThreadInMemory};
+use tracer::recovery::runtime_directories;
+
+use crate::find::discover::{App, search};
+use crate::find::liveness;
+use crate::find::owners::{Owners, Rank};
+use crate::find::recover::recover;
+use crate::find::rings;
+use crate::report::messages::Messages;
+
+use super::files::{Directories, first_line};
+
+pub use tracer::inspect::Change;
+
+/// A run, as its files name it.
+pub type RunId = (u32, u32);
+
+/// What is known of the runs.
+pub struct Runs {
+    app: App,
+    /// Those that there were when they were last read.
+    manifests: Option<BTreeSet<PathBuf>>,
+    known: Vec<RunInMemory>,
+    /// What their rings were like.
+    looked: HashMap<RunId, RefCell<Looked>>,
+    alive: HashSet<RunId>,
+    /// Those that are dead and were read to their end.
+    finished: HashSet<RunId>,
+    /// Boots and roots of all that were seen alive.
+    roots: HashSet<(Vec<u8>, u32)>,
+    /// Where they have their files, and what these are called before `.trace.`.
+    places: BTreeSet<(PathBuf, Vec<u8>)>,
+    /// Where files of runs may be that came and went unseen.
+    shared: Vec<PathBuf>,
+    directories: Directories,
+}
+
+/// A run that has rings now.
+pub struct Look {
+    run: RunInMemory,
+    alive: bool,
+}
+
+impl Look {
+    /// Which run it is.
+    pub fn id(&self) -> RunId {
+        id(&self.run.manifest.run)
+    }
+
+    /// The run itself.
+    pub fn run(&self) -> &Run {
+        &self.run.manifest.run
+    }
+
+    /// Whether it may go on.
+    pub fn is_alive(&self) -> bool {
+        self.alive
+    }
+}
+
+fn id(run: &Run) -> RunId {
+    (run.pid, run.id)
+}
+
+impl Runs {
+    /// Nothing is looked at yet.
+    pub fn new(app: &App) -> Runs {
+        Runs {
+            app: app.clone(),
+            manifests: None,
+            known: Vec::new(),
+            looked: HashMap::new(),
+            alive: HashSet::new(),
+            finished: HashSet::new(),
+            roots: HashSet::new(),
+            places: BTreeSet::new(),
+            shared: Vec::new(),
+            directories: Directories::default(),
+        }
+    }
+
+    /// Whether any run lives, or has begun since then and has ended perhaps. These are followed.
+    /// Files count only if their owners are near.
+    pub fn any_since(&mut self, since: Wall, users: &Owners) -> bool {
+        self.read_manifests();
+        let is_meant = |run: &Run| run.wall >= since || liveness::is_alive(run);
+        let meant = self.known.iter().filter(|run| is_meant(&run.manifest.run));
+        let meant: Vec<RunInMemory> = meant.cloned().collect();
+        for run in &meant {
+            self.follow_all(run);
+        }
+        let mut any = !meant.is_empty();
+        if self.shared.is_empty() {
+            self.shared = search(&self.app, &[]).places;
+        }
+        let mut changed = false;
+        for place in &self.shared {
+            changed |= self.directories.may_have_changed(place);
+        }
+        for candidate in changed.then(|| search(&self.app, &[]).candidates).into_iter().flatten() {
+            let Some((_, run)) = first_line(&candidate.path).filter(|(_, run)| run.wall >= since) else {
+                continue;
+            };
+            let is_others = users.rank(candidate.owner) == Rank::Other;
+            if is_others || (candidate.must_match && self.app.exe() != Some(&run.exe[..])) {
+                continue;
+            }
+            let suffix = trace_file_suffix(candidate.tid, candidate.number);
+            let name = candidate.path.file_name().map(OsStr::as_encoded_bytes).unwrap_or_default();
+            let name = name.strip_suffix(suffix.as_bytes()).unwrap_or(name).to_vec();
+            let place = candidate.path.parent().map(Path::to_path_buf).unwrap_or_default();
+            self.follow(&run, place, name);
+            any = true;
+        }
+        any
+    }
+
+    fn follow_all(&mut self, run: &RunInMemory) {
+        for place in run.traces() {
+            self.follow(&run.manifest.run, place, run.manifest.name.clone());
+        }
+    }
+
+    fn follow(&mut self, run: &Run, place: PathBuf, name: Vec<u8>) {
+        self.roots.insert((run.boot.clone(), run.root));
+        self.places.insert((place, name));
+    }
+
+    /// Whether that run lived when it was last looked at.
+    pub fn is_alive(&self, run: RunId) -> bool {
+        self.alive.contains(&run)
+    }
+
+    /// Whether that run belongs to what is followed.
+    pub fn is_followed(&self, run: &Run) -> bool {
+        self.roots.contains(&(run.boot.clone(), run.root))
+    }
+
+    /// Directories of trace files, and what their names begin with.
+    pub fn places(&self) -> impl Iterator<Item = &(PathBuf, Vec<u8>)> {
+        self.places.iter()
+    }
+
+    /// Manifests are read when a run has come or gone.
+    fn read_manifests(&mut self) {
+        let entries = |place: &PathBuf| fs::read_dir(place).into_iter().flatten().flatten();
+        let all = runtime_directories();
+        let manifests = all.iter().flat_map(entries).map(|entry| entry.path().join(FILE_NAME));
+        let manifests = Some(manifests.filter(|path| path.exists()).collect());
+        if self.manifests != manifests {
+            self.known = rings::runs(|manifest| self.app.is_of(manifest));
+            self.manifests = manifests;
+        }
+    }
+
+    /// Looks which runs live; those that have been killed are recovered. Returns those that have rings to be read.
+    pub fn look(&mut self, messages: &mut Messages) -> Vec<Look> {
+        self.read_manifests();
+        let before = std::mem::take(&mut self.alive);
+        for run in self.known.clone() {
+            if liveness::is_alive(&run.manifest.run) {
+                self.alive.insert(id(&run.manifest.run));
+                self.follow_all(&run);
+            }
+        }
+        let died = before.iter().any(|run| !self.alive.contains(run));
+        let left = |run: &Run| !self.alive.contains(&id(run)) && !self.finished.contains(&id(run));
+        let known = || self.known.iter().map(|run| &run.manifest.run);
+        if died || known().any(|run| self.is_followed(run) && left(run)) {
+            recover(&self.app, messages);
+            self.manifests = None;
+            self.read_manifests();
+        }
+        let mut looks = Vec::new();
+        let followed = |run: &&RunInMemory| self.is_followed(&run.manifest.run);
+        let followed: Vec<RunInMemory> = self.known.iter().filter(followed).cloned().collect();
+        for run in followed {
+            let id = id(&run.manifest.run);
+            let alive = self.alive.contains(&id);
+            // The rings of a run that is dead and cannot be recovered do not change.
+            if alive || self.finished.insert(id) {
+                self.looked.entry(id).or_default();
+                looks.push(Look { run, alive });
+            }
+        }
+        looks
+    }
+
+    /// What the run's rings hold: of a run that lives, where something has happened; of one that cannot be recovered, all.
+    pub fn changes(&self, look: &Look) -> Vec<(PathBuf, io::Result<Change>)> {
+        if !look.alive {
+            let thread = |thread: ThreadInMemory| (thread.ring.clone(), Ok(Change::Thread(Box::new(thread))));
+            let all = look.run.threads(false);
+            return all.map(|found| found.map_or_else(|e| (PathBuf::new(), Err(e)), thread)).collect();
+        }
+        match self.looked.get(&look.id()) {
+            Some(looked) => look.run.changes(&mut looked.borrow_mut()).collect(),
+            None => Vec::new(),
+        }
+    }
+}

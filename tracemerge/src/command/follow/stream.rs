@@ -1,0 +1,433 @@
+//! One thread that is followed: what was shown of it, and what waits to be.
+//!
+//! Its trace is its file up to the length that its ring publishes, and behind that what the ring holds. Lines of the
+//! ring are shown ahead of the file; when they come in the file they are known by ticks and content, and passed over.
+//! Lines that the flusher makes up itself (losses, the clock, the end) are taken from the file only, for a ring that
+//! is looked at tells of losses that may be more when the flusher comes.
+
+use std::collections::VecDeque;
+use std::collections::hash_map::DefaultHasher;
+use std::hash::Hasher;
+use std::path::Path;
+
+use memchr::memrchr;
+use trace_format::line::{Key, Kind, Line, Ticks};
+use trace_format::meta::Meta;
+use tracer::inspect::ThreadInMemory;
+
+use crate::file::lines::{LineAt, Next, last_ticks, line_at, skip_bad, without_feed};
+use crate::os::sys::{FileId, file_id};
+
+use super::place::{Lines, PORTION, Place, Portion, whole_records};
+use super::runs::RunId;
+
+/// So much of a damaged place is shown.
+const SHOWN: usize = 256;
+
+/// A thread of a run. The order is that of the merge's ties.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ThreadKey {
+    /// Its run.
+    pub run: RunId,
+    tid: u64,
+    since: u64,
+}
+
+impl ThreadKey {
+    /// The thread `tid` whose trace begins at `since`.
+    pub fn new(run: RunId, tid: u64, since: u64) -> ThreadKey {
+        ThreadKey { run, tid, since }
+    }
+
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.run.0
+    }
+
+    /// The operating system's id.
+    pub fn tid(&self) -> u64 {
+        self.tid
+    }
+
+    /// The ticks of its first line.
+    pub fn since(&self) -> Ticks {
+        Ticks(self.since)
+    }
+}
+
+/// Lines that wait to be shown.
+struct Chunk {
+    bytes: Vec<u8>,
+    at: usize,
+    /// When they were found.
+    round: u64,
+    /// They are in no file yet.
+    ahead: bool,
+    /// Ticks of the last line.
+    last: u64,
+}
+
+/// Ticks and content.
+type Mark = (u64, u64);
+
+/// A thread's lines.
+pub struct Stream {
+    place: Option<Place>,
+    /// Read from the ring and not yet passed on to the queue, for the file is not read up to there.
+    ring: Option<(Vec<u8>, bool)>,
+    queue: VecDeque<Chunk>,
+    /// Lines of the ring that were queued and did not come in the file yet.
+    ahead: VecDeque<Mark>,
+    /// The last lines of the file, as far as they have the same ticks: these, and contents.
+    last: (u64, Vec<u64>),
+    /// The file was written anew; what was read of the old one up to that is passed over.
+    again: Option<(u64, Vec<u64>)>,
+    has_run: bool,
+    has_thread: bool,
+    /// The last line of the file says so.
+    has_ended: bool,
+    damaged: u64,
+    key: ThreadKey,
+}
+
+impl Stream {
+    /// Nothing is known of it yet.
+    pub fn new(key: &ThreadKey) -> Stream {
+        Stream {
+            place: None,
+            ring: None,
+            queue: VecDeque::new(),
+            ahead: VecDeque::new(),
+            last: (0, Vec::new()),
+            again: None,
+            has_run: false,
+            has_thread: false,
+            has_ended: false,
+            damaged: 0,
+            key: key.clone(),
+        }
+    }
+
+    /// Its file.
+    pub fn path(&self) -> &Path {
+        self.place.as_ref().map_or(Path::new(""), |place| &place.path)
+    }
+
+    /// How many places of the file are no line.
+    pub fn damaged(&self) -> u64 {
+        self.damaged
+    }
+
+    /// Takes what a look at its ring has come to.
+    pub fn look(&mut self, thread: ThreadInMemory, alive: bool) {
+        let file = thread.file.and_then(|file| Some((file.file.metadata().ok()?, file)));
+        if let Some((metadata, file)) = file {
+            self.goes_on_in(&file.path, file_id(&file.path, &metadata), file.length, false);
+            if let Some(place) = &mut self.place {
+                // What the ring holds stands behind this file's bytes, whatever becomes of the name meanwhile.
+                place.opened = Some(file.file);
+            }
+        }
+        self.ring = Some((thread.text, alive));
+    }
+
+    /// Whether nothing more can come: it has no ring, and its file was read to its `# end`, behind which there is more
+    /// only when the process exits; or to its end, when the process had.
+    pub fn is_done(&self, alive: bool) -> bool {
+        self.place.as_ref().is_some_and(|place| place.finished || (alive && self.has_ended))
+    }
+
+    /// It has no ring: all that it has traced is in this file.
+    pub fn read_to_end_of(&mut self, path: &Path, id: &FileId, finished: bool) {
+        let Ok(metadata) = std::fs::metadata(path) else { return };
+        if file_id(path, &metadata) == *id {
+            self.goes_on_in(path, id.clone(), metadata.len(), finished);
+            self.ring = None;
+        }
+    }
+
+    fn goes_on_in(&mut self, path: &Path, id: FileId, goal: u64, finished: bool) {
+        match &mut self.place {
+            Some(place) if place.id == id && place.read <= goal => {
+                (place.goal, place.finished) = (goal, finished);
+                if place.path != path {
+                    path.clone_into(&mut place.path);
+                }
+            }
+            place => {
+                if place.is_some() {
+                    self.again = Some(self.last.clone());
+                }
+                *place = Some(Place::new(path, id, goal, finished));
+            }
+        }
+    }
+
+    /// Ticks of the last line that there is now, read or not.
+    pub fn newest(&self) -> Option<u64> {
+        let in_ring = || last_ticks(&self.ring.as_ref()?.0);
+        let in_file = || self.place.as_ref().filter(|place| place.read < place.goal)?.newest();
+        let queued = self.queue.iter().map(|chunk| chunk.last).max();
+        in_ring().or_else(in_file).max(queued)
+    }
+
+    /// Fills the queue from the file, or, when that is read, from the ring. Whether there is more in the file.
+    pub fn fill(&mut self, round: u64) -> bool {
+        if self.queue.iter().map(|chunk| chunk.bytes.len() - chunk.at).sum::<usize>() >= PORTION {
+            return self.has_more();
+        }
+        let Some(mut tail) = self.fill_from_file(round) else { return true };
+        if let Some((text, alive)) = self.ring.take() {
+            tail.extend_from_slice(&text);
+            let end = if alive { whole_records(&tail, false) } else { tail.len() };
+            self.take_ring(&tail[..end], alive, round);
+        }
+        false
+    }
+
+    /// Returns the end of the file that is no whole line; `None` where there is more to read before it.
+    fn fill_from_file(&mut self, round: u64) -> Option<Vec<u8>> {
+        let Some(place) = &mut self.place else { return Some(Vec::new()) };
+        if place.read >= place.goal {
+            place.opened = None;
+            return Some(Vec::new());
+        }
+        let Lines { mut lines, mut tail, read, rest, more } = match place.portion() {
+            Portion::Lines(lines) => lines,
+            Portion::Gone => {
+                // It has another name now, or is another: the next look will tell.
+                (place.goal, place.opened) = (place.read, None);
+                return Some(Vec::new());
+            }
+            Portion::Replaced => {
+                place.begin_anew();
+                self.again = Some(self.last.clone());
+                return None;
+            }
+        };
+        place.advance(&read);
+        if !more {
+            if place.finished && !tail.is_empty() {
+                place.advance(&rest);
+                lines.append(&mut tail);
+                lines.push(b'\n');
+            }
+            (place.goal, place.opened) = (place.read, None);
+        }
+        self.take_file(&lines, round);
+        (!more).then_some(tail)
+    }
+
+    fn has_more(&self) -> bool {
+        self.ring.is_some() || self.place.as_ref().is_some_and(|place| place.read < place.goal)
+    }
+
+    /// Ticks up to which it is known, if it is not known to its end. Never before the first line of the queue.
+    pub fn known_to(&self) -> Option<u64> {
+        // Of a record inside of another one the inner may stand first: the last line need not have the largest ticks.
+        let last = self.queue.iter().map(|chunk| chunk.last).chain(self.front()).max();
+        self.has_more().then_some(last.unwrap_or(0))
+    }
+
+    /// Ticks of the first line that is in no file yet.
+    pub fn first_ahead(&self) -> Option<u64> {
+        let chunk = self.queue.iter().find(|chunk| chunk.ahead)?;
+        chunk.line().map(|line| line.ticks)
+    }
+
+    /// Ticks of the last line that was found before `round`.
+    pub fn due(&self, round: u64) -> Option<u64> {
+        self.queue.iter().filter(|chunk| chunk.round < round).map(|chunk| chunk.last).max()
+    }
+
+    /// The first line of the queue: its ticks.
+    pub fn front(&self) -> Option<u64> {
+        self.queue.front()?.line().map(|line| line.ticks)
+    }
+
+    /// Takes the first line from the queue, with its line feed, and gives it to `show`.
+    pub fn pop(&mut self, show: impl FnOnce(&[u8])) {
+        let Some(chunk) = self.queue.front_mut() else { return };
+        if let Some(line) = chunk.line() {
+            show(&chunk.bytes[chunk.at..line.end]);
+            chunk.at = line.end;
+        }
+        if chunk.line().is_none() {
+            self.queue.pop_front();
+        }
+    }
+
+    fn take_file(&mut self, bytes: &[u8], round: u64) {
+        let mut fresh = Vec::with_capacity(bytes.len());
+        let mut at = 0;
+        loop {
+            match line_at(bytes, at) {
+                Next::End => break,
+                Next::Bad => {
+                    let end = skip_bad(bytes, at);
+                    self.damage(&bytes[at..end], &mut fresh);
+                    at = end;
+                }
+                Next::Line(line) => {
+                    let text = &bytes[at..line.end];
+                    self.has_ended = line.meta && word(text) == Some(b"end");
+                    if self.is_new_in_file(text, line) {
+                        fresh.extend_from_slice(text);
+                        // It ended at a NUL.
+                        if !text.ends_with(b"\n") {
+                            fresh.push(b'\n');
+                        }
+                    }
+                    at = line.end;
+                }
+            }
+        }
+        self.push(fresh, round, false);
+    }
+
+    fn is_new_in_file(&mut self, text: &[u8], line: LineAt) -> bool {
+        let mark = mark(text, line.ticks);
+        if let Some((until, passed)) = &mut self.again {
+            if line.ticks < *until {
+                return false;
+            }
+            if line.ticks > *until {
+                self.again = None;
+            } else if let Some(known) = passed.iter().position(|content| *content == mark.1) {
+                passed.swap_remove(known);
+                return false;
+            }
+        }
+        if self.last.0 != line.ticks {
+            self.last = (line.ticks, Vec::new());
+        }
+        self.last.1.push(mark.1);
+        if line.meta && !self.is_first_of_its_kind(text) {
+            return false;
+        }
+        !was_ahead(&mut self.ahead, mark)
+    }
+
+    /// A thread has one `# run` line and one `# thread` line, of all its files.
+    fn is_first_of_its_kind(&mut self, text: &[u8]) -> bool {
+        match word(text) {
+            Some(b"run") => !std::mem::replace(&mut self.has_run, true),
+            Some(b"thread") => !std::mem::replace(&mut self.has_thread, true),
+            _ => true,
+        }
+    }
+
+    fn take_ring(&mut self, bytes: &[u8], alive: bool, round: u64) {
+        let mut fresh = Vec::new();
+        let mut still = VecDeque::with_capacity(self.ahead.len());
+        let mut at = 0;
+        while let Next::Line(line) = line_at(bytes, at) {
+            let text = &bytes[at..line.end];
+            at = line.end;
+            if line.meta {
+                let first = matches!(word(text), Some(b"run" | b"thread"));
+                if if first { self.is_first_of_its_kind(text) } else { !alive } {
+                    fresh.extend_from_slice(text);
+                }
+                continue;
+            }
+            let mark = mark(text, line.ticks);
+            if !was_ahead(&mut self.ahead, mark) {
+                fresh.extend_from_slice(text);
+            }
+            still.push_back(mark);
+        }
+        self.ahead = still;
+        if !fresh.is_empty() && !fresh.ends_with(b"\n") {
+            fresh.push(b'\n');
+        }
+        self.push(fresh, round, true);
+    }
+
+    /// Puts a `# damaged` line in the place of bytes that are no line, with the key of the line before.
+    fn damage(&mut self, bytes: &[u8], fresh: &mut Vec<u8>) {
+        self.damaged += 1;
+        let ticks = self.last.0.max(self.key.since);
+        let offset = self.place.as_ref().map_or(0, |place| place.read);
+        let file = self.path().as_os_str().as_encoded_bytes().to_vec();
+        let text = bytes[..bytes.len().min(SHOWN)].to_vec();
+        let mut payload = Vec::new();
+        Meta::Damaged { file, offset, bytes: bytes.len() as u64, text }.write(&mut payload);
+        let key = Key { ticks: Ticks(ticks), tid: self.key.tid };
+        Line { key, kind: Kind::Meta, payload: &payload }.write(fresh);
+    }
+
+    fn push(&mut self, bytes: Vec<u8>, round: u64, ahead: bool) {
+        let start = memrchr(b'\n', bytes.strip_suffix(b"\n").unwrap_or(&bytes)).map_or(0, |at| at + 1);
+        if let Next::Line(line) = line_at(&bytes, start) {
+            self.queue.push_back(Chunk { bytes, at: 0, round, ahead, last: line.ticks });
+        }
+    }
+}
+
+impl Chunk {
+    fn line(&self) -> Option<LineAt> {
+        match line_at(&self.bytes, self.at) {
+            Next::Line(line) => Some(line),
+            Next::Bad | Next::End => None,
+        }
+    }
+}
+
+fn mark(text: &[u8], ticks: u64) -> Mark {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(without_number(without_feed(text)));
+    (ticks, hasher.finish())
+}
+
+/// Whether that line is one of `ahead`; it and what should have come before it are taken out. Both are in the order of
+/// their ticks.
+fn was_ahead(ahead: &mut VecDeque<Mark>, mark: Mark) -> bool {
+    while ahead.front().is_some_and(|(ticks, _)| *ticks < mark.0) {
+        // It was overwritten before the flusher came.
+        ahead.pop_front();
+    }
+    let found = ahead.iter().take_while(|(ticks, _)| *ticks == mark.0).position(|other| *other == mark);
+    found.and_then(|at| ahead.remove(at)).is_some()
+}
+
+/// The first word of a `#` line.
+fn word(text: &[u8]) -> Option<&[u8]> {
+    let payload = Line::parse(without_feed(text)).ok()?.payload;
+    payload.split(|&b| b == b' ').next()
+}
+
+/// A line without the number of the file that it begins: a ring's text does not have it, for there is no file yet.
+fn without_number(line: &[u8]) -> &[u8] {
+    let end = line.iter().rposition(|byte| !byte.is_ascii_digit()).map_or(0, |last| last + 1);
+    let is_thread = || memchr::memmem::find(line, b" # thread ").is_some_and(|at| at < 40);
+    match line[..end].strip_suffix(b" file=") {
+        Some(before) if is_thread() => before,
+        _ => line,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_that_no_trace_has_are_shown_as_damage() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("app.trace.9");
+        let line = |ticks: u64, text: &str| format!("{ticks:016x}-00000009 : {text}\n");
+        let lines = [line(1, "before"), line(2, "\u{1b}[31m"), line(3, "behind")];
+        std::fs::write(&path, lines.concat()).unwrap();
+        let id = file_id(&path, &std::fs::metadata(&path).unwrap());
+        let mut stream = Stream::new(&ThreadKey::new((5, 1), 9, 1));
+        stream.read_to_end_of(&path, &id, true);
+        assert!(!stream.fill(1));
+        let mut shown = Vec::new();
+        while stream.front().is_some() {
+            stream.pop(|line| shown.push(String::from_utf8(line.to_vec()).unwrap()));
+        }
+        assert_eq!((stream.damaged(), shown.len()), (1, 3), "{shown:?}");
+        assert_eq!([&shown[0], &shown[2]], [&lines[0], &lines[2]]);
+        assert!(shown[1].contains("-00000009 # damaged ") && shown[1].contains(r"\x1b[31m"), "{shown:?}");
+    }
+}

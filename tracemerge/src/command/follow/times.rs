@@ -1,0 +1,228 @@
+//! Ticks and the wall clock of what is followed: readings come while it runs.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use jiff::tz::TimeZone;
+use trace_format::line::Ticks;
+use trace_format::meta::{ClockKind, Run};
+use trace_format::wall::Wall;
+use tracer::inspect::now_in;
+
+use crate::time::clocks::wall_clock;
+use crate::time::clocks::{Anchor, Clock};
+use crate::time::when::{Span, When};
+
+/// Readings nearer to each other than this are not kept.
+const APART_NS: u64 = 1_000_000_000;
+/// The present is kept as a reading if there was none for so long.
+const KEPT_NS: u64 = 10_000_000_000;
+/// So many of the last readings are kept: what is shown is mostly not older.
+const READINGS: usize = 64;
+/// How far the wall clock may have strayed when a point of time is taken for over.
+const STRAY_NS: u64 = 1_000_000;
+
+/// What is known of one boot, and of one kind of ticks.
+struct Boot {
+    run: Run,
+    first: Anchor,
+    last: VecDeque<Anchor>,
+    clock: Arc<Clock>,
+    /// The ticks that are wanted first, once they are settled.
+    since: Option<u64>,
+}
+
+impl Boot {
+    fn new(run: &Run) -> Boot {
+        let first = Anchor { ticks: run.ticks, wall: run.wall };
+        let clock = Arc::new(Clock::of(run.clock, [first]));
+        Boot { run: run.clone(), first, last: VecDeque::new(), clock, since: None }
+    }
+
+    /// Keeps `reading` if it is as far from the last one.
+    fn keep(&mut self, reading: Anchor, apart: u64) {
+        let last = self.last.back().unwrap_or(&self.first);
+        if reading.wall.0.abs_diff(last.wall.0) >= apart {
+            self.last.push_back(reading);
+            while self.last.len() > READINGS {
+                self.last.pop_front();
+            }
+        }
+    }
+
+    fn read(&mut self) {
+        // The system's clock has a known rate; and its ticks are not those of the counter.
+        let counts = self.run.clock != ClockKind::System;
+        let now =
+            counts.then(|| now_in(&self.run.boot)).flatten().map(|(ticks, wall)| Anchor { ticks, wall });
+        if let Some(now) = now {
+            self.keep(now, KEPT_NS);
+        }
+        let readings = [self.first].into_iter().chain(self.last.iter().copied()).chain(now);
+        self.clock = Arc::new(Clock::of(self.run.clock, readings));
+    }
+}
+
+/// The clocks.
+#[derive(Default)]
+pub struct Times(BTreeMap<(Vec<u8>, bool), Boot>);
+
+impl Times {
+    /// Learns what a run says of the clocks.
+    pub fn learn_run(&mut self, run: &Run) {
+        let boot = self.0.entry(key(run)).or_insert_with(|| Boot::new(run));
+        boot.keep(Anchor { ticks: run.ticks, wall: run.wall }, APART_NS);
+    }
+
+    /// Learns a reading that stands in a trace of `run`.
+    pub fn learn(&mut self, run: &Run, reading: Anchor) {
+        if let Some(boot) = self.0.get_mut(&key(run)) {
+            boot.keep(reading, APART_NS);
+        }
+    }
+
+    /// Reads what the clocks show now.
+    pub fn read(&mut self) {
+        self.0.values_mut().for_each(Boot::read);
+    }
+
+    /// The clock of `run`, or where that is not known any.
+    pub fn of(&self, run: Option<&Run>) -> Option<&Arc<Clock>> {
+        let own = run.and_then(|run| self.0.get(&key(run)));
+        own.or_else(|| self.0.values().next()).map(|boot| &boot.clock)
+    }
+
+    /// The first ticks of `run` that are not before `when`. `span` is what there was when following began: ticks in
+    /// there are settled, and do not change when more is known of the clock.
+    pub fn since(&mut self, when: When, run: Option<&Run>, span: Span, zone: &TimeZone) -> u64 {
+        let own = run.map(key).filter(|key| self.0.contains_key(key));
+        let Some(key) = own.or_else(|| self.0.keys().next().cloned()) else { return 0 };
+        let Some(boot) = self.0.get_mut(&key) else { return 0 };
+        if let Some(since) = boot.since {
+            return since;
+        }
+        let ticks = when.ticks(&boot.clock, span, zone).unwrap_or_default();
+        boot.since = (ticks <= boot.clock.ticks(span.last)).then_some(ticks.0);
+        ticks.0
+    }
+}
+
+fn key(run: &Run) -> (Vec<u8>, bool) {
+    (run.boot.clone(), run.clock == ClockKind::System)
+}
+
+/// The time that following ends at.
+#[derive(Clone, Debug)]
+pub struct Until {
+    when: When,
+    zone: TimeZone,
+    /// When following began.
+    began: Wall,
+}
+
+impl Until {
+    /// That time.
+    pub fn new(when: When, zone: TimeZone, began: Wall) -> Until {
+        Until { when, zone, began }
+    }
+
+    /// The first ticks by `clock` that are not before it, of runs that began at `first`.
+    pub fn ticks(&self, clock: &Clock, first: Wall) -> Ticks {
+        // What is followed has no end yet: a time of day is one that comes.
+        let span = Span { first, last: Wall(u64::MAX) };
+        self.when.ticks(clock, span, &self.zone).unwrap_or(Ticks(u64::MAX))
+    }
+
+    /// Whether it is over, of runs that began at `first` by `clock`.
+    pub fn is_over(&self, clock: &Clock, first: Wall) -> bool {
+        let until = clock.wall(self.ticks(clock, first));
+        wall_clock(SystemTime::now()).0 >= until.0.saturating_add(STRAY_NS)
+    }
+
+    /// Whether it is over before anything has begun, if that can be said.
+    pub fn is_over_before(&self) -> bool {
+        matches!(self.when, When::Instant(_) | When::Local(_) | When::OfDay(..))
+            && self.is_over(&wall_as_ticks(), self.began)
+    }
+}
+
+/// A clock the ticks of which are nanoseconds since 1970.
+pub fn wall_as_ticks() -> Clock {
+    Clock::of(ClockKind::System, [Anchor { ticks: Ticks(0), wall: Wall(0) }])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: u64 = 1_000_000_000;
+    /// 2026-11-20, 15:11:02 UTC.
+    const BEGAN: Wall = Wall(1_795_187_462 * S);
+
+    /// A run whose ticks are nanoseconds since it began.
+    fn run(boot: &str) -> Run {
+        let (exe, boot) = (b"/app".to_vec(), boot.as_bytes().to_vec());
+        let (ticks, wall, clock) = (Ticks(0), BEGAN, ClockKind::Ordered);
+        Run { version: 1, id: 1, root: 1, pid: 1, exe, boot, ticks, wall, clock }
+    }
+
+    #[test]
+    fn what_is_settled_does_not_change_with_the_clock() {
+        let mut times = Times::default();
+        let run = run("another boot");
+        times.learn_run(&run);
+        let span = Span { first: BEGAN, last: Wall(BEGAN.0 + 4 * S) };
+        let since =
+            |times: &mut Times, after| times.since(When::AfterFirst(after), Some(&run), span, &TimeZone::UTC);
+        // What comes yet is known better later; what is there already is not moved.
+        assert_eq!(since(&mut times, 6 * S), 6 * S);
+        times.learn(&run, Anchor { ticks: Ticks(20 * S), wall: Wall(BEGAN.0 + 10 * S) });
+        times.read();
+        assert_eq!(since(&mut times, 6 * S), 12 * S);
+        assert_eq!(since(&mut times, 3 * S), 6 * S);
+        times.learn(&run, Anchor { ticks: Ticks(90 * S), wall: Wall(BEGAN.0 + 12 * S) });
+        times.read();
+        assert_eq!(since(&mut times, 3 * S), 6 * S);
+    }
+
+    #[test]
+    fn readings_do_not_become_more_and_more() {
+        let mut times = Times::default();
+        let run = run("another boot");
+        times.learn_run(&run);
+        for second in 1..1000 {
+            times.learn(&run, Anchor { ticks: Ticks(second * S), wall: Wall(BEGAN.0 + second * S) });
+            times.learn(&run, Anchor { ticks: Ticks(second * S + 9), wall: Wall(BEGAN.0 + second * S + 9) });
+        }
+        times.read();
+        let boot = times.0.values().next().unwrap();
+        assert_eq!(boot.last.len(), READINGS);
+        // The first is not forgotten.
+        assert_eq!(times.of(Some(&run)).unwrap().wall(Ticks(0)), BEGAN);
+        assert_eq!(times.of(Some(&run)).unwrap().wall(Ticks(999 * S)), Wall(BEGAN.0 + 999 * S));
+    }
+
+    #[test]
+    fn a_time_of_day_to_end_at_is_one_that_comes() {
+        let clock = wall_as_ticks();
+        let until = |text: &str| {
+            let until = Until::new(text.parse().unwrap(), TimeZone::UTC, BEGAN);
+            until.ticks(&clock, BEGAN).0
+        };
+        assert_eq!(until("16:11:02"), BEGAN.0 + 3600 * S);
+        assert_eq!(until("14:11:02"), BEGAN.0 + 23 * 3600 * S);
+        assert_eq!(until("2s"), BEGAN.0 + 2 * S);
+    }
+
+    #[test]
+    fn what_has_not_begun_is_over_when_the_time_of_day_is() {
+        let over = |text: &str| {
+            let until = Until::new(text.parse().unwrap(), TimeZone::UTC, wall_clock(SystemTime::now()));
+            until.is_over_before()
+        };
+        assert!(over("2020-01-01T00:00:00Z"));
+        assert!(!over("2200-01-01T00:00:00Z"));
+        assert!(!over("0s"), "nobody knows when it will begin");
+    }
+}

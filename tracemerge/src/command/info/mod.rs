@@ -1,0 +1,189 @@
+//! The subcommand `info`: what traces there are of an application, by run and by thread, without merging them.
+//!
+//! Takes in what a killed application left in memory, as a merge does; then reads every file once, on all processors.
+
+mod quality;
+mod report;
+mod table;
+mod tree;
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+use trace_format::meta::{EndReason, Run};
+
+use crate::command::audit::Audit;
+use crate::find::choose::Choice;
+use crate::find::discover::App;
+use crate::find::gather;
+use crate::find::header::Trace;
+use crate::find::liveness::asking_once;
+use crate::input::source::Source;
+use crate::os::parallel::look_at_all;
+use crate::report::error::Error;
+use crate::report::messages::{Messages, shown_name};
+
+use self::quality::Known;
+use self::report::{Report, RunReport, Sums, ThreadReport};
+
+/// A part of a thread's trace, its file or one of its files, read through.
+struct Read<'a> {
+    trace: &'a Trace,
+    alive: bool,
+    audit: Audit,
+    bytes: u64,
+}
+
+/// Says what there is of `app`, on standard output: a table, or `json`.
+///
+/// # Errors
+/// Where there is nothing.
+pub fn info(app: &App, choice: Choice, json: bool, messages: &mut Messages) -> Result<(), Error> {
+    let text = text(app, choice, json, messages)?;
+    // Nobody may be reading.
+    let _ = io::stdout().lock().write_all(text.as_bytes());
+    Ok(())
+}
+
+/// What [`info`] writes.
+///
+/// # Errors
+/// As there.
+pub fn text(app: &App, choice: Choice, json: bool, messages: &mut Messages) -> Result<String, Error> {
+    let found = gather(app, choice, messages)?;
+    let read = read_all(found.chosen.boots.iter().flatten(), messages);
+    let report = report(app, &read);
+    if json { report.to_json() } else { Ok(table::of(&report)) }
+}
+
+fn read_all<'a>(traces: impl Iterator<Item = &'a Trace>, messages: &mut Messages) -> Vec<Read<'a>> {
+    let mut files = Vec::new();
+    let mut is_alive = asking_once();
+    for trace in traces {
+        let alive = is_alive(trace);
+        match Source::open(trace, alive) {
+            Ok(parts) => files.push((trace, alive, parts)),
+            Err(error) => messages.warn(error),
+        }
+    }
+    let bytes = |(_, _, parts): &(&Trace, bool, Vec<Source>)| size(parts);
+    let audits = look_at_all(&files, bytes, |(_, _, parts)| Audit::of(parts));
+    let read = files.into_iter().zip(audits);
+    read.map(|((trace, alive, parts), audit)| Read { trace, alive, audit, bytes: size(&parts) as u64 })
+        .collect()
+}
+
+fn size(parts: &[Source]) -> usize {
+    parts.iter().map(Source::size).sum()
+}
+
+fn report(app: &App, read: &[Read<'_>]) -> Report {
+    let mut runs = Vec::new();
+    let mut rest = read;
+    // Files of a run stand together.
+    while let Some(first) = rest.first() {
+        let is_same = |trace: &Trace| trace.run == first.trace.run && trace.owner == first.trace.owner;
+        let same = rest.iter().take_while(|read| is_same(read.trace)).count();
+        let (files, others) = rest.split_at(same);
+        rest = others;
+        runs.push(of_run(first.trace.run.as_ref(), files));
+    }
+    let trees = tree::trees(&mut runs);
+    let mut sums = Sums::default();
+    runs.iter().for_each(|run: &RunReport| sums.add(&run.sums));
+    let ends = |time: fn(&RunReport) -> Option<u64>| runs.iter().filter_map(time).collect::<Vec<_>>();
+    let first_wall_ns = ends(|run| run.first_wall_ns).into_iter().min();
+    let last_wall_ns = ends(|run| run.last_wall_ns).into_iter().max();
+    Report {
+        version: report::VERSION,
+        app: shown_name(app.given.as_os_str().as_encoded_bytes()),
+        first_wall_ns,
+        last_wall_ns,
+        span_ns: first_wall_ns.zip(last_wall_ns).map(|(first, last)| last.saturating_sub(first)),
+        threads: runs.iter().map(|run| run.threads.len() as u64).sum(),
+        trees,
+        runs,
+        sums,
+    }
+}
+
+fn of_run(run: Option<&Run>, files: &[Read<'_>]) -> RunReport {
+    let known = Known::of(run, files.iter().flat_map(|file| file.audit.anchors.iter().copied()));
+    // A thread is told from a later one with the same number by when it began.
+    let mut by_thread: BTreeMap<(u64, u64), Vec<&Read<'_>>> = BTreeMap::new();
+    for file in files {
+        by_thread.entry((file.trace.first, file.trace.tid)).or_default().push(file);
+    }
+    let threads: Vec<ThreadReport> = by_thread.values().map(|files| of_thread(files, &known)).collect();
+    let mut sums = Sums::default();
+    threads.iter().for_each(|thread| sums.add(&thread.sums));
+    let alive = files.iter().any(|file| file.alive);
+    let first_ns = threads.iter().filter_map(|thread| thread.first_ns).min();
+    let last_ns = threads.iter().filter_map(|thread| thread.last_ns).max();
+    RunReport {
+        run: run.map(|run| format!("{:08x}", run.id)),
+        root: run.map(|run| format!("{:08x}", run.root)),
+        root_pid: None,
+        pid: run.map(|run| run.pid),
+        exe: run.map(|run| shown_name(&run.exe)),
+        boot: run.map(|run| shown_name(&run.boot)),
+        format_version: run.map(|run| run.version),
+        state: if alive { "alive" } else { state(&threads) },
+        start_wall_ns: run.map(|run| run.wall.0),
+        first_ns,
+        last_ns,
+        first_wall_ns: threads.iter().filter_map(|thread| thread.first_wall_ns).min(),
+        last_wall_ns: threads.iter().filter_map(|thread| thread.last_wall_ns).max(),
+        span_ns: first_ns.zip(last_ns).map(|(first, last)| u64::try_from(last - first).unwrap_or(0)),
+        clock: known.report(),
+        sums,
+        threads,
+    }
+}
+
+/// How the run ended, by how its threads' traces do.
+fn state(threads: &[ThreadReport]) -> &'static str {
+    let mut ends = threads.iter().filter_map(|thread| thread.end.as_deref());
+    if ends.clone().any(|end| end == EndReason::Killed.name()) {
+        "killed"
+    } else if ends.next().is_some() {
+        "ended"
+    } else {
+        "unknown"
+    }
+}
+
+fn of_thread(files: &[&Read<'_>], known: &Known<'_>) -> ThreadReport {
+    let last = files.last();
+    let audit = last.map(|file| &file.audit);
+    let first_ticks = files.iter().filter_map(|file| Some(file.audit.range?.0)).min();
+    let last_ticks = files.iter().filter_map(|file| Some(file.audit.range?.1)).max();
+    // Each loss is told in one of a thread's files.
+    let mut lost_by_reason: BTreeMap<String, u64> = BTreeMap::new();
+    for (reason, lost) in files.iter().flat_map(|file| file.audit.losses()) {
+        *lost_by_reason.entry(reason.to_owned()).or_default() += lost;
+    }
+    let thread = files.iter().find_map(|file| file.audit.thread.as_ref());
+    let sum = |number: fn(&Read<'_>) -> u64| files.iter().map(|file| number(file)).sum();
+    let offset = |ticks| known.since_start(ticks);
+    ThreadReport {
+        tid: last.map_or(0, |file| file.trace.tid),
+        name: thread.map_or_else(String::new, |thread| shown_name(&thread.name)),
+        ring: thread.map(|thread| thread.ring.name()),
+        end: audit.and_then(|audit| audit.end.as_ref()).map(|end| end.reason.name().to_owned()),
+        first_ns: first_ticks.and_then(offset),
+        last_ns: last_ticks.and_then(offset),
+        first_wall_ns: first_ticks.and_then(|ticks| known.wall(ticks)),
+        last_wall_ns: last_ticks.and_then(|ticks| known.wall(ticks)),
+        sums: Sums {
+            files: files.len() as u64,
+            records: sum(|file| file.audit.records),
+            bytes: sum(|file| file.bytes),
+            stalls: sum(|file| file.audit.stalls),
+            stall_ns: sum(|file| file.audit.stall_ns),
+            lost: sum(|file| file.audit.all_lost()),
+            lost_by_reason,
+            damaged: sum(|file| file.audit.damaged.count),
+        },
+    }
+}

@@ -1,0 +1,114 @@
+//! How well a run's ticks are known as times.
+
+use trace_format::line::Ticks;
+use trace_format::meta::Run;
+
+use crate::time::clocks::{Anchor, Clock};
+
+use super::report::ClockReport;
+
+/// A run's clock, and what it was made from.
+pub struct Known<'a> {
+    run: Option<&'a Run>,
+    /// The moments that the files tell by both clocks, by ticks, each once.
+    anchors: Vec<Anchor>,
+    clock: Option<Clock>,
+}
+
+impl<'a> Known<'a> {
+    /// What the files of `run` tell.
+    pub fn of(run: Option<&'a Run>, told: impl Iterator<Item = Anchor>) -> Known<'a> {
+        let mut anchors: Vec<Anchor> = told.collect();
+        anchors.sort_unstable();
+        anchors.dedup_by_key(|anchor| anchor.ticks);
+        let clock = run.map(|run| Clock::of_run(run, anchors.iter().copied()));
+        Known { run, anchors, clock: clock.filter(Clock::rate_is_known) }
+    }
+
+    /// The wall clock at these ticks, in nanoseconds.
+    pub fn wall(&self, ticks: u64) -> Option<u64> {
+        self.clock.as_ref().map(|clock| clock.wall(Ticks(ticks)).0)
+    }
+
+    /// Nanoseconds since the run began; negative before.
+    pub fn since_start(&self, ticks: u64) -> Option<i64> {
+        let start = self.wall(self.run?.ticks.0)?;
+        let (later, wall) = (self.wall(ticks)? >= start, self.wall(ticks)?);
+        let distance = i64::try_from(wall.abs_diff(start)).ok()?;
+        Some(if later { distance } else { -distance })
+    }
+
+    /// What is known of the clock.
+    pub fn report(&self) -> ClockReport {
+        let first = self.anchors.windows(2).next().and_then(|pair| rate(pair[0], pair[1]));
+        let last = self.anchors.windows(2).last().and_then(|pair| rate(pair[0], pair[1]));
+        let several = self.anchors.len() > 2;
+        ClockReport {
+            kind: self.run.map(|run| run.clock.name()),
+            ticks_per_second: self.ticks_per_second(),
+            readings: self.anchors.len() as u64,
+            drift_ppm: first.zip(last).map(|(first, last)| (last / first - 1.0) * 1e6).filter(|_| several),
+            uncertainty_ns: self.clock.as_ref().filter(|_| several).map(Clock::uncertainty_ns),
+        }
+    }
+
+    /// From the first moment to the last, or over the next second where there is only one.
+    fn ticks_per_second(&self) -> Option<f64> {
+        let measured = self.anchors.first().zip(self.anchors.last()).and_then(|(a, b)| rate(*a, *b));
+        let known = || {
+            let (clock, run) = (self.clock.as_ref()?, self.run?);
+            let from = Anchor { ticks: run.ticks, wall: run.wall };
+            let wall = trace_format::wall::Wall(run.wall.0.checked_add(1_000_000_000)?);
+            rate(from, Anchor { ticks: clock.ticks(wall), wall })
+        };
+        measured.or_else(known)
+    }
+}
+
+/// Ticks a second between two moments; `None` where the wall clock did not go on.
+fn rate(from: Anchor, to: Anchor) -> Option<f64> {
+    let ns = to.wall.0.checked_sub(from.wall.0).filter(|ns| *ns > 0)?;
+    #[expect(clippy::cast_precision_loss, reason = "rates are shown with a few digits")]
+    let rate = to.ticks.0.checked_sub(from.ticks.0)? as f64 / ns as f64;
+    Some(rate * 1e9)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use trace_format::meta::ClockKind;
+    use trace_format::wall::Wall;
+
+    fn anchor(ticks: u64, wall: u64) -> Anchor {
+        Anchor { ticks: Ticks(ticks), wall: Wall(wall) }
+    }
+
+    fn run(clock: ClockKind) -> Run {
+        let (exe, boot) = (Vec::new(), b"another".to_vec());
+        Run { version: 1, id: 1, root: 1, pid: 1, exe, boot, ticks: Ticks(1000), wall: Wall(1000), clock }
+    }
+
+    const S: u64 = 1_000_000_000;
+
+    #[test]
+    fn drift_is_the_last_interval_against_the_first() {
+        let run = run(ClockKind::Ordered);
+        let anchors =
+            [(0, 0), (10 * S, 10 * S), (20 * S + 100_000, 20 * S), (0, 0)].map(|(t, w)| anchor(t, w));
+        let report = Known::of(Some(&run), anchors.into_iter()).report();
+        assert_eq!((report.readings, report.kind), (3, Some("ordered")));
+        let drift = report.drift_ppm.unwrap();
+        assert!((drift - 10.0).abs() < 1e-6, "{drift}");
+        assert!(report.uncertainty_ns.unwrap().abs_diff(50_000) < 10);
+    }
+
+    #[test]
+    fn one_moment_of_a_machine_that_is_gone_tells_no_rate_unless_ticks_are_nanoseconds() {
+        let (counter, system) = (run(ClockKind::Fast), run(ClockKind::System));
+        let known = Known::of(Some(&counter), [anchor(1000, 1000)].into_iter());
+        assert_eq!((known.wall(1000), known.report().ticks_per_second), (None, None));
+        let known = Known::of(Some(&system), [anchor(1000, 1000)].into_iter());
+        assert_eq!((known.wall(3000), known.since_start(400)), (Some(3000), Some(-600)));
+        assert_eq!(known.report().ticks_per_second, Some(1e9));
+    }
+}

@@ -1,0 +1,140 @@
+//! What `info` says to people.
+
+use itertools::Itertools;
+use trace_format::wall::Wall;
+
+use crate::report::columns::{Align, Columns};
+use crate::report::messages::{Grouped, count};
+use crate::report::units::{bytes, duration, signed_duration};
+
+use super::report::{Report, RunReport, Sums};
+
+/// So many forks of a process are named.
+const FEW: usize = 12;
+
+/// The report as text.
+pub fn of(report: &Report) -> String {
+    let mut text = String::new();
+    for run in &report.runs {
+        let forks = report.runs.iter().filter(|fork| is_fork_of(fork, run)).filter_map(|fork| fork.pid);
+        text.push_str(&of_run(run, &forks.collect::<Vec<_>>()));
+        text.push('\n');
+    }
+    let (runs, threads) = (count(report.runs.len() as u64, "run"), count(report.threads, "thread"));
+    text.push_str(&format!("{runs}, {threads}, {}", amounts(&report.sums)));
+    if let Some(span) = report.span_ns {
+        text.push_str(&format!(", over {}", duration(span)));
+    }
+    text.push('\n');
+    text
+}
+
+fn amounts(sums: &Sums) -> String {
+    let mut text = format!("{}, {}", count(sums.records, "record"), bytes(sums.bytes));
+    if sums.stalls > 0 {
+        text.push_str(&format!(", {} of {}", count(sums.stalls, "stall"), duration(sums.stall_ns)));
+    }
+    text.push_str(&format!(", {} lost", Grouped(sums.lost)));
+    let reasons: Vec<String> =
+        sums.lost_by_reason.iter().map(|(reason, lost)| format!("{reason}: {}", Grouped(*lost))).collect();
+    if !reasons.is_empty() {
+        text.push_str(&format!(" ({})", reasons.join(", ")));
+    }
+    if sums.damaged > 0 {
+        text.push_str(&format!(", {}", count(sums.damaged, "damaged place")));
+    }
+    text
+}
+
+/// Whether `fork` was forked from `root`, or from what that forked.
+fn is_fork_of(fork: &RunReport, root: &RunReport) -> bool {
+    root.run.is_some() && (&fork.root, &fork.boot) == (&root.run, &root.boot) && fork.run != root.run
+}
+
+/// The run, from which the processes `forks` come.
+fn of_run(run: &RunReport, forks: &[u32]) -> String {
+    let unknown = || "?".to_owned();
+    let mut text = match (&run.exe, run.pid) {
+        (Some(exe), Some(pid)) => format!("{exe}, process {pid}, {}\n", run.state),
+        _ => "files that do not say which run they are of\n".to_owned(),
+    };
+    if let (Some(id), Some(root)) = (&run.run, &run.root) {
+        let family = match run.root_pid {
+            _ if id == root && forks.is_empty() => String::new(),
+            _ if id == root => {
+                let more = if forks.len() > FEW { ", ..." } else { "" };
+                let (number, few) = (count(forks.len() as u64, "fork"), forks.iter().take(FEW).join(", "));
+                format!(", {number} ({few}{more})")
+            }
+            Some(pid) => format!(", forked in the tree of process {pid}, run {root}"),
+            None => format!(", forked in the tree of run {root}, which is not here"),
+        };
+        let version = run.format_version.map_or_else(unknown, |version| version.to_string());
+        let boot = run.boot.as_deref().unwrap_or("?");
+        text.push_str(&format!("  run {id}{family}, boot {boot}, format version {version}\n"));
+    }
+    if let Some(start) = run.start_wall_ns {
+        let span = run.span_ns.map_or_else(String::new, |span| format!(", messages over {}", duration(span)));
+        text.push_str(&format!("  begun {}{span}\n", Wall(start)));
+    }
+    text.push_str(&of_clock(run));
+    text.push_str(&of_threads(run));
+    text.push_str(&format!("  {}, {}\n", count(run.threads.len() as u64, "thread"), amounts(&run.sums)));
+    text
+}
+
+fn of_clock(run: &RunReport) -> String {
+    let clock = &run.clock;
+    let mut text = format!("  clock {}", clock.kind.unwrap_or("unknown"));
+    if let Some(rate) = clock.ticks_per_second {
+        text.push_str(&format!(", {:.6} ticks/ns", rate / 1e9));
+    }
+    text.push_str(&format!(", {} of the wall clock", count(clock.readings, "reading")));
+    if let Some(drift) = clock.drift_ppm {
+        text.push_str(&format!(", drift {drift:+.3} ppm"));
+    }
+    if let Some(ns) = clock.uncertainty_ns {
+        text.push_str(&format!(", within {}", duration(ns)));
+    }
+    text.push('\n');
+    text
+}
+
+fn of_threads(run: &RunReport) -> String {
+    use Align::{Left, Right};
+    let mut columns = Columns::new(&[
+        ("thread", Left),
+        ("id", Right),
+        ("records", Right),
+        ("bytes", Right),
+        ("first", Right),
+        ("last", Right),
+        ("stalled", Right),
+        ("lost", Right),
+        ("end", Left),
+    ]);
+    for thread in &run.threads {
+        let time = |ns: Option<i64>| ns.map_or_else(|| "?".to_owned(), signed_duration);
+        let none = |thing: u64, text: String| if thing == 0 { "-".to_owned() } else { text };
+        let none_yet = if run.state == "alive" { "alive" } else { "no end" };
+        let mut end = thread.end.as_deref().unwrap_or(none_yet).to_owned();
+        if thread.ring == Some("private") {
+            end.push_str(", ring=private");
+        }
+        if thread.sums.files > 1 {
+            end.push_str(&format!(", {} files", thread.sums.files));
+        }
+        columns.row([
+            thread.name.clone(),
+            thread.tid.to_string(),
+            Grouped(thread.sums.records).to_string(),
+            bytes(thread.sums.bytes),
+            time(thread.first_ns),
+            time(thread.last_ns),
+            none(thread.sums.stalls, duration(thread.sums.stall_ns)),
+            none(thread.sums.lost, Grouped(thread.sums.lost).to_string()),
+            end,
+        ]);
+    }
+    columns.text("  ")
+}

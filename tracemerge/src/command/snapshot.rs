@@ -1,0 +1,84 @@
+//! The subcommand `snapshot`: merges what a living process has traced up to now, files and rings, without disturbing
+//! it. This is how the flight recorder of a living process is read.
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use trace_format::wall::Wall;
+use tracer::recovery::runtime_directories;
+
+use crate::command::merge::{self, Job};
+use crate::command::options::Options;
+use crate::find::choose::Choice;
+use crate::find::discover::App;
+use crate::find::liveness;
+use crate::find::rings;
+use crate::report::error::Error;
+use crate::report::messages::{Messages, shown};
+
+/// Merges what process `pid` has traced.
+///
+/// # Errors
+/// Where it does not trace, or the output could not be written.
+pub fn snapshot(pid: u32, options: &Options, messages: &mut Messages) -> Result<(), Error> {
+    let runs = rings::runs(|manifest| manifest.run.pid == pid);
+    let alive = runs.iter().filter(|run| liveness::is_alive(&run.manifest.run));
+    let Some(run) = alive.max_by_key(|run| run.manifest.run.wall) else { return Err(why_not(pid)) };
+    let began = run.manifest.run.wall;
+    let app = App::new(run.exe())?;
+    let since = process_start(pid).map_or(began, |start| start.min(began));
+    let choice = Choice::Alone { pid, since };
+    merge::run(&Job { apps: &[app], options, choice }, messages)
+}
+
+/// When the process began, a little earlier than later: earlier runs of the same number are another's.
+fn process_start(pid: u32) -> Option<Wall> {
+    /// What the kernel counts in for its users, on all processors that there is a Linux for here.
+    const TICKS_PER_SECOND: u64 = 100;
+    const TOLERANCE: u64 = 2;
+    let status = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The second field is the name, which may have anything in it.
+    let started: u64 = status.rsplit(')').next()?.split_whitespace().nth(19)?.parse().ok()?;
+    let system = fs::read_to_string("/proc/stat").ok()?;
+    let boot: u64 = system.lines().find_map(|line| line.strip_prefix("btime "))?.trim().parse().ok()?;
+    let start = (boot + started / TICKS_PER_SECOND).checked_sub(TOLERANCE)?;
+    let start = UNIX_EPOCH.checked_add(Duration::from_secs(start))?;
+    let since = start.min(SystemTime::now()).duration_since(UNIX_EPOCH).ok()?;
+    u64::try_from(since.as_nanos()).ok().map(Wall)
+}
+
+/// Why there is nothing of that process.
+fn why_not(pid: u32) -> Error {
+    let process = format!("/proc/{pid}");
+    if Path::new("/proc/self").exists() {
+        let Ok(found) = fs::metadata(&process) else {
+            return Error::plain(format!("there is no process {pid}"));
+        };
+        if let Some(other) = other_user(&found) {
+            return Error::plain(format!(
+                "process {pid} belongs to another user ({other}); only that user can read what it traces"
+            ));
+        }
+    }
+    let places: Vec<String> =
+        runtime_directories().iter().map(|place| format!("\n  {}/{pid}-*", shown(place))).collect();
+    Error::plain(format!(
+        "process {pid} does not trace: is the tracer crate linked in, was it started with TRACER_ENABLE=1, and has \
+         it traced anything yet? Looked for its rings in{}",
+        places.concat()
+    ))
+}
+
+/// Whose a process is, if not the caller's.
+#[cfg(unix)]
+fn other_user(process: &fs::Metadata) -> Option<u32> {
+    use std::os::unix::fs::MetadataExt;
+    let own = fs::metadata("/proc/self").ok()?.uid();
+    (process.uid() != own).then_some(process.uid())
+}
+
+#[cfg(not(unix))]
+fn other_user(_process: &fs::Metadata) -> Option<u32> {
+    None
+}

@@ -1,0 +1,306 @@
+//! Every reader is given every kind of damaged file: it does not panic, does not hang, and merges what can be read.
+#![cfg(unix)]
+
+#[path = "../../tests/support/raw.rs"]
+mod raw_file;
+
+use std::ffi::OsString;
+use std::fs;
+use std::iter;
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use proptest::prelude::*;
+use tempfile::TempDir;
+use trace_format::line::{Line, Ticks};
+use trace_format::meta::{ClockKind, End, EndReason, LossReason, Meta, RingPlace, Run, Thread};
+use trace_format::wall::Wall;
+
+use self::raw_file::raw_file;
+use crate::cli;
+use crate::command::diff::{Told, diff};
+use crate::command::merge::{Job, run};
+use crate::command::{check, info};
+use crate::find::choose::Choice;
+use crate::find::discover::App;
+use crate::report::error::Error;
+use crate::report::messages::{Messages, Status};
+
+/// A name that nothing else has: traces are looked for in shared places, too.
+const APP: &str = "app-of-the-bad-input";
+
+/// The thread of a sound file: no small damage makes it of thread 9, which the damaged file is of.
+const SOUND: u64 = 77_777_777;
+
+/// Tests take turns: whether a file is being written is asked of all runs that left something, and those that another
+/// thread is looking at cannot be asked.
+static TURN: Mutex<()> = Mutex::new(());
+
+/// A directory with a sound file and a damaged one.
+struct Place {
+    directory: TempDir,
+    _turn: MutexGuard<'static, ()>,
+}
+
+impl Place {
+    fn new() -> Place {
+        // Where there is such a thing, in memory: files are made thousands of times.
+        let directory = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
+        fs::write(directory.path().join(format!("{APP}.trace.{SOUND}")), text(SOUND, 2)).unwrap();
+        Place { directory, _turn: TURN.lock().unwrap_or_else(PoisonError::into_inner) }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn damaged(&self) -> PathBuf {
+        self.path(&format!("{APP}.trace.9"))
+    }
+
+    fn app(&self) -> App {
+        App::new(self.path(APP)).unwrap()
+    }
+
+    /// What is merged with these options.
+    fn merge(&self, options: &[&str]) -> (Status, Vec<String>) {
+        let (app, out) = (self.path(APP), self.path("out"));
+        let all = ["tracemerge".into(), "-q".into(), "-o".into(), out.clone().into(), app.into()];
+        let args: Vec<OsString> = all.into_iter().chain(options.iter().map(OsString::from)).collect();
+        let parsed = cli::parse(args).unwrap();
+        let mut messages = Messages::new(true);
+        let job = Job { apps: &[self.app()], options: &parsed.options, choice: Choice::All };
+        told(run(&job, &mut messages), &mut messages);
+        // There is none where no thread is the one that is asked for.
+        let text = String::from_utf8_lossy(&fs::read(&out).unwrap_or_default()).into_owned();
+        let _ = fs::remove_file(out);
+        (messages.status(), text.split_inclusive('\n').map(str::to_owned).collect())
+    }
+
+    /// Has every reader read the damaged file that has `bytes`; what is merged, and whether as sound.
+    fn read_by_all(&self, bytes: &[u8], what: &str) -> (Status, Vec<String>) {
+        let merged = self.read_by_merge(bytes, what);
+        for options in
+            [["--last", "3"], ["--head", "3"], ["--grep", "e"], ["--time", "utc"], ["--thread", "9"]]
+        {
+            self.merge(&options);
+        }
+        let mut messages = Messages::new(true);
+        told(check::check(&self.app(), Choice::All, true, false, &mut messages), &mut messages);
+        assert_ne!(messages.status(), Status::Nothing, "{what}");
+        for json in [false, true] {
+            let text = info::text(&self.app(), Choice::All, json, &mut Messages::new(true)).unwrap();
+            assert!(text.contains("worker"), "{what}: {text}");
+        }
+        let (a, b) = (self.damaged(), self.path(&format!("{APP}.trace.{SOUND}")));
+        let same = diff(a, b, Told::Nothing, 20, &mut messages);
+        told(same.map(|_| ()), &mut messages);
+        merged
+    }
+
+    /// The same by a merge only, of all and of a range.
+    fn read_by_merge(&self, bytes: &[u8], what: &str) -> (Status, Vec<String>) {
+        fs::write(self.damaged(), bytes).unwrap();
+        let (status, all) = self.merge(&[]);
+        assert_ne!(status, Status::Nothing, "{what}");
+        let is_sound = |line: &&String| line[17..].starts_with("77777777 ");
+        let of_sound: String = all.iter().filter(is_sound).map(String::as_str).collect();
+        assert_eq!(of_sound.as_bytes(), text(SOUND, 2), "{what}");
+        assert!(all.is_sorted_by_key(|line| &line[..16]), "{what}: {all:?}");
+        let is_line = |line: &String| Line::parse(line.trim_end_matches('\n').as_bytes()).is_ok();
+        assert!(all.iter().all(is_line), "{what}: {all:?}");
+        // What is no UTF-8 has become U+FFFD here.
+        let drives = |c: char| (c.is_control() && !matches!(c, '\n' | '\t')) || c == '\u{fffd}';
+        assert!(!all.iter().any(|line| line.contains(drives)), "{what}: {all:?}");
+        let (_, mut range) = self.merge(&["--since", "@4", "--until", "@7"]);
+        let inside = |line: &&String| (4..7).contains(&u64::from_str_radix(&line[..16], 16).unwrap());
+        let mut expected: Vec<String> = all.iter().filter(inside).cloned().collect();
+        if bytes.starts_with(b"TRCRAW") {
+            // A record that cannot be shown stands with the one before, or where what is read begins.
+            let is_shown = |line: &String| !line.contains(" # damaged ");
+            range.retain(is_shown);
+            expected.retain(is_shown);
+        }
+        // How far what a raw file has too early is put off depends on what is read.
+        if !all.iter().any(|line| line.contains(" # backward ")) {
+            assert_eq!(range, expected, "{what}");
+        }
+        (status, all)
+    }
+}
+
+/// As the command does.
+fn told(result: Result<(), Error>, messages: &mut Messages) {
+    if let Err(error) = result {
+        messages.error(error);
+    }
+}
+
+fn metas(first: u64) -> Vec<(u64, Meta)> {
+    let wall = |ticks| Wall(1_795_187_462_000_000_000 + ticks * 1_000_000_000);
+    let (exe, boot) = (b"/nowhere/app".to_vec(), b"b".to_vec());
+    let run = Run {
+        version: 1,
+        id: 1,
+        root: 1,
+        pid: 5,
+        exe,
+        boot,
+        ticks: Ticks(first),
+        wall: wall(first),
+        clock: ClockKind::Ordered,
+    };
+    let thread = Thread { name: b"worker".to_vec(), ring: RingPlace::Shared, why: Vec::new(), file: None };
+    vec![
+        (first, Meta::Run(run)),
+        (first, Meta::Thread(thread)),
+        (first, Meta::Lost { records: 2, reason: LossReason::Rotated }),
+        (first + 1, Meta::Clock { ticks: Ticks(first + 1), wall: wall(first + 1) }),
+    ]
+}
+
+const MESSAGES: [&str; 4] = ["one", "two\nlines", "three \\x41", "four"];
+
+/// A sound text file.
+fn text(tid: u64, first: u64) -> Vec<u8> {
+    let mut text = Vec::new();
+    let meta = |ticks: u64, meta: &Meta, text: &mut Vec<u8>| {
+        let mut payload = Vec::new();
+        meta.write(&mut payload);
+        text.extend(format!("{ticks:016x}-{tid:08} # {}\n", String::from_utf8(payload).unwrap()).bytes());
+    };
+    metas(first).iter().for_each(|(ticks, of)| meta(*ticks, of, &mut text));
+    for (n, message) in MESSAGES.iter().enumerate() {
+        for (line, kind) in message.split('\n').zip([':', '|']) {
+            text.extend(format!("{:016x}-{tid:08} {kind} {line}\n", first + 2 + n as u64).bytes());
+        }
+    }
+    meta(first + 6, &Meta::End(End { records: 4, lost: 2, reason: EndReason::Exit, files: None }), &mut text);
+    text
+}
+
+/// A sound raw file.
+fn raw(tid: u64, first: u64) -> Vec<u8> {
+    let metas = metas(first);
+    let metas: Vec<(u64, &Meta)> = metas.iter().map(|(ticks, meta)| (*ticks, meta)).collect();
+    let messages = MESSAGES.iter().enumerate().map(|(n, text)| (first + 2 + n as u64, (*text).to_owned()));
+    raw_file(tid, &metas, messages)
+}
+
+#[test]
+fn cut_at_every_byte() {
+    let place = Place::new();
+    for (what, whole) in [("text", text(9, 1)), ("raw", raw(9, 1))] {
+        let (_, all) = place.read_by_all(&whole, what);
+        let mut before = 0;
+        for cut in 0..whole.len() {
+            // By all of them each few bytes: that takes its time.
+            let read = if cut % 32 == 0 { Place::read_by_all } else { Place::read_by_merge };
+            let (_, merged) = read(&place, &whole[..cut], &format!("{what} cut at {cut}"));
+            // Each line is there as soon as it can be, and stays.
+            let there = all.iter().filter(|line| merged.contains(line)).count();
+            assert!(there >= before, "{what} cut at {cut}: {merged:?}");
+            before = there;
+        }
+    }
+}
+
+#[test]
+fn with_holes_of_nuls_anywhere() {
+    let place = Place::new();
+    for (what, whole) in [("text", text(9, 1)), ("raw", raw(9, 1))] {
+        for (at, length) in (0..whole.len()).step_by(23).flat_map(|at| [(at, 1), (at, 60), (at, 300)]) {
+            let mut bytes = whole.clone();
+            let end = bytes.len().min(at + length);
+            bytes[at..end].fill(0);
+            let (status, merged) = place.read_by_all(&bytes, &format!("{what} with {length} NULs at {at}"));
+            // Text that is gone is told; of a raw file the padding may be.
+            if what == "text" {
+                assert_ne!(status, Status::Complete, "{what} with {length} NULs at {at}: {merged:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn where_lines_of_a_raw_file_are_missing_or_elsewhere_the_merge_says_so() {
+    let place = Place::new();
+    let whole = raw(9, 1);
+    let keys = |lines: &[String]| -> Vec<String> {
+        // A message that is changed may have fewer lines.
+        let of_damaged = lines.iter().filter(|line| line[16..].starts_with("-00000009 "));
+        let of_damaged = of_damaged.filter(|line| !line[26..].starts_with('|'));
+        of_damaged.map(|line| line[..27].to_owned()).collect()
+    };
+    let (_, sound) = place.read_by_merge(&whole, "sound");
+    let mut changed = 0;
+    // Behind the magic, without which it is no trace, and the thread; that it is another than in the file's name is
+    // for check to see.
+    for at in (16..whole.len()).step_by(8) {
+        let mut bytes = whole.clone();
+        let end = bytes.len().min(at + 8);
+        bytes[at..end].fill(0xff);
+        let (status, merged) = place.read_by_merge(&bytes, &format!("at {at}"));
+        let (merged_keys, mut expected) = (keys(&merged), keys(&sound));
+        // Nobody can see that the last has greater ticks than it had.
+        if merged_keys.len() == expected.len() {
+            expected.pop();
+            expected.extend(merged_keys.last().cloned());
+        }
+        if merged_keys != expected {
+            changed += 1;
+            assert_eq!(status, Status::Damaged, "at {at}: {merged:?}");
+        }
+    }
+    assert!(changed > 10, "{changed}");
+}
+
+#[test]
+fn text_in_a_raw_file_and_records_in_a_text() {
+    let place = Place::new();
+    let (text, raw) = (text(9, 1), raw(9, 1));
+    for (what, bytes) in [
+        ("text, then raw", [&text[..], &raw].concat()),
+        ("raw, then text", [&raw[..], &text].concat()),
+        ("a magic, then text", [&raw[..8], &text].concat()),
+        ("a text's beginning, then raw", [&text[..100], &raw].concat()),
+    ] {
+        let (status, _) = place.read_by_all(&bytes, what);
+        assert_eq!(status, Status::Damaged, "{what}");
+    }
+}
+
+#[test]
+fn with_any_bit_of_any_ticks_changed() {
+    let place = Place::new();
+    let whole = text(9, 1);
+    let lines = whole.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1);
+    for line in iter::once(0).chain(lines).filter(|line| *line < whole.len()) {
+        for (at, bit) in (line..line + 16).flat_map(|at| (0..8).map(move |bit| (at, bit))) {
+            let mut bytes = whole.clone();
+            bytes[at] ^= 1 << bit;
+            place.read_by_merge(&bytes, &format!("bit {bit} of byte {at} is another"));
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(60) })]
+
+    #[test]
+    fn with_any_bytes_changed(
+        is_raw: bool, changes in prop::collection::vec((0..2000usize, 0..8u8, any::<u8>()), 1..6)
+    ) {
+        let place = Place::new();
+        let mut bytes = if is_raw { raw(9, 1) } else { text(9, 1) };
+        // Behind the '# run' line: of another boot it would rightly stand elsewhere.
+        let run = memchr::memmem::find(&bytes, b"clock=ordered").unwrap() + 16;
+        let length = bytes.len() - run;
+        for (at, bit, byte) in &changes {
+            let place = run + at % length;
+            // One bit, or all.
+            bytes[place] = if at % 2 == 0 { bytes[place] ^ (1 << bit) } else { *byte };
+        }
+        place.read_by_all(&bytes, &format!("raw: {is_raw}, {changes:?}"));
+    }
+}

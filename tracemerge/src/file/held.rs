@@ -1,0 +1,98 @@
+//! A thread whose ring was read: its file up to the published length, and the text that the ring holds for it.
+//! The file may be raw; what follows it is text in any case.
+
+use std::path::PathBuf;
+
+use trace_format::file::Encoding;
+use trace_format::raw::Raw;
+use tracer::inspect::ThreadInMemory;
+
+use crate::file::lines::{first_ticks, last_ticks, without_torn_tail};
+use crate::file::map::Map;
+use crate::file::raw::{lines_of, whole_messages};
+use crate::report::error::Error;
+
+/// What a thread had traced when its ring was read, in two parts that each consist of lines.
+#[derive(Debug)]
+pub struct Held {
+    /// The ring's file, which stands for the text in messages.
+    pub ring: PathBuf,
+    /// Ticks of the first line of the thread's file.
+    pub since: u64,
+    /// Messages that are in the ring and not in the file.
+    pub records: u64,
+    /// Messages that the thread had put into its ring in all, at least.
+    pub committed: u64,
+    map: Map,
+    /// Where the lines of the file end that are whole.
+    whole: usize,
+    /// What follows, the rest of the file's last line included.
+    rest: Vec<u8>,
+}
+
+impl Held {
+    /// Maps the thread's file and puts the text behind it. Of a thread that may go on, what is not yet a whole line is
+    /// left out: so the merge has a prefix of the thread.
+    ///
+    /// # Errors
+    /// Where the file cannot be mapped.
+    pub fn new(thread: ThreadInMemory, alive: bool) -> Result<Held, Error> {
+        let (map, length) = match &thread.file {
+            Some(file) => (Map::of_file(&file.file, &file.path)?, file.length),
+            None => (Map::nothing(), 0),
+        };
+        let length = usize::try_from(length).unwrap_or(usize::MAX).min(map.len());
+        let bytes = &map[..length];
+        let (whole, mut rest) = match (Encoding::of(bytes), thread.continues) {
+            (_, false) => (length, Vec::new()),
+            (Encoding::Text, true) => {
+                let whole = without_torn_tail(bytes).len();
+                (whole, bytes[whole..].to_vec())
+            }
+            (Encoding::Raw, true) => {
+                let whole = whole_messages(bytes);
+                (whole, lines_of(bytes, whole..length, &thread.ring))
+            }
+        };
+        rest.extend_from_slice(&thread.text);
+        if alive {
+            rest.truncate(without_torn_tail(&rest).len());
+        }
+        let ThreadInMemory { since, ring, records, committed, .. } = thread;
+        Ok(Held { ring, since: since.0, records, committed, map, whole, rest })
+    }
+
+    /// The bytes of the file, lines or records, up to the end of the last message that is whole.
+    #[inline]
+    #[must_use]
+    pub fn file(&self) -> &[u8] {
+        &self.map[..self.whole]
+    }
+
+    /// See [`Map::cut`].
+    #[must_use]
+    pub fn cut(&self) -> Option<usize> {
+        self.map.cut()
+    }
+
+    /// The lines behind them.
+    #[inline]
+    #[must_use]
+    pub fn rest(&self) -> &[u8] {
+        &self.rest
+    }
+
+    /// The ticks of the first and of the last line; `None` where there is no line.
+    #[must_use]
+    pub fn range(&self) -> Option<(u64, u64)> {
+        let raw = Raw::parse(self.file());
+        let of_file = match raw {
+            Some(raw) => raw.first().zip(raw.last()).map(|((first, _), last)| (first.0, last.0)),
+            None => first_ticks(self.file()).zip(last_ticks(self.file())),
+        };
+        let of_rest = first_ticks(self.rest()).zip(last_ticks(self.rest()));
+        let first = of_file.or(of_rest)?.0;
+        let last = of_rest.or(of_file)?.1;
+        Some((first, last))
+    }
+}

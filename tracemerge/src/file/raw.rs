@@ -1,0 +1,157 @@
+//! Raw files: their records become lines when the merge comes to them.
+
+use std::ops::{Deref, Range};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use trace_format::line::{Key, Kind, Line, Ticks};
+use trace_format::raw::{self, Decoder, Raw, Record, is_clean};
+use trace_format::record::RecordKind;
+
+use crate::file::held::Held;
+use crate::file::map::Map;
+use crate::file::render::Render;
+
+/// How much longer lines are than their records is learnt from so many records.
+const SAMPLED: usize = 200;
+/// `# clock` lines are looked for in so many of the last blocks.
+const OUTLINED: usize = 16;
+const BLOCK: usize = raw::BLOCK as usize;
+
+/// A raw file, or the part of one that a merge may read.
+#[derive(Debug)]
+pub struct RawFile {
+    /// Stands for the file in `# damaged` lines.
+    path: PathBuf,
+    bytes: Bytes,
+    /// A line takes about so many times the bytes of its record.
+    growth: u64,
+    /// The first ticks and the last: asked for often.
+    span: Option<(u64, u64)>,
+}
+
+#[derive(Debug)]
+enum Bytes {
+    /// A file up to there.
+    Mapped(Arc<Map>, usize),
+    /// The file of a thread whose ring was read.
+    Held(Arc<Held>),
+}
+
+impl Deref for Bytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Bytes::Mapped(map, end) => &map[..*end],
+            Bytes::Held(held) => held.file(),
+        }
+    }
+}
+
+impl RawFile {
+    /// The file at `path`, whose bytes `map` has. Of a thread that may go on, what is not yet a whole message is left
+    /// out.
+    #[must_use]
+    pub fn new(path: &Path, map: Arc<Map>, alive: bool) -> RawFile {
+        let end = if alive { whole_messages(&map) } else { map.len() };
+        RawFile::of(path, Bytes::Mapped(map, end))
+    }
+
+    /// The file of a thread whose ring was read.
+    #[must_use]
+    pub fn held(path: &Path, held: Arc<Held>) -> RawFile {
+        RawFile::of(path, Bytes::Held(held))
+    }
+
+    fn of(path: &Path, bytes: Bytes) -> RawFile {
+        let growth = growth(&bytes);
+        let span = Raw::parse(&bytes).and_then(|raw| Some((raw.first()?.0.0, raw.last()?.0)));
+        RawFile { path: path.to_path_buf(), bytes, growth, span }
+    }
+
+    fn raw(&self) -> Option<Raw<'_>> {
+        Raw::parse(&self.bytes)
+    }
+}
+
+/// How many times the bytes of its records a file's lines take, as far as some in its middle tell.
+fn growth(bytes: &[u8]) -> u64 {
+    let Some(raw) = Raw::parse(bytes) else { return 1 };
+    let start = bytes.len() / 2 / BLOCK * BLOCK;
+    let end = raw.records(start).nth(SAMPLED).map_or(bytes.len(), |(at, _)| at).min(start + BLOCK);
+    let lines = lines_of(bytes, start..end.min(bytes.len()), Path::new(""));
+    (lines.len() / (end - start).max(1)) as u64 + 1
+}
+
+/// The bytes of a raw file without a last message that is not all there.
+#[must_use]
+pub fn whole_messages(bytes: &[u8]) -> usize {
+    let Some(raw) = Raw::parse(bytes) else { return 0 };
+    let end = raw.without_torn_tail();
+    let open = Raw::parse(&bytes[..end]).and_then(|raw| raw.open_message());
+    open.unwrap_or(end)
+}
+
+/// The lines of the records in a range of a raw file; the last one has no line feed if its message goes on.
+#[must_use]
+pub fn lines_of(bytes: &[u8], range: Range<usize>, path: &Path) -> Vec<u8> {
+    let mut out = Vec::new();
+    if let Some(raw) = Raw::parse(bytes) {
+        Decoder::new(raw.tid()).decode(raw, range, path.as_os_str().as_encoded_bytes(), &mut out);
+    }
+    out
+}
+
+/// The records of one block.
+fn records_of(raw: Raw<'_>, block: usize) -> impl Iterator<Item = Record<'_>> {
+    let records = raw.records(block * BLOCK).take_while(move |(at, _)| *at < (block + 1) * BLOCK);
+    records.map(|(_, record)| record)
+}
+
+impl Render for RawFile {
+    fn span(&self) -> Option<(u64, u64)> {
+        self.span
+    }
+
+    fn bytes_before(&self, ticks: u64) -> u64 {
+        self.raw().map_or(0, |raw| (raw.place(Ticks(ticks)) as u64).saturating_mul(self.growth))
+    }
+
+    fn outline(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        let Some(raw) = self.raw() else { return out };
+        let mut put = |record: Record<'_>| {
+            let key = Key { ticks: record.ticks, tid: raw.tid() };
+            Line { key, kind: Kind::Meta, payload: record.payload }.write(&mut out);
+        };
+        let is_meta = |record: &Record<'_>| record.kind == RecordKind::Meta && is_clean(record.payload);
+        raw.records(0).map(|(_, record)| record).take_while(is_meta).for_each(&mut put);
+        let is_clock = |record: &Record<'_>| is_meta(record) && record.payload.starts_with(b"clock ");
+        let blocks = self.bytes.len().div_ceil(BLOCK);
+        let mut last =
+            (0..blocks).rev().take(OUTLINED).map(|block| records_of(raw, block).filter(is_clock).last());
+        last.find_map(|found| found).into_iter().for_each(put);
+        out
+    }
+
+    fn newest_first(&self) -> Box<dyn Iterator<Item = u64> + '_> {
+        let blocks = self.bytes.len().div_ceil(BLOCK);
+        let of_block = move |block| {
+            let records = self.raw().into_iter().flat_map(move |raw| records_of(raw, block));
+            let mut ticks: Vec<u64> =
+                records.filter(Record::begins_message).map(|record| record.ticks.0).collect();
+            ticks.reverse();
+            ticks
+        };
+        Box::new((0..blocks).rev().flat_map(of_block))
+    }
+
+    fn lines(&self, from: u64, until: Option<u64>, out: &mut Vec<u8>, damaged: &mut dyn FnMut(usize, usize)) {
+        let Some(raw) = self.raw() else { return };
+        let name = self.path.as_os_str().as_encoded_bytes();
+        let times = (Ticks(from), until.map(Ticks));
+        let found = Decoder::new(raw.tid()).decode_times(raw, times, name, out);
+        found.damaged.iter().for_each(|place| damaged(place.start, place.len()));
+    }
+}

@@ -1,0 +1,208 @@
+//! Files that become shorter while they are mapped: the system says so with a signal, SIGBUS, to whoever reads what
+//! is gone, which without this file would end the command.
+//!
+//! Mappings are [`Watched`]. The handler looks whether the address is in one of them, notes where its file ends now,
+//! puts zeros in the place of the rest and lets the thread go on; the stages look at the notes. Any other SIGBUS does
+//! what it always does. The handler is the command's: [`watch`] is called by it alone.
+//!
+//! The handler may run at any instruction, so it takes no lock and no memory: it walks through blocks of places that
+//! are never freed, and calls `mmap`.
+#![allow(unsafe_code)]
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+#[cfg(unix)]
+pub use unix::watch;
+
+/// How often a file was found cut, in this process.
+static CUTS: AtomicUsize = AtomicUsize::new(0);
+
+/// How many files were found cut up to now. Where this is the same before and after, what was read between was there.
+#[must_use]
+pub fn count() -> usize {
+    CUTS.load(Ordering::SeqCst)
+}
+
+/// Does nothing: such systems do not let a mapped file be cut, or have another word for it.
+#[cfg(not(unix))]
+pub fn watch() {}
+
+/// A mapping that the handler knows, as long as this lives.
+#[derive(Debug)]
+pub struct Watched {
+    #[cfg(unix)]
+    place: &'static unix::Place,
+}
+
+impl Watched {
+    /// From now on the handler knows the mapping of `length` bytes at `start`.
+    #[must_use]
+    pub fn new(start: *const u8, length: usize) -> Watched {
+        #[cfg(unix)]
+        return Watched { place: unix::take(start as usize, length) };
+        #[cfg(not(unix))]
+        {
+            let _ = (start, length);
+            Watched {}
+        }
+    }
+
+    /// The offset from which on there are zeros in the place of what was cut off; `None` where nothing was.
+    #[must_use]
+    pub fn cut(&self) -> Option<usize> {
+        #[cfg(unix)]
+        return self.place.cut();
+        #[cfg(not(unix))]
+        None
+    }
+}
+
+#[cfg(unix)]
+impl Drop for Watched {
+    fn drop(&mut self) {
+        unix::give_back(self.place);
+    }
+}
+
+#[cfg(unix)]
+mod unix {
+    use super::{CUTS, Ordering};
+    use std::mem::MaybeUninit;
+    use std::ptr::{from_ref, null_mut};
+    use std::sync::atomic::{AtomicPtr, AtomicUsize};
+    use std::sync::{Mutex, PoisonError};
+
+    /// Places in a block.
+    const BLOCK: usize = 256;
+
+    /// What the handler knows of a mapping.
+    #[derive(Debug)]
+    pub struct Place {
+        /// Where it begins; 0: there is none. Written last when there is a new one, first when it goes.
+        start: AtomicUsize,
+        length: AtomicUsize,
+        /// The first offset that was not there any more, `usize::MAX` as long as all was.
+        cut: AtomicUsize,
+    }
+
+    struct Block {
+        places: [Place; BLOCK],
+        /// The block that was there before.
+        next: *const Block,
+    }
+
+    /// The newest block. Blocks are added and never changed nor freed.
+    static NEWEST: AtomicPtr<Block> = AtomicPtr::new(null_mut());
+    /// Places that are free. The handler does not touch it.
+    static FREE: Mutex<Vec<&'static Place>> = Mutex::new(Vec::new());
+    /// Bytes of a page, for the handler.
+    static PAGE: AtomicUsize = AtomicUsize::new(0);
+
+    impl Place {
+        const fn new() -> Place {
+            Place {
+                start: AtomicUsize::new(0),
+                length: AtomicUsize::new(0),
+                cut: AtomicUsize::new(usize::MAX),
+            }
+        }
+
+        pub fn cut(&self) -> Option<usize> {
+            Some(self.cut.load(Ordering::SeqCst)).filter(|&cut| cut != usize::MAX)
+        }
+
+        /// The mapping, if `address` is in it.
+        fn holds(&self, address: usize) -> Option<(usize, usize)> {
+            let start = self.start.load(Ordering::SeqCst);
+            let length = self.length.load(Ordering::SeqCst);
+            // Both are of the same mapping only if it is there still. The one that has faulted is, for it is in use.
+            let is_same = self.start.load(Ordering::SeqCst) == start;
+            let holds = is_same && start != 0 && address.checked_sub(start).is_some_and(|at| at < length);
+            holds.then_some((start, length))
+        }
+    }
+
+    pub fn take(start: usize, length: usize) -> &'static Place {
+        let mut free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = free.pop().unwrap_or_else(|| add_block(&mut free));
+        place.cut.store(usize::MAX, Ordering::SeqCst);
+        place.length.store(length, Ordering::SeqCst);
+        place.start.store(start, Ordering::SeqCst);
+        place
+    }
+
+    pub fn give_back(place: &'static Place) {
+        place.start.store(0, Ordering::SeqCst);
+        FREE.lock().unwrap_or_else(PoisonError::into_inner).push(place);
+    }
+
+    /// Makes places; returns one and puts the others in `free`, which the caller has locked: one adds at a time.
+    fn add_block(free: &mut Vec<&'static Place>) -> &'static Place {
+        let next = NEWEST.load(Ordering::SeqCst).cast_const();
+        let block: &'static Block =
+            Box::leak(Box::new(Block { places: [const { Place::new() }; BLOCK], next }));
+        NEWEST.store(from_ref(block).cast_mut(), Ordering::SeqCst);
+        let [first, others @ ..] = &block.places;
+        free.extend(others);
+        first
+    }
+
+    /// Handles SIGBUS for the rest of this process's life.
+    pub fn watch() {
+        // SAFETY: `sysconf` touches no memory of this process.
+        let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+        PAGE.store(usize::try_from(page).unwrap_or(4096), Ordering::SeqCst);
+        // SAFETY: `sigaction` is plain data, valid when all zero.
+        let mut action: libc::sigaction = unsafe { MaybeUninit::zeroed().assume_init() };
+        let handler: extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void) = on_bus_error;
+        action.sa_sigaction = handler as libc::sighandler_t;
+        action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+        // SAFETY: the handler has the signature that SA_SIGINFO asks for, is async-signal-safe (see the module's
+        // text), and the action is whole. Where it cannot be set, a cut file ends the command as before.
+        unsafe { libc::sigaction(libc::SIGBUS, &raw const action, null_mut()) };
+    }
+
+    extern "C" fn on_bus_error(signal: libc::c_int, info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
+        // SAFETY: with SA_SIGINFO the system passes a whole `siginfo_t`; of a SIGBUS it has an address, which is
+        // only compared.
+        let address = unsafe { (*info).si_addr() } as usize;
+        if !put_zeros(address) {
+            // The instruction is tried again, and then the signal ends the process.
+            // SAFETY: sets the default action; no memory is touched.
+            unsafe { libc::signal(signal, libc::SIG_DFL) };
+        }
+    }
+
+    /// Puts zeros where a watched mapping has lost its file, from the page of `address` to its end; returns whether it
+    /// is one.
+    fn put_zeros(address: usize) -> bool {
+        let mut block = NEWEST.load(Ordering::SeqCst).cast_const();
+        // SAFETY: blocks are leaked, and stored only when they are whole; their `next` is one, too, or null.
+        while let Some(found) = unsafe { block.as_ref() } {
+            for place in &found.places {
+                let Some((start, length)) = place.holds(address) else { continue };
+                let page = address & !(PAGE.load(Ordering::SeqCst) - 1);
+                place.cut.fetch_min(page - start, Ordering::SeqCst);
+                // Before there are zeros to be seen by other threads.
+                CUTS.fetch_add(1, Ordering::SeqCst);
+                let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED | libc::MAP_NORESERVE;
+                // SAFETY: the range is a part of a mapping that is alive, since the faulting thread reads it, and
+                // that is known to be of a file and read-only: code that reads it takes any bytes, see `crate::file::map`.
+                // No write to it can be lost. Its owner unmaps the whole range whatever is mapped there.
+                let zeros = unsafe {
+                    libc::mmap(
+                        page as *mut libc::c_void,
+                        start + length - page,
+                        libc::PROT_READ,
+                        flags,
+                        -1,
+                        0,
+                    )
+                };
+                return zeros != libc::MAP_FAILED;
+            }
+            block = found.next;
+        }
+        false
+    }
+}

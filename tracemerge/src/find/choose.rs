@@ -1,0 +1,386 @@
+//! Between *read* and *merge*: which runs are merged, and in which order their files stand.
+//!
+//! A run is one process's life: (boot, pid, id). Runs of the same root are a group: a program and its forks.
+//! The order here is the tie part of the merge's total order: pid, run id, thread id, number in the name.
+//!
+//! A run is one owner's, and only runs of one owner are shown together unless all are asked for: see
+//! [`crate::find::owners`].
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+use trace_format::meta::Run;
+use trace_format::wall::Wall;
+
+use crate::find::header::Trace;
+use crate::find::identity::{Doubt, Uncertain, join_owners, settle};
+use crate::find::owners::{Owners, Rank};
+
+/// What the user wants merged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// The newest group and the runs that overlap it in time.
+    Newest,
+    /// Everything.
+    All,
+    /// The group of the process `pid` that began at `since` or later.
+    Process {
+        /// The process.
+        pid: u32,
+        /// Earlier runs are others' that had the same pid.
+        since: Wall,
+    },
+    /// The runs of the process `pid` that began at `since` or later, and not what it forked.
+    Alone {
+        /// The process.
+        pid: u32,
+        /// Earlier runs are others' that had the same pid.
+        since: Wall,
+    },
+}
+
+/// What is merged.
+#[derive(Debug, Default)]
+pub struct Chosen {
+    /// The files, by boot in the order of time, each boot's in the order of ties.
+    pub boots: Vec<Vec<Trace>>,
+    /// How many runs they are of.
+    pub runs: usize,
+    /// How many runs are left out ...
+    pub left_out_runs: usize,
+    /// ... and how many files that are.
+    pub left_out_files: usize,
+    /// How many files of each other user are left out.
+    pub others: BTreeMap<u32, usize>,
+    /// How many of the files that are shown are of which user.
+    pub owners: BTreeMap<u32, usize>,
+    /// What is not plain of the files that are shown.
+    pub doubts: Vec<Doubt>,
+}
+
+impl Chosen {
+    /// All that was chosen of several applications; what was found twice counts once.
+    #[must_use]
+    pub fn together(parts: Vec<Chosen>) -> Chosen {
+        let left_out_runs = parts.iter().map(|part| part.left_out_runs).sum();
+        let left_out_files = parts.iter().map(|part| part.left_out_files).sum();
+        let (mut others, mut owners, mut doubts) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
+        for part in &parts {
+            part.others.iter().for_each(|(owner, files)| *others.entry(*owner).or_default() += files);
+            part.owners.iter().for_each(|(owner, files)| *owners.entry(*owner).or_default() += files);
+            doubts.extend(part.doubts.iter().cloned());
+        }
+        let mut known = HashSet::new();
+        let mut files: Vec<Trace> = parts.into_iter().flat_map(|part| part.boots).flatten().collect();
+        files.retain(|trace| known.insert((trace.id.clone(), trace.path.clone())));
+        let runs = summaries(&files).len();
+        sort_for_ties(&mut files);
+        Chosen { boots: by_boot(files), runs, left_out_runs, left_out_files, others, owners, doubts }
+    }
+}
+
+/// A run's identity.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct RunId {
+    owner: u32,
+    boot: Vec<u8>,
+    pid: u32,
+    id: u32,
+}
+
+impl RunId {
+    fn of(trace: &Trace, run: &Run) -> RunId {
+        RunId { owner: trace.owner, boot: run.boot.clone(), pid: run.pid, id: run.id }
+    }
+}
+
+/// What all files of a run say together.
+struct Summary {
+    root: u32,
+    wall: Wall,
+    first: u64,
+    last: u64,
+}
+
+/// Chooses among `traces`, and sorts what is chosen. `recorded` reads which users a trace's process became.
+#[must_use]
+pub fn choose(
+    mut traces: Vec<Trace>,
+    choice: Choice,
+    owners: &Owners,
+    recorded: impl Fn(&Trace) -> Vec<u32>,
+) -> Chosen {
+    join_owners(&mut traces, owners, recorded);
+    let (doubts, uncertain) = settle(&mut traces);
+    let runs = summaries(&traces);
+    let (wanted, owner): (BTreeSet<RunId>, Option<u32>) = match choice {
+        Choice::All => (runs.keys().cloned().collect(), None),
+        Choice::Newest => newest(&runs, &traces, owners, &uncertain),
+        Choice::Process { pid, since } => of_process(&runs, owners, pid, since, true),
+        Choice::Alone { pid, since } => of_process(&runs, owners, pid, since, false),
+    };
+    // Files that do not name their run: nobody can say that they are not meant.
+    let is_stray_wanted = |trace: &Trace| match choice {
+        Choice::All => true,
+        Choice::Newest => Some(trace.owner) == owner,
+        Choice::Process { pid, .. } | Choice::Alone { pid, .. } => {
+            let names = |id: &RunId, claimed: Option<u32>| Some(id.id) == claimed;
+            let claim = trace.claim.as_ref().filter(|_| Some(trace.owner) == owner);
+            claim.is_some_and(|claim| claim.pid == Some(pid) || wanted.iter().any(|id| names(id, claim.id)))
+        }
+    };
+    let is_wanted = |trace: &Trace| match &trace.run {
+        Some(run) => wanted.contains(&RunId::of(trace, run)),
+        None => is_stray_wanted(trace),
+    };
+    let (mut chosen, left): (Vec<Trace>, Vec<Trace>) = traces.into_iter().partition(is_wanted);
+    sort_for_ties(&mut chosen);
+    let is_left_out = |trace: &&Trace| owner.is_none_or(|owner| trace.owner == owner);
+    let mut of_others = BTreeMap::new();
+    for trace in left.iter().filter(|trace| !is_left_out(trace)) {
+        *of_others.entry(trace.owner).or_default() += 1;
+    }
+    let mut shown = BTreeMap::new();
+    chosen.iter().for_each(|trace| *shown.entry(trace.owner).or_default() += 1);
+    let own_runs = runs.keys().filter(|run| owner.is_none_or(|owner| run.owner == owner)).count();
+    // Of the others it is said that they are left out.
+    let is_told = |doubt: &Doubt| {
+        let of_owner = || left.iter().filter(is_left_out).any(|trace| trace.path == doubt.path);
+        let all = matches!(choice, Choice::All | Choice::Newest);
+        chosen.iter().any(|trace| trace.path == doubt.path) || (all && of_owner())
+    };
+    let doubts = doubts.into_iter().filter(is_told).collect();
+    Chosen {
+        boots: by_boot(chosen),
+        runs: wanted.len(),
+        left_out_runs: own_runs - wanted.len(),
+        left_out_files: left.iter().filter(is_left_out).count(),
+        others: of_others,
+        owners: shown,
+        doubts,
+    }
+}
+
+/// The traces that a merge would show first among those of the caller and of the executable's owner, by owner, and how
+/// many there are of each other user.
+#[must_use]
+pub fn of_nearest(
+    mut traces: Vec<Trace>,
+    owners: &Owners,
+    recorded: impl Fn(&Trace) -> Vec<u32>,
+) -> (Vec<Trace>, BTreeMap<u32, usize>) {
+    join_owners(&mut traces, owners, recorded);
+    let nearest = traces.iter().map(|trace| owners.rank(trace.owner)).min();
+    let is_nearest = |trace: &Trace| {
+        let rank = owners.rank(trace.owner);
+        rank != Rank::Other && Some(rank) == nearest
+    };
+    let (near, far): (Vec<Trace>, Vec<Trace>) = traces.into_iter().partition(is_nearest);
+    let mut others = BTreeMap::new();
+    far.iter().for_each(|trace| *others.entry(trace.owner).or_default() += 1);
+    (near, others)
+}
+
+fn summaries(traces: &[Trace]) -> BTreeMap<RunId, Summary> {
+    let mut runs: BTreeMap<RunId, Summary> = BTreeMap::new();
+    for trace in traces {
+        let Some(run) = &trace.run else { continue };
+        // The first line's ticks have no checksum: a file that shows to begin later than its run did does not shorten
+        // the run.
+        let (first, last) = (trace.first.min(run.ticks.0), trace.last.max(trace.first));
+        let (root, wall) = (run.root, run.wall);
+        let summary = runs.entry(RunId::of(trace, run)).or_insert(Summary { root, wall, first, last });
+        summary.wall = summary.wall.min(wall);
+        summary.first = summary.first.min(first);
+        summary.last = summary.last.max(last);
+    }
+    runs
+}
+
+/// The group whose root began last, the runs of the same boot that overlap it, and those of which nobody knows when
+/// they began; and whose they are.
+fn newest(
+    runs: &BTreeMap<RunId, Summary>,
+    traces: &[Trace],
+    owners: &Owners,
+    uncertain: &Uncertain,
+) -> (BTreeSet<RunId>, Option<u32>) {
+    let Some(rank) = traces.iter().map(|trace| owners.rank(trace.owner)).min() else {
+        return (BTreeSet::new(), None);
+    };
+    let is_uncertain = |id: &RunId| uncertain.contains(&(id.owner, id.pid, id.id));
+    // A group began when its first run did.
+    let mut began: BTreeMap<(u32, &[u8], u32), (bool, Wall)> = BTreeMap::new();
+    for (id, run) in runs.iter().filter(|(id, _)| owners.rank(id.owner) == rank) {
+        let (is_certain, wall) =
+            began.entry((id.owner, &id.boot, run.root)).or_insert((!is_uncertain(id), run.wall));
+        (*is_certain, *wall) = (*is_certain && !is_uncertain(id), run.wall.min(*wall));
+    }
+    let newest = began.iter().max_by_key(|(group, began)| (**began, **group)).map(|(group, _)| *group);
+    let Some(group) = newest else {
+        // Nothing but files of which nobody knows the run.
+        let nearest = traces.iter().filter(|trace| owners.rank(trace.owner) == rank);
+        return (BTreeSet::new(), nearest.map(|trace| trace.owner).min());
+    };
+    let in_group = |id: &RunId, run: &Summary| (id.owner, &id.boot[..], run.root) == group;
+    let members = || runs.iter().filter(|(id, run)| in_group(id, run)).map(|(_, run)| run);
+    let first = members().map(|run| run.first).min().unwrap_or(0);
+    let last = members().map(|run| run.last).max().unwrap_or(u64::MAX);
+    let overlaps = |id: &RunId, run: &Summary| id.boot == group.1 && run.first <= last && first <= run.last;
+    let is_wanted = |id: &RunId, run: &Summary| {
+        id.owner == group.0 && (in_group(id, run) || overlaps(id, run) || is_uncertain(id))
+    };
+    (runs.iter().filter(|(id, run)| is_wanted(id, run)).map(|(id, _)| id.clone()).collect(), Some(group.0))
+}
+
+/// The runs of process `pid` since then, and, where wanted, of what it forked; and whose they are.
+fn of_process(
+    runs: &BTreeMap<RunId, Summary>,
+    owners: &Owners,
+    pid: u32,
+    since: Wall,
+    with_forks: bool,
+) -> (BTreeSet<RunId>, Option<u32>) {
+    let recent = || runs.iter().filter(|(_, run)| run.wall >= since);
+    let own = || recent().filter(|(id, _)| id.pid == pid);
+    let owner = own().map(|(id, _)| (owners.rank(id.owner), id.owner)).min().map(|(_, owner)| owner);
+    let roots: BTreeSet<_> = own().map(|(id, run)| (id.owner, &id.boot, run.root)).collect();
+    let is_wanted = |id: &RunId, run: &Summary| {
+        let in_tree = with_forks && roots.contains(&(id.owner, &id.boot, run.root));
+        Some(id.owner) == owner && (id.pid == pid || in_tree)
+    };
+    (recent().filter(|(id, run)| is_wanted(id, run)).map(|(id, _)| id.clone()).collect(), owner)
+}
+
+/// Sorts as the merge breaks ties. Files without a run come first.
+fn sort_for_ties(traces: &mut [Trace]) {
+    let key = |trace: &Trace| {
+        let run = trace.run.as_ref().map(|run| (run.pid, run.id, trace.owner));
+        (run, trace.tid, trace.number)
+    };
+    traces.sort_by(|a, b| key(a).cmp(&key(b)).then_with(|| a.path.cmp(&b.path)));
+}
+
+/// Splits by boot, earliest first; files without a run go with the newest boot. Keeps the order within.
+fn by_boot(traces: Vec<Trace>) -> Vec<Vec<Trace>> {
+    let mut began: BTreeMap<Vec<u8>, Wall> = BTreeMap::new();
+    for run in traces.iter().filter_map(|trace| trace.run.as_ref()) {
+        let wall = began.entry(run.boot.clone()).or_insert(run.wall);
+        *wall = run.wall.min(*wall);
+    }
+    let mut order: Vec<(Wall, Vec<u8>)> = began.into_iter().map(|(boot, wall)| (wall, boot)).collect();
+    order.sort();
+    let mut boots = vec![Vec::new(); order.len().max(1)];
+    for trace in traces {
+        let place = trace.run.as_ref().and_then(|run| order.iter().position(|(_, boot)| *boot == run.boot));
+        let place = place.unwrap_or(boots.len() - 1);
+        boots[place].push(trace);
+    }
+    boots.retain(|files| !files.is_empty());
+    boots
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::find::marks::Marks;
+    use crate::os::sys::FileId;
+    use itertools::Itertools;
+    use trace_format::line::Ticks;
+    use trace_format::meta::ClockKind;
+
+    /// A file of run `id` of `root`, which began at `first` by every clock.
+    fn trace(boot: &str, root: u32, id: u32, first: u64, last: u64) -> Trace {
+        let run = Run {
+            version: 1,
+            id,
+            root,
+            pid: id,
+            exe: b"/app".to_vec(),
+            boot: boot.into(),
+            ticks: Ticks(first),
+            wall: Wall(first),
+            clock: ClockKind::Ordered,
+        };
+        let path = format!("app.trace.{id}").into();
+        Trace {
+            path,
+            tid: id.into(),
+            number: 0,
+            id: Some(FileId::Inode(0, id.into())),
+            map: None,
+            held: None,
+            owner: OWNERS.own,
+            run: Some(run),
+            marks: Marks::default(),
+            claim: None,
+            first,
+            last,
+        }
+    }
+
+    const OWNERS: Owners = Owners { own: 1000, executable: Some(0) };
+
+    /// As the function of that name; no run has changed its user.
+    fn choose(traces: Vec<Trace>, choice: Choice) -> Chosen {
+        super::choose(traces, choice, &OWNERS, |_| Vec::new())
+    }
+
+    fn ids(chosen: &Chosen) -> Vec<Vec<u64>> {
+        chosen.boots.iter().map(|files| files.iter().map(|f| f.tid).collect_vec()).collect_vec()
+    }
+
+    #[test]
+    fn the_newest_group_comes_with_what_overlaps_it() {
+        let traces = vec![
+            trace("b", 1, 1, 10, 20),
+            trace("b", 2, 2, 30, 60),
+            trace("b", 3, 3, 50, 70),
+            trace("b", 3, 4, 80, 90),
+            trace("b", 5, 5, 44, 49),
+            trace("older", 6, 6, 40, 90),
+        ];
+        let chosen = choose(traces.clone(), Choice::Newest);
+        assert_eq!(ids(&chosen), [[2, 3, 4]]);
+        assert_eq!((chosen.runs, chosen.left_out_runs, chosen.left_out_files), (3, 3, 3));
+        assert_eq!(ids(&choose(traces, Choice::All)), [vec![1, 2, 3, 4, 5], vec![6]]);
+    }
+
+    #[test]
+    fn boots_stand_in_the_order_of_the_wall_clock() {
+        let traces = vec![trace("a", 1, 1, 500, 600), trace("z", 2, 2, 10, 20)];
+        assert_eq!(ids(&choose(traces, Choice::All)), [[2], [1]]);
+    }
+
+    #[test]
+    fn a_process_is_chosen_with_its_forks_and_without_its_pids_former_life() {
+        let mut old = trace("b", 7, 7, 10, 20);
+        old.run.as_mut().unwrap().pid = 3;
+        let traces = vec![old, trace("b", 3, 3, 50, 60), trace("b", 3, 4, 55, 58), trace("b", 9, 9, 50, 60)];
+        let chosen = choose(traces, Choice::Process { pid: 3, since: Wall(40) });
+        assert_eq!(ids(&chosen), [[3, 4]]);
+    }
+
+    #[test]
+    fn what_was_chosen_of_several_applications_is_put_in_one_order() {
+        let part = |traces: &[Trace]| choose(traces.to_vec(), Choice::Newest);
+        let (a, b) = (trace("b", 2, 2, 30, 60), trace("b", 1, 1, 10, 20));
+        let other_boot = trace("a", 7, 7, 1, 2);
+        let all = Chosen::together(vec![
+            part(&[a.clone(), trace("b", 9, 9, 1, 2)]),
+            part(&[b]),
+            part(&[other_boot]),
+            part(&[a]),
+        ]);
+        assert_eq!(ids(&all), vec![vec![7], vec![1, 2]]);
+        assert_eq!((all.runs, all.left_out_runs, all.left_out_files), (3, 1, 1));
+    }
+
+    #[test]
+    fn a_file_without_a_run_goes_with_the_newest_boot() {
+        let mut stray = trace("b", 7, 7, 10, 20);
+        stray.run = None;
+        let traces = vec![trace("a", 1, 1, 10, 20), trace("b", 2, 2, 30, 40), stray];
+        assert_eq!(ids(&choose(traces.clone(), Choice::Newest)), [[7, 2]]);
+        assert_eq!(ids(&choose(traces, Choice::Process { pid: 9, since: Wall(0) })), [[0; 0]; 0]);
+    }
+}

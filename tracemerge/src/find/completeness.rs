@@ -1,0 +1,133 @@
+//! Whether all of a run is there, as far as that can be known without reading every line: for merges, views and `check`
+//! alike.
+//!
+//! What proves it: each file ends in an `# end` that says how many files the run had made by then; the one that was
+//! written when the run had ended says how many in all; and each file says which of them it is. Where one of these statements is missing, it is not known.
+//! Of a run that is in memory, its life file says how many files there are.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::Path;
+
+use itertools::Itertools;
+use trace_format::meta::{EndReason, Run};
+
+use crate::find::choose::Chosen;
+use crate::find::header::Trace;
+use crate::find::liveness;
+use crate::report::few::Few;
+use crate::report::messages::{Messages, count, shown};
+
+/// So many missing files are named.
+const NAMED: usize = 8;
+
+/// What is known not to be there, and what is not known.
+#[derive(Debug, Default)]
+pub struct Completeness {
+    missing: Vec<String>,
+    unknown: Vec<String>,
+}
+
+impl Completeness {
+    /// Of the runs whose files were chosen; `made` is how many files runs in memory had made before these were looked for,
+    /// by the runs' ids.
+    #[must_use]
+    pub fn of(chosen: &Chosen, made: &HashMap<u32, u64>) -> Completeness {
+        let mut by_run: BTreeMap<(u32, u32), (&Run, Vec<&Trace>)> = BTreeMap::new();
+        for trace in chosen.boots.iter().flatten() {
+            if let Some(run) = &trace.run {
+                by_run.entry((run.pid, run.id)).or_insert((run, Vec::new())).1.push(trace);
+            }
+        }
+        let mut found = Completeness::default();
+        for (run, traces) in by_run.into_values() {
+            let alive = liveness::is_alive(run);
+            if !alive {
+                found.look_at_ends(&traces);
+            }
+            found.count_files(run, &traces, made.get(&run.id).copied(), alive);
+        }
+        found
+    }
+
+    /// Says what is missing, with status 1, and what is not known: with status 1 to those who asked for a proof.
+    pub fn tell(&self, proof: bool, messages: &mut Messages) {
+        self.missing.iter().for_each(|text| messages.warn(text));
+        for text in &self.unknown {
+            if proof { messages.warn(text) } else { messages.detail(text) }
+        }
+    }
+
+    /// Adds what was found of other applications.
+    pub fn append(&mut self, other: Completeness) {
+        self.missing.extend(other.missing);
+        self.unknown.extend(other.unknown);
+    }
+
+    /// Of a run that is dead.
+    fn look_at_ends(&mut self, traces: &[&Trace]) {
+        let (mut lost, mut cut): (Few<&Path>, Few<&Path>) = (Few::default(), Few::default());
+        // What does not say which thread it is of was not left by the tracer as it is.
+        // What was read from memory has its end there, or its run has died only since.
+        let of_files = traces.iter().filter(|trace| trace.held.is_none());
+        for trace in of_files.filter(|trace| trace.marks.thread.is_some() && trace.marks.end.is_none()) {
+            if trace.marks.is_private() { lost.push(&trace.path) } else { cut.push(&trace.path) }
+        }
+        for (path, more) in lost.each() {
+            self.missing.push(format!(
+                "{}: no '# end' line; ring=private: what was in memory at the kill is unknown{more}",
+                shown(path)
+            ));
+        }
+        for (path, more) in cut.each() {
+            self.missing.push(format!(
+                "{}: no '# end' line: the end of the thread's trace is missing, and what was in memory at a kill \
+                 is gone or may not be read{more}",
+                shown(path)
+            ));
+        }
+    }
+
+    /// Compares how many files there are with how many the run says that it has made.
+    fn count_files(&mut self, run: &Run, traces: &[&Trace], in_memory: Option<u64>, alive: bool) {
+        let files: Option<BTreeSet<u64>> = traces
+            .iter()
+            // What is in a ring only has no file yet.
+            .filter(|trace| trace.held.as_ref().is_none_or(|held| !held.file().is_empty()))
+            .map(|trace| trace.marks.thread.as_ref()?.file.map(u64::from))
+            .collect();
+        let ends = || traces.iter().filter_map(|trace| trace.marks.end.as_ref());
+        let is_final = ends()
+            .any(|end| end.files.is_some() && !matches!(end.reason, EndReason::Thread | EndReason::Full));
+        let of_ends = ends().filter_map(|end| end.files).max();
+        let process = format!("process {}, run {:08x}", run.pid, run.id);
+        let Some(files) = files else {
+            self.unknown.push(format!(
+                "{process}: not every file says which of the run's files it is: whether others are missing is unknown"
+            ));
+            return;
+        };
+        if !is_final && in_memory.is_none() && !alive {
+            self.missing.push(format!(
+                "{process}: none of its files here says how many there are in the end: whether others are missing is \
+                 unknown"
+            ));
+        }
+        let made = of_ends.max(in_memory).or(files.last().copied()).unwrap_or(0);
+        let missing: Vec<u64> = (1..=made).filter(|file| !files.contains(file)).take(NAMED + 1).collect();
+        if let Some(first) = missing.first() {
+            let absent = made.saturating_sub(files.range(1..=made).count() as u64);
+            let more = if absent > NAMED as u64 { ", ..." } else { "" };
+            let numbers = if absent == 1 {
+                format!("file={first}")
+            } else {
+                format!("file={}{more}", missing.iter().take(NAMED).join(", "))
+            };
+            self.missing.push(format!(
+                "{process}: {} of its {} {} not here ({numbers}): deleted, moved, or not readable by this user",
+                count(absent, "trace file"),
+                made,
+                if absent == 1 { "is" } else { "are" },
+            ));
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! Stage *read*, first half: what a file says of itself, and its range of time.
+//!
+//! What is to be merged is looked at once more later, when it is known which runs are still alive: a file that is as long
+//! as before need not be opened again. Where there are very many, those that are not merged would take the room.
+
+use std::collections::HashSet;
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use trace_format::file::Encoding;
+use trace_format::line::{Kind, Line};
+use trace_format::meta::{Claim, FIRST_CHECKED, Run, RunLine};
+use trace_format::raw::Raw;
+
+use crate::file::held::Held;
+use crate::file::lines::{Next, first_line, last_ticks, line_at, without_feed};
+use crate::file::map::Map;
+use crate::find::discover::{App, Candidate};
+use crate::find::marks::Marks;
+use crate::os::parallel::{OPENING, look_at_all};
+use crate::os::sys::{FileId, effective_user, file_id};
+use crate::report::error::Error;
+use crate::report::messages::{Messages, shown};
+
+/// Of more files none is kept: Linux lets a process have 65,530 mappings.
+const KEPT: usize = 30_000;
+
+/// A trace file, by its own word.
+#[derive(Clone, Debug)]
+pub struct Trace {
+    /// Where it is.
+    pub path: PathBuf,
+    /// The thread id in its name.
+    pub tid: u64,
+    /// The number in its name.
+    pub number: u32,
+    /// Which file it is; `None` where there is only a ring.
+    pub id: Option<FileId>,
+    /// Its bytes, where they are kept.
+    pub map: Option<Arc<Map>>,
+    /// What its ring holds, where that was read; then the file itself is not opened again.
+    pub held: Option<Arc<Held>>,
+    /// Who owns it. Where a run has recorded that its process became another user's, the one whose run it is.
+    pub owner: u32,
+    /// Its run, where the first line says so.
+    pub run: Option<Run>,
+    /// What it says of itself at its ends.
+    pub marks: Marks,
+    /// What the first line says where it is a damaged `# run` line.
+    pub claim: Option<Claim>,
+    /// Ticks of the first line.
+    pub first: u64,
+    /// Ticks of the last line.
+    pub last: u64,
+}
+
+impl Trace {
+    /// Whether its file is the one that was mapped, and as long.
+    #[must_use]
+    pub fn is_as_it_was(&self, map: &Map) -> bool {
+        fs::metadata(&self.path).is_ok_and(|metadata| {
+            metadata.len() == map.len() as u64 && self.id == Some(file_id(&self.path, &metadata))
+        })
+    }
+}
+
+/// Why a candidate is left out.
+#[derive(Debug)]
+pub enum Refusal {
+    /// It cannot be read.
+    Unreadable(Error),
+    /// It has no bytes.
+    Empty(PathBuf),
+    /// There is no line in its first 64 KiB.
+    NoTrace(PathBuf),
+}
+
+impl Refusal {
+    fn tell(&self, messages: &mut Messages) {
+        match self {
+            Refusal::Unreadable(error) => messages.warn(error),
+            Refusal::Empty(path) => messages.warn(format_args!("{} is empty; left out", shown(path))),
+            Refusal::NoTrace(path) => {
+                let path = shown(path);
+                messages
+                    .warn(format_args!("{path} is no trace: no line has ticks and a thread id; left out"));
+            }
+        }
+    }
+}
+
+/// Reads the headers of all candidates; `excused` says which refusals are not worth a word.
+pub fn read_all(
+    candidates: Vec<Candidate>,
+    app: &App,
+    messages: &mut Messages,
+    excused: impl Fn(&Refusal) -> bool,
+) -> Vec<Trace> {
+    let keep = candidates.len() <= KEPT;
+    let read = look_at_all(&candidates, |_| OPENING, |candidate| Some(read(candidate, keep)));
+    let mut traces = Vec::with_capacity(candidates.len());
+    let mut others = Vec::new();
+    for (result, candidate) in read.into_iter().zip(candidates) {
+        match result {
+            Some(Ok(trace)) if !candidate.must_match || is_of(&trace, app) => traces.push(trace),
+            // Another application's, unless it only looks so.
+            Some(Ok(trace)) => others.push(trace),
+            // Nobody knows whose.
+            Some(_) if candidate.must_match => {}
+            Some(Err(refusal)) if excused(&refusal) => {}
+            Some(Err(refusal)) => refusal.tell(messages),
+            None => messages.warn(format_args!("{} was not read; left out", shown(&candidate.path))),
+        }
+    }
+    let runs: HashSet<_> = traces.iter().filter_map(run_and_owner).collect();
+    for trace in others {
+        // What a checksum confirms was written so.
+        let is_certain = trace.run.as_ref().is_some_and(|run| run.version >= FIRST_CHECKED);
+        if !is_certain && run_and_owner(&trace).is_some_and(|run| runs.contains(&run)) {
+            traces.push(trace);
+        } else if trace.run.is_none() && trace.owner == effective_user() {
+            messages.warn(format_args!(
+                "{} does not begin with a readable '# run' line: nobody knows whether it is of {}; left out",
+                shown(&trace.path),
+                shown(&app.given)
+            ));
+        }
+    }
+    traces
+}
+
+/// The run that a trace names, be that believed or not, and whose it is.
+fn run_and_owner(trace: &Trace) -> Option<(u32, u32, u32)> {
+    let run = trace.run.as_ref().map(|run| (run.pid, run.id));
+    let (pid, id) = run.or_else(|| trace.claim.as_ref().and_then(|claim| claim.pid.zip(claim.id)))?;
+    Some((trace.owner, pid, id))
+}
+
+fn is_of(trace: &Trace, app: &App) -> bool {
+    let run = trace.run.as_ref().map(|run| &run.exe);
+    let exe = run.or_else(|| trace.claim.as_ref().and_then(|claim| claim.exe.as_ref()));
+    exe.is_some_and(|exe| Some(&exe[..]) == app.exe())
+}
+
+fn read(candidate: &Candidate, keep: bool) -> Result<Trace, Refusal> {
+    let path = &candidate.path;
+    let map = if candidate.is_regular { Map::open_known(path) } else { Map::open(path) };
+    let map = map.map_err(Refusal::Unreadable)?;
+    if map.is_empty() {
+        return Err(Refusal::Empty(path.clone()));
+    }
+    let ends = if Encoding::of(&map) == Encoding::Raw { ends_of_raw(&map) } else { ends_of_text(&map) };
+    let Some((line, first, last)) = ends else { return Err(Refusal::NoTrace(path.clone())) };
+    let (run, claim) = match line {
+        Some(RunLine::Sound(run)) => (Some(run), None),
+        Some(RunLine::Damaged(claim)) => (None, Some(claim)),
+        None => (None, None),
+    };
+    let (path, tid, number, owner) = (path.clone(), candidate.tid, candidate.number, candidate.owner);
+    let marks = Raw::parse(&map).map_or_else(|| Marks::of_text(&map), Marks::of_raw);
+    let (id, map) = (Some(candidate.id.clone()), keep.then(|| Arc::new(map)));
+    Ok(Trace { path, tid, number, id, map, held: None, owner, run, claim, marks, first, last })
+}
+
+/// The run, and the ticks of the first line and of the last; `None` where there is no line.
+fn ends_of_text(bytes: &[u8]) -> Option<(Option<RunLine>, u64, u64)> {
+    let at = first_line(bytes)?;
+    let Next::Line(line) = line_at(bytes, at) else { return None };
+    Some((run_of(&bytes[at..line.end]), line.ticks, last_ticks(bytes).unwrap_or(line.ticks)))
+}
+
+/// The same of records.
+fn ends_of_raw(bytes: &[u8]) -> Option<(Option<RunLine>, u64, u64)> {
+    let raw = Raw::parse(bytes)?;
+    let ((first, payload), last) = (raw.first_payload()?, raw.last()?);
+    Some((payload.and_then(RunLine::parse), first.0, last.0))
+}
+
+fn run_of(line: &[u8]) -> Option<RunLine> {
+    let line = Line::parse(without_feed(line)).ok().filter(|line| line.kind == Kind::Meta)?;
+    RunLine::parse(line.payload)
+}

@@ -1,0 +1,222 @@
+//! Between *read* and *choose*: which run each file is of, where that is not plain.
+//!
+//! A run's identity decides what is shown, and a single changed bit in one `# run` line would make its file a newer
+//! run that hides all others. So a line with a wrong checksum decides nothing: its file goes with the run that it
+//! names, if sound files are of that. Files of one process and id must agree in everything else, which tells a changed
+//! bit in lines of version 1, that have no checksum: the majority is believed. Whatever is not plain is told.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::PathBuf;
+
+use itertools::Itertools;
+use trace_format::meta::{FIRST_CHECKED, Run, RunDamage};
+
+use crate::find::header::Trace;
+use crate::find::owners::Owners;
+use crate::report::messages::{Messages, shown};
+
+/// What is not plain of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Doubt {
+    /// The file.
+    pub path: PathBuf,
+    /// What it is.
+    pub what: Trouble,
+}
+
+/// Why a `# run` line is not believed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Trouble {
+    /// It is damaged; sound files of that process are there, where one is named.
+    Damaged(RunDamage, Option<u32>),
+    /// In this it differs from the other files of that process's run; neither is more likely where that is said.
+    Differs {
+        /// The key.
+        key: &'static str,
+        /// The process.
+        pid: u32,
+        /// It is one against one.
+        tie: bool,
+    },
+}
+
+impl Doubt {
+    /// Tells it, as a warning.
+    pub fn tell(&self, messages: &mut Messages) {
+        let path = shown(&self.path);
+        match &self.what {
+            Trouble::Damaged(why, Some(pid)) => messages.warn(format_args!(
+                "{path}: its '# run' line is damaged: {why}; taken for a file of process {pid}, which it names"
+            )),
+            Trouble::Damaged(why, None) => messages.warn(format_args!(
+                "{path}: its '# run' line is damaged: {why}; nobody knows which run it is of; merged all the same"
+            )),
+            Trouble::Differs { key, pid, tie } => {
+                let others = if *tie { "another file" } else { "the other files" };
+                messages.warn(format_args!(
+                    "{path}: its '# run' line has another {key}= than {others} of the same run of process {pid}; \
+                     taken for a file of that run"
+                ));
+            }
+        }
+    }
+}
+
+/// A run of which nobody knows which of its files are right: owner, process, id.
+pub type Uncertain = BTreeSet<(u32, u32, u32)>;
+
+/// Puts files of several owners under one, where a run has recorded that its process became another user's. `recorded`
+/// reads what a file says of that.
+pub fn join_owners(traces: &mut [Trace], owners: &Owners, recorded: impl Fn(&Trace) -> Vec<u32>) {
+    let mut of_runs: HashMap<(u32, u32), Vec<usize>> = HashMap::new();
+    for (place, trace) in traces.iter().enumerate() {
+        if let Some(names) = named(trace) {
+            of_runs.entry(names).or_default().push(place);
+        }
+    }
+    for files in of_runs.into_values().sorted() {
+        if files.iter().map(|file| traces[*file].owner).all_equal() {
+            continue;
+        }
+        // Only here, where it matters, files are read for it.
+        let said: Vec<(usize, u32)> = files
+            .iter()
+            .flat_map(|file| recorded(&traces[*file]).into_iter().map(move |user| (*file, user)))
+            .collect();
+        // A process may change its user more than once.
+        for _ in 0..files.len() {
+            let found = said.iter().find_map(|(file, named)| {
+                let (keep, give) = owners.together(traces[*file].owner, *named)?;
+                let boot = boot(&traces[*file]);
+                let joins =
+                    |trace: &Trace| trace.owner == give && (boot.is_none() || self::boot(trace) == boot);
+                let joining: Vec<usize> =
+                    files.iter().copied().filter(|file| joins(&traces[*file])).collect();
+                (!joining.is_empty()).then_some((keep, joining))
+            });
+            let Some((keep, joining)) = found else { break };
+            joining.into_iter().for_each(|file| traces[file].owner = keep);
+        }
+    }
+}
+
+/// The process and the id that a file names, damaged or not.
+fn named(trace: &Trace) -> Option<(u32, u32)> {
+    match (&trace.run, &trace.claim) {
+        (Some(run), _) => Some((run.pid, run.id)),
+        (None, Some(claim)) => Some((claim.pid?, claim.id?)),
+        (None, None) => None,
+    }
+}
+
+fn boot(trace: &Trace) -> Option<Vec<u8>> {
+    trace.run.as_ref().map(|run| run.boot.clone())
+}
+
+/// Gives each file the run that it is of; returns what was not plain, and the runs that stay uncertain.
+pub fn settle(traces: &mut [Trace]) -> (Vec<Doubt>, Uncertain) {
+    let (mut doubts, mut uncertain) = (Vec::new(), Uncertain::new());
+    let mut of_runs: BTreeMap<(u32, u32, u32), Vec<usize>> = BTreeMap::new();
+    for (place, trace) in traces.iter().enumerate() {
+        if let Some(run) = &trace.run {
+            of_runs.entry((trace.owner, run.pid, run.id)).or_default().push(place);
+        }
+    }
+    for (id, files) in &of_runs {
+        if files.iter().map(|file| &traces[*file].run).all_equal() {
+            continue;
+        }
+        for files in by_boot(traces, files) {
+            let Some((winner, tie)) = most_likely(traces, &files) else { continue };
+            for file in files {
+                let trace = &mut traces[file];
+                let Some(run) = trace.run.as_ref().filter(|run| **run != winner) else { continue };
+                let (path, key) = (trace.path.clone(), difference(run, &winner));
+                doubts.push(Doubt { path, what: Trouble::Differs { key, pid: winner.pid, tie } });
+                trace.run = Some(winner.clone());
+                if tie {
+                    uncertain.insert(*id);
+                }
+            }
+        }
+    }
+    let sound = |trace: &Trace, traces: &[Trace]| {
+        let (pid, id) = named(trace)?;
+        let files = of_runs.get(&(trace.owner, pid, id))?;
+        traces[*files.first()?].run.clone()
+    };
+    for place in 0..traces.len() {
+        let trace = &traces[place];
+        let (None, Some(claim)) = (&trace.run, &trace.claim) else { continue };
+        let run = sound(trace, traces);
+        let what = Trouble::Damaged(claim.why, run.as_ref().map(|run| run.pid));
+        doubts.push(Doubt { path: trace.path.clone(), what });
+        traces[place].run = run;
+    }
+    doubts.sort_by(|a, b| a.path.cmp(&b.path));
+    (doubts, uncertain)
+}
+
+/// Files of one process and id, as they have to agree: what lines with a checksum say of their boot is so, so these
+/// are of different runs, should that ever be; all others are of one.
+fn by_boot(traces: &[Trace], files: &[usize]) -> Vec<Vec<usize>> {
+    let mut boots: BTreeMap<&[u8], Vec<usize>> = BTreeMap::new();
+    let mut unchecked = Vec::new();
+    for file in files {
+        match &traces[*file].run {
+            Some(run) if run.version >= FIRST_CHECKED => boots.entry(&run.boot).or_default().push(*file),
+            _ => unchecked.push(*file),
+        }
+    }
+    for file in unchecked {
+        let own = traces[file].run.as_ref().and_then(|run| boots.get_mut(&run.boot[..]));
+        match own {
+            Some(files) => files.push(file),
+            None => match boots.values_mut().max_by_key(|files| files.len()) {
+                Some(files) => files.push(file),
+                None => return vec![files.to_vec()],
+            },
+        }
+    }
+    boots.into_values().collect()
+}
+
+/// What most of the files say, and whether as many say something else. Of several that as many say, the one that fits
+/// what else is there.
+fn most_likely(traces: &[Trace], files: &[usize]) -> Option<(Run, bool)> {
+    let mut said: Vec<(&Run, usize)> = Vec::new();
+    for run in files.iter().filter_map(|file| traces[*file].run.as_ref()) {
+        match said.iter_mut().find(|(known, _)| *known == run) {
+            Some((_, times)) => *times += 1,
+            None => said.push((run, 1)),
+        }
+    }
+    let elsewhere = |fits: &dyn Fn(&Run) -> bool| {
+        let others = traces.iter().enumerate().filter(|(place, _)| !files.contains(place));
+        others.filter_map(|(_, trace)| trace.run.as_ref()).filter(|other| fits(other)).count()
+    };
+    let fits = |run: &Run| {
+        let same_boot = elsewhere(&|other| other.boot == run.boot);
+        let same_exe = elsewhere(&|other| other.exe == run.exe);
+        (run.root == run.id || elsewhere(&|other| other.id == run.root) > 0, same_boot, same_exe, run.wall)
+    };
+    let most = said.iter().map(|(_, times)| *times).max().unwrap_or(0);
+    let likely = said.iter().filter(|(_, times)| *times == most);
+    let tie = likely.clone().count() > 1;
+    let (winner, _) = likely.max_by_key(|(run, _)| fits(run))?;
+    Some(((*winner).clone(), tie))
+}
+
+/// The key of the first value in which they differ.
+fn difference(one: &Run, other: &Run) -> &'static str {
+    let differs = [
+        ("boot", one.boot != other.boot),
+        ("wall", one.wall != other.wall),
+        ("root", one.root != other.root),
+        ("exe", one.exe != other.exe),
+        ("clock", one.clock != other.clock),
+        ("ticks", one.ticks != other.ticks),
+        ("version", one.version != other.version),
+    ];
+    differs.iter().find(|(_, differs)| *differs).map_or("pid", |(key, _)| key)
+}

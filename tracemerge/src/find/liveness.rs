@@ -1,0 +1,77 @@
+//! Which runs are still alive: those that hold the lock on their life file.
+//!
+//! Never takes the lock, so it cannot make a live run look dead to anybody. Where there are no such locks, no run is
+//! known to be alive.
+
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::Path;
+
+use trace_format::life::LIFE_BYTE;
+use trace_format::manifest::{FILE_NAME, Manifest};
+use trace_format::meta::Run;
+use tracer::recovery::{lock_file, runtime_directories};
+
+use crate::find::header::Trace;
+use crate::os::sys::is_locked;
+
+/// Manifests are far smaller; what is larger is none.
+const LARGEST_MANIFEST: u64 = 1 << 20;
+
+/// Whether the process of `run` still lives, and may be writing.
+#[must_use]
+pub fn is_alive(run: &Run) -> bool {
+    let name = format!("{}-{:08x}", run.pid, run.id);
+    runtime_directories().iter().map(|directory| directory.join(&name)).any(|directory| {
+        live_manifest(&directory)
+            .is_some_and(|manifest| manifest.run.id == run.id && manifest.run.pid == run.pid)
+    })
+}
+
+/// Whether some live run writes a trace at `path`: then an empty file there is one just begun.
+#[must_use]
+pub fn is_being_written(path: &Path) -> bool {
+    let (Some(name), Some(directory)) = (path.file_name(), path.parent()) else { return false };
+    let Ok(directory) =
+        fs::canonicalize(if directory.as_os_str().is_empty() { Path::new(".") } else { directory })
+    else {
+        return false;
+    };
+    let writes = |manifest: Manifest| {
+        manifest.directories.iter().any(|place| place == directory.as_os_str().as_encoded_bytes())
+            && name
+                .as_encoded_bytes()
+                .strip_prefix(&manifest.name[..])
+                .is_some_and(|rest| rest.starts_with(b"."))
+    };
+    let runs = runtime_directories();
+    let mut runs = runs.iter().filter_map(|runs| fs::read_dir(runs).ok()).flatten().flatten();
+    runs.any(|run| live_manifest(&run.path()).is_some_and(writes))
+}
+
+/// The manifest in a run's directory, if the run holds its lock.
+fn live_manifest(directory: &Path) -> Option<Manifest> {
+    if !is_locked(&open(&lock_file(directory))?, LIFE_BYTE) {
+        return None;
+    }
+    let mut bytes = Vec::new();
+    open(&directory.join(FILE_NAME))?.take(LARGEST_MANIFEST).read_to_end(&mut bytes).ok()?;
+    Manifest::parse(&bytes).ok()
+}
+
+/// Opens nothing but a regular file: a FIFO would block.
+fn open(path: &Path) -> Option<File> {
+    fs::symlink_metadata(path).ok().filter(fs::Metadata::is_file)?;
+    File::open(path).ok()
+}
+
+/// Asks whether the run of a trace is alive, of neighbours of the same run once: files of a run stand together.
+pub fn asking_once() -> impl FnMut(&Trace) -> bool {
+    let mut asked: Option<((u32, u32), bool)> = None;
+    move |trace| {
+        trace.run.as_ref().is_some_and(|run| match asked {
+            Some((known, alive)) if known == (run.pid, run.id) => alive,
+            _ => asked.insert(((run.pid, run.id), is_alive(run))).1,
+        })
+    }
+}

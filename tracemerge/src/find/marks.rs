@@ -1,0 +1,89 @@
+//! What a file says, in its second line and in its last one, of the run that it is a part of.
+
+use trace_format::line::{Kind, Line};
+use trace_format::meta::{End, Meta, RingPlace, Thread};
+use trace_format::raw::Raw;
+use trace_format::record::RecordKind;
+
+/// What a file says at its beginning and at its end of the run that it is a part of.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Marks {
+    /// Its second line.
+    pub thread: Option<Thread>,
+    /// Its last line, if that is an `# end`.
+    pub end: Option<End>,
+}
+
+impl Marks {
+    /// Of a text file, or of text that goes on where a file ends.
+    #[must_use]
+    pub fn of_text(bytes: &[u8]) -> Marks {
+        let thread = bytes.split(|&b| b == b'\n').take(2).find_map(|line| match meta(line)? {
+            Meta::Thread(thread) => Some(thread),
+            _ => None,
+        });
+        let whole = bytes.strip_suffix(b"\n");
+        let last = whole.map(|text| memchr::memrchr(b'\n', text).map_or(text, |feed| &text[feed + 1..]));
+        let end =
+            last.and_then(meta).and_then(|meta| if let Meta::End(end) = meta { Some(end) } else { None });
+        Marks { thread, end }
+    }
+
+    /// Of a raw file.
+    #[must_use]
+    pub fn of_raw(raw: Raw<'_>) -> Marks {
+        let parsed = |kind, payload| (kind == RecordKind::Meta).then(|| Meta::parse(payload)).flatten();
+        let mut first = raw.records(0).take(2).map(|(_, record)| parsed(record.kind, record.payload));
+        let thread =
+            first.find_map(|meta| if let Some(Meta::Thread(thread)) = meta { Some(thread) } else { None });
+        let end = match raw.last_record().and_then(|record| parsed(record.kind, record.payload)) {
+            Some(Meta::End(end)) => Some(end),
+            _ => None,
+        };
+        Marks { thread, end }
+    }
+
+    /// Goes on with text that stands behind the file.
+    #[must_use]
+    pub fn followed_by(self, rest: &[u8]) -> Marks {
+        if rest.is_empty() {
+            return self;
+        }
+        let rest = Marks::of_text(rest);
+        Marks { thread: self.thread.or(rest.thread), end: rest.end }
+    }
+
+    /// Whether its ring is in memory that goes with the process.
+    #[must_use]
+    pub fn is_private(&self) -> bool {
+        self.thread.as_ref().is_some_and(|thread| thread.ring == RingPlace::Private)
+    }
+}
+
+fn meta(line: &[u8]) -> Option<Meta> {
+    let line = Line::parse(line).ok().filter(|line| line.kind == Kind::Meta)?;
+    Meta::parse(line.payload)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_second_and_the_last_line_are_read() {
+        let key = "0000000000000007-00000320";
+        let text = format!(
+            "{key} # run version=1\n{key} # thread name=\"a\" ring=private why=\"b\" file=3\n{key} : one\n\
+             {key} # end records=1 lost=0 reason=exit files=4\n"
+        );
+        let marks = Marks::of_text(text.as_bytes());
+        assert_eq!(marks.thread.as_ref().and_then(|thread| thread.file), Some(3));
+        assert!(marks.is_private());
+        assert_eq!(marks.end.as_ref().and_then(|end| end.files), Some(4));
+        let cut = Marks::of_text(&text.as_bytes()[..text.len() - 1]);
+        assert_eq!((cut.thread.is_some(), cut.end), (true, None));
+        let goes_on = marks.followed_by(format!("{key} : two\n").as_bytes());
+        assert_eq!((goes_on.thread.is_some(), goes_on.end), (true, None));
+        assert_eq!(Marks::of_text(b""), Marks::default());
+    }
+}

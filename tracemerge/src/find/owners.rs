@@ -1,0 +1,152 @@
+//! Whose files are shown: the caller's own first, then those of the executable's owner, then others'.
+//!
+//! In a directory that several users may write to, anybody can make files that name any run at any time. So a file
+//! counts for its owner only, and files of different owners are never put together in one run, unless the run itself
+//! has recorded that its process became another user's.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use memchr::memmem;
+use trace_format::file::Encoding;
+use trace_format::line::{Kind, Line};
+use trace_format::meta::Meta;
+use trace_format::raw::Raw;
+use trace_format::record::RecordKind;
+
+use crate::file::lines::{Next, line_at, without_feed};
+use crate::file::map::Map;
+use crate::find::discover::App;
+use crate::find::header::Trace;
+use crate::os::sys;
+use crate::report::messages::count;
+
+/// What a `# credentials` line has behind its kind.
+const WORD: &[u8] = b"credentials ";
+/// So many users are named.
+const FEW: usize = 4;
+/// The user who may do anything anyway.
+const ROOT: u32 = 0;
+
+/// How near a user is to the caller: what is shown first is the least.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Rank {
+    /// The caller.
+    Own,
+    /// The owner of the executable.
+    Executable,
+    /// Anybody else.
+    Other,
+}
+
+/// The users whose files are shown before those of others.
+#[derive(Clone, Copy, Debug)]
+pub struct Owners {
+    /// The caller's effective user id.
+    pub own: u32,
+    /// That of the executable's owner, where there is an executable.
+    pub executable: Option<u32>,
+}
+
+impl Owners {
+    /// Of the traces of `app`.
+    #[must_use]
+    pub fn of(app: &App) -> Owners {
+        let executable = app.real_path().filter(|_| !app.is_directory());
+        let executable = executable.and_then(|path| fs::metadata(path).ok());
+        Owners { own: sys::effective_user(), executable: executable.as_ref().map(sys::owner) }
+    }
+
+    /// How near `owner` is.
+    #[must_use]
+    pub fn rank(&self, owner: u32) -> Rank {
+        match owner {
+            owner if owner == self.own => Rank::Own,
+            owner if Some(owner) == self.executable => Rank::Executable,
+            _ => Rank::Other,
+        }
+    }
+
+    /// Whose files come under one name, where a file of `recorder` says that its process became `named`; the other of
+    /// the two gives its files. `None` where that file is not to be believed: who is less near to the caller must not
+    /// draw files of others into a run of his.
+    #[must_use]
+    pub fn together(&self, recorder: u32, named: u32) -> Option<(u32, u32)> {
+        let (of_recorder, of_named) = (self.rank(recorder), self.rank(named));
+        if recorder == named || (of_recorder >= of_named && recorder != ROOT) {
+            return None;
+        }
+        Some(if of_recorder <= of_named { (recorder, named) } else { (named, recorder) })
+    }
+}
+
+/// The users that a trace's file says its process became. Reads the file through.
+#[must_use]
+pub fn recorded(trace: &Trace) -> Vec<u32> {
+    match (&trace.held, &trace.map) {
+        (Some(held), _) => recorded_in(held.file()),
+        (None, Some(map)) => recorded_in(map),
+        (None, None) => Map::open_known(&trace.path).map_or_else(|_| Vec::new(), |map| recorded_in(&map)),
+    }
+}
+
+/// The same of the bytes of a file.
+#[must_use]
+pub fn recorded_in(bytes: &[u8]) -> Vec<u32> {
+    let user = |payload: &[u8]| match Meta::parse(payload) {
+        Some(Meta::Credentials { uid }) => Some(uid),
+        _ => None,
+    };
+    if Encoding::of(bytes) == Encoding::Raw {
+        let metas = Raw::parse(bytes).into_iter().flat_map(|raw| raw.records(0));
+        let metas = metas.filter(|(_, record)| record.kind == RecordKind::Meta);
+        return metas.filter_map(|(_, record)| user(record.payload)).collect();
+    }
+    let line = |at: usize| {
+        let start = memchr::memrchr2(b'\n', 0, &bytes[..at]).map_or(0, |feed| feed + 1);
+        let Next::Line(line) = line_at(bytes, start) else { return None };
+        let line = Line::parse(without_feed(&bytes[start..line.end])).ok()?;
+        (line.kind == Kind::Meta).then(|| user(line.payload)).flatten()
+    };
+    memmem::find_iter(bytes, WORD).filter_map(line).collect()
+}
+
+/// How many files there are of which users, in words.
+#[must_use]
+pub fn of_users(files: &BTreeMap<u32, usize>) -> String {
+    let of_user = |(user, files): (&u32, &usize)| format!("{} of user {user}", count(*files as u64, "file"));
+    let more = files.len().saturating_sub(FEW);
+    let mut parts: Vec<String> = files.iter().take(FEW).map(of_user).collect();
+    if more > 0 {
+        let rest = files.values().skip(FEW).sum::<usize>() as u64;
+        parts.push(format!("{} of {}", count(rest, "file"), count(more as u64, "more user")));
+    }
+    parts.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_who_is_nearer_to_the_caller_or_root_draws_files_of_others_into_a_run() {
+        let owners = Owners { own: 1000, executable: Some(500) };
+        assert_eq!(owners.together(1000, 7), Some((1000, 7)));
+        assert_eq!(owners.together(500, 7), Some((500, 7)));
+        assert_eq!(owners.together(0, 7), Some((0, 7)));
+        assert_eq!(owners.together(0, 1000), Some((1000, 0)), "the caller's run stays the caller's");
+        for (recorder, named) in [(7, 1000), (7, 500), (7, 0), (7, 8), (500, 1000), (7, 7)] {
+            assert_eq!(owners.together(recorder, named), None, "{recorder} becomes {named}");
+        }
+    }
+
+    #[test]
+    fn only_a_line_of_metadata_tells_of_another_user() {
+        let key = "0000000000000001-00000009";
+        let text = format!(
+            "{key} # run version=1\n{key} : credentials uid=1\n{key} # credentials uid=2\n\
+             {key} : x # credentials uid=3\ncredentials uid=4\n{key} # credentials uid=x\n{key} # credentials uid=5\n"
+        );
+        assert_eq!(recorded_in(text.as_bytes()), [2, 5]);
+    }
+}

@@ -1,0 +1,83 @@
+//! Where the runs of an application have said that their trace files are, for those that do not write beside their
+//! executable.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use trace_format::name::stem;
+use trace_format::places::{self, LONGEST, Place, SUFFIX};
+use tracer::recovery::{path_from_bytes, runtime_directories};
+
+use crate::find::discover::App;
+use crate::os::sys;
+
+/// So many directories are looked into: those of the newest runs.
+const MOST: usize = 64;
+
+/// What the runs have said, oldest first.
+#[derive(Debug, Default)]
+pub struct Places(Vec<Place>);
+
+impl Places {
+    /// Reads the lists of `app`: beside the executable, and where its rings are.
+    #[must_use]
+    pub fn of(app: &App) -> Places {
+        let mut all = Vec::new();
+        for list in lists(app) {
+            let Some(bytes) = read(&list, app) else { continue };
+            all.extend(
+                places::parse(&bytes)
+                    .into_iter()
+                    .filter(|place| app.exe().is_none_or(|exe| place.exe == exe)),
+            );
+        }
+        all.sort_by_key(|place| place.wall);
+        Places(all)
+    }
+
+    /// The directories, those of the newest runs first.
+    #[must_use]
+    pub fn directories(&self) -> Vec<PathBuf> {
+        let mut directories = Vec::new();
+        for place in self.0.iter().rev() {
+            let directory = path_from_bytes(&place.directory);
+            if !directories.contains(&directory) {
+                directories.push(directory);
+            }
+        }
+        directories.truncate(MOST);
+        directories
+    }
+
+    /// The newest run.
+    #[must_use]
+    pub fn newest(&self) -> Option<&Place> {
+        self.0.last()
+    }
+}
+
+/// The files that lists of `app` are in.
+#[must_use]
+pub fn lists(app: &App) -> Vec<PathBuf> {
+    let beside = app.real_path().filter(|_| !app.is_directory()).and_then(|real| {
+        let mut name = stem(real.file_name()?.as_encoded_bytes()).into_owned();
+        name.extend_from_slice(SUFFIX.as_bytes());
+        Some(real.with_file_name(path_from_bytes(&name)))
+    });
+    let name = beside.as_deref().and_then(Path::file_name);
+    let of_rings = name.map(|name| runtime_directories().into_iter().map(move |place| place.join(name)));
+    beside.iter().cloned().chain(of_rings.into_iter().flatten()).collect()
+}
+
+/// What is in a list of the caller's, of the executable's owner's or of root's; others may have planted it.
+fn read(list: &Path, app: &App) -> Option<Vec<u8>> {
+    let found = std::fs::symlink_metadata(list).ok().filter(std::fs::Metadata::is_file)?;
+    let exe = app.real_path().and_then(|real| std::fs::metadata(real).ok());
+    let believed = [Some(0), Some(sys::effective_user()), exe.as_ref().map(sys::owner)];
+    believed.contains(&Some(sys::owner(&found))).then_some(())?;
+    let mut bytes = Vec::new();
+    // One run may have appended while another one made it shorter.
+    File::open(list).ok()?.take(4 * LONGEST as u64).read_to_end(&mut bytes).ok()?;
+    Some(bytes)
+}

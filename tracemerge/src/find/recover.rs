@@ -1,0 +1,35 @@
+//! Stage *recover*: what dead runs of the application left in their rings goes into their files first.
+
+use trace_format::manifest::Manifest;
+use trace_format::meta::Run;
+use tracer::recovery::{self, Recovered, Recovery};
+
+use crate::find::discover::App;
+use crate::report::messages::{Messages, count, shown};
+
+/// Recovers the dead runs of `app` and says what was found. What could not be done is for the next stage to tell; but
+/// runs of other versions are told here, for no stage can read them.
+pub fn recover(app: &App, messages: &mut Messages) -> Vec<Recovered> {
+    let is_wanted = |run: &Run, manifest: Option<&Manifest>| match manifest {
+        Some(manifest) => app.is_of(manifest),
+        None => app.exe() == Some(&run.exe[..]),
+    };
+    let Recovery { runs, unknown } = recovery::recover(&recovery::runtime_directories(), is_wanted);
+    runs.iter().for_each(|run| tell(run, messages));
+    unknown.iter().for_each(|error| messages.warn(error));
+    runs
+}
+
+fn tell(run: &Recovered, messages: &Messages) {
+    let place = run.directories.first().map_or_else(String::new, |place| format!(" into {}", shown(place)));
+    for thread in run.threads.iter().filter(|thread| thread.records > 0) {
+        let how = if thread.killed { "was killed" } else { "has ended" };
+        messages.note(format_args!(
+            "recovered {} of thread {} ({:?}){place}, process {} {how}",
+            count(thread.records, "record"),
+            thread.tid,
+            String::from_utf8_lossy(&thread.name),
+            run.run.pid,
+        ));
+    }
+}

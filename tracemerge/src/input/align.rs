@@ -1,0 +1,267 @@
+//! Between *read* and *merge*: traces of several machines that ran at the same time, put on one scale of ticks.
+//!
+//! Ticks of different boots do not compare, so boots are merged one behind the other. But boots that overlap by the
+//! wall clock are of different machines: then the lines of all but the first get the ticks that the first machine had
+//! at the same time of day. What comes out is a trace in the ticks of that machine; the order of lines of different
+//! machines is as good as their wall clocks.
+
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+use std::sync::Arc;
+
+use trace_format::line::{Kind, Line, Ticks, ticks_digits};
+use trace_format::meta::{Meta, Run};
+
+use crate::file::lines::{Next, line_at, skip_bad, without_feed};
+use crate::file::map::Map;
+use crate::input::slice::each_stretch;
+use crate::input::source::Source;
+use crate::report::error::Error;
+use crate::report::messages::{Grouped, Messages, count};
+use crate::time::clocks::{Clock, Clocks};
+
+/// A file's ticks, and those that it gets.
+#[derive(Clone, Debug)]
+pub struct Scale {
+    own: Arc<Clock>,
+    reference: Arc<Clock>,
+}
+
+impl Scale {
+    /// The ticks of the other machine at the same time of day.
+    #[must_use]
+    pub fn convert(&self, ticks: u64) -> u64 {
+        self.reference.ticks(self.own.wall(Ticks(ticks))).0
+    }
+}
+
+/// What became of one boot.
+#[derive(Clone, Debug, Default)]
+pub struct Aligned {
+    /// Whether it goes on with the boot before it, in that one's ticks.
+    pub joins: bool,
+    /// How ticks of its first run were converted.
+    pub scale: Option<Scale>,
+    /// A run of the boot whose ticks its lines have now.
+    pub reference: Option<Run>,
+}
+
+/// Puts boots together that overlap in time; `runs` are those of the files. Says for each of the former boots what
+/// became of it.
+///
+/// # Errors
+/// Where there is no room for the lines with other ticks.
+pub fn align(
+    boots: &mut Vec<Vec<Source>>,
+    runs: &[Vec<Option<Run>>],
+    messages: &mut Messages,
+) -> Result<Vec<Aligned>, Error> {
+    let mut all = vec![Aligned::default(); boots.len()];
+    if boots.len() < 2 {
+        return Ok(all);
+    }
+    let files = boots.iter().zip(runs).flat_map(|(sources, runs)| runs.iter().zip(sources));
+    let clocks =
+        Clocks::read(files.filter_map(|(run, source)| Some((run.as_ref()?, source.outline()))), |_| None);
+    let spans: Vec<_> = boots.iter().zip(runs).map(|(sources, runs)| span(sources, runs, &clocks)).collect();
+    // Boots are in the order of their beginnings. A group goes on as long as one begins before another has ended.
+    let (mut reference, mut end) = (0, None);
+    let mut machines = Vec::new();
+    for (place, span) in spans.iter().enumerate() {
+        let Some((first, last)) = *span else {
+            end = None;
+            continue;
+        };
+        if end.is_some_and(|end| first <= end) {
+            let scale = rekey(&mut boots[place], &runs[place], &runs[reference], &clocks)?;
+            all[place] = Aligned { joins: true, scale, reference: first_run(&runs[reference]).cloned() };
+            machines.push(place);
+        } else {
+            reference = place;
+        }
+        end = end.filter(|_| all[place].joins).max(Some(last));
+    }
+    if !machines.is_empty() {
+        tell(&clocks, machines.len() as u64 + 1, messages);
+    }
+    let mut joined: Vec<Vec<Source>> = Vec::new();
+    for (sources, aligned) in std::mem::take(boots).into_iter().zip(&all) {
+        match joined.last_mut() {
+            Some(group) if aligned.joins => group.extend(sources),
+            _ => joined.push(sources),
+        }
+    }
+    *boots = joined;
+    Ok(all)
+}
+
+fn first_run(runs: &[Option<Run>]) -> Option<&Run> {
+    runs.iter().flatten().next()
+}
+
+/// From when to when the files of a boot are, by the wall clock; `None` where its clock does not tell.
+fn span(sources: &[Source], runs: &[Option<Run>], clocks: &Clocks) -> Option<(u64, u64)> {
+    let clock = clocks.of(first_run(runs)?).filter(|clock| clock.rate_is_known())?;
+    let ends = || sources.iter().filter_map(Source::ends);
+    let (first, last) = (ends().map(|ends| ends.0).min()?, ends().map(|ends| ends.1).max()?);
+    Some((clock.wall(Ticks(first)).0, clock.wall(Ticks(last)).0))
+}
+
+/// Gives the lines of `sources` other ticks.
+fn rekey(
+    sources: &mut [Source],
+    runs: &[Option<Run>],
+    references: &[Option<Run>],
+    clocks: &Clocks,
+) -> Result<Option<Scale>, Error> {
+    let Some(reference) = first_run(references).and_then(|run| clocks.of(run)) else { return Ok(None) };
+    let mut scale = None;
+    for (source, run) in sources.iter_mut().zip(runs) {
+        // A file that does not name its run goes by the clock of its neighbours.
+        let Some(own) = run.as_ref().or(first_run(runs)).and_then(|run| clocks.of(run)) else { continue };
+        let converted = Scale { own: own.clone(), reference: reference.clone() };
+        let map = rewritten(source, &converted)
+            .map_err(|error| Error::io("keep lines of another machine for", &source.path, error))?;
+        *source = Source::of_map(&source.path, map);
+        scale.get_or_insert(converted);
+    }
+    Ok(scale)
+}
+
+/// The lines with other ticks, in a file without a name.
+fn rewritten(source: &Source, scale: &Scale) -> io::Result<Map> {
+    let mut out = BufWriter::with_capacity(1 << 20, tempfile::tempfile()?);
+    let mut result = Ok(());
+    each_stretch(source, &mut |_, _| {}, |bytes| {
+        if result.is_ok() {
+            result = rewrite(bytes, scale, &mut out);
+        }
+    });
+    result?;
+    let file = out.into_inner().map_err(io::IntoInnerError::into_error)?;
+    Map::of_file(&file, Path::new("")).map_err(io::Error::other)
+}
+
+fn rewrite(bytes: &[u8], scale: &Scale, out: &mut impl Write) -> io::Result<()> {
+    let mut at = 0;
+    loop {
+        let end = match line_at(bytes, at) {
+            Next::End => return Ok(()),
+            Next::Bad => {
+                let end = skip_bad(bytes, at);
+                out.write_all(&bytes[at..end])?;
+                end
+            }
+            Next::Line(line) => {
+                out.write_all(&ticks_digits(Ticks(scale.convert(line.ticks))))?;
+                let text = &bytes[at..line.end];
+                match line.meta.then(|| anchor_line(text, scale)).flatten() {
+                    Some(text) => out.write_all(&text)?,
+                    None => out.write_all(&text[trace_format::line::TICKS_DIGITS..])?,
+                }
+                line.end
+            }
+        };
+        at = end;
+    }
+}
+
+/// A `# run` or `# clock` line behind its ticks, the ticks that it tells converted like all; `None` for another line.
+fn anchor_line(text: &[u8], scale: &Scale) -> Option<Vec<u8>> {
+    let line = Line::parse(without_feed(text)).ok()?;
+    let meta = match Meta::parse(line.payload)? {
+        Meta::Run(run) => Meta::Run(Run { ticks: Ticks(scale.convert(run.ticks.0)), ..run }),
+        Meta::Clock { ticks, wall } => Meta::Clock { ticks: Ticks(scale.convert(ticks.0)), wall },
+        _ => return None,
+    };
+    let (mut payload, mut out) = (Vec::new(), Vec::new());
+    meta.write(&mut payload);
+    Line { key: line.key, kind: Kind::Meta, payload: &payload }.write(&mut out);
+    let end = if text.ends_with(b"\n") { out.len() } else { out.len() - 1 };
+    Some(out[trace_format::line::TICKS_DIGITS..end].to_vec())
+}
+
+fn tell(clocks: &Clocks, machines: u64, messages: &mut Messages) {
+    let strayed = clocks.each().map(|(_, clock)| clock.uncertainty_ns()).max().unwrap_or(0);
+    messages.note(format_args!(
+        "{} traced at the same time: their lines are put in order by the wall clock, in ticks of the first. Each \
+         wall clock strayed by at most {} ns against its machine's counter; how far the machines' wall clocks were \
+         apart no trace says",
+        count(machines, "machine"),
+        Grouped(strayed)
+    ));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use trace_format::meta::ClockKind;
+    use trace_format::wall::Wall;
+
+    const S: u64 = 1_000_000_000;
+
+    /// A machine's trace: `rate` ticks a nanosecond since `first` at `wall`, a message each second.
+    fn machine(boot: &str, first: u64, rate: u64, wall: u64, seconds: u64) -> (Run, Source) {
+        let run = Run {
+            version: 1,
+            id: 1,
+            root: 1,
+            pid: 7,
+            exe: b"/app".to_vec(),
+            boot: boot.into(),
+            ticks: Ticks(first),
+            wall: Wall(wall),
+            clock: ClockKind::Ordered,
+        };
+        let mut text = Vec::new();
+        let mut put = |ticks: u64, kind, payload: &[u8]| {
+            let key = trace_format::line::Key { ticks: Ticks(ticks), tid: 9 };
+            Line { key, kind, payload }.write(&mut text);
+        };
+        let mut payload = Vec::new();
+        Meta::Run(run.clone()).write(&mut payload);
+        put(first, Kind::Meta, &payload);
+        for n in 0..=seconds {
+            put(first + n * S * rate, Kind::Message, format!("{boot} {n}").as_bytes());
+        }
+        let last = first + seconds * S * rate;
+        payload.clear();
+        Meta::Clock { ticks: Ticks(last), wall: Wall(wall + seconds * S) }.write(&mut payload);
+        put(last, Kind::Meta, &payload);
+        (run, Source::of(boot, &text))
+    }
+
+    fn aligned(machines: Vec<(Run, Source)>) -> (Vec<Vec<Source>>, Vec<Aligned>) {
+        let (runs, mut boots): (Vec<_>, Vec<_>) =
+            machines.into_iter().map(|(run, source)| (vec![Some(run)], vec![source])).unzip();
+        let all = align(&mut boots, &runs, &mut Messages::new(true)).unwrap();
+        (boots, all)
+    }
+
+    #[test]
+    fn machines_that_overlap_get_the_ticks_of_the_first() {
+        let machines = vec![
+            machine("a", 5000, 3, 100 * S, 10),
+            machine("b", 77, 2, 104 * S, 10),
+            machine("c", 1, 1, 200 * S, 3),
+        ];
+        let before: Vec<Vec<u8>> = machines.iter().map(|(_, source)| source.bytes().to_vec()).collect();
+        let (boots, all) = aligned(machines);
+        assert_eq!(boots.iter().map(Vec::len).collect::<Vec<_>>(), [2, 1]);
+        assert_eq!(all.iter().map(|aligned| aligned.joins).collect::<Vec<_>>(), [false, true, false]);
+        assert_eq!(boots[0][0].bytes(), before[0]);
+        assert_eq!(boots[1][0].bytes(), before[2]);
+        // b's clock is as a's would be, four seconds later.
+        let (_, expected) = machine("b", 5000 + 4 * S * 3, 3, 104 * S, 10);
+        assert_eq!(String::from_utf8_lossy(boots[0][1].bytes()), String::from_utf8_lossy(expected.bytes()));
+        assert_eq!(all[1].scale.as_ref().unwrap().convert(77), 5000 + 12 * S);
+    }
+
+    #[test]
+    fn machines_one_after_the_other_stay_as_they_are() {
+        let (boots, all) =
+            aligned(vec![machine("a", 5000, 3, 100 * S, 10), machine("b", 77, 2, 111 * S, 10)]);
+        assert_eq!(boots.len(), 2);
+        assert!(all.iter().all(|aligned| !aligned.joins));
+    }
+}

@@ -1,0 +1,218 @@
+//! What a merge finds wrong, by file: kept small while it runs, told to the user when it is done.
+//!
+//! A file with a million bad places costs as much memory as one with three: beyond the first few they are
+//! counted only.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use itertools::Itertools;
+use trace_format::line::{Ticks, ticks_digits};
+use trace_format::meta::{LossReason, Meta, Name};
+
+use crate::input::source::Source;
+use crate::report::few::Few;
+use crate::report::messages::{Messages, count, shown};
+
+/// What is wrong with one file.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct OfFile {
+    /// Bytes that are no line: offset, how many.
+    damaged: Few<(usize, usize)>,
+    /// Ticks that go backwards: offset, before, after.
+    breaks: Few<(usize, u64, u64)>,
+    /// `# backward` lines: the tracer has seen ticks that go backwards, or the reader of a raw file has.
+    backward: u64,
+    /// Offset of a last line without a line feed.
+    torn: Option<usize>,
+}
+
+/// What a merge found.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Findings {
+    /// Lines that were merged, put-in `# damaged` lines included.
+    pub lines: u64,
+    files: BTreeMap<usize, OfFile>,
+    lost: Vec<(LossReason, u64)>,
+    /// For reasons that are not known here.
+    lost_otherwise: Vec<(Name, u64)>,
+    /// `# lost` lines that do not say how much was lost.
+    lost_unread: u64,
+}
+
+impl Findings {
+    /// Bytes that are no line.
+    pub fn damaged(&mut self, source: usize, at: usize, bytes: usize) {
+        self.files.entry(source).or_default().damaged.push((at, bytes));
+    }
+
+    /// A line with smaller ticks than the line before.
+    pub fn broken(&mut self, source: usize, at: usize, before: u64, after: u64) {
+        self.files.entry(source).or_default().breaks.push((at, before, after));
+    }
+
+    /// A last line without a line feed.
+    pub fn torn(&mut self, source: usize, at: usize) {
+        self.files.entry(source).or_default().torn = Some(at);
+    }
+
+    /// Looks at the payload of a `#` line, for what the trace itself tells.
+    pub fn metadata(&mut self, source: usize, payload: &[u8]) {
+        if payload.starts_with(b"backward ") {
+            self.files.entry(source).or_default().backward += 1;
+        }
+        if !payload.starts_with(b"lost ") {
+            return;
+        }
+        match Meta::parse(payload) {
+            Some(Meta::Lost { records, reason }) => self.lost(reason, records),
+            Some(Meta::LostOtherwise { records, reason }) => {
+                add_loss(&mut self.lost_otherwise, reason, records);
+            }
+            _ => self.lost_unread += 1,
+        }
+    }
+
+    fn lost(&mut self, reason: LossReason, records: u64) {
+        match self.lost.iter_mut().find(|(known, _)| *known == reason) {
+            Some((_, sum)) => *sum = sum.saturating_add(records),
+            None => self.lost.push((reason, records)),
+        }
+    }
+
+    /// Adds what was found in what stands behind.
+    pub fn append(&mut self, later: Findings) {
+        self.lines += later.lines;
+        for (source, of_file) in later.files {
+            let all = self.files.entry(source).or_default();
+            all.damaged.append(of_file.damaged);
+            all.breaks.append(of_file.breaks);
+            all.backward += of_file.backward;
+            all.torn = of_file.torn.or(all.torn);
+        }
+        later.lost.into_iter().for_each(|(reason, records)| self.lost(reason, records));
+        for (reason, records) in later.lost_otherwise {
+            add_loss(&mut self.lost_otherwise, reason, records);
+        }
+        self.lost_unread += later.lost_unread;
+    }
+
+    /// Tells it all.
+    pub fn tell(&self, sources: &[Source], messages: &mut Messages) {
+        for (source, file) in &self.files {
+            file.tell(&sources[*source].path, messages);
+        }
+        let told = |text: &str, by_design: bool| {
+            let known = self.lost.iter().filter(|(reason, _)| is_by_design(*reason) == by_design);
+            let known = known.map(|(reason, records)| (reason.name(), *records));
+            // Nobody knows that the user has asked for these.
+            let otherwise = self.lost_otherwise.iter().filter(|_| !by_design);
+            let otherwise = otherwise.map(|(reason, records)| (reason.as_str(), *records));
+            let lost: Vec<_> = known.chain(otherwise).filter(|(_, records)| *records > 0).collect();
+            let sum = lost.iter().fold(0, |sum: u64, (_, records)| sum.saturating_add(*records));
+            let reasons =
+                lost.iter().map(|(reason, records)| format!("reason={reason}: {records}")).join(", ");
+            let (records, were) = (count(sum, "record"), if sum == 1 { "was" } else { "were" });
+            (sum > 0).then(|| format!("the traces say that {records} {were} {text} ({reasons})"))
+        };
+        if let Some(lost) = told("lost", false) {
+            messages.warn(lost);
+        }
+        if let Some(dropped) = told("not kept, as the program was told to", true) {
+            messages.note(dropped);
+        }
+        if self.lost_unread > 0 {
+            let places = count(self.lost_unread, "place");
+            messages.warn(format_args!(
+                "the traces say in {places} that something was lost; see their '# lost' lines"
+            ));
+        }
+    }
+}
+
+/// Whether the user has asked for that: a flight recorder keeps the newest, a limited file its newer half.
+fn is_by_design(reason: LossReason) -> bool {
+    matches!(reason, LossReason::Overwritten | LossReason::Rotated)
+}
+
+/// So many reasons that are not known here are told apart: a damaged file may have as many as lines.
+pub const REASONS: usize = 16;
+
+/// Adds a loss to those that there are for reasons that are not known here.
+pub fn add_loss(losses: &mut Vec<(Name, u64)>, reason: Name, records: u64) {
+    let known = losses.iter().position(|(known, _)| *known == reason);
+    let known = known.or_else(|| losses.len().checked_sub(1).filter(|_| losses.len() >= REASONS));
+    match known {
+        Some(place) => losses[place].1 = losses[place].1.saturating_add(records),
+        None => losses.push((reason, records)),
+    }
+}
+
+impl OfFile {
+    fn tell(&self, path: &Path, messages: &mut Messages) {
+        let path = shown(path);
+        for (at, bytes) in &self.damaged.first {
+            let bytes = count(*bytes as u64, "byte");
+            messages.warn(format_args!(
+                "{path}: {bytes} at offset {at} are no trace line; a '# damaged' line shows them"
+            ));
+        }
+        if self.damaged.more() > 0 {
+            messages.warn(format_args!("{path}: and {} more", count(self.damaged.more(), "damaged place")));
+        }
+        for (at, before, after) in &self.breaks.first {
+            let (before, after) = (digits(*before), digits(*after));
+            messages.warn(format_args!(
+                "{path}: ticks go back from {before} to {after} at offset {at}; sorted all the same"
+            ));
+        }
+        if self.breaks.more() > 0 {
+            let places = count(self.breaks.more(), "place");
+            messages.warn(format_args!("{path}: ticks go back in {places} more"));
+        }
+        if self.backward > 0 {
+            let places = count(self.backward, "place");
+            messages.warn(format_args!(
+                "{path}: ticks go back in {places}, so the order is not certain there; see its '# backward' lines"
+            ));
+        }
+        if let Some(at) = self.torn {
+            messages.warn(format_args!(
+                "{path}: the last line, at offset {at}, has no line end and may be cut short"
+            ));
+        }
+    }
+}
+
+fn digits(ticks: u64) -> String {
+    String::from_utf8_lossy(&ticks_digits(Ticks(ticks))).into_owned()
+}
+
+/// How much was found: what does not depend on the order in which it was.
+#[cfg(test)]
+#[derive(Debug, PartialEq)]
+pub struct Counts {
+    lines: u64,
+    files: Vec<(usize, u64, u64, u64, Option<usize>)>,
+    lost: Vec<(String, u64)>,
+    lost_unread: u64,
+}
+
+#[cfg(test)]
+impl From<&Findings> for Counts {
+    fn from(all: &Findings) -> Counts {
+        let of_file = |(source, file): (&usize, &OfFile)| {
+            (*source, file.damaged.count, file.breaks.count, file.backward, file.torn)
+        };
+        let lost = all.lost.iter().map(|(reason, records)| (reason.name().to_owned(), *records));
+        let otherwise = all.lost_otherwise.iter();
+        let otherwise = otherwise.map(|(reason, records)| (reason.as_str().to_owned(), *records));
+        let lost = lost.chain(otherwise).sorted();
+        Counts {
+            lines: all.lines,
+            files: all.files.iter().map(of_file).collect(),
+            lost: lost.collect(),
+            lost_unread: all.lost_unread,
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! `--with`: text logs of others, put into the timeline by the wall clock.
+//!
+//! Each line that begins with a time becomes a message of thread 0, `FILE: LINE`, keyed by the ticks that the traces'
+//! clock has at that time; lines without one continue it. Logs are read once, in a stream, into temporary files that
+//! have no name and whose lines are sorted (see [`spool`]); these are sources of the merge as any trace is.
+
+mod spool;
+mod stamp;
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Cursor, Read};
+use std::path::{Path, PathBuf};
+
+use trace_format::escape::{Place, escape_into};
+use trace_format::line::{Key, Kind, Line, Ticks};
+use trace_format::wall::Wall;
+
+use crate::find::choose::Chosen;
+use crate::find::header::Trace;
+use crate::input::source::Source;
+use crate::report::error::Error;
+use crate::report::messages::{Messages, count, shown, shown_name};
+use crate::report::units::duration;
+use crate::time::clocks::{Clock, last_anchors};
+
+use self::spool::Spool;
+use self::stamp::{Format, Zone};
+
+/// So much of a log is looked at to see what times it has.
+const PROBE: u64 = 64 << 10;
+/// A line that is longer goes on in the next.
+const LONGEST: u64 = 1 << 20;
+/// So many of a log's first lines are shown where no time was found in them, each so far.
+const SHOWN: (usize, usize) = (3, 80);
+
+/// A boot of the machine, as far as its traces tell.
+struct Boot {
+    clock: Clock,
+    /// When its first run began.
+    since: Wall,
+    /// Ticks of its first and of its last line.
+    range: (u64, u64),
+}
+
+/// Adds the logs `with` to the sources of the boots that are to be merged, and says how well they are placed.
+///
+/// # Errors
+/// Where a log cannot be read or has no times, or no trace tells the time.
+pub fn add(
+    with: &[PathBuf],
+    chosen: &Chosen,
+    sources: &mut [Vec<Source>],
+    messages: &mut Messages,
+) -> Result<(), Error> {
+    if with.is_empty() {
+        return Ok(());
+    }
+    let boots: Vec<Option<Boot>> =
+        chosen.boots.iter().zip(sources.iter()).map(|(traces, sources)| boot(traces, sources)).collect();
+    let Some(newest) = boots.iter().flatten().last() else {
+        return Err(Error::plain(
+            "no trace begins with a '# run' line that tells the time: logs cannot be placed",
+        ));
+    };
+    if !newest.clock.rate_is_known() {
+        messages.warn(
+            "the traces tell the time only once, and the machine has been started anew: logs are misplaced",
+        );
+    }
+    for path in with {
+        let log = read(path, &boots, newest, messages)?;
+        for (spool, sources) in log.into_iter().zip(sources.iter_mut()) {
+            let failed = |error| Error::io("write a temporary file for", path, error);
+            for file in spool.finish().map_err(failed)? {
+                sources.push(Source::of_file(path.clone(), &file)?);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn boot(traces: &[Trace], sources: &[Source]) -> Option<Boot> {
+    let first = traces.iter().filter_map(|trace| trace.run.as_ref()).min_by_key(|run| run.wall)?;
+    let runs = traces.iter().filter_map(|trace| trace.run.as_ref());
+    let begins = runs.filter(|run| run.clock == first.clock);
+    let begins = begins.map(|run| crate::time::clocks::Anchor { ticks: run.ticks, wall: run.wall });
+    let outlines: Vec<_> = sources.iter().map(Source::outline).collect();
+    let told = outlines.iter().flat_map(|outline| last_anchors(outline));
+    let range =
+        traces.iter().fold((u64::MAX, 0), |(min, max), trace| (min.min(trace.first), max.max(trace.last)));
+    Some(Boot { clock: Clock::of_run(first, begins.chain(told)), since: first.wall, range })
+}
+
+/// Reads a log; returns its lines for each boot.
+fn read(
+    path: &Path,
+    boots: &[Option<Boot>],
+    newest: &Boot,
+    messages: &mut Messages,
+) -> Result<Vec<Spool>, Error> {
+    let failed = |error| Error::io("read", path, error);
+    let mut input: Box<dyn Read> = if path == Path::new("-") {
+        Box::new(io::stdin())
+    } else {
+        Box::new(File::open(path).map_err(|error| Error::io("open", path, error))?)
+    };
+    let mut start = Vec::new();
+    input.by_ref().take(PROBE).read_to_end(&mut start).map_err(failed)?;
+    let zone = Zone::new(newest.since);
+    let Some(format) = Format::of(&start, &zone) else { return Err(no_times(path, &start)) };
+    let name = path.file_name().map_or(&b"standard input"[..], |name| name.as_encoded_bytes());
+    let mut log = Log {
+        name: name.to_vec(),
+        spools: boots.iter().map(|_| Spool::default()).collect(),
+        at: None,
+        early: Vec::new(),
+        records: 0,
+        outside: (0, 0),
+        resolution: 1_000_000_000,
+    };
+    let mut input = BufReader::with_capacity(1 << 16, Cursor::new(start).chain(input));
+    let (mut line, mut goes_on) = (Vec::new(), false);
+    loop {
+        line.clear();
+        if input.by_ref().take(LONGEST).read_until(b'\n', &mut line).map_err(failed)? == 0 {
+            break;
+        }
+        let is_whole = line.ends_with(b"\n");
+        let text = line.strip_suffix(b"\n").unwrap_or(&line);
+        let text = text.strip_suffix(b"\r").unwrap_or(text);
+        // What is behind the longest line is no line of its own.
+        let time = if goes_on { None } else { format.find(text, &zone) };
+        let written = match time {
+            Some((wall, resolution)) => log.dated(text, wall, resolution, boots),
+            None => log.undated(text),
+        };
+        written.map_err(|error| Error::io("write a temporary file for", path, error))?;
+        goes_on = !is_whole;
+    }
+    log.tell(path, format, newest, messages);
+    Ok(log.spools)
+}
+
+/// A log that is read.
+struct Log {
+    name: Vec<u8>,
+    spools: Vec<Spool>,
+    /// Where the record goes that was begun last.
+    at: Option<(usize, u64)>,
+    /// Lines before the first time.
+    early: Vec<Vec<u8>>,
+    records: u64,
+    /// How many are before the first line of a trace, and behind the last.
+    outside: (u64, u64),
+    /// The finest that was seen, in nanoseconds.
+    resolution: u64,
+}
+
+impl Log {
+    fn dated(&mut self, text: &[u8], wall: Wall, resolution: u64, boots: &[Option<Boot>]) -> io::Result<()> {
+        let known = boots.iter().enumerate().filter_map(|(at, boot)| Some((at, boot.as_ref()?)));
+        let began = known.clone().rfind(|(_, boot)| boot.since <= wall);
+        let Some((boot, found)) = began.or_else(|| known.clone().next()) else { return Ok(()) };
+        let ticks = found.clock.ticks(wall).0;
+        self.resolution = self.resolution.min(resolution);
+        self.outside.0 += u64::from(ticks < found.range.0);
+        self.outside.1 += u64::from(ticks > found.range.1);
+        self.at = Some((boot, ticks));
+        for early in std::mem::take(&mut self.early) {
+            self.put(boot, ticks, Kind::Message, &early)?;
+        }
+        self.put(boot, ticks, Kind::Message, text)
+    }
+
+    fn undated(&mut self, text: &[u8]) -> io::Result<()> {
+        match self.at {
+            Some((boot, ticks)) => self.put(boot, ticks, Kind::Continuation, text),
+            None => {
+                self.early.push(text.to_vec());
+                Ok(())
+            }
+        }
+    }
+
+    fn put(&mut self, boot: usize, ticks: u64, kind: Kind, text: &[u8]) -> io::Result<()> {
+        let mut payload = Vec::with_capacity(text.len() + self.name.len() + 2);
+        if kind == Kind::Message {
+            self.records += 1;
+            escape_into(&mut payload, &self.name, Place::Line);
+            payload.extend_from_slice(b": ");
+        }
+        escape_into(&mut payload, text, Place::Line);
+        let mut line = Vec::with_capacity(payload.len() + 32);
+        Line { key: Key { ticks: Ticks(ticks), tid: 0 }, kind, payload: &payload }.write(&mut line);
+        match self.spools.get_mut(boot) {
+            Some(spool) if kind == Kind::Message => spool.begin(ticks, &line),
+            Some(spool) => spool.go_on(&line),
+            None => Ok(()),
+        }
+    }
+
+    fn tell(&self, path: &Path, format: Format, newest: &Boot, messages: &mut Messages) {
+        let mut text = format!(
+            "{}: {} placed by {}, told to {}; the traces' clocks agree to {}",
+            shown(path),
+            count(self.records, "record"),
+            format.name(),
+            duration(self.resolution),
+            duration(newest.clock.uncertainty_ns()),
+        );
+        for (records, place) in
+            [(self.outside.0, "before the first line of the traces"), (self.outside.1, "behind the last")]
+        {
+            if records > 0 {
+                text.push_str(&format!("; {records} {place}"));
+            }
+        }
+        messages.done(text);
+    }
+}
+
+fn no_times(path: &Path, start: &[u8]) -> Error {
+    let line = |line: &[u8]| format!("\n  {}", shown_name(&line[..line.len().min(SHOWN.1)]));
+    let lines = start.split(|&b| b == b'\n').filter(|line| !line.is_empty());
+    let lines: String = lines.take(SHOWN.0).map(line).collect();
+    let lines =
+        if lines.is_empty() { " it is empty".to_owned() } else { format!(" its first lines are{lines}") };
+    Error::plain(format!(
+        "no times are found in {}; tried {};{lines}",
+        shown(path),
+        Format::ALL.map(Format::name).join(", ")
+    ))
+}

@@ -1,0 +1,147 @@
+//! Where in a sorted piece the lines from a moment on begin, found by looking at few places.
+
+use crate::file::lines::{Next, line_at, line_behind, skip_bad, ticks_at};
+
+/// So many bytes are walked through line by line: a few lines cost no more than another jump.
+const WALK: usize = if cfg!(test) { 8 } else { 512 };
+
+/// A place between two lines, or at an end of the piece.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mark {
+    /// The offset.
+    pub at: usize,
+    /// The ticks of the first line behind it; `None` at the end.
+    pub ticks: Option<u64>,
+}
+
+impl Mark {
+    /// The mark before everything from `at` on; what is no line there belongs to the first line.
+    #[must_use]
+    pub fn before(bytes: &[u8], at: usize) -> Mark {
+        let line = skip_bad(bytes, at);
+        Mark { at, ticks: if line < bytes.len() { ticks_at(bytes, line) } else { None } }
+    }
+
+    /// The mark at the end of `bytes`.
+    #[must_use]
+    pub fn end(bytes: &[u8]) -> Mark {
+        Mark { at: bytes.len(), ticks: None }
+    }
+
+    /// Whether all behind it is from `ticks` on.
+    #[inline]
+    #[must_use]
+    pub fn is_from(&self, ticks: u64) -> bool {
+        self.ticks.is_none_or(|first| first >= ticks)
+    }
+}
+
+/// The mark before the first line with `ticks` or more. It is known to lie between `low` and `high`; `step` is a
+/// guess of how far behind `low`.
+///
+/// In a piece that is not sorted after all, what is found is a mark still: the line before it has smaller ticks, the
+/// one behind it has not.
+///
+/// An interpolation search: each look tells how many ticks a byte takes here, and so where to look next. Every fourth
+/// look is in the middle of what is left, so their number grows with `log` of the distance at most; with lines that
+/// come somewhat evenly there are two or three, and a few lines are walked through.
+#[must_use]
+pub fn first_from(bytes: &[u8], ticks: u64, low: Mark, mut high: Mark, step: usize) -> Mark {
+    if low.is_from(ticks) {
+        return low;
+    }
+    let low = (low.at, low.ticks.unwrap_or(ticks));
+    // The last line known to have too few ticks; lines that begin behind `unknown` are known to be from `high` on.
+    let (mut below, mut unknown) = (low, high.at);
+    // How far behind `below` it is expected, and whether that is so near that lines are walked through.
+    let (mut guess, mut is_near) = (step, false);
+    for looks in 0_u32.. {
+        let (at, here) = below;
+        let is_all = unknown - at <= WALK;
+        if is_all || is_near {
+            let limit = if is_all { usize::MAX } else { at + 2 * WALK };
+            match walk(bytes, ticks, at, high, limit) {
+                Ok(mark) => return mark,
+                Err(behind) => (below, is_near, guess) = (behind, false, WALK),
+            }
+            continue;
+        }
+        let left = unknown - at;
+        let jump = if guess < left && looks % 4 < 3 { guess } else { left / 2 };
+        // Where nothing limits it yet, not farther than doubling the step would come: what lies far behind is not to
+        // be read.
+        let probe = at + jump.min(step.max(WALK).saturating_mul(2 << looks.min(32)));
+        match line_behind(bytes, probe, unknown) {
+            Some((found_at, found)) if found < ticks => {
+                guess = ahead(ticks - found, found_at - low.0, found.saturating_sub(low.1));
+                (below, is_near) = ((found_at, found), guess <= WALK);
+            }
+            Some((found_at, found)) => {
+                (high, unknown) = (Mark { at: found_at, ticks: Some(found) }, probe);
+                guess = ahead(ticks - here, found_at - at, found - here);
+            }
+            None => (unknown, guess) = (probe, (probe - at) / 2),
+        }
+        // Better a bit too near: from there it can be walked to.
+        guess = guess.saturating_sub(WALK / 2).max(1);
+    }
+    high
+}
+
+/// How many bytes so many ticks take where others took `bytes`.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::cast_precision_loss,
+    reason = "an estimate"
+)]
+fn ahead(ticks: u64, bytes: usize, others: u64) -> usize {
+    (ticks as f64 * bytes as f64 / others.max(1) as f64) as usize
+}
+
+/// Looks line by line from `at` up to `limit`: the mark, or the last line that has fewer ticks.
+fn walk(bytes: &[u8], ticks: u64, mut at: usize, high: Mark, limit: usize) -> Result<Mark, (usize, u64)> {
+    let mut before = (at, ticks);
+    while at < high.at {
+        match line_at(bytes, at) {
+            Next::Line(line) if line.ticks >= ticks => return Ok(Mark { at, ticks: Some(line.ticks) }),
+            Next::Line(_) if at > limit => return Err(before),
+            Next::Line(line) => {
+                before = (at, line.ticks);
+                at = line.end;
+            }
+            Next::Bad => at = skip_bad(bytes, at),
+            Next::End => break,
+        }
+    }
+    Ok(high)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn what_is_found_is_what_a_walk_finds(
+            steps in prop::collection::vec((0..2u64, 0..40usize, 0..9u8), 0..200),
+            ticks in 0..400u64, step in 0..9000usize, low in 0..200usize, high in 0..200usize,
+        ) {
+            let (mut bytes, mut now, mut marks) = (Vec::new(), 0, Vec::new());
+            for (more, length, jump) in steps {
+                // Most lines come evenly, some do not.
+                now += if jump == 0 { 1 << 40 } else { more };
+                marks.push(Mark { at: bytes.len(), ticks: Some(now) });
+                bytes.extend(format!("{now:016x}-00000001 : {}\n", "x".repeat(length)).bytes());
+            }
+            marks.push(Mark::end(&bytes));
+            let ticks = marks.get(low).and_then(|mark| mark.ticks).map_or(ticks, |base| base + ticks % 50);
+            let expected = *marks.iter().find(|mark| mark.is_from(ticks)).unwrap();
+            let below = |place: usize| marks[place.min(marks.len() - 1)];
+            let low = Some(below(low)).filter(|mark| mark.at <= expected.at).unwrap_or(marks[0]);
+            let high = Some(below(high)).filter(|mark| mark.at >= expected.at).unwrap_or(Mark::end(&bytes));
+            prop_assert_eq!(first_from(&bytes, ticks, low, high, step), expected);
+        }
+    }
+}

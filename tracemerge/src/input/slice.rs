@@ -1,0 +1,335 @@
+//! Cuts time into slices: of each piece the part between two moments, all of them together a few megabytes.
+//!
+//! A slice can be merged by itself, and the slices' lines one after the other are the lines of the whole merge. So
+//! slices are what threads share, what bounds memory, and what a range of time is made of. A cut goes only where a
+//! line begins, and what is no line stays with the line before it.
+//!
+//! Where to cut is guessed from the cut before, tried by searching in each piece, and corrected.
+
+use std::io::{BufWriter, Write};
+
+use crate::file::render::Render;
+use crate::file::truncation;
+use crate::input::findings::Findings;
+use crate::input::search::{Mark, first_from};
+use crate::input::source::{Piece, Source};
+use crate::report::error::Error;
+
+/// What a slice is to have, in bytes: the first ones less, so that a reader waits for less. Tests cut finely.
+const FIRST: usize = if cfg!(test) { 64 } else { 256 << 10 };
+/// The others.
+const USUAL: usize = if cfg!(test) { 128 } else { 2 << 20 };
+/// A range of ticks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// The first that are in it.
+    pub since: u64,
+    /// The first that are not any more; `None`: to the end.
+    pub until: Option<u64>,
+}
+
+impl Span {
+    /// Everything.
+    pub const ALL: Span = Span { since: 0, until: None };
+}
+
+/// What one slice has of one piece.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// The source's place.
+    pub source: usize,
+    /// The first byte; meaningless where the source is rendered.
+    pub start: usize,
+    /// Behind the last.
+    pub end: usize,
+}
+
+/// A slice.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Slice {
+    /// Its ticks.
+    pub span: Span,
+    /// Its first line's.
+    pub first: u64,
+    /// What there is in it, in order of ties; pieces that have nothing in it are left out.
+    pub parts: Vec<Part>,
+}
+
+impl Slice {
+    /// Leaves out what was cut off from files since the slice was cut out.
+    pub fn look_for_cuts(&mut self, sources: &[Source]) {
+        for part in &mut self.parts {
+            if let Some(end) = sources[part.source].cut() {
+                part.end = part.end.min(end).max(part.start);
+            }
+        }
+    }
+}
+
+/// Cuts slices, one after the other.
+#[derive(Debug)]
+pub struct Slicer<'a> {
+    sources: &'a [Source],
+    /// How many files were cut when the ends were looked at.
+    cuts: usize,
+    lanes: Vec<Lane<'a>>,
+    /// Where the next slice begins.
+    from: u64,
+    until: Option<u64>,
+    /// Bytes to be in the next slice.
+    wanted: usize,
+    /// How many ticks that may take.
+    step: u64,
+}
+
+/// A piece, and where the next slice begins in it.
+#[derive(Debug)]
+struct Lane<'a> {
+    source: usize,
+    content: Content<'a>,
+    next: Mark,
+    end: Mark,
+    /// Bytes of it that were in the slice before.
+    last: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Content<'a> {
+    Text(&'a [u8]),
+    Rendered(&'a dyn Render),
+}
+
+impl<'a> Slicer<'a> {
+    /// Will cut `pieces`, whose ranks are their places, where they are in `span`. Of a piece without a line, `findings`
+    /// are told.
+    #[must_use]
+    pub fn new(sources: &'a [Source], pieces: &[Piece], span: Span, findings: &mut Findings) -> Slicer<'a> {
+        let mut lanes: Vec<Lane<'a>> = Vec::with_capacity(pieces.len());
+        for piece in pieces {
+            let content = match sources[piece.source].rendered() {
+                Some(render) => Content::Rendered(render),
+                None => Content::Text(&sources[piece.source].bytes()[..piece.end]),
+            };
+            let all = content.marks(piece.start);
+            if all.0.ticks.is_none() {
+                if piece.start < piece.end {
+                    // The file has changed since its header was read; there is no key for these bytes to stand at.
+                    findings.damaged(piece.source, piece.start, piece.end - piece.start);
+                }
+                continue;
+            }
+            let next = content.first_from(span.since, all.0, all.1, usize::MAX);
+            let end = match span.until {
+                Some(until) => content.first_from(until, next, all.1, usize::MAX),
+                None => all.1,
+            };
+            lanes.push(Lane { source: piece.source, content, next, end, last: 0 });
+        }
+        lanes.retain(|lane| !lane.is_done());
+        let (cuts, from, until) = (truncation::count(), span.since, span.until);
+        Slicer { sources, cuts, lanes, from, until, wanted: FIRST, step: 1 << 20 }
+    }
+
+    /// Bytes that are still to come, about.
+    #[must_use]
+    pub fn left(&self) -> usize {
+        self.lanes.iter().map(|lane| lane.end.at - lane.next.at).sum()
+    }
+
+    /// Cuts the next slice, which begins with the ticks `first`, where it has about the wanted bytes.
+    fn cut(&mut self, first: u64) -> (Option<u64>, Vec<Mark>) {
+        let rest = |slicer: &Slicer<'_>| (slicer.until, slicer.lanes.iter().map(|lane| lane.end).collect());
+        if self.left() <= self.wanted + self.wanted / 2 {
+            return rest(self);
+        }
+        let mut low =
+            Trial { ticks: first, bytes: 0, marks: self.lanes.iter().map(|lane| lane.next).collect() };
+        let mut high: Option<Trial> = None;
+        let mut step = self.step;
+        let limit = self.until.unwrap_or(u64::MAX);
+        for turn in 0.. {
+            if low.ticks >= limit {
+                return rest(self);
+            }
+            let ticks = match &high {
+                Some(high) => low.between(high, self.wanted, turn),
+                None => low.ticks.saturating_add(step).min(limit),
+            };
+            let trial = self.try_cut(ticks, &low, high.as_ref());
+            if trial.bytes > 2 * self.wanted && trial.ticks - low.ticks > 1 {
+                high = Some(trial);
+            } else if trial.bytes < self.wanted / 2 && high.as_ref().is_none_or(|high| high.ticks - ticks > 1)
+            {
+                step = step.saturating_mul(4);
+                low = trial;
+            } else {
+                low = trial;
+                break;
+            }
+        }
+        if low.ticks >= limit {
+            // The ends are known, and in what is not sorted another search may find others.
+            return rest(self);
+        }
+        // As many ticks as the next slice would take if it went on like this.
+        let taken = u128::from(low.ticks - first) * self.wanted as u128 / low.bytes.max(1) as u128;
+        self.step = u64::try_from(taken).unwrap_or(u64::MAX).max(1);
+        (Some(low.ticks), low.marks)
+    }
+
+    /// Leaves out what was cut off from files since they were mapped.
+    fn look_for_cuts(&mut self) {
+        if self.cuts == truncation::count() {
+            return;
+        }
+        self.cuts = truncation::count();
+        for lane in &mut self.lanes {
+            if let Some(end) = self.sources[lane.source].cut().filter(|&end| end < lane.end.at) {
+                lane.end = Mark { at: end.max(lane.next.at), ticks: None };
+            }
+        }
+        self.lanes.retain(|lane| !lane.is_done());
+    }
+
+    fn try_cut(&self, ticks: u64, low: &Trial, high: Option<&Trial>) -> Trial {
+        let mark = |(place, lane): (usize, &Lane<'_>)| {
+            let high = high.map_or(lane.end, |high| high.marks[place]);
+            lane.content.first_from(ticks, low.marks[place], high, lane.last)
+        };
+        let marks: Vec<Mark> = self.lanes.iter().enumerate().map(mark).collect();
+        let bytes = marks.iter().zip(&self.lanes).map(|(mark, lane)| mark.at - lane.next.at).sum();
+        Trial { ticks, bytes, marks }
+    }
+}
+
+impl Iterator for Slicer<'_> {
+    type Item = Slice;
+
+    fn next(&mut self) -> Option<Slice> {
+        self.look_for_cuts();
+        if self.lanes.is_empty() {
+            return None;
+        }
+        let first = self.lanes.iter().filter_map(|lane| lane.next.ticks).min().unwrap_or(self.from);
+        let (until, marks) = self.cut(first);
+        let span = Span { since: self.from, until };
+        let mut parts = Vec::with_capacity(self.lanes.len());
+        for (lane, mark) in self.lanes.iter_mut().zip(marks) {
+            let (start, end) = (lane.next.at, mark.at);
+            if start < end || lane.has_lines_before(until) {
+                parts.push(Part { source: lane.source, start, end });
+            }
+            (lane.next, lane.last) = (mark, end - start);
+        }
+        if self.wanted < USUAL {
+            (self.wanted, self.step) = ((2 * self.wanted).min(USUAL), self.step.saturating_mul(2));
+        }
+        match until {
+            Some(until) if Some(until) != self.until => {
+                self.from = until;
+                self.lanes.retain(|lane| !lane.is_done());
+            }
+            _ => self.lanes.clear(),
+        }
+        Some(Slice { span, first, parts })
+    }
+}
+
+/// Gives `see` all text of a source in order, in stretches of whole lines; what is no record is told to `damaged`.
+pub fn each_stretch(source: &Source, damaged: &mut dyn FnMut(usize, usize), mut see: impl FnMut(&[u8])) {
+    let Some(render) = source.rendered() else { return see(source.bytes()) };
+    let piece = Piece { source: 0, start: 0, end: 0 };
+    let mut text = Vec::new();
+    for slice in Slicer::new(std::slice::from_ref(source), &[piece], Span::ALL, &mut Findings::default()) {
+        text.clear();
+        render.lines(slice.span.since, slice.span.until, &mut text, damaged);
+        see(&text);
+    }
+}
+
+/// The source as text that can be read anywhere: what is rendered is kept in a file without a name.
+///
+/// # Errors
+/// Where there is no room for that.
+pub fn as_text(source: Source) -> Result<Source, Error> {
+    if source.rendered().is_none() {
+        return Ok(source);
+    }
+    let failed = |error| Error::io("keep the lines of", &source.path, error);
+    let mut out = BufWriter::with_capacity(1 << 20, tempfile::tempfile().map_err(failed)?);
+    let mut result = Ok(());
+    each_stretch(&source, &mut |_, _| {}, |lines| {
+        if result.is_ok() {
+            result = out.write_all(lines);
+        }
+    });
+    result.map_err(failed)?;
+    let file = out.into_inner().map_err(|error| failed(error.into_error()))?;
+    Source::of_file(source.path.clone(), &file)
+}
+
+impl Lane<'_> {
+    /// Whether no slice will have anything of it any more.
+    fn is_done(&self) -> bool {
+        match self.content {
+            Content::Text(_) => self.next.at == self.end.at,
+            Content::Rendered(_) => self.next.ticks.is_none(),
+        }
+    }
+
+    /// Whether it may have lines in the slice, whatever its sizes say.
+    fn has_lines_before(&self, until: Option<u64>) -> bool {
+        let Content::Rendered(_) = self.content else { return false };
+        self.next.ticks.is_some_and(|first| until.is_none_or(|until| first < until))
+    }
+}
+
+impl<'a> Content<'a> {
+    /// The marks at both ends.
+    fn marks(&self, start: usize) -> (Mark, Mark) {
+        match self {
+            Content::Text(bytes) => (Mark::before(bytes, start), Mark::end(bytes)),
+            Content::Rendered(render) => {
+                let at = |ticks| usize::try_from(render.bytes_before(ticks)).unwrap_or(usize::MAX);
+                let ticks = render.span().map(|(first, _)| first);
+                (Mark { at: at(0), ticks }, Mark { at: at(u64::MAX), ticks: None })
+            }
+        }
+    }
+
+    /// The first mark from `ticks` on, which is between two; `step` is a guess of how far behind the first.
+    fn first_from(&self, ticks: u64, low: Mark, high: Mark, step: usize) -> Mark {
+        match self {
+            Content::Text(bytes) => first_from(bytes, ticks, low, high, step),
+            Content::Rendered(_) if low.is_from(ticks) => low,
+            Content::Rendered(render) => {
+                let at = usize::try_from(render.bytes_before(ticks)).unwrap_or(usize::MAX);
+                let more = render.span().is_some_and(|(_, last)| last >= ticks);
+                Mark { at: at.clamp(low.at, high.at), ticks: more.then_some(ticks) }
+            }
+        }
+    }
+}
+
+/// A moment that a slice might end at.
+#[derive(Debug)]
+struct Trial {
+    ticks: u64,
+    /// What the slice would have.
+    bytes: usize,
+    marks: Vec<Mark>,
+}
+
+impl Trial {
+    /// A moment between two, behind neither: where `wanted` bytes would be if they came evenly, now and then the middle.
+    fn between(&self, high: &Trial, wanted: usize, turn: u32) -> u64 {
+        let ticks = high.ticks - self.ticks;
+        let (share, of) = if turn % 2 == 0 {
+            (1, 2)
+        } else {
+            (wanted.saturating_sub(self.bytes) as u128, (high.bytes - self.bytes).max(1) as u128)
+        };
+        let step = u128::from(ticks) * share / of;
+        self.ticks + u64::try_from(step).unwrap_or(u64::MAX).clamp(1, ticks - 1)
+    }
+}

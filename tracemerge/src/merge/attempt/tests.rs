@@ -1,0 +1,213 @@
+//! Files that are really cut after they were mapped: what is left is merged.
+#![cfg(unix)]
+
+use super::*;
+use crate::file::map::Map;
+use crate::file::truncation;
+use crate::find::header::Trace;
+use crate::find::marks::Marks;
+use crate::merge::{MANY, Room, Turn, Windows, Work, silently, unless_cut};
+use crate::os::sys::file_id;
+use crate::report::messages::Status;
+use itertools::Itertools;
+use std::fs::{self, OpenOptions};
+use std::path::Path;
+use std::sync::Arc;
+use tempfile::TempDir;
+
+/// Lines of 40 bytes, by ticks.
+fn lines(tid: u64, ticks: impl Iterator<Item = u64>) -> Vec<u8> {
+    ticks.flat_map(|ticks| format!("{ticks:016x}-{tid:08} : {:011}\n", ticks * 7).into_bytes()).collect()
+}
+
+fn open_one(path: &Path) -> Source {
+    let path = path.to_owned();
+    let trace = Trace {
+        path,
+        tid: 1,
+        number: 0,
+        id: None,
+        map: None,
+        held: None,
+        owner: 0,
+        run: None,
+        claim: None,
+        marks: Marks::default(),
+        first: 0,
+        last: 0,
+    };
+    Source::open(&trace, false).unwrap().remove(0)
+}
+
+/// Two files of 10,000 lines; the second has odd ticks and is cut after `length` bytes when both are mapped.
+fn place(length: u64) -> (TempDir, Vec<Vec<Source>>) {
+    let directory = tempfile::tempdir().unwrap();
+    let [first, second] = ["first", "second"].map(|name| directory.path().join(name));
+    fs::write(&first, lines(1, (0..10_000).map(|n| 2 * n))).unwrap();
+    fs::write(&second, lines(2, (0..10_000).map(|n| 2 * n + 1))).unwrap();
+    let sources = vec![open_one(&first), open_one(&second)];
+    OpenOptions::new().write(true).open(&second).unwrap().set_len(length).unwrap();
+    (directory, vec![sources])
+}
+
+#[test]
+fn a_cut_file_is_merged_up_to_there() {
+    truncation::watch();
+    for length in [0, 1, 39, 40, 41, 4096, 99_990, 100_000, 300_000] {
+        let (directory, mut boots) = place(length);
+        let path = directory.path().join("out");
+        let target = Target::File { given: path.clone(), real: path.clone() };
+        let mut messages = Messages::new(true);
+        let merged = write(&mut boots, &target, &mut messages).unwrap().unwrap();
+        assert_eq!(messages.status(), Status::Damaged, "cut to {length}");
+        assert_eq!(boots[0][1].bytes().len() as u64, length);
+        let text = fs::read(&path).unwrap();
+        assert!(!text.contains(&0), "cut to {length}");
+        let text = String::from_utf8(text).unwrap();
+        assert_eq!(merged, text.lines().count() as u64);
+        assert_eq!(text.matches("-00000001 : ").count(), 10_000);
+        let whole = length / 40;
+        let rest = length % 40;
+        assert_eq!(
+            text.matches("-00000002 : ").count() as u64,
+            whole + u64::from(rest > 27),
+            "cut to {length}"
+        );
+        assert_eq!(text.matches("# damaged ").count(), usize::from(rest > 0 && rest < 27 && whole > 0));
+        assert!(text.lines().map(|line| &line[..16]).is_sorted());
+    }
+}
+
+/// The same with so many files more that lines are dealt out.
+fn many(boots: &mut [Vec<Source>], directory: &TempDir) {
+    for tid in 3..=MANY as u64 {
+        let path = directory.path().join(tid.to_string());
+        fs::write(&path, lines(tid, (0..500).map(|n| 50 * n))).unwrap();
+        boots[0].push(open_one(&path));
+    }
+}
+
+#[test]
+fn what_cannot_be_begun_anew_has_what_was_there_when_it_was_read() {
+    truncation::watch();
+    for (length, are_many) in [0, 41, 100_000].into_iter().cartesian_product([false, true]) {
+        let (directory, mut boots) = place(length);
+        if are_many {
+            many(&mut boots, &directory);
+        }
+        let sources = &boots[0];
+        let mut findings = Findings::default();
+        let mut out = Vec::new();
+        merge_by_all(sources, &whole(sources), Span::ALL, &mut out, &mut findings).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert_eq!(text.matches("-00000001 : ").count(), 10_000, "cut to {length}");
+        assert!(text.matches("-00000002 : ").count() as u64 >= length / 40, "cut to {length}");
+        assert!(!text.contains('\0'));
+        assert!(text.lines().map(|line| &line[..16]).is_sorted());
+        assert_eq!(sources[1].cut(), Some(usize::try_from(length).unwrap()));
+    }
+}
+
+#[test]
+fn lines_that_are_cut_off_when_they_are_dealt_out_already_are_left_out() {
+    truncation::watch();
+    for length in [0, 4096, 8192] {
+        // Not cut yet.
+        let (directory, boots) = place(400_000);
+        let sources = &boots[0];
+        let mut windows = Windows::new(sources, &whole(sources), Span::ALL, 1);
+        let (mut room, mut text, mut before) = (Room::default(), String::new(), None);
+        let of_second = |text: &str| text.matches("-00000002 : ").count();
+        loop {
+            match windows.next() {
+                Turn::Silent(job) => {
+                    let job = silently::<Windows<'_>>(sources, job, &mut room).unwrap();
+                    windows.done(job);
+                }
+                Turn::Lines(mut job) => {
+                    // The lines that are dealt out now are of later pages.
+                    if text.len() > 50_000 && before.is_none() {
+                        let file = OpenOptions::new().write(true).open(directory.path().join("second"));
+                        file.unwrap().set_len(length).unwrap();
+                        before = Some(of_second(&text));
+                    }
+                    let mut lines = Vec::new();
+                    let merge = || {
+                        lines.clear();
+                        Windows::run(sources, &mut job, &mut room, &mut lines)
+                    };
+                    unless_cut(merge).unwrap();
+                    text.push_str(std::str::from_utf8(&lines).unwrap());
+                    windows.done(job);
+                }
+                Turn::Wait | Turn::End => break,
+            }
+        }
+        assert!(!text.contains('\0'), "cut to {length}");
+        assert_eq!(text.matches("-00000001 : ").count(), 10_000, "cut to {length}");
+        assert_eq!(before, Some(of_second(&text)), "cut to {length}");
+        assert!(text.lines().map(|line| &line[..16]).is_sorted());
+    }
+}
+
+#[test]
+fn a_file_that_has_grown_or_was_replaced_since_its_header_was_read_is_opened_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("file");
+    let (short, long) = (lines(1, 0..3), lines(1, 0..5));
+    fs::write(&path, &short).unwrap();
+    let id = Some(file_id(&path, &fs::metadata(&path).unwrap()));
+    let map = Some(Arc::new(Map::open(&path).unwrap()));
+    let mut trace = Trace {
+        path: path.clone(),
+        tid: 1,
+        number: 0,
+        id,
+        map,
+        held: None,
+        owner: 0,
+        run: None,
+        claim: None,
+        marks: Marks::default(),
+        first: 0,
+        last: 0,
+    };
+    let read = |trace: &Trace| Source::open(trace, false).unwrap().remove(0).bytes().to_vec();
+    let kept = Source::open(&trace, false).unwrap().remove(0);
+    assert_eq!(
+        kept.bytes().as_ptr(),
+        trace.map.as_ref().unwrap().as_ptr(),
+        "as it was, it is not mapped again"
+    );
+    fs::write(&path, &long).unwrap();
+    assert_eq!(read(&trace), long);
+    trace.map = Some(Arc::new(Map::open(&path).unwrap()));
+    let other = directory.path().join("other");
+    fs::write(&other, lines(2, 10..15)).unwrap();
+    fs::rename(&other, &path).unwrap();
+    assert_eq!(read(&trace), lines(2, 10..15), "another file of the same length");
+}
+
+#[test]
+fn a_file_that_became_empty_before_it_was_mapped_is_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("empty");
+    fs::write(&path, "").unwrap();
+    let trace = Trace {
+        path,
+        tid: 1,
+        number: 0,
+        id: None,
+        map: None,
+        held: None,
+        owner: 0,
+        run: None,
+        claim: None,
+        marks: Marks::default(),
+        first: 0,
+        last: 0,
+    };
+    assert!(
+        Source::open(&trace, false).unwrap_err().to_string().contains("has become empty while it was read")
+    );
+}

@@ -1,0 +1,319 @@
+//! Stage *write*: where the merged lines go.
+//!
+//! A file appears under its name only when it is whole: it is written where it will be without any name, so that a kill
+//! leaves nothing behind, and then gets its own. Where there are no files without names, it is written beside its place
+//! under a name that begins with a dot, and renamed. What is no regular file (a pipe, a device) is written to directly,
+//! and so cannot be begun anew.
+
+use std::collections::HashSet;
+use std::ffi::OsStr;
+use std::fs::{self, File, Metadata, OpenOptions};
+use std::io::{self, BufWriter, IoSlice, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tempfile::NamedTempFile;
+
+use crate::find::discover::App;
+use crate::os::sys::{FileId, file_id, hold_lock, is_locked, is_own, link_unnamed, unnamed_file};
+use crate::os::unfinished::unfinished;
+use crate::report::error::Error;
+use crate::report::messages::shown;
+
+/// Bytes gathered before the operating system is asked.
+const BUFFER: usize = 1 << 20;
+/// The same for pipes, as much as one holds: while its reader works on it the next is made.
+const PIPE_BUFFER: usize = 1 << 16;
+/// What names of files begin with that are not finished, or not yet in the place of an older one.
+const UNFINISHED_PREFIX: &str = ".tracemerge-";
+/// The byte of such a file on which its writer holds a lock: who finds none knows that the writer is dead.
+const WRITER: u32 = 0;
+/// Where there are no such locks: how long nobody must have written to such a file before it is taken for one that a kill
+/// has left.
+const ABANDONED: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Where the output goes, checked as far as that can be done beforehand.
+#[derive(Debug)]
+pub enum Target {
+    /// Standard output.
+    Stdout,
+    /// A pipe, a device.
+    Direct(PathBuf),
+    /// The null device.
+    Null(PathBuf),
+    /// A regular file, existing or not.
+    File {
+        /// As the user wrote it.
+        given: PathBuf,
+        /// Where it is, symbolic links followed.
+        real: PathBuf,
+    },
+}
+
+impl Target {
+    /// Takes what stands behind `-o`, or the default, which the first of `apps` gives; refuses to write over `inputs` and the application.
+    ///
+    /// # Errors
+    /// Where that is a directory, an input or the application itself.
+    pub fn new(option: Option<&OsStr>, apps: &[App], inputs: &HashSet<FileId>) -> Result<Target, Error> {
+        if option == Some(OsStr::new("-")) {
+            return Ok(Target::Stdout);
+        }
+        let merged = || apps.first().map(App::merged_path).unwrap_or_default();
+        let given = option.map_or_else(merged, PathBuf::from);
+        let Ok(metadata) = fs::metadata(&given) else {
+            return Ok(Target::File { real: given.clone(), given });
+        };
+        let refuse = |what: &str| Err(Error::plain(format!("cannot write to {}: {what}", shown(&given))));
+        if metadata.is_dir() {
+            return refuse("it is a directory; name a file with -o FILE");
+        }
+        if !metadata.is_file() {
+            return Ok(if is_null(&given, &metadata) { Target::Null(given) } else { Target::Direct(given) });
+        }
+        let id = file_id(&given, &metadata);
+        if inputs.contains(&id) {
+            return refuse("it is one of the traces to be merged");
+        }
+        let app_id =
+            |app: &App| app.real_path().and_then(|path| Some(file_id(path, &fs::metadata(path).ok()?)));
+        if apps.iter().any(|app| app_id(app).as_ref() == Some(&id)) {
+            return refuse("it is the application itself");
+        }
+        let real = fs::canonicalize(&given).unwrap_or_else(|_| given.clone());
+        Ok(Target::File { given, real })
+    }
+
+    /// Whether output can be thrown away and begun anew. What went to the null device nobody has seen.
+    #[must_use]
+    pub fn can_restart(&self) -> bool {
+        matches!(self, Target::File { .. } | Target::Null(_))
+    }
+
+    /// The target in a message.
+    #[must_use]
+    pub fn name(&self) -> String {
+        match self {
+            Target::Stdout => "standard output".to_owned(),
+            Target::Direct(path) | Target::Null(path) | Target::File { given: path, .. } => shown(path),
+        }
+    }
+
+    fn path(&self) -> &Path {
+        match self {
+            Target::Stdout => Path::new("-"),
+            Target::Direct(path) | Target::Null(path) | Target::File { given: path, .. } => path,
+        }
+    }
+
+    /// A failure to write here.
+    #[must_use]
+    pub fn error(&self, error: io::Error) -> Error {
+        let hint = "-o FILE writes elsewhere";
+        match self {
+            Target::Stdout => Error::io("write to standard output", self.path(), error),
+            Target::Direct(path) | Target::Null(path) | Target::File { given: path, .. } => {
+                Error::io("write", path, error).hint(hint)
+            }
+        }
+    }
+
+    /// Begins the output.
+    ///
+    /// # Errors
+    /// Where it cannot be written.
+    pub fn begin(&self) -> Result<Output, Error> {
+        let raw = match self {
+            Target::Stdout => Raw::Stdout(io::stdout().lock()),
+            Target::Direct(path) | Target::Null(path) => {
+                Raw::Direct(OpenOptions::new().write(true).open(path).map_err(|e| self.error(e))?)
+            }
+            Target::File { real, .. } => {
+                let directory = directory_of(real);
+                if let Some(file) = unnamed_file(directory) {
+                    let _ = hold_lock(&file, WRITER);
+                    Raw::Unnamed(file)
+                } else {
+                    let temporary = temporary_file(directory).map_err(|e| self.error(e))?;
+                    *unfinished() = Some(temporary.path().to_owned());
+                    Raw::Temporary(temporary)
+                }
+            }
+        };
+        let buffer = if self.can_restart() { BUFFER } else { PIPE_BUFFER };
+        Ok(Output(BufWriter::with_capacity(buffer, raw)))
+    }
+
+    /// Ends the output; only now a file has its name.
+    ///
+    /// # Errors
+    /// Where the last bytes cannot be written, or the file cannot be renamed.
+    pub fn finish(&self, output: Output) -> io::Result<()> {
+        let mut raw = output.0.into_inner().map_err(io::IntoInnerError::into_error)?;
+        raw.flush()?;
+        let Target::File { real, .. } = self else { return Ok(()) };
+        {
+            // A signal that ends the process waits for this.
+            let mut unfinished = unfinished();
+            match raw {
+                Raw::Temporary(file) => {
+                    *unfinished = None;
+                    file.persist(real).map_err(|error| error.error)?;
+                }
+                Raw::Unnamed(mut file) => give_name(&mut file, real)?,
+                Raw::Stdout(_) | Raw::Direct(_) => {}
+            }
+        }
+        // Merges that were killed may have left theirs. What cannot be deleted harms nobody.
+        abandoned(real).into_iter().for_each(|left| drop(fs::remove_file(left)));
+        Ok(())
+    }
+}
+
+fn directory_of(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+fn temporary_names() -> tempfile::Builder<'static, 'static> {
+    let mut names = tempfile::Builder::new();
+    names.prefix(UNFINISHED_PREFIX);
+    names
+}
+
+/// A new file in `directory` with such a name, on which this process holds its lock.
+fn temporary_file(directory: &Path) -> io::Result<NamedTempFile> {
+    loop {
+        let file = temporary_names().tempfile_in(directory).map_err(bare)?;
+        let _ = hold_lock(file.as_file(), WRITER);
+        // Somebody may have found it before it was locked, and taken it for abandoned.
+        if file.path().exists() {
+            return Ok(file);
+        }
+    }
+}
+
+/// Names a whole file that has no name. Where there is an older one, the system knows no way but a name beside it and a
+/// rename: a kill between the two leaves a whole file under that name.
+fn give_name(file: &mut File, real: &Path) -> io::Result<()> {
+    match link_unnamed(file, real) {
+        Ok(()) => return Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            let beside = temporary_names().make_in(directory_of(real), |path| link_unnamed(file, path));
+            if let Ok(beside) = beside {
+                return beside.persist(real).map(drop).map_err(|error| error.error);
+            }
+        }
+        Err(_) => {}
+    }
+    // This file system gives no name to such a file after all.
+    let mut copy = temporary_file(directory_of(real))?;
+    file.seek(SeekFrom::Start(0))?;
+    io::copy(file, copy.as_file_mut())?;
+    copy.persist(real).map(drop).map_err(|error| error.error)
+}
+
+/// Files beside `output` that a merge of this user has not finished, for it was killed.
+#[must_use]
+pub fn abandoned(output: &Path) -> Vec<PathBuf> {
+    let is_abandoned = |entry: &fs::DirEntry| {
+        let name = entry.file_name();
+        let is_named_so =
+            name.to_str().and_then(|name| name.strip_prefix(UNFINISHED_PREFIX)).is_some_and(|random| {
+                random.len() == 6 && random.bytes().all(|byte| byte.is_ascii_alphanumeric())
+            });
+        // Of the name itself, be it a link.
+        is_named_so
+            && entry
+                .metadata()
+                .is_ok_and(|found| found.is_file() && is_own(&found) && has_no_writer(&entry.path(), &found))
+    };
+    let entries = fs::read_dir(directory_of(output)).into_iter().flatten().flatten();
+    entries.filter(is_abandoned).map(|entry| entry.path()).collect()
+}
+
+fn has_no_writer(path: &Path, found: &Metadata) -> bool {
+    if cfg!(unix) {
+        return File::open(path).is_ok_and(|file| !is_locked(&file, WRITER));
+    }
+    let age = found.modified().ok().and_then(|then| then.elapsed().ok());
+    age.is_some_and(|age| age > ABANDONED)
+}
+
+fn is_null(path: &Path, metadata: &Metadata) -> bool {
+    let null = Path::new("/dev/null");
+    fs::metadata(null).is_ok_and(|known| file_id(null, &known) == file_id(path, metadata))
+}
+
+/// The error without the temporary name that `tempfile` adds: it is not the user's.
+fn bare(error: io::Error) -> io::Error {
+    let text = error.to_string();
+    io::Error::new(error.kind(), text.split(" at path ").next().unwrap_or(&text))
+}
+
+/// Output that has begun. Dropped without [`Target::finish`], a file leaves nothing behind.
+#[derive(Debug)]
+pub struct Output(BufWriter<Raw>);
+
+#[derive(Debug)]
+enum Raw {
+    Stdout(io::StdoutLock<'static>),
+    Direct(File),
+    Temporary(NamedTempFile),
+    Unnamed(File),
+}
+
+impl Output {
+    /// Throws away what is not written yet.
+    pub fn abandon(self) {
+        // A plain drop would write it.
+        drop(self.0.into_parts());
+    }
+}
+
+impl Write for Output {
+    #[inline]
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes)
+    }
+
+    #[inline]
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.0.write_all(bytes)
+    }
+
+    /// Past the buffer.
+    fn write_vectored(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.0.flush()?;
+        self.0.get_mut().write_vectored(parts)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+impl Write for Raw {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Raw::Stdout(out) => out.write(bytes),
+            Raw::Direct(out) | Raw::Unnamed(out) => out.write(bytes),
+            Raw::Temporary(out) => out.write(bytes),
+        }
+    }
+
+    fn write_vectored(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        match self {
+            Raw::Stdout(out) => out.write_vectored(parts),
+            Raw::Direct(out) | Raw::Unnamed(out) => out.write_vectored(parts),
+            Raw::Temporary(out) => out.as_file_mut().write_vectored(parts),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Raw::Stdout(out) => out.flush(),
+            Raw::Direct(out) | Raw::Unnamed(out) => out.flush(),
+            Raw::Temporary(out) => out.flush(),
+        }
+    }
+}

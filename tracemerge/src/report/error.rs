@@ -1,0 +1,60 @@
+//! The one error type: what was tried, on which path, and what the operating system said.
+//!
+//! A stage returns it; only [`crate::report::messages`] shows it.
+
+use std::fmt;
+use std::io;
+use std::path::Path;
+
+use crate::report::messages::shown;
+
+/// Why something could not be done, in words for the user.
+#[derive(Debug)]
+pub struct Error {
+    text: String,
+    source: Option<io::Error>,
+}
+
+impl Error {
+    /// An operation on a path failed: `cannot open './app.trace.12': Permission denied`.
+    #[must_use]
+    pub fn io(operation: &str, path: &Path, source: io::Error) -> Error {
+        let text = format!("cannot {operation} {}: {}", shown(path), reason(&source));
+        Error { text, source: Some(source) }
+    }
+
+    /// Anything else, in one sentence.
+    #[must_use]
+    pub fn plain(text: impl Into<String>) -> Error {
+        Error { text: text.into(), source: None }
+    }
+
+    /// Adds what the user may do about it.
+    #[must_use]
+    pub fn hint(mut self, hint: &str) -> Error {
+        self.text.push_str("; ");
+        self.text.push_str(hint);
+        self
+    }
+}
+
+/// What the operating system says, without its number.
+fn reason(error: &io::Error) -> String {
+    let text = error.to_string();
+    match text.rfind(" (os error ") {
+        Some(at) => text[..at].to_owned(),
+        None => text,
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.source.as_ref().map(|e| e as _)
+    }
+}

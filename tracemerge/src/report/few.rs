@@ -1,0 +1,52 @@
+//! The first few of many things that are alike, for messages that name some and count all.
+
+use crate::report::messages::count;
+
+/// So many places of each sort are told for each file.
+const FEW: usize = 3;
+
+/// The first few of something, and how many there were.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Few<T> {
+    /// The first.
+    pub first: Vec<T>,
+    /// How many there were in all.
+    pub count: u64,
+}
+
+impl<T> Default for Few<T> {
+    fn default() -> Few<T> {
+        Few { first: Vec::new(), count: 0 }
+    }
+}
+
+impl<T> Few<T> {
+    /// Another one.
+    pub fn push(&mut self, item: T) {
+        self.count += 1;
+        if self.first.len() < FEW {
+            self.first.push(item);
+        }
+    }
+
+    /// Each of the first few, the last of them with the words for all the others.
+    pub fn each(&self) -> impl Iterator<Item = (&T, String)> {
+        let last = self.first.len();
+        self.first.iter().zip(1..).map(move |(item, n)| match self.more() {
+            more if more > 0 && n == last => (item, format!("; and {} more", count(more, "such place"))),
+            _ => (item, String::new()),
+        })
+    }
+
+    /// How many there were beyond the first few.
+    pub fn more(&self) -> u64 {
+        self.count - self.first.len() as u64
+    }
+
+    /// Adds what came later.
+    pub fn append(&mut self, later: Few<T>) {
+        self.count += later.count;
+        self.first.extend(later.first);
+        self.first.truncate(FEW);
+    }
+}

@@ -1,0 +1,4 @@
+//! Ticks and the times of clocks.
+
+pub mod clocks;
+pub mod when;

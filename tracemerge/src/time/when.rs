@@ -1,0 +1,221 @@
+//! Points of time as people write them: offsets from the beginning or the end of a trace, times of day, raw ticks.
+
+use std::str::FromStr;
+
+use jiff::civil::{Date, DateTime, Time};
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
+use trace_format::line::{Ticks, parse_ticks};
+use trace_format::wall::Wall;
+
+use crate::time::clocks::Clock;
+
+/// What stands behind `--since` or `--until`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum When {
+    /// So many nanoseconds after the first line of the chosen runs.
+    AfterFirst(u64),
+    /// So many nanoseconds before their last line.
+    BeforeLast(u64),
+    /// Raw ticks.
+    Ticks(u64),
+    /// A time of day in UTC, or with an offset from it.
+    Instant(Wall),
+    /// A local time of day.
+    Local(DateTime),
+    /// A time of the trace's day; UTC, or local.
+    OfDay(Time, bool),
+}
+
+/// The forms that there are, for help and messages.
+pub const FORMS: &str = "1.5s or 200ms after the first line, -200ms before the last, 14:43:52.5 or \
+    '2026-11-21 14:43:52' (with Z or +01:00 if not local), ticks as 0x128fd9f283f, @1275577149503 or as they stand \
+    in a line";
+
+impl FromStr for When {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<When, String> {
+        let text = text.trim();
+        ticks(text)
+            .or_else(|| time_of_day(text))
+            .or_else(|| offset(text))
+            .ok_or_else(|| format!("no point of time; there are: {FORMS}"))
+    }
+}
+
+fn ticks(text: &str) -> Option<When> {
+    let ticks = match text.as_bytes() {
+        [b'0', b'x' | b'X', ..] => u64::from_str_radix(&text[2..], 16).ok()?,
+        [b'@', ..] => text[1..].parse().ok()?,
+        // Alone, or with the thread as a line begins.
+        bytes if bytes.len() == 16 || bytes.get(16) == Some(&b'-') => {
+            parse_ticks(&[bytes.get(..16)?, b"-"].concat())?.0
+        }
+        _ => return None,
+    };
+    Some(When::Ticks(ticks))
+}
+
+fn time_of_day(text: &str) -> Option<When> {
+    // What has a time has a colon, what has only a date two dashes inside; neither has any offset.
+    if !text.contains(':') {
+        return text.parse::<Date>().ok().map(|date| When::Local(date.at(0, 0, 0, 0)));
+    }
+    if let Ok(instant) = text.parse::<Timestamp>() {
+        return wall_of(instant).map(When::Instant);
+    }
+    if let Some(utc) = text.strip_suffix(['Z', 'z']) {
+        return utc.parse().ok().map(|time| When::OfDay(time, true));
+    }
+    if text.contains('-') || text.contains('/') {
+        return text.parse().ok().map(When::Local);
+    }
+    text.parse().ok().map(|time| When::OfDay(time, false))
+}
+
+fn offset(text: &str) -> Option<When> {
+    let (sign, amount) = match text.as_bytes().first()? {
+        b'-' => (When::BeforeLast as fn(u64) -> When, &text[1..]),
+        b'+' => (When::AfterFirst as fn(u64) -> When, &text[1..]),
+        _ => (When::AfterFirst as fn(u64) -> When, text),
+    };
+    if !amount.as_bytes().first()?.is_ascii_digit() {
+        return None;
+    }
+    // A number alone means seconds.
+    let bare = amount.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+    let duration: SignedDuration =
+        if bare { format!("{amount}s").parse().ok()? } else { amount.parse().ok()? };
+    u64::try_from(duration.as_nanos()).ok().map(sign)
+}
+
+fn wall_of(instant: Timestamp) -> Option<Wall> {
+    // What is before 1970 is before every trace.
+    let ns = instant.as_nanosecond().max(0);
+    u64::try_from(ns).ok().map(Wall)
+}
+
+/// From when to when the chosen runs are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// Their first line.
+    pub first: Wall,
+    /// Their last line.
+    pub last: Wall,
+}
+
+impl When {
+    /// The first ticks by `clock` that are not before this. Local times are of `zone`.
+    ///
+    /// # Errors
+    /// Where the time does not exist.
+    pub fn ticks(self, clock: &Clock, span: Span, zone: &TimeZone) -> Result<Ticks, String> {
+        let wall = match self {
+            When::Ticks(ticks) => return Ok(Ticks(ticks)),
+            When::AfterFirst(ns) => Wall(span.first.0.saturating_add(ns)),
+            When::BeforeLast(ns) => Wall(span.last.0.saturating_sub(ns)),
+            When::Instant(wall) => wall,
+            When::Local(time) => instant(time, zone)?,
+            When::OfDay(time, true) => of_day(time, span, &TimeZone::UTC)?,
+            When::OfDay(time, false) => of_day(time, span, zone)?,
+        };
+        Ok(clock.ticks(wall))
+    }
+
+    /// Whether it takes a clock to know the ticks.
+    #[must_use]
+    pub fn needs_clock(self) -> bool {
+        !matches!(self, When::Ticks(_))
+    }
+}
+
+fn instant(time: DateTime, zone: &TimeZone) -> Result<Wall, String> {
+    let instant = zone.to_ambiguous_timestamp(time).compatible().map_err(|error| error.to_string())?;
+    wall_of(instant).ok_or_else(|| format!("{time} is out of range"))
+}
+
+/// That time on the day of the first line; on a later day if it is in the span only there.
+fn of_day(time: Time, span: Span, zone: &TimeZone) -> Result<Wall, String> {
+    let day = |wall: Wall| {
+        let instant = Timestamp::from_nanosecond(wall.0.into()).map_err(|error| error.to_string())?;
+        Ok::<_, String>(zone.to_datetime(instant).date())
+    };
+    let (first, last) = (day(span.first)?, day(span.last)?);
+    let earliest = instant(first.to_datetime(time), zone)?;
+    if earliest >= span.first || first == last {
+        return Ok(earliest);
+    }
+    let next = first.tomorrow().map_err(|error| error.to_string())?;
+    let next = instant(next.to_datetime(time), zone)?;
+    Ok(if next <= span.last { next } else { earliest })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::clocks::Anchor;
+    use jiff::tz::Offset;
+    use trace_format::meta::ClockKind;
+
+    const MS: u64 = 1_000_000;
+
+    #[test]
+    fn what_people_write_is_understood() {
+        for (text, when) in [
+            ("1.5s", When::AfterFirst(1500 * MS)),
+            ("+200ms", When::AfterFirst(200 * MS)),
+            ("-200ms", When::BeforeLast(200 * MS)),
+            ("0", When::AfterFirst(0)),
+            ("2.25", When::AfterFirst(2250 * MS)),
+            ("10us", When::AfterFirst(10_000)),
+            ("10µs", When::AfterFirst(10_000)),
+            ("5ns", When::AfterFirst(5)),
+            ("1m30s", When::AfterFirst(90_000 * MS)),
+            ("-1h", When::BeforeLast(3_600_000 * MS)),
+            ("0x128fd9f283f", When::Ticks(0x0128_fd9f_283f)),
+            ("00000128fd9f283f", When::Ticks(0x0128_fd9f_283f)),
+            ("00000128fd9f283f-00000320", When::Ticks(0x0128_fd9f_283f)),
+            ("@1275577149503", When::Ticks(1_275_577_149_503)),
+            ("14:43:52.5", When::OfDay(Time::constant(14, 43, 52, 500_000_000), false)),
+            ("14:43", When::OfDay(Time::constant(14, 43, 0, 0), false)),
+            ("14:43:52Z", When::OfDay(Time::constant(14, 43, 52, 0), true)),
+            ("2026-11-21 14:43:52", When::Local(DateTime::constant(2026, 11, 21, 14, 43, 52, 0))),
+            ("2026-11-21T14:43", When::Local(DateTime::constant(2026, 11, 21, 14, 43, 0, 0))),
+            ("2026-11-21", When::Local(DateTime::constant(2026, 11, 21, 0, 0, 0, 0))),
+            ("1970-01-01T00:00:01.000000002Z", When::Instant(Wall(1000 * MS + 2))),
+            ("1970-01-01 01:00:01+01:00", When::Instant(Wall(1000 * MS))),
+        ] {
+            assert_eq!(text.parse(), Ok(when), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_time_is_refused() {
+        for text in ["", "-", "+", "x", "1.5 parsecs", "25:00", "0x", "@", "@-1", "--5s", "2026-13-01", "ago"]
+        {
+            assert!(text.parse::<When>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_time_without_a_day_is_of_the_traces_day() {
+        const HOUR: u64 = 3_600_000 * MS;
+        let clock = Clock::of(ClockKind::System, [Anchor { ticks: Ticks(0), wall: Wall(0) }]);
+        let ticks = |when: &str, hours: [u64; 2], zone: i8| {
+            let span = Span { first: Wall(hours[0] * HOUR), last: Wall(hours[1] * HOUR) };
+            let zone = TimeZone::fixed(Offset::constant(zone));
+            when.parse::<When>().unwrap().ticks(&clock, span, &zone).unwrap().0 / HOUR
+        };
+        assert_eq!(ticks("03:00", [1, 5], 0), 3);
+        assert_eq!(ticks("03:00", [1, 5], 2), 1);
+        assert_eq!(ticks("03:00Z", [1, 5], 2), 3);
+        // Over midnight.
+        assert_eq!(ticks("01:00", [22, 26], 0), 25);
+        assert_eq!(ticks("23:00", [22, 26], 0), 23);
+        // In no part of the trace: of its first day.
+        assert_eq!(ticks("20:00", [22, 26], 0), 20);
+        assert_eq!(ticks("1h", [22, 26], 0), 23);
+        assert_eq!(ticks("-1h", [22, 26], 0), 25);
+    }
+}

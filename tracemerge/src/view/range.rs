@@ -1,0 +1,171 @@
+//! Between *read* and *merge*: where in a file a range of time begins and ends, found without reading the rest.
+//!
+//! The lines of a file are in order, so a binary search finds them; it looks at some thirty lines. Where they are not,
+//! see [`crate::view::breaks`].
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use memchr::memrchr2;
+use trace_format::escape::is_harmless;
+use trace_format::line::{Kind, Line};
+
+use crate::file::lines::without_feed;
+use crate::input::search::{Mark, first_from};
+use crate::input::slice::Span;
+use crate::input::source::{Piece, Source};
+
+/// The ticks that are wanted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Range {
+    /// From these on.
+    pub since: Option<u64>,
+    /// Up to these, which are not in it.
+    pub until: Option<u64>,
+}
+
+/// Of `piece`, which is sorted, the part that has the lines in `range`: those that a merge of all would have there.
+#[must_use]
+pub fn part_of(piece: Piece, source: &Source, range: Range) -> Piece {
+    if let Some(render) = source.rendered() {
+        // It is asked by time; here counts only whether there is something.
+        let (since, until) = (range.since.unwrap_or(0), range.until.unwrap_or(u64::MAX));
+        let any = render.span().is_some_and(|(first, last)| last >= since && first < until);
+        return Piece { start: 0, end: if any { source.size() } else { 0 }, ..piece };
+    }
+    let bytes = &source.bytes()[..piece.end];
+    // What is no line stands with the line before it; at the beginning of a file with the first.
+    let (first, last) = (Mark::before(bytes, piece.start), Mark::end(bytes));
+    let place = |ticks| first_from(bytes, ticks, first, last, usize::MAX).at;
+    let start = range.since.map_or(piece.start, place);
+    let end = range.until.map_or(piece.end, place);
+    Piece { start, end: end.max(start), ..piece }
+}
+
+/// The ticks of the first of the last `wanted` messages of all `pieces` together; `None` where there are not more than
+/// that. Reads backwards from the ends, and in each piece little more than what is wanted of it.
+#[must_use]
+pub fn since_for_last(sources: &[Source], pieces: &[Piece], span: Span, wanted: usize) -> Option<u64> {
+    let mut newest: BinaryHeap<Reverse<u64>> = BinaryHeap::new();
+    for piece in pieces {
+        let source = &sources[piece.source];
+        let backwards: Box<dyn Iterator<Item = u64>> = match source.rendered() {
+            Some(render) => Box::new(
+                render
+                    .newest_first()
+                    .skip_while(|ticks| span.until.is_some_and(|until| *ticks >= until))
+                    .take_while(|ticks| *ticks >= span.since),
+            ),
+            None => Box::new(messages_backwards(&source.bytes()[piece.start..piece.end])),
+        };
+        for ticks in backwards {
+            if newest.len() < wanted {
+                newest.push(Reverse(ticks));
+                continue;
+            }
+            match newest.peek() {
+                Some(Reverse(oldest)) if ticks > *oldest => {
+                    newest.pop();
+                    newest.push(Reverse(ticks));
+                }
+                _ => break,
+            }
+        }
+    }
+    newest.peek().filter(|_| newest.len() == wanted).map(|Reverse(oldest)| *oldest)
+}
+
+/// The ticks of what was traced, continuations left out, last first.
+fn messages_backwards(bytes: &[u8]) -> impl Iterator<Item = u64> {
+    let mut end = bytes.len();
+    std::iter::from_fn(move || {
+        while end > 0 {
+            let start = memrchr2(b'\n', 0, &bytes[..end - 1]).map_or(0, |at| at + 1);
+            let line = Line::parse(without_feed(&bytes[start..end])).ok();
+            let line = line.filter(|line| is_harmless(line.payload));
+            end = start;
+            if let Some(line) = line.filter(|line| !matches!(line.kind, Kind::Meta | Kind::Continuation)) {
+                return Some(line.key.ticks.0);
+            }
+        }
+        None
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::file::lines::{LineAt, Next, line_at, skip_bad};
+    use proptest::prelude::*;
+
+    /// Lines and what is none, in order.
+    fn text() -> impl Strategy<Value = Vec<u8>> {
+        let item = prop_oneof![
+            5 => (0..40u64, 0..30usize).prop_map(|(ticks, length)| Ok((ticks, length))),
+            1 => prop::sample::select(vec!["junk\n", "\n", "\0\0\0", "half a \0", "0000\n"]).prop_map(Err),
+        ];
+        prop::collection::vec(item, 0..40).prop_map(|items| {
+            let mut ticks: Vec<u64> = items.iter().filter_map(|item| item.ok().map(|(t, _)| t)).collect();
+            ticks.sort_unstable();
+            let mut ticks = ticks.into_iter();
+            let mut text = Vec::new();
+            for item in items {
+                match item {
+                    Ok((_, length)) => {
+                        let ticks = ticks.next().unwrap();
+                        let kind = if length % 7 == 0 { '#' } else { ':' };
+                        text.extend(format!("{ticks:016x}-00000009 {kind} {}\n", "x".repeat(length)).bytes());
+                    }
+                    Err(bad) => text.extend(bad.bytes()),
+                }
+            }
+            text
+        })
+    }
+
+    fn part(number: usize, source: &Source, range: Range) -> Piece {
+        part_of(Piece { source: number, start: 0, end: source.bytes().len() }, source, range)
+    }
+
+    /// The lines of all bytes, one by one.
+    fn all_lines(bytes: &[u8]) -> Vec<(usize, LineAt)> {
+        let (mut at, mut lines) = (0, Vec::new());
+        loop {
+            match line_at(bytes, at) {
+                Next::End => return lines,
+                Next::Bad => at = skip_bad(bytes, at),
+                Next::Line(line) => {
+                    lines.push((at, line));
+                    at = line.end;
+                }
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_part_has_exactly_the_lines_in_the_range(bytes in text(), since in 0..42u64, until in 0..42u64) {
+            let source = Source::of("a", &bytes);
+            let found = part(0, &source, Range { since: Some(since), until: Some(until) });
+            let inside = |at: usize| found.start <= at && at < found.end;
+            for (at, line) in all_lines(&bytes) {
+                prop_assert_eq!(inside(at), since <= line.ticks && line.ticks < until);
+            }
+            let whole = part(0, &source, Range::default());
+            prop_assert_eq!((whole.start, whole.end), (0, bytes.len()));
+        }
+
+        #[test]
+        fn the_last_messages_begin_where_a_look_at_all_says(
+            files in prop::collection::vec(text(), 0..4), wanted in 1..9usize
+        ) {
+            let sources: Vec<_> = files.iter().map(|bytes| Source::of("a", bytes)).collect();
+            let pieces: Vec<_> = sources.iter().enumerate().map(|(n, s)| part(n, s, Range::default())).collect();
+            let lines = files.iter().flat_map(|bytes| all_lines(bytes));
+            let mut ticks: Vec<_> = lines.filter(|(_, line)| !line.meta).map(|(_, line)| line.ticks).collect();
+            ticks.sort_unstable();
+            let expected = ticks.len().checked_sub(wanted).map(|at| ticks[at]);
+            prop_assert_eq!(since_for_last(&sources, &pieces, Span::ALL, wanted), expected);
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! Stage *select*: which records are shown, by what they say and by their number.
+//!
+//! What is selected by thread, process and time is never read: see [`crate::view::range`]. Here a regular expression is
+//! looked for in each message as it stands in the trace, escaped, its lines joined by line feeds; `#` lines are no
+//! messages, so they do not match and neither are they among those that do not. The first or the last so many
+//! messages are a stretch of what is left, with the `#` lines in it that tell what is missing there, and no others.
+
+use std::collections::VecDeque;
+use std::io;
+
+use regex::bytes::Regex;
+
+use crate::view::records::{Record, Take};
+
+/// Which records.
+#[derive(Clone, Debug, Default)]
+pub struct Selection {
+    /// Messages in which this is found.
+    pub pattern: Option<Regex>,
+    /// Or those in which it is not.
+    pub invert: bool,
+    /// How many.
+    pub amount: Amount,
+}
+
+/// How many records.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Amount {
+    /// All.
+    #[default]
+    All,
+    /// The first so many.
+    First(usize),
+    /// The last so many.
+    Last(usize),
+}
+
+/// The stage. What it holds back is at most the last so many records.
+#[derive(Debug)]
+pub struct Select<'a, T> {
+    selection: &'a Selection,
+    amount: Amount,
+    next: T,
+    /// How many records were passed on or are held.
+    taken: usize,
+    held: VecDeque<(usize, bool, Vec<u8>)>,
+    text: Vec<u8>,
+}
+
+/// What [`Select`] answers when it wants no more records: no failure.
+#[derive(Debug)]
+struct Enough;
+
+impl std::fmt::Display for Enough {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("all that was asked for is shown")
+    }
+}
+
+impl std::error::Error for Enough {}
+
+/// The error that says so.
+#[must_use]
+pub fn enough() -> io::Error {
+    io::Error::other(Enough)
+}
+
+/// Whether an error says that no more records are wanted.
+#[must_use]
+pub fn is_enough(error: &io::Error) -> bool {
+    error.get_ref().is_some_and(|inner| inner.is::<Enough>())
+}
+
+impl<'a, T: Take> Select<'a, T> {
+    /// Passes on to `next` what is selected.
+    pub fn new(selection: &'a Selection, next: T) -> Select<'a, T> {
+        Select {
+            selection,
+            amount: selection.amount,
+            next,
+            taken: 0,
+            held: VecDeque::new(),
+            text: Vec::new(),
+        }
+    }
+
+    /// Passes on what was held back; returns the next stage.
+    ///
+    /// # Errors
+    /// Where that takes no more.
+    pub fn finish(mut self) -> io::Result<T> {
+        self.pass_held()?;
+        Ok(self.next)
+    }
+
+    /// The last records were those up to here: passes on what was held back, and from here on all that match.
+    ///
+    /// # Errors
+    /// Where the next stage takes no more.
+    pub fn release(&mut self) -> io::Result<()> {
+        if matches!(self.amount, Amount::Last(_)) {
+            self.amount = Amount::All;
+        }
+        self.pass_held()
+    }
+
+    /// Whether the first records have been passed on, as many as are wanted.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        matches!(self.amount, Amount::First(wanted) if self.taken >= wanted)
+    }
+
+    /// The next stage.
+    pub fn next_mut(&mut self) -> &mut T {
+        &mut self.next
+    }
+
+    fn pass_held(&mut self) -> io::Result<()> {
+        for (origin, _, lines) in self.held.drain(..) {
+            self.next.record(&Record::new(origin, &lines))?;
+        }
+        Ok(())
+    }
+
+    fn matches(&mut self, record: &Record<'_>) -> bool {
+        let Some(pattern) = &self.selection.pattern else { return true };
+        if !record.is_traced() {
+            return false;
+        }
+        let mut lines = record.parsed();
+        let (Some(first), second) = (lines.next(), lines.next()) else { return false };
+        let found = match second {
+            None => pattern.is_match(first.payload),
+            Some(second) => {
+                self.text.clear();
+                self.text.extend_from_slice(first.payload);
+                for line in std::iter::once(second).chain(lines) {
+                    self.text.push(b'\n');
+                    self.text.extend_from_slice(line.payload);
+                }
+                pattern.is_match(&self.text)
+            }
+        };
+        found != self.selection.invert
+    }
+
+    /// Keeps the record; forgets those before the last `wanted` messages, and warnings between them.
+    fn hold(&mut self, record: &Record<'_>, wanted: usize) {
+        self.held.push_back((record.origin, record.is_traced(), record.lines.to_vec()));
+        if record.is_traced() {
+            self.taken += 1;
+        }
+        while self.taken > wanted
+            || self.held.front().is_some_and(|(_, traced, _)| !traced && self.taken >= wanted)
+        {
+            if let Some((_, true, _)) = self.held.pop_front() {
+                self.taken -= 1;
+            }
+        }
+    }
+}
+
+impl<T: Take> Take for Select<'_, T> {
+    fn record(&mut self, record: &Record<'_>) -> io::Result<()> {
+        if !self.matches(record) {
+            return Ok(());
+        }
+        if self.amount != Amount::All && !record.is_traced() && !record.is_warning() {
+            return Ok(());
+        }
+        match self.amount {
+            Amount::All => self.next.record(record),
+            Amount::First(_) => {
+                if self.is_full() {
+                    return Err(enough());
+                }
+                self.taken += usize::from(record.is_traced());
+                self.next.record(record)
+            }
+            Amount::Last(wanted) => {
+                self.hold(record, wanted);
+                Ok(())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[derive(Default)]
+    struct Taken(Vec<Vec<u8>>);
+
+    impl Take for Taken {
+        fn record(&mut self, record: &Record<'_>) -> io::Result<()> {
+            self.0.push(record.lines.to_vec());
+            Ok(())
+        }
+    }
+
+    fn selected(selection: &Selection, records: &[Vec<u8>]) -> Vec<Vec<u8>> {
+        let mut select = Select::new(selection, Taken::default());
+        for lines in records {
+            match select.record(&Record::new(0, lines)) {
+                Err(error) if is_enough(&error) => break,
+                result => result.unwrap(),
+            }
+        }
+        select.finish().unwrap().0
+    }
+
+    fn record(n: usize, meta: bool) -> Vec<u8> {
+        if meta {
+            return format!("{n:016x}-00000009 # stall ns={n}\n").into_bytes();
+        }
+        format!("{n:016x}-00000009 : first {n}\n{n:016x}-00000009 | second {n}\n").into_bytes()
+    }
+
+    #[test]
+    fn a_pattern_is_looked_for_in_the_whole_message_and_nowhere_else() {
+        let records = [record(7, false), record(8, true)];
+        let count = |pattern: &str, invert| {
+            let pattern = Some(regex::bytes::RegexBuilder::new(pattern).multi_line(true).build().unwrap());
+            selected(&Selection { pattern, invert, amount: Amount::All }, &records).len()
+        };
+        for (pattern, found) in
+            [("first 7$", 1), ("^second", 1), ("7\\nsec", 1), ("0009", 0), ("stall", 0), ("", 1), ("x", 0)]
+        {
+            assert_eq!((count(pattern, false), count(pattern, true)), (found, 1 - found), "{pattern}");
+        }
+    }
+
+    #[test]
+    fn of_the_lines_between_messages_only_warnings_are_shown() {
+        let clock =
+            b"0000000000000001-00000009 # clock ticks=1 wall=2026-11-20T15:11:02.000000000Z\n".to_vec();
+        let records =
+            [clock.clone(), record(2, false), clock.clone(), record(3, true), record(4, false), clock];
+        for amount in [Amount::First(2), Amount::Last(2)] {
+            let selection = Selection { amount, ..Selection::default() };
+            assert_eq!(
+                selected(&selection, &records),
+                [&records[1], &records[3], &records[4]].map(Clone::clone)
+            );
+        }
+    }
+
+    #[test]
+    fn behind_the_last_up_to_here_all_are_passed_on() {
+        for wanted in [0, 1, 3, 9] {
+            let selection = Selection { amount: Amount::Last(wanted), ..Selection::default() };
+            let records: Vec<_> = (0..8).map(|n| record(n, n == 7)).collect();
+            let mut select = Select::new(&selection, Taken::default());
+            for lines in &records[..5] {
+                select.record(&Record::new(0, lines)).unwrap();
+            }
+            assert_eq!(select.next.0.len(), 0);
+            select.release().unwrap();
+            assert_eq!(select.next.0, records[5usize.saturating_sub(wanted)..5]);
+            for lines in &records[5..] {
+                select.record(&Record::new(0, lines)).unwrap();
+            }
+            assert!(!select.is_full());
+            assert_eq!(select.finish().unwrap().0, records[5usize.saturating_sub(wanted)..]);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_first_and_the_last_are_a_stretch_with_so_many_messages(
+            metas in prop::collection::vec(any::<bool>(), 0..30), wanted in 0..12usize
+        ) {
+            let records: Vec<_> = metas.iter().enumerate().map(|(n, &meta)| record(n, meta)).collect();
+            let messages: Vec<usize> = (0..metas.len()).filter(|&n| !metas[n]).collect();
+            let first = Selection { amount: Amount::First(wanted), ..Selection::default() };
+            let end = if wanted == 0 { 0 } else { messages.get(wanted - 1).map_or(records.len(), |n| n + 1) };
+            prop_assert_eq!(selected(&first, &records), &records[..end]);
+            let last = Selection { amount: Amount::Last(wanted), ..Selection::default() };
+            let start = match messages.len().checked_sub(wanted) {
+                None => 0,
+                Some(before) => messages.get(before).copied().unwrap_or(records.len()),
+            };
+            prop_assert_eq!(selected(&last, &records), &records[start..]);
+        }
+    }
+}

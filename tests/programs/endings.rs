@@ -80,6 +80,8 @@ pub fn running_threads() {
 pub fn killed() {
     Tracer::get().trace(format_args!("flushed"));
     Tracer::get().flush().expect("a flush");
+    // The flusher may look once more before it sleeps.
+    std::thread::sleep(Duration::from_millis(50));
     for i in 0..5 {
         Tracer::get().trace(format_args!("in the ring {i}"));
     }

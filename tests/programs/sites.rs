@@ -121,6 +121,8 @@ pub fn killed() {
     let call = |n: u32, name: &str| trace!("killed {n} {name:?} {:5.1}", f64::from(n) / 2.0);
     call(0, "first");
     Tracer::get().flush().expect("the site has its number");
+    // The flusher may look once more before it sleeps.
+    std::thread::sleep(std::time::Duration::from_millis(50));
     for n in 1..1000 {
         call(n, "in the ring");
     }

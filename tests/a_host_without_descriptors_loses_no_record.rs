@@ -62,3 +62,18 @@ fn a_run_may_begin_without_a_descriptor() {
     assert_eq!(after, "flushed");
     assert!(traced.stderr().contains("will be lost"), "its rings are private: {}", traced.stderr());
 }
+
+#[test]
+fn a_process_that_may_have_six_files_open_loses_no_record() {
+    let program = env!("CARGO_BIN_EXE_scenario");
+    for descriptors in ["own", "shared"] {
+        let limited = Scenario::new("sh", &["-c", "ulimit -n 6 && exec \"$0\" many 5000", program]);
+        let traced = limited.env("TRACER_DESCRIPTORS", descriptors).env("TRACER_RING_SIZE", "64K");
+        let traced = traced.env("TRACER_MAX_STALL", "60000").run().succeeded();
+        traced.assert_whole();
+        assert_eq!(traced.files.len(), 8, "{descriptors}: {}", traced.stderr());
+        for (name, file) in &traced.files {
+            assert_eq!((file.end().records, file.end().lost), (5000, 0), "{descriptors}, {name}");
+        }
+    }
+}

@@ -115,9 +115,9 @@ Exit status:
   0 all is merged, 1 something was lost or is damaged, 2 nothing was merged";
 
 const CLEAN_HELP: &str = "\
-Deletes the files that `tracemerge APP --all-runs` would merge, and the merged file
-APP.trace.merge; and what a merge into that directory that was killed has left more
-than a day ago. Files of a process that is still running stay.
+Deletes the files that `tracemerge APP --all-runs` would merge, the merged file
+APP.trace.merge, and what merges into that directory have left that were killed.
+Files of a process that is still running stay.
 
 Exit status:
   0  they are gone, or there were none
@@ -225,7 +225,7 @@ pub struct Cli {
     pub apps: Vec<PathBuf>,
 }
 
-/// What else the command does.
+/// The subcommands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Run the application with tracing on, then merge what it traced

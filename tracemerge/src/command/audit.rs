@@ -18,7 +18,7 @@ pub type Place = (usize, usize);
 /// What there is in a thread's trace.
 #[derive(Clone, Debug, Default)]
 pub struct Audit {
-    /// Its `# thread` line.
+    /// The `# thread` line of the trace.
     pub thread: Option<Thread>,
     /// Messages.
     pub records: u64,
@@ -39,7 +39,7 @@ pub struct Audit {
     pub breaks: Few<Place>,
     /// Bytes that are no line, or not one of this thread, or the next line of no message: how many.
     pub damaged: Few<(Place, usize)>,
-    /// The last line has no line end.
+    /// Whether the last line has no line feed.
     pub torn: bool,
     /// How often it is told that the thread waited for room ...
     pub stalls: u64,
@@ -49,7 +49,7 @@ pub struct Audit {
     pub anchors: Vec<Anchor>,
     /// Ticks of its first and of its last message.
     pub range: Option<(u64, u64)>,
-    /// Of the line before.
+    /// Ticks of the line before.
     ticks: u64,
     tid: Option<u64>,
     /// The line before is of a message.

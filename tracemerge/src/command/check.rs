@@ -24,7 +24,7 @@ struct Checked<'a> {
     trace: &'a Trace,
     audit: Audit,
     alive: bool,
-    /// Its file is raw.
+    /// Whether the thread's file is raw.
     raw: bool,
     /// How many of its messages were recovered now.
     recovered: u64,
@@ -33,7 +33,7 @@ struct Checked<'a> {
 /// Checks the traces of `app`, and writes what there is to standard output; `verbose` names every thread.
 ///
 /// # Errors
-/// Where there are none.
+/// There is no trace, or it cannot be read.
 pub fn check(
     app: &App,
     choice: Choice,

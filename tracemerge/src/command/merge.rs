@@ -24,9 +24,9 @@ use crate::view;
 /// What is to be merged, and where to.
 #[derive(Debug)]
 pub struct Job<'a> {
-    /// Whose traces; at least one.
+    /// The applications whose traces are merged; at least one.
     pub apps: &'a [App],
-    /// Where to, and what is shown.
+    /// Where the output goes, and what is shown.
     pub options: &'a Options,
     /// Which runs.
     pub choice: Choice,

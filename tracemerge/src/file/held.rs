@@ -35,7 +35,7 @@ impl Held {
     /// left out: so the merge has a prefix of the thread.
     ///
     /// # Errors
-    /// Where the file cannot be mapped.
+    /// The file cannot be mapped.
     pub fn new(thread: ThreadInMemory, alive: bool) -> Result<Held, Error> {
         let (map, length) = match &thread.file {
             Some(file) => (Map::of_file(&file.file, &file.path)?, file.length),

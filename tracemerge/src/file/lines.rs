@@ -20,7 +20,7 @@ pub const PROBE: usize = 64 * 1024;
 /// Holes come in pages: so many NULs at once are told from anything else by one fast comparison.
 const HOLE: &[u8] = &[0; 4096];
 
-/// What stands at a position.
+/// The bytes at a position of a trace: a line, or none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// Nothing: the bytes end here.
@@ -36,7 +36,7 @@ pub enum Next {
 pub struct LineAt {
     /// Where it ends, its line feed included.
     pub end: usize,
-    /// Its ticks.
+    /// Ticks of the line.
     pub ticks: u64,
     /// Whether it is a `#` line.
     pub meta: bool,

@@ -40,7 +40,7 @@ impl Map {
     /// The same of a file that [`open_known`] may open.
     ///
     /// # Errors
-    /// As [`open`](Self::open).
+    /// The file cannot be opened or mapped, or is no regular file.
     pub fn open_known(path: &Path) -> Result<Map, Error> {
         let (file, length) = open_known(path)?;
         Map::of_length(&file, length, path)
@@ -49,7 +49,7 @@ impl Map {
     /// Maps a file that is open for reading; `path` is for messages.
     ///
     /// # Errors
-    /// Where it cannot be mapped.
+    /// The file cannot be mapped.
     pub fn of_file(file: &File, path: &Path) -> Result<Map, Error> {
         let length = file.metadata().map_err(|e| Error::io("examine", path, e))?.len();
         Map::of_length(file, length, path)
@@ -172,7 +172,7 @@ pub fn open_regular(path: &Path) -> Result<(File, u64), Error> {
 /// takes its time.
 ///
 /// # Errors
-/// As [`open_regular`].
+/// The file cannot be opened, or is no regular file.
 pub fn open_known(path: &Path) -> Result<(File, u64), Error> {
     let mut options = OpenOptions::new();
     options.read(true);

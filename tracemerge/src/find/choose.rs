@@ -15,7 +15,7 @@ use crate::find::header::Trace;
 use crate::find::identity::{Doubt, Uncertain, join_owners, settle};
 use crate::find::owners::{Owners, Rank};
 
-/// What the user wants merged.
+/// The runs that the user wants merged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
     /// The newest group and the runs that overlap it in time.
@@ -38,12 +38,12 @@ pub enum Choice {
     },
 }
 
-/// What is merged.
+/// The traces that are merged.
 #[derive(Debug, Default)]
 pub struct Chosen {
     /// The files, by boot in the order of time, each boot's in the order of ties.
     pub boots: Vec<Vec<Trace>>,
-    /// How many runs they are of.
+    /// The number of runs that the traces belong to.
     pub runs: usize,
     /// How many runs are left out ...
     pub left_out_runs: usize,

@@ -17,7 +17,7 @@ use crate::find::liveness;
 use crate::report::few::Few;
 use crate::report::messages::{Messages, count, shown};
 
-/// So many missing files are named.
+/// At most this many missing files are named.
 const NAMED: usize = 8;
 
 /// What is known not to be there, and what is not known.
@@ -63,7 +63,7 @@ impl Completeness {
         self.unknown.extend(other.unknown);
     }
 
-    /// Of a run that is dead.
+    /// Looks for missing `# end` lines among the traces of a dead run.
     fn look_at_ends(&mut self, traces: &[&Trace]) {
         let (mut lost, mut cut): (Few<&Path>, Few<&Path>) = (Few::default(), Few::default());
         // What does not say which thread it is of was not left by the tracer as it is.

@@ -27,7 +27,7 @@ pub struct App {
     pub given: PathBuf,
     /// Where it is; differs from `given` where `PATH` was searched.
     found: PathBuf,
-    /// Its file name.
+    /// The file name of the executable.
     whole: OsString,
     /// What the names of its traces begin with.
     name: OsString,
@@ -40,7 +40,7 @@ impl App {
     /// The executable at `given`.
     ///
     /// # Errors
-    /// Where that names no file.
+    /// The path names no file.
     pub fn new(given: PathBuf) -> Result<App, Error> {
         App::found_at(given.clone(), given)
     }
@@ -67,7 +67,7 @@ impl App {
     /// The executable that the user called `given` and that was found at `found`.
     ///
     /// # Errors
-    /// Where that names no file.
+    /// The path names no file.
     pub fn found_at(given: PathBuf, found: PathBuf) -> Result<App, Error> {
         if found.is_dir() {
             return Err(Error::plain(format!("{} is a directory, not an executable", shown(&given))));
@@ -128,7 +128,7 @@ impl App {
 /// A file that may be a trace.
 #[derive(Clone, Debug)]
 pub struct Candidate {
-    /// Where.
+    /// The path of the file.
     pub path: PathBuf,
     /// The thread id in its name.
     pub tid: u64,
@@ -151,7 +151,7 @@ pub struct Search {
     pub candidates: Vec<Candidate>,
     /// The directories, in the order of the search.
     pub places: Vec<PathBuf>,
-    /// Where it could not be looked.
+    /// The directories that could not be searched.
     pub errors: Vec<Error>,
 }
 

@@ -29,7 +29,7 @@ const KEPT: usize = 30_000;
 /// A trace file, by its own word.
 #[derive(Clone, Debug)]
 pub struct Trace {
-    /// Where it is.
+    /// The path of the file.
     pub path: PathBuf,
     /// The thread id in its name.
     pub tid: u64,
@@ -68,9 +68,9 @@ impl Trace {
 /// Why a candidate is left out.
 #[derive(Debug)]
 pub enum Refusal {
-    /// It cannot be read.
+    /// The file cannot be read.
     Unreadable(Error),
-    /// It has no bytes.
+    /// The file has no bytes.
     Empty(PathBuf),
     /// There is no line in its first 64 KiB.
     NoTrace(PathBuf),
@@ -170,7 +170,7 @@ fn ends_of_text(bytes: &[u8]) -> Option<(Option<RunLine>, u64, u64)> {
     Some((run_of(&bytes[at..line.end]), line.ticks, last_ticks(bytes).unwrap_or(line.ticks)))
 }
 
-/// The same of records.
+/// The `# run` line of a raw file, and the ticks of its first and last record.
 fn ends_of_raw(bytes: &[u8]) -> Option<(Option<RunLine>, u64, u64)> {
     let raw = Raw::parse(bytes)?;
     let ((first, payload), last) = (raw.first_payload()?, raw.last()?);

@@ -15,12 +15,12 @@ use crate::find::header::Trace;
 use crate::find::owners::Owners;
 use crate::report::messages::{Messages, shown};
 
-/// What is not plain of a file.
+/// A file whose run is not plain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Doubt {
     /// The file.
     pub path: PathBuf,
-    /// What it is.
+    /// The contradiction that was found.
     pub what: Trouble,
 }
 
@@ -35,7 +35,7 @@ pub enum Trouble {
         key: &'static str,
         /// The process.
         pid: u32,
-        /// It is one against one.
+        /// Whether one file stands against one other.
         tie: bool,
     },
 }

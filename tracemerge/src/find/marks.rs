@@ -8,7 +8,7 @@ use trace_format::record::RecordKind;
 /// What a file says at its beginning and at its end of the run that it is a part of.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Marks {
-    /// Its second line.
+    /// The second line of the file, if that is a `# thread` line.
     pub thread: Option<Thread>,
     /// Its last line, if that is an `# end`.
     pub end: Option<End>,
@@ -29,7 +29,7 @@ impl Marks {
         Marks { thread, end }
     }
 
-    /// Of a raw file.
+    /// Reads the marks of a raw file.
     #[must_use]
     pub fn of_raw(raw: Raw<'_>) -> Marks {
         let parsed = |kind, payload| (kind == RecordKind::Meta).then(|| Meta::parse(payload)).flatten();

@@ -54,7 +54,7 @@ pub fn find(app: &App, places: &[PathBuf], held: &[Trace], messages: &mut Messag
 /// What there is to merge or to check.
 #[derive(Debug)]
 pub struct Found {
-    /// What is merged.
+    /// The traces that are merged.
     pub chosen: Chosen,
     /// All files that were found: nothing is written over them.
     pub inputs: HashSet<FileId>,
@@ -67,7 +67,7 @@ pub struct Found {
 /// The first stages: recovers, reads what is still in memory, finds the files, chooses.
 ///
 /// # Errors
-/// Where nothing is found.
+/// Nothing is found.
 pub fn gather(app: &App, choice: Choice, messages: &mut Messages) -> Result<Found, Error> {
     let choice = if app.is_directory() { Choice::All } else { choice };
     // Before anything else: what is traced from here on need not be there.
@@ -133,7 +133,7 @@ fn is_newest_there(said: &Places, traces: &[Trace]) -> Result<(), Error> {
 /// Gathers what several applications have traced. One that has not traced is a loss, if others have.
 ///
 /// # Errors
-/// Where nothing is found.
+/// Nothing is found.
 pub fn gather_all(apps: &[App], choice: Choice, messages: &mut Messages) -> Result<Found, Error> {
     if let [app] = apps {
         return gather(app, choice, messages);

@@ -23,7 +23,7 @@ use crate::report::messages::count;
 
 /// What a `# credentials` line has behind its kind.
 const WORD: &[u8] = b"credentials ";
-/// So many users are named.
+/// At most this many users are named.
 const FEW: usize = 4;
 /// The user who may do anything anyway.
 const ROOT: u32 = 0;
@@ -49,7 +49,7 @@ pub struct Owners {
 }
 
 impl Owners {
-    /// Of the traces of `app`.
+    /// The users who may own traces of `app`.
     #[must_use]
     pub fn of(app: &App) -> Owners {
         let executable = app.real_path().filter(|_| !app.is_directory());
@@ -57,7 +57,7 @@ impl Owners {
         Owners { own: sys::effective_user(), executable: executable.as_ref().map(sys::owner) }
     }
 
-    /// How near `owner` is.
+    /// Ranks an owner: the caller before the executable's owner before all others.
     #[must_use]
     pub fn rank(&self, owner: u32) -> Rank {
         match owner {
@@ -90,7 +90,7 @@ pub fn recorded(trace: &Trace) -> Vec<u32> {
     }
 }
 
-/// The same of the bytes of a file.
+/// The users that `# credentials` lines in the bytes of a file name.
 #[must_use]
 pub fn recorded_in(bytes: &[u8]) -> Vec<u32> {
     let user = |payload: &[u8]| match Meta::parse(payload) {

@@ -35,7 +35,7 @@ impl Scale {
     }
 }
 
-/// What became of one boot.
+/// The outcome of aligning one boot.
 #[derive(Clone, Debug, Default)]
 pub struct Aligned {
     /// Whether it goes on with the boot before it, in that one's ticks.

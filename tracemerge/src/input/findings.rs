@@ -14,7 +14,7 @@ use crate::input::source::Source;
 use crate::report::few::Few;
 use crate::report::messages::{Messages, count, shown};
 
-/// What is wrong with one file.
+/// The findings in one file.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct OfFile {
     /// Bytes that are no line: offset, how many.
@@ -27,7 +27,7 @@ struct OfFile {
     torn: Option<usize>,
 }
 
-/// What a merge found.
+/// The findings of a merge.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Findings {
     /// Lines that were merged, put-in `# damaged` lines included.

@@ -15,43 +15,44 @@ use crate::input::search::{Mark, first_from};
 use crate::input::source::{Piece, Source};
 use crate::report::error::Error;
 
-/// What a slice is to have, in bytes: the first ones less, so that a reader waits for less. Tests cut finely.
+/// The number of bytes in the first slice; fewer than in later ones, so that a reader waits for less. Tests cut finely.
 const FIRST: usize = if cfg!(test) { 64 } else { 256 << 10 };
-/// The others.
+/// The number of bytes that later slices are to have.
 const USUAL: usize = if cfg!(test) { 128 } else { 2 << 20 };
+
 /// A range of ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// The first that are in it.
+    /// The first ticks that are in the span.
     pub since: u64,
-    /// The first that are not any more; `None`: to the end.
+    /// The first ticks behind the span; `None` where it has no end.
     pub until: Option<u64>,
 }
 
 impl Span {
-    /// Everything.
+    /// The span of all ticks.
     pub const ALL: Span = Span { since: 0, until: None };
 }
 
-/// What one slice has of one piece.
+/// The bytes of one piece that are in one slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// The source's place.
+    /// The place of the source among all sources.
     pub source: usize,
-    /// The first byte; meaningless where the source is rendered.
+    /// The offset of the first byte; without meaning where the source is rendered.
     pub start: usize,
-    /// Behind the last.
+    /// The offset behind the last byte.
     pub end: usize,
 }
 
-/// A slice.
+/// A range of time of all sources, small enough to be merged in memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slice {
-    /// Its ticks.
+    /// The ticks that the slice spans.
     pub span: Span,
-    /// Its first line's.
+    /// Ticks of the slice's first line.
     pub first: u64,
-    /// What there is in it, in order of ties; pieces that have nothing in it are left out.
+    /// The parts in the order of ties; pieces that have nothing in the slice are left out.
     pub parts: Vec<Part>,
 }
 
@@ -73,12 +74,12 @@ pub struct Slicer<'a> {
     /// How many files were cut when the ends were looked at.
     cuts: usize,
     lanes: Vec<Lane<'a>>,
-    /// Where the next slice begins.
+    /// The ticks at which the next slice begins.
     from: u64,
     until: Option<u64>,
     /// Bytes to be in the next slice.
     wanted: usize,
-    /// How many ticks that may take.
+    /// The number of ticks that the next slice may span.
     step: u64,
 }
 
@@ -250,7 +251,7 @@ pub fn each_stretch(source: &Source, damaged: &mut dyn FnMut(usize, usize), mut 
 /// The source as text that can be read anywhere: what is rendered is kept in a file without a name.
 ///
 /// # Errors
-/// Where there is no room for that.
+/// There is no room for the text.
 pub fn as_text(source: Source) -> Result<Source, Error> {
     if source.rendered().is_none() {
         return Ok(source);
@@ -315,7 +316,7 @@ impl<'a> Content<'a> {
 #[derive(Debug)]
 struct Trial {
     ticks: u64,
-    /// What the slice would have.
+    /// The number of bytes that the slice would have.
     bytes: usize,
     marks: Vec<Mark>,
 }

@@ -26,7 +26,7 @@ use crate::report::messages::shown;
 /// A file, mapped, or text from a ring; or something that is made into text.
 #[derive(Debug)]
 pub struct Source {
-    /// Where it is, for messages.
+    /// The path of the file, for messages.
     pub path: PathBuf,
     bytes: Bytes,
     /// What was cut off since it was mapped does not count.
@@ -39,7 +39,7 @@ enum Bytes {
     Mapped(Arc<Map>),
     /// The file of a thread whose ring was read.
     File(Arc<Held>),
-    /// What that ring has for it.
+    /// The bytes that a ring in memory has for the file.
     Ring(Arc<Held>),
     /// What has no text before it is asked for it.
     Rendered(Box<dyn Render>),
@@ -135,7 +135,7 @@ impl Source {
     /// The whole of a file that is open and does not change; `path` is for messages.
     ///
     /// # Errors
-    /// Where it cannot be mapped.
+    /// The file cannot be mapped.
     pub fn of_file(path: PathBuf, file: &File) -> Result<Source, Error> {
         let map = Map::of_file(file, &path)?;
         map.will_be_read_through();
@@ -245,7 +245,7 @@ pub fn place_of(whole: &[u8], part: &[u8]) -> Option<Range<usize>> {
 pub struct Piece {
     /// The file's place among the sources.
     pub source: usize,
-    /// Its first byte.
+    /// The offset of the piece's first byte.
     pub start: usize,
     /// Behind its last byte.
     pub end: usize,

@@ -22,7 +22,7 @@ const AGAIN: u32 = 3;
 /// Maps the files, of each run after asking whether it lives: what a live run writes later does not count.
 ///
 /// # Errors
-/// Where none can be mapped.
+/// None of the files can be mapped.
 pub fn open(chosen: &Chosen, messages: &mut Messages) -> Result<Vec<Vec<Source>>, Error> {
     let mut boots = Vec::with_capacity(chosen.boots.len());
     let mut is_alive = asking_once();

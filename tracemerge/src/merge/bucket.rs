@@ -117,7 +117,7 @@ fn before_cut<'l>(source: &Source, lines: &'l [u8]) -> &'l [u8] {
     &left[..memrchr(b'\n', left).map_or(0, |at| at + 1)]
 }
 
-/// How many bits a number has.
+/// The number of significant bits of `number`.
 fn width(number: u64) -> u32 {
     u64::BITS - number.leading_zeros()
 }

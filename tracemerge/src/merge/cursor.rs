@@ -16,7 +16,7 @@ pub const SHOWN: usize = 256;
 /// Where the merge stands in one part: at a line that is found and not yet passed on.
 #[derive(Clone, Copy, Debug)]
 pub struct Cursor<'a> {
-    /// Its place.
+    /// The place of the cursor's source among all sources.
     pub source: u32,
     /// Up to where it is merged.
     pub bytes: &'a [u8],
@@ -29,15 +29,15 @@ pub struct Cursor<'a> {
 /// What a cursor works with while it runs.
 #[derive(Debug)]
 pub struct Pass<'a, S> {
-    /// Those of the cursor.
+    /// The bytes that the cursor reads.
     pub bytes: &'a [u8],
     /// Its source...
     pub source: &'a Source,
     /// ...and the place of that.
     pub number: usize,
-    /// Where lines go.
+    /// The sink that takes the lines.
     pub out: &'a mut S,
-    /// What is found.
+    /// The findings so far.
     pub findings: &'a mut Findings,
 }
 

@@ -19,30 +19,30 @@ use crate::input::source::{Piece, Source, place_of};
 /// What stands behind these the processor foresees.
 const AHEAD: usize = 1024;
 
-/// A group tells the others each time that it has dealt out so many bytes.
+/// The number of bytes after which a group adds what it has dealt out to the sum of all groups.
 const TELL: usize = if cfg!(test) { 100 } else { 1 << 20 };
 
-/// Neighbouring lines that are kept together are no more ticks apart, the first and the last.
+/// The most ticks between the first and the last of neighbouring lines that are kept together.
 const MOST: u64 = u32::MAX as u64;
 
-/// Neighbours among the pieces.
+/// A group of neighbouring pieces, which one thread deals out at a time.
 #[derive(Debug)]
 pub struct Group<'a> {
-    /// The how many-th group.
+    /// The number of the group, from 0.
     pub number: usize,
     pieces: Vec<Piece>,
     span: Span,
     /// The pieces, once they are open.
     lanes: Vec<Lane<'a>>,
-    /// What the window has of them, by time; each bucket in order of ties.
+    /// The lines of the pieces in the window, in buckets by time; each bucket in the order of ties.
     buckets: Vec<Vec<Lines<'a>>>,
-    /// Lines that were made...
+    /// The lines that were rendered, one after the other.
     text: Vec<u8>,
-    /// ...and where in the text.
+    /// The place of each rendered line in `text`.
     made: Vec<Range<usize>>,
-    /// What was found in this window...
+    /// The findings in this window.
     found: Findings,
-    /// ...and in those before.
+    /// The findings in the windows before.
     findings: Findings,
     /// The first ticks behind the window, or fewer; `None` where there is nothing any more.
     pub next: Option<u64>,
@@ -50,30 +50,31 @@ pub struct Group<'a> {
     pub pieces_dealt: usize,
 }
 
-/// A piece.
+/// An open piece.
 #[derive(Debug)]
 enum Lane<'a> {
-    /// Text: where it stands at the beginning of the window and at its end.
+    /// Text, with a cursor at the beginning of the window and one at its end.
     Text { begin: Cursor<'a>, end: Cursor<'a> },
-    /// What is made of a source when it is asked for it.
+    /// A source that renders its lines when it is asked for them.
     Rendered { source: usize, render: &'a dyn Render },
 }
 
 /// Neighbouring lines of one piece.
 #[derive(Clone, Copy, Debug)]
 pub struct Lines<'a> {
-    /// Ticks of the first.
+    /// Ticks of the first line.
     pub ticks: u64,
-    /// The lines; none as long as they are among the made ones.
+    /// The bytes of the lines; empty as long as they are among the rendered ones.
     pub lines: &'a [u8],
-    /// The place of their source.
+    /// The place of the lines' source among all sources.
     pub source: u32,
-    /// So many ticks later is the last. Of made lines, which have all the same: the how many-th.
+    /// Of text, the ticks between the first and the last line. Of rendered lines, which all have the same ticks, the
+    /// place of the line in `Group::made`.
     more: u32,
 }
 
 impl Lines<'_> {
-    /// Ticks of the last.
+    /// Ticks of the last line.
     #[inline]
     #[must_use]
     pub fn last(&self) -> u64 {
@@ -104,7 +105,7 @@ impl<'a> Group<'a> {
     /// all groups together have too much.
     ///
     /// # Errors
-    /// Where ticks go back.
+    /// Ticks go back in a file.
     pub fn deal(&mut self, sources: &'a [Source], window: &Window, room: &mut Vec<u8>) -> Result<(), Stop> {
         self.found = Findings::default();
         self.text.clear();
@@ -181,13 +182,13 @@ impl<'a> Group<'a> {
         }
     }
 
-    /// What was found in all windows.
+    /// The findings in all windows.
     #[must_use]
     pub fn findings(self) -> Findings {
         self.findings
     }
 
-    /// How many pieces it has.
+    /// The number of pieces in the group.
     #[must_use]
     pub fn pieces(&self) -> usize {
         self.pieces.len()

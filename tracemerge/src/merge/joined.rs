@@ -11,7 +11,7 @@ use crate::output::sink::Sink;
 
 /// A run of so many bytes is not copied.
 const LONG: usize = if cfg!(test) { 100 } else { 32 << 10 };
-/// So many parts are written at once.
+/// The number of parts that are written with one system call.
 const AT_ONCE: usize = if cfg!(test) { 3 } else { 256 };
 /// So much memory is kept.
 const KEPT: usize = 8 << 20;
@@ -51,7 +51,7 @@ impl<'a> Gather<'a> {
     /// Writes the lines.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// The errors of `out`.
     pub fn write(&self, out: &mut impl Write) -> io::Result<()> {
         let mut parts: Vec<&[u8]> = Vec::with_capacity(AT_ONCE + 1);
         let mut copied = 0;

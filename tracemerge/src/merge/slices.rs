@@ -21,22 +21,22 @@ pub struct Slices<'a> {
     /// The slice that was cut out last, if no thread has taken it yet, and the number of the next.
     next: Option<Slice>,
     number: usize,
-    /// What was found, by slice: they are not done in order.
+    /// The findings by the number of the slice: slices are not done in order.
     found: BTreeMap<usize, Findings>,
 }
 
 /// A part of the work.
 #[derive(Debug)]
 pub enum Job<'a> {
-    /// To cut out a slice.
+    /// Cut out the next slice.
     Cut(Slicer<'a>, Option<Slice>),
-    /// To merge one.
+    /// Merge a slice.
     Merge {
-        /// The how many-th.
+        /// The number of the slice, from 0.
         number: usize,
-        /// It.
+        /// The slice that is merged.
         slice: Slice,
-        /// What was found in it.
+        /// The findings in that slice.
         findings: Findings,
     },
 }

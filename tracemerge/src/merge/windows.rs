@@ -45,7 +45,7 @@ pub struct Windows<'a> {
     window: Window,
     /// Bytes to be in the next window.
     wanted: usize,
-    /// How many ticks that may take.
+    /// The number of ticks that the next window may span.
     step: u64,
     /// Bytes of all pieces.
     bytes: usize,
@@ -58,32 +58,33 @@ pub struct Windows<'a> {
 /// What is being done for a window.
 #[derive(Debug)]
 enum Stage<'a> {
-    /// It is dealt out: groups that no thread has taken yet, the last first; how many one has; and those that are done.
+    /// The window is dealt out: groups that no thread has taken yet, in reverse order; the number of those that a thread
+    /// has; and those that are done.
     Dealing { waiting: Vec<Group<'a>>, away: usize, dealt: Vec<Group<'a>> },
-    /// It is passed on: the next bucket, and how many threads are at it.
+    /// The window is passed on: the next bucket, and the number of threads that work on one.
     Passing { groups: Arc<Vec<Group<'a>>>, next: usize, away: usize },
-    /// There are no more.
+    /// There are no more windows.
     Done(Vec<Group<'a>>),
 }
 
 /// A window of time.
 #[derive(Clone, Debug)]
 pub struct Window {
-    /// Its ticks begin with these...
+    /// The first ticks of the window.
     pub since: u64,
-    /// ...and end before these; `None`: they do not.
+    /// The first ticks behind the window; `None` where it has no end.
     pub until: Option<u64>,
-    /// The first that there are, or fewer.
+    /// The ticks of the first line in the window, or fewer.
     first: u64,
-    /// How many buckets.
+    /// The number of buckets.
     pub buckets: usize,
     /// Buckets in a tick, times two to the power of 64.
     scale: u64,
     /// Neighbouring lines that are not more ticks apart are kept together.
     pub gap: u64,
-    /// More bytes than these are too much.
+    /// The most bytes that all groups together may deal out.
     pub limit: usize,
-    /// What was dealt out by all.
+    /// The number of bytes that all groups have dealt out.
     bytes: Arc<AtomicUsize>,
 }
 

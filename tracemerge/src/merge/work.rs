@@ -39,7 +39,7 @@ pub trait Work<'a>: Send {
     fn findings(self) -> Findings;
 }
 
-/// What a thread is to do.
+/// The next thing that a thread has to do.
 #[derive(Debug)]
 pub enum Turn<J> {
     /// A job that passes on no lines.
@@ -102,7 +102,7 @@ pub fn silently<'a, W: Work<'a>>(
 /// Does something again and again, until no file was cut meanwhile: zeros may have been read in the place of lines.
 ///
 /// # Errors
-/// Those of `run`.
+/// The errors of `run`.
 pub fn unless_cut(mut run: impl FnMut() -> Result<(), Stop>) -> Result<(), Stop> {
     loop {
         let cuts = truncation::count();

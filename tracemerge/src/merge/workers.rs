@@ -71,7 +71,7 @@ pub fn merge_by<'a, W: Write, J: Work<'a>>(
     row.stop.map_or_else(|| Ok(row.work.findings()), Err)
 }
 
-/// What the threads share.
+/// The state that the threads share.
 struct Pool<'a, J> {
     sources: &'a [Source],
     /// The lines of so many jobs are being merged or wait to be written.

@@ -25,7 +25,7 @@ mod unix {
     use crate::os::sys::{is_ignored, send_signal, wait_until_ended};
     use crate::os::unfinished::discard_unfinished;
 
-    /// Whom signals are for.
+    /// The process that signals are passed on to.
     #[derive(Clone, Copy, PartialEq, Eq)]
     enum Application {
         /// It runs under this pid, which cannot be another's.

@@ -75,7 +75,7 @@ pub fn is_own(metadata: &Metadata) -> bool {
 /// Reads from `offset` on until `bytes` is full or the file ends; returns how many bytes that were.
 ///
 /// # Errors
-/// As reading has them.
+/// The errors of reading.
 pub fn read_at(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
     let mut got = 0;
     while got < bytes.len() {

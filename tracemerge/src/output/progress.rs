@@ -13,7 +13,7 @@ const PATIENCE: Duration = Duration::from_millis(700);
 /// So many bytes are counted before the clock is looked at.
 const STEP: u64 = 1 << 20;
 
-/// How far the work is.
+/// A progress bar on stderr.
 #[derive(Debug)]
 pub struct Progress {
     bar: ProgressBar,
@@ -42,7 +42,7 @@ impl Progress {
         Progress { bar, began: Instant::now(), shown: false, done: 0, next: STEP }
     }
 
-    /// So many more bytes are done.
+    /// Adds bytes that are done.
     #[inline]
     pub fn add(&mut self, bytes: usize) {
         self.done += bytes as u64;
@@ -72,9 +72,9 @@ impl Drop for Progress {
 /// Bytes on their way to `out`, counted.
 #[derive(Debug)]
 pub struct Metered<'a, W> {
-    /// Where they go.
+    /// The writer that takes the bytes.
     pub out: &'a mut W,
-    /// What is told.
+    /// The progress bar, if there is one.
     pub progress: Option<Progress>,
 }
 
@@ -114,9 +114,9 @@ impl<W: Write> Write for Metered<'_, W> {
 /// Lines on their way to `sink`, counted.
 #[derive(Debug)]
 pub struct Counted<'a, S> {
-    /// Where they go.
+    /// The sink that takes the lines.
     pub sink: &'a mut S,
-    /// What is told.
+    /// The progress bar, if there is one.
     pub progress: Option<&'a mut Progress>,
 }
 

@@ -2,12 +2,12 @@
 
 use std::io;
 
-/// What takes the merged lines.
+/// A sink that takes merged lines.
 pub trait Sink {
     /// Takes whole lines of one source, the last with its line feed; they stand behind all that was taken before.
     ///
     /// # Errors
-    /// Where it takes no more.
+    /// The sink takes no more.
     fn lines(&mut self, source: usize, lines: &[u8]) -> io::Result<()>;
 }
 

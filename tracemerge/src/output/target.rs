@@ -43,7 +43,7 @@ pub enum Target {
     Null(PathBuf),
     /// A regular file, existing or not.
     File {
-        /// As the user wrote it.
+        /// The path as the user wrote it.
         given: PathBuf,
         /// Where it is, symbolic links followed.
         real: PathBuf,
@@ -121,7 +121,7 @@ impl Target {
     /// Begins the output.
     ///
     /// # Errors
-    /// Where it cannot be written.
+    /// The output cannot be written.
     pub fn begin(&self) -> Result<Output, Error> {
         let raw = match self {
             Target::Stdout => Raw::Stdout(io::stdout().lock()),

@@ -50,7 +50,7 @@ pub struct Palette {
     pub meta: Style,
     /// A `#` line that says that something is missing.
     pub warning: Style,
-    /// What was looked for.
+    /// The style of what `--grep` has found.
     pub found: Style,
     threads: &'static [AnsiColor],
 }

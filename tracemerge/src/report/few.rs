@@ -8,9 +8,9 @@ const FEW: usize = 3;
 /// The first few of something, and how many there were.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Few<T> {
-    /// The first.
+    /// The first few.
     pub first: Vec<T>,
-    /// How many there were in all.
+    /// The number of all.
     pub count: u64,
 }
 

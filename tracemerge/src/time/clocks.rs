@@ -77,7 +77,7 @@ pub fn last_anchors(bytes: &[u8]) -> Vec<Anchor> {
     Vec::new()
 }
 
-/// So many ticks in so many nanoseconds; neither is zero.
+/// The rate of a counter: a number of ticks in a number of nanoseconds; neither is zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Rate {
     ticks: u64,

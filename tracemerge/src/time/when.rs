@@ -109,7 +109,7 @@ impl When {
     /// The first ticks by `clock` that are not before this. Local times are of `zone`.
     ///
     /// # Errors
-    /// Where the time does not exist.
+    /// The time does not exist in the zone.
     pub fn ticks(self, clock: &Clock, span: Span, zone: &TimeZone) -> Result<Ticks, String> {
         let wall = match self {
             When::Ticks(ticks) => return Ok(Ticks(ticks)),

@@ -99,7 +99,7 @@ pub fn show(
     Ok(())
 }
 
-/// What is to be shown, and where.
+/// The parts of a view, from the traces to the screen.
 struct Show<'a> {
     opened: &'a mut Opened,
     view: &'a View,
@@ -194,7 +194,7 @@ impl Show<'_> {
     }
 }
 
-/// Where a view is written.
+/// The places that a view may be written to.
 enum Screen {
     Pager(Pager),
     Output(Output),

@@ -169,7 +169,7 @@ impl Opened {
     /// Reads what is planned, and plans anew if ticks go back there.
     ///
     /// # Errors
-    /// As [`plan`](Opened::plan).
+    /// There is no such thread, process or time.
     pub fn look_through(&mut self, view: &View, pieces: &mut Plan) -> Result<(), Error> {
         loop {
             if !self.breaks.look_through(&Wanted::all(&self.boots, &self.ranges, pieces)) {

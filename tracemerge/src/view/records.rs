@@ -18,7 +18,7 @@ pub struct Record<'a> {
     pub origin: usize,
     /// When.
     pub ticks: Ticks,
-    /// What its first line is.
+    /// The kind of the record's first line.
     pub kind: Kind,
     /// Its lines, each with its line feed.
     pub lines: &'a [u8],
@@ -32,7 +32,7 @@ impl<'a> Record<'a> {
         Record { origin, ticks, kind: kind_of(lines).unwrap_or(Kind::Meta), lines }
     }
 
-    /// Its lines, parsed.
+    /// The lines of the record, parsed.
     pub fn parsed(&self) -> impl Iterator<Item = Line<'a>> {
         lines_of(self.lines).filter_map(|line| Line::parse(without_feed(line)).ok())
     }
@@ -57,12 +57,12 @@ pub fn is_warning(payload: &[u8]) -> bool {
     matches!(word, b"lost" | b"damaged" | b"stall" | b"backward")
 }
 
-/// What takes records.
+/// A stage that takes records.
 pub trait Take {
     /// Takes a record, which stands behind all that were taken before.
     ///
     /// # Errors
-    /// Where it takes no more.
+    /// The stage takes no more.
     fn record(&mut self, record: &Record<'_>) -> io::Result<()>;
 }
 

@@ -19,19 +19,19 @@ pub struct Selection {
     pub pattern: Option<Regex>,
     /// Or those in which it is not.
     pub invert: bool,
-    /// How many.
+    /// The number of records that are shown.
     pub amount: Amount,
 }
 
-/// How many records.
+/// A number of records, counted from one end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Amount {
     /// All.
     #[default]
     All,
-    /// The first so many.
+    /// The first records of a trace, at most this many.
     First(usize),
-    /// The last so many.
+    /// The last records of a trace, at most this many.
     Last(usize),
 }
 
@@ -87,7 +87,7 @@ impl<'a, T: Take> Select<'a, T> {
     /// Passes on what was held back; returns the next stage.
     ///
     /// # Errors
-    /// Where that takes no more.
+    /// The next stage takes no more.
     pub fn finish(mut self) -> io::Result<T> {
         self.pass_held()?;
         Ok(self.next)

@@ -30,14 +30,14 @@ const INFIX: &[u8] = b".trace.";
 
 /// A trace that is compared.
 pub struct Input {
-    /// As the user wrote it.
+    /// The path as the user wrote it.
     pub given: PathBuf,
     sources: Vec<Source>,
     /// By when they began.
     pub threads: Vec<Thread>,
     /// From one message to the next of the same thread, by what the later one looks like.
     pub latencies: HashMap<ShapeId, Latencies>,
-    /// How often each shape comes.
+    /// How often each shape of a message occurs.
     pub counts: HashMap<ShapeId, u64>,
     clock: Option<Clock>,
     /// Ticks of the first message.
@@ -50,9 +50,9 @@ pub struct Thread {
     pub tid: u64,
     /// Its name; of a process's first thread, which is called as the executable, there is none.
     pub name: Option<Vec<u8>>,
-    /// What it traced, in order.
+    /// The shapes of the thread's messages, in order.
     pub shapes: Vec<ShapeId>,
-    /// Where each message stands.
+    /// Where each of these messages stands.
     places: Vec<Place>,
     began: u64,
 }
@@ -68,11 +68,11 @@ struct Place {
 pub struct Shown {
     /// In which file.
     pub path: PathBuf,
-    /// Its line there, from 1.
+    /// The number of the message's first line in that file, from 1.
     pub line: usize,
     /// Since the first message of the trace, in nanoseconds, where that is known.
     pub since: Option<u64>,
-    /// Its first line, still escaped.
+    /// The first line of the message, still escaped.
     pub text: Vec<u8>,
 }
 
@@ -80,7 +80,7 @@ impl Input {
     /// Reads the traces that `given` means.
     ///
     /// # Errors
-    /// Where there are none.
+    /// There are no traces, or they cannot be read.
     pub fn read(given: PathBuf, shapes: &mut Shapes, messages: &mut Messages) -> Result<Input, Error> {
         let sources: Vec<Source> =
             sources(&given, messages)?.into_iter().map(as_text).collect::<Result<_, _>>()?;

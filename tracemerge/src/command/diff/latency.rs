@@ -19,7 +19,7 @@ impl Latencies {
         self.count += 1;
     }
 
-    /// How many there are.
+    /// How many times were added.
     pub fn count(&self) -> u64 {
         self.count
     }

@@ -25,9 +25,9 @@ use self::shape::Shapes;
 pub enum Told {
     /// Nothing: the status says it all.
     Nothing,
-    /// What people read.
+    /// Tables for people.
     Text,
-    /// What programs read.
+    /// JSON for programs.
     Json,
 }
 

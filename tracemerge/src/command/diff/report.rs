@@ -19,7 +19,7 @@ const CONTEXT: (usize, usize) = (2, 2);
 /// All that was found.
 #[derive(Debug, Serialize)]
 pub struct Report {
-    /// Of this layout.
+    /// The version of this layout.
     pub version: u32,
     /// The first trace, as the user wrote it.
     pub a: String,
@@ -95,13 +95,13 @@ pub struct SortReport {
 /// What is known of one sort of messages in one trace.
 #[derive(Debug, Serialize)]
 pub struct SortSide {
-    /// How often they come.
+    /// How many messages there are of the shape.
     pub count: u64,
     /// How often there was one of the same thread before.
     pub measured: u64,
     /// Since that one: what half of them do not exceed, to 1 %.
     pub median_ns: Option<u64>,
-    /// The same for 99 percent of them.
+    /// The 99th percentile of these times, in nanoseconds.
     pub p99_ns: Option<u64>,
 }
 

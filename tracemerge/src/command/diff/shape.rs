@@ -34,7 +34,7 @@ impl Shapes {
         id
     }
 
-    /// What it looks like.
+    /// The text of a shape, with `#` for numbers.
     pub fn text(&self, id: ShapeId) -> &[u8] {
         self.texts.get(id as usize).map_or(b"", |text| text)
     }

@@ -24,13 +24,13 @@ const TICK: Duration = Duration::from_millis(100);
 
 /// A trace file.
 pub struct Found {
-    /// Whose it is.
+    /// The thread that the file belongs to.
     pub key: ThreadKey,
-    /// Where it is.
+    /// The path of the file.
     pub path: PathBuf,
     /// Which file it is.
     pub id: FileId,
-    /// Its run.
+    /// The run that the file belongs to.
     pub run: Run,
 }
 

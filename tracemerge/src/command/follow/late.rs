@@ -20,7 +20,7 @@ pub struct Late<T> {
     shown: u64,
     held: Vec<Vec<u8>>,
     of: usize,
-    /// How many lines were late.
+    /// The number of late lines.
     pub lines: u64,
 }
 

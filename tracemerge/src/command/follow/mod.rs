@@ -116,7 +116,7 @@ fn open(target: &Target) -> Result<Box<dyn Write>, Error> {
 struct Followed {
     app: App,
     runs: Runs,
-    /// Those whose files are followed.
+    /// The users whose files are followed.
     users: Owners,
     files: Files,
     /// It has not run since following began.

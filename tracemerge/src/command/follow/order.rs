@@ -25,7 +25,7 @@ impl<O: Outlet> Order<O> {
         Order { out, round: 0, shown: 0, lines: 0, late: 0 }
     }
 
-    /// Where lines are passed on to.
+    /// The outlet that lines are passed on to.
     pub fn outlet(&mut self) -> &mut O {
         &mut self.out
     }
@@ -40,12 +40,12 @@ impl<O: Outlet> Order<O> {
         self.round += 1;
     }
 
-    /// How many lines were passed on.
+    /// The number of lines that were passed on.
     pub fn lines(&self) -> u64 {
         self.lines
     }
 
-    /// How many of them were late.
+    /// The number of passed lines that were late.
     pub fn late(&self) -> u64 {
         self.late
     }
@@ -53,7 +53,7 @@ impl<O: Outlet> Order<O> {
     /// Passes on what stands before all that is only in rings, and before what is not read yet.
     ///
     /// # Errors
-    /// Where it cannot be written.
+    /// The outlet takes no more.
     pub fn pass_settled(&mut self, streams: &mut HashMap<ThreadKey, Stream>) -> io::Result<()> {
         let bounds = |stream: &Stream| stream.known_to().into_iter().chain(stream.first_ahead()).min();
         let bound = streams.values().filter_map(bounds).min().unwrap_or(0);
@@ -63,7 +63,7 @@ impl<O: Outlet> Order<O> {
     /// Passes on what stands before what is not read yet.
     ///
     /// # Errors
-    /// Where it cannot be written.
+    /// The outlet takes no more.
     pub fn pass_known(&mut self, streams: &mut HashMap<ThreadKey, Stream>) -> io::Result<()> {
         let bound = streams.values().filter_map(Stream::known_to).min().unwrap_or(0);
         self.pass(streams, bound)
@@ -72,7 +72,7 @@ impl<O: Outlet> Order<O> {
     /// Passes on what was found before this round, all that stands before that, and what is late.
     ///
     /// # Errors
-    /// Where it cannot be written.
+    /// The outlet takes no more.
     pub fn pass_due(&mut self, streams: &mut HashMap<ThreadKey, Stream>) -> io::Result<()> {
         let due = streams.values().filter_map(|stream| stream.due(self.round)).max().unwrap_or(0);
         self.pass(streams, due.max(self.shown))
@@ -81,7 +81,7 @@ impl<O: Outlet> Order<O> {
     /// Passes on everything.
     ///
     /// # Errors
-    /// Where it cannot be written.
+    /// The outlet takes no more.
     pub fn pass_all(&mut self, streams: &mut HashMap<ThreadKey, Stream>) -> io::Result<()> {
         self.pass(streams, u64::MAX)
     }

@@ -37,19 +37,19 @@ pub trait Outlet {
     /// empty.
     ///
     /// # Errors
-    /// Where it takes no more.
+    /// The outlet takes no more.
     fn lines(&mut self, of: &ThreadKey, late: &[u8], lines: &[u8]) -> io::Result<()>;
 
     /// A round has ended: has everything written.
     ///
     /// # Errors
-    /// Where it takes no more.
+    /// The outlet takes no more.
     fn end_round(&mut self) -> io::Result<()>;
 
     /// There are no more rounds: has everything written that was held back.
     ///
     /// # Errors
-    /// Where it takes no more.
+    /// The outlet takes no more.
     fn finish(&mut self) -> io::Result<()> {
         self.end_round()
     }

@@ -36,7 +36,7 @@ use super::times::{Times, Until, wall_as_ticks};
 /// In the first round everything is found that there is already; by the end of the second it is passed on.
 const ROUNDS_TO_THE_PRESENT: u32 = 2;
 
-/// What is asked for.
+/// The options of the view that is followed.
 pub struct Wanted<'a> {
     view: &'a View,
     selection: Selection,
@@ -45,7 +45,7 @@ pub struct Wanted<'a> {
 }
 
 impl Wanted<'_> {
-    /// What `view` says.
+    /// Takes over the options of `view`.
     ///
     /// # Errors
     /// Where that has no sense for something that goes on.

@@ -21,7 +21,7 @@ const TAIL: u64 = 1 << 20;
 
 /// A file, and how far it is read.
 pub struct Place {
-    /// Where it is.
+    /// The path of the file.
     pub path: PathBuf,
     /// Which file it is.
     pub id: FileId,
@@ -131,7 +131,7 @@ impl Place {
         if raw { Raw::parse(&tail)?.last().map(|ticks| ticks.0) } else { last_ticks(&tail) }
     }
 
-    /// These bytes are read.
+    /// Notes that `bytes` were read.
     pub fn advance(&mut self, bytes: &[u8]) {
         self.read += bytes.len() as u64;
         self.before.extend_from_slice(&bytes[bytes.len().saturating_sub(KNOWN)..]);
@@ -174,9 +174,9 @@ pub fn whole_records(bytes: &[u8], more: bool) -> usize {
 
 /// A part of a file.
 pub enum Portion {
-    /// These lines.
+    /// The next lines of the file.
     Lines(Lines),
-    /// It is not there, or shorter.
+    /// The file is not there any more, or is shorter than what was read.
     Gone,
     /// It is not the file that was read before, though it has its number.
     Replaced,

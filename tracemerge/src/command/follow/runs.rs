@@ -28,13 +28,13 @@ pub use tracer::inspect::Change;
 /// A run, as its files name it.
 pub type RunId = (u32, u32);
 
-/// What is known of the runs.
+/// The runs that are followed, and what is known of them.
 pub struct Runs {
     app: App,
     /// Those that there were when they were last read.
     manifests: Option<BTreeSet<PathBuf>>,
     known: Vec<RunInMemory>,
-    /// What their rings were like.
+    /// The state of each run's rings at the last look.
     looked: HashMap<RunId, RefCell<Looked>>,
     alive: HashSet<RunId>,
     /// Those that are dead and were read to their end.

@@ -27,7 +27,7 @@ const SHOWN: usize = 256;
 /// A thread of a run. The order is that of the merge's ties.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ThreadKey {
-    /// Its run.
+    /// The run that the thread belongs to.
     pub run: RunId,
     tid: u64,
     since: u64,
@@ -39,7 +39,7 @@ impl ThreadKey {
         ThreadKey { run, tid, since }
     }
 
-    /// Its process.
+    /// The process that the thread belongs to.
     pub fn pid(&self) -> u32 {
         self.run.0
     }
@@ -61,7 +61,7 @@ struct Chunk {
     at: usize,
     /// When they were found.
     round: u64,
-    /// They are in no file yet.
+    /// Whether these lines are in no file yet.
     ahead: bool,
     /// Ticks of the last line.
     last: u64,
@@ -84,7 +84,7 @@ pub struct Stream {
     again: Option<(u64, Vec<u64>)>,
     has_run: bool,
     has_thread: bool,
-    /// The last line of the file says so.
+    /// Whether the last line of the file says that the thread has ended.
     has_ended: bool,
     damaged: u64,
     key: ThreadKey,
@@ -108,7 +108,7 @@ impl Stream {
         }
     }
 
-    /// Its file.
+    /// The path of the thread's file.
     pub fn path(&self) -> &Path {
         self.place.as_ref().map_or(Path::new(""), |place| &place.path)
     }

@@ -122,7 +122,7 @@ pub struct Until {
 }
 
 impl Until {
-    /// That time.
+    /// A limit at the time `when`.
     pub fn new(when: When, zone: TimeZone, began: Wall) -> Until {
         Until { when, zone, began }
     }

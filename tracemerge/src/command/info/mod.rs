@@ -37,7 +37,7 @@ struct Read<'a> {
 /// Says what there is of `app`, on standard output: a table, or `json`.
 ///
 /// # Errors
-/// Where there is nothing.
+/// There is no trace.
 pub fn info(app: &App, choice: Choice, json: bool, messages: &mut Messages) -> Result<(), Error> {
     let text = text(app, choice, json, messages)?;
     // Nobody may be reading.
@@ -45,10 +45,10 @@ pub fn info(app: &App, choice: Choice, json: bool, messages: &mut Messages) -> R
     Ok(())
 }
 
-/// What [`info`] writes.
+/// The text that [`info`] writes.
 ///
 /// # Errors
-/// As there.
+/// There is no trace.
 pub fn text(app: &App, choice: Choice, json: bool, messages: &mut Messages) -> Result<String, Error> {
     let found = gather(app, choice, messages)?;
     let read = read_all(found.chosen.boots.iter().flatten(), messages);

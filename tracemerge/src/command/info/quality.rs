@@ -16,7 +16,7 @@ pub struct Known<'a> {
 }
 
 impl<'a> Known<'a> {
-    /// What the files of `run` tell.
+    /// The clock readings of `run`, as its files tell them.
     pub fn of(run: Option<&'a Run>, told: impl Iterator<Item = Anchor>) -> Known<'a> {
         let mut anchors: Vec<Anchor> = told.collect();
         anchors.sort_unstable();
@@ -38,7 +38,7 @@ impl<'a> Known<'a> {
         Some(if later { distance } else { -distance })
     }
 
-    /// What is known of the clock.
+    /// Describes how well the clock is known.
     pub fn report(&self) -> ClockReport {
         let first = self.anchors.windows(2).next().and_then(|pair| rate(pair[0], pair[1]));
         let last = self.anchors.windows(2).last().and_then(|pair| rate(pair[0], pair[1]));

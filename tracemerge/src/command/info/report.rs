@@ -13,7 +13,7 @@ pub const VERSION: u32 = 1;
 /// All that was found.
 #[derive(Debug, Serialize)]
 pub struct Report {
-    /// Of this layout.
+    /// The version of this layout.
     pub version: u32,
     /// The application, as the user wrote it.
     pub app: String,
@@ -21,7 +21,7 @@ pub struct Report {
     pub first_wall_ns: Option<u64>,
     /// ... and the last.
     pub last_wall_ns: Option<u64>,
-    /// What lies between them.
+    /// The time between the first and the last message, in nanoseconds.
     pub span_ns: Option<u64>,
     /// How many threads there are in all.
     pub threads: u64,
@@ -50,7 +50,7 @@ pub struct TreeReport {
 /// One process's life.
 #[derive(Debug, Serialize)]
 pub struct RunReport {
-    /// Its id, 8 hex digits.
+    /// The id of the run, 8 hex digits.
     pub run: Option<String>,
     /// The id of the run at the root of the tree of forked processes.
     pub root: Option<String>,
@@ -68,15 +68,15 @@ pub struct RunReport {
     pub state: &'static str,
     /// When the run began.
     pub start_wall_ns: Option<u64>,
-    /// The first message.
+    /// The time of the first message, in nanoseconds since the run began.
     pub first_ns: Option<i64>,
-    /// The last message.
+    /// The time of the last message, in nanoseconds since the run began.
     pub last_ns: Option<i64>,
-    /// The first message.
+    /// The time of the first message, in nanoseconds since 1970.
     pub first_wall_ns: Option<u64>,
-    /// The last message.
+    /// The time of the last message, in nanoseconds since 1970.
     pub last_wall_ns: Option<u64>,
-    /// What lies between them.
+    /// The time between the first and the last message, in nanoseconds.
     pub span_ns: Option<u64>,
     /// How well ticks are known as times.
     pub clock: ClockReport,
@@ -115,15 +115,15 @@ pub struct ThreadReport {
     /// How its trace ends: `exit`, `shutdown`, `thread`, `killed`, or a word of a later version; `null` where it does
     /// not.
     pub end: Option<String>,
-    /// The first message.
+    /// The time of the first message, in nanoseconds since the run began.
     pub first_ns: Option<i64>,
-    /// The last message.
+    /// The time of the last message, in nanoseconds since the run began.
     pub last_ns: Option<i64>,
-    /// The first message.
+    /// The time of the first message, in nanoseconds since 1970.
     pub first_wall_ns: Option<u64>,
-    /// The last message.
+    /// The time of the last message, in nanoseconds since 1970.
     pub last_wall_ns: Option<u64>,
-    /// What there is of it.
+    /// The sums over the thread's files.
     #[serde(flatten)]
     pub sums: Sums,
 }
@@ -143,7 +143,7 @@ pub struct Sums {
     pub stall_ns: u64,
     /// Messages told lost.
     pub lost: u64,
-    /// The same by reason.
+    /// The lost messages by reason.
     pub lost_by_reason: BTreeMap<String, u64>,
     /// Places that are no line of the thread's trace.
     pub damaged: u64,

@@ -50,7 +50,7 @@ impl Spool {
     /// The files, of which each is sorted. Records with the same ticks stand in the log's order.
     ///
     /// # Errors
-    /// Where one cannot be written.
+    /// A file cannot be written.
     pub fn finish(mut self) -> io::Result<Vec<File>> {
         self.write()?;
         Ok(self.files)

@@ -13,7 +13,7 @@ use crate::view::records::{Record, Take};
 /// A file that records are of, or a ring.
 #[derive(Clone, Debug)]
 pub struct Origin {
-    /// Its run, where that is known.
+    /// The run that the thread belongs to, where that is known.
     pub run: Option<Run>,
     /// The id of the thread that the file is of.
     pub tid: u64,
@@ -32,19 +32,19 @@ pub trait Export {
     /// Begins; `origins` are all there are.
     ///
     /// # Errors
-    /// Where `out` takes no more.
+    /// `out` takes no more.
     fn begin(&mut self, origins: &[Origin], out: &mut dyn Write) -> io::Result<()>;
 
     /// The next record, in the order of the merge.
     ///
     /// # Errors
-    /// Where `out` takes no more.
+    /// `out` takes no more.
     fn record(&mut self, origin: &Origin, record: &Record<'_>, out: &mut dyn Write) -> io::Result<()>;
 
     /// There are no more.
     ///
     /// # Errors
-    /// Where `out` takes no more.
+    /// `out` takes no more.
     fn finish(&mut self, out: &mut dyn Write) -> io::Result<()>;
 }
 
@@ -53,7 +53,7 @@ pub struct Exporting<'a> {
     format: &'a mut dyn Export,
     origins: &'a [Origin],
     out: &'a mut dyn Write,
-    /// How many lines there were.
+    /// The number of lines that were written.
     pub lines: u64,
 }
 
@@ -61,7 +61,7 @@ impl<'a> Exporting<'a> {
     /// Begins.
     ///
     /// # Errors
-    /// Where `out` takes no more.
+    /// `out` takes no more.
     pub fn begin(
         format: &'a mut dyn Export,
         origins: &'a [Origin],
@@ -74,7 +74,7 @@ impl<'a> Exporting<'a> {
     /// Ends.
     ///
     /// # Errors
-    /// Where the output takes no more.
+    /// `out` takes no more.
     pub fn finish(self) -> io::Result<u64> {
         self.format.finish(self.out)?;
         Ok(self.lines)

@@ -35,14 +35,14 @@ pub enum TimeMode {
 
 const NS: u64 = 1_000_000_000;
 
-/// How lines are written.
+/// The layout of a line.
 #[derive(Clone, Debug)]
 pub struct Look {
     /// The terms of time.
     pub time: TimeMode,
     /// What offsets begin with: the first line of the chosen runs.
     pub first: Wall,
-    /// Whose local time.
+    /// The time zone of local times.
     pub zone: TimeZone,
     /// The colours, or none.
     pub palette: Option<Palette>,

@@ -1,0 +1,81 @@
+//! The documents: the README stays short, links between documents lead somewhere, the index of decisions is complete.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn documents() -> Vec<PathBuf> {
+    let markdown = |directory: PathBuf| {
+        let entries =
+            fs::read_dir(directory).expect("a directory").map(|entry| entry.expect("an entry").path());
+        entries.filter(|path| path.extension().is_some_and(|extension| extension == "md")).collect::<Vec<_>>()
+    };
+    [markdown(root().to_owned()), markdown(root().join("docs"))].concat()
+}
+
+/// The text without blocks of code.
+fn prose(text: &str) -> String {
+    let parts = text.split("```").step_by(2);
+    parts.collect()
+}
+
+/// What links in a text point to.
+fn links(text: &str) -> Vec<String> {
+    let behind = text.split("](").skip(1);
+    behind.filter_map(|rest| rest.split_once(')').map(|(target, _)| target.to_owned())).collect()
+}
+
+/// The name that a heading has in links: its letters, digits and hyphens in lower case, with hyphens for spaces.
+fn anchor(heading: &str) -> String {
+    let kept = heading.trim().chars().filter(|c| c.is_alphanumeric() || [' ', '-', '_'].contains(c));
+    kept.flat_map(char::to_lowercase).map(|c| if c == ' ' { '-' } else { c }).collect()
+}
+
+fn anchors(text: &str) -> Vec<String> {
+    let headings = text.lines().filter(|line| line.starts_with('#'));
+    headings.map(|line| anchor(line.trim_start_matches('#'))).collect()
+}
+
+#[test]
+fn the_readme_has_150_lines_at_most() {
+    let readme = fs::read_to_string(root().join("README.md")).expect("the README");
+    assert!(readme.lines().count() <= 150, "{} lines", readme.lines().count());
+}
+
+#[test]
+fn links_between_documents_lead_somewhere() {
+    let mut wrong = Vec::new();
+    for document in documents() {
+        let text = prose(&fs::read_to_string(&document).expect("a text"));
+        for link in links(&text).into_iter().filter(|link| !link.contains("://")) {
+            let (path, heading) = link.split_once('#').unwrap_or((&link, ""));
+            let target = match path {
+                "" => document.clone(),
+                path => document.parent().expect("a directory").join(path),
+            };
+            let leads = target.exists()
+                && (heading.is_empty()
+                    || anchors(&prose(&fs::read_to_string(&target).expect("a text")))
+                        .contains(&heading.to_owned()));
+            if !leads {
+                wrong.push(format!("{}: {link}", document.display()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn the_index_of_decisions_has_each_of_them_in_order() {
+    let text = fs::read_to_string(root().join("docs/decisions.md")).expect("the decisions");
+    let headings: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("## ")).collect();
+    let index: Vec<&str> = text
+        .lines()
+        .take_while(|line| !line.starts_with("## "))
+        .filter_map(|line| line.strip_prefix("- [")?.rsplit_once("](").map(|(title, _)| title))
+        .collect();
+    assert_eq!(index, headings);
+}

@@ -109,7 +109,7 @@ impl Drain {
         if self.has_file() {
             return state.ended;
         }
-        // What was told in a file that is gone, and what the producer has counted and no file tells.
+        // Losses that were told in a file that is gone, and those that the producer has counted and no file tells.
         let (gone, counted) = (state.here(0).lost, header.losses());
         let told = |reason: LossReason| state.lost[reason as usize];
         gone.iter().all(|lost| *lost == 0)
@@ -123,7 +123,7 @@ impl Drain {
         self.file.is_some() || self.progress.inode != 0
     }
 
-    /// Goes, with its file if nothing could be written to that.
+    /// Ends the drain, and removes its file if nothing was written to that.
     pub(crate) fn discard_empty(self) {
         if let Some(file) = self.file.filter(|_| self.progress.file_length == 0) {
             file.discard();
@@ -404,7 +404,7 @@ impl Drain {
         }
         if !self.find_file(work)? {
             self.forget_file(source, work)?;
-            // What is gone with the file is told in another one.
+            // A new file tells how many records are gone with this one.
             if self.is_ended(source.header()) {
                 return Ok(0);
             }
@@ -451,7 +451,8 @@ impl Drain {
             work.place.survey(self.tid, info, since, &self.progress, own.as_ref()).map(Some)
         };
         match look() {
-            // Nobody can look, and the end is more important than what somebody may have done to those files.
+            // Without a descriptor nobody can look. To write the end matters more than to find out whether somebody
+            // has changed the earlier files.
             Err(error) if sys::is_without_descriptors(&error) => Ok(None),
             result => result,
         }

@@ -309,7 +309,7 @@ impl TracePlace {
         first: &FirstBytes<'_>,
         publish: &mut dyn FnMut(&TraceFile),
     ) -> io::Result<TraceFile> {
-        // By its number a file without a name gets one, so nobody else may close it and take the number.
+        // A file without a name is linked by the number of its descriptor, so no other thread may close that.
         let unnamed = if descriptor::are_own() { sys::create_unnamed_file(self.directory())? } else { None };
         if let Some(file) = unnamed {
             self.announce();

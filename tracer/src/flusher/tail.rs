@@ -103,7 +103,7 @@ impl Tail {
         let result = self.drain_records(work, state == Ok(State::Ended));
         self.ring.link.failing.store(result.is_err(), Ordering::Relaxed);
         if let Some(drain) = self.drain.as_mut().filter(|_| result.is_err() && work.place.is_crowded()) {
-            // Others may still be written.
+            // The descriptor may be the one that another thread's file needs.
             drain.close();
         }
         result?;
@@ -154,7 +154,7 @@ impl Tail {
             return Ok(false);
         };
         if self.ring.place == RingPlace::Private {
-            // Nobody recovers what was made inside of a record that is not finished.
+            // Records inside of one that is not finished wait for it, and nobody recovers a private ring.
             while drain.portion(source, work, &|| true)? > 0 {}
         }
         let bytes = drain.end(source, work, reason, Some(clock_line()))?;

@@ -40,7 +40,8 @@ static TOLD: AtomicU64 = AtomicU64::new(0);
 
 /// Records of all threads that found no ring and that no file tells yet.
 pub(crate) fn untold() -> u64 {
-    WITHOUT_RING.load(Ordering::Relaxed).saturating_sub(TOLD.load(Ordering::Relaxed))
+    // Acquire: see `attach`.
+    WITHOUT_RING.load(Ordering::Acquire).saturating_sub(TOLD.load(Ordering::Relaxed))
 }
 
 /// A file of the run tells so many of them.
@@ -158,9 +159,10 @@ fn attach() -> Option<&'static Producer> {
     let ring = run.claim()?;
     let (counted_by, lost) = LOST.take();
     let lost = if [0, run.id].contains(&counted_by) { lost } else { 0 };
-    WITHOUT_RING.fetch_sub(lost, Ordering::Relaxed);
     ring.lend(sys::thread_id(), sys::thread_name(), clock::now(), lost);
-    // Behind that: killed in between, they are told twice rather than never.
+    // Behind that: killed in between, or at an exit, they are told twice rather than never. Release: who sees them gone
+    // from this sum sees the ring that has them.
+    WITHOUT_RING.fetch_sub(lost, Ordering::Release);
     if counted_by == run.id {
         run.placed(lost);
     }

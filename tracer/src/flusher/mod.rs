@@ -373,21 +373,24 @@ impl Flusher {
             self.tails.iter_mut().for_each(Tail::want);
             self.drain_where(Tail::has_ended);
         }
+        // A thread that gets its ring behind the last look at it has told them there in vain.
+        let unplaced = self.run.unplaced();
         self.end_files(EndReason::Exit);
         // The ring of the thread that called `exit` has waited for that.
         self.tails.iter_mut().filter(|tail| tail.has_ended()).for_each(Tail::want);
         self.drain_where(Tail::has_ended);
         // Shared rings stay, and are recovered when files can be written.
         let untold = self.tell_untold(|tail| tail.ring.place == RingPlace::Private);
-        self.end_run_file(EndReason::Exit, untold);
+        self.end_run_file(EndReason::Exit, unplaced, untold);
         self.supply.clear(&self.tails);
         self.let_exit_go_on();
     }
 
     /// Tells in a file of the run's own what no thread's file can tell: losses of threads that never got a ring, what
-    /// went with flight recorders, and `untold` records that could not be written.
-    fn end_run_file(&mut self, reason: EndReason, untold: u64) {
-        let (unplaced, forgotten) = (self.run.unplaced(), self.supply.forgotten());
+    /// went with flight recorders, and `untold` records that could not be written. `unplaced` is how many had found no ring
+    /// when the files were ended.
+    fn end_run_file(&mut self, reason: EndReason, unplaced: u64, untold: u64) {
+        let (unplaced, forgotten) = (self.run.unplaced().max(unplaced), self.supply.forgotten());
         if unplaced > 0 {
             report::say(format_args!(
                 "{unplaced} records are lost: their threads never got a ring, or no file"
@@ -454,9 +457,10 @@ impl Flusher {
             tail.close();
         }
         self.drain_all();
+        let unplaced = self.run.unplaced();
         self.end_files(EndReason::Shutdown);
         let untold = self.tell_untold(|_| true);
-        self.end_run_file(EndReason::Shutdown, untold);
+        self.end_run_file(EndReason::Shutdown, unplaced, untold);
         self.supply.end(self.run, &mut self.tails);
         self.run.teller.end();
         // Should the process exit meanwhile: there is nothing to wait for.

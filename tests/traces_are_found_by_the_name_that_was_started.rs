@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Output;
 use std::sync::Mutex;
 use support::merges::tracemerge;
-use support::{Scenario, names, read_directory};
+use support::{Scenario, names, output_of_copy, read_directory};
 use tempfile::TempDir;
 
 const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
@@ -35,12 +35,8 @@ impl Copy {
     fn run(&self, args: &[&str]) -> Scenario {
         let mut scenario = Scenario::new(&self.path, args).without("TRACER_DIR");
         let directory = scenario.directory.path().to_owned();
-        let output = scenario
-            .command()
-            .arg0("its own arguments are UTF-8")
-            .current_dir(directory)
-            .output()
-            .expect("it can be run");
+        let command = scenario.command().arg0("its own arguments are UTF-8").current_dir(directory);
+        let output = output_of_copy(command);
         assert!(output.status.success(), "{output:?}");
         assert_eq!(String::from_utf8_lossy(&output.stderr), "");
         assert_eq!(names(scenario.directory.path()), [] as [PathBuf; 0]);

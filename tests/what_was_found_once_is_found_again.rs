@@ -5,6 +5,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use support::output_of_copy;
 use tempfile::TempDir;
 
 const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
@@ -40,7 +41,7 @@ impl Program {
         if let Some(directory) = directory {
             command.env("TRACER_DIR", directory);
         }
-        command.output().expect("it runs");
+        output_of_copy(&mut command);
     }
 
     fn tracemerge(&self, args: &[&str]) -> Output {

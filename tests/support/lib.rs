@@ -232,6 +232,22 @@ pub fn parse(name: &str, bytes: &[u8]) -> ThreadTrace {
     trace
 }
 
+/// Runs a program that this process has just written, as often as it is busy: while it was written another thread may
+/// have forked, and until that child executes its own program it has the file open for writing.
+///
+/// # Panics
+/// It cannot be run for another reason.
+pub fn output_of_copy(command: &mut Command) -> Output {
+    loop {
+        match command.output() {
+            Err(error) if error.kind() == std::io::ErrorKind::ExecutableFileBusy => {
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+            output => return output.expect("it can be run"),
+        }
+    }
+}
+
 /// Calls `tracemerge` as a library, as its `main` does; returns its exit status.
 pub fn tracemerge(args: &[&OsStr]) -> u8 {
     let args = [OsStr::new("tracemerge")].into_iter().chain(args.iter().copied());

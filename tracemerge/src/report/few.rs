@@ -2,15 +2,15 @@
 
 use crate::report::messages::count;
 
-/// So many places of each sort are told for each file.
+/// The number of items that are kept.
 const FEW: usize = 3;
 
 /// The first few of something, and how many there were.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Few<T> {
-    /// The first few.
+    /// The first items, at most three.
     pub first: Vec<T>,
-    /// The number of all.
+    /// The number of all items, kept or not.
     pub count: u64,
 }
 

@@ -137,7 +137,7 @@ impl Name {
         Some(Name { bytes, length })
     }
 
-    /// Its characters.
+    /// The name as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         std::str::from_utf8(&self.bytes[..usize::from(self.length)]).unwrap_or_default()

@@ -202,8 +202,8 @@ impl Judge<'_> {
             behind_end: false,
         };
         // Cut between the tracer's last look and its write, it has a hole there; whoever reads it says so.
-        if self.plan.has(|what| matches!(what, What::Cut(_))) && bytes.windows(64).any(|part| part == [0; 64])
-        {
+        let holed = Raw::parse(&bytes).is_none() && bytes.contains(&0);
+        if holed && self.plan.has(|what| matches!(what, What::Cut(_))) {
             self.holed.insert(traced.tid);
         }
         let text = self.text(&traced.name, &bytes);
@@ -239,7 +239,9 @@ impl Judge<'_> {
         }
         let mut text = Vec::new();
         let found = Decoder::new(raw.tid()).decode(raw, 0..end, name.as_bytes(), &mut text);
-        if !found.damaged.is_empty() && !self.holed.contains(&raw.tid()) {
+        if !found.damaged.is_empty() && self.plan.has(|what| matches!(what, What::Cut(_))) {
+            self.holed.insert(raw.tid());
+        } else if !found.damaged.is_empty() {
             self.says(format!("{name} is damaged: {:?}", found.damaged));
         }
         text

@@ -3,7 +3,7 @@
 //! | room | what is in it |
 //! |---|---|
 //! | `os` | what is asked of the operating system |
-//! | `report` | what the user is told, and how it looks |
+//! | `ui` | what the user is told, and how it looks |
 //! | `file` | one trace file: its bytes, and the lines in them |
 //! | `time` | ticks and the wall clock |
 //! | `find` | which traces there are, and which are wanted |
@@ -25,8 +25,8 @@ mod input;
 mod merge;
 mod os;
 mod output;
-mod report;
 mod time;
+mod ui;
 mod view;
 
 use std::ffi::OsString;
@@ -39,8 +39,8 @@ use crate::command::options::Options;
 use crate::find::choose::Choice;
 use crate::find::discover::App;
 use crate::os::signals::Signals;
-use crate::report::error::Error;
-use crate::report::messages::Messages;
+use crate::ui::error::Error;
+use crate::ui::messages::Messages;
 
 /// Runs the command with `args`, the first of which is its own name; returns the exit status.
 pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {

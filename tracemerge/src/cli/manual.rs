@@ -8,7 +8,7 @@ use clap_complete::Shell;
 use clap_mangen::Man;
 
 use crate::cli::Cli;
-use crate::report::error::Error;
+use crate::ui::error::Error;
 
 const NAME: &str = "tracemerge";
 

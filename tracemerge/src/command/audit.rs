@@ -9,8 +9,8 @@ use crate::file::lines::{Next, line_at, skip_bad, without_feed};
 use crate::input::findings::add_loss;
 use crate::input::slice::each_stretch;
 use crate::input::source::Source;
-use crate::report::few::Few;
 use crate::time::clocks::Anchor;
+use crate::ui::few::Few;
 
 /// A place: in which part of the trace, and at which byte of it.
 pub type Place = (usize, usize);

@@ -16,8 +16,8 @@ use crate::find::liveness::asking_once;
 use crate::find::{Found, gather, threads};
 use crate::input::source::Source;
 use crate::os::parallel::look_at_all;
-use crate::report::error::Error;
-use crate::report::messages::{Grouped, Messages, Status, count, shown, shown_name};
+use crate::ui::error::Error;
+use crate::ui::messages::{Grouped, Messages, Status, count, shown, shown_name};
 
 /// A thread's trace, and what there is to say of it.
 struct Checked<'a> {

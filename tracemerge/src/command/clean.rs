@@ -14,8 +14,8 @@ use crate::find::owners::{Owners, of_users, recorded};
 use crate::find::places::{self, Places};
 use crate::find::rings;
 use crate::output::target::abandoned;
-use crate::report::error::Error;
-use crate::report::messages::{Messages, count, shown};
+use crate::ui::error::Error;
+use crate::ui::messages::{Messages, count, shown};
 
 /// Deletes the trace files of `app`, except those of live runs, the merged file, and what merges into its directory that
 /// were killed have left.

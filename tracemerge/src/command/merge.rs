@@ -17,8 +17,8 @@ use crate::input::foreign;
 use crate::input::source::Source;
 use crate::merge::attempt::{open, write};
 use crate::output::target::Target;
-use crate::report::error::Error;
-use crate::report::messages::{Messages, count, shown};
+use crate::ui::error::Error;
+use crate::ui::messages::{Messages, count, shown};
 use crate::view;
 
 /// What is to be merged, and where to.

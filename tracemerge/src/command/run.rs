@@ -14,10 +14,10 @@ use crate::command::options::Options;
 use crate::find::choose::Choice;
 use crate::find::discover::App;
 use crate::os::signals::Signals;
-use crate::report::error::Error;
-use crate::report::messages::{Messages, shown};
 use crate::reporting;
 use crate::time::clocks::wall_clock;
+use crate::ui::error::Error;
+use crate::ui::messages::{Messages, shown};
 
 /// As shells have it: there is such a program, but it cannot be run.
 const CANNOT_RUN: u8 = 126;

@@ -14,8 +14,8 @@ use crate::find::choose::Choice;
 use crate::find::discover::App;
 use crate::find::liveness;
 use crate::find::rings;
-use crate::report::error::Error;
-use crate::report::messages::{Messages, shown};
+use crate::ui::error::Error;
+use crate::ui::messages::{Messages, shown};
 
 /// Merges what process `pid` has traced.
 ///

@@ -23,8 +23,8 @@ use crate::command::merge::{Job, run};
 use crate::command::{check, info};
 use crate::find::choose::Choice;
 use crate::find::discover::App;
-use crate::report::error::Error;
-use crate::report::messages::{Messages, Status};
+use crate::ui::error::Error;
+use crate::ui::messages::{Messages, Status};
 
 /// A name that nothing else has: traces are looked for in shared places, too.
 const APP: &str = "app-of-the-bad-input";

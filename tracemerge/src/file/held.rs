@@ -10,7 +10,7 @@ use tracer::inspect::ThreadInMemory;
 use crate::file::lines::{first_ticks, last_ticks, without_torn_tail};
 use crate::file::map::Map;
 use crate::file::raw::{lines_of, whole_messages};
-use crate::report::error::Error;
+use crate::ui::error::Error;
 
 /// What a thread had traced when its ring was read, in two parts that each consist of lines.
 #[derive(Debug)]

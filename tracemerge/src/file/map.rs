@@ -12,8 +12,8 @@ use std::path::Path;
 use memmap2::{Mmap, MmapOptions};
 
 use crate::file::truncation::Watched;
-use crate::report::error::Error;
-use crate::report::messages::shown;
+use crate::ui::error::Error;
+use crate::ui::messages::shown;
 
 /// What a processor fetches at once.
 #[cfg(target_arch = "x86_64")]

@@ -14,8 +14,8 @@ use trace_format::meta::{EndReason, Run};
 use crate::find::choose::Chosen;
 use crate::find::header::Trace;
 use crate::find::liveness;
-use crate::report::few::Few;
-use crate::report::messages::{Messages, count, shown};
+use crate::ui::few::Few;
+use crate::ui::messages::{Messages, count, shown};
 
 /// At most this many missing files are named.
 const NAMED: usize = 8;

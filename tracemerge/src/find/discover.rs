@@ -17,8 +17,8 @@ use trace_format::name::{INFIX, MERGED_SUFFIX, parse_trace_file_suffix, stem};
 
 use crate::os::parallel::{ASKING, look_at_all};
 use crate::os::sys::{FileId, file_id, owner};
-use crate::report::error::Error;
-use crate::report::messages::shown;
+use crate::ui::error::Error;
+use crate::ui::messages::shown;
 
 /// The executable whose traces are wanted, which need not exist; or a directory, all traces in which are.
 #[derive(Clone, Debug)]

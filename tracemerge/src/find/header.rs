@@ -20,8 +20,8 @@ use crate::find::discover::{App, Candidate};
 use crate::find::marks::Marks;
 use crate::os::parallel::{OPENING, look_at_all};
 use crate::os::sys::{FileId, effective_user, file_id};
-use crate::report::error::Error;
-use crate::report::messages::{Messages, shown};
+use crate::ui::error::Error;
+use crate::ui::messages::{Messages, shown};
 
 /// Of more files none is kept: Linux lets a process have 65,530 mappings.
 const KEPT: usize = 30_000;

@@ -13,7 +13,7 @@ use trace_format::meta::{FIRST_CHECKED, Run, RunDamage};
 
 use crate::find::header::Trace;
 use crate::find::owners::Owners;
-use crate::report::messages::{Messages, shown};
+use crate::ui::messages::{Messages, shown};
 
 /// A file whose run is not plain.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -31,9 +31,9 @@ use crate::find::owners::{Owners, of_users, recorded};
 use crate::find::places::Places;
 use crate::find::recover::recover;
 use crate::os::sys::{FileId, effective_user};
-use crate::report::error::Error;
-use crate::report::few::Few;
-use crate::report::messages::{Messages, count, shown};
+use crate::ui::error::Error;
+use crate::ui::few::Few;
+use crate::ui::messages::{Messages, count, shown};
 
 /// Finds the trace files of `app`, also where its runs have named a place for them, and reads their headers. `held` is
 /// what rings have told.

@@ -19,7 +19,7 @@ use crate::file::map::Map;
 use crate::find::discover::App;
 use crate::find::header::Trace;
 use crate::os::sys;
-use crate::report::messages::count;
+use crate::ui::messages::count;
 
 /// What a `# credentials` line has behind its kind.
 const WORD: &[u8] = b"credentials ";

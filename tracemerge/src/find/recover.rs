@@ -5,7 +5,7 @@ use trace_format::meta::Run;
 use tracer::recovery::{self, Recovered, Recovery};
 
 use crate::find::discover::App;
-use crate::report::messages::{Messages, count, shown};
+use crate::ui::messages::{Messages, count, shown};
 
 /// Recovers the dead runs of `app` and says what was found. What could not be done is for the next stage to tell; but
 /// runs of other versions are told here, for no stage can read them.

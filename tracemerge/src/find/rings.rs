@@ -19,7 +19,7 @@ use crate::find::header::Trace;
 use crate::find::liveness;
 use crate::find::marks::Marks;
 use crate::os::sys::{FileId, effective_user, file_id, owner};
-use crate::report::messages::{Messages, shown};
+use crate::ui::messages::{Messages, shown};
 
 /// The runs with rings that `wanted` accepts.
 #[must_use]

@@ -16,9 +16,9 @@ use crate::file::lines::{Next, line_at, skip_bad, without_feed};
 use crate::file::map::Map;
 use crate::input::slice::each_stretch;
 use crate::input::source::Source;
-use crate::report::error::Error;
-use crate::report::messages::{Grouped, Messages, count};
 use crate::time::clocks::{Clock, Clocks};
+use crate::ui::error::Error;
+use crate::ui::messages::{Grouped, Messages, count};
 
 /// A file's ticks, and those that it gets.
 #[derive(Clone, Debug)]

@@ -11,8 +11,8 @@ use trace_format::line::{Ticks, ticks_digits};
 use trace_format::meta::{LossReason, Meta, Name};
 
 use crate::input::source::Source;
-use crate::report::few::Few;
-use crate::report::messages::{Messages, count, shown};
+use crate::ui::few::Few;
+use crate::ui::messages::{Messages, count, shown};
 
 /// The findings in one file.
 #[derive(Clone, Debug, Default, PartialEq)]

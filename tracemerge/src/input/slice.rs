@@ -13,7 +13,7 @@ use crate::file::truncation;
 use crate::input::findings::Findings;
 use crate::input::search::{Mark, first_from};
 use crate::input::source::{Piece, Source};
-use crate::report::error::Error;
+use crate::ui::error::Error;
 
 /// The number of bytes in the first slice; fewer than in later ones, so that a reader waits for less. Tests cut finely.
 const FIRST: usize = if cfg!(test) { 64 } else { 256 << 10 };

@@ -20,8 +20,8 @@ use crate::file::render::Render;
 use crate::find::header::Trace;
 use crate::input::findings::Findings;
 use crate::os::parallel::{OPENING, look_at_all};
-use crate::report::error::Error;
-use crate::report::messages::shown;
+use crate::ui::error::Error;
+use crate::ui::messages::shown;
 
 /// A file, mapped, or text from a ring; or something that is made into text.
 #[derive(Debug)]

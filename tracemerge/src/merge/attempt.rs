@@ -13,8 +13,8 @@ use crate::merge::Stop;
 use crate::merge::workers::merge_by_all;
 use crate::output::progress::{Metered, Progress};
 use crate::output::target::Target;
-use crate::report::error::Error;
-use crate::report::messages::{Messages, count, shown};
+use crate::ui::error::Error;
+use crate::ui::messages::{Messages, count, shown};
 
 /// So often a merge is begun anew because files have become shorter.
 const AGAIN: u32 = 3;

@@ -17,8 +17,8 @@ use tempfile::NamedTempFile;
 use crate::find::discover::App;
 use crate::os::sys::{FileId, file_id, hold_lock, is_locked, is_own, link_unnamed, unnamed_file};
 use crate::os::unfinished::unfinished;
-use crate::report::error::Error;
-use crate::report::messages::shown;
+use crate::ui::error::Error;
+use crate::ui::messages::shown;
 
 /// Bytes gathered before the operating system is asked.
 const BUFFER: usize = 1 << 20;

@@ -4,8 +4,8 @@ use clap::Args;
 use globset::{Glob, GlobMatcher};
 use regex::bytes::{Regex, RegexBuilder};
 
-use crate::report::colour;
 use crate::time::when::When;
+use crate::ui::colour;
 use crate::view::export::text::TimeMode;
 
 /// What of the traces is shown, and how. Any of it but colours and pager has the output go to standard output.

@@ -17,10 +17,10 @@ use crate::find::gather;
 use crate::find::liveness::asking_once;
 use crate::input::slice::as_text;
 use crate::input::source::Source;
-use crate::report::error::Error;
-use crate::report::few::Few;
-use crate::report::messages::{Messages, count, shown, shown_name};
 use crate::time::clocks::{Anchor, Clock};
+use crate::ui::error::Error;
+use crate::ui::few::Few;
+use crate::ui::messages::{Messages, count, shown, shown_name};
 
 use super::latency::Latencies;
 use super::shape::{ShapeId, Shapes};

@@ -6,18 +6,18 @@
 mod compare;
 mod input;
 mod latency;
-mod report;
+mod model;
 mod shape;
 mod text;
 
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use crate::report::error::Error;
-use crate::report::messages::Messages;
+use crate::ui::error::Error;
+use crate::ui::messages::Messages;
 
 use self::input::Input;
-use self::report::Report;
+use self::model::Comparison;
 use self::shape::Shapes;
 
 /// What is written of a comparison.
@@ -42,11 +42,11 @@ pub fn diff(a: PathBuf, b: PathBuf, told: Told, rows: usize, messages: &mut Mess
     let a = Input::read(a, &mut shapes, messages)?;
     let b = Input::read(b, &mut shapes, messages)?;
     let pairs = compare::pairs(&a, &b);
-    let report = || Report::of(&a, &b, &pairs, &shapes, rows);
+    let compared = || Comparison::of(&a, &b, &pairs, &shapes, rows);
     let text = match told {
         Told::Nothing => String::new(),
-        Told::Text => text::of(&report()),
-        Told::Json => report().to_json()?,
+        Told::Text => text::of(&compared()),
+        Told::Json => compared().to_json()?,
     };
     // Nobody may be reading; the status says it all.
     let _ = io::stdout().lock().write_all(text.as_bytes());

@@ -2,33 +2,33 @@
 
 use std::path::Path;
 
-use crate::report::columns::{Align, Columns};
-use crate::report::messages::{Grouped, count};
-use crate::report::units::duration;
+use crate::ui::columns::{Align, Columns};
+use crate::ui::messages::{Grouped, count};
+use crate::ui::units::duration;
 
-use super::report::{Message, Report, ThreadReport, ThreadSide};
+use super::model::{Comparison, Message, ThreadComparison, ThreadSide};
 
 /// So much of a message is shown.
 const WIDTH: usize = 100;
 
-/// The report as text: threads, then sorts of messages.
-pub fn of(report: &Report) -> String {
-    let mut text = format!("A  '{}'\nB  '{}'\n\n", report.a, report.b);
-    let same = report.threads.iter().filter(|thread| thread.same);
+/// The comparison as text: threads, then sorts of messages.
+pub fn of(comparison: &Comparison) -> String {
+    let mut text = format!("A  '{}'\nB  '{}'\n\n", comparison.a, comparison.b);
+    let same = comparison.threads.iter().filter(|thread| thread.same);
     let records: u64 = same.clone().map(|thread| thread.alike).sum();
     let same = same.count() as u64;
     if same > 0 {
         text.push_str(&format!("{} the same, {}\n", count(same, "thread"), count(records, "record")));
     }
-    for thread in report.threads.iter().filter(|thread| !thread.same) {
+    for thread in comparison.threads.iter().filter(|thread| !thread.same) {
         text.push_str(&of_thread(thread));
     }
     text.push('\n');
-    text.push_str(&table(report));
+    text.push_str(&table(comparison));
     text
 }
 
-fn of_thread(thread: &ThreadReport) -> String {
+fn of_thread(thread: &ThreadComparison) -> String {
     let name = thread.name.as_ref().map_or("first thread".to_owned(), |name| format!("thread \"{name}\""));
     let records = |side: &ThreadSide| count(side.records, "record");
     let (a, b) = match (&thread.a, &thread.b) {
@@ -76,7 +76,7 @@ fn cut(line: &str) -> String {
     }
 }
 
-fn table(report: &Report) -> String {
+fn table(comparison: &Comparison) -> String {
     use Align::{Left, Right};
     let mut columns = Columns::new(&[
         ("count A", Right),
@@ -89,7 +89,7 @@ fn table(report: &Report) -> String {
         ("B/A", Right),
         ("message, # for numbers", Left),
     ]);
-    for sort in &report.messages {
+    for sort in &comparison.messages {
         let (a, b) = (&sort.a, &sort.b);
         let time = |ns: Option<u64>| ns.map_or("-".to_owned(), duration);
         columns.row([
@@ -105,7 +105,7 @@ fn table(report: &Report) -> String {
         ]);
     }
     let mut text = columns.text("");
-    let more = report.sorts - report.messages.len() as u64;
+    let more = comparison.sorts - comparison.messages.len() as u64;
     if more > 0 {
         let more = count(more, "more sort");
         text.push_str(&format!("and {more} of messages; --rows shows more\n"));

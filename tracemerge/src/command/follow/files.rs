@@ -14,7 +14,7 @@ use trace_format::raw::Raw;
 use crate::file::map::{Map, open_regular};
 use crate::find::owners::{Owners, Rank, recorded_in};
 use crate::os::sys::{FileId, file_id, owner};
-use crate::report::messages::{Messages, shown};
+use crate::ui::messages::{Messages, shown};
 
 use super::runs::Runs;
 use super::stream::ThreadKey;

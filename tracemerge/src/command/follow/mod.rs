@@ -39,9 +39,9 @@ use crate::find::discover::{App, search};
 use crate::find::owners::Owners;
 use crate::os::signals;
 use crate::output::target::Target;
-use crate::report::error::Error;
-use crate::report::messages::{Grouped, Messages, count, shown};
 use crate::time::clocks::wall_clock;
+use crate::ui::error::Error;
+use crate::ui::messages::{Grouped, Messages, count, shown};
 use crate::view::select::is_enough;
 
 use self::files::Files;

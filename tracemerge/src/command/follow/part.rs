@@ -15,12 +15,12 @@ use trace_format::wall::Wall;
 
 use crate::file::lines::without_feed;
 use crate::output::sink::Sink;
-use crate::report::colour::Palette;
-use crate::report::error::Error;
-use crate::report::messages::count;
 use crate::time::clocks::wall_clock;
 use crate::time::clocks::{Clock, anchors_in};
 use crate::time::when::{Span, When};
+use crate::ui::colour::Palette;
+use crate::ui::error::Error;
+use crate::ui::messages::count;
 use crate::view::export::text::{Look, Text, TimeMode};
 use crate::view::export::{Export, Origin};
 use crate::view::options::View;

@@ -19,7 +19,7 @@ use crate::find::liveness;
 use crate::find::owners::{Owners, Rank};
 use crate::find::recover::recover;
 use crate::find::rings;
-use crate::report::messages::Messages;
+use crate::ui::messages::Messages;
 
 use super::files::{Directories, first_line};
 

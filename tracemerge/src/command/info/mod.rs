@@ -2,10 +2,10 @@
 //!
 //! Takes in what a killed application left in memory, as a merge does; then reads every file once, on all processors.
 
+mod forks;
+mod model;
 mod quality;
-mod report;
 mod table;
-mod tree;
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -20,11 +20,11 @@ use crate::find::header::Trace;
 use crate::find::liveness::asking_once;
 use crate::input::source::Source;
 use crate::os::parallel::look_at_all;
-use crate::report::error::Error;
-use crate::report::messages::{Messages, shown_name};
+use crate::ui::error::Error;
+use crate::ui::messages::{Messages, shown_name};
 
+use self::model::{RunInfo, Sums, ThreadInfo, TraceInfo};
 use self::quality::Known;
-use self::report::{Report, RunReport, Sums, ThreadReport};
 
 /// A part of a thread's trace, its file or one of its files, read through.
 struct Read<'a> {
@@ -52,8 +52,8 @@ pub fn info(app: &App, choice: Choice, json: bool, messages: &mut Messages) -> R
 pub fn text(app: &App, choice: Choice, json: bool, messages: &mut Messages) -> Result<String, Error> {
     let found = gather(app, choice, messages)?;
     let read = read_all(found.chosen.boots.iter().flatten(), messages);
-    let report = report(app, &read);
-    if json { report.to_json() } else { Ok(table::of(&report)) }
+    let info = describe(app, &read);
+    if json { info.to_json() } else { Ok(table::of(&info)) }
 }
 
 fn read_all<'a>(traces: impl Iterator<Item = &'a Trace>, messages: &mut Messages) -> Vec<Read<'a>> {
@@ -77,7 +77,7 @@ fn size(parts: &[Source]) -> usize {
     parts.iter().map(Source::size).sum()
 }
 
-fn report(app: &App, read: &[Read<'_>]) -> Report {
+fn describe(app: &App, read: &[Read<'_>]) -> TraceInfo {
     let mut runs = Vec::new();
     let mut rest = read;
     // Files of a run stand together.
@@ -88,14 +88,14 @@ fn report(app: &App, read: &[Read<'_>]) -> Report {
         rest = others;
         runs.push(of_run(first.trace.run.as_ref(), files));
     }
-    let trees = tree::trees(&mut runs);
+    let trees = forks::trees(&mut runs);
     let mut sums = Sums::default();
-    runs.iter().for_each(|run: &RunReport| sums.add(&run.sums));
-    let ends = |time: fn(&RunReport) -> Option<u64>| runs.iter().filter_map(time).collect::<Vec<_>>();
+    runs.iter().for_each(|run: &RunInfo| sums.add(&run.sums));
+    let ends = |time: fn(&RunInfo) -> Option<u64>| runs.iter().filter_map(time).collect::<Vec<_>>();
     let first_wall_ns = ends(|run| run.first_wall_ns).into_iter().min();
     let last_wall_ns = ends(|run| run.last_wall_ns).into_iter().max();
-    Report {
-        version: report::VERSION,
+    TraceInfo {
+        version: model::VERSION,
         app: shown_name(app.given.as_os_str().as_encoded_bytes()),
         first_wall_ns,
         last_wall_ns,
@@ -107,20 +107,20 @@ fn report(app: &App, read: &[Read<'_>]) -> Report {
     }
 }
 
-fn of_run(run: Option<&Run>, files: &[Read<'_>]) -> RunReport {
+fn of_run(run: Option<&Run>, files: &[Read<'_>]) -> RunInfo {
     let known = Known::of(run, files.iter().flat_map(|file| file.audit.anchors.iter().copied()));
     // A thread is told from a later one with the same number by when it began.
     let mut by_thread: BTreeMap<(u64, u64), Vec<&Read<'_>>> = BTreeMap::new();
     for file in files {
         by_thread.entry((file.trace.first, file.trace.tid)).or_default().push(file);
     }
-    let threads: Vec<ThreadReport> = by_thread.values().map(|files| of_thread(files, &known)).collect();
+    let threads: Vec<ThreadInfo> = by_thread.values().map(|files| of_thread(files, &known)).collect();
     let mut sums = Sums::default();
     threads.iter().for_each(|thread| sums.add(&thread.sums));
     let alive = files.iter().any(|file| file.alive);
     let first_ns = threads.iter().filter_map(|thread| thread.first_ns).min();
     let last_ns = threads.iter().filter_map(|thread| thread.last_ns).max();
-    RunReport {
+    RunInfo {
         run: run.map(|run| format!("{:08x}", run.id)),
         root: run.map(|run| format!("{:08x}", run.root)),
         root_pid: None,
@@ -135,14 +135,14 @@ fn of_run(run: Option<&Run>, files: &[Read<'_>]) -> RunReport {
         first_wall_ns: threads.iter().filter_map(|thread| thread.first_wall_ns).min(),
         last_wall_ns: threads.iter().filter_map(|thread| thread.last_wall_ns).max(),
         span_ns: first_ns.zip(last_ns).map(|(first, last)| u64::try_from(last - first).unwrap_or(0)),
-        clock: known.report(),
+        clock: known.clock(),
         sums,
         threads,
     }
 }
 
 /// How the run ended, by how its threads' traces do.
-fn state(threads: &[ThreadReport]) -> &'static str {
+fn state(threads: &[ThreadInfo]) -> &'static str {
     let mut ends = threads.iter().filter_map(|thread| thread.end.as_deref());
     if ends.clone().any(|end| end == EndReason::Killed.name()) {
         "killed"
@@ -153,7 +153,7 @@ fn state(threads: &[ThreadReport]) -> &'static str {
     }
 }
 
-fn of_thread(files: &[&Read<'_>], known: &Known<'_>) -> ThreadReport {
+fn of_thread(files: &[&Read<'_>], known: &Known<'_>) -> ThreadInfo {
     let last = files.last();
     let audit = last.map(|file| &file.audit);
     let first_ticks = files.iter().filter_map(|file| Some(file.audit.range?.0)).min();
@@ -166,7 +166,7 @@ fn of_thread(files: &[&Read<'_>], known: &Known<'_>) -> ThreadReport {
     let thread = files.iter().find_map(|file| file.audit.thread.as_ref());
     let sum = |number: fn(&Read<'_>) -> u64| files.iter().map(|file| number(file)).sum();
     let offset = |ticks| known.since_start(ticks);
-    ThreadReport {
+    ThreadInfo {
         tid: last.map_or(0, |file| file.trace.tid),
         name: thread.map_or_else(String::new, |thread| shown_name(&thread.name)),
         ring: thread.map(|thread| thread.ring.name()),

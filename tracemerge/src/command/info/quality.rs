@@ -5,7 +5,7 @@ use trace_format::meta::Run;
 
 use crate::time::clocks::{Anchor, Clock};
 
-use super::report::ClockReport;
+use super::model::ClockInfo;
 
 /// A run's clock, and what it was made from.
 pub struct Known<'a> {
@@ -39,11 +39,11 @@ impl<'a> Known<'a> {
     }
 
     /// Describes how well the clock is known.
-    pub fn report(&self) -> ClockReport {
+    pub fn clock(&self) -> ClockInfo {
         let first = self.anchors.windows(2).next().and_then(|pair| rate(pair[0], pair[1]));
         let last = self.anchors.windows(2).last().and_then(|pair| rate(pair[0], pair[1]));
         let several = self.anchors.len() > 2;
-        ClockReport {
+        ClockInfo {
             kind: self.run.map(|run| run.clock.name()),
             ticks_per_second: self.ticks_per_second(),
             readings: self.anchors.len() as u64,
@@ -95,20 +95,20 @@ mod tests {
         let run = run(ClockKind::Ordered);
         let anchors =
             [(0, 0), (10 * S, 10 * S), (20 * S + 100_000, 20 * S), (0, 0)].map(|(t, w)| anchor(t, w));
-        let report = Known::of(Some(&run), anchors.into_iter()).report();
-        assert_eq!((report.readings, report.kind), (3, Some("ordered")));
-        let drift = report.drift_ppm.unwrap();
+        let clock = Known::of(Some(&run), anchors.into_iter()).clock();
+        assert_eq!((clock.readings, clock.kind), (3, Some("ordered")));
+        let drift = clock.drift_ppm.unwrap();
         assert!((drift - 10.0).abs() < 1e-6, "{drift}");
-        assert!(report.uncertainty_ns.unwrap().abs_diff(50_000) < 10);
+        assert!(clock.uncertainty_ns.unwrap().abs_diff(50_000) < 10);
     }
 
     #[test]
     fn one_moment_of_a_machine_that_is_gone_tells_no_rate_unless_ticks_are_nanoseconds() {
         let (counter, system) = (run(ClockKind::Fast), run(ClockKind::System));
         let known = Known::of(Some(&counter), [anchor(1000, 1000)].into_iter());
-        assert_eq!((known.wall(1000), known.report().ticks_per_second), (None, None));
+        assert_eq!((known.wall(1000), known.clock().ticks_per_second), (None, None));
         let known = Known::of(Some(&system), [anchor(1000, 1000)].into_iter());
         assert_eq!((known.wall(3000), known.since_start(400)), (Some(3000), Some(-600)));
-        assert_eq!(known.report().ticks_per_second, Some(1e9));
+        assert_eq!(known.clock().ticks_per_second, Some(1e9));
     }
 }

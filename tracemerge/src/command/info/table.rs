@@ -3,26 +3,26 @@
 use itertools::Itertools;
 use trace_format::wall::Wall;
 
-use crate::report::columns::{Align, Columns};
-use crate::report::messages::{Grouped, count};
-use crate::report::units::{bytes, duration, signed_duration};
+use crate::ui::columns::{Align, Columns};
+use crate::ui::messages::{Grouped, count};
+use crate::ui::units::{bytes, duration, signed_duration};
 
-use super::report::{Report, RunReport, Sums};
+use super::model::{RunInfo, Sums, TraceInfo};
 
 /// So many forks of a process are named.
 const FEW: usize = 12;
 
-/// The report as text.
-pub fn of(report: &Report) -> String {
+/// What is known, as text.
+pub fn of(info: &TraceInfo) -> String {
     let mut text = String::new();
-    for run in &report.runs {
-        let forks = report.runs.iter().filter(|fork| is_fork_of(fork, run)).filter_map(|fork| fork.pid);
+    for run in &info.runs {
+        let forks = info.runs.iter().filter(|fork| is_fork_of(fork, run)).filter_map(|fork| fork.pid);
         text.push_str(&of_run(run, &forks.collect::<Vec<_>>()));
         text.push('\n');
     }
-    let (runs, threads) = (count(report.runs.len() as u64, "run"), count(report.threads, "thread"));
-    text.push_str(&format!("{runs}, {threads}, {}", amounts(&report.sums)));
-    if let Some(span) = report.span_ns {
+    let (runs, threads) = (count(info.runs.len() as u64, "run"), count(info.threads, "thread"));
+    text.push_str(&format!("{runs}, {threads}, {}", amounts(&info.sums)));
+    if let Some(span) = info.span_ns {
         text.push_str(&format!(", over {}", duration(span)));
     }
     text.push('\n');
@@ -47,12 +47,12 @@ fn amounts(sums: &Sums) -> String {
 }
 
 /// Whether `fork` was forked from `root`, or from what that forked.
-fn is_fork_of(fork: &RunReport, root: &RunReport) -> bool {
+fn is_fork_of(fork: &RunInfo, root: &RunInfo) -> bool {
     root.run.is_some() && (&fork.root, &fork.boot) == (&root.run, &root.boot) && fork.run != root.run
 }
 
 /// The run, from which the processes `forks` come.
-fn of_run(run: &RunReport, forks: &[u32]) -> String {
+fn of_run(run: &RunInfo, forks: &[u32]) -> String {
     let unknown = || "?".to_owned();
     let mut text = match (&run.exe, run.pid) {
         (Some(exe), Some(pid)) => format!("{exe}, process {pid}, {}\n", run.state),
@@ -83,7 +83,7 @@ fn of_run(run: &RunReport, forks: &[u32]) -> String {
     text
 }
 
-fn of_clock(run: &RunReport) -> String {
+fn of_clock(run: &RunInfo) -> String {
     let clock = &run.clock;
     let mut text = format!("  clock {}", clock.kind.unwrap_or("unknown"));
     if let Some(rate) = clock.ticks_per_second {
@@ -100,7 +100,7 @@ fn of_clock(run: &RunReport) -> String {
     text
 }
 
-fn of_threads(run: &RunReport) -> String {
+fn of_threads(run: &RunInfo) -> String {
     use Align::{Left, Right};
     let mut columns = Columns::new(&[
         ("thread", Left),

@@ -18,10 +18,10 @@ use trace_format::wall::Wall;
 use crate::find::choose::Chosen;
 use crate::find::header::Trace;
 use crate::input::source::Source;
-use crate::report::error::Error;
-use crate::report::messages::{Messages, count, shown, shown_name};
-use crate::report::units::duration;
 use crate::time::clocks::{Clock, last_anchors};
+use crate::ui::error::Error;
+use crate::ui::messages::{Messages, count, shown, shown_name};
+use crate::ui::units::duration;
 
 use self::spool::Spool;
 use self::stamp::{Format, Zone};

@@ -8,7 +8,7 @@ use crate::find::header::Trace;
 use crate::find::marks::Marks;
 use crate::merge::{MANY, Room, Turn, Windows, Work, silently, unless_cut};
 use crate::os::sys::file_id;
-use crate::report::messages::Status;
+use crate::ui::messages::Status;
 use itertools::Itertools;
 use std::fs::{self, OpenOptions};
 use std::path::Path;

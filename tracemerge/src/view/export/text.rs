@@ -14,7 +14,7 @@ use trace_format::line::{Kind, Line, TID_DIGITS, ticks_digits};
 use trace_format::wall::Wall;
 
 use super::{Export, Origin};
-use crate::report::colour::Palette;
+use crate::ui::colour::Palette;
 use crate::view::records::{Record, is_warning};
 
 /// In which terms the time of a line is given.

@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::report::error::Error;
+use crate::ui::error::Error;
 
 /// Grows when a field changes its meaning or goes; new ones may come at any time.
 pub const VERSION: u32 = 1;
 
 /// All that was found.
 #[derive(Debug, Serialize)]
-pub struct Report {
+pub struct TraceInfo {
     /// The version of this layout.
     pub version: u32,
     /// The application, as the user wrote it.
@@ -29,14 +29,14 @@ pub struct Report {
     #[serde(flatten)]
     pub sums: Sums,
     /// The trees of forked processes, each a program and its forks.
-    pub trees: Vec<TreeReport>,
+    pub trees: Vec<ForkTree>,
     /// The runs, by boot and pid.
-    pub runs: Vec<RunReport>,
+    pub runs: Vec<RunInfo>,
 }
 
 /// A program and its forks.
 #[derive(Debug, PartialEq, Eq, Serialize)]
-pub struct TreeReport {
+pub struct ForkTree {
     /// The id of the run at the root.
     pub root: String,
     /// Its process, where it is among the runs.
@@ -49,7 +49,7 @@ pub struct TreeReport {
 
 /// One process's life.
 #[derive(Debug, Serialize)]
-pub struct RunReport {
+pub struct RunInfo {
     /// The id of the run, 8 hex digits.
     pub run: Option<String>,
     /// The id of the run at the root of the tree of forked processes.
@@ -79,17 +79,17 @@ pub struct RunReport {
     /// The time between the first and the last message, in nanoseconds.
     pub span_ns: Option<u64>,
     /// How well ticks are known as times.
-    pub clock: ClockReport,
+    pub clock: ClockInfo,
     /// Over all threads.
     #[serde(flatten)]
     pub sums: Sums,
     /// The threads, by when they began.
-    pub threads: Vec<ThreadReport>,
+    pub threads: Vec<ThreadInfo>,
 }
 
 /// How well a run's ticks are known as times.
 #[derive(Debug, Serialize)]
-pub struct ClockReport {
+pub struct ClockInfo {
     /// `ordered`, `fast` or `system`.
     pub kind: Option<&'static str>,
     /// `null` where one moment only is known by both clocks and the machine has been started anew since.
@@ -105,7 +105,7 @@ pub struct ClockReport {
 
 /// One thread.
 #[derive(Debug, Serialize)]
-pub struct ThreadReport {
+pub struct ThreadInfo {
     /// The operating system's id.
     pub tid: u64,
     /// Its name, escaped as in the trace.
@@ -170,8 +170,8 @@ impl Sums {
     }
 }
 
-impl Report {
-    /// The report for programs, on several lines.
+impl TraceInfo {
+    /// The same for programs: JSON on several lines.
     ///
     /// # Errors
     /// None that is known.

@@ -1,6 +1,6 @@
 //! The first few of many things that are alike, for messages that name some and count all.
 
-use crate::report::messages::count;
+use crate::ui::messages::count;
 
 /// The number of items that are kept.
 const FEW: usize = 3;

@@ -3,8 +3,8 @@
 
 use serde::Serialize;
 
-use crate::report::error::Error;
-use crate::report::messages::shown_name;
+use crate::ui::error::Error;
+use crate::ui::messages::shown_name;
 
 use super::compare::Pair;
 use super::input::{Input, Thread};
@@ -18,7 +18,7 @@ const CONTEXT: (usize, usize) = (2, 2);
 
 /// All that was found.
 #[derive(Debug, Serialize)]
-pub struct Report {
+pub struct Comparison {
     /// The version of this layout.
     pub version: u32,
     /// The first trace, as the user wrote it.
@@ -28,16 +28,16 @@ pub struct Report {
     /// Whether all threads have the same messages in the same order, numbers aside.
     pub same: bool,
     /// The threads of the first in their order, then those that only the second has.
-    pub threads: Vec<ThreadReport>,
+    pub threads: Vec<ThreadComparison>,
     /// How many sorts of messages there are.
     pub sorts: u64,
     /// Of these the first, what differs most first.
-    pub messages: Vec<SortReport>,
+    pub messages: Vec<SortComparison>,
 }
 
 /// Two threads that have the same part in both traces, or one that has none in the other.
 #[derive(Debug, Serialize)]
-pub struct ThreadReport {
+pub struct ThreadComparison {
     /// Its name, escaped as in the trace; a process's first thread has none.
     pub name: Option<String>,
     /// Whether the messages are the same, in the same order.
@@ -83,7 +83,7 @@ pub struct Message {
 
 /// What is known of one sort of messages.
 #[derive(Debug, Serialize)]
-pub struct SortReport {
+pub struct SortComparison {
     /// What they look like, `#` for numbers.
     pub message: String,
     /// In the first trace.
@@ -105,25 +105,25 @@ pub struct SortSide {
     pub p99_ns: Option<u64>,
 }
 
-impl Report {
-    /// The report, with at most `rows` sorts of messages.
-    pub fn of(a: &Input, b: &Input, pairs: &[Pair<'_>], shapes: &Shapes, rows: usize) -> Report {
+impl Comparison {
+    /// The comparison, with at most `rows` sorts of messages.
+    pub fn of(a: &Input, b: &Input, pairs: &[Pair<'_>], shapes: &Shapes, rows: usize) -> Comparison {
         let given = |input: &Input| shown_name(input.given.as_os_str().as_encoded_bytes());
         let sorts = sorts(a, b);
         let message = |shape| String::from_utf8_lossy(shapes.text(shape)).into_owned();
-        let report = |(shape, a, b)| SortReport { message: message(shape), a, b };
-        Report {
+        let of_sort = |(shape, a, b)| SortComparison { message: message(shape), a, b };
+        Comparison {
             version: VERSION,
             a: given(a),
             b: given(b),
             same: pairs.iter().all(Pair::is_same),
-            threads: pairs.iter().map(|pair| ThreadReport::of(a, b, pair)).collect(),
+            threads: pairs.iter().map(|pair| ThreadComparison::of(a, b, pair)).collect(),
             sorts: sorts.len() as u64,
-            messages: sorts.into_iter().take(rows).map(report).collect(),
+            messages: sorts.into_iter().take(rows).map(of_sort).collect(),
         }
     }
 
-    /// The report for programs, on several lines.
+    /// The comparison for programs: JSON on several lines.
     ///
     /// # Errors
     /// None that is known.
@@ -133,8 +133,8 @@ impl Report {
     }
 }
 
-impl ThreadReport {
-    fn of(a: &Input, b: &Input, pair: &Pair<'_>) -> ThreadReport {
+impl ThreadComparison {
+    fn of(a: &Input, b: &Input, pair: &Pair<'_>) -> ThreadComparison {
         let name = pair.a.or(pair.b).and_then(|thread| thread.name.as_deref());
         // Where the one goes another way than the other there is something to show.
         let differs = pair.a.is_some() && pair.b.is_some() && !pair.is_same();
@@ -150,7 +150,7 @@ impl ThreadReport {
             })
         };
         let first = pair.alike.saturating_sub(CONTEXT.0);
-        ThreadReport {
+        ThreadComparison {
             name: name.map(shown_name),
             same: pair.is_same(),
             a: side(a, pair.a),

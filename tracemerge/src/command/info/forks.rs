@@ -2,22 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use super::report::{RunReport, TreeReport};
+use super::model::{ForkTree, RunInfo};
 
 /// The trees of forked processes among `runs`, each of which is told the process at its root; by boot and root, as the
 /// runs stand.
-pub fn trees(runs: &mut [RunReport]) -> Vec<TreeReport> {
-    let mut trees: Vec<TreeReport> = Vec::new();
+pub fn trees(runs: &mut [RunInfo]) -> Vec<ForkTree> {
+    let mut trees: Vec<ForkTree> = Vec::new();
     let mut known: BTreeMap<(String, String), usize> = BTreeMap::new();
     for run in runs.iter() {
         let (Some(id), Some(root), Some(boot)) = (&run.run, &run.root, &run.boot) else { continue };
         let place = *known.entry((boot.clone(), root.clone())).or_insert_with(|| {
-            trees.push(TreeReport {
-                root: root.clone(),
-                root_pid: None,
-                boot: boot.clone(),
-                runs: Vec::new(),
-            });
+            trees.push(ForkTree { root: root.clone(), root_pid: None, boot: boot.clone(), runs: Vec::new() });
             trees.len() - 1
         });
         trees[place].runs.push(id.clone());

@@ -1,12 +1,12 @@
 //! The one error type: what was tried, on which path, and what the operating system said.
 //!
-//! A stage returns it; only [`crate::report::messages`] shows it.
+//! A stage returns it; only [`crate::ui::messages`] shows it.
 
 use std::fmt;
 use std::io;
 use std::path::Path;
 
-use crate::report::messages::shown;
+use crate::ui::messages::shown;
 
 /// Why something could not be done, in words for the user.
 #[derive(Debug)]

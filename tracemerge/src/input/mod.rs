@@ -3,6 +3,7 @@
 pub mod align;
 pub mod findings;
 pub mod foreign;
+pub mod inputs;
 pub mod search;
 pub mod slice;
 pub mod source;

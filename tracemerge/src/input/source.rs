@@ -1,8 +1,8 @@
 //! Stage *read*, second half: the bytes of the files that are merged, and where they fall into pieces.
 //!
 //! A *piece* is a part of a file in which ticks never go backwards. A sound file is one piece, and the merge
-//! takes that for granted until it sees otherwise; only then, or where the output cannot be begun anew,
-//! [`split`] goes over the bytes beforehand.
+//! takes that for granted until it sees otherwise; only then, or where the output cannot be begun anew, the bytes are
+//! gone over beforehand for [breaks].
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -18,7 +18,6 @@ use crate::file::map::Map;
 use crate::file::raw::RawFile;
 use crate::file::render::Render;
 use crate::find::header::Trace;
-use crate::input::findings::Findings;
 use crate::os::parallel::{OPENING, look_at_all};
 use crate::ui::error::Error;
 use crate::ui::messages::shown;
@@ -252,35 +251,15 @@ pub struct Piece {
 }
 
 /// One piece for each file.
+#[cfg(test)]
 #[must_use]
 pub fn whole(sources: &[Source]) -> Vec<Piece> {
     let piece = |(source, file): (usize, &Source)| Piece { source, start: 0, end: file.bytes().len() };
     sources.iter().enumerate().map(piece).collect()
 }
 
-/// All pieces of all files, files in their order, and the breaks between them told to `findings`.
-#[must_use]
-pub fn split(sources: &[Source], findings: &mut Findings) -> Vec<Piece> {
-    let mut pieces = Vec::with_capacity(sources.len());
-    for (source, breaks) in all_breaks(sources).into_iter().enumerate() {
-        let mut piece = Piece { source, start: 0, end: sources[source].bytes().len() };
-        for (at, before, after) in breaks {
-            findings.broken(source, at, before, after);
-            pieces.push(Piece { end: at, ..piece });
-            piece.start = at;
-        }
-        pieces.push(piece);
-    }
-    pieces
-}
-
 /// Where ticks go backwards: offset of the line, ticks before, its ticks.
 pub type Break = (usize, u64, u64);
-
-/// The breaks of each file.
-fn all_breaks(sources: &[Source]) -> Vec<Vec<Break>> {
-    look_at_all(sources, |source| source.bytes().len(), |source| breaks(source.bytes()))
-}
 
 /// The breaks in `bytes`.
 pub fn breaks(bytes: &[u8]) -> Vec<Break> {

@@ -3,12 +3,11 @@
 //! Order: ticks, then the piece's rank, then the position in the piece. The lines themselves are passed on
 //! untouched, as parts of the files, as many neighbours at once as may be. Every line is looked at once on the way.
 //!
-//! Few pieces are merged by [slices](Slices) of time, many by [windows](Windows). Both are [work](Work) of many jobs: here
-//! one is done after the other, in [`crate::merge::workers`] several threads share them.
+//! Few pieces are merged by [slices](Slices) of time, many by [windows](Windows). Both are [work](Work) of many jobs, which
+//! [threads](workers) share.
 //!
 //! The next stage is a [`Sink`]: it gets whole lines only, and is told which source they are of.
 
-pub mod attempt;
 mod bucket;
 mod cursor;
 mod group;
@@ -25,9 +24,6 @@ use std::path::PathBuf;
 pub use self::slices::Slices;
 pub use self::windows::Windows;
 pub use self::work::{Room, Turn, Work, forget, silently, unless_cut};
-use crate::input::findings::Findings;
-use crate::input::slice::Span;
-use crate::input::source::{Piece, Source};
 use crate::output::sink::Sink;
 
 /// From so many pieces on, lines are dealt out to buckets by time.
@@ -49,26 +45,6 @@ impl From<io::Error> for Stop {
     fn from(error: io::Error) -> Stop {
         Stop::Write(error)
     }
-}
-
-/// Merges what `pieces`, whose ranks are their places, have in `span` into `out`, in this thread.
-///
-/// # Errors
-/// See [`Stop`]; then what was written and found has no meaning.
-pub fn merge<S: Sink>(
-    sources: &[Source],
-    pieces: &[Piece],
-    span: Span,
-    out: &mut S,
-    findings: &mut Findings,
-) -> Result<(), Stop> {
-    let found = if pieces.len() < MANY {
-        work::all(Slices::new(sources, pieces, span), sources, out)?
-    } else {
-        work::all(Windows::new(sources, pieces, span, 1), sources, out)?
-    };
-    findings.append(found);
-    Ok(())
 }
 
 #[cfg(test)]

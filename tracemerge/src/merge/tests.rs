@@ -7,15 +7,42 @@ use super::cursor::SHOWN;
 use super::*;
 use crate::file::lines::without_feed;
 use crate::file::render::Render;
-use crate::input::findings::Counts;
-use crate::input::source::{split, whole};
-use crate::merge::workers::merge_by;
+use crate::input::findings::{Counts, Findings};
+use crate::input::slice::Span;
+use crate::input::source::{Piece, Source, breaks, whole};
+use crate::merge::joined::Gather;
+use crate::merge::workers::{merge_by, merge_by_all};
 use itertools::Itertools;
 use proptest::prelude::*;
 use trace_format::line::{Key, Kind, Line};
 use trace_format::meta::Meta;
 
 type Merged = (Vec<u8>, Findings);
+
+/// Does `work` by so many threads, and writes the lines to `out`.
+fn merge_into<'a, W: Work<'a>>(
+    threads: usize,
+    work: W,
+    sources: &'a [Source],
+    out: &mut impl io::Write,
+) -> Result<Findings, Stop> {
+    merge_by(threads, work, sources, &|| Gather::new(sources), &mut |lines| lines.write(out))
+}
+
+/// All pieces of all files, and the breaks between them told to `findings`.
+fn split(sources: &[Source], findings: &mut Findings) -> Vec<Piece> {
+    let mut pieces = Vec::new();
+    for mut piece in whole(sources) {
+        let end = piece.end;
+        for (at, before, after) in breaks(sources[piece.source].bytes()) {
+            findings.broken(piece.source, at, before, after);
+            pieces.push(Piece { end: at, ..piece });
+            piece.start = at;
+        }
+        pieces.push(Piece { end, ..piece });
+    }
+    pieces
+}
 
 /// By slices and by windows, in one thread and in several: all agree.
 fn merged_in_every_way(
@@ -25,17 +52,18 @@ fn merged_in_every_way(
     threads: usize,
 ) -> Result<Merged, Stop> {
     let mut out = Vec::new();
-    let expected = work::all(Slices::new(sources, pieces, span), sources, &mut out);
+    let expected = merge_into(1, Slices::new(sources, pieces, span), sources, &mut out);
     let expected = expected.map(|found| (out, found));
     for way in 0..4 {
         let mut out = Vec::new();
         let other = match way {
-            0 => work::all(Windows::new(sources, pieces, span, threads), sources, &mut out),
-            1 => merge_by(threads, Slices::new(sources, pieces, span), sources, &mut out),
-            2 => merge_by(threads, Windows::new(sources, pieces, span, threads), sources, &mut out),
+            0 => merge_into(1, Windows::new(sources, pieces, span, threads), sources, &mut out),
+            1 => merge_into(threads, Slices::new(sources, pieces, span), sources, &mut out),
+            2 => merge_into(threads, Windows::new(sources, pieces, span, threads), sources, &mut out),
             _ => {
+                let (make, mut write) = (|| Gather::new(sources), |lines: &Gather<'_>| lines.write(&mut out));
                 let mut findings = Findings::default();
-                merge(sources, pieces, span, &mut out, &mut findings).map(|()| findings)
+                merge_by_all(sources, pieces, span, &make, &mut write, &mut findings).map(|()| findings)
             }
         };
         match (&expected, other) {
@@ -471,9 +499,9 @@ fn merged_into(
     let sources = files.iter().map(|bytes| Source::of("f", bytes)).collect_vec();
     let pieces = whole(&sources);
     if by_windows {
-        return merge_by(threads, Windows::new(&sources, &pieces, Span::ALL, threads), &sources, out);
+        return merge_into(threads, Windows::new(&sources, &pieces, Span::ALL, threads), &sources, out);
     }
-    merge_by(threads, Slices::new(&sources, &pieces, Span::ALL), &sources, out)
+    merge_into(threads, Slices::new(&sources, &pieces, Span::ALL), &sources, out)
 }
 
 #[test]

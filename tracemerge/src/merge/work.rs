@@ -1,7 +1,7 @@
 //! A merge as work that threads share: jobs, taken one after the other.
 //!
-//! What is to be done next is decided by one at a time, what takes long is done in jobs. Here they are all done by one
-//! thread, in [`crate::merge::workers`] by several.
+//! What is to be done next is decided by one thread at a time, what takes long is done in jobs; see
+//! [`crate::merge::workers`].
 
 use super::{Sink, Stop};
 use crate::file::truncation;
@@ -59,31 +59,6 @@ pub struct Room {
     pub text: Vec<u8>,
     /// For where lines are, in order.
     pub order: Vec<u64>,
-}
-
-/// Does all jobs in this thread, and returns what was found.
-///
-/// # Errors
-/// See [`Stop`].
-pub fn all<'a, S: Sink, W: Work<'a>>(
-    mut work: W,
-    sources: &'a [Source],
-    out: &mut S,
-) -> Result<Findings, Stop> {
-    let mut room = Room::default();
-    loop {
-        match work.next() {
-            Turn::Silent(job) => {
-                let job = silently::<W>(sources, job, &mut room)?;
-                work.done(job);
-            }
-            Turn::Lines(mut job) => {
-                W::run(sources, &mut job, &mut room, out)?;
-                forget(sources, &work.done(job));
-            }
-            Turn::Wait | Turn::End => return Ok(work.findings()),
-        }
-    }
 }
 
 /// Does a job that passes on no lines.

@@ -6,7 +6,7 @@
 //! no length need be known beforehand. Writing is as much as `cat` does; what it does besides is shared by all.
 
 use std::collections::VecDeque;
-use std::io::{self, Write};
+use std::io;
 use std::num::NonZero;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -14,8 +14,8 @@ use std::thread;
 use crate::input::findings::Findings;
 use crate::input::slice::{Part, Span};
 use crate::input::source::{Piece, Source};
-use crate::merge::joined::Gather;
 use crate::merge::{MANY, Room, Slices, Stop, Turn, Windows, Work, forget, silently, unless_cut};
+use crate::output::sink::Batch;
 
 /// Fewer bytes than this are merged sooner than threads are started.
 const WORTH_THREADS: usize = 4 << 20;
@@ -24,25 +24,27 @@ const MOST_THREADS: usize = 8;
 /// So much may wait to be written, beyond one for each thread: lines of so many jobs.
 const AHEAD: usize = if cfg!(test) { 2 } else { 8 };
 
-/// Merges what `pieces` have in `span` into `out`, as [`merge`](crate::merge::merge) does and with the same result.
+/// Merges what `pieces` have in `span`, by several threads where that is worth it. Each job's lines go into a batch, which
+/// is made by `make`, in the thread that merges them; `write` gets the batches in order, in the calling thread.
 ///
 /// # Errors
-/// As [`merge`](crate::merge::merge).
-pub fn merge_by_all<W: Write>(
+/// See [`Stop`]; then what was written and found has no meaning.
+pub fn merge_by_all<B: Batch>(
     sources: &[Source],
     pieces: &[Piece],
     span: Span,
-    out: &mut W,
+    make: &(impl Fn() -> B + Sync),
+    write: &mut impl FnMut(&B) -> io::Result<()>,
     findings: &mut Findings,
 ) -> Result<(), Stop> {
     let most = thread::available_parallelism().map_or(1, NonZero::get).min(MOST_THREADS);
     let threads = |bytes| if bytes < WORTH_THREADS { 1 } else { most };
     let found = if pieces.len() < MANY {
         let slices = Slices::new(sources, pieces, span);
-        merge_by(threads(slices.bytes()), slices, sources, out)?
+        merge_by(threads(slices.bytes()), slices, sources, make, write)?
     } else {
         let windows = Windows::new(sources, pieces, span, most);
-        merge_by(threads(windows.bytes()), windows, sources, out)?
+        merge_by(threads(windows.bytes()), windows, sources, make, write)?
     };
     findings.append(found);
     Ok(())
@@ -51,59 +53,64 @@ pub fn merge_by_all<W: Write>(
 /// Does all `work`, by so many threads; returns what was found.
 ///
 /// # Errors
-/// As [`merge`](crate::merge::merge).
-pub fn merge_by<'a, W: Write, J: Work<'a>>(
+/// See [`Stop`].
+pub fn merge_by<'a, B: Batch, J: Work<'a>>(
     threads: usize,
     work: J,
     sources: &'a [Source],
-    out: &mut W,
+    make: &(impl Fn() -> B + Sync),
+    write: &mut impl FnMut(&B) -> io::Result<()>,
 ) -> Result<Findings, Stop> {
     let row = Row { work, queue: VecDeque::new(), taken: 0, spare: Vec::new(), stop: None };
-    let pool = Pool { sources, limit: threads + AHEAD, row: Mutex::new(row), changed: Condvar::new() };
+    let limit = threads + AHEAD;
+    let pool = Pool { sources, limit, make, row: Mutex::new(row), changed: Condvar::new() };
     thread::scope(|scope| {
         for _ in 1..threads {
             // A thread that cannot be had leaves its share to the others.
-            let _ = thread::Builder::new().spawn_scoped(scope, || pool.work::<W>(None));
+            let none = None::<&mut fn(&B) -> io::Result<()>>;
+            let _ = thread::Builder::new().spawn_scoped(scope, || pool.work(none));
         }
-        pool.work(Some(out));
+        pool.work(Some(write));
     });
     let row = pool.row.into_inner().unwrap_or_else(PoisonError::into_inner);
     row.stop.map_or_else(|| Ok(row.work.findings()), Err)
 }
 
 /// The state that the threads share.
-struct Pool<'a, J> {
+struct Pool<'a, 'm, J, B, M> {
     sources: &'a [Source],
     /// The lines of so many jobs are being merged or wait to be written.
     limit: usize,
-    row: Mutex<Row<'a, J>>,
+    /// Makes an empty batch.
+    make: &'m M,
+    row: Mutex<Row<J, B>>,
     changed: Condvar,
 }
 
 /// The jobs in their row.
-struct Row<'a, J> {
+struct Row<J, B> {
     work: J,
     /// Lines that are not written yet, in order; `None`: they are being merged.
-    queue: VecDeque<Option<Merged<'a>>>,
-    /// How many were taken from the queue.
+    queue: VecDeque<Option<Merged<B>>>,
+    /// The number of batches that were taken from the queue.
     taken: usize,
-    spare: Vec<Gather<'a>>,
-    /// Set, all threads end.
+    spare: Vec<B>,
+    /// The reason for which all threads end.
     stop: Option<Stop>,
 }
 
 /// Lines to be written, and what is not needed any more then.
-type Merged<'a> = (Gather<'a>, Vec<Part>);
+type Merged<B> = (B, Vec<Part>);
 
-type RowGuard<'p, 'a, J> = MutexGuard<'p, Row<'a, J>>;
+type RowGuard<'p, J, B> = MutexGuard<'p, Row<J, B>>;
 
-impl<'a, J: Work<'a>> Pool<'a, J> {
-    fn lock(&self) -> RowGuard<'_, 'a, J> {
+impl<'a, J: Work<'a>, B: Batch, M: Fn() -> B + Sync> Pool<'a, '_, J, B, M> {
+    fn lock(&self) -> RowGuard<'_, J, B> {
         self.row.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Ends all threads.
-    fn stop(&self, stop: Stop) -> RowGuard<'_, 'a, J> {
+    fn stop(&self, stop: Stop) -> RowGuard<'_, J, B> {
         let mut row = self.lock();
         row.stop.get_or_insert(stop);
         self.changed.notify_all();
@@ -112,7 +119,7 @@ impl<'a, J: Work<'a>> Pool<'a, J> {
 
     /// Does jobs until there are no more, and writes what can be written in between, if this thread is the one that has
     /// the output.
-    fn work<W: Write>(&self, mut out: Option<&mut W>) {
+    fn work<W: FnMut(&B) -> io::Result<()>>(&self, mut out: Option<&mut W>) {
         let _alarm = Alarm(self);
         let mut room = Room::default();
         let mut row = self.lock();
@@ -135,17 +142,17 @@ impl<'a, J: Work<'a>> Pool<'a, J> {
     }
 
     /// Writes all that is ready at the front.
-    fn write_ready<'p, W: Write>(
+    fn write_ready<'p, W: FnMut(&B) -> io::Result<()>>(
         &'p self,
-        mut row: RowGuard<'p, 'a, J>,
+        mut row: RowGuard<'p, J, B>,
         out: Option<&mut W>,
-    ) -> RowGuard<'p, 'a, J> {
-        let Some(out) = out else { return row };
+    ) -> RowGuard<'p, J, B> {
+        let Some(write) = out else { return row };
         while let Some((lines, parts)) = row.pop_ready() {
             drop(row);
             // There is room for another's already.
             self.changed.notify_all();
-            if let Err(error) = lines.write(out) {
+            if let Err(error) = write(&lines) {
                 return self.stop(Stop::Write(error));
             }
             forget(self.sources, &parts);
@@ -155,7 +162,7 @@ impl<'a, J: Work<'a>> Pool<'a, J> {
         row
     }
 
-    fn do_silently(&self, job: J::Job, room: &mut Room) -> RowGuard<'_, 'a, J> {
+    fn do_silently(&self, job: J::Job, room: &mut Room) -> RowGuard<'_, J, B> {
         match silently::<J>(self.sources, job, room) {
             Ok(job) => {
                 let mut row = self.lock();
@@ -170,17 +177,19 @@ impl<'a, J: Work<'a>> Pool<'a, J> {
     /// Does a job whose lines stand behind all that are in the queue.
     fn merge<'p>(
         &'p self,
-        mut row: RowGuard<'p, 'a, J>,
+        mut row: RowGuard<'p, J, B>,
         mut job: J::Job,
         room: &mut Room,
-    ) -> RowGuard<'p, 'a, J> {
+    ) -> RowGuard<'p, J, B> {
         let number = row.taken + row.queue.len();
         row.queue.push_back(None);
-        let mut lines = row.spare.pop().unwrap_or_else(|| Gather::new(self.sources));
+        let spare = row.spare.pop();
         drop(row);
+        let mut lines = spare.unwrap_or_else(self.make);
         let merged = unless_cut(|| {
             lines.clear();
-            J::run(self.sources, &mut job, room, &mut lines)
+            J::run(self.sources, &mut job, room, &mut lines)?;
+            Ok(lines.end()?)
         });
         if let Err(stop) = merged {
             return self.stop(stop);
@@ -194,9 +203,9 @@ impl<'a, J: Work<'a>> Pool<'a, J> {
     }
 }
 
-impl<'a, J> Row<'a, J> {
+impl<J, B> Row<J, B> {
     /// Takes the front of the queue, if it is ready.
-    fn pop_ready(&mut self) -> Option<Merged<'a>> {
+    fn pop_ready(&mut self) -> Option<Merged<B>> {
         self.queue.front()?.as_ref()?;
         self.taken += 1;
         self.queue.pop_front()?
@@ -204,9 +213,9 @@ impl<'a, J> Row<'a, J> {
 }
 
 /// Ends all threads when one of them panics, so that none waits for it.
-struct Alarm<'p, 'a, J: Work<'a>>(&'p Pool<'a, J>);
+struct Alarm<'p, 'a, 'm, J: Work<'a>, B: Batch, M: Fn() -> B + Sync>(&'p Pool<'a, 'm, J, B, M>);
 
-impl<'a, J: Work<'a>> Drop for Alarm<'_, 'a, J> {
+impl<'a, J: Work<'a>, B: Batch, M: Fn() -> B + Sync> Drop for Alarm<'_, 'a, '_, J, B, M> {
     fn drop(&mut self) {
         if thread::panicking() {
             drop(self.0.stop(Stop::Write(io::Error::other("a thread of the merge has failed"))));

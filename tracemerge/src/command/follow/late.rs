@@ -7,8 +7,9 @@ use std::io;
 
 use trace_format::line::Line;
 
+use crate::file::lines::lines_of;
 use crate::file::lines::without_feed;
-use crate::view::records::{Record, Take, lines_of};
+use crate::view::records::{Record, Take};
 
 use super::order::write_late;
 

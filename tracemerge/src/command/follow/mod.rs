@@ -34,7 +34,6 @@ use trace_format::line::Ticks;
 use trace_format::meta::Run;
 use trace_format::wall::Wall;
 
-use crate::command::options::Options;
 use crate::find::discover::{App, search};
 use crate::find::owners::Owners;
 use crate::os::signals;
@@ -42,6 +41,7 @@ use crate::output::target::Target;
 use crate::time::clocks::wall_clock;
 use crate::ui::error::Error;
 use crate::ui::messages::{Grouped, Messages, count, shown};
+use crate::view::request::Request;
 use crate::view::select::is_enough;
 
 use self::files::Files;
@@ -64,12 +64,12 @@ const BUFFER: usize = 1 << 16;
 ///
 /// # Errors
 /// Where something is asked for that has no sense here, or the output cannot be written.
-pub fn follow(apps: &[App], options: &Options, messages: &mut Messages) -> Result<(), Error> {
-    let view = &options.view;
+pub fn follow(apps: &[App], request: &Request, messages: &mut Messages) -> Result<(), Error> {
+    let view = &request.view;
     let wanted = Wanted::new(view)?;
     let inputs =
         apps.iter().flat_map(|app| search(app, &[]).candidates).map(|candidate| candidate.id).collect();
-    let output = options.output.as_deref().unwrap_or(OsStr::new("-"));
+    let output = request.output.as_deref().unwrap_or(OsStr::new("-"));
     let target = Target::new(Some(output), apps, &inputs)?;
     let interrupted = signals::interruption();
     let since = wall_clock(SystemTime::now());

@@ -13,7 +13,9 @@ use trace_format::line::{Line, parse_ticks};
 use trace_format::meta::{ClockKind, Meta, Run};
 use trace_format::wall::Wall;
 
-use crate::file::lines::without_feed;
+use crate::file::lines::{lines_of, without_feed};
+use crate::find::header::thread_name;
+use crate::input::inputs::Origin;
 use crate::output::sink::Sink;
 use crate::time::clocks::wall_clock;
 use crate::time::clocks::{Clock, anchors_in};
@@ -21,12 +23,11 @@ use crate::time::when::{Span, When};
 use crate::ui::colour::Palette;
 use crate::ui::error::Error;
 use crate::ui::messages::count;
+use crate::view::export::Export;
 use crate::view::export::text::{Look, Text, TimeMode};
-use crate::view::export::{Export, Origin};
-use crate::view::options::View;
-use crate::view::plan::thread_name;
-use crate::view::records::{Record, Records, Take, lines_of};
-use crate::view::select::{Select, Selection, enough};
+use crate::view::records::{Record, Records, Take};
+use crate::view::request::View;
+use crate::view::select::{Limit, Matching, Selection, enough};
 
 use super::late::Late;
 use super::outlet::{Found, Outlet};
@@ -65,7 +66,7 @@ impl Wanted<'_> {
             ));
         }
         let until = view.until.map(|when| Until::new(when, zone.clone(), began));
-        Ok(Wanted { view, selection: view.selection(), zone, until })
+        Ok(Wanted { view, selection: view.selection.clone(), zone, until })
     }
 
     /// Whether nothing is wanted any more though nothing has begun.
@@ -97,7 +98,7 @@ pub struct Part<'a> {
     /// A line was seen that is not wanted any more.
     is_past: bool,
     rounds: u32,
-    records: Records<Losses<Select<'a, Late<Shown>>>>,
+    records: Records<Losses<Matching<'a, Limit<Late<Shown>>>>>,
 }
 
 impl<'a> Part<'a> {
@@ -117,11 +118,12 @@ impl<'a> Part<'a> {
             found: selection.pattern.clone().filter(|_| !selection.invert),
         };
         let shown = Shown { text: Text::new(look), origins: Vec::new(), out, lines: 0 };
-        let mut select = Select::new(selection, Late::new(shown));
+        let mut limit = Limit::new(selection.amount, Late::new(shown));
         if anew {
-            select.release()?;
+            limit.release()?;
         }
-        let losses = Losses { next: select, watches: selection.pattern.is_some(), lost: 0, damaged: 0 };
+        let next = Matching::new(selection, limit);
+        let losses = Losses { next, watches: selection.pattern.is_some(), lost: 0, damaged: 0 };
         let since = view.since.is_some_and(When::needs_clock);
         Ok(Part {
             wanted,
@@ -134,16 +136,16 @@ impl<'a> Part<'a> {
             text: Vec::new(),
             is_past: false,
             rounds: 0,
-            records: Records::new(losses),
+            records: Records::new(0, losses),
         })
     }
 
-    fn select(&mut self) -> &mut Select<'a, Late<Shown>> {
-        &mut self.records.next_mut().next
+    fn limit(&mut self) -> &mut Limit<Late<Shown>> {
+        self.records.next_mut().next.next_mut()
     }
 
     fn shown_mut(&mut self) -> &mut Shown {
-        self.select().next_mut().next_mut()
+        self.limit().next_mut().next_mut()
     }
 
     /// The number of a thread that may have come just now with these lines.
@@ -192,7 +194,7 @@ impl<'a> Part<'a> {
     /// Gives a thread the clock of its run, and the ticks that are wanted of it.
     fn set_times(&mut self, number: usize) {
         let Some(span) = self.span else { return };
-        let origin = &mut self.records.next_mut().next.next_mut().next_mut().origins[number];
+        let origin = &mut self.records.next_mut().next.next_mut().next_mut().next_mut().origins[number];
         if let Some(clock) = self.times.of(origin.run.as_ref()) {
             origin.clock = Arc::clone(clock);
         }
@@ -276,21 +278,21 @@ impl Outlet for Part<'_> {
         if self.span.is_some() && self.rounds < ROUNDS_TO_THE_PRESENT {
             self.rounds += 1;
             if self.rounds == ROUNDS_TO_THE_PRESENT {
-                self.select().release()?;
+                self.limit().release()?;
             }
         }
-        self.select().next_mut().flush()?;
+        self.limit().next_mut().flush()?;
         self.shown_mut().out.flush()?;
-        if self.is_past || self.select().is_full() { Err(enough()) } else { Ok(()) }
+        if self.is_past || self.limit().is_full() { Err(enough()) } else { Ok(()) }
     }
 
     fn finish(&mut self) -> io::Result<()> {
         self.rounds = ROUNDS_TO_THE_PRESENT;
-        if !self.select().is_full() {
+        if !self.limit().is_full() {
             self.records.end()?;
-            self.select().release()?;
+            self.limit().release()?;
         }
-        self.select().next_mut().flush()?;
+        self.limit().next_mut().flush()?;
         self.shown_mut().out.flush()
     }
 
@@ -305,7 +307,7 @@ impl Outlet for Part<'_> {
     }
 
     fn shown(&mut self) -> Option<(u64, u64)> {
-        let late = self.select().next_mut();
+        let late = self.limit().next_mut();
         Some((late.next_mut().lines, late.lines))
     }
 }

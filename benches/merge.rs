@@ -396,6 +396,38 @@ fn many_files() {
     }
 }
 
+/// Views of all lines beside the plain merge of the same files.
+fn views() {
+    let null = Path::new("/dev/null");
+    for (runs, word) in [(Runs::Fine, "fine"), (Runs::Coarse, "coarse")] {
+        let views: [(&[&str], &str); 5] = [
+            (&["--thread", "*"], "<= 1.10"),
+            (&["--time", "offset"], "<= 1.50"),
+            (&["--time", "wall"], "no goal"),
+            (&["--time", "delta"], "no goal"),
+            (&["--grep", "queue|cache"], "no goal"),
+        ];
+        let name = |options: &[&str]| format!("view {}, {word}, null", options.join(" "));
+        if !views.iter().any(|(options, _)| is_wanted(&name(options))) {
+            continue;
+        }
+        let traces = Traces::generate(8, 8 * bytes_per_file(), runs);
+        for (options, goal) in views.into_iter().filter(|(options, _)| is_wanted(&name(options))) {
+            let view = |output: &Path| {
+                let mut command = traces.tracemerge(output);
+                command.args(options);
+                command
+            };
+            let plain = |output: &Path| traces.tracemerge(output);
+            let times = medians(&[("view", &view), ("merge", &plain)], null);
+            let [view, plain] = [times[0], times[1]].map(|took| took.elapsed.as_secs_f64());
+            let work = times[0].processor.as_secs_f64();
+            let measured = format!("view {view:.3} s (processor {work:.3}), plain merge {plain:.3} s");
+            row(&name(options), &measured, &format!("{:.2} x the time", view / plain), goal);
+        }
+    }
+}
+
 fn memory_of_large_files() {
     let name = "memory, 8 files ten times as large";
     if !is_wanted(name) {
@@ -433,6 +465,7 @@ fn main() {
     println!("| row | measured | reached | goal |");
     println!("|---|---|---|---|");
     eight_files();
+    views();
     many_files();
     memory_of_large_files();
     numbers_of_files();

@@ -25,6 +25,8 @@ use trace_format::wall::Wall;
 const FIRST_TID: u64 = 4711;
 /// When the program began.
 const FIRST_TICKS: u64 = 0x0128_fd9f_283f;
+/// The time at these ticks.
+const FIRST_WALL: Wall = Wall(1_795_000_000_000_000_000);
 /// So much of a file is written at once.
 const BUFFER: usize = 1 << 20;
 /// The first argument that makes this program `tracemerge`.
@@ -65,7 +67,7 @@ impl ThreadFile {
             exe: app.as_os_str().as_encoded_bytes().to_vec(),
             boot: b"6c1e4f0a-0000-4000-8000-000000000000".to_vec(),
             ticks: Ticks(FIRST_TICKS),
-            wall: Wall(1_795_000_000_000_000_000),
+            wall: FIRST_WALL,
             clock: ClockKind::Ordered,
         };
         // Without the line that names the thread, nobody misses the file's end.
@@ -76,7 +78,8 @@ impl ThreadFile {
     fn meta(&mut self, meta: &Meta) {
         let mut payload = Vec::new();
         meta.write(&mut payload);
-        self.line(Ticks(FIRST_TICKS), Kind::Meta, &payload);
+        let ticks = if let Meta::Clock { ticks, .. } = meta { *ticks } else { Ticks(FIRST_TICKS) };
+        self.line(ticks, Kind::Meta, &payload);
     }
 
     /// Adds a line; returns its length.
@@ -203,6 +206,9 @@ fn write_runs(threads: &mut [ThreadFile], bytes: u64, runs: Runs) -> io::Result<
             thread.write()?;
         }
     }
+    // A second reading of the clock, so that times of day can be told.
+    let wall = Wall(FIRST_WALL.0 + (ticks - FIRST_TICKS) / 2);
+    threads.iter_mut().for_each(|thread| thread.meta(&Meta::Clock { ticks: Ticks(ticks), wall }));
     threads.iter_mut().try_for_each(ThreadFile::write)
 }
 

@@ -1,6 +1,5 @@
 //! Where a merge stands in one piece, and how it goes on: line by line, each looked at once, neighbours passed on together.
 
-use memchr::memrchr;
 use trace_format::line::{Key as LineKey, Kind, Line};
 use trace_format::meta::Meta;
 
@@ -161,9 +160,8 @@ impl<S: Sink> Pass<'_, S> {
     /// A line that ends at a NUL or at the end of its file gets its line feed.
     #[cold]
     fn write_unended(&mut self, lines: &[u8]) -> Result<(), Stop> {
-        let (whole, last) = lines.split_at(memrchr(b'\n', lines).map_or(0, |at| at + 1));
-        self.out.lines(self.number, whole)?;
-        Ok(self.out.lines(self.number, &[last, b"\n"].concat())?)
+        // Together, for it may continue the line before it.
+        Ok(self.out.lines(self.number, &[lines, b"\n"].concat())?)
     }
 }
 

@@ -81,10 +81,6 @@ impl Batch for Gather<'_> {
         self.long.clear();
     }
 
-    fn end(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-
     fn merged(&self) -> usize {
         self.text.len() + self.long.iter().map(|(_, long)| long.range.len()).sum::<usize>()
     }

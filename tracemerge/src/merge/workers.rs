@@ -188,8 +188,7 @@ impl<'a, J: Work<'a>, B: Batch, M: Fn() -> B + Sync> Pool<'a, '_, J, B, M> {
         let mut lines = spare.unwrap_or_else(self.make);
         let merged = unless_cut(|| {
             lines.clear();
-            J::run(self.sources, &mut job, room, &mut lines)?;
-            Ok(lines.end()?)
+            J::run(self.sources, &mut job, room, &mut lines)
         });
         if let Err(stop) = merged {
             return self.stop(stop);

@@ -4,7 +4,8 @@ use std::io;
 
 /// A sink that takes merged lines.
 pub trait Sink {
-    /// Takes whole lines of one source, the last with its line feed; they stand behind all that was taken before.
+    /// Takes whole lines of one source, the last with its line feed; they stand behind all that was taken before. Lines
+    /// with one key come together.
     ///
     /// # Errors
     /// The sink takes no more.
@@ -15,12 +16,6 @@ pub trait Sink {
 pub trait Batch: Sink + Send {
     /// Drops all lines, and keeps the memory unless it is much.
     fn clear(&mut self);
-
-    /// Takes note that the last line of a job was passed on.
-    ///
-    /// # Errors
-    /// The batch takes no more.
-    fn end(&mut self) -> io::Result<()>;
 
     /// The number of bytes that were merged into the batch.
     fn merged(&self) -> usize;

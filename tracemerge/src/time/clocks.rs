@@ -24,7 +24,7 @@ use crate::file::lines::without_feed;
 /// Anchors nearer to each other than this are one: how exactly they were read would count for more than drift.
 const APART_NS: u64 = 1_000_000_000;
 /// What a tick is worth where nobody says: one nanosecond.
-const NOMINAL: Rate = Rate { ticks: 1, ns: 1 };
+const NOMINAL: Rate = Rate { ticks: 1, ns: 1, whole: 1, part: 0 };
 /// A file's last anchor is looked for in so many last bytes, then in sixteen times as many, and again.
 const TAILS: [usize; 3] = [16 << 10, 256 << 10, 4 << 20];
 /// How a `# clock` line goes on behind its thread id.
@@ -82,12 +82,19 @@ pub fn last_anchors(bytes: &[u8]) -> Vec<Anchor> {
 struct Rate {
     ticks: u64,
     ns: u64,
+    /// Whole nanoseconds in a tick...
+    whole: u64,
+    /// ...and the rest of it, times two to the power of 64, rounded down.
+    part: u64,
 }
 
 impl Rate {
     /// The rate between two anchors, the second of which is later by both clocks.
     fn between(from: Anchor, to: Anchor) -> Rate {
-        Rate { ticks: to.ticks.0 - from.ticks.0, ns: to.wall.0 - from.wall.0 }
+        let (ticks, ns) = (to.ticks.0 - from.ticks.0, to.wall.0 - from.wall.0);
+        let part = (u128::from(ns % ticks) << 64) / u128::from(ticks);
+        // The rest is less than a nanosecond, so this is less than two to the power of 64.
+        Rate { ticks, ns, whole: ns / ticks, part: u64::try_from(part).unwrap_or(u64::MAX) }
     }
 
     /// `value * numerator / denominator`, rounded as asked, at most `u64::MAX`. The product of two 64-bit numbers fits.
@@ -97,9 +104,21 @@ impl Rate {
         u64::try_from(quotient).unwrap_or(u64::MAX)
     }
 
+    /// The nanoseconds in so many ticks, rounded down, at most `u64::MAX`: what [`Rate::scale`] gives, by two
+    /// multiplications and a correction in the place of a division. Granlund and Montgomery, "Division by invariant
+    /// integers using multiplication" (1994).
+    fn nanoseconds(self, ticks: u64) -> u64 {
+        let rest = (u128::from(ticks) * u128::from(self.part)) >> 64;
+        // `part` is less than one too small, and so is what that makes here: the true value is this or one more.
+        let product = u128::from(ticks) * u128::from(self.ns % self.ticks);
+        let is_short = product - rest * u128::from(self.ticks) >= u128::from(self.ticks);
+        let all = u128::from(ticks) * u128::from(self.whole) + rest + u128::from(is_short);
+        u64::try_from(all).unwrap_or(u64::MAX)
+    }
+
     fn wall(self, from: Anchor, ticks: u64) -> u64 {
         match ticks.checked_sub(from.ticks.0) {
-            Some(after) => from.wall.0.saturating_add(Rate::scale(after, self.ns, self.ticks, false)),
+            Some(after) => from.wall.0.saturating_add(self.nanoseconds(after)),
             None => from.wall.0.saturating_sub(Rate::scale(from.ticks.0 - ticks, self.ns, self.ticks, true)),
         }
     }
@@ -119,6 +138,8 @@ impl Rate {
 pub struct Clock {
     /// At least one, ascending by both clocks.
     anchors: Vec<Anchor>,
+    /// The rates between neighbouring anchors.
+    rates: Vec<Rate>,
     rate: Rate,
     rate_is_known: bool,
     uncertainty_ns: u64,
@@ -140,7 +161,8 @@ impl Clock {
         };
         let anchors =
             if anchors.is_empty() { vec![Anchor { ticks: Ticks(0), wall: Wall(0) }] } else { anchors };
-        let mut clock = Clock { anchors, rate, rate_is_known, uncertainty_ns: 0 };
+        let rates = anchors.windows(2).map(|two| Rate::between(two[0], two[1])).collect();
+        let mut clock = Clock { anchors, rates, rate, rate_is_known, uncertainty_ns: 0 };
         clock.uncertainty_ns = clock.largest_error(&all);
         clock
     }
@@ -199,11 +221,9 @@ impl Clock {
 
     /// The anchor and the rate that rule where `behind` of the anchors are behind.
     fn segment(&self, behind: usize) -> (Anchor, Rate) {
-        match behind.checked_sub(1).map(|at| &self.anchors[at..]) {
-            None => (self.anchors[0], self.rate),
-            Some([from, to, ..]) => (*from, Rate::between(*from, *to)),
-            Some(rest) => (rest.first().copied().unwrap_or(self.anchors[0]), self.rate),
-        }
+        let at = behind.saturating_sub(1);
+        let rate = if behind == 0 { None } else { self.rates.get(at) };
+        (self.anchors[at.min(self.anchors.len() - 1)], rate.copied().unwrap_or(self.rate))
     }
 
     fn largest_error(&self, all: &[Anchor]) -> u64 {
@@ -407,5 +427,16 @@ mod tests {
 
     fn edgy() -> impl Strategy<Value = u64> {
         prop_oneof![any::<u64>(), 0..5u64, (u64::MAX - 5)..=u64::MAX, (0..100u64).prop_map(|s| s * S)]
+    }
+
+    proptest! {
+        #[test]
+        fn nanoseconds_are_those_of_a_division(ticks in 1..=u64::MAX, ns in 1..=u64::MAX, value: u64, shift in 0..64u32) {
+            let (ticks, value) = ((ticks >> shift).max(1), value >> (shift / 2));
+            for ns in [ns, (ns >> shift).max(1), ticks, ticks - 1 + u64::from(ticks == 1)] {
+                let rate = Rate::between(anchor(0, 0), anchor(ticks, ns));
+                prop_assert_eq!(rate.nanoseconds(value), Rate::scale(value, ns, ticks, false));
+            }
+        }
     }
 }

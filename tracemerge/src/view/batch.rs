@@ -6,7 +6,7 @@ use std::io;
 use crate::input::inputs::Origin;
 use crate::output::sink::{Batch, Sink};
 use crate::view::export::Export;
-use crate::view::records::{Record, Records, Take};
+use crate::view::records::{Record, Take, each_record};
 use crate::view::select::{Matching, Selection};
 
 /// A batch keeps at most this much memory from one job to the next.
@@ -15,7 +15,9 @@ const KEPT: usize = 8 << 20;
 /// Records of one job on their way to the thread that writes: in a format already, or as they are.
 #[derive(Debug)]
 pub struct RecordBatch<'a, T> {
-    records: Records<Matching<'a, T>>,
+    matching: Matching<'a, T>,
+    /// The number of the boot's first source among all.
+    first: usize,
     /// The number of bytes that were merged into the batch.
     merged: usize,
 }
@@ -23,31 +25,27 @@ pub struct RecordBatch<'a, T> {
 impl<'a, T: Hold> RecordBatch<'a, T> {
     /// An empty batch of lines of a boot whose first source is number `first` of all, and of which `selection` wants some.
     pub fn new(selection: &'a Selection, first: usize, held: T) -> RecordBatch<'a, T> {
-        RecordBatch { records: Records::new(first, Matching::new(selection, held)), merged: 0 }
+        RecordBatch { matching: Matching::new(selection, held), first, merged: 0 }
     }
 
     /// What the batch holds.
     pub fn held(&self) -> &T {
-        self.records.next().next()
+        self.matching.next()
     }
 }
 
 impl<T: Hold> Sink for RecordBatch<'_, T> {
     fn lines(&mut self, source: usize, lines: &[u8]) -> io::Result<()> {
         self.merged += lines.len();
-        self.records.lines(source, lines)
+        // A merge parts no record: its lines have one key.
+        each_record(self.first + source, lines, &mut self.matching)
     }
 }
 
 impl<T: Hold> Batch for RecordBatch<'_, T> {
     fn clear(&mut self) {
         self.merged = 0;
-        self.records.clear();
-        self.records.next_mut().next_mut().clear();
-    }
-
-    fn end(&mut self) -> io::Result<()> {
-        self.records.end()
+        self.matching.next_mut().clear();
     }
 
     fn merged(&self) -> usize {
@@ -81,8 +79,9 @@ impl<'a> Formatted<'a> {
 
 impl Take for Formatted<'_> {
     fn record(&mut self, record: &Record<'_>) -> io::Result<()> {
-        self.lines += record.line_count();
-        self.format.record(&self.origins[record.origin], record, &mut self.text)
+        self.lines += record.line_count;
+        self.format.record(&self.origins[record.origin], record, &mut self.text);
+        Ok(())
     }
 }
 

@@ -116,7 +116,9 @@ impl Delivery<'_, '_> {
     fn attempt(&self, out: &mut dyn Write) -> Result<(u64, Vec<Findings>), Stop> {
         let mut format = (self.format)();
         let origins = &self.inputs.origins[..];
-        format.begin(origins, out)?;
+        let mut text = Vec::new();
+        format.begin(origins, &mut text);
+        out.write_all(&text)?;
         let (selection, amount) = (self.selection, self.selection.amount);
         let (lines, findings) = if format.is_verbatim() && selection.is_all() {
             let findings =
@@ -137,9 +139,11 @@ impl Delivery<'_, '_> {
             let findings = self.merge(&make, &mut |batch| {
                 batch.held().records().try_for_each(|record| limit.record(&record))
             })?;
-            (limit.finish()?.lines, findings)
+            (limit.finish()?.finish()?, findings)
         };
-        format.finish(out)?;
+        text.clear();
+        format.finish(&mut text);
+        out.write_all(&text)?;
         Ok((lines, findings))
     }
 

@@ -7,7 +7,8 @@
 
 use std::io;
 
-use trace_format::line::{Kind, Line, Ticks, parse_ticks};
+use memchr::{memchr, memchr_iter};
+use trace_format::line::{Kind, Line, TICKS_DIGITS, TID_DIGITS, Ticks, parse_ticks};
 
 use crate::file::lines::{lines_of, whole_line, without_feed};
 use crate::output::sink::Sink;
@@ -23,25 +24,25 @@ pub struct Record<'a> {
     pub kind: Kind,
     /// Its lines, each with its line feed.
     pub lines: &'a [u8],
+    /// The number of its lines.
+    pub line_count: u64,
 }
 
 impl<'a> Record<'a> {
     /// The record that has these lines.
     #[must_use]
     pub fn new(origin: usize, lines: &'a [u8]) -> Record<'a> {
+        Record::of_lines(origin, lines, memchr_iter(b'\n', lines).count() as u64)
+    }
+
+    fn of_lines(origin: usize, lines: &'a [u8], line_count: u64) -> Record<'a> {
         let ticks = parse_ticks(lines).unwrap_or_default();
-        Record { origin, ticks, kind: kind_of(lines).unwrap_or(Kind::Meta), lines }
+        Record { origin, ticks, kind: kind_of(lines).unwrap_or(Kind::Meta), lines, line_count }
     }
 
     /// The lines of the record, parsed.
     pub fn parsed(&self) -> impl Iterator<Item = Line<'a>> {
         lines_of(self.lines).filter_map(|line| Line::parse(without_feed(line)).ok())
-    }
-
-    /// The number of the record's lines.
-    #[must_use]
-    pub fn line_count(&self) -> u64 {
-        memchr::memchr_iter(b'\n', self.lines).count() as u64
     }
 
     /// Whether the program has traced it, so that it counts: it is not a `#` line.
@@ -73,26 +74,19 @@ pub trait Take {
     fn record(&mut self, record: &Record<'_>) -> io::Result<()>;
 }
 
-/// Puts lines together to records for the next stage.
+/// Puts lines that come in parts together to records for the next stage; sources are origins.
 #[derive(Debug)]
 pub struct Records<T> {
     next: T,
-    /// The number that is added to that of a source: each boot has its own.
-    first_origin: usize,
     /// The last record so far, which may go on.
     pending: Vec<u8>,
     of: usize,
 }
 
 impl<T: Take> Records<T> {
-    /// Passes on records to `next`; those of source 0 are of the origin `first_origin`, and so on.
-    pub fn new(first_origin: usize, next: T) -> Records<T> {
-        Records { next, first_origin, pending: Vec::new(), of: 0 }
-    }
-
-    /// Forgets the lines that were not passed on.
-    pub fn clear(&mut self) {
-        self.pending.clear();
+    /// Passes on records to `next`.
+    pub fn new(next: T) -> Records<T> {
+        Records { next, pending: Vec::new(), of: 0 }
     }
 
     /// Passes on the last record: there are no more lines.
@@ -104,11 +98,6 @@ impl<T: Take> Records<T> {
     }
 
     /// The next stage.
-    pub fn next(&self) -> &T {
-        &self.next
-    }
-
-    /// The next stage, to be changed.
     pub fn next_mut(&mut self) -> &mut T {
         &mut self.next
     }
@@ -117,15 +106,14 @@ impl<T: Take> Records<T> {
         if self.pending.is_empty() {
             return Ok(());
         }
-        let result = self.next.record(&Record::new(self.of, &self.pending));
+        let result = each_record(self.of, &self.pending, &mut self.next);
         self.pending.clear();
         result
     }
 }
 
 impl<T: Take> Sink for Records<T> {
-    fn lines(&mut self, source: usize, lines: &[u8]) -> io::Result<()> {
-        let origin = self.first_origin + source;
+    fn lines(&mut self, origin: usize, lines: &[u8]) -> io::Result<()> {
         let mut rest = lines;
         if self.of == origin && !self.pending.is_empty() {
             let more = continuation(rest, key_of(&self.pending));
@@ -136,17 +124,40 @@ impl<T: Take> Sink for Records<T> {
             return Ok(());
         }
         self.flush()?;
-        loop {
-            let first = whole_line(rest).len();
-            let end = first + continuation(&rest[first..], key_of(rest));
-            let (record, behind) = rest.split_at(end);
-            if behind.is_empty() {
-                self.pending.extend_from_slice(record);
-                self.of = origin;
-                return Ok(());
-            }
-            self.next.record(&Record::new(origin, record))?;
-            rest = behind;
+        let last = last_record(rest);
+        self.pending.extend_from_slice(&rest[last..]);
+        self.of = origin;
+        each_record(origin, &rest[..last], &mut self.next)
+    }
+}
+
+/// Passes on each record of `lines` to `next`; all of them are of one origin.
+///
+/// # Errors
+/// The next stage takes no more.
+pub fn each_record(origin: usize, mut lines: &[u8], next: &mut impl Take) -> io::Result<()> {
+    while !lines.is_empty() {
+        let (mut end, mut count) = (whole_line(lines).len(), 1);
+        while kind_of(&lines[end..]) == Some(Kind::Continuation) && key_of(&lines[end..]) == key_of(lines) {
+            end += whole_line(&lines[end..]).len();
+            count += 1;
+        }
+        next.record(&Record::of_lines(origin, &lines[..end], count))?;
+        lines = &lines[end..];
+    }
+    Ok(())
+}
+
+/// Where the last record of `lines` begins.
+fn last_record(lines: &[u8]) -> usize {
+    let mut start = lines.len();
+    loop {
+        let before = lines[..start.saturating_sub(1)].iter().rposition(|&b| b == b'\n');
+        let line = before.map_or(0, |feed| feed + 1);
+        let is_joined = line > 0 && kind_of(&lines[line..]) == Some(Kind::Continuation);
+        start = line;
+        if !is_joined {
+            return start;
         }
     }
 }
@@ -159,13 +170,19 @@ fn continuation(lines: &[u8], key: &[u8]) -> usize {
 
 /// The key of a line that is known to be one, as it is written: all before the first space.
 fn key_of(line: &[u8]) -> &[u8] {
-    &line[..line.iter().position(|&b| b == b' ').unwrap_or(line.len())]
+    &line[..key_length(line).unwrap_or(line.len())]
+}
+
+/// The length of that key. Few thread ids have more digits than they must have.
+#[inline]
+fn key_length(line: &[u8]) -> Option<usize> {
+    const USUAL: usize = TICKS_DIGITS + 1 + TID_DIGITS;
+    if line.get(USUAL) == Some(&b' ') { Some(USUAL) } else { memchr(b' ', line) }
 }
 
 /// The kind of a line that is known to be one: the character behind its first space.
 fn kind_of(line: &[u8]) -> Option<Kind> {
-    let space = line.iter().position(|&b| b == b' ')?;
-    Kind::from_byte(*line.get(space + 1)?)
+    Kind::from_byte(*line.get(key_length(line)? + 1)?)
 }
 
 #[cfg(test)]
@@ -198,7 +215,7 @@ mod tests {
         ];
         let expected = vec![(0, lines[0].clone()), (0, lines[1..4].concat()), (0, lines[4..].concat())];
         for cuts in 0..1 << lines.len() {
-            let mut records = Records::new(0, Taken::new());
+            let mut records = Records::new(Taken::new());
             let mut run = String::new();
             for (n, line) in lines.iter().enumerate() {
                 run.push_str(line);
@@ -215,19 +232,19 @@ mod tests {
 
     #[test]
     fn lines_of_another_file_continue_nothing() {
-        let mut records = Records::new(7, Taken::new());
+        let mut records = Records::new(Taken::new());
         records.lines(0, line(1, ':', "a").as_bytes()).unwrap();
         records.lines(1, line(1, '|', "b").as_bytes()).unwrap();
         records.end().unwrap();
         let origins: Vec<usize> = records.next.iter().map(|(origin, _)| *origin).collect();
-        assert_eq!(origins, [7, 8]);
+        assert_eq!(origins, [0, 1]);
     }
 
     #[test]
     fn a_line_with_another_key_continues_nothing_wherever_lines_are_parted() {
         let lines = [line(1, ':', "a"), line(1, '|', "b"), line(2, '|', "c")];
         for parts in [1, 2] {
-            let mut records = Records::new(0, Taken::new());
+            let mut records = Records::new(Taken::new());
             records.lines(0, lines[..parts].concat().as_bytes()).unwrap();
             records.lines(0, lines[parts..].concat().as_bytes()).unwrap();
             records.end().unwrap();

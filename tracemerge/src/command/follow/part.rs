@@ -117,7 +117,7 @@ impl<'a> Part<'a> {
             palette: colours.then(Palette::colours),
             found: selection.pattern.clone().filter(|_| !selection.invert),
         };
-        let shown = Shown { text: Text::new(look), origins: Vec::new(), out, lines: 0 };
+        let shown = Shown { text: Text::new(look), origins: Vec::new(), made: Vec::new(), out, lines: 0 };
         let mut limit = Limit::new(selection.amount, Late::new(shown));
         if anew {
             limit.release()?;
@@ -136,7 +136,7 @@ impl<'a> Part<'a> {
             text: Vec::new(),
             is_past: false,
             rounds: 0,
-            records: Records::new(0, losses),
+            records: Records::new(losses),
         })
     }
 
@@ -339,14 +339,18 @@ impl<T: Take> Take for Losses<T> {
 struct Shown {
     text: Text,
     origins: Vec<Origin>,
+    /// The lines that are written next.
+    made: Vec<u8>,
     out: Box<dyn Write>,
     lines: u64,
 }
 
 impl Take for Shown {
     fn record(&mut self, record: &Record<'_>) -> io::Result<()> {
-        self.lines += lines_of(record.lines).count() as u64;
-        self.text.record(&self.origins[record.origin], record, &mut self.out)
+        self.lines += record.line_count;
+        self.made.clear();
+        self.text.record(&self.origins[record.origin], record, &mut self.made);
+        self.out.write_all(&self.made)
     }
 }
 

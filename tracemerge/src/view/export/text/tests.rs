@@ -32,11 +32,11 @@ fn origin(pid: u32) -> Origin {
 fn shown(look: Look, pids: &[u32], records: &[&str]) -> String {
     let origins: Vec<Origin> = pids.iter().map(|&pid| origin(pid)).collect();
     let (mut text, mut out) = (Text::new(look), Vec::new());
-    text.begin(&origins, &mut out).unwrap();
+    text.begin(&origins, &mut out);
     for lines in records {
-        text.record(&origins[0], &Record::new(0, lines.as_bytes()), &mut out).unwrap();
+        text.record(&origins[0], &Record::new(0, lines.as_bytes()), &mut out);
     }
-    text.finish(&mut out).unwrap();
+    text.finish(&mut out);
     String::from_utf8(out).unwrap()
 }
 
@@ -87,4 +87,25 @@ fn colours_are_put_around_what_is_there() {
         rest = after.split_once('m').unwrap().1;
     }
     assert_eq!(plain + rest, [TWO, LATER].concat());
+}
+
+#[test]
+fn offsets_are_what_the_standard_library_writes() {
+    for (from, to) in [
+        (0, 0),
+        (5, 4),
+        (0, 9_999_999_999),
+        (0, 10 * NS),
+        (7 * NS, 0),
+        (1, 123_456 * NS),
+        (0, u64::MAX),
+        (u64::MAX, 0),
+    ] {
+        let mut out = b"x".to_vec();
+        seconds(&mut out, Wall(from), Wall(to));
+        let ns = from.abs_diff(to);
+        let sign = if to < from { "-" } else { "" };
+        let expected = format!("{:>16}", format!("{sign}{}.{:09}", ns / NS, ns % NS));
+        assert_eq!(String::from_utf8(out).unwrap(), format!("x{expected}"));
+    }
 }

@@ -5,7 +5,7 @@ use trace_format::line::{Kind, Line};
 use trace_format::meta::{End, EndReason, LossReason, Meta, Name, RingPlace, Thread};
 use trace_format::tally::Tally;
 
-use crate::file::lines::{Next, line_at, skip_bad, without_feed};
+use crate::file::lines::{Token, line_at, skip_bad, without_feed};
 use crate::input::findings::add_loss;
 use crate::input::slice::each_stretch;
 use crate::input::source::Source;
@@ -109,13 +109,13 @@ impl Audit {
         let mut at = 0;
         loop {
             let next = match line_at(bytes, at) {
-                Next::End => break,
-                Next::Bad => {
+                Token::End => break,
+                Token::Bad => {
                     let end = skip_bad(bytes, at);
                     self.damage((part, start + at), end - at);
                     end
                 }
-                Next::Line(line) => {
+                Token::Line(line) => {
                     match Line::parse(without_feed(&bytes[at..line.end])) {
                         Ok(parsed) => self.line((part, start + at), &parsed, line.end - at),
                         // It has changed while it was read.

@@ -22,7 +22,7 @@ const HOLE: &[u8] = &[0; 4096];
 
 /// The bytes at a position of a trace: a line, or none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next {
+pub enum Token {
     /// Nothing: the bytes end here.
     End,
     /// Something that is no line.
@@ -45,7 +45,7 @@ pub struct LineAt {
 /// Looks at what begins at `at`, which is where a line may begin.
 #[inline]
 #[must_use]
-pub fn line_at(bytes: &[u8], at: usize) -> Next {
+pub fn line_at(bytes: &[u8], at: usize) -> Token {
     let rest = &bytes[at..];
     let Some(head) = rest.first_chunk::<HEAD>() else { return odd_line(bytes, at) };
     let (Some(ticks), Some(kind)) = (parse_ticks(head), common_kind(head)) else {
@@ -57,9 +57,9 @@ pub fn line_at(bytes: &[u8], at: usize) -> Next {
     let end = match payload.get(length) {
         Some(b'\n') => length + 1,
         Some(0) | None => length,
-        Some(_) => return Next::Bad,
+        Some(_) => return Token::Bad,
     };
-    Next::Line(LineAt { end: at + HEAD + end, ticks: ticks.0, meta: kind == b'#' })
+    Token::Line(LineAt { end: at + HEAD + end, ticks: ticks.0, meta: kind == b'#' })
 }
 
 /// The kind in the head of a line that has a thread id of eight digits; `None` says "look closer".
@@ -86,22 +86,22 @@ fn length(payload: &[u8]) -> usize {
 /// [`line_at`] for lines that are short, have a long thread id, or are none.
 #[cold]
 #[inline(never)]
-fn odd_line(bytes: &[u8], at: usize) -> Next {
+fn odd_line(bytes: &[u8], at: usize) -> Token {
     let rest = &bytes[at..];
     if rest.is_empty() {
-        return Next::End;
+        return Token::End;
     }
     // A bad line may be long, a key is not: look for the end only behind a key.
     if parse_ticks(rest).is_none() {
-        return Next::Bad;
+        return Token::Bad;
     }
     let end = length(rest);
     match Line::parse(without_feed(&rest[..end])) {
         Ok(line) if is_harmless(line.payload) => {
             let meta = line.kind == trace_format::line::Kind::Meta;
-            Next::Line(LineAt { end: at + end, ticks: line.key.ticks.0, meta })
+            Token::Line(LineAt { end: at + end, ticks: line.key.ticks.0, meta })
         }
-        Ok(_) | Err(_) => Next::Bad,
+        Ok(_) | Err(_) => Token::Bad,
     }
 }
 
@@ -134,8 +134,8 @@ fn skip_bad_until(bytes: &[u8], mut at: usize, limit: usize) -> usize {
 #[must_use]
 pub fn ticks_at(bytes: &[u8], at: usize) -> Option<u64> {
     match line_at(bytes, at) {
-        Next::Line(line) => Some(line.ticks),
-        Next::Bad | Next::End => None,
+        Token::Line(line) => Some(line.ticks),
+        Token::Bad | Token::End => None,
     }
 }
 
@@ -172,8 +172,8 @@ pub fn first_line(bytes: &[u8]) -> Option<usize> {
 #[must_use]
 pub fn first_ticks(bytes: &[u8]) -> Option<u64> {
     match line_at(bytes, first_line(bytes)?) {
-        Next::Line(line) => Some(line.ticks),
-        Next::Bad | Next::End => None,
+        Token::Line(line) => Some(line.ticks),
+        Token::Bad | Token::End => None,
     }
 }
 
@@ -186,7 +186,7 @@ pub fn last_ticks(bytes: &[u8]) -> Option<u64> {
             bytes[..end].rchunks_exact(HOLE.len()).take_while(|chunk| *chunk == HOLE).count() * HOLE.len();
         end = bytes[..end - zeros].iter().rposition(|&b| b != b'\n' && b != 0)? + 1;
         let start = memrchr2(b'\n', 0, &bytes[..end]).map_or(0, |at| at + 1);
-        if let Next::Line(line) = line_at(bytes, start) {
+        if let Token::Line(line) = line_at(bytes, start) {
             return Some(line.ticks);
         }
         end = start;
@@ -206,8 +206,8 @@ mod tests {
 
     const GOOD: &[u8] = b"00000128fd9f283f-00000320 : hello\n";
 
-    fn line(end: usize, meta: bool) -> Next {
-        Next::Line(LineAt { end, ticks: 0x0128_fd9f_283f, meta })
+    fn line(end: usize, meta: bool) -> Token {
+        Token::Line(LineAt { end, ticks: 0x0128_fd9f_283f, meta })
     }
 
     #[test]
@@ -217,7 +217,7 @@ mod tests {
         assert_eq!(line_at(b"00000128fd9f283f-00000320 : he\0lo\n", 0), line(30, false));
         assert_eq!(line_at(b"00000128fd9f283f-00000320 #\n", 0), line(28, true));
         assert_eq!(line_at(b"00000128fd9f283f-4294967296 # x\n", 0), line(32, true));
-        assert_eq!(line_at(GOOD, GOOD.len()), Next::End);
+        assert_eq!(line_at(GOOD, GOOD.len()), Token::End);
     }
 
     #[test]
@@ -226,7 +226,7 @@ mod tests {
             [&b"junk\n"[..], b"\n", b"\0\0\0", b"half a\0\0\0", b"a\nb\n\n\0c\n", b"00000128fd9f283f-\n"]
         {
             let bytes = [bad, GOOD].concat();
-            assert_eq!(line_at(&bytes, 0), Next::Bad);
+            assert_eq!(line_at(&bytes, 0), Token::Bad);
             assert_eq!(skip_bad(&bytes, 0), bad.len());
             assert_eq!(skip_bad(bad, 0), bad.len());
         }
@@ -238,12 +238,12 @@ mod tests {
     fn a_line_with_bytes_that_the_format_does_not_allow_is_none() {
         for bad in ["\u{1b}[31m", "\r", "\u{7f}", "\u{9b}31m", "\u{80}", "\u{1}"].map(str::as_bytes) {
             let line = [&GOOD[..30], bad, b" and more\n"].concat();
-            assert_eq!(line_at(&line, 0), Next::Bad, "{bad:x?}");
+            assert_eq!(line_at(&line, 0), Token::Bad, "{bad:x?}");
             assert_eq!(skip_bad(&[&line, GOOD].concat(), 0), line.len(), "{bad:x?}");
             assert_eq!(last_ticks(&line), None, "{bad:x?}");
         }
         for bad in [&b"\xff"[..], b"\xc3", b"\xe4\xbd", b"\xc0\x80", b"\xed\xa0\x80"] {
-            assert_eq!(line_at(&[&GOOD[..30], bad, b"\n"].concat(), 0), Next::Bad, "{bad:x?}");
+            assert_eq!(line_at(&[&GOOD[..30], bad, b"\n"].concat(), 0), Token::Bad, "{bad:x?}");
         }
         for text in ["\ttabs\tand \\x1b", "größe 你好 🦀", "\u{a0}", "\u{2028}"] {
             let good = [&GOOD[..30], text.as_bytes(), b"\n"].concat();
@@ -285,12 +285,12 @@ mod tests {
             };
             let parsed = Line::parse(&bytes[..end]).ok().filter(allowed);
             match line_at(&bytes, 0) {
-                Next::Line(line) => {
+                Token::Line(line) => {
                     prop_assert_eq!(parsed.map(|p| p.key.ticks.0), Some(line.ticks));
                     prop_assert_eq!(line.end, end + usize::from(bytes.get(end) == Some(&b'\n')));
                 }
-                Next::Bad => prop_assert_eq!(parsed, None),
-                Next::End => prop_assert!(bytes.is_empty()),
+                Token::Bad => prop_assert_eq!(parsed, None),
+                Token::End => prop_assert!(bytes.is_empty()),
             }
         }
 
@@ -302,11 +302,11 @@ mod tests {
             let (mut at, mut walked) = (0, Vec::new());
             while at < bytes.len() {
                 match line_at(&bytes, at) {
-                    Next::Line(line) => {
+                    Token::Line(line) => {
                         walked.push((at, line.ticks));
                         at = line.end;
                     }
-                    Next::Bad | Next::End => at = skip_bad(&bytes, at),
+                    Token::Bad | Token::End => at = skip_bad(&bytes, at),
                 }
             }
             let limit = limit.min(bytes.len());
@@ -321,9 +321,9 @@ mod tests {
             let mut at = 0;
             loop {
                 let next = match line_at(&bytes, at) {
-                    Next::End => break,
-                    Next::Bad => skip_bad(&bytes, at),
-                    Next::Line(line) => line.end,
+                    Token::End => break,
+                    Token::Bad => skip_bad(&bytes, at),
+                    Token::Line(line) => line.end,
                 };
                 prop_assert!(next > at && next <= bytes.len());
                 at = next;

@@ -14,7 +14,7 @@ use trace_format::meta::{Claim, FIRST_CHECKED, Run, RunLine};
 use trace_format::raw::Raw;
 
 use crate::file::held::Held;
-use crate::file::lines::{Next, first_line, last_ticks, line_at, without_feed};
+use crate::file::lines::{Token, first_line, last_ticks, line_at, without_feed};
 use crate::file::map::Map;
 use crate::find::discover::{App, Candidate};
 use crate::find::marks::Marks;
@@ -166,7 +166,7 @@ fn read(candidate: &Candidate, keep: bool) -> Result<Trace, Refusal> {
 /// The run, and the ticks of the first line and of the last; `None` where there is no line.
 fn ends_of_text(bytes: &[u8]) -> Option<(Option<RunLine>, u64, u64)> {
     let at = first_line(bytes)?;
-    let Next::Line(line) = line_at(bytes, at) else { return None };
+    let Token::Line(line) = line_at(bytes, at) else { return None };
     Some((run_of(&bytes[at..line.end]), line.ticks, last_ticks(bytes).unwrap_or(line.ticks)))
 }
 

@@ -14,7 +14,7 @@ use trace_format::meta::Meta;
 use trace_format::raw::Raw;
 use trace_format::record::RecordKind;
 
-use crate::file::lines::{Next, line_at, without_feed};
+use crate::file::lines::{Token, line_at, without_feed};
 use crate::file::map::Map;
 use crate::find::discover::App;
 use crate::find::header::Trace;
@@ -104,7 +104,7 @@ pub fn recorded_in(bytes: &[u8]) -> Vec<u32> {
     }
     let line = |at: usize| {
         let start = memchr::memrchr2(b'\n', 0, &bytes[..at]).map_or(0, |feed| feed + 1);
-        let Next::Line(line) = line_at(bytes, start) else { return None };
+        let Token::Line(line) = line_at(bytes, start) else { return None };
         let line = Line::parse(without_feed(&bytes[start..line.end])).ok()?;
         (line.kind == Kind::Meta).then(|| user(line.payload)).flatten()
     };

@@ -12,19 +12,19 @@ use std::sync::Arc;
 use trace_format::line::{Kind, Line, Ticks, ticks_digits};
 use trace_format::meta::{Meta, Run};
 
-use crate::file::lines::{Next, line_at, skip_bad, without_feed};
+use crate::file::lines::{Token, line_at, skip_bad, without_feed};
 use crate::file::map::Map;
 use crate::input::slice::each_stretch;
 use crate::input::source::Source;
-use crate::time::clocks::{Clock, Clocks};
+use crate::time::clocks::{Clocks, TickClock};
 use crate::ui::error::Error;
 use crate::ui::messages::{Grouped, Messages, count};
 
 /// A file's ticks, and those that it gets.
 #[derive(Clone, Debug)]
 pub struct Scale {
-    own: Arc<Clock>,
-    reference: Arc<Clock>,
+    own: Arc<TickClock>,
+    reference: Arc<TickClock>,
 }
 
 impl Scale {
@@ -146,13 +146,13 @@ fn rewrite(bytes: &[u8], scale: &Scale, out: &mut impl Write) -> io::Result<()> 
     let mut at = 0;
     loop {
         let end = match line_at(bytes, at) {
-            Next::End => return Ok(()),
-            Next::Bad => {
+            Token::End => return Ok(()),
+            Token::Bad => {
                 let end = skip_bad(bytes, at);
                 out.write_all(&bytes[at..end])?;
                 end
             }
-            Next::Line(line) => {
+            Token::Line(line) => {
                 out.write_all(&ticks_digits(Ticks(scale.convert(line.ticks))))?;
                 let text = &bytes[at..line.end];
                 match line.meta.then(|| anchor_line(text, scale)).flatten() {

@@ -10,9 +10,9 @@ use std::io::{BufWriter, Write};
 
 use crate::file::render::Render;
 use crate::file::truncation;
+use crate::input::boundary::{Boundary, first_from};
 use crate::input::findings::Findings;
-use crate::input::search::{Mark, first_from};
-use crate::input::source::{Piece, Source};
+use crate::input::source::{SortedRange, Source};
 use crate::ui::error::Error;
 
 /// The number of bytes in the first slice; fewer than in later ones, so that a reader waits for less. Tests cut finely.
@@ -22,16 +22,16 @@ const USUAL: usize = if cfg!(test) { 128 } else { 2 << 20 };
 
 /// A range of ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Span {
+pub struct TickSpan {
     /// The first ticks that are in the span.
     pub since: u64,
     /// The first ticks behind the span; `None` where it has no end.
     pub until: Option<u64>,
 }
 
-impl Span {
+impl TickSpan {
     /// The span of all ticks.
-    pub const ALL: Span = Span { since: 0, until: None };
+    pub const ALL: TickSpan = TickSpan { since: 0, until: None };
 }
 
 /// The bytes of one piece that are in one slice.
@@ -49,7 +49,7 @@ pub struct Part {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slice {
     /// The ticks that the slice spans.
-    pub span: Span,
+    pub span: TickSpan,
     /// Ticks of the slice's first line.
     pub first: u64,
     /// The parts in the order of ties; pieces that have nothing in the slice are left out.
@@ -88,8 +88,8 @@ pub struct Slicer<'a> {
 struct Lane<'a> {
     source: usize,
     content: Content<'a>,
-    next: Mark,
-    end: Mark,
+    next: Boundary,
+    end: Boundary,
     /// Bytes of it that were in the slice before.
     last: usize,
 }
@@ -104,7 +104,12 @@ impl<'a> Slicer<'a> {
     /// Will cut `pieces`, whose ranks are their places, where they are in `span`. Of a piece without a line, `findings`
     /// are told.
     #[must_use]
-    pub fn new(sources: &'a [Source], pieces: &[Piece], span: Span, findings: &mut Findings) -> Slicer<'a> {
+    pub fn new(
+        sources: &'a [Source],
+        pieces: &[SortedRange],
+        span: TickSpan,
+        findings: &mut Findings,
+    ) -> Slicer<'a> {
         let mut lanes: Vec<Lane<'a>> = Vec::with_capacity(pieces.len());
         for piece in pieces {
             let content = match sources[piece.source].rendered() {
@@ -138,7 +143,7 @@ impl<'a> Slicer<'a> {
     }
 
     /// Cuts the next slice, which begins with the ticks `first`, where it has about the wanted bytes.
-    fn cut(&mut self, first: u64) -> (Option<u64>, Vec<Mark>) {
+    fn cut(&mut self, first: u64) -> (Option<u64>, Vec<Boundary>) {
         let rest = |slicer: &Slicer<'_>| (slicer.until, slicer.lanes.iter().map(|lane| lane.end).collect());
         if self.left() <= self.wanted + self.wanted / 2 {
             return rest(self);
@@ -186,7 +191,7 @@ impl<'a> Slicer<'a> {
         self.cuts = truncation::count();
         for lane in &mut self.lanes {
             if let Some(end) = self.sources[lane.source].cut().filter(|&end| end < lane.end.at) {
-                lane.end = Mark { at: end.max(lane.next.at), ticks: None };
+                lane.end = Boundary { at: end.max(lane.next.at), ticks: None };
             }
         }
         self.lanes.retain(|lane| !lane.is_done());
@@ -197,7 +202,7 @@ impl<'a> Slicer<'a> {
             let high = high.map_or(lane.end, |high| high.marks[place]);
             lane.content.first_from(ticks, low.marks[place], high, lane.last)
         };
-        let marks: Vec<Mark> = self.lanes.iter().enumerate().map(mark).collect();
+        let marks: Vec<Boundary> = self.lanes.iter().enumerate().map(mark).collect();
         let bytes = marks.iter().zip(&self.lanes).map(|(mark, lane)| mark.at - lane.next.at).sum();
         Trial { ticks, bytes, marks }
     }
@@ -213,7 +218,7 @@ impl Iterator for Slicer<'_> {
         }
         let first = self.lanes.iter().filter_map(|lane| lane.next.ticks).min().unwrap_or(self.from);
         let (until, marks) = self.cut(first);
-        let span = Span { since: self.from, until };
+        let span = TickSpan { since: self.from, until };
         let mut parts = Vec::with_capacity(self.lanes.len());
         for (lane, mark) in self.lanes.iter_mut().zip(marks) {
             let (start, end) = (lane.next.at, mark.at);
@@ -239,9 +244,10 @@ impl Iterator for Slicer<'_> {
 /// Gives `see` all text of a source in order, in stretches of whole lines; what is no record is told to `damaged`.
 pub fn each_stretch(source: &Source, damaged: &mut dyn FnMut(usize, usize), mut see: impl FnMut(&[u8])) {
     let Some(render) = source.rendered() else { return see(source.bytes()) };
-    let piece = Piece { source: 0, start: 0, end: 0 };
+    let piece = SortedRange { source: 0, start: 0, end: 0 };
     let mut text = Vec::new();
-    for slice in Slicer::new(std::slice::from_ref(source), &[piece], Span::ALL, &mut Findings::default()) {
+    for slice in Slicer::new(std::slice::from_ref(source), &[piece], TickSpan::ALL, &mut Findings::default())
+    {
         text.clear();
         render.lines(slice.span.since, slice.span.until, &mut text, damaged);
         see(&text);
@@ -287,26 +293,26 @@ impl Lane<'_> {
 
 impl<'a> Content<'a> {
     /// The marks at both ends.
-    fn marks(&self, start: usize) -> (Mark, Mark) {
+    fn marks(&self, start: usize) -> (Boundary, Boundary) {
         match self {
-            Content::Text(bytes) => (Mark::before(bytes, start), Mark::end(bytes)),
+            Content::Text(bytes) => (Boundary::before(bytes, start), Boundary::end(bytes)),
             Content::Rendered(render) => {
                 let at = |ticks| usize::try_from(render.bytes_before(ticks)).unwrap_or(usize::MAX);
                 let ticks = render.span().map(|(first, _)| first);
-                (Mark { at: at(0), ticks }, Mark { at: at(u64::MAX), ticks: None })
+                (Boundary { at: at(0), ticks }, Boundary { at: at(u64::MAX), ticks: None })
             }
         }
     }
 
     /// The first mark from `ticks` on, which is between two; `step` is a guess of how far behind the first.
-    fn first_from(&self, ticks: u64, low: Mark, high: Mark, step: usize) -> Mark {
+    fn first_from(&self, ticks: u64, low: Boundary, high: Boundary, step: usize) -> Boundary {
         match self {
             Content::Text(bytes) => first_from(bytes, ticks, low, high, step),
             Content::Rendered(_) if low.is_from(ticks) => low,
             Content::Rendered(render) => {
                 let at = usize::try_from(render.bytes_before(ticks)).unwrap_or(usize::MAX);
                 let more = render.span().is_some_and(|(_, last)| last >= ticks);
-                Mark { at: at.clamp(low.at, high.at), ticks: more.then_some(ticks) }
+                Boundary { at: at.clamp(low.at, high.at), ticks: more.then_some(ticks) }
             }
         }
     }
@@ -318,7 +324,7 @@ struct Trial {
     ticks: u64,
     /// The number of bytes that the slice would have.
     bytes: usize,
-    marks: Vec<Mark>,
+    marks: Vec<Boundary>,
 }
 
 impl Trial {

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use trace_format::file::Encoding;
 
 use crate::file::held::Held;
-use crate::file::lines::{Next, first_ticks, last_ticks, line_at, skip_bad, without_torn_tail};
+use crate::file::lines::{Token, first_ticks, last_ticks, line_at, skip_bad, without_torn_tail};
 use crate::file::map::Map;
 use crate::file::raw::RawFile;
 use crate::file::render::Render;
@@ -242,7 +242,7 @@ pub fn place_of(whole: &[u8], part: &[u8]) -> Option<Range<usize>> {
 
 /// A part of a file with ascending ticks. It begins and ends where lines begin, or at the file's ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Piece {
+pub struct SortedRange {
     /// The file's place among the sources.
     pub source: usize,
     /// The offset of the piece's first byte.
@@ -253,20 +253,20 @@ pub struct Piece {
 
 /// One piece for each file.
 #[must_use]
-pub fn whole(sources: &[Source]) -> Vec<Piece> {
-    let piece = |(source, file): (usize, &Source)| Piece { source, start: 0, end: file.bytes().len() };
+pub fn whole(sources: &[Source]) -> Vec<SortedRange> {
+    let piece = |(source, file): (usize, &Source)| SortedRange { source, start: 0, end: file.bytes().len() };
     sources.iter().enumerate().map(piece).collect()
 }
 
 /// All pieces of all files, files in their order, and the breaks between them told to `findings`.
 #[must_use]
-pub fn split(sources: &[Source], findings: &mut Findings) -> Vec<Piece> {
+pub fn split(sources: &[Source], findings: &mut Findings) -> Vec<SortedRange> {
     let mut pieces = Vec::with_capacity(sources.len());
     for (source, breaks) in all_breaks(sources).into_iter().enumerate() {
-        let mut piece = Piece { source, start: 0, end: sources[source].bytes().len() };
+        let mut piece = SortedRange { source, start: 0, end: sources[source].bytes().len() };
         for (at, before, after) in breaks {
             findings.broken(source, at, before, after);
-            pieces.push(Piece { end: at, ..piece });
+            pieces.push(SortedRange { end: at, ..piece });
             piece.start = at;
         }
         pieces.push(piece);
@@ -288,9 +288,9 @@ pub fn breaks(bytes: &[u8]) -> Vec<Break> {
     let (mut at, mut ticks) = (0, 0);
     loop {
         match line_at(bytes, at) {
-            Next::End => return breaks,
-            Next::Bad => at = skip_bad(bytes, at),
-            Next::Line(line) => {
+            Token::End => return breaks,
+            Token::Bad => at = skip_bad(bytes, at),
+            Token::Line(line) => {
                 if line.ticks < ticks {
                     breaks.push((at, ticks, line.ticks));
                 }

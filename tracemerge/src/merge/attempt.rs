@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use crate::find::choose::Chosen;
 use crate::find::liveness::asking_once;
 use crate::input::findings::Findings;
-use crate::input::slice::Span;
+use crate::input::slice::TickSpan;
 use crate::input::source::{Source, split, whole};
 use crate::merge::Stop;
 use crate::merge::workers::merge_by_all;
@@ -118,7 +118,7 @@ fn attempt(boots: &[Vec<Source>], split_first: bool, output: &mut impl Write) ->
     let one = |sources: &Vec<Source>| {
         let mut findings = Findings::default();
         let pieces = if split_first { split(sources, &mut findings) } else { whole(sources) };
-        merge_by_all(sources, &pieces, Span::ALL, output, &mut findings)?;
+        merge_by_all(sources, &pieces, TickSpan::ALL, output, &mut findings)?;
         Ok(findings)
     };
     boots.iter().map(one).collect()

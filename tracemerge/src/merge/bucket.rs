@@ -8,7 +8,7 @@ use memchr::memrchr;
 
 use super::Sink;
 use super::group::{Group, Lines};
-use crate::file::lines::{Next, line_at};
+use crate::file::lines::{Token, line_at};
 use crate::file::map::prefetch;
 use crate::file::truncation;
 use crate::input::source::Source;
@@ -101,10 +101,10 @@ fn up_to(lines: &[u8], limit: Key, place: usize) -> (usize, Option<u64>) {
     let mut at = 0;
     loop {
         match line_at(lines, at) {
-            Next::Line(line) if at > 0 && (line.ticks, place) > limit => return (at, Some(line.ticks)),
-            Next::Line(line) => at = line.end,
+            Token::Line(line) if at > 0 && (line.ticks, place) > limit => return (at, Some(line.ticks)),
+            Token::Line(line) => at = line.end,
             // The end, or the file has changed since they were dealt out.
-            Next::End | Next::Bad => return (lines.len(), None),
+            Token::End | Token::Bad => return (lines.len(), None),
         }
     }
 }

@@ -5,7 +5,7 @@ use trace_format::line::{Key as LineKey, Kind, Line};
 use trace_format::meta::Meta;
 
 use super::{Sink, Stop};
-use crate::file::lines::{LineAt, Next, line_at, skip_bad, without_feed};
+use crate::file::lines::{LineAt, Token, line_at, skip_bad, without_feed};
 use crate::input::findings::Findings;
 use crate::input::source::Source;
 use crate::merge::loser_tree::Key;
@@ -47,8 +47,8 @@ impl<'a> Cursor<'a> {
     pub fn new(bytes: &'a [u8], start: usize, source: usize, findings: &mut Findings) -> Cursor<'a> {
         let at = skip_bad(bytes, start);
         let line = match line_at(bytes, at) {
-            Next::Line(line) => Some((at, line)),
-            Next::Bad | Next::End => None,
+            Token::Line(line) => Some((at, line)),
+            Token::Bad | Token::End => None,
         };
         if line.is_none() && start < bytes.len() {
             // The file has changed since it was looked at before; there is no key for these bytes to stand at.
@@ -87,14 +87,14 @@ impl<'a> Cursor<'a> {
             }
             let mut next_at = line.end;
             let mut next = line_at(pass.bytes, next_at);
-            if next == Next::Bad {
+            if next == Token::Bad {
                 pass.write_lines(self.done, next_at)?;
                 let end = skip_bad(pass.bytes, next_at);
                 self.put_damaged(pass, next_at, end, at)?;
                 (self.done, next_at) = (end, end);
                 next = line_at(pass.bytes, end);
             }
-            let Next::Line(next) = next else { return self.finish(pass, at) };
+            let Token::Line(next) = next else { return self.finish(pass, at) };
             if next.ticks < line.ticks {
                 return Err(Stop::Backward { path: pass.source.path.clone() });
             }
@@ -169,7 +169,7 @@ impl<S: Sink> Pass<'_, S> {
 
 /// The key of the line at `at`, which is known to be one.
 pub fn key_at(bytes: &[u8], at: usize) -> LineKey {
-    let Next::Line(line) = line_at(bytes, at) else { return LineKey::default() };
+    let Token::Line(line) = line_at(bytes, at) else { return LineKey::default() };
     Line::parse(without_feed(&bytes[at..line.end])).map_or_else(|_| LineKey::default(), |line| line.key)
 }
 

@@ -10,10 +10,10 @@ use super::{Sink, Stop};
 use crate::file::map::prefetch;
 use crate::file::render::Render;
 use crate::file::truncation;
+use crate::input::boundary::{Boundary, first_from};
 use crate::input::findings::Findings;
-use crate::input::search::{Mark, first_from};
-use crate::input::slice::Span;
-use crate::input::source::{Piece, Source, place_of};
+use crate::input::slice::TickSpan;
+use crate::input::source::{SortedRange, Source, place_of};
 
 /// Of the piece after the next two so many bytes are fetched, so that memory is waited for while others are dealt out.
 /// What stands behind these the processor foresees.
@@ -30,8 +30,8 @@ const MOST: u64 = u32::MAX as u64;
 pub struct Group<'a> {
     /// The number of the group, from 0.
     pub number: usize,
-    pieces: Vec<Piece>,
-    span: Span,
+    pieces: Vec<SortedRange>,
+    span: TickSpan,
     /// The pieces, once they are open.
     lanes: Vec<Lane<'a>>,
     /// The lines of the pieces in the window, in buckets by time; each bucket in the order of ties.
@@ -85,7 +85,7 @@ impl Lines<'_> {
 impl<'a> Group<'a> {
     /// Will deal out what `pieces` have in `span`.
     #[must_use]
-    pub fn new(number: usize, pieces: &[Piece], span: Span) -> Group<'a> {
+    pub fn new(number: usize, pieces: &[SortedRange], span: TickSpan) -> Group<'a> {
         Group {
             number,
             pieces: pieces.to_vec(),
@@ -164,7 +164,7 @@ impl<'a> Group<'a> {
                 continue;
             }
             let bytes = &source.bytes()[..piece.end];
-            let (first, last) = (Mark::before(bytes, piece.start), Mark::end(bytes));
+            let (first, last) = (Boundary::before(bytes, piece.start), Boundary::end(bytes));
             let start = first_from(bytes, self.span.since, first, last, usize::MAX).at;
             let begin = Cursor::new(bytes, start, piece.source, &mut self.findings);
             self.lanes.push(Lane::Text { begin, end: begin });

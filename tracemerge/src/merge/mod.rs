@@ -26,8 +26,8 @@ pub use self::slices::Slices;
 pub use self::windows::Windows;
 pub use self::work::{Room, Turn, Work, forget, silently, unless_cut};
 use crate::input::findings::Findings;
-use crate::input::slice::Span;
-use crate::input::source::{Piece, Source};
+use crate::input::slice::TickSpan;
+use crate::input::source::{SortedRange, Source};
 use crate::output::sink::Sink;
 
 /// From so many pieces on, lines are dealt out to buckets by time.
@@ -57,8 +57,8 @@ impl From<io::Error> for Stop {
 /// See [`Stop`]; then what was written and found has no meaning.
 pub fn merge<S: Sink>(
     sources: &[Source],
-    pieces: &[Piece],
-    span: Span,
+    pieces: &[SortedRange],
+    span: TickSpan,
     out: &mut S,
     findings: &mut Findings,
 ) -> Result<(), Stop> {

@@ -7,8 +7,8 @@ use super::work::{Room, Turn, Work};
 use super::{Sink, Stop};
 use crate::file::truncation;
 use crate::input::findings::Findings;
-use crate::input::slice::{Part, Slice, Slicer, Span};
-use crate::input::source::{Piece, Source};
+use crate::input::slice::{Part, Slice, Slicer, TickSpan};
+use crate::input::source::{SortedRange, Source};
 use crate::merge::loser_tree::{Key, LoserTree};
 
 /// Slices, cut out one after the other and merged by whoever has time.
@@ -44,7 +44,7 @@ pub enum Job<'a> {
 impl<'a> Slices<'a> {
     /// Will merge `pieces`, whose ranks are their places.
     #[must_use]
-    pub fn new(sources: &'a [Source], pieces: &[Piece], span: Span) -> Slices<'a> {
+    pub fn new(sources: &'a [Source], pieces: &[SortedRange], span: TickSpan) -> Slices<'a> {
         let mut findings = Findings::default();
         let slicer = Slicer::new(sources, pieces, span, &mut findings);
         let bytes = slicer.left();
@@ -156,7 +156,7 @@ fn merge_slice<S: Sink>(
 fn render(
     source: &Source,
     part: &Part,
-    span: Span,
+    span: TickSpan,
     text: &mut Vec<u8>,
     findings: &mut Findings,
 ) -> Option<usize> {

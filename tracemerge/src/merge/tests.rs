@@ -20,8 +20,8 @@ type Merged = (Vec<u8>, Findings);
 /// By slices and by windows, in one thread and in several: all agree.
 fn merged_in_every_way(
     sources: &[Source],
-    pieces: &[Piece],
-    span: Span,
+    pieces: &[SortedRange],
+    span: TickSpan,
     threads: usize,
 ) -> Result<Merged, Stop> {
     let mut out = Vec::new();
@@ -53,10 +53,10 @@ fn merged_in_every_way(
 /// Merges as the command does: hopefully at first, with the breaks known at second.
 fn merged(files: &[Vec<u8>]) -> Merged {
     let sources: Vec<Source> = files.iter().map(|bytes| Source::of("f", bytes)).collect();
-    let first = merged_in_every_way(&sources, &whole(&sources), Span::ALL, 3);
+    let first = merged_in_every_way(&sources, &whole(&sources), TickSpan::ALL, 3);
     let mut breaks = Findings::default();
     let pieces = split(&sources, &mut breaks);
-    let (again, found_again) = merged_in_every_way(&sources, &pieces, Span::ALL, 3).unwrap();
+    let (again, found_again) = merged_in_every_way(&sources, &pieces, TickSpan::ALL, 3).unwrap();
     assert_eq!(first.is_err(), pieces.len() > sources.len(), "a break is met exactly where there is one");
     if let Ok((out, findings)) = first {
         assert_eq!(out, again, "both ways give the same");
@@ -271,7 +271,7 @@ proptest! {
         files.iter_mut().for_each(|ticks| ticks.sort_unstable());
         let texts: Vec<Vec<u8>> = files.iter().map(|ticks| ticks.iter().flat_map(|&t| line(t, 1, "x")).collect()).collect();
         let sources: Vec<Source> = texts.iter().map(|bytes| Source::of("f", bytes)).collect();
-        let (out, _) = merged_in_every_way(&sources, &whole(&sources), Span { since, until }, 2).unwrap();
+        let (out, _) = merged_in_every_way(&sources, &whole(&sources), TickSpan { since, until }, 2).unwrap();
         let inside = |ticks: &u64| *ticks >= since && until.is_none_or(|until| *ticks < until);
         let mut expected: Vec<u64> = files.concat().into_iter().filter(inside).collect();
         expected.sort_unstable();
@@ -296,10 +296,10 @@ proptest! {
             false => text(lines),
         }).collect();
         let all = |sources: &[Source]| {
-            merged_in_every_way(sources, &whole(sources), Span { since, until: None }, 2).unwrap().0
+            merged_in_every_way(sources, &whole(sources), TickSpan { since, until: None }, 2).unwrap().0
         };
         prop_assert_eq!(all(&texts), all(&made));
-        let in_all = |sources: &[Source]| merged_in_every_way(sources, &whole(sources), Span::ALL, 3).unwrap();
+        let in_all = |sources: &[Source]| merged_in_every_way(sources, &whole(sources), TickSpan::ALL, 3).unwrap();
         let ((out, findings), (expected, plain)) = (in_all(&made), in_all(&texts));
         prop_assert_eq!(out, expected);
         prop_assert_eq!(findings.lines, plain.lines);
@@ -385,7 +385,7 @@ fn outside_of_a_range_of_time_nothing_is_looked_at() {
     let junk = b"junk\n".repeat(10);
     let parts = [line(1, 1, "a"), junk.clone(), line(2, 1, "b"), line(3, 1, "c"), line(4, 1, "d"), junk];
     let sources = [Source::of("f", &parts.concat())];
-    let span = Span { since: 2, until: Some(4) };
+    let span = TickSpan { since: 2, until: Some(4) };
     let (out, findings) = merged_in_every_way(&sources, &whole(&sources), span, 2).unwrap();
     assert_eq!(out, [line(2, 1, "b"), line(3, 1, "c")].concat());
     let mut expected = Findings::default();
@@ -429,7 +429,7 @@ proptest! {
             false => Source::of("f", &lines.iter().flat_map(|line| line.1.clone()).collect_vec()),
         };
         let sources = lines.iter().zip(&files).map(source).collect_vec();
-        let span = Span { since: spread(since, mode), until: until.map(|until| spread(until, mode)) };
+        let span = TickSpan { since: spread(since, mode), until: until.map(|until| spread(until, mode)) };
         let is_in = |ticks| ticks >= span.since && span.until.is_none_or(|until| ticks < until);
         let expected = lines.iter().flatten().filter(|line| is_in(line.0)).sorted_by_key(|line| line.0);
         let expected = expected.flat_map(|line| line.1.clone()).collect_vec();
@@ -471,9 +471,9 @@ fn merged_into(
     let sources = files.iter().map(|bytes| Source::of("f", bytes)).collect_vec();
     let pieces = whole(&sources);
     if by_windows {
-        return merge_by(threads, Windows::new(&sources, &pieces, Span::ALL, threads), &sources, out);
+        return merge_by(threads, Windows::new(&sources, &pieces, TickSpan::ALL, threads), &sources, out);
     }
-    merge_by(threads, Slices::new(&sources, &pieces, Span::ALL), &sources, out)
+    merge_by(threads, Slices::new(&sources, &pieces, TickSpan::ALL), &sources, out)
 }
 
 #[test]

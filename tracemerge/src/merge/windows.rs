@@ -20,8 +20,8 @@ use super::work::{Room, Turn, Work};
 use super::{Sink, Stop};
 use crate::file::render::Render;
 use crate::input::findings::Findings;
-use crate::input::slice::{Part, Span};
-use crate::input::source::{Piece, Source};
+use crate::input::slice::{Part, TickSpan};
+use crate::input::source::{SortedRange, Source};
 
 /// What a window is to have, in bytes: the first one less, so that a reader waits for less...
 const FIRST: usize = if cfg!(test) { 64 } else { 1 << 20 };
@@ -41,7 +41,7 @@ const AT_ONCE: usize = if cfg!(test) { 2 } else { 4 };
 /// The windows, one after the other.
 #[derive(Debug)]
 pub struct Windows<'a> {
-    span: Span,
+    span: TickSpan,
     window: Window,
     /// Bytes to be in the next window.
     wanted: usize,
@@ -101,14 +101,14 @@ pub enum Job<'a> {
 impl<'a> Windows<'a> {
     /// Will merge `pieces`, whose ranks are their places, by so many threads.
     #[must_use]
-    pub fn new(sources: &'a [Source], pieces: &[Piece], span: Span, threads: usize) -> Windows<'a> {
+    pub fn new(sources: &'a [Source], pieces: &[SortedRange], span: TickSpan, threads: usize) -> Windows<'a> {
         // A large group for each thread, and then a small one, so that none waits long for another.
         let threads = threads.max(1);
         let (most, few) = pieces.split_at(pieces.len() * 3 / 4);
-        let share = |pieces: &[Piece]| pieces.len().div_ceil(threads).max(1);
+        let share = |pieces: &[SortedRange]| pieces.len().div_ceil(threads).max(1);
         let parts = most.chunks(share(most)).chain(few.chunks(share(few)));
         let groups = parts.zip(0..).map(|(pieces, number)| Group::new(number, pieces, span));
-        let size = |piece: &Piece| match sources[piece.source].rendered() {
+        let size = |piece: &SortedRange| match sources[piece.source].rendered() {
             Some(_) => sources[piece.source].size(),
             None => piece.end - piece.start,
         };

@@ -12,8 +12,8 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use crate::input::findings::Findings;
-use crate::input::slice::{Part, Span};
-use crate::input::source::{Piece, Source};
+use crate::input::slice::{Part, TickSpan};
+use crate::input::source::{SortedRange, Source};
 use crate::merge::joined::Gather;
 use crate::merge::{MANY, Room, Slices, Stop, Turn, Windows, Work, forget, silently, unless_cut};
 
@@ -30,8 +30,8 @@ const AHEAD: usize = if cfg!(test) { 2 } else { 8 };
 /// As [`merge`](crate::merge::merge).
 pub fn merge_by_all<W: Write>(
     sources: &[Source],
-    pieces: &[Piece],
-    span: Span,
+    pieces: &[SortedRange],
+    span: TickSpan,
     out: &mut W,
     findings: &mut Findings,
 ) -> Result<(), Stop> {

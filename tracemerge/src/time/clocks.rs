@@ -114,9 +114,9 @@ impl Rate {
 }
 
 /// The relation of ticks and wall clock in one boot. Exact to a nanosecond in its arithmetic; how true it is,
-/// [`Clock::uncertainty_ns`] says.
+/// [`TickClock::uncertainty_ns`] says.
 #[derive(Clone, Debug)]
-pub struct Clock {
+pub struct TickClock {
     /// At least one, ascending by both clocks.
     anchors: Vec<Anchor>,
     rate: Rate,
@@ -124,11 +124,11 @@ pub struct Clock {
     uncertainty_ns: u64,
 }
 
-impl Clock {
+impl TickClock {
     /// The clock that goes through `anchors`, in any order, of runs whose ticks are of `kind`. An anchor by which the
     /// wall clock went back is left out, and counts in the uncertainty.
     #[must_use]
-    pub fn of(kind: ClockKind, anchors: impl IntoIterator<Item = Anchor>) -> Clock {
+    pub fn of(kind: ClockKind, anchors: impl IntoIterator<Item = Anchor>) -> TickClock {
         let mut all: Vec<Anchor> = anchors.into_iter().collect();
         all.sort_unstable();
         all.dedup_by_key(|anchor| anchor.ticks);
@@ -140,22 +140,22 @@ impl Clock {
         };
         let anchors =
             if anchors.is_empty() { vec![Anchor { ticks: Ticks(0), wall: Wall(0) }] } else { anchors };
-        let mut clock = Clock { anchors, rate, rate_is_known, uncertainty_ns: 0 };
+        let mut clock = TickClock { anchors, rate, rate_is_known, uncertainty_ns: 0 };
         clock.uncertainty_ns = clock.largest_error(&all);
         clock
     }
 
     /// The clock of `run` alone, of whose `# clock` lines `more` has some or all.
     #[must_use]
-    pub fn of_run(run: &Run, more: impl IntoIterator<Item = Anchor>) -> Clock {
+    pub fn of_run(run: &Run, more: impl IntoIterator<Item = Anchor>) -> TickClock {
         let own = Anchor { ticks: run.ticks, wall: run.wall };
-        let clock = Clock::of(run.clock, more.into_iter().chain([own]));
+        let clock = TickClock::of(run.clock, more.into_iter().chain([own]));
         if clock.rate_is_known {
             return clock;
         }
         // A short run that was killed has one anchor. While the machine is up, the present is another one.
         match inspect::now_in(&run.boot) {
-            Some((ticks, wall)) => Clock::of(run.clock, [own, Anchor { ticks, wall }]),
+            Some((ticks, wall)) => TickClock::of(run.clock, [own, Anchor { ticks, wall }]),
             None => clock,
         }
     }
@@ -249,7 +249,7 @@ fn thinned(anchors: &[Anchor]) -> Vec<Anchor> {
 
 /// The clocks of all runs of a merge: one for each boot and kind of ticks.
 #[derive(Debug, Default)]
-pub struct Clocks(BTreeMap<(Vec<u8>, bool), (Run, Arc<Clock>)>);
+pub struct Clocks(BTreeMap<(Vec<u8>, bool), (Run, Arc<TickClock>)>);
 
 impl Clocks {
     /// Reads the anchors of files that are of these runs and have these bytes: the run's own, and the last of each
@@ -266,7 +266,7 @@ impl Clocks {
             anchors.extend(more(bytes.as_ref()));
         }
         let clock = |(run, anchors): (Run, Vec<Anchor>)| {
-            let clock = Clock::of_run(&run, anchors);
+            let clock = TickClock::of_run(&run, anchors);
             (run, Arc::new(clock))
         };
         Clocks(anchors.into_iter().map(|(key, found)| (key, clock(found))).collect())
@@ -283,19 +283,19 @@ impl Clocks {
         }
         for (key, anchors) in found {
             if let Some((run, clock)) = self.0.get_mut(&key).filter(|_| !anchors.is_empty()) {
-                *clock = Arc::new(Clock::of(run.clock, clock.anchors.iter().copied().chain(anchors)));
+                *clock = Arc::new(TickClock::of(run.clock, clock.anchors.iter().copied().chain(anchors)));
             }
         }
     }
 
     /// The clock of `run`; `None` where no file was of its boot.
     #[must_use]
-    pub fn of(&self, run: &Run) -> Option<&Arc<Clock>> {
+    pub fn of(&self, run: &Run) -> Option<&Arc<TickClock>> {
         self.0.get(&key(run)).map(|(_, clock)| clock)
     }
 
     /// A run of each boot, and its clock.
-    pub fn each(&self) -> impl Iterator<Item = (&Run, &Clock)> {
+    pub fn each(&self) -> impl Iterator<Item = (&Run, &TickClock)> {
         self.0.values().map(|(run, clock)| (run, &**clock))
     }
 }
@@ -319,8 +319,8 @@ mod tests {
         Anchor { ticks: Ticks(ticks), wall: Wall(wall) }
     }
 
-    fn clock(anchors: &[(u64, u64)]) -> Clock {
-        Clock::of(ClockKind::Ordered, anchors.iter().map(|&(ticks, wall)| anchor(ticks, wall)))
+    fn clock(anchors: &[(u64, u64)]) -> TickClock {
+        TickClock::of(ClockKind::Ordered, anchors.iter().map(|&(ticks, wall)| anchor(ticks, wall)))
     }
 
     const S: u64 = 1_000_000_000;
@@ -345,10 +345,10 @@ mod tests {
         assert!(!clock(&[(5, 7)]).rate_is_known());
         assert!(!clock(&[]).rate_is_known());
         assert!(!clock(&[(5, 7), (6, 7)]).rate_is_known());
-        let system = Clock::of(ClockKind::System, [anchor(5, 70)]);
+        let system = TickClock::of(ClockKind::System, [anchor(5, 70)]);
         assert!(system.rate_is_known());
         assert_eq!(system.wall(Ticks(15)), Wall(80));
-        assert!(!Clock::of(ClockKind::System, []).rate_is_known());
+        assert!(!TickClock::of(ClockKind::System, []).rate_is_known());
     }
 
     #[test]

@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use trace_format::line::{Ticks, parse_ticks};
 use trace_format::wall::Wall;
 
-use crate::time::clocks::Clock;
+use crate::time::clocks::TickClock;
 
 /// What stands behind `--since` or `--until`.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -98,7 +98,7 @@ fn wall_of(instant: Timestamp) -> Option<Wall> {
 
 /// From when to when the chosen runs are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Span {
+pub struct WallSpan {
     /// Their first line.
     pub first: Wall,
     /// Their last line.
@@ -110,7 +110,7 @@ impl When {
     ///
     /// # Errors
     /// The time does not exist in the zone.
-    pub fn ticks(self, clock: &Clock, span: Span, zone: &TimeZone) -> Result<Ticks, String> {
+    pub fn ticks(self, clock: &TickClock, span: WallSpan, zone: &TimeZone) -> Result<Ticks, String> {
         let wall = match self {
             When::Ticks(ticks) => return Ok(Ticks(ticks)),
             When::AfterFirst(ns) => Wall(span.first.0.saturating_add(ns)),
@@ -136,7 +136,7 @@ fn instant(time: DateTime, zone: &TimeZone) -> Result<Wall, String> {
 }
 
 /// That time on the day of the first line; on a later day if it is in the span only there.
-fn of_day(time: Time, span: Span, zone: &TimeZone) -> Result<Wall, String> {
+fn of_day(time: Time, span: WallSpan, zone: &TimeZone) -> Result<Wall, String> {
     let day = |wall: Wall| {
         let instant = Timestamp::from_nanosecond(wall.0.into()).map_err(|error| error.to_string())?;
         Ok::<_, String>(zone.to_datetime(instant).date())
@@ -201,9 +201,9 @@ mod tests {
     #[test]
     fn a_time_without_a_day_is_of_the_traces_day() {
         const HOUR: u64 = 3_600_000 * MS;
-        let clock = Clock::of(ClockKind::System, [Anchor { ticks: Ticks(0), wall: Wall(0) }]);
+        let clock = TickClock::of(ClockKind::System, [Anchor { ticks: Ticks(0), wall: Wall(0) }]);
         let ticks = |when: &str, hours: [u64; 2], zone: i8| {
-            let span = Span { first: Wall(hours[0] * HOUR), last: Wall(hours[1] * HOUR) };
+            let span = WallSpan { first: Wall(hours[0] * HOUR), last: Wall(hours[1] * HOUR) };
             let zone = TimeZone::fixed(Offset::constant(zone));
             when.parse::<When>().unwrap().ticks(&clock, span, &zone).unwrap().0 / HOUR
         };

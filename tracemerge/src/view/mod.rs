@@ -16,7 +16,7 @@ use std::path::PathBuf;
 
 use crate::find::choose::Chosen;
 use crate::input::findings::Findings;
-use crate::input::source::Piece;
+use crate::input::source::SortedRange;
 use crate::merge::{Stop, merge};
 use crate::output::pager::Pager;
 use crate::output::progress::{Counted, Progress};
@@ -174,7 +174,8 @@ impl Show<'_> {
         for (sources, range) in self.opened.boots.iter().zip(&self.opened.ranges) {
             let mut findings = Findings::default();
             self.opened.tell_breaks(at, sources, &mut findings);
-            let pieces: Vec<Piece> = self.pieces[at..at + sources.len()].iter().flatten().copied().collect();
+            let pieces: Vec<SortedRange> =
+                self.pieces[at..at + sources.len()].iter().flatten().copied().collect();
             let merged = records.boot(at).map_err(Stop::Write).and_then(|()| {
                 let mut sink = Counted { sink: &mut records, progress: progress.as_mut() };
                 merge(sources, &pieces, *range, &mut sink, &mut findings)

@@ -17,9 +17,9 @@ use crate::input::align::align;
 use crate::input::findings::Findings;
 use crate::input::foreign;
 use crate::input::slice;
-use crate::input::source::{Piece, Source};
-use crate::time::clocks::{Clock, Clocks, anchors_in};
-use crate::time::when::{Span, When};
+use crate::input::source::{SortedRange, Source};
+use crate::time::clocks::{Clocks, TickClock, anchors_in};
+use crate::time::when::{WallSpan, When};
 use crate::ui::error::Error;
 use crate::ui::messages::{Grouped, Messages, shown, shown_name};
 use crate::view::breaks::{Breaks, Wanted};
@@ -41,11 +41,11 @@ pub struct Opened {
     /// Whose they are, those of all boots behind each other.
     pub origins: Vec<Origin>,
     /// From when to when all of them are; without meaning where no clock was needed.
-    pub span: Span,
+    pub span: WallSpan,
     /// The zone of local times.
     pub zone: TimeZone,
     /// By boot, the ticks that are wanted.
-    pub ranges: Vec<slice::Span>,
+    pub ranges: Vec<slice::TickSpan>,
     /// By boot, the ticks of the first line and of the last.
     ends: Vec<(u64, u64)>,
     /// Of each file, a run of the boot whose ticks its lines have, where that is not its own.
@@ -55,7 +55,7 @@ pub struct Opened {
 }
 
 /// Of each file the sorted pieces that have what is wanted of it.
-pub type Plan = Vec<Vec<Piece>>;
+pub type Plan = Vec<Vec<SortedRange>>;
 
 impl Opened {
     /// Maps the files, and reads the logs `with`.
@@ -65,7 +65,7 @@ impl Opened {
     pub fn new(chosen: &Chosen, with: &[PathBuf], messages: &mut Messages) -> Result<Opened, Error> {
         let (mut boots, mut by_boot) = (Vec::new(), Vec::new());
         let mut is_alive = asking_once();
-        let unknown = Arc::new(Clock::of(ClockKind::Ordered, []));
+        let unknown = Arc::new(TickClock::of(ClockKind::Ordered, []));
         for files in &chosen.boots {
             let (mut sources, mut origins) = (Vec::new(), Vec::new());
             for (trace, opened) in files.iter().zip(Source::open_all(files, &mut is_alive)) {
@@ -104,7 +104,7 @@ impl Opened {
             references: vec![None; origins.len()],
             breaks: Breaks::default(),
             origins,
-            span: Span { first: Wall(0), last: Wall(0) },
+            span: WallSpan { first: Wall(0), last: Wall(0) },
             zone: TimeZone::system(),
             ranges: Vec::new(),
             ends: chosen.boots.iter().map(|files| ends(files)).collect(),
@@ -187,7 +187,7 @@ impl Opened {
     }
 
     /// Of what nothing is in `pieces` is not shown.
-    fn show_only(&mut self, pieces: &[Vec<Piece>]) {
+    fn show_only(&mut self, pieces: &[Vec<SortedRange>]) {
         for (origin, pieces) in self.origins.iter_mut().zip(pieces) {
             origin.is_shown = pieces.iter().any(|piece| piece.start < piece.end);
         }
@@ -211,7 +211,8 @@ impl Opened {
             // The clock lines of another machine are no readings of this one's ticks.
             let parts = files.filter(|((_, reference), _)| reference.is_none());
             let parts = parts.filter_map(|(((origin, source), _), pieces)| {
-                let text = |piece: &Piece| source.bytes().get(piece.start..piece.end).unwrap_or_default();
+                let text =
+                    |piece: &SortedRange| source.bytes().get(piece.start..piece.end).unwrap_or_default();
                 Some((origin.run.as_ref()?, pieces.iter().flat_map(move |piece| anchors_in(text(piece)))))
             });
             clocks.refine(parts);
@@ -275,7 +276,7 @@ impl Opened {
                 last = last.max(origin.clock.wall(Ticks(ends.1)));
             }
         }
-        self.span = Span { first, last };
+        self.span = WallSpan { first, last };
     }
 
     /// [`cut_out`](Opened::cut_out), with files split that show not to be sorted.
@@ -294,7 +295,7 @@ impl Opened {
         let mut pieces = Vec::with_capacity(self.origins.len());
         self.ranges.clear();
         for sources in &self.boots {
-            let mut of_boot = slice::Span::ALL;
+            let mut of_boot = slice::TickSpan::ALL;
             for (number, source) in sources.iter().enumerate() {
                 let file = pieces.len();
                 let origin = &self.origins[file];
@@ -306,7 +307,7 @@ impl Opened {
                 };
                 let range =
                     Range { since: ticks(view.since, "--since")?, until: ticks(view.until, "--until")? };
-                of_boot = slice::Span { since: range.since.unwrap_or(0), until: range.until };
+                of_boot = slice::TickSpan { since: range.since.unwrap_or(0), until: range.until };
                 let parts = origin.is_shown.then(|| self.breaks.parts(file, number, source, range));
                 pieces.push(parts.unwrap_or_default());
             }
@@ -319,9 +320,9 @@ impl Opened {
     }
 
     /// Leaves out of `pieces` what is before the last `wanted` records, where there is only one boot to look at.
-    fn cut_to_last(&mut self, pieces: &mut [Vec<Piece>], wanted: usize) {
+    fn cut_to_last(&mut self, pieces: &mut [Vec<SortedRange>], wanted: usize) {
         let ([sources], [of_boot]) = (&self.boots[..], &mut self.ranges[..]) else { return };
-        let all: Vec<Piece> = pieces.iter().flatten().copied().collect();
+        let all: Vec<SortedRange> = pieces.iter().flatten().copied().collect();
         let Some(since) = range::since_for_last(sources, &all, *of_boot, wanted) else { return };
         of_boot.since = since;
         for piece in pieces.iter_mut().flatten() {

@@ -9,7 +9,7 @@ use trace_format::line::{Kind, Line, Ticks};
 use trace_format::meta::{Meta, Run};
 use trace_format::name::parse_trace_file_suffix;
 
-use crate::file::lines::{Next, first_line, line_at, skip_bad, without_feed};
+use crate::file::lines::{Token, first_line, line_at, skip_bad, without_feed};
 use crate::file::map::Map;
 use crate::find::choose::Choice;
 use crate::find::discover::App;
@@ -17,7 +17,7 @@ use crate::find::gather;
 use crate::find::liveness::asking_once;
 use crate::input::slice::as_text;
 use crate::input::source::Source;
-use crate::time::clocks::{Anchor, Clock};
+use crate::time::clocks::{Anchor, TickClock};
 use crate::ui::error::Error;
 use crate::ui::few::Few;
 use crate::ui::messages::{Messages, count, shown, shown_name};
@@ -39,7 +39,7 @@ pub struct Input {
     pub latencies: HashMap<ShapeId, Latencies>,
     /// How often each shape of a message occurs.
     pub counts: HashMap<ShapeId, u64>,
-    clock: Option<Clock>,
+    clock: Option<TickClock>,
     /// Ticks of the first message.
     first: u64,
 }
@@ -115,9 +115,9 @@ impl Input {
         threads.sort_by_key(|thread| (thread.began, thread.tid));
         let clock = runs.first().map(|(run, _)| {
             let same = runs.iter().filter(|(other, _)| other.boot == run.boot && other.clock == run.clock);
-            Clock::of_run(run, same.flat_map(|(_, anchors)| anchors.iter().copied()))
+            TickClock::of_run(run, same.flat_map(|(_, anchors)| anchors.iter().copied()))
         });
-        let clock = clock.filter(Clock::rate_is_known);
+        let clock = clock.filter(TickClock::rate_is_known);
         let first = threads.iter().map(|thread| thread.began).min().unwrap_or(0);
         let mut input = Input {
             given,
@@ -149,8 +149,8 @@ impl Input {
         let bytes = self.sources.get(place.source as usize)?.bytes();
         let at = usize::try_from(place.at).ok()?;
         match line_at(bytes, at) {
-            Next::Line(line) => Line::parse(without_feed(&bytes[at..line.end])).ok(),
-            Next::Bad | Next::End => None,
+            Token::Line(line) => Line::parse(without_feed(&bytes[at..line.end])).ok(),
+            Token::Bad | Token::End => None,
         }
     }
 
@@ -237,15 +237,15 @@ impl Reader<'_> {
         let (mut at, mut begun): (usize, Begun) = (0, None);
         loop {
             let line = match line_at(bytes, at) {
-                Next::End => break,
-                Next::Bad => {
+                Token::End => break,
+                Token::Bad => {
                     let end = skip_bad(bytes, at);
                     let file = source.path.as_os_str().as_encoded_bytes().to_vec();
                     self.damaged.push((file, at as u64, (end - at) as u64));
                     at = end;
                     continue;
                 }
-                Next::Line(line) => line,
+                Token::Line(line) => line,
             };
             let start = std::mem::replace(&mut at, line.end);
             let Ok(line) = Line::parse(without_feed(&bytes[start..line.end])) else { continue };

@@ -16,8 +16,8 @@ use trace_format::wall::Wall;
 use crate::file::lines::without_feed;
 use crate::output::sink::Sink;
 use crate::time::clocks::wall_clock;
-use crate::time::clocks::{Clock, anchors_in};
-use crate::time::when::{Span, When};
+use crate::time::clocks::{TickClock, anchors_in};
+use crate::time::when::{WallSpan, When};
 use crate::ui::colour::Palette;
 use crate::ui::error::Error;
 use crate::ui::messages::count;
@@ -52,7 +52,7 @@ impl Wanted<'_> {
     pub fn new(view: &View) -> Result<Wanted<'_>, Error> {
         let zone = TimeZone::system();
         let began = wall_clock(SystemTime::now());
-        let span = Span { first: began, last: Wall(u64::MAX) };
+        let span = WallSpan { first: began, last: Wall(u64::MAX) };
         for (option, when) in [("--since", view.since), ("--until", view.until)] {
             if let Some(Err(why)) = when.map(|when| when.ticks(&wall_as_ticks(), span, &zone)) {
                 return Err(Error::plain(format!("{option}: {why}")));
@@ -89,7 +89,7 @@ pub struct Part<'a> {
     needs_clock: bool,
     times: Times,
     /// From when to when there was something when it began.
-    span: Option<Span>,
+    span: Option<WallSpan>,
     processes: HashSet<(Vec<u8>, u32, u32)>,
     numbers: HashMap<ThreadKey, usize>,
     known: Vec<Known>,
@@ -158,7 +158,7 @@ impl<'a> Part<'a> {
         if let Some(run) = run.as_ref().filter(|_| self.needs_clock) {
             self.times.learn_run(run);
         }
-        let clock = Arc::new(Clock::of(ClockKind::Ordered, []));
+        let clock = Arc::new(TickClock::of(ClockKind::Ordered, []));
         let origin = Origin { run, tid: of.tid(), name: Vec::new(), clock, is_shown: false, is_log: false };
         self.shown_mut().origins.push(origin);
         let number = self.known.len();
@@ -246,7 +246,7 @@ impl Outlet for Part<'_> {
             first = first.min(clock.wall(*begins));
             last = last.max(clock.wall(*ends));
         }
-        self.span = Some(Span { first, last });
+        self.span = Some(WallSpan { first, last });
         self.shown_mut().text.begin_at(first);
         // Those of which only some threads are shown, or none, are told apart when their lines come.
         let View { thread, process, .. } = self.wanted.view;

@@ -15,7 +15,7 @@ use trace_format::line::{Key, Kind, Line, Ticks};
 use trace_format::meta::Meta;
 use tracer::inspect::ThreadInMemory;
 
-use crate::file::lines::{LineAt, Next, last_ticks, line_at, skip_bad, without_feed};
+use crate::file::lines::{LineAt, Token, last_ticks, line_at, skip_bad, without_feed};
 use crate::os::sys::{FileId, file_id};
 
 use super::place::{Lines, PORTION, Place, Portion, whole_records};
@@ -68,7 +68,7 @@ struct Chunk {
 }
 
 /// Ticks and content.
-type Mark = (u64, u64);
+type LineDigest = (u64, u64);
 
 /// A thread's lines.
 pub struct Stream {
@@ -77,7 +77,7 @@ pub struct Stream {
     ring: Option<(Vec<u8>, bool)>,
     queue: VecDeque<Chunk>,
     /// Lines of the ring that were queued and did not come in the file yet.
-    ahead: VecDeque<Mark>,
+    ahead: VecDeque<LineDigest>,
     /// The last lines of the file, as far as they have the same ticks: these, and contents.
     last: (u64, Vec<u64>),
     /// The file was written anew; what was read of the old one up to that is passed over.
@@ -262,13 +262,13 @@ impl Stream {
         let mut at = 0;
         loop {
             match line_at(bytes, at) {
-                Next::End => break,
-                Next::Bad => {
+                Token::End => break,
+                Token::Bad => {
                     let end = skip_bad(bytes, at);
                     self.damage(&bytes[at..end], &mut fresh);
                     at = end;
                 }
-                Next::Line(line) => {
+                Token::Line(line) => {
                     let text = &bytes[at..line.end];
                     self.has_ended = line.meta && word(text) == Some(b"end");
                     if self.is_new_in_file(text, line) {
@@ -321,7 +321,7 @@ impl Stream {
         let mut fresh = Vec::new();
         let mut still = VecDeque::with_capacity(self.ahead.len());
         let mut at = 0;
-        while let Next::Line(line) = line_at(bytes, at) {
+        while let Token::Line(line) = line_at(bytes, at) {
             let text = &bytes[at..line.end];
             at = line.end;
             if line.meta {
@@ -359,7 +359,7 @@ impl Stream {
 
     fn push(&mut self, bytes: Vec<u8>, round: u64, ahead: bool) {
         let start = memrchr(b'\n', bytes.strip_suffix(b"\n").unwrap_or(&bytes)).map_or(0, |at| at + 1);
-        if let Next::Line(line) = line_at(&bytes, start) {
+        if let Token::Line(line) = line_at(&bytes, start) {
             self.queue.push_back(Chunk { bytes, at: 0, round, ahead, last: line.ticks });
         }
     }
@@ -368,13 +368,13 @@ impl Stream {
 impl Chunk {
     fn line(&self) -> Option<LineAt> {
         match line_at(&self.bytes, self.at) {
-            Next::Line(line) => Some(line),
-            Next::Bad | Next::End => None,
+            Token::Line(line) => Some(line),
+            Token::Bad | Token::End => None,
         }
     }
 }
 
-fn mark(text: &[u8], ticks: u64) -> Mark {
+fn mark(text: &[u8], ticks: u64) -> LineDigest {
     let mut hasher = DefaultHasher::new();
     hasher.write(without_number(without_feed(text)));
     (ticks, hasher.finish())
@@ -382,7 +382,7 @@ fn mark(text: &[u8], ticks: u64) -> Mark {
 
 /// Whether that line is one of `ahead`; it and what should have come before it are taken out. Both are in the order of
 /// their ticks.
-fn was_ahead(ahead: &mut VecDeque<Mark>, mark: Mark) -> bool {
+fn was_ahead(ahead: &mut VecDeque<LineDigest>, mark: LineDigest) -> bool {
     while ahead.front().is_some_and(|(ticks, _)| *ticks < mark.0) {
         // It was overwritten before the flusher came.
         ahead.pop_front();

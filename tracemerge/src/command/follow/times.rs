@@ -11,8 +11,8 @@ use trace_format::wall::Wall;
 use tracer::inspect::now_in;
 
 use crate::time::clocks::wall_clock;
-use crate::time::clocks::{Anchor, Clock};
-use crate::time::when::{Span, When};
+use crate::time::clocks::{Anchor, TickClock};
+use crate::time::when::{WallSpan, When};
 
 /// Readings nearer to each other than this are not kept.
 const APART_NS: u64 = 1_000_000_000;
@@ -28,7 +28,7 @@ struct Boot {
     run: Run,
     first: Anchor,
     last: VecDeque<Anchor>,
-    clock: Arc<Clock>,
+    clock: Arc<TickClock>,
     /// The ticks that are wanted first, once they are settled.
     since: Option<u64>,
 }
@@ -36,7 +36,7 @@ struct Boot {
 impl Boot {
     fn new(run: &Run) -> Boot {
         let first = Anchor { ticks: run.ticks, wall: run.wall };
-        let clock = Arc::new(Clock::of(run.clock, [first]));
+        let clock = Arc::new(TickClock::of(run.clock, [first]));
         Boot { run: run.clone(), first, last: VecDeque::new(), clock, since: None }
     }
 
@@ -60,7 +60,7 @@ impl Boot {
             self.keep(now, KEPT_NS);
         }
         let readings = [self.first].into_iter().chain(self.last.iter().copied()).chain(now);
-        self.clock = Arc::new(Clock::of(self.run.clock, readings));
+        self.clock = Arc::new(TickClock::of(self.run.clock, readings));
     }
 }
 
@@ -88,14 +88,14 @@ impl Times {
     }
 
     /// The clock of `run`, or where that is not known any.
-    pub fn of(&self, run: Option<&Run>) -> Option<&Arc<Clock>> {
+    pub fn of(&self, run: Option<&Run>) -> Option<&Arc<TickClock>> {
         let own = run.and_then(|run| self.0.get(&key(run)));
         own.or_else(|| self.0.values().next()).map(|boot| &boot.clock)
     }
 
     /// The first ticks of `run` that are not before `when`. `span` is what there was when following began: ticks in
     /// there are settled, and do not change when more is known of the clock.
-    pub fn since(&mut self, when: When, run: Option<&Run>, span: Span, zone: &TimeZone) -> u64 {
+    pub fn since(&mut self, when: When, run: Option<&Run>, span: WallSpan, zone: &TimeZone) -> u64 {
         let own = run.map(key).filter(|key| self.0.contains_key(key));
         let Some(key) = own.or_else(|| self.0.keys().next().cloned()) else { return 0 };
         let Some(boot) = self.0.get_mut(&key) else { return 0 };
@@ -128,14 +128,14 @@ impl Until {
     }
 
     /// The first ticks by `clock` that are not before it, of runs that began at `first`.
-    pub fn ticks(&self, clock: &Clock, first: Wall) -> Ticks {
+    pub fn ticks(&self, clock: &TickClock, first: Wall) -> Ticks {
         // What is followed has no end yet: a time of day is one that comes.
-        let span = Span { first, last: Wall(u64::MAX) };
+        let span = WallSpan { first, last: Wall(u64::MAX) };
         self.when.ticks(clock, span, &self.zone).unwrap_or(Ticks(u64::MAX))
     }
 
     /// Whether it is over, of runs that began at `first` by `clock`.
-    pub fn is_over(&self, clock: &Clock, first: Wall) -> bool {
+    pub fn is_over(&self, clock: &TickClock, first: Wall) -> bool {
         let until = clock.wall(self.ticks(clock, first));
         wall_clock(SystemTime::now()).0 >= until.0.saturating_add(STRAY_NS)
     }
@@ -148,8 +148,8 @@ impl Until {
 }
 
 /// A clock the ticks of which are nanoseconds since 1970.
-pub fn wall_as_ticks() -> Clock {
-    Clock::of(ClockKind::System, [Anchor { ticks: Ticks(0), wall: Wall(0) }])
+pub fn wall_as_ticks() -> TickClock {
+    TickClock::of(ClockKind::System, [Anchor { ticks: Ticks(0), wall: Wall(0) }])
 }
 
 #[cfg(test)]
@@ -172,7 +172,7 @@ mod tests {
         let mut times = Times::default();
         let run = run("another boot");
         times.learn_run(&run);
-        let span = Span { first: BEGAN, last: Wall(BEGAN.0 + 4 * S) };
+        let span = WallSpan { first: BEGAN, last: Wall(BEGAN.0 + 4 * S) };
         let since =
             |times: &mut Times, after| times.since(When::AfterFirst(after), Some(&run), span, &TimeZone::UTC);
         // What comes yet is known better later; what is there already is not moved.

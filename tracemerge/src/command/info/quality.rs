@@ -3,7 +3,7 @@
 use trace_format::line::Ticks;
 use trace_format::meta::Run;
 
-use crate::time::clocks::{Anchor, Clock};
+use crate::time::clocks::{Anchor, TickClock};
 
 use super::model::ClockInfo;
 
@@ -12,7 +12,7 @@ pub struct Known<'a> {
     run: Option<&'a Run>,
     /// The moments that the files tell by both clocks, by ticks, each once.
     anchors: Vec<Anchor>,
-    clock: Option<Clock>,
+    clock: Option<TickClock>,
 }
 
 impl<'a> Known<'a> {
@@ -21,8 +21,8 @@ impl<'a> Known<'a> {
         let mut anchors: Vec<Anchor> = told.collect();
         anchors.sort_unstable();
         anchors.dedup_by_key(|anchor| anchor.ticks);
-        let clock = run.map(|run| Clock::of_run(run, anchors.iter().copied()));
-        Known { run, anchors, clock: clock.filter(Clock::rate_is_known) }
+        let clock = run.map(|run| TickClock::of_run(run, anchors.iter().copied()));
+        Known { run, anchors, clock: clock.filter(TickClock::rate_is_known) }
     }
 
     /// The wall clock at these ticks, in nanoseconds.
@@ -48,7 +48,7 @@ impl<'a> Known<'a> {
             ticks_per_second: self.ticks_per_second(),
             readings: self.anchors.len() as u64,
             drift_ppm: first.zip(last).map(|(first, last)| (last / first - 1.0) * 1e6).filter(|_| several),
-            uncertainty_ns: self.clock.as_ref().filter(|_| several).map(Clock::uncertainty_ns),
+            uncertainty_ns: self.clock.as_ref().filter(|_| several).map(TickClock::uncertainty_ns),
         }
     }
 

@@ -18,7 +18,7 @@ use trace_format::wall::Wall;
 use crate::find::choose::Chosen;
 use crate::find::header::Trace;
 use crate::input::source::Source;
-use crate::time::clocks::{Clock, last_anchors};
+use crate::time::clocks::{TickClock, last_anchors};
 use crate::ui::error::Error;
 use crate::ui::messages::{Messages, count, shown, shown_name};
 use crate::ui::units::duration;
@@ -35,7 +35,7 @@ const SHOWN: (usize, usize) = (3, 80);
 
 /// A boot of the machine, as far as its traces tell.
 struct Boot {
-    clock: Clock,
+    clock: TickClock,
     /// When its first run began.
     since: Wall,
     /// Ticks of its first and of its last line.
@@ -88,7 +88,7 @@ fn boot(traces: &[Trace], sources: &[Source]) -> Option<Boot> {
     let told = outlines.iter().flat_map(|outline| last_anchors(outline));
     let range =
         traces.iter().fold((u64::MAX, 0), |(min, max), trace| (min.min(trace.first), max.max(trace.last)));
-    Some(Boot { clock: Clock::of_run(first, begins.chain(told)), since: first.wall, range })
+    Some(Boot { clock: TickClock::of_run(first, begins.chain(told)), since: first.wall, range })
 }
 
 /// Reads a log; returns its lines for each boot.

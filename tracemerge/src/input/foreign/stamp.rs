@@ -184,9 +184,9 @@ fn epoch(text: &[u8]) -> Option<Stamp> {
 }
 
 /// Hours, minutes, seconds.
-type Clock = (i64, i64, i64);
+type ClockTime = (i64, i64, i64);
 
-fn date(year: i64, month: i64, day: i64, (hour, minute, second): Clock) -> Option<DateTime> {
+fn date(year: i64, month: i64, day: i64, (hour, minute, second): ClockTime) -> Option<DateTime> {
     let small = |number: i64| i8::try_from(number).ok();
     // A leap second is the one before: Unix time has none.
     let second = small(second)?.min(59);
@@ -232,7 +232,7 @@ impl Text<'_> {
     }
 
     /// `14:43:52.123`; with nanoseconds, and what the last digit is worth.
-    fn clock(&mut self) -> Option<(Clock, u64, u64)> {
+    fn clock(&mut self) -> Option<(ClockTime, u64, u64)> {
         let hour = self.number(2)?;
         self.byte(b":")?;
         let minute = self.number(2)?;

@@ -98,7 +98,7 @@ fn what_cannot_be_begun_anew_has_what_was_there_when_it_was_read() {
         let sources = &boots[0];
         let mut findings = Findings::default();
         let mut out = Vec::new();
-        merge_by_all(sources, &whole(sources), Span::ALL, &mut out, &mut findings).unwrap();
+        merge_by_all(sources, &whole(sources), TickSpan::ALL, &mut out, &mut findings).unwrap();
         let text = String::from_utf8(out).unwrap();
         assert_eq!(text.matches("-00000001 : ").count(), 10_000, "cut to {length}");
         assert!(text.matches("-00000002 : ").count() as u64 >= length / 40, "cut to {length}");
@@ -115,7 +115,7 @@ fn lines_that_are_cut_off_when_they_are_dealt_out_already_are_left_out() {
         // Not cut yet.
         let (directory, boots) = place(400_000);
         let sources = &boots[0];
-        let mut windows = Windows::new(sources, &whole(sources), Span::ALL, 1);
+        let mut windows = Windows::new(sources, &whole(sources), TickSpan::ALL, 1);
         let (mut room, mut text, mut before) = (Room::default(), String::new(), None);
         let of_second = |text: &str| text.matches("-00000002 : ").count();
         loop {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use trace_format::meta::Run;
 
-use crate::time::clocks::Clock;
+use crate::time::clocks::TickClock;
 use crate::view::records::{Record, Take};
 
 /// A file that records are of, or a ring.
@@ -20,7 +20,7 @@ pub struct Origin {
     /// The thread's name; empty where it is not known.
     pub name: Vec<u8>,
     /// What its ticks are by the wall clock.
-    pub clock: Arc<Clock>,
+    pub clock: Arc<TickClock>,
     /// Whether anything of it may be shown.
     pub is_shown: bool,
     /// It is a log of others: of no process, and of none of its threads.

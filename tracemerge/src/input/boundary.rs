@@ -1,31 +1,31 @@
 //! Where in a sorted piece the lines from a moment on begin, found by looking at few places.
 
-use crate::file::lines::{Next, line_at, line_behind, skip_bad, ticks_at};
+use crate::file::lines::{Token, line_at, line_behind, skip_bad, ticks_at};
 
 /// So many bytes are walked through line by line: a few lines cost no more than another jump.
 const WALK: usize = if cfg!(test) { 8 } else { 512 };
 
 /// A place between two lines, or at an end of the piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mark {
+pub struct Boundary {
     /// The offset.
     pub at: usize,
     /// The ticks of the first line behind it; `None` at the end.
     pub ticks: Option<u64>,
 }
 
-impl Mark {
+impl Boundary {
     /// The mark before everything from `at` on; what is no line there belongs to the first line.
     #[must_use]
-    pub fn before(bytes: &[u8], at: usize) -> Mark {
+    pub fn before(bytes: &[u8], at: usize) -> Boundary {
         let line = skip_bad(bytes, at);
-        Mark { at, ticks: if line < bytes.len() { ticks_at(bytes, line) } else { None } }
+        Boundary { at, ticks: if line < bytes.len() { ticks_at(bytes, line) } else { None } }
     }
 
     /// The mark at the end of `bytes`.
     #[must_use]
-    pub fn end(bytes: &[u8]) -> Mark {
-        Mark { at: bytes.len(), ticks: None }
+    pub fn end(bytes: &[u8]) -> Boundary {
+        Boundary { at: bytes.len(), ticks: None }
     }
 
     /// Whether all behind it is from `ticks` on.
@@ -46,7 +46,7 @@ impl Mark {
 /// look is in the middle of what is left, so their number grows with `log` of the distance at most; with lines that
 /// come somewhat evenly there are two or three, and a few lines are walked through.
 #[must_use]
-pub fn first_from(bytes: &[u8], ticks: u64, low: Mark, mut high: Mark, step: usize) -> Mark {
+pub fn first_from(bytes: &[u8], ticks: u64, low: Boundary, mut high: Boundary, step: usize) -> Boundary {
     if low.is_from(ticks) {
         return low;
     }
@@ -77,7 +77,7 @@ pub fn first_from(bytes: &[u8], ticks: u64, low: Mark, mut high: Mark, step: usi
                 (below, is_near) = ((found_at, found), guess <= WALK);
             }
             Some((found_at, found)) => {
-                (high, unknown) = (Mark { at: found_at, ticks: Some(found) }, probe);
+                (high, unknown) = (Boundary { at: found_at, ticks: Some(found) }, probe);
                 guess = ahead(ticks - here, found_at - at, found - here);
             }
             None => (unknown, guess) = (probe, (probe - at) / 2),
@@ -100,18 +100,24 @@ fn ahead(ticks: u64, bytes: usize, others: u64) -> usize {
 }
 
 /// Looks line by line from `at` up to `limit`: the mark, or the last line that has fewer ticks.
-fn walk(bytes: &[u8], ticks: u64, mut at: usize, high: Mark, limit: usize) -> Result<Mark, (usize, u64)> {
+fn walk(
+    bytes: &[u8],
+    ticks: u64,
+    mut at: usize,
+    high: Boundary,
+    limit: usize,
+) -> Result<Boundary, (usize, u64)> {
     let mut before = (at, ticks);
     while at < high.at {
         match line_at(bytes, at) {
-            Next::Line(line) if line.ticks >= ticks => return Ok(Mark { at, ticks: Some(line.ticks) }),
-            Next::Line(_) if at > limit => return Err(before),
-            Next::Line(line) => {
+            Token::Line(line) if line.ticks >= ticks => return Ok(Boundary { at, ticks: Some(line.ticks) }),
+            Token::Line(_) if at > limit => return Err(before),
+            Token::Line(line) => {
                 before = (at, line.ticks);
                 at = line.end;
             }
-            Next::Bad => at = skip_bad(bytes, at),
-            Next::End => break,
+            Token::Bad => at = skip_bad(bytes, at),
+            Token::End => break,
         }
     }
     Ok(high)
@@ -132,15 +138,15 @@ mod tests {
             for (more, length, jump) in steps {
                 // Most lines come evenly, some do not.
                 now += if jump == 0 { 1 << 40 } else { more };
-                marks.push(Mark { at: bytes.len(), ticks: Some(now) });
+                marks.push(Boundary { at: bytes.len(), ticks: Some(now) });
                 bytes.extend(format!("{now:016x}-00000001 : {}\n", "x".repeat(length)).bytes());
             }
-            marks.push(Mark::end(&bytes));
+            marks.push(Boundary::end(&bytes));
             let ticks = marks.get(low).and_then(|mark| mark.ticks).map_or(ticks, |base| base + ticks % 50);
             let expected = *marks.iter().find(|mark| mark.is_from(ticks)).unwrap();
             let below = |place: usize| marks[place.min(marks.len() - 1)];
             let low = Some(below(low)).filter(|mark| mark.at <= expected.at).unwrap_or(marks[0]);
-            let high = Some(below(high)).filter(|mark| mark.at >= expected.at).unwrap_or(Mark::end(&bytes));
+            let high = Some(below(high)).filter(|mark| mark.at >= expected.at).unwrap_or(Boundary::end(&bytes));
             prop_assert_eq!(first_from(&bytes, ticks, low, high, step), expected);
         }
     }

@@ -13,7 +13,7 @@ use crate::time::clocks::Anchor;
 use crate::ui::few::Few;
 
 /// A place: in which part of the trace, and at which byte of it.
-pub type Place = (usize, usize);
+pub type PartOffset = (usize, usize);
 
 /// What there is in a thread's trace.
 #[derive(Clone, Debug, Default)]
@@ -32,13 +32,13 @@ pub struct Audit {
     /// The last line, if that is an `# end`.
     pub end: Option<End>,
     /// `# end` lines that do not say what is there: where, what it says, messages and losses before it.
-    pub wrong_ends: Few<(Place, End, u64, u64)>,
+    pub wrong_ends: Few<(PartOffset, End, u64, u64)>,
     /// Breaks of the clock that are told.
-    pub backward: Few<Place>,
+    pub backward: Few<PartOffset>,
     /// Ticks that are smaller than those of the line before.
-    pub breaks: Few<Place>,
+    pub breaks: Few<PartOffset>,
     /// Bytes that are no line, or not one of this thread, or the next line of no message: how many.
-    pub damaged: Few<(Place, usize)>,
+    pub damaged: Few<(PartOffset, usize)>,
     /// Whether the last line has no line feed.
     pub torn: bool,
     /// How often it is told that the thread waited for room ...
@@ -133,12 +133,12 @@ impl Audit {
         }
     }
 
-    fn damage(&mut self, place: Place, bytes: usize) {
+    fn damage(&mut self, place: PartOffset, bytes: usize) {
         self.damaged.push((place, bytes));
         (self.end, self.in_message) = (None, false);
     }
 
-    fn line(&mut self, place: Place, line: &Line<'_>, bytes: usize) {
+    fn line(&mut self, place: PartOffset, line: &Line<'_>, bytes: usize) {
         let continues = line.kind == Kind::Continuation;
         if *self.tid.get_or_insert(line.key.tid) != line.key.tid || (continues && !self.in_message) {
             self.damage(place, bytes);
@@ -161,7 +161,7 @@ impl Audit {
         }
     }
 
-    fn metadata(&mut self, place: Place, payload: &[u8]) {
+    fn metadata(&mut self, place: PartOffset, payload: &[u8]) {
         match Meta::parse(payload) {
             Some(Meta::Thread(thread)) => self.thread = Some(thread),
             Some(Meta::Lost { records, reason }) => {

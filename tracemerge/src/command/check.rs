@@ -8,7 +8,7 @@ use std::io::{self, Write};
 
 use trace_format::meta::{EndReason, LossReason, Run};
 
-use crate::command::audit::{Audit, Place};
+use crate::command::audit::{Audit, PartOffset};
 use crate::find::choose::{Choice, Chosen};
 use crate::find::discover::App;
 use crate::find::header::Trace;
@@ -83,7 +83,7 @@ impl Checked<'_> {
     /// Names each reason why the trace is not whole.
     fn tell(&self, messages: &mut Messages) {
         let (audit, path) = (&self.audit, shown(&self.trace.path));
-        let at = |place: &Place| self.at(*place);
+        let at = |place: &PartOffset| self.at(*place);
         for ((place, bytes), more) in audit.damaged.each() {
             let bytes = count(*bytes as u64, "byte");
             let at = self.in_file(*place);
@@ -140,14 +140,14 @@ impl Checked<'_> {
     }
 
     /// A place among the lines.
-    fn at(&self, (part, offset): Place) -> String {
+    fn at(&self, (part, offset): PartOffset) -> String {
         if self.raw && part == 0 {
             return format!("{}, offset {offset} of its text", shown(&self.trace.path));
         }
         self.in_file((part, offset))
     }
 
-    fn in_file(&self, (part, offset): Place) -> String {
+    fn in_file(&self, (part, offset): PartOffset) -> String {
         let ring = self.trace.held.as_ref().filter(|held| part > 0 || held.file().is_empty());
         format!("{}, offset {offset}", shown(ring.map_or(&self.trace.path, |held| &held.ring)))
     }
@@ -234,7 +234,7 @@ fn report(chosen: &Chosen, checked: &[Checked<'_>], whole: bool, each: bool) -> 
         rest = others;
         report.push_str(&of_run(run.as_ref(), threads, each));
     }
-    let totals = Totals::of(checked);
+    let totals = CheckTotals::of(checked);
     let in_order = checked.iter().all(|c| c.audit.breaks.count == 0 && c.audit.backward.count == 0);
     report.push_str(&format!(
         "{}: {}, {}, {}, {} lost, {} torn, {}\n",
@@ -251,7 +251,7 @@ fn report(chosen: &Chosen, checked: &[Checked<'_>], whole: bool, each: bool) -> 
 
 /// One line for the run and, where wanted, one for each of its threads.
 fn of_run(run: Option<&Run>, threads: &[Checked<'_>], each: bool) -> String {
-    let totals = Totals::of(threads);
+    let totals = CheckTotals::of(threads);
     let mut text = run.map_or("unknown run: ".to_owned(), |run| {
         format!("process {}, run {:08x}, begun {}: ", run.pid, run.id, run.wall)
     });
@@ -282,7 +282,7 @@ fn of_run(run: Option<&Run>, threads: &[Checked<'_>], each: bool) -> String {
 
 /// Sums over threads.
 #[derive(Default)]
-struct Totals {
+struct CheckTotals {
     records: u64,
     recovered: u64,
     in_memory: u64,
@@ -291,9 +291,9 @@ struct Totals {
     by_reason: Vec<(String, u64)>,
 }
 
-impl Totals {
-    fn of(threads: &[Checked<'_>]) -> Totals {
-        let mut totals = Totals::default();
+impl CheckTotals {
+    fn of(threads: &[Checked<'_>]) -> CheckTotals {
+        let mut totals = CheckTotals::default();
         for thread in threads {
             let add = |sum: &mut u64, more: u64| *sum = sum.saturating_add(more);
             add(&mut totals.records, thread.audit.records);

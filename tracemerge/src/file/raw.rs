@@ -23,7 +23,7 @@ const BLOCK: usize = raw::BLOCK as usize;
 pub struct RawFile {
     /// Stands for the file in `# damaged` lines.
     path: PathBuf,
-    bytes: Bytes,
+    bytes: RawBytes,
     /// A line takes about so many times the bytes of its record.
     growth: u64,
     /// The first ticks and the last: asked for often.
@@ -31,20 +31,20 @@ pub struct RawFile {
 }
 
 #[derive(Debug)]
-enum Bytes {
+enum RawBytes {
     /// A file up to there.
     Mapped(Arc<Map>, usize),
     /// The file of a thread whose ring was read.
     Held(Arc<Held>),
 }
 
-impl Deref for Bytes {
+impl Deref for RawBytes {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
         match self {
-            Bytes::Mapped(map, end) => &map[..*end],
-            Bytes::Held(held) => held.file(),
+            RawBytes::Mapped(map, end) => &map[..*end],
+            RawBytes::Held(held) => held.file(),
         }
     }
 }
@@ -55,16 +55,16 @@ impl RawFile {
     #[must_use]
     pub fn new(path: &Path, map: Arc<Map>, alive: bool) -> RawFile {
         let end = if alive { whole_messages(&map) } else { map.len() };
-        RawFile::of(path, Bytes::Mapped(map, end))
+        RawFile::of(path, RawBytes::Mapped(map, end))
     }
 
     /// The file of a thread whose ring was read.
     #[must_use]
     pub fn held(path: &Path, held: Arc<Held>) -> RawFile {
-        RawFile::of(path, Bytes::Held(held))
+        RawFile::of(path, RawBytes::Held(held))
     }
 
-    fn of(path: &Path, bytes: Bytes) -> RawFile {
+    fn of(path: &Path, bytes: RawBytes) -> RawFile {
         let growth = growth(&bytes);
         let span = Raw::parse(&bytes).and_then(|raw| Some((raw.first()?.0.0, raw.last()?.0)));
         RawFile { path: path.to_path_buf(), bytes, growth, span }

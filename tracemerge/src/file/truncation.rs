@@ -31,7 +31,7 @@ pub fn watch() {}
 #[derive(Debug)]
 pub struct Watched {
     #[cfg(unix)]
-    place: &'static unix::Place,
+    place: &'static unix::MappingEntry,
 }
 
 impl Watched {
@@ -77,7 +77,7 @@ mod unix {
 
     /// What the handler knows of a mapping.
     #[derive(Debug)]
-    pub struct Place {
+    pub struct MappingEntry {
         /// Where it begins; 0: there is none. Written last when there is a new one, first when it goes.
         start: AtomicUsize,
         length: AtomicUsize,
@@ -86,7 +86,7 @@ mod unix {
     }
 
     struct Block {
-        places: [Place; BLOCK],
+        places: [MappingEntry; BLOCK],
         /// The block that was there before.
         next: *const Block,
     }
@@ -94,13 +94,13 @@ mod unix {
     /// The newest block. Blocks are added and never changed nor freed.
     static NEWEST: AtomicPtr<Block> = AtomicPtr::new(null_mut());
     /// Places that are free. The handler does not touch it.
-    static FREE: Mutex<Vec<&'static Place>> = Mutex::new(Vec::new());
+    static FREE: Mutex<Vec<&'static MappingEntry>> = Mutex::new(Vec::new());
     /// Bytes of a page, for the handler.
     static PAGE: AtomicUsize = AtomicUsize::new(0);
 
-    impl Place {
-        const fn new() -> Place {
-            Place {
+    impl MappingEntry {
+        const fn new() -> MappingEntry {
+            MappingEntry {
                 start: AtomicUsize::new(0),
                 length: AtomicUsize::new(0),
                 cut: AtomicUsize::new(usize::MAX),
@@ -122,7 +122,7 @@ mod unix {
         }
     }
 
-    pub fn take(start: usize, length: usize) -> &'static Place {
+    pub fn take(start: usize, length: usize) -> &'static MappingEntry {
         let mut free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
         let place = free.pop().unwrap_or_else(|| add_block(&mut free));
         place.cut.store(usize::MAX, Ordering::SeqCst);
@@ -131,16 +131,16 @@ mod unix {
         place
     }
 
-    pub fn give_back(place: &'static Place) {
+    pub fn give_back(place: &'static MappingEntry) {
         place.start.store(0, Ordering::SeqCst);
         FREE.lock().unwrap_or_else(PoisonError::into_inner).push(place);
     }
 
     /// Makes places; returns one and puts the others in `free`, which the caller has locked: one adds at a time.
-    fn add_block(free: &mut Vec<&'static Place>) -> &'static Place {
+    fn add_block(free: &mut Vec<&'static MappingEntry>) -> &'static MappingEntry {
         let next = NEWEST.load(Ordering::SeqCst).cast_const();
         let block: &'static Block =
-            Box::leak(Box::new(Block { places: [const { Place::new() }; BLOCK], next }));
+            Box::leak(Box::new(Block { places: [const { MappingEntry::new() }; BLOCK], next }));
         NEWEST.store(from_ref(block).cast_mut(), Ordering::SeqCst);
         let [first, others @ ..] = &block.places;
         free.extend(others);

@@ -80,16 +80,16 @@ impl Chosen {
 
 /// A run's identity.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct RunId {
+struct OwnedRunId {
     owner: u32,
     boot: Vec<u8>,
     pid: u32,
     id: u32,
 }
 
-impl RunId {
-    fn of(trace: &Trace, run: &Run) -> RunId {
-        RunId { owner: trace.owner, boot: run.boot.clone(), pid: run.pid, id: run.id }
+impl OwnedRunId {
+    fn of(trace: &Trace, run: &Run) -> OwnedRunId {
+        OwnedRunId { owner: trace.owner, boot: run.boot.clone(), pid: run.pid, id: run.id }
     }
 }
 
@@ -112,7 +112,7 @@ pub fn choose(
     join_owners(&mut traces, owners, recorded);
     let (doubts, uncertain) = settle(&mut traces);
     let runs = summaries(&traces);
-    let (wanted, owner): (BTreeSet<RunId>, Option<u32>) = match choice {
+    let (wanted, owner): (BTreeSet<OwnedRunId>, Option<u32>) = match choice {
         Choice::All => (runs.keys().cloned().collect(), None),
         Choice::Newest => newest(&runs, &traces, owners, &uncertain),
         Choice::Process { pid, since } => of_process(&runs, owners, pid, since, true),
@@ -123,13 +123,13 @@ pub fn choose(
         Choice::All => true,
         Choice::Newest => Some(trace.owner) == owner,
         Choice::Process { pid, .. } | Choice::Alone { pid, .. } => {
-            let names = |id: &RunId, claimed: Option<u32>| Some(id.id) == claimed;
+            let names = |id: &OwnedRunId, claimed: Option<u32>| Some(id.id) == claimed;
             let claim = trace.claim.as_ref().filter(|_| Some(trace.owner) == owner);
             claim.is_some_and(|claim| claim.pid == Some(pid) || wanted.iter().any(|id| names(id, claim.id)))
         }
     };
     let is_wanted = |trace: &Trace| match &trace.run {
-        Some(run) => wanted.contains(&RunId::of(trace, run)),
+        Some(run) => wanted.contains(&OwnedRunId::of(trace, run)),
         None => is_stray_wanted(trace),
     };
     let (mut chosen, left): (Vec<Trace>, Vec<Trace>) = traces.into_iter().partition(is_wanted);
@@ -180,15 +180,15 @@ pub fn of_nearest(
     (near, others)
 }
 
-fn summaries(traces: &[Trace]) -> BTreeMap<RunId, Summary> {
-    let mut runs: BTreeMap<RunId, Summary> = BTreeMap::new();
+fn summaries(traces: &[Trace]) -> BTreeMap<OwnedRunId, Summary> {
+    let mut runs: BTreeMap<OwnedRunId, Summary> = BTreeMap::new();
     for trace in traces {
         let Some(run) = &trace.run else { continue };
         // The first line's ticks have no checksum: a file that shows to begin later than its run did does not shorten
         // the run.
         let (first, last) = (trace.first.min(run.ticks.0), trace.last.max(trace.first));
         let (root, wall) = (run.root, run.wall);
-        let summary = runs.entry(RunId::of(trace, run)).or_insert(Summary { root, wall, first, last });
+        let summary = runs.entry(OwnedRunId::of(trace, run)).or_insert(Summary { root, wall, first, last });
         summary.wall = summary.wall.min(wall);
         summary.first = summary.first.min(first);
         summary.last = summary.last.max(last);
@@ -199,15 +199,15 @@ fn summaries(traces: &[Trace]) -> BTreeMap<RunId, Summary> {
 /// The group whose root began last, the runs of the same boot that overlap it, and those of which nobody knows when
 /// they began; and whose they are.
 fn newest(
-    runs: &BTreeMap<RunId, Summary>,
+    runs: &BTreeMap<OwnedRunId, Summary>,
     traces: &[Trace],
     owners: &Owners,
     uncertain: &Uncertain,
-) -> (BTreeSet<RunId>, Option<u32>) {
+) -> (BTreeSet<OwnedRunId>, Option<u32>) {
     let Some(rank) = traces.iter().map(|trace| owners.rank(trace.owner)).min() else {
         return (BTreeSet::new(), None);
     };
-    let is_uncertain = |id: &RunId| uncertain.contains(&(id.owner, id.pid, id.id));
+    let is_uncertain = |id: &OwnedRunId| uncertain.contains(&(id.owner, id.pid, id.id));
     // A group began when its first run did.
     let mut began: BTreeMap<(u32, &[u8], u32), (bool, Wall)> = BTreeMap::new();
     for (id, run) in runs.iter().filter(|(id, _)| owners.rank(id.owner) == rank) {
@@ -221,12 +221,13 @@ fn newest(
         let nearest = traces.iter().filter(|trace| owners.rank(trace.owner) == rank);
         return (BTreeSet::new(), nearest.map(|trace| trace.owner).min());
     };
-    let in_group = |id: &RunId, run: &Summary| (id.owner, &id.boot[..], run.root) == group;
+    let in_group = |id: &OwnedRunId, run: &Summary| (id.owner, &id.boot[..], run.root) == group;
     let members = || runs.iter().filter(|(id, run)| in_group(id, run)).map(|(_, run)| run);
     let first = members().map(|run| run.first).min().unwrap_or(0);
     let last = members().map(|run| run.last).max().unwrap_or(u64::MAX);
-    let overlaps = |id: &RunId, run: &Summary| id.boot == group.1 && run.first <= last && first <= run.last;
-    let is_wanted = |id: &RunId, run: &Summary| {
+    let overlaps =
+        |id: &OwnedRunId, run: &Summary| id.boot == group.1 && run.first <= last && first <= run.last;
+    let is_wanted = |id: &OwnedRunId, run: &Summary| {
         id.owner == group.0 && (in_group(id, run) || overlaps(id, run) || is_uncertain(id))
     };
     (runs.iter().filter(|(id, run)| is_wanted(id, run)).map(|(id, _)| id.clone()).collect(), Some(group.0))
@@ -234,17 +235,17 @@ fn newest(
 
 /// The runs of process `pid` since then, and, where wanted, of what it forked; and whose they are.
 fn of_process(
-    runs: &BTreeMap<RunId, Summary>,
+    runs: &BTreeMap<OwnedRunId, Summary>,
     owners: &Owners,
     pid: u32,
     since: Wall,
     with_forks: bool,
-) -> (BTreeSet<RunId>, Option<u32>) {
+) -> (BTreeSet<OwnedRunId>, Option<u32>) {
     let recent = || runs.iter().filter(|(_, run)| run.wall >= since);
     let own = || recent().filter(|(id, _)| id.pid == pid);
     let owner = own().map(|(id, _)| (owners.rank(id.owner), id.owner)).min().map(|(_, owner)| owner);
     let roots: BTreeSet<_> = own().map(|(id, run)| (id.owner, &id.boot, run.root)).collect();
-    let is_wanted = |id: &RunId, run: &Summary| {
+    let is_wanted = |id: &OwnedRunId, run: &Summary| {
         let in_tree = with_forks && roots.contains(&(id.owner, &id.boot, run.root));
         Some(id.owner) == owner && (id.pid == pid || in_tree)
     };

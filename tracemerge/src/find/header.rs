@@ -67,7 +67,7 @@ impl Trace {
 
 /// Why a candidate is left out.
 #[derive(Debug)]
-pub enum Refusal {
+pub enum HeaderRefusal {
     /// The file cannot be read.
     Unreadable(Error),
     /// The file has no bytes.
@@ -76,12 +76,12 @@ pub enum Refusal {
     NoTrace(PathBuf),
 }
 
-impl Refusal {
+impl HeaderRefusal {
     fn tell(&self, messages: &mut Messages) {
         match self {
-            Refusal::Unreadable(error) => messages.warn(error),
-            Refusal::Empty(path) => messages.warn(format_args!("{} is empty; left out", shown(path))),
-            Refusal::NoTrace(path) => {
+            HeaderRefusal::Unreadable(error) => messages.warn(error),
+            HeaderRefusal::Empty(path) => messages.warn(format_args!("{} is empty; left out", shown(path))),
+            HeaderRefusal::NoTrace(path) => {
                 let path = shown(path);
                 messages
                     .warn(format_args!("{path} is no trace: no line has ticks and a thread id; left out"));
@@ -95,7 +95,7 @@ pub fn read_all(
     candidates: Vec<Candidate>,
     app: &App,
     messages: &mut Messages,
-    excused: impl Fn(&Refusal) -> bool,
+    excused: impl Fn(&HeaderRefusal) -> bool,
 ) -> Vec<Trace> {
     let keep = candidates.len() <= KEPT;
     let read = look_at_all(&candidates, |_| OPENING, |candidate| Some(read(candidate, keep)));
@@ -143,15 +143,15 @@ fn is_of(trace: &Trace, app: &App) -> bool {
     exe.is_some_and(|exe| Some(&exe[..]) == app.exe())
 }
 
-fn read(candidate: &Candidate, keep: bool) -> Result<Trace, Refusal> {
+fn read(candidate: &Candidate, keep: bool) -> Result<Trace, HeaderRefusal> {
     let path = &candidate.path;
     let map = if candidate.is_regular { Map::open_known(path) } else { Map::open(path) };
-    let map = map.map_err(Refusal::Unreadable)?;
+    let map = map.map_err(HeaderRefusal::Unreadable)?;
     if map.is_empty() {
-        return Err(Refusal::Empty(path.clone()));
+        return Err(HeaderRefusal::Empty(path.clone()));
     }
     let ends = if Encoding::of(&map) == Encoding::Raw { ends_of_raw(&map) } else { ends_of_text(&map) };
-    let Some((line, first, last)) = ends else { return Err(Refusal::NoTrace(path.clone())) };
+    let Some((line, first, last)) = ends else { return Err(HeaderRefusal::NoTrace(path.clone())) };
     let (run, claim) = match line {
         Some(RunLine::Sound(run)) => (Some(run), None),
         Some(RunLine::Damaged(claim)) => (None, Some(claim)),

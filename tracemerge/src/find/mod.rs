@@ -26,7 +26,7 @@ use tracer::recovery::{Recovered, path_from_bytes};
 use crate::find::choose::{Choice, Chosen, choose};
 use crate::find::completeness::Completeness;
 use crate::find::discover::{App, Search, search};
-use crate::find::header::{Refusal, Trace, read_all};
+use crate::find::header::{HeaderRefusal, Trace, read_all};
 use crate::find::owners::{Owners, of_users, recorded};
 use crate::find::places::Places;
 use crate::find::recover::recover;
@@ -42,11 +42,11 @@ pub fn find(app: &App, places: &[PathBuf], held: &[Trace], messages: &mut Messag
     search.errors.iter().for_each(|error| messages.warn(error));
     let candidates = std::mem::take(&mut search.candidates);
     // A live run may be about to write the first line; or a ring has it, and recovery could not.
-    let excused = |refusal: &Refusal| match refusal {
-        Refusal::Empty(path) | Refusal::NoTrace(path) => {
+    let excused = |refusal: &HeaderRefusal| match refusal {
+        HeaderRefusal::Empty(path) | HeaderRefusal::NoTrace(path) => {
             rings::have(held, path) || liveness::is_being_written(path)
         }
-        Refusal::Unreadable(_) => false,
+        HeaderRefusal::Unreadable(_) => false,
     };
     (read_all(candidates, app, messages, excused), search)
 }

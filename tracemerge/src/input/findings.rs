@@ -191,7 +191,7 @@ fn digits(ticks: u64) -> String {
 /// How much was found: what does not depend on the order in which it was.
 #[cfg(test)]
 #[derive(Debug, PartialEq)]
-pub struct Counts {
+pub struct FindingCounts {
     lines: u64,
     files: Vec<(usize, u64, u64, u64, Option<usize>)>,
     lost: Vec<(String, u64)>,
@@ -199,8 +199,8 @@ pub struct Counts {
 }
 
 #[cfg(test)]
-impl From<&Findings> for Counts {
-    fn from(all: &Findings) -> Counts {
+impl From<&Findings> for FindingCounts {
+    fn from(all: &Findings) -> FindingCounts {
         let of_file = |(source, file): (&usize, &OfFile)| {
             (*source, file.damaged.count, file.breaks.count, file.backward, file.torn)
         };
@@ -208,7 +208,7 @@ impl From<&Findings> for Counts {
         let otherwise = all.lost_otherwise.iter();
         let otherwise = otherwise.map(|(reason, records)| (reason.as_str().to_owned(), *records));
         let lost = lost.chain(otherwise).sorted();
-        Counts {
+        FindingCounts {
             lines: all.lines,
             files: all.files.iter().map(of_file).collect(),
             lost: lost.collect(),

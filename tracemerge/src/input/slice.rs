@@ -36,7 +36,7 @@ impl TickSpan {
 
 /// The bytes of one piece that are in one slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct SlicePart {
     /// The place of the source among all sources.
     pub source: usize,
     /// The offset of the first byte; without meaning where the source is rendered.
@@ -53,7 +53,7 @@ pub struct Slice {
     /// Ticks of the slice's first line.
     pub first: u64,
     /// The parts in the order of ties; pieces that have nothing in the slice are left out.
-    pub parts: Vec<Part>,
+    pub parts: Vec<SlicePart>,
 }
 
 impl Slice {
@@ -73,7 +73,7 @@ pub struct Slicer<'a> {
     sources: &'a [Source],
     /// How many files were cut when the ends were looked at.
     cuts: usize,
-    lanes: Vec<Lane<'a>>,
+    remainders: Vec<Remainder<'a>>,
     /// The ticks at which the next slice begins.
     from: u64,
     until: Option<u64>,
@@ -85,7 +85,7 @@ pub struct Slicer<'a> {
 
 /// A piece, and where the next slice begins in it.
 #[derive(Debug)]
-struct Lane<'a> {
+struct Remainder<'a> {
     source: usize,
     content: Content<'a>,
     next: Boundary,
@@ -110,7 +110,7 @@ impl<'a> Slicer<'a> {
         span: TickSpan,
         findings: &mut Findings,
     ) -> Slicer<'a> {
-        let mut lanes: Vec<Lane<'a>> = Vec::with_capacity(pieces.len());
+        let mut remainders: Vec<Remainder<'a>> = Vec::with_capacity(pieces.len());
         for piece in pieces {
             let content = match sources[piece.source].rendered() {
                 Some(render) => Content::Rendered(render),
@@ -129,27 +129,32 @@ impl<'a> Slicer<'a> {
                 Some(until) => content.first_from(until, next, all.1, usize::MAX),
                 None => all.1,
             };
-            lanes.push(Lane { source: piece.source, content, next, end, last: 0 });
+            remainders.push(Remainder { source: piece.source, content, next, end, last: 0 });
         }
-        lanes.retain(|lane| !lane.is_done());
+        remainders.retain(|remainder| !remainder.is_done());
         let (cuts, from, until) = (truncation::count(), span.since, span.until);
-        Slicer { sources, cuts, lanes, from, until, wanted: FIRST, step: 1 << 20 }
+        Slicer { sources, cuts, remainders, from, until, wanted: FIRST, step: 1 << 20 }
     }
 
     /// Bytes that are still to come, about.
     #[must_use]
     pub fn left(&self) -> usize {
-        self.lanes.iter().map(|lane| lane.end.at - lane.next.at).sum()
+        self.remainders.iter().map(|remainder| remainder.end.at - remainder.next.at).sum()
     }
 
     /// Cuts the next slice, which begins with the ticks `first`, where it has about the wanted bytes.
     fn cut(&mut self, first: u64) -> (Option<u64>, Vec<Boundary>) {
-        let rest = |slicer: &Slicer<'_>| (slicer.until, slicer.lanes.iter().map(|lane| lane.end).collect());
+        let rest = |slicer: &Slicer<'_>| {
+            (slicer.until, slicer.remainders.iter().map(|remainder| remainder.end).collect())
+        };
         if self.left() <= self.wanted + self.wanted / 2 {
             return rest(self);
         }
-        let mut low =
-            Trial { ticks: first, bytes: 0, marks: self.lanes.iter().map(|lane| lane.next).collect() };
+        let mut low = Trial {
+            ticks: first,
+            bytes: 0,
+            marks: self.remainders.iter().map(|remainder| remainder.next).collect(),
+        };
         let mut high: Option<Trial> = None;
         let mut step = self.step;
         let limit = self.until.unwrap_or(u64::MAX);
@@ -189,21 +194,22 @@ impl<'a> Slicer<'a> {
             return;
         }
         self.cuts = truncation::count();
-        for lane in &mut self.lanes {
-            if let Some(end) = self.sources[lane.source].cut().filter(|&end| end < lane.end.at) {
-                lane.end = Boundary { at: end.max(lane.next.at), ticks: None };
+        for remainder in &mut self.remainders {
+            if let Some(end) = self.sources[remainder.source].cut().filter(|&end| end < remainder.end.at) {
+                remainder.end = Boundary { at: end.max(remainder.next.at), ticks: None };
             }
         }
-        self.lanes.retain(|lane| !lane.is_done());
+        self.remainders.retain(|remainder| !remainder.is_done());
     }
 
     fn try_cut(&self, ticks: u64, low: &Trial, high: Option<&Trial>) -> Trial {
-        let mark = |(place, lane): (usize, &Lane<'_>)| {
-            let high = high.map_or(lane.end, |high| high.marks[place]);
-            lane.content.first_from(ticks, low.marks[place], high, lane.last)
+        let mark = |(place, remainder): (usize, &Remainder<'_>)| {
+            let high = high.map_or(remainder.end, |high| high.marks[place]);
+            remainder.content.first_from(ticks, low.marks[place], high, remainder.last)
         };
-        let marks: Vec<Boundary> = self.lanes.iter().enumerate().map(mark).collect();
-        let bytes = marks.iter().zip(&self.lanes).map(|(mark, lane)| mark.at - lane.next.at).sum();
+        let marks: Vec<Boundary> = self.remainders.iter().enumerate().map(mark).collect();
+        let bytes =
+            marks.iter().zip(&self.remainders).map(|(mark, remainder)| mark.at - remainder.next.at).sum();
         Trial { ticks, bytes, marks }
     }
 }
@@ -213,19 +219,20 @@ impl Iterator for Slicer<'_> {
 
     fn next(&mut self) -> Option<Slice> {
         self.look_for_cuts();
-        if self.lanes.is_empty() {
+        if self.remainders.is_empty() {
             return None;
         }
-        let first = self.lanes.iter().filter_map(|lane| lane.next.ticks).min().unwrap_or(self.from);
+        let first =
+            self.remainders.iter().filter_map(|remainder| remainder.next.ticks).min().unwrap_or(self.from);
         let (until, marks) = self.cut(first);
         let span = TickSpan { since: self.from, until };
-        let mut parts = Vec::with_capacity(self.lanes.len());
-        for (lane, mark) in self.lanes.iter_mut().zip(marks) {
-            let (start, end) = (lane.next.at, mark.at);
-            if start < end || lane.has_lines_before(until) {
-                parts.push(Part { source: lane.source, start, end });
+        let mut parts = Vec::with_capacity(self.remainders.len());
+        for (remainder, mark) in self.remainders.iter_mut().zip(marks) {
+            let (start, end) = (remainder.next.at, mark.at);
+            if start < end || remainder.has_lines_before(until) {
+                parts.push(SlicePart { source: remainder.source, start, end });
             }
-            (lane.next, lane.last) = (mark, end - start);
+            (remainder.next, remainder.last) = (mark, end - start);
         }
         if self.wanted < USUAL {
             (self.wanted, self.step) = ((2 * self.wanted).min(USUAL), self.step.saturating_mul(2));
@@ -233,9 +240,9 @@ impl Iterator for Slicer<'_> {
         match until {
             Some(until) if Some(until) != self.until => {
                 self.from = until;
-                self.lanes.retain(|lane| !lane.is_done());
+                self.remainders.retain(|remainder| !remainder.is_done());
             }
-            _ => self.lanes.clear(),
+            _ => self.remainders.clear(),
         }
         Some(Slice { span, first, parts })
     }
@@ -275,7 +282,7 @@ pub fn as_text(source: Source) -> Result<Source, Error> {
     Source::of_file(source.path.clone(), &file)
 }
 
-impl Lane<'_> {
+impl Remainder<'_> {
     /// Whether no slice will have anything of it any more.
     fn is_done(&self) -> bool {
         match self.content {

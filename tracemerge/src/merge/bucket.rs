@@ -7,19 +7,19 @@ use std::io;
 use memchr::memrchr;
 
 use super::Sink;
-use super::group::{Group, Lines};
+use super::group::{Group, Stretch};
 use crate::file::lines::{Token, line_at};
 use crate::file::map::prefetch;
 use crate::file::truncation;
 use crate::input::source::Source;
 
-/// Lines are fetched while so many others are copied...
+/// Stretch are fetched while so many others are copied...
 const AHEAD: usize = 8;
 /// ...so many bytes of them; what stands behind these the processor foresees.
 const LINES: usize = 512;
 
 /// What lines are sorted by: their ticks, and the place of their run.
-type Key = (u64, usize);
+type StretchKey = (u64, usize);
 
 /// Passes the lines of a bucket on in the order of their ticks, those with the same in the order of pieces. `runs` and
 /// `order` are room for all that are in it.
@@ -27,7 +27,7 @@ pub fn pass_on<'g, S: Sink>(
     sources: &[Source],
     groups: &'g [Group<'_>],
     bucket: usize,
-    runs: &mut Vec<Lines<'g>>,
+    runs: &mut Vec<Stretch<'g>>,
     order: &mut Vec<u64>,
     out: &mut S,
 ) -> io::Result<()> {
@@ -38,7 +38,7 @@ pub fn pass_on<'g, S: Sink>(
     let key = |place: usize| (runs[place].ticks, place);
     let is_cut = truncation::count() > 0;
     // What is left of runs that others come between.
-    let mut rests: BinaryHeap<Reverse<(Key, &[u8])>> = BinaryHeap::new();
+    let mut rests: BinaryHeap<Reverse<(StretchKey, &[u8])>> = BinaryHeap::new();
     let mut at = 0;
     loop {
         let next = place(at).map(key);
@@ -75,7 +75,7 @@ pub fn pass_on<'g, S: Sink>(
 }
 
 /// Puts in `order` words for all `runs`, by their ticks and then their places; returns what tells the place in a word.
-fn sort(runs: &[Lines<'_>], order: &mut Vec<u64>) -> impl Fn(u64) -> usize + use<> {
+fn sort(runs: &[Stretch<'_>], order: &mut Vec<u64>) -> impl Fn(u64) -> usize + use<> {
     let (mut first, mut last) = (u64::MAX, 0);
     for run in runs {
         (first, last) = (first.min(run.ticks), last.max(run.ticks));
@@ -97,7 +97,7 @@ fn sort(runs: &[Lines<'_>], order: &mut Vec<u64>) -> impl Fn(u64) -> usize + use
 }
 
 /// How many bytes of `lines` come before `limit`, and the ticks of the line behind these.
-fn up_to(lines: &[u8], limit: Key, place: usize) -> (usize, Option<u64>) {
+fn up_to(lines: &[u8], limit: StretchKey, place: usize) -> (usize, Option<u64>) {
     let mut at = 0;
     loop {
         match line_at(lines, at) {

@@ -8,14 +8,14 @@ use super::{Sink, Stop};
 use crate::file::lines::{LineAt, Token, line_at, skip_bad, without_feed};
 use crate::input::findings::Findings;
 use crate::input::source::Source;
-use crate::merge::loser_tree::Key;
+use crate::merge::loser_tree::TreeKey;
 
 /// So much of a damaged place is shown in the merged file.
 pub const SHOWN: usize = 256;
 
 /// Where the merge stands in one part: at a line that is found and not yet passed on.
 #[derive(Clone, Copy, Debug)]
-pub struct Cursor<'a> {
+pub struct LineCursor<'a> {
     /// The place of the cursor's source among all sources.
     pub source: u32,
     /// Up to where it is merged.
@@ -41,10 +41,10 @@ pub struct Pass<'a, S> {
     pub findings: &'a mut Findings,
 }
 
-impl<'a> Cursor<'a> {
+impl<'a> LineCursor<'a> {
     /// At the first line from `start` on.
     #[must_use]
-    pub fn new(bytes: &'a [u8], start: usize, source: usize, findings: &mut Findings) -> Cursor<'a> {
+    pub fn new(bytes: &'a [u8], start: usize, source: usize, findings: &mut Findings) -> LineCursor<'a> {
         let at = skip_bad(bytes, start);
         let line = match line_at(bytes, at) {
             Token::Line(line) => Some((at, line)),
@@ -59,14 +59,14 @@ impl<'a> Cursor<'a> {
             reason = "each source is a mapping or a box: there are fewer than 2^32"
         )]
         let source = source as u32;
-        Cursor { source, bytes, done: start, line }
+        LineCursor { source, bytes, done: start, line }
     }
 
     /// The line's key.
     #[inline]
     #[must_use]
-    pub fn key(&self, rank: usize) -> Key {
-        self.line.map_or(Key::EXHAUSTED, |(_, line)| Key::new(line.ticks, rank))
+    pub fn key(&self, rank: usize) -> TreeKey {
+        self.line.map_or(TreeKey::EXHAUSTED, |(_, line)| TreeKey::new(line.ticks, rank))
     }
 
     /// Passes on the line and all that follow it up to `limit`.
@@ -74,7 +74,7 @@ impl<'a> Cursor<'a> {
     /// # Errors
     /// See [`Stop`].
     #[inline]
-    pub fn run<S: Sink>(&mut self, pass: &mut Pass<'_, S>, rank: usize, limit: Key) -> Result<(), Stop> {
+    pub fn run<S: Sink>(&mut self, pass: &mut Pass<'_, S>, rank: usize, limit: TreeKey) -> Result<(), Stop> {
         let Some((mut at, mut line)) = self.line else { return Ok(()) };
         if self.done < at {
             self.put_damaged(pass, self.done, at, at)?;
@@ -99,7 +99,7 @@ impl<'a> Cursor<'a> {
                 return Err(Stop::Backward { path: pass.source.path.clone() });
             }
             (at, line) = (next_at, next);
-            if Key::new(line.ticks, rank) > limit {
+            if TreeKey::new(line.ticks, rank) > limit {
                 pass.write_lines(self.done, at)?;
                 (self.done, self.line) = (at, Some((at, line)));
                 return Ok(());

@@ -4,7 +4,7 @@ use std::io;
 use std::mem;
 use std::ops::Range;
 
-use super::cursor::{Cursor, Pass};
+use super::cursor::{LineCursor, Pass};
 use super::windows::Window;
 use super::{Sink, Stop};
 use crate::file::map::prefetch;
@@ -33,9 +33,9 @@ pub struct Group<'a> {
     pieces: Vec<SortedRange>,
     span: TickSpan,
     /// The pieces, once they are open.
-    lanes: Vec<Lane<'a>>,
+    open_ranges: Vec<OpenRange<'a>>,
     /// The lines of the pieces in the window, in buckets by time; each bucket in the order of ties.
-    buckets: Vec<Vec<Lines<'a>>>,
+    buckets: Vec<Vec<Stretch<'a>>>,
     /// The lines that were rendered, one after the other.
     text: Vec<u8>,
     /// The place of each rendered line in `text`.
@@ -52,16 +52,16 @@ pub struct Group<'a> {
 
 /// An open piece.
 #[derive(Debug)]
-enum Lane<'a> {
+enum OpenRange<'a> {
     /// Text, with a cursor at the beginning of the window and one at its end.
-    Text { begin: Cursor<'a>, end: Cursor<'a> },
+    Text { begin: LineCursor<'a>, end: LineCursor<'a> },
     /// A source that renders its lines when it is asked for them.
     Rendered { source: usize, render: &'a dyn Render },
 }
 
 /// Neighbouring lines of one piece.
 #[derive(Clone, Copy, Debug)]
-pub struct Lines<'a> {
+pub struct Stretch<'a> {
     /// Ticks of the first line.
     pub ticks: u64,
     /// The bytes of the lines; empty as long as they are among the rendered ones.
@@ -73,7 +73,7 @@ pub struct Lines<'a> {
     more: u32,
 }
 
-impl Lines<'_> {
+impl Stretch<'_> {
     /// Ticks of the last line.
     #[inline]
     #[must_use]
@@ -90,7 +90,7 @@ impl<'a> Group<'a> {
             number,
             pieces: pieces.to_vec(),
             span,
-            lanes: Vec::new(),
+            open_ranges: Vec::new(),
             buckets: Vec::new(),
             text: Vec::new(),
             made: Vec::new(),
@@ -114,17 +114,17 @@ impl<'a> Group<'a> {
         self.buckets.iter_mut().for_each(Vec::clear);
         self.next = None;
         self.pieces_dealt = 0;
-        if self.lanes.is_empty() {
+        if self.open_ranges.is_empty() {
             self.open(sources);
         }
-        let Group { lanes, buckets, text, made, found, .. } = self;
+        let Group { open_ranges, buckets, text, made, found, .. } = self;
         let mut out = Dealer { window, buckets, text, made, there: &[], ticks: 0, before: None, bytes: 0 };
-        for rank in 0..lanes.len() {
-            if let Some(Lane::Text { begin, .. }) = lanes.get(rank + 3) {
+        for rank in 0..open_ranges.len() {
+            if let Some(OpenRange::Text { begin, .. }) = open_ranges.get(rank + 3) {
                 prefetch(begin.bytes.as_ptr().wrapping_add(begin.done), AHEAD);
             }
-            let next = match &mut lanes[rank] {
-                Lane::Text { begin, end } => {
+            let next = match &mut open_ranges[rank] {
+                OpenRange::Text { begin, end } => {
                     let source = &sources[begin.source as usize];
                     if truncation::count() > 0 {
                         begin.end_where_cut(source, found);
@@ -134,11 +134,11 @@ impl<'a> Group<'a> {
                     out.deal(end, source, found)?;
                     end.line.map(|(_, line)| line.ticks)
                 }
-                Lane::Rendered { source, render } => {
+                OpenRange::Rendered { source, render } => {
                     room.clear();
                     let mut damaged = |at, bytes| found.damaged(*source, at, bytes);
                     render.lines(window.since, window.until, room, &mut damaged);
-                    let mut cursor = Cursor::new(room, 0, *source, found);
+                    let mut cursor = LineCursor::new(room, 0, *source, found);
                     out.there = &[];
                     out.deal(&mut cursor, &sources[*source], found)?;
                     let left = render.span().zip(window.until).filter(|((_, last), until)| until <= last);
@@ -160,22 +160,22 @@ impl<'a> Group<'a> {
         for piece in &self.pieces {
             let source = &sources[piece.source];
             if let Some(render) = source.rendered() {
-                self.lanes.push(Lane::Rendered { source: piece.source, render });
+                self.open_ranges.push(OpenRange::Rendered { source: piece.source, render });
                 continue;
             }
             let bytes = &source.bytes()[..piece.end];
             let (first, last) = (Boundary::before(bytes, piece.start), Boundary::end(bytes));
             let start = first_from(bytes, self.span.since, first, last, usize::MAX).at;
-            let begin = Cursor::new(bytes, start, piece.source, &mut self.findings);
-            self.lanes.push(Lane::Text { begin, end: begin });
+            let begin = LineCursor::new(bytes, start, piece.source, &mut self.findings);
+            self.open_ranges.push(OpenRange::Text { begin, end: begin });
         }
     }
 
     /// Takes note that the window's lines are passed on: what comes next begins where it ends.
     pub fn end_window(&mut self, sources: &[Source]) {
         self.findings.append(mem::take(&mut self.found));
-        for lane in &mut self.lanes {
-            if let Lane::Text { begin, end } = lane {
+        for range in &mut self.open_ranges {
+            if let OpenRange::Text { begin, end } = range {
                 sources[begin.source as usize].forget(begin.done..end.done);
                 *begin = *end;
             }
@@ -197,8 +197,9 @@ impl<'a> Group<'a> {
     /// How many bytes the window has in one of the buckets.
     #[must_use]
     pub fn bytes_in(&self, bucket: usize) -> usize {
-        let made = |lines: &Lines<'_>| self.made.get(lines.more as usize).map_or(0, Range::len);
-        let bytes = |lines: &Lines<'_>| if lines.lines.is_empty() { made(lines) } else { lines.lines.len() };
+        let made = |lines: &Stretch<'_>| self.made.get(lines.more as usize).map_or(0, Range::len);
+        let bytes =
+            |lines: &Stretch<'_>| if lines.lines.is_empty() { made(lines) } else { lines.lines.len() };
         self.buckets.get(bucket).into_iter().flatten().map(bytes).sum()
     }
 
@@ -209,7 +210,7 @@ impl<'a> Group<'a> {
     }
 
     /// Adds to `all` what the window has in one of the buckets, in order of ties.
-    pub fn add_bucket<'g>(&'g self, number: usize, all: &mut Vec<Lines<'g>>) {
+    pub fn add_bucket<'g>(&'g self, number: usize, all: &mut Vec<Stretch<'g>>) {
         let Some(bucket) = self.buckets.get(number) else { return };
         let begin = all.len();
         all.extend_from_slice(bucket);
@@ -222,14 +223,14 @@ impl<'a> Group<'a> {
     }
 }
 
-impl<'a> Cursor<'a> {
+impl<'a> LineCursor<'a> {
     /// Leaves out what was cut off from the file.
     fn end_where_cut(&mut self, source: &Source, findings: &mut Findings) {
         let Some(end) = source.cut().filter(|&end| end < self.bytes.len()) else { return };
         self.bytes = &self.bytes[..end];
         self.done = self.done.min(end);
         if self.line.is_some_and(|(_, line)| line.end > end) {
-            *self = Cursor::new(self.bytes, self.done, self.source as usize, findings);
+            *self = LineCursor::new(self.bytes, self.done, self.source as usize, findings);
         }
     }
 }
@@ -237,10 +238,10 @@ impl<'a> Cursor<'a> {
 /// Takes the lines of a group.
 struct Dealer<'g, 'a> {
     window: &'g Window,
-    buckets: &'g mut [Vec<Lines<'a>>],
+    buckets: &'g mut [Vec<Stretch<'a>>],
     text: &'g mut Vec<u8>,
     made: &'g mut Vec<Range<usize>>,
-    /// Lines that are a part of this stay there.
+    /// Stretch that are a part of this stay there.
     there: &'a [u8],
     /// Ticks of the lines that come next.
     ticks: u64,
@@ -254,7 +255,7 @@ impl<'a> Dealer<'_, 'a> {
     /// Deals out what there is before the end of the window.
     fn deal(
         &mut self,
-        cursor: &mut Cursor<'_>,
+        cursor: &mut LineCursor<'_>,
         source: &Source,
         findings: &mut Findings,
     ) -> Result<(), Stop> {
@@ -291,7 +292,7 @@ impl Sink for Dealer<'_, '_> {
         let place = self.window.bucket_of(self.ticks);
         let bucket = &mut self.buckets[place];
         self.bytes += lines.len();
-        let mut dealt = Lines { ticks: self.ticks, lines: &[], source: source as u32, more: 0 };
+        let mut dealt = Stretch { ticks: self.ticks, lines: &[], source: source as u32, more: 0 };
         if let Some(range) = place_of(self.there, lines) {
             let goes_on =
                 |before: &&mut (usize, Range<usize>)| (before.0, before.1.end) == (place, range.start);
@@ -315,7 +316,7 @@ impl Sink for Dealer<'_, '_> {
             self.before = None;
         }
         bucket.push(dealt);
-        self.bytes += size_of::<Lines<'_>>();
+        self.bytes += size_of::<Stretch<'_>>();
         // Where the next will be written, which is when hundreds of others have got theirs.
         prefetch(bucket.as_ptr().wrapping_add(bucket.len() + 1).cast(), 1);
         Ok(())

@@ -3,7 +3,7 @@
 //! Order: ticks, then the piece's rank, then the position in the piece. The lines themselves are passed on
 //! untouched, as parts of the files, as many neighbours at once as may be. Every line is looked at once on the way.
 //!
-//! Few pieces are merged by [slices](Slices) of time, many by [windows](Windows). Both are [work](Work) of many jobs: here
+//! Few pieces are merged by [slices](Slices) of time, many by [windows](Windows). Both are [work](MergeWork) of many jobs: here
 //! one is done after the other, in [`crate::merge::workers`] several threads share them.
 //!
 //! The next stage is a [`Sink`]: it gets whole lines only, and is told which source they are of.
@@ -12,8 +12,8 @@ pub mod attempt;
 mod bucket;
 mod cursor;
 mod group;
-pub mod joined;
 pub mod loser_tree;
+pub mod merged_lines;
 mod slices;
 mod windows;
 mod work;
@@ -24,7 +24,7 @@ use std::path::PathBuf;
 
 pub use self::slices::Slices;
 pub use self::windows::Windows;
-pub use self::work::{Room, Turn, Work, forget, silently, unless_cut};
+pub use self::work::{MergeWork, Room, Turn, forget, silently, unless_cut};
 use crate::input::findings::Findings;
 use crate::input::slice::TickSpan;
 use crate::input::source::{SortedRange, Source};

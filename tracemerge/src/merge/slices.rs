@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use super::cursor::{Cursor, Pass};
-use super::work::{Room, Turn, Work};
+use super::cursor::{LineCursor, Pass};
+use super::work::{MergeWork, Room, Turn};
 use super::{Sink, Stop};
 use crate::file::truncation;
 use crate::input::findings::Findings;
-use crate::input::slice::{Part, Slice, Slicer, TickSpan};
+use crate::input::slice::{Slice, SlicePart, Slicer, TickSpan};
 use crate::input::source::{SortedRange, Source};
-use crate::merge::loser_tree::{Key, LoserTree};
+use crate::merge::loser_tree::{LoserTree, TreeKey};
 
 /// Slices, cut out one after the other and merged by whoever has time.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ pub struct Slices<'a> {
 
 /// A part of the work.
 #[derive(Debug)]
-pub enum Job<'a> {
+pub enum SliceJob<'a> {
     /// Cut out the next slice.
     Cut(Slicer<'a>, Option<Slice>),
     /// Merge a slice.
@@ -53,20 +53,24 @@ impl<'a> Slices<'a> {
     }
 }
 
-impl<'a> Work<'a> for Slices<'a> {
-    type Job = Job<'a>;
+impl<'a> MergeWork<'a> for Slices<'a> {
+    type Job = SliceJob<'a>;
 
     fn bytes(&self) -> usize {
         self.bytes
     }
 
-    fn next(&mut self) -> Turn<Job<'a>> {
+    fn next(&mut self) -> Turn<SliceJob<'a>> {
         if let Some(slice) = self.next.take() {
             self.number += 1;
-            return Turn::Lines(Job::Merge { number: self.number - 1, slice, findings: Findings::default() });
+            return Turn::Lines(SliceJob::Merge {
+                number: self.number - 1,
+                slice,
+                findings: Findings::default(),
+            });
         }
         match self.slicer.take() {
-            Some(slicer) => Turn::Silent(Job::Cut(slicer, None)),
+            Some(slicer) => Turn::Silent(SliceJob::Cut(slicer, None)),
             None if self.is_cut => Turn::End,
             None => Turn::Wait,
         }
@@ -74,19 +78,19 @@ impl<'a> Work<'a> for Slices<'a> {
 
     fn run<S: Sink>(
         sources: &'a [Source],
-        job: &mut Job<'a>,
+        job: &mut SliceJob<'a>,
         room: &mut Room,
         out: &mut S,
     ) -> Result<(), Stop> {
         match job {
-            Job::Cut(slicer, slice) => {
+            SliceJob::Cut(slicer, slice) => {
                 // Done again, it would be the slice behind.
                 if slice.is_none() {
                     *slice = slicer.next();
                 }
                 Ok(())
             }
-            Job::Merge { slice, findings, .. } => {
+            SliceJob::Merge { slice, findings, .. } => {
                 if truncation::count() > 0 {
                     // While the slice was cut out, or merged.
                     slice.look_for_cuts(sources);
@@ -97,11 +101,11 @@ impl<'a> Work<'a> for Slices<'a> {
         }
     }
 
-    fn done(&mut self, job: Job<'a>) -> Vec<Part> {
+    fn done(&mut self, job: SliceJob<'a>) -> Vec<SlicePart> {
         match job {
-            Job::Cut(slicer, Some(slice)) => (self.slicer, self.next) = (Some(slicer), Some(slice)),
-            Job::Cut(_, None) => self.is_cut = true,
-            Job::Merge { number, slice, findings } => {
+            SliceJob::Cut(slicer, Some(slice)) => (self.slicer, self.next) = (Some(slicer), Some(slice)),
+            SliceJob::Cut(_, None) => self.is_cut = true,
+            SliceJob::Merge { number, slice, findings } => {
                 self.found.insert(number, findings);
                 return slice.parts;
             }
@@ -131,15 +135,15 @@ fn merge_slice<S: Sink>(
         .map(|part| render(&sources[part.source], part, slice.span, text, findings))
         .collect();
     let mut begin = 0;
-    let cursor = |(part, end): (&Part, Option<usize>)| match end {
+    let cursor = |(part, end): (&SlicePart, Option<usize>)| match end {
         Some(end) => {
             let start = std::mem::replace(&mut begin, end);
-            Cursor::new(&text[start..end], 0, part.source, findings)
+            LineCursor::new(&text[start..end], 0, part.source, findings)
         }
-        None => Cursor::new(&sources[part.source].bytes()[..part.end], part.start, part.source, findings),
+        None => LineCursor::new(&sources[part.source].bytes()[..part.end], part.start, part.source, findings),
     };
-    let mut cursors: Vec<Cursor<'_>> = slice.parts.iter().zip(ends).map(cursor).collect();
-    let keys: Vec<Key> = cursors.iter().enumerate().map(|(rank, cursor)| cursor.key(rank)).collect();
+    let mut cursors: Vec<LineCursor<'_>> = slice.parts.iter().zip(ends).map(cursor).collect();
+    let keys: Vec<TreeKey> = cursors.iter().enumerate().map(|(rank, cursor)| cursor.key(rank)).collect();
     let mut tree = LoserTree::new(&keys);
     drop(keys);
     while let Some(rank) = tree.winner() {
@@ -155,7 +159,7 @@ fn merge_slice<S: Sink>(
 /// Adds the lines of a part that has none before they are made to `text`; returns where they end.
 fn render(
     source: &Source,
-    part: &Part,
+    part: &SlicePart,
     span: TickSpan,
     text: &mut Vec<u8>,
     findings: &mut Findings,

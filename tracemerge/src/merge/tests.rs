@@ -7,7 +7,7 @@ use super::cursor::SHOWN;
 use super::*;
 use crate::file::lines::without_feed;
 use crate::file::render::Render;
-use crate::input::findings::Counts;
+use crate::input::findings::FindingCounts;
 use crate::input::source::{split, whole};
 use crate::merge::workers::merge_by;
 use itertools::Itertools;
@@ -41,7 +41,7 @@ fn merged_in_every_way(
         match (&expected, other) {
             (Ok((expected, found)), Ok(other)) => {
                 assert_eq!(String::from_utf8_lossy(expected), String::from_utf8_lossy(&out), "way {way}");
-                assert_eq!(Counts::from(found), Counts::from(&other), "way {way}");
+                assert_eq!(FindingCounts::from(found), FindingCounts::from(&other), "way {way}");
             }
             (Err(_), Err(_)) => {}
             (expected, other) => panic!("way {way}: {expected:?}, but {other:?}"),

@@ -16,11 +16,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::bucket::pass_on;
 use super::group::Group;
-use super::work::{Room, Turn, Work};
+use super::work::{MergeWork, Room, Turn};
 use super::{Sink, Stop};
 use crate::file::render::Render;
 use crate::input::findings::Findings;
-use crate::input::slice::{Part, TickSpan};
+use crate::input::slice::{SlicePart, TickSpan};
 use crate::input::source::{SortedRange, Source};
 
 /// What a window is to have, in bytes: the first one less, so that a reader waits for less...
@@ -91,7 +91,7 @@ pub struct Window {
 /// A part of the work.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "there are a few for each window")]
-pub enum Job<'a> {
+pub enum WindowJob<'a> {
     /// To deal out a group.
     Deal(Window, Group<'a>),
     /// To pass on buckets.
@@ -220,20 +220,20 @@ impl<'a> Stage<'a> {
     }
 }
 
-impl<'a> Work<'a> for Windows<'a> {
-    type Job = Job<'a>;
+impl<'a> MergeWork<'a> for Windows<'a> {
+    type Job = WindowJob<'a>;
 
     fn bytes(&self) -> usize {
         self.bytes
     }
 
-    fn next(&mut self) -> Turn<Job<'a>> {
+    fn next(&mut self) -> Turn<WindowJob<'a>> {
         loop {
             match &mut self.stage {
                 Stage::Dealing { waiting, away, dealt } => {
                     if let Some(group) = waiting.pop() {
                         *away += 1;
-                        return Turn::Silent(Job::Deal(self.window.clone(), group));
+                        return Turn::Silent(WindowJob::Deal(self.window.clone(), group));
                     }
                     if *away > 0 {
                         return Turn::Wait;
@@ -246,7 +246,7 @@ impl<'a> Work<'a> for Windows<'a> {
                     if *next < self.window.buckets {
                         let range = *next..(*next + AT_ONCE).min(self.window.buckets);
                         (*next, *away) = (range.end, *away + 1);
-                        return Turn::Lines(Job::Pass(groups.clone(), range));
+                        return Turn::Lines(WindowJob::Pass(groups.clone(), range));
                     }
                     if *away > 0 {
                         return Turn::Wait;
@@ -262,13 +262,13 @@ impl<'a> Work<'a> for Windows<'a> {
 
     fn run<S: Sink>(
         sources: &'a [Source],
-        job: &mut Job<'a>,
+        job: &mut WindowJob<'a>,
         room: &mut Room,
         out: &mut S,
     ) -> Result<(), Stop> {
         match job {
-            Job::Deal(window, group) => group.deal(sources, window, &mut room.text),
-            Job::Pass(groups, range) => {
+            WindowJob::Deal(window, group) => group.deal(sources, window, &mut room.text),
+            WindowJob::Pass(groups, range) => {
                 let (mut runs, order) = (Vec::new(), &mut room.order);
                 range
                     .clone()
@@ -278,13 +278,13 @@ impl<'a> Work<'a> for Windows<'a> {
         }
     }
 
-    fn done(&mut self, job: Job<'a>) -> Vec<Part> {
+    fn done(&mut self, job: WindowJob<'a>) -> Vec<SlicePart> {
         match (job, &mut self.stage) {
-            (Job::Deal(_, group), Stage::Dealing { away, dealt, .. }) => {
+            (WindowJob::Deal(_, group), Stage::Dealing { away, dealt, .. }) => {
                 *away -= 1;
                 dealt.push(group);
             }
-            (Job::Pass(..), Stage::Passing { away, .. }) => *away -= 1,
+            (WindowJob::Pass(..), Stage::Passing { away, .. }) => *away -= 1,
             // There is none of the other sort.
             _ => {}
         }

@@ -6,11 +6,11 @@
 use super::{Sink, Stop};
 use crate::file::truncation;
 use crate::input::findings::Findings;
-use crate::input::slice::Part;
+use crate::input::slice::SlicePart;
 use crate::input::source::Source;
 
 /// What there is to do, to merge all.
-pub trait Work<'a>: Send {
+pub trait MergeWork<'a>: Send {
     /// A part of it.
     type Job: Send;
 
@@ -33,7 +33,7 @@ pub trait Work<'a>: Send {
     ) -> Result<(), Stop>;
 
     /// Takes note that a job is done. Returns what is not needed any more as soon as its lines are written.
-    fn done(&mut self, job: Self::Job) -> Vec<Part>;
+    fn done(&mut self, job: Self::Job) -> Vec<SlicePart>;
 
     /// What was found, when all is done.
     fn findings(self) -> Findings;
@@ -65,7 +65,7 @@ pub struct Room {
 ///
 /// # Errors
 /// See [`Stop`].
-pub fn all<'a, S: Sink, W: Work<'a>>(
+pub fn all<'a, S: Sink, W: MergeWork<'a>>(
     mut work: W,
     sources: &'a [Source],
     out: &mut S,
@@ -90,7 +90,7 @@ pub fn all<'a, S: Sink, W: Work<'a>>(
 ///
 /// # Errors
 /// See [`Stop`].
-pub fn silently<'a, W: Work<'a>>(
+pub fn silently<'a, W: MergeWork<'a>>(
     sources: &'a [Source],
     mut job: W::Job,
     room: &mut Room,
@@ -114,6 +114,6 @@ pub fn unless_cut(mut run: impl FnMut() -> Result<(), Stop>) -> Result<(), Stop>
 }
 
 /// Says that these bytes were read for the last time.
-pub fn forget(sources: &[Source], parts: &[Part]) {
+pub fn forget(sources: &[Source], parts: &[SlicePart]) {
     parts.iter().for_each(|part| sources[part.source].forget(part.start..part.end));
 }

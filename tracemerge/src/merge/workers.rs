@@ -12,10 +12,10 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use crate::input::findings::Findings;
-use crate::input::slice::{Part, TickSpan};
+use crate::input::slice::{SlicePart, TickSpan};
 use crate::input::source::{SortedRange, Source};
-use crate::merge::joined::Gather;
-use crate::merge::{MANY, Room, Slices, Stop, Turn, Windows, Work, forget, silently, unless_cut};
+use crate::merge::merged_lines::MergedLines;
+use crate::merge::{MANY, MergeWork, Room, Slices, Stop, Turn, Windows, forget, silently, unless_cut};
 
 /// Fewer bytes than this are merged sooner than threads are started.
 const WORTH_THREADS: usize = 4 << 20;
@@ -52,27 +52,28 @@ pub fn merge_by_all<W: Write>(
 ///
 /// # Errors
 /// As [`merge`](crate::merge::merge).
-pub fn merge_by<'a, W: Write, J: Work<'a>>(
+pub fn merge_by<'a, W: Write, J: MergeWork<'a>>(
     threads: usize,
     work: J,
     sources: &'a [Source],
     out: &mut W,
 ) -> Result<Findings, Stop> {
     let row = Row { work, queue: VecDeque::new(), taken: 0, spare: Vec::new(), stop: None };
-    let pool = Pool { sources, limit: threads + AHEAD, row: Mutex::new(row), changed: Condvar::new() };
+    let shared =
+        SharedState { sources, limit: threads + AHEAD, row: Mutex::new(row), changed: Condvar::new() };
     thread::scope(|scope| {
         for _ in 1..threads {
             // A thread that cannot be had leaves its share to the others.
-            let _ = thread::Builder::new().spawn_scoped(scope, || pool.work::<W>(None));
+            let _ = thread::Builder::new().spawn_scoped(scope, || shared.work::<W>(None));
         }
-        pool.work(Some(out));
+        shared.work(Some(out));
     });
-    let row = pool.row.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let row = shared.row.into_inner().unwrap_or_else(PoisonError::into_inner);
     row.stop.map_or_else(|| Ok(row.work.findings()), Err)
 }
 
 /// The state that the threads share.
-struct Pool<'a, J> {
+struct SharedState<'a, J> {
     sources: &'a [Source],
     /// The lines of so many jobs are being merged or wait to be written.
     limit: usize,
@@ -84,20 +85,20 @@ struct Pool<'a, J> {
 struct Row<'a, J> {
     work: J,
     /// Lines that are not written yet, in order; `None`: they are being merged.
-    queue: VecDeque<Option<Merged<'a>>>,
+    queue: VecDeque<Option<MergedJob<'a>>>,
     /// How many were taken from the queue.
     taken: usize,
-    spare: Vec<Gather<'a>>,
+    spare: Vec<MergedLines<'a>>,
     /// Set, all threads end.
     stop: Option<Stop>,
 }
 
 /// Lines to be written, and what is not needed any more then.
-type Merged<'a> = (Gather<'a>, Vec<Part>);
+type MergedJob<'a> = (MergedLines<'a>, Vec<SlicePart>);
 
 type RowGuard<'p, 'a, J> = MutexGuard<'p, Row<'a, J>>;
 
-impl<'a, J: Work<'a>> Pool<'a, J> {
+impl<'a, J: MergeWork<'a>> SharedState<'a, J> {
     fn lock(&self) -> RowGuard<'_, 'a, J> {
         self.row.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -176,7 +177,7 @@ impl<'a, J: Work<'a>> Pool<'a, J> {
     ) -> RowGuard<'p, 'a, J> {
         let number = row.taken + row.queue.len();
         row.queue.push_back(None);
-        let mut lines = row.spare.pop().unwrap_or_else(|| Gather::new(self.sources));
+        let mut lines = row.spare.pop().unwrap_or_else(|| MergedLines::new(self.sources));
         drop(row);
         let merged = unless_cut(|| {
             lines.clear();
@@ -196,7 +197,7 @@ impl<'a, J: Work<'a>> Pool<'a, J> {
 
 impl<'a, J> Row<'a, J> {
     /// Takes the front of the queue, if it is ready.
-    fn pop_ready(&mut self) -> Option<Merged<'a>> {
+    fn pop_ready(&mut self) -> Option<MergedJob<'a>> {
         self.queue.front()?.as_ref()?;
         self.taken += 1;
         self.queue.pop_front()?
@@ -204,9 +205,9 @@ impl<'a, J> Row<'a, J> {
 }
 
 /// Ends all threads when one of them panics, so that none waits for it.
-struct Alarm<'p, 'a, J: Work<'a>>(&'p Pool<'a, J>);
+struct Alarm<'p, 'a, J: MergeWork<'a>>(&'p SharedState<'a, J>);
 
-impl<'a, J: Work<'a>> Drop for Alarm<'_, 'a, J> {
+impl<'a, J: MergeWork<'a>> Drop for Alarm<'_, 'a, J> {
     fn drop(&mut self) {
         if thread::panicking() {
             drop(self.0.stop(Stop::Write(io::Error::other("a thread of the merge has failed"))));

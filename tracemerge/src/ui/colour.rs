@@ -6,9 +6,9 @@ use std::io::{self, IsTerminal};
 use anstyle::{AnsiColor, Style};
 use clap::ValueEnum;
 
-/// When output is in colours.
+/// ColourMode output is in colours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum When {
+pub enum ColourMode {
     /// On a terminal, unless NO_COLOR is set
     #[default]
     Auto,
@@ -18,15 +18,15 @@ pub enum When {
     Never,
 }
 
-impl When {
+impl ColourMode {
     /// Whether that is now. `to_terminal` says that the output is shown on a terminal, by a pager or without.
     #[must_use]
     pub fn is_now(self, to_terminal: bool) -> bool {
         match self {
-            When::Always => true,
-            When::Never => false,
+            ColourMode::Always => true,
+            ColourMode::Never => false,
             // https://no-color.org: any value but the empty one.
-            When::Auto => {
+            ColourMode::Auto => {
                 to_terminal
                     && env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
                     && env::var_os("TERM").is_none_or(|term| term != "dumb")

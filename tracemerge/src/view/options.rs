@@ -40,7 +40,7 @@ pub struct View {
     pub time: TimeMode,
     /// Whether to use colours
     #[arg(long, value_name = "WHEN", value_enum, default_value_t, help_heading = SHOW)]
-    pub color: colour::When,
+    pub color: colour::ColourMode,
     /// Write to a terminal directly, not through $PAGER or less
     #[arg(long, help_heading = SHOW)]
     pub no_pager: bool,

@@ -34,7 +34,7 @@ pub struct Input {
     pub given: PathBuf,
     sources: Vec<Source>,
     /// By when they began.
-    pub threads: Vec<Thread>,
+    pub threads: Vec<ThreadMessages>,
     /// From one message to the next of the same thread, by what the later one looks like.
     pub latencies: HashMap<ShapeId, Latencies>,
     /// How often each shape of a message occurs.
@@ -45,7 +45,7 @@ pub struct Input {
 }
 
 /// A thread's messages.
-pub struct Thread {
+pub struct ThreadMessages {
     /// The operating system's id.
     pub tid: u64,
     /// Its name; of a process's first thread, which is called as the executable, there is none.
@@ -53,19 +53,19 @@ pub struct Thread {
     /// The shapes of the thread's messages, in order.
     pub shapes: Vec<ShapeId>,
     /// Where each of these messages stands.
-    places: Vec<Place>,
+    places: Vec<MessagePlace>,
     began: u64,
 }
 
 /// A message: in which source, and where.
 #[derive(Clone, Copy)]
-struct Place {
+struct MessagePlace {
     source: u32,
     at: u64,
 }
 
 /// A message to be shown.
-pub struct Shown {
+pub struct ShownMessage {
     /// In which file.
     pub path: PathBuf,
     /// The number of the message's first line in that file, from 1.
@@ -84,7 +84,7 @@ impl Input {
     pub fn read(given: PathBuf, shapes: &mut Shapes, messages: &mut Messages) -> Result<Input, Error> {
         let sources: Vec<Source> =
             sources(&given, messages)?.into_iter().map(as_text).collect::<Result<_, _>>()?;
-        let mut reader = Reader {
+        let mut reader = InputReader {
             shapes,
             threads: Vec::new(),
             open: HashMap::new(),
@@ -107,7 +107,7 @@ impl Input {
                 shown(&source.path)
             ));
         }
-        let Reader { mut threads, runs, .. } = reader;
+        let InputReader { mut threads, runs, .. } = reader;
         threads.retain(|thread| !thread.shapes.is_empty());
         if threads.is_empty() {
             return Err(Error::plain(format!("{} has no messages", shown(&given))));
@@ -145,7 +145,7 @@ impl Input {
         }
     }
 
-    fn line(&self, place: Place) -> Option<Line<'_>> {
+    fn line(&self, place: MessagePlace) -> Option<Line<'_>> {
         let bytes = self.sources.get(place.source as usize)?.bytes();
         let at = usize::try_from(place.at).ok()?;
         match line_at(bytes, at) {
@@ -155,13 +155,13 @@ impl Input {
     }
 
     /// The message `number` of a thread.
-    pub fn message(&self, thread: &Thread, number: usize) -> Option<Shown> {
+    pub fn message(&self, thread: &ThreadMessages, number: usize) -> Option<ShownMessage> {
         let place = *thread.places.get(number)?;
         let (line, source) = (self.line(place)?, self.sources.get(place.source as usize)?);
         let before = &source.bytes()[..usize::try_from(place.at).ok()?];
         let number = memchr::memchr_iter(b'\n', before).count() + 1;
         let since = self.ns(line.key.ticks.0.saturating_sub(self.first));
-        Some(Shown { path: source.path.clone(), line: number, since, text: line.payload.to_vec() })
+        Some(ShownMessage { path: source.path.clone(), line: number, since, text: line.payload.to_vec() })
     }
 
     /// How long so many ticks are, in nanoseconds; `None` where that is not known.
@@ -215,9 +215,9 @@ fn is_trace(path: &Path) -> bool {
     at.is_some_and(|at| parse_trace_file_suffix(&name[at..]).is_some())
 }
 
-struct Reader<'a> {
+struct InputReader<'a> {
     shapes: &'a mut Shapes,
-    threads: Vec<Thread>,
+    threads: Vec<ThreadMessages>,
     /// Which thread has an id now, and the run that it is of.
     open: HashMap<u64, (usize, Option<usize>)>,
     /// With all the moments that they tell.
@@ -229,9 +229,9 @@ struct Reader<'a> {
 }
 
 /// A message whose end was not seen yet: thread, where, its lines.
-type Begun = Option<(usize, Place, Vec<u8>, u64)>;
+type Begun = Option<(usize, MessagePlace, Vec<u8>, u64)>;
 
-impl Reader<'_> {
+impl InputReader<'_> {
     fn read(&mut self, number: u32, source: &Source) {
         let bytes = source.bytes();
         let (mut at, mut begun): (usize, Begun) = (0, None);
@@ -259,7 +259,7 @@ impl Reader<'_> {
                 Kind::Message => {
                     self.end(begun.take());
                     let thread = self.thread(&line);
-                    let place = Place { source: number, at: start as u64 };
+                    let place = MessagePlace { source: number, at: start as u64 };
                     begun = Some((thread, place, line.payload.to_vec(), line.key.ticks.0));
                 }
                 Kind::Meta => {
@@ -285,7 +285,7 @@ impl Reader<'_> {
 
     fn thread(&mut self, line: &Line<'_>) -> usize {
         let (thread, _) = *self.open.entry(line.key.tid).or_insert_with(|| {
-            self.threads.push(Thread::new(line.key.tid));
+            self.threads.push(ThreadMessages::new(line.key.tid));
             (self.threads.len() - 1, None)
         });
         thread
@@ -304,7 +304,7 @@ impl Reader<'_> {
                 self.runs[of].1.push(anchor);
                 // Another thread with that id, unless it is a further file of the same.
                 if self.open.get(&tid).is_none_or(|(_, before)| *before != Some(of)) {
-                    self.threads.push(Thread::new(tid));
+                    self.threads.push(ThreadMessages::new(tid));
                     self.open.insert(tid, (self.threads.len() - 1, Some(of)));
                 }
             }
@@ -327,10 +327,10 @@ impl Reader<'_> {
     }
 }
 
-impl Thread {
-    fn new(tid: u64) -> Thread {
+impl ThreadMessages {
+    fn new(tid: u64) -> ThreadMessages {
         // Lines of other logs that were merged with the traces are of no thread.
         let name = (tid == 0).then(|| b"other logs".to_vec());
-        Thread { tid, name, shapes: Vec::new(), places: Vec::new(), began: 0 }
+        ThreadMessages { tid, name, shapes: Vec::new(), places: Vec::new(), began: 0 }
     }
 }

@@ -7,7 +7,7 @@ use crate::ui::error::Error;
 use crate::ui::messages::shown_name;
 
 use super::compare::Pair;
-use super::input::{Input, Thread};
+use super::input::{Input, ThreadMessages};
 use super::latency::Latencies;
 use super::shape::{ShapeId, Shapes};
 
@@ -54,7 +54,7 @@ pub struct ThreadComparison {
     pub only_b: u64,
     /// The last messages before the first that differs, of the first trace; nothing where a side is missing or all is
     /// the same.
-    pub before: Vec<Message>,
+    pub before: Vec<MessageLine>,
 }
 
 /// A thread in one of the traces.
@@ -65,12 +65,12 @@ pub struct ThreadSide {
     /// How many messages the thread has.
     pub records: u64,
     /// Those from the first that differs on, a few; nothing as above.
-    pub next: Vec<Message>,
+    pub next: Vec<MessageLine>,
 }
 
 /// A message, and where it stands.
 #[derive(Debug, Serialize)]
-pub struct Message {
+pub struct MessageLine {
     /// The file.
     pub file: String,
     /// Its line there, from 1; of a raw file, of the text that it would be.
@@ -138,11 +138,11 @@ impl ThreadComparison {
         let name = pair.a.or(pair.b).and_then(|thread| thread.name.as_deref());
         // Where the one goes another way than the other there is something to show.
         let differs = pair.a.is_some() && pair.b.is_some() && !pair.is_same();
-        let from = |input: &Input, thread: &Thread, first: usize, count: usize| {
+        let from = |input: &Input, thread: &ThreadMessages, first: usize, count: usize| {
             let numbers = first..first + if differs { count } else { 0 };
-            numbers.filter_map(|number| Message::of(input, thread, number)).collect()
+            numbers.filter_map(|number| MessageLine::of(input, thread, number)).collect()
         };
-        let side = |input, thread: Option<&Thread>| {
+        let side = |input, thread: Option<&ThreadMessages>| {
             thread.map(|thread| ThreadSide {
                 tid: thread.tid,
                 records: thread.shapes.len() as u64,
@@ -163,11 +163,11 @@ impl ThreadComparison {
     }
 }
 
-impl Message {
-    fn of(input: &Input, thread: &Thread, number: usize) -> Option<Message> {
+impl MessageLine {
+    fn of(input: &Input, thread: &ThreadMessages, number: usize) -> Option<MessageLine> {
         let message = input.message(thread, number)?;
         let line = message.text.split(|&b| b == b'\n').next().unwrap_or_default();
-        Some(Message {
+        Some(MessageLine {
             file: shown_name(message.path.as_os_str().as_encoded_bytes()),
             line: message.line as u64,
             since_ns: message.since,

@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use crate::ui::columns::{Align, Columns};
+use crate::ui::columns::{Alignment, Columns};
 use crate::ui::messages::{Grouped, count};
 use crate::ui::units::duration;
 
-use super::model::{Comparison, Message, ThreadComparison, ThreadSide};
+use super::model::{Comparison, MessageLine, ThreadComparison, ThreadSide};
 
 /// So much of a message is shown.
 const WIDTH: usize = 100;
@@ -61,7 +61,7 @@ fn of_thread(thread: &ThreadComparison) -> String {
     text
 }
 
-fn of_message(side: &str, message: &Message) -> String {
+fn of_message(side: &str, message: &MessageLine) -> String {
     let file = Path::new(&message.file).file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
     let since = message.since_ns.map_or("?".to_owned(), |ns| format!("+{}", duration(ns)));
     format!("  {side} {file}:{} {since}  {}\n", message.line, cut(&message.text))
@@ -77,7 +77,7 @@ fn cut(line: &str) -> String {
 }
 
 fn table(comparison: &Comparison) -> String {
-    use Align::{Left, Right};
+    use Alignment::{Left, Right};
     let mut columns = Columns::new(&[
         ("count A", Right),
         ("B", Right),

@@ -23,7 +23,7 @@ use super::stream::ThreadKey;
 const TICK: Duration = Duration::from_millis(100);
 
 /// A trace file.
-pub struct Found {
+pub struct ListedFile {
     /// The thread that the file belongs to.
     pub key: ThreadKey,
     /// The path of the file.
@@ -65,7 +65,7 @@ pub struct Files {
     directories: Directories,
     /// By name, too: the number of a file that is gone may be another's.
     seen: HashSet<(PathBuf, FileId)>,
-    found: Vec<Found>,
+    found: Vec<ListedFile>,
     /// Those whose first line is none that names a run.
     unread: Vec<PathBuf>,
 }
@@ -110,7 +110,7 @@ impl Files {
                 Some((key, run)) => {
                     self.seen.insert(known);
                     self.found.retain(|known| known.path != path);
-                    self.found.push(Found { key, path, id, run });
+                    self.found.push(ListedFile { key, path, id, run });
                 }
                 // It has just been made, or is none.
                 None if metadata.len() < FIRST_BYTES as u64 && !has_line(&path) => all_read = false,
@@ -136,7 +136,7 @@ impl Files {
     }
 
     /// The files of followed runs.
-    pub fn found(&self, runs: &Runs) -> impl Iterator<Item = &Found> {
+    pub fn found(&self, runs: &Runs) -> impl Iterator<Item = &ListedFile> {
         self.found.iter().filter(|found| runs.is_followed(&found.run))
     }
 }

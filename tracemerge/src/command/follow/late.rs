@@ -75,9 +75,9 @@ mod tests {
     use proptest::prelude::*;
 
     #[derive(Default)]
-    struct Taken(Vec<(usize, String)>);
+    struct Passed(Vec<(usize, String)>);
 
-    impl Take for Taken {
+    impl Take for Passed {
         fn record(&mut self, record: &Record<'_>) -> io::Result<()> {
             self.0.push((record.origin, String::from_utf8(record.lines.to_vec()).unwrap()));
             Ok(())
@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn late_records_of_one_thread_stand_behind_one_mark() {
-        let mut late = Late::new(Taken::default());
+        let mut late = Late::new(Passed::default());
         for (origin, ticks, lines) in [(0, 5, 1), (1, 3, 2), (1, 4, 1), (0, 2, 1), (0, 6, 1), (0, 5, 1)] {
             late.record(&Record::new(origin, record(ticks, lines).as_bytes())).unwrap();
         }
@@ -118,7 +118,7 @@ mod tests {
         fn all_is_passed_on_and_ticks_go_back_only_behind_a_mark(
             records in prop::collection::vec((0..3usize, 0..20u64, 1..3usize, any::<bool>()), 0..40)
         ) {
-            let mut late = Late::new(Taken::default());
+            let mut late = Late::new(Passed::default());
             let mut given = Vec::new();
             for (origin, ticks, lines, flush) in records {
                 late.record(&Record::new(origin, record(ticks, lines).as_bytes())).unwrap();

@@ -10,15 +10,15 @@
 //!
 //! Where lines go then is an outlet's to know: all go out as they are, or through the stages of a view.
 
+mod file_reader;
 mod files;
 mod late;
 mod order;
 mod outlet;
-mod part;
-mod place;
 mod runs;
 mod stream;
 mod times;
+mod view_outlet;
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
@@ -46,10 +46,10 @@ use crate::view::select::is_enough;
 
 use self::files::Files;
 use self::order::Order;
-use self::outlet::{Found, Outlet};
-use self::part::{Part, Wanted};
-use self::runs::{Look, Runs};
+use self::outlet::{Beginning, Outlet};
+use self::runs::{FollowedRun, Runs};
 use self::stream::{Stream, ThreadKey};
+use self::view_outlet::{FollowedView, ViewOutlet};
 
 /// From one round to the next. A line waits for one, a tenth of a second at most all together.
 const PAUSE: Duration = Duration::from_millis(25);
@@ -66,7 +66,7 @@ const BUFFER: usize = 1 << 16;
 /// Where something is asked for that has no sense here, or the output cannot be written.
 pub fn follow(apps: &[App], options: &Options, messages: &mut Messages) -> Result<(), Error> {
     let view = &options.view;
-    let wanted = Wanted::new(view)?;
+    let wanted = FollowedView::new(view)?;
     let inputs =
         apps.iter().flat_map(|app| search(app, &[]).candidates).map(|candidate| candidate.id).collect();
     let output = options.output.as_deref().unwrap_or(OsStr::new("-"));
@@ -87,7 +87,7 @@ pub fn follow(apps: &[App], options: &Options, messages: &mut Messages) -> Resul
     }
     let out = BufWriter::with_capacity(BUFFER, open(&target)?);
     let ended = if view.is_asked_for() || view.colours(&target) {
-        let part = Part::new(&wanted, anew, view.colours(&target), Box::new(out));
+        let part = ViewOutlet::new(&wanted, anew, view.colours(&target), Box::new(out));
         let part = part.map_err(|error| target.error(error))?;
         Follower::new(apps, since, part).until_the_end(&interrupted, messages)
     } else {
@@ -240,7 +240,7 @@ impl<O: Outlet> Follower<O> {
     }
 
     /// Tells the outlet what there is, before the first line.
-    fn begin(&mut self, looks: &[(usize, Look)]) {
+    fn begin(&mut self, looks: &[(usize, FollowedRun)]) {
         if self.streams.is_empty() || !self.order.outlet().wants_to_begin() {
             return;
         }
@@ -256,7 +256,7 @@ impl<O: Outlet> Follower<O> {
             (key.run, key.since(), newest)
         });
         let threads: Vec<_> = threads.collect();
-        self.order.outlet().begin(&Found { runs: &runs, threads: &threads });
+        self.order.outlet().begin(&Beginning { runs: &runs, threads: &threads });
     }
 
     fn tell_unseen(&mut self, messages: &Messages) {
@@ -269,7 +269,7 @@ impl<O: Outlet> Follower<O> {
     fn look_at_rings(
         &mut self,
         app: usize,
-        look: &Look,
+        look: &FollowedRun,
         in_rings: &mut HashSet<ThreadKey>,
         messages: &mut Messages,
     ) -> bool {

@@ -10,7 +10,7 @@ use super::stream::ThreadKey;
 
 /// What there is when following begins, or when the first of it comes.
 #[derive(Debug)]
-pub struct Found<'a> {
+pub struct Beginning<'a> {
     /// The runs.
     pub runs: &'a [Run],
     /// Of each thread its run, and the ticks of its first line and of its last.
@@ -31,7 +31,7 @@ pub trait Outlet {
     }
 
     /// Something is there, and no line of it was passed on yet.
-    fn begin(&mut self, _found: &Found<'_>) {}
+    fn begin(&mut self, _found: &Beginning<'_>) {}
 
     /// Takes lines of one thread. `late` stands before them if they come too late for their place, otherwise it is
     /// empty.

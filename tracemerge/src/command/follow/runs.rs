@@ -49,12 +49,12 @@ pub struct Runs {
 }
 
 /// A run that has rings now.
-pub struct Look {
+pub struct FollowedRun {
     run: RunInMemory,
     alive: bool,
 }
 
-impl Look {
+impl FollowedRun {
     /// Which run it is.
     pub fn id(&self) -> RunId {
         id(&self.run.manifest.run)
@@ -167,7 +167,7 @@ impl Runs {
     }
 
     /// Looks which runs live; those that have been killed are recovered. Returns those that have rings to be read.
-    pub fn look(&mut self, messages: &mut Messages) -> Vec<Look> {
+    pub fn look(&mut self, messages: &mut Messages) -> Vec<FollowedRun> {
         self.read_manifests();
         let before = std::mem::take(&mut self.alive);
         for run in self.known.clone() {
@@ -193,14 +193,14 @@ impl Runs {
             // The rings of a run that is dead and cannot be recovered do not change.
             if alive || self.finished.insert(id) {
                 self.looked.entry(id).or_default();
-                looks.push(Look { run, alive });
+                looks.push(FollowedRun { run, alive });
             }
         }
         looks
     }
 
     /// What the run's rings hold: of a run that lives, where something has happened; of one that cannot be recovered, all.
-    pub fn changes(&self, look: &Look) -> Vec<(PathBuf, io::Result<Change>)> {
+    pub fn changes(&self, look: &FollowedRun) -> Vec<(PathBuf, io::Result<Change>)> {
         if !look.alive {
             let thread = |thread: ThreadInMemory| (thread.ring.clone(), Ok(Change::Thread(Box::new(thread))));
             let all = look.run.threads(false);

@@ -18,7 +18,7 @@ use tracer::inspect::ThreadInMemory;
 use crate::file::lines::{LineAt, Token, last_ticks, line_at, skip_bad, without_feed};
 use crate::os::sys::{FileId, file_id};
 
-use super::place::{Lines, PORTION, Place, Portion, whole_records};
+use super::file_reader::{FileReader, PORTION, Portion, ReadLines, whole_records};
 use super::runs::RunId;
 
 /// So much of a damaged place is shown.
@@ -72,7 +72,7 @@ type LineDigest = (u64, u64);
 
 /// A thread's lines.
 pub struct Stream {
-    place: Option<Place>,
+    place: Option<FileReader>,
     /// Read from the ring and not yet passed on to the queue, for the file is not read up to there.
     ring: Option<(Vec<u8>, bool)>,
     queue: VecDeque<Chunk>,
@@ -158,7 +158,7 @@ impl Stream {
                 if place.is_some() {
                     self.again = Some(self.last.clone());
                 }
-                *place = Some(Place::new(path, id, goal, finished));
+                *place = Some(FileReader::new(path, id, goal, finished));
             }
         }
     }
@@ -192,7 +192,7 @@ impl Stream {
             place.opened = None;
             return Some(Vec::new());
         }
-        let Lines { mut lines, mut tail, read, rest, more } = match place.portion() {
+        let ReadLines { mut lines, mut tail, read, rest, more } = match place.portion() {
             Portion::Lines(lines) => lines,
             Portion::Gone => {
                 // It has another name now, or is another: the next look will tell.

@@ -24,7 +24,7 @@ const READINGS: usize = 64;
 const STRAY_NS: u64 = 1_000_000;
 
 /// What is known of one boot, and of one kind of ticks.
-struct Boot {
+struct BootReadings {
     run: Run,
     first: Anchor,
     last: VecDeque<Anchor>,
@@ -33,11 +33,11 @@ struct Boot {
     since: Option<u64>,
 }
 
-impl Boot {
-    fn new(run: &Run) -> Boot {
+impl BootReadings {
+    fn new(run: &Run) -> BootReadings {
         let first = Anchor { ticks: run.ticks, wall: run.wall };
         let clock = Arc::new(TickClock::of(run.clock, [first]));
-        Boot { run: run.clone(), first, last: VecDeque::new(), clock, since: None }
+        BootReadings { run: run.clone(), first, last: VecDeque::new(), clock, since: None }
     }
 
     /// Keeps `reading` if it is as far from the last one.
@@ -66,12 +66,12 @@ impl Boot {
 
 /// The clocks.
 #[derive(Default)]
-pub struct Times(BTreeMap<(Vec<u8>, bool), Boot>);
+pub struct Times(BTreeMap<(Vec<u8>, bool), BootReadings>);
 
 impl Times {
     /// Learns what a run says of the clocks.
     pub fn learn_run(&mut self, run: &Run) {
-        let boot = self.0.entry(key(run)).or_insert_with(|| Boot::new(run));
+        let boot = self.0.entry(key(run)).or_insert_with(|| BootReadings::new(run));
         boot.keep(Anchor { ticks: run.ticks, wall: run.wall }, APART_NS);
     }
 
@@ -84,7 +84,7 @@ impl Times {
 
     /// Reads what the clocks show now.
     pub fn read(&mut self) {
-        self.0.values_mut().for_each(Boot::read);
+        self.0.values_mut().for_each(BootReadings::read);
     }
 
     /// The clock of `run`, or where that is not known any.

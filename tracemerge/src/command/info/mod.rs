@@ -24,7 +24,7 @@ use crate::ui::error::Error;
 use crate::ui::messages::{Messages, shown_name};
 
 use self::model::{RunInfo, Sums, ThreadInfo, TraceInfo};
-use self::quality::Known;
+use self::quality::ClockQuality;
 
 /// A part of a thread's trace, its file or one of its files, read through.
 struct Read<'a> {
@@ -108,7 +108,7 @@ fn describe(app: &App, read: &[Read<'_>]) -> TraceInfo {
 }
 
 fn of_run(run: Option<&Run>, files: &[Read<'_>]) -> RunInfo {
-    let known = Known::of(run, files.iter().flat_map(|file| file.audit.anchors.iter().copied()));
+    let known = ClockQuality::of(run, files.iter().flat_map(|file| file.audit.anchors.iter().copied()));
     // A thread is told from a later one with the same number by when it began.
     let mut by_thread: BTreeMap<(u64, u64), Vec<&Read<'_>>> = BTreeMap::new();
     for file in files {
@@ -153,7 +153,7 @@ fn state(threads: &[ThreadInfo]) -> &'static str {
     }
 }
 
-fn of_thread(files: &[&Read<'_>], known: &Known<'_>) -> ThreadInfo {
+fn of_thread(files: &[&Read<'_>], known: &ClockQuality<'_>) -> ThreadInfo {
     let last = files.last();
     let audit = last.map(|file| &file.audit);
     let first_ticks = files.iter().filter_map(|file| Some(file.audit.range?.0)).min();

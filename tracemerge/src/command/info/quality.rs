@@ -8,21 +8,21 @@ use crate::time::clocks::{Anchor, TickClock};
 use super::model::ClockInfo;
 
 /// A run's clock, and what it was made from.
-pub struct Known<'a> {
+pub struct ClockQuality<'a> {
     run: Option<&'a Run>,
     /// The moments that the files tell by both clocks, by ticks, each once.
     anchors: Vec<Anchor>,
     clock: Option<TickClock>,
 }
 
-impl<'a> Known<'a> {
+impl<'a> ClockQuality<'a> {
     /// The clock readings of `run`, as its files tell them.
-    pub fn of(run: Option<&'a Run>, told: impl Iterator<Item = Anchor>) -> Known<'a> {
+    pub fn of(run: Option<&'a Run>, told: impl Iterator<Item = Anchor>) -> ClockQuality<'a> {
         let mut anchors: Vec<Anchor> = told.collect();
         anchors.sort_unstable();
         anchors.dedup_by_key(|anchor| anchor.ticks);
         let clock = run.map(|run| TickClock::of_run(run, anchors.iter().copied()));
-        Known { run, anchors, clock: clock.filter(TickClock::rate_is_known) }
+        ClockQuality { run, anchors, clock: clock.filter(TickClock::rate_is_known) }
     }
 
     /// The wall clock at these ticks, in nanoseconds.
@@ -95,7 +95,7 @@ mod tests {
         let run = run(ClockKind::Ordered);
         let anchors =
             [(0, 0), (10 * S, 10 * S), (20 * S + 100_000, 20 * S), (0, 0)].map(|(t, w)| anchor(t, w));
-        let clock = Known::of(Some(&run), anchors.into_iter()).clock();
+        let clock = ClockQuality::of(Some(&run), anchors.into_iter()).clock();
         assert_eq!((clock.readings, clock.kind), (3, Some("ordered")));
         let drift = clock.drift_ppm.unwrap();
         assert!((drift - 10.0).abs() < 1e-6, "{drift}");
@@ -105,9 +105,9 @@ mod tests {
     #[test]
     fn one_moment_of_a_machine_that_is_gone_tells_no_rate_unless_ticks_are_nanoseconds() {
         let (counter, system) = (run(ClockKind::Fast), run(ClockKind::System));
-        let known = Known::of(Some(&counter), [anchor(1000, 1000)].into_iter());
+        let known = ClockQuality::of(Some(&counter), [anchor(1000, 1000)].into_iter());
         assert_eq!((known.wall(1000), known.clock().ticks_per_second), (None, None));
-        let known = Known::of(Some(&system), [anchor(1000, 1000)].into_iter());
+        let known = ClockQuality::of(Some(&system), [anchor(1000, 1000)].into_iter());
         assert_eq!((known.wall(3000), known.since_start(400)), (Some(3000), Some(-600)));
         assert_eq!(known.clock().ticks_per_second, Some(1e9));
     }

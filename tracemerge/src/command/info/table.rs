@@ -3,7 +3,7 @@
 use itertools::Itertools;
 use trace_format::wall::Wall;
 
-use crate::ui::columns::{Align, Columns};
+use crate::ui::columns::{Alignment, Columns};
 use crate::ui::messages::{Grouped, count};
 use crate::ui::units::{bytes, duration, signed_duration};
 
@@ -101,7 +101,7 @@ fn of_clock(run: &RunInfo) -> String {
 }
 
 fn of_threads(run: &RunInfo) -> String {
-    use Align::{Left, Right};
+    use Alignment::{Left, Right};
     let mut columns = Columns::new(&[
         ("thread", Left),
         ("id", Right),

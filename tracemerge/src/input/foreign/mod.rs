@@ -24,7 +24,7 @@ use crate::ui::messages::{Messages, count, shown, shown_name};
 use crate::ui::units::duration;
 
 use self::spool::Spool;
-use self::stamp::{Format, Zone};
+use self::stamp::{StampFormat, Zone};
 
 /// So much of a log is looked at to see what times it has.
 const PROBE: u64 = 64 << 10;
@@ -34,7 +34,7 @@ const LONGEST: u64 = 1 << 20;
 const SHOWN: (usize, usize) = (3, 80);
 
 /// A boot of the machine, as far as its traces tell.
-struct Boot {
+struct LogBoot {
     clock: TickClock,
     /// When its first run began.
     since: Wall,
@@ -55,7 +55,7 @@ pub fn add(
     if with.is_empty() {
         return Ok(());
     }
-    let boots: Vec<Option<Boot>> =
+    let boots: Vec<Option<LogBoot>> =
         chosen.boots.iter().zip(sources.iter()).map(|(traces, sources)| boot(traces, sources)).collect();
     let Some(newest) = boots.iter().flatten().last() else {
         return Err(Error::plain(
@@ -79,7 +79,7 @@ pub fn add(
     Ok(())
 }
 
-fn boot(traces: &[Trace], sources: &[Source]) -> Option<Boot> {
+fn boot(traces: &[Trace], sources: &[Source]) -> Option<LogBoot> {
     let first = traces.iter().filter_map(|trace| trace.run.as_ref()).min_by_key(|run| run.wall)?;
     let runs = traces.iter().filter_map(|trace| trace.run.as_ref());
     let begins = runs.filter(|run| run.clock == first.clock);
@@ -88,14 +88,14 @@ fn boot(traces: &[Trace], sources: &[Source]) -> Option<Boot> {
     let told = outlines.iter().flat_map(|outline| last_anchors(outline));
     let range =
         traces.iter().fold((u64::MAX, 0), |(min, max), trace| (min.min(trace.first), max.max(trace.last)));
-    Some(Boot { clock: TickClock::of_run(first, begins.chain(told)), since: first.wall, range })
+    Some(LogBoot { clock: TickClock::of_run(first, begins.chain(told)), since: first.wall, range })
 }
 
 /// Reads a log; returns its lines for each boot.
 fn read(
     path: &Path,
-    boots: &[Option<Boot>],
-    newest: &Boot,
+    boots: &[Option<LogBoot>],
+    newest: &LogBoot,
     messages: &mut Messages,
 ) -> Result<Vec<Spool>, Error> {
     let failed = |error| Error::io("read", path, error);
@@ -107,7 +107,7 @@ fn read(
     let mut start = Vec::new();
     input.by_ref().take(PROBE).read_to_end(&mut start).map_err(failed)?;
     let zone = Zone::new(newest.since);
-    let Some(format) = Format::of(&start, &zone) else { return Err(no_times(path, &start)) };
+    let Some(format) = StampFormat::of(&start, &zone) else { return Err(no_times(path, &start)) };
     let name = path.file_name().map_or(&b"standard input"[..], |name| name.as_encoded_bytes());
     let mut log = Log {
         name: name.to_vec(),
@@ -157,7 +157,13 @@ struct Log {
 }
 
 impl Log {
-    fn dated(&mut self, text: &[u8], wall: Wall, resolution: u64, boots: &[Option<Boot>]) -> io::Result<()> {
+    fn dated(
+        &mut self,
+        text: &[u8],
+        wall: Wall,
+        resolution: u64,
+        boots: &[Option<LogBoot>],
+    ) -> io::Result<()> {
         let known = boots.iter().enumerate().filter_map(|(at, boot)| Some((at, boot.as_ref()?)));
         let began = known.clone().rfind(|(_, boot)| boot.since <= wall);
         let Some((boot, found)) = began.or_else(|| known.clone().next()) else { return Ok(()) };
@@ -199,7 +205,7 @@ impl Log {
         }
     }
 
-    fn tell(&self, path: &Path, format: Format, newest: &Boot, messages: &mut Messages) {
+    fn tell(&self, path: &Path, format: StampFormat, newest: &LogBoot, messages: &mut Messages) {
         let mut text = format!(
             "{}: {} placed by {}, told to {}; the traces' clocks agree to {}",
             shown(path),
@@ -228,6 +234,6 @@ fn no_times(path: &Path, start: &[u8]) -> Error {
     Error::plain(format!(
         "no times are found in {}; tried {};{lines}",
         shown(path),
-        Format::ALL.map(Format::name).join(", ")
+        StampFormat::ALL.map(StampFormat::name).join(", ")
     ))
 }

@@ -35,7 +35,7 @@ impl Zone {
 
 /// A way to write times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
+pub enum StampFormat {
     /// An object in each line.
     Json,
     /// `[21/Nov/2026:14:43:52 +0000]`
@@ -48,26 +48,27 @@ pub enum Format {
     Syslog,
 }
 
-impl Format {
+impl StampFormat {
     /// All, the more particular first.
-    pub const ALL: [Format; 5] = [Format::Json, Format::Common, Format::Iso, Format::Epoch, Format::Syslog];
+    pub const ALL: [StampFormat; 5] =
+        [StampFormat::Json, StampFormat::Common, StampFormat::Iso, StampFormat::Epoch, StampFormat::Syslog];
 
     /// For messages.
     pub fn name(self) -> &'static str {
         match self {
-            Format::Json => "JSON fields",
-            Format::Common => "web server times (21/Nov/2026:14:43:52 +0000)",
-            Format::Iso => "ISO 8601 times",
-            Format::Epoch => "times since 1970",
-            Format::Syslog => "syslog times (Nov 21 14:43:52)",
+            StampFormat::Json => "JSON fields",
+            StampFormat::Common => "web server times (21/Nov/2026:14:43:52 +0000)",
+            StampFormat::Iso => "ISO 8601 times",
+            StampFormat::Epoch => "times since 1970",
+            StampFormat::Syslog => "syslog times (Nov 21 14:43:52)",
         }
     }
 
     /// The format in which most lines of `start` have a time.
-    pub fn of(start: &[u8], zone: &Zone) -> Option<Format> {
+    pub fn of(start: &[u8], zone: &Zone) -> Option<StampFormat> {
         let lines = || start.split(|&b| b == b'\n').take(1000);
-        let count = |format: Format| lines().filter(|line| format.find(line, zone).is_some()).count();
-        let counts = Format::ALL.map(|format| (format, count(format)));
+        let count = |format: StampFormat| lines().filter(|line| format.find(line, zone).is_some()).count();
+        let counts = StampFormat::ALL.map(|format| (format, count(format)));
         let most = counts.iter().map(|(_, count)| *count).max().filter(|most| *most > 0)?;
         counts.iter().find(|(_, count)| *count == most).map(|(format, _)| *format)
     }
@@ -75,13 +76,13 @@ impl Format {
     /// The time of a line, if it begins with one.
     pub fn find(self, line: &[u8], zone: &Zone) -> Option<Stamp> {
         match self {
-            Format::Json => json(line, zone),
-            Format::Common => common(line),
-            Format::Iso => iso(line, zone),
-            Format::Epoch => {
+            StampFormat::Json => json(line, zone),
+            StampFormat::Common => common(line),
+            StampFormat::Iso => iso(line, zone),
+            StampFormat::Epoch => {
                 epoch(line.trim_ascii_start().strip_prefix(b"[").unwrap_or(line.trim_ascii_start()))
             }
-            Format::Syslog => syslog(line, zone),
+            StampFormat::Syslog => syslog(line, zone),
         }
     }
 }
@@ -102,7 +103,7 @@ fn json(line: &[u8], zone: &Zone) -> Option<Stamp> {
 fn common(line: &[u8]) -> Option<Stamp> {
     let line = &line[..line.len().min(FAR)];
     memchr::memchr_iter(b'[', line).find_map(|at| {
-        let mut text = Text(&line[at + 1..]);
+        let mut text = StampReader(&line[at + 1..]);
         let day = text.number(2)?;
         text.byte(b"/")?;
         let month = text.month()?;
@@ -123,7 +124,7 @@ fn iso(line: &[u8], zone: &Zone) -> Option<Stamp> {
             && before.is_none_or(|b| !b.is_ascii_alphanumeric() || ends_colour(line, *at))
     };
     (0..line.len().min(NEAR)).filter(starts).find_map(|at| {
-        let mut text = Text(&line[at..]);
+        let mut text = StampReader(&line[at..]);
         let year = text.number(4)?;
         let separator = text.byte(b"-/")?;
         let month = text.number(2)?;
@@ -149,7 +150,7 @@ fn ends_colour(line: &[u8], at: usize) -> bool {
 }
 
 fn syslog(line: &[u8], zone: &Zone) -> Option<Stamp> {
-    let mut text = Text(line);
+    let mut text = StampReader(line);
     if text.byte(b"<").is_some() {
         text.0 = &text.0[memchr::memchr(b'>', text.0)? + 1..];
     }
@@ -174,7 +175,7 @@ fn epoch(text: &[u8]) -> Option<Stamp> {
         19 => 1,
         _ => return None,
     };
-    let mut rest = Text(text);
+    let mut rest = StampReader(text);
     let whole = u64::try_from(rest.number(digits)?).ok()?.checked_mul(unit)?;
     let (fraction, resolution) = rest.fraction();
     if rest.0.first().is_some_and(u8::is_ascii_alphanumeric) {
@@ -208,9 +209,9 @@ fn wall(second: i128, ns: u64) -> Option<Wall> {
 }
 
 /// What is left of a text that is read from its beginning.
-struct Text<'a>(&'a [u8]);
+struct StampReader<'a>(&'a [u8]);
 
-impl Text<'_> {
+impl StampReader<'_> {
     /// One of these bytes.
     fn byte(&mut self, wanted: &[u8]) -> Option<u8> {
         let (first, rest) = self.0.split_first().filter(|(first, _)| wanted.contains(first))?;
@@ -291,15 +292,15 @@ mod tests {
         Zone { local: TimeZone::fixed(jiff::tz::offset(2)), about: Wall(T + 40 * 86_400 * SECOND) }
     }
 
-    fn found(line: &str) -> Option<(Format, u64, u64)> {
-        let format = Format::of(line.as_bytes(), &zone())?;
+    fn found(line: &str) -> Option<(StampFormat, u64, u64)> {
+        let format = StampFormat::of(line.as_bytes(), &zone())?;
         let (wall, resolution) = format.find(line.as_bytes(), &zone())?;
         Some((format, wall.0, resolution))
     }
 
     #[test]
     fn times_of_many_programs_are_recognised() {
-        use Format::{Common, Epoch, Iso, Json, Syslog};
+        use StampFormat::{Common, Epoch, Iso, Json, Syslog};
         const MS: u64 = 1_000_000;
         for (line, format, wall, resolution) in [
             ("2026-11-21T14:43:52Z hello", Iso, T, SECOND),
@@ -358,21 +359,21 @@ mod tests {
     #[test]
     fn the_format_of_most_lines_counts() {
         let log = "1795272232 starts\n2026-11-21T14:43:52Z one\n  more\n2026-11-21T14:43:53Z two\n";
-        assert_eq!(Format::of(log.as_bytes(), &zone()), Some(Format::Iso));
+        assert_eq!(StampFormat::of(log.as_bytes(), &zone()), Some(StampFormat::Iso));
     }
 
     proptest! {
         #[test]
         fn any_line_is_looked_at_without_harm(bytes: Vec<u8>, start in "[0-9TZ:.+/ \\[-]{0,40}") {
             for line in [&bytes[..], &[start.as_bytes(), &bytes].concat()] {
-                let _ = Format::ALL.map(|format| format.find(line, &zone()));
+                let _ = StampFormat::ALL.map(|format| format.find(line, &zone()));
             }
         }
 
         #[test]
         fn what_is_written_is_read(wall in 0..4_000_000_000u64 * SECOND) {
             let text = Wall(wall).to_string();
-            prop_assert_eq!(Format::Iso.find(text.as_bytes(), &zone()), Some((Wall(wall), 1)));
+            prop_assert_eq!(StampFormat::Iso.find(text.as_bytes(), &zone()), Some((Wall(wall), 1)));
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::file::map::Map;
 use crate::file::truncation;
 use crate::find::header::Trace;
 use crate::find::marks::Marks;
-use crate::merge::{MANY, Room, Turn, Windows, Work, silently, unless_cut};
+use crate::merge::{MANY, MergeWork, Room, Turn, Windows, silently, unless_cut};
 use crate::os::sys::file_id;
 use crate::ui::messages::Status;
 use itertools::Itertools;

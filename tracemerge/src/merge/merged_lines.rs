@@ -20,7 +20,7 @@ const STEP: usize = 64 << 10;
 
 /// Merged lines, in order.
 #[derive(Debug)]
-pub struct Gather<'a> {
+pub struct MergedLines<'a> {
     sources: &'a [Source],
     text: Vec<u8>,
     /// Where long runs go, by offset in `text`.
@@ -34,11 +34,11 @@ struct Long {
     range: Range<usize>,
 }
 
-impl<'a> Gather<'a> {
+impl<'a> MergedLines<'a> {
     /// None yet.
     #[must_use]
-    pub fn new(sources: &'a [Source]) -> Gather<'a> {
-        Gather { sources, text: Vec::new(), long: Vec::new() }
+    pub fn new(sources: &'a [Source]) -> MergedLines<'a> {
+        MergedLines { sources, text: Vec::new(), long: Vec::new() }
     }
 
     /// Forgets the lines, and keeps the memory unless it is much.
@@ -67,7 +67,7 @@ impl<'a> Gather<'a> {
     }
 }
 
-impl Sink for Gather<'_> {
+impl Sink for MergedLines<'_> {
     #[inline]
     fn lines(&mut self, source: usize, lines: &[u8]) -> io::Result<()> {
         if lines.len() >= LONG {

@@ -29,7 +29,7 @@ use crate::view::records::{Record, Records, Take, lines_of};
 use crate::view::select::{Select, Selection, enough};
 
 use super::late::Late;
-use super::outlet::{Found, Outlet};
+use super::outlet::{Beginning, Outlet};
 use super::stream::ThreadKey;
 use super::times::{Times, Until, wall_as_ticks};
 
@@ -37,19 +37,19 @@ use super::times::{Times, Until, wall_as_ticks};
 const ROUNDS_TO_THE_PRESENT: u32 = 2;
 
 /// The options of the view that is followed.
-pub struct Wanted<'a> {
+pub struct FollowedView<'a> {
     view: &'a View,
     selection: Selection,
     zone: TimeZone,
     until: Option<Until>,
 }
 
-impl Wanted<'_> {
+impl FollowedView<'_> {
     /// Takes over the options of `view`.
     ///
     /// # Errors
     /// Where that has no sense for something that goes on.
-    pub fn new(view: &View) -> Result<Wanted<'_>, Error> {
+    pub fn new(view: &View) -> Result<FollowedView<'_>, Error> {
         let zone = TimeZone::system();
         let began = wall_clock(SystemTime::now());
         let span = WallSpan { first: began, last: Wall(u64::MAX) };
@@ -65,7 +65,7 @@ impl Wanted<'_> {
             ));
         }
         let until = view.until.map(|when| Until::new(when, zone.clone(), began));
-        Ok(Wanted { view, selection: view.selection(), zone, until })
+        Ok(FollowedView { view, selection: view.selection(), zone, until })
     }
 
     /// Whether nothing is wanted any more though nothing has begun.
@@ -75,7 +75,7 @@ impl Wanted<'_> {
 }
 
 /// What is known of a thread beside its origin.
-struct Known {
+struct ThreadFacts {
     has_name: bool,
     /// Ticks that are wanted ...
     since: u64,
@@ -84,31 +84,31 @@ struct Known {
 }
 
 /// The outlet.
-pub struct Part<'a> {
-    wanted: &'a Wanted<'a>,
+pub struct ViewOutlet<'a> {
+    wanted: &'a FollowedView<'a>,
     needs_clock: bool,
     times: Times,
     /// From when to when there was something when it began.
     span: Option<WallSpan>,
     processes: HashSet<(Vec<u8>, u32, u32)>,
     numbers: HashMap<ThreadKey, usize>,
-    known: Vec<Known>,
+    known: Vec<ThreadFacts>,
     text: Vec<u8>,
     /// A line was seen that is not wanted any more.
     is_past: bool,
     rounds: u32,
-    records: Records<Losses<Select<'a, Late<Shown>>>>,
+    records: Records<LossCounter<Select<'a, Late<TextOutput>>>>,
 }
 
-impl<'a> Part<'a> {
+impl<'a> ViewOutlet<'a> {
     /// Shows what is wanted in `out`. `anew` says that there was nothing before: there are no last records of it.
     pub fn new(
-        wanted: &'a Wanted<'a>,
+        wanted: &'a FollowedView<'a>,
         anew: bool,
         colours: bool,
         out: Box<dyn Write>,
-    ) -> io::Result<Part<'a>> {
-        let Wanted { view, selection, zone, until } = wanted;
+    ) -> io::Result<ViewOutlet<'a>> {
+        let FollowedView { view, selection, zone, until } = wanted;
         let look = Look {
             time: view.time,
             first: Wall(0),
@@ -116,14 +116,14 @@ impl<'a> Part<'a> {
             palette: colours.then(Palette::colours),
             found: selection.pattern.clone().filter(|_| !selection.invert),
         };
-        let shown = Shown { text: Text::new(look), origins: Vec::new(), out, lines: 0 };
+        let shown = TextOutput { text: Text::new(look), origins: Vec::new(), out, lines: 0 };
         let mut select = Select::new(selection, Late::new(shown));
         if anew {
             select.release()?;
         }
-        let losses = Losses { next: select, watches: selection.pattern.is_some(), lost: 0, damaged: 0 };
+        let losses = LossCounter { next: select, watches: selection.pattern.is_some(), lost: 0, damaged: 0 };
         let since = view.since.is_some_and(When::needs_clock);
-        Ok(Part {
+        Ok(ViewOutlet {
             wanted,
             needs_clock: since || until.is_some() || view.time != TimeMode::Ticks,
             times: Times::default(),
@@ -138,11 +138,11 @@ impl<'a> Part<'a> {
         })
     }
 
-    fn select(&mut self) -> &mut Select<'a, Late<Shown>> {
+    fn select(&mut self) -> &mut Select<'a, Late<TextOutput>> {
         &mut self.records.next_mut().next
     }
 
-    fn shown_mut(&mut self) -> &mut Shown {
+    fn shown_mut(&mut self) -> &mut TextOutput {
         self.select().next_mut().next_mut()
     }
 
@@ -162,7 +162,7 @@ impl<'a> Part<'a> {
         let origin = Origin { run, tid: of.tid(), name: Vec::new(), clock, is_shown: false, is_log: false };
         self.shown_mut().origins.push(origin);
         let number = self.known.len();
-        self.known.push(Known { has_name: false, since: 0, until: u64::MAX });
+        self.known.push(ThreadFacts { has_name: false, since: 0, until: u64::MAX });
         self.numbers.insert(of.clone(), number);
         self.name(number, of, lines);
         self.set_times(number);
@@ -207,7 +207,7 @@ impl<'a> Part<'a> {
 
     /// Leaves in `self.text` those of the lines that are in the wanted range of time.
     fn cut(&mut self, number: usize, lines: &[u8]) {
-        let Known { since, until, .. } = self.known[number];
+        let ThreadFacts { since, until, .. } = self.known[number];
         self.text.clear();
         for line in lines_of(lines) {
             let ticks = parse_ticks(line).unwrap_or_default().0;
@@ -219,7 +219,7 @@ impl<'a> Part<'a> {
     }
 }
 
-impl Outlet for Part<'_> {
+impl Outlet for ViewOutlet<'_> {
     fn is_over(&mut self) -> bool {
         if self.needs_clock {
             self.times.read();
@@ -236,7 +236,7 @@ impl Outlet for Part<'_> {
         self.span.is_none()
     }
 
-    fn begin(&mut self, found: &Found<'_>) {
+    fn begin(&mut self, found: &Beginning<'_>) {
         found.runs.iter().for_each(|run| self.times.learn_run(run));
         self.times.read();
         let (mut first, mut last) = (Wall(u64::MAX), Wall(0));
@@ -311,14 +311,14 @@ impl Outlet for Part<'_> {
 }
 
 /// Before *select*: counts what is missing, where a pattern leaves out the lines that say so.
-struct Losses<T> {
+struct LossCounter<T> {
     next: T,
     watches: bool,
     lost: u64,
     damaged: u64,
 }
 
-impl<T: Take> Take for Losses<T> {
+impl<T: Take> Take for LossCounter<T> {
     fn record(&mut self, record: &Record<'_>) -> io::Result<()> {
         if self.watches && record.is_warning() {
             match record.parsed().next().and_then(|line| Meta::parse(line.payload)) {
@@ -334,14 +334,14 @@ impl<T: Take> Take for Losses<T> {
 }
 
 /// The end of the row: records in the format, and out.
-struct Shown {
+struct TextOutput {
     text: Text,
     origins: Vec<Origin>,
     out: Box<dyn Write>,
     lines: u64,
 }
 
-impl Take for Shown {
+impl Take for TextOutput {
     fn record(&mut self, record: &Record<'_>) -> io::Result<()> {
         self.lines += lines_of(record.lines).count() as u64;
         self.text.record(&self.origins[record.origin], record, &mut self.out)

@@ -20,7 +20,7 @@ const KNOWN: usize = 256;
 const TAIL: u64 = 1 << 20;
 
 /// A file, and how far it is read.
-pub struct Place {
+pub struct FileReader {
     /// The path of the file.
     pub path: PathBuf,
     /// Which file it is.
@@ -37,10 +37,10 @@ pub struct Place {
     pub finished: bool,
 }
 
-impl Place {
+impl FileReader {
     /// A file of which nothing is read yet.
-    pub fn new(path: &Path, id: FileId, goal: u64, finished: bool) -> Place {
-        Place { path: path.to_owned(), id, read: 0, before: Vec::new(), goal, opened: None, finished }
+    pub fn new(path: &Path, id: FileId, goal: u64, finished: bool) -> FileReader {
+        FileReader { path: path.to_owned(), id, read: 0, before: Vec::new(), goal, opened: None, finished }
     }
 
     /// What follows after where it is read to, at least a line if there is one.
@@ -71,7 +71,7 @@ impl Place {
         lines.map_or(Portion::Gone, Portion::Lines)
     }
 
-    fn text(&self, file: &File) -> Option<Lines> {
+    fn text(&self, file: &File) -> Option<ReadLines> {
         let left = usize::try_from(self.goal - self.read).unwrap_or(usize::MAX);
         let mut portion = left.min(PORTION);
         loop {
@@ -83,7 +83,7 @@ impl Place {
                 let (lines, tail) =
                     read.split_at(if more && whole == 0 { whole_lines(&read) } else { whole });
                 let (lines, tail) = (lines.to_vec(), tail.to_vec());
-                return Some(Lines { read: lines.clone(), rest: tail.clone(), lines, tail, more });
+                return Some(ReadLines { read: lines.clone(), rest: tail.clone(), lines, tail, more });
             }
             // A long message.
             portion = left.min(portion.saturating_mul(4));
@@ -91,7 +91,7 @@ impl Place {
     }
 
     /// The lines of a raw file, which is read from the start of a block: that says what its sites mean.
-    fn records(&self, file: &File) -> Option<Lines> {
+    fn records(&self, file: &File) -> Option<ReadLines> {
         let start = self.read / raw::BLOCK * raw::BLOCK;
         let from = usize::try_from(self.read - start).ok()?;
         let left = usize::try_from(self.goal - start).unwrap_or(usize::MAX);
@@ -104,7 +104,7 @@ impl Place {
                 let lines = lines_of(&all, from..whole, &self.path);
                 let tail = if more { Vec::new() } else { lines_of(&all, whole..all.len(), &self.path) };
                 let (read, rest) = (all[from..whole].to_vec(), all[whole..].to_vec());
-                return Some(Lines { lines, tail, read, rest, more });
+                return Some(ReadLines { lines, tail, read, rest, more });
             }
             // A long message.
             portion = left.min(portion.saturating_mul(4));
@@ -175,15 +175,15 @@ pub fn whole_records(bytes: &[u8], more: bool) -> usize {
 /// A part of a file.
 pub enum Portion {
     /// The next lines of the file.
-    Lines(Lines),
+    Lines(ReadLines),
     /// The file is not there any more, or is shorter than what was read.
     Gone,
     /// It is not the file that was read before, though it has its number.
     Replaced,
 }
 
-/// Lines that were read.
-pub struct Lines {
+/// ReadLines that were read.
+pub struct ReadLines {
     /// Whole ones.
     pub lines: Vec<u8>,
     /// What follows them, where nothing more is to be read: a message that is not all there.

@@ -13,9 +13,9 @@ use crate::find::choose::{Choice, Chosen};
 use crate::find::discover::App;
 use crate::find::header::Trace;
 use crate::find::liveness::asking_once;
-use crate::find::{Found, gather, threads};
+use crate::find::{Found, find_traces, threads};
 use crate::input::source::Source;
-use crate::os::parallel::look_at_all;
+use crate::os::processors::map_on_all_processors;
 use crate::ui::error::Error;
 use crate::ui::messages::{Grouped, Messages, Status, count, shown, shown_name};
 
@@ -41,7 +41,7 @@ pub fn check(
     verbose: bool,
     messages: &mut Messages,
 ) -> Result<(), Error> {
-    let found = gather(app, choice, messages)?;
+    let found = find_traces(app, choice, messages)?;
     let checked = audit_all(&found, messages);
     found.completeness.tell(true, messages);
     checked.iter().for_each(|thread| thread.tell(messages));
@@ -67,7 +67,7 @@ fn audit_all<'a>(found: &'a Found, messages: &mut Messages) -> Vec<Checked<'a>> 
         }
     }
     let bytes = |(_, _, parts): &(&Trace, bool, Vec<Source>)| parts.iter().map(Source::size).sum();
-    let audits = look_at_all(&traces, bytes, |(_, _, parts)| Audit::of(parts));
+    let audits = map_on_all_processors(&traces, bytes, |(_, _, parts)| Audit::of(parts));
     let checked = traces.into_iter().zip(audits).map(|((trace, alive, parts), audit)| {
         let raw = parts.first().is_some_and(|part| part.rendered().is_some());
         let run = |run: &Run| Some(run) == trace.run.as_ref();

@@ -11,7 +11,7 @@ use crate::command::options::Options;
 use crate::find::choose::{Choice, Chosen};
 use crate::find::discover::App;
 use crate::find::header::Trace;
-use crate::find::{Found, gather_all, threads};
+use crate::find::{Found, find_traces_of_all, threads};
 use crate::input::align::align;
 use crate::input::foreign;
 use crate::input::source::Source;
@@ -41,7 +41,7 @@ pub fn run(job: &Job, messages: &mut Messages) -> Result<(), Error> {
     if *verbose {
         messages.tell_details();
     }
-    let Found { chosen, inputs, completeness, .. } = gather_all(job.apps, job.choice, messages)?;
+    let Found { chosen, inputs, completeness, .. } = find_traces_of_all(job.apps, job.choice, messages)?;
     completeness.tell(false, messages);
     let screen = (output.is_none() && view.is_asked_for()).then_some(OsStr::new("-"));
     let target = Target::new(output.as_deref().or(screen), job.apps, &inputs)?;

@@ -103,7 +103,7 @@ struct Summary {
 
 /// Chooses among `traces`, and sorts what is chosen. `recorded` reads which users a trace's process became.
 #[must_use]
-pub fn choose(
+pub fn choose_runs(
     mut traces: Vec<Trace>,
     choice: Choice,
     owners: &Owners,
@@ -323,7 +323,7 @@ mod tests {
 
     /// As the function of that name; no run has changed its user.
     fn choose(traces: Vec<Trace>, choice: Choice) -> Chosen {
-        super::choose(traces, choice, &OWNERS, |_| Vec::new())
+        super::choose_runs(traces, choice, &OWNERS, |_| Vec::new())
     }
 
     fn ids(chosen: &Chosen) -> Vec<Vec<u64>> {

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use trace_format::manifest::Manifest;
 use trace_format::name::{INFIX, MERGED_SUFFIX, parse_trace_file_suffix, stem};
 
-use crate::os::parallel::{ASKING, look_at_all};
+use crate::os::processors::{ASKING, map_on_all_processors};
 use crate::os::sys::{FileId, file_id, owner};
 use crate::ui::error::Error;
 use crate::ui::messages::shown;
@@ -262,7 +262,7 @@ fn look_in(
         }
     }
     // A link to nowhere, or a file that has just gone: nothing is there.
-    let asked = look_at_all(
+    let asked = map_on_all_processors(
         &named,
         |_| ASKING,
         |(path, ..)| {

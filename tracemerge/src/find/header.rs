@@ -18,7 +18,7 @@ use crate::file::lines::{Token, first_line, last_ticks, line_at, without_feed};
 use crate::file::map::Map;
 use crate::find::discover::{App, Candidate};
 use crate::find::marks::Marks;
-use crate::os::parallel::{OPENING, look_at_all};
+use crate::os::processors::{OPENING, map_on_all_processors};
 use crate::os::sys::{FileId, effective_user, file_id};
 use crate::ui::error::Error;
 use crate::ui::messages::{Messages, shown};
@@ -98,7 +98,7 @@ pub fn read_all(
     excused: impl Fn(&HeaderRefusal) -> bool,
 ) -> Vec<Trace> {
     let keep = candidates.len() <= KEPT;
-    let read = look_at_all(&candidates, |_| OPENING, |candidate| Some(read(candidate, keep)));
+    let read = map_on_all_processors(&candidates, |_| OPENING, |candidate| Some(read(candidate, keep)));
     let mut traces = Vec::with_capacity(candidates.len());
     let mut others = Vec::new();
     for (result, candidate) in read.into_iter().zip(candidates) {

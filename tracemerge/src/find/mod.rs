@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 use trace_format::meta::Run;
 use tracer::recovery::{Recovered, path_from_bytes};
 
-use crate::find::choose::{Choice, Chosen, choose};
+use crate::find::choose::{Choice, Chosen, choose_runs};
 use crate::find::completeness::Completeness;
 use crate::find::discover::{App, Search, search};
 use crate::find::header::{HeaderRefusal, Trace, read_all};
@@ -37,7 +37,12 @@ use crate::ui::messages::{Messages, count, shown};
 
 /// Finds the trace files of `app`, also where its runs have named a place for them, and reads their headers. `held` is
 /// what rings have told.
-pub fn find(app: &App, places: &[PathBuf], held: &[Trace], messages: &mut Messages) -> (Vec<Trace>, Search) {
+pub fn find_files(
+    app: &App,
+    places: &[PathBuf],
+    held: &[Trace],
+    messages: &mut Messages,
+) -> (Vec<Trace>, Search) {
     let mut search = search(app, places);
     search.errors.iter().for_each(|error| messages.warn(error));
     let candidates = std::mem::take(&mut search.candidates);
@@ -68,7 +73,7 @@ pub struct Found {
 ///
 /// # Errors
 /// Nothing is found.
-pub fn gather(app: &App, choice: Choice, messages: &mut Messages) -> Result<Found, Error> {
+pub fn find_traces(app: &App, choice: Choice, messages: &mut Messages) -> Result<Found, Error> {
     let choice = if app.is_directory() { Choice::All } else { choice };
     // Before anything else: what is traced from here on need not be there.
     let runs = rings::runs(|manifest| match choice {
@@ -85,7 +90,7 @@ pub fn gather(app: &App, choice: Choice, messages: &mut Messages) -> Result<Foun
     // Needed only where rings are read.
     let before = if runs.is_empty() { Vec::new() } else { search(app, &places).candidates };
     let held = rings::read(&runs, &recovered, messages);
-    let (traces, search) = find(app, &places, &held, messages);
+    let (traces, search) = find_files(app, &places, &held, messages);
     let traces = rings::join(traces, held, &before);
     let id = |run: &Run| (run.pid, run.id);
     let known: HashSet<_> = traces.iter().filter_map(|trace| trace.run.as_ref()).map(id).collect();
@@ -93,7 +98,7 @@ pub fn gather(app: &App, choice: Choice, messages: &mut Messages) -> Result<Foun
     if choice == Choice::Newest {
         is_newest_there(&said, &traces)?;
     }
-    let chosen = choose(traces, choice, &Owners::of(app), recorded);
+    let chosen = choose_runs(traces, choice, &Owners::of(app), recorded);
     if chosen.boots.is_empty() {
         return Err(no_traces(app, choice, &search));
     }
@@ -134,14 +139,14 @@ fn is_newest_there(said: &Places, traces: &[Trace]) -> Result<(), Error> {
 ///
 /// # Errors
 /// Nothing is found.
-pub fn gather_all(apps: &[App], choice: Choice, messages: &mut Messages) -> Result<Found, Error> {
+pub fn find_traces_of_all(apps: &[App], choice: Choice, messages: &mut Messages) -> Result<Found, Error> {
     if let [app] = apps {
-        return gather(app, choice, messages);
+        return find_traces(app, choice, messages);
     }
     let (mut inputs, mut completeness) = (HashSet::new(), Completeness::default());
     let (mut chosen, mut recovered, mut errors) = (Vec::new(), Vec::new(), Vec::new());
     for app in apps {
-        match gather(app, choice, messages) {
+        match find_traces(app, choice, messages) {
             Ok(found) => {
                 inputs.extend(found.inputs);
                 recovered.extend(found.recovered);

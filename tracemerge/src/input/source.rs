@@ -19,7 +19,7 @@ use crate::file::raw::RawFile;
 use crate::file::render::Render;
 use crate::find::header::Trace;
 use crate::input::findings::Findings;
-use crate::os::parallel::{OPENING, look_at_all};
+use crate::os::processors::{OPENING, map_on_all_processors};
 use crate::ui::error::Error;
 use crate::ui::messages::shown;
 
@@ -81,7 +81,8 @@ impl Source {
     pub fn open_all(traces: &[Trace], alive: impl FnMut(&Trace) -> bool) -> Vec<Result<Vec<Source>, Error>> {
         // All are asked before the first is opened.
         let files: Vec<_> = traces.iter().zip(traces.iter().map(alive).collect::<Vec<_>>()).collect();
-        let opened = look_at_all(&files, |_| OPENING, |&(trace, alive)| Some(Source::open(trace, alive)));
+        let opened =
+            map_on_all_processors(&files, |_| OPENING, |&(trace, alive)| Some(Source::open(trace, alive)));
         let failed = |trace: &Trace| Error::plain(format!("{} was not opened", shown(&trace.path)));
         opened
             .into_iter()
@@ -279,7 +280,7 @@ pub type Break = (usize, u64, u64);
 
 /// The breaks of each file.
 fn all_breaks(sources: &[Source]) -> Vec<Vec<Break>> {
-    look_at_all(sources, |source| source.bytes().len(), |source| breaks(source.bytes()))
+    map_on_all_processors(sources, |source| source.bytes().len(), |source| breaks(source.bytes()))
 }
 
 /// The breaks in `bytes`.

@@ -14,7 +14,7 @@ use crate::input::boundary::Boundary;
 use crate::input::findings::Findings;
 use crate::input::slice::TickSpan;
 use crate::input::source::{Break, SortedRange, Source, breaks};
-use crate::os::parallel::look_at_all;
+use crate::os::processors::map_on_all_processors;
 use crate::view::range::{Range, part_of};
 
 /// So many bytes before and behind a part are looked at line by line.
@@ -122,10 +122,11 @@ impl Breaks {
         let is_new =
             |wanted: &&Wanted<'_>| !self.0.contains_key(&wanted.file) && wanted.source.rendered().is_none();
         let new: Vec<&Wanted<'_>> = wanted.iter().filter(is_new).collect();
-        let are_suspect = look_at_all(&new, |wanted| bytes(wanted), |wanted| suspect(wanted));
+        let are_suspect = map_on_all_processors(&new, |wanted| bytes(wanted), |wanted| suspect(wanted));
         let suspects = new.into_iter().zip(are_suspect).filter(|(_, is_suspect)| *is_suspect);
         let suspects: Vec<&Wanted<'_>> = suspects.map(|(wanted, _)| wanted).collect();
-        let found = look_at_all(&suspects, |file| file.source.size(), |file| breaks(file.source.bytes()));
+        let found =
+            map_on_all_processors(&suspects, |file| file.source.size(), |file| breaks(file.source.bytes()));
         self.0.extend(suspects.iter().map(|wanted| wanted.file).zip(found));
         !suspects.is_empty()
     }

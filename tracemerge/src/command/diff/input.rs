@@ -13,7 +13,7 @@ use crate::file::lines::{Token, first_line, line_at, skip_bad, without_feed};
 use crate::file::map::Map;
 use crate::find::choose::Choice;
 use crate::find::discover::App;
-use crate::find::gather;
+use crate::find::find_traces;
 use crate::find::liveness::asking_once;
 use crate::input::slice::as_text;
 use crate::input::source::Source;
@@ -193,7 +193,7 @@ fn sources(given: &Path, messages: &mut Messages) -> Result<Vec<Source>, Error> 
     if metadata.as_ref().is_ok_and(fs::Metadata::is_file) && is_trace(&Map::open(given)?) {
         return Ok(vec![open(given.to_owned())?]);
     }
-    let found = gather(&App::new(given.to_owned())?, Choice::Newest, messages)?;
+    let found = find_traces(&App::new(given.to_owned())?, Choice::Newest, messages)?;
     let mut is_alive = asking_once();
     let mut sources = Vec::new();
     for trace in found.chosen.boots.iter().flatten() {

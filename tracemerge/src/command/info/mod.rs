@@ -15,11 +15,11 @@ use trace_format::meta::{EndReason, Run};
 use crate::command::audit::Audit;
 use crate::find::choose::Choice;
 use crate::find::discover::App;
-use crate::find::gather;
+use crate::find::find_traces;
 use crate::find::header::Trace;
 use crate::find::liveness::asking_once;
 use crate::input::source::Source;
-use crate::os::parallel::look_at_all;
+use crate::os::processors::map_on_all_processors;
 use crate::ui::error::Error;
 use crate::ui::messages::{Messages, shown_name};
 
@@ -50,7 +50,7 @@ pub fn info(app: &App, choice: Choice, json: bool, messages: &mut Messages) -> R
 /// # Errors
 /// There is no trace.
 pub fn text(app: &App, choice: Choice, json: bool, messages: &mut Messages) -> Result<String, Error> {
-    let found = gather(app, choice, messages)?;
+    let found = find_traces(app, choice, messages)?;
     let read = read_all(found.chosen.boots.iter().flatten(), messages);
     let info = describe(app, &read);
     if json { info.to_json() } else { Ok(table::of(&info)) }
@@ -67,7 +67,7 @@ fn read_all<'a>(traces: impl Iterator<Item = &'a Trace>, messages: &mut Messages
         }
     }
     let bytes = |(_, _, parts): &(&Trace, bool, Vec<Source>)| size(parts);
-    let audits = look_at_all(&files, bytes, |(_, _, parts)| Audit::of(parts));
+    let audits = map_on_all_processors(&files, bytes, |(_, _, parts)| Audit::of(parts));
     let read = files.into_iter().zip(audits);
     read.map(|((trace, alive, parts), audit)| Read { trace, alive, audit, bytes: size(&parts) as u64 })
         .collect()

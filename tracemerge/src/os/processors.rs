@@ -11,7 +11,7 @@ pub const OPENING: usize = 16 << 10;
 pub const ASKING: usize = 4 << 10;
 
 /// What `look` finds in each file. Files are independent of each other here, so all processors look.
-pub fn look_at_all<F: Sync, T: Default + Send>(
+pub fn map_on_all_processors<F: Sync, T: Default + Send>(
     files: &[F],
     bytes: impl Fn(&F) -> usize,
     look: impl Fn(&F) -> T + Sync,

@@ -270,9 +270,9 @@ mod tests {
     #[test]
     fn the_beginning_of_an_end_is_none() {
         let end = line(4, '#', "end records=1 lost=0 reason=exit");
-        for (cut, is_end) in [(0, true), (1, true), (2, false), (4, false), (6, false)] {
-            let audit = audit(&[line(2, ':', "one"), end[..end.len() - cut].to_owned()]);
-            assert_eq!((audit.end.is_some(), audit.torn), (is_end, cut > 0), "{cut}");
+        for (missing, is_end) in [(0, true), (1, true), (2, false), (4, false), (6, false)] {
+            let audit = audit(&[line(2, ':', "one"), end[..end.len() - missing].to_owned()]);
+            assert_eq!((audit.end.is_some(), audit.torn), (is_end, missing > 0), "{missing}");
         }
     }
 

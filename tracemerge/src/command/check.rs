@@ -109,7 +109,7 @@ impl Checked<'_> {
             ));
         }
         if audit.torn {
-            messages.warn(format_args!("{path}: the last line has no line end and may be cut short"));
+            messages.warn(format_args!("{path}: the last line has no line end and may be incomplete"));
         }
         let lost = audit.all_lost();
         if lost > 0 {

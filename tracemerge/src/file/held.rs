@@ -71,8 +71,8 @@ impl Held {
 
     /// See [`Map::cut`].
     #[must_use]
-    pub fn cut(&self) -> Option<usize> {
-        self.map.cut()
+    pub fn truncated_at(&self) -> Option<usize> {
+        self.map.truncated_at()
     }
 
     /// The lines behind them.

@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_torn_tail_is_cut_off() {
+    fn a_torn_tail_is_left_out() {
         assert_eq!(without_torn_tail(&[GOOD, b"0000"].concat()), GOOD);
         assert_eq!(without_torn_tail(GOOD), GOOD);
         assert_eq!(without_torn_tail(b"0000"), b"");
@@ -332,19 +332,19 @@ mod tests {
         }
     }
 
-    /// A good line with a few bytes changed, and cut somewhere.
+    /// A good line with a few bytes changed, and truncated somewhere.
     fn hostile() -> impl Strategy<Value = Vec<u8>> {
         let byte = prop_oneof![Just(0), Just(b'\n'), Just(0x1b), Just(0xc2), Just(0x9b), any::<u8>()];
         let changes = prop::collection::vec((0..40usize, byte), 0..3);
         let tid = prop_oneof![Just(320u64), any::<u64>()];
-        (tid, changes, 0..60usize).prop_map(|(tid, changes, cut)| {
+        (tid, changes, 0..60usize).prop_map(|(tid, changes, length)| {
             let mut bytes = format!("00000128fd9f283f-{tid:08} : hello, world\n").into_bytes();
             for (at, byte) in changes {
                 if let Some(place) = bytes.get_mut(at) {
                     *place = byte;
                 }
             }
-            bytes.truncate(cut);
+            bytes.truncate(length);
             bytes
         })
     }

@@ -102,8 +102,8 @@ impl Map {
     /// The offset from which on the file was found to be gone, since it was mapped; there are zeros now. It is the
     /// beginning of a page, so there may be some before it.
     #[must_use]
-    pub fn cut(&self) -> Option<usize> {
-        self.watched.as_ref()?.cut()
+    pub fn truncated_at(&self) -> Option<usize> {
+        self.watched.as_ref()?.truncated_at()
     }
 
     /// No bytes.

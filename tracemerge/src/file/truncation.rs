@@ -15,12 +15,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub use unix::watch;
 
 /// How often a file was found cut, in this process.
-static CUTS: AtomicUsize = AtomicUsize::new(0);
+static TRUNCATIONS: AtomicUsize = AtomicUsize::new(0);
 
 /// How many files were found cut up to now. Where this is the same before and after, what was read between was there.
 #[must_use]
 pub fn count() -> usize {
-    CUTS.load(Ordering::SeqCst)
+    TRUNCATIONS.load(Ordering::SeqCst)
 }
 
 /// Does nothing: such systems do not let a mapped file be cut, or have another word for it.
@@ -49,9 +49,9 @@ impl Watched {
 
     /// The offset from which on there are zeros in the place of what was cut off; `None` where nothing was.
     #[must_use]
-    pub fn cut(&self) -> Option<usize> {
+    pub fn truncated_at(&self) -> Option<usize> {
         #[cfg(unix)]
-        return self.place.cut();
+        return self.place.truncated_at();
         #[cfg(not(unix))]
         None
     }
@@ -66,7 +66,7 @@ impl Drop for Watched {
 
 #[cfg(unix)]
 mod unix {
-    use super::{CUTS, Ordering};
+    use super::{Ordering, TRUNCATIONS};
     use std::mem::MaybeUninit;
     use std::ptr::{from_ref, null_mut};
     use std::sync::atomic::{AtomicPtr, AtomicUsize};
@@ -82,7 +82,7 @@ mod unix {
         start: AtomicUsize,
         length: AtomicUsize,
         /// The first offset that was not there any more, `usize::MAX` as long as all was.
-        cut: AtomicUsize,
+        end: AtomicUsize,
     }
 
     struct Block {
@@ -103,12 +103,12 @@ mod unix {
             MappingEntry {
                 start: AtomicUsize::new(0),
                 length: AtomicUsize::new(0),
-                cut: AtomicUsize::new(usize::MAX),
+                end: AtomicUsize::new(usize::MAX),
             }
         }
 
-        pub fn cut(&self) -> Option<usize> {
-            Some(self.cut.load(Ordering::SeqCst)).filter(|&cut| cut != usize::MAX)
+        pub fn truncated_at(&self) -> Option<usize> {
+            Some(self.end.load(Ordering::SeqCst)).filter(|&end| end != usize::MAX)
         }
 
         /// The mapping, if `address` is in it.
@@ -125,7 +125,7 @@ mod unix {
     pub fn take(start: usize, length: usize) -> &'static MappingEntry {
         let mut free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
         let place = free.pop().unwrap_or_else(|| add_block(&mut free));
-        place.cut.store(usize::MAX, Ordering::SeqCst);
+        place.end.store(usize::MAX, Ordering::SeqCst);
         place.length.store(length, Ordering::SeqCst);
         place.start.store(start, Ordering::SeqCst);
         place
@@ -182,9 +182,9 @@ mod unix {
             for place in &found.places {
                 let Some((start, length)) = place.holds(address) else { continue };
                 let page = address & !(PAGE.load(Ordering::SeqCst) - 1);
-                place.cut.fetch_min(page - start, Ordering::SeqCst);
+                place.end.fetch_min(page - start, Ordering::SeqCst);
                 // Before there are zeros to be seen by other threads.
-                CUTS.fetch_add(1, Ordering::SeqCst);
+                TRUNCATIONS.fetch_add(1, Ordering::SeqCst);
                 let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED | libc::MAP_NORESERVE;
                 // SAFETY: the range is a part of a mapping that is alive, since the faulting thread reads it, and
                 // that is known to be of a file and read-only: code that reads it takes any bytes, see `crate::file::map`.

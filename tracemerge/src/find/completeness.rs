@@ -65,12 +65,12 @@ impl Completeness {
 
     /// Looks for missing `# end` lines among the traces of a dead run.
     fn look_at_ends(&mut self, traces: &[&Trace]) {
-        let (mut lost, mut cut): (Few<&Path>, Few<&Path>) = (Few::default(), Few::default());
+        let (mut lost, mut unfinished): (Few<&Path>, Few<&Path>) = (Few::default(), Few::default());
         // What does not say which thread it is of was not left by the tracer as it is.
         // What was read from memory has its end there, or its run has died only since.
         let of_files = traces.iter().filter(|trace| trace.held.is_none());
         for trace in of_files.filter(|trace| trace.marks.thread.is_some() && trace.marks.end.is_none()) {
-            if trace.marks.is_private() { lost.push(&trace.path) } else { cut.push(&trace.path) }
+            if trace.marks.is_private() { lost.push(&trace.path) } else { unfinished.push(&trace.path) }
         }
         for (path, more) in lost.each() {
             self.missing.push(format!(
@@ -78,7 +78,7 @@ impl Completeness {
                 shown(path)
             ));
         }
-        for (path, more) in cut.each() {
+        for (path, more) in unfinished.each() {
             self.missing.push(format!(
                 "{}: no '# end' line: the end of the thread's trace is missing, and what was in memory at a kill \
                  is gone or may not be read{more}",

@@ -80,8 +80,8 @@ mod tests {
         assert_eq!(marks.thread.as_ref().and_then(|thread| thread.file), Some(3));
         assert!(marks.is_private());
         assert_eq!(marks.end.as_ref().and_then(|end| end.files), Some(4));
-        let cut = Marks::of_text(&text.as_bytes()[..text.len() - 1]);
-        assert_eq!((cut.thread.is_some(), cut.end), (true, None));
+        let torn = Marks::of_text(&text.as_bytes()[..text.len() - 1]);
+        assert_eq!((torn.thread.is_some(), torn.end), (true, None));
         let goes_on = marks.followed_by(format!("{key} : two\n").as_bytes());
         assert_eq!((goes_on.thread.is_some(), goes_on.end), (true, None));
         assert_eq!(Marks::of_text(b""), Marks::default());

@@ -1,11 +1,11 @@
-//! Where in a sorted piece the lines from a moment on begin, found by looking at few places.
+//! Where in a sorted range the lines from a moment on begin, found by looking at few places.
 
 use crate::file::lines::{Token, line_at, line_behind, skip_bad, ticks_at};
 
 /// So many bytes are walked through line by line: a few lines cost no more than another jump.
 const WALK: usize = if cfg!(test) { 8 } else { 512 };
 
-/// A place between two lines, or at an end of the piece.
+/// A place between two lines, or at an end of the sorted range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Boundary {
     /// The offset.
@@ -39,7 +39,7 @@ impl Boundary {
 /// The mark before the first line with `ticks` or more. It is known to lie between `low` and `high`; `step` is a
 /// guess of how far behind `low`.
 ///
-/// In a piece that is not sorted after all, what is found is a mark still: the line before it has smaller ticks, the
+/// In a sorted range that is not sorted after all, what is found is a mark still: the line before it has smaller ticks, the
 /// one behind it has not.
 ///
 /// An interpolation search: each look tells how many ticks a byte takes here, and so where to look next. Every fourth

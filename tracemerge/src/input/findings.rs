@@ -178,7 +178,7 @@ impl OfFile {
         }
         if let Some(at) = self.torn {
             messages.warn(format_args!(
-                "{path}: the last line, at offset {at}, has no line end and may be cut short"
+                "{path}: the last line, at offset {at}, has no line end and may be incomplete"
             ));
         }
     }

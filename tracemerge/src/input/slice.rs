@@ -1,10 +1,10 @@
-//! Cuts time into slices: of each piece the part between two moments, all of them together a few megabytes.
+//! Cuts time into slices: of each range the part between two moments, all of them together a few megabytes.
 //!
 //! A slice can be merged by itself, and the slices' lines one after the other are the lines of the whole merge. So
 //! slices are what threads share, what bounds memory, and what a range of time is made of. A cut goes only where a
 //! line begins, and what is no line stays with the line before it.
 //!
-//! Where to cut is guessed from the cut before, tried by searching in each piece, and corrected.
+//! Where to cut is guessed from the cut before, tried by searching in each range, and corrected.
 
 use std::io::{BufWriter, Write};
 
@@ -34,7 +34,7 @@ impl TickSpan {
     pub const ALL: TickSpan = TickSpan { since: 0, until: None };
 }
 
-/// The bytes of one piece that are in one slice.
+/// The bytes of one range that are in one slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlicePart {
     /// The place of the source among all sources.
@@ -52,15 +52,15 @@ pub struct Slice {
     pub span: TickSpan,
     /// Ticks of the slice's first line.
     pub first: u64,
-    /// The parts in the order of ties; pieces that have nothing in the slice are left out.
+    /// The parts in the order of ties; ranges that have nothing in the slice are left out.
     pub parts: Vec<SlicePart>,
 }
 
 impl Slice {
     /// Leaves out what was cut off from files since the slice was cut out.
-    pub fn look_for_cuts(&mut self, sources: &[Source]) {
+    pub fn leave_out_truncated(&mut self, sources: &[Source]) {
         for part in &mut self.parts {
-            if let Some(end) = sources[part.source].cut() {
+            if let Some(end) = sources[part.source].truncated_at() {
                 part.end = part.end.min(end).max(part.start);
             }
         }
@@ -72,7 +72,7 @@ impl Slice {
 pub struct Slicer<'a> {
     sources: &'a [Source],
     /// How many files were cut when the ends were looked at.
-    cuts: usize,
+    truncations: usize,
     remainders: Vec<Remainder<'a>>,
     /// The ticks at which the next slice begins.
     from: u64,
@@ -83,7 +83,7 @@ pub struct Slicer<'a> {
     step: u64,
 }
 
-/// A piece, and where the next slice begins in it.
+/// A range, and where the next slice begins in it.
 #[derive(Debug)]
 struct Remainder<'a> {
     source: usize,
@@ -101,26 +101,26 @@ enum Content<'a> {
 }
 
 impl<'a> Slicer<'a> {
-    /// Will cut `pieces`, whose ranks are their places, where they are in `span`. Of a piece without a line, `findings`
+    /// Will cut `ranges`, whose ranks are their places, where they are in `span`. Of a range without a line, `findings`
     /// are told.
     #[must_use]
     pub fn new(
         sources: &'a [Source],
-        pieces: &[SortedRange],
+        ranges: &[SortedRange],
         span: TickSpan,
         findings: &mut Findings,
     ) -> Slicer<'a> {
-        let mut remainders: Vec<Remainder<'a>> = Vec::with_capacity(pieces.len());
-        for piece in pieces {
-            let content = match sources[piece.source].rendered() {
+        let mut remainders: Vec<Remainder<'a>> = Vec::with_capacity(ranges.len());
+        for range in ranges {
+            let content = match sources[range.source].rendered() {
                 Some(render) => Content::Rendered(render),
-                None => Content::Text(&sources[piece.source].bytes()[..piece.end]),
+                None => Content::Text(&sources[range.source].bytes()[..range.end]),
             };
-            let all = content.marks(piece.start);
+            let all = content.marks(range.start);
             if all.0.ticks.is_none() {
-                if piece.start < piece.end {
+                if range.start < range.end {
                     // The file has changed since its header was read; there is no key for these bytes to stand at.
-                    findings.damaged(piece.source, piece.start, piece.end - piece.start);
+                    findings.damaged(range.source, range.start, range.end - range.start);
                 }
                 continue;
             }
@@ -129,11 +129,11 @@ impl<'a> Slicer<'a> {
                 Some(until) => content.first_from(until, next, all.1, usize::MAX),
                 None => all.1,
             };
-            remainders.push(Remainder { source: piece.source, content, next, end, last: 0 });
+            remainders.push(Remainder { source: range.source, content, next, end, last: 0 });
         }
         remainders.retain(|remainder| !remainder.is_done());
-        let (cuts, from, until) = (truncation::count(), span.since, span.until);
-        Slicer { sources, cuts, remainders, from, until, wanted: FIRST, step: 1 << 20 }
+        let (truncations, from, until) = (truncation::count(), span.since, span.until);
+        Slicer { sources, truncations, remainders, from, until, wanted: FIRST, step: 1 << 20 }
     }
 
     /// Bytes that are still to come, about.
@@ -143,7 +143,7 @@ impl<'a> Slicer<'a> {
     }
 
     /// Cuts the next slice, which begins with the ticks `first`, where it has about the wanted bytes.
-    fn cut(&mut self, first: u64) -> (Option<u64>, Vec<Boundary>) {
+    fn end_of_slice(&mut self, first: u64) -> (Option<u64>, Vec<Boundary>) {
         let rest = |slicer: &Slicer<'_>| {
             (slicer.until, slicer.remainders.iter().map(|remainder| remainder.end).collect())
         };
@@ -166,7 +166,7 @@ impl<'a> Slicer<'a> {
                 Some(high) => low.between(high, self.wanted, turn),
                 None => low.ticks.saturating_add(step).min(limit),
             };
-            let trial = self.try_cut(ticks, &low, high.as_ref());
+            let trial = self.try_end(ticks, &low, high.as_ref());
             if trial.bytes > 2 * self.wanted && trial.ticks - low.ticks > 1 {
                 high = Some(trial);
             } else if trial.bytes < self.wanted / 2 && high.as_ref().is_none_or(|high| high.ticks - ticks > 1)
@@ -189,20 +189,22 @@ impl<'a> Slicer<'a> {
     }
 
     /// Leaves out what was cut off from files since they were mapped.
-    fn look_for_cuts(&mut self) {
-        if self.cuts == truncation::count() {
+    fn leave_out_truncated(&mut self) {
+        if self.truncations == truncation::count() {
             return;
         }
-        self.cuts = truncation::count();
+        self.truncations = truncation::count();
         for remainder in &mut self.remainders {
-            if let Some(end) = self.sources[remainder.source].cut().filter(|&end| end < remainder.end.at) {
+            if let Some(end) =
+                self.sources[remainder.source].truncated_at().filter(|&end| end < remainder.end.at)
+            {
                 remainder.end = Boundary { at: end.max(remainder.next.at), ticks: None };
             }
         }
         self.remainders.retain(|remainder| !remainder.is_done());
     }
 
-    fn try_cut(&self, ticks: u64, low: &Trial, high: Option<&Trial>) -> Trial {
+    fn try_end(&self, ticks: u64, low: &Trial, high: Option<&Trial>) -> Trial {
         let mark = |(place, remainder): (usize, &Remainder<'_>)| {
             let high = high.map_or(remainder.end, |high| high.marks[place]);
             remainder.content.first_from(ticks, low.marks[place], high, remainder.last)
@@ -218,13 +220,13 @@ impl Iterator for Slicer<'_> {
     type Item = Slice;
 
     fn next(&mut self) -> Option<Slice> {
-        self.look_for_cuts();
+        self.leave_out_truncated();
         if self.remainders.is_empty() {
             return None;
         }
         let first =
             self.remainders.iter().filter_map(|remainder| remainder.next.ticks).min().unwrap_or(self.from);
-        let (until, marks) = self.cut(first);
+        let (until, marks) = self.end_of_slice(first);
         let span = TickSpan { since: self.from, until };
         let mut parts = Vec::with_capacity(self.remainders.len());
         for (remainder, mark) in self.remainders.iter_mut().zip(marks) {
@@ -251,9 +253,9 @@ impl Iterator for Slicer<'_> {
 /// Gives `see` all text of a source in order, in stretches of whole lines; what is no record is told to `damaged`.
 pub fn each_stretch(source: &Source, damaged: &mut dyn FnMut(usize, usize), mut see: impl FnMut(&[u8])) {
     let Some(render) = source.rendered() else { return see(source.bytes()) };
-    let piece = SortedRange { source: 0, start: 0, end: 0 };
+    let range = SortedRange { source: 0, start: 0, end: 0 };
     let mut text = Vec::new();
-    for slice in Slicer::new(std::slice::from_ref(source), &[piece], TickSpan::ALL, &mut Findings::default())
+    for slice in Slicer::new(std::slice::from_ref(source), &[range], TickSpan::ALL, &mut Findings::default())
     {
         text.clear();
         render.lines(slice.span.since, slice.span.until, &mut text, damaged);

@@ -1,6 +1,6 @@
-//! Stage *read*, second half: the bytes of the files that are merged, and where they fall into pieces.
+//! Stage *read*, second half: the bytes of the files that are merged, and where they fall into ranges.
 //!
-//! A *piece* is a part of a file in which ticks never go backwards. A sound file is one piece, and the merge
+//! A *range* is a part of a file in which ticks never go backwards. A sound file is one range, and the merge
 //! takes that for granted until it sees otherwise; only then, or where the output cannot be begun anew,
 //! [`split`] goes over the bytes beforehand.
 
@@ -192,21 +192,21 @@ impl Source {
 
     /// Where the file ends now, if a part of these bytes was cut off since it was mapped: zeros stand there instead.
     #[must_use]
-    pub fn cut(&self) -> Option<usize> {
-        let cut = match &self.bytes {
-            Bytes::Mapped(map) => map.cut(),
-            Bytes::File(held) => held.cut(),
+    pub fn truncated_at(&self) -> Option<usize> {
+        let truncated_at = match &self.bytes {
+            Bytes::Mapped(map) => map.truncated_at(),
+            Bytes::File(held) => held.truncated_at(),
             Bytes::Ring(_) | Bytes::Rendered(_) => None,
         };
         // The page that a file ends in has zeros, too.
-        let there = self.bytes().get(..cut?)?;
+        let there = self.bytes().get(..truncated_at?)?;
         let end = there.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
         (end < self.end).then_some(end)
     }
 
     /// Gives up what was cut off; returns whether there was something that was not given up before.
-    pub fn end_where_cut(&mut self) -> bool {
-        self.cut().is_some_and(|end| {
+    pub fn end_where_truncated(&mut self) -> bool {
+        self.truncated_at().is_some_and(|end| {
             self.end = end;
             true
         })
@@ -246,33 +246,33 @@ pub fn place_of(whole: &[u8], part: &[u8]) -> Option<Range<usize>> {
 pub struct SortedRange {
     /// The file's place among the sources.
     pub source: usize,
-    /// The offset of the piece's first byte.
+    /// The offset of the range's first byte.
     pub start: usize,
     /// Behind its last byte.
     pub end: usize,
 }
 
-/// One piece for each file.
+/// One range for each file.
 #[must_use]
 pub fn whole(sources: &[Source]) -> Vec<SortedRange> {
-    let piece = |(source, file): (usize, &Source)| SortedRange { source, start: 0, end: file.bytes().len() };
-    sources.iter().enumerate().map(piece).collect()
+    let range = |(source, file): (usize, &Source)| SortedRange { source, start: 0, end: file.bytes().len() };
+    sources.iter().enumerate().map(range).collect()
 }
 
-/// All pieces of all files, files in their order, and the breaks between them told to `findings`.
+/// All ranges of all files, files in their order, and the breaks between them told to `findings`.
 #[must_use]
 pub fn split(sources: &[Source], findings: &mut Findings) -> Vec<SortedRange> {
-    let mut pieces = Vec::with_capacity(sources.len());
+    let mut ranges = Vec::with_capacity(sources.len());
     for (source, breaks) in all_breaks(sources).into_iter().enumerate() {
-        let mut piece = SortedRange { source, start: 0, end: sources[source].bytes().len() };
+        let mut range = SortedRange { source, start: 0, end: sources[source].bytes().len() };
         for (at, before, after) in breaks {
             findings.broken(source, at, before, after);
-            pieces.push(SortedRange { end: at, ..piece });
-            piece.start = at;
+            ranges.push(SortedRange { end: at, ..range });
+            range.start = at;
         }
-        pieces.push(piece);
+        ranges.push(range);
     }
-    pieces
+    ranges
 }
 
 /// Where ticks go backwards: offset of the line, ticks before, its ticks.

@@ -96,7 +96,7 @@ pub fn write(
 fn give_up_what_was_cut(boots: &mut [Vec<Source>], cut: &mut BTreeMap<PathBuf, usize>) -> bool {
     let mut any = false;
     for source in boots.iter_mut().flatten() {
-        if source.end_where_cut() {
+        if source.end_where_truncated() {
             cut.insert(source.path.clone(), source.bytes().len());
             any = true;
         }

@@ -21,7 +21,7 @@ const LINES: usize = 512;
 /// What lines are sorted by: their ticks, and the place of their run.
 type StretchKey = (u64, usize);
 
-/// Passes the lines of a bucket on in the order of their ticks, those with the same in the order of pieces. `runs` and
+/// Passes the lines of a bucket on in the order of their ticks, those with the same in the order of sorted ranges. `runs` and
 /// `order` are room for all that are in it.
 pub fn pass_on<'g, S: Sink>(
     sources: &[Source],
@@ -36,7 +36,7 @@ pub fn pass_on<'g, S: Sink>(
     let place_in = sort(runs, order);
     let place = |at: usize| order.get(at).map(|word| place_in(*word));
     let key = |place: usize| (runs[place].ticks, place);
-    let is_cut = truncation::count() > 0;
+    let any_is_truncated = truncation::count() > 0;
     // What is left of runs that others come between.
     let mut rests: BinaryHeap<Reverse<(StretchKey, &[u8])>> = BinaryHeap::new();
     let mut at = 0;
@@ -65,8 +65,8 @@ pub fn pass_on<'g, S: Sink>(
             rests.extend(ticks.map(|ticks| Reverse(((ticks, place_of_run), &lines[bytes..]))));
         }
         let source = run.source as usize;
-        if is_cut {
-            these = before_cut(&sources[source], these);
+        if any_is_truncated {
+            these = before_truncation(&sources[source], these);
         }
         if !these.is_empty() {
             out.lines(source, these)?;
@@ -111,8 +111,8 @@ fn up_to(lines: &[u8], limit: StretchKey, place: usize) -> (usize, Option<u64>) 
 
 /// Of lines of a file that may have been cut since they were dealt out, those that are there still.
 #[cold]
-fn before_cut<'l>(source: &Source, lines: &'l [u8]) -> &'l [u8] {
-    let (Some(end), Some(place)) = (source.cut(), source.place(lines)) else { return lines };
+fn before_truncation<'l>(source: &Source, lines: &'l [u8]) -> &'l [u8] {
+    let (Some(end), Some(place)) = (source.truncated_at(), source.place(lines)) else { return lines };
     let left = &lines[..end.clamp(place.start, place.end) - place.start];
     &left[..memrchr(b'\n', left).map_or(0, |at| at + 1)]
 }

@@ -1,4 +1,4 @@
-//! Where a merge stands in one piece, and how it goes on: line by line, each looked at once, neighbours passed on together.
+//! Where a merge stands in one sorted range, and how it goes on: line by line, each looked at once, neighbours passed on together.
 
 use memchr::memrchr;
 use trace_format::line::{Key as LineKey, Kind, Line};

@@ -15,7 +15,7 @@ use crate::input::findings::Findings;
 use crate::input::slice::TickSpan;
 use crate::input::source::{SortedRange, Source, place_of};
 
-/// Of the piece after the next two so many bytes are fetched, so that memory is waited for while others are dealt out.
+/// Of the range after the next two so many bytes are fetched, so that memory is waited for while others are dealt out.
 /// What stands behind these the processor foresees.
 const AHEAD: usize = 1024;
 
@@ -25,16 +25,16 @@ const TELL: usize = if cfg!(test) { 100 } else { 1 << 20 };
 /// The most ticks between the first and the last of neighbouring lines that are kept together.
 const MOST: u64 = u32::MAX as u64;
 
-/// A group of neighbouring pieces, which one thread deals out at a time.
+/// A group of neighbouring ranges, which one thread deals out at a time.
 #[derive(Debug)]
 pub struct Group<'a> {
     /// The number of the group, from 0.
     pub number: usize,
-    pieces: Vec<SortedRange>,
+    ranges: Vec<SortedRange>,
     span: TickSpan,
-    /// The pieces, once they are open.
+    /// The ranges, once they are open.
     open_ranges: Vec<OpenRange<'a>>,
-    /// The lines of the pieces in the window, in buckets by time; each bucket in the order of ties.
+    /// The lines of the ranges in the window, in buckets by time; each bucket in the order of ties.
     buckets: Vec<Vec<Stretch<'a>>>,
     /// The lines that were rendered, one after the other.
     text: Vec<u8>,
@@ -46,11 +46,11 @@ pub struct Group<'a> {
     findings: Findings,
     /// The first ticks behind the window, or fewer; `None` where there is nothing any more.
     pub next: Option<u64>,
-    /// How many pieces are dealt out: not all where that was given up.
-    pub pieces_dealt: usize,
+    /// How many ranges are dealt out: not all where that was given up.
+    pub ranges_dealt: usize,
 }
 
-/// An open piece.
+/// An open range.
 #[derive(Debug)]
 enum OpenRange<'a> {
     /// Text, with a cursor at the beginning of the window and one at its end.
@@ -59,7 +59,7 @@ enum OpenRange<'a> {
     Rendered { source: usize, render: &'a dyn Render },
 }
 
-/// Neighbouring lines of one piece.
+/// Neighbouring lines of one range.
 #[derive(Clone, Copy, Debug)]
 pub struct Stretch<'a> {
     /// Ticks of the first line.
@@ -83,12 +83,12 @@ impl Stretch<'_> {
 }
 
 impl<'a> Group<'a> {
-    /// Will deal out what `pieces` have in `span`.
+    /// Will deal out what `ranges` have in `span`.
     #[must_use]
-    pub fn new(number: usize, pieces: &[SortedRange], span: TickSpan) -> Group<'a> {
+    pub fn new(number: usize, ranges: &[SortedRange], span: TickSpan) -> Group<'a> {
         Group {
             number,
-            pieces: pieces.to_vec(),
+            ranges: ranges.to_vec(),
             span,
             open_ranges: Vec::new(),
             buckets: Vec::new(),
@@ -97,11 +97,11 @@ impl<'a> Group<'a> {
             found: Findings::default(),
             findings: Findings::default(),
             next: None,
-            pieces_dealt: 0,
+            ranges_dealt: 0,
         }
     }
 
-    /// Deals out what the pieces have in the window, from its beginning whatever was done for it before. Gives up where
+    /// Deals out what the ranges have in the window, from its beginning whatever was done for it before. Gives up where
     /// all groups together have too much.
     ///
     /// # Errors
@@ -113,7 +113,7 @@ impl<'a> Group<'a> {
         self.buckets.resize_with(window.buckets.max(self.buckets.len()), Vec::new);
         self.buckets.iter_mut().for_each(Vec::clear);
         self.next = None;
-        self.pieces_dealt = 0;
+        self.ranges_dealt = 0;
         if self.open_ranges.is_empty() {
             self.open(sources);
         }
@@ -127,7 +127,7 @@ impl<'a> Group<'a> {
                 OpenRange::Text { begin, end } => {
                     let source = &sources[begin.source as usize];
                     if truncation::count() > 0 {
-                        begin.end_where_cut(source, found);
+                        begin.end_where_truncated(source, found);
                     }
                     *end = *begin;
                     out.there = begin.bytes;
@@ -146,7 +146,7 @@ impl<'a> Group<'a> {
                 }
             };
             self.next = self.next.into_iter().chain(next).min();
-            self.pieces_dealt += 1;
+            self.ranges_dealt += 1;
             if out.bytes >= TELL && !out.tell() {
                 return Ok(());
             }
@@ -157,16 +157,16 @@ impl<'a> Group<'a> {
 
     /// Finds the first lines.
     fn open(&mut self, sources: &'a [Source]) {
-        for piece in &self.pieces {
-            let source = &sources[piece.source];
+        for range in &self.ranges {
+            let source = &sources[range.source];
             if let Some(render) = source.rendered() {
-                self.open_ranges.push(OpenRange::Rendered { source: piece.source, render });
+                self.open_ranges.push(OpenRange::Rendered { source: range.source, render });
                 continue;
             }
-            let bytes = &source.bytes()[..piece.end];
-            let (first, last) = (Boundary::before(bytes, piece.start), Boundary::end(bytes));
+            let bytes = &source.bytes()[..range.end];
+            let (first, last) = (Boundary::before(bytes, range.start), Boundary::end(bytes));
             let start = first_from(bytes, self.span.since, first, last, usize::MAX).at;
-            let begin = LineCursor::new(bytes, start, piece.source, &mut self.findings);
+            let begin = LineCursor::new(bytes, start, range.source, &mut self.findings);
             self.open_ranges.push(OpenRange::Text { begin, end: begin });
         }
     }
@@ -188,10 +188,10 @@ impl<'a> Group<'a> {
         self.findings
     }
 
-    /// The number of pieces in the group.
+    /// The number of ranges in the group.
     #[must_use]
-    pub fn pieces(&self) -> usize {
-        self.pieces.len()
+    pub fn ranges(&self) -> usize {
+        self.ranges.len()
     }
 
     /// How many bytes the window has in one of the buckets.
@@ -225,8 +225,8 @@ impl<'a> Group<'a> {
 
 impl<'a> LineCursor<'a> {
     /// Leaves out what was cut off from the file.
-    fn end_where_cut(&mut self, source: &Source, findings: &mut Findings) {
-        let Some(end) = source.cut().filter(|&end| end < self.bytes.len()) else { return };
+    fn end_where_truncated(&mut self, source: &Source, findings: &mut Findings) {
+        let Some(end) = source.truncated_at().filter(|&end| end < self.bytes.len()) else { return };
         self.bytes = &self.bytes[..end];
         self.done = self.done.min(end);
         if self.line.is_some_and(|(_, line)| line.end > end) {

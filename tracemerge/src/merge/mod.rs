@@ -24,7 +24,7 @@ use std::path::PathBuf;
 
 pub use self::slices::Slices;
 pub use self::windows::Windows;
-pub use self::work::{MergeWork, Room, Turn, forget, silently, unless_cut};
+pub use self::work::{MergeWork, Room, Turn, forget, silently, unless_truncated};
 use crate::input::findings::Findings;
 use crate::input::slice::TickSpan;
 use crate::input::source::{SortedRange, Source};

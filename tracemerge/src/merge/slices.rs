@@ -1,4 +1,4 @@
-//! A merge of few pieces: slice of time after slice of time, each through a [tree](crate::merge::loser_tree) of all pieces.
+//! A merge of few ranges: slice of time after slice of time, each through a [tree](crate::merge::loser_tree) of all ranges.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use crate::merge::loser_tree::{LoserTree, TreeKey};
 pub struct Slices<'a> {
     /// Away while a thread cuts with it, or when there are no more slices.
     slicer: Option<Slicer<'a>>,
-    is_cut: bool,
+    is_partitioned: bool,
     bytes: usize,
     /// The slice that was cut out last, if no thread has taken it yet, and the number of the next.
     next: Option<Slice>,
@@ -29,7 +29,7 @@ pub struct Slices<'a> {
 #[derive(Debug)]
 pub enum SliceJob<'a> {
     /// Cut out the next slice.
-    Cut(Slicer<'a>, Option<Slice>),
+    Partition(Slicer<'a>, Option<Slice>),
     /// Merge a slice.
     Merge {
         /// The number of the slice, from 0.
@@ -42,14 +42,14 @@ pub enum SliceJob<'a> {
 }
 
 impl<'a> Slices<'a> {
-    /// Will merge `pieces`, whose ranks are their places.
+    /// Will merge `ranges`, whose ranks are their places.
     #[must_use]
-    pub fn new(sources: &'a [Source], pieces: &[SortedRange], span: TickSpan) -> Slices<'a> {
+    pub fn new(sources: &'a [Source], ranges: &[SortedRange], span: TickSpan) -> Slices<'a> {
         let mut findings = Findings::default();
-        let slicer = Slicer::new(sources, pieces, span, &mut findings);
+        let slicer = Slicer::new(sources, ranges, span, &mut findings);
         let bytes = slicer.left();
         let found = BTreeMap::from([(0, findings)]);
-        Slices { slicer: Some(slicer), is_cut: false, bytes, next: None, number: 1, found }
+        Slices { slicer: Some(slicer), is_partitioned: false, bytes, next: None, number: 1, found }
     }
 }
 
@@ -70,8 +70,8 @@ impl<'a> MergeWork<'a> for Slices<'a> {
             });
         }
         match self.slicer.take() {
-            Some(slicer) => Turn::Silent(SliceJob::Cut(slicer, None)),
-            None if self.is_cut => Turn::End,
+            Some(slicer) => Turn::Silent(SliceJob::Partition(slicer, None)),
+            None if self.is_partitioned => Turn::End,
             None => Turn::Wait,
         }
     }
@@ -83,7 +83,7 @@ impl<'a> MergeWork<'a> for Slices<'a> {
         out: &mut S,
     ) -> Result<(), Stop> {
         match job {
-            SliceJob::Cut(slicer, slice) => {
+            SliceJob::Partition(slicer, slice) => {
                 // Done again, it would be the slice behind.
                 if slice.is_none() {
                     *slice = slicer.next();
@@ -93,7 +93,7 @@ impl<'a> MergeWork<'a> for Slices<'a> {
             SliceJob::Merge { slice, findings, .. } => {
                 if truncation::count() > 0 {
                     // While the slice was cut out, or merged.
-                    slice.look_for_cuts(sources);
+                    slice.leave_out_truncated(sources);
                 }
                 *findings = Findings::default();
                 merge_slice(sources, slice, &mut room.text, out, findings)
@@ -103,8 +103,10 @@ impl<'a> MergeWork<'a> for Slices<'a> {
 
     fn done(&mut self, job: SliceJob<'a>) -> Vec<SlicePart> {
         match job {
-            SliceJob::Cut(slicer, Some(slice)) => (self.slicer, self.next) = (Some(slicer), Some(slice)),
-            SliceJob::Cut(_, None) => self.is_cut = true,
+            SliceJob::Partition(slicer, Some(slice)) => {
+                (self.slicer, self.next) = (Some(slicer), Some(slice))
+            }
+            SliceJob::Partition(_, None) => self.is_partitioned = true,
             SliceJob::Merge { number, slice, findings } => {
                 self.found.insert(number, findings);
                 return slice.parts;

@@ -1,6 +1,6 @@
 //! The merge against a naive twin: find the lines one by one, put them all in one list, sort it stably.
 //!
-//! Slices and windows have but a few lines in tests, so each of these is also a test of cutting. All is merged in every
+//! Slices and windows have but a few lines in tests, so each of these is also a test of how they are partitioned. All is merged in every
 //! way there is, and all must be the same.
 
 use super::cursor::SHOWN;
@@ -20,22 +20,22 @@ type Merged = (Vec<u8>, Findings);
 /// By slices and by windows, in one thread and in several: all agree.
 fn merged_in_every_way(
     sources: &[Source],
-    pieces: &[SortedRange],
+    ranges: &[SortedRange],
     span: TickSpan,
     threads: usize,
 ) -> Result<Merged, Stop> {
     let mut out = Vec::new();
-    let expected = work::all(Slices::new(sources, pieces, span), sources, &mut out);
+    let expected = work::all(Slices::new(sources, ranges, span), sources, &mut out);
     let expected = expected.map(|found| (out, found));
     for way in 0..4 {
         let mut out = Vec::new();
         let other = match way {
-            0 => work::all(Windows::new(sources, pieces, span, threads), sources, &mut out),
-            1 => merge_by(threads, Slices::new(sources, pieces, span), sources, &mut out),
-            2 => merge_by(threads, Windows::new(sources, pieces, span, threads), sources, &mut out),
+            0 => work::all(Windows::new(sources, ranges, span, threads), sources, &mut out),
+            1 => merge_by(threads, Slices::new(sources, ranges, span), sources, &mut out),
+            2 => merge_by(threads, Windows::new(sources, ranges, span, threads), sources, &mut out),
             _ => {
                 let mut findings = Findings::default();
-                merge(sources, pieces, span, &mut out, &mut findings).map(|()| findings)
+                merge(sources, ranges, span, &mut out, &mut findings).map(|()| findings)
             }
         };
         match (&expected, other) {
@@ -55,9 +55,9 @@ fn merged(files: &[Vec<u8>]) -> Merged {
     let sources: Vec<Source> = files.iter().map(|bytes| Source::of("f", bytes)).collect();
     let first = merged_in_every_way(&sources, &whole(&sources), TickSpan::ALL, 3);
     let mut breaks = Findings::default();
-    let pieces = split(&sources, &mut breaks);
-    let (again, found_again) = merged_in_every_way(&sources, &pieces, TickSpan::ALL, 3).unwrap();
-    assert_eq!(first.is_err(), pieces.len() > sources.len(), "a break is met exactly where there is one");
+    let ranges = split(&sources, &mut breaks);
+    let (again, found_again) = merged_in_every_way(&sources, &ranges, TickSpan::ALL, 3).unwrap();
+    assert_eq!(first.is_err(), ranges.len() > sources.len(), "a break is met exactly where there is one");
     if let Ok((out, findings)) = first {
         assert_eq!(out, again, "both ways give the same");
         assert_eq!(findings.lines, found_again.lines);
@@ -221,25 +221,25 @@ fn a_file_in_reverse_order_is_sorted() {
 }
 
 #[test]
-fn a_trace_cut_anywhere_is_a_prefix_and_a_torn_line_at_most() {
+fn a_trace_truncated_anywhere_is_a_prefix_and_a_torn_line_at_most() {
     let whole =
         [line(1, 1, "first"), line(2, 1, "second"), line(2, 123_456_789_012, ""), line(3, 1, "third")]
             .concat();
-    for cut in 0..=whole.len() {
-        let prefix = &whole[..cut];
+    for length in 0..=whole.len() {
+        let prefix = &whole[..length];
         let lines = prefix.iter().rposition(|&b| b == b'\n').map_or(0, |at| at + 1);
         let (out, findings) = merged(&[prefix.to_vec()]);
-        assert!(out.starts_with(&whole[..lines]), "cut at {cut}");
+        assert!(out.starts_with(&whole[..lines]), "truncated to {length}");
         let rest = &prefix[lines..];
         if Line::parse(rest).is_ok() {
-            assert_eq!(out[lines..], *[rest, b"\n"].concat(), "cut at {cut}");
+            assert_eq!(out[lines..], *[rest, b"\n"].concat(), "truncated to {length}");
         } else if lines > 0 {
             assert_eq!(
                 findings.lines as usize,
                 whole[..lines].split(|&b| b == b'\n').count() - 1 + usize::from(!rest.is_empty())
             );
         }
-        assert_eq!(out, naive(&[prefix.to_vec()]), "cut at {cut}");
+        assert_eq!(out, naive(&[prefix.to_vec()]), "truncated to {length}");
     }
 }
 
@@ -353,9 +353,9 @@ fn damaged_file() -> impl Strategy<Value = Vec<u8>> {
             .prop_map(|(ticks, bad)| [&line(ticks, 1, "not ")[..30], bad, b"allowed\n"].concat()),
         1 => (0..20u64).prop_map(|ticks| line(ticks, 1, "gr\u{f6}\u{df}e\t\u{4f60}\u{597d} \u{1f980}")),
     ];
-    (prop::collection::vec(part, 0..12), 0..30usize).prop_map(|(parts, cut)| {
+    (prop::collection::vec(part, 0..12), 0..30usize).prop_map(|(parts, excess)| {
         let mut bytes = parts.concat();
-        bytes.truncate(bytes.len().saturating_sub(cut.saturating_sub(20)));
+        bytes.truncate(bytes.len().saturating_sub(excess.saturating_sub(20)));
         bytes
     })
 }
@@ -469,11 +469,11 @@ fn merged_into(
     by_windows: bool,
 ) -> Result<Findings, Stop> {
     let sources = files.iter().map(|bytes| Source::of("f", bytes)).collect_vec();
-    let pieces = whole(&sources);
+    let ranges = whole(&sources);
     if by_windows {
-        return merge_by(threads, Windows::new(&sources, &pieces, TickSpan::ALL, threads), &sources, out);
+        return merge_by(threads, Windows::new(&sources, &ranges, TickSpan::ALL, threads), &sources, out);
     }
-    merge_by(threads, Slices::new(&sources, &pieces, TickSpan::ALL), &sources, out)
+    merge_by(threads, Slices::new(&sources, &ranges, TickSpan::ALL), &sources, out)
 }
 
 #[test]

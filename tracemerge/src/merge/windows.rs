@@ -1,11 +1,11 @@
-//! A merge of many pieces: their lines are dealt out to buckets by time, and each bucket is sorted by itself.
+//! A merge of many ranges: their lines are dealt out to buckets by time, and each bucket is sorted by itself.
 //!
 //! Where each line is of another file than the one before, a tree waits for memory at every turn: which line is
-//! looked at next depends on this one. Here each piece is read on from where it stands, for a *window* of time, which is
+//! looked at next depends on this one. Here each range is read on from where it stands, for a *window* of time, which is
 //! what caches are made for, and where a bucket's lines are is known long before they are copied. So this is a bucket
 //! sort; it is as fast as that where ticks come somewhat evenly, and right anyhow.
 //!
-//! First all pieces are dealt out, in groups of neighbours; then the buckets are passed on, each of all groups together.
+//! First all ranges are dealt out, in groups of neighbours; then the buckets are passed on, each of all groups together.
 //! Both are jobs that threads share. How much time the next window takes is guessed from the one before; one that
 //! shows to have too much is begun anew, shorter.
 
@@ -25,8 +25,8 @@ use crate::input::source::{SortedRange, Source};
 
 /// What a window is to have, in bytes: the first one less, so that a reader waits for less...
 const FIRST: usize = if cfg!(test) { 64 } else { 1 << 20 };
-/// ...but so much for each piece, to make up for going there.
-const PER_PIECE: usize = if cfg!(test) { 1 } else { 1 << 10 };
+/// ...but so much for each range, to make up for going there.
+const PER_RANGE: usize = if cfg!(test) { 1 } else { 1 << 10 };
 /// The others. Of thousands of files each has some lines in it, which make up for going there.
 const USUAL: usize = if cfg!(test) { 512 } else { 64 << 20 };
 /// What a bucket is to have, in bytes, where ticks come evenly. Few enough of them that there is room in a core's cache
@@ -47,10 +47,10 @@ pub struct Windows<'a> {
     wanted: usize,
     /// The number of ticks that the next window may span.
     step: u64,
-    /// Bytes of all pieces.
+    /// Bytes of all ranges.
     bytes: usize,
     sources: &'a [Source],
-    /// Those of the pieces that are no text.
+    /// Those of the ranges that are no text.
     rendered: Vec<&'a dyn Render>,
     stage: Stage<'a>,
 }
@@ -99,29 +99,29 @@ pub enum WindowJob<'a> {
 }
 
 impl<'a> Windows<'a> {
-    /// Will merge `pieces`, whose ranks are their places, by so many threads.
+    /// Will merge `ranges`, whose ranks are their places, by so many threads.
     #[must_use]
-    pub fn new(sources: &'a [Source], pieces: &[SortedRange], span: TickSpan, threads: usize) -> Windows<'a> {
+    pub fn new(sources: &'a [Source], ranges: &[SortedRange], span: TickSpan, threads: usize) -> Windows<'a> {
         // A large group for each thread, and then a small one, so that none waits long for another.
         let threads = threads.max(1);
-        let (most, few) = pieces.split_at(pieces.len() * 3 / 4);
-        let share = |pieces: &[SortedRange]| pieces.len().div_ceil(threads).max(1);
+        let (most, few) = ranges.split_at(ranges.len() * 3 / 4);
+        let share = |ranges: &[SortedRange]| ranges.len().div_ceil(threads).max(1);
         let parts = most.chunks(share(most)).chain(few.chunks(share(few)));
-        let groups = parts.zip(0..).map(|(pieces, number)| Group::new(number, pieces, span));
-        let size = |piece: &SortedRange| match sources[piece.source].rendered() {
-            Some(_) => sources[piece.source].size(),
-            None => piece.end - piece.start,
+        let groups = parts.zip(0..).map(|(ranges, number)| Group::new(number, ranges, span));
+        let size = |range: &SortedRange| match sources[range.source].rendered() {
+            Some(_) => sources[range.source].size(),
+            None => range.end - range.start,
         };
-        let wanted = (pieces.len() * PER_PIECE).clamp(FIRST, USUAL);
+        let wanted = (ranges.len() * PER_RANGE).clamp(FIRST, USUAL);
         Windows {
             span,
             // In which there is nothing: only the first lines are found.
             window: Window::new(span.since, span.since, Some(span.since), wanted),
             wanted,
             step: 1 << 20,
-            bytes: pieces.iter().map(size).sum(),
+            bytes: ranges.iter().map(size).sum(),
             sources,
-            rendered: pieces.iter().filter_map(|piece| sources[piece.source].rendered()).collect(),
+            rendered: ranges.iter().filter_map(|range| sources[range.source].rendered()).collect(),
             stage: Stage::dealing(groups.collect()),
         }
     }
@@ -158,9 +158,9 @@ impl<'a> Windows<'a> {
 
     /// In how many ticks the wanted bytes are, by what was dealt out of a window that has too much.
     fn ticks_that_fit(&self, groups: &[Group<'a>]) -> u64 {
-        let pieces: usize = groups.iter().map(Group::pieces).sum();
-        let dealt: usize = groups.iter().map(|group| group.pieces_dealt).sum();
-        let share = self.wanted as u128 * dealt as u128 / pieces.max(1) as u128;
+        let ranges: usize = groups.iter().map(Group::ranges).sum();
+        let dealt: usize = groups.iter().map(|group| group.ranges_dealt).sum();
+        let share = self.wanted as u128 * dealt as u128 / ranges.max(1) as u128;
         let mut bytes = 0;
         let fits = |bucket: &usize| {
             bytes += groups.iter().map(|group| group.bytes_in(*bucket) as u128).sum::<u128>();

@@ -95,7 +95,7 @@ pub fn silently<'a, W: MergeWork<'a>>(
     mut job: W::Job,
     room: &mut Room,
 ) -> Result<W::Job, Stop> {
-    unless_cut(|| W::run(sources, &mut job, room, &mut std::io::sink()))?;
+    unless_truncated(|| W::run(sources, &mut job, room, &mut std::io::sink()))?;
     Ok(job)
 }
 
@@ -103,11 +103,11 @@ pub fn silently<'a, W: MergeWork<'a>>(
 ///
 /// # Errors
 /// The errors of `run`.
-pub fn unless_cut(mut run: impl FnMut() -> Result<(), Stop>) -> Result<(), Stop> {
+pub fn unless_truncated(mut run: impl FnMut() -> Result<(), Stop>) -> Result<(), Stop> {
     loop {
-        let cuts = truncation::count();
+        let truncations = truncation::count();
         run()?;
-        if cuts == truncation::count() {
+        if truncations == truncation::count() {
             return Ok(());
         }
     }

@@ -15,7 +15,7 @@ use crate::input::findings::Findings;
 use crate::input::slice::{SlicePart, TickSpan};
 use crate::input::source::{SortedRange, Source};
 use crate::merge::merged_lines::MergedLines;
-use crate::merge::{MANY, MergeWork, Room, Slices, Stop, Turn, Windows, forget, silently, unless_cut};
+use crate::merge::{MANY, MergeWork, Room, Slices, Stop, Turn, Windows, forget, silently, unless_truncated};
 
 /// Fewer bytes than this are merged sooner than threads are started.
 const WORTH_THREADS: usize = 4 << 20;
@@ -24,24 +24,24 @@ const MOST_THREADS: usize = 8;
 /// So much may wait to be written, beyond one for each thread: lines of so many jobs.
 const AHEAD: usize = if cfg!(test) { 2 } else { 8 };
 
-/// Merges what `pieces` have in `span` into `out`, as [`merge`](crate::merge::merge) does and with the same result.
+/// Merges what `ranges` have in `span` into `out`, as [`merge`](crate::merge::merge) does and with the same result.
 ///
 /// # Errors
 /// As [`merge`](crate::merge::merge).
 pub fn merge_by_all<W: Write>(
     sources: &[Source],
-    pieces: &[SortedRange],
+    ranges: &[SortedRange],
     span: TickSpan,
     out: &mut W,
     findings: &mut Findings,
 ) -> Result<(), Stop> {
     let most = thread::available_parallelism().map_or(1, NonZero::get).min(MOST_THREADS);
     let threads = |bytes| if bytes < WORTH_THREADS { 1 } else { most };
-    let found = if pieces.len() < MANY {
-        let slices = Slices::new(sources, pieces, span);
+    let found = if ranges.len() < MANY {
+        let slices = Slices::new(sources, ranges, span);
         merge_by(threads(slices.bytes()), slices, sources, out)?
     } else {
-        let windows = Windows::new(sources, pieces, span, most);
+        let windows = Windows::new(sources, ranges, span, most);
         merge_by(threads(windows.bytes()), windows, sources, out)?
     };
     findings.append(found);
@@ -179,7 +179,7 @@ impl<'a, J: MergeWork<'a>> SharedState<'a, J> {
         row.queue.push_back(None);
         let mut lines = row.spare.pop().unwrap_or_else(|| MergedLines::new(self.sources));
         drop(row);
-        let merged = unless_cut(|| {
+        let merged = unless_truncated(|| {
             lines.clear();
             J::run(self.sources, &mut job, room, &mut lines)
         });

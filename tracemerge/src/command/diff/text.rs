@@ -64,11 +64,11 @@ fn of_thread(thread: &ThreadComparison) -> String {
 fn of_message(side: &str, message: &MessageLine) -> String {
     let file = Path::new(&message.file).file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
     let since = message.since_ns.map_or("?".to_owned(), |ns| format!("+{}", duration(ns)));
-    format!("  {side} {file}:{} {since}  {}\n", message.line, cut(&message.text))
+    format!("  {side} {file}:{} {since}  {}\n", message.line, shortened(&message.text))
 }
 
 /// A line, not too long. What is in a trace is escaped.
-fn cut(line: &str) -> String {
+fn shortened(line: &str) -> String {
     let line = line.split('\n').next().unwrap_or_default();
     match line.char_indices().nth(WIDTH) {
         Some((at, _)) => format!("{}...", &line[..at]),
@@ -101,7 +101,7 @@ fn table(comparison: &Comparison) -> String {
             time(a.p99_ns),
             time(b.p99_ns),
             ratio(a.p99_ns, b.p99_ns),
-            cut(&sort.message),
+            shortened(&sort.message),
         ]);
     }
     let mut text = columns.text("");

@@ -206,7 +206,7 @@ impl<'a> ViewOutlet<'a> {
     }
 
     /// Leaves in `self.text` those of the lines that are in the wanted range of time.
-    fn cut(&mut self, number: usize, lines: &[u8]) {
+    fn keep_wanted(&mut self, number: usize, lines: &[u8]) {
         let ThreadFacts { since, until, .. } = self.known[number];
         self.text.clear();
         for line in lines_of(lines) {
@@ -267,7 +267,7 @@ impl Outlet for ViewOutlet<'_> {
         if since.is_none() && until.is_none() {
             return self.records.lines(number, lines);
         }
-        self.cut(number, lines);
+        self.keep_wanted(number, lines);
         self.records.lines(number, &self.text)
     }
 

@@ -6,7 +6,7 @@ use crate::file::map::Map;
 use crate::file::truncation;
 use crate::find::header::Trace;
 use crate::find::marks::Marks;
-use crate::merge::{MANY, MergeWork, Room, Turn, Windows, silently, unless_cut};
+use crate::merge::{MANY, MergeWork, Room, Turn, Windows, silently, unless_truncated};
 use crate::os::sys::file_id;
 use crate::ui::messages::Status;
 use itertools::Itertools;
@@ -104,7 +104,7 @@ fn what_cannot_be_begun_anew_has_what_was_there_when_it_was_read() {
         assert!(text.matches("-00000002 : ").count() as u64 >= length / 40, "cut to {length}");
         assert!(!text.contains('\0'));
         assert!(text.lines().map(|line| &line[..16]).is_sorted());
-        assert_eq!(sources[1].cut(), Some(usize::try_from(length).unwrap()));
+        assert_eq!(sources[1].truncated_at(), Some(usize::try_from(length).unwrap()));
     }
 }
 
@@ -136,7 +136,7 @@ fn lines_that_are_cut_off_when_they_are_dealt_out_already_are_left_out() {
                         lines.clear();
                         Windows::run(sources, &mut job, &mut room, &mut lines)
                     };
-                    unless_cut(merge).unwrap();
+                    unless_truncated(merge).unwrap();
                     text.push_str(std::str::from_utf8(&lines).unwrap());
                     windows.done(job);
                 }

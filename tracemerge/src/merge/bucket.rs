@@ -6,12 +6,12 @@ use std::io;
 
 use memchr::memrchr;
 
-use super::Sink;
-use super::group::{Group, Stretch};
 use crate::file::lines::{Token, line_at};
 use crate::file::map::prefetch;
 use crate::file::truncation;
 use crate::input::source::Source;
+use crate::merge::group::{Group, Stretch};
+use crate::output::sink::Sink;
 
 /// Stretch are fetched while so many others are copied...
 const AHEAD: usize = 8;

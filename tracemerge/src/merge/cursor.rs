@@ -4,11 +4,12 @@ use memchr::memrchr;
 use trace_format::line::{Key as LineKey, Kind, Line};
 use trace_format::meta::Meta;
 
-use super::{Sink, Stop};
 use crate::file::lines::{LineAt, Token, line_at, skip_bad, without_feed};
 use crate::input::findings::Findings;
 use crate::input::source::Source;
+use crate::merge::Stop;
 use crate::merge::loser_tree::TreeKey;
+use crate::output::sink::Sink;
 
 /// So much of a damaged place is shown in the merged file.
 pub const SHOWN: usize = 256;

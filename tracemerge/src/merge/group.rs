@@ -4,9 +4,6 @@ use std::io;
 use std::mem;
 use std::ops::Range;
 
-use super::cursor::{LineCursor, Pass};
-use super::windows::Window;
-use super::{Sink, Stop};
 use crate::file::map::prefetch;
 use crate::file::render::Render;
 use crate::file::truncation;
@@ -14,6 +11,10 @@ use crate::input::boundary::{Boundary, first_from};
 use crate::input::findings::Findings;
 use crate::input::slice::TickSpan;
 use crate::input::source::{SortedRange, Source, place_of};
+use crate::merge::Stop;
+use crate::merge::cursor::{LineCursor, Pass};
+use crate::merge::windows::Window;
+use crate::output::sink::Sink;
 
 /// Of the range after the next two so many bytes are fetched, so that memory is waited for while others are dealt out.
 /// What stands behind these the processor foresees.

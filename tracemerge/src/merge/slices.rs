@@ -2,14 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use super::cursor::{LineCursor, Pass};
-use super::work::{MergeWork, Room, Turn};
-use super::{Sink, Stop};
 use crate::file::truncation;
 use crate::input::findings::Findings;
 use crate::input::slice::{Slice, SlicePart, Slicer, TickSpan};
 use crate::input::source::{SortedRange, Source};
+use crate::merge::Stop;
+use crate::merge::cursor::{LineCursor, Pass};
 use crate::merge::loser_tree::{LoserTree, TreeKey};
+use crate::merge::work::{MergeWork, Room, Turn};
+use crate::output::sink::Sink;
 
 /// Slices, cut out one after the other and merged by whoever has time.
 #[derive(Debug)]

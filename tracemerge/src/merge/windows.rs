@@ -14,14 +14,15 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::bucket::pass_on;
-use super::group::Group;
-use super::work::{MergeWork, Room, Turn};
-use super::{Sink, Stop};
 use crate::file::render::Render;
 use crate::input::findings::Findings;
 use crate::input::slice::{SlicePart, TickSpan};
 use crate::input::source::{SortedRange, Source};
+use crate::merge::Stop;
+use crate::merge::bucket::pass_on;
+use crate::merge::group::Group;
+use crate::merge::work::{MergeWork, Room, Turn};
+use crate::output::sink::Sink;
 
 /// What a window is to have, in bytes: the first one less, so that a reader waits for less...
 const FIRST: usize = if cfg!(test) { 64 } else { 1 << 20 };

@@ -3,11 +3,12 @@
 //! What is to be done next is decided by one at a time, what takes long is done in jobs. Here they are all done by one
 //! thread, in [`crate::merge::workers`] by several.
 
-use super::{Sink, Stop};
 use crate::file::truncation;
 use crate::input::findings::Findings;
 use crate::input::slice::SlicePart;
 use crate::input::source::Source;
+use crate::merge::Stop;
+use crate::output::sink::Sink;
 
 /// What there is to do, to merge all.
 pub trait MergeWork<'a>: Send {

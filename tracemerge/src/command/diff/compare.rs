@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use similar::{Algorithm, DiffOp, capture_diff_slices_deadline};
 
-use super::input::{Input, ThreadMessages};
-use super::shape::ShapeId;
+use crate::command::diff::input::{Input, ThreadMessages};
+use crate::command::diff::shape::ShapeId;
 
 /// What differs may take so long to be found, for each thread; then it is told less exactly.
 const PATIENCE: Duration = Duration::from_secs(2);

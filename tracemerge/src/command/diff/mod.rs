@@ -13,12 +13,11 @@ mod text;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
+use crate::command::diff::input::Input;
+use crate::command::diff::model::Comparison;
+use crate::command::diff::shape::Shapes;
 use crate::ui::error::Error;
 use crate::ui::messages::Messages;
-
-use self::input::Input;
-use self::model::Comparison;
-use self::shape::Shapes;
 
 /// What is written of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

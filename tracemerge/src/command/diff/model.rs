@@ -3,13 +3,12 @@
 
 use serde::Serialize;
 
+use crate::command::diff::compare::Pair;
+use crate::command::diff::input::{Input, ThreadMessages};
+use crate::command::diff::latency::Latencies;
+use crate::command::diff::shape::{ShapeId, Shapes};
 use crate::ui::error::Error;
 use crate::ui::messages::shown_name;
-
-use super::compare::Pair;
-use super::input::{Input, ThreadMessages};
-use super::latency::Latencies;
-use super::shape::{ShapeId, Shapes};
 
 /// Grows when a field changes its meaning or goes; new ones may come at any time.
 pub const VERSION: u32 = 1;

@@ -2,11 +2,10 @@
 
 use std::path::Path;
 
+use crate::command::diff::model::{Comparison, MessageLine, ThreadComparison, ThreadSide};
 use crate::ui::columns::{Alignment, Columns};
 use crate::ui::messages::{Grouped, count};
 use crate::ui::units::duration;
-
-use super::model::{Comparison, MessageLine, ThreadComparison, ThreadSide};
 
 /// So much of a message is shown.
 const WIDTH: usize = 100;

@@ -11,13 +11,12 @@ use trace_format::meta::Run;
 use trace_format::name::parse_trace_file_suffix;
 use trace_format::raw::Raw;
 
+use crate::command::follow::runs::Runs;
+use crate::command::follow::stream::ThreadKey;
 use crate::file::map::{Map, open_regular};
 use crate::find::owners::{Owners, Rank, recorded_in};
 use crate::os::sys::{FileId, file_id, owner};
 use crate::ui::messages::{Messages, shown};
-
-use super::runs::Runs;
-use super::stream::ThreadKey;
 
 /// Longer than any file system's clock takes to go on.
 const TICK: Duration = Duration::from_millis(100);

@@ -7,10 +7,9 @@ use std::io;
 
 use trace_format::line::Line;
 
+use crate::command::follow::order::write_late;
 use crate::file::lines::without_feed;
 use crate::view::records::{Record, Take, lines_of};
-
-use super::order::write_late;
 
 /// The stage. What it holds back are late records of one thread, at most until the end of a round.
 #[derive(Debug)]

@@ -34,6 +34,12 @@ use trace_format::line::Ticks;
 use trace_format::meta::Run;
 use trace_format::wall::Wall;
 
+use crate::command::follow::files::Files;
+use crate::command::follow::order::Order;
+use crate::command::follow::outlet::{Beginning, Outlet};
+use crate::command::follow::runs::{FollowedRun, Runs};
+use crate::command::follow::stream::{Stream, ThreadKey};
+use crate::command::follow::view_outlet::{FollowedView, ViewOutlet};
 use crate::command::options::Options;
 use crate::find::discover::{App, search};
 use crate::find::owners::Owners;
@@ -43,13 +49,6 @@ use crate::time::clocks::wall_clock;
 use crate::ui::error::Error;
 use crate::ui::messages::{Grouped, Messages, count, shown};
 use crate::view::select::is_enough;
-
-use self::files::Files;
-use self::order::Order;
-use self::outlet::{Beginning, Outlet};
-use self::runs::{FollowedRun, Runs};
-use self::stream::{Stream, ThreadKey};
-use self::view_outlet::{FollowedView, ViewOutlet};
 
 /// From one round to the next. A line waits for one, a tenth of a second at most all together.
 const PAUSE: Duration = Duration::from_millis(25);

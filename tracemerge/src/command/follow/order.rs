@@ -6,8 +6,8 @@ use std::io;
 
 use trace_format::line::{Key, Kind, Line, Ticks};
 
-use super::outlet::Outlet;
-use super::stream::{Stream, ThreadKey};
+use crate::command::follow::outlet::Outlet;
+use crate::command::follow::stream::{Stream, ThreadKey};
 
 /// The outlet, and how far it has come.
 pub struct Order<O> {

@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use trace_format::line::Ticks;
 use trace_format::meta::Run;
 
-use super::runs::RunId;
-use super::stream::ThreadKey;
+use crate::command::follow::runs::RunId;
+use crate::command::follow::stream::ThreadKey;
 
 /// What there is when following begins, or when the first of it comes.
 #[derive(Debug)]

@@ -14,14 +14,13 @@ use trace_format::wall::Wall;
 use tracer::inspect::{Looked, RunInMemory, ThreadInMemory};
 use tracer::recovery::runtime_directories;
 
+use crate::command::follow::files::{Directories, first_line};
 use crate::find::discover::{App, search};
 use crate::find::liveness;
 use crate::find::owners::{Owners, Rank};
 use crate::find::recover::recover;
 use crate::find::rings;
 use crate::ui::messages::Messages;
-
-use super::files::{Directories, first_line};
 
 pub use tracer::inspect::Change;
 

@@ -15,11 +15,10 @@ use trace_format::line::{Key, Kind, Line, Ticks};
 use trace_format::meta::Meta;
 use tracer::inspect::ThreadInMemory;
 
+use crate::command::follow::file_reader::{FileReader, PORTION, Portion, ReadLines, whole_records};
+use crate::command::follow::runs::RunId;
 use crate::file::lines::{LineAt, Token, last_ticks, line_at, skip_bad, without_feed};
 use crate::os::sys::{FileId, file_id};
-
-use super::file_reader::{FileReader, PORTION, Portion, ReadLines, whole_records};
-use super::runs::RunId;
 
 /// So much of a damaged place is shown.
 const SHOWN: usize = 256;

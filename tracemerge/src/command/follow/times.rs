@@ -10,8 +10,7 @@ use trace_format::meta::{ClockKind, Run};
 use trace_format::wall::Wall;
 use tracer::inspect::now_in;
 
-use crate::time::clocks::wall_clock;
-use crate::time::clocks::{Anchor, TickClock};
+use crate::time::clocks::{Anchor, TickClock, wall_clock};
 use crate::time::when::{WallSpan, When};
 
 /// Readings nearer to each other than this are not kept.

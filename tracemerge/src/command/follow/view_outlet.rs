@@ -13,10 +13,13 @@ use trace_format::line::{Line, parse_ticks};
 use trace_format::meta::{ClockKind, Meta, Run};
 use trace_format::wall::Wall;
 
+use crate::command::follow::late::Late;
+use crate::command::follow::outlet::{Beginning, Outlet};
+use crate::command::follow::stream::ThreadKey;
+use crate::command::follow::times::{Times, Until, wall_as_ticks};
 use crate::file::lines::without_feed;
 use crate::output::sink::Sink;
-use crate::time::clocks::wall_clock;
-use crate::time::clocks::{TickClock, anchors_in};
+use crate::time::clocks::{TickClock, anchors_in, wall_clock};
 use crate::time::when::{WallSpan, When};
 use crate::ui::colour::Palette;
 use crate::ui::error::Error;
@@ -27,11 +30,6 @@ use crate::view::options::View;
 use crate::view::plan::thread_name;
 use crate::view::records::{Record, Records, Take, lines_of};
 use crate::view::select::{Select, Selection, enough};
-
-use super::late::Late;
-use super::outlet::{Beginning, Outlet};
-use super::stream::ThreadKey;
-use super::times::{Times, Until, wall_as_ticks};
 
 /// In the first round everything is found that there is already; by the end of the second it is passed on.
 const ROUNDS_TO_THE_PRESENT: u32 = 2;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::model::{ForkTree, RunInfo};
+use crate::command::info::model::{ForkTree, RunInfo};
 
 /// The trees of forked processes among `runs`, each of which is told the process at its root; by boot and root, as the
 /// runs stand.

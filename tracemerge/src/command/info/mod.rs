@@ -13,6 +13,8 @@ use std::io::{self, Write};
 use trace_format::meta::{EndReason, Run};
 
 use crate::command::audit::Audit;
+use crate::command::info::model::{RunInfo, Sums, ThreadInfo, TraceInfo};
+use crate::command::info::quality::ClockQuality;
 use crate::find::choose::Choice;
 use crate::find::discover::App;
 use crate::find::find_traces;
@@ -22,9 +24,6 @@ use crate::input::source::Source;
 use crate::os::processors::map_on_all_processors;
 use crate::ui::error::Error;
 use crate::ui::messages::{Messages, shown_name};
-
-use self::model::{RunInfo, Sums, ThreadInfo, TraceInfo};
-use self::quality::ClockQuality;
 
 /// A part of a thread's trace, its file or one of its files, read through.
 struct Read<'a> {

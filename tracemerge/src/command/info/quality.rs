@@ -3,9 +3,8 @@
 use trace_format::line::Ticks;
 use trace_format::meta::Run;
 
+use crate::command::info::model::ClockInfo;
 use crate::time::clocks::{Anchor, TickClock};
-
-use super::model::ClockInfo;
 
 /// A run's clock, and what it was made from.
 pub struct ClockQuality<'a> {

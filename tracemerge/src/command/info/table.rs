@@ -3,11 +3,10 @@
 use itertools::Itertools;
 use trace_format::wall::Wall;
 
+use crate::command::info::model::{RunInfo, Sums, TraceInfo};
 use crate::ui::columns::{Alignment, Columns};
 use crate::ui::messages::{Grouped, count};
 use crate::ui::units::{bytes, duration, signed_duration};
-
-use super::model::{RunInfo, Sums, TraceInfo};
 
 /// So many forks of a process are named.
 const FEW: usize = 12;

@@ -17,14 +17,13 @@ use trace_format::wall::Wall;
 
 use crate::find::choose::Chosen;
 use crate::find::header::Trace;
+use crate::input::foreign::spool::Spool;
+use crate::input::foreign::stamp::{StampFormat, Zone};
 use crate::input::source::Source;
 use crate::time::clocks::{TickClock, last_anchors};
 use crate::ui::error::Error;
 use crate::ui::messages::{Messages, count, shown, shown_name};
 use crate::ui::units::duration;
-
-use self::spool::Spool;
-use self::stamp::{StampFormat, Zone};
 
 /// So much of a log is looked at to see what times it has.
 const PROBE: u64 = 64 << 10;

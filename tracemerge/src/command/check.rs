@@ -14,7 +14,7 @@ use crate::find::discover::App;
 use crate::find::header::Trace;
 use crate::find::liveness::asking_once;
 use crate::find::{Found, find_traces, threads};
-use crate::input::source::Source;
+use crate::input::source::{Content, Source};
 use crate::os::processors::map_on_all_processors;
 use crate::ui::error::Error;
 use crate::ui::messages::{Grouped, Messages, Status, count, shown, shown_name};
@@ -69,7 +69,7 @@ fn audit_all<'a>(found: &'a Found, messages: &mut Messages) -> Vec<Checked<'a>> 
     let bytes = |(_, _, parts): &(&Trace, bool, Vec<Source>)| parts.iter().map(Source::size).sum();
     let audits = map_on_all_processors(&traces, bytes, |(_, _, parts)| Audit::of(parts));
     let checked = traces.into_iter().zip(audits).map(|((trace, alive, parts), audit)| {
-        let raw = parts.first().is_some_and(|part| part.rendered().is_some());
+        let raw = parts.first().is_some_and(|part| matches!(part.content(), Content::Rendered(_)));
         let run = |run: &Run| Some(run) == trace.run.as_ref();
         let of_run = found.recovered.iter().filter(|recovered| run(&recovered.run));
         let threads = of_run.flat_map(|run| &run.threads).filter(|thread| thread.tid == trace.tid);

@@ -1,21 +1,23 @@
-//! Cuts time into slices: of each range the part between two moments, all of them together a few megabytes.
+//! Partitions time into slices: of each sorted range the part between two moments, all of them together a few
+//! megabytes.
 //!
-//! A slice can be merged by itself, and the slices' lines one after the other are the lines of the whole merge. So
-//! slices are what threads share, what bounds memory, and what a range of time is made of. A cut goes only where a
-//! line begins, and what is no line stays with the line before it.
+//! A slice can be merged by itself, and the lines of the slices one after the other are the lines of the whole merge.
+//! So slices are what threads share, what bounds memory, and what a range of time is made of. A slice ends only where a
+//! line begins, and bytes that are no line stay with the line before them.
 //!
-//! Where to cut is guessed from the cut before, tried by searching in each range, and corrected.
+//! The end of a slice is guessed from the end of the slice before, tried in each sorted range, and corrected.
 
 use std::io::{BufWriter, Write};
+use std::ops::Range;
 
-use crate::file::render::Render;
 use crate::file::truncation;
 use crate::input::boundary::{Boundary, first_from};
 use crate::input::findings::Findings;
-use crate::input::source::{SortedRange, Source};
+use crate::input::source::{Content, SortedRange, Source};
 use crate::ui::error::Error;
 
-/// The number of bytes in the first slice; fewer than in later ones, so that a reader waits for less. Tests cut finely.
+/// The number of bytes in the first slice: fewer than in later ones, so that a reader waits for less. Tests have many
+/// small slices.
 const FIRST: usize = if cfg!(test) { 64 } else { 256 << 10 };
 /// The number of bytes that later slices are to have.
 const USUAL: usize = if cfg!(test) { 128 } else { 2 << 20 };
@@ -34,75 +36,77 @@ impl TickSpan {
     pub const ALL: TickSpan = TickSpan { since: 0, until: None };
 }
 
-/// The bytes of one range that are in one slice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What one slice has of one sorted range.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlicePart {
     /// The place of the source among all sources.
     pub source: usize,
-    /// The offset of the first byte; without meaning where the source is rendered.
-    pub start: usize,
-    /// The offset behind the last byte.
-    pub end: usize,
+    /// The lines of that source that are in the slice.
+    pub lines: PartLines,
 }
 
-/// A range of time of all sources, small enough to be merged in memory.
+/// The lines of a part of a slice.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PartLines {
+    /// The lines are text, and have this range of the source's bytes.
+    Text(Range<usize>),
+    /// The source renders the lines whose ticks are in the slice's span.
+    Rendered,
+}
+
+/// A span of time with its lines in all sources, few enough to be merged in memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slice {
     /// The ticks that the slice spans.
     pub span: TickSpan,
-    /// Ticks of the slice's first line.
+    /// The ticks of the slice's first line.
     pub first: u64,
-    /// The parts in the order of ties; ranges that have nothing in the slice are left out.
+    /// The parts in the order of ties; sorted ranges that have nothing in the slice are left out.
     pub parts: Vec<SlicePart>,
 }
 
 impl Slice {
-    /// Leaves out what was cut off from files since the slice was cut out.
+    /// Leaves out what files have lost by truncation since the slice was made.
     pub fn leave_out_truncated(&mut self, sources: &[Source]) {
         for part in &mut self.parts {
+            let PartLines::Text(range) = &mut part.lines else { continue };
             if let Some(end) = sources[part.source].truncated_at() {
-                part.end = part.end.min(end).max(part.start);
+                range.end = range.end.min(end).max(range.start);
             }
         }
     }
 }
 
-/// Cuts slices, one after the other.
+/// Makes the slices, one after the other.
 #[derive(Debug)]
 pub struct Slicer<'a> {
     sources: &'a [Source],
-    /// How many files were cut when the ends were looked at.
+    /// The number of truncations when the ends of the sorted ranges were last looked at.
     truncations: usize,
     remainders: Vec<Remainder<'a>>,
     /// The ticks at which the next slice begins.
     from: u64,
     until: Option<u64>,
-    /// Bytes to be in the next slice.
+    /// The number of bytes that the next slice is to have.
     wanted: usize,
     /// The number of ticks that the next slice may span.
     step: u64,
 }
 
-/// A range, and where the next slice begins in it.
+/// What is left of a sorted range for the next slices.
 #[derive(Debug)]
 struct Remainder<'a> {
     source: usize,
     content: Content<'a>,
     next: Boundary,
     end: Boundary,
-    /// Bytes of it that were in the slice before.
+    /// The number of bytes that the slice before had of the range.
     last: usize,
 }
 
-#[derive(Clone, Copy, Debug)]
-enum Content<'a> {
-    Text(&'a [u8]),
-    Rendered(&'a dyn Render),
-}
-
 impl<'a> Slicer<'a> {
-    /// Will cut `ranges`, whose ranks are their places, where they are in `span`. Of a range without a line, `findings`
-    /// are told.
+    /// Prepares slices of what `ranges` have in `span`; the rank of a range is its place among them. Reports a range
+    /// that has bytes and no line to `findings`.
     #[must_use]
     pub fn new(
         sources: &'a [Source],
@@ -112,22 +116,22 @@ impl<'a> Slicer<'a> {
     ) -> Slicer<'a> {
         let mut remainders: Vec<Remainder<'a>> = Vec::with_capacity(ranges.len());
         for range in ranges {
-            let content = match sources[range.source].rendered() {
-                Some(render) => Content::Rendered(render),
-                None => Content::Text(&sources[range.source].bytes()[..range.end]),
+            let content = match sources[range.source].content() {
+                Content::Text(bytes) => Content::Text(&bytes[..range.end]),
+                rendered @ Content::Rendered(_) => rendered,
             };
-            let all = content.marks(range.start);
-            if all.0.ticks.is_none() {
+            let (low, high) = content.boundaries(range.start);
+            if low.ticks.is_none() {
                 if range.start < range.end {
                     // The file has changed since its header was read; there is no key for these bytes to stand at.
                     findings.damaged(range.source, range.start, range.end - range.start);
                 }
                 continue;
             }
-            let next = content.first_from(span.since, all.0, all.1, usize::MAX);
+            let next = content.first_from(span.since, low, high, usize::MAX);
             let end = match span.until {
-                Some(until) => content.first_from(until, next, all.1, usize::MAX),
-                None => all.1,
+                Some(until) => content.first_from(until, next, high, usize::MAX),
+                None => high,
             };
             remainders.push(Remainder { source: range.source, content, next, end, last: 0 });
         }
@@ -136,13 +140,14 @@ impl<'a> Slicer<'a> {
         Slicer { sources, truncations, remainders, from, until, wanted: FIRST, step: 1 << 20 }
     }
 
-    /// Bytes that are still to come, about.
+    /// About how many bytes are still to come.
     #[must_use]
     pub fn left(&self) -> usize {
         self.remainders.iter().map(|remainder| remainder.end.at - remainder.next.at).sum()
     }
 
-    /// Cuts the next slice, which begins with the ticks `first`, where it has about the wanted bytes.
+    /// The end of the next slice, which begins with the ticks `first`, so that it has about the wanted bytes: the
+    /// first ticks behind the slice, and the boundary in each sorted range.
     fn end_of_slice(&mut self, first: u64) -> (Option<u64>, Vec<Boundary>) {
         let rest = |slicer: &Slicer<'_>| {
             (slicer.until, slicer.remainders.iter().map(|remainder| remainder.end).collect())
@@ -153,7 +158,7 @@ impl<'a> Slicer<'a> {
         let mut low = Trial {
             ticks: first,
             bytes: 0,
-            marks: self.remainders.iter().map(|remainder| remainder.next).collect(),
+            boundaries: self.remainders.iter().map(|remainder| remainder.next).collect(),
         };
         let mut high: Option<Trial> = None;
         let mut step = self.step;
@@ -179,16 +184,16 @@ impl<'a> Slicer<'a> {
             }
         }
         if low.ticks >= limit {
-            // The ends are known, and in what is not sorted another search may find others.
+            // The ends are known, and in bytes that are not sorted another search may find others.
             return rest(self);
         }
-        // As many ticks as the next slice would take if it went on like this.
+        // The ticks that the next slice would take if lines went on at this rate.
         let taken = u128::from(low.ticks - first) * self.wanted as u128 / low.bytes.max(1) as u128;
         self.step = u64::try_from(taken).unwrap_or(u64::MAX).max(1);
-        (Some(low.ticks), low.marks)
+        (Some(low.ticks), low.boundaries)
     }
 
-    /// Leaves out what was cut off from files since they were mapped.
+    /// Leaves out what files have lost by truncation since they were mapped.
     fn leave_out_truncated(&mut self) {
         if self.truncations == truncation::count() {
             return;
@@ -205,14 +210,17 @@ impl<'a> Slicer<'a> {
     }
 
     fn try_end(&self, ticks: u64, low: &Trial, high: Option<&Trial>) -> Trial {
-        let mark = |(place, remainder): (usize, &Remainder<'_>)| {
-            let high = high.map_or(remainder.end, |high| high.marks[place]);
-            remainder.content.first_from(ticks, low.marks[place], high, remainder.last)
+        let boundary = |(place, remainder): (usize, &Remainder<'_>)| {
+            let high = high.map_or(remainder.end, |high| high.boundaries[place]);
+            remainder.content.first_from(ticks, low.boundaries[place], high, remainder.last)
         };
-        let marks: Vec<Boundary> = self.remainders.iter().enumerate().map(mark).collect();
-        let bytes =
-            marks.iter().zip(&self.remainders).map(|(mark, remainder)| mark.at - remainder.next.at).sum();
-        Trial { ticks, bytes, marks }
+        let boundaries: Vec<Boundary> = self.remainders.iter().enumerate().map(boundary).collect();
+        let bytes = boundaries
+            .iter()
+            .zip(&self.remainders)
+            .map(|(boundary, remainder)| boundary.at - remainder.next.at)
+            .sum();
+        Trial { ticks, bytes, boundaries }
     }
 }
 
@@ -226,15 +234,19 @@ impl Iterator for Slicer<'_> {
         }
         let first =
             self.remainders.iter().filter_map(|remainder| remainder.next.ticks).min().unwrap_or(self.from);
-        let (until, marks) = self.end_of_slice(first);
+        let (until, boundaries) = self.end_of_slice(first);
         let span = TickSpan { since: self.from, until };
         let mut parts = Vec::with_capacity(self.remainders.len());
-        for (remainder, mark) in self.remainders.iter_mut().zip(marks) {
-            let (start, end) = (remainder.next.at, mark.at);
-            if start < end || remainder.has_lines_before(until) {
-                parts.push(SlicePart { source: remainder.source, start, end });
-            }
-            (remainder.next, remainder.last) = (mark, end - start);
+        for (remainder, boundary) in self.remainders.iter_mut().zip(boundaries) {
+            let (start, end) = (remainder.next.at, boundary.at);
+            let lines = match remainder.content {
+                Content::Text(_) => (start < end).then_some(PartLines::Text(start..end)),
+                Content::Rendered(_) => {
+                    (start < end || remainder.may_have_lines_before(until)).then_some(PartLines::Rendered)
+                }
+            };
+            parts.extend(lines.map(|lines| SlicePart { source: remainder.source, lines }));
+            (remainder.next, remainder.last) = (boundary, end - start);
         }
         if self.wanted < USUAL {
             (self.wanted, self.step) = ((2 * self.wanted).min(USUAL), self.step.saturating_mul(2));
@@ -250,9 +262,13 @@ impl Iterator for Slicer<'_> {
     }
 }
 
-/// Gives `see` all text of a source in order, in stretches of whole lines; what is no record is told to `damaged`.
+/// Gives `see` all text of a source in order, in stretches of whole lines; reports bytes that are no record to
+/// `damaged`, by offset and number of bytes.
 pub fn each_stretch(source: &Source, damaged: &mut dyn FnMut(usize, usize), mut see: impl FnMut(&[u8])) {
-    let Some(render) = source.rendered() else { return see(source.bytes()) };
+    let render = match source.content() {
+        Content::Text(bytes) => return see(bytes),
+        Content::Rendered(render) => render,
+    };
     let range = SortedRange { source: 0, start: 0, end: 0 };
     let mut text = Vec::new();
     for slice in Slicer::new(std::slice::from_ref(source), &[range], TickSpan::ALL, &mut Findings::default())
@@ -263,12 +279,12 @@ pub fn each_stretch(source: &Source, damaged: &mut dyn FnMut(usize, usize), mut 
     }
 }
 
-/// The source as text that can be read anywhere: what is rendered is kept in a file without a name.
+/// Returns the source as text that can be read anywhere: rendered lines are kept in a file without a name.
 ///
 /// # Errors
 /// There is no room for the text.
 pub fn as_text(source: Source) -> Result<Source, Error> {
-    if source.rendered().is_none() {
+    if let Content::Text(_) = source.content() {
         return Ok(source);
     }
     let failed = |error| Error::io("keep the lines of", &source.path, error);
@@ -285,7 +301,7 @@ pub fn as_text(source: Source) -> Result<Source, Error> {
 }
 
 impl Remainder<'_> {
-    /// Whether no slice will have anything of it any more.
+    /// Whether no further slice has anything of the sorted range.
     fn is_done(&self) -> bool {
         match self.content {
             Content::Text(_) => self.next.at == self.end.at,
@@ -293,16 +309,15 @@ impl Remainder<'_> {
         }
     }
 
-    /// Whether it may have lines in the slice, whatever its sizes say.
-    fn has_lines_before(&self, until: Option<u64>) -> bool {
-        let Content::Rendered(_) = self.content else { return false };
+    /// Whether the next line may have ticks before `until`, whatever the number of bytes says.
+    fn may_have_lines_before(&self, until: Option<u64>) -> bool {
         self.next.ticks.is_some_and(|first| until.is_none_or(|until| first < until))
     }
 }
 
 impl<'a> Content<'a> {
-    /// The marks at both ends.
-    fn marks(&self, start: usize) -> (Boundary, Boundary) {
+    /// The boundaries at both ends, of which the first is at `start` in a text.
+    fn boundaries(&self, start: usize) -> (Boundary, Boundary) {
         match self {
             Content::Text(bytes) => (Boundary::before(bytes, start), Boundary::end(bytes)),
             Content::Rendered(render) => {
@@ -313,7 +328,8 @@ impl<'a> Content<'a> {
         }
     }
 
-    /// The first mark from `ticks` on, which is between two; `step` is a guess of how far behind the first.
+    /// The boundary before the first line with `ticks` or more, which is known to lie between `low` and `high`; `step`
+    /// is a guess of how many bytes behind `low` that is.
     fn first_from(&self, ticks: u64, low: Boundary, high: Boundary, step: usize) -> Boundary {
         match self {
             Content::Text(bytes) => first_from(bytes, ticks, low, high, step),
@@ -327,17 +343,18 @@ impl<'a> Content<'a> {
     }
 }
 
-/// A moment that a slice might end at.
+/// A moment at which a slice might end.
 #[derive(Debug)]
 struct Trial {
     ticks: u64,
-    /// The number of bytes that the slice would have.
+    /// The number of bytes that the slice would have if it ended there.
     bytes: usize,
-    marks: Vec<Boundary>,
+    boundaries: Vec<Boundary>,
 }
 
 impl Trial {
-    /// A moment between two, behind neither: where `wanted` bytes would be if they came evenly, now and then the middle.
+    /// The ticks of a moment between the two: where the slice would have `wanted` bytes if these came evenly, or every
+    /// second `turn` the middle.
     fn between(&self, high: &Trial, wanted: usize, turn: u32) -> u64 {
         let ticks = high.ticks - self.ticks;
         let (share, of) = if turn % 2 == 0 {

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::file::truncation;
 use crate::input::findings::Findings;
-use crate::input::slice::{Slice, SlicePart, Slicer, TickSpan};
-use crate::input::source::{SortedRange, Source};
+use crate::input::slice::{PartLines, Slice, SlicePart, Slicer, TickSpan};
+use crate::input::source::{Content, SortedRange, Source};
 use crate::merge::Stop;
 use crate::merge::cursor::{LineCursor, Pass};
 use crate::merge::loser_tree::{LoserTree, TreeKey};
@@ -123,7 +123,7 @@ impl<'a> MergeWork<'a> for Slices<'a> {
     }
 }
 
-/// Merges one slice; `text` is room for lines that are made.
+/// Merges one slice; `text` is room for the lines that are rendered.
 fn merge_slice<S: Sink>(
     sources: &[Source],
     slice: &Slice,
@@ -132,20 +132,24 @@ fn merge_slice<S: Sink>(
     findings: &mut Findings,
 ) -> Result<(), Stop> {
     text.clear();
-    let ends: Vec<_> = slice
-        .parts
-        .iter()
-        .map(|part| render(&sources[part.source], part, slice.span, text, findings))
-        .collect();
-    let mut begin = 0;
-    let cursor = |(part, end): (&SlicePart, Option<usize>)| match end {
-        Some(end) => {
+    // All are rendered before the first cursor borrows the text.
+    let mut ends = Vec::new();
+    for part in slice.parts.iter().filter(|part| part.lines == PartLines::Rendered) {
+        render(&sources[part.source], part.source, slice.span, text, findings);
+        ends.push(text.len());
+    }
+    let (mut begin, mut ends) = (0, ends.into_iter());
+    let cursor = |part: &SlicePart| match &part.lines {
+        PartLines::Text(range) => {
+            LineCursor::new(&sources[part.source].bytes()[..range.end], range.start, part.source, findings)
+        }
+        PartLines::Rendered => {
+            let end = ends.next().unwrap_or(begin);
             let start = std::mem::replace(&mut begin, end);
             LineCursor::new(&text[start..end], 0, part.source, findings)
         }
-        None => LineCursor::new(&sources[part.source].bytes()[..part.end], part.start, part.source, findings),
     };
-    let mut cursors: Vec<LineCursor<'_>> = slice.parts.iter().zip(ends).map(cursor).collect();
+    let mut cursors: Vec<LineCursor<'_>> = slice.parts.iter().map(cursor).collect();
     let keys: Vec<TreeKey> = cursors.iter().enumerate().map(|(rank, cursor)| cursor.key(rank)).collect();
     let mut tree = LoserTree::new(&keys);
     drop(keys);
@@ -159,15 +163,10 @@ fn merge_slice<S: Sink>(
     Ok(())
 }
 
-/// Adds the lines of a part that has none before they are made to `text`; returns where they end.
-fn render(
-    source: &Source,
-    part: &SlicePart,
-    span: TickSpan,
-    text: &mut Vec<u8>,
-    findings: &mut Findings,
-) -> Option<usize> {
-    let mut damaged = |at, bytes| findings.damaged(part.source, at, bytes);
-    source.rendered()?.lines(span.since, span.until, text, &mut damaged);
-    Some(text.len())
+/// Appends the lines that a source renders for `span` to `text`; `number` is the source's place among all sources.
+fn render(source: &Source, number: usize, span: TickSpan, text: &mut Vec<u8>, findings: &mut Findings) {
+    let mut damaged = |at, bytes| findings.damaged(number, at, bytes);
+    if let Content::Rendered(render) = source.content() {
+        render.lines(span.since, span.until, text, &mut damaged);
+    }
 }

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::file::render::Render;
 use crate::input::findings::Findings;
 use crate::input::slice::{SlicePart, TickSpan};
-use crate::input::source::{SortedRange, Source};
+use crate::input::source::{Content, SortedRange, Source};
 use crate::merge::Stop;
 use crate::merge::bucket::pass_on;
 use crate::merge::group::Group;
@@ -109,9 +109,13 @@ impl<'a> Windows<'a> {
         let share = |ranges: &[SortedRange]| ranges.len().div_ceil(threads).max(1);
         let parts = most.chunks(share(most)).chain(few.chunks(share(few)));
         let groups = parts.zip(0..).map(|(ranges, number)| Group::new(number, ranges, span));
-        let size = |range: &SortedRange| match sources[range.source].rendered() {
-            Some(_) => sources[range.source].size(),
-            None => range.end - range.start,
+        let size = |range: &SortedRange| match sources[range.source].content() {
+            Content::Text(_) => range.end - range.start,
+            Content::Rendered(_) => sources[range.source].size(),
+        };
+        let render = |range: &SortedRange| match sources[range.source].content() {
+            Content::Text(_) => None,
+            Content::Rendered(render) => Some(render),
         };
         let wanted = (ranges.len() * PER_RANGE).clamp(FIRST, USUAL);
         Windows {
@@ -122,7 +126,7 @@ impl<'a> Windows<'a> {
             step: 1 << 20,
             bytes: ranges.iter().map(size).sum(),
             sources,
-            rendered: ranges.iter().filter_map(|range| sources[range.source].rendered()).collect(),
+            rendered: ranges.iter().filter_map(render).collect(),
             stage: Stage::dealing(groups.collect()),
         }
     }

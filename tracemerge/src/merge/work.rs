@@ -5,7 +5,7 @@
 
 use crate::file::truncation;
 use crate::input::findings::Findings;
-use crate::input::slice::SlicePart;
+use crate::input::slice::{PartLines, SlicePart};
 use crate::input::source::Source;
 use crate::merge::Stop;
 use crate::output::sink::Sink;
@@ -116,5 +116,9 @@ pub fn unless_truncated(mut run: impl FnMut() -> Result<(), Stop>) -> Result<(),
 
 /// Says that these bytes were read for the last time.
 pub fn forget(sources: &[Source], parts: &[SlicePart]) {
-    parts.iter().for_each(|part| sources[part.source].forget(part.start..part.end));
+    for part in parts {
+        if let PartLines::Text(range) = &part.lines {
+            sources[part.source].forget(range.clone());
+        }
+    }
 }

@@ -1,48 +1,48 @@
-//! Stage *read*: finds the lines in the bytes of a trace file, and what is no line.
+//! The lines in the bytes of a trace file, and the bytes that are no line.
 //!
 //! Bytes are a sequence of *lines* and *bad regions*. A line has a valid key and kind and ends behind its
 //! line feed, or before a NUL (which the format never writes: a crash of the machine leaves it), or at the
-//! end of the bytes. It has no bytes that the format does not allow, so what is passed on of it drives no terminal; what
-//! has some is no line. A bad region is everything up to the next line. Nothing is copied, nothing is kept: all
-//! functions take the bytes and a position. Every function is linear in the bytes that it passes over, and in the
-//! line that it ends at.
+//! end of the bytes. It has no bytes that the format does not allow, so a line that is passed on drives no
+//! terminal. A bad region is everything up to the next line. Nothing is copied, and nothing is kept: all
+//! functions take the bytes and a position. Every function is linear in the bytes that it passes over, and in
+//! the line that it ends at.
 
 use memchr::{memchr2, memrchr, memrchr2};
 use trace_format::escape::{harmless_prefix, is_harmless};
 use trace_format::line::{Line, SHORTEST, parse_ticks};
 
-/// A line, key included, with the space after its kind; payloads begin here.
+/// The number of bytes before a line's payload: the key, the kind and the space behind it.
 const HEAD: usize = SHORTEST + 1;
 
-/// A file that has no line within its first so many bytes is no trace.
+/// The number of bytes within which a trace has its first line; a file without one there is no trace.
 pub const PROBE: usize = 64 * 1024;
 
-/// Holes come in pages: so many NULs at once are told from anything else by one fast comparison.
+/// The NULs of a hole. Holes come in pages, so one fast comparison tells this many NULs from anything else.
 const HOLE: &[u8] = &[0; 4096];
 
-/// The bytes at a position of a trace: a line, or none.
+/// The bytes that begin at a position of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Token {
-    /// Nothing: the bytes end here.
+    /// The bytes end at the position.
     End,
-    /// Something that is no line.
+    /// A bad region begins at the position.
     Bad,
-    /// A line.
+    /// A line begins at the position.
     Line(LineAt),
 }
 
-/// A line found.
+/// A line that was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LineAt {
-    /// Where it ends, its line feed included.
+    /// The offset behind the line, its line feed included.
     pub end: usize,
-    /// Ticks of the line.
+    /// The ticks of the line.
     pub ticks: u64,
-    /// Whether it is a `#` line.
+    /// Whether the line is a `#` line.
     pub meta: bool,
 }
 
-/// Looks at what begins at `at`, which is where a line may begin.
+/// Returns what begins at `at`, which is a position where a line may begin.
 #[inline]
 #[must_use]
 pub fn line_at(bytes: &[u8], at: usize) -> Token {
@@ -51,7 +51,7 @@ pub fn line_at(bytes: &[u8], at: usize) -> Token {
     let (Some(ticks), Some(kind)) = (parse_ticks(head), common_kind(head)) else {
         return odd_line(bytes, at);
     };
-    // The line's end is found by the same look at each byte that finds what a line may not have.
+    // One look at each byte finds both the line's end and bytes that a line may not have.
     let payload = &rest[HEAD..];
     let length = harmless_prefix(payload);
     let end = match payload.get(length) {
@@ -62,19 +62,19 @@ pub fn line_at(bytes: &[u8], at: usize) -> Token {
     Token::Line(LineAt { end: at + HEAD + end, ticks: ticks.0, meta: kind == b'#' })
 }
 
-/// The kind in the head of a line that has a thread id of eight digits; `None` says "look closer".
+/// The kind in the head of a line that has a thread id of eight digits; `None` where a closer look is needed.
 #[inline]
 fn common_kind(head: &[u8; HEAD]) -> Option<u8> {
     const ONES: u64 = u64::MAX / 255;
     let [.., t1, t2, t3, t4, t5, t6, t7, t8, b' ', kind, b' '] = *head else { return None };
     let tid = u64::from_le_bytes([t1, t2, t3, t4, t5, t6, t7, t8]);
     let high = ONES * 0xf0;
-    // Digits are 0x30 to 0x39: high half 3, and still 3 after adding 6.
+    // The digits are 0x30 to 0x39: the high half is 3, and is still 3 after adding 6.
     let digits = (tid & high) == ONES * 0x30 && (tid.wrapping_add(ONES * 6) & high) == ONES * 0x30;
     (digits && matches!(kind, b':' | b'|' | b'>' | b'<' | b'^' | b'#')).then_some(kind)
 }
 
-/// Length of what is left of a line: past its line feed, or up to a NUL, or all.
+/// The length of the rest of a line: past its line feed, or up to a NUL, or to the end of the bytes.
 #[inline]
 fn length(payload: &[u8]) -> usize {
     match memchr2(b'\n', 0, payload) {
@@ -83,7 +83,7 @@ fn length(payload: &[u8]) -> usize {
     }
 }
 
-/// [`line_at`] for lines that are short, have a long thread id, or are none.
+/// Does the work of [`line_at`] where the line is short, has a long thread id, or is none.
 #[cold]
 #[inline(never)]
 fn odd_line(bytes: &[u8], at: usize) -> Token {
@@ -91,7 +91,7 @@ fn odd_line(bytes: &[u8], at: usize) -> Token {
     if rest.is_empty() {
         return Token::End;
     }
-    // A bad line may be long, a key is not: look for the end only behind a key.
+    // A bad line may be long, a key is not: the end is looked for only behind a key.
     if parse_ticks(rest).is_none() {
         return Token::Bad;
     }
@@ -105,13 +105,13 @@ fn odd_line(bytes: &[u8], at: usize) -> Token {
     }
 }
 
-/// A physical line without its line feed.
+/// Returns a physical line without its line feed.
 #[must_use]
 pub fn without_feed(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\n").unwrap_or(line)
 }
 
-/// Where the first line at or after `at` begins; the end of the bytes where there is none.
+/// Returns the offset of the first line at or after `at`, or the end of the bytes where there is none.
 ///
 /// Lines begin behind line feeds, and behind NULs: a hole may end where a line begins.
 #[must_use]
@@ -119,7 +119,7 @@ pub fn skip_bad(bytes: &[u8], at: usize) -> usize {
     skip_bad_until(bytes, at, bytes.len())
 }
 
-/// [`skip_bad`] that gives up where it has come to `limit`: then it returns that or more.
+/// Does the work of [`skip_bad`], but gives up at `limit`: then it returns that or more.
 fn skip_bad_until(bytes: &[u8], mut at: usize, limit: usize) -> usize {
     while at < limit && ticks_at(bytes, at).is_none() {
         let Some(stop) = memchr2(b'\n', 0, &bytes[at..]) else { return bytes.len() };
@@ -129,7 +129,7 @@ fn skip_bad_until(bytes: &[u8], mut at: usize, limit: usize) -> usize {
     at
 }
 
-/// The ticks of the line at `at`; `None` where none begins there.
+/// The ticks of the line at `at`; `None` where no line begins there.
 #[inline]
 #[must_use]
 pub fn ticks_at(bytes: &[u8], at: usize) -> Option<u64> {
@@ -139,8 +139,8 @@ pub fn ticks_at(bytes: &[u8], at: usize) -> Option<u64> {
     }
 }
 
-/// The first line that begins behind `at`, which may be anywhere, and not behind `limit`: where, and its ticks. All
-/// lines that a walk from the beginning meets there are found so, and no others.
+/// Finds the first line that begins behind `at`, which may be anywhere, and not behind `limit`; returns its
+/// offset and its ticks. A walk from the beginning would meet the same lines there, and no others.
 #[must_use]
 pub fn line_behind(bytes: &[u8], at: usize, limit: usize) -> Option<(usize, u64)> {
     let stop = at + memchr2(b'\n', 0, bytes.get(at..limit)?)?;
@@ -149,17 +149,17 @@ pub fn line_behind(bytes: &[u8], at: usize, limit: usize) -> Option<(usize, u64)
     Some((line, ticks_at(bytes, line)?))
 }
 
-/// How many line feeds and NULs `bytes` begin with.
+/// The number of line feeds and NULs at the beginning of `bytes`.
 fn blank(bytes: &[u8]) -> usize {
     let zeros = bytes.chunks_exact(HOLE.len()).take_while(|chunk| *chunk == HOLE).count() * HOLE.len();
     zeros + bytes[zeros..].iter().position(|&b| b != b'\n' && b != 0).unwrap_or(bytes.len() - zeros)
 }
 
-/// Where the first line begins; `None` where the beginning of the file has none.
+/// The offset of the first line; `None` where the beginning of the file has none.
 #[must_use]
 pub fn first_line(bytes: &[u8]) -> Option<usize> {
     let mut end = bytes.len().min(PROBE);
-    // A character that the border cuts is not to be judged by its half.
+    // Half a character at the border would be taken for a bad byte.
     while end + 4 > PROBE && end > 0 && bytes.get(end).is_some_and(|byte| matches!(byte, 0x80..=0xbf)) {
         end -= 1;
     }
@@ -168,7 +168,7 @@ pub fn first_line(bytes: &[u8]) -> Option<usize> {
     (at < window.len()).then_some(at)
 }
 
-/// The ticks of the first line.
+/// The ticks of the first line; `None` where the beginning of the file has no line.
 #[must_use]
 pub fn first_ticks(bytes: &[u8]) -> Option<u64> {
     match line_at(bytes, first_line(bytes)?) {
@@ -177,7 +177,7 @@ pub fn first_ticks(bytes: &[u8]) -> Option<u64> {
     }
 }
 
-/// The ticks of the last line, found from the end.
+/// The ticks of the last line, which is looked for from the end; `None` where there is no line.
 #[must_use]
 pub fn last_ticks(bytes: &[u8]) -> Option<u64> {
     let mut end = bytes.len();
@@ -193,7 +193,7 @@ pub fn last_ticks(bytes: &[u8]) -> Option<u64> {
     }
 }
 
-/// The bytes without a last line that has no line feed yet.
+/// Returns the bytes without a last line that has no line feed yet.
 #[must_use]
 pub fn without_torn_tail(bytes: &[u8]) -> &[u8] {
     &bytes[..memrchr(b'\n', bytes).map_or(0, |at| at + 1)]

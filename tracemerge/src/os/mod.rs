@@ -1,4 +1,4 @@
-//! What is asked of the operating system: system calls, signals, threads.
+//! What the operating system is asked for: system calls, signals, the use of all processors.
 
 pub mod processors;
 pub mod signals;

@@ -6,7 +6,7 @@ use std::io::{self, IsTerminal};
 use anstyle::{AnsiColor, Style};
 use clap::ValueEnum;
 
-/// ColourMode output is in colours.
+/// When output is in colours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum ColourMode {
     /// On a terminal, unless NO_COLOR is set
@@ -19,13 +19,14 @@ pub enum ColourMode {
 }
 
 impl ColourMode {
-    /// Whether that is now. `to_terminal` says that the output is shown on a terminal, by a pager or without.
+    /// Whether output is in colours now. `to_terminal` says that it is shown on a terminal, by a pager or
+    /// without.
     #[must_use]
     pub fn is_now(self, to_terminal: bool) -> bool {
         match self {
             ColourMode::Always => true,
             ColourMode::Never => false,
-            // https://no-color.org: any value but the empty one.
+            // https://no-color.org says: any value but the empty one.
             ColourMode::Auto => {
                 to_terminal
                     && env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
@@ -41,14 +42,14 @@ pub fn stdout_is_terminal() -> bool {
     io::stdout().is_terminal()
 }
 
-/// The styles of a line's parts. A plain one writes nothing.
+/// The styles of a line's parts. A plain style writes nothing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Palette {
-    /// The time.
+    /// The style of the time.
     pub time: Style,
-    /// A `#` line.
+    /// The style of a `#` line.
     pub meta: Style,
-    /// A `#` line that says that something is missing.
+    /// The style of a `#` line that says that something is missing.
     pub warning: Style,
     /// The style of what `--grep` has found.
     pub found: Style,
@@ -69,7 +70,7 @@ const THREADS: [AnsiColor; 10] = [
 ];
 
 impl Palette {
-    /// The colours.
+    /// Returns the palette for a terminal with colours.
     #[must_use]
     pub fn colours() -> Palette {
         let colour = |colour: AnsiColor| Style::new().fg_color(Some(colour.into()));
@@ -82,7 +83,7 @@ impl Palette {
         }
     }
 
-    /// The style of a thread's id; threads one after the other differ.
+    /// Returns the style of a thread's id; consecutive ids have different styles.
     #[must_use]
     pub fn thread(&self, tid: u64) -> Style {
         let place = tid.checked_rem(self.threads.len() as u64).and_then(|n| usize::try_from(n).ok());

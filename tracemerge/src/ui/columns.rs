@@ -1,11 +1,11 @@
-//! A table of texts in columns as wide as need be, for a terminal.
+//! A table of texts for a terminal, in columns that are as wide as their widest text.
 
-/// Where a text stands in its column.
+/// The side of its column at which a text stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Alignment {
-    /// Names.
+    /// The left side, for names.
     Left,
-    /// Numbers.
+    /// The right side, for numbers.
     Right,
 }
 
@@ -31,7 +31,8 @@ impl<const N: usize> Columns<N> {
         self.rows.push(row);
     }
 
-    /// All rows, each with `indent` before it and a line feed behind it. The last column may be of any width.
+    /// Returns all rows, each with `indent` before it and a line feed behind it. The last column may be of
+    /// any width.
     #[must_use]
     pub fn text(&self, indent: &str) -> String {
         let width =

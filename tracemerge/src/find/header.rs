@@ -1,7 +1,8 @@
 //! Stage *read*, first half: what a file says of itself, and its range of time.
 //!
-//! What is to be merged is looked at once more later, when it is known which runs are still alive: a file that is as long
-//! as before need not be opened again. Where there are very many, those that are not merged would take the room.
+//! A file that is merged is looked at once more later, when it is known which runs are still alive: if it is
+//! as long as before, it need not be opened again. Where there are very many files, none is kept, for those
+//! that are not merged would take the room.
 
 use std::collections::HashSet;
 use std::fs;
@@ -23,40 +24,41 @@ use crate::os::sys::{FileId, effective_user, file_id};
 use crate::ui::error::Error;
 use crate::ui::messages::{Messages, shown};
 
-/// Of more files none is kept: Linux lets a process have 65,530 mappings.
+/// The number of files above which none is kept: Linux lets a process have 65,530 mappings.
 const KEPT: usize = 30_000;
 
-/// A trace file, by its own word.
+/// A trace file, as it describes itself.
 #[derive(Clone, Debug)]
 pub struct Trace {
     /// The path of the file.
     pub path: PathBuf,
-    /// The thread id in its name.
+    /// The thread id in the file's name.
     pub tid: u64,
-    /// The number in its name.
+    /// The number in the file's name.
     pub number: u32,
-    /// Which file it is; `None` where there is only a ring.
+    /// The identity of the file; `None` where there is only a ring.
     pub id: Option<FileId>,
-    /// Its bytes, where they are kept.
+    /// The bytes of the file, where they are kept.
     pub map: Option<Arc<Map>>,
-    /// What its ring holds, where that was read; then the file itself is not opened again.
+    /// The file and its ring, where that was read; then the file itself is not opened again.
     pub held: Option<Arc<Held>>,
-    /// Who owns it. Where a run has recorded that its process became another user's, the one whose run it is.
+    /// The owner of the file. Where a run has recorded that its process became another user's, this is the
+    /// user whose run it is.
     pub owner: u32,
-    /// Its run, where the first line says so.
+    /// The run of the file, where the first line tells it.
     pub run: Option<Run>,
-    /// What it says of itself at its ends.
+    /// The statements of the file at its beginning and its end.
     pub marks: Marks,
-    /// What the first line says where it is a damaged `# run` line.
+    /// The claim of the first line, where that is a damaged `# run` line.
     pub claim: Option<Claim>,
-    /// Ticks of the first line.
+    /// The ticks of the first line.
     pub first: u64,
-    /// Ticks of the last line.
+    /// The ticks of the last line.
     pub last: u64,
 }
 
 impl Trace {
-    /// Whether its file is the one that was mapped, and as long.
+    /// Whether the file is the one that was mapped, and has the same length.
     #[must_use]
     pub fn is_as_it_was(&self, map: &Map) -> bool {
         fs::metadata(&self.path).is_ok_and(|metadata| {
@@ -65,14 +67,14 @@ impl Trace {
     }
 }
 
-/// Why a candidate is left out.
+/// The reason why a candidate is left out.
 #[derive(Debug)]
 pub enum HeaderRefusal {
     /// The file cannot be read.
     Unreadable(Error),
     /// The file has no bytes.
     Empty(PathBuf),
-    /// There is no line in its first 64 KiB.
+    /// The file has no line in its first 64 KiB.
     NoTrace(PathBuf),
 }
 
@@ -90,7 +92,7 @@ impl HeaderRefusal {
     }
 }
 
-/// Reads the headers of all candidates; `excused` says which refusals are not worth a word.
+/// Reads the headers of all candidates; `excused` says which refusals are not reported.
 pub fn read_all(
     candidates: Vec<Candidate>,
     app: &App,
@@ -104,9 +106,9 @@ pub fn read_all(
     for (result, candidate) in read.into_iter().zip(candidates) {
         match result {
             Some(Ok(trace)) if !candidate.must_match || is_of(&trace, app) => traces.push(trace),
-            // Another application's, unless it only looks so.
+            // The trace is another application's, unless its `# run` line is damaged.
             Some(Ok(trace)) => others.push(trace),
-            // Nobody knows whose.
+            // Nobody knows whose file this is.
             Some(_) if candidate.must_match => {}
             Some(Err(refusal)) if excused(&refusal) => {}
             Some(Err(refusal)) => refusal.tell(messages),
@@ -130,7 +132,7 @@ pub fn read_all(
     traces
 }
 
-/// The run that a trace names, be that believed or not, and whose it is.
+/// The owner of a trace, and the process and the run that it names, whether that is believed or not.
 fn run_and_owner(trace: &Trace) -> Option<(u32, u32, u32)> {
     let run = trace.run.as_ref().map(|run| (run.pid, run.id));
     let (pid, id) = run.or_else(|| trace.claim.as_ref().and_then(|claim| claim.pid.zip(claim.id)))?;
@@ -163,14 +165,15 @@ fn read(candidate: &Candidate, keep: bool) -> Result<Trace, HeaderRefusal> {
     Ok(Trace { path, tid, number, id, map, held: None, owner, run, claim, marks, first, last })
 }
 
-/// The run, and the ticks of the first line and of the last; `None` where there is no line.
+/// The run line, and the ticks of the first line and of the last; `None` where there is no line.
 fn ends_of_text(bytes: &[u8]) -> Option<(Option<RunLine>, u64, u64)> {
     let at = first_line(bytes)?;
     let Token::Line(line) = line_at(bytes, at) else { return None };
     Some((run_of(&bytes[at..line.end]), line.ticks, last_ticks(bytes).unwrap_or(line.ticks)))
 }
 
-/// The `# run` line of a raw file, and the ticks of its first and last record.
+/// The run line of a raw file, and the ticks of its first record and of its last; `None` where there is no
+/// record.
 fn ends_of_raw(bytes: &[u8]) -> Option<(Option<RunLine>, u64, u64)> {
     let raw = Raw::parse(bytes)?;
     let ((first, payload), last) = (raw.first_payload()?, raw.last()?);

@@ -1,4 +1,5 @@
-//! Where a merge stands in one sorted range, and how it goes on: line by line, each looked at once, neighbours passed on together.
+//! The position of a merge in one sorted range. It advances line by line; each line is looked at once, and
+//! neighbours are passed on together.
 
 use memchr::memrchr;
 use trace_format::line::{Key as LineKey, Kind, Line};
@@ -11,30 +12,31 @@ use crate::merge::Stop;
 use crate::merge::loser_tree::TreeKey;
 use crate::output::sink::Sink;
 
-/// So much of a damaged place is shown in the merged file.
+/// The number of bytes of a damaged place that are shown in the merged file.
 pub const SHOWN: usize = 256;
 
-/// Where the merge stands in one part: at a line that is found and not yet passed on.
+/// A position in a sorted range: at a line that is found and not yet passed on.
 #[derive(Clone, Copy, Debug)]
 pub struct LineCursor<'a> {
     /// The place of the cursor's source among all sources.
     pub source: u32,
-    /// Up to where it is merged.
+    /// The bytes of the source up to the end of the range.
     pub bytes: &'a [u8],
-    /// All before this is passed on. Less than `line` only where a part begins with a bad region.
+    /// The offset before which all is passed on. It is less than that of `line` only where the range begins
+    /// with a bad region.
     pub done: usize,
-    /// The line and where it begins; `None` at the end.
+    /// The line and the offset at which it begins; `None` at the end.
     pub line: Option<(usize, LineAt)>,
 }
 
-/// What a cursor works with while it runs.
+/// The surroundings of a cursor while it runs.
 #[derive(Debug)]
 pub struct Pass<'a, S> {
     /// The bytes that the cursor reads.
     pub bytes: &'a [u8],
-    /// Its source...
+    /// The source of the bytes.
     pub source: &'a Source,
-    /// ...and the place of that.
+    /// The place of the source among all sources.
     pub number: usize,
     /// The sink that takes the lines.
     pub out: &'a mut S,
@@ -43,7 +45,7 @@ pub struct Pass<'a, S> {
 }
 
 impl<'a> LineCursor<'a> {
-    /// At the first line from `start` on.
+    /// Makes a cursor at the first line from `start` on.
     #[must_use]
     pub fn new(bytes: &'a [u8], start: usize, source: usize, findings: &mut Findings) -> LineCursor<'a> {
         let at = skip_bad(bytes, start);
@@ -52,7 +54,8 @@ impl<'a> LineCursor<'a> {
             Token::Bad | Token::End => None,
         };
         if line.is_none() && start < bytes.len() {
-            // The file has changed since it was looked at before; there is no key for these bytes to stand at.
+            // The file has changed since it was looked at before; there is no key for these bytes to stand
+            // at.
             findings.damaged(source, start, bytes.len() - start);
         }
         #[expect(
@@ -63,14 +66,14 @@ impl<'a> LineCursor<'a> {
         LineCursor { source, bytes, done: start, line }
     }
 
-    /// The line's key.
+    /// Returns the key of the cursor's line.
     #[inline]
     #[must_use]
     pub fn key(&self, rank: usize) -> TreeKey {
         self.line.map_or(TreeKey::EXHAUSTED, |(_, line)| TreeKey::new(line.ticks, rank))
     }
 
-    /// Passes on the line and all that follow it up to `limit`.
+    /// Passes on the cursor's line and all that follow it up to `limit`.
     ///
     /// # Errors
     /// See [`Stop`].
@@ -108,7 +111,7 @@ impl<'a> LineCursor<'a> {
         }
     }
 
-    /// The line at `at` was the last.
+    /// Ends the cursor: the line at `at` was the last.
     #[cold]
     fn finish<S: Sink>(&mut self, pass: &mut Pass<'_, S>, at: usize) -> Result<(), Stop> {
         if self.done < self.bytes.len() {
@@ -159,7 +162,7 @@ impl<S: Sink> Pass<'_, S> {
         Ok(self.out.lines(self.number, lines)?)
     }
 
-    /// A line that ends at a NUL or at the end of its file gets its line feed.
+    /// Writes lines the last of which ends at a NUL or at the end of its file, and gives that its line feed.
     #[cold]
     fn write_unended(&mut self, lines: &[u8]) -> Result<(), Stop> {
         let (whole, last) = lines.split_at(memrchr(b'\n', lines).map_or(0, |at| at + 1));
@@ -174,7 +177,7 @@ pub fn key_at(bytes: &[u8], at: usize) -> LineKey {
     Line::parse(without_feed(&bytes[at..line.end])).map_or_else(|_| LineKey::default(), |line| line.key)
 }
 
-/// Tells the findings what a `#` line says.
+/// Notes in the findings what a `#` line says.
 #[cold]
 fn note_metadata(source: usize, line: &[u8], findings: &mut Findings) {
     if let Ok(line) = Line::parse(without_feed(line)) {

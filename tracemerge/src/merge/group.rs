@@ -39,7 +39,7 @@ pub struct Group<'a> {
     buckets: Vec<Vec<Dealt<'a>>>,
     /// The lines that are in no source as they are: rendered ones, for example. They stand one after the other.
     text: Vec<u8>,
-    /// The place in `text` of each run of such lines.
+    /// The place in `text` of each stretch of such lines.
     copies: Vec<Range<usize>>,
     /// The findings in this window.
     found: Findings,

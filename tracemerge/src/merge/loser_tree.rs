@@ -1,26 +1,27 @@
-//! A tournament tree of losers: which of many sorted inputs has the smallest key now.
+//! A tournament tree of losers, which tells which of many sorted inputs has the smallest key now.
 //!
 //! Leaf `i` of `k` stands, in thought, at node `k + i`; the parent of node `n` is `n / 2`. Nodes 1 to `k - 1`
-//! hold the loser of the match played there, node 0 the winner of all. So when the winner's key changes,
-//! only the matches between its leaf and the root are played again: `log2 k` comparisons, and no look at
-//! any other leaf. A node holds the key itself, so that a match touches no other memory.
+//! hold the loser of the match played there, node 0 the winner of all. So when the winner's key changes, only
+//! the matches between its leaf and the root are played again: `log2 k` comparisons, and no look at any other
+//! leaf. A node holds the key itself, so that a match touches no other memory.
 
 /// A key of the merge: ticks, then the rank of the input. Keys of different inputs are never equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TreeKey(u128);
 
 impl TreeKey {
-    /// The key of an input that has no more lines: behind every other.
+    /// The key of an input that has no more lines: it is behind every other.
     pub const EXHAUSTED: TreeKey = TreeKey(u128::MAX);
 
-    /// The key of a line of input `rank`. No machine has `u64::MAX` inputs, so it is never [`Self::EXHAUSTED`].
+    /// Returns the key of a line of input `rank`. No machine has `u64::MAX` inputs, so it is never
+    /// [`Self::EXHAUSTED`].
     #[inline]
     #[must_use]
     pub fn new(ticks: u64, rank: usize) -> TreeKey {
         TreeKey(u128::from(ticks) << 64 | rank as u128)
     }
 
-    /// The rank of the input; meaningless for [`Self::EXHAUSTED`].
+    /// The rank of the input; without meaning in [`Self::EXHAUSTED`].
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "the rank is the low half")]
     fn rank(self) -> usize {
@@ -28,7 +29,7 @@ impl TreeKey {
     }
 }
 
-/// The tree. See the module's text.
+/// A tournament tree of losers, as the module describes it.
 #[derive(Debug)]
 pub struct LoserTree {
     nodes: Vec<TreeKey>,
@@ -40,7 +41,7 @@ impl LoserTree {
     pub fn new(keys: &[TreeKey]) -> LoserTree {
         let leaves = keys.len();
         let mut nodes = vec![TreeKey::EXHAUSTED; leaves.max(1)];
-        // Winners of the matches below, by node; the leaves win by being there.
+        // The winners of the matches below, by node; the leaves win by being there.
         let mut winners = vec![TreeKey::EXHAUSTED; leaves];
         winners.extend_from_slice(keys);
         for node in (1..leaves).rev() {
@@ -59,7 +60,8 @@ impl LoserTree {
         (self.nodes[0] != TreeKey::EXHAUSTED).then(|| self.nodes[0].rank())
     }
 
-    /// The smallest key of all inputs but `winner`. It lost against the winner, so it stands on its path.
+    /// The smallest key of all inputs but `winner`. That key lost against the winner, so it stands on the
+    /// winner's path.
     #[inline]
     #[must_use]
     pub fn runner_up(&self, winner: usize) -> TreeKey {

@@ -1,4 +1,5 @@
-//! A merge of few ranges: slice of time after slice of time, each through a [tree](crate::merge::loser_tree) of all ranges.
+//! The merge of few sorted ranges: slice of time after slice of time, each through a
+//! [tree](crate::merge::loser_tree) of all ranges.
 
 use std::collections::BTreeMap;
 
@@ -12,24 +13,24 @@ use crate::merge::loser_tree::{LoserTree, TreeKey};
 use crate::merge::work::{MergeWork, Room, Turn};
 use crate::output::sink::Sink;
 
-/// Slices, cut out one after the other and merged by whoever has time.
+/// The slices of a merge, made one after the other and merged by whoever has time.
 #[derive(Debug)]
 pub struct Slices<'a> {
-    /// Away while a thread cuts with it, or when there are no more slices.
+    /// The maker of slices; `None` while a thread makes one with it, and when there are no more slices.
     slicer: Option<Slicer<'a>>,
     is_partitioned: bool,
     bytes: usize,
-    /// The slice that was cut out last, if no thread has taken it yet, and the number of the next.
+    /// The slice that was made last, if no thread has taken it yet.
     next: Option<Slice>,
     number: usize,
     /// The findings by the number of the slice: slices are not done in order.
     found: BTreeMap<usize, Findings>,
 }
 
-/// A part of the work.
+/// A job of a merge by slices.
 #[derive(Debug)]
 pub enum SliceJob<'a> {
-    /// Cut out the next slice.
+    /// Make the next slice, with this slicer; the slice is put behind it.
     Partition(Slicer<'a>, Option<Slice>),
     /// Merge a slice.
     Merge {
@@ -43,7 +44,7 @@ pub enum SliceJob<'a> {
 }
 
 impl<'a> Slices<'a> {
-    /// Will merge `ranges`, whose ranks are their places.
+    /// Prepares the merge of `ranges`; the rank of a range is its place among them.
     #[must_use]
     pub fn new(sources: &'a [Source], ranges: &[SortedRange], span: TickSpan) -> Slices<'a> {
         let mut findings = Findings::default();
@@ -85,7 +86,7 @@ impl<'a> MergeWork<'a> for Slices<'a> {
     ) -> Result<(), Stop> {
         match job {
             SliceJob::Partition(slicer, slice) => {
-                // Done again, it would be the slice behind.
+                // A job that is done again keeps its slice: the slicer would give the next one.
                 if slice.is_none() {
                     *slice = slicer.next();
                 }
@@ -93,7 +94,7 @@ impl<'a> MergeWork<'a> for Slices<'a> {
             }
             SliceJob::Merge { slice, findings, .. } => {
                 if truncation::count() > 0 {
-                    // While the slice was cut out, or merged.
+                    // A file may have been truncated since the slice was made.
                     slice.leave_out_truncated(sources);
                 }
                 *findings = Findings::default();

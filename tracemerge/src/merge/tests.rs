@@ -1,7 +1,8 @@
-//! The merge against a naive twin: find the lines one by one, put them all in one list, sort it stably.
+//! The merge against a naive twin, which finds the lines one by one, puts them all in one list and sorts it
+//! stably.
 //!
-//! Slices and windows have but a few lines in tests, so each of these is also a test of how they are partitioned. All is merged in every
-//! way there is, and all must be the same.
+//! Slices and windows have but a few lines in tests, so each of these is also a test of how time is
+//! partitioned. All is merged in every way there is, and all results must be the same.
 
 use super::cursor::SHOWN;
 use super::*;
@@ -17,7 +18,7 @@ use trace_format::meta::Meta;
 
 type Merged = (Vec<u8>, Findings);
 
-/// By slices and by windows, in one thread and in several: all agree.
+/// Merges by slices and by windows, in one thread and in several, and expects the same of all.
 fn merged_in_every_way(
     sources: &[Source],
     ranges: &[SortedRange],
@@ -50,7 +51,7 @@ fn merged_in_every_way(
     expected
 }
 
-/// Merges as the command does: hopefully at first, with the breaks known at second.
+/// Merges as the command does: first as if all files were sorted, and then with the breaks known.
 fn merged(files: &[Vec<u8>]) -> Merged {
     let sources: Vec<Source> = files.iter().map(|bytes| Source::of("f", bytes)).collect();
     let first = merged_in_every_way(&sources, &whole(&sources), TickSpan::ALL, 3);
@@ -66,7 +67,7 @@ fn merged(files: &[Vec<u8>]) -> Merged {
     (again, breaks)
 }
 
-/// Lines that are made when they are asked for.
+/// A renderer that has its lines in memory.
 #[derive(Debug)]
 struct Made(Vec<(u64, Vec<u8>)>);
 
@@ -76,7 +77,7 @@ impl Render for Made {
     }
 
     fn bytes_before(&self, ticks: u64) -> u64 {
-        // It need not be exact.
+        // The number need not be exact.
         self.0.iter().filter(|line| line.0 < ticks).map(|line| line.1.len() as u64 / 2).sum()
     }
 
@@ -92,7 +93,7 @@ impl Render for Made {
         for (at, (ticks, line)) in self.0.iter().enumerate() {
             if *ticks >= from && until.is_none_or(|until| *ticks < until) {
                 out.extend(line);
-                // Each tenth is told as damaged.
+                // Each tenth line is reported as damaged.
                 if at % 10 == 9 {
                     damaged(at, 1);
                 }
@@ -101,7 +102,7 @@ impl Render for Made {
     }
 }
 
-/// The line that begins at `at`, by the words of the format: its key, and where it ends.
+/// The key of the line that begins at `at`, by the words of the format, and the offset behind the line.
 fn line_by_the_book(bytes: &[u8], at: usize) -> Option<(Key, usize)> {
     let rest = &bytes[at..];
     let end = rest.iter().position(|&byte| byte == b'\n' || byte == 0).unwrap_or(rest.len());
@@ -111,7 +112,7 @@ fn line_by_the_book(bytes: &[u8], at: usize) -> Option<(Key, usize)> {
     text.chars().all(allowed).then_some((line.key, at + end + usize::from(rest.get(end) == Some(&b'\n'))))
 }
 
-/// Where the next line begins: lines begin behind line feeds and NULs.
+/// The offset at which the next line begins: lines begin behind line feeds and NULs.
 fn next_by_the_book(bytes: &[u8], at: usize) -> usize {
     let begins =
         |&at: &usize| at > 0 && matches!(bytes[at - 1], b'\n' | 0) && line_by_the_book(bytes, at).is_some();
@@ -120,7 +121,7 @@ fn next_by_the_book(bytes: &[u8], at: usize) -> usize {
         .unwrap_or(bytes.len())
 }
 
-/// What stands in a file, by ticks: its lines, and `# damaged` lines for the rest.
+/// The content of a file by ticks: its lines, and `# damaged` lines for the rest.
 fn contents(bytes: &[u8]) -> Vec<(u64, Vec<u8>)> {
     let mut out = Vec::new();
     let Some((mut key, _)) = Some(next_by_the_book(bytes, 0)).and_then(|at| line_by_the_book(bytes, at))
@@ -196,7 +197,7 @@ fn what_stands_before_a_hole_in_a_line_is_kept() {
 
 #[test]
 fn many_files_are_merged_however_unevenly_their_ticks_come() {
-    // All at once, far apart, and both ends of the range.
+    // The ticks are all the same, far apart, or at both ends of the range.
     let ticks = |at: u64| match at % 4 {
         0 => at / 16,
         1 => 1 << (at % 64),
@@ -341,7 +342,7 @@ proptest! {
     }
 }
 
-/// Lines in any order, and between them whatever may go wrong.
+/// Makes lines in any order, and between them whatever may go wrong.
 fn damaged_file() -> impl Strategy<Value = Vec<u8>> {
     let part = prop_oneof![
         4 => (0..20u64, 0..3u64).prop_map(|(ticks, tid)| line(ticks, tid, "text")),
@@ -381,7 +382,7 @@ fn a_slice_ends_between_any_two_ticks_however_far_apart() {
 
 #[test]
 fn outside_of_a_range_of_time_nothing_is_looked_at() {
-    // What stands there is no line, so looking at it would be told.
+    // The junk stands where a look at it would be reported.
     let junk = b"junk\n".repeat(10);
     let parts = [line(1, 1, "a"), junk.clone(), line(2, 1, "b"), line(3, 1, "c"), line(4, 1, "d"), junk];
     let sources = [Source::of("f", &parts.concat())];
@@ -393,7 +394,7 @@ fn outside_of_a_range_of_time_nothing_is_looked_at() {
     assert_eq!(findings, expected);
 }
 
-/// Ticks of all magnitudes, made of a small number.
+/// Makes ticks of all magnitudes from a small number.
 fn spread(ticks: u64, mode: u8) -> u64 {
     match mode {
         0 => ticks,
@@ -414,7 +415,7 @@ proptest! {
         since in prop_oneof![3 => Just(0u64), 1 => 0..64u64], until in prop::option::of(0..64u64),
     ) {
         let text = |tid: usize, (at, &(ticks, length)): (usize, &(u64, usize))| {
-            // One in twenty is long.
+            // One line in twenty is long.
             let length = if length < 280 { length % 30 } else { length * 9 };
             let ticks = spread(ticks, mode);
             (ticks, line(ticks, tid as u64, &format!("{at} {}", "x".repeat(length))))
@@ -438,7 +439,7 @@ proptest! {
     }
 }
 
-/// Takes so many writes of a few bytes, then fails or panics.
+/// An output that takes so many writes of a few bytes, then fails or panics.
 struct Failing {
     writes: usize,
     panics: bool,
@@ -461,7 +462,7 @@ fn nine_files() -> Vec<Vec<u8>> {
     (0..9).map(file).collect()
 }
 
-/// Both works, by several threads.
+/// Merges in both ways, by several threads.
 fn merged_into(
     out: &mut impl io::Write,
     threads: usize,

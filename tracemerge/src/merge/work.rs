@@ -1,7 +1,7 @@
 //! A merge as work that threads share: jobs, taken one after the other.
 //!
-//! What is to be done next is decided by one at a time, what takes long is done in jobs. Here they are all done by one
-//! thread, in [`crate::merge::workers`] by several.
+//! One thread at a time decides what is to be done next; the jobs do what takes long. Here one thread does
+//! all of them, in [`crate::merge::workers`] several do.
 
 use crate::file::truncation;
 use crate::input::findings::Findings;
@@ -10,19 +10,19 @@ use crate::input::source::Source;
 use crate::merge::Stop;
 use crate::output::sink::Sink;
 
-/// What there is to do, to merge all.
+/// All the work of a merge.
 pub trait MergeWork<'a>: Send {
-    /// A part of it.
+    /// A part of the work.
     type Job: Send;
 
     /// About how many bytes there are to merge.
     fn bytes(&self) -> usize;
 
-    /// What the next thread that asks is to do.
+    /// Decides what the next thread that asks is to do.
     fn next(&mut self) -> Turn<Self::Job>;
 
-    /// Does a job. It may be done again as long as it is not [done](Self::done), to the same effect; what it has passed
-    /// on before is forgotten then. So it is where a file was cut meanwhile.
+    /// Does a job. As long as the job is not [done](Self::done) it may be done again, to the same effect;
+    /// what it has passed on before is forgotten then. That happens when a file was truncated meanwhile.
     ///
     /// # Errors
     /// See [`Stop`].
@@ -33,32 +33,33 @@ pub trait MergeWork<'a>: Send {
         out: &mut S,
     ) -> Result<(), Stop>;
 
-    /// Takes note that a job is done. Returns what is not needed any more as soon as its lines are written.
+    /// Notes that a job is done. Returns the parts of sources that are not needed any more as soon as the
+    /// job's lines are written.
     fn done(&mut self, job: Self::Job) -> Vec<SlicePart>;
 
-    /// What was found, when all is done.
+    /// Returns what was found, when all is done.
     fn findings(self) -> Findings;
 }
 
-/// The next thing that a thread has to do.
+/// The next thing for a thread to do.
 #[derive(Debug)]
 pub enum Turn<J> {
     /// A job that passes on no lines.
     Silent(J),
     /// A job whose lines stand behind those of all jobs that were given out before.
     Lines(J),
-    /// Nothing, before another job is done.
+    /// The thread has to wait until another job is done.
     Wait,
-    /// Nothing any more.
+    /// There is nothing left to do.
     End,
 }
 
-/// Room that jobs need, kept from one to the next.
+/// Memory that jobs need, kept from one to the next.
 #[derive(Debug, Default)]
 pub struct Room {
-    /// For lines that are made.
+    /// Memory for rendered lines.
     pub text: Vec<u8>,
-    /// For where lines are, in order.
+    /// Memory for the sorted places of lines.
     pub order: Vec<u64>,
 }
 
@@ -100,10 +101,11 @@ pub fn silently<'a, W: MergeWork<'a>>(
     Ok(job)
 }
 
-/// Does something again and again, until no file was cut meanwhile: zeros may have been read in the place of lines.
+/// Does something again and again, until no file was truncated meanwhile: zeros may have been read in the
+/// place of lines.
 ///
 /// # Errors
-/// The errors of `run`.
+/// The first error of `run`.
 pub fn unless_truncated(mut run: impl FnMut() -> Result<(), Stop>) -> Result<(), Stop> {
     loop {
         let truncations = truncation::count();
@@ -114,7 +116,7 @@ pub fn unless_truncated(mut run: impl FnMut() -> Result<(), Stop>) -> Result<(),
     }
 }
 
-/// Says that these bytes were read for the last time.
+/// Says that these parts of the sources were read for the last time.
 pub fn forget(sources: &[Source], parts: &[SlicePart]) {
     for part in parts {
         if let PartLines::Text(range) = &part.lines {

@@ -1,9 +1,10 @@
-//! The merge by several threads: each takes a job and merges into memory; the calling thread also writes what is done, in
-//! order.
+//! The merge by several threads: each takes a job and merges into memory; the calling thread also writes
+//! finished lines, in order.
 //!
-//! There is one writer, and it writes from the first byte to the last: operating systems let only one thread write
-//! to a file at a time, wherever in it, so several gain nothing, while this way a pipe is no different from a file, and
-//! no length need be known beforehand. Writing is as much as `cat` does; what it does besides is shared by all.
+//! There is one writer, and it writes from the first byte to the last: operating systems let only one thread
+//! write to a file at a time, wherever in it, so several writers gain nothing, while this way a pipe is no
+//! different from a file, and no length need be known beforehand. Writing takes as much time as `cat` takes;
+//! all other work is shared.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -17,17 +18,18 @@ use crate::input::source::{SortedRange, Source};
 use crate::merge::merged_lines::MergedLines;
 use crate::merge::{MANY, MergeWork, Room, Slices, Stop, Turn, Windows, forget, silently, unless_truncated};
 
-/// Fewer bytes than this are merged sooner than threads are started.
+/// The number of bytes below which merging is done sooner than threads are started.
 const WORTH_THREADS: usize = 4 << 20;
-/// More threads would only wait for the writer.
+/// The number of threads above which more would only wait for the writer.
 const MOST_THREADS: usize = 8;
-/// So much may wait to be written, beyond one for each thread: lines of so many jobs.
+/// The number of jobs whose lines may wait to be written, beyond one for each thread.
 const AHEAD: usize = if cfg!(test) { 2 } else { 8 };
 
-/// Merges what `ranges` have in `span` into `out`, as [`merge`](crate::merge::merge) does and with the same result.
+/// Merges what `ranges` have in `span` into `out`, as [`merge`](crate::merge::merge) does and with the same
+/// result.
 ///
 /// # Errors
-/// As [`merge`](crate::merge::merge).
+/// The errors are those of [`merge`](crate::merge::merge).
 pub fn merge_by_all<W: Write>(
     sources: &[Source],
     ranges: &[SortedRange],
@@ -48,10 +50,10 @@ pub fn merge_by_all<W: Write>(
     Ok(())
 }
 
-/// Does all `work`, by so many threads; returns what was found.
+/// Does all `work` by so many `threads`; returns what was found.
 ///
 /// # Errors
-/// As [`merge`](crate::merge::merge).
+/// The errors are those of [`merge`](crate::merge::merge).
 pub fn merge_by<'a, W: Write, J: MergeWork<'a>>(
     threads: usize,
     work: J,
@@ -63,7 +65,7 @@ pub fn merge_by<'a, W: Write, J: MergeWork<'a>>(
         SharedState { sources, limit: threads + AHEAD, row: Mutex::new(row), changed: Condvar::new() };
     thread::scope(|scope| {
         for _ in 1..threads {
-            // A thread that cannot be had leaves its share to the others.
+            // A thread that cannot be started leaves its share to the others.
             let _ = thread::Builder::new().spawn_scoped(scope, || shared.work::<W>(None));
         }
         shared.work(Some(out));
@@ -75,25 +77,25 @@ pub fn merge_by<'a, W: Write, J: MergeWork<'a>>(
 /// The state that the threads share.
 struct SharedState<'a, J> {
     sources: &'a [Source],
-    /// The lines of so many jobs are being merged or wait to be written.
+    /// The number of jobs whose lines may be merged or wait to be written at a time.
     limit: usize,
     row: Mutex<Row<'a, J>>,
     changed: Condvar,
 }
 
-/// The jobs in their row.
+/// The jobs in the order of their lines.
 struct Row<'a, J> {
     work: J,
-    /// Lines that are not written yet, in order; `None`: they are being merged.
+    /// The lines that are not written yet, in order; `None` while they are being merged.
     queue: VecDeque<Option<MergedJob<'a>>>,
-    /// How many were taken from the queue.
+    /// The number of jobs that were taken from the queue.
     taken: usize,
     spare: Vec<MergedLines<'a>>,
-    /// Set, all threads end.
+    /// The reason to end: once this is set, all threads end.
     stop: Option<Stop>,
 }
 
-/// Lines to be written, and what is not needed any more then.
+/// The lines of a job that are to be written, and the parts of sources that are not needed any more then.
 type MergedJob<'a> = (MergedLines<'a>, Vec<SlicePart>);
 
 type RowGuard<'p, 'a, J> = MutexGuard<'p, Row<'a, J>>;
@@ -111,8 +113,8 @@ impl<'a, J: MergeWork<'a>> SharedState<'a, J> {
         row
     }
 
-    /// Does jobs until there are no more, and writes what can be written in between, if this thread is the one that has
-    /// the output.
+    /// Does jobs until there are no more. The thread that has the output also writes the lines that are ready
+    /// in between.
     fn work<W: Write>(&self, mut out: Option<&mut W>) {
         let _alarm = Alarm(self);
         let mut room = Room::default();
@@ -135,7 +137,7 @@ impl<'a, J: MergeWork<'a>> SharedState<'a, J> {
         }
     }
 
-    /// Writes all that is ready at the front.
+    /// Writes all lines that are ready at the front of the queue.
     fn write_ready<'p, W: Write>(
         &'p self,
         mut row: RowGuard<'p, 'a, J>,
@@ -144,7 +146,7 @@ impl<'a, J: MergeWork<'a>> SharedState<'a, J> {
         let Some(out) = out else { return row };
         while let Some((lines, parts)) = row.pop_ready() {
             drop(row);
-            // There is room for another's already.
+            // The queue has room for another job's lines already.
             self.changed.notify_all();
             if let Err(error) = lines.write(out) {
                 return self.stop(Stop::Write(error));

@@ -1,8 +1,9 @@
 //! `--with`: text logs of others, put into the timeline by the wall clock.
 //!
-//! Each line that begins with a time becomes a message of thread 0, `FILE: LINE`, keyed by the ticks that the traces'
-//! clock has at that time; lines without one continue it. Logs are read once, in a stream, into temporary files that
-//! have no name and whose lines are sorted (see [`spool`]); these are sources of the merge as any trace is.
+//! Each line that begins with a time becomes a message of thread 0, `FILE: LINE`, keyed by the ticks that the
+//! traces' clock has at that time; lines without a time continue it. Logs are read once, in a stream, into
+//! temporary files that have no name and whose lines are sorted (see [`spool`]); these are sources of the
+//! merge as any trace is.
 
 mod spool;
 mod stamp;
@@ -25,26 +26,27 @@ use crate::ui::error::Error;
 use crate::ui::messages::{Messages, count, shown, shown_name};
 use crate::ui::units::duration;
 
-/// So much of a log is looked at to see what times it has.
+/// The number of first bytes of a log that tell how it writes times.
 const PROBE: u64 = 64 << 10;
-/// A line that is longer goes on in the next.
+/// The number of bytes after which a line is split in two.
 const LONGEST: u64 = 1 << 20;
-/// So many of a log's first lines are shown where no time was found in them, each so far.
+/// The number of first lines that are shown of a log in which no time was found, and of characters of each.
 const SHOWN: (usize, usize) = (3, 80);
 
 /// A boot of the machine, as far as its traces tell.
 struct LogBoot {
     clock: TickClock,
-    /// When its first run began.
+    /// The time when the boot's first run began.
     since: Wall,
-    /// Ticks of its first and of its last line.
+    /// The ticks of the boot's first line and of its last.
     range: (u64, u64),
 }
 
-/// Adds the logs `with` to the sources of the boots that are to be merged, and says how well they are placed.
+/// Adds the logs `with` to the sources of the boots that are to be merged, and tells how well they are
+/// placed.
 ///
 /// # Errors
-/// Where a log cannot be read or has no times, or no trace tells the time.
+/// A log cannot be read or has no times, or no trace tells the time.
 pub fn add(
     with: &[PathBuf],
     chosen: &Chosen,
@@ -127,7 +129,7 @@ fn read(
         let is_whole = line.ends_with(b"\n");
         let text = line.strip_suffix(b"\n").unwrap_or(&line);
         let text = text.strip_suffix(b"\r").unwrap_or(text);
-        // What is behind the longest line is no line of its own.
+        // The rest of a line that was split is no line of its own.
         let time = if goes_on { None } else { format.find(text, &zone) };
         let written = match time {
             Some((wall, resolution)) => log.dated(text, wall, resolution, boots),
@@ -140,18 +142,18 @@ fn read(
     Ok(log.spools)
 }
 
-/// A log that is read.
+/// The state of a log that is being read.
 struct Log {
     name: Vec<u8>,
     spools: Vec<Spool>,
-    /// Where the record goes that was begun last.
+    /// The boot and the ticks of the record that was begun last.
     at: Option<(usize, u64)>,
-    /// Lines before the first time.
+    /// The lines before the first time.
     early: Vec<Vec<u8>>,
     records: u64,
-    /// How many are before the first line of a trace, and behind the last.
+    /// The number of records before the first line of a trace, and behind the last.
     outside: (u64, u64),
-    /// The finest that was seen, in nanoseconds.
+    /// The finest resolution of a time so far, in nanoseconds.
     resolution: u64,
 }
 

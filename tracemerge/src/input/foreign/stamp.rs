@@ -6,54 +6,55 @@ use serde_json::Value;
 use trace_format::wall::Wall;
 
 const SECOND: u64 = 1_000_000_000;
-/// A date is looked for in so many first bytes of a line ...
+/// The number of first bytes of a line in which a date is looked for.
 const NEAR: usize = 64;
-/// ... and of a line of a web server, where names of hosts and users stand before it.
+/// The number of first bytes in a line of a web server, where names of hosts and users stand before the date.
 const FAR: usize = 1024;
 const MONTHS: [&[u8]; 12] =
     [b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec"];
-/// Where a JSON object may have its time.
+/// The fields of a JSON object that may have its time.
 const FIELDS: [&str; 6] = ["timestamp", "time", "ts", "@timestamp", "__REALTIME_TIMESTAMP", "datetime"];
 
-/// A time, and what its last digit is worth, in nanoseconds.
+/// A time, and the worth of its last digit in nanoseconds.
 pub type Stamp = (Wall, u64);
 
-/// What is not written in every log.
+/// The facts about times that are not written in every log.
 pub struct Zone {
-    /// For times that do not say theirs.
+    /// The zone of times that do not name theirs.
     local: TimeZone,
-    /// For dates without a year: the nearest to that is meant.
+    /// The time to which a date without a year is the nearest.
     about: Wall,
 }
 
 impl Zone {
-    /// The machine's zone (or `TZ`).
+    /// Takes the machine's zone (or `TZ`).
     pub fn new(about: Wall) -> Zone {
         Zone { local: TimeZone::system(), about }
     }
 }
 
-/// A way to write times.
+/// A way in which a log writes times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StampFormat {
-    /// An object in each line.
+    /// Each line is a JSON object with a time.
     Json,
-    /// `[21/Nov/2026:14:43:52 +0000]`
+    /// Web servers write `[21/Nov/2026:14:43:52 +0000]`.
     Common,
-    /// `2026-11-21T14:43:52.123Z`, also with a space, other zones or none, and `2026/11/21 14:43:52`.
+    /// ISO 8601 is `2026-11-21T14:43:52.123Z`, also with a space, other zones or none; and `2026/11/21
+    /// 14:43:52`.
     Iso,
-    /// Seconds since 1970, with decimals, or milli-, micro-, nanoseconds.
+    /// The time is in seconds since 1970, with decimals, or in milli-, micro- or nanoseconds.
     Epoch,
-    /// `Nov 21 14:43:52`
+    /// Syslog writes `Nov 21 14:43:52`.
     Syslog,
 }
 
 impl StampFormat {
-    /// All, the more particular first.
+    /// All formats, the more particular ones first.
     pub const ALL: [StampFormat; 5] =
         [StampFormat::Json, StampFormat::Common, StampFormat::Iso, StampFormat::Epoch, StampFormat::Syslog];
 
-    /// For messages.
+    /// The name of the format, for messages.
     pub fn name(self) -> &'static str {
         match self {
             StampFormat::Json => "JSON fields",
@@ -165,7 +166,8 @@ fn syslog(line: &[u8], zone: &Zone) -> Option<Stamp> {
     Some((walls.min_by_key(|wall| wall.0.abs_diff(zone.about.0))?, resolution))
 }
 
-/// Ten digits are seconds and may have decimals; thirteen, sixteen and nineteen are finer.
+/// Reads a number of seconds with ten digits, which may have decimals, or a finer one with thirteen, sixteen
+/// or nineteen.
 fn epoch(text: &[u8]) -> Option<Stamp> {
     let digits = text.iter().take_while(|b| b.is_ascii_digit()).count();
     let unit = match digits {
@@ -184,12 +186,12 @@ fn epoch(text: &[u8]) -> Option<Stamp> {
     Some((Wall(whole.checked_add(fraction / (SECOND / unit))?), (resolution / (SECOND / unit)).max(1)))
 }
 
-/// Hours, minutes, seconds.
+/// The hours, minutes and seconds of a time of day.
 type ClockTime = (i64, i64, i64);
 
 fn date(year: i64, month: i64, day: i64, (hour, minute, second): ClockTime) -> Option<DateTime> {
     let small = |number: i64| i8::try_from(number).ok();
-    // A leap second is the one before: Unix time has none.
+    // A leap second counts as the second before it: Unix time has none.
     let second = small(second)?.min(59);
     let year = i16::try_from(year).ok()?;
     DateTime::new(year, small(month)?, small(day)?, small(hour)?, small(minute)?, second, 0).ok()
@@ -208,18 +210,18 @@ fn wall(second: i128, ns: u64) -> Option<Wall> {
     u64::try_from(second + i128::from(ns)).ok().map(Wall)
 }
 
-/// What is left of a text that is read from its beginning.
+/// The rest of a text that is read from its beginning.
 struct StampReader<'a>(&'a [u8]);
 
 impl StampReader<'_> {
-    /// One of these bytes.
+    /// Reads one of the `wanted` bytes.
     fn byte(&mut self, wanted: &[u8]) -> Option<u8> {
         let (first, rest) = self.0.split_first().filter(|(first, _)| wanted.contains(first))?;
         self.0 = rest;
         Some(*first)
     }
 
-    /// A number of exactly so many digits.
+    /// Reads a number of exactly so many `digits`.
     fn number(&mut self, digits: usize) -> Option<i64> {
         let (number, rest) = self.0.split_at_checked(digits)?;
         self.0 = rest;
@@ -232,7 +234,8 @@ impl StampReader<'_> {
         MONTHS.iter().zip(1..).find(|(month, _)| **month == name).map(|(_, number)| number)
     }
 
-    /// `14:43:52.123`; with nanoseconds, and what the last digit is worth.
+    /// Reads `14:43:52.123`; returns the time of day, the nanoseconds, and the worth of the last digit in
+    /// nanoseconds.
     fn clock(&mut self) -> Option<(ClockTime, u64, u64)> {
         let hour = self.number(2)?;
         self.byte(b":")?;
@@ -243,7 +246,8 @@ impl StampReader<'_> {
         Some(((hour, minute, second), ns, resolution))
     }
 
-    /// A decimal fraction of a second, if there is one.
+    /// Reads a decimal fraction of a second, if there is one; returns it and the worth of its last digit, in
+    /// nanoseconds.
     fn fraction(&mut self) -> (u64, u64) {
         let Some((b'.' | b',', rest)) = self.0.split_first() else { return (0, SECOND) };
         let digits = rest.iter().take_while(|b| b.is_ascii_digit()).count();
@@ -257,7 +261,7 @@ impl StampReader<'_> {
             .fold((0, SECOND), |(sum, unit), b| (sum + u64::from(b - b'0') * (unit / 10), unit / 10))
     }
 
-    /// `Z`, `UTC` or an offset in seconds, also behind a space.
+    /// Reads `Z`, `UTC` or an offset, also behind a space; returns the offset in seconds.
     fn zone(&mut self) -> Option<i64> {
         let _ = self.byte(b" ");
         if self.byte(b"Zz").is_some() || self.0.starts_with(b"UTC") || self.0.starts_with(b"GMT") {
@@ -266,7 +270,7 @@ impl StampReader<'_> {
         self.offset()
     }
 
-    /// `+0100`, `+01:00`, `+01`.
+    /// Reads `+0100`, `+01:00` or `+01`; returns the offset in seconds.
     fn offset(&mut self) -> Option<i64> {
         let sign = if self.byte(b"+-")? == b'-' { -1 } else { 1 };
         let hours = self.number(2)?;
@@ -285,7 +289,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// 2026-11-21T14:43:52Z, as `date +%s` has it.
+    /// The nanoseconds of 2026-11-21T14:43:52Z, as `date +%s` has its seconds.
     const T: u64 = 1_795_272_232 * SECOND;
 
     fn zone() -> Zone {

@@ -1,4 +1,4 @@
-//! Which threads are compared with each other, and where their messages go different ways.
+//! Pairs of threads that are compared with each other, and the places where their messages differ.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -8,34 +8,35 @@ use similar::{Algorithm, DiffOp, capture_diff_slices_deadline};
 use crate::command::diff::input::{Input, ThreadMessages};
 use crate::command::diff::shape::ShapeId;
 
-/// What differs may take so long to be found, for each thread; then it is told less exactly.
+/// The time that finding the differences of one thread may take; then they are told less exactly.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Two threads that have the same part in both traces, or one that has none in the other.
 pub struct Pair<'a> {
-    /// In the first trace.
+    /// The thread in the first trace.
     pub a: Option<&'a ThreadMessages>,
-    /// In the second.
+    /// The thread in the second trace.
     pub b: Option<&'a ThreadMessages>,
-    /// How many messages both begin with.
+    /// The number of messages with which both begin.
     pub alike: usize,
-    /// How many are only in the first.
+    /// The number of messages that are only in the first trace.
     pub only_a: usize,
-    /// How many are only in the second.
+    /// The number of messages that are only in the second trace.
     pub only_b: usize,
 }
 
 impl Pair<'_> {
-    /// Whether both have the same messages in the same order.
+    /// Whether both threads have the same messages in the same order.
     pub fn is_same(&self) -> bool {
         self.a.is_some() && self.b.is_some() && self.only_a == 0 && self.only_b == 0
     }
 }
 
-/// A name, and how many threads had it before. A process's first thread has none.
+/// A thread's part in its trace: its name, and how many threads had that before. A process's first thread has
+/// no name.
 type ThreadRole<'a> = (Option<&'a [u8]>, usize);
 
-/// All threads of both, those of the first in their order, then those that only the second has.
+/// Pairs all threads of both traces: those of the first in their order, then those that only the second has.
 pub fn pairs<'a>(a: &'a Input, b: &'a Input) -> Vec<Pair<'a>> {
     let (of_a, of_b) = (parts(a), parts(b));
     let by_part: BTreeMap<ThreadRole<'_>, &ThreadMessages> = of_b.iter().copied().collect();
@@ -65,7 +66,7 @@ fn pair<'a>(a: Option<&'a ThreadMessages>, b: Option<&'a ThreadMessages>) -> Pai
     Pair { a, b, alike, only_a, only_b }
 }
 
-/// How many of each side have no counterpart in the other.
+/// The number of messages of each side that have no counterpart in the other.
 fn only(a: &[ShapeId], b: &[ShapeId]) -> (usize, usize) {
     let deadline = Instant::now().checked_add(PATIENCE);
     let mut only = (0, 0);

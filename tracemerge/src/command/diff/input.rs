@@ -24,7 +24,7 @@ use crate::ui::error::Error;
 use crate::ui::few::Few;
 use crate::ui::messages::{Messages, count, shown, shown_name};
 
-/// What stands between an executable's name and a thread id.
+/// The text between an executable's name and a thread id.
 const INFIX: &[u8] = b".trace.";
 
 /// A trace that is compared.
@@ -32,44 +32,44 @@ pub struct Input {
     /// The path as the user wrote it.
     pub given: PathBuf,
     sources: Vec<Source>,
-    /// By when they began.
+    /// The threads, in the order of their beginnings.
     pub threads: Vec<ThreadMessages>,
-    /// From one message to the next of the same thread, by what the later one looks like.
+    /// The times from one message to the next of the same thread, by the shape of the later one.
     pub latencies: HashMap<ShapeId, Latencies>,
-    /// How often each shape of a message occurs.
+    /// The number of messages of each shape.
     pub counts: HashMap<ShapeId, u64>,
     clock: Option<TickClock>,
-    /// Ticks of the first message.
+    /// The ticks of the first message.
     first: u64,
 }
 
-/// A thread's messages.
+/// The messages of a thread.
 pub struct ThreadMessages {
     /// The operating system's id.
     pub tid: u64,
-    /// Its name; of a process's first thread, which is called as the executable, there is none.
+    /// The name of the thread; a process's first thread, which is called as the executable, has none.
     pub name: Option<Vec<u8>>,
     /// The shapes of the thread's messages, in order.
     pub shapes: Vec<ShapeId>,
-    /// Where each of these messages stands.
+    /// The place of each of these messages.
     places: Vec<MessagePlace>,
     began: u64,
 }
 
-/// A message: in which source, and where.
+/// The place of a message: its source, and its offset there.
 #[derive(Clone, Copy)]
 struct MessagePlace {
     source: u32,
     at: u64,
 }
 
-/// A message to be shown.
+/// A message that is to be shown.
 pub struct ShownMessage {
-    /// In which file.
+    /// The file of the message.
     pub path: PathBuf,
     /// The number of the message's first line in that file, from 1.
     pub line: usize,
-    /// Since the first message of the trace, in nanoseconds, where that is known.
+    /// The time since the first message of the trace, in nanoseconds, where it is known.
     pub since: Option<u64>,
     /// The first line of the message, still escaped.
     pub text: Vec<u8>,
@@ -153,7 +153,7 @@ impl Input {
         }
     }
 
-    /// The message `number` of a thread.
+    /// Returns the message `number` of a thread.
     pub fn message(&self, thread: &ThreadMessages, number: usize) -> Option<ShownMessage> {
         let place = *thread.places.get(number)?;
         let (line, source) = (self.line(place)?, self.sources.get(place.source as usize)?);
@@ -163,7 +163,7 @@ impl Input {
         Some(ShownMessage { path: source.path.clone(), line: number, since, text: line.payload.to_vec() })
     }
 
-    /// How long so many ticks are, in nanoseconds; `None` where that is not known.
+    /// The nanoseconds that so many `ticks` take; `None` where that is not known.
     pub fn ns(&self, ticks: u64) -> Option<u64> {
         let clock = self.clock.as_ref()?;
         let wall = |ticks| clock.wall(Ticks(ticks)).0;
@@ -171,7 +171,8 @@ impl Input {
     }
 }
 
-/// The bytes of all that `given` means: a directory of traces, a file that begins with a trace line, or an application.
+/// Opens all that `given` means: a directory of traces, a file that begins with a trace line, or an
+/// application.
 fn sources(given: &Path, messages: &mut Messages) -> Result<Vec<Source>, Error> {
     let metadata = fs::metadata(given);
     if metadata.as_ref().is_ok_and(fs::Metadata::is_dir) {
@@ -217,17 +218,17 @@ fn is_trace(path: &Path) -> bool {
 struct InputReader<'a> {
     shapes: &'a mut Shapes,
     threads: Vec<ThreadMessages>,
-    /// Which thread has an id now, and the run that it is of.
+    /// The thread that has each id now, and the run that the thread is of.
     open: HashMap<u64, (usize, Option<usize>)>,
-    /// With all the moments that they tell.
+    /// The runs, with all the moments that they tell.
     runs: Vec<(Run, Vec<Anchor>)>,
-    /// What is no line: in which file, where, and how many bytes.
+    /// The bytes that are no line: their file, offset and number.
     damaged: Few<(Vec<u8>, u64, u64)>,
     /// Sources with a `# run` line that cannot be read or has a wrong checksum.
     unread_runs: Vec<u32>,
 }
 
-/// A message whose end was not seen yet: thread, where, its lines.
+/// A message whose end was not seen yet: its thread, place, text and ticks.
 type Begun = Option<(usize, MessagePlace, Vec<u8>, u64)>;
 
 impl InputReader<'_> {
@@ -301,7 +302,7 @@ impl InputReader<'_> {
                     self.runs.len() - 1
                 });
                 self.runs[of].1.push(anchor);
-                // Another thread with that id, unless it is a further file of the same.
+                // This is another thread with that id, unless it is a further file of the same.
                 if self.open.get(&tid).is_none_or(|(_, before)| *before != Some(of)) {
                     self.threads.push(ThreadMessages::new(tid));
                     self.open.insert(tid, (self.threads.len() - 1, Some(of)));
@@ -317,9 +318,9 @@ impl InputReader<'_> {
                     self.runs[*of].1.push(Anchor { ticks, wall });
                 }
             }
-            // What it says decides nothing here but the clock.
+            // What such a line says decides nothing here but the clock.
             None if line.payload.starts_with(b"run ") => self.unread_runs.push(number),
-            // A merge has put it in the place of what was damaged.
+            // A merge has put the line in the place of damaged bytes.
             Some(Meta::Damaged { file, offset, bytes, .. }) => self.damaged.push((file, offset, bytes)),
             _ => {}
         }

@@ -1,4 +1,4 @@
-//! What differs between two traces, for people.
+//! The differences of two traces, for people.
 
 use std::path::Path;
 
@@ -7,10 +7,10 @@ use crate::ui::columns::{Alignment, Columns};
 use crate::ui::messages::{Grouped, count};
 use crate::ui::units::duration;
 
-/// So much of a message is shown.
+/// The number of characters of a message that are shown.
 const WIDTH: usize = 100;
 
-/// The comparison as text: threads, then sorts of messages.
+/// Writes the comparison as text: threads, then sorts of messages.
 pub fn of(comparison: &Comparison) -> String {
     let mut text = format!("A  '{}'\nB  '{}'\n\n", comparison.a, comparison.b);
     let same = comparison.threads.iter().filter(|thread| thread.same);
@@ -66,7 +66,7 @@ fn of_message(side: &str, message: &MessageLine) -> String {
     format!("  {side} {file}:{} {since}  {}\n", message.line, shortened(&message.text))
 }
 
-/// A line, not too long. What is in a trace is escaped.
+/// Returns the first line of a text, shortened. Control characters in a trace are escaped already.
 fn shortened(line: &str) -> String {
     let line = line.split('\n').next().unwrap_or_default();
     match line.char_indices().nth(WIDTH) {

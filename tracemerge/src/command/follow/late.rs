@@ -1,7 +1,7 @@
-//! Behind *select*: a `# late` line before what is shown too late for its place.
+//! The stage behind *select*: it puts a `# late` line before records that are shown too late for their place.
 //!
-//! What was late among all lines need not be so among those that are shown, and of its lines some may not be shown
-//! at all; so it is looked for here once more.
+//! A line that was late among all lines need not be so among those that are shown, and some late lines may
+//! not be shown at all; so this is found out here once more.
 
 use std::io;
 
@@ -11,7 +11,8 @@ use crate::command::follow::order::write_late;
 use crate::file::lines::without_feed;
 use crate::view::records::{Record, Take, lines_of};
 
-/// The stage. What it holds back are late records of one thread, at most until the end of a round.
+/// The stage that marks late records. It holds back late records of one thread, at most until the end of a
+/// round.
 #[derive(Debug)]
 pub struct Late<T> {
     next: T,
@@ -24,7 +25,7 @@ pub struct Late<T> {
 }
 
 impl<T: Take> Late<T> {
-    /// Records for `next`.
+    /// Makes a stage that passes records on to `next`.
     pub fn new(next: T) -> Late<T> {
         Late { next, shown: 0, held: Vec::new(), of: 0, lines: 0 }
     }
@@ -34,10 +35,10 @@ impl<T: Take> Late<T> {
         &mut self.next
     }
 
-    /// Passes on what is held back.
+    /// Passes on the records that are held back.
     ///
     /// # Errors
-    /// Where the next stage takes no more.
+    /// The next stage takes no more.
     pub fn flush(&mut self) -> io::Result<()> {
         let mut held = std::mem::take(&mut self.held).into_iter().peekable();
         let first = held.peek().and_then(|lines| Line::parse(without_feed(lines_of(lines).next()?)).ok());

@@ -1,4 +1,5 @@
-//! The runs that are followed: all that live, and those of the same trees of forked processes that have ended.
+//! The runs that are followed: all that live, and those of the same trees of forked processes that have
+//! ended.
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -24,47 +25,47 @@ use crate::ui::messages::Messages;
 
 pub use tracer::inspect::Change;
 
-/// A run, as its files name it.
+/// The identity of a run, as its files give it: process and run id.
 pub type RunId = (u32, u32);
 
-/// The runs that are followed, and what is known of them.
+/// The runs that are followed, and the places of their files.
 pub struct Runs {
     app: App,
-    /// Those that there were when they were last read.
+    /// The manifests that existed when they were last read.
     manifests: Option<BTreeSet<PathBuf>>,
     known: Vec<RunInMemory>,
     /// The state of each run's rings at the last look.
     looked: HashMap<RunId, RefCell<Looked>>,
     alive: HashSet<RunId>,
-    /// Those that are dead and were read to their end.
+    /// The runs that are dead and were read to their end.
     finished: HashSet<RunId>,
-    /// Boots and roots of all that were seen alive.
+    /// The boots and roots of all runs that were seen alive.
     roots: HashSet<(Vec<u8>, u32)>,
-    /// Where they have their files, and what these are called before `.trace.`.
+    /// The directories of the runs' files, and the beginning of the files' names before `.trace.`.
     places: BTreeSet<(PathBuf, Vec<u8>)>,
-    /// Where files of runs may be that came and went unseen.
+    /// The directories where files of runs may be that came and went unseen.
     shared: Vec<PathBuf>,
     directories: Directories,
 }
 
-/// A run that has rings now.
+/// A followed run that has rings now.
 pub struct FollowedRun {
     run: RunInMemory,
     alive: bool,
 }
 
 impl FollowedRun {
-    /// Which run it is.
+    /// The identity of the run.
     pub fn id(&self) -> RunId {
         id(&self.run.manifest.run)
     }
 
-    /// The run itself.
+    /// The run as its manifest describes it.
     pub fn run(&self) -> &Run {
         &self.run.manifest.run
     }
 
-    /// Whether it may go on.
+    /// Whether the run may go on.
     pub fn is_alive(&self) -> bool {
         self.alive
     }
@@ -75,7 +76,7 @@ fn id(run: &Run) -> RunId {
 }
 
 impl Runs {
-    /// Nothing is looked at yet.
+    /// Begins with no run looked at.
     pub fn new(app: &App) -> Runs {
         Runs {
             app: app.clone(),
@@ -91,8 +92,8 @@ impl Runs {
         }
     }
 
-    /// Whether any run lives, or has begun since then and has ended perhaps. These are followed.
-    /// Files count only if their owners are near.
+    /// Whether any run lives, or has begun since then and perhaps ended. These runs are followed. Files count
+    /// only if their owners are near.
     pub fn any_since(&mut self, since: Wall, users: &Owners) -> bool {
         self.read_manifests();
         let is_meant = |run: &Run| run.wall >= since || liveness::is_alive(run);
@@ -143,17 +144,17 @@ impl Runs {
         self.alive.contains(&run)
     }
 
-    /// Whether that run belongs to what is followed.
+    /// Whether that run is one of those that are followed.
     pub fn is_followed(&self, run: &Run) -> bool {
         self.roots.contains(&(run.boot.clone(), run.root))
     }
 
-    /// Directories of trace files, and what their names begin with.
+    /// Returns the directories of trace files, and the beginning of the files' names.
     pub fn places(&self) -> impl Iterator<Item = &(PathBuf, Vec<u8>)> {
         self.places.iter()
     }
 
-    /// Manifests are read when a run has come or gone.
+    /// Reads the manifests if a run has come or gone.
     fn read_manifests(&mut self) {
         let entries = |place: &PathBuf| fs::read_dir(place).into_iter().flatten().flatten();
         let all = runtime_directories();
@@ -165,7 +166,8 @@ impl Runs {
         }
     }
 
-    /// Looks which runs live; those that have been killed are recovered. Returns those that have rings to be read.
+    /// Looks which runs live, and recovers those that have been killed. Returns the runs that have rings to
+    /// be read.
     pub fn look(&mut self, messages: &mut Messages) -> Vec<FollowedRun> {
         self.read_manifests();
         let before = std::mem::take(&mut self.alive);
@@ -198,7 +200,8 @@ impl Runs {
         looks
     }
 
-    /// What the run's rings hold: of a run that lives, where something has happened; of one that cannot be recovered, all.
+    /// Reads the rings of a run: of one that lives, those in which something has happened; of one that cannot
+    /// be recovered, all.
     pub fn changes(&self, look: &FollowedRun) -> Vec<(PathBuf, io::Result<Change>)> {
         if !look.alive {
             let thread = |thread: ThreadInMemory| (thread.ring.clone(), Ok(Change::Thread(Box::new(thread))));

@@ -1,7 +1,9 @@
-//! A part of what is followed, or another look of it: the stages of a view, for lines that come in rounds.
+//! The outlet of a view: a part of what is followed, or another look of it. Its stages take lines that come
+//! in rounds.
 //!
-//! Threads, processes and times are left out here, for what is followed cannot be cut beforehand; then come *records*,
-//! *select*, *late* and *export*. No record is in two rounds, so at the end of each all go out.
+//! Threads, processes and times are left out here, for what is followed cannot be selected beforehand; then
+//! come *records*, *select*, *late* and *export*. No record is in two rounds, so at the end of each round all
+//! records go out.
 
 use std::collections::{HashMap, HashSet};
 use std::io::{self, Write};
@@ -31,7 +33,8 @@ use crate::view::plan::thread_name;
 use crate::view::records::{Record, Records, Take, lines_of};
 use crate::view::select::{Select, Selection, enough};
 
-/// In the first round everything is found that there is already; by the end of the second it is passed on.
+/// The number of rounds that show the present: everything that exists already is found in the first one, and
+/// passed on by the end of the second.
 const ROUNDS_TO_THE_PRESENT: u32 = 2;
 
 /// The options of the view that is followed.
@@ -46,7 +49,7 @@ impl FollowedView<'_> {
     /// Takes over the options of `view`.
     ///
     /// # Errors
-    /// Where that has no sense for something that goes on.
+    /// An option has no sense for a trace that goes on.
     pub fn new(view: &View) -> Result<FollowedView<'_>, Error> {
         let zone = TimeZone::system();
         let began = wall_clock(SystemTime::now());
@@ -72,34 +75,35 @@ impl FollowedView<'_> {
     }
 }
 
-/// What is known of a thread beside its origin.
+/// The facts about a thread beside its origin.
 struct ThreadFacts {
     has_name: bool,
-    /// Ticks that are wanted ...
+    /// The first ticks that are wanted.
     since: u64,
-    /// ... and from which on they are not.
+    /// The first ticks that are not wanted any more.
     until: u64,
 }
 
-/// The outlet.
+/// The outlet that shows a view.
 pub struct ViewOutlet<'a> {
     wanted: &'a FollowedView<'a>,
     needs_clock: bool,
     times: Times,
-    /// From when to when there was something when it began.
+    /// The times between which there were lines when following began.
     span: Option<WallSpan>,
     processes: HashSet<(Vec<u8>, u32, u32)>,
     numbers: HashMap<ThreadKey, usize>,
     known: Vec<ThreadFacts>,
     text: Vec<u8>,
-    /// A line was seen that is not wanted any more.
+    /// Whether a line was seen that is behind the wanted time.
     is_past: bool,
     rounds: u32,
     records: Records<LossCounter<Select<'a, Late<TextOutput>>>>,
 }
 
 impl<'a> ViewOutlet<'a> {
-    /// Shows what is wanted in `out`. `anew` says that there was nothing before: there are no last records of it.
+    /// Shows the wanted view in `out`. `anew` says that there was nothing before, so there are no last
+    /// records of that.
     pub fn new(
         wanted: &'a FollowedView<'a>,
         anew: bool,
@@ -144,7 +148,7 @@ impl<'a> ViewOutlet<'a> {
         self.select().next_mut().next_mut()
     }
 
-    /// The number of a thread that may have come just now with these lines.
+    /// The number of a thread, which may be a new one with these `lines`.
     fn number(&mut self, of: &ThreadKey, lines: &[u8]) -> usize {
         if let Some(&number) = self.numbers.get(of) {
             if !self.known[number].has_name {
@@ -167,7 +171,7 @@ impl<'a> ViewOutlet<'a> {
         number
     }
 
-    /// Learns the thread's name, if `lines` say it, and finds out whether it is shown.
+    /// Learns the thread's name, if `lines` say it, and finds out whether the thread is shown.
     fn name(&mut self, number: usize, of: &ThreadKey, lines: &[u8]) {
         let name = thread_name(lines);
         self.known[number].has_name = name.is_some();
@@ -203,7 +207,7 @@ impl<'a> ViewOutlet<'a> {
         }
     }
 
-    /// Leaves in `self.text` those of the lines that are in the wanted range of time.
+    /// Keeps those of the `lines` that are in the wanted range of time, in `self.text`.
     fn keep_wanted(&mut self, number: usize, lines: &[u8]) {
         let ThreadFacts { since, until, .. } = self.known[number];
         self.text.clear();
@@ -246,7 +250,7 @@ impl Outlet for ViewOutlet<'_> {
         }
         self.span = Some(WallSpan { first, last });
         self.shown_mut().text.begin_at(first);
-        // Those of which only some threads are shown, or none, are told apart when their lines come.
+        // Runs of which only some threads are shown, or none, are told apart when their lines come.
         let View { thread, process, .. } = self.wanted.view;
         let shown = |run: &&Run| thread.is_empty() && (process.is_empty() || process.contains(&run.pid));
         found.runs.iter().filter(shown).for_each(|run| self.tell_apart(run));
@@ -308,7 +312,7 @@ impl Outlet for ViewOutlet<'_> {
     }
 }
 
-/// Before *select*: counts what is missing, where a pattern leaves out the lines that say so.
+/// The stage before *select*: it counts losses where a pattern leaves out the lines that tell them.
 struct LossCounter<T> {
     next: T,
     watches: bool,
@@ -331,7 +335,7 @@ impl<T: Take> Take for LossCounter<T> {
     }
 }
 
-/// The end of the row: records in the format, and out.
+/// The last stage: it writes records as text.
 struct TextOutput {
     text: Text,
     origins: Vec<Origin>,
@@ -346,7 +350,7 @@ impl Take for TextOutput {
     }
 }
 
-/// What the `# run` line says that a thread's trace begins with.
+/// The run that a thread's trace begins with.
 fn run_in(lines: &[u8]) -> Option<Run> {
     match Meta::parse(Line::parse(without_feed(lines_of(lines).next()?)).ok()?.payload)? {
         Meta::Run(run) => Some(run),

@@ -1,6 +1,7 @@
-//! The subcommand `info`: what traces there are of an application, by run and by thread, without merging them.
+//! The subcommand `info`: tells which traces an application has, by run and by thread, without merging them.
 //!
-//! Takes in what a killed application left in memory, as a merge does; then reads every file once, on all processors.
+//! It recovers what a killed application left in memory, as a merge does; then it reads every file once, on
+//! all processors.
 
 mod forks;
 mod model;
@@ -25,7 +26,7 @@ use crate::os::processors::map_on_all_processors;
 use crate::ui::error::Error;
 use crate::ui::messages::{Messages, shown_name};
 
-/// A part of a thread's trace, its file or one of its files, read through.
+/// A part of a thread's trace, its file or one of its files, after it was read.
 struct Read<'a> {
     trace: &'a Trace,
     alive: bool,
@@ -33,7 +34,7 @@ struct Read<'a> {
     bytes: u64,
 }
 
-/// Says what there is of `app`, on standard output: a table, or `json`.
+/// Writes what there is of `app` to standard output: as a table, or as `json`.
 ///
 /// # Errors
 /// There is no trace.
@@ -44,7 +45,7 @@ pub fn info(app: &App, choice: Choice, json: bool, messages: &mut Messages) -> R
     Ok(())
 }
 
-/// The text that [`info`] writes.
+/// Returns the text that [`info`] writes.
 ///
 /// # Errors
 /// There is no trace.
@@ -79,7 +80,7 @@ fn size(parts: &[Source]) -> usize {
 fn describe(app: &App, read: &[Read<'_>]) -> TraceInfo {
     let mut runs = Vec::new();
     let mut rest = read;
-    // Files of a run stand together.
+    // The files of a run stand together.
     while let Some(first) = rest.first() {
         let is_same = |trace: &Trace| trace.run == first.trace.run && trace.owner == first.trace.owner;
         let same = rest.iter().take_while(|read| is_same(read.trace)).count();
@@ -108,7 +109,7 @@ fn describe(app: &App, read: &[Read<'_>]) -> TraceInfo {
 
 fn of_run(run: Option<&Run>, files: &[Read<'_>]) -> RunInfo {
     let known = ClockQuality::of(run, files.iter().flat_map(|file| file.audit.anchors.iter().copied()));
-    // A thread is told from a later one with the same number by when it began.
+    // A thread differs from a later one with the same number in its first ticks.
     let mut by_thread: BTreeMap<(u64, u64), Vec<&Read<'_>>> = BTreeMap::new();
     for file in files {
         by_thread.entry((file.trace.first, file.trace.tid)).or_default().push(file);
@@ -140,7 +141,7 @@ fn of_run(run: Option<&Run>, files: &[Read<'_>]) -> RunInfo {
     }
 }
 
-/// How the run ended, by how its threads' traces do.
+/// The end of a run, which those of its threads' traces tell.
 fn state(threads: &[ThreadInfo]) -> &'static str {
     let mut ends = threads.iter().filter_map(|thread| thread.end.as_deref());
     if ends.clone().any(|end| end == EndReason::Killed.name()) {

@@ -1,4 +1,4 @@
-//! How well a run's ticks are known as times.
+//! The quality of a run's clock: how well its ticks are known as times.
 
 use trace_format::line::Ticks;
 use trace_format::meta::Run;
@@ -6,7 +6,7 @@ use trace_format::meta::Run;
 use crate::command::info::model::ClockInfo;
 use crate::time::clocks::{Anchor, TickClock};
 
-/// A run's clock, and what it was made from.
+/// A run's clock, and the moments that it was made from.
 pub struct ClockQuality<'a> {
     run: Option<&'a Run>,
     /// The moments that the files tell by both clocks, by ticks, each once.
@@ -15,7 +15,7 @@ pub struct ClockQuality<'a> {
 }
 
 impl<'a> ClockQuality<'a> {
-    /// The clock readings of `run`, as its files tell them.
+    /// Takes the clock readings of `run` that its files tell.
     pub fn of(run: Option<&'a Run>, told: impl Iterator<Item = Anchor>) -> ClockQuality<'a> {
         let mut anchors: Vec<Anchor> = told.collect();
         anchors.sort_unstable();
@@ -24,12 +24,12 @@ impl<'a> ClockQuality<'a> {
         ClockQuality { run, anchors, clock: clock.filter(TickClock::rate_is_known) }
     }
 
-    /// The wall clock at these ticks, in nanoseconds.
+    /// The time of the wall clock at these ticks, in nanoseconds since 1970.
     pub fn wall(&self, ticks: u64) -> Option<u64> {
         self.clock.as_ref().map(|clock| clock.wall(Ticks(ticks)).0)
     }
 
-    /// Nanoseconds since the run began; negative before.
+    /// The time at these ticks, in nanoseconds since the run began; negative before.
     pub fn since_start(&self, ticks: u64) -> Option<i64> {
         let start = self.wall(self.run?.ticks.0)?;
         let (later, wall) = (self.wall(ticks)? >= start, self.wall(ticks)?);
@@ -51,7 +51,8 @@ impl<'a> ClockQuality<'a> {
         }
     }
 
-    /// From the first moment to the last, or over the next second where there is only one.
+    /// The number of ticks in a second, from the first moment to the last, or over the next second where
+    /// there is only one.
     fn ticks_per_second(&self) -> Option<f64> {
         let measured = self.anchors.first().zip(self.anchors.last()).and_then(|(a, b)| rate(*a, *b));
         let known = || {
@@ -64,7 +65,7 @@ impl<'a> ClockQuality<'a> {
     }
 }
 
-/// Ticks a second between two moments; `None` where the wall clock did not go on.
+/// The number of ticks in a second between two moments; `None` where the wall clock did not go on.
 fn rate(from: Anchor, to: Anchor) -> Option<f64> {
     let ns = to.wall.0.checked_sub(from.wall.0).filter(|ns| *ns > 0)?;
     #[expect(clippy::cast_precision_loss, reason = "rates are shown with a few digits")]

@@ -1,4 +1,4 @@
-//! What `info` says to people.
+//! The facts that `info` tells, for people.
 
 use itertools::Itertools;
 use trace_format::wall::Wall;
@@ -8,10 +8,10 @@ use crate::ui::columns::{Alignment, Columns};
 use crate::ui::messages::{Grouped, count};
 use crate::ui::units::{bytes, duration, signed_duration};
 
-/// So many forks of a process are named.
+/// The number of forks of a process that are named.
 const FEW: usize = 12;
 
-/// What is known, as text.
+/// Writes the facts as text.
 pub fn of(info: &TraceInfo) -> String {
     let mut text = String::new();
     for run in &info.runs {
@@ -45,12 +45,12 @@ fn amounts(sums: &Sums) -> String {
     text
 }
 
-/// Whether `fork` was forked from `root`, or from what that forked.
+/// Whether `fork` was forked from `root`, or from one of its forks.
 fn is_fork_of(fork: &RunInfo, root: &RunInfo) -> bool {
     root.run.is_some() && (&fork.root, &fork.boot) == (&root.run, &root.boot) && fork.run != root.run
 }
 
-/// The run, from which the processes `forks` come.
+/// Writes the facts of a run, from which the processes `forks` come.
 fn of_run(run: &RunInfo, forks: &[u32]) -> String {
     let unknown = || "?".to_owned();
     let mut text = match (&run.exe, run.pid) {

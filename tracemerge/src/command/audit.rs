@@ -102,7 +102,7 @@ impl Audit {
         later.into_iter().fold(self.records, u64::saturating_add)
     }
 
-    /// Whether the ring was in memory that is gone with the process.
+    /// Returns whether the ring was in memory that is gone with the process.
     #[must_use]
     pub fn is_private(&self) -> bool {
         self.thread.as_ref().is_some_and(|thread| thread.ring == RingPlace::Private)

@@ -168,8 +168,8 @@ mod unix {
     }
 
     extern "C" fn on_bus_error(signal: libc::c_int, info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
-        // SAFETY: with SA_SIGINFO the system passes a whole `siginfo_t`; of a SIGBUS it has an address, which is
-        // only compared.
+        // SAFETY: with SA_SIGINFO the system passes a whole `siginfo_t`; of a SIGBUS it has an address, which
+        // is only compared.
         let address = unsafe { (*info).si_addr() } as usize;
         if !put_zeros(address) {
             // The instruction is tried again, and then the signal ends the process.

@@ -60,7 +60,7 @@ impl App {
         Ok(App { found: given.clone(), given, whole: name.clone(), name, real: Some(real), directory: true })
     }
 
-    /// Whether this is a directory.
+    /// Returns whether this is a directory.
     #[must_use]
     pub fn is_directory(&self) -> bool {
         self.directory
@@ -107,7 +107,7 @@ impl App {
         Some(if cfg!(windows) { bytes.strip_prefix(br"\\?\").unwrap_or(bytes) } else { bytes })
     }
 
-    /// Whether a run is one of this executable, or has its traces in this directory.
+    /// Returns whether a run is one of this executable, or has its traces in this directory.
     #[must_use]
     pub fn is_of(&self, manifest: &Manifest) -> bool {
         if self.directory {

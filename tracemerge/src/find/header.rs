@@ -58,7 +58,7 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Whether the file is the one that was mapped, and has the same length.
+    /// Returns whether the file is the one that was mapped, and has the same length.
     #[must_use]
     pub fn is_as_it_was(&self, map: &Map) -> bool {
         fs::metadata(&self.path).is_ok_and(|metadata| {

@@ -18,7 +18,7 @@ use crate::os::sys::is_locked;
 /// The number of bytes above which a file is no manifest: manifests are far smaller.
 const LARGEST_MANIFEST: u64 = 1 << 20;
 
-/// Whether the process of `run` still lives, and may be writing.
+/// Returns whether the process of `run` still lives, and may be writing.
 #[must_use]
 pub fn is_alive(run: &Run) -> bool {
     let name = format!("{}-{:08x}", run.pid, run.id);
@@ -28,7 +28,8 @@ pub fn is_alive(run: &Run) -> bool {
     })
 }
 
-/// Whether some live run writes a trace at `path`: then an empty file there is one that was just begun.
+/// Returns whether some live run writes a trace at `path`: then an empty file there is one that was just
+/// begun.
 #[must_use]
 pub fn is_being_written(path: &Path) -> bool {
     let (Some(name), Some(directory)) = (path.file_name(), path.parent()) else { return false };

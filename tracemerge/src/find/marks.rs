@@ -53,7 +53,7 @@ impl Marks {
         Marks { thread: self.thread.or(rest.thread), end: rest.end }
     }
 
-    /// Whether the ring of the file is in memory that goes with the process.
+    /// Returns whether the ring of the file is in memory that goes with the process.
     #[must_use]
     pub fn is_private(&self) -> bool {
         self.thread.as_ref().is_some_and(|thread| thread.ring == RingPlace::Private)

@@ -161,7 +161,7 @@ fn places_of_owner(_trace: &Path) -> Vec<PathBuf> {
     runtime_directories()
 }
 
-/// Whether the file at `path` is one that a ring has named.
+/// Returns whether the file at `path` is one that a ring has named.
 #[must_use]
 pub fn have(held: &[Trace], path: &Path) -> bool {
     let id = fs::metadata(path).ok().map(|metadata| file_id(path, &metadata));

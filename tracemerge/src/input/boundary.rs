@@ -30,7 +30,7 @@ impl Boundary {
         Boundary { at: bytes.len(), ticks: None }
     }
 
-    /// Whether all lines behind the boundary have `ticks` or more.
+    /// Returns whether all lines behind the boundary have `ticks` or more.
     #[inline]
     #[must_use]
     pub fn is_from(&self, ticks: u64) -> bool {

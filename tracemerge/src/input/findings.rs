@@ -132,8 +132,8 @@ impl Findings {
     }
 }
 
-/// Whether the user has asked for such losses: a flight recorder keeps the newest records, a limited file its
-/// newer half.
+/// Returns whether the user has asked for such losses: a flight recorder keeps the newest records, a limited
+/// file its newer half.
 fn is_by_design(reason: LossReason) -> bool {
     matches!(reason, LossReason::Overwritten | LossReason::Rotated)
 }

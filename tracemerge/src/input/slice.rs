@@ -1,9 +1,9 @@
 //! Partitions time into slices: of each sorted range the part between two moments, all of them together a few
 //! megabytes.
 //!
-//! A slice can be merged by itself, and the lines of the slices one after the other are the lines of the whole merge.
-//! So slices are what threads share, what bounds memory, and what a range of time is made of. A slice ends only where a
-//! line begins, and bytes that are no line stay with the line before them.
+//! A slice can be merged by itself, and the lines of the slices one after the other are the lines of the
+//! whole merge. So slices are what threads share, what bounds memory, and what a range of time is made of. A
+//! slice ends only where a line begins, and bytes that are no line stay with the line before them.
 //!
 //! The end of a slice is guessed from the end of the slice before, tried in each sorted range, and corrected.
 
@@ -16,8 +16,8 @@ use crate::input::findings::Findings;
 use crate::input::source::{Content, SortedRange, Source};
 use crate::ui::error::Error;
 
-/// The number of bytes in the first slice: fewer than in later ones, so that a reader waits for less. Tests have many
-/// small slices.
+/// The number of bytes in the first slice: fewer than in later ones, so that a reader waits for less. Tests
+/// have many small slices.
 const FIRST: usize = if cfg!(test) { 64 } else { 256 << 10 };
 /// The number of bytes that later slices are to have.
 const USUAL: usize = if cfg!(test) { 128 } else { 2 << 20 };
@@ -36,7 +36,7 @@ impl TickSpan {
     pub const ALL: TickSpan = TickSpan { since: 0, until: None };
 }
 
-/// What one slice has of one sorted range.
+/// The part of a sorted range that is in one slice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlicePart {
     /// The place of the source among all sources.
@@ -93,7 +93,7 @@ pub struct Slicer<'a> {
     step: u64,
 }
 
-/// What is left of a sorted range for the next slices.
+/// The rest of a sorted range, for the next slices.
 #[derive(Debug)]
 struct Remainder<'a> {
     source: usize,
@@ -105,8 +105,8 @@ struct Remainder<'a> {
 }
 
 impl<'a> Slicer<'a> {
-    /// Prepares slices of what `ranges` have in `span`; the rank of a range is its place among them. Reports a range
-    /// that has bytes and no line to `findings`.
+    /// Prepares slices of what `ranges` have in `span`; the rank of a range is its place among them. Reports
+    /// a range that has bytes and no line to `findings`.
     #[must_use]
     pub fn new(
         sources: &'a [Source],
@@ -123,7 +123,8 @@ impl<'a> Slicer<'a> {
             let (low, high) = content.boundaries(range.start);
             if low.ticks.is_none() {
                 if range.start < range.end {
-                    // The file has changed since its header was read; there is no key for these bytes to stand at.
+                    // The file has changed since its header was read; there is no key for these bytes to
+                    // stand at.
                     findings.damaged(range.source, range.start, range.end - range.start);
                 }
                 continue;
@@ -146,8 +147,8 @@ impl<'a> Slicer<'a> {
         self.remainders.iter().map(|remainder| remainder.end.at - remainder.next.at).sum()
     }
 
-    /// The end of the next slice, which begins with the ticks `first`, so that it has about the wanted bytes: the
-    /// first ticks behind the slice, and the boundary in each sorted range.
+    /// The end of the next slice, which begins with the ticks `first`, so that it has about the wanted bytes:
+    /// the first ticks behind the slice, and the boundary in each sorted range.
     fn end_of_slice(&mut self, first: u64) -> (Option<u64>, Vec<Boundary>) {
         let rest = |slicer: &Slicer<'_>| {
             (slicer.until, slicer.remainders.iter().map(|remainder| remainder.end).collect())
@@ -262,8 +263,8 @@ impl Iterator for Slicer<'_> {
     }
 }
 
-/// Gives `see` all text of a source in order, in stretches of whole lines; reports bytes that are no record to
-/// `damaged`, by offset and number of bytes.
+/// Gives `see` all text of a source in order, in stretches of whole lines; reports bytes that are no record
+/// to `damaged`, by offset and number of bytes.
 pub fn each_stretch(source: &Source, damaged: &mut dyn FnMut(usize, usize), mut see: impl FnMut(&[u8])) {
     let render = match source.content() {
         Content::Text(bytes) => return see(bytes),
@@ -301,7 +302,7 @@ pub fn as_text(source: Source) -> Result<Source, Error> {
 }
 
 impl Remainder<'_> {
-    /// Whether no further slice has anything of the sorted range.
+    /// Returns whether no further slice has anything of the sorted range.
     fn is_done(&self) -> bool {
         match self.content {
             Content::Text(_) => self.next.at == self.end.at,
@@ -309,7 +310,7 @@ impl Remainder<'_> {
         }
     }
 
-    /// Whether the next line may have ticks before `until`, whatever the number of bytes says.
+    /// Returns whether the next line may have ticks before `until`, whatever the number of bytes says.
     fn may_have_lines_before(&self, until: Option<u64>) -> bool {
         self.next.ticks.is_some_and(|first| until.is_none_or(|until| first < until))
     }
@@ -328,8 +329,8 @@ impl<'a> Content<'a> {
         }
     }
 
-    /// The boundary before the first line with `ticks` or more, which is known to lie between `low` and `high`; `step`
-    /// is a guess of how many bytes behind `low` that is.
+    /// The boundary before the first line with `ticks` or more, which is known to lie between `low` and
+    /// `high`; `step` is a guess of how many bytes behind `low` that is.
     fn first_from(&self, ticks: u64, low: Boundary, high: Boundary, step: usize) -> Boundary {
         match self {
             Content::Text(bytes) => first_from(bytes, ticks, low, high, step),
@@ -353,8 +354,8 @@ struct Trial {
 }
 
 impl Trial {
-    /// The ticks of a moment between the two: where the slice would have `wanted` bytes if these came evenly, or every
-    /// second `turn` the middle.
+    /// The ticks of a moment between the two: where the slice would have `wanted` bytes if these came evenly,
+    /// or every second `turn` the middle.
     fn between(&self, high: &Trial, wanted: usize, turn: u32) -> u64 {
         let ticks = high.ticks - self.ticks;
         let (share, of) = if turn % 2 == 0 {

@@ -1,8 +1,9 @@
-//! The sources of a merge: the bytes of the trace files, or what renders their lines, and the sorted ranges in them.
+//! The sources of a merge: the bytes of the trace files, or what renders their lines, and the sorted ranges
+//! in them.
 //!
-//! A *sorted range* is a part of a source in which ticks never go back. A sound file is one sorted range, and the
-//! merge takes that for granted until it meets a line with smaller ticks. Only then, or where the output cannot be
-//! begun anew, [`split`] looks for the ranges beforehand.
+//! A *sorted range* is a part of a source in which ticks never go back. A sound file is one sorted range, and
+//! the merge takes that for granted until it meets a line with smaller ticks. Only then, or where the output
+//! cannot be begun anew, [`split`] looks for the ranges beforehand.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -31,7 +32,7 @@ pub struct Source {
     stored: Stored,
 }
 
-/// What a merge reads of a source.
+/// The content of a source, as a merge reads it.
 #[derive(Clone, Copy, Debug)]
 pub enum Content<'a> {
     /// The source is text, and these are its bytes.
@@ -40,10 +41,11 @@ pub enum Content<'a> {
     Rendered(&'a dyn Render),
 }
 
-/// What a source keeps open.
+/// The things that a source keeps open.
 #[derive(Debug)]
 enum Stored {
-    /// The first `end` bytes of a text; what was truncated since it was mapped is left out by a smaller `end`.
+    /// The first `end` bytes of a text; what was truncated since it was mapped is left out by a smaller
+    /// `end`.
     Text { bytes: TextBytes, end: usize },
     /// A renderer, which makes text when it is asked for it.
     Rendered(Box<dyn Render>),
@@ -82,9 +84,9 @@ impl Stored {
 }
 
 impl Source {
-    /// Maps the file of `trace`, and adds what its ring has behind it if that was read. Otherwise, if the run was
-    /// `alive` before this call, a last line that is not whole is left out, so that the merge has a prefix of the
-    /// thread.
+    /// Maps the file of `trace`, and adds what its ring has behind it if that was read. Otherwise, if the run
+    /// was `alive` before this call, a last line that is not whole is left out, so that the merge has a
+    /// prefix of the thread.
     ///
     /// # Errors
     /// The file cannot be opened or mapped.
@@ -205,8 +207,8 @@ impl Source {
         }
     }
 
-    /// Says that the bytes in `range` were read for the last time, so that they need not stay in this process's
-    /// memory. Small ranges are not worth the call. The bytes may be read again all the same.
+    /// Says that the bytes in `range` were read for the last time, so that they need not stay in this
+    /// process's memory. Small ranges are not worth the call. The bytes may be read again all the same.
     pub fn forget(&self, range: Range<usize>) {
         if let Stored::Text { bytes: TextBytes::Mapped(map), .. } = &self.stored {
             map.forget(range);
@@ -247,8 +249,8 @@ impl Source {
         place_of(self.bytes(), lines)
     }
 
-    /// The offset at which the file ends now, if it was truncated since it was mapped: behind that, the mapping has
-    /// zeros.
+    /// The offset at which the file ends now, if it was truncated since it was mapped: behind that, the
+    /// mapping has zeros.
     #[must_use]
     pub fn truncated_at(&self) -> Option<usize> {
         let Stored::Text { bytes, end } = &self.stored else { return None };
@@ -272,7 +274,7 @@ impl Source {
         truncated_at.is_some()
     }
 
-    /// Whether this is text from a ring.
+    /// Returns whether this is text from a ring.
     #[must_use]
     pub fn is_ring(&self) -> bool {
         matches!(self.stored, Stored::Text { bytes: TextBytes::Ring(_), .. })
@@ -288,8 +290,8 @@ pub fn place_of(whole: &[u8], part: &[u8]) -> Option<Range<usize>> {
     (end <= whole.len()).then_some(start..end)
 }
 
-/// A part of a text in which ticks never go back, or all of a source that is rendered. A part of a text begins and
-/// ends where lines begin, or where the text does.
+/// A part of a text in which ticks never go back, or all of a source that is rendered. A part of a text
+/// begins and ends where lines begin, or where the text does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SortedRange {
     /// The place of the source among all sources.
@@ -307,7 +309,8 @@ pub fn whole(sources: &[Source]) -> Vec<SortedRange> {
     sources.iter().enumerate().map(range).collect()
 }
 
-/// The sorted ranges of all sources, in the order of the sources; reports the breaks between them to `findings`.
+/// The sorted ranges of all sources, in the order of the sources; reports the breaks between them to
+/// `findings`.
 #[must_use]
 pub fn split(sources: &[Source], findings: &mut Findings) -> Vec<SortedRange> {
     let mut ranges = Vec::with_capacity(sources.len());
@@ -323,7 +326,8 @@ pub fn split(sources: &[Source], findings: &mut Findings) -> Vec<SortedRange> {
     ranges
 }
 
-/// A line whose ticks are smaller than those of the line before: its offset, the ticks before, and its own ticks.
+/// A line whose ticks are smaller than those of the line before: its offset, the ticks before, and its own
+/// ticks.
 pub type Break = (usize, u64, u64);
 
 /// The breaks of each source.

@@ -16,8 +16,8 @@ use crate::merge::cursor::{LineCursor, Pass};
 use crate::merge::windows::Window;
 use crate::output::sink::Sink;
 
-/// The number of bytes that are fetched of the range after the next two, so that memory is waited for while others are
-/// dealt out. The processor fetches the bytes behind these by itself.
+/// The number of bytes that are fetched of the range after the next two, so that memory is waited for while
+/// others are dealt out. The processor fetches the bytes behind these by itself.
 const AHEAD: usize = 1024;
 
 /// The number of bytes after which a group adds what it has dealt out to the sum of all groups.
@@ -37,7 +37,8 @@ pub struct Group<'a> {
     open_ranges: Vec<OpenRange<'a>>,
     /// The lines of the ranges in the window, in buckets by time; each bucket in the order of ties.
     buckets: Vec<Vec<Dealt<'a>>>,
-    /// The lines that are in no source as they are: rendered ones, for example. They stand one after the other.
+    /// The lines that are in no source as they are: rendered ones, for example. They stand one after the
+    /// other.
     text: Vec<u8>,
     /// The place in `text` of each stretch of such lines.
     copies: Vec<Range<usize>>,
@@ -125,8 +126,9 @@ impl<'a> Group<'a> {
         }
     }
 
-    /// Deals out what the ranges have in the window, from its beginning whatever was done for it before. Gives up where
-    /// all groups together have more than the window's limit. `room` is memory for rendered lines.
+    /// Deals out what the ranges have in the window, from its beginning whatever was done for it before.
+    /// Gives up where all groups together have more than the window's limit. `room` is memory for rendered
+    /// lines.
     ///
     /// # Errors
     /// Ticks go back in a file.
@@ -225,7 +227,7 @@ impl<'a> Group<'a> {
         self.buckets.get(number).into_iter().flatten().map(|dealt| self.lines(dealt).len()).sum()
     }
 
-    /// Whether the window has something in bucket `number`.
+    /// Returns whether the window has something in bucket `number`.
     #[must_use]
     pub fn is_in(&self, number: usize) -> bool {
         self.buckets.get(number).is_some_and(|dealt| !dealt.is_empty())

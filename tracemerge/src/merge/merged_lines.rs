@@ -107,7 +107,7 @@ fn write_all(parts: &mut Vec<&[u8]>, out: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether the kernel could not read the bytes that are to be written: a mapped file was truncated.
+/// Returns whether the kernel could not read the bytes that are to be written: a mapped file was truncated.
 fn is_lost_page(error: &io::Error) -> bool {
     #[cfg(unix)]
     return error.raw_os_error() == Some(libc::EFAULT);

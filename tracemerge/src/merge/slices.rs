@@ -164,7 +164,8 @@ fn merge_slice<S: Sink>(
     Ok(())
 }
 
-/// Appends the lines that a source renders for `span` to `text`; `number` is the source's place among all sources.
+/// Appends the lines that a source renders for `span` to `text`; `number` is the source's place among all
+/// sources.
 fn render(source: &Source, number: usize, span: TickSpan, text: &mut Vec<u8>, findings: &mut Findings) {
     let mut damaged = |at, bytes| findings.damaged(number, at, bytes);
     if let Content::Rendered(render) = source.content() {

@@ -1,4 +1,4 @@
-//! What the operating system is asked for: system calls, signals, the use of all processors.
+//! Requests to the operating system: system calls, signals, the use of all processors.
 
 pub mod processors;
 pub mod signals;

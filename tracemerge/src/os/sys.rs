@@ -37,7 +37,7 @@ pub fn effective_user() -> u32 {
     imp::effective_user()
 }
 
-/// Whether anybody else holds a lock on that byte of `file`: another process, or another open file
+/// Returns whether anybody else holds a lock on that byte of `file`: another process, or another open file
 /// description of this one. The check takes no lock.
 #[must_use]
 pub fn is_locked(file: &File, byte: u32) -> bool {
@@ -66,7 +66,7 @@ pub fn link_unnamed(file: &File, path: &Path) -> io::Result<()> {
     imp::link_unnamed(file, path)
 }
 
-/// Whether a file is this user's, as far as the system has users.
+/// Returns whether a file is this user's, as far as the system has users.
 #[must_use]
 pub fn is_own(metadata: &Metadata) -> bool {
     imp::is_own(metadata)
@@ -138,7 +138,8 @@ mod imp {
 
     pub fn is_locked(file: &File, byte: u32) -> bool {
         let mut lock = lock_on(byte);
-        // SAFETY: the descriptor is open as long as `file` is borrowed; F_GETLK writes one `flock`, to `lock`.
+        // SAFETY: the descriptor is open as long as `file` is borrowed; F_GETLK writes one `flock`, to
+        // `lock`.
         let answer = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETLK, &raw mut lock) };
         answer == 0 && lock.l_type != libc::F_UNLCK as libc::c_short
     }
@@ -187,7 +188,7 @@ mod imp {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// Whether this process ignores `signal`.
+    /// Returns whether this process ignores `signal`.
     #[must_use]
     pub fn is_ignored(signal: i32) -> bool {
         // SAFETY: `sigaction` is plain data, valid when all zero.

@@ -181,8 +181,8 @@ impl TickClock {
         Ticks(rate.ticks(from, wall.0))
     }
 
-    /// Whether the rate was measured. If not, a tick is taken for a nanosecond, and only the start of the run
-    /// is right.
+    /// Returns whether the rate was measured. If not, a tick is taken for a nanosecond, and only the start of
+    /// the run is right.
     #[must_use]
     pub fn rate_is_known(&self) -> bool {
         self.rate_is_known

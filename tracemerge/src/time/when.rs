@@ -125,7 +125,7 @@ impl When {
         Ok(clock.ticks(wall))
     }
 
-    /// Whether a clock is needed to know the ticks.
+    /// Returns whether a clock is needed to know the ticks.
     #[must_use]
     pub fn needs_clock(self) -> bool {
         !matches!(self, When::Ticks(_))

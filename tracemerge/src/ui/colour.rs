@@ -19,8 +19,8 @@ pub enum ColourMode {
 }
 
 impl ColourMode {
-    /// Whether output is in colours now. `to_terminal` says that it is shown on a terminal, by a pager or
-    /// without.
+    /// Returns whether output is in colours now. `to_terminal` says that it is shown on a terminal, by a
+    /// pager or without.
     #[must_use]
     pub fn is_now(self, to_terminal: bool) -> bool {
         match self {
@@ -36,7 +36,7 @@ impl ColourMode {
     }
 }
 
-/// Whether standard output is a terminal.
+/// Returns whether standard output is a terminal.
 #[must_use]
 pub fn stdout_is_terminal() -> bool {
     io::stdout().is_terminal()

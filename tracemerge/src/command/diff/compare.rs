@@ -26,7 +26,7 @@ pub struct Pair<'a> {
 }
 
 impl Pair<'_> {
-    /// Whether both threads have the same messages in the same order.
+    /// Returns whether both threads have the same messages in the same order.
     pub fn is_same(&self) -> bool {
         self.a.is_some() && self.b.is_some() && self.only_a == 0 && self.only_b == 0
     }

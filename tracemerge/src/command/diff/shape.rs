@@ -40,8 +40,9 @@ impl Shapes {
     }
 }
 
-/// Puts `#` in the place of numbers: decimal ones with all their parts (`-1.5e3`, `10.0.0.1`), hex ones after `0x`, and
-/// words of hex digits that look like one. In a word of letters and digits the digits are numbers (`worker12`).
+/// Puts `#` in the place of numbers: decimal ones with all their parts (`-1.5e3`, `10.0.0.1`), hex ones after
+/// `0x`, and words of hex digits that look like one. In a word of letters and digits the digits are numbers
+/// (`worker12`).
 fn shape_into(out: &mut Vec<u8>, text: &[u8]) {
     let mut at = 0;
     while let Some(&byte) = text.get(at) {
@@ -106,7 +107,7 @@ fn number_end(text: &[u8], at: usize) -> usize {
     end
 }
 
-/// Whether a word is a number like `15e3`.
+/// Returns whether a word is a number like `15e3`.
 fn is_scientific(word: &[u8]) -> bool {
     let mut letters = word.iter().filter(|b| !b.is_ascii_digit());
     word[0].is_ascii_digit() && matches!((letters.next(), letters.next()), (Some(b'e' | b'E'), None))

@@ -38,7 +38,7 @@ pub struct ListedFile {
 pub struct Directories(HashMap<PathBuf, SystemTime>);
 
 impl Directories {
-    /// Whether something may have come or gone in a directory since this was asked last.
+    /// Returns whether something may have come or gone in a directory since this was asked last.
     pub fn may_have_changed(&mut self, path: &Path) -> bool {
         let changed = fs::metadata(path).and_then(|found| found.modified()).ok();
         if changed.is_some() && self.0.get(path) == changed.as_ref() {
@@ -123,8 +123,8 @@ impl Files {
         all_read
     }
 
-    /// Whether a file of that user may be of the run: others' files are not, unless the run has recorded that
-    /// its process became theirs.
+    /// Returns whether a file of that user may be of the run: others' files are not, unless the run has
+    /// recorded that its process became theirs.
     fn counts(&self, owner: u32, key: &ThreadKey, users: &Owners) -> bool {
         if users.rank(owner) != Rank::Other {
             return true;
@@ -140,7 +140,7 @@ impl Files {
     }
 }
 
-/// Whether the file has a whole line or record of any sort.
+/// Returns whether the file has a whole line or record of any sort.
 fn has_line(path: &Path) -> bool {
     let Ok(map) = Map::open(path) else { return false };
     match Raw::parse(&map) {

@@ -20,12 +20,12 @@ pub struct Beginning<'a> {
 /// An outlet for the lines that are passed on, round by round. Only [`Outlet::lines`] and
 /// [`Outlet::end_round`] concern an outlet that does not look into the lines.
 pub trait Outlet {
-    /// Whether nothing is wanted of what is traced from here on. Asked before each round.
+    /// Returns whether nothing is wanted of what is traced from here on. Asked before each round.
     fn is_over(&mut self) -> bool {
         false
     }
 
-    /// Whether [`Outlet::begin`] is wanted.
+    /// Returns whether [`Outlet::begin`] is wanted.
     fn wants_to_begin(&self) -> bool {
         false
     }

@@ -65,7 +65,7 @@ impl FollowedRun {
         &self.run.manifest.run
     }
 
-    /// Whether the run may go on.
+    /// Returns whether the run may go on.
     pub fn is_alive(&self) -> bool {
         self.alive
     }
@@ -92,8 +92,8 @@ impl Runs {
         }
     }
 
-    /// Whether any run lives, or has begun since then and perhaps ended. These runs are followed. Files count
-    /// only if their owners are near.
+    /// Returns whether any run lives, or has begun since then and perhaps ended. These runs are followed.
+    /// Files count only if their owners are near.
     pub fn any_since(&mut self, since: Wall, users: &Owners) -> bool {
         self.read_manifests();
         let is_meant = |run: &Run| run.wall >= since || liveness::is_alive(run);
@@ -139,12 +139,12 @@ impl Runs {
         self.places.insert((place, name));
     }
 
-    /// Whether that run lived when it was last looked at.
+    /// Returns whether that run lived when it was last looked at.
     pub fn is_alive(&self, run: RunId) -> bool {
         self.alive.contains(&run)
     }
 
-    /// Whether that run is one of those that are followed.
+    /// Returns whether that run is one of those that are followed.
     pub fn is_followed(&self, run: &Run) -> bool {
         self.roots.contains(&(run.boot.clone(), run.root))
     }

@@ -132,8 +132,9 @@ impl Stream {
         self.ring = Some((thread.text, alive));
     }
 
-    /// Whether nothing more can come, because the thread has no ring, and its file was read to its `# end`,
-    /// behind which there is more only when the process exits; or to its end, if the process has exited.
+    /// Returns whether nothing more can come, because the thread has no ring, and its file was read to its `#
+    /// end`, behind which there is more only when the process exits; or to its end, if the process has
+    /// exited.
     pub fn is_done(&self, alive: bool) -> bool {
         self.reader.as_ref().is_some_and(|reader| reader.finished || (alive && self.has_ended))
     }
@@ -313,8 +314,8 @@ impl Stream {
         !was_ahead(&mut self.ahead, digest)
     }
 
-    /// Whether a line is the first of its kind: a thread has one `# run` line and one `# thread` line in all
-    /// its files.
+    /// Returns whether a line is the first of its kind: a thread has one `# run` line and one `# thread` line
+    /// in all its files.
     fn is_first_of_its_kind(&mut self, text: &[u8]) -> bool {
         match word(text) {
             Some(b"run") => !std::mem::replace(&mut self.has_run, true),
@@ -386,8 +387,8 @@ fn digest(text: &[u8], ticks: u64) -> LineDigest {
     (ticks, hasher.finish())
 }
 
-/// Whether a line is one of `ahead`; it and those that should have come before it are taken out. Both are in
-/// the order of their ticks.
+/// Returns whether a line is one of `ahead`; it and those that should have come before it are taken out. Both
+/// are in the order of their ticks.
 fn was_ahead(ahead: &mut VecDeque<LineDigest>, digest: LineDigest) -> bool {
     while ahead.front().is_some_and(|(ticks, _)| *ticks < digest.0) {
         // The line was overwritten before the flusher came.

@@ -133,13 +133,13 @@ impl Until {
         self.when.ticks(clock, span, &self.zone).unwrap_or(Ticks(u64::MAX))
     }
 
-    /// Whether the limit has passed, for runs that began at `first` by `clock`.
+    /// Returns whether the limit has passed, for runs that began at `first` by `clock`.
     pub fn is_over(&self, clock: &TickClock, first: Wall) -> bool {
         let until = clock.wall(self.ticks(clock, first));
         wall_clock(SystemTime::now()).0 >= until.0.saturating_add(STRAY_NS)
     }
 
-    /// Whether the limit has passed before anything has begun, if that can be said.
+    /// Returns whether the limit has passed before anything has begun, if that can be said.
     pub fn is_over_before(&self) -> bool {
         matches!(self.when, When::Instant(_) | When::Local(_) | When::OfDay(..))
             && self.is_over(&wall_as_ticks(), self.began)

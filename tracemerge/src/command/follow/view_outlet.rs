@@ -69,7 +69,7 @@ impl FollowedView<'_> {
         Ok(FollowedView { view, selection: view.selection(), zone, until })
     }
 
-    /// Whether nothing is wanted any more though nothing has begun.
+    /// Returns whether nothing is wanted any more though nothing has begun.
     pub fn is_over(&self) -> bool {
         self.until.as_ref().is_some_and(Until::is_over_before)
     }

@@ -45,7 +45,7 @@ fn amounts(sums: &Sums) -> String {
     text
 }
 
-/// Whether `fork` was forked from `root`, or from one of its forks.
+/// Returns whether `fork` was forked from `root`, or from one of its forks.
 fn is_fork_of(fork: &RunInfo, root: &RunInfo) -> bool {
     root.run.is_some() && (&fork.root, &fork.boot) == (&root.run, &root.boot) && fork.run != root.run
 }

@@ -142,7 +142,7 @@ fn iso(line: &[u8], zone: &Zone) -> Option<Stamp> {
     })
 }
 
-/// Whether an escape sequence that sets a colour ends before `at`.
+/// Returns whether an escape sequence that sets a colour ends before `at`.
 fn ends_colour(line: &[u8], at: usize) -> bool {
     let start = line[..at].iter().rposition(|&b| b == 0x1b);
     let sequence = start.and_then(|start| line[start + 1..at].strip_prefix(b"["));

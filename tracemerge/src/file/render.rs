@@ -19,8 +19,8 @@ pub trait Render: Debug + Send + Sync {
         self.bytes_before(u64::MAX)
     }
 
-    /// Text in which the source describes itself: the `#` lines at its beginning, and some at its end, a `#
-    /// clock` line among them if there is one.
+    /// Text in which the source describes itself: the `#` lines at its beginning, and some at its end, a
+    /// `# clock` line among them if there is one.
     fn outline(&self) -> Vec<u8>;
 
     /// The ticks of each record that was traced, the last record first.
@@ -28,8 +28,8 @@ pub trait Render: Debug + Send + Sync {
 
     /// Appends the lines with ticks from `from` on, and smaller than `until` if that is given, to `out`: in
     /// order of their ticks, each with its line feed. Bytes of the file that are no record are reported to
-    /// `damaged` by offset and number, once: with the slice that has the record before them. Their `#
-    /// damaged` lines are among the appended ones.
+    /// `damaged` by offset and number, once: with the slice that has the record before them. Their
+    /// `# damaged` lines are among the appended ones.
     ///
     /// The lines of one slice are in memory together, so there should not be many with the same ticks.
     fn lines(&self, from: u64, until: Option<u64>, out: &mut Vec<u8>, damaged: &mut dyn FnMut(usize, usize));

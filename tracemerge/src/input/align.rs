@@ -188,8 +188,8 @@ fn tell(clocks: &Clocks, machines: u64, messages: &mut Messages) {
     let strayed = clocks.each().map(|(_, clock)| clock.uncertainty_ns()).max().unwrap_or(0);
     messages.note(format_args!(
         "{} traced at the same time: their lines are put in order by the wall clock, in ticks of the first. Each \
-         wall clock strayed by at most {} ns against its machine's counter; how far the machines' wall clocks were \
-         apart no trace says",
+         wall clock strayed by at most {} ns against its machine's counter; no trace tells how far apart the \
+         machines' wall clocks were",
         count(machines, "machine"),
         Grouped(strayed)
     ));

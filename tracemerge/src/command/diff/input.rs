@@ -102,7 +102,7 @@ impl Input {
         }
         for source in reader.unread_runs.iter().filter_map(|number| sources.get(*number as usize)) {
             messages.warn(format_args!(
-                "{}: a '# run' line is damaged; which run the lines behind it are of is not known",
+                "{}: a '# run' line is damaged; the run of the lines behind it is not known",
                 shown(&source.path)
             ));
         }

@@ -32,7 +32,7 @@ pub struct FileReader {
     /// The number of bytes that are to be read.
     pub goal: u64,
     /// The open file, until it is read up to the goal.
-    pub opened: Option<File>,
+    pub open_file: Option<File>,
     /// Whether nothing will be written to the file any more: its end is the end of a line.
     pub finished: bool,
 }
@@ -40,13 +40,13 @@ pub struct FileReader {
 impl FileReader {
     /// Makes a reader of a file of which nothing is read yet.
     pub fn new(path: &Path, id: FileId, goal: u64, finished: bool) -> FileReader {
-        FileReader { path: path.to_owned(), id, read: 0, before: Vec::new(), goal, opened: None, finished }
+        FileReader { path: path.to_owned(), id, read: 0, before: Vec::new(), goal, open_file: None, finished }
     }
 
     /// Reads what follows the reader's position: at least a line, if there is one.
     pub fn portion(&self) -> Portion {
         let by_name;
-        let file = match &self.opened {
+        let file = match &self.open_file {
             Some(file) => file,
             None => {
                 let Ok(file) = File::open(&self.path) else { return Portion::Gone };
@@ -114,7 +114,7 @@ impl FileReader {
     /// The ticks of the last line that is to be read; `None` where the last bytes have no line.
     pub fn newest(&self) -> Option<u64> {
         let by_name;
-        let file = match &self.opened {
+        let file = match &self.open_file {
             Some(file) => file,
             None => {
                 by_name = File::open(&self.path).ok()?;

@@ -126,14 +126,14 @@ impl Stream {
             if let Some(reader) = &mut self.reader {
                 // The text of the ring stands behind this file's bytes, whatever becomes of the file's name
                 // meanwhile.
-                reader.opened = Some(file.file);
+                reader.open_file = Some(file.file);
             }
         }
         self.ring = Some((thread.text, alive));
     }
 
-    /// Returns whether nothing more can come, because the thread has no ring, and its file was read to its `#
-    /// end`, behind which there is more only when the process exits; or to its end, if the process has
+    /// Returns whether nothing more can come, because the thread has no ring, and its file was read to its
+    /// `# end`, behind which there is more only when the process exits; or to its end, if the process has
     /// exited.
     pub fn is_done(&self, alive: bool) -> bool {
         self.reader.as_ref().is_some_and(|reader| reader.finished || (alive && self.has_ended))
@@ -193,14 +193,14 @@ impl Stream {
     fn fill_from_file(&mut self, round: u64) -> Option<Vec<u8>> {
         let Some(reader) = &mut self.reader else { return Some(Vec::new()) };
         if reader.read >= reader.goal {
-            reader.opened = None;
+            reader.open_file = None;
             return Some(Vec::new());
         }
         let ReadLines { mut lines, mut tail, read, rest, more } = match reader.portion() {
             Portion::Lines(lines) => lines,
             Portion::Gone => {
                 // The file has another name now, or is another one: the next look will tell.
-                (reader.goal, reader.opened) = (reader.read, None);
+                (reader.goal, reader.open_file) = (reader.read, None);
                 return Some(Vec::new());
             }
             Portion::Replaced => {
@@ -216,7 +216,7 @@ impl Stream {
                 lines.append(&mut tail);
                 lines.push(b'\n');
             }
-            (reader.goal, reader.opened) = (reader.read, None);
+            (reader.goal, reader.open_file) = (reader.read, None);
         }
         self.take_file(&lines, round);
         (!more).then_some(tail)

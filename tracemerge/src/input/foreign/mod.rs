@@ -65,7 +65,7 @@ pub fn add(
     };
     if !newest.clock.rate_is_known() {
         messages.warn(
-            "the traces tell the time only once, and the machine has been started anew: logs are misplaced",
+            "the traces tell the time only once, and the machine was restarted since: logs are misplaced",
         );
     }
     for path in with {

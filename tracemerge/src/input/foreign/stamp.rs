@@ -40,8 +40,8 @@ pub enum StampFormat {
     Json,
     /// Web servers write `[21/Nov/2026:14:43:52 +0000]`.
     Common,
-    /// ISO 8601 is `2026-11-21T14:43:52.123Z`, also with a space, other zones or none; and `2026/11/21
-    /// 14:43:52`.
+    /// ISO 8601 is `2026-11-21T14:43:52.123Z`, also with a space, other zones or none; and
+    /// `2026/11/21 14:43:52`.
     Iso,
     /// The time is in seconds since 1970, with decimals, or in milli-, micro- or nanoseconds.
     Epoch,

@@ -25,6 +25,8 @@ use trace_format::wall::Wall;
 const FIRST_TID: u64 = 4711;
 /// When the program began.
 const FIRST_TICKS: u64 = 0x0128_fd9f_283f;
+/// The time at these ticks.
+const FIRST_WALL: Wall = Wall(1_795_000_000_000_000_000);
 /// So much of a file is written at once.
 const BUFFER: usize = 1 << 20;
 /// The first argument that makes this program `tracemerge`.
@@ -65,7 +67,7 @@ impl ThreadFile {
             exe: app.as_os_str().as_encoded_bytes().to_vec(),
             boot: b"6c1e4f0a-0000-4000-8000-000000000000".to_vec(),
             ticks: Ticks(FIRST_TICKS),
-            wall: Wall(1_795_000_000_000_000_000),
+            wall: FIRST_WALL,
             clock: ClockKind::Ordered,
         };
         // Without the line that names the thread, nobody misses the file's end.
@@ -76,7 +78,8 @@ impl ThreadFile {
     fn meta(&mut self, meta: &Meta) {
         let mut payload = Vec::new();
         meta.write(&mut payload);
-        self.line(Ticks(FIRST_TICKS), Kind::Meta, &payload);
+        let ticks = if let Meta::Clock { ticks, .. } = meta { *ticks } else { Ticks(FIRST_TICKS) };
+        self.line(ticks, Kind::Meta, &payload);
     }
 
     /// Adds a line; returns its length.
@@ -203,6 +206,9 @@ fn write_runs(threads: &mut [ThreadFile], bytes: u64, runs: Runs) -> io::Result<
             thread.write()?;
         }
     }
+    // A second reading of the clock, so that times of day can be told.
+    let wall = Wall(FIRST_WALL.0 + (ticks - FIRST_TICKS) / 2);
+    threads.iter_mut().for_each(|thread| thread.meta(&Meta::Clock { ticks: Ticks(ticks), wall }));
     threads.iter_mut().try_for_each(ThreadFile::write)
 }
 
@@ -396,6 +402,38 @@ fn many_files() {
     }
 }
 
+/// Views of all lines beside the plain merge of the same files.
+fn views() {
+    let null = Path::new("/dev/null");
+    for (runs, word) in [(Runs::Fine, "fine"), (Runs::Coarse, "coarse")] {
+        let views: [(&[&str], &str); 5] = [
+            (&["--thread", "*"], "<= 1.10"),
+            (&["--time", "offset"], "<= 1.50"),
+            (&["--time", "wall"], "no goal"),
+            (&["--time", "delta"], "no goal"),
+            (&["--grep", "queue|cache"], "no goal"),
+        ];
+        let name = |options: &[&str]| format!("view {}, {word}, null", options.join(" "));
+        if !views.iter().any(|(options, _)| is_wanted(&name(options))) {
+            continue;
+        }
+        let traces = Traces::generate(8, 8 * bytes_per_file(), runs);
+        for (options, goal) in views.into_iter().filter(|(options, _)| is_wanted(&name(options))) {
+            let view = |output: &Path| {
+                let mut command = traces.tracemerge(output);
+                command.args(options);
+                command
+            };
+            let plain = |output: &Path| traces.tracemerge(output);
+            let times = medians(&[("view", &view), ("merge", &plain)], null);
+            let [view, plain] = [times[0], times[1]].map(|took| took.elapsed.as_secs_f64());
+            let work = times[0].processor.as_secs_f64();
+            let measured = format!("view {view:.3} s (processor {work:.3}), plain merge {plain:.3} s");
+            row(&name(options), &measured, &format!("{:.2} x the time", view / plain), goal);
+        }
+    }
+}
+
 fn memory_of_large_files() {
     let name = "memory, 8 files ten times as large";
     if !is_wanted(name) {
@@ -433,6 +471,7 @@ fn main() {
     println!("| row | measured | reached | goal |");
     println!("|---|---|---|---|");
     eight_files();
+    views();
     many_files();
     memory_of_large_files();
     numbers_of_files();

@@ -35,12 +35,12 @@ use std::path::PathBuf;
 use crate::cli::Command;
 use crate::command::diff::Told;
 use crate::command::merge::Job;
-use crate::command::options::Options;
 use crate::find::choose::Choice;
 use crate::find::discover::App;
 use crate::os::signals::Signals;
 use crate::ui::error::Error;
 use crate::ui::messages::Messages;
+use crate::view::request::Request;
 
 /// Runs the command with `args`, the first of which is its own name; returns the exit status.
 pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
@@ -54,7 +54,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
     };
     file::truncation::watch();
     match (cli.command, cli.apps) {
-        (Some(Command::Run { options, command }), _) => command::run::run(options, command),
+        (Some(Command::Run { options, command }), _) => command::run::run(&options.into(), command),
         (Some(Command::Clean { quiet, app }), _) => {
             reporting(quiet, |messages| command::clean::clean(&App::new(app)?, messages))
         }
@@ -83,26 +83,26 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
         }
         (Some(Command::Snapshot { output, view, quiet, verbose, pid }), _) => {
             Signals::take();
-            let options = Options { output, all_runs: false, with: Vec::new(), view, quiet, verbose };
-            reporting(quiet, |messages| command::snapshot::snapshot(pid, &options, messages))
+            let request = Request { output, view: view.into(), quiet, verbose, ..Request::default() };
+            reporting(quiet, |messages| command::snapshot::snapshot(pid, &request, messages))
         }
         (None, apps) if cli.follow => reporting(cli.options.quiet, |messages| {
             let apps = apps.into_iter().map(App::or_directory).collect::<Result<Vec<App>, Error>>()?;
-            command::follow::follow(&apps, &cli.options, messages)
+            command::follow::follow(&apps, &cli.options.into(), messages)
         }),
         (Some(Command::Completions { shell }), _) => reporting(false, |_| cli::manual::completions(shell)),
         (Some(Command::Man { command }), _) => reporting(false, |_| cli::manual::page(command.as_deref())),
-        (None, apps) => merge(cli.options, apps),
+        (None, apps) => merge(&cli.options.into(), apps),
     }
 }
 
-fn merge(options: Options, apps: Vec<PathBuf>) -> u8 {
+fn merge(request: &Request, apps: Vec<PathBuf>) -> u8 {
     // An interrupted merge takes its temporary file with it.
     Signals::take();
-    reporting(options.quiet, |messages| {
-        let choice = if options.all_runs { Choice::All } else { Choice::Newest };
+    reporting(request.quiet, |messages| {
+        let choice = if request.all_runs { Choice::All } else { Choice::Newest };
         let apps = apps.into_iter().map(App::or_directory).collect::<Result<Vec<App>, Error>>()?;
-        command::merge::run(&Job { apps: &apps, options: &options, choice }, messages)
+        command::merge::run(&Job { apps: &apps, request, choice }, messages)
     })
 }
 

@@ -40,7 +40,7 @@ fn a_file_that_shrinks_while_it_is_read() {
     let merged = merge.wait_with_output().unwrap();
     let err = String::from_utf8_lossy(&merged.stderr);
     assert_eq!((merged.status.signal(), merged.status.code()), (None, Some(1)), "{err}");
-    let told = "'./app.trace.10' was cut to 2,000,000 bytes while it was read";
+    let told = "'./app.trace.10' was truncated to 2,000,000 bytes while it was read";
     assert!(err.contains(told), "{err}");
     assert!(!out.contains(&0), "no zeros in the place of lines");
     let text = String::from_utf8(out).unwrap();

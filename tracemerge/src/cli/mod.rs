@@ -5,10 +5,10 @@ use std::path::PathBuf;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
-use crate::command::options::Options;
-use crate::view::options::View;
-
 pub mod manual;
+mod options;
+
+use self::options::{MergeOptions, ViewOptions};
 
 const EXAMPLES: &str = "\
 Where it looks for <APP>.trace.<thread id>:
@@ -216,7 +216,7 @@ pub struct Cli {
     pub command: Option<Command>,
     /// How to merge
     #[command(flatten)]
-    pub options: Options,
+    pub options: MergeOptions,
     /// Show what running applications trace, as it comes, until they have ended
     #[arg(short, long, conflicts_with_all = ["all_runs", "with"])]
     pub follow: bool,
@@ -236,7 +236,7 @@ pub enum Command {
     Run {
         /// How to merge
         #[command(flatten)]
-        options: Options,
+        options: MergeOptions,
         /// The application and its arguments
         #[arg(value_name = "APP", required = true, num_args = 1.., trailing_var_arg = true)]
         command: Vec<OsString>,
@@ -297,7 +297,7 @@ pub enum Command {
         output: Option<OsString>,
         /// What to show
         #[command(flatten)]
-        view: View,
+        view: ViewOptions,
         /// Say nothing when all is well
         #[arg(short, long, conflicts_with = "verbose")]
         quiet: bool,

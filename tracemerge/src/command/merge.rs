@@ -1,34 +1,29 @@
-//! The merge into a file, room by room: find the traces, open them as inputs, merge, write. Where a part is asked for, or
-//! another look, the way goes through [`crate::view`] instead.
+//! The merge, room by room: find the traces, open them as inputs, plan what of them is wanted, merge, write. A view goes the
+//! same way as the merge of all.
 
-use std::collections::HashMap;
 use std::ffi::OsStr;
-use std::path::Path;
 
-use trace_format::meta::Run;
-
-use crate::command::options::Options;
-use crate::find::choose::{Choice, Chosen};
+use crate::find::choose::Choice;
 use crate::find::discover::App;
-use crate::find::header::Trace;
 use crate::find::{Found, find_traces_of_all, threads};
-use crate::input::align::align;
-use crate::input::foreign;
-use crate::input::source::Source;
-use crate::merge::attempt::{open, write};
+use crate::input::inputs::Inputs;
 use crate::output::target::Target;
+use crate::ui::colour::Palette;
 use crate::ui::error::Error;
-use crate::ui::messages::{Messages, count, shown};
-use crate::view;
+use crate::ui::messages::{Messages, count};
+use crate::view::delivery::Delivery;
+use crate::view::export::text::{Look, Text};
+use crate::view::plan::Plan;
+use crate::view::request::{Request, is_terminal};
 
-/// What is to be merged, and where to.
+/// What is to be merged, and how.
 #[derive(Debug)]
 pub struct Job<'a> {
     /// The applications whose traces are merged; at least one.
     pub apps: &'a [App],
-    /// Where the output goes, and what is shown.
-    pub options: &'a Options,
-    /// Which runs.
+    /// What is asked for.
+    pub request: &'a Request,
+    /// Which runs of the applications.
     pub choice: Choice,
 }
 
@@ -37,55 +32,63 @@ pub struct Job<'a> {
 /// # Errors
 /// Where nothing could be merged, or the output could not be written.
 pub fn run(job: &Job, messages: &mut Messages) -> Result<(), Error> {
-    let Options { output, view, verbose, with, .. } = job.options;
+    let Request { output, view, verbose, with, .. } = job.request;
     if *verbose {
         messages.tell_details();
     }
-    let Found { chosen, inputs, completeness, .. } = find_traces_of_all(job.apps, job.choice, messages)?;
+    let Found { chosen, inputs: files, completeness, .. } =
+        find_traces_of_all(job.apps, job.choice, messages)?;
     completeness.tell(false, messages);
     let screen = (output.is_none() && view.is_asked_for()).then_some(OsStr::new("-"));
-    let target = Target::new(output.as_deref().or(screen), job.apps, &inputs)?;
-    if !view.is_plain(&target) {
-        return view::show(view, with, &chosen, &target, messages);
+    let target = Target::new(output.as_deref().or(screen), job.apps, &files)?;
+    let with_names = *verbose || !view.thread.is_empty();
+    let mut inputs = Inputs::open(&chosen, with, with_names, messages)?;
+    let mut plan = Plan::new(&mut inputs, view, messages)?;
+    if *verbose {
+        plan.tell_details(&inputs, messages);
     }
-    let threads = threads(&chosen);
-    let mut boots = open(&chosen, messages)?;
-    foreign::add(with, &chosen, &mut boots, messages)?;
-    if boots.len() > 1 {
-        let runs_open = runs_of(&boots, &chosen);
-        align(&mut boots, &runs_open, messages)?;
-    }
-    let sources = || boots.iter().flatten();
-    for source in sources().filter(|_| *verbose) {
-        let bytes = count(source.size() as u64, "byte");
-        messages.detail(format_args!("{}: {bytes}", shown(&source.path)));
-    }
-    let rings = sources().filter(|source| source.is_ring()).count();
-    let (files, runs) = ((sources().count() - rings) as u64, chosen.runs as u64);
-    let Some(lines) = write(&mut boots, &target, messages)? else { return Ok(()) };
-    let merged = match (count(files, "file"), count(rings as u64, "ring")) {
-        (files, _) if rings == 0 => files,
-        (_, of_rings) if files == 0 => of_rings,
-        (files, rings) => format!("{files} and {rings}"),
+    let selection = &view.selection;
+    let look = Look {
+        time: view.time,
+        first: plan.times.first,
+        zone: plan.zone.clone(),
+        palette: view.colours(&target).then(Palette::colours),
+        found: selection.pattern.clone().filter(|_| !selection.invert),
     };
-    let logs = if with.is_empty() { String::new() } else { format!(", {}", count(with.len() as u64, "log")) };
-    let runs = if runs == 0 { "an unknown run".to_owned() } else { count(runs, "run") };
-    let (threads, lines, target) = (count(threads, "thread"), count(lines, "line"), target.name());
+    let delivery = Delivery {
+        inputs: &mut inputs,
+        plan: &mut plan,
+        selection,
+        format: &|| Box::new(Text::new(look.clone())),
+        target: &target,
+        paged: view.pages(&target),
+    };
+    let Some(lines) = delivery.write(messages)? else { return Ok(()) };
+    let (lines, name) = (count(lines, "line"), target.name());
+    if !view.is_asked_for() && !is_terminal(&target) {
+        let merged = merged(&inputs);
+        let runs =
+            if chosen.runs == 0 { "an unknown run".to_owned() } else { count(chosen.runs as u64, "run") };
+        let logs =
+            if with.is_empty() { String::new() } else { format!(", {}", count(with.len() as u64, "log")) };
+        let threads = count(threads(&chosen), "thread");
+        messages.done(format_args!("merged {merged} of {runs} ({threads}{logs}, {lines}) into {name}"));
+    } else if !is_terminal(&target) {
+        let runs = count(chosen.runs as u64, "run");
+        messages.done(format_args!("selected {lines} of {runs} into {name}"));
+    }
     // The process ends soon, which unmaps thousands of files sooner than this would.
-    std::mem::forget(boots);
-    messages.done(format_args!("merged {merged} of {runs} ({threads}{logs}, {lines}) into {target}"));
+    std::mem::forget(inputs);
     Ok(())
 }
 
-/// The runs of what is open.
-fn runs_of(boots: &[Vec<Source>], chosen: &Chosen) -> Vec<Vec<Option<Run>>> {
-    let mut known: HashMap<&Path, &Trace> = HashMap::new();
-    for trace in chosen.boots.iter().flatten() {
-        known.insert(&trace.path, trace);
-        if let Some(held) = &trace.held {
-            known.insert(&held.ring, trace);
-        }
+/// Names what was merged: files, rings, or both.
+fn merged(inputs: &Inputs) -> String {
+    let rings = inputs.files().filter(|(_, source)| source.is_ring()).count() as u64;
+    let files = inputs.files().count() as u64 - rings;
+    match (count(files, "file"), count(rings, "ring")) {
+        (files, _) if rings == 0 => files,
+        (_, of_rings) if files == 0 => of_rings,
+        (files, of_rings) => format!("{files} and {of_rings}"),
     }
-    let run = |source: &Source| known.get(&*source.path).and_then(|trace| trace.run.clone());
-    boots.iter().map(|sources| sources.iter().map(run).collect()).collect()
 }

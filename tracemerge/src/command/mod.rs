@@ -7,7 +7,6 @@ pub mod diff;
 pub mod follow;
 pub mod info;
 pub mod merge;
-pub mod options;
 pub mod run;
 pub mod snapshot;
 #[cfg(test)]

@@ -10,7 +10,6 @@ use std::time::{Duration, SystemTime};
 use std::{env, fs};
 
 use crate::command::merge::{self, Job};
-use crate::command::options::Options;
 use crate::find::choose::Choice;
 use crate::find::discover::App;
 use crate::os::signals::Signals;
@@ -18,6 +17,7 @@ use crate::reporting;
 use crate::time::clocks::wall_clock;
 use crate::ui::error::Error;
 use crate::ui::messages::{Messages, shown};
+use crate::view::request::Request;
 
 /// As shells have it: there is such a program, but it cannot be run.
 const CANNOT_RUN: u8 = 126;
@@ -27,7 +27,7 @@ const NOT_FOUND: u8 = 127;
 const CLOCK_TOLERANCE: Duration = Duration::from_secs(1);
 
 /// Runs `command`, merges, and returns the exit status.
-pub fn run(options: Options, command: Vec<OsString>) -> u8 {
+pub fn run(request: &Request, command: Vec<OsString>) -> u8 {
     let mut words = command.into_iter();
     let given = PathBuf::from(words.next().unwrap_or_default());
     let found = find_in_path(&given).unwrap_or_else(|| given.clone());
@@ -38,10 +38,10 @@ pub fn run(options: Options, command: Vec<OsString>) -> u8 {
         Ok(ended) => ended,
         Err(error) => return cannot_run(&given, error),
     };
-    let choice = if options.all_runs { Choice::All } else { Choice::Process { pid, since } };
-    let merged = reporting(options.quiet, |messages| {
+    let choice = if request.all_runs { Choice::All } else { Choice::Process { pid, since } };
+    let merged = reporting(request.quiet, |messages| {
         let app = App::found_at(given, found)?;
-        merge::run(&Job { apps: &[app], options: &options, choice }, messages)
+        merge::run(&Job { apps: &[app], request, choice }, messages)
     });
     match exit_code(status) {
         0 => merged,

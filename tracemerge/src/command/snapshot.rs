@@ -9,19 +9,19 @@ use trace_format::wall::Wall;
 use tracer::recovery::runtime_directories;
 
 use crate::command::merge::{self, Job};
-use crate::command::options::Options;
 use crate::find::choose::Choice;
 use crate::find::discover::App;
 use crate::find::liveness;
 use crate::find::rings;
 use crate::ui::error::Error;
 use crate::ui::messages::{Messages, shown};
+use crate::view::request::Request;
 
 /// Merges what process `pid` has traced.
 ///
 /// # Errors
 /// Where it does not trace, or the output could not be written.
-pub fn snapshot(pid: u32, options: &Options, messages: &mut Messages) -> Result<(), Error> {
+pub fn snapshot(pid: u32, request: &Request, messages: &mut Messages) -> Result<(), Error> {
     let runs = rings::runs(|manifest| manifest.run.pid == pid);
     let alive = runs.iter().filter(|run| liveness::is_alive(&run.manifest.run));
     let Some(run) = alive.max_by_key(|run| run.manifest.run.wall) else { return Err(why_not(pid)) };
@@ -29,7 +29,7 @@ pub fn snapshot(pid: u32, options: &Options, messages: &mut Messages) -> Result<
     let app = App::new(run.exe())?;
     let since = process_start(pid).map_or(began, |start| start.min(began));
     let choice = Choice::Alone { pid, since };
-    merge::run(&Job { apps: &[app], options, choice }, messages)
+    merge::run(&Job { apps: &[app], request, choice }, messages)
 }
 
 /// When the process began, a little earlier than later: earlier runs of the same number are another's.

@@ -7,7 +7,9 @@
 //! functions take the bytes and a position. Every function is linear in the bytes that it passes over, and in
 //! the line that it ends at.
 
-use memchr::{memchr2, memrchr, memrchr2};
+use std::iter;
+
+use memchr::{memchr, memchr2, memrchr, memrchr2};
 use trace_format::escape::{harmless_prefix, is_harmless};
 use trace_format::line::{Line, SHORTEST, parse_ticks};
 
@@ -109,6 +111,21 @@ fn odd_line(bytes: &[u8], at: usize) -> Token {
 #[must_use]
 pub fn without_feed(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\n").unwrap_or(line)
+}
+
+/// Returns the physical line that `lines` begin with, its line feed included.
+#[must_use]
+pub fn whole_line(lines: &[u8]) -> &[u8] {
+    &lines[..memchr(b'\n', lines).map_or(lines.len(), |at| at + 1)]
+}
+
+/// Returns the physical lines, each with its line feed.
+pub fn lines_of(mut lines: &[u8]) -> impl Iterator<Item = &[u8]> {
+    iter::from_fn(move || {
+        let line = whole_line(lines);
+        lines = &lines[line.len()..];
+        (!line.is_empty()).then_some(line)
+    })
 }
 
 /// Returns the offset of the first line at or after `at`, or the end of the bytes where there is none.

@@ -11,11 +11,11 @@ use std::sync::Arc;
 
 use trace_format::file::Encoding;
 use trace_format::line::{Kind, Line};
-use trace_format::meta::{Claim, FIRST_CHECKED, Run, RunLine};
+use trace_format::meta::{Claim, FIRST_CHECKED, Meta, Run, RunLine};
 use trace_format::raw::Raw;
 
 use crate::file::held::Held;
-use crate::file::lines::{Token, first_line, last_ticks, line_at, without_feed};
+use crate::file::lines::{Token, first_line, last_ticks, line_at, lines_of, without_feed};
 use crate::file::map::Map;
 use crate::find::discover::{App, Candidate};
 use crate::find::marks::Marks;
@@ -183,4 +183,15 @@ fn ends_of_raw(bytes: &[u8]) -> Option<(Option<RunLine>, u64, u64)> {
 fn run_of(line: &[u8]) -> Option<RunLine> {
     let line = Line::parse(without_feed(line)).ok().filter(|line| line.kind == Kind::Meta)?;
     RunLine::parse(line.payload)
+}
+
+/// Returns the name that the beginning of a trace gives its thread, in its second line.
+#[must_use]
+pub fn thread_name(bytes: &[u8]) -> Option<Vec<u8>> {
+    lines_of(bytes).take(2).find_map(|line| {
+        match Meta::parse(Line::parse(without_feed(line)).ok()?.payload)? {
+            Meta::Thread(thread) => Some(thread.name),
+            _ => None,
+        }
+    })
 }

@@ -5,5 +5,6 @@ pub mod align;
 pub mod boundary;
 pub mod findings;
 pub mod foreign;
+pub mod inputs;
 pub mod slice;
 pub mod source;

@@ -3,7 +3,7 @@
 //!
 //! A *sorted range* is a part of a source in which ticks never go back. A sound file is one sorted range, and
 //! the merge takes that for granted until it meets a line with smaller ticks. Only then, or where the output
-//! cannot be begun anew, [`split`] looks for the ranges beforehand.
+//! cannot be begun anew, the bytes are read for [breaks] beforehand.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -19,7 +19,6 @@ use crate::file::map::Map;
 use crate::file::raw::RawFile;
 use crate::file::render::Render;
 use crate::find::header::Trace;
-use crate::input::findings::Findings;
 use crate::os::processors::{OPENING, map_on_all_processors};
 use crate::ui::error::Error;
 use crate::ui::messages::shown;
@@ -303,37 +302,16 @@ pub struct SortedRange {
 }
 
 /// One sorted range for each source: all of it.
+#[cfg(test)]
 #[must_use]
 pub fn whole(sources: &[Source]) -> Vec<SortedRange> {
     let range = |(source, file): (usize, &Source)| SortedRange { source, start: 0, end: file.bytes().len() };
     sources.iter().enumerate().map(range).collect()
 }
 
-/// The sorted ranges of all sources, in the order of the sources; reports the breaks between them to
-/// `findings`.
-#[must_use]
-pub fn split(sources: &[Source], findings: &mut Findings) -> Vec<SortedRange> {
-    let mut ranges = Vec::with_capacity(sources.len());
-    for (source, breaks) in all_breaks(sources).into_iter().enumerate() {
-        let mut range = SortedRange { source, start: 0, end: sources[source].bytes().len() };
-        for (at, before, after) in breaks {
-            findings.broken(source, at, before, after);
-            ranges.push(SortedRange { end: at, ..range });
-            range.start = at;
-        }
-        ranges.push(range);
-    }
-    ranges
-}
-
 /// A line whose ticks are smaller than those of the line before: its offset, the ticks before, and its own
 /// ticks.
 pub type Break = (usize, u64, u64);
-
-/// The breaks of each source.
-fn all_breaks(sources: &[Source]) -> Vec<Vec<Break>> {
-    map_on_all_processors(sources, |source| source.bytes().len(), |source| breaks(source.bytes()))
-}
 
 /// The breaks in `bytes`, found by reading all of them.
 pub fn breaks(bytes: &[u8]) -> Vec<Break> {

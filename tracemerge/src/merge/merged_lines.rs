@@ -8,7 +8,7 @@ use std::io::{self, IoSlice, Write};
 use std::ops::Range;
 
 use crate::input::source::Source;
-use crate::output::sink::Sink;
+use crate::output::sink::{Batch, Sink};
 
 /// The number of bytes from which on a stretch of lines is not copied.
 const LONG: usize = if cfg!(test) { 100 } else { 32 << 10 };
@@ -42,13 +42,6 @@ impl<'a> MergedLines<'a> {
         MergedLines { sources, text: Vec::new(), long: Vec::new() }
     }
 
-    /// Forgets the lines, and keeps the memory unless it is much.
-    pub fn clear(&mut self) {
-        self.text.clear();
-        self.text.shrink_to(KEPT);
-        self.long.clear();
-    }
-
     /// Writes the lines.
     ///
     /// # Errors
@@ -79,6 +72,22 @@ impl Sink for MergedLines<'_> {
         }
         self.text.extend_from_slice(lines);
         Ok(())
+    }
+}
+
+impl Batch for MergedLines<'_> {
+    fn clear(&mut self) {
+        self.text.clear();
+        self.text.shrink_to(KEPT);
+        self.long.clear();
+    }
+
+    fn end(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn merged(&self) -> usize {
+        self.text.len() + self.long.iter().map(|(_, long)| long.range.len()).sum::<usize>()
     }
 }
 

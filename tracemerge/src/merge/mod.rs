@@ -1,14 +1,15 @@
-//! Stage *merge*: many sorted pieces to one stream of lines, in constant memory.
+//! Stage *merge*: many sorted ranges become one stream of lines, in constant memory.
 //!
-//! Order: ticks, then the piece's rank, then the position in the piece. The lines themselves are passed on
-//! untouched, as parts of the files, as many neighbours at once as may be. Every line is looked at once on the way.
+//! Lines are ordered by ticks, then by the rank of their sorted range, then by their position in that. The lines
+//! themselves are passed on untouched, as parts of the files, as many neighbours at once as may be. Every line is
+//! looked at once on the way.
 //!
-//! Few pieces are merged by [slices](Slices) of time, many by [windows](Windows). Both are [work](MergeWork) of many jobs: here
-//! one is done after the other, in [`crate::merge::workers`] several threads share them.
+//! Few sorted ranges are merged by [slices](Slices) of time, many by [windows](Windows). Both are
+//! [work](MergeWork) of many jobs, which [threads](workers) share.
 //!
-//! The next stage is a [`Sink`]: it gets whole lines only, and is told which source they are of.
+//! The next stage is a [`Sink`](crate::output::sink::Sink): it gets whole lines only, and is told which source
+//! they are of.
 
-pub mod attempt;
 mod bucket;
 mod cursor;
 mod group;
@@ -25,22 +26,18 @@ use std::path::PathBuf;
 pub use self::slices::Slices;
 pub use self::windows::Windows;
 pub use self::work::{MergeWork, Room, Turn, forget, silently, unless_truncated};
-use crate::input::findings::Findings;
-use crate::input::slice::TickSpan;
-use crate::input::source::{SortedRange, Source};
-use crate::output::sink::Sink;
 
-/// From so many pieces on, lines are dealt out to buckets by time.
+/// The number of sorted ranges from which on lines are dealt out to buckets by time.
 pub const MANY: usize = 48;
 
-/// Why a merge stopped early.
+/// The reason why a merge stopped early.
 #[derive(Debug)]
 pub enum Stop {
     /// The output takes no more.
     Write(io::Error),
-    /// Ticks go backwards inside a piece: what was written is not in order.
+    /// Ticks go back inside a sorted range: what was written is not in order.
     Backward {
-        /// In this file.
+        /// The path of the file.
         path: PathBuf,
     },
 }
@@ -49,26 +46,6 @@ impl From<io::Error> for Stop {
     fn from(error: io::Error) -> Stop {
         Stop::Write(error)
     }
-}
-
-/// Merges what `pieces`, whose ranks are their places, have in `span` into `out`, in this thread.
-///
-/// # Errors
-/// See [`Stop`]; then what was written and found has no meaning.
-pub fn merge<S: Sink>(
-    sources: &[Source],
-    pieces: &[SortedRange],
-    span: TickSpan,
-    out: &mut S,
-    findings: &mut Findings,
-) -> Result<(), Stop> {
-    let found = if pieces.len() < MANY {
-        work::all(Slices::new(sources, pieces, span), sources, out)?
-    } else {
-        work::all(Windows::new(sources, pieces, span, 1), sources, out)?
-    };
-    findings.append(found);
-    Ok(())
 }
 
 #[cfg(test)]

@@ -8,15 +8,42 @@ use super::cursor::SHOWN;
 use super::*;
 use crate::file::lines::without_feed;
 use crate::file::render::Render;
-use crate::input::findings::FindingCounts;
-use crate::input::source::{split, whole};
-use crate::merge::workers::merge_by;
+use crate::input::findings::{FindingCounts, Findings};
+use crate::input::slice::TickSpan;
+use crate::input::source::{SortedRange, Source, breaks, whole};
+use crate::merge::merged_lines::MergedLines;
+use crate::merge::workers::{merge_by, merge_by_all};
 use itertools::Itertools;
 use proptest::prelude::*;
 use trace_format::line::{Key, Kind, Line};
 use trace_format::meta::Meta;
 
 type Merged = (Vec<u8>, Findings);
+
+/// Does `work` by so many threads, and writes the lines to `out`.
+fn merge_into<'a, W: MergeWork<'a>>(
+    threads: usize,
+    work: W,
+    sources: &'a [Source],
+    out: &mut impl io::Write,
+) -> Result<Findings, Stop> {
+    merge_by(threads, work, sources, &|| MergedLines::new(sources), &mut |lines| lines.write(out))
+}
+
+/// The sorted ranges of all sources; reports the breaks between them to `findings`.
+fn split(sources: &[Source], findings: &mut Findings) -> Vec<SortedRange> {
+    let mut ranges = Vec::new();
+    for mut range in whole(sources) {
+        let end = range.end;
+        for (at, before, after) in breaks(sources[range.source].bytes()) {
+            findings.broken(range.source, at, before, after);
+            ranges.push(SortedRange { end: at, ..range });
+            range.start = at;
+        }
+        ranges.push(SortedRange { end, ..range });
+    }
+    ranges
+}
 
 /// Merges by slices and by windows, in one thread and in several, and expects the same of all.
 fn merged_in_every_way(
@@ -26,17 +53,19 @@ fn merged_in_every_way(
     threads: usize,
 ) -> Result<Merged, Stop> {
     let mut out = Vec::new();
-    let expected = work::all(Slices::new(sources, ranges, span), sources, &mut out);
+    let expected = merge_into(1, Slices::new(sources, ranges, span), sources, &mut out);
     let expected = expected.map(|found| (out, found));
     for way in 0..4 {
         let mut out = Vec::new();
         let other = match way {
-            0 => work::all(Windows::new(sources, ranges, span, threads), sources, &mut out),
-            1 => merge_by(threads, Slices::new(sources, ranges, span), sources, &mut out),
-            2 => merge_by(threads, Windows::new(sources, ranges, span, threads), sources, &mut out),
+            0 => merge_into(1, Windows::new(sources, ranges, span, threads), sources, &mut out),
+            1 => merge_into(threads, Slices::new(sources, ranges, span), sources, &mut out),
+            2 => merge_into(threads, Windows::new(sources, ranges, span, threads), sources, &mut out),
             _ => {
+                let (make, mut write) =
+                    (|| MergedLines::new(sources), |lines: &MergedLines<'_>| lines.write(&mut out));
                 let mut findings = Findings::default();
-                merge(sources, ranges, span, &mut out, &mut findings).map(|()| findings)
+                merge_by_all(sources, ranges, span, &make, &mut write, &mut findings).map(|()| findings)
             }
         };
         match (&expected, other) {
@@ -472,9 +501,9 @@ fn merged_into(
     let sources = files.iter().map(|bytes| Source::of("f", bytes)).collect_vec();
     let ranges = whole(&sources);
     if by_windows {
-        return merge_by(threads, Windows::new(&sources, &ranges, TickSpan::ALL, threads), &sources, out);
+        return merge_into(threads, Windows::new(&sources, &ranges, TickSpan::ALL, threads), &sources, out);
     }
-    merge_by(threads, Slices::new(&sources, &ranges, TickSpan::ALL), &sources, out)
+    merge_into(threads, Slices::new(&sources, &ranges, TickSpan::ALL), &sources, out)
 }
 
 #[test]

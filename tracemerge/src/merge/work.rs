@@ -1,7 +1,7 @@
 //! A merge as work that threads share: jobs, taken one after the other.
 //!
-//! One thread at a time decides what is to be done next; the jobs do what takes long. Here one thread does
-//! all of them, in [`crate::merge::workers`] several do.
+//! One thread at a time decides what is to be done next; the jobs do what takes long, see
+//! [`crate::merge::workers`].
 
 use crate::file::truncation;
 use crate::input::findings::Findings;
@@ -61,31 +61,6 @@ pub struct Room {
     pub text: Vec<u8>,
     /// Memory for the sorted places of lines.
     pub order: Vec<u64>,
-}
-
-/// Does all jobs in this thread, and returns what was found.
-///
-/// # Errors
-/// See [`Stop`].
-pub fn all<'a, S: Sink, W: MergeWork<'a>>(
-    mut work: W,
-    sources: &'a [Source],
-    out: &mut S,
-) -> Result<Findings, Stop> {
-    let mut room = Room::default();
-    loop {
-        match work.next() {
-            Turn::Silent(job) => {
-                let job = silently::<W>(sources, job, &mut room)?;
-                work.done(job);
-            }
-            Turn::Lines(mut job) => {
-                W::run(sources, &mut job, &mut room, out)?;
-                forget(sources, &work.done(job));
-            }
-            Turn::Wait | Turn::End => return Ok(work.findings()),
-        }
-    }
 }
 
 /// Does a job that passes on no lines.

@@ -7,7 +7,7 @@
 //! all other work is shared.
 
 use std::collections::VecDeque;
-use std::io::{self, Write};
+use std::io;
 use std::num::NonZero;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -15,8 +15,8 @@ use std::thread;
 use crate::input::findings::Findings;
 use crate::input::slice::{SlicePart, TickSpan};
 use crate::input::source::{SortedRange, Source};
-use crate::merge::merged_lines::MergedLines;
 use crate::merge::{MANY, MergeWork, Room, Slices, Stop, Turn, Windows, forget, silently, unless_truncated};
+use crate::output::sink::Batch;
 
 /// The number of bytes below which merging is done sooner than threads are started.
 const WORTH_THREADS: usize = 4 << 20;
@@ -25,26 +25,28 @@ const MOST_THREADS: usize = 8;
 /// The number of jobs whose lines may wait to be written, beyond one for each thread.
 const AHEAD: usize = if cfg!(test) { 2 } else { 8 };
 
-/// Merges what `ranges` have in `span` into `out`, as [`merge`](crate::merge::merge) does and with the same
-/// result.
+/// Merges what `ranges` have in `span`, by several threads where that is worth it. Each job's lines go into a
+/// batch, which `make` makes in the thread that merges them; `write` gets the batches in order, in the
+/// calling thread.
 ///
 /// # Errors
-/// The errors are those of [`merge`](crate::merge::merge).
-pub fn merge_by_all<W: Write>(
+/// See [`Stop`]; then what was written and found has no meaning.
+pub fn merge_by_all<B: Batch>(
     sources: &[Source],
     ranges: &[SortedRange],
     span: TickSpan,
-    out: &mut W,
+    make: &(impl Fn() -> B + Sync),
+    write: &mut impl FnMut(&B) -> io::Result<()>,
     findings: &mut Findings,
 ) -> Result<(), Stop> {
     let most = thread::available_parallelism().map_or(1, NonZero::get).min(MOST_THREADS);
     let threads = |bytes| if bytes < WORTH_THREADS { 1 } else { most };
     let found = if ranges.len() < MANY {
         let slices = Slices::new(sources, ranges, span);
-        merge_by(threads(slices.bytes()), slices, sources, out)?
+        merge_by(threads(slices.bytes()), slices, sources, make, write)?
     } else {
         let windows = Windows::new(sources, ranges, span, most);
-        merge_by(threads(windows.bytes()), windows, sources, out)?
+        merge_by(threads(windows.bytes()), windows, sources, make, write)?
     };
     findings.append(found);
     Ok(())
@@ -53,60 +55,64 @@ pub fn merge_by_all<W: Write>(
 /// Does all `work` by so many `threads`; returns what was found.
 ///
 /// # Errors
-/// The errors are those of [`merge`](crate::merge::merge).
-pub fn merge_by<'a, W: Write, J: MergeWork<'a>>(
+/// See [`Stop`].
+pub fn merge_by<'a, B: Batch, J: MergeWork<'a>>(
     threads: usize,
     work: J,
     sources: &'a [Source],
-    out: &mut W,
+    make: &(impl Fn() -> B + Sync),
+    write: &mut impl FnMut(&B) -> io::Result<()>,
 ) -> Result<Findings, Stop> {
     let row = Row { work, queue: VecDeque::new(), taken: 0, spare: Vec::new(), stop: None };
-    let shared =
-        SharedState { sources, limit: threads + AHEAD, row: Mutex::new(row), changed: Condvar::new() };
+    let limit = threads + AHEAD;
+    let shared = SharedState { sources, limit, make, row: Mutex::new(row), changed: Condvar::new() };
     thread::scope(|scope| {
         for _ in 1..threads {
             // A thread that cannot be started leaves its share to the others.
-            let _ = thread::Builder::new().spawn_scoped(scope, || shared.work::<W>(None));
+            let none = None::<&mut fn(&B) -> io::Result<()>>;
+            let _ = thread::Builder::new().spawn_scoped(scope, || shared.work(none));
         }
-        shared.work(Some(out));
+        shared.work(Some(write));
     });
     let row = shared.row.into_inner().unwrap_or_else(PoisonError::into_inner);
     row.stop.map_or_else(|| Ok(row.work.findings()), Err)
 }
 
 /// The state that the threads share.
-struct SharedState<'a, J> {
+struct SharedState<'a, 'm, J, B, M> {
     sources: &'a [Source],
     /// The number of jobs whose lines may be merged or wait to be written at a time.
     limit: usize,
-    row: Mutex<Row<'a, J>>,
+    /// The maker of empty batches.
+    make: &'m M,
+    row: Mutex<Row<J, B>>,
     changed: Condvar,
 }
 
 /// The jobs in the order of their lines.
-struct Row<'a, J> {
+struct Row<J, B> {
     work: J,
     /// The lines that are not written yet, in order; `None` while they are being merged.
-    queue: VecDeque<Option<MergedJob<'a>>>,
-    /// The number of jobs that were taken from the queue.
+    queue: VecDeque<Option<MergedJob<B>>>,
+    /// The number of batches that were taken from the queue.
     taken: usize,
-    spare: Vec<MergedLines<'a>>,
+    spare: Vec<B>,
     /// The reason to end: once this is set, all threads end.
     stop: Option<Stop>,
 }
 
 /// The lines of a job that are to be written, and the parts of sources that are not needed any more then.
-type MergedJob<'a> = (MergedLines<'a>, Vec<SlicePart>);
+type MergedJob<B> = (B, Vec<SlicePart>);
 
-type RowGuard<'p, 'a, J> = MutexGuard<'p, Row<'a, J>>;
+type RowGuard<'p, J, B> = MutexGuard<'p, Row<J, B>>;
 
-impl<'a, J: MergeWork<'a>> SharedState<'a, J> {
-    fn lock(&self) -> RowGuard<'_, 'a, J> {
+impl<'a, J: MergeWork<'a>, B: Batch, M: Fn() -> B + Sync> SharedState<'a, '_, J, B, M> {
+    fn lock(&self) -> RowGuard<'_, J, B> {
         self.row.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Ends all threads.
-    fn stop(&self, stop: Stop) -> RowGuard<'_, 'a, J> {
+    fn stop(&self, stop: Stop) -> RowGuard<'_, J, B> {
         let mut row = self.lock();
         row.stop.get_or_insert(stop);
         self.changed.notify_all();
@@ -115,7 +121,7 @@ impl<'a, J: MergeWork<'a>> SharedState<'a, J> {
 
     /// Does jobs until there are no more. The thread that has the output also writes the lines that are ready
     /// in between.
-    fn work<W: Write>(&self, mut out: Option<&mut W>) {
+    fn work<W: FnMut(&B) -> io::Result<()>>(&self, mut out: Option<&mut W>) {
         let _alarm = Alarm(self);
         let mut room = Room::default();
         let mut row = self.lock();
@@ -138,17 +144,17 @@ impl<'a, J: MergeWork<'a>> SharedState<'a, J> {
     }
 
     /// Writes all lines that are ready at the front of the queue.
-    fn write_ready<'p, W: Write>(
+    fn write_ready<'p, W: FnMut(&B) -> io::Result<()>>(
         &'p self,
-        mut row: RowGuard<'p, 'a, J>,
+        mut row: RowGuard<'p, J, B>,
         out: Option<&mut W>,
-    ) -> RowGuard<'p, 'a, J> {
-        let Some(out) = out else { return row };
+    ) -> RowGuard<'p, J, B> {
+        let Some(write) = out else { return row };
         while let Some((lines, parts)) = row.pop_ready() {
             drop(row);
             // The queue has room for another job's lines already.
             self.changed.notify_all();
-            if let Err(error) = lines.write(out) {
+            if let Err(error) = write(&lines) {
                 return self.stop(Stop::Write(error));
             }
             forget(self.sources, &parts);
@@ -158,7 +164,7 @@ impl<'a, J: MergeWork<'a>> SharedState<'a, J> {
         row
     }
 
-    fn do_silently(&self, job: J::Job, room: &mut Room) -> RowGuard<'_, 'a, J> {
+    fn do_silently(&self, job: J::Job, room: &mut Room) -> RowGuard<'_, J, B> {
         match silently::<J>(self.sources, job, room) {
             Ok(job) => {
                 let mut row = self.lock();
@@ -173,17 +179,19 @@ impl<'a, J: MergeWork<'a>> SharedState<'a, J> {
     /// Does a job whose lines stand behind all that are in the queue.
     fn merge<'p>(
         &'p self,
-        mut row: RowGuard<'p, 'a, J>,
+        mut row: RowGuard<'p, J, B>,
         mut job: J::Job,
         room: &mut Room,
-    ) -> RowGuard<'p, 'a, J> {
+    ) -> RowGuard<'p, J, B> {
         let number = row.taken + row.queue.len();
         row.queue.push_back(None);
-        let mut lines = row.spare.pop().unwrap_or_else(|| MergedLines::new(self.sources));
+        let spare = row.spare.pop();
         drop(row);
+        let mut lines = spare.unwrap_or_else(self.make);
         let merged = unless_truncated(|| {
             lines.clear();
-            J::run(self.sources, &mut job, room, &mut lines)
+            J::run(self.sources, &mut job, room, &mut lines)?;
+            Ok(lines.end()?)
         });
         if let Err(stop) = merged {
             return self.stop(stop);
@@ -197,9 +205,9 @@ impl<'a, J: MergeWork<'a>> SharedState<'a, J> {
     }
 }
 
-impl<'a, J> Row<'a, J> {
+impl<J, B> Row<J, B> {
     /// Takes the front of the queue, if it is ready.
-    fn pop_ready(&mut self) -> Option<MergedJob<'a>> {
+    fn pop_ready(&mut self) -> Option<MergedJob<B>> {
         self.queue.front()?.as_ref()?;
         self.taken += 1;
         self.queue.pop_front()?
@@ -207,9 +215,9 @@ impl<'a, J> Row<'a, J> {
 }
 
 /// Ends all threads when one of them panics, so that none waits for it.
-struct Alarm<'p, 'a, J: MergeWork<'a>>(&'p SharedState<'a, J>);
+struct Alarm<'p, 'a, 'm, J: MergeWork<'a>, B: Batch, M: Fn() -> B + Sync>(&'p SharedState<'a, 'm, J, B, M>);
 
-impl<'a, J: MergeWork<'a>> Drop for Alarm<'_, 'a, J> {
+impl<'a, J: MergeWork<'a>, B: Batch, M: Fn() -> B + Sync> Drop for Alarm<'_, 'a, '_, J, B, M> {
     fn drop(&mut self) {
         if thread::panicking() {
             drop(self.0.stop(Stop::Write(io::Error::other("a thread of the merge has failed"))));

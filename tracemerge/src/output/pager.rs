@@ -1,7 +1,7 @@
 //! The pager: long output on a terminal goes through `$PAGER`, or `less`.
 
 use std::env;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, IoSlice, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
 
 use crate::os::signals::keep_interrupts_from_this_process;
@@ -65,6 +65,10 @@ impl Pager {
 impl Write for Pager {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.input.write(bytes)
+    }
+
+    fn write_vectored(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.input.write_vectored(parts)
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -1,11 +1,10 @@
 //! A bar on a terminal's stderr while long work is done.
 
-use std::io::{self, IoSlice, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::output::sink::Sink;
 use crate::output::target::Target;
 
 /// Shorter work shows none.
@@ -66,66 +65,5 @@ impl Drop for Progress {
     fn drop(&mut self) {
         // Nothing of it stays on the screen.
         self.bar.finish_and_clear();
-    }
-}
-
-/// Bytes on their way to `out`, counted.
-#[derive(Debug)]
-pub struct Metered<'a, W> {
-    /// The writer that takes the bytes.
-    pub out: &'a mut W,
-    /// The progress bar, if there is one.
-    pub progress: Option<Progress>,
-}
-
-impl<W> Metered<'_, W> {
-    fn count(&mut self, written: usize) {
-        if let Some(progress) = &mut self.progress {
-            progress.add(written);
-        }
-    }
-}
-
-impl<W: Write> Write for Metered<'_, W> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let written = self.out.write(bytes)?;
-        self.count(written);
-        Ok(written)
-    }
-
-    #[inline]
-    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.out.write_all(bytes)?;
-        self.count(bytes.len());
-        Ok(())
-    }
-
-    fn write_vectored(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
-        let written = self.out.write_vectored(parts)?;
-        self.count(written);
-        Ok(written)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.out.flush()
-    }
-}
-
-/// Lines on their way to `sink`, counted.
-#[derive(Debug)]
-pub struct Counted<'a, S> {
-    /// The sink that takes the lines.
-    pub sink: &'a mut S,
-    /// The progress bar, if there is one.
-    pub progress: Option<&'a mut Progress>,
-}
-
-impl<S: Sink> Sink for Counted<'_, S> {
-    #[inline]
-    fn lines(&mut self, source: usize, lines: &[u8]) -> io::Result<()> {
-        if let Some(progress) = &mut self.progress {
-            progress.add(lines.len());
-        }
-        self.sink.lines(source, lines)
     }
 }

@@ -4,10 +4,9 @@ use std::env;
 use std::io::{self, IsTerminal};
 
 use anstyle::{AnsiColor, Style};
-use clap::ValueEnum;
 
 /// When output is in colours.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ColourMode {
     /// On a terminal, unless NO_COLOR is set
     #[default]

@@ -33,6 +33,9 @@ pub fn part_of(piece: SortedRange, source: &Source, range: Range) -> SortedRange
         let any = render.span().is_some_and(|(first, last)| last >= since && first < until);
         return SortedRange { start: 0, end: if any { source.size() } else { 0 }, ..piece };
     }
+    if range == Range::default() {
+        return piece;
+    }
     let bytes = &source.bytes()[..piece.end];
     // What is no line stands with the line before it; at the beginning of a file with the first.
     let (first, last) = (Boundary::before(bytes, piece.start), Boundary::end(bytes));

@@ -2,13 +2,14 @@
 //!
 //! A record is a message with the `|` lines that continue it, or any other line by itself. The lines of a record
 //! stand behind each other in the merged stream, for they have one key and are of one file; should damage have put
-//! something between them, the rest is a record of its own.
+//! something between them, or changed the key, the rest is a record of its own. So no record is in two slices of a
+//! merge, and each slice can be put together by the thread that merges it.
 
 use std::io;
 
 use trace_format::line::{Kind, Line, Ticks, parse_ticks};
 
-use crate::file::lines::without_feed;
+use crate::file::lines::{lines_of, whole_line, without_feed};
 use crate::output::sink::Sink;
 
 /// One record.
@@ -35,6 +36,12 @@ impl<'a> Record<'a> {
     /// The lines of the record, parsed.
     pub fn parsed(&self) -> impl Iterator<Item = Line<'a>> {
         lines_of(self.lines).filter_map(|line| Line::parse(without_feed(line)).ok())
+    }
+
+    /// The number of the record's lines.
+    #[must_use]
+    pub fn line_count(&self) -> u64 {
+        memchr::memchr_iter(b'\n', self.lines).count() as u64
     }
 
     /// Whether the program has traced it, so that it counts: it is not a `#` line.
@@ -70,7 +77,7 @@ pub trait Take {
 #[derive(Debug)]
 pub struct Records<T> {
     next: T,
-    /// What is added to the number of a source: each boot has its own.
+    /// The number that is added to that of a source: each boot has its own.
     first_origin: usize,
     /// The last record so far, which may go on.
     pending: Vec<u8>,
@@ -78,22 +85,17 @@ pub struct Records<T> {
 }
 
 impl<T: Take> Records<T> {
-    /// Records for `next`.
-    pub fn new(next: T) -> Records<T> {
-        Records { next, first_origin: 0, pending: Vec::new(), of: 0 }
+    /// Passes on records to `next`; those of source 0 are of the origin `first_origin`, and so on.
+    pub fn new(first_origin: usize, next: T) -> Records<T> {
+        Records { next, first_origin, pending: Vec::new(), of: 0 }
     }
 
-    /// From here on source 0 is the origin `first`.
-    ///
-    /// # Errors
-    /// Where the next stage takes no more.
-    pub fn boot(&mut self, first: usize) -> io::Result<()> {
-        self.flush()?;
-        self.first_origin = first;
-        Ok(())
+    /// Forgets the lines that were not passed on.
+    pub fn clear(&mut self) {
+        self.pending.clear();
     }
 
-    /// There are no more lines.
+    /// Passes on the last record: there are no more lines.
     ///
     /// # Errors
     /// Where the next stage takes no more.
@@ -102,13 +104,13 @@ impl<T: Take> Records<T> {
     }
 
     /// The next stage.
-    pub fn next_mut(&mut self) -> &mut T {
-        &mut self.next
+    pub fn next(&self) -> &T {
+        &self.next
     }
 
-    /// The next stage, without what was not passed on.
-    pub fn into_next(self) -> T {
-        self.next
+    /// The next stage, to be changed.
+    pub fn next_mut(&mut self) -> &mut T {
+        &mut self.next
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -126,7 +128,7 @@ impl<T: Take> Sink for Records<T> {
         let origin = self.first_origin + source;
         let mut rest = lines;
         if self.of == origin && !self.pending.is_empty() {
-            let more = continuation(rest);
+            let more = continuation(rest, key_of(&self.pending));
             self.pending.extend_from_slice(&rest[..more]);
             rest = &rest[more..];
         }
@@ -135,8 +137,8 @@ impl<T: Take> Sink for Records<T> {
         }
         self.flush()?;
         loop {
-            let first = first_line(rest).len();
-            let end = first + continuation(&rest[first..]);
+            let first = whole_line(rest).len();
+            let end = first + continuation(&rest[first..], key_of(rest));
             let (record, behind) = rest.split_at(end);
             if behind.is_empty() {
                 self.pending.extend_from_slice(record);
@@ -149,30 +151,21 @@ impl<T: Take> Sink for Records<T> {
     }
 }
 
-/// How many bytes `lines` begins with that are `|` lines.
-fn continuation(lines: &[u8]) -> usize {
-    let continues = |line: &&[u8]| kind_of(line) == Some(Kind::Continuation);
+/// The bytes that `lines` begins with that are `|` lines with this key.
+fn continuation(lines: &[u8], key: &[u8]) -> usize {
+    let continues = |line: &&[u8]| kind_of(line) == Some(Kind::Continuation) && key_of(line) == key;
     lines_of(lines).take_while(continues).map(<[u8]>::len).sum()
+}
+
+/// The key of a line that is known to be one, as it is written: all before the first space.
+fn key_of(line: &[u8]) -> &[u8] {
+    &line[..line.iter().position(|&b| b == b' ').unwrap_or(line.len())]
 }
 
 /// The kind of a line that is known to be one: the character behind its first space.
 fn kind_of(line: &[u8]) -> Option<Kind> {
     let space = line.iter().position(|&b| b == b' ')?;
     Kind::from_byte(*line.get(space + 1)?)
-}
-
-/// The first line, its line feed included.
-fn first_line(lines: &[u8]) -> &[u8] {
-    &lines[..memchr::memchr(b'\n', lines).map_or(lines.len(), |at| at + 1)]
-}
-
-/// The lines, each with its line feed.
-pub fn lines_of(mut lines: &[u8]) -> impl Iterator<Item = &[u8]> {
-    std::iter::from_fn(move || {
-        let line = first_line(lines);
-        lines = &lines[line.len()..];
-        (!line.is_empty()).then_some(line)
-    })
 }
 
 #[cfg(test)]
@@ -205,7 +198,7 @@ mod tests {
         ];
         let expected = vec![(0, lines[0].clone()), (0, lines[1..4].concat()), (0, lines[4..].concat())];
         for cuts in 0..1 << lines.len() {
-            let mut records = Records::new(Taken::new());
+            let mut records = Records::new(0, Taken::new());
             let mut run = String::new();
             for (n, line) in lines.iter().enumerate() {
                 run.push_str(line);
@@ -216,19 +209,29 @@ mod tests {
             }
             records.lines(0, run.as_bytes()).unwrap();
             records.end().unwrap();
-            assert_eq!(records.into_next(), expected, "{cuts:b}");
+            assert_eq!(records.next, expected, "{cuts:b}");
         }
     }
 
     #[test]
     fn lines_of_another_file_continue_nothing() {
-        let mut records = Records::new(Taken::new());
+        let mut records = Records::new(7, Taken::new());
         records.lines(0, line(1, ':', "a").as_bytes()).unwrap();
         records.lines(1, line(1, '|', "b").as_bytes()).unwrap();
-        records.boot(7).unwrap();
-        records.lines(1, line(0, ':', "c").as_bytes()).unwrap();
         records.end().unwrap();
-        let origins: Vec<usize> = records.into_next().iter().map(|(origin, _)| *origin).collect();
-        assert_eq!(origins, [0, 1, 8]);
+        let origins: Vec<usize> = records.next.iter().map(|(origin, _)| *origin).collect();
+        assert_eq!(origins, [7, 8]);
+    }
+
+    #[test]
+    fn a_line_with_another_key_continues_nothing_wherever_lines_are_parted() {
+        let lines = [line(1, ':', "a"), line(1, '|', "b"), line(2, '|', "c")];
+        for parts in [1, 2] {
+            let mut records = Records::new(0, Taken::new());
+            records.lines(0, lines[..parts].concat().as_bytes()).unwrap();
+            records.lines(0, lines[parts..].concat().as_bytes()).unwrap();
+            records.end().unwrap();
+            assert_eq!(records.next, [(0, lines[..2].concat()), (0, lines[2].clone())]);
+        }
     }
 }

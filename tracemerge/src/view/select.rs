@@ -12,12 +12,12 @@ use regex::bytes::Regex;
 
 use crate::view::records::{Record, Take};
 
-/// Which records.
+/// The records that are wanted of what is merged.
 #[derive(Clone, Debug, Default)]
 pub struct Selection {
-    /// Messages in which this is found.
+    /// A pattern that is looked for in each message; only messages are wanted then.
     pub pattern: Option<Regex>,
-    /// Or those in which it is not.
+    /// Whether the messages are wanted in which the pattern is not found.
     pub invert: bool,
     /// The number of records that are shown.
     pub amount: Amount,
@@ -35,19 +35,80 @@ pub enum Amount {
     Last(usize),
 }
 
-/// The stage. What it holds back is at most the last so many records.
+impl Selection {
+    /// Whether all records are wanted.
+    #[must_use]
+    pub fn is_all(&self) -> bool {
+        self.pattern.is_none() && self.amount == Amount::All
+    }
+}
+
+/// The stage that passes on the messages in which the pattern of a selection is found, or not found. It knows nothing of
+/// other records, so each thread of a merge may have one.
 #[derive(Debug)]
-pub struct Select<'a, T> {
+pub struct Matching<'a, T> {
     selection: &'a Selection,
-    amount: Amount,
     next: T,
-    /// How many records were passed on or are held.
-    taken: usize,
-    held: VecDeque<(usize, bool, Vec<u8>)>,
+    /// Room for messages of several lines.
     text: Vec<u8>,
 }
 
-/// What [`Select`] answers when it wants no more records: no failure.
+impl<'a, T: Take> Matching<'a, T> {
+    /// Passes on to `next` what `selection` wants by its pattern.
+    pub fn new(selection: &'a Selection, next: T) -> Matching<'a, T> {
+        Matching { selection, next, text: Vec::new() }
+    }
+
+    /// The next stage.
+    pub fn next(&self) -> &T {
+        &self.next
+    }
+
+    /// The next stage, to be changed.
+    pub fn next_mut(&mut self) -> &mut T {
+        &mut self.next
+    }
+
+    fn matches(&mut self, record: &Record<'_>) -> bool {
+        let Some(pattern) = &self.selection.pattern else { return true };
+        if !record.is_traced() {
+            return false;
+        }
+        let mut lines = record.parsed();
+        let (Some(first), second) = (lines.next(), lines.next()) else { return false };
+        let found = match second {
+            None => pattern.is_match(first.payload),
+            Some(second) => {
+                self.text.clear();
+                self.text.extend_from_slice(first.payload);
+                for line in std::iter::once(second).chain(lines) {
+                    self.text.push(b'\n');
+                    self.text.extend_from_slice(line.payload);
+                }
+                pattern.is_match(&self.text)
+            }
+        };
+        found != self.selection.invert
+    }
+}
+
+impl<T: Take> Take for Matching<'_, T> {
+    fn record(&mut self, record: &Record<'_>) -> io::Result<()> {
+        if self.matches(record) { self.next.record(record) } else { Ok(()) }
+    }
+}
+
+/// The stage that passes on the first or the last records. What it holds back is at most the last so many records.
+#[derive(Debug)]
+pub struct Limit<T> {
+    amount: Amount,
+    next: T,
+    /// The number of records that were passed on or are held.
+    taken: usize,
+    held: VecDeque<(usize, bool, Vec<u8>)>,
+}
+
+/// What [`Limit`] answers when it wants no more records: no failure.
 #[derive(Debug)]
 struct Enough;
 
@@ -71,17 +132,10 @@ pub fn is_enough(error: &io::Error) -> bool {
     error.get_ref().is_some_and(|inner| inner.is::<Enough>())
 }
 
-impl<'a, T: Take> Select<'a, T> {
-    /// Passes on to `next` what is selected.
-    pub fn new(selection: &'a Selection, next: T) -> Select<'a, T> {
-        Select {
-            selection,
-            amount: selection.amount,
-            next,
-            taken: 0,
-            held: VecDeque::new(),
-            text: Vec::new(),
-        }
+impl<T: Take> Limit<T> {
+    /// Passes on to `next` that `amount` of what comes.
+    pub fn new(amount: Amount, next: T) -> Limit<T> {
+        Limit { amount, next, taken: 0, held: VecDeque::new() }
     }
 
     /// Passes on what was held back; returns the next stage.
@@ -122,28 +176,6 @@ impl<'a, T: Take> Select<'a, T> {
         Ok(())
     }
 
-    fn matches(&mut self, record: &Record<'_>) -> bool {
-        let Some(pattern) = &self.selection.pattern else { return true };
-        if !record.is_traced() {
-            return false;
-        }
-        let mut lines = record.parsed();
-        let (Some(first), second) = (lines.next(), lines.next()) else { return false };
-        let found = match second {
-            None => pattern.is_match(first.payload),
-            Some(second) => {
-                self.text.clear();
-                self.text.extend_from_slice(first.payload);
-                for line in std::iter::once(second).chain(lines) {
-                    self.text.push(b'\n');
-                    self.text.extend_from_slice(line.payload);
-                }
-                pattern.is_match(&self.text)
-            }
-        };
-        found != self.selection.invert
-    }
-
     /// Keeps the record; forgets those before the last `wanted` messages, and warnings between them.
     fn hold(&mut self, record: &Record<'_>, wanted: usize) {
         self.held.push_back((record.origin, record.is_traced(), record.lines.to_vec()));
@@ -160,11 +192,8 @@ impl<'a, T: Take> Select<'a, T> {
     }
 }
 
-impl<T: Take> Take for Select<'_, T> {
+impl<T: Take> Take for Limit<T> {
     fn record(&mut self, record: &Record<'_>) -> io::Result<()> {
-        if !self.matches(record) {
-            return Ok(());
-        }
         if self.amount != Amount::All && !record.is_traced() && !record.is_warning() {
             return Ok(());
         }
@@ -201,14 +230,14 @@ mod tests {
     }
 
     fn selected(selection: &Selection, records: &[Vec<u8>]) -> Vec<Vec<u8>> {
-        let mut select = Select::new(selection, Taken::default());
+        let mut matching = Matching::new(selection, Limit::new(selection.amount, Taken::default()));
         for lines in records {
-            match select.record(&Record::new(0, lines)) {
+            match matching.record(&Record::new(0, lines)) {
                 Err(error) if is_enough(&error) => break,
                 result => result.unwrap(),
             }
         }
-        select.finish().unwrap().0
+        matching.next.finish().unwrap().0
     }
 
     fn record(n: usize, meta: bool) -> Vec<u8> {
@@ -250,20 +279,19 @@ mod tests {
     #[test]
     fn behind_the_last_up_to_here_all_are_passed_on() {
         for wanted in [0, 1, 3, 9] {
-            let selection = Selection { amount: Amount::Last(wanted), ..Selection::default() };
             let records: Vec<_> = (0..8).map(|n| record(n, n == 7)).collect();
-            let mut select = Select::new(&selection, Taken::default());
+            let mut limit = Limit::new(Amount::Last(wanted), Taken::default());
             for lines in &records[..5] {
-                select.record(&Record::new(0, lines)).unwrap();
+                limit.record(&Record::new(0, lines)).unwrap();
             }
-            assert_eq!(select.next.0.len(), 0);
-            select.release().unwrap();
-            assert_eq!(select.next.0, records[5usize.saturating_sub(wanted)..5]);
+            assert_eq!(limit.next.0.len(), 0);
+            limit.release().unwrap();
+            assert_eq!(limit.next.0, records[5usize.saturating_sub(wanted)..5]);
             for lines in &records[5..] {
-                select.record(&Record::new(0, lines)).unwrap();
+                limit.record(&Record::new(0, lines)).unwrap();
             }
-            assert!(!select.is_full());
-            assert_eq!(select.finish().unwrap().0, records[5usize.saturating_sub(wanted)..]);
+            assert!(!limit.is_full());
+            assert_eq!(limit.finish().unwrap().0, records[5usize.saturating_sub(wanted)..]);
         }
     }
 

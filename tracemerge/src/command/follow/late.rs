@@ -8,8 +8,8 @@ use std::io;
 use trace_format::line::Line;
 
 use crate::command::follow::order::write_late;
-use crate::file::lines::without_feed;
-use crate::view::records::{Record, Take, lines_of};
+use crate::file::lines::{lines_of, without_feed};
+use crate::view::records::{Record, Take};
 
 /// The stage that marks late records. It holds back late records of one thread, at most until the end of a
 /// round.

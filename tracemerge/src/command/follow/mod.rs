@@ -40,7 +40,6 @@ use crate::command::follow::outlet::{Beginning, Outlet};
 use crate::command::follow::runs::{FollowedRun, Runs};
 use crate::command::follow::stream::{Stream, ThreadKey};
 use crate::command::follow::view_outlet::{FollowedView, ViewOutlet};
-use crate::command::options::Options;
 use crate::find::discover::{App, search};
 use crate::find::owners::Owners;
 use crate::os::signals;
@@ -48,6 +47,7 @@ use crate::output::target::Target;
 use crate::time::clocks::wall_clock;
 use crate::ui::error::Error;
 use crate::ui::messages::{Grouped, Messages, count, shown};
+use crate::view::request::Request;
 use crate::view::select::is_enough;
 
 /// The pause between rounds. A line waits for one, a tenth of a second at most all together.
@@ -63,12 +63,12 @@ const BUFFER: usize = 1 << 16;
 ///
 /// # Errors
 /// An option has no sense here, or the output cannot be written.
-pub fn follow(apps: &[App], options: &Options, messages: &mut Messages) -> Result<(), Error> {
-    let view = &options.view;
+pub fn follow(apps: &[App], request: &Request, messages: &mut Messages) -> Result<(), Error> {
+    let view = &request.view;
     let wanted = FollowedView::new(view)?;
     let inputs =
         apps.iter().flat_map(|app| search(app, &[]).candidates).map(|candidate| candidate.id).collect();
-    let output = options.output.as_deref().unwrap_or(OsStr::new("-"));
+    let output = request.output.as_deref().unwrap_or(OsStr::new("-"));
     let target = Target::new(Some(output), apps, &inputs)?;
     let interrupted = signals::interruption();
     let since = wall_clock(SystemTime::now());

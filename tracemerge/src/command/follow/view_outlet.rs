@@ -19,19 +19,20 @@ use crate::command::follow::late::Late;
 use crate::command::follow::outlet::{Beginning, Outlet};
 use crate::command::follow::stream::ThreadKey;
 use crate::command::follow::times::{Times, Until, wall_as_ticks};
-use crate::file::lines::without_feed;
+use crate::file::lines::{lines_of, without_feed};
+use crate::find::header::thread_name;
+use crate::input::inputs::Origin;
 use crate::output::sink::Sink;
 use crate::time::clocks::{TickClock, anchors_in, wall_clock};
 use crate::time::when::{WallSpan, When};
 use crate::ui::colour::Palette;
 use crate::ui::error::Error;
 use crate::ui::messages::count;
+use crate::view::export::Export;
 use crate::view::export::text::{Look, Text, TimeMode};
-use crate::view::export::{Export, Origin};
-use crate::view::options::View;
-use crate::view::plan::thread_name;
-use crate::view::records::{Record, Records, Take, lines_of};
-use crate::view::select::{Select, Selection, enough};
+use crate::view::records::{Record, Records, Take};
+use crate::view::request::View;
+use crate::view::select::{Limit, Matching, Selection, enough};
 
 /// The number of rounds that show the present: everything that exists already is found in the first one, and
 /// passed on by the end of the second.
@@ -66,7 +67,7 @@ impl FollowedView<'_> {
             ));
         }
         let until = view.until.map(|when| Until::new(when, zone.clone(), began));
-        Ok(FollowedView { view, selection: view.selection(), zone, until })
+        Ok(FollowedView { view, selection: view.selection.clone(), zone, until })
     }
 
     /// Returns whether nothing is wanted any more though nothing has begun.
@@ -98,7 +99,7 @@ pub struct ViewOutlet<'a> {
     /// Whether a line was seen that is behind the wanted time.
     is_past: bool,
     rounds: u32,
-    records: Records<LossCounter<Select<'a, Late<TextOutput>>>>,
+    records: Records<LossCounter<Matching<'a, Limit<Late<TextOutput>>>>>,
 }
 
 impl<'a> ViewOutlet<'a> {
@@ -119,11 +120,12 @@ impl<'a> ViewOutlet<'a> {
             found: selection.pattern.clone().filter(|_| !selection.invert),
         };
         let shown = TextOutput { text: Text::new(look), origins: Vec::new(), out, lines: 0 };
-        let mut select = Select::new(selection, Late::new(shown));
+        let mut limit = Limit::new(selection.amount, Late::new(shown));
         if anew {
-            select.release()?;
+            limit.release()?;
         }
-        let losses = LossCounter { next: select, watches: selection.pattern.is_some(), lost: 0, damaged: 0 };
+        let next = Matching::new(selection, limit);
+        let losses = LossCounter { next, watches: selection.pattern.is_some(), lost: 0, damaged: 0 };
         let since = view.since.is_some_and(When::needs_clock);
         Ok(ViewOutlet {
             wanted,
@@ -136,16 +138,16 @@ impl<'a> ViewOutlet<'a> {
             text: Vec::new(),
             is_past: false,
             rounds: 0,
-            records: Records::new(losses),
+            records: Records::new(0, losses),
         })
     }
 
-    fn select(&mut self) -> &mut Select<'a, Late<TextOutput>> {
-        &mut self.records.next_mut().next
+    fn limit(&mut self) -> &mut Limit<Late<TextOutput>> {
+        self.records.next_mut().next.next_mut()
     }
 
     fn shown_mut(&mut self) -> &mut TextOutput {
-        self.select().next_mut().next_mut()
+        self.limit().next_mut().next_mut()
     }
 
     /// The number of a thread, which may be a new one with these `lines`.
@@ -194,7 +196,7 @@ impl<'a> ViewOutlet<'a> {
     /// Gives a thread the clock of its run, and the ticks that are wanted of it.
     fn set_times(&mut self, number: usize) {
         let Some(span) = self.span else { return };
-        let origin = &mut self.records.next_mut().next.next_mut().next_mut().origins[number];
+        let origin = &mut self.records.next_mut().next.next_mut().next_mut().next_mut().origins[number];
         if let Some(clock) = self.times.of(origin.run.as_ref()) {
             origin.clock = Arc::clone(clock);
         }
@@ -278,21 +280,21 @@ impl Outlet for ViewOutlet<'_> {
         if self.span.is_some() && self.rounds < ROUNDS_TO_THE_PRESENT {
             self.rounds += 1;
             if self.rounds == ROUNDS_TO_THE_PRESENT {
-                self.select().release()?;
+                self.limit().release()?;
             }
         }
-        self.select().next_mut().flush()?;
+        self.limit().next_mut().flush()?;
         self.shown_mut().out.flush()?;
-        if self.is_past || self.select().is_full() { Err(enough()) } else { Ok(()) }
+        if self.is_past || self.limit().is_full() { Err(enough()) } else { Ok(()) }
     }
 
     fn finish(&mut self) -> io::Result<()> {
         self.rounds = ROUNDS_TO_THE_PRESENT;
-        if !self.select().is_full() {
+        if !self.limit().is_full() {
             self.records.end()?;
-            self.select().release()?;
+            self.limit().release()?;
         }
-        self.select().next_mut().flush()?;
+        self.limit().next_mut().flush()?;
         self.shown_mut().out.flush()
     }
 
@@ -307,7 +309,7 @@ impl Outlet for ViewOutlet<'_> {
     }
 
     fn shown(&mut self) -> Option<(u64, u64)> {
-        let late = self.select().next_mut();
+        let late = self.limit().next_mut();
         Some((late.next_mut().lines, late.lines))
     }
 }

@@ -3,50 +3,44 @@
 pub mod text;
 
 use std::io::{self, Write};
-use std::sync::Arc;
 
-use trace_format::meta::Run;
-
-use crate::time::clocks::TickClock;
+use crate::input::inputs::Origin;
 use crate::view::records::{Record, Take};
 
-/// A file that records are of, or a ring.
-#[derive(Clone, Debug)]
-pub struct Origin {
-    /// The run that the thread belongs to, where that is known.
-    pub run: Option<Run>,
-    /// The id of the thread that the file is of.
-    pub tid: u64,
-    /// The thread's name; empty where it is not known.
-    pub name: Vec<u8>,
-    /// What its ticks are by the wall clock.
-    pub clock: Arc<TickClock>,
-    /// Whether anything of it may be shown.
-    pub is_shown: bool,
-    /// It is a log of others: of no process, and of none of its threads.
-    pub is_log: bool,
-}
-
-/// A format.
-pub trait Export {
-    /// Begins; `origins` are all there are.
+/// A format. The thread that writes calls it in the order of the merge.
+pub trait Export: Send + Sync {
+    /// Begins the output, which may have records of all `origins`.
     ///
     /// # Errors
     /// `out` takes no more.
     fn begin(&mut self, origins: &[Origin], out: &mut dyn Write) -> io::Result<()>;
 
-    /// The next record, in the order of the merge.
+    /// Writes the next record.
     ///
     /// # Errors
     /// `out` takes no more.
     fn record(&mut self, origin: &Origin, record: &Record<'_>, out: &mut dyn Write) -> io::Result<()>;
 
-    /// There are no more.
+    /// Ends the output: there are no more records.
     ///
     /// # Errors
     /// `out` takes no more.
     fn finish(&mut self, out: &mut dyn Write) -> io::Result<()>;
+
+    /// Whether records are written as they stand in the traces, and nothing else is.
+    fn is_verbatim(&self) -> bool {
+        false
+    }
+
+    /// Returns what makes copies of this format, once it has begun, for threads that format records each by itself. `None`
+    /// where what is written of a record depends on those before it.
+    fn copies(&self) -> Option<Copies<'_>> {
+        None
+    }
 }
+
+/// Makes copies of a format.
+pub type Copies<'a> = Box<dyn Fn() -> Box<dyn Export> + Sync + 'a>;
 
 /// Records on their way into a format and out.
 pub struct Exporting<'a> {
@@ -58,32 +52,15 @@ pub struct Exporting<'a> {
 }
 
 impl<'a> Exporting<'a> {
-    /// Begins.
-    ///
-    /// # Errors
-    /// `out` takes no more.
-    pub fn begin(
-        format: &'a mut dyn Export,
-        origins: &'a [Origin],
-        out: &'a mut dyn Write,
-    ) -> io::Result<Exporting<'a>> {
-        format.begin(origins, out)?;
-        Ok(Exporting { format, origins, out, lines: 0 })
-    }
-
-    /// Ends.
-    ///
-    /// # Errors
-    /// `out` takes no more.
-    pub fn finish(self) -> io::Result<u64> {
-        self.format.finish(self.out)?;
-        Ok(self.lines)
+    /// Passes on to `out` what `format` makes of records of `origins`. The format must have begun.
+    pub fn new(format: &'a mut dyn Export, origins: &'a [Origin], out: &'a mut dyn Write) -> Exporting<'a> {
+        Exporting { format, origins, out, lines: 0 }
     }
 }
 
 impl Take for Exporting<'_> {
     fn record(&mut self, record: &Record<'_>) -> io::Result<()> {
-        self.lines += memchr::memchr_iter(b'\n', record.lines).count() as u64;
+        self.lines += record.line_count();
         self.format.record(&self.origins[record.origin], record, self.out)
     }
 }

@@ -6,19 +6,19 @@ use std::collections::HashSet;
 use std::io::{self, Write};
 
 use anstyle::Style;
-use clap::ValueEnum;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use regex::bytes::Regex;
 use trace_format::line::{Kind, Line, TID_DIGITS, ticks_digits};
 use trace_format::wall::Wall;
 
-use super::{Export, Origin};
+use super::{Copies, Export};
+use crate::input::inputs::Origin;
 use crate::ui::colour::Palette;
 use crate::view::records::{Record, is_warning};
 
 /// In which terms the time of a line is given.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TimeMode {
     /// Raw ticks: lines as they are in the trace
     #[default]
@@ -51,7 +51,7 @@ pub struct Look {
 }
 
 /// The format.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Text {
     look: Look,
     palette: Palette,
@@ -151,7 +151,7 @@ impl Export for Text {
     }
 
     fn record(&mut self, origin: &Origin, record: &Record<'_>, out: &mut dyn Write) -> io::Result<()> {
-        if self.look.time == TimeMode::Ticks && self.look.palette.is_none() {
+        if self.is_verbatim() {
             return out.write_all(record.lines);
         }
         self.tell_time(origin, record);
@@ -164,6 +164,15 @@ impl Export for Text {
 
     fn finish(&mut self, _out: &mut dyn Write) -> io::Result<()> {
         Ok(())
+    }
+
+    fn is_verbatim(&self) -> bool {
+        self.look.time == TimeMode::Ticks && self.look.palette.is_none()
+    }
+
+    fn copies(&self) -> Option<Copies<'_>> {
+        let is_of_one = self.look.time != TimeMode::Delta;
+        is_of_one.then(|| Box::new(|| Box::new(self.clone()) as Box<dyn Export>) as Copies<'_>)
     }
 }
 
@@ -189,7 +198,7 @@ fn seconds(out: &mut Vec<u8>, from: Wall, to: Wall) {
 }
 
 /// The last second that was written: many lines are of the same, and time zones take long.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Second {
     number: Option<u64>,
     text: String,

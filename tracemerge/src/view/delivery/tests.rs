@@ -6,14 +6,21 @@ use crate::file::map::Map;
 use crate::file::truncation;
 use crate::find::header::Trace;
 use crate::find::marks::Marks;
+use crate::input::inputs::Origin;
+use crate::input::slice::TickSpan;
+use crate::input::source::whole;
 use crate::merge::{MANY, MergeWork, Room, Turn, Windows, silently, unless_truncated};
 use crate::os::sys::file_id;
+use crate::time::clocks::TickClock;
 use crate::ui::messages::Status;
+use crate::view::export::text::{Look, Text, TimeMode};
+use crate::view::request::View;
 use itertools::Itertools;
 use std::fs::{self, OpenOptions};
 use std::path::Path;
 use std::sync::Arc;
 use tempfile::TempDir;
+use trace_format::meta::ClockKind;
 
 /// Lines of 40 bytes, by ticks.
 fn lines(tid: u64, ticks: impl Iterator<Item = u64>) -> Vec<u8> {
@@ -50,17 +57,47 @@ fn place(length: u64) -> (TempDir, Vec<Vec<Source>>) {
     (directory, vec![sources])
 }
 
+/// What is open, of threads that nothing is known of.
+fn inputs(boots: Vec<Vec<Source>>) -> Inputs {
+    let clock = Arc::new(TickClock::of(ClockKind::Ordered, []));
+    let origin = Origin { run: None, tid: 1, name: Vec::new(), clock, is_shown: true, is_log: false };
+    let sources = boots.iter().flatten().count();
+    let ends = vec![(0, u64::MAX); boots.len()];
+    Inputs { boots, origins: vec![origin; sources], ends, references: vec![None; sources] }
+}
+
+/// Writes `view` of all inputs to `target`.
+fn deliver(
+    inputs: &mut Inputs,
+    view: &View,
+    target: &Target,
+    messages: &mut Messages,
+) -> Result<Option<u64>, Error> {
+    let mut plan = Plan::new(inputs, view, messages).unwrap();
+    let look = Look {
+        time: view.time,
+        first: plan.times.first,
+        zone: plan.zone.clone(),
+        palette: None,
+        found: None,
+    };
+    let format = || Box::new(Text::new(look.clone())) as Box<dyn Export>;
+    let selection = &view.selection;
+    Delivery { inputs, plan: &mut plan, selection, format: &format, target, paged: false }.write(messages)
+}
+
 #[test]
 fn a_cut_file_is_merged_up_to_there() {
     truncation::watch();
     for length in [0, 1, 39, 40, 41, 4096, 99_990, 100_000, 300_000] {
-        let (directory, mut boots) = place(length);
+        let (directory, boots) = place(length);
         let path = directory.path().join("out");
         let target = Target::File { given: path.clone(), real: path.clone() };
         let mut messages = Messages::new(true);
-        let merged = write(&mut boots, &target, &mut messages).unwrap().unwrap();
+        let mut inputs = inputs(boots);
+        let merged = deliver(&mut inputs, &View::default(), &target, &mut messages).unwrap().unwrap();
         assert_eq!(messages.status(), Status::Damaged, "cut to {length}");
-        assert_eq!(boots[0][1].bytes().len() as u64, length);
+        assert_eq!(inputs.boots[0][1].bytes().len() as u64, length);
         let text = fs::read(&path).unwrap();
         assert!(!text.contains(&0), "cut to {length}");
         let text = String::from_utf8(text).unwrap();
@@ -75,6 +112,33 @@ fn a_cut_file_is_merged_up_to_there() {
         );
         assert_eq!(text.matches("# damaged ").count(), usize::from(rest > 0 && rest < 27 && whole > 0));
         assert!(text.lines().map(|line| &line[..16]).is_sorted());
+    }
+}
+
+#[test]
+fn a_view_of_a_cut_file_is_begun_anew_as_a_merge_is() {
+    truncation::watch();
+    let pattern = |text| Some(regex::bytes::Regex::new(text).unwrap());
+    let all = Selection { pattern: pattern(""), ..Selection::default() };
+    let last = Selection { amount: Amount::Last(30_000), ..Selection::default() };
+    let views = [
+        View { selection: all, ..View::default() },
+        View { selection: last, ..View::default() },
+        View { time: TimeMode::Delta, ..View::default() },
+        View { time: TimeMode::Utc, ..View::default() },
+    ];
+    for (view, length) in views.iter().cartesian_product([0, 41, 100_000]) {
+        let (directory, boots) = place(length);
+        let path = directory.path().join("out");
+        let target = Target::File { given: path.clone(), real: path.clone() };
+        let (mut messages, mut inputs) = (Messages::new(true), inputs(boots));
+        let shown = deliver(&mut inputs, view, &target, &mut messages).unwrap().unwrap();
+        assert_eq!(messages.status(), Status::Damaged, "{view:?}, cut to {length}");
+        let text = fs::read_to_string(&path).unwrap();
+        assert_eq!(shown, text.lines().count() as u64, "{view:?}, cut to {length}");
+        assert!(!text.contains('\0'), "{view:?}, cut to {length}");
+        assert_eq!(text.matches("00000001 : ").count(), 10_000, "{view:?}, cut to {length}");
+        assert_eq!(text.matches("00000002 : ").count() as u64, length / 40, "{view:?}, cut to {length}");
     }
 }
 
@@ -98,7 +162,9 @@ fn what_cannot_be_begun_anew_has_what_was_there_when_it_was_read() {
         let sources = &boots[0];
         let mut findings = Findings::default();
         let mut out = Vec::new();
-        merge_by_all(sources, &whole(sources), TickSpan::ALL, &mut out, &mut findings).unwrap();
+        let (make, mut write) =
+            (|| MergedLines::new(sources), |lines: &MergedLines<'_>| lines.write(&mut out));
+        merge_by_all(sources, &whole(sources), TickSpan::ALL, &make, &mut write, &mut findings).unwrap();
         let text = String::from_utf8(out).unwrap();
         assert_eq!(text.matches("-00000001 : ").count(), 10_000, "cut to {length}");
         assert!(text.matches("-00000002 : ").count() as u64 >= length / 40, "cut to {length}");

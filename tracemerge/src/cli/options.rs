@@ -1,0 +1,136 @@
+//! The options of a merge and of its view, as they are written on the command line, and the request that they make.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::builder::PossibleValue;
+use clap::{Args, ValueEnum};
+use regex::bytes::{Regex, RegexBuilder};
+
+use crate::time::when::When;
+use crate::ui::colour;
+use crate::view::export::text::TimeMode;
+use crate::view::request::{Request, ThreadIs, View};
+use crate::view::select::{Amount, Selection};
+
+/// The options that merging takes, alone or after a run.
+#[derive(Args, Debug)]
+pub struct MergeOptions {
+    /// Where to write; - is standard output [default: APP.trace.merge]
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<OsString>,
+    /// Merge all runs, not only the newest
+    #[arg(long)]
+    pub all_runs: bool,
+    /// Put a text log with times between, by the wall clock; - is standard input; may be repeated
+    #[arg(long, value_name = "FILE")]
+    pub with: Vec<PathBuf>,
+    /// What to show
+    #[command(flatten)]
+    pub view: ViewOptions,
+    /// Say nothing when all is well
+    #[arg(short, long, conflicts_with = "verbose")]
+    pub quiet: bool,
+    /// Say what is read, and how the clocks run
+    #[arg(short, long)]
+    pub verbose: bool,
+}
+
+impl From<MergeOptions> for Request {
+    fn from(options: MergeOptions) -> Request {
+        let MergeOptions { output, all_runs, with, view, quiet, verbose } = options;
+        Request { output, all_runs, with, view: view.into(), quiet, verbose }
+    }
+}
+
+/// What of the traces is shown, and how. Any of it but colours and pager has the output go to standard output.
+#[derive(Args, Debug)]
+pub struct ViewOptions {
+    /// Only these threads: an id, or a pattern for the name, as 'worker*'; may be repeated
+    #[arg(long, value_name = "TID|NAME", value_parser = ThreadIs::parse, help_heading = SELECT)]
+    pub thread: Vec<ThreadIs>,
+    /// Only these processes; may be repeated
+    #[arg(long, value_name = "PID", help_heading = SELECT)]
+    pub process: Vec<u32>,
+    /// Only from this time on: 1.5s, -200ms, 14:43:52, ticks; see below
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, help_heading = SELECT)]
+    pub since: Option<When>,
+    /// Only what is before this time
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, help_heading = SELECT)]
+    pub until: Option<When>,
+    /// Only messages in which this regular expression is found
+    #[arg(long, value_name = "REGEX", allow_hyphen_values = true, value_parser = pattern, help_heading = SELECT)]
+    pub grep: Option<Regex>,
+    /// Only messages in which it is not
+    #[arg(long, requires = "grep", help_heading = SELECT)]
+    pub invert: bool,
+    /// Only the first N records of what is left
+    #[arg(long, value_name = "N", conflicts_with = "last", help_heading = SELECT)]
+    pub head: Option<usize>,
+    /// Only the last N records of what is left
+    #[arg(long, value_name = "N", help_heading = SELECT)]
+    pub last: Option<usize>,
+    /// In which terms the time of each line is shown
+    #[arg(long, value_name = "TERMS", value_enum, default_value_t, help_heading = SHOW)]
+    pub time: TimeMode,
+    /// Whether to use colours
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t, help_heading = SHOW)]
+    pub color: colour::ColourMode,
+    /// Write to a terminal directly, not through $PAGER or less
+    #[arg(long, help_heading = SHOW)]
+    pub no_pager: bool,
+}
+
+const SELECT: &str = "What is shown";
+const SHOW: &str = "How it is shown";
+
+impl From<ViewOptions> for View {
+    fn from(options: ViewOptions) -> View {
+        let ViewOptions { thread, process, since, until, grep, invert, head, last, time, color, no_pager } =
+            options;
+        let amount = match (head, last) {
+            (Some(wanted), _) => Amount::First(wanted),
+            (None, Some(wanted)) => Amount::Last(wanted),
+            (None, None) => Amount::All,
+        };
+        let selection = Selection { pattern: grep, invert, amount };
+        View { thread, process, since, until, selection, time, color, no_pager }
+    }
+}
+
+/// Compiles a pattern in which `^` and `$` are the ends of each line of a message.
+fn pattern(text: &str) -> Result<Regex, String> {
+    RegexBuilder::new(text).multi_line(true).build().map_err(|error| error.to_string())
+}
+
+impl ValueEnum for TimeMode {
+    fn value_variants<'a>() -> &'a [TimeMode] {
+        &[TimeMode::Ticks, TimeMode::Offset, TimeMode::Delta, TimeMode::Wall, TimeMode::Utc]
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        let (name, help) = match self {
+            TimeMode::Ticks => ("ticks", "Raw ticks: lines as they are in the trace"),
+            TimeMode::Offset => ("offset", "Seconds since the first line of the chosen runs"),
+            TimeMode::Delta => ("delta", "Seconds since the record shown before"),
+            TimeMode::Wall => ("wall", "Local date and time"),
+            TimeMode::Utc => ("utc", "Date and time in UTC"),
+        };
+        Some(PossibleValue::new(name).help(help))
+    }
+}
+
+impl ValueEnum for colour::ColourMode {
+    fn value_variants<'a>() -> &'a [colour::ColourMode] {
+        &[colour::ColourMode::Auto, colour::ColourMode::Always, colour::ColourMode::Never]
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        let (name, help) = match self {
+            colour::ColourMode::Auto => ("auto", "On a terminal, unless NO_COLOR is set"),
+            colour::ColourMode::Always => ("always", "Always"),
+            colour::ColourMode::Never => ("never", "Never"),
+        };
+        Some(PossibleValue::new(name).help(help))
+    }
+}

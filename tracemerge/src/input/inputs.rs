@@ -1,0 +1,161 @@
+//! The chosen traces, open: sources of lines, whose they are, and logs of others beside them, in the order of boots.
+
+use std::collections::BTreeMap;
+use std::iter;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use trace_format::meta::{ClockKind, Run};
+
+use crate::find::choose::Chosen;
+use crate::find::header::{Trace, thread_name};
+use crate::find::liveness::asking_once;
+use crate::input::align::align;
+use crate::input::foreign;
+use crate::input::source::Source;
+use crate::time::clocks::TickClock;
+use crate::ui::error::Error;
+use crate::ui::messages::Messages;
+
+/// The file or the ring that records are of.
+#[derive(Clone, Debug)]
+pub struct Origin {
+    /// The run that the thread belongs to, where that is known.
+    pub run: Option<Run>,
+    /// The id of the thread that the file is of.
+    pub tid: u64,
+    /// The thread's name; empty where it is not known, or was not asked for.
+    pub name: Vec<u8>,
+    /// What its ticks are by the wall clock.
+    pub clock: Arc<TickClock>,
+    /// Whether anything of it may be shown.
+    pub is_shown: bool,
+    /// Whether this is a log of another program: of no process, and of none of its threads.
+    pub is_log: bool,
+}
+
+/// The chosen traces, open.
+#[derive(Debug)]
+pub struct Inputs {
+    /// The sources of each boot.
+    pub boots: Vec<Vec<Source>>,
+    /// Whose the sources are: those of the first boot, then those of the next.
+    pub origins: Vec<Origin>,
+    /// For each boot, the ticks of its first line and of its last.
+    pub ends: Vec<(u64, u64)>,
+    /// For each source whose lines have the ticks of another machine now, a run of that machine.
+    pub references: Vec<Option<Run>>,
+}
+
+impl Inputs {
+    /// Maps the chosen files, reads the logs `with`, and puts traces of several machines on one scale. The names of
+    /// threads are read if `with_names`, which takes a look at the beginning of each file.
+    ///
+    /// # Errors
+    /// Where no file can be mapped, or a log cannot be read.
+    pub fn open(
+        chosen: &Chosen,
+        with: &[PathBuf],
+        with_names: bool,
+        messages: &mut Messages,
+    ) -> Result<Inputs, Error> {
+        let (mut boots, mut by_boot) = (Vec::new(), Vec::new());
+        // What a run that lives now writes later does not count, so that is asked first.
+        let mut is_alive = asking_once();
+        let unknown = Arc::new(TickClock::of(ClockKind::Ordered, []));
+        for files in &chosen.boots {
+            let (mut sources, mut origins) =
+                (Vec::with_capacity(files.len()), Vec::with_capacity(files.len()));
+            for (trace, opened) in files.iter().zip(Source::open_all(files, &mut is_alive)) {
+                let parts = match opened {
+                    Ok(parts) => parts,
+                    Err(error) => {
+                        messages.warn(error);
+                        continue;
+                    }
+                };
+                let name_in = |part: &Source| thread_name(&part.outline());
+                let name = if with_names { parts.iter().find_map(name_in) } else { None };
+                let (run, tid, clock) = (trace.run.clone(), trace.tid, unknown.clone());
+                let name = name.unwrap_or_default();
+                let origin = Origin { run, tid, name, clock, is_shown: true, is_log: false };
+                origins.extend(iter::repeat_n(origin, parts.len()));
+                sources.extend(parts);
+            }
+            boots.push(sources);
+            by_boot.push(origins);
+        }
+        if by_boot.iter().all(Vec::is_empty) {
+            return Err(Error::plain("none of the trace files can be read"));
+        }
+        foreign::add(with, chosen, &mut boots, messages)?;
+        for (sources, origins) in boots.iter().zip(&mut by_boot) {
+            let of_log = |log: &Source| {
+                let name =
+                    log.path.file_name().map_or_else(Vec::new, |name| name.as_encoded_bytes().to_vec());
+                Origin { run: None, tid: 0, name, clock: unknown.clone(), is_shown: true, is_log: true }
+            };
+            let logs: Vec<Origin> = sources[origins.len()..].iter().map(of_log).collect();
+            origins.extend(logs);
+        }
+        let origins: Vec<Origin> = by_boot.into_iter().flatten().collect();
+        let references = vec![None; origins.len()];
+        let ends = chosen.boots.iter().map(|files| ends(files)).collect();
+        let mut inputs = Inputs { boots, origins, ends, references };
+        inputs.align(messages)?;
+        Ok(inputs)
+    }
+
+    /// Puts traces of several machines on one scale of ticks.
+    fn align(&mut self, messages: &mut Messages) -> Result<(), Error> {
+        if self.boots.len() < 2 {
+            return Ok(());
+        }
+        let mut at = 0;
+        let mut runs = Vec::with_capacity(self.boots.len());
+        for sources in &self.boots {
+            let origins = &self.origins[at..at + sources.len()];
+            at += sources.len();
+            runs.push(origins.iter().map(|origin| origin.run.clone()).collect::<Vec<_>>());
+        }
+        let all = align(&mut self.boots, &runs, messages)?;
+        let (mut ends, mut at): (Vec<(u64, u64)>, _) = (Vec::new(), 0);
+        for ((aligned, runs), &(first, last)) in all.into_iter().zip(&runs).zip(&self.ends) {
+            self.references[at..at + runs.len()].fill(aligned.reference);
+            at += runs.len();
+            match (ends.last_mut(), &aligned.scale) {
+                (Some(group), Some(scale)) if aligned.joins => {
+                    *group = (group.0.min(scale.convert(first)), group.1.max(scale.convert(last)));
+                }
+                _ => ends.push((first, last)),
+            }
+        }
+        self.ends = ends;
+        Ok(())
+    }
+
+    /// The sources of all boots, in order, each with whose it is.
+    pub fn files(&self) -> impl Iterator<Item = (&Origin, &Source)> {
+        self.origins.iter().zip(self.boots.iter().flatten())
+    }
+
+    /// Takes what was truncated out of the sources, and notes in `ends` where each such file ends now. Returns whether a
+    /// file has become shorter since this was last asked.
+    pub fn give_up_truncated(&mut self, ends: &mut BTreeMap<PathBuf, usize>) -> bool {
+        let mut any = false;
+        for source in self.boots.iter_mut().flatten() {
+            if source.end_where_truncated() {
+                ends.insert(source.path.clone(), source.bytes().len());
+                any = true;
+            }
+        }
+        any
+    }
+}
+
+/// The ticks of the first line of all `files`, and of the last.
+fn ends(files: &[Trace]) -> (u64, u64) {
+    let first = files.iter().map(|trace| trace.first).min();
+    let last = files.iter().map(|trace| trace.last).max();
+    (first.unwrap_or(0), last.unwrap_or(u64::MAX))
+}

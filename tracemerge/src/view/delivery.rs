@@ -1,0 +1,193 @@
+//! From the plan to the output: merges what is planned, has it put into its format, and writes it. Begins anew where a file
+//! shows to be out of order, or becomes shorter, as long as nobody has read what was written.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use crate::input::findings::Findings;
+use crate::input::inputs::Inputs;
+use crate::input::source::{SortedRange, Source};
+use crate::merge::Stop;
+use crate::merge::merged_lines::MergedLines;
+use crate::merge::workers::merge_by_all;
+use crate::output::draft::Draft;
+use crate::output::progress::Progress;
+use crate::output::sink::Batch;
+use crate::output::target::Target;
+use crate::ui::error::Error;
+use crate::ui::messages::{Messages, count, shown};
+use crate::view::batch::{Formatted, RecordBatch, Unformatted};
+use crate::view::export::{Export, Exporting};
+use crate::view::plan::Plan;
+use crate::view::records::Take;
+use crate::view::select::{Amount, Limit, Selection, is_enough};
+
+/// A merge is begun anew at most this often because files have become shorter.
+const AGAIN: u32 = 3;
+/// At most this many first or last records are kept in memory until all are known to be in order; for more, the files are
+/// looked through beforehand.
+const KEPT: usize = 1 << 16;
+
+/// What is to be delivered, and where to.
+pub struct Delivery<'a, 'v> {
+    /// The traces.
+    pub inputs: &'a mut Inputs,
+    /// The bytes of them that are wanted.
+    pub plan: &'a mut Plan<'v>,
+    /// The records that are wanted.
+    pub selection: &'a Selection,
+    /// The format, made anew for each attempt.
+    pub format: &'a dyn Fn() -> Box<dyn Export>,
+    /// Where the output goes.
+    pub target: &'a Target,
+    /// Whether a pager shows the output.
+    pub paged: bool,
+}
+
+impl Delivery<'_, '_> {
+    /// Merges and writes, and tells what was found on the way; returns the number of lines, or `None` where the reader of
+    /// a pipe went away.
+    ///
+    /// # Errors
+    /// Where the output cannot be written, or files change again and again.
+    pub fn write(self, messages: &mut Messages) -> Result<Option<u64>, Error> {
+        let is_kept = match self.selection.amount {
+            Amount::First(wanted) | Amount::Last(wanted) => wanted <= KEPT,
+            Amount::All => false,
+        };
+        let can_restart = is_kept || self.target.can_restart() && !self.paged;
+        // Where bytes cannot be taken back, the files are looked through before the first is written.
+        let mut is_looked_through = !can_restart;
+        if is_looked_through {
+            self.plan.look_through(self.inputs)?;
+        }
+        let (mut truncated, mut again) = (BTreeMap::new(), AGAIN);
+        loop {
+            let mut draft = if is_kept {
+                Draft::Memory { bytes: Vec::new(), target: self.target, paged: self.paged }
+            } else {
+                Draft::begin(self.target, self.paged)?
+            };
+            let result = self.attempt(draft.writer());
+            let is_shorter = self.inputs.give_up_truncated(&mut truncated);
+            let stop = match result {
+                // Zeros may have been merged, or lines that were there a moment ago.
+                Ok(_) if is_shorter && can_restart && again > 0 => {
+                    draft.abandon();
+                    again -= 1;
+                    is_looked_through = false;
+                    self.plan.begin_anew(self.inputs)?;
+                    continue;
+                }
+                Ok((lines, findings)) => match draft.finish()? {
+                    Ok(()) => {
+                        let boots = self.inputs.boots.iter().zip(&findings);
+                        boots.for_each(|(sources, found)| found.tell(sources, messages));
+                        tell_truncated(&truncated, messages);
+                        return Ok(Some(lines));
+                    }
+                    Err(error) => Stop::Write(error),
+                },
+                Err(stop) => {
+                    draft.abandon();
+                    stop
+                }
+            };
+            match stop {
+                Stop::Write(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(None),
+                Stop::Write(error) => return Err(self.target.error(error)),
+                Stop::Backward { .. } if !is_looked_through => {
+                    is_looked_through = true;
+                    if is_shorter {
+                        self.plan.begin_anew(self.inputs)?;
+                    }
+                    self.plan.look_through(self.inputs)?;
+                }
+                Stop::Backward { path } => {
+                    return Err(Error::plain(format!("{} was changed while it was read", shown(&path))));
+                }
+            }
+        }
+    }
+
+    /// Merges boot after boot, for ticks of different boots do not compare; returns the number of lines, and what was
+    /// found in each boot.
+    fn attempt(&self, out: &mut dyn Write) -> Result<(u64, Vec<Findings>), Stop> {
+        let mut format = (self.format)();
+        let origins = &self.inputs.origins[..];
+        format.begin(origins, out)?;
+        let (selection, amount) = (self.selection, self.selection.amount);
+        let (lines, findings) = if format.is_verbatim() && selection.is_all() {
+            let findings = self
+                .merge(&|_, sources| MergedLines::new(sources), &mut |lines| lines.write(&mut &mut *out))?;
+            (findings.iter().map(|found| found.lines).sum(), findings)
+        } else if let Some(copy) = format.copies().filter(|_| amount == Amount::All) {
+            let mut lines = 0;
+            let make =
+                |first, _: &[Source]| RecordBatch::new(selection, first, Formatted::new(copy(), origins));
+            let findings = self.merge(&make, &mut |batch| {
+                lines += batch.held().lines;
+                out.write_all(&batch.held().text)
+            })?;
+            (lines, findings)
+        } else {
+            let mut limit = Limit::new(amount, Exporting::new(&mut *format, origins, out));
+            let make = |first, _: &[Source]| RecordBatch::new(selection, first, Unformatted::default());
+            let findings = self.merge(&make, &mut |batch| {
+                batch.held().records().try_for_each(|record| limit.record(&record))
+            })?;
+            (limit.finish()?.lines, findings)
+        };
+        format.finish(out)?;
+        Ok((lines, findings))
+    }
+
+    /// Merges each boot into batches, which `make` makes for the sources of a boot and the number of the first of them.
+    /// Returns what was found in each boot.
+    fn merge<'s, B: Batch>(
+        &'s self,
+        make: &(impl Fn(usize, &'s [Source]) -> B + Sync),
+        write: &mut impl FnMut(&B) -> io::Result<()>,
+    ) -> Result<Vec<Findings>, Stop> {
+        let pieces = self.plan.pieces.iter().flatten();
+        let bytes = pieces.map(|piece| (piece.end - piece.start) as u64).sum();
+        let mut progress = Progress::is_wanted(self.target).then(|| Progress::new(bytes));
+        let mut all = Vec::with_capacity(self.inputs.boots.len());
+        let mut first = 0;
+        for (sources, span) in self.inputs.boots.iter().zip(&self.plan.spans) {
+            let here = first..first + sources.len();
+            let pieces: Vec<SortedRange> = self.plan.pieces[here.clone()].iter().flatten().copied().collect();
+            let mut findings = Findings::default();
+            self.plan.tell_breaks(first, sources, &mut findings);
+            let mut write = |batch: &B| {
+                if let Some(progress) = &mut progress {
+                    progress.add(batch.merged());
+                }
+                write(batch)
+            };
+            let make = || make(here.start, sources);
+            let merged = merge_by_all(sources, &pieces, *span, &make, &mut write, &mut findings);
+            first = here.end;
+            all.push(findings);
+            match merged {
+                Err(Stop::Write(error)) if is_enough(&error) => break,
+                merged => merged?,
+            }
+        }
+        Ok(all)
+    }
+}
+
+/// Says of each file where it ends since it was truncated.
+fn tell_truncated(ends: &BTreeMap<PathBuf, usize>, messages: &mut Messages) {
+    for (path, end) in ends {
+        let (path, end) = (shown(path), count(*end as u64, "byte"));
+        messages.warn(format_args!(
+            "{path} was truncated to {end} while it was read: what stood from there on is missing or damaged"
+        ));
+    }
+}
+
+#[cfg(test)]
+mod tests;

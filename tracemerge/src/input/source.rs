@@ -186,16 +186,6 @@ impl Source {
         }
     }
 
-    /// The renderer of the lines, where they are not text already.
-    #[inline]
-    #[must_use]
-    pub fn rendered(&self) -> Option<&dyn Render> {
-        match self.content() {
-            Content::Rendered(render) => Some(render),
-            Content::Text(_) => None,
-        }
-    }
-
     /// The bytes of a text; none of a source that is [rendered](Content::Rendered).
     #[inline]
     #[must_use]

@@ -13,7 +13,7 @@ use crate::file::lines::line_behind;
 use crate::input::boundary::Boundary;
 use crate::input::findings::Findings;
 use crate::input::slice::TickSpan;
-use crate::input::source::{Break, SortedRange, Source, breaks};
+use crate::input::source::{Break, Content, SortedRange, Source, breaks};
 use crate::os::processors::map_on_all_processors;
 use crate::view::range::{Range, part_of};
 
@@ -119,8 +119,8 @@ impl Breaks {
         bytes: impl Fn(&Wanted<'_>) -> usize,
         suspect: impl Fn(&Wanted<'_>) -> bool + Sync,
     ) -> bool {
-        let is_new =
-            |wanted: &&Wanted<'_>| !self.0.contains_key(&wanted.file) && wanted.source.rendered().is_none();
+        let is_text = |source: &Source| matches!(source.content(), Content::Text(_));
+        let is_new = |wanted: &&Wanted<'_>| !self.0.contains_key(&wanted.file) && is_text(wanted.source);
         let new: Vec<&Wanted<'_>> = wanted.iter().filter(is_new).collect();
         let are_suspect = map_on_all_processors(&new, |wanted| bytes(wanted), |wanted| suspect(wanted));
         let suspects = new.into_iter().zip(are_suspect).filter(|(_, is_suspect)| *is_suspect);

@@ -13,7 +13,7 @@ use trace_format::line::{Kind, Line};
 use crate::file::lines::without_feed;
 use crate::input::boundary::{Boundary, first_from};
 use crate::input::slice::TickSpan;
-use crate::input::source::{SortedRange, Source};
+use crate::input::source::{Content, SortedRange, Source};
 
 /// The ticks that are wanted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub struct Range {
 /// Of `piece`, which is sorted, the part that has the lines in `range`: those that a merge of all would have there.
 #[must_use]
 pub fn part_of(piece: SortedRange, source: &Source, range: Range) -> SortedRange {
-    if let Some(render) = source.rendered() {
+    if let Content::Rendered(render) = source.content() {
         // It is asked by time; here counts only whether there is something.
         let (since, until) = (range.since.unwrap_or(0), range.until.unwrap_or(u64::MAX));
         let any = render.span().is_some_and(|(first, last)| last >= since && first < until);
@@ -57,14 +57,14 @@ pub fn since_for_last(
     let mut newest: BinaryHeap<Reverse<u64>> = BinaryHeap::new();
     for piece in pieces {
         let source = &sources[piece.source];
-        let backwards: Box<dyn Iterator<Item = u64>> = match source.rendered() {
-            Some(render) => Box::new(
+        let backwards: Box<dyn Iterator<Item = u64>> = match source.content() {
+            Content::Rendered(render) => Box::new(
                 render
                     .newest_first()
                     .skip_while(|ticks| span.until.is_some_and(|until| *ticks >= until))
                     .take_while(|ticks| *ticks >= span.since),
             ),
-            None => Box::new(messages_backwards(&source.bytes()[piece.start..piece.end])),
+            Content::Text(bytes) => Box::new(messages_backwards(&bytes[piece.start..piece.end])),
         };
         for ticks in backwards {
             if newest.len() < wanted {

@@ -93,7 +93,7 @@ fn a_torn_tail_and_a_file_just_begun_are_no_damage_while_the_run_lives() {
     let ran = place.merge(["./app"]);
     assert_eq!(ran.status, Some(1), "{}", ran.err);
     assert!(
-        ran.err.contains("may be cut short") && ran.err.contains("'./app.trace.11' is empty"),
+        ran.err.contains("may be incomplete") && ran.err.contains("'./app.trace.11' is empty"),
         "{}",
         ran.err
     );

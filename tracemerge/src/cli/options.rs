@@ -75,7 +75,7 @@ pub struct ViewOptions {
     pub time: TimeMode,
     /// Whether to use colours
     #[arg(long, value_name = "WHEN", value_enum, default_value_t, help_heading = SHOW)]
-    pub color: colour::When,
+    pub color: colour::ColourMode,
     /// Write to a terminal directly, not through $PAGER or less
     #[arg(long, help_heading = SHOW)]
     pub no_pager: bool,
@@ -120,16 +120,16 @@ impl ValueEnum for TimeMode {
     }
 }
 
-impl ValueEnum for colour::When {
-    fn value_variants<'a>() -> &'a [colour::When] {
-        &[colour::When::Auto, colour::When::Always, colour::When::Never]
+impl ValueEnum for colour::ColourMode {
+    fn value_variants<'a>() -> &'a [colour::ColourMode] {
+        &[colour::ColourMode::Auto, colour::ColourMode::Always, colour::ColourMode::Never]
     }
 
     fn to_possible_value(&self) -> Option<PossibleValue> {
         let (name, help) = match self {
-            colour::When::Auto => ("auto", "On a terminal, unless NO_COLOR is set"),
-            colour::When::Always => ("always", "Always"),
-            colour::When::Never => ("never", "Never"),
+            colour::ColourMode::Auto => ("auto", "On a terminal, unless NO_COLOR is set"),
+            colour::ColourMode::Always => ("always", "Always"),
+            colour::ColourMode::Never => ("never", "Never"),
         };
         Some(PossibleValue::new(name).help(help))
     }

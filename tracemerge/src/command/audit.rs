@@ -1,58 +1,60 @@
-//! For `check` and `info`: one thread's trace read from its first byte to its last, and all that it says of itself
-//! compared with what is there.
+//! The audit of a trace, for `check` and `info`: one thread's trace is read from its first byte to its last,
+//! and all that it says of itself is compared with the records that are there.
 
 use trace_format::line::{Kind, Line};
 use trace_format::meta::{End, EndReason, LossReason, Meta, Name, RingPlace, Thread};
 use trace_format::tally::Tally;
 
-use crate::file::lines::{Next, line_at, skip_bad, without_feed};
+use crate::file::lines::{Token, line_at, skip_bad, without_feed};
 use crate::input::findings::add_loss;
 use crate::input::slice::each_stretch;
 use crate::input::source::Source;
 use crate::time::clocks::Anchor;
 use crate::ui::few::Few;
 
-/// A place: in which part of the trace, and at which byte of it.
-pub type Place = (usize, usize);
+/// A place in a trace: the number of a part of the trace, and an offset in that.
+pub type PartOffset = (usize, usize);
 
-/// What there is in a thread's trace.
+/// The content of a thread's trace.
 #[derive(Clone, Debug, Default)]
 pub struct Audit {
     /// The `# thread` line of the trace.
     pub thread: Option<Thread>,
-    /// Messages.
+    /// The number of messages.
     pub records: u64,
-    /// Messages told lost, in the order of [`LossReason`].
+    /// The number of messages reported lost, in the order of [`LossReason`].
     pub lost: [u64; LossReason::COUNT],
-    /// Messages told lost for reasons that only later versions know: the reason, and how many. Beyond the first
-    /// `REASONS` the rest is summed up under the last.
+    /// The messages reported lost for reasons that only later versions know: the reason, and the number.
+    /// Beyond the first `REASONS` the rest is summed up under the last.
     pub lost_otherwise: Vec<(Name, u64)>,
-    /// Lines that tell of a loss and do not say of how much.
+    /// The number of lines that report a loss and do not say of how much.
     pub lost_unread: u64,
     /// The last line, if that is an `# end`.
     pub end: Option<End>,
-    /// `# end` lines that do not say what is there: where, what it says, messages and losses before it.
-    pub wrong_ends: Few<(Place, End, u64, u64)>,
-    /// Breaks of the clock that are told.
-    pub backward: Few<Place>,
-    /// Ticks that are smaller than those of the line before.
-    pub breaks: Few<Place>,
-    /// Bytes that are no line, or not one of this thread, or the next line of no message: how many.
-    pub damaged: Few<(Place, usize)>,
+    /// The `# end` lines that do not say what is there: their place, what they say, and the messages and
+    /// losses before them.
+    pub wrong_ends: Few<(PartOffset, End, u64, u64)>,
+    /// The places where the trace reports that the clock went back.
+    pub backward: Few<PartOffset>,
+    /// The lines whose ticks are smaller than those of the line before.
+    pub breaks: Few<PartOffset>,
+    /// The places, and the numbers of bytes, that are no line, or not one of this thread, or a continuation
+    /// of no message.
+    pub damaged: Few<(PartOffset, usize)>,
     /// Whether the last line has no line feed.
     pub torn: bool,
-    /// How often it is told that the thread waited for room ...
+    /// The number of times that the thread reports to have waited for room.
     pub stalls: u64,
-    /// ... and for how long in all, in nanoseconds.
+    /// The time that the thread reports to have waited in all, in nanoseconds.
     pub stall_ns: u64,
-    /// Moments by both clocks, of its `# run` and `# clock` lines, in their order.
+    /// The moments by both clocks in the trace's `# run` and `# clock` lines, in their order.
     pub anchors: Vec<Anchor>,
-    /// Ticks of its first and of its last message.
+    /// The ticks of the first message and of the last.
     pub range: Option<(u64, u64)>,
-    /// Ticks of the line before.
+    /// The ticks of the line before.
     ticks: u64,
     tid: Option<u64>,
-    /// The line before is of a message.
+    /// Whether the line before is of a message.
     in_message: bool,
     tally: Tally,
 }
@@ -63,7 +65,8 @@ impl Audit {
         let mut audit = Audit::default();
         for (part, source) in parts.iter().enumerate() {
             let (mut start, mut damaged) = (0, Vec::new());
-            // Places in what is no text are offsets in its text, but for those of damage.
+            // Places in a rendered source are offsets in its text, but those of damage are offsets in its
+            // file.
             each_stretch(source, &mut |at, bytes| damaged.push(((part, at), bytes)), |text| {
                 audit.read(part, start, text);
                 start += text.len();
@@ -73,23 +76,24 @@ impl Audit {
         audit
     }
 
-    /// How many messages are told lost in all.
+    /// The number of messages that are reported lost in all.
     #[must_use]
     pub fn all_lost(&self) -> u64 {
         let otherwise = self.lost_otherwise.iter().map(|(_, lost)| lost);
         self.lost.iter().chain(otherwise).fold(0, |sum, lost| sum.saturating_add(*lost))
     }
 
-    /// The losses that there are, by the names of their reasons.
+    /// Returns the losses by the names of their reasons, where there are any.
     pub fn losses(&self) -> impl Iterator<Item = (&str, u64)> {
         let known = LossReason::ALL.iter().map(|reason| reason.name()).zip(self.lost);
         let otherwise = self.lost_otherwise.iter().map(|(reason, lost)| (reason.as_str(), *lost));
         known.chain(otherwise).filter(|(_, lost)| *lost > 0)
     }
 
-    /// How many messages were put into the ring, as far as the trace knows: those that are there, and those that were
-    /// lost later. Whether those were that were lost for a reason that is not known here, nobody can say: they do not
-    /// count, so that nothing is taken for accounted for that may not be.
+    /// The number of messages that were put into the ring, as far as the trace knows: those that are there,
+    /// and those that were lost later. For a reason that is not known here, nobody can say whether its
+    /// messages were in the ring: they do not count, so that nothing is taken as accounted for that may not
+    /// be.
     #[must_use]
     pub fn committed(&self) -> u64 {
         use LossReason::{Damaged, FileRemoved, Overwritten, Rotated, Torn};
@@ -98,7 +102,7 @@ impl Audit {
         later.into_iter().fold(self.records, u64::saturating_add)
     }
 
-    /// Whether the ring was in memory that is gone with the process.
+    /// Returns whether the ring was in memory that is gone with the process.
     #[must_use]
     pub fn is_private(&self) -> bool {
         self.thread.as_ref().is_some_and(|thread| thread.ring == RingPlace::Private)
@@ -109,16 +113,16 @@ impl Audit {
         let mut at = 0;
         loop {
             let next = match line_at(bytes, at) {
-                Next::End => break,
-                Next::Bad => {
+                Token::End => break,
+                Token::Bad => {
                     let end = skip_bad(bytes, at);
                     self.damage((part, start + at), end - at);
                     end
                 }
-                Next::Line(line) => {
+                Token::Line(line) => {
                     match Line::parse(without_feed(&bytes[at..line.end])) {
                         Ok(parsed) => self.line((part, start + at), &parsed, line.end - at),
-                        // It has changed while it was read.
+                        // The line has changed while it was read.
                         Err(_) => self.damage((part, start + at), line.end - at),
                     }
                     line.end
@@ -133,12 +137,12 @@ impl Audit {
         }
     }
 
-    fn damage(&mut self, place: Place, bytes: usize) {
+    fn damage(&mut self, place: PartOffset, bytes: usize) {
         self.damaged.push((place, bytes));
         (self.end, self.in_message) = (None, false);
     }
 
-    fn line(&mut self, place: Place, line: &Line<'_>, bytes: usize) {
+    fn line(&mut self, place: PartOffset, line: &Line<'_>, bytes: usize) {
         let continues = line.kind == Kind::Continuation;
         if *self.tid.get_or_insert(line.key.tid) != line.key.tid || (continues && !self.in_message) {
             self.damage(place, bytes);
@@ -161,7 +165,7 @@ impl Audit {
         }
     }
 
-    fn metadata(&mut self, place: Place, payload: &[u8]) {
+    fn metadata(&mut self, place: PartOffset, payload: &[u8]) {
         match Meta::parse(payload) {
             Some(Meta::Thread(thread)) => self.thread = Some(thread),
             Some(Meta::Lost { records, reason }) => {
@@ -270,9 +274,9 @@ mod tests {
     #[test]
     fn the_beginning_of_an_end_is_none() {
         let end = line(4, '#', "end records=1 lost=0 reason=exit");
-        for (cut, is_end) in [(0, true), (1, true), (2, false), (4, false), (6, false)] {
-            let audit = audit(&[line(2, ':', "one"), end[..end.len() - cut].to_owned()]);
-            assert_eq!((audit.end.is_some(), audit.torn), (is_end, cut > 0), "{cut}");
+        for (missing, is_end) in [(0, true), (1, true), (2, false), (4, false), (6, false)] {
+            let audit = audit(&[line(2, ':', "one"), end[..end.len() - missing].to_owned()]);
+            assert_eq!((audit.end.is_some(), audit.torn), (is_end, missing > 0), "{missing}");
         }
     }
 

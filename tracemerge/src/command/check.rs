@@ -1,36 +1,36 @@
 //! The subcommand `check`: proves that a trace is complete, or says what is missing.
 //!
-//! Recovers as a merge does; then reads every thread's trace through, file and ring, and compares what it says of
-//! itself, and what the ring counted, with what is there.
+//! It recovers dead runs as a merge does; then it reads every thread's trace, file and ring, and compares the
+//! trace's own statements, and the counts of the ring, with the records that are there.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use trace_format::meta::{EndReason, LossReason, Run};
 
-use crate::command::audit::{Audit, Place};
+use crate::command::audit::{Audit, PartOffset};
 use crate::find::choose::{Choice, Chosen};
 use crate::find::discover::App;
 use crate::find::header::Trace;
 use crate::find::liveness::asking_once;
-use crate::find::{Found, gather, threads};
-use crate::input::source::Source;
-use crate::os::parallel::look_at_all;
+use crate::find::{Found, find_traces, threads};
+use crate::input::source::{Content, Source};
+use crate::os::processors::map_on_all_processors;
 use crate::ui::error::Error;
 use crate::ui::messages::{Grouped, Messages, Status, count, shown, shown_name};
 
-/// A thread's trace, and what there is to say of it.
+/// A thread's trace, and the result of reading it.
 struct Checked<'a> {
     trace: &'a Trace,
     audit: Audit,
     alive: bool,
     /// Whether the thread's file is raw.
     raw: bool,
-    /// How many of its messages were recovered now.
+    /// The number of the thread's messages that were recovered now.
     recovered: u64,
 }
 
-/// Checks the traces of `app`, and writes what there is to standard output; `verbose` names every thread.
+/// Checks the traces of `app`, and writes the result to standard output; `verbose` names every thread.
 ///
 /// # Errors
 /// There is no trace, or it cannot be read.
@@ -41,7 +41,7 @@ pub fn check(
     verbose: bool,
     messages: &mut Messages,
 ) -> Result<(), Error> {
-    let found = gather(app, choice, messages)?;
+    let found = find_traces(app, choice, messages)?;
     let checked = audit_all(&found, messages);
     found.completeness.tell(true, messages);
     checked.iter().for_each(|thread| thread.tell(messages));
@@ -55,7 +55,7 @@ pub fn check(
     Ok(())
 }
 
-/// Reads all that was chosen.
+/// Reads all traces that were chosen.
 fn audit_all<'a>(found: &'a Found, messages: &mut Messages) -> Vec<Checked<'a>> {
     let mut traces = Vec::new();
     let mut is_alive = asking_once();
@@ -67,9 +67,9 @@ fn audit_all<'a>(found: &'a Found, messages: &mut Messages) -> Vec<Checked<'a>> 
         }
     }
     let bytes = |(_, _, parts): &(&Trace, bool, Vec<Source>)| parts.iter().map(Source::size).sum();
-    let audits = look_at_all(&traces, bytes, |(_, _, parts)| Audit::of(parts));
+    let audits = map_on_all_processors(&traces, bytes, |(_, _, parts)| Audit::of(parts));
     let checked = traces.into_iter().zip(audits).map(|((trace, alive, parts), audit)| {
-        let raw = parts.first().is_some_and(|part| part.rendered().is_some());
+        let raw = parts.first().is_some_and(|part| matches!(part.content(), Content::Rendered(_)));
         let run = |run: &Run| Some(run) == trace.run.as_ref();
         let of_run = found.recovered.iter().filter(|recovered| run(&recovered.run));
         let threads = of_run.flat_map(|run| &run.threads).filter(|thread| thread.tid == trace.tid);
@@ -80,10 +80,10 @@ fn audit_all<'a>(found: &'a Found, messages: &mut Messages) -> Vec<Checked<'a>> 
 }
 
 impl Checked<'_> {
-    /// Names each reason why the trace is not whole.
+    /// Reports each reason why the trace is not whole.
     fn tell(&self, messages: &mut Messages) {
         let (audit, path) = (&self.audit, shown(&self.trace.path));
-        let at = |place: &Place| self.at(*place);
+        let at = |place: &PartOffset| self.at(*place);
         for ((place, bytes), more) in audit.damaged.each() {
             let bytes = count(*bytes as u64, "byte");
             let at = self.in_file(*place);
@@ -109,7 +109,7 @@ impl Checked<'_> {
             ));
         }
         if audit.torn {
-            messages.warn(format_args!("{path}: the last line has no line end and may be cut short"));
+            messages.warn(format_args!("{path}: the last line has no line end and may be incomplete"));
         }
         let lost = audit.all_lost();
         if lost > 0 {
@@ -130,7 +130,8 @@ impl Checked<'_> {
             (None, true, true) => messages.warn(format_args!(
                 "{path}: ring=private: what is in memory and not yet in the file is unknown"
             )),
-            // Of what does not say which thread it is of, nothing else has said it.
+            // A file that does not say which thread it is of is not known to completeness, so its missing end
+            // is reported here.
             (None, false, _) if self.trace.marks.thread.is_none() || self.trace.marks.end.is_some() => {
                 messages
                     .warn(format_args!("{path}: no '# end' line: the end of the thread's trace is missing"))
@@ -139,15 +140,15 @@ impl Checked<'_> {
         }
     }
 
-    /// A place among the lines.
-    fn at(&self, (part, offset): Place) -> String {
+    /// Returns a place among the lines, for messages.
+    fn at(&self, (part, offset): PartOffset) -> String {
         if self.raw && part == 0 {
             return format!("{}, offset {offset} of its text", shown(&self.trace.path));
         }
         self.in_file((part, offset))
     }
 
-    fn in_file(&self, (part, offset): Place) -> String {
+    fn in_file(&self, (part, offset): PartOffset) -> String {
         let ring = self.trace.held.as_ref().filter(|held| part > 0 || held.file().is_empty());
         format!("{}, offset {offset}", shown(ring.map_or(&self.trace.path, |held| &held.ring)))
     }
@@ -178,19 +179,19 @@ impl Checked<'_> {
     }
 }
 
-/// The losses by their reasons.
+/// Writes the losses by their reasons.
 fn reasons<'a>(losses: impl Iterator<Item = (&'a str, u64)>) -> String {
     losses.map(|(reason, records)| format!("{reason}: {}", Grouped(records))).collect::<Vec<_>>().join(", ")
 }
 
-/// A thread of a run.
+/// The identity of a thread of a run: boot, pid, run id, tid.
 type ThreadId<'a> = (&'a [u8], u32, u32, u64);
 
 fn thread_id(run: &Run, tid: u64) -> ThreadId<'_> {
     (&run.boot, run.pid, run.id, tid)
 }
 
-/// Compares what rings have counted with what is there. A thread may have several files.
+/// Compares the counts of rings with the records that are there. A thread may have several files.
 fn tell_missing(found: &Found, checked: &[Checked<'_>], messages: &mut Messages) {
     let mut counted: BTreeMap<ThreadId<'_>, u64> = BTreeMap::new();
     let mut count_in = |run, tid, committed: u64| {
@@ -222,7 +223,7 @@ fn tell_missing(found: &Found, checked: &[Checked<'_>], messages: &mut Messages)
     }
 }
 
-/// What is written to standard output.
+/// Returns the text for standard output.
 fn report(chosen: &Chosen, checked: &[Checked<'_>], whole: bool, each: bool) -> String {
     let mut report = String::new();
     let mut rest = checked;
@@ -234,7 +235,7 @@ fn report(chosen: &Chosen, checked: &[Checked<'_>], whole: bool, each: bool) -> 
         rest = others;
         report.push_str(&of_run(run.as_ref(), threads, each));
     }
-    let totals = Totals::of(checked);
+    let totals = CheckTotals::of(checked);
     let in_order = checked.iter().all(|c| c.audit.breaks.count == 0 && c.audit.backward.count == 0);
     report.push_str(&format!(
         "{}: {}, {}, {}, {} lost, {} torn, {}\n",
@@ -249,9 +250,9 @@ fn report(chosen: &Chosen, checked: &[Checked<'_>], whole: bool, each: bool) -> 
     report
 }
 
-/// One line for the run and, where wanted, one for each of its threads.
+/// Returns one line for the run and, with `each`, one for each of its threads.
 fn of_run(run: Option<&Run>, threads: &[Checked<'_>], each: bool) -> String {
-    let totals = Totals::of(threads);
+    let totals = CheckTotals::of(threads);
     let mut text = run.map_or("unknown run: ".to_owned(), |run| {
         format!("process {}, run {:08x}, begun {}: ", run.pid, run.id, run.wall)
     });
@@ -280,9 +281,9 @@ fn of_run(run: Option<&Run>, threads: &[Checked<'_>], each: bool) -> String {
     text
 }
 
-/// Sums over threads.
+/// The sums over threads.
 #[derive(Default)]
-struct Totals {
+struct CheckTotals {
     records: u64,
     recovered: u64,
     in_memory: u64,
@@ -291,9 +292,9 @@ struct Totals {
     by_reason: Vec<(String, u64)>,
 }
 
-impl Totals {
-    fn of(threads: &[Checked<'_>]) -> Totals {
-        let mut totals = Totals::default();
+impl CheckTotals {
+    fn of(threads: &[Checked<'_>]) -> CheckTotals {
+        let mut totals = CheckTotals::default();
         for thread in threads {
             let add = |sum: &mut u64, more: u64| *sum = sum.saturating_add(more);
             add(&mut totals.records, thread.audit.records);

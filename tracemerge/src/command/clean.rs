@@ -8,7 +8,7 @@ use std::io;
 
 use crate::find::choose::of_nearest;
 use crate::find::discover::App;
-use crate::find::find;
+use crate::find::find_files;
 use crate::find::liveness;
 use crate::find::owners::{Owners, of_users, recorded};
 use crate::find::places::{self, Places};
@@ -26,7 +26,7 @@ pub fn clean(app: &App, messages: &mut Messages) -> Result<(), Error> {
     let (mut removed, mut kept) = (0, 0);
     let mut places = rings::places(&rings::runs(|manifest| app.is_of(manifest)));
     places.extend(Places::of(app).directories());
-    let traces = find(app, &places, &[], messages).0;
+    let traces = find_files(app, &places, &[], messages).0;
     let (traces, others) = of_nearest(traces, &Owners::of(app), recorded);
     for trace in traces {
         if trace.run.as_ref().is_some_and(liveness::is_alive) {

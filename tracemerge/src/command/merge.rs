@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 
 use crate::find::choose::Choice;
 use crate::find::discover::App;
-use crate::find::{Found, gather_all, threads};
+use crate::find::{Found, find_traces_of_all, threads};
 use crate::input::inputs::Inputs;
 use crate::output::target::Target;
 use crate::ui::colour::Palette;
@@ -36,7 +36,8 @@ pub fn run(job: &Job, messages: &mut Messages) -> Result<(), Error> {
     if *verbose {
         messages.tell_details();
     }
-    let Found { chosen, inputs: files, completeness, .. } = gather_all(job.apps, job.choice, messages)?;
+    let Found { chosen, inputs: files, completeness, .. } =
+        find_traces_of_all(job.apps, job.choice, messages)?;
     completeness.tell(false, messages);
     let screen = (output.is_none() && view.is_asked_for()).then_some(OsStr::new("-"));
     let target = Target::new(output.as_deref().or(screen), job.apps, &files)?;

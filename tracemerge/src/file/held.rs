@@ -1,5 +1,5 @@
-//! A thread whose ring was read: its file up to the published length, and the text that the ring holds for it.
-//! The file may be raw; what follows it is text in any case.
+//! A thread whose ring was read: its file up to the published length, and the text that the ring holds for
+//! it. The file may be raw; the text of the ring is text in any case.
 
 use std::path::PathBuf;
 
@@ -12,27 +12,27 @@ use crate::file::map::Map;
 use crate::file::raw::{lines_of, whole_messages};
 use crate::ui::error::Error;
 
-/// What a thread had traced when its ring was read, in two parts that each consist of lines.
+/// The trace of a thread at the moment when its ring was read, in two parts that each consist of lines.
 #[derive(Debug)]
 pub struct Held {
-    /// The ring's file, which stands for the text in messages.
+    /// The ring's path, which stands for the ring's text in messages.
     pub ring: PathBuf,
-    /// Ticks of the first line of the thread's file.
+    /// The ticks of the first line of the thread's file.
     pub since: u64,
-    /// Messages that are in the ring and not in the file.
+    /// The number of messages that are in the ring and not in the file.
     pub records: u64,
-    /// Messages that the thread had put into its ring in all, at least.
+    /// The number of messages that the thread has put into its ring at least, in all.
     pub committed: u64,
     map: Map,
-    /// Where the lines of the file end that are whole.
+    /// The offset at which the whole lines of the file end.
     whole: usize,
-    /// What follows, the rest of the file's last line included.
+    /// The text behind the whole lines, the rest of the file's last line included.
     rest: Vec<u8>,
 }
 
 impl Held {
-    /// Maps the thread's file and puts the text behind it. Of a thread that may go on, what is not yet a whole line is
-    /// left out: so the merge has a prefix of the thread.
+    /// Maps the thread's file and puts the ring's text behind it. If the thread is `alive`, a last line that
+    /// is not whole is left out, so that the merge has a prefix of the thread.
     ///
     /// # Errors
     /// The file cannot be mapped.
@@ -69,20 +69,20 @@ impl Held {
         &self.map[..self.whole]
     }
 
-    /// See [`Map::cut`].
+    /// The offset at which the file was truncated, see [`Map::truncated_at`].
     #[must_use]
-    pub fn cut(&self) -> Option<usize> {
-        self.map.cut()
+    pub fn truncated_at(&self) -> Option<usize> {
+        self.map.truncated_at()
     }
 
-    /// The lines behind them.
+    /// The lines behind those of the file.
     #[inline]
     #[must_use]
     pub fn rest(&self) -> &[u8] {
         &self.rest
     }
 
-    /// The ticks of the first and of the last line; `None` where there is no line.
+    /// The ticks of the first line and of the last; `None` where there is no line.
     #[must_use]
     pub fn range(&self) -> Option<(u64, u64)> {
         let raw = Raw::parse(self.file());

@@ -1,11 +1,11 @@
-//! Stage *read*: finds the lines in the bytes of a trace file, and what is no line.
+//! The lines in the bytes of a trace file, and the bytes that are no line.
 //!
 //! Bytes are a sequence of *lines* and *bad regions*. A line has a valid key and kind and ends behind its
 //! line feed, or before a NUL (which the format never writes: a crash of the machine leaves it), or at the
-//! end of the bytes. It has no bytes that the format does not allow, so what is passed on of it drives no terminal; what
-//! has some is no line. A bad region is everything up to the next line. Nothing is copied, nothing is kept: all
-//! functions take the bytes and a position. Every function is linear in the bytes that it passes over, and in the
-//! line that it ends at.
+//! end of the bytes. It has no bytes that the format does not allow, so a line that is passed on drives no
+//! terminal. A bad region is everything up to the next line. Nothing is copied, and nothing is kept: all
+//! functions take the bytes and a position. Every function is linear in the bytes that it passes over, and in
+//! the line that it ends at.
 
 use std::iter;
 
@@ -13,70 +13,70 @@ use memchr::{memchr, memchr2, memrchr, memrchr2};
 use trace_format::escape::{harmless_prefix, is_harmless};
 use trace_format::line::{Line, SHORTEST, parse_ticks};
 
-/// A line, key included, with the space after its kind; payloads begin here.
+/// The number of bytes before a line's payload: the key, the kind and the space behind it.
 const HEAD: usize = SHORTEST + 1;
 
-/// A file that has no line within its first so many bytes is no trace.
+/// The number of bytes within which a trace has its first line; a file without one there is no trace.
 pub const PROBE: usize = 64 * 1024;
 
-/// Holes come in pages: so many NULs at once are told from anything else by one fast comparison.
+/// The NULs of a hole. Holes come in pages, so one fast comparison tells this many NULs from anything else.
 const HOLE: &[u8] = &[0; 4096];
 
-/// The bytes at a position of a trace: a line, or none.
+/// The bytes that begin at a position of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next {
-    /// Nothing: the bytes end here.
+pub enum Token {
+    /// The bytes end at the position.
     End,
-    /// Something that is no line.
+    /// A bad region begins at the position.
     Bad,
-    /// A line.
+    /// A line begins at the position.
     Line(LineAt),
 }
 
-/// A line found.
+/// A line that was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LineAt {
-    /// Where it ends, its line feed included.
+    /// The offset behind the line, its line feed included.
     pub end: usize,
-    /// Ticks of the line.
+    /// The ticks of the line.
     pub ticks: u64,
-    /// Whether it is a `#` line.
+    /// Whether the line is a `#` line.
     pub meta: bool,
 }
 
-/// Looks at what begins at `at`, which is where a line may begin.
+/// Returns what begins at `at`, which is a position where a line may begin.
 #[inline]
 #[must_use]
-pub fn line_at(bytes: &[u8], at: usize) -> Next {
+pub fn line_at(bytes: &[u8], at: usize) -> Token {
     let rest = &bytes[at..];
     let Some(head) = rest.first_chunk::<HEAD>() else { return odd_line(bytes, at) };
     let (Some(ticks), Some(kind)) = (parse_ticks(head), common_kind(head)) else {
         return odd_line(bytes, at);
     };
-    // The line's end is found by the same look at each byte that finds what a line may not have.
+    // One look at each byte finds both the line's end and bytes that a line may not have.
     let payload = &rest[HEAD..];
     let length = harmless_prefix(payload);
     let end = match payload.get(length) {
         Some(b'\n') => length + 1,
         Some(0) | None => length,
-        Some(_) => return Next::Bad,
+        Some(_) => return Token::Bad,
     };
-    Next::Line(LineAt { end: at + HEAD + end, ticks: ticks.0, meta: kind == b'#' })
+    Token::Line(LineAt { end: at + HEAD + end, ticks: ticks.0, meta: kind == b'#' })
 }
 
-/// The kind in the head of a line that has a thread id of eight digits; `None` says "look closer".
+/// The kind in the head of a line that has a thread id of eight digits; `None` where a closer look is needed.
 #[inline]
 fn common_kind(head: &[u8; HEAD]) -> Option<u8> {
     const ONES: u64 = u64::MAX / 255;
     let [.., t1, t2, t3, t4, t5, t6, t7, t8, b' ', kind, b' '] = *head else { return None };
     let tid = u64::from_le_bytes([t1, t2, t3, t4, t5, t6, t7, t8]);
     let high = ONES * 0xf0;
-    // Digits are 0x30 to 0x39: high half 3, and still 3 after adding 6.
+    // The digits are 0x30 to 0x39: the high half is 3, and is still 3 after adding 6.
     let digits = (tid & high) == ONES * 0x30 && (tid.wrapping_add(ONES * 6) & high) == ONES * 0x30;
     (digits && matches!(kind, b':' | b'|' | b'>' | b'<' | b'^' | b'#')).then_some(kind)
 }
 
-/// Length of what is left of a line: past its line feed, or up to a NUL, or all.
+/// The length of the rest of a line: past its line feed, or up to a NUL, or to the end of the bytes.
 #[inline]
 fn length(payload: &[u8]) -> usize {
     match memchr2(b'\n', 0, payload) {
@@ -85,41 +85,41 @@ fn length(payload: &[u8]) -> usize {
     }
 }
 
-/// [`line_at`] for lines that are short, have a long thread id, or are none.
+/// Does the work of [`line_at`] where the line is short, has a long thread id, or is none.
 #[cold]
 #[inline(never)]
-fn odd_line(bytes: &[u8], at: usize) -> Next {
+fn odd_line(bytes: &[u8], at: usize) -> Token {
     let rest = &bytes[at..];
     if rest.is_empty() {
-        return Next::End;
+        return Token::End;
     }
-    // A bad line may be long, a key is not: look for the end only behind a key.
+    // A bad line may be long, a key is not: the end is looked for only behind a key.
     if parse_ticks(rest).is_none() {
-        return Next::Bad;
+        return Token::Bad;
     }
     let end = length(rest);
     match Line::parse(without_feed(&rest[..end])) {
         Ok(line) if is_harmless(line.payload) => {
             let meta = line.kind == trace_format::line::Kind::Meta;
-            Next::Line(LineAt { end: at + end, ticks: line.key.ticks.0, meta })
+            Token::Line(LineAt { end: at + end, ticks: line.key.ticks.0, meta })
         }
-        Ok(_) | Err(_) => Next::Bad,
+        Ok(_) | Err(_) => Token::Bad,
     }
 }
 
-/// A physical line without its line feed.
+/// Returns a physical line without its line feed.
 #[must_use]
 pub fn without_feed(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\n").unwrap_or(line)
 }
 
-/// The physical line that `lines` begin with, its line feed included.
+/// Returns the physical line that `lines` begin with, its line feed included.
 #[must_use]
 pub fn whole_line(lines: &[u8]) -> &[u8] {
     &lines[..memchr(b'\n', lines).map_or(lines.len(), |at| at + 1)]
 }
 
-/// The physical lines, each with its line feed.
+/// Returns the physical lines, each with its line feed.
 pub fn lines_of(mut lines: &[u8]) -> impl Iterator<Item = &[u8]> {
     iter::from_fn(move || {
         let line = whole_line(lines);
@@ -128,7 +128,7 @@ pub fn lines_of(mut lines: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// Where the first line at or after `at` begins; the end of the bytes where there is none.
+/// Returns the offset of the first line at or after `at`, or the end of the bytes where there is none.
 ///
 /// Lines begin behind line feeds, and behind NULs: a hole may end where a line begins.
 #[must_use]
@@ -136,7 +136,7 @@ pub fn skip_bad(bytes: &[u8], at: usize) -> usize {
     skip_bad_until(bytes, at, bytes.len())
 }
 
-/// [`skip_bad`] that gives up where it has come to `limit`: then it returns that or more.
+/// Does the work of [`skip_bad`], but gives up at `limit`: then it returns that or more.
 fn skip_bad_until(bytes: &[u8], mut at: usize, limit: usize) -> usize {
     while at < limit && ticks_at(bytes, at).is_none() {
         let Some(stop) = memchr2(b'\n', 0, &bytes[at..]) else { return bytes.len() };
@@ -146,18 +146,18 @@ fn skip_bad_until(bytes: &[u8], mut at: usize, limit: usize) -> usize {
     at
 }
 
-/// The ticks of the line at `at`; `None` where none begins there.
+/// The ticks of the line at `at`; `None` where no line begins there.
 #[inline]
 #[must_use]
 pub fn ticks_at(bytes: &[u8], at: usize) -> Option<u64> {
     match line_at(bytes, at) {
-        Next::Line(line) => Some(line.ticks),
-        Next::Bad | Next::End => None,
+        Token::Line(line) => Some(line.ticks),
+        Token::Bad | Token::End => None,
     }
 }
 
-/// The first line that begins behind `at`, which may be anywhere, and not behind `limit`: where, and its ticks. All
-/// lines that a walk from the beginning meets there are found so, and no others.
+/// Finds the first line that begins behind `at`, which may be anywhere, and not behind `limit`; returns its
+/// offset and its ticks. A walk from the beginning would meet the same lines there, and no others.
 #[must_use]
 pub fn line_behind(bytes: &[u8], at: usize, limit: usize) -> Option<(usize, u64)> {
     let stop = at + memchr2(b'\n', 0, bytes.get(at..limit)?)?;
@@ -166,17 +166,17 @@ pub fn line_behind(bytes: &[u8], at: usize, limit: usize) -> Option<(usize, u64)
     Some((line, ticks_at(bytes, line)?))
 }
 
-/// How many line feeds and NULs `bytes` begin with.
+/// The number of line feeds and NULs at the beginning of `bytes`.
 fn blank(bytes: &[u8]) -> usize {
     let zeros = bytes.chunks_exact(HOLE.len()).take_while(|chunk| *chunk == HOLE).count() * HOLE.len();
     zeros + bytes[zeros..].iter().position(|&b| b != b'\n' && b != 0).unwrap_or(bytes.len() - zeros)
 }
 
-/// Where the first line begins; `None` where the beginning of the file has none.
+/// The offset of the first line; `None` where the beginning of the file has none.
 #[must_use]
 pub fn first_line(bytes: &[u8]) -> Option<usize> {
     let mut end = bytes.len().min(PROBE);
-    // A character that the border cuts is not to be judged by its half.
+    // Half a character at the border would be taken for a bad byte.
     while end + 4 > PROBE && end > 0 && bytes.get(end).is_some_and(|byte| matches!(byte, 0x80..=0xbf)) {
         end -= 1;
     }
@@ -185,16 +185,16 @@ pub fn first_line(bytes: &[u8]) -> Option<usize> {
     (at < window.len()).then_some(at)
 }
 
-/// The ticks of the first line.
+/// The ticks of the first line; `None` where the beginning of the file has no line.
 #[must_use]
 pub fn first_ticks(bytes: &[u8]) -> Option<u64> {
     match line_at(bytes, first_line(bytes)?) {
-        Next::Line(line) => Some(line.ticks),
-        Next::Bad | Next::End => None,
+        Token::Line(line) => Some(line.ticks),
+        Token::Bad | Token::End => None,
     }
 }
 
-/// The ticks of the last line, found from the end.
+/// The ticks of the last line, which is looked for from the end; `None` where there is no line.
 #[must_use]
 pub fn last_ticks(bytes: &[u8]) -> Option<u64> {
     let mut end = bytes.len();
@@ -203,14 +203,14 @@ pub fn last_ticks(bytes: &[u8]) -> Option<u64> {
             bytes[..end].rchunks_exact(HOLE.len()).take_while(|chunk| *chunk == HOLE).count() * HOLE.len();
         end = bytes[..end - zeros].iter().rposition(|&b| b != b'\n' && b != 0)? + 1;
         let start = memrchr2(b'\n', 0, &bytes[..end]).map_or(0, |at| at + 1);
-        if let Next::Line(line) = line_at(bytes, start) {
+        if let Token::Line(line) = line_at(bytes, start) {
             return Some(line.ticks);
         }
         end = start;
     }
 }
 
-/// The bytes without a last line that has no line feed yet.
+/// Returns the bytes without a last line that has no line feed yet.
 #[must_use]
 pub fn without_torn_tail(bytes: &[u8]) -> &[u8] {
     &bytes[..memrchr(b'\n', bytes).map_or(0, |at| at + 1)]
@@ -223,8 +223,8 @@ mod tests {
 
     const GOOD: &[u8] = b"00000128fd9f283f-00000320 : hello\n";
 
-    fn line(end: usize, meta: bool) -> Next {
-        Next::Line(LineAt { end, ticks: 0x0128_fd9f_283f, meta })
+    fn line(end: usize, meta: bool) -> Token {
+        Token::Line(LineAt { end, ticks: 0x0128_fd9f_283f, meta })
     }
 
     #[test]
@@ -234,7 +234,7 @@ mod tests {
         assert_eq!(line_at(b"00000128fd9f283f-00000320 : he\0lo\n", 0), line(30, false));
         assert_eq!(line_at(b"00000128fd9f283f-00000320 #\n", 0), line(28, true));
         assert_eq!(line_at(b"00000128fd9f283f-4294967296 # x\n", 0), line(32, true));
-        assert_eq!(line_at(GOOD, GOOD.len()), Next::End);
+        assert_eq!(line_at(GOOD, GOOD.len()), Token::End);
     }
 
     #[test]
@@ -243,7 +243,7 @@ mod tests {
             [&b"junk\n"[..], b"\n", b"\0\0\0", b"half a\0\0\0", b"a\nb\n\n\0c\n", b"00000128fd9f283f-\n"]
         {
             let bytes = [bad, GOOD].concat();
-            assert_eq!(line_at(&bytes, 0), Next::Bad);
+            assert_eq!(line_at(&bytes, 0), Token::Bad);
             assert_eq!(skip_bad(&bytes, 0), bad.len());
             assert_eq!(skip_bad(bad, 0), bad.len());
         }
@@ -255,12 +255,12 @@ mod tests {
     fn a_line_with_bytes_that_the_format_does_not_allow_is_none() {
         for bad in ["\u{1b}[31m", "\r", "\u{7f}", "\u{9b}31m", "\u{80}", "\u{1}"].map(str::as_bytes) {
             let line = [&GOOD[..30], bad, b" and more\n"].concat();
-            assert_eq!(line_at(&line, 0), Next::Bad, "{bad:x?}");
+            assert_eq!(line_at(&line, 0), Token::Bad, "{bad:x?}");
             assert_eq!(skip_bad(&[&line, GOOD].concat(), 0), line.len(), "{bad:x?}");
             assert_eq!(last_ticks(&line), None, "{bad:x?}");
         }
         for bad in [&b"\xff"[..], b"\xc3", b"\xe4\xbd", b"\xc0\x80", b"\xed\xa0\x80"] {
-            assert_eq!(line_at(&[&GOOD[..30], bad, b"\n"].concat(), 0), Next::Bad, "{bad:x?}");
+            assert_eq!(line_at(&[&GOOD[..30], bad, b"\n"].concat(), 0), Token::Bad, "{bad:x?}");
         }
         for text in ["\ttabs\tand \\x1b", "größe 你好 🦀", "\u{a0}", "\u{2028}"] {
             let good = [&GOOD[..30], text.as_bytes(), b"\n"].concat();
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_torn_tail_is_cut_off() {
+    fn a_torn_tail_is_left_out() {
         assert_eq!(without_torn_tail(&[GOOD, b"0000"].concat()), GOOD);
         assert_eq!(without_torn_tail(GOOD), GOOD);
         assert_eq!(without_torn_tail(b"0000"), b"");
@@ -302,12 +302,12 @@ mod tests {
             };
             let parsed = Line::parse(&bytes[..end]).ok().filter(allowed);
             match line_at(&bytes, 0) {
-                Next::Line(line) => {
+                Token::Line(line) => {
                     prop_assert_eq!(parsed.map(|p| p.key.ticks.0), Some(line.ticks));
                     prop_assert_eq!(line.end, end + usize::from(bytes.get(end) == Some(&b'\n')));
                 }
-                Next::Bad => prop_assert_eq!(parsed, None),
-                Next::End => prop_assert!(bytes.is_empty()),
+                Token::Bad => prop_assert_eq!(parsed, None),
+                Token::End => prop_assert!(bytes.is_empty()),
             }
         }
 
@@ -319,11 +319,11 @@ mod tests {
             let (mut at, mut walked) = (0, Vec::new());
             while at < bytes.len() {
                 match line_at(&bytes, at) {
-                    Next::Line(line) => {
+                    Token::Line(line) => {
                         walked.push((at, line.ticks));
                         at = line.end;
                     }
-                    Next::Bad | Next::End => at = skip_bad(&bytes, at),
+                    Token::Bad | Token::End => at = skip_bad(&bytes, at),
                 }
             }
             let limit = limit.min(bytes.len());
@@ -338,9 +338,9 @@ mod tests {
             let mut at = 0;
             loop {
                 let next = match line_at(&bytes, at) {
-                    Next::End => break,
-                    Next::Bad => skip_bad(&bytes, at),
-                    Next::Line(line) => line.end,
+                    Token::End => break,
+                    Token::Bad => skip_bad(&bytes, at),
+                    Token::Line(line) => line.end,
                 };
                 prop_assert!(next > at && next <= bytes.len());
                 at = next;
@@ -349,19 +349,19 @@ mod tests {
         }
     }
 
-    /// A good line with a few bytes changed, and cut somewhere.
+    /// A good line with a few bytes changed, and truncated somewhere.
     fn hostile() -> impl Strategy<Value = Vec<u8>> {
         let byte = prop_oneof![Just(0), Just(b'\n'), Just(0x1b), Just(0xc2), Just(0x9b), any::<u8>()];
         let changes = prop::collection::vec((0..40usize, byte), 0..3);
         let tid = prop_oneof![Just(320u64), any::<u64>()];
-        (tid, changes, 0..60usize).prop_map(|(tid, changes, cut)| {
+        (tid, changes, 0..60usize).prop_map(|(tid, changes, length)| {
             let mut bytes = format!("00000128fd9f283f-{tid:08} : hello, world\n").into_bytes();
             for (at, byte) in changes {
                 if let Some(place) = bytes.get_mut(at) {
                     *place = byte;
                 }
             }
-            bytes.truncate(cut);
+            bytes.truncate(length);
             bytes
         })
     }

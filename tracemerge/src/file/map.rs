@@ -1,7 +1,7 @@
-//! Files as memory: opened, mapped, closed again, so that thousands take no descriptors.
+//! Files as memory: opened, mapped and closed again, so that thousands of files take no descriptors.
 //!
-//! All `unsafe` here is the mapping, what the system is told of it, and a hint to the processor. Only regular files are
-//! mapped: a FIFO or a device in the place of a trace would block or never end.
+//! All `unsafe` here is for the mapping, for advice to the system, and for a hint to the processor. Only
+//! regular files are mapped: a FIFO or a device in the place of a trace would block or never end.
 #![allow(unsafe_code)]
 
 use std::fs::{self, File, Metadata, OpenOptions};
@@ -15,29 +15,30 @@ use crate::file::truncation::Watched;
 use crate::ui::error::Error;
 use crate::ui::messages::shown;
 
-/// What a processor fetches at once.
+/// The number of bytes that a processor fetches at once.
 #[cfg(target_arch = "x86_64")]
 const CACHE_LINE: usize = 64;
 
-/// The bytes of a file.
+/// The bytes of a file, or of nothing.
 #[derive(Debug)]
 pub struct Map {
-    /// Before the mapping, so that it ends earlier. Only what is of a file is watched.
+    /// The watch, which stands before the mapping so that it ends earlier. Only the mapping of a file is
+    /// watched.
     watched: Option<Watched>,
     map: Option<Mmap>,
 }
 
 impl Map {
-    /// Maps the regular file at `path`, symbolic links followed.
+    /// Maps the regular file at `path`; symbolic links are followed.
     ///
     /// # Errors
-    /// Where it is no regular file, or cannot be opened or mapped.
+    /// The file is not a regular one, or cannot be opened or mapped.
     pub fn open(path: &Path) -> Result<Map, Error> {
         let (file, length) = open_regular(path)?;
         Map::of_length(&file, length, path)
     }
 
-    /// The same of a file that [`open_known`] may open.
+    /// Maps a file that [`open_known`] may open.
     ///
     /// # Errors
     /// The file cannot be opened or mapped, or is no regular file.
@@ -55,10 +56,11 @@ impl Map {
         Map::of_length(file, length, path)
     }
 
-    /// Maps the first `length` bytes of a file, which are all.
+    /// Maps the first `length` bytes of a file, which are all that it has.
     fn of_length(file: &File, length: u64, path: &Path) -> Result<Map, Error> {
         let Ok(length @ 1..) = usize::try_from(length) else {
-            // Nothing cannot be mapped; nor can what has no end on this machine.
+            // An empty mapping is not allowed; nor can a file be mapped that is longer than this machine's
+            // memory can address.
             return if length == 0 {
                 Ok(Map::nothing())
             } else {
@@ -68,28 +70,28 @@ impl Map {
         // SAFETY: the mapping is read-only and private to this process. Whoever else writes to the file
         // changes bytes under it: all code here takes the bytes as hostile, checks every index against the
         // mapping's length, and relies on no byte staying what it was. The tracer only appends, beyond the
-        // length taken here. A file that is cut meanwhile raises SIGBUS, see `crate::file::truncation`.
+        // length taken here. A file that is truncated meanwhile raises SIGBUS, see `crate::file::truncation`.
         let map =
             unsafe { MmapOptions::new().len(length).map(file) }.map_err(|e| Error::io("map", path, e))?;
         Ok(Map { watched: Some(Watched::new(map.as_ptr(), map.len())), map: Some(map) })
     }
 }
 
-/// So many bytes are forgotten at once: each time costs the other threads an interruption.
+/// The number of bytes that are forgotten at once: each call costs the other threads an interruption.
 #[cfg(unix)]
 const STEP: usize = 4 << 20;
 
 impl Map {
-    /// Says that those bytes and all before them will not be read again soon, so that they need not count as this
-    /// process's memory.
+    /// Says that the bytes in `range` and all before them will not be read again soon, so that they need not
+    /// count as this process's memory.
     pub fn forget(&self, range: Range<usize>) {
         #[cfg(unix)]
         if let (Some(map), Some(_)) = (&self.map, &self.watched) {
-            // In whole steps: what is left of one goes with the next range.
+            // Only whole steps are forgotten: the rest of one goes with the next range.
             let (start, end) = (range.start / STEP * STEP, range.end / STEP * STEP);
             if start < end {
-                // SAFETY: the mapping is shared, read-only and of a file: pages that are read again are taken from
-                // there again; and what was cut off is zeros again.
+                // SAFETY: the mapping is shared, read-only and of a file: pages that are read again are taken
+                // from there again, and truncated ones are zeros again.
                 let _ = unsafe {
                     map.unchecked_advise_range(memmap2::UncheckedAdvice::DontNeed, start, end - start)
                 };
@@ -99,14 +101,15 @@ impl Map {
         let _ = range;
     }
 
-    /// The offset from which on the file was found to be gone, since it was mapped; there are zeros now. It is the
-    /// beginning of a page, so there may be some before it.
+    /// The offset from which on the mapping has zeros because the file was truncated since it was mapped;
+    /// `None` where all is there. The offset is the beginning of a page, so there may be zeros before it,
+    /// too.
     #[must_use]
-    pub fn cut(&self) -> Option<usize> {
-        self.watched.as_ref()?.cut()
+    pub fn truncated_at(&self) -> Option<usize> {
+        self.watched.as_ref()?.truncated_at()
     }
 
-    /// No bytes.
+    /// A map without bytes.
     pub fn nothing() -> Map {
         Map { watched: None, map: None }
     }
@@ -114,22 +117,22 @@ impl Map {
     /// Says that the bytes will be read from the first to the last.
     pub fn will_be_read_through(&self) {
         #[cfg(unix)]
-        // Small files are read ahead anyway.
+        // The system reads small files ahead anyway.
         if let Some(map) = self.map.as_ref().filter(|map| map.len() >= STEP) {
-            // Read-ahead is a help only; without it all is still right.
+            // Reading ahead only helps: without it all is still right.
             let _ = map.advise(memmap2::Advice::Sequential);
         }
     }
 }
 
-/// Says that `length` bytes at `start` will be needed in a moment, where the processor can be told: so many places can
-/// be waited for at once. Neither reads nor writes them, so they may be anything.
+/// Says that `length` bytes at `start` will be needed in a moment, where the processor can be told: so memory
+/// is waited for in many places at once. Neither reads nor writes the bytes, so the address may be any.
 #[inline]
 pub fn prefetch(start: *const u8, length: usize) {
     #[cfg(target_arch = "x86_64")]
     for at in (0..length).step_by(CACHE_LINE) {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a hint; it accesses nothing, and raises no fault wherever it points.
+        // SAFETY: this is a hint, which accesses nothing and raises no fault wherever it points.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(start.wrapping_add(at).cast()) };
     }
     #[cfg(not(target_arch = "x86_64"))]
@@ -138,7 +141,7 @@ pub fn prefetch(start: *const u8, length: usize) {
 
 #[cfg(test)]
 impl Map {
-    /// A mapping of `bytes`, without a file.
+    /// Makes a mapping of `bytes`, without a file.
     pub fn of(bytes: &[u8]) -> Map {
         if bytes.is_empty() {
             return Map::nothing();
@@ -157,19 +160,19 @@ impl Deref for Map {
     }
 }
 
-/// Opens the regular file at `path` for reading, symbolic links followed; returns its length, too.
+/// Opens the regular file at `path` for reading, symbolic links followed; returns it with its length.
 ///
 /// # Errors
-/// Where it is no regular file, or cannot be opened.
+/// The file is not a regular one, or cannot be opened.
 pub fn open_regular(path: &Path) -> Result<(File, u64), Error> {
-    // Asked before the opening, because opening a device may already do something.
+    // The type is asked for before the file is opened, because opening a device may already do something.
     let metadata = fs::metadata(path).map_err(|e| Error::io("open", path, e))?;
     regular(path, &metadata)?;
     open_known(path)
 }
 
-/// [`open_regular`] for what was found to be a regular file a moment ago: where there are thousands, to ask once more
-/// takes its time.
+/// Does the work of [`open_regular`] for a path that was that of a regular file a moment ago: for thousands
+/// of files it takes its time to ask once more.
 ///
 /// # Errors
 /// The file cannot be opened, or is no regular file.
@@ -177,7 +180,7 @@ pub fn open_known(path: &Path) -> Result<(File, u64), Error> {
     let mut options = OpenOptions::new();
     options.read(true);
     #[cfg(unix)]
-    // Should a FIFO have taken its place meanwhile, it must not block.
+    // If a FIFO has taken the file's place meanwhile, it must not block.
     std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, libc::O_NONBLOCK);
     let file = options.open(path).map_err(|e| Error::io("open", path, e))?;
     let metadata = file.metadata().map_err(|e| Error::io("examine", path, e))?;
@@ -185,7 +188,7 @@ pub fn open_known(path: &Path) -> Result<(File, u64), Error> {
     Ok((file, metadata.len()))
 }
 
-/// An error unless it is a regular file.
+/// Returns an error unless the metadata are those of a regular file.
 fn regular(path: &Path, metadata: &Metadata) -> Result<(), Error> {
     if metadata.is_file() {
         return Ok(());

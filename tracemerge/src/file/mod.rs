@@ -1,4 +1,5 @@
-//! One trace file: its bytes, also where it is raw, in memory, or becomes shorter meanwhile, and the lines in them.
+//! One trace file: its bytes, also where they are raw, in memory or truncated meanwhile, and the lines in
+//! them.
 
 pub mod held;
 pub mod lines;

@@ -12,59 +12,59 @@ use crate::file::held::Held;
 use crate::file::map::Map;
 use crate::file::render::Render;
 
-/// How much longer lines are than their records is learnt from so many records.
+/// The number of records from which it is learnt how much longer lines are than records.
 const SAMPLED: usize = 200;
-/// `# clock` lines are looked for in so many of the last blocks.
+/// The number of last blocks in which a `# clock` line is looked for.
 const OUTLINED: usize = 16;
 const BLOCK: usize = raw::BLOCK as usize;
 
 /// A raw file, or the part of one that a merge may read.
 #[derive(Debug)]
 pub struct RawFile {
-    /// Stands for the file in `# damaged` lines.
+    /// The path that `# damaged` lines name.
     path: PathBuf,
-    bytes: Bytes,
-    /// A line takes about so many times the bytes of its record.
+    bytes: RawBytes,
+    /// The number of bytes that a line takes for each byte of its record, about.
     growth: u64,
-    /// The first ticks and the last: asked for often.
+    /// The ticks of the first record and of the last, which are asked for often.
     span: Option<(u64, u64)>,
 }
 
 #[derive(Debug)]
-enum Bytes {
-    /// A file up to there.
+enum RawBytes {
+    /// The bytes of a file up to an offset.
     Mapped(Arc<Map>, usize),
     /// The file of a thread whose ring was read.
     Held(Arc<Held>),
 }
 
-impl Deref for Bytes {
+impl Deref for RawBytes {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
         match self {
-            Bytes::Mapped(map, end) => &map[..*end],
-            Bytes::Held(held) => held.file(),
+            RawBytes::Mapped(map, end) => &map[..*end],
+            RawBytes::Held(held) => held.file(),
         }
     }
 }
 
 impl RawFile {
-    /// The file at `path`, whose bytes `map` has. Of a thread that may go on, what is not yet a whole message is left
-    /// out.
+    /// Makes a raw file of the one at `path`, whose bytes `map` has. If the thread is `alive`, a last message
+    /// that is not whole is left out.
     #[must_use]
     pub fn new(path: &Path, map: Arc<Map>, alive: bool) -> RawFile {
         let end = if alive { whole_messages(&map) } else { map.len() };
-        RawFile::of(path, Bytes::Mapped(map, end))
+        RawFile::of(path, RawBytes::Mapped(map, end))
     }
 
-    /// The file of a thread whose ring was read.
+    /// Makes a raw file of the file of a thread whose ring was read.
     #[must_use]
     pub fn held(path: &Path, held: Arc<Held>) -> RawFile {
-        RawFile::of(path, Bytes::Held(held))
+        RawFile::of(path, RawBytes::Held(held))
     }
 
-    fn of(path: &Path, bytes: Bytes) -> RawFile {
+    fn of(path: &Path, bytes: RawBytes) -> RawFile {
         let growth = growth(&bytes);
         let span = Raw::parse(&bytes).and_then(|raw| Some((raw.first()?.0.0, raw.last()?.0)));
         RawFile { path: path.to_path_buf(), bytes, growth, span }
@@ -75,7 +75,8 @@ impl RawFile {
     }
 }
 
-/// How many times the bytes of its records a file's lines take, as far as some in its middle tell.
+/// The number of bytes that the lines of a file take for each byte of its records, as far as some records in
+/// its middle tell.
 fn growth(bytes: &[u8]) -> u64 {
     let Some(raw) = Raw::parse(bytes) else { return 1 };
     let start = bytes.len() / 2 / BLOCK * BLOCK;
@@ -84,7 +85,7 @@ fn growth(bytes: &[u8]) -> u64 {
     (lines.len() / (end - start).max(1)) as u64 + 1
 }
 
-/// The bytes of a raw file without a last message that is not all there.
+/// The number of bytes of a raw file without a last message that is not whole.
 #[must_use]
 pub fn whole_messages(bytes: &[u8]) -> usize {
     let Some(raw) = Raw::parse(bytes) else { return 0 };
@@ -93,7 +94,8 @@ pub fn whole_messages(bytes: &[u8]) -> usize {
     open.unwrap_or(end)
 }
 
-/// The lines of the records in a range of a raw file; the last one has no line feed if its message goes on.
+/// Renders the lines of the records in a range of a raw file; the last one has no line feed if its message
+/// goes on.
 #[must_use]
 pub fn lines_of(bytes: &[u8], range: Range<usize>, path: &Path) -> Vec<u8> {
     let mut out = Vec::new();

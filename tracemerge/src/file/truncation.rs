@@ -1,12 +1,12 @@
-//! Files that become shorter while they are mapped: the system says so with a signal, SIGBUS, to whoever reads what
-//! is gone, which without this file would end the command.
+//! Files that are truncated while they are mapped. The system reports this by a signal, SIGBUS, to the thread
+//! that reads bytes which are gone; without this file that would end the command.
 //!
-//! Mappings are [`Watched`]. The handler looks whether the address is in one of them, notes where its file ends now,
-//! puts zeros in the place of the rest and lets the thread go on; the stages look at the notes. Any other SIGBUS does
-//! what it always does. The handler is the command's: [`watch`] is called by it alone.
+//! Mappings are [`Watched`]. The handler looks whether the address is in one of them, notes where its file
+//! ends now, puts zeros in the place of the rest and lets the thread go on; the merge looks at the notes. Any
+//! other SIGBUS does what it always does. Only the command itself sets the handler, by [`watch`].
 //!
-//! The handler may run at any instruction, so it takes no lock and no memory: it walks through blocks of places that
-//! are never freed, and calls `mmap`.
+//! The handler may run at any instruction, so it takes no lock and allocates no memory: it walks through
+//! blocks of entries that are never freed, and calls `mmap`.
 #![allow(unsafe_code)]
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,28 +14,29 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 #[cfg(unix)]
 pub use unix::watch;
 
-/// How often a file was found cut, in this process.
-static CUTS: AtomicUsize = AtomicUsize::new(0);
+/// The number of truncations that were noticed in this process.
+static TRUNCATIONS: AtomicUsize = AtomicUsize::new(0);
 
-/// How many files were found cut up to now. Where this is the same before and after, what was read between was there.
+/// Returns how many truncations were noticed up to now. If the number is the same before and after, all bytes
+/// that were read between were there.
 #[must_use]
 pub fn count() -> usize {
-    CUTS.load(Ordering::SeqCst)
+    TRUNCATIONS.load(Ordering::SeqCst)
 }
 
-/// Does nothing: such systems do not let a mapped file be cut, or have another word for it.
+/// Does nothing: such systems do not let a mapped file be truncated, or report it in another way.
 #[cfg(not(unix))]
 pub fn watch() {}
 
-/// A mapping that the handler knows, as long as this lives.
+/// A mapping that the handler knows, as long as this value lives.
 #[derive(Debug)]
 pub struct Watched {
     #[cfg(unix)]
-    place: &'static unix::Place,
+    place: &'static unix::MappingEntry,
 }
 
 impl Watched {
-    /// From now on the handler knows the mapping of `length` bytes at `start`.
+    /// Tells the handler of the mapping of `length` bytes at `start`.
     #[must_use]
     pub fn new(start: *const u8, length: usize) -> Watched {
         #[cfg(unix)]
@@ -47,11 +48,11 @@ impl Watched {
         }
     }
 
-    /// The offset from which on there are zeros in the place of what was cut off; `None` where nothing was.
+    /// The offset from which on there are zeros because the file was truncated; `None` where all is there.
     #[must_use]
-    pub fn cut(&self) -> Option<usize> {
+    pub fn truncated_at(&self) -> Option<usize> {
         #[cfg(unix)]
-        return self.place.cut();
+        return self.place.truncated_at();
         #[cfg(not(unix))]
         None
     }
@@ -66,81 +67,84 @@ impl Drop for Watched {
 
 #[cfg(unix)]
 mod unix {
-    use super::{CUTS, Ordering};
+    use super::{Ordering, TRUNCATIONS};
     use std::mem::MaybeUninit;
     use std::ptr::{from_ref, null_mut};
     use std::sync::atomic::{AtomicPtr, AtomicUsize};
     use std::sync::{Mutex, PoisonError};
 
-    /// Places in a block.
+    /// The number of entries in a block.
     const BLOCK: usize = 256;
 
-    /// What the handler knows of a mapping.
+    /// The handler's entry for a mapping.
     #[derive(Debug)]
-    pub struct Place {
-        /// Where it begins; 0: there is none. Written last when there is a new one, first when it goes.
+    pub struct MappingEntry {
+        /// The address of the mapping; 0 if the entry is free. It is written last when a mapping comes, and
+        /// first when it goes.
         start: AtomicUsize,
         length: AtomicUsize,
-        /// The first offset that was not there any more, `usize::MAX` as long as all was.
-        cut: AtomicUsize,
+        /// The first offset that was found to be gone; `usize::MAX` as long as all is there.
+        end: AtomicUsize,
     }
 
     struct Block {
-        places: [Place; BLOCK],
-        /// The block that was there before.
+        places: [MappingEntry; BLOCK],
+        /// The block that was added before this one.
         next: *const Block,
     }
 
-    /// The newest block. Blocks are added and never changed nor freed.
+    /// The newest block. Blocks are added, and never changed or freed.
     static NEWEST: AtomicPtr<Block> = AtomicPtr::new(null_mut());
-    /// Places that are free. The handler does not touch it.
-    static FREE: Mutex<Vec<&'static Place>> = Mutex::new(Vec::new());
-    /// Bytes of a page, for the handler.
+    /// The free entries. The handler does not touch this list.
+    static FREE: Mutex<Vec<&'static MappingEntry>> = Mutex::new(Vec::new());
+    /// The number of bytes of a page, for the handler.
     static PAGE: AtomicUsize = AtomicUsize::new(0);
 
-    impl Place {
-        const fn new() -> Place {
-            Place {
+    impl MappingEntry {
+        const fn new() -> MappingEntry {
+            MappingEntry {
                 start: AtomicUsize::new(0),
                 length: AtomicUsize::new(0),
-                cut: AtomicUsize::new(usize::MAX),
+                end: AtomicUsize::new(usize::MAX),
             }
         }
 
-        pub fn cut(&self) -> Option<usize> {
-            Some(self.cut.load(Ordering::SeqCst)).filter(|&cut| cut != usize::MAX)
+        pub fn truncated_at(&self) -> Option<usize> {
+            Some(self.end.load(Ordering::SeqCst)).filter(|&end| end != usize::MAX)
         }
 
-        /// The mapping, if `address` is in it.
+        /// Returns the address and length of the mapping if `address` is in it.
         fn holds(&self, address: usize) -> Option<(usize, usize)> {
             let start = self.start.load(Ordering::SeqCst);
             let length = self.length.load(Ordering::SeqCst);
-            // Both are of the same mapping only if it is there still. The one that has faulted is, for it is in use.
+            // Both values are of the same mapping only if that is there still. The mapping that has faulted
+            // is, for it is in use.
             let is_same = self.start.load(Ordering::SeqCst) == start;
             let holds = is_same && start != 0 && address.checked_sub(start).is_some_and(|at| at < length);
             holds.then_some((start, length))
         }
     }
 
-    pub fn take(start: usize, length: usize) -> &'static Place {
+    pub fn take(start: usize, length: usize) -> &'static MappingEntry {
         let mut free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
         let place = free.pop().unwrap_or_else(|| add_block(&mut free));
-        place.cut.store(usize::MAX, Ordering::SeqCst);
+        place.end.store(usize::MAX, Ordering::SeqCst);
         place.length.store(length, Ordering::SeqCst);
         place.start.store(start, Ordering::SeqCst);
         place
     }
 
-    pub fn give_back(place: &'static Place) {
+    pub fn give_back(place: &'static MappingEntry) {
         place.start.store(0, Ordering::SeqCst);
         FREE.lock().unwrap_or_else(PoisonError::into_inner).push(place);
     }
 
-    /// Makes places; returns one and puts the others in `free`, which the caller has locked: one adds at a time.
-    fn add_block(free: &mut Vec<&'static Place>) -> &'static Place {
+    /// Makes entries; returns one and puts the others in `free`, which the caller has locked, so that one
+    /// thread adds at a time.
+    fn add_block(free: &mut Vec<&'static MappingEntry>) -> &'static MappingEntry {
         let next = NEWEST.load(Ordering::SeqCst).cast_const();
         let block: &'static Block =
-            Box::leak(Box::new(Block { places: [const { Place::new() }; BLOCK], next }));
+            Box::leak(Box::new(Block { places: [const { MappingEntry::new() }; BLOCK], next }));
         NEWEST.store(from_ref(block).cast_mut(), Ordering::SeqCst);
         let [first, others @ ..] = &block.places;
         free.extend(others);
@@ -157,14 +161,15 @@ mod unix {
         let handler: extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void) = on_bus_error;
         action.sa_sigaction = handler as libc::sighandler_t;
         action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
-        // SAFETY: the handler has the signature that SA_SIGINFO asks for, is async-signal-safe (see the module's
-        // text), and the action is whole. Where it cannot be set, a cut file ends the command as before.
+        // SAFETY: the handler has the signature that SA_SIGINFO asks for, is async-signal-safe (see the
+        // module's text), and the action is whole. Where it cannot be set, a truncated file ends the command
+        // as it would without.
         unsafe { libc::sigaction(libc::SIGBUS, &raw const action, null_mut()) };
     }
 
     extern "C" fn on_bus_error(signal: libc::c_int, info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
-        // SAFETY: with SA_SIGINFO the system passes a whole `siginfo_t`; of a SIGBUS it has an address, which is
-        // only compared.
+        // SAFETY: with SA_SIGINFO the system passes a whole `siginfo_t`; of a SIGBUS it has an address, which
+        // is only compared.
         let address = unsafe { (*info).si_addr() } as usize;
         if !put_zeros(address) {
             // The instruction is tried again, and then the signal ends the process.
@@ -173,8 +178,8 @@ mod unix {
         }
     }
 
-    /// Puts zeros where a watched mapping has lost its file, from the page of `address` to its end; returns whether it
-    /// is one.
+    /// Puts zeros where a watched mapping has lost its file, from the page of `address` to its end; returns
+    /// whether the address is in such a mapping.
     fn put_zeros(address: usize) -> bool {
         let mut block = NEWEST.load(Ordering::SeqCst).cast_const();
         // SAFETY: blocks are leaked, and stored only when they are whole; their `next` is one, too, or null.
@@ -182,13 +187,14 @@ mod unix {
             for place in &found.places {
                 let Some((start, length)) = place.holds(address) else { continue };
                 let page = address & !(PAGE.load(Ordering::SeqCst) - 1);
-                place.cut.fetch_min(page - start, Ordering::SeqCst);
-                // Before there are zeros to be seen by other threads.
-                CUTS.fetch_add(1, Ordering::SeqCst);
+                place.end.fetch_min(page - start, Ordering::SeqCst);
+                // The truncation counts before other threads can see zeros.
+                TRUNCATIONS.fetch_add(1, Ordering::SeqCst);
                 let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED | libc::MAP_NORESERVE;
-                // SAFETY: the range is a part of a mapping that is alive, since the faulting thread reads it, and
-                // that is known to be of a file and read-only: code that reads it takes any bytes, see `crate::file::map`.
-                // No write to it can be lost. Its owner unmaps the whole range whatever is mapped there.
+                // SAFETY: the range is a part of a mapping that is alive, since the faulting thread reads it,
+                // and that is known to be of a file and read-only: code that reads it takes any bytes, see
+                // `crate::file::map`. No write to it can be lost. Its owner unmaps the whole range whatever
+                // is mapped there.
                 let zeros = unsafe {
                     libc::mmap(
                         page as *mut libc::c_void,

@@ -1,9 +1,10 @@
-//! Between *read* and *merge*: which runs are merged, and in which order their files stand.
+//! Between *read* and *merge*: the choice of the runs that are merged, and the order of their files.
 //!
 //! A run is one process's life: (boot, pid, id). Runs of the same root are a group: a program and its forks.
-//! The order here is the tie part of the merge's total order: pid, run id, thread id, number in the name.
+//! The order here breaks ties in the merge's total order: by pid, run id, thread id, and the number in the
+//! file's name.
 //!
-//! A run is one owner's, and only runs of one owner are shown together unless all are asked for: see
+//! A run has one owner, and only runs of one owner are shown together unless all runs are asked for: see
 //! [`crate::find::owners`].
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -20,45 +21,45 @@ use crate::find::owners::{Owners, Rank};
 pub enum Choice {
     /// The newest group and the runs that overlap it in time.
     Newest,
-    /// Everything.
+    /// All runs.
     All,
     /// The group of the process `pid` that began at `since` or later.
     Process {
-        /// The process.
+        /// The process id.
         pid: u32,
-        /// Earlier runs are others' that had the same pid.
+        /// The time before which a run was another process's that had the same pid.
         since: Wall,
     },
-    /// The runs of the process `pid` that began at `since` or later, and not what it forked.
+    /// The runs of the process `pid` that began at `since` or later, without those of its forks.
     Alone {
-        /// The process.
+        /// The process id.
         pid: u32,
-        /// Earlier runs are others' that had the same pid.
+        /// The time before which a run was another process's that had the same pid.
         since: Wall,
     },
 }
 
-/// The traces that are merged.
+/// The traces that are merged, and what is to be told of the others.
 #[derive(Debug, Default)]
 pub struct Chosen {
-    /// The files, by boot in the order of time, each boot's in the order of ties.
+    /// The files, by boot in the order of time, those of each boot in the order of ties.
     pub boots: Vec<Vec<Trace>>,
     /// The number of runs that the traces belong to.
     pub runs: usize,
-    /// How many runs are left out ...
+    /// The number of runs that are left out.
     pub left_out_runs: usize,
-    /// ... and how many files that are.
+    /// The number of files that are left out.
     pub left_out_files: usize,
-    /// How many files of each other user are left out.
+    /// The number of files that are left out of each other user.
     pub others: BTreeMap<u32, usize>,
-    /// How many of the files that are shown are of which user.
+    /// The number of files that are shown of each user.
     pub owners: BTreeMap<u32, usize>,
-    /// What is not plain of the files that are shown.
+    /// The contradictions in files that are shown or left out.
     pub doubts: Vec<Doubt>,
 }
 
 impl Chosen {
-    /// All that was chosen of several applications; what was found twice counts once.
+    /// Puts together what was chosen of several applications; what was found twice counts once.
     #[must_use]
     pub fn together(parts: Vec<Chosen>) -> Chosen {
         let left_out_runs = parts.iter().map(|part| part.left_out_runs).sum();
@@ -78,22 +79,22 @@ impl Chosen {
     }
 }
 
-/// A run's identity.
+/// The identity of a run with its owner.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct RunId {
+struct OwnedRunId {
     owner: u32,
     boot: Vec<u8>,
     pid: u32,
     id: u32,
 }
 
-impl RunId {
-    fn of(trace: &Trace, run: &Run) -> RunId {
-        RunId { owner: trace.owner, boot: run.boot.clone(), pid: run.pid, id: run.id }
+impl OwnedRunId {
+    fn of(trace: &Trace, run: &Run) -> OwnedRunId {
+        OwnedRunId { owner: trace.owner, boot: run.boot.clone(), pid: run.pid, id: run.id }
     }
 }
 
-/// What all files of a run say together.
+/// The facts that all files of a run give together.
 struct Summary {
     root: u32,
     wall: Wall,
@@ -101,9 +102,10 @@ struct Summary {
     last: u64,
 }
 
-/// Chooses among `traces`, and sorts what is chosen. `recorded` reads which users a trace's process became.
+/// Chooses among the runs of `traces`, and sorts the chosen files. `recorded` reads which users a trace's
+/// process became.
 #[must_use]
-pub fn choose(
+pub fn choose_runs(
     mut traces: Vec<Trace>,
     choice: Choice,
     owners: &Owners,
@@ -112,24 +114,24 @@ pub fn choose(
     join_owners(&mut traces, owners, recorded);
     let (doubts, uncertain) = settle(&mut traces);
     let runs = summaries(&traces);
-    let (wanted, owner): (BTreeSet<RunId>, Option<u32>) = match choice {
+    let (wanted, owner): (BTreeSet<OwnedRunId>, Option<u32>) = match choice {
         Choice::All => (runs.keys().cloned().collect(), None),
         Choice::Newest => newest(&runs, &traces, owners, &uncertain),
         Choice::Process { pid, since } => of_process(&runs, owners, pid, since, true),
         Choice::Alone { pid, since } => of_process(&runs, owners, pid, since, false),
     };
-    // Files that do not name their run: nobody can say that they are not meant.
+    // Nobody can say that a file which does not name its run is not meant.
     let is_stray_wanted = |trace: &Trace| match choice {
         Choice::All => true,
         Choice::Newest => Some(trace.owner) == owner,
         Choice::Process { pid, .. } | Choice::Alone { pid, .. } => {
-            let names = |id: &RunId, claimed: Option<u32>| Some(id.id) == claimed;
+            let names = |id: &OwnedRunId, claimed: Option<u32>| Some(id.id) == claimed;
             let claim = trace.claim.as_ref().filter(|_| Some(trace.owner) == owner);
             claim.is_some_and(|claim| claim.pid == Some(pid) || wanted.iter().any(|id| names(id, claim.id)))
         }
     };
     let is_wanted = |trace: &Trace| match &trace.run {
-        Some(run) => wanted.contains(&RunId::of(trace, run)),
+        Some(run) => wanted.contains(&OwnedRunId::of(trace, run)),
         None => is_stray_wanted(trace),
     };
     let (mut chosen, left): (Vec<Trace>, Vec<Trace>) = traces.into_iter().partition(is_wanted);
@@ -142,7 +144,7 @@ pub fn choose(
     let mut shown = BTreeMap::new();
     chosen.iter().for_each(|trace| *shown.entry(trace.owner).or_default() += 1);
     let own_runs = runs.keys().filter(|run| owner.is_none_or(|owner| run.owner == owner)).count();
-    // Of the others it is said that they are left out.
+    // Of traces that are left out, only those are told of whose owner's traces are shown.
     let is_told = |doubt: &Doubt| {
         let of_owner = || left.iter().filter(is_left_out).any(|trace| trace.path == doubt.path);
         let all = matches!(choice, Choice::All | Choice::Newest);
@@ -160,8 +162,8 @@ pub fn choose(
     }
 }
 
-/// The traces that a merge would show first among those of the caller and of the executable's owner, by owner, and how
-/// many there are of each other user.
+/// Returns the traces of the user who is nearest to the caller, if that is the caller or the executable's
+/// owner, and the number of files of each other user.
 #[must_use]
 pub fn of_nearest(
     mut traces: Vec<Trace>,
@@ -180,15 +182,15 @@ pub fn of_nearest(
     (near, others)
 }
 
-fn summaries(traces: &[Trace]) -> BTreeMap<RunId, Summary> {
-    let mut runs: BTreeMap<RunId, Summary> = BTreeMap::new();
+fn summaries(traces: &[Trace]) -> BTreeMap<OwnedRunId, Summary> {
+    let mut runs: BTreeMap<OwnedRunId, Summary> = BTreeMap::new();
     for trace in traces {
         let Some(run) = &trace.run else { continue };
-        // The first line's ticks have no checksum: a file that shows to begin later than its run did does not shorten
-        // the run.
+        // The ticks of the first line have no checksum: a file that seems to begin later than its run did
+        // does not shorten the run.
         let (first, last) = (trace.first.min(run.ticks.0), trace.last.max(trace.first));
         let (root, wall) = (run.root, run.wall);
-        let summary = runs.entry(RunId::of(trace, run)).or_insert(Summary { root, wall, first, last });
+        let summary = runs.entry(OwnedRunId::of(trace, run)).or_insert(Summary { root, wall, first, last });
         summary.wall = summary.wall.min(wall);
         summary.first = summary.first.min(first);
         summary.last = summary.last.max(last);
@@ -196,18 +198,18 @@ fn summaries(traces: &[Trace]) -> BTreeMap<RunId, Summary> {
     runs
 }
 
-/// The group whose root began last, the runs of the same boot that overlap it, and those of which nobody knows when
-/// they began; and whose they are.
+/// Returns the group whose root began last, the runs of the same boot that overlap it, and those whose
+/// beginning nobody knows; and the owner of all these.
 fn newest(
-    runs: &BTreeMap<RunId, Summary>,
+    runs: &BTreeMap<OwnedRunId, Summary>,
     traces: &[Trace],
     owners: &Owners,
     uncertain: &Uncertain,
-) -> (BTreeSet<RunId>, Option<u32>) {
+) -> (BTreeSet<OwnedRunId>, Option<u32>) {
     let Some(rank) = traces.iter().map(|trace| owners.rank(trace.owner)).min() else {
         return (BTreeSet::new(), None);
     };
-    let is_uncertain = |id: &RunId| uncertain.contains(&(id.owner, id.pid, id.id));
+    let is_uncertain = |id: &OwnedRunId| uncertain.contains(&(id.owner, id.pid, id.id));
     // A group began when its first run did.
     let mut began: BTreeMap<(u32, &[u8], u32), (bool, Wall)> = BTreeMap::new();
     for (id, run) in runs.iter().filter(|(id, _)| owners.rank(id.owner) == rank) {
@@ -217,41 +219,42 @@ fn newest(
     }
     let newest = began.iter().max_by_key(|(group, began)| (**began, **group)).map(|(group, _)| *group);
     let Some(group) = newest else {
-        // Nothing but files of which nobody knows the run.
+        // There are only files whose run nobody knows.
         let nearest = traces.iter().filter(|trace| owners.rank(trace.owner) == rank);
         return (BTreeSet::new(), nearest.map(|trace| trace.owner).min());
     };
-    let in_group = |id: &RunId, run: &Summary| (id.owner, &id.boot[..], run.root) == group;
+    let in_group = |id: &OwnedRunId, run: &Summary| (id.owner, &id.boot[..], run.root) == group;
     let members = || runs.iter().filter(|(id, run)| in_group(id, run)).map(|(_, run)| run);
     let first = members().map(|run| run.first).min().unwrap_or(0);
     let last = members().map(|run| run.last).max().unwrap_or(u64::MAX);
-    let overlaps = |id: &RunId, run: &Summary| id.boot == group.1 && run.first <= last && first <= run.last;
-    let is_wanted = |id: &RunId, run: &Summary| {
+    let overlaps =
+        |id: &OwnedRunId, run: &Summary| id.boot == group.1 && run.first <= last && first <= run.last;
+    let is_wanted = |id: &OwnedRunId, run: &Summary| {
         id.owner == group.0 && (in_group(id, run) || overlaps(id, run) || is_uncertain(id))
     };
     (runs.iter().filter(|(id, run)| is_wanted(id, run)).map(|(id, _)| id.clone()).collect(), Some(group.0))
 }
 
-/// The runs of process `pid` since then, and, where wanted, of what it forked; and whose they are.
+/// Returns the runs of process `pid` since then and, with `with_forks`, those of its forks; and their owner.
 fn of_process(
-    runs: &BTreeMap<RunId, Summary>,
+    runs: &BTreeMap<OwnedRunId, Summary>,
     owners: &Owners,
     pid: u32,
     since: Wall,
     with_forks: bool,
-) -> (BTreeSet<RunId>, Option<u32>) {
+) -> (BTreeSet<OwnedRunId>, Option<u32>) {
     let recent = || runs.iter().filter(|(_, run)| run.wall >= since);
     let own = || recent().filter(|(id, _)| id.pid == pid);
     let owner = own().map(|(id, _)| (owners.rank(id.owner), id.owner)).min().map(|(_, owner)| owner);
     let roots: BTreeSet<_> = own().map(|(id, run)| (id.owner, &id.boot, run.root)).collect();
-    let is_wanted = |id: &RunId, run: &Summary| {
+    let is_wanted = |id: &OwnedRunId, run: &Summary| {
         let in_tree = with_forks && roots.contains(&(id.owner, &id.boot, run.root));
         Some(id.owner) == owner && (id.pid == pid || in_tree)
     };
     (recent().filter(|(id, run)| is_wanted(id, run)).map(|(id, _)| id.clone()).collect(), owner)
 }
 
-/// Sorts as the merge breaks ties. Files without a run come first.
+/// Sorts files as the merge breaks ties. Files without a run come first.
 fn sort_for_ties(traces: &mut [Trace]) {
     let key = |trace: &Trace| {
         let run = trace.run.as_ref().map(|run| (run.pid, run.id, trace.owner));
@@ -260,7 +263,8 @@ fn sort_for_ties(traces: &mut [Trace]) {
     traces.sort_by(|a, b| key(a).cmp(&key(b)).then_with(|| a.path.cmp(&b.path)));
 }
 
-/// Splits by boot, earliest first; files without a run go with the newest boot. Keeps the order within.
+/// Partitions files by boot, earliest first; files without a run go with the newest boot. Files of a boot
+/// keep their order.
 fn by_boot(traces: Vec<Trace>) -> Vec<Vec<Trace>> {
     let mut began: BTreeMap<Vec<u8>, Wall> = BTreeMap::new();
     for run in traces.iter().filter_map(|trace| trace.run.as_ref()) {
@@ -288,7 +292,7 @@ mod tests {
     use trace_format::line::Ticks;
     use trace_format::meta::ClockKind;
 
-    /// A file of run `id` of `root`, which began at `first` by every clock.
+    /// Makes a file of run `id` of `root`, which began at `first` by every clock.
     fn trace(boot: &str, root: u32, id: u32, first: u64, last: u64) -> Trace {
         let run = Run {
             version: 1,
@@ -320,9 +324,9 @@ mod tests {
 
     const OWNERS: Owners = Owners { own: 1000, executable: Some(0) };
 
-    /// As the function of that name; no run has changed its user.
+    /// Calls [`choose_runs`] for runs none of which has changed its user.
     fn choose(traces: Vec<Trace>, choice: Choice) -> Chosen {
-        super::choose(traces, choice, &OWNERS, |_| Vec::new())
+        super::choose_runs(traces, choice, &OWNERS, |_| Vec::new())
     }
 
     fn ids(chosen: &Chosen) -> Vec<Vec<u64>> {

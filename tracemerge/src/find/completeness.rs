@@ -1,9 +1,10 @@
-//! Whether all of a run is there, as far as that can be known without reading every line: for merges, views and `check`
-//! alike.
+//! Completeness: whether all of a run is there, as far as that can be known without reading every line.
+//! Merges, views and `check` use this.
 //!
-//! What proves it: each file ends in an `# end` that says how many files the run had made by then; the one that was
-//! written when the run had ended says how many in all; and each file says which of them it is. Where one of these statements is missing, it is not known.
-//! Of a run that is in memory, its life file says how many files there are.
+//! Completeness has these proofs: each file ends in an `# end` that says how many files the run had made by
+//! then; the last `# end` of a run that has ended says how many it made in all; and each file says which of
+//! them it is. Where one of these statements is missing, completeness is unknown. For a run in memory, its
+//! life file says how many files there are.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
@@ -17,10 +18,10 @@ use crate::find::liveness;
 use crate::ui::few::Few;
 use crate::ui::messages::{Messages, count, shown};
 
-/// At most this many missing files are named.
+/// The number of missing files that are named at most.
 const NAMED: usize = 8;
 
-/// What is known not to be there, and what is not known.
+/// The files that are known to be missing, and the reasons why more may be.
 #[derive(Debug, Default)]
 pub struct Completeness {
     missing: Vec<String>,
@@ -28,8 +29,8 @@ pub struct Completeness {
 }
 
 impl Completeness {
-    /// Of the runs whose files were chosen; `made` is how many files runs in memory had made before these were looked for,
-    /// by the runs' ids.
+    /// Judges the runs whose files were chosen. `made` has, by run id, how many files each run in memory had
+    /// made before these were looked for.
     #[must_use]
     pub fn of(chosen: &Chosen, made: &HashMap<u32, u64>) -> Completeness {
         let mut by_run: BTreeMap<(u32, u32), (&Run, Vec<&Trace>)> = BTreeMap::new();
@@ -49,7 +50,8 @@ impl Completeness {
         found
     }
 
-    /// Says what is missing, with status 1, and what is not known: with status 1 to those who asked for a proof.
+    /// Tells what is missing, with status 1, and what is unknown: with status 1 only if the user has asked
+    /// for a `proof`.
     pub fn tell(&self, proof: bool, messages: &mut Messages) {
         self.missing.iter().for_each(|text| messages.warn(text));
         for text in &self.unknown {
@@ -57,7 +59,7 @@ impl Completeness {
         }
     }
 
-    /// Adds what was found of other applications.
+    /// Adds what is known of other applications.
     pub fn append(&mut self, other: Completeness) {
         self.missing.extend(other.missing);
         self.unknown.extend(other.unknown);
@@ -65,12 +67,12 @@ impl Completeness {
 
     /// Looks for missing `# end` lines among the traces of a dead run.
     fn look_at_ends(&mut self, traces: &[&Trace]) {
-        let (mut lost, mut cut): (Few<&Path>, Few<&Path>) = (Few::default(), Few::default());
-        // What does not say which thread it is of was not left by the tracer as it is.
-        // What was read from memory has its end there, or its run has died only since.
+        let (mut lost, mut unfinished): (Few<&Path>, Few<&Path>) = (Few::default(), Few::default());
+        // A file that does not say which thread it is of was not left by the tracer as it is. What was read
+        // from memory has its end there, or its run has died only since.
         let of_files = traces.iter().filter(|trace| trace.held.is_none());
         for trace in of_files.filter(|trace| trace.marks.thread.is_some() && trace.marks.end.is_none()) {
-            if trace.marks.is_private() { lost.push(&trace.path) } else { cut.push(&trace.path) }
+            if trace.marks.is_private() { lost.push(&trace.path) } else { unfinished.push(&trace.path) }
         }
         for (path, more) in lost.each() {
             self.missing.push(format!(
@@ -78,7 +80,7 @@ impl Completeness {
                 shown(path)
             ));
         }
-        for (path, more) in cut.each() {
+        for (path, more) in unfinished.each() {
             self.missing.push(format!(
                 "{}: no '# end' line: the end of the thread's trace is missing, and what was in memory at a kill \
                  is gone or may not be read{more}",
@@ -87,11 +89,11 @@ impl Completeness {
         }
     }
 
-    /// Compares how many files there are with how many the run says that it has made.
+    /// Compares the number of files with the number that the run says it has made.
     fn count_files(&mut self, run: &Run, traces: &[&Trace], in_memory: Option<u64>, alive: bool) {
         let files: Option<BTreeSet<u64>> = traces
             .iter()
-            // What is in a ring only has no file yet.
+            // A thread whose lines are all in a ring has no file yet.
             .filter(|trace| trace.held.as_ref().is_none_or(|held| !held.file().is_empty()))
             .map(|trace| trace.marks.thread.as_ref()?.file.map(u64::from))
             .collect();

@@ -1,8 +1,9 @@
-//! Stage *discover*: which files may be traces of an executable. Looks at names only, opens nothing.
+//! Stage *discover*: finds the files that may be traces of an executable. This stage looks at names only, and
+//! opens nothing.
 //!
-//! Beside the executable every file with the right name is the application's. In places that applications
-//! share, the name may be another's; whether the file is ours is told by its `# run` line, which is for the
-//! next stage to read: here such files are only marked.
+//! Beside the executable, every file with the right name is the application's. In places that applications
+//! share, the name may be another's; the file's `# run` line tells, which the next stage reads, so here such
+//! files are only marked.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -15,29 +16,30 @@ use std::path::{Path, PathBuf};
 use trace_format::manifest::Manifest;
 use trace_format::name::{INFIX, MERGED_SUFFIX, parse_trace_file_suffix, stem};
 
-use crate::os::parallel::{ASKING, look_at_all};
+use crate::os::processors::{ASKING, map_on_all_processors};
 use crate::os::sys::{FileId, file_id, owner};
 use crate::ui::error::Error;
 use crate::ui::messages::shown;
 
-/// The executable whose traces are wanted, which need not exist; or a directory, all traces in which are.
+/// The executable whose traces are wanted, which need not exist; or a directory, all traces in which are
+/// wanted.
 #[derive(Clone, Debug)]
 pub struct App {
-    /// As the user wrote it: messages and the merged file's name come from it.
+    /// The path as the user wrote it, from which messages and the merged file have their name.
     pub given: PathBuf,
-    /// Where it is; differs from `given` where `PATH` was searched.
+    /// The path where the executable is, which differs from `given` where `PATH` was searched.
     found: PathBuf,
     /// The file name of the executable.
     whole: OsString,
-    /// What the names of its traces begin with.
+    /// The beginning of the names of the executable's traces.
     name: OsString,
-    /// Its real path, where it exists. The library names its files after that.
+    /// The real path, where the executable exists. The library names its files after that.
     real: Option<PathBuf>,
     directory: bool,
 }
 
 impl App {
-    /// The executable at `given`.
+    /// Means the executable at `given`.
     ///
     /// # Errors
     /// The path names no file.
@@ -45,10 +47,10 @@ impl App {
         App::found_at(given.clone(), given)
     }
 
-    /// The executable at `given`, or the directory.
+    /// Means the executable or the directory at `given`.
     ///
     /// # Errors
-    /// Where that names no file, or the directory cannot be found.
+    /// The path names no file, or the directory cannot be found.
     pub fn or_directory(given: PathBuf) -> Result<App, Error> {
         if !given.is_dir() {
             return App::new(given);
@@ -58,13 +60,13 @@ impl App {
         Ok(App { found: given.clone(), given, whole: name.clone(), name, real: Some(real), directory: true })
     }
 
-    /// Whether this is a directory.
+    /// Returns whether this is a directory.
     #[must_use]
     pub fn is_directory(&self) -> bool {
         self.directory
     }
 
-    /// The executable that the user called `given` and that was found at `found`.
+    /// Means the executable that the user called `given` and that was found at `found`.
     ///
     /// # Errors
     /// The path names no file.
@@ -79,13 +81,14 @@ impl App {
         Ok(App { given, found, name: short(&name), whole: name, real, directory: false })
     }
 
-    /// What the names of its traces begin with: its file name, shortened where that is very long.
+    /// The beginning of the names of the executable's traces: its file name, shortened where that is very
+    /// long.
     #[must_use]
     pub fn name(&self) -> &OsStr {
         &self.name
     }
 
-    /// Where the merged file goes unless the user says otherwise.
+    /// The path of the merged file unless the user names another.
     #[must_use]
     pub fn merged_path(&self) -> PathBuf {
         if self.directory {
@@ -100,11 +103,11 @@ impl App {
     #[must_use]
     pub fn exe(&self) -> Option<&[u8]> {
         let bytes = self.real.as_deref()?.as_os_str().as_encoded_bytes();
-        // How Windows marks a path that it has made canonical.
+        // Windows marks a canonical path by this prefix.
         Some(if cfg!(windows) { bytes.strip_prefix(br"\\?\").unwrap_or(bytes) } else { bytes })
     }
 
-    /// Whether a run is one of this executable, or has its traces in this directory.
+    /// Returns whether a run is one of this executable, or has its traces in this directory.
     #[must_use]
     pub fn is_of(&self, manifest: &Manifest) -> bool {
         if self.directory {
@@ -118,7 +121,7 @@ impl App {
                 }))
     }
 
-    /// The executable itself, where it exists.
+    /// The real path of the executable, where it exists.
     #[must_use]
     pub fn real_path(&self) -> Option<&Path> {
         self.real.as_deref()
@@ -130,21 +133,22 @@ impl App {
 pub struct Candidate {
     /// The path of the file.
     pub path: PathBuf,
-    /// The thread id in its name.
+    /// The thread id in the file's name.
     pub tid: u64,
-    /// The number in its name.
+    /// The number in the file's name.
     pub number: u32,
-    /// Which file it is.
+    /// The identity of the file.
     pub id: FileId,
-    /// Who owns it.
+    /// The owner of the file.
     pub owner: u32,
     /// Whether it is a regular file.
     pub is_regular: bool,
-    /// Whether its `# run` line must name the executable: it was found in a shared place.
+    /// Whether the file's `# run` line must name the executable, because the file is in a place that is
+    /// shared.
     pub must_match: bool,
 }
 
-/// What was found, and where it was looked for.
+/// The result of a search, and the places that were searched.
 #[derive(Debug)]
 pub struct Search {
     /// The files, each once.
@@ -155,8 +159,8 @@ pub struct Search {
     pub errors: Vec<Error>,
 }
 
-/// Looks for the trace files of `app` in all the places where the library may have put them, of which its runs have
-/// named `more`.
+/// Looks for the trace files of `app` in all the places where the library may have put them, and in `more`,
+/// which its runs have named.
 #[must_use]
 pub fn search(app: &App, more: &[PathBuf]) -> Search {
     let mut search = Search { candidates: Vec::new(), places: Vec::new(), errors: Vec::new() };
@@ -201,7 +205,7 @@ pub fn search(app: &App, more: &[PathBuf]) -> Search {
     search
 }
 
-/// What the library has names of traces begin with.
+/// Returns the beginning that the library gives the names of traces of an executable called `name`.
 fn short(name: &OsStr) -> OsString {
     match stem(name.as_encoded_bytes()) {
         Cow::Borrowed(_) => name.to_owned(),
@@ -219,7 +223,7 @@ fn os_string(bytes: Vec<u8>) -> OsString {
     String::from_utf8_lossy(&bytes).into_owned().into()
 }
 
-/// Each of them once.
+/// Returns each name once.
 fn distinct<'a>(names: impl IntoIterator<Item = &'a OsStr>) -> Vec<&'a OsStr> {
     let mut distinct = Vec::new();
     for name in names {
@@ -237,7 +241,7 @@ fn directory_of(file: &Path) -> PathBuf {
     }
 }
 
-/// Places that several applications may write to.
+/// The places that several applications may write to.
 fn shared_places() -> impl Iterator<Item = PathBuf> {
     let chosen = env::var_os("TRACER_DIR").filter(|dir| !dir.is_empty()).map(PathBuf::from);
     chosen.into_iter().chain([PathBuf::from("."), env::temp_dir()])
@@ -261,8 +265,8 @@ fn look_in(
             named.push((place.join(&file_name), tid, number));
         }
     }
-    // A link to nowhere, or a file that has just gone: nothing is there.
-    let asked = look_at_all(
+    // A link to nowhere, or a file that has just gone, is no candidate.
+    let asked = map_on_all_processors(
         &named,
         |_| ASKING,
         |(path, ..)| {
@@ -283,7 +287,7 @@ fn thread_of(file_name: &OsStr, name: &OsStr) -> Option<(u64, u32)> {
     parse_trace_file_suffix(file_name.as_encoded_bytes().strip_prefix(name.as_encoded_bytes())?)
 }
 
-/// Thread and number of a trace of whatever executable.
+/// The thread and the number in the name of a trace of whatever executable.
 fn any_thread(file_name: &OsStr) -> Option<(u64, u32)> {
     let name = file_name.as_encoded_bytes();
     let at = memchr::memmem::rfind(name, INFIX.as_bytes()).filter(|&at| at > 0)?;

@@ -1,7 +1,8 @@
 //! Stage *read*, first half: what a file says of itself, and its range of time.
 //!
-//! What is to be merged is looked at once more later, when it is known which runs are still alive: a file that is as long
-//! as before need not be opened again. Where there are very many, those that are not merged would take the room.
+//! A file that is merged is looked at once more later, when it is known which runs are still alive: if it is
+//! as long as before, it need not be opened again. Where there are very many files, none is kept, for those
+//! that are not merged would take the room.
 
 use std::collections::HashSet;
 use std::fs;
@@ -14,49 +15,50 @@ use trace_format::meta::{Claim, FIRST_CHECKED, Meta, Run, RunLine};
 use trace_format::raw::Raw;
 
 use crate::file::held::Held;
-use crate::file::lines::{Next, first_line, last_ticks, line_at, lines_of, without_feed};
+use crate::file::lines::{Token, first_line, last_ticks, line_at, lines_of, without_feed};
 use crate::file::map::Map;
 use crate::find::discover::{App, Candidate};
 use crate::find::marks::Marks;
-use crate::os::parallel::{OPENING, look_at_all};
+use crate::os::processors::{OPENING, map_on_all_processors};
 use crate::os::sys::{FileId, effective_user, file_id};
 use crate::ui::error::Error;
 use crate::ui::messages::{Messages, shown};
 
-/// Of more files none is kept: Linux lets a process have 65,530 mappings.
+/// The number of files above which none is kept: Linux lets a process have 65,530 mappings.
 const KEPT: usize = 30_000;
 
-/// A trace file, by its own word.
+/// A trace file, as it describes itself.
 #[derive(Clone, Debug)]
 pub struct Trace {
     /// The path of the file.
     pub path: PathBuf,
-    /// The thread id in its name.
+    /// The thread id in the file's name.
     pub tid: u64,
-    /// The number in its name.
+    /// The number in the file's name.
     pub number: u32,
-    /// Which file it is; `None` where there is only a ring.
+    /// The identity of the file; `None` where there is only a ring.
     pub id: Option<FileId>,
-    /// Its bytes, where they are kept.
+    /// The bytes of the file, where they are kept.
     pub map: Option<Arc<Map>>,
-    /// What its ring holds, where that was read; then the file itself is not opened again.
+    /// The file and its ring, where that was read; then the file itself is not opened again.
     pub held: Option<Arc<Held>>,
-    /// Who owns it. Where a run has recorded that its process became another user's, the one whose run it is.
+    /// The owner of the file. Where a run has recorded that its process became another user's, this is the
+    /// user whose run it is.
     pub owner: u32,
-    /// Its run, where the first line says so.
+    /// The run of the file, where the first line tells it.
     pub run: Option<Run>,
-    /// What it says of itself at its ends.
+    /// The statements of the file at its beginning and its end.
     pub marks: Marks,
-    /// What the first line says where it is a damaged `# run` line.
+    /// The claim of the first line, where that is a damaged `# run` line.
     pub claim: Option<Claim>,
-    /// Ticks of the first line.
+    /// The ticks of the first line.
     pub first: u64,
-    /// Ticks of the last line.
+    /// The ticks of the last line.
     pub last: u64,
 }
 
 impl Trace {
-    /// Whether its file is the one that was mapped, and as long.
+    /// Returns whether the file is the one that was mapped, and has the same length.
     #[must_use]
     pub fn is_as_it_was(&self, map: &Map) -> bool {
         fs::metadata(&self.path).is_ok_and(|metadata| {
@@ -65,23 +67,23 @@ impl Trace {
     }
 }
 
-/// Why a candidate is left out.
+/// The reason why a candidate is left out.
 #[derive(Debug)]
-pub enum Refusal {
+pub enum HeaderRefusal {
     /// The file cannot be read.
     Unreadable(Error),
     /// The file has no bytes.
     Empty(PathBuf),
-    /// There is no line in its first 64 KiB.
+    /// The file has no line in its first 64 KiB.
     NoTrace(PathBuf),
 }
 
-impl Refusal {
+impl HeaderRefusal {
     fn tell(&self, messages: &mut Messages) {
         match self {
-            Refusal::Unreadable(error) => messages.warn(error),
-            Refusal::Empty(path) => messages.warn(format_args!("{} is empty; left out", shown(path))),
-            Refusal::NoTrace(path) => {
+            HeaderRefusal::Unreadable(error) => messages.warn(error),
+            HeaderRefusal::Empty(path) => messages.warn(format_args!("{} is empty; left out", shown(path))),
+            HeaderRefusal::NoTrace(path) => {
                 let path = shown(path);
                 messages
                     .warn(format_args!("{path} is no trace: no line has ticks and a thread id; left out"));
@@ -90,23 +92,23 @@ impl Refusal {
     }
 }
 
-/// Reads the headers of all candidates; `excused` says which refusals are not worth a word.
+/// Reads the headers of all candidates; `excused` says which refusals are not reported.
 pub fn read_all(
     candidates: Vec<Candidate>,
     app: &App,
     messages: &mut Messages,
-    excused: impl Fn(&Refusal) -> bool,
+    excused: impl Fn(&HeaderRefusal) -> bool,
 ) -> Vec<Trace> {
     let keep = candidates.len() <= KEPT;
-    let read = look_at_all(&candidates, |_| OPENING, |candidate| Some(read(candidate, keep)));
+    let read = map_on_all_processors(&candidates, |_| OPENING, |candidate| Some(read(candidate, keep)));
     let mut traces = Vec::with_capacity(candidates.len());
     let mut others = Vec::new();
     for (result, candidate) in read.into_iter().zip(candidates) {
         match result {
             Some(Ok(trace)) if !candidate.must_match || is_of(&trace, app) => traces.push(trace),
-            // Another application's, unless it only looks so.
+            // The trace is another application's, unless its `# run` line is damaged.
             Some(Ok(trace)) => others.push(trace),
-            // Nobody knows whose.
+            // Nobody knows whose file this is.
             Some(_) if candidate.must_match => {}
             Some(Err(refusal)) if excused(&refusal) => {}
             Some(Err(refusal)) => refusal.tell(messages),
@@ -130,7 +132,7 @@ pub fn read_all(
     traces
 }
 
-/// The run that a trace names, be that believed or not, and whose it is.
+/// The owner of a trace, and the process and the run that it names, whether that is believed or not.
 fn run_and_owner(trace: &Trace) -> Option<(u32, u32, u32)> {
     let run = trace.run.as_ref().map(|run| (run.pid, run.id));
     let (pid, id) = run.or_else(|| trace.claim.as_ref().and_then(|claim| claim.pid.zip(claim.id)))?;
@@ -143,15 +145,15 @@ fn is_of(trace: &Trace, app: &App) -> bool {
     exe.is_some_and(|exe| Some(&exe[..]) == app.exe())
 }
 
-fn read(candidate: &Candidate, keep: bool) -> Result<Trace, Refusal> {
+fn read(candidate: &Candidate, keep: bool) -> Result<Trace, HeaderRefusal> {
     let path = &candidate.path;
     let map = if candidate.is_regular { Map::open_known(path) } else { Map::open(path) };
-    let map = map.map_err(Refusal::Unreadable)?;
+    let map = map.map_err(HeaderRefusal::Unreadable)?;
     if map.is_empty() {
-        return Err(Refusal::Empty(path.clone()));
+        return Err(HeaderRefusal::Empty(path.clone()));
     }
     let ends = if Encoding::of(&map) == Encoding::Raw { ends_of_raw(&map) } else { ends_of_text(&map) };
-    let Some((line, first, last)) = ends else { return Err(Refusal::NoTrace(path.clone())) };
+    let Some((line, first, last)) = ends else { return Err(HeaderRefusal::NoTrace(path.clone())) };
     let (run, claim) = match line {
         Some(RunLine::Sound(run)) => (Some(run), None),
         Some(RunLine::Damaged(claim)) => (None, Some(claim)),
@@ -163,14 +165,15 @@ fn read(candidate: &Candidate, keep: bool) -> Result<Trace, Refusal> {
     Ok(Trace { path, tid, number, id, map, held: None, owner, run, claim, marks, first, last })
 }
 
-/// The run, and the ticks of the first line and of the last; `None` where there is no line.
+/// The run line, and the ticks of the first line and of the last; `None` where there is no line.
 fn ends_of_text(bytes: &[u8]) -> Option<(Option<RunLine>, u64, u64)> {
     let at = first_line(bytes)?;
-    let Next::Line(line) = line_at(bytes, at) else { return None };
+    let Token::Line(line) = line_at(bytes, at) else { return None };
     Some((run_of(&bytes[at..line.end]), line.ticks, last_ticks(bytes).unwrap_or(line.ticks)))
 }
 
-/// The `# run` line of a raw file, and the ticks of its first and last record.
+/// The run line of a raw file, and the ticks of its first record and of its last; `None` where there is no
+/// record.
 fn ends_of_raw(bytes: &[u8]) -> Option<(Option<RunLine>, u64, u64)> {
     let raw = Raw::parse(bytes)?;
     let ((first, payload), last) = (raw.first_payload()?, raw.last()?);
@@ -182,7 +185,7 @@ fn run_of(line: &[u8]) -> Option<RunLine> {
     RunLine::parse(line.payload)
 }
 
-/// The name that the beginning of a trace gives its thread, in its second line.
+/// Returns the name that the beginning of a trace gives its thread, in its second line.
 #[must_use]
 pub fn thread_name(bytes: &[u8]) -> Option<Vec<u8>> {
     lines_of(bytes).take(2).find_map(|line| {

@@ -1,9 +1,10 @@
 //! Between *read* and *choose*: which run each file is of, where that is not plain.
 //!
-//! A run's identity decides what is shown, and a single changed bit in one `# run` line would make its file a newer
-//! run that hides all others. So a line with a wrong checksum decides nothing: its file goes with the run that it
-//! names, if sound files are of that. Files of one process and id must agree in everything else, which tells a changed
-//! bit in lines of version 1, that have no checksum: the majority is believed. Whatever is not plain is told.
+//! A run's identity decides what is shown, and a single changed bit in one `# run` line would make its file a
+//! newer run that hides all others. So a line with a wrong checksum decides nothing: its file goes with the
+//! run that it names, if sound files are of that run. Files of one process and id must agree in everything
+//! else; that shows a changed bit in lines of version 1, which have no checksum, and the majority is
+//! believed. Every contradiction is reported.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
@@ -18,30 +19,30 @@ use crate::ui::messages::{Messages, shown};
 /// A file whose run is not plain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Doubt {
-    /// The file.
+    /// The path of the file.
     pub path: PathBuf,
     /// The contradiction that was found.
     pub what: Trouble,
 }
 
-/// Why a `# run` line is not believed.
+/// The reason why a `# run` line is not believed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Trouble {
-    /// It is damaged; sound files of that process are there, where one is named.
+    /// The line is damaged; the process is named if sound files of it are there.
     Damaged(RunDamage, Option<u32>),
-    /// In this it differs from the other files of that process's run; neither is more likely where that is said.
+    /// The line differs from the other files of that process's run.
     Differs {
-        /// The key.
+        /// The key whose values differ.
         key: &'static str,
-        /// The process.
+        /// The process id.
         pid: u32,
-        /// Whether one file stands against one other.
+        /// Whether as many files say one thing as the other, so that neither is more likely.
         tie: bool,
     },
 }
 
 impl Doubt {
-    /// Tells it, as a warning.
+    /// Reports the trouble as a warning.
     pub fn tell(&self, messages: &mut Messages) {
         let path = shown(&self.path);
         match &self.what {
@@ -62,11 +63,11 @@ impl Doubt {
     }
 }
 
-/// A run of which nobody knows which of its files are right: owner, process, id.
+/// The runs of which nobody knows which of their files are right: owner, process, id.
 pub type Uncertain = BTreeSet<(u32, u32, u32)>;
 
-/// Puts files of several owners under one, where a run has recorded that its process became another user's. `recorded`
-/// reads what a file says of that.
+/// Puts files of several owners under one, where a run has recorded that its process became another user's.
+/// `recorded` reads which users a file names.
 pub fn join_owners(traces: &mut [Trace], owners: &Owners, recorded: impl Fn(&Trace) -> Vec<u32>) {
     let mut of_runs: HashMap<(u32, u32), Vec<usize>> = HashMap::new();
     for (place, trace) in traces.iter().enumerate() {
@@ -78,7 +79,7 @@ pub fn join_owners(traces: &mut [Trace], owners: &Owners, recorded: impl Fn(&Tra
         if files.iter().map(|file| traces[*file].owner).all_equal() {
             continue;
         }
-        // Only here, where it matters, files are read for it.
+        // Files are read for this only here, where it matters.
         let said: Vec<(usize, u32)> = files
             .iter()
             .flat_map(|file| recorded(&traces[*file]).into_iter().map(move |user| (*file, user)))
@@ -100,7 +101,7 @@ pub fn join_owners(traces: &mut [Trace], owners: &Owners, recorded: impl Fn(&Tra
     }
 }
 
-/// The process and the id that a file names, damaged or not.
+/// The process and the id that a file names, whether its `# run` line is damaged or not.
 fn named(trace: &Trace) -> Option<(u32, u32)> {
     match (&trace.run, &trace.claim) {
         (Some(run), _) => Some((run.pid, run.id)),
@@ -113,7 +114,7 @@ fn boot(trace: &Trace) -> Option<Vec<u8>> {
     trace.run.as_ref().map(|run| run.boot.clone())
 }
 
-/// Gives each file the run that it is of; returns what was not plain, and the runs that stay uncertain.
+/// Gives each file the run that it is of; returns the contradictions, and the runs that stay uncertain.
 pub fn settle(traces: &mut [Trace]) -> (Vec<Doubt>, Uncertain) {
     let (mut doubts, mut uncertain) = (Vec::new(), Uncertain::new());
     let mut of_runs: BTreeMap<(u32, u32, u32), Vec<usize>> = BTreeMap::new();
@@ -157,8 +158,8 @@ pub fn settle(traces: &mut [Trace]) -> (Vec<Doubt>, Uncertain) {
     (doubts, uncertain)
 }
 
-/// Files of one process and id, as they have to agree: what lines with a checksum say of their boot is so, so these
-/// are of different runs, should that ever be; all others are of one.
+/// Partitions files of one process and id by whether they have to agree. Lines with a checksum tell their
+/// boot for certain, so files of two such boots are of different runs; all other files are of one.
 fn by_boot(traces: &[Trace], files: &[usize]) -> Vec<Vec<usize>> {
     let mut boots: BTreeMap<&[u8], Vec<usize>> = BTreeMap::new();
     let mut unchecked = Vec::new();
@@ -181,8 +182,8 @@ fn by_boot(traces: &[Trace], files: &[usize]) -> Vec<Vec<usize>> {
     boots.into_values().collect()
 }
 
-/// What most of the files say, and whether as many say something else. Of several that as many say, the one that fits
-/// what else is there.
+/// Returns the run that most of the files name, and whether as many name another. Among several that as many
+/// files name, the one is taken that fits the other files.
 fn most_likely(traces: &[Trace], files: &[usize]) -> Option<(Run, bool)> {
     let mut said: Vec<(&Run, usize)> = Vec::new();
     for run in files.iter().filter_map(|file| traces[*file].run.as_ref()) {
@@ -207,7 +208,7 @@ fn most_likely(traces: &[Trace], files: &[usize]) -> Option<(Run, bool)> {
     Some(((*winner).clone(), tie))
 }
 
-/// The key of the first value in which they differ.
+/// The key of the first value in which two runs differ.
 fn difference(one: &Run, other: &Run) -> &'static str {
     let differs = [
         ("boot", one.boot != other.boot),

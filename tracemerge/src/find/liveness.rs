@@ -1,7 +1,7 @@
-//! Which runs are still alive: those that hold the lock on their life file.
+//! Liveness of runs: a run is alive as long as it holds the lock on its life file.
 //!
-//! Never takes the lock, so it cannot make a live run look dead to anybody. Where there are no such locks, no run is
-//! known to be alive.
+//! These functions never take the lock, so they cannot make a live run look dead to anybody. Where there are
+//! no such locks, no run is known to be alive.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -15,10 +15,10 @@ use tracer::recovery::{lock_file, runtime_directories};
 use crate::find::header::Trace;
 use crate::os::sys::is_locked;
 
-/// Manifests are far smaller; what is larger is none.
+/// The number of bytes above which a file is no manifest: manifests are far smaller.
 const LARGEST_MANIFEST: u64 = 1 << 20;
 
-/// Whether the process of `run` still lives, and may be writing.
+/// Returns whether the process of `run` still lives, and may be writing.
 #[must_use]
 pub fn is_alive(run: &Run) -> bool {
     let name = format!("{}-{:08x}", run.pid, run.id);
@@ -28,7 +28,8 @@ pub fn is_alive(run: &Run) -> bool {
     })
 }
 
-/// Whether some live run writes a trace at `path`: then an empty file there is one just begun.
+/// Returns whether some live run writes a trace at `path`: then an empty file there is one that was just
+/// begun.
 #[must_use]
 pub fn is_being_written(path: &Path) -> bool {
     let (Some(name), Some(directory)) = (path.file_name(), path.parent()) else { return false };
@@ -49,7 +50,7 @@ pub fn is_being_written(path: &Path) -> bool {
     runs.any(|run| live_manifest(&run.path()).is_some_and(writes))
 }
 
-/// The manifest in a run's directory, if the run holds its lock.
+/// Returns the manifest in a run's directory, if the run holds its lock.
 fn live_manifest(directory: &Path) -> Option<Manifest> {
     if !is_locked(&open(&lock_file(directory))?, LIFE_BYTE) {
         return None;
@@ -59,13 +60,14 @@ fn live_manifest(directory: &Path) -> Option<Manifest> {
     Manifest::parse(&bytes).ok()
 }
 
-/// Opens nothing but a regular file: a FIFO would block.
+/// Opens a regular file, and nothing else: a FIFO would block.
 fn open(path: &Path) -> Option<File> {
     fs::symlink_metadata(path).ok().filter(fs::Metadata::is_file)?;
     File::open(path).ok()
 }
 
-/// Asks whether the run of a trace is alive, of neighbours of the same run once: files of a run stand together.
+/// Returns a function that asks whether the run of a trace is alive, and asks once for neighbours of the same
+/// run: files of a run stand together.
 pub fn asking_once() -> impl FnMut(&Trace) -> bool {
     let mut asked: Option<((u32, u32), bool)> = None;
     move |trace| {

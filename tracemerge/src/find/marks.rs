@@ -1,21 +1,21 @@
-//! What a file says, in its second line and in its last one, of the run that it is a part of.
+//! The statements of a file about the run that it is a part of, in its second line and in its last one.
 
 use trace_format::line::{Kind, Line};
 use trace_format::meta::{End, Meta, RingPlace, Thread};
 use trace_format::raw::Raw;
 use trace_format::record::RecordKind;
 
-/// What a file says at its beginning and at its end of the run that it is a part of.
+/// The statements of a file, at its beginning and at its end, about the run that it is a part of.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Marks {
     /// The second line of the file, if that is a `# thread` line.
     pub thread: Option<Thread>,
-    /// Its last line, if that is an `# end`.
+    /// The last line of the file, if that is an `# end`.
     pub end: Option<End>,
 }
 
 impl Marks {
-    /// Of a text file, or of text that goes on where a file ends.
+    /// Reads the marks of a text file, or of text that goes on where a file ends.
     #[must_use]
     pub fn of_text(bytes: &[u8]) -> Marks {
         let thread = bytes.split(|&b| b == b'\n').take(2).find_map(|line| match meta(line)? {
@@ -43,7 +43,7 @@ impl Marks {
         Marks { thread, end }
     }
 
-    /// Goes on with text that stands behind the file.
+    /// Takes account of text that stands behind the file.
     #[must_use]
     pub fn followed_by(self, rest: &[u8]) -> Marks {
         if rest.is_empty() {
@@ -53,7 +53,7 @@ impl Marks {
         Marks { thread: self.thread.or(rest.thread), end: rest.end }
     }
 
-    /// Whether its ring is in memory that goes with the process.
+    /// Returns whether the ring of the file is in memory that goes with the process.
     #[must_use]
     pub fn is_private(&self) -> bool {
         self.thread.as_ref().is_some_and(|thread| thread.ring == RingPlace::Private)
@@ -80,8 +80,8 @@ mod tests {
         assert_eq!(marks.thread.as_ref().and_then(|thread| thread.file), Some(3));
         assert!(marks.is_private());
         assert_eq!(marks.end.as_ref().and_then(|end| end.files), Some(4));
-        let cut = Marks::of_text(&text.as_bytes()[..text.len() - 1]);
-        assert_eq!((cut.thread.is_some(), cut.end), (true, None));
+        let torn = Marks::of_text(&text.as_bytes()[..text.len() - 1]);
+        assert_eq!((torn.thread.is_some(), torn.end), (true, None));
         let goes_on = marks.followed_by(format!("{key} : two\n").as_bytes());
         assert_eq!((goes_on.thread.is_some(), goes_on.end), (true, None));
         assert_eq!(Marks::of_text(b""), Marks::default());

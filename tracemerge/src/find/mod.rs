@@ -1,8 +1,9 @@
-//! Which traces there are, and which of them are wanted.
+//! The traces that there are, and the choice among them.
 //!
-//! In the order of their use: [`mod@recover`] takes in what dead runs left in their rings, [`rings`] reads what is still in
-//! memory, [`places`] and [`discover`] give the files, [`header`] what they say of themselves, [`owners`] and [`identity`]
-//! whose they are and of which run, [`mod@choose`] the runs that are shown, [`completeness`] whether all of these is there.
+//! The modules are used in this order: [`mod@recover`] takes in what dead runs left in their rings, [`rings`]
+//! reads what is still in memory, [`places`] and [`discover`] find the files, [`header`] reads what they say
+//! of themselves, [`owners`] and [`identity`] tell whose they are and of which run, [`choose`] picks the runs
+//! that are shown, [`completeness`] tells whether all of these is there.
 
 pub mod choose;
 pub mod completeness;
@@ -23,10 +24,10 @@ use std::path::{Path, PathBuf};
 use trace_format::meta::Run;
 use tracer::recovery::{Recovered, path_from_bytes};
 
-use crate::find::choose::{Choice, Chosen, choose};
+use crate::find::choose::{Choice, Chosen, choose_runs};
 use crate::find::completeness::Completeness;
 use crate::find::discover::{App, Search, search};
-use crate::find::header::{Refusal, Trace, read_all};
+use crate::find::header::{HeaderRefusal, Trace, read_all};
 use crate::find::owners::{Owners, of_users, recorded};
 use crate::find::places::Places;
 use crate::find::recover::recover;
@@ -35,42 +36,47 @@ use crate::ui::error::Error;
 use crate::ui::few::Few;
 use crate::ui::messages::{Messages, count, shown};
 
-/// Finds the trace files of `app`, also where its runs have named a place for them, and reads their headers. `held` is
-/// what rings have told.
-pub fn find(app: &App, places: &[PathBuf], held: &[Trace], messages: &mut Messages) -> (Vec<Trace>, Search) {
+/// Finds the trace files of `app`, also where its runs have named `places` for them, and reads their headers.
+/// `held` are the traces that rings have told of.
+pub fn find_files(
+    app: &App,
+    places: &[PathBuf],
+    held: &[Trace],
+    messages: &mut Messages,
+) -> (Vec<Trace>, Search) {
     let mut search = search(app, places);
     search.errors.iter().for_each(|error| messages.warn(error));
     let candidates = std::mem::take(&mut search.candidates);
-    // A live run may be about to write the first line; or a ring has it, and recovery could not.
-    let excused = |refusal: &Refusal| match refusal {
-        Refusal::Empty(path) | Refusal::NoTrace(path) => {
+    // A live run may be about to write the first line; or a ring has the line, and recovery failed.
+    let excused = |refusal: &HeaderRefusal| match refusal {
+        HeaderRefusal::Empty(path) | HeaderRefusal::NoTrace(path) => {
             rings::have(held, path) || liveness::is_being_written(path)
         }
-        Refusal::Unreadable(_) => false,
+        HeaderRefusal::Unreadable(_) => false,
     };
     (read_all(candidates, app, messages, excused), search)
 }
 
-/// What there is to merge or to check.
+/// The traces that are to be merged or checked.
 #[derive(Debug)]
 pub struct Found {
-    /// The traces that are merged.
+    /// The traces that were chosen.
     pub chosen: Chosen,
-    /// All files that were found: nothing is written over them.
+    /// The identities of all files that were found: nothing is written over them.
     pub inputs: HashSet<FileId>,
-    /// What was recovered now, of the chosen runs and of those that have no file.
+    /// The runs that were recovered now: chosen ones, and those that have no file.
     pub recovered: Vec<Recovered>,
-    /// Whether all of the chosen runs is there.
+    /// The completeness of the chosen runs.
     pub completeness: Completeness,
 }
 
-/// The first stages: recovers, reads what is still in memory, finds the files, chooses.
+/// Recovers dead runs, reads what is still in memory, finds the files and chooses among their runs.
 ///
 /// # Errors
-/// Nothing is found.
-pub fn gather(app: &App, choice: Choice, messages: &mut Messages) -> Result<Found, Error> {
+/// No traces are found.
+pub fn find_traces(app: &App, choice: Choice, messages: &mut Messages) -> Result<Found, Error> {
     let choice = if app.is_directory() { Choice::All } else { choice };
-    // Before anything else: what is traced from here on need not be there.
+    // This comes before anything else: records that are traced from here on need not be there.
     let runs = rings::runs(|manifest| match choice {
         Choice::Alone { pid, .. } => manifest.run.pid == pid && app.is_of(manifest),
         _ => app.is_of(manifest),
@@ -82,10 +88,10 @@ pub fn gather(app: &App, choice: Choice, messages: &mut Messages) -> Result<Foun
     let said = Places::of(app);
     let mut places = rings::places(&runs);
     places.extend(said.directories());
-    // Needed only where rings are read.
+    // The files found before are needed only where rings are read.
     let before = if runs.is_empty() { Vec::new() } else { search(app, &places).candidates };
     let held = rings::read(&runs, &recovered, messages);
-    let (traces, search) = find(app, &places, &held, messages);
+    let (traces, search) = find_files(app, &places, &held, messages);
     let traces = rings::join(traces, held, &before);
     let id = |run: &Run| (run.pid, run.id);
     let known: HashSet<_> = traces.iter().filter_map(|trace| trace.run.as_ref()).map(id).collect();
@@ -93,7 +99,7 @@ pub fn gather(app: &App, choice: Choice, messages: &mut Messages) -> Result<Foun
     if choice == Choice::Newest {
         is_newest_there(&said, &traces)?;
     }
-    let chosen = choose(traces, choice, &Owners::of(app), recorded);
+    let chosen = choose_runs(traces, choice, &Owners::of(app), recorded);
     if chosen.boots.is_empty() {
         return Err(no_traces(app, choice, &search));
     }
@@ -106,10 +112,11 @@ pub fn gather(app: &App, choice: Choice, messages: &mut Messages) -> Result<Foun
     Ok(Found { chosen, inputs, recovered, completeness })
 }
 
-/// Whether the newest run that has said where its files are is among what was found, or something newer is.
+/// Returns whether the newest run that has named a place for its files is among the traces, or something
+/// newer is.
 ///
 /// # Errors
-/// It is not: an older one must not be shown in its place.
+/// That run is not there: an older one must not be shown in its place.
 fn is_newest_there(said: &Places, traces: &[Trace]) -> Result<(), Error> {
     let Some(newest) = said.newest() else { return Ok(()) };
     let mut runs = traces.iter().filter_map(|trace| trace.run.as_ref());
@@ -130,18 +137,18 @@ fn is_newest_there(said: &Places, traces: &[Trace]) -> Result<(), Error> {
     )))
 }
 
-/// Gathers what several applications have traced. One that has not traced is a loss, if others have.
+/// Finds the traces of several applications. One that has not traced is reported as a loss, if others have.
 ///
 /// # Errors
-/// Nothing is found.
-pub fn gather_all(apps: &[App], choice: Choice, messages: &mut Messages) -> Result<Found, Error> {
+/// No traces are found.
+pub fn find_traces_of_all(apps: &[App], choice: Choice, messages: &mut Messages) -> Result<Found, Error> {
     if let [app] = apps {
-        return gather(app, choice, messages);
+        return find_traces(app, choice, messages);
     }
     let (mut inputs, mut completeness) = (HashSet::new(), Completeness::default());
     let (mut chosen, mut recovered, mut errors) = (Vec::new(), Vec::new(), Vec::new());
     for app in apps {
-        match gather(app, choice, messages) {
+        match find_traces(app, choice, messages) {
             Ok(found) => {
                 inputs.extend(found.inputs);
                 recovered.extend(found.recovered);
@@ -151,7 +158,7 @@ pub fn gather_all(apps: &[App], choice: Choice, messages: &mut Messages) -> Resu
             Err(error) => errors.push(error),
         }
     }
-    // If there is nothing at all, the last reason is the caller's to tell.
+    // If nothing is found at all, the caller reports the last reason.
     let last = if chosen.is_empty() { errors.pop() } else { None };
     errors.iter().for_each(|error| messages.warn(error));
     if let Some(last) = last {
@@ -207,7 +214,7 @@ fn tell_choice(chosen: &Chosen, choice: Choice, messages: &mut Messages) {
     let mut unknown: Few<&Path> = Few::default();
     for trace in chosen.boots.iter().flatten() {
         match &trace.run {
-            // It was told.
+            // The damage has been reported.
             None if trace.claim.is_some() => {}
             None => unknown.push(&trace.path),
             Some(run) if run.version > trace_format::VERSION => messages.warn(format_args!(
@@ -227,7 +234,7 @@ fn tell_choice(chosen: &Chosen, choice: Choice, messages: &mut Messages) {
     }
 }
 
-/// How many threads the chosen files are of: a thread may have several.
+/// The number of threads that the chosen files are of: a thread may have several files.
 pub fn threads(chosen: &Chosen) -> u64 {
     let thread = |trace: &Trace| {
         let run = trace.run.as_ref();

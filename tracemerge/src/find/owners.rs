@@ -1,8 +1,9 @@
-//! Whose files are shown: the caller's own first, then those of the executable's owner, then others'.
+//! Owners of files, and whose files are shown: the caller's own first, then those of the executable's owner,
+//! then others'.
 //!
-//! In a directory that several users may write to, anybody can make files that name any run at any time. So a file
-//! counts for its owner only, and files of different owners are never put together in one run, unless the run itself
-//! has recorded that its process became another user's.
+//! In a directory that several users may write to, anybody can make files that name any run at any time. So a
+//! file counts for its owner only, and files of different owners are never put together in one run, unless
+//! the run itself has recorded that its process became another user's.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,42 +15,42 @@ use trace_format::meta::Meta;
 use trace_format::raw::Raw;
 use trace_format::record::RecordKind;
 
-use crate::file::lines::{Next, line_at, without_feed};
+use crate::file::lines::{Token, line_at, without_feed};
 use crate::file::map::Map;
 use crate::find::discover::App;
 use crate::find::header::Trace;
 use crate::os::sys;
 use crate::ui::messages::count;
 
-/// What a `# credentials` line has behind its kind.
+/// The kind of a `# credentials` line.
 const WORD: &[u8] = b"credentials ";
-/// At most this many users are named.
+/// The number of users that are named at most.
 const FEW: usize = 4;
 /// The user who may do anything anyway.
 const ROOT: u32 = 0;
 
-/// How near a user is to the caller: what is shown first is the least.
+/// The nearness of a user to the caller: the least rank is shown first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rank {
-    /// The caller.
+    /// The user is the caller.
     Own,
-    /// The owner of the executable.
+    /// The user is the owner of the executable.
     Executable,
-    /// Anybody else.
+    /// The user is anybody else.
     Other,
 }
 
 /// The users whose files are shown before those of others.
 #[derive(Clone, Copy, Debug)]
 pub struct Owners {
-    /// The caller's effective user id.
+    /// The effective user id of the caller.
     pub own: u32,
-    /// That of the executable's owner, where there is an executable.
+    /// The user id of the executable's owner, where there is an executable.
     pub executable: Option<u32>,
 }
 
 impl Owners {
-    /// The users who may own traces of `app`.
+    /// Returns the users who may own traces of `app`.
     #[must_use]
     pub fn of(app: &App) -> Owners {
         let executable = app.real_path().filter(|_| !app.is_directory());
@@ -67,9 +68,9 @@ impl Owners {
         }
     }
 
-    /// Whose files come under one name, where a file of `recorder` says that its process became `named`; the other of
-    /// the two gives its files. `None` where that file is not to be believed: who is less near to the caller must not
-    /// draw files of others into a run of his.
+    /// Returns which of two users gets the files of the other, where a file of `recorder` says that its
+    /// process became `named`: first the one who gets them, then the other. `None` where that file is not
+    /// believed: a user who is less near to the caller must not draw files of others into a run of his.
     #[must_use]
     pub fn together(&self, recorder: u32, named: u32) -> Option<(u32, u32)> {
         let (of_recorder, of_named) = (self.rank(recorder), self.rank(named));
@@ -80,7 +81,7 @@ impl Owners {
     }
 }
 
-/// The users that a trace's file says its process became. Reads the file through.
+/// The users that a trace's process became, by its file, which is read through.
 #[must_use]
 pub fn recorded(trace: &Trace) -> Vec<u32> {
     match (&trace.held, &trace.map) {
@@ -104,14 +105,14 @@ pub fn recorded_in(bytes: &[u8]) -> Vec<u32> {
     }
     let line = |at: usize| {
         let start = memchr::memrchr2(b'\n', 0, &bytes[..at]).map_or(0, |feed| feed + 1);
-        let Next::Line(line) = line_at(bytes, start) else { return None };
+        let Token::Line(line) = line_at(bytes, start) else { return None };
         let line = Line::parse(without_feed(&bytes[start..line.end])).ok()?;
         (line.kind == Kind::Meta).then(|| user(line.payload)).flatten()
     };
     memmem::find_iter(bytes, WORD).filter_map(line).collect()
 }
 
-/// How many files there are of which users, in words.
+/// Writes the number of files of each user in words.
 #[must_use]
 pub fn of_users(files: &BTreeMap<u32, usize>) -> String {
     let of_user = |(user, files): (&u32, &usize)| format!("{} of user {user}", count(*files as u64, "file"));

@@ -1,5 +1,5 @@
-//! Where the runs of an application have said that their trace files are, for those that do not write beside their
-//! executable.
+//! The places that the runs of an application have named for their trace files, if they do not write beside
+//! their executable.
 
 use std::fs::File;
 use std::io::Read;
@@ -12,10 +12,10 @@ use tracer::recovery::{path_from_bytes, runtime_directories};
 use crate::find::discover::App;
 use crate::os::sys;
 
-/// So many directories are looked into: those of the newest runs.
+/// The number of directories that are looked into at most: those of the newest runs.
 const MOST: usize = 64;
 
-/// What the runs have said, oldest first.
+/// The places that runs have named, oldest first.
 #[derive(Debug, Default)]
 pub struct Places(Vec<Place>);
 
@@ -50,14 +50,14 @@ impl Places {
         directories
     }
 
-    /// The newest run.
+    /// The place of the newest run.
     #[must_use]
     pub fn newest(&self) -> Option<&Place> {
         self.0.last()
     }
 }
 
-/// The files that lists of `app` are in.
+/// The files that the lists of `app` are in.
 #[must_use]
 pub fn lists(app: &App) -> Vec<PathBuf> {
     let beside = app.real_path().filter(|_| !app.is_directory()).and_then(|real| {
@@ -70,14 +70,14 @@ pub fn lists(app: &App) -> Vec<PathBuf> {
     beside.iter().cloned().chain(of_rings.into_iter().flatten()).collect()
 }
 
-/// What is in a list of the caller's, of the executable's owner's or of root's; others may have planted it.
+/// Reads a list of the caller's, of the executable's owner's or of root's; others may have planted it.
 fn read(list: &Path, app: &App) -> Option<Vec<u8>> {
     let found = std::fs::symlink_metadata(list).ok().filter(std::fs::Metadata::is_file)?;
     let exe = app.real_path().and_then(|real| std::fs::metadata(real).ok());
     let believed = [Some(0), Some(sys::effective_user()), exe.as_ref().map(sys::owner)];
     believed.contains(&Some(sys::owner(&found))).then_some(())?;
     let mut bytes = Vec::new();
-    // One run may have appended while another one made it shorter.
+    // One run may have appended while another one made the list shorter.
     File::open(list).ok()?.take(4 * LONGEST as u64).read_to_end(&mut bytes).ok()?;
     Some(bytes)
 }

@@ -7,8 +7,8 @@ use tracer::recovery::{self, Recovered, Recovery};
 use crate::find::discover::App;
 use crate::ui::messages::{Messages, count, shown};
 
-/// Recovers the dead runs of `app` and says what was found. What could not be done is for the next stage to tell; but
-/// runs of other versions are told here, for no stage can read them.
+/// Recovers the dead runs of `app` and tells what was found. What could not be recovered is for the next
+/// stage to tell, but runs of other versions are reported here, for no stage can read them.
 pub fn recover(app: &App, messages: &mut Messages) -> Vec<Recovered> {
     let is_wanted = |run: &Run, manifest: Option<&Manifest>| match manifest {
         Some(manifest) => app.is_of(manifest),

@@ -1,7 +1,7 @@
-//! Stage *rings*: what is still in memory, of living runs and of dead ones that could not be recovered.
+//! Stage *rings*: reads what is still in memory, of living runs and of dead ones that could not be recovered.
 //!
-//! A ring is read as it is, before files are looked for: so a file that is found has at least what was published when
-//! its ring was read, and of that file no more is merged than that.
+//! A ring is read as it is, before files are looked for. So a file that is found has at least what was
+//! published when its ring was read, and no more of that file is merged.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -21,13 +21,13 @@ use crate::find::marks::Marks;
 use crate::os::sys::{FileId, effective_user, file_id, owner};
 use crate::ui::messages::{Messages, shown};
 
-/// The runs with rings that `wanted` accepts.
+/// Returns the runs with rings that `wanted` accepts.
 #[must_use]
 pub fn runs(wanted: impl Fn(&Manifest) -> bool) -> Vec<RunInMemory> {
     inspect::runs(&runtime_directories(), wanted)
 }
 
-/// Where the runs have their trace files.
+/// The places where the runs have their trace files.
 #[must_use]
 pub fn places(runs: &[RunInMemory]) -> Vec<PathBuf> {
     let mut places: Vec<PathBuf> = runs.iter().flat_map(RunInMemory::traces).collect();
@@ -36,7 +36,8 @@ pub fn places(runs: &[RunInMemory]) -> Vec<PathBuf> {
     places
 }
 
-/// Reads the rings of all `runs` that are still there, and says which dead runs are left as they were, and why.
+/// Reads the rings of all `runs` that are still there, and tells which dead runs are left as they were, and
+/// why.
 pub fn read(runs: &[RunInMemory], recovered: &[Recovered], messages: &mut Messages) -> Vec<Trace> {
     let mut traces = Vec::new();
     for run in runs {
@@ -46,7 +47,7 @@ pub fn read(runs: &[RunInMemory], recovered: &[Recovered], messages: &mut Messag
             Some(recovered) => recovered.errors.first().map(ToString::to_string),
             None if alive => None,
             None => match run.why_not_recovered() {
-                // Somebody else has recovered it meanwhile.
+                // Somebody else has recovered the run meanwhile.
                 _ if !run.directory.exists() => continue,
                 Some(error) => Some(error.to_string()),
                 None => Some("nobody has recovered it yet".to_owned()),
@@ -69,7 +70,7 @@ pub fn read(runs: &[RunInMemory], recovered: &[Recovered], messages: &mut Messag
     traces
 }
 
-/// `None` where there is nothing to merge.
+/// Makes a trace of a thread in memory; `None` where there is nothing to merge.
 fn trace(run: &RunInMemory, thread: ThreadInMemory, alive: bool, messages: &mut Messages) -> Option<Trace> {
     let tid = thread.tid;
     if let Some(kind) = thread.unknown_kind {
@@ -81,10 +82,10 @@ fn trace(run: &RunInMemory, thread: ThreadInMemory, alive: bool, messages: &mut 
     }
     let (path, number) = match &thread.file {
         Some(file) => (file.path.clone(), file.number),
-        // Behind all the files that the thread had before.
+        // The trace stands behind all the files that the thread had before.
         None => (thread.ring.clone(), u32::MAX),
     };
-    // Of the file that is open, not of what has its name now.
+    // The metadata are those of the open file, not of the file that has its name now.
     let opened = thread.file.as_ref().and_then(|file| file.file.metadata().ok());
     let metadata = opened.or_else(|| fs::metadata(&path).ok());
     let owner = metadata.as_ref().map_or_else(effective_user, owner);
@@ -110,7 +111,8 @@ fn trace(run: &RunInMemory, thread: ThreadInMemory, alive: bool, messages: &mut 
     })
 }
 
-/// Names the chosen runs that have left a directory which this user may not read: another user's, for one.
+/// Names the chosen runs that have left a directory which this user may not read: another user's, for
+/// example.
 pub fn tell_unread(chosen: &[&Trace], runs: &[RunInMemory], messages: &mut Messages) {
     let read: HashSet<(u32, u32)> =
         runs.iter().map(|run| (run.manifest.run.pid, run.manifest.run.id)).collect();
@@ -122,7 +124,7 @@ pub fn tell_unread(chosen: &[&Trace], runs: &[RunInMemory], messages: &mut Messa
         let name = format!("{}-{:08x}", run.pid, run.id);
         let there = places_of_owner(&trace.path).into_iter().map(|place| place.join(&name));
         for path in there.filter(|path| path.is_dir()) {
-            // It may have begun only now.
+            // The run may have begun only now.
             if inspect::runs(&runtime_directories(), |manifest| manifest.run == *run).is_empty()
                 && path.is_dir()
             {
@@ -136,7 +138,7 @@ pub fn tell_unread(chosen: &[&Trace], runs: &[RunInMemory], messages: &mut Messa
     }
 }
 
-/// Where the user whose trace file that is has the runs' directories.
+/// The places where the owner of a trace file has the directories of runs.
 #[cfg(unix)]
 fn places_of_owner(trace: &Path) -> Vec<PathBuf> {
     use std::os::unix::fs::MetadataExt;
@@ -159,15 +161,15 @@ fn places_of_owner(_trace: &Path) -> Vec<PathBuf> {
     runtime_directories()
 }
 
-/// Whether the file at `path` is one that a ring has named.
+/// Returns whether the file at `path` is one that a ring has named.
 #[must_use]
 pub fn have(held: &[Trace], path: &Path) -> bool {
     let id = fs::metadata(path).ok().map(|metadata| file_id(path, &metadata));
     id.is_some() && held.iter().any(|trace| trace.id == id)
 }
 
-/// Puts what was read from rings in the place of the files of the same threads. `before` is what was found before the
-/// rings were read.
+/// Puts what was read from rings in the place of the files of the same threads. `before` are the files that
+/// were found before the rings were read.
 #[must_use]
 pub fn join(mut found: Vec<Trace>, held: Vec<Trace>, before: &[Candidate]) -> Vec<Trace> {
     let thread = |trace: &Trace, since| {
@@ -181,7 +183,8 @@ pub fn join(mut found: Vec<Trace>, held: Vec<Trace>, before: &[Candidate]) -> Ve
         held.iter().filter_map(|trace| Some((thread(trace, since(trace))?, trace.number))).collect();
     found.retain(|trace| {
         let Some(id) = &trace.id else { return true };
-        // A thread has got its file, or another one, only after its ring was read: what is in there was in the ring.
+        // A thread has got its file, or another one, only after its ring was read: what is in that file was
+        // in the ring.
         let later = thread(trace, trace.first).and_then(|thread| threads.get(&thread));
         let later = later.is_some_and(|number| *number == trace.number || !before.contains(id));
         !ids.contains(id) && !later

@@ -1,9 +1,10 @@
-//! Between *read* and *merge*: traces of several machines that ran at the same time, put on one scale of ticks.
+//! Between *read* and *merge*: traces of several machines that ran at the same time are put on one scale of
+//! ticks.
 //!
-//! Ticks of different boots do not compare, so boots are merged one behind the other. But boots that overlap by the
-//! wall clock are of different machines: then the lines of all but the first get the ticks that the first machine had
-//! at the same time of day. What comes out is a trace in the ticks of that machine; the order of lines of different
-//! machines is as good as their wall clocks.
+//! Ticks of different boots do not compare, so boots are merged one behind the other. But boots that overlap
+//! by the wall clock are of different machines: then the lines of all but the first get the ticks that the
+//! first machine had at the same time of day. The result is a trace in the ticks of that machine; the order
+//! of lines of different machines is as good as their wall clocks.
 
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
@@ -12,23 +13,23 @@ use std::sync::Arc;
 use trace_format::line::{Kind, Line, Ticks, ticks_digits};
 use trace_format::meta::{Meta, Run};
 
-use crate::file::lines::{Next, line_at, skip_bad, without_feed};
+use crate::file::lines::{Token, line_at, skip_bad, without_feed};
 use crate::file::map::Map;
 use crate::input::slice::each_stretch;
 use crate::input::source::Source;
-use crate::time::clocks::{Clock, Clocks};
+use crate::time::clocks::{Clocks, TickClock};
 use crate::ui::error::Error;
 use crate::ui::messages::{Grouped, Messages, count};
 
-/// A file's ticks, and those that it gets.
+/// The conversion of a file's ticks to those of another machine.
 #[derive(Clone, Debug)]
 pub struct Scale {
-    own: Arc<Clock>,
-    reference: Arc<Clock>,
+    own: Arc<TickClock>,
+    reference: Arc<TickClock>,
 }
 
 impl Scale {
-    /// The ticks of the other machine at the same time of day.
+    /// Returns the ticks of the other machine at the same time of day.
     #[must_use]
     pub fn convert(&self, ticks: u64) -> u64 {
         self.reference.ticks(self.own.wall(Ticks(ticks))).0
@@ -38,19 +39,19 @@ impl Scale {
 /// The outcome of aligning one boot.
 #[derive(Clone, Debug, Default)]
 pub struct Aligned {
-    /// Whether it goes on with the boot before it, in that one's ticks.
+    /// Whether the boot goes on with the boot before it, in that one's ticks.
     pub joins: bool,
-    /// How ticks of its first run were converted.
+    /// The conversion of the ticks of the boot's first run.
     pub scale: Option<Scale>,
-    /// A run of the boot whose ticks its lines have now.
+    /// A run of the boot whose ticks the lines have now.
     pub reference: Option<Run>,
 }
 
-/// Puts boots together that overlap in time; `runs` are those of the files. Says for each of the former boots what
-/// became of it.
+/// Puts boots together that overlap in time; `runs` are those of the files. Returns the outcome for each of
+/// the former boots.
 ///
 /// # Errors
-/// Where there is no room for the lines with other ticks.
+/// There is no room for the lines with other ticks.
 pub fn align(
     boots: &mut Vec<Vec<Source>>,
     runs: &[Vec<Option<Run>>],
@@ -64,7 +65,8 @@ pub fn align(
     let clocks =
         Clocks::read(files.filter_map(|(run, source)| Some((run.as_ref()?, source.outline()))), |_| None);
     let spans: Vec<_> = boots.iter().zip(runs).map(|(sources, runs)| span(sources, runs, &clocks)).collect();
-    // Boots are in the order of their beginnings. A group goes on as long as one begins before another has ended.
+    // Boots are in the order of their beginnings. A group goes on as long as a boot begins before another one
+    // has ended.
     let (mut reference, mut end) = (0, None);
     let mut machines = Vec::new();
     for (place, span) in spans.iter().enumerate() {
@@ -99,7 +101,7 @@ fn first_run(runs: &[Option<Run>]) -> Option<&Run> {
     runs.iter().flatten().next()
 }
 
-/// From when to when the files of a boot are, by the wall clock; `None` where its clock does not tell.
+/// The wall times between which the files of a boot have lines; `None` where the boot's clock is not known.
 fn span(sources: &[Source], runs: &[Option<Run>], clocks: &Clocks) -> Option<(u64, u64)> {
     let clock = clocks.of(first_run(runs)?).filter(|clock| clock.rate_is_known())?;
     let ends = || sources.iter().filter_map(Source::ends);
@@ -128,7 +130,7 @@ fn rekey(
     Ok(scale)
 }
 
-/// The lines with other ticks, in a file without a name.
+/// Writes the lines of a source with other ticks into a file without a name.
 fn rewritten(source: &Source, scale: &Scale) -> io::Result<Map> {
     let mut out = BufWriter::with_capacity(1 << 20, tempfile::tempfile()?);
     let mut result = Ok(());
@@ -146,13 +148,13 @@ fn rewrite(bytes: &[u8], scale: &Scale, out: &mut impl Write) -> io::Result<()> 
     let mut at = 0;
     loop {
         let end = match line_at(bytes, at) {
-            Next::End => return Ok(()),
-            Next::Bad => {
+            Token::End => return Ok(()),
+            Token::Bad => {
                 let end = skip_bad(bytes, at);
                 out.write_all(&bytes[at..end])?;
                 end
             }
-            Next::Line(line) => {
+            Token::Line(line) => {
                 out.write_all(&ticks_digits(Ticks(scale.convert(line.ticks))))?;
                 let text = &bytes[at..line.end];
                 match line.meta.then(|| anchor_line(text, scale)).flatten() {
@@ -166,7 +168,8 @@ fn rewrite(bytes: &[u8], scale: &Scale, out: &mut impl Write) -> io::Result<()> 
     }
 }
 
-/// A `# run` or `# clock` line behind its ticks, the ticks that it tells converted like all; `None` for another line.
+/// Returns a `# run` or `# clock` line behind its ticks, with the ticks that it tells converted, too; `None`
+/// for another line.
 fn anchor_line(text: &[u8], scale: &Scale) -> Option<Vec<u8>> {
     let line = Line::parse(without_feed(text)).ok()?;
     let meta = match Meta::parse(line.payload)? {
@@ -185,8 +188,8 @@ fn tell(clocks: &Clocks, machines: u64, messages: &mut Messages) {
     let strayed = clocks.each().map(|(_, clock)| clock.uncertainty_ns()).max().unwrap_or(0);
     messages.note(format_args!(
         "{} traced at the same time: their lines are put in order by the wall clock, in ticks of the first. Each \
-         wall clock strayed by at most {} ns against its machine's counter; how far the machines' wall clocks were \
-         apart no trace says",
+         wall clock strayed by at most {} ns against its machine's counter; no trace tells how far apart the \
+         machines' wall clocks were",
         count(machines, "machine"),
         Grouped(strayed)
     ));
@@ -200,7 +203,7 @@ mod tests {
 
     const S: u64 = 1_000_000_000;
 
-    /// A machine's trace: `rate` ticks a nanosecond since `first` at `wall`, a message each second.
+    /// Makes a machine's trace: `rate` ticks a nanosecond since `first` at `wall`, and a message each second.
     fn machine(boot: &str, first: u64, rate: u64, wall: u64, seconds: u64) -> (Run, Source) {
         let run = Run {
             version: 1,
@@ -251,7 +254,7 @@ mod tests {
         assert_eq!(all.iter().map(|aligned| aligned.joins).collect::<Vec<_>>(), [false, true, false]);
         assert_eq!(boots[0][0].bytes(), before[0]);
         assert_eq!(boots[1][0].bytes(), before[2]);
-        // b's clock is as a's would be, four seconds later.
+        // The clock of b gives what that of a would give, four seconds later.
         let (_, expected) = machine("b", 5000 + 4 * S * 3, 3, 104 * S, 10);
         assert_eq!(String::from_utf8_lossy(boots[0][1].bytes()), String::from_utf8_lossy(expected.bytes()));
         assert_eq!(all[1].scale.as_ref().unwrap().convert(77), 5000 + 12 * S);

@@ -1,7 +1,7 @@
-//! What a merge finds wrong, by file: kept small while it runs, told to the user when it is done.
+//! The findings of a merge, by file: kept small while it runs, and reported to the user when it is done.
 //!
 //! A file with a million bad places costs as much memory as one with three: beyond the first few they are
-//! counted only.
+//! only counted.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -17,46 +17,48 @@ use crate::ui::messages::{Messages, count, shown};
 /// The findings in one file.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct OfFile {
-    /// Bytes that are no line: offset, how many.
+    /// The bytes that are no line: their offset and number.
     damaged: Few<(usize, usize)>,
-    /// Ticks that go backwards: offset, before, after.
+    /// The lines whose ticks are smaller than those of the line before: their offset, the ticks before, and
+    /// their own.
     breaks: Few<(usize, u64, u64)>,
-    /// `# backward` lines: the tracer has seen ticks that go backwards, or the reader of a raw file has.
+    /// The number of `# backward` lines, which tell that the tracer, or the reader of a raw file, has seen
+    /// smaller ticks.
     backward: u64,
-    /// Offset of a last line without a line feed.
+    /// The offset of a last line without a line feed.
     torn: Option<usize>,
 }
 
 /// The findings of a merge.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Findings {
-    /// Lines that were merged, put-in `# damaged` lines included.
+    /// The number of lines that were merged, put-in `# damaged` lines included.
     pub lines: u64,
     files: BTreeMap<usize, OfFile>,
     lost: Vec<(LossReason, u64)>,
-    /// For reasons that are not known here.
+    /// The losses for reasons that are not known here.
     lost_otherwise: Vec<(Name, u64)>,
-    /// `# lost` lines that do not say how much was lost.
+    /// The number of `# lost` lines that do not say how much was lost.
     lost_unread: u64,
 }
 
 impl Findings {
-    /// Bytes that are no line.
+    /// Notes bytes that are no line.
     pub fn damaged(&mut self, source: usize, at: usize, bytes: usize) {
         self.files.entry(source).or_default().damaged.push((at, bytes));
     }
 
-    /// A line with smaller ticks than the line before.
+    /// Notes a line with smaller ticks than the line before.
     pub fn broken(&mut self, source: usize, at: usize, before: u64, after: u64) {
         self.files.entry(source).or_default().breaks.push((at, before, after));
     }
 
-    /// A last line without a line feed.
+    /// Notes a last line without a line feed.
     pub fn torn(&mut self, source: usize, at: usize) {
         self.files.entry(source).or_default().torn = Some(at);
     }
 
-    /// Looks at the payload of a `#` line, for what the trace itself tells.
+    /// Notes what the payload of a `#` line tells of losses and of the order.
     pub fn metadata(&mut self, source: usize, payload: &[u8]) {
         if payload.starts_with(b"backward ") {
             self.files.entry(source).or_default().backward += 1;
@@ -80,7 +82,7 @@ impl Findings {
         }
     }
 
-    /// Adds what was found in what stands behind.
+    /// Adds the findings in lines that stand behind these.
     pub fn append(&mut self, later: Findings) {
         self.lines += later.lines;
         for (source, of_file) in later.files {
@@ -97,7 +99,7 @@ impl Findings {
         self.lost_unread += later.lost_unread;
     }
 
-    /// Tells it all.
+    /// Reports all findings to the user.
     pub fn tell(&self, sources: &[Source], messages: &mut Messages) {
         for (source, file) in &self.files {
             file.tell(&sources[*source].path, messages);
@@ -105,7 +107,7 @@ impl Findings {
         let told = |text: &str, by_design: bool| {
             let known = self.lost.iter().filter(|(reason, _)| is_by_design(*reason) == by_design);
             let known = known.map(|(reason, records)| (reason.name(), *records));
-            // Nobody knows that the user has asked for these.
+            // Nobody knows whether the user has asked for these.
             let otherwise = self.lost_otherwise.iter().filter(|_| !by_design);
             let otherwise = otherwise.map(|(reason, records)| (reason.as_str(), *records));
             let lost: Vec<_> = known.chain(otherwise).filter(|(_, records)| *records > 0).collect();
@@ -130,15 +132,16 @@ impl Findings {
     }
 }
 
-/// Whether the user has asked for that: a flight recorder keeps the newest, a limited file its newer half.
+/// Returns whether the user has asked for such losses: a flight recorder keeps the newest records, a limited
+/// file its newer half.
 fn is_by_design(reason: LossReason) -> bool {
     matches!(reason, LossReason::Overwritten | LossReason::Rotated)
 }
 
-/// So many reasons that are not known here are told apart: a damaged file may have as many as lines.
+/// The number of unknown reasons that are told apart: a damaged file may have as many as lines.
 pub const REASONS: usize = 16;
 
-/// Adds a loss to those that there are for reasons that are not known here.
+/// Adds a loss to those for reasons that are not known here.
 pub fn add_loss(losses: &mut Vec<(Name, u64)>, reason: Name, records: u64) {
     let known = losses.iter().position(|(known, _)| *known == reason);
     let known = known.or_else(|| losses.len().checked_sub(1).filter(|_| losses.len() >= REASONS));
@@ -178,7 +181,7 @@ impl OfFile {
         }
         if let Some(at) = self.torn {
             messages.warn(format_args!(
-                "{path}: the last line, at offset {at}, has no line end and may be cut short"
+                "{path}: the last line, at offset {at}, has no line end and may be incomplete"
             ));
         }
     }
@@ -188,10 +191,10 @@ fn digits(ticks: u64) -> String {
     String::from_utf8_lossy(&ticks_digits(Ticks(ticks))).into_owned()
 }
 
-/// How much was found: what does not depend on the order in which it was.
+/// The numbers in findings, which do not depend on the order in which lines were merged.
 #[cfg(test)]
 #[derive(Debug, PartialEq)]
-pub struct Counts {
+pub struct FindingCounts {
     lines: u64,
     files: Vec<(usize, u64, u64, u64, Option<usize>)>,
     lost: Vec<(String, u64)>,
@@ -199,8 +202,8 @@ pub struct Counts {
 }
 
 #[cfg(test)]
-impl From<&Findings> for Counts {
-    fn from(all: &Findings) -> Counts {
+impl From<&Findings> for FindingCounts {
+    fn from(all: &Findings) -> FindingCounts {
         let of_file = |(source, file): (&usize, &OfFile)| {
             (*source, file.damaged.count, file.breaks.count, file.backward, file.torn)
         };
@@ -208,7 +211,7 @@ impl From<&Findings> for Counts {
         let otherwise = all.lost_otherwise.iter();
         let otherwise = otherwise.map(|(reason, records)| (reason.as_str().to_owned(), *records));
         let lost = lost.chain(otherwise).sorted();
-        Counts {
+        FindingCounts {
             lines: all.lines,
             files: all.files.iter().map(of_file).collect(),
             lost: lost.collect(),

@@ -1,4 +1,5 @@
-//! The chosen traces, open: sources of lines, whose they are, and logs of others beside them, in the order of boots.
+//! The chosen traces, open: the sources of lines with their origins, and logs of others beside them, in the
+//! order of boots.
 
 use std::collections::BTreeMap;
 use std::iter;
@@ -13,11 +14,11 @@ use crate::find::liveness::asking_once;
 use crate::input::align::align;
 use crate::input::foreign;
 use crate::input::source::Source;
-use crate::time::clocks::Clock;
+use crate::time::clocks::TickClock;
 use crate::ui::error::Error;
 use crate::ui::messages::Messages;
 
-/// The file or the ring that records are of.
+/// The origin of records: a file or a ring, with its thread and run.
 #[derive(Clone, Debug)]
 pub struct Origin {
     /// The run that the thread belongs to, where that is known.
@@ -26,11 +27,11 @@ pub struct Origin {
     pub tid: u64,
     /// The thread's name; empty where it is not known, or was not asked for.
     pub name: Vec<u8>,
-    /// What its ticks are by the wall clock.
-    pub clock: Arc<Clock>,
-    /// Whether anything of it may be shown.
+    /// The clock that tells the wall time of the thread's ticks.
+    pub clock: Arc<TickClock>,
+    /// Whether any lines of the thread may be shown.
     pub is_shown: bool,
-    /// Whether this is a log of another program: of no process, and of none of its threads.
+    /// Whether the origin is a log of another program, which is of no process and of no thread.
     pub is_log: bool,
 }
 
@@ -39,20 +40,21 @@ pub struct Origin {
 pub struct Inputs {
     /// The sources of each boot.
     pub boots: Vec<Vec<Source>>,
-    /// Whose the sources are: those of the first boot, then those of the next.
+    /// The origin of each source: those of the first boot, then those of the next.
     pub origins: Vec<Origin>,
-    /// For each boot, the ticks of its first line and of its last.
+    /// The ticks of the first line and of the last, for each boot.
     pub ends: Vec<(u64, u64)>,
-    /// For each source whose lines have the ticks of another machine now, a run of that machine.
+    /// A run of the machine whose ticks the lines have now, for each source that was put on another machine's
+    /// scale.
     pub references: Vec<Option<Run>>,
 }
 
 impl Inputs {
-    /// Maps the chosen files, reads the logs `with`, and puts traces of several machines on one scale. The names of
-    /// threads are read if `with_names`, which takes a look at the beginning of each file.
+    /// Maps the chosen files, reads the logs `with`, and puts traces of several machines on one scale. The
+    /// names of threads are read if `with_names`, which takes a look at the beginning of each file.
     ///
     /// # Errors
-    /// Where no file can be mapped, or a log cannot be read.
+    /// No file can be mapped, or a log cannot be read.
     pub fn open(
         chosen: &Chosen,
         with: &[PathBuf],
@@ -60,9 +62,9 @@ impl Inputs {
         messages: &mut Messages,
     ) -> Result<Inputs, Error> {
         let (mut boots, mut by_boot) = (Vec::new(), Vec::new());
-        // What a run that lives now writes later does not count, so that is asked first.
+        // Lines that a live run writes later do not count, so liveness is asked first.
         let mut is_alive = asking_once();
-        let unknown = Arc::new(Clock::of(ClockKind::Ordered, []));
+        let unknown = Arc::new(TickClock::of(ClockKind::Ordered, []));
         for files in &chosen.boots {
             let (mut sources, mut origins) =
                 (Vec::with_capacity(files.len()), Vec::with_capacity(files.len()));
@@ -134,17 +136,17 @@ impl Inputs {
         Ok(())
     }
 
-    /// The sources of all boots, in order, each with whose it is.
+    /// Returns the sources of all boots, in order, each with its origin.
     pub fn files(&self) -> impl Iterator<Item = (&Origin, &Source)> {
         self.origins.iter().zip(self.boots.iter().flatten())
     }
 
-    /// Takes what was truncated out of the sources, and notes in `ends` where each such file ends now. Returns whether a
-    /// file has become shorter since this was last asked.
+    /// Leaves out what the files have lost by truncation, and notes in `ends` where each such file ends now.
+    /// Returns whether a file has become shorter since this was last asked.
     pub fn give_up_truncated(&mut self, ends: &mut BTreeMap<PathBuf, usize>) -> bool {
         let mut any = false;
         for source in self.boots.iter_mut().flatten() {
-            if source.end_where_cut() {
+            if source.end_where_truncated() {
                 ends.insert(source.path.clone(), source.bytes().len());
                 any = true;
             }

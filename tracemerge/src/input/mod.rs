@@ -1,9 +1,10 @@
-//! Traces as sources of lines, and where times lie in them; logs of others, and traces of other machines, made such.
+//! Traces as sources of lines, and the boundaries of times in them. Logs of others and traces of other
+//! machines become sources, too.
 
 pub mod align;
+pub mod boundary;
 pub mod findings;
 pub mod foreign;
 pub mod inputs;
-pub mod search;
 pub mod slice;
 pub mod source;

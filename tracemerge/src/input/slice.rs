@@ -1,150 +1,166 @@
-//! Cuts time into slices: of each piece the part between two moments, all of them together a few megabytes.
+//! Partitions time into slices: of each sorted range the part between two moments, all of them together a few
+//! megabytes.
 //!
-//! A slice can be merged by itself, and the slices' lines one after the other are the lines of the whole merge. So
-//! slices are what threads share, what bounds memory, and what a range of time is made of. A cut goes only where a
-//! line begins, and what is no line stays with the line before it.
+//! A slice can be merged by itself, and the lines of the slices one after the other are the lines of the
+//! whole merge. So slices are what threads share, what bounds memory, and what a range of time is made of. A
+//! slice ends only where a line begins, and bytes that are no line stay with the line before them.
 //!
-//! Where to cut is guessed from the cut before, tried by searching in each piece, and corrected.
+//! The end of a slice is guessed from the end of the slice before, tried in each sorted range, and corrected.
 
 use std::io::{BufWriter, Write};
+use std::ops::Range;
 
-use crate::file::render::Render;
 use crate::file::truncation;
+use crate::input::boundary::{Boundary, first_from};
 use crate::input::findings::Findings;
-use crate::input::search::{Mark, first_from};
-use crate::input::source::{Piece, Source};
+use crate::input::source::{Content, SortedRange, Source};
 use crate::ui::error::Error;
 
-/// The number of bytes in the first slice; fewer than in later ones, so that a reader waits for less. Tests cut finely.
+/// The number of bytes in the first slice: fewer than in later ones, so that a reader waits for less. Tests
+/// have many small slices.
 const FIRST: usize = if cfg!(test) { 64 } else { 256 << 10 };
 /// The number of bytes that later slices are to have.
 const USUAL: usize = if cfg!(test) { 128 } else { 2 << 20 };
 
 /// A range of ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Span {
+pub struct TickSpan {
     /// The first ticks that are in the span.
     pub since: u64,
     /// The first ticks behind the span; `None` where it has no end.
     pub until: Option<u64>,
 }
 
-impl Span {
+impl TickSpan {
     /// The span of all ticks.
-    pub const ALL: Span = Span { since: 0, until: None };
+    pub const ALL: TickSpan = TickSpan { since: 0, until: None };
 }
 
-/// The bytes of one piece that are in one slice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Part {
+/// The part of a sorted range that is in one slice.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SlicePart {
     /// The place of the source among all sources.
     pub source: usize,
-    /// The offset of the first byte; without meaning where the source is rendered.
-    pub start: usize,
-    /// The offset behind the last byte.
-    pub end: usize,
+    /// The lines of that source that are in the slice.
+    pub lines: PartLines,
 }
 
-/// A range of time of all sources, small enough to be merged in memory.
+/// The lines of a part of a slice.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PartLines {
+    /// The lines are text, and have this range of the source's bytes.
+    Text(Range<usize>),
+    /// The source renders the lines whose ticks are in the slice's span.
+    Rendered,
+}
+
+/// A span of time with its lines in all sources, few enough to be merged in memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slice {
     /// The ticks that the slice spans.
-    pub span: Span,
-    /// Ticks of the slice's first line.
+    pub span: TickSpan,
+    /// The ticks of the slice's first line.
     pub first: u64,
-    /// The parts in the order of ties; pieces that have nothing in the slice are left out.
-    pub parts: Vec<Part>,
+    /// The parts in the order of ties; sorted ranges that have nothing in the slice are left out.
+    pub parts: Vec<SlicePart>,
 }
 
 impl Slice {
-    /// Leaves out what was cut off from files since the slice was cut out.
-    pub fn look_for_cuts(&mut self, sources: &[Source]) {
+    /// Leaves out what files have lost by truncation since the slice was made.
+    pub fn leave_out_truncated(&mut self, sources: &[Source]) {
         for part in &mut self.parts {
-            if let Some(end) = sources[part.source].cut() {
-                part.end = part.end.min(end).max(part.start);
+            let PartLines::Text(range) = &mut part.lines else { continue };
+            if let Some(end) = sources[part.source].truncated_at() {
+                range.end = range.end.min(end).max(range.start);
             }
         }
     }
 }
 
-/// Cuts slices, one after the other.
+/// Makes the slices, one after the other.
 #[derive(Debug)]
 pub struct Slicer<'a> {
     sources: &'a [Source],
-    /// How many files were cut when the ends were looked at.
-    cuts: usize,
-    lanes: Vec<Lane<'a>>,
+    /// The number of truncations when the ends of the sorted ranges were last looked at.
+    truncations: usize,
+    remainders: Vec<Remainder<'a>>,
     /// The ticks at which the next slice begins.
     from: u64,
     until: Option<u64>,
-    /// Bytes to be in the next slice.
+    /// The number of bytes that the next slice is to have.
     wanted: usize,
     /// The number of ticks that the next slice may span.
     step: u64,
 }
 
-/// A piece, and where the next slice begins in it.
+/// The rest of a sorted range, for the next slices.
 #[derive(Debug)]
-struct Lane<'a> {
+struct Remainder<'a> {
     source: usize,
     content: Content<'a>,
-    next: Mark,
-    end: Mark,
-    /// Bytes of it that were in the slice before.
+    next: Boundary,
+    end: Boundary,
+    /// The number of bytes that the slice before had of the range.
     last: usize,
 }
 
-#[derive(Clone, Copy, Debug)]
-enum Content<'a> {
-    Text(&'a [u8]),
-    Rendered(&'a dyn Render),
-}
-
 impl<'a> Slicer<'a> {
-    /// Will cut `pieces`, whose ranks are their places, where they are in `span`. Of a piece without a line, `findings`
-    /// are told.
+    /// Prepares slices of what `ranges` have in `span`; the rank of a range is its place among them. Reports
+    /// a range that has bytes and no line to `findings`.
     #[must_use]
-    pub fn new(sources: &'a [Source], pieces: &[Piece], span: Span, findings: &mut Findings) -> Slicer<'a> {
-        let mut lanes: Vec<Lane<'a>> = Vec::with_capacity(pieces.len());
-        for piece in pieces {
-            let content = match sources[piece.source].rendered() {
-                Some(render) => Content::Rendered(render),
-                None => Content::Text(&sources[piece.source].bytes()[..piece.end]),
+    pub fn new(
+        sources: &'a [Source],
+        ranges: &[SortedRange],
+        span: TickSpan,
+        findings: &mut Findings,
+    ) -> Slicer<'a> {
+        let mut remainders: Vec<Remainder<'a>> = Vec::with_capacity(ranges.len());
+        for range in ranges {
+            let content = match sources[range.source].content() {
+                Content::Text(bytes) => Content::Text(&bytes[..range.end]),
+                rendered @ Content::Rendered(_) => rendered,
             };
-            let all = content.marks(piece.start);
-            if all.0.ticks.is_none() {
-                if piece.start < piece.end {
-                    // The file has changed since its header was read; there is no key for these bytes to stand at.
-                    findings.damaged(piece.source, piece.start, piece.end - piece.start);
+            let (low, high) = content.boundaries(range.start);
+            if low.ticks.is_none() {
+                if range.start < range.end {
+                    // The file has changed since its header was read; there is no key for these bytes to
+                    // stand at.
+                    findings.damaged(range.source, range.start, range.end - range.start);
                 }
                 continue;
             }
-            let next = content.first_from(span.since, all.0, all.1, usize::MAX);
+            let next = content.first_from(span.since, low, high, usize::MAX);
             let end = match span.until {
-                Some(until) => content.first_from(until, next, all.1, usize::MAX),
-                None => all.1,
+                Some(until) => content.first_from(until, next, high, usize::MAX),
+                None => high,
             };
-            lanes.push(Lane { source: piece.source, content, next, end, last: 0 });
+            remainders.push(Remainder { source: range.source, content, next, end, last: 0 });
         }
-        lanes.retain(|lane| !lane.is_done());
-        let (cuts, from, until) = (truncation::count(), span.since, span.until);
-        Slicer { sources, cuts, lanes, from, until, wanted: FIRST, step: 1 << 20 }
+        remainders.retain(|remainder| !remainder.is_done());
+        let (truncations, from, until) = (truncation::count(), span.since, span.until);
+        Slicer { sources, truncations, remainders, from, until, wanted: FIRST, step: 1 << 20 }
     }
 
-    /// Bytes that are still to come, about.
+    /// About how many bytes are still to come.
     #[must_use]
     pub fn left(&self) -> usize {
-        self.lanes.iter().map(|lane| lane.end.at - lane.next.at).sum()
+        self.remainders.iter().map(|remainder| remainder.end.at - remainder.next.at).sum()
     }
 
-    /// Cuts the next slice, which begins with the ticks `first`, where it has about the wanted bytes.
-    fn cut(&mut self, first: u64) -> (Option<u64>, Vec<Mark>) {
-        let rest = |slicer: &Slicer<'_>| (slicer.until, slicer.lanes.iter().map(|lane| lane.end).collect());
+    /// The end of the next slice, which begins with the ticks `first`, so that it has about the wanted bytes:
+    /// the first ticks behind the slice, and the boundary in each sorted range.
+    fn end_of_slice(&mut self, first: u64) -> (Option<u64>, Vec<Boundary>) {
+        let rest = |slicer: &Slicer<'_>| {
+            (slicer.until, slicer.remainders.iter().map(|remainder| remainder.end).collect())
+        };
         if self.left() <= self.wanted + self.wanted / 2 {
             return rest(self);
         }
-        let mut low =
-            Trial { ticks: first, bytes: 0, marks: self.lanes.iter().map(|lane| lane.next).collect() };
+        let mut low = Trial {
+            ticks: first,
+            bytes: 0,
+            boundaries: self.remainders.iter().map(|remainder| remainder.next).collect(),
+        };
         let mut high: Option<Trial> = None;
         let mut step = self.step;
         let limit = self.until.unwrap_or(u64::MAX);
@@ -156,7 +172,7 @@ impl<'a> Slicer<'a> {
                 Some(high) => low.between(high, self.wanted, turn),
                 None => low.ticks.saturating_add(step).min(limit),
             };
-            let trial = self.try_cut(ticks, &low, high.as_ref());
+            let trial = self.try_end(ticks, &low, high.as_ref());
             if trial.bytes > 2 * self.wanted && trial.ticks - low.ticks > 1 {
                 high = Some(trial);
             } else if trial.bytes < self.wanted / 2 && high.as_ref().is_none_or(|high| high.ticks - ticks > 1)
@@ -169,37 +185,43 @@ impl<'a> Slicer<'a> {
             }
         }
         if low.ticks >= limit {
-            // The ends are known, and in what is not sorted another search may find others.
+            // The ends are known, and in bytes that are not sorted another search may find others.
             return rest(self);
         }
-        // As many ticks as the next slice would take if it went on like this.
+        // The ticks that the next slice would take if lines went on at this rate.
         let taken = u128::from(low.ticks - first) * self.wanted as u128 / low.bytes.max(1) as u128;
         self.step = u64::try_from(taken).unwrap_or(u64::MAX).max(1);
-        (Some(low.ticks), low.marks)
+        (Some(low.ticks), low.boundaries)
     }
 
-    /// Leaves out what was cut off from files since they were mapped.
-    fn look_for_cuts(&mut self) {
-        if self.cuts == truncation::count() {
+    /// Leaves out what files have lost by truncation since they were mapped.
+    fn leave_out_truncated(&mut self) {
+        if self.truncations == truncation::count() {
             return;
         }
-        self.cuts = truncation::count();
-        for lane in &mut self.lanes {
-            if let Some(end) = self.sources[lane.source].cut().filter(|&end| end < lane.end.at) {
-                lane.end = Mark { at: end.max(lane.next.at), ticks: None };
+        self.truncations = truncation::count();
+        for remainder in &mut self.remainders {
+            if let Some(end) =
+                self.sources[remainder.source].truncated_at().filter(|&end| end < remainder.end.at)
+            {
+                remainder.end = Boundary { at: end.max(remainder.next.at), ticks: None };
             }
         }
-        self.lanes.retain(|lane| !lane.is_done());
+        self.remainders.retain(|remainder| !remainder.is_done());
     }
 
-    fn try_cut(&self, ticks: u64, low: &Trial, high: Option<&Trial>) -> Trial {
-        let mark = |(place, lane): (usize, &Lane<'_>)| {
-            let high = high.map_or(lane.end, |high| high.marks[place]);
-            lane.content.first_from(ticks, low.marks[place], high, lane.last)
+    fn try_end(&self, ticks: u64, low: &Trial, high: Option<&Trial>) -> Trial {
+        let boundary = |(place, remainder): (usize, &Remainder<'_>)| {
+            let high = high.map_or(remainder.end, |high| high.boundaries[place]);
+            remainder.content.first_from(ticks, low.boundaries[place], high, remainder.last)
         };
-        let marks: Vec<Mark> = self.lanes.iter().enumerate().map(mark).collect();
-        let bytes = marks.iter().zip(&self.lanes).map(|(mark, lane)| mark.at - lane.next.at).sum();
-        Trial { ticks, bytes, marks }
+        let boundaries: Vec<Boundary> = self.remainders.iter().enumerate().map(boundary).collect();
+        let bytes = boundaries
+            .iter()
+            .zip(&self.remainders)
+            .map(|(boundary, remainder)| boundary.at - remainder.next.at)
+            .sum();
+        Trial { ticks, bytes, boundaries }
     }
 }
 
@@ -207,20 +229,25 @@ impl Iterator for Slicer<'_> {
     type Item = Slice;
 
     fn next(&mut self) -> Option<Slice> {
-        self.look_for_cuts();
-        if self.lanes.is_empty() {
+        self.leave_out_truncated();
+        if self.remainders.is_empty() {
             return None;
         }
-        let first = self.lanes.iter().filter_map(|lane| lane.next.ticks).min().unwrap_or(self.from);
-        let (until, marks) = self.cut(first);
-        let span = Span { since: self.from, until };
-        let mut parts = Vec::with_capacity(self.lanes.len());
-        for (lane, mark) in self.lanes.iter_mut().zip(marks) {
-            let (start, end) = (lane.next.at, mark.at);
-            if start < end || lane.has_lines_before(until) {
-                parts.push(Part { source: lane.source, start, end });
-            }
-            (lane.next, lane.last) = (mark, end - start);
+        let first =
+            self.remainders.iter().filter_map(|remainder| remainder.next.ticks).min().unwrap_or(self.from);
+        let (until, boundaries) = self.end_of_slice(first);
+        let span = TickSpan { since: self.from, until };
+        let mut parts = Vec::with_capacity(self.remainders.len());
+        for (remainder, boundary) in self.remainders.iter_mut().zip(boundaries) {
+            let (start, end) = (remainder.next.at, boundary.at);
+            let lines = match remainder.content {
+                Content::Text(_) => (start < end).then_some(PartLines::Text(start..end)),
+                Content::Rendered(_) => {
+                    (start < end || remainder.may_have_lines_before(until)).then_some(PartLines::Rendered)
+                }
+            };
+            parts.extend(lines.map(|lines| SlicePart { source: remainder.source, lines }));
+            (remainder.next, remainder.last) = (boundary, end - start);
         }
         if self.wanted < USUAL {
             (self.wanted, self.step) = ((2 * self.wanted).min(USUAL), self.step.saturating_mul(2));
@@ -228,32 +255,37 @@ impl Iterator for Slicer<'_> {
         match until {
             Some(until) if Some(until) != self.until => {
                 self.from = until;
-                self.lanes.retain(|lane| !lane.is_done());
+                self.remainders.retain(|remainder| !remainder.is_done());
             }
-            _ => self.lanes.clear(),
+            _ => self.remainders.clear(),
         }
         Some(Slice { span, first, parts })
     }
 }
 
-/// Gives `see` all text of a source in order, in stretches of whole lines; what is no record is told to `damaged`.
+/// Gives `see` all text of a source in order, in stretches of whole lines; reports bytes that are no record
+/// to `damaged`, by offset and number of bytes.
 pub fn each_stretch(source: &Source, damaged: &mut dyn FnMut(usize, usize), mut see: impl FnMut(&[u8])) {
-    let Some(render) = source.rendered() else { return see(source.bytes()) };
-    let piece = Piece { source: 0, start: 0, end: 0 };
+    let render = match source.content() {
+        Content::Text(bytes) => return see(bytes),
+        Content::Rendered(render) => render,
+    };
+    let range = SortedRange { source: 0, start: 0, end: 0 };
     let mut text = Vec::new();
-    for slice in Slicer::new(std::slice::from_ref(source), &[piece], Span::ALL, &mut Findings::default()) {
+    for slice in Slicer::new(std::slice::from_ref(source), &[range], TickSpan::ALL, &mut Findings::default())
+    {
         text.clear();
         render.lines(slice.span.since, slice.span.until, &mut text, damaged);
         see(&text);
     }
 }
 
-/// The source as text that can be read anywhere: what is rendered is kept in a file without a name.
+/// Returns the source as text that can be read anywhere: rendered lines are kept in a file without a name.
 ///
 /// # Errors
 /// There is no room for the text.
 pub fn as_text(source: Source) -> Result<Source, Error> {
-    if source.rendered().is_none() {
+    if let Content::Text(_) = source.content() {
         return Ok(source);
     }
     let failed = |error| Error::io("keep the lines of", &source.path, error);
@@ -269,8 +301,8 @@ pub fn as_text(source: Source) -> Result<Source, Error> {
     Source::of_file(source.path.clone(), &file)
 }
 
-impl Lane<'_> {
-    /// Whether no slice will have anything of it any more.
+impl Remainder<'_> {
+    /// Returns whether no further slice has anything of the sorted range.
     fn is_done(&self) -> bool {
         match self.content {
             Content::Text(_) => self.next.at == self.end.at,
@@ -278,51 +310,52 @@ impl Lane<'_> {
         }
     }
 
-    /// Whether it may have lines in the slice, whatever its sizes say.
-    fn has_lines_before(&self, until: Option<u64>) -> bool {
-        let Content::Rendered(_) = self.content else { return false };
+    /// Returns whether the next line may have ticks before `until`, whatever the number of bytes says.
+    fn may_have_lines_before(&self, until: Option<u64>) -> bool {
         self.next.ticks.is_some_and(|first| until.is_none_or(|until| first < until))
     }
 }
 
 impl<'a> Content<'a> {
-    /// The marks at both ends.
-    fn marks(&self, start: usize) -> (Mark, Mark) {
+    /// The boundaries at both ends, of which the first is at `start` in a text.
+    fn boundaries(&self, start: usize) -> (Boundary, Boundary) {
         match self {
-            Content::Text(bytes) => (Mark::before(bytes, start), Mark::end(bytes)),
+            Content::Text(bytes) => (Boundary::before(bytes, start), Boundary::end(bytes)),
             Content::Rendered(render) => {
                 let at = |ticks| usize::try_from(render.bytes_before(ticks)).unwrap_or(usize::MAX);
                 let ticks = render.span().map(|(first, _)| first);
-                (Mark { at: at(0), ticks }, Mark { at: at(u64::MAX), ticks: None })
+                (Boundary { at: at(0), ticks }, Boundary { at: at(u64::MAX), ticks: None })
             }
         }
     }
 
-    /// The first mark from `ticks` on, which is between two; `step` is a guess of how far behind the first.
-    fn first_from(&self, ticks: u64, low: Mark, high: Mark, step: usize) -> Mark {
+    /// The boundary before the first line with `ticks` or more, which is known to lie between `low` and
+    /// `high`; `step` is a guess of how many bytes behind `low` that is.
+    fn first_from(&self, ticks: u64, low: Boundary, high: Boundary, step: usize) -> Boundary {
         match self {
             Content::Text(bytes) => first_from(bytes, ticks, low, high, step),
             Content::Rendered(_) if low.is_from(ticks) => low,
             Content::Rendered(render) => {
                 let at = usize::try_from(render.bytes_before(ticks)).unwrap_or(usize::MAX);
                 let more = render.span().is_some_and(|(_, last)| last >= ticks);
-                Mark { at: at.clamp(low.at, high.at), ticks: more.then_some(ticks) }
+                Boundary { at: at.clamp(low.at, high.at), ticks: more.then_some(ticks) }
             }
         }
     }
 }
 
-/// A moment that a slice might end at.
+/// A moment at which a slice might end.
 #[derive(Debug)]
 struct Trial {
     ticks: u64,
-    /// The number of bytes that the slice would have.
+    /// The number of bytes that the slice would have if it ended there.
     bytes: usize,
-    marks: Vec<Mark>,
+    boundaries: Vec<Boundary>,
 }
 
 impl Trial {
-    /// A moment between two, behind neither: where `wanted` bytes would be if they came evenly, now and then the middle.
+    /// The ticks of a moment between the two: where the slice would have `wanted` bytes if these came evenly,
+    /// or every second `turn` the middle.
     fn between(&self, high: &Trial, wanted: usize, turn: u32) -> u64 {
         let ticks = high.ticks - self.ticks;
         let (share, of) = if turn % 2 == 0 {

@@ -1,66 +1,105 @@
-//! Stage *read*, second half: the bytes of the files that are merged, and where they fall into pieces.
+//! The sources of a merge: the bytes of the trace files, or what renders their lines, and the sorted ranges
+//! in them.
 //!
-//! A *piece* is a part of a file in which ticks never go backwards. A sound file is one piece, and the merge
-//! takes that for granted until it sees otherwise; only then, or where the output cannot be begun anew, the bytes are
-//! gone over beforehand for [breaks].
+//! A *sorted range* is a part of a source in which ticks never go back. A sound file is one sorted range, and
+//! the merge takes that for granted until it meets a line with smaller ticks. Only then, or where the output
+//! cannot be begun anew, the bytes are read for [breaks] beforehand.
 
 use std::borrow::Cow;
 use std::fs::File;
-use std::ops::Range;
+use std::ops::{Deref, Range};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use trace_format::file::Encoding;
 
 use crate::file::held::Held;
-use crate::file::lines::{Next, first_ticks, last_ticks, line_at, skip_bad, without_torn_tail};
+use crate::file::lines::{Token, first_ticks, last_ticks, line_at, skip_bad, without_torn_tail};
 use crate::file::map::Map;
 use crate::file::raw::RawFile;
 use crate::file::render::Render;
 use crate::find::header::Trace;
-use crate::os::parallel::{OPENING, look_at_all};
+use crate::os::processors::{OPENING, map_on_all_processors};
 use crate::ui::error::Error;
 use crate::ui::messages::shown;
 
-/// A file, mapped, or text from a ring; or something that is made into text.
+/// A trace that is open for reading: text, or a renderer that makes text of something else.
 #[derive(Debug)]
 pub struct Source {
     /// The path of the file, for messages.
     pub path: PathBuf,
-    bytes: Bytes,
-    /// What was cut off since it was mapped does not count.
-    end: usize,
+    stored: Stored,
 }
 
+/// The content of a source, as a merge reads it.
+#[derive(Clone, Copy, Debug)]
+pub enum Content<'a> {
+    /// The source is text, and these are its bytes.
+    Text(&'a [u8]),
+    /// The source has no text before this renders it.
+    Rendered(&'a dyn Render),
+}
+
+/// The things that a source keeps open.
 #[derive(Debug)]
-enum Bytes {
+enum Stored {
+    /// The first `end` bytes of a text; what was truncated since it was mapped is left out by a smaller
+    /// `end`.
+    Text { bytes: TextBytes, end: usize },
+    /// A renderer, which makes text when it is asked for it.
+    Rendered(Box<dyn Render>),
+}
+
+/// The bytes of a text, with their owner.
+#[derive(Debug)]
+enum TextBytes {
     /// A file.
     Mapped(Arc<Map>),
     /// The file of a thread whose ring was read.
     File(Arc<Held>),
     /// The bytes that a ring in memory has for the file.
     Ring(Arc<Held>),
-    /// What has no text before it is asked for it.
-    Rendered(Box<dyn Render>),
+}
+
+impl Deref for TextBytes {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        match self {
+            TextBytes::Mapped(map) => map,
+            TextBytes::File(held) => held.file(),
+            TextBytes::Ring(held) => held.rest(),
+        }
+    }
+}
+
+impl Stored {
+    /// A text with all its bytes.
+    fn text(bytes: TextBytes) -> Stored {
+        let end = bytes.len();
+        Stored::Text { bytes, end }
+    }
 }
 
 impl Source {
-    /// Maps the file of `trace`, and takes what its ring has behind it, if that was read. Otherwise, of a run that was
-    /// alive before this call, what is not yet a whole line is left out: so the merge has a prefix of the thread.
+    /// Maps the file of `trace`, and adds what its ring has behind it if that was read. Otherwise, if the run
+    /// was `alive` before this call, a last line that is not whole is left out, so that the merge has a
+    /// prefix of the thread.
     ///
     /// # Errors
-    /// Where the file cannot be opened or mapped.
+    /// The file cannot be opened or mapped.
     pub fn open(trace: &Trace, alive: bool) -> Result<Vec<Source>, Error> {
         let path = trace.path.clone();
         if let Some(held) = &trace.held {
-            let (of_file, of_ring) = (held.file().len(), held.rest().len());
-            let (file, end) = match Encoding::of(held.file()) {
-                Encoding::Text => (Bytes::File(held.clone()), of_file),
-                Encoding::Raw => (Bytes::Rendered(Box::new(RawFile::held(&path, held.clone()))), 0),
+            let file = match Encoding::of(held.file()) {
+                Encoding::Text => Stored::text(TextBytes::File(held.clone())),
+                Encoding::Raw => Stored::Rendered(Box::new(RawFile::held(&path, held.clone()))),
             };
-            let file = Some(Source { path, bytes: file, end }).filter(|_| of_file > 0);
-            let ring = Source { path: held.ring.clone(), bytes: Bytes::Ring(held.clone()), end: of_ring };
-            let ring = Some(ring).filter(|_| of_ring > 0);
+            let file = Some(Source { path, stored: file }).filter(|_| !held.file().is_empty());
+            let ring = Stored::text(TextBytes::Ring(held.clone()));
+            let ring =
+                Some(Source { path: held.ring.clone(), stored: ring }).filter(|_| !held.rest().is_empty());
             return Ok(file.into_iter().chain(ring).collect());
         }
         let map = match trace.map.as_ref().filter(|map| !alive && trace.is_as_it_was(map)) {
@@ -73,14 +112,15 @@ impl Source {
         Ok(vec![Source::of_trace(path, map, alive)])
     }
 
-    /// [Opens](Self::open) all files, of which `alive` says whether their runs are: by all processors.
+    /// [Opens](Self::open) all files on all processors; `alive` says of each whether its run is alive.
     ///
     /// # Errors
-    /// As [`Self::open`], for each file.
+    /// Each file may fail as in [`Self::open`].
     pub fn open_all(traces: &[Trace], alive: impl FnMut(&Trace) -> bool) -> Vec<Result<Vec<Source>, Error>> {
-        // All are asked before the first is opened.
+        // All runs are asked before the first file is opened.
         let files: Vec<_> = traces.iter().zip(traces.iter().map(alive).collect::<Vec<_>>()).collect();
-        let opened = look_at_all(&files, |_| OPENING, |&(trace, alive)| Some(Source::open(trace, alive)));
+        let opened =
+            map_on_all_processors(&files, |_| OPENING, |&(trace, alive)| Some(Source::open(trace, alive)));
         let failed = |trace: &Trace| Error::plain(format!("{} was not opened", shown(&trace.path)));
         opened
             .into_iter()
@@ -89,10 +129,10 @@ impl Source {
             .collect()
     }
 
-    /// The trace file at `path`, lines or records.
+    /// Opens the trace file at `path`, which has lines or records.
     ///
     /// # Errors
-    /// Where it cannot be opened or mapped.
+    /// The file cannot be opened or mapped.
     pub fn of_trace_file(path: PathBuf) -> Result<Source, Error> {
         let map = Arc::new(Map::open(&path)?);
         Ok(Source::of_trace(path, map, false))
@@ -102,33 +142,22 @@ impl Source {
         map.will_be_read_through();
         if Encoding::of(&map) == Encoding::Raw {
             let raw = RawFile::new(&path, map, alive);
-            return Source { path, bytes: Bytes::Rendered(Box::new(raw)), end: 0 };
+            return Source { path, stored: Stored::Rendered(Box::new(raw)) };
         }
         let end = if alive { without_torn_tail(&map).len() } else { map.len() };
-        Source { path, bytes: Bytes::Mapped(map), end }
+        Source { path, stored: Stored::Text { bytes: TextBytes::Mapped(map), end } }
     }
 
     /// A source whose lines `render` makes; `path` is for messages.
     #[cfg(test)]
     pub fn of_lines(path: PathBuf, render: Box<dyn Render>) -> Source {
-        Source { path, bytes: Bytes::Rendered(render), end: 0 }
+        Source { path, stored: Stored::Rendered(render) }
     }
 
-    /// What makes the lines, where they are not there already.
-    #[inline]
-    #[must_use]
-    pub fn rendered(&self) -> Option<&dyn Render> {
-        match &self.bytes {
-            Bytes::Rendered(render) => Some(&**render),
-            _ => None,
-        }
-    }
-
-    /// What stands for the file at `path`.
+    /// A source that has the bytes of `map` in the place of those of the file at `path`.
     #[must_use]
     pub fn of_map(path: &Path, map: Map) -> Source {
-        let end = map.len();
-        Source { path: path.to_owned(), bytes: Bytes::Mapped(Arc::new(map)), end }
+        Source { path: path.to_owned(), stored: Stored::text(TextBytes::Mapped(Arc::new(map))) }
     }
 
     /// The whole of a file that is open and does not change; `path` is for messages.
@@ -138,99 +167,110 @@ impl Source {
     pub fn of_file(path: PathBuf, file: &File) -> Result<Source, Error> {
         let map = Map::of_file(file, &path)?;
         map.will_be_read_through();
-        let end = map.len();
-        Ok(Source { path, bytes: Bytes::Mapped(Arc::new(map)), end })
+        Ok(Source { path, stored: Stored::text(TextBytes::Mapped(Arc::new(map))) })
     }
 
     /// A file called `path` that has `bytes`.
     #[cfg(test)]
     pub fn of(path: &str, bytes: &[u8]) -> Source {
-        Source { path: path.into(), bytes: Bytes::Mapped(Arc::new(Map::of(bytes))), end: bytes.len() }
+        Source { path: path.into(), stored: Stored::text(TextBytes::Mapped(Arc::new(Map::of(bytes)))) }
     }
 
-    /// Says that those bytes were read for the last time, so that they take no memory of this process any more. Small
-    /// ranges are not worth it. They may be read all the same.
+    /// The text of the source, or what renders it.
+    #[inline]
+    #[must_use]
+    pub fn content(&self) -> Content<'_> {
+        match &self.stored {
+            Stored::Text { bytes, end } => Content::Text(&bytes[..*end]),
+            Stored::Rendered(render) => Content::Rendered(&**render),
+        }
+    }
+
+    /// The bytes of a text; none of a source that is [rendered](Content::Rendered).
+    #[inline]
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        match self.content() {
+            Content::Text(bytes) => bytes,
+            Content::Rendered(_) => &[],
+        }
+    }
+
+    /// Says that the bytes in `range` were read for the last time, so that they need not stay in this
+    /// process's memory. Small ranges are not worth the call. The bytes may be read again all the same.
     pub fn forget(&self, range: Range<usize>) {
-        if let Bytes::Mapped(map) = &self.bytes {
+        if let Stored::Text { bytes: TextBytes::Mapped(map), .. } = &self.stored {
             map.forget(range);
         }
     }
 
-    /// Text in which the source's `#` lines are found, those at its ends at least.
+    /// Text that has the source's `#` lines, at least those at its beginning and its end.
     #[must_use]
     pub fn outline(&self) -> Cow<'_, [u8]> {
-        match self.rendered() {
-            Some(render) => Cow::Owned(render.outline()),
-            None => Cow::Borrowed(self.bytes()),
+        match self.content() {
+            Content::Text(bytes) => Cow::Borrowed(bytes),
+            Content::Rendered(render) => Cow::Owned(render.outline()),
         }
     }
 
     /// The ticks of the first line and of the last; `None` where there is no line.
     #[must_use]
     pub fn ends(&self) -> Option<(u64, u64)> {
-        match self.rendered() {
-            Some(render) => render.span(),
-            None => first_ticks(self.bytes()).zip(last_ticks(self.bytes())),
+        match self.content() {
+            Content::Text(bytes) => first_ticks(bytes).zip(last_ticks(bytes)),
+            Content::Rendered(render) => render.span(),
         }
     }
 
-    /// Bytes of the file, or of what there is in its place.
+    /// The number of bytes of the text; of a source that is rendered, its [`Render::size`].
     #[must_use]
     pub fn size(&self) -> usize {
-        let rendered = self.rendered().map(Render::size);
-        rendered.map_or_else(|| self.bytes().len(), |bytes| usize::try_from(bytes).unwrap_or(usize::MAX))
+        match self.content() {
+            Content::Text(bytes) => bytes.len(),
+            Content::Rendered(render) => usize::try_from(render.size()).unwrap_or(usize::MAX),
+        }
     }
 
-    /// Where in the bytes these `lines` are, if they are a part of them and no copy.
+    /// The range of the source's bytes that `lines` are; `None` where they are a copy.
     #[inline]
     #[must_use]
     pub fn place(&self, lines: &[u8]) -> Option<Range<usize>> {
         place_of(self.bytes(), lines)
     }
 
-    /// Where the file ends now, if a part of these bytes was cut off since it was mapped: zeros stand there instead.
+    /// The offset at which the file ends now, if it was truncated since it was mapped: behind that, the
+    /// mapping has zeros.
     #[must_use]
-    pub fn cut(&self) -> Option<usize> {
-        let cut = match &self.bytes {
-            Bytes::Mapped(map) => map.cut(),
-            Bytes::File(held) => held.cut(),
-            Bytes::Ring(_) | Bytes::Rendered(_) => None,
+    pub fn truncated_at(&self) -> Option<usize> {
+        let Stored::Text { bytes, end } = &self.stored else { return None };
+        let truncated_at = match bytes {
+            TextBytes::Mapped(map) => map.truncated_at(),
+            TextBytes::File(held) => held.truncated_at(),
+            TextBytes::Ring(_) => None,
         };
         // The page that a file ends in has zeros, too.
-        let there = self.bytes().get(..cut?)?;
-        let end = there.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
-        (end < self.end).then_some(end)
+        let there = bytes[..*end].get(..truncated_at?)?;
+        let new_end = there.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
+        (new_end < *end).then_some(new_end)
     }
 
-    /// Gives up what was cut off; returns whether there was something that was not given up before.
-    pub fn end_where_cut(&mut self) -> bool {
-        self.cut().is_some_and(|end| {
-            self.end = end;
-            true
-        })
+    /// Leaves out what was truncated; returns whether more is left out than before.
+    pub fn end_where_truncated(&mut self) -> bool {
+        let truncated_at = self.truncated_at();
+        if let (Some(new_end), Stored::Text { end, .. }) = (truncated_at, &mut self.stored) {
+            *end = new_end;
+        }
+        truncated_at.is_some()
     }
 
-    /// Whether this is text from a ring.
+    /// Returns whether this is text from a ring.
     #[must_use]
     pub fn is_ring(&self) -> bool {
-        matches!(self.bytes, Bytes::Ring(_))
-    }
-
-    /// The bytes that are merged; none where they are [rendered](Self::rendered).
-    #[inline]
-    #[must_use]
-    pub fn bytes(&self) -> &[u8] {
-        let bytes = match &self.bytes {
-            Bytes::Mapped(map) => map,
-            Bytes::File(held) => held.file(),
-            Bytes::Ring(held) => held.rest(),
-            Bytes::Rendered(_) => &[],
-        };
-        &bytes[..self.end]
+        matches!(self.stored, Stored::Text { bytes: TextBytes::Ring(_), .. })
     }
 }
 
-/// Where in `whole` the bytes of `part` are, if they are a part of it and no copy.
+/// The range of `whole` that the bytes of `part` are; `None` where they are a copy.
 #[inline]
 #[must_use]
 pub fn place_of(whole: &[u8], part: &[u8]) -> Option<Range<usize>> {
@@ -239,37 +279,39 @@ pub fn place_of(whole: &[u8], part: &[u8]) -> Option<Range<usize>> {
     (end <= whole.len()).then_some(start..end)
 }
 
-/// A part of a file with ascending ticks. It begins and ends where lines begin, or at the file's ends.
+/// A part of a text in which ticks never go back, or all of a source that is rendered. A part of a text
+/// begins and ends where lines begin, or where the text does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Piece {
-    /// The file's place among the sources.
+pub struct SortedRange {
+    /// The place of the source among all sources.
     pub source: usize,
-    /// The offset of the piece's first byte.
+    /// The offset of the first byte of the range; 0 in a source that is rendered.
     pub start: usize,
-    /// Behind its last byte.
+    /// The offset behind the last byte of the range.
     pub end: usize,
 }
 
-/// One piece for each file.
+/// One sorted range for each source: all of it.
 #[cfg(test)]
 #[must_use]
-pub fn whole(sources: &[Source]) -> Vec<Piece> {
-    let piece = |(source, file): (usize, &Source)| Piece { source, start: 0, end: file.bytes().len() };
-    sources.iter().enumerate().map(piece).collect()
+pub fn whole(sources: &[Source]) -> Vec<SortedRange> {
+    let range = |(source, file): (usize, &Source)| SortedRange { source, start: 0, end: file.bytes().len() };
+    sources.iter().enumerate().map(range).collect()
 }
 
-/// Where ticks go backwards: offset of the line, ticks before, its ticks.
+/// A line whose ticks are smaller than those of the line before: its offset, the ticks before, and its own
+/// ticks.
 pub type Break = (usize, u64, u64);
 
-/// The breaks in `bytes`.
+/// The breaks in `bytes`, found by reading all of them.
 pub fn breaks(bytes: &[u8]) -> Vec<Break> {
     let mut breaks = Vec::new();
     let (mut at, mut ticks) = (0, 0);
     loop {
         match line_at(bytes, at) {
-            Next::End => return breaks,
-            Next::Bad => at = skip_bad(bytes, at),
-            Next::Line(line) => {
+            Token::End => return breaks,
+            Token::Bad => at = skip_bad(bytes, at),
+            Token::Line(line) => {
                 if line.ticks < ticks {
                     breaks.push((at, ticks, line.ticks));
                 }

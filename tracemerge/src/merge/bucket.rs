@@ -1,4 +1,4 @@
-//! Puts the lines of a bucket in order, those of all groups together, and passes them on.
+//! The order of a bucket: the lines of all groups together are sorted by time and passed on.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -6,67 +6,67 @@ use std::io;
 
 use memchr::memrchr;
 
-use super::Sink;
-use super::group::{Group, Lines};
-use crate::file::lines::{Next, line_at};
+use crate::file::lines::{Token, line_at};
 use crate::file::map::prefetch;
 use crate::file::truncation;
 use crate::input::source::Source;
+use crate::merge::group::{Group, Stretch};
+use crate::output::sink::Sink;
 
-/// Lines are fetched while so many others are copied...
+/// The number of stretches that are copied while the bytes of another one are fetched.
 const AHEAD: usize = 8;
-/// ...so many bytes of them; what stands behind these the processor foresees.
+/// The number of bytes of a stretch that are fetched; the processor fetches the bytes behind these by itself.
 const LINES: usize = 512;
 
-/// What lines are sorted by: their ticks, and the place of their run.
-type Key = (u64, usize);
+/// The key that stretches are sorted by: their ticks, and their place before sorting.
+type StretchKey = (u64, usize);
 
-/// Passes the lines of a bucket on in the order of their ticks, those with the same in the order of pieces. `runs` and
-/// `order` are room for all that are in it.
+/// Passes the lines of a bucket on in the order of their ticks, those with the same ticks in the order of
+/// their sorted ranges. `stretches` and `order` are memory for all that is in the bucket.
 pub fn pass_on<'g, S: Sink>(
     sources: &[Source],
     groups: &'g [Group<'_>],
     bucket: usize,
-    runs: &mut Vec<Lines<'g>>,
+    stretches: &mut Vec<Stretch<'g>>,
     order: &mut Vec<u64>,
     out: &mut S,
 ) -> io::Result<()> {
-    runs.clear();
-    groups.iter().for_each(|group| group.add_bucket(bucket, runs));
-    let place_in = sort(runs, order);
+    stretches.clear();
+    groups.iter().for_each(|group| group.add_bucket(bucket, stretches));
+    let place_in = sort(stretches, order);
     let place = |at: usize| order.get(at).map(|word| place_in(*word));
-    let key = |place: usize| (runs[place].ticks, place);
-    let is_cut = truncation::count() > 0;
-    // What is left of runs that others come between.
-    let mut rests: BinaryHeap<Reverse<(Key, &[u8])>> = BinaryHeap::new();
+    let key = |place: usize| (stretches[place].ticks, place);
+    let any_is_truncated = truncation::count() > 0;
+    // The rests of stretches that other lines come between.
+    let mut rests: BinaryHeap<Reverse<(StretchKey, &[u8])>> = BinaryHeap::new();
     let mut at = 0;
     loop {
         let next = place(at).map(key);
         let rest = rests.peek().map(|Reverse((key, _))| *key);
-        let (place_of_run, lines) = match rest.filter(|rest| next.is_none_or(|next| *rest < next)) {
+        let (place_of_stretch, lines) = match rest.filter(|rest| next.is_none_or(|next| *rest < next)) {
             Some((_, place)) => (place, rests.pop().map_or(&[][..], |Reverse((_, lines))| lines)),
             None => {
-                let Some((_, place_of_run)) = next else { return Ok(()) };
+                let Some((_, place_of_stretch)) = next else { return Ok(()) };
                 if let Some(later) = place(at + AHEAD) {
-                    let lines = runs[later].lines;
+                    let lines = stretches[later].lines;
                     prefetch(lines.as_ptr(), lines.len().min(LINES));
                 }
                 at += 1;
-                (place_of_run, runs[place_of_run].lines)
+                (place_of_stretch, stretches[place_of_stretch].lines)
             }
         };
-        let run = &runs[place_of_run];
+        let stretch = &stretches[place_of_stretch];
         let rest = rests.peek().map(|Reverse((key, _))| *key);
         let limit = place(at).map(key).into_iter().chain(rest).min();
         let mut these = lines;
-        if let Some(limit) = limit.filter(|limit| (run.last(), place_of_run) > *limit) {
-            let (bytes, ticks) = up_to(lines, limit, place_of_run);
+        if let Some(limit) = limit.filter(|limit| (stretch.last(), place_of_stretch) > *limit) {
+            let (bytes, ticks) = up_to(lines, limit, place_of_stretch);
             these = &lines[..bytes];
-            rests.extend(ticks.map(|ticks| Reverse(((ticks, place_of_run), &lines[bytes..]))));
+            rests.extend(ticks.map(|ticks| Reverse(((ticks, place_of_stretch), &lines[bytes..]))));
         }
-        let source = run.source as usize;
-        if is_cut {
-            these = before_cut(&sources[source], these);
+        let source = stretch.source as usize;
+        if any_is_truncated {
+            these = before_truncation(&sources[source], these);
         }
         if !these.is_empty() {
             out.lines(source, these)?;
@@ -74,45 +74,47 @@ pub fn pass_on<'g, S: Sink>(
     }
 }
 
-/// Puts in `order` words for all `runs`, by their ticks and then their places; returns what tells the place in a word.
-fn sort(runs: &[Lines<'_>], order: &mut Vec<u64>) -> impl Fn(u64) -> usize + use<> {
+/// Puts a word for each of the `stretches` in `order`, sorted by ticks and then by place; returns the
+/// function that gives the place in a word.
+fn sort(stretches: &[Stretch<'_>], order: &mut Vec<u64>) -> impl Fn(u64) -> usize + use<> {
     let (mut first, mut last) = (u64::MAX, 0);
-    for run in runs {
-        (first, last) = (first.min(run.ticks), last.max(run.ticks));
+    for stretch in stretches {
+        (first, last) = (first.min(stretch.ticks), last.max(stretch.ticks));
     }
-    let bits = width(runs.len() as u64);
+    let bits = width(stretches.len() as u64);
     let mask = (1 << bits) - 1;
     #[expect(clippy::cast_possible_truncation, reason = "it was a place before")]
     let place = move |word: u64| (word & mask) as usize;
     order.clear();
     if width(last.saturating_sub(first)) + bits <= u64::BITS {
-        // Ticks and place fit into one word: words are sorted fastest.
-        order.extend((0..).zip(runs).map(|(place, run)| place | (run.ticks - first) << bits));
+        // The ticks and the place fit into one word: words are sorted fastest.
+        order.extend((0..).zip(stretches).map(|(place, stretch)| place | (stretch.ticks - first) << bits));
         order.sort_unstable();
     } else {
-        order.extend(0..runs.len() as u64);
-        order.sort_by_key(|&word| runs[place(word)].ticks);
+        order.extend(0..stretches.len() as u64);
+        order.sort_by_key(|&word| stretches[place(word)].ticks);
     }
     place
 }
 
-/// How many bytes of `lines` come before `limit`, and the ticks of the line behind these.
-fn up_to(lines: &[u8], limit: Key, place: usize) -> (usize, Option<u64>) {
+/// The number of bytes of `lines` that come before `limit`, and the ticks of the line behind these.
+fn up_to(lines: &[u8], limit: StretchKey, place: usize) -> (usize, Option<u64>) {
     let mut at = 0;
     loop {
         match line_at(lines, at) {
-            Next::Line(line) if at > 0 && (line.ticks, place) > limit => return (at, Some(line.ticks)),
-            Next::Line(line) => at = line.end,
-            // The end, or the file has changed since they were dealt out.
-            Next::End | Next::Bad => return (lines.len(), None),
+            Token::Line(line) if at > 0 && (line.ticks, place) > limit => return (at, Some(line.ticks)),
+            Token::Line(line) => at = line.end,
+            // The lines end here, or the file has changed since they were dealt out.
+            Token::End | Token::Bad => return (lines.len(), None),
         }
     }
 }
 
-/// Of lines of a file that may have been cut since they were dealt out, those that are there still.
+/// Returns those `lines` that are still there, of a file that may have been truncated since they were dealt
+/// out.
 #[cold]
-fn before_cut<'l>(source: &Source, lines: &'l [u8]) -> &'l [u8] {
-    let (Some(end), Some(place)) = (source.cut(), source.place(lines)) else { return lines };
+fn before_truncation<'l>(source: &Source, lines: &'l [u8]) -> &'l [u8] {
+    let (Some(end), Some(place)) = (source.truncated_at(), source.place(lines)) else { return lines };
     let left = &lines[..end.clamp(place.start, place.end) - place.start];
     &left[..memrchr(b'\n', left).map_or(0, |at| at + 1)]
 }

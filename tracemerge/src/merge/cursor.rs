@@ -1,38 +1,41 @@
-//! Where a merge stands in one piece, and how it goes on: line by line, each looked at once, neighbours passed on together.
+//! The position of a merge in one sorted range. It advances line by line; each line is looked at once, and
+//! neighbours are passed on together.
 
 use trace_format::line::{Key as LineKey, Kind, Line};
 use trace_format::meta::Meta;
 
-use super::{Sink, Stop};
-use crate::file::lines::{LineAt, Next, line_at, skip_bad, without_feed};
+use crate::file::lines::{LineAt, Token, line_at, skip_bad, without_feed};
 use crate::input::findings::Findings;
 use crate::input::source::Source;
-use crate::merge::loser_tree::Key;
+use crate::merge::Stop;
+use crate::merge::loser_tree::TreeKey;
+use crate::output::sink::Sink;
 
-/// So much of a damaged place is shown in the merged file.
+/// The number of bytes of a damaged place that are shown in the merged file.
 pub const SHOWN: usize = 256;
 
-/// Where the merge stands in one part: at a line that is found and not yet passed on.
+/// A position in a sorted range: at a line that is found and not yet passed on.
 #[derive(Clone, Copy, Debug)]
-pub struct Cursor<'a> {
+pub struct LineCursor<'a> {
     /// The place of the cursor's source among all sources.
     pub source: u32,
-    /// Up to where it is merged.
+    /// The bytes of the source up to the end of the range.
     pub bytes: &'a [u8],
-    /// All before this is passed on. Less than `line` only where a part begins with a bad region.
+    /// The offset before which all is passed on. It is less than that of `line` only where the range begins
+    /// with a bad region.
     pub done: usize,
-    /// The line and where it begins; `None` at the end.
+    /// The line and the offset at which it begins; `None` at the end.
     pub line: Option<(usize, LineAt)>,
 }
 
-/// What a cursor works with while it runs.
+/// The surroundings of a cursor while it runs.
 #[derive(Debug)]
 pub struct Pass<'a, S> {
     /// The bytes that the cursor reads.
     pub bytes: &'a [u8],
-    /// Its source...
+    /// The source of the bytes.
     pub source: &'a Source,
-    /// ...and the place of that.
+    /// The place of the source among all sources.
     pub number: usize,
     /// The sink that takes the lines.
     pub out: &'a mut S,
@@ -40,17 +43,18 @@ pub struct Pass<'a, S> {
     pub findings: &'a mut Findings,
 }
 
-impl<'a> Cursor<'a> {
-    /// At the first line from `start` on.
+impl<'a> LineCursor<'a> {
+    /// Makes a cursor at the first line from `start` on.
     #[must_use]
-    pub fn new(bytes: &'a [u8], start: usize, source: usize, findings: &mut Findings) -> Cursor<'a> {
+    pub fn new(bytes: &'a [u8], start: usize, source: usize, findings: &mut Findings) -> LineCursor<'a> {
         let at = skip_bad(bytes, start);
         let line = match line_at(bytes, at) {
-            Next::Line(line) => Some((at, line)),
-            Next::Bad | Next::End => None,
+            Token::Line(line) => Some((at, line)),
+            Token::Bad | Token::End => None,
         };
         if line.is_none() && start < bytes.len() {
-            // The file has changed since it was looked at before; there is no key for these bytes to stand at.
+            // The file has changed since it was looked at before; there is no key for these bytes to stand
+            // at.
             findings.damaged(source, start, bytes.len() - start);
         }
         #[expect(
@@ -58,22 +62,22 @@ impl<'a> Cursor<'a> {
             reason = "each source is a mapping or a box: there are fewer than 2^32"
         )]
         let source = source as u32;
-        Cursor { source, bytes, done: start, line }
+        LineCursor { source, bytes, done: start, line }
     }
 
-    /// The line's key.
+    /// Returns the key of the cursor's line.
     #[inline]
     #[must_use]
-    pub fn key(&self, rank: usize) -> Key {
-        self.line.map_or(Key::EXHAUSTED, |(_, line)| Key::new(line.ticks, rank))
+    pub fn key(&self, rank: usize) -> TreeKey {
+        self.line.map_or(TreeKey::EXHAUSTED, |(_, line)| TreeKey::new(line.ticks, rank))
     }
 
-    /// Passes on the line and all that follow it up to `limit`.
+    /// Passes on the cursor's line and all that follow it up to `limit`.
     ///
     /// # Errors
     /// See [`Stop`].
     #[inline]
-    pub fn run<S: Sink>(&mut self, pass: &mut Pass<'_, S>, rank: usize, limit: Key) -> Result<(), Stop> {
+    pub fn run<S: Sink>(&mut self, pass: &mut Pass<'_, S>, rank: usize, limit: TreeKey) -> Result<(), Stop> {
         let Some((mut at, mut line)) = self.line else { return Ok(()) };
         if self.done < at {
             self.put_damaged(pass, self.done, at, at)?;
@@ -86,19 +90,19 @@ impl<'a> Cursor<'a> {
             }
             let mut next_at = line.end;
             let mut next = line_at(pass.bytes, next_at);
-            if next == Next::Bad {
+            if next == Token::Bad {
                 pass.write_lines(self.done, next_at)?;
                 let end = skip_bad(pass.bytes, next_at);
                 self.put_damaged(pass, next_at, end, at)?;
                 (self.done, next_at) = (end, end);
                 next = line_at(pass.bytes, end);
             }
-            let Next::Line(next) = next else { return self.finish(pass, at) };
+            let Token::Line(next) = next else { return self.finish(pass, at) };
             if next.ticks < line.ticks {
                 return Err(Stop::Backward { path: pass.source.path.clone() });
             }
             (at, line) = (next_at, next);
-            if Key::new(line.ticks, rank) > limit {
+            if TreeKey::new(line.ticks, rank) > limit {
                 pass.write_lines(self.done, at)?;
                 (self.done, self.line) = (at, Some((at, line)));
                 return Ok(());
@@ -106,7 +110,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The line at `at` was the last.
+    /// Ends the cursor: the line at `at` was the last.
     #[cold]
     fn finish<S: Sink>(&mut self, pass: &mut Pass<'_, S>, at: usize) -> Result<(), Stop> {
         if self.done < self.bytes.len() {
@@ -157,7 +161,7 @@ impl<S: Sink> Pass<'_, S> {
         Ok(self.out.lines(self.number, lines)?)
     }
 
-    /// A line that ends at a NUL or at the end of its file gets its line feed.
+    /// Writes lines the last of which ends at a NUL or at the end of its file, and gives that its line feed.
     #[cold]
     fn write_unended(&mut self, lines: &[u8]) -> Result<(), Stop> {
         // Together, for it may continue the line before it.
@@ -167,11 +171,11 @@ impl<S: Sink> Pass<'_, S> {
 
 /// The key of the line at `at`, which is known to be one.
 pub fn key_at(bytes: &[u8], at: usize) -> LineKey {
-    let Next::Line(line) = line_at(bytes, at) else { return LineKey::default() };
+    let Token::Line(line) = line_at(bytes, at) else { return LineKey::default() };
     Line::parse(without_feed(&bytes[at..line.end])).map_or_else(|_| LineKey::default(), |line| line.key)
 }
 
-/// Tells the findings what a `#` line says.
+/// Notes in the findings what a `#` line says.
 #[cold]
 fn note_metadata(source: usize, line: &[u8], findings: &mut Findings) {
     if let Ok(line) = Line::parse(without_feed(line)) {

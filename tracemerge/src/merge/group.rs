@@ -1,22 +1,23 @@
-//! Pieces that are dealt out together: of each the lines of a window of time, to buckets.
+//! Sorted ranges that are dealt out together: the lines of each in a window of time go to buckets.
 
 use std::io;
 use std::mem;
 use std::ops::Range;
 
-use super::cursor::{Cursor, Pass};
-use super::windows::Window;
-use super::{Sink, Stop};
 use crate::file::map::prefetch;
 use crate::file::render::Render;
 use crate::file::truncation;
+use crate::input::boundary::{Boundary, first_from};
 use crate::input::findings::Findings;
-use crate::input::search::{Mark, first_from};
-use crate::input::slice::Span;
-use crate::input::source::{Piece, Source, place_of};
+use crate::input::slice::TickSpan;
+use crate::input::source::{Content, SortedRange, Source, place_of};
+use crate::merge::Stop;
+use crate::merge::cursor::{LineCursor, Pass};
+use crate::merge::windows::Window;
+use crate::output::sink::Sink;
 
-/// Of the piece after the next two so many bytes are fetched, so that memory is waited for while others are dealt out.
-/// What stands behind these the processor foresees.
+/// The number of bytes that are fetched of the range after the next two, so that memory is waited for while
+/// others are dealt out. The processor fetches the bytes behind these by itself.
 const AHEAD: usize = 1024;
 
 /// The number of bytes after which a group adds what it has dealt out to the sum of all groups.
@@ -25,120 +26,145 @@ const TELL: usize = if cfg!(test) { 100 } else { 1 << 20 };
 /// The most ticks between the first and the last of neighbouring lines that are kept together.
 const MOST: u64 = u32::MAX as u64;
 
-/// A group of neighbouring pieces, which one thread deals out at a time.
+/// A group of neighbouring sorted ranges, which one thread deals out at a time.
 #[derive(Debug)]
 pub struct Group<'a> {
     /// The number of the group, from 0.
     pub number: usize,
-    pieces: Vec<Piece>,
-    span: Span,
-    /// The pieces, once they are open.
-    lanes: Vec<Lane<'a>>,
-    /// The lines of the pieces in the window, in buckets by time; each bucket in the order of ties.
-    buckets: Vec<Vec<Lines<'a>>>,
-    /// The lines that were rendered, one after the other.
+    ranges: Vec<SortedRange>,
+    span: TickSpan,
+    /// The ranges, once they are open.
+    open_ranges: Vec<OpenRange<'a>>,
+    /// The lines of the ranges in the window, in buckets by time; each bucket in the order of ties.
+    buckets: Vec<Vec<Dealt<'a>>>,
+    /// The lines that are in no source as they are: rendered ones, for example. They stand one after the
+    /// other.
     text: Vec<u8>,
-    /// The place of each rendered line in `text`.
-    made: Vec<Range<usize>>,
+    /// The place in `text` of each stretch of such lines.
+    copies: Vec<Range<usize>>,
     /// The findings in this window.
     found: Findings,
     /// The findings in the windows before.
     findings: Findings,
-    /// The first ticks behind the window, or fewer; `None` where there is nothing any more.
+    /// The first ticks behind the window, or fewer; `None` where no lines are left.
     pub next: Option<u64>,
-    /// How many pieces are dealt out: not all where that was given up.
-    pub pieces_dealt: usize,
+    /// The number of ranges that are dealt out: not all where dealing was given up.
+    pub ranges_dealt: usize,
 }
 
-/// An open piece.
+/// An open range.
 #[derive(Debug)]
-enum Lane<'a> {
+enum OpenRange<'a> {
     /// Text, with a cursor at the beginning of the window and one at its end.
-    Text { begin: Cursor<'a>, end: Cursor<'a> },
+    Text { begin: LineCursor<'a>, end: LineCursor<'a> },
     /// A source that renders its lines when it is asked for them.
     Rendered { source: usize, render: &'a dyn Render },
 }
 
-/// Neighbouring lines of one piece.
+/// Neighbouring lines of one sorted range.
 #[derive(Clone, Copy, Debug)]
-pub struct Lines<'a> {
-    /// Ticks of the first line.
+pub struct Stretch<'a> {
+    /// The ticks of the first line.
     pub ticks: u64,
-    /// The bytes of the lines; empty as long as they are among the rendered ones.
+    /// The bytes of the lines.
     pub lines: &'a [u8],
     /// The place of the lines' source among all sources.
     pub source: u32,
-    /// Of text, the ticks between the first and the last line. Of rendered lines, which all have the same ticks, the
-    /// place of the line in `Group::made`.
-    more: u32,
+    /// The ticks between the first and the last line.
+    length: u32,
 }
 
-impl Lines<'_> {
-    /// Ticks of the last line.
+impl Stretch<'_> {
+    /// The ticks of the last line.
     #[inline]
     #[must_use]
     pub fn last(&self) -> u64 {
-        self.ticks + u64::from(self.more)
+        self.ticks + u64::from(self.length)
     }
 }
 
+/// Neighbouring lines of one sorted range, in a bucket.
+#[derive(Clone, Copy, Debug)]
+struct Dealt<'a> {
+    /// The ticks of the first line.
+    ticks: u64,
+    bytes: DealtBytes<'a>,
+    /// The place of the lines' source among all sources.
+    source: u32,
+    /// The ticks between the first and the last line.
+    length: u32,
+}
+
+/// The place of the bytes of dealt lines.
+#[derive(Clone, Copy, Debug)]
+enum DealtBytes<'a> {
+    /// The lines are a part of their source.
+    InSource(&'a [u8]),
+    /// The lines are a copy; this is their place in [`Group::copies`].
+    Copied(usize),
+}
+
+// Buckets are written to at random, so each byte of these counts.
+const _: () = assert!(size_of::<Dealt<'_>>() <= 32);
+
 impl<'a> Group<'a> {
-    /// Will deal out what `pieces` have in `span`.
+    /// Prepares to deal out what `ranges` have in `span`.
     #[must_use]
-    pub fn new(number: usize, pieces: &[Piece], span: Span) -> Group<'a> {
+    pub fn new(number: usize, ranges: &[SortedRange], span: TickSpan) -> Group<'a> {
         Group {
             number,
-            pieces: pieces.to_vec(),
+            ranges: ranges.to_vec(),
             span,
-            lanes: Vec::new(),
+            open_ranges: Vec::new(),
             buckets: Vec::new(),
             text: Vec::new(),
-            made: Vec::new(),
+            copies: Vec::new(),
             found: Findings::default(),
             findings: Findings::default(),
             next: None,
-            pieces_dealt: 0,
+            ranges_dealt: 0,
         }
     }
 
-    /// Deals out what the pieces have in the window, from its beginning whatever was done for it before. Gives up where
-    /// all groups together have too much.
+    /// Deals out what the ranges have in the window, from its beginning whatever was done for it before.
+    /// Gives up where all groups together have more than the window's limit. `room` is memory for rendered
+    /// lines.
     ///
     /// # Errors
     /// Ticks go back in a file.
     pub fn deal(&mut self, sources: &'a [Source], window: &Window, room: &mut Vec<u8>) -> Result<(), Stop> {
         self.found = Findings::default();
         self.text.clear();
-        self.made.clear();
+        self.copies.clear();
         self.buckets.resize_with(window.buckets.max(self.buckets.len()), Vec::new);
         self.buckets.iter_mut().for_each(Vec::clear);
         self.next = None;
-        self.pieces_dealt = 0;
-        if self.lanes.is_empty() {
+        self.ranges_dealt = 0;
+        if self.open_ranges.is_empty() {
             self.open(sources);
         }
-        let Group { lanes, buckets, text, made, found, .. } = self;
-        let mut out = Dealer { window, buckets, text, made, there: &[], ticks: 0, before: None, bytes: 0 };
-        for rank in 0..lanes.len() {
-            if let Some(Lane::Text { begin, .. }) = lanes.get(rank + 3) {
+        let Group { open_ranges, buckets, text, copies, found, .. } = self;
+        let mut out = Dealer { window, buckets, text, copies, there: &[], ticks: 0, before: None, bytes: 0 };
+        for rank in 0..open_ranges.len() {
+            if let Some(OpenRange::Text { begin, .. }) = open_ranges.get(rank + 3) {
                 prefetch(begin.bytes.as_ptr().wrapping_add(begin.done), AHEAD);
             }
-            let next = match &mut lanes[rank] {
-                Lane::Text { begin, end } => {
+            let next = match &mut open_ranges[rank] {
+                OpenRange::Text { begin, end } => {
                     let source = &sources[begin.source as usize];
                     if truncation::count() > 0 {
-                        begin.end_where_cut(source, found);
+                        begin.end_where_truncated(source, found);
                     }
                     *end = *begin;
                     out.there = begin.bytes;
                     out.deal(end, source, found)?;
                     end.line.map(|(_, line)| line.ticks)
                 }
-                Lane::Rendered { source, render } => {
+                OpenRange::Rendered { source, render } => {
                     room.clear();
                     let mut damaged = |at, bytes| found.damaged(*source, at, bytes);
                     render.lines(window.since, window.until, room, &mut damaged);
-                    let mut cursor = Cursor::new(room, 0, *source, found);
+                    let mut cursor = LineCursor::new(room, 0, *source, found);
                     out.there = &[];
                     out.deal(&mut cursor, &sources[*source], found)?;
                     let left = render.span().zip(window.until).filter(|((_, last), until)| until <= last);
@@ -146,7 +172,7 @@ impl<'a> Group<'a> {
                 }
             };
             self.next = self.next.into_iter().chain(next).min();
-            self.pieces_dealt += 1;
+            self.ranges_dealt += 1;
             if out.bytes >= TELL && !out.tell() {
                 return Ok(());
             }
@@ -155,27 +181,28 @@ impl<'a> Group<'a> {
         Ok(())
     }
 
-    /// Finds the first lines.
+    /// Finds the first line of each range that is in the span.
     fn open(&mut self, sources: &'a [Source]) {
-        for piece in &self.pieces {
-            let source = &sources[piece.source];
-            if let Some(render) = source.rendered() {
-                self.lanes.push(Lane::Rendered { source: piece.source, render });
-                continue;
-            }
-            let bytes = &source.bytes()[..piece.end];
-            let (first, last) = (Mark::before(bytes, piece.start), Mark::end(bytes));
+        for range in &self.ranges {
+            let bytes = match sources[range.source].content() {
+                Content::Text(bytes) => &bytes[..range.end],
+                Content::Rendered(render) => {
+                    self.open_ranges.push(OpenRange::Rendered { source: range.source, render });
+                    continue;
+                }
+            };
+            let (first, last) = (Boundary::before(bytes, range.start), Boundary::end(bytes));
             let start = first_from(bytes, self.span.since, first, last, usize::MAX).at;
-            let begin = Cursor::new(bytes, start, piece.source, &mut self.findings);
-            self.lanes.push(Lane::Text { begin, end: begin });
+            let begin = LineCursor::new(bytes, start, range.source, &mut self.findings);
+            self.open_ranges.push(OpenRange::Text { begin, end: begin });
         }
     }
 
-    /// Takes note that the window's lines are passed on: what comes next begins where it ends.
+    /// Notes that the window's lines are passed on: the next window begins where this one ends.
     pub fn end_window(&mut self, sources: &[Source]) {
         self.findings.append(mem::take(&mut self.found));
-        for lane in &mut self.lanes {
-            if let Lane::Text { begin, end } = lane {
+        for range in &mut self.open_ranges {
+            if let OpenRange::Text { begin, end } = range {
                 sources[begin.source as usize].forget(begin.done..end.done);
                 *begin = *end;
             }
@@ -188,73 +215,75 @@ impl<'a> Group<'a> {
         self.findings
     }
 
-    /// The number of pieces in the group.
+    /// The number of ranges in the group.
     #[must_use]
-    pub fn pieces(&self) -> usize {
-        self.pieces.len()
+    pub fn ranges(&self) -> usize {
+        self.ranges.len()
     }
 
-    /// How many bytes the window has in one of the buckets.
+    /// The number of bytes that the window has in bucket `number`.
     #[must_use]
-    pub fn bytes_in(&self, bucket: usize) -> usize {
-        let made = |lines: &Lines<'_>| self.made.get(lines.more as usize).map_or(0, Range::len);
-        let bytes = |lines: &Lines<'_>| if lines.lines.is_empty() { made(lines) } else { lines.lines.len() };
-        self.buckets.get(bucket).into_iter().flatten().map(bytes).sum()
+    pub fn bytes_in(&self, number: usize) -> usize {
+        self.buckets.get(number).into_iter().flatten().map(|dealt| self.lines(dealt).len()).sum()
     }
 
-    /// Whether the window has something in one of the buckets.
+    /// Returns whether the window has something in bucket `number`.
     #[must_use]
-    pub fn is_in(&self, bucket: usize) -> bool {
-        self.buckets.get(bucket).is_some_and(|lines| !lines.is_empty())
+    pub fn is_in(&self, number: usize) -> bool {
+        self.buckets.get(number).is_some_and(|dealt| !dealt.is_empty())
     }
 
-    /// Adds to `all` what the window has in one of the buckets, in order of ties.
-    pub fn add_bucket<'g>(&'g self, number: usize, all: &mut Vec<Lines<'g>>) {
+    /// Adds to `all` what the window has in bucket `number`, in order of ties.
+    pub fn add_bucket<'g>(&'g self, number: usize, all: &mut Vec<Stretch<'g>>) {
         let Some(bucket) = self.buckets.get(number) else { return };
-        let begin = all.len();
-        all.extend_from_slice(bucket);
-        if self.made.is_empty() {
-            return;
-        }
-        for lines in all[begin..].iter_mut().filter(|lines| lines.lines.is_empty()) {
-            lines.lines = &self.text[self.made[mem::take(&mut lines.more) as usize].clone()];
+        all.extend(bucket.iter().map(|dealt| {
+            let Dealt { ticks, source, length, .. } = *dealt;
+            Stretch { ticks, lines: self.lines(dealt), source, length }
+        }));
+    }
+
+    #[inline]
+    fn lines<'g>(&'g self, dealt: &Dealt<'g>) -> &'g [u8] {
+        match dealt.bytes {
+            DealtBytes::InSource(lines) => lines,
+            DealtBytes::Copied(place) => &self.text[self.copies[place].clone()],
         }
     }
 }
 
-impl<'a> Cursor<'a> {
-    /// Leaves out what was cut off from the file.
-    fn end_where_cut(&mut self, source: &Source, findings: &mut Findings) {
-        let Some(end) = source.cut().filter(|&end| end < self.bytes.len()) else { return };
+impl<'a> LineCursor<'a> {
+    /// Leaves out what the file has lost by truncation.
+    fn end_where_truncated(&mut self, source: &Source, findings: &mut Findings) {
+        let Some(end) = source.truncated_at().filter(|&end| end < self.bytes.len()) else { return };
         self.bytes = &self.bytes[..end];
         self.done = self.done.min(end);
         if self.line.is_some_and(|(_, line)| line.end > end) {
-            *self = Cursor::new(self.bytes, self.done, self.source as usize, findings);
+            *self = LineCursor::new(self.bytes, self.done, self.source as usize, findings);
         }
     }
 }
 
-/// Takes the lines of a group.
+/// The sink that deals the lines of a group out to its buckets.
 struct Dealer<'g, 'a> {
     window: &'g Window,
-    buckets: &'g mut [Vec<Lines<'a>>],
+    buckets: &'g mut [Vec<Dealt<'a>>],
     text: &'g mut Vec<u8>,
-    made: &'g mut Vec<Range<usize>>,
-    /// Lines that are a part of this stay there.
+    copies: &'g mut Vec<Range<usize>>,
+    /// The bytes of the source; lines that are a part of these are not copied.
     there: &'a [u8],
-    /// Ticks of the lines that come next.
+    /// The ticks of the lines that come next.
     ticks: u64,
-    /// Where the lines before are: their bucket, and their part of what is there.
+    /// The bucket of the lines before, and their range of `there`; `None` if these were copied.
     before: Option<(usize, Range<usize>)>,
-    /// What was dealt out and not told.
+    /// The number of bytes dealt out that are not yet added to the sum of all groups.
     bytes: usize,
 }
 
 impl<'a> Dealer<'_, 'a> {
-    /// Deals out what there is before the end of the window.
+    /// Deals out the lines before the end of the window.
     fn deal(
         &mut self,
-        cursor: &mut Cursor<'_>,
+        cursor: &mut LineCursor<'_>,
         source: &Source,
         findings: &mut Findings,
     ) -> Result<(), Stop> {
@@ -266,13 +295,13 @@ impl<'a> Dealer<'_, 'a> {
                 break;
             }
             pass.out.ticks = line.ticks;
-            // Up to itself: this line, and those with the same ticks.
+            // The cursor's own key is the limit: this line goes, and those with the same ticks.
             cursor.run(&mut pass, 0, cursor.key(0))?;
         }
         Ok(())
     }
 
-    /// Tells what was dealt out; returns whether there is room for more.
+    /// Adds what was dealt out to the sum of all groups; returns whether there is room for more.
     fn tell(&mut self) -> bool {
         self.window.add(mem::take(&mut self.bytes))
     }
@@ -282,7 +311,7 @@ impl Sink for Dealer<'_, '_> {
     #[inline]
     #[expect(
         clippy::cast_possible_truncation,
-        reason = "a source is a mapping or a box, a made run has a line of a window: there are fewer than 2^32 of both"
+        reason = "a source is a mapping or a box: there are fewer than 2^32; and a length is checked"
     )]
     fn lines(&mut self, source: usize, lines: &[u8]) -> io::Result<()> {
         if lines.is_empty() {
@@ -291,32 +320,31 @@ impl Sink for Dealer<'_, '_> {
         let place = self.window.bucket_of(self.ticks);
         let bucket = &mut self.buckets[place];
         self.bytes += lines.len();
-        let mut dealt = Lines { ticks: self.ticks, lines: &[], source: source as u32, more: 0 };
-        if let Some(range) = place_of(self.there, lines) {
+        let bytes = if let Some(range) = place_of(self.there, lines) {
             let goes_on =
                 |before: &&mut (usize, Range<usize>)| (before.0, before.1.end) == (place, range.start);
             if let (Some(before), Some(last)) = (self.before.as_mut().filter(goes_on), bucket.last_mut()) {
-                // They are the lines before.
-                let more = self.ticks - last.ticks;
-                if self.ticks - last.last() <= self.window.gap && more <= MOST {
+                // `last` are the lines before.
+                let length = self.ticks - last.ticks;
+                if length - u64::from(last.length) <= self.window.gap && length <= MOST {
                     before.1.end = range.end;
-                    last.lines = &self.there[before.1.clone()];
-                    last.more = more as u32;
+                    last.bytes = DealtBytes::InSource(&self.there[before.1.clone()]);
+                    last.length = length as u32;
                     return Ok(());
                 }
             }
-            dealt.lines = &self.there[range.clone()];
-            self.before = Some((place, range));
+            self.before = Some((place, range.clone()));
+            DealtBytes::InSource(&self.there[range])
         } else {
             let start = self.text.len();
             self.text.extend_from_slice(lines);
-            dealt.more = self.made.len() as u32;
-            self.made.push(start..self.text.len());
+            self.copies.push(start..self.text.len());
             self.before = None;
-        }
-        bucket.push(dealt);
-        self.bytes += size_of::<Lines<'_>>();
-        // Where the next will be written, which is when hundreds of others have got theirs.
+            DealtBytes::Copied(self.copies.len() - 1)
+        };
+        bucket.push(Dealt { ticks: self.ticks, bytes, source: source as u32, length: 0 });
+        self.bytes += size_of::<Dealt<'_>>();
+        // The next will be written there, when hundreds of others have got theirs.
         prefetch(bucket.as_ptr().wrapping_add(bucket.len() + 1).cast(), 1);
         Ok(())
     }

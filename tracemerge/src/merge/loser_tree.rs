@@ -1,26 +1,27 @@
-//! A tournament tree of losers: which of many sorted inputs has the smallest key now.
+//! A tournament tree of losers, which tells which of many sorted inputs has the smallest key now.
 //!
 //! Leaf `i` of `k` stands, in thought, at node `k + i`; the parent of node `n` is `n / 2`. Nodes 1 to `k - 1`
-//! hold the loser of the match played there, node 0 the winner of all. So when the winner's key changes,
-//! only the matches between its leaf and the root are played again: `log2 k` comparisons, and no look at
-//! any other leaf. A node holds the key itself, so that a match touches no other memory.
+//! hold the loser of the match played there, node 0 the winner of all. So when the winner's key changes, only
+//! the matches between its leaf and the root are played again: `log2 k` comparisons, and no look at any other
+//! leaf. A node holds the key itself, so that a match touches no other memory.
 
 /// A key of the merge: ticks, then the rank of the input. Keys of different inputs are never equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Key(u128);
+pub struct TreeKey(u128);
 
-impl Key {
-    /// The key of an input that has no more lines: behind every other.
-    pub const EXHAUSTED: Key = Key(u128::MAX);
+impl TreeKey {
+    /// The key of an input that has no more lines: it is behind every other.
+    pub const EXHAUSTED: TreeKey = TreeKey(u128::MAX);
 
-    /// The key of a line of input `rank`. No machine has `u64::MAX` inputs, so it is never [`Self::EXHAUSTED`].
+    /// Returns the key of a line of input `rank`. No machine has `u64::MAX` inputs, so it is never
+    /// [`Self::EXHAUSTED`].
     #[inline]
     #[must_use]
-    pub fn new(ticks: u64, rank: usize) -> Key {
-        Key(u128::from(ticks) << 64 | rank as u128)
+    pub fn new(ticks: u64, rank: usize) -> TreeKey {
+        TreeKey(u128::from(ticks) << 64 | rank as u128)
     }
 
-    /// The rank of the input; meaningless for [`Self::EXHAUSTED`].
+    /// The rank of the input; without meaning in [`Self::EXHAUSTED`].
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "the rank is the low half")]
     fn rank(self) -> usize {
@@ -28,27 +29,27 @@ impl Key {
     }
 }
 
-/// The tree. See the module's text.
+/// A tournament tree of losers, as the module describes it.
 #[derive(Debug)]
 pub struct LoserTree {
-    nodes: Vec<Key>,
+    nodes: Vec<TreeKey>,
 }
 
 impl LoserTree {
     /// Plays all matches. `keys[i]` must be a key of rank `i`, or exhausted.
     #[must_use]
-    pub fn new(keys: &[Key]) -> LoserTree {
+    pub fn new(keys: &[TreeKey]) -> LoserTree {
         let leaves = keys.len();
-        let mut nodes = vec![Key::EXHAUSTED; leaves.max(1)];
-        // Winners of the matches below, by node; the leaves win by being there.
-        let mut winners = vec![Key::EXHAUSTED; leaves];
+        let mut nodes = vec![TreeKey::EXHAUSTED; leaves.max(1)];
+        // The winners of the matches below, by node; the leaves win by being there.
+        let mut winners = vec![TreeKey::EXHAUSTED; leaves];
         winners.extend_from_slice(keys);
         for node in (1..leaves).rev() {
             let (left, right) = (winners[2 * node], winners[2 * node + 1]);
             winners[node] = left.min(right);
             nodes[node] = left.max(right);
         }
-        nodes[0] = winners.get(1).copied().unwrap_or(Key::EXHAUSTED);
+        nodes[0] = winners.get(1).copied().unwrap_or(TreeKey::EXHAUSTED);
         LoserTree { nodes }
     }
 
@@ -56,14 +57,15 @@ impl LoserTree {
     #[inline]
     #[must_use]
     pub fn winner(&self) -> Option<usize> {
-        (self.nodes[0] != Key::EXHAUSTED).then(|| self.nodes[0].rank())
+        (self.nodes[0] != TreeKey::EXHAUSTED).then(|| self.nodes[0].rank())
     }
 
-    /// The smallest key of all inputs but `winner`. It lost against the winner, so it stands on its path.
+    /// The smallest key of all inputs but `winner`. That key lost against the winner, so it stands on the
+    /// winner's path.
     #[inline]
     #[must_use]
-    pub fn runner_up(&self, winner: usize) -> Key {
-        let mut best = Key::EXHAUSTED;
+    pub fn runner_up(&self, winner: usize) -> TreeKey {
+        let mut best = TreeKey::EXHAUSTED;
         let mut node = (self.nodes.len() + winner) / 2;
         while node > 0 {
             best = best.min(self.nodes[node]);
@@ -74,7 +76,7 @@ impl LoserTree {
 
     /// Gives the winner's input its next key, and plays its matches again.
     #[inline]
-    pub fn replace(&mut self, winner: usize, next: Key) {
+    pub fn replace(&mut self, winner: usize, next: TreeKey) {
         let mut key = next;
         let mut node = (self.nodes.len() + winner) / 2;
         while node > 0 {
@@ -94,14 +96,15 @@ mod tests {
     use proptest::prelude::*;
 
     fn merged(inputs: &[Vec<u64>]) -> Vec<(u64, usize)> {
-        let key =
-            |rank: usize, at: usize| inputs[rank].get(at).map_or(Key::EXHAUSTED, |&t| Key::new(t, rank));
+        let key = |rank: usize, at: usize| {
+            inputs[rank].get(at).map_or(TreeKey::EXHAUSTED, |&t| TreeKey::new(t, rank))
+        };
         let mut at = vec![0; inputs.len()];
         let mut tree = LoserTree::new(&(0..inputs.len()).map(|rank| key(rank, 0)).collect_vec());
         let mut out = Vec::new();
         while let Some(rank) = tree.winner() {
             let naive = (0..inputs.len()).filter(|&r| r != rank).map(|r| key(r, at[r])).min();
-            assert_eq!(tree.runner_up(rank), naive.unwrap_or(Key::EXHAUSTED));
+            assert_eq!(tree.runner_up(rank), naive.unwrap_or(TreeKey::EXHAUSTED));
             out.push((inputs[rank][at[rank]], rank));
             at[rank] += 1;
             tree.replace(rank, key(rank, at[rank]));

@@ -1,18 +1,20 @@
-//! Stage *merge*: many sorted pieces to one stream of lines, in constant memory.
+//! Stage *merge*: many sorted ranges become one stream of lines, in constant memory.
 //!
-//! Order: ticks, then the piece's rank, then the position in the piece. The lines themselves are passed on
-//! untouched, as parts of the files, as many neighbours at once as may be. Every line is looked at once on the way.
+//! Lines are ordered by ticks, then by the rank of their sorted range, then by their position in that. The lines
+//! themselves are passed on untouched, as parts of the files, as many neighbours at once as may be. Every line is
+//! looked at once on the way.
 //!
-//! Few pieces are merged by [slices](Slices) of time, many by [windows](Windows). Both are [work](Work) of many jobs, which
-//! [threads](workers) share.
+//! Few sorted ranges are merged by [slices](Slices) of time, many by [windows](Windows). Both are
+//! [work](MergeWork) of many jobs, which [threads](workers) share.
 //!
-//! The next stage is a [`Sink`]: it gets whole lines only, and is told which source they are of.
+//! The next stage is a [`Sink`](crate::output::sink::Sink): it gets whole lines only, and is told which source
+//! they are of.
 
 mod bucket;
 mod cursor;
 mod group;
-pub mod joined;
 pub mod loser_tree;
+pub mod merged_lines;
 mod slices;
 mod windows;
 mod work;
@@ -23,20 +25,19 @@ use std::path::PathBuf;
 
 pub use self::slices::Slices;
 pub use self::windows::Windows;
-pub use self::work::{Room, Turn, Work, forget, silently, unless_cut};
-use crate::output::sink::Sink;
+pub use self::work::{MergeWork, Room, Turn, forget, silently, unless_truncated};
 
-/// From so many pieces on, lines are dealt out to buckets by time.
+/// The number of sorted ranges from which on lines are dealt out to buckets by time.
 pub const MANY: usize = 48;
 
-/// Why a merge stopped early.
+/// The reason why a merge stopped early.
 #[derive(Debug)]
 pub enum Stop {
     /// The output takes no more.
     Write(io::Error),
-    /// Ticks go backwards inside a piece: what was written is not in order.
+    /// Ticks go back inside a sorted range: what was written is not in order.
     Backward {
-        /// In this file.
+        /// The path of the file.
         path: PathBuf,
     },
 }

@@ -1,35 +1,37 @@
-//! A merge of few pieces: slice of time after slice of time, each through a [tree](crate::merge::loser_tree) of all pieces.
+//! The merge of few sorted ranges: slice of time after slice of time, each through a
+//! [tree](crate::merge::loser_tree) of all ranges.
 
 use std::collections::BTreeMap;
 
-use super::cursor::{Cursor, Pass};
-use super::work::{Room, Turn, Work};
-use super::{Sink, Stop};
 use crate::file::truncation;
 use crate::input::findings::Findings;
-use crate::input::slice::{Part, Slice, Slicer, Span};
-use crate::input::source::{Piece, Source};
-use crate::merge::loser_tree::{Key, LoserTree};
+use crate::input::slice::{PartLines, Slice, SlicePart, Slicer, TickSpan};
+use crate::input::source::{Content, SortedRange, Source};
+use crate::merge::Stop;
+use crate::merge::cursor::{LineCursor, Pass};
+use crate::merge::loser_tree::{LoserTree, TreeKey};
+use crate::merge::work::{MergeWork, Room, Turn};
+use crate::output::sink::Sink;
 
-/// Slices, cut out one after the other and merged by whoever has time.
+/// The slices of a merge, made one after the other and merged by whoever has time.
 #[derive(Debug)]
 pub struct Slices<'a> {
-    /// Away while a thread cuts with it, or when there are no more slices.
+    /// The maker of slices; `None` while a thread makes one with it, and when there are no more slices.
     slicer: Option<Slicer<'a>>,
-    is_cut: bool,
+    is_partitioned: bool,
     bytes: usize,
-    /// The slice that was cut out last, if no thread has taken it yet, and the number of the next.
+    /// The slice that was made last, if no thread has taken it yet.
     next: Option<Slice>,
     number: usize,
     /// The findings by the number of the slice: slices are not done in order.
     found: BTreeMap<usize, Findings>,
 }
 
-/// A part of the work.
+/// A job of a merge by slices.
 #[derive(Debug)]
-pub enum Job<'a> {
-    /// Cut out the next slice.
-    Cut(Slicer<'a>, Option<Slice>),
+pub enum SliceJob<'a> {
+    /// Make the next slice, with this slicer; the slice is put behind it.
+    Partition(Slicer<'a>, Option<Slice>),
     /// Merge a slice.
     Merge {
         /// The number of the slice, from 0.
@@ -42,54 +44,58 @@ pub enum Job<'a> {
 }
 
 impl<'a> Slices<'a> {
-    /// Will merge `pieces`, whose ranks are their places.
+    /// Prepares the merge of `ranges`; the rank of a range is its place among them.
     #[must_use]
-    pub fn new(sources: &'a [Source], pieces: &[Piece], span: Span) -> Slices<'a> {
+    pub fn new(sources: &'a [Source], ranges: &[SortedRange], span: TickSpan) -> Slices<'a> {
         let mut findings = Findings::default();
-        let slicer = Slicer::new(sources, pieces, span, &mut findings);
+        let slicer = Slicer::new(sources, ranges, span, &mut findings);
         let bytes = slicer.left();
         let found = BTreeMap::from([(0, findings)]);
-        Slices { slicer: Some(slicer), is_cut: false, bytes, next: None, number: 1, found }
+        Slices { slicer: Some(slicer), is_partitioned: false, bytes, next: None, number: 1, found }
     }
 }
 
-impl<'a> Work<'a> for Slices<'a> {
-    type Job = Job<'a>;
+impl<'a> MergeWork<'a> for Slices<'a> {
+    type Job = SliceJob<'a>;
 
     fn bytes(&self) -> usize {
         self.bytes
     }
 
-    fn next(&mut self) -> Turn<Job<'a>> {
+    fn next(&mut self) -> Turn<SliceJob<'a>> {
         if let Some(slice) = self.next.take() {
             self.number += 1;
-            return Turn::Lines(Job::Merge { number: self.number - 1, slice, findings: Findings::default() });
+            return Turn::Lines(SliceJob::Merge {
+                number: self.number - 1,
+                slice,
+                findings: Findings::default(),
+            });
         }
         match self.slicer.take() {
-            Some(slicer) => Turn::Silent(Job::Cut(slicer, None)),
-            None if self.is_cut => Turn::End,
+            Some(slicer) => Turn::Silent(SliceJob::Partition(slicer, None)),
+            None if self.is_partitioned => Turn::End,
             None => Turn::Wait,
         }
     }
 
     fn run<S: Sink>(
         sources: &'a [Source],
-        job: &mut Job<'a>,
+        job: &mut SliceJob<'a>,
         room: &mut Room,
         out: &mut S,
     ) -> Result<(), Stop> {
         match job {
-            Job::Cut(slicer, slice) => {
-                // Done again, it would be the slice behind.
+            SliceJob::Partition(slicer, slice) => {
+                // A job that is done again keeps its slice: the slicer would give the next one.
                 if slice.is_none() {
                     *slice = slicer.next();
                 }
                 Ok(())
             }
-            Job::Merge { slice, findings, .. } => {
+            SliceJob::Merge { slice, findings, .. } => {
                 if truncation::count() > 0 {
-                    // While the slice was cut out, or merged.
-                    slice.look_for_cuts(sources);
+                    // A file may have been truncated since the slice was made.
+                    slice.leave_out_truncated(sources);
                 }
                 *findings = Findings::default();
                 merge_slice(sources, slice, &mut room.text, out, findings)
@@ -97,11 +103,13 @@ impl<'a> Work<'a> for Slices<'a> {
         }
     }
 
-    fn done(&mut self, job: Job<'a>) -> Vec<Part> {
+    fn done(&mut self, job: SliceJob<'a>) -> Vec<SlicePart> {
         match job {
-            Job::Cut(slicer, Some(slice)) => (self.slicer, self.next) = (Some(slicer), Some(slice)),
-            Job::Cut(_, None) => self.is_cut = true,
-            Job::Merge { number, slice, findings } => {
+            SliceJob::Partition(slicer, Some(slice)) => {
+                (self.slicer, self.next) = (Some(slicer), Some(slice))
+            }
+            SliceJob::Partition(_, None) => self.is_partitioned = true,
+            SliceJob::Merge { number, slice, findings } => {
                 self.found.insert(number, findings);
                 return slice.parts;
             }
@@ -116,7 +124,7 @@ impl<'a> Work<'a> for Slices<'a> {
     }
 }
 
-/// Merges one slice; `text` is room for lines that are made.
+/// Merges one slice; `text` is room for the lines that are rendered.
 fn merge_slice<S: Sink>(
     sources: &[Source],
     slice: &Slice,
@@ -125,21 +133,25 @@ fn merge_slice<S: Sink>(
     findings: &mut Findings,
 ) -> Result<(), Stop> {
     text.clear();
-    let ends: Vec<_> = slice
-        .parts
-        .iter()
-        .map(|part| render(&sources[part.source], part, slice.span, text, findings))
-        .collect();
-    let mut begin = 0;
-    let cursor = |(part, end): (&Part, Option<usize>)| match end {
-        Some(end) => {
-            let start = std::mem::replace(&mut begin, end);
-            Cursor::new(&text[start..end], 0, part.source, findings)
+    // All are rendered before the first cursor borrows the text.
+    let mut ends = Vec::new();
+    for part in slice.parts.iter().filter(|part| part.lines == PartLines::Rendered) {
+        render(&sources[part.source], part.source, slice.span, text, findings);
+        ends.push(text.len());
+    }
+    let (mut begin, mut ends) = (0, ends.into_iter());
+    let cursor = |part: &SlicePart| match &part.lines {
+        PartLines::Text(range) => {
+            LineCursor::new(&sources[part.source].bytes()[..range.end], range.start, part.source, findings)
         }
-        None => Cursor::new(&sources[part.source].bytes()[..part.end], part.start, part.source, findings),
+        PartLines::Rendered => {
+            let end = ends.next().unwrap_or(begin);
+            let start = std::mem::replace(&mut begin, end);
+            LineCursor::new(&text[start..end], 0, part.source, findings)
+        }
     };
-    let mut cursors: Vec<Cursor<'_>> = slice.parts.iter().zip(ends).map(cursor).collect();
-    let keys: Vec<Key> = cursors.iter().enumerate().map(|(rank, cursor)| cursor.key(rank)).collect();
+    let mut cursors: Vec<LineCursor<'_>> = slice.parts.iter().map(cursor).collect();
+    let keys: Vec<TreeKey> = cursors.iter().enumerate().map(|(rank, cursor)| cursor.key(rank)).collect();
     let mut tree = LoserTree::new(&keys);
     drop(keys);
     while let Some(rank) = tree.winner() {
@@ -152,15 +164,11 @@ fn merge_slice<S: Sink>(
     Ok(())
 }
 
-/// Adds the lines of a part that has none before they are made to `text`; returns where they end.
-fn render(
-    source: &Source,
-    part: &Part,
-    span: Span,
-    text: &mut Vec<u8>,
-    findings: &mut Findings,
-) -> Option<usize> {
-    let mut damaged = |at, bytes| findings.damaged(part.source, at, bytes);
-    source.rendered()?.lines(span.since, span.until, text, &mut damaged);
-    Some(text.len())
+/// Appends the lines that a source renders for `span` to `text`; `number` is the source's place among all
+/// sources.
+fn render(source: &Source, number: usize, span: TickSpan, text: &mut Vec<u8>, findings: &mut Findings) {
+    let mut damaged = |at, bytes| findings.damaged(number, at, bytes);
+    if let Content::Rendered(render) = source.content() {
+        render.lines(span.since, span.until, text, &mut damaged);
+    }
 }

@@ -1,16 +1,17 @@
-//! The merge against a naive twin: find the lines one by one, put them all in one list, sort it stably.
+//! The merge against a naive twin, which finds the lines one by one, puts them all in one list and sorts it
+//! stably.
 //!
-//! Slices and windows have but a few lines in tests, so each of these is also a test of cutting. All is merged in every
-//! way there is, and all must be the same.
+//! Slices and windows have but a few lines in tests, so each of these is also a test of how time is
+//! partitioned. All is merged in every way there is, and all results must be the same.
 
 use super::cursor::SHOWN;
 use super::*;
 use crate::file::lines::without_feed;
 use crate::file::render::Render;
-use crate::input::findings::{Counts, Findings};
-use crate::input::slice::Span;
-use crate::input::source::{Piece, Source, breaks, whole};
-use crate::merge::joined::Gather;
+use crate::input::findings::{FindingCounts, Findings};
+use crate::input::slice::TickSpan;
+use crate::input::source::{SortedRange, Source, breaks, whole};
+use crate::merge::merged_lines::MergedLines;
 use crate::merge::workers::{merge_by, merge_by_all};
 use itertools::Itertools;
 use proptest::prelude::*;
@@ -20,56 +21,57 @@ use trace_format::meta::Meta;
 type Merged = (Vec<u8>, Findings);
 
 /// Does `work` by so many threads, and writes the lines to `out`.
-fn merge_into<'a, W: Work<'a>>(
+fn merge_into<'a, W: MergeWork<'a>>(
     threads: usize,
     work: W,
     sources: &'a [Source],
     out: &mut impl io::Write,
 ) -> Result<Findings, Stop> {
-    merge_by(threads, work, sources, &|| Gather::new(sources), &mut |lines| lines.write(out))
+    merge_by(threads, work, sources, &|| MergedLines::new(sources), &mut |lines| lines.write(out))
 }
 
-/// All pieces of all files, and the breaks between them told to `findings`.
-fn split(sources: &[Source], findings: &mut Findings) -> Vec<Piece> {
-    let mut pieces = Vec::new();
-    for mut piece in whole(sources) {
-        let end = piece.end;
-        for (at, before, after) in breaks(sources[piece.source].bytes()) {
-            findings.broken(piece.source, at, before, after);
-            pieces.push(Piece { end: at, ..piece });
-            piece.start = at;
+/// The sorted ranges of all sources; reports the breaks between them to `findings`.
+fn split(sources: &[Source], findings: &mut Findings) -> Vec<SortedRange> {
+    let mut ranges = Vec::new();
+    for mut range in whole(sources) {
+        let end = range.end;
+        for (at, before, after) in breaks(sources[range.source].bytes()) {
+            findings.broken(range.source, at, before, after);
+            ranges.push(SortedRange { end: at, ..range });
+            range.start = at;
         }
-        pieces.push(Piece { end, ..piece });
+        ranges.push(SortedRange { end, ..range });
     }
-    pieces
+    ranges
 }
 
-/// By slices and by windows, in one thread and in several: all agree.
+/// Merges by slices and by windows, in one thread and in several, and expects the same of all.
 fn merged_in_every_way(
     sources: &[Source],
-    pieces: &[Piece],
-    span: Span,
+    ranges: &[SortedRange],
+    span: TickSpan,
     threads: usize,
 ) -> Result<Merged, Stop> {
     let mut out = Vec::new();
-    let expected = merge_into(1, Slices::new(sources, pieces, span), sources, &mut out);
+    let expected = merge_into(1, Slices::new(sources, ranges, span), sources, &mut out);
     let expected = expected.map(|found| (out, found));
     for way in 0..4 {
         let mut out = Vec::new();
         let other = match way {
-            0 => merge_into(1, Windows::new(sources, pieces, span, threads), sources, &mut out),
-            1 => merge_into(threads, Slices::new(sources, pieces, span), sources, &mut out),
-            2 => merge_into(threads, Windows::new(sources, pieces, span, threads), sources, &mut out),
+            0 => merge_into(1, Windows::new(sources, ranges, span, threads), sources, &mut out),
+            1 => merge_into(threads, Slices::new(sources, ranges, span), sources, &mut out),
+            2 => merge_into(threads, Windows::new(sources, ranges, span, threads), sources, &mut out),
             _ => {
-                let (make, mut write) = (|| Gather::new(sources), |lines: &Gather<'_>| lines.write(&mut out));
+                let (make, mut write) =
+                    (|| MergedLines::new(sources), |lines: &MergedLines<'_>| lines.write(&mut out));
                 let mut findings = Findings::default();
-                merge_by_all(sources, pieces, span, &make, &mut write, &mut findings).map(|()| findings)
+                merge_by_all(sources, ranges, span, &make, &mut write, &mut findings).map(|()| findings)
             }
         };
         match (&expected, other) {
             (Ok((expected, found)), Ok(other)) => {
                 assert_eq!(String::from_utf8_lossy(expected), String::from_utf8_lossy(&out), "way {way}");
-                assert_eq!(Counts::from(found), Counts::from(&other), "way {way}");
+                assert_eq!(FindingCounts::from(found), FindingCounts::from(&other), "way {way}");
             }
             (Err(_), Err(_)) => {}
             (expected, other) => panic!("way {way}: {expected:?}, but {other:?}"),
@@ -78,14 +80,14 @@ fn merged_in_every_way(
     expected
 }
 
-/// Merges as the command does: hopefully at first, with the breaks known at second.
+/// Merges as the command does: first as if all files were sorted, and then with the breaks known.
 fn merged(files: &[Vec<u8>]) -> Merged {
     let sources: Vec<Source> = files.iter().map(|bytes| Source::of("f", bytes)).collect();
-    let first = merged_in_every_way(&sources, &whole(&sources), Span::ALL, 3);
+    let first = merged_in_every_way(&sources, &whole(&sources), TickSpan::ALL, 3);
     let mut breaks = Findings::default();
-    let pieces = split(&sources, &mut breaks);
-    let (again, found_again) = merged_in_every_way(&sources, &pieces, Span::ALL, 3).unwrap();
-    assert_eq!(first.is_err(), pieces.len() > sources.len(), "a break is met exactly where there is one");
+    let ranges = split(&sources, &mut breaks);
+    let (again, found_again) = merged_in_every_way(&sources, &ranges, TickSpan::ALL, 3).unwrap();
+    assert_eq!(first.is_err(), ranges.len() > sources.len(), "a break is met exactly where there is one");
     if let Ok((out, findings)) = first {
         assert_eq!(out, again, "both ways give the same");
         assert_eq!(findings.lines, found_again.lines);
@@ -94,7 +96,7 @@ fn merged(files: &[Vec<u8>]) -> Merged {
     (again, breaks)
 }
 
-/// Lines that are made when they are asked for.
+/// A renderer that has its lines in memory.
 #[derive(Debug)]
 struct Made(Vec<(u64, Vec<u8>)>);
 
@@ -104,7 +106,7 @@ impl Render for Made {
     }
 
     fn bytes_before(&self, ticks: u64) -> u64 {
-        // It need not be exact.
+        // The number need not be exact.
         self.0.iter().filter(|line| line.0 < ticks).map(|line| line.1.len() as u64 / 2).sum()
     }
 
@@ -120,7 +122,7 @@ impl Render for Made {
         for (at, (ticks, line)) in self.0.iter().enumerate() {
             if *ticks >= from && until.is_none_or(|until| *ticks < until) {
                 out.extend(line);
-                // Each tenth is told as damaged.
+                // Each tenth line is reported as damaged.
                 if at % 10 == 9 {
                     damaged(at, 1);
                 }
@@ -129,7 +131,7 @@ impl Render for Made {
     }
 }
 
-/// The line that begins at `at`, by the words of the format: its key, and where it ends.
+/// The key of the line that begins at `at`, by the words of the format, and the offset behind the line.
 fn line_by_the_book(bytes: &[u8], at: usize) -> Option<(Key, usize)> {
     let rest = &bytes[at..];
     let end = rest.iter().position(|&byte| byte == b'\n' || byte == 0).unwrap_or(rest.len());
@@ -139,7 +141,7 @@ fn line_by_the_book(bytes: &[u8], at: usize) -> Option<(Key, usize)> {
     text.chars().all(allowed).then_some((line.key, at + end + usize::from(rest.get(end) == Some(&b'\n'))))
 }
 
-/// Where the next line begins: lines begin behind line feeds and NULs.
+/// The offset at which the next line begins: lines begin behind line feeds and NULs.
 fn next_by_the_book(bytes: &[u8], at: usize) -> usize {
     let begins =
         |&at: &usize| at > 0 && matches!(bytes[at - 1], b'\n' | 0) && line_by_the_book(bytes, at).is_some();
@@ -148,7 +150,7 @@ fn next_by_the_book(bytes: &[u8], at: usize) -> usize {
         .unwrap_or(bytes.len())
 }
 
-/// What stands in a file, by ticks: its lines, and `# damaged` lines for the rest.
+/// The content of a file by ticks: its lines, and `# damaged` lines for the rest.
 fn contents(bytes: &[u8]) -> Vec<(u64, Vec<u8>)> {
     let mut out = Vec::new();
     let Some((mut key, _)) = Some(next_by_the_book(bytes, 0)).and_then(|at| line_by_the_book(bytes, at))
@@ -224,7 +226,7 @@ fn what_stands_before_a_hole_in_a_line_is_kept() {
 
 #[test]
 fn many_files_are_merged_however_unevenly_their_ticks_come() {
-    // All at once, far apart, and both ends of the range.
+    // The ticks are all the same, far apart, or at both ends of the range.
     let ticks = |at: u64| match at % 4 {
         0 => at / 16,
         1 => 1 << (at % 64),
@@ -249,25 +251,25 @@ fn a_file_in_reverse_order_is_sorted() {
 }
 
 #[test]
-fn a_trace_cut_anywhere_is_a_prefix_and_a_torn_line_at_most() {
+fn a_trace_truncated_anywhere_is_a_prefix_and_a_torn_line_at_most() {
     let whole =
         [line(1, 1, "first"), line(2, 1, "second"), line(2, 123_456_789_012, ""), line(3, 1, "third")]
             .concat();
-    for cut in 0..=whole.len() {
-        let prefix = &whole[..cut];
+    for length in 0..=whole.len() {
+        let prefix = &whole[..length];
         let lines = prefix.iter().rposition(|&b| b == b'\n').map_or(0, |at| at + 1);
         let (out, findings) = merged(&[prefix.to_vec()]);
-        assert!(out.starts_with(&whole[..lines]), "cut at {cut}");
+        assert!(out.starts_with(&whole[..lines]), "truncated to {length}");
         let rest = &prefix[lines..];
         if Line::parse(rest).is_ok() {
-            assert_eq!(out[lines..], *[rest, b"\n"].concat(), "cut at {cut}");
+            assert_eq!(out[lines..], *[rest, b"\n"].concat(), "truncated to {length}");
         } else if lines > 0 {
             assert_eq!(
                 findings.lines as usize,
                 whole[..lines].split(|&b| b == b'\n').count() - 1 + usize::from(!rest.is_empty())
             );
         }
-        assert_eq!(out, naive(&[prefix.to_vec()]), "cut at {cut}");
+        assert_eq!(out, naive(&[prefix.to_vec()]), "truncated to {length}");
     }
 }
 
@@ -299,7 +301,7 @@ proptest! {
         files.iter_mut().for_each(|ticks| ticks.sort_unstable());
         let texts: Vec<Vec<u8>> = files.iter().map(|ticks| ticks.iter().flat_map(|&t| line(t, 1, "x")).collect()).collect();
         let sources: Vec<Source> = texts.iter().map(|bytes| Source::of("f", bytes)).collect();
-        let (out, _) = merged_in_every_way(&sources, &whole(&sources), Span { since, until }, 2).unwrap();
+        let (out, _) = merged_in_every_way(&sources, &whole(&sources), TickSpan { since, until }, 2).unwrap();
         let inside = |ticks: &u64| *ticks >= since && until.is_none_or(|until| *ticks < until);
         let mut expected: Vec<u64> = files.concat().into_iter().filter(inside).collect();
         expected.sort_unstable();
@@ -324,10 +326,10 @@ proptest! {
             false => text(lines),
         }).collect();
         let all = |sources: &[Source]| {
-            merged_in_every_way(sources, &whole(sources), Span { since, until: None }, 2).unwrap().0
+            merged_in_every_way(sources, &whole(sources), TickSpan { since, until: None }, 2).unwrap().0
         };
         prop_assert_eq!(all(&texts), all(&made));
-        let in_all = |sources: &[Source]| merged_in_every_way(sources, &whole(sources), Span::ALL, 3).unwrap();
+        let in_all = |sources: &[Source]| merged_in_every_way(sources, &whole(sources), TickSpan::ALL, 3).unwrap();
         let ((out, findings), (expected, plain)) = (in_all(&made), in_all(&texts));
         prop_assert_eq!(out, expected);
         prop_assert_eq!(findings.lines, plain.lines);
@@ -369,7 +371,7 @@ proptest! {
     }
 }
 
-/// Lines in any order, and between them whatever may go wrong.
+/// Makes lines in any order, and between them whatever may go wrong.
 fn damaged_file() -> impl Strategy<Value = Vec<u8>> {
     let part = prop_oneof![
         4 => (0..20u64, 0..3u64).prop_map(|(ticks, tid)| line(ticks, tid, "text")),
@@ -381,9 +383,9 @@ fn damaged_file() -> impl Strategy<Value = Vec<u8>> {
             .prop_map(|(ticks, bad)| [&line(ticks, 1, "not ")[..30], bad, b"allowed\n"].concat()),
         1 => (0..20u64).prop_map(|ticks| line(ticks, 1, "gr\u{f6}\u{df}e\t\u{4f60}\u{597d} \u{1f980}")),
     ];
-    (prop::collection::vec(part, 0..12), 0..30usize).prop_map(|(parts, cut)| {
+    (prop::collection::vec(part, 0..12), 0..30usize).prop_map(|(parts, excess)| {
         let mut bytes = parts.concat();
-        bytes.truncate(bytes.len().saturating_sub(cut.saturating_sub(20)));
+        bytes.truncate(bytes.len().saturating_sub(excess.saturating_sub(20)));
         bytes
     })
 }
@@ -409,11 +411,11 @@ fn a_slice_ends_between_any_two_ticks_however_far_apart() {
 
 #[test]
 fn outside_of_a_range_of_time_nothing_is_looked_at() {
-    // What stands there is no line, so looking at it would be told.
+    // The junk stands where a look at it would be reported.
     let junk = b"junk\n".repeat(10);
     let parts = [line(1, 1, "a"), junk.clone(), line(2, 1, "b"), line(3, 1, "c"), line(4, 1, "d"), junk];
     let sources = [Source::of("f", &parts.concat())];
-    let span = Span { since: 2, until: Some(4) };
+    let span = TickSpan { since: 2, until: Some(4) };
     let (out, findings) = merged_in_every_way(&sources, &whole(&sources), span, 2).unwrap();
     assert_eq!(out, [line(2, 1, "b"), line(3, 1, "c")].concat());
     let mut expected = Findings::default();
@@ -421,7 +423,7 @@ fn outside_of_a_range_of_time_nothing_is_looked_at() {
     assert_eq!(findings, expected);
 }
 
-/// Ticks of all magnitudes, made of a small number.
+/// Makes ticks of all magnitudes from a small number.
 fn spread(ticks: u64, mode: u8) -> u64 {
     match mode {
         0 => ticks,
@@ -442,7 +444,7 @@ proptest! {
         since in prop_oneof![3 => Just(0u64), 1 => 0..64u64], until in prop::option::of(0..64u64),
     ) {
         let text = |tid: usize, (at, &(ticks, length)): (usize, &(u64, usize))| {
-            // One in twenty is long.
+            // One line in twenty is long.
             let length = if length < 280 { length % 30 } else { length * 9 };
             let ticks = spread(ticks, mode);
             (ticks, line(ticks, tid as u64, &format!("{at} {}", "x".repeat(length))))
@@ -457,7 +459,7 @@ proptest! {
             false => Source::of("f", &lines.iter().flat_map(|line| line.1.clone()).collect_vec()),
         };
         let sources = lines.iter().zip(&files).map(source).collect_vec();
-        let span = Span { since: spread(since, mode), until: until.map(|until| spread(until, mode)) };
+        let span = TickSpan { since: spread(since, mode), until: until.map(|until| spread(until, mode)) };
         let is_in = |ticks| ticks >= span.since && span.until.is_none_or(|until| ticks < until);
         let expected = lines.iter().flatten().filter(|line| is_in(line.0)).sorted_by_key(|line| line.0);
         let expected = expected.flat_map(|line| line.1.clone()).collect_vec();
@@ -466,7 +468,7 @@ proptest! {
     }
 }
 
-/// Takes so many writes of a few bytes, then fails or panics.
+/// An output that takes so many writes of a few bytes, then fails or panics.
 struct Failing {
     writes: usize,
     panics: bool,
@@ -489,7 +491,7 @@ fn nine_files() -> Vec<Vec<u8>> {
     (0..9).map(file).collect()
 }
 
-/// Both works, by several threads.
+/// Merges in both ways, by several threads.
 fn merged_into(
     out: &mut impl io::Write,
     threads: usize,
@@ -497,11 +499,11 @@ fn merged_into(
     by_windows: bool,
 ) -> Result<Findings, Stop> {
     let sources = files.iter().map(|bytes| Source::of("f", bytes)).collect_vec();
-    let pieces = whole(&sources);
+    let ranges = whole(&sources);
     if by_windows {
-        return merge_into(threads, Windows::new(&sources, &pieces, Span::ALL, threads), &sources, out);
+        return merge_into(threads, Windows::new(&sources, &ranges, TickSpan::ALL, threads), &sources, out);
     }
-    merge_into(threads, Slices::new(&sources, &pieces, Span::ALL), &sources, out)
+    merge_into(threads, Slices::new(&sources, &ranges, TickSpan::ALL), &sources, out)
 }
 
 #[test]

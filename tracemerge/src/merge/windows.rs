@@ -1,67 +1,73 @@
-//! A merge of many pieces: their lines are dealt out to buckets by time, and each bucket is sorted by itself.
+//! The merge of many sorted ranges: their lines are dealt out to buckets by time, and each bucket is sorted
+//! by itself.
 //!
-//! Where each line is of another file than the one before, a tree waits for memory at every turn: which line is
-//! looked at next depends on this one. Here each piece is read on from where it stands, for a *window* of time, which is
-//! what caches are made for, and where a bucket's lines are is known long before they are copied. So this is a bucket
-//! sort; it is as fast as that where ticks come somewhat evenly, and right anyhow.
+//! Where each line is of another file than the one before, a tree waits for memory at every turn: which line
+//! is looked at next depends on this one. Here each range is read on from where it stands, for a *window* of
+//! time, which is what caches are made for; and where a bucket's lines are is known long before they are
+//! copied. So this is a bucket sort: it is as fast as that where ticks come somewhat evenly, and right
+//! anyhow.
 //!
-//! First all pieces are dealt out, in groups of neighbours; then the buckets are passed on, each of all groups together.
-//! Both are jobs that threads share. How much time the next window takes is guessed from the one before; one that
-//! shows to have too much is begun anew, shorter.
+//! First all ranges are dealt out, in groups of neighbours; then the buckets are passed on, each for all
+//! groups together. Both are jobs that threads share. The ticks of the next window are guessed from the one
+//! before; a window that turns out to have too many bytes is begun anew, shorter.
 
 use std::mem;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::bucket::pass_on;
-use super::group::Group;
-use super::work::{Room, Turn, Work};
-use super::{Sink, Stop};
 use crate::file::render::Render;
 use crate::input::findings::Findings;
-use crate::input::slice::{Part, Span};
-use crate::input::source::{Piece, Source};
+use crate::input::slice::{SlicePart, TickSpan};
+use crate::input::source::{Content, SortedRange, Source};
+use crate::merge::Stop;
+use crate::merge::bucket::pass_on;
+use crate::merge::group::Group;
+use crate::merge::work::{MergeWork, Room, Turn};
+use crate::output::sink::Sink;
 
-/// What a window is to have, in bytes: the first one less, so that a reader waits for less...
+/// The number of bytes that the first window is to have at least: fewer than later ones, so that a reader
+/// waits for less.
 const FIRST: usize = if cfg!(test) { 64 } else { 1 << 20 };
-/// ...but so much for each piece, to make up for going there.
-const PER_PIECE: usize = if cfg!(test) { 1 } else { 1 << 10 };
-/// The others. Of thousands of files each has some lines in it, which make up for going there.
+/// The number of bytes that the first window is to have for each range, to make up for going there.
+const PER_RANGE: usize = if cfg!(test) { 1 } else { 1 << 10 };
+/// The number of bytes that later windows are to have: of thousands of files each has some lines in one,
+/// which make up for going there.
 const USUAL: usize = if cfg!(test) { 512 } else { 64 << 20 };
-/// What a bucket is to have, in bytes, where ticks come evenly. Few enough of them that there is room in a core's cache
-/// where each is written to.
+/// The number of bytes that a bucket is to have where ticks come evenly. Buckets are few enough that a core's
+/// cache has room for the end of each, where lines are added.
 const BUCKET: usize = if cfg!(test) { 64 } else { 256 << 10 };
-/// Neighbouring lines of a file are kept together where no more than so many bytes are expected between them: about two
-/// lines. Where files have their lines one by one that is rare, and where a file has many at once there is less to sort.
+/// The number of bytes within which neighbouring lines of a file are kept together, if no more are expected
+/// between them: about two lines. Where files have their lines one by one that is rare, and where a file has
+/// many at once there is less to sort.
 const GAP: usize = if cfg!(test) { 40 } else { 256 };
-/// Buckets that are passed on at once.
+/// The number of buckets that one job passes on.
 const AT_ONCE: usize = if cfg!(test) { 2 } else { 4 };
 
-/// The windows, one after the other.
+/// The windows of a merge, one after the other.
 #[derive(Debug)]
 pub struct Windows<'a> {
-    span: Span,
+    span: TickSpan,
     window: Window,
-    /// Bytes to be in the next window.
+    /// The number of bytes that the next window is to have.
     wanted: usize,
     /// The number of ticks that the next window may span.
     step: u64,
-    /// Bytes of all pieces.
+    /// The number of bytes of all ranges.
     bytes: usize,
     sources: &'a [Source],
-    /// Those of the pieces that are no text.
+    /// The renderers of those ranges that are no text.
     rendered: Vec<&'a dyn Render>,
     stage: Stage<'a>,
 }
 
-/// What is being done for a window.
+/// The work that is being done for a window.
 #[derive(Debug)]
 enum Stage<'a> {
-    /// The window is dealt out: groups that no thread has taken yet, in reverse order; the number of those that a thread
-    /// has; and those that are done.
+    /// The window is dealt out: `waiting` are the groups that no thread has taken yet, in reverse order;
+    /// `away` is the number of those that a thread has; `dealt` are those that are done.
     Dealing { waiting: Vec<Group<'a>>, away: usize, dealt: Vec<Group<'a>> },
-    /// The window is passed on: the next bucket, and the number of threads that work on one.
+    /// The window is passed on: `next` is the next bucket, and `away` the number of jobs that threads have.
     Passing { groups: Arc<Vec<Group<'a>>>, next: usize, away: usize },
     /// There are no more windows.
     Done(Vec<Group<'a>>),
@@ -78,9 +84,9 @@ pub struct Window {
     first: u64,
     /// The number of buckets.
     pub buckets: usize,
-    /// Buckets in a tick, times two to the power of 64.
+    /// The number of buckets in a tick, times two to the power of 64.
     scale: u64,
-    /// Neighbouring lines that are not more ticks apart are kept together.
+    /// The ticks within which neighbouring lines are kept together.
     pub gap: u64,
     /// The most bytes that all groups together may deal out.
     pub limit: usize,
@@ -88,40 +94,44 @@ pub struct Window {
     bytes: Arc<AtomicUsize>,
 }
 
-/// A part of the work.
+/// A job of a merge by windows.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "there are a few for each window")]
-pub enum Job<'a> {
-    /// To deal out a group.
+pub enum WindowJob<'a> {
+    /// Deal out a group.
     Deal(Window, Group<'a>),
-    /// To pass on buckets.
+    /// Pass on a range of buckets.
     Pass(Arc<Vec<Group<'a>>>, Range<usize>),
 }
 
 impl<'a> Windows<'a> {
-    /// Will merge `pieces`, whose ranks are their places, by so many threads.
+    /// Prepares the merge of `ranges` by so many `threads`; the rank of a range is its place among them.
     #[must_use]
-    pub fn new(sources: &'a [Source], pieces: &[Piece], span: Span, threads: usize) -> Windows<'a> {
-        // A large group for each thread, and then a small one, so that none waits long for another.
+    pub fn new(sources: &'a [Source], ranges: &[SortedRange], span: TickSpan, threads: usize) -> Windows<'a> {
+        // Each thread gets a large group, and then a small one, so that none waits long for another.
         let threads = threads.max(1);
-        let (most, few) = pieces.split_at(pieces.len() * 3 / 4);
-        let share = |pieces: &[Piece]| pieces.len().div_ceil(threads).max(1);
+        let (most, few) = ranges.split_at(ranges.len() * 3 / 4);
+        let share = |ranges: &[SortedRange]| ranges.len().div_ceil(threads).max(1);
         let parts = most.chunks(share(most)).chain(few.chunks(share(few)));
-        let groups = parts.zip(0..).map(|(pieces, number)| Group::new(number, pieces, span));
-        let size = |piece: &Piece| match sources[piece.source].rendered() {
-            Some(_) => sources[piece.source].size(),
-            None => piece.end - piece.start,
+        let groups = parts.zip(0..).map(|(ranges, number)| Group::new(number, ranges, span));
+        let size = |range: &SortedRange| match sources[range.source].content() {
+            Content::Text(_) => range.end - range.start,
+            Content::Rendered(_) => sources[range.source].size(),
         };
-        let wanted = (pieces.len() * PER_PIECE).clamp(FIRST, USUAL);
+        let render = |range: &SortedRange| match sources[range.source].content() {
+            Content::Text(_) => None,
+            Content::Rendered(render) => Some(render),
+        };
+        let wanted = (ranges.len() * PER_RANGE).clamp(FIRST, USUAL);
         Windows {
             span,
-            // In which there is nothing: only the first lines are found.
+            // This window has nothing in it: only the first lines are found.
             window: Window::new(span.since, span.since, Some(span.since), wanted),
             wanted,
             step: 1 << 20,
-            bytes: pieces.iter().map(size).sum(),
+            bytes: ranges.iter().map(size).sum(),
             sources,
-            rendered: pieces.iter().filter_map(|piece| sources[piece.source].rendered()).collect(),
+            rendered: ranges.iter().filter_map(render).collect(),
             stage: Stage::dealing(groups.collect()),
         }
     }
@@ -142,8 +152,8 @@ impl<'a> Windows<'a> {
         };
     }
 
-    /// How many ticks the next window would take if it went on like this, within reason. Buckets in which there was
-    /// nothing, as between two bursts, do not count.
+    /// The ticks that the next window would take if lines went on at this rate, within reason. Buckets
+    /// without lines, as between two bursts, do not count.
     fn next_step(&self, groups: &[Group<'a>], bytes: usize) -> u64 {
         let most = self.window.ticks().saturating_mul(8);
         if bytes == 0 {
@@ -156,11 +166,11 @@ impl<'a> Windows<'a> {
         step.unwrap_or(u64::MAX).clamp(1, most)
     }
 
-    /// In how many ticks the wanted bytes are, by what was dealt out of a window that has too much.
+    /// The ticks that have the wanted bytes, judged by what was dealt out of a window that has too many.
     fn ticks_that_fit(&self, groups: &[Group<'a>]) -> u64 {
-        let pieces: usize = groups.iter().map(Group::pieces).sum();
-        let dealt: usize = groups.iter().map(|group| group.pieces_dealt).sum();
-        let share = self.wanted as u128 * dealt as u128 / pieces.max(1) as u128;
+        let ranges: usize = groups.iter().map(Group::ranges).sum();
+        let dealt: usize = groups.iter().map(|group| group.ranges_dealt).sum();
+        let share = self.wanted as u128 * dealt as u128 / ranges.max(1) as u128;
         let mut bytes = 0;
         let fits = |bucket: &usize| {
             bytes += groups.iter().map(|group| group.bytes_in(*bucket) as u128).sum::<u128>();
@@ -168,7 +178,7 @@ impl<'a> Windows<'a> {
         };
         let buckets = (0..self.window.buckets).take_while(fits).count() as u64;
         let ticks = self.window.ticks_of_bucket();
-        // Where all is in the first bucket, that is looked at more closely.
+        // If the first bucket alone has too much, it is looked at more closely.
         ticks.saturating_mul(buckets.max(1)).clamp(1, (self.window.ticks() / 2).max(1))
     }
 
@@ -188,7 +198,7 @@ impl<'a> Windows<'a> {
         };
     }
 
-    /// Begins a window.
+    /// Begins a window that has its first line at `first` or later.
     fn begin(&mut self, since: u64, first: u64, groups: Vec<Group<'a>>) -> Stage<'a> {
         loop {
             let until = first.checked_add(self.step);
@@ -201,7 +211,8 @@ impl<'a> Windows<'a> {
         }
     }
 
-    /// About how many bytes of the window are to be made: to find it too much when they are would be late.
+    /// About how many bytes of the window are to be rendered: it would be late to find them too many when
+    /// they are.
     fn to_be_rendered(&self) -> usize {
         let Window { since, until, .. } = self.window;
         let until = until.unwrap_or(u64::MAX);
@@ -220,20 +231,20 @@ impl<'a> Stage<'a> {
     }
 }
 
-impl<'a> Work<'a> for Windows<'a> {
-    type Job = Job<'a>;
+impl<'a> MergeWork<'a> for Windows<'a> {
+    type Job = WindowJob<'a>;
 
     fn bytes(&self) -> usize {
         self.bytes
     }
 
-    fn next(&mut self) -> Turn<Job<'a>> {
+    fn next(&mut self) -> Turn<WindowJob<'a>> {
         loop {
             match &mut self.stage {
                 Stage::Dealing { waiting, away, dealt } => {
                     if let Some(group) = waiting.pop() {
                         *away += 1;
-                        return Turn::Silent(Job::Deal(self.window.clone(), group));
+                        return Turn::Silent(WindowJob::Deal(self.window.clone(), group));
                     }
                     if *away > 0 {
                         return Turn::Wait;
@@ -246,12 +257,12 @@ impl<'a> Work<'a> for Windows<'a> {
                     if *next < self.window.buckets {
                         let range = *next..(*next + AT_ONCE).min(self.window.buckets);
                         (*next, *away) = (range.end, *away + 1);
-                        return Turn::Lines(Job::Pass(groups.clone(), range));
+                        return Turn::Lines(WindowJob::Pass(groups.clone(), range));
                     }
                     if *away > 0 {
                         return Turn::Wait;
                     }
-                    // Those that are done have given their shares back.
+                    // The jobs that are done have given their shares of the groups back.
                     let Some(groups) = Arc::get_mut(groups).map(mem::take) else { return Turn::Wait };
                     self.all_is_passed_on(groups);
                 }
@@ -262,30 +273,30 @@ impl<'a> Work<'a> for Windows<'a> {
 
     fn run<S: Sink>(
         sources: &'a [Source],
-        job: &mut Job<'a>,
+        job: &mut WindowJob<'a>,
         room: &mut Room,
         out: &mut S,
     ) -> Result<(), Stop> {
         match job {
-            Job::Deal(window, group) => group.deal(sources, window, &mut room.text),
-            Job::Pass(groups, range) => {
-                let (mut runs, order) = (Vec::new(), &mut room.order);
+            WindowJob::Deal(window, group) => group.deal(sources, window, &mut room.text),
+            WindowJob::Pass(groups, range) => {
+                let (mut stretches, order) = (Vec::new(), &mut room.order);
                 range
                     .clone()
-                    .try_for_each(|bucket| pass_on(sources, groups, bucket, &mut runs, order, out))?;
+                    .try_for_each(|bucket| pass_on(sources, groups, bucket, &mut stretches, order, out))?;
                 Ok(())
             }
         }
     }
 
-    fn done(&mut self, job: Job<'a>) -> Vec<Part> {
+    fn done(&mut self, job: WindowJob<'a>) -> Vec<SlicePart> {
         match (job, &mut self.stage) {
-            (Job::Deal(_, group), Stage::Dealing { away, dealt, .. }) => {
+            (WindowJob::Deal(_, group), Stage::Dealing { away, dealt, .. }) => {
                 *away -= 1;
                 dealt.push(group);
             }
-            (Job::Pass(..), Stage::Passing { away, .. }) => *away -= 1,
-            // There is none of the other sort.
+            (WindowJob::Pass(..), Stage::Passing { away, .. }) => *away -= 1,
+            // The other stage has no jobs left.
             _ => {}
         }
         Vec::new()
@@ -319,23 +330,23 @@ impl Window {
             window.scale = u64::try_from(scale).unwrap_or(u64::MAX);
             let gap = u128::from(ticks) * GAP as u128 / wanted as u128;
             window.gap = u64::try_from(gap).unwrap_or(u64::MAX);
-            // What has but one tick cannot be shorter.
+            // A window of one tick cannot be shorter.
             window.limit = 2 * wanted;
         }
         window
     }
 
-    /// From the first that there are on.
+    /// The number of ticks from the first line on.
     fn ticks(&self) -> u64 {
         self.until.unwrap_or(u64::MAX).saturating_sub(self.first)
     }
 
-    /// About how many belong to a bucket.
+    /// About how many ticks belong to a bucket.
     fn ticks_of_bucket(&self) -> u64 {
         (self.ticks() / self.buckets as u64).max(1)
     }
 
-    /// Which bucket those ticks belong to, which are in the window.
+    /// The bucket to which `ticks` belong, which are in the window.
     #[inline]
     #[must_use]
     pub fn bucket_of(&self, ticks: u64) -> usize {
@@ -343,7 +354,7 @@ impl Window {
         usize::try_from(place as u64).unwrap_or(usize::MAX).min(self.buckets - 1)
     }
 
-    /// Adds what was dealt out; returns whether there is room for more.
+    /// Adds the number of bytes that were dealt out; returns whether there is room for more.
     #[must_use]
     pub fn add(&self, bytes: usize) -> bool {
         self.bytes.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes) <= self.limit

@@ -1,27 +1,28 @@
 //! A merge as work that threads share: jobs, taken one after the other.
 //!
-//! What is to be done next is decided by one thread at a time, what takes long is done in jobs; see
+//! One thread at a time decides what is to be done next; the jobs do what takes long, see
 //! [`crate::merge::workers`].
 
-use super::{Sink, Stop};
 use crate::file::truncation;
 use crate::input::findings::Findings;
-use crate::input::slice::Part;
+use crate::input::slice::{PartLines, SlicePart};
 use crate::input::source::Source;
+use crate::merge::Stop;
+use crate::output::sink::Sink;
 
-/// What there is to do, to merge all.
-pub trait Work<'a>: Send {
-    /// A part of it.
+/// All the work of a merge.
+pub trait MergeWork<'a>: Send {
+    /// A part of the work.
     type Job: Send;
 
     /// About how many bytes there are to merge.
     fn bytes(&self) -> usize;
 
-    /// What the next thread that asks is to do.
+    /// Decides what the next thread that asks is to do.
     fn next(&mut self) -> Turn<Self::Job>;
 
-    /// Does a job. It may be done again as long as it is not [done](Self::done), to the same effect; what it has passed
-    /// on before is forgotten then. So it is where a file was cut meanwhile.
+    /// Does a job. As long as the job is not [done](Self::done) it may be done again, to the same effect;
+    /// what it has passed on before is forgotten then. That happens when a file was truncated meanwhile.
     ///
     /// # Errors
     /// See [`Stop`].
@@ -32,32 +33,33 @@ pub trait Work<'a>: Send {
         out: &mut S,
     ) -> Result<(), Stop>;
 
-    /// Takes note that a job is done. Returns what is not needed any more as soon as its lines are written.
-    fn done(&mut self, job: Self::Job) -> Vec<Part>;
+    /// Notes that a job is done. Returns the parts of sources that are not needed any more as soon as the
+    /// job's lines are written.
+    fn done(&mut self, job: Self::Job) -> Vec<SlicePart>;
 
-    /// What was found, when all is done.
+    /// Returns what was found, when all is done.
     fn findings(self) -> Findings;
 }
 
-/// The next thing that a thread has to do.
+/// The next thing for a thread to do.
 #[derive(Debug)]
 pub enum Turn<J> {
     /// A job that passes on no lines.
     Silent(J),
     /// A job whose lines stand behind those of all jobs that were given out before.
     Lines(J),
-    /// Nothing, before another job is done.
+    /// The thread has to wait until another job is done.
     Wait,
-    /// Nothing any more.
+    /// There is nothing left to do.
     End,
 }
 
-/// Room that jobs need, kept from one to the next.
+/// Memory that jobs need, kept from one to the next.
 #[derive(Debug, Default)]
 pub struct Room {
-    /// For lines that are made.
+    /// Memory for rendered lines.
     pub text: Vec<u8>,
-    /// For where lines are, in order.
+    /// Memory for the sorted places of lines.
     pub order: Vec<u64>,
 }
 
@@ -65,30 +67,35 @@ pub struct Room {
 ///
 /// # Errors
 /// See [`Stop`].
-pub fn silently<'a, W: Work<'a>>(
+pub fn silently<'a, W: MergeWork<'a>>(
     sources: &'a [Source],
     mut job: W::Job,
     room: &mut Room,
 ) -> Result<W::Job, Stop> {
-    unless_cut(|| W::run(sources, &mut job, room, &mut std::io::sink()))?;
+    unless_truncated(|| W::run(sources, &mut job, room, &mut std::io::sink()))?;
     Ok(job)
 }
 
-/// Does something again and again, until no file was cut meanwhile: zeros may have been read in the place of lines.
+/// Does something again and again, until no file was truncated meanwhile: zeros may have been read in the
+/// place of lines.
 ///
 /// # Errors
-/// The errors of `run`.
-pub fn unless_cut(mut run: impl FnMut() -> Result<(), Stop>) -> Result<(), Stop> {
+/// The first error of `run`.
+pub fn unless_truncated(mut run: impl FnMut() -> Result<(), Stop>) -> Result<(), Stop> {
     loop {
-        let cuts = truncation::count();
+        let truncations = truncation::count();
         run()?;
-        if cuts == truncation::count() {
+        if truncations == truncation::count() {
             return Ok(());
         }
     }
 }
 
-/// Says that these bytes were read for the last time.
-pub fn forget(sources: &[Source], parts: &[Part]) {
-    parts.iter().for_each(|part| sources[part.source].forget(part.start..part.end));
+/// Says that these parts of the sources were read for the last time.
+pub fn forget(sources: &[Source], parts: &[SlicePart]) {
+    for part in parts {
+        if let PartLines::Text(range) = &part.lines {
+            sources[part.source].forget(range.clone());
+        }
+    }
 }

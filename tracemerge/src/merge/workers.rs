@@ -1,9 +1,10 @@
-//! The merge by several threads: each takes a job and merges into memory; the calling thread also writes what is done, in
-//! order.
+//! The merge by several threads: each takes a job and merges into memory; the calling thread also writes
+//! finished lines, in order.
 //!
-//! There is one writer, and it writes from the first byte to the last: operating systems let only one thread write
-//! to a file at a time, wherever in it, so several gain nothing, while this way a pipe is no different from a file, and
-//! no length need be known beforehand. Writing is as much as `cat` does; what it does besides is shared by all.
+//! There is one writer, and it writes from the first byte to the last: operating systems let only one thread
+//! write to a file at a time, wherever in it, so several writers gain nothing, while this way a pipe is no
+//! different from a file, and no length need be known beforehand. Writing takes as much time as `cat` takes;
+//! all other work is shared.
 
 use std::collections::VecDeque;
 use std::io;
@@ -12,49 +13,50 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use crate::input::findings::Findings;
-use crate::input::slice::{Part, Span};
-use crate::input::source::{Piece, Source};
-use crate::merge::{MANY, Room, Slices, Stop, Turn, Windows, Work, forget, silently, unless_cut};
+use crate::input::slice::{SlicePart, TickSpan};
+use crate::input::source::{SortedRange, Source};
+use crate::merge::{MANY, MergeWork, Room, Slices, Stop, Turn, Windows, forget, silently, unless_truncated};
 use crate::output::sink::Batch;
 
-/// Fewer bytes than this are merged sooner than threads are started.
+/// The number of bytes below which merging is done sooner than threads are started.
 const WORTH_THREADS: usize = 4 << 20;
-/// More threads would only wait for the writer.
+/// The number of threads above which more would only wait for the writer.
 const MOST_THREADS: usize = 8;
-/// So much may wait to be written, beyond one for each thread: lines of so many jobs.
+/// The number of jobs whose lines may wait to be written, beyond one for each thread.
 const AHEAD: usize = if cfg!(test) { 2 } else { 8 };
 
-/// Merges what `pieces` have in `span`, by several threads where that is worth it. Each job's lines go into a batch, which
-/// is made by `make`, in the thread that merges them; `write` gets the batches in order, in the calling thread.
+/// Merges what `ranges` have in `span`, by several threads where that is worth it. Each job's lines go into a
+/// batch, which `make` makes in the thread that merges them; `write` gets the batches in order, in the
+/// calling thread.
 ///
 /// # Errors
 /// See [`Stop`]; then what was written and found has no meaning.
 pub fn merge_by_all<B: Batch>(
     sources: &[Source],
-    pieces: &[Piece],
-    span: Span,
+    ranges: &[SortedRange],
+    span: TickSpan,
     make: &(impl Fn() -> B + Sync),
     write: &mut impl FnMut(&B) -> io::Result<()>,
     findings: &mut Findings,
 ) -> Result<(), Stop> {
     let most = thread::available_parallelism().map_or(1, NonZero::get).min(MOST_THREADS);
     let threads = |bytes| if bytes < WORTH_THREADS { 1 } else { most };
-    let found = if pieces.len() < MANY {
-        let slices = Slices::new(sources, pieces, span);
+    let found = if ranges.len() < MANY {
+        let slices = Slices::new(sources, ranges, span);
         merge_by(threads(slices.bytes()), slices, sources, make, write)?
     } else {
-        let windows = Windows::new(sources, pieces, span, most);
+        let windows = Windows::new(sources, ranges, span, most);
         merge_by(threads(windows.bytes()), windows, sources, make, write)?
     };
     findings.append(found);
     Ok(())
 }
 
-/// Does all `work`, by so many threads; returns what was found.
+/// Does all `work` by so many `threads`; returns what was found.
 ///
 /// # Errors
 /// See [`Stop`].
-pub fn merge_by<'a, B: Batch, J: Work<'a>>(
+pub fn merge_by<'a, B: Batch, J: MergeWork<'a>>(
     threads: usize,
     work: J,
     sources: &'a [Source],
@@ -63,48 +65,48 @@ pub fn merge_by<'a, B: Batch, J: Work<'a>>(
 ) -> Result<Findings, Stop> {
     let row = Row { work, queue: VecDeque::new(), taken: 0, spare: Vec::new(), stop: None };
     let limit = threads + AHEAD;
-    let pool = Pool { sources, limit, make, row: Mutex::new(row), changed: Condvar::new() };
+    let shared = SharedState { sources, limit, make, row: Mutex::new(row), changed: Condvar::new() };
     thread::scope(|scope| {
         for _ in 1..threads {
-            // A thread that cannot be had leaves its share to the others.
+            // A thread that cannot be started leaves its share to the others.
             let none = None::<&mut fn(&B) -> io::Result<()>>;
-            let _ = thread::Builder::new().spawn_scoped(scope, || pool.work(none));
+            let _ = thread::Builder::new().spawn_scoped(scope, || shared.work(none));
         }
-        pool.work(Some(write));
+        shared.work(Some(write));
     });
-    let row = pool.row.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let row = shared.row.into_inner().unwrap_or_else(PoisonError::into_inner);
     row.stop.map_or_else(|| Ok(row.work.findings()), Err)
 }
 
 /// The state that the threads share.
-struct Pool<'a, 'm, J, B, M> {
+struct SharedState<'a, 'm, J, B, M> {
     sources: &'a [Source],
-    /// The lines of so many jobs are being merged or wait to be written.
+    /// The number of jobs whose lines may be merged or wait to be written at a time.
     limit: usize,
-    /// Makes an empty batch.
+    /// The maker of empty batches.
     make: &'m M,
     row: Mutex<Row<J, B>>,
     changed: Condvar,
 }
 
-/// The jobs in their row.
+/// The jobs in the order of their lines.
 struct Row<J, B> {
     work: J,
-    /// Lines that are not written yet, in order; `None`: they are being merged.
-    queue: VecDeque<Option<Merged<B>>>,
+    /// The lines that are not written yet, in order; `None` while they are being merged.
+    queue: VecDeque<Option<MergedJob<B>>>,
     /// The number of batches that were taken from the queue.
     taken: usize,
     spare: Vec<B>,
-    /// The reason for which all threads end.
+    /// The reason to end: once this is set, all threads end.
     stop: Option<Stop>,
 }
 
-/// Lines to be written, and what is not needed any more then.
-type Merged<B> = (B, Vec<Part>);
+/// The lines of a job that are to be written, and the parts of sources that are not needed any more then.
+type MergedJob<B> = (B, Vec<SlicePart>);
 
 type RowGuard<'p, J, B> = MutexGuard<'p, Row<J, B>>;
 
-impl<'a, J: Work<'a>, B: Batch, M: Fn() -> B + Sync> Pool<'a, '_, J, B, M> {
+impl<'a, J: MergeWork<'a>, B: Batch, M: Fn() -> B + Sync> SharedState<'a, '_, J, B, M> {
     fn lock(&self) -> RowGuard<'_, J, B> {
         self.row.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -117,8 +119,8 @@ impl<'a, J: Work<'a>, B: Batch, M: Fn() -> B + Sync> Pool<'a, '_, J, B, M> {
         row
     }
 
-    /// Does jobs until there are no more, and writes what can be written in between, if this thread is the one that has
-    /// the output.
+    /// Does jobs until there are no more. The thread that has the output also writes the lines that are ready
+    /// in between.
     fn work<W: FnMut(&B) -> io::Result<()>>(&self, mut out: Option<&mut W>) {
         let _alarm = Alarm(self);
         let mut room = Room::default();
@@ -141,7 +143,7 @@ impl<'a, J: Work<'a>, B: Batch, M: Fn() -> B + Sync> Pool<'a, '_, J, B, M> {
         }
     }
 
-    /// Writes all that is ready at the front.
+    /// Writes all lines that are ready at the front of the queue.
     fn write_ready<'p, W: FnMut(&B) -> io::Result<()>>(
         &'p self,
         mut row: RowGuard<'p, J, B>,
@@ -150,7 +152,7 @@ impl<'a, J: Work<'a>, B: Batch, M: Fn() -> B + Sync> Pool<'a, '_, J, B, M> {
         let Some(write) = out else { return row };
         while let Some((lines, parts)) = row.pop_ready() {
             drop(row);
-            // There is room for another's already.
+            // The queue has room for another job's lines already.
             self.changed.notify_all();
             if let Err(error) = write(&lines) {
                 return self.stop(Stop::Write(error));
@@ -186,7 +188,7 @@ impl<'a, J: Work<'a>, B: Batch, M: Fn() -> B + Sync> Pool<'a, '_, J, B, M> {
         let spare = row.spare.pop();
         drop(row);
         let mut lines = spare.unwrap_or_else(self.make);
-        let merged = unless_cut(|| {
+        let merged = unless_truncated(|| {
             lines.clear();
             J::run(self.sources, &mut job, room, &mut lines)
         });
@@ -204,7 +206,7 @@ impl<'a, J: Work<'a>, B: Batch, M: Fn() -> B + Sync> Pool<'a, '_, J, B, M> {
 
 impl<J, B> Row<J, B> {
     /// Takes the front of the queue, if it is ready.
-    fn pop_ready(&mut self) -> Option<Merged<B>> {
+    fn pop_ready(&mut self) -> Option<MergedJob<B>> {
         self.queue.front()?.as_ref()?;
         self.taken += 1;
         self.queue.pop_front()?
@@ -212,9 +214,9 @@ impl<J, B> Row<J, B> {
 }
 
 /// Ends all threads when one of them panics, so that none waits for it.
-struct Alarm<'p, 'a, 'm, J: Work<'a>, B: Batch, M: Fn() -> B + Sync>(&'p Pool<'a, 'm, J, B, M>);
+struct Alarm<'p, 'a, 'm, J: MergeWork<'a>, B: Batch, M: Fn() -> B + Sync>(&'p SharedState<'a, 'm, J, B, M>);
 
-impl<'a, J: Work<'a>, B: Batch, M: Fn() -> B + Sync> Drop for Alarm<'_, 'a, '_, J, B, M> {
+impl<'a, J: MergeWork<'a>, B: Batch, M: Fn() -> B + Sync> Drop for Alarm<'_, 'a, '_, J, B, M> {
     fn drop(&mut self) {
         if thread::panicking() {
             drop(self.0.stop(Stop::Write(io::Error::other("a thread of the merge has failed"))));

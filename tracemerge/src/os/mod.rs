@@ -1,6 +1,6 @@
-//! What is asked of the operating system: system calls, signals, threads.
+//! Requests to the operating system: system calls, signals, the use of all processors.
 
-pub mod parallel;
+pub mod processors;
 pub mod signals;
 pub mod sys;
 pub mod unfinished;

@@ -1,8 +1,9 @@
-//! Signals: while an application runs, those from the keyboard are ignored here (they reach it by themselves)
-//! and others are passed on to it; otherwise they end this process, with nothing half-written left behind.
+//! Signals. While an application runs, this process ignores those from the keyboard, which reach the
+//! application by themselves, and passes others on to it. Otherwise a signal ends this process, with nothing
+//! half-written left behind.
 //!
-//! Signals that were ignored from the start (`nohup`) stay so, here and in the application. Handled by one
-//! thread of its own, so nothing here runs in a signal handler.
+//! Signals that were ignored from the start (`nohup`) stay ignored, here and in the application. A thread of
+//! its own handles signals, so nothing here runs in a signal handler.
 
 #[cfg(unix)]
 pub use unix::{Signals, interruption, keep_interrupts_from_this_process};
@@ -28,33 +29,34 @@ mod unix {
     /// The process that signals are passed on to.
     #[derive(Clone, Copy, PartialEq, Eq)]
     enum Application {
-        /// It runs under this pid, which cannot be another's.
+        /// The application runs under this pid, which cannot be another process's.
         Running(u32),
-        /// It does not run; a signal ends this process as it always would.
+        /// No application runs; a signal ends this process as it always would.
         Absent,
     }
 
     /// Whether interrupts from the keyboard are for a pager.
     static PAGING: AtomicBool = AtomicBool::new(false);
 
-    /// From here on interrupts from the keyboard do not end this process: a pager runs, and has the terminal.
+    /// Keeps interrupts from the keyboard from ending this process from here on: a pager runs, and has the
+    /// terminal.
     pub fn keep_interrupts_from_this_process() {
         PAGING.store(true, Ordering::Relaxed);
     }
 
-    /// The signals, taken for the rest of this process's life.
+    /// The signals that this process handles for the rest of its life.
     pub struct Signals {
         application: Arc<Mutex<Application>>,
     }
 
     impl Signals {
-        /// Takes them. Where that fails they keep their usual effect.
+        /// Takes over the signals. Where that fails they keep their usual effect.
         pub fn take() -> Signals {
             let application = Arc::new(Mutex::new(Application::Absent));
             let wanted = [SIGINT, SIGQUIT, SIGTERM, SIGHUP].into_iter().filter(|&signal| !is_ignored(signal));
             let shared = Arc::clone(&application);
             let (taken, wait) = mpsc::channel();
-            // By the thread, so that none is taken if there is no thread for them.
+            // The thread itself takes them, so that none is taken if there is no thread for them.
             let work = move || {
                 let signals = iterator::Signals::new(wanted);
                 drop(taken);
@@ -63,7 +65,7 @@ mod unix {
                 });
             };
             if thread::Builder::new().spawn(work).is_ok() {
-                // Ends when they are taken: nothing is ever sent.
+                // The wait ends when the signals are taken: nothing is ever sent.
                 let _: Result<(), _> = wait.recv();
             }
             Signals { application }
@@ -77,19 +79,21 @@ mod unix {
             *state = Application::Running(pid);
             drop(state);
             let ended = wait_until_ended(pid);
-            // Before it is reaped, so that no signal goes to a stranger with its pid.
+            // The pid is forgotten before the child is reaped, so that no signal goes to a stranger with its
+            // pid.
             *lock(&self.application) = Application::Absent;
             ended?;
             Ok((pid, child.wait()?))
         }
     }
 
-    /// A word that becomes true when somebody wants this process to end. The second time it ends at once.
+    /// Returns a flag that becomes true when somebody wants this process to end. A second such signal ends it
+    /// at once.
     pub fn interruption() -> Arc<AtomicBool> {
         let word = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|&signal| !is_ignored(signal)) {
-            // In this order: the first of them looks at what the second has done before. Where one cannot be taken,
-            // the signal keeps its usual effect.
+            // The order matters: the first of them looks at what the second has done before. A signal that
+            // cannot be taken keeps its usual effect.
             let _ = flag::register_conditional_default(signal, Arc::clone(&word));
             let _ = flag::register(signal, Arc::clone(&word));
         }
@@ -101,7 +105,8 @@ mod unix {
     }
 
     fn handle(signal: i32, application: &Mutex<Application>) {
-        // Stays locked while the signal is sent; and waits here while the application is being started.
+        // The lock is held while the signal is sent, and is waited for while the application is being
+        // started.
         let state = lock(application);
         match *state {
             Application::Running(pid) if signal == SIGTERM || signal == SIGHUP => send_signal(pid, signal),
@@ -122,19 +127,19 @@ mod elsewhere {
     use std::sync::Arc;
     use std::sync::atomic::AtomicBool;
 
-    /// A word that stays false: an interruption ends the process.
+    /// Returns a flag that stays false: an interruption ends the process.
     pub fn interruption() -> Arc<AtomicBool> {
         Arc::default()
     }
 
-    /// Nothing is taken here.
+    /// Does nothing: this system has no signals to keep.
     pub fn keep_interrupts_from_this_process() {}
 
-    /// Nothing is taken here: the console tells both processes by itself.
+    /// No signals: the console tells both processes by itself.
     pub struct Signals;
 
     impl Signals {
-        /// Takes nothing.
+        /// Takes over no signals.
         pub fn take() -> Signals {
             Signals
         }

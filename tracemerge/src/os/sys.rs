@@ -1,72 +1,72 @@
-//! What the operating system is asked for beyond the standard library, with all `unsafe` that takes.
+//! System calls beyond the standard library, with all the `unsafe` that they take.
 //!
-//! Each function has one meaning on every system; where a system has no such thing, it says the answer that
-//! claims least.
+//! Each function has one meaning on every system; where a system has no such thing, its answer is the one
+//! that claims least.
 #![allow(unsafe_code)]
 
 use std::fs::{File, Metadata};
 use std::io;
 use std::path::Path;
 
-/// Which file a path names, whatever the path.
+/// The identity of a file, by whatever path it is named.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum FileId {
-    /// Device and inode.
+    /// The file's device and inode.
     #[cfg(unix)]
     Inode(u64, u64),
-    /// The real path, where there are no inodes.
+    /// The file's real path, where there are no inodes.
     #[cfg(not(unix))]
     Path(std::path::PathBuf),
 }
 
-/// The identity of the file at `path`, whose metadata are given.
+/// Returns the identity of the file at `path`, whose metadata are given.
 #[must_use]
 pub fn file_id(path: &Path, metadata: &Metadata) -> FileId {
     imp::file_id(path, metadata)
 }
 
-/// The user who owns a file; where files have no owners, the same for all.
+/// Returns the user who owns a file; where files have no owners, the same number for all.
 #[must_use]
 pub fn owner(metadata: &Metadata) -> u32 {
     imp::owner(metadata)
 }
 
-/// The user whose rights this process has; where there are none, [`owner`]'s.
+/// Returns the user whose rights this process has; where there are no users, the same number as [`owner`].
 #[must_use]
 pub fn effective_user() -> u32 {
     imp::effective_user()
 }
 
-/// Whether anybody else holds a lock on that byte of `file`: another process, or another open file description of this
-/// one. Takes no lock.
+/// Returns whether anybody else holds a lock on that byte of `file`: another process, or another open file
+/// description of this one. The check takes no lock.
 #[must_use]
 pub fn is_locked(file: &File, byte: u32) -> bool {
     imp::is_locked(file, byte)
 }
 
-/// Takes a lock on that byte of `file` for this process, as long as it does not close the file.
+/// Takes a lock on that byte of `file` for this process, which has it as long as it does not close the file.
 ///
 /// # Errors
-/// Somebody else has it, or there are no locks here.
+/// Somebody else holds the lock, or the system has no locks.
 pub fn hold_lock(file: &File, byte: u32) -> io::Result<()> {
     imp::hold_lock(file, byte)
 }
 
-/// A new file in `directory` that has no name, for its owner only; `None` where there is no such thing.
+/// Makes a new file in `directory` that has no name and is its owner's only; `None` where the system cannot.
 #[must_use]
 pub fn unnamed_file(directory: &Path) -> Option<File> {
     imp::unnamed_file(directory)
 }
 
-/// Gives a name to a file of [`unnamed_file`].
+/// Gives a name to a file made by [`unnamed_file`].
 ///
 /// # Errors
-/// Where something has that name already, or it cannot be given.
+/// Something has that name already, or the name cannot be given.
 pub fn link_unnamed(file: &File, path: &Path) -> io::Result<()> {
     imp::link_unnamed(file, path)
 }
 
-/// Whether a file is this user's, as far as the system has users.
+/// Returns whether a file is this user's, as far as the system has users.
 #[must_use]
 pub fn is_own(metadata: &Metadata) -> bool {
     imp::is_own(metadata)
@@ -75,7 +75,7 @@ pub fn is_own(metadata: &Metadata) -> bool {
 /// Reads from `offset` on until `bytes` is full or the file ends; returns how many bytes that were.
 ///
 /// # Errors
-/// The errors of reading.
+/// Reading fails.
 pub fn read_at(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
     let mut got = 0;
     while got < bytes.len() {
@@ -116,7 +116,7 @@ mod imp {
         std::os::unix::fs::FileExt::read_at(file, bytes, offset)
     }
 
-    /// A lock on one byte, as the system describes it.
+    /// A write lock on one byte, as the system describes it.
     fn lock_on(byte: u32) -> libc::flock {
         // SAFETY: `flock` is plain data of the operating system, valid when all zero.
         let mut lock: libc::flock = unsafe { MaybeUninit::zeroed().assume_init() };
@@ -138,17 +138,18 @@ mod imp {
 
     pub fn is_locked(file: &File, byte: u32) -> bool {
         let mut lock = lock_on(byte);
-        // SAFETY: the descriptor is open as long as `file` is borrowed; F_GETLK writes one `flock`, to `lock`.
+        // SAFETY: the descriptor is open as long as `file` is borrowed; F_GETLK writes one `flock`, to
+        // `lock`.
         let answer = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETLK, &raw mut lock) };
         answer == 0 && lock.l_type != libc::F_UNLCK as libc::c_short
     }
 
     pub fn is_own(metadata: &Metadata) -> bool {
-        // SAFETY: asks only.
+        // SAFETY: `geteuid` touches no memory of this process, and cannot fail.
         metadata.uid() == unsafe { libc::geteuid() }
     }
 
-    /// By what name the kernel knows the open file.
+    /// The path by which the kernel knows the open file.
     #[cfg(target_os = "linux")]
     fn name_in_proc(file: &File) -> String {
         format!("/proc/self/fd/{}", file.as_raw_fd())
@@ -160,7 +161,7 @@ mod imp {
         let mut options = std::fs::OpenOptions::new();
         options.read(true).write(true).mode(0o600).custom_flags(libc::O_TMPFILE);
         let file = options.open(directory).ok()?;
-        // By that name it will get its own.
+        // By that path the file will get its name.
         std::fs::metadata(name_in_proc(&file)).is_ok().then_some(file)
     }
 
@@ -170,7 +171,7 @@ mod imp {
         let from = std::ffi::CString::new(name_in_proc(file))?;
         let to = std::ffi::CString::new(path.as_os_str().as_bytes())?;
         let here = libc::AT_FDCWD;
-        // SAFETY: both are C strings that outlive the call.
+        // SAFETY: both paths are C strings that outlive the call.
         match unsafe { libc::linkat(here, from.as_ptr(), here, to.as_ptr(), libc::AT_SYMLINK_FOLLOW) } {
             0 => Ok(()),
             _ => Err(io::Error::last_os_error()),
@@ -187,7 +188,7 @@ mod imp {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// Whether this process ignores `signal`.
+    /// Returns whether this process ignores `signal`.
     #[must_use]
     pub fn is_ignored(signal: i32) -> bool {
         // SAFETY: `sigaction` is plain data, valid when all zero.
@@ -208,7 +209,7 @@ mod imp {
     /// Waits until the child `pid` has ended, and leaves it to be reaped, so that its pid stays its own.
     ///
     /// # Errors
-    /// Where it is no child of this process.
+    /// `pid` is no child of this process.
     pub fn wait_until_ended(pid: u32) -> io::Result<()> {
         loop {
             let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();

@@ -1,10 +1,11 @@
-//! The output that has a temporary name, for the signal that ends this process.
+//! The output file that still has a temporary name, for the signal that ends this process.
 
 use std::fs;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The temporary file there is now, for a signal that ends the process before its owner can delete it.
+/// The temporary file that exists now, for a signal that ends the process before the file's owner can delete
+/// it.
 static UNFINISHED: Mutex<Option<PathBuf>> = Mutex::new(None);
 
 pub fn unfinished() -> MutexGuard<'static, Option<PathBuf>> {

@@ -1,12 +1,12 @@
-//! Ticks and the wall clock: what time of day a tick was, and back.
+//! Ticks and the wall clock: the time of day at a tick, and the ticks at a time of day.
 //!
-//! A trace says in several places what both clocks showed at one moment, an *anchor*: in each `# run` line, every
-//! ten seconds of tracing in a `# clock` line, and in another one before each `# end`. Between two anchors time is
-//! taken to run evenly: so the drift of one clock against the other is corrected where it was measured. Before the
-//! first anchor and behind the last it runs at the rate between these two.
+//! A trace says in several places what both clocks showed at one moment, an *anchor*: in each `# run` line,
+//! every ten seconds of tracing in a `# clock` line, and in another one before each `# end`. Between two
+//! anchors time is taken to run evenly, so the drift of one clock against the other is corrected where it was
+//! measured. Before the first anchor and behind the last it runs at the average rate between these two.
 //!
-//! All processes of one boot have the same ticks, so they share one clock, and the anchors of one help the others.
-//! Anchors are taken for hostile: any of them give a clock that never goes back and never overflows.
+//! All processes of one boot have the same ticks, so they share one clock, and the anchors of one help the
+//! others. Anchors are taken as hostile: whatever they are, their clock never goes back and never overflows.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,26 +21,27 @@ use tracer::inspect;
 
 use crate::file::lines::without_feed;
 
-/// Anchors nearer to each other than this are one: how exactly they were read would count for more than drift.
+/// The nanoseconds within which two anchors are taken for one: nearer to each other, the error of reading
+/// them would be larger than the drift.
 const APART_NS: u64 = 1_000_000_000;
-/// What a tick is worth where nobody says: one nanosecond.
+/// The rate of a counter that nobody tells the rate of: one tick in a nanosecond.
 const NOMINAL: Rate = Rate { ticks: 1, ns: 1, whole: 1, part: 0 };
-/// A file's last anchor is looked for in so many last bytes, then in sixteen times as many, and again.
+/// The numbers of last bytes of a file in which its last anchor is looked for, one after the other.
 const TAILS: [usize; 3] = [16 << 10, 256 << 10, 4 << 20];
-/// How a `# clock` line goes on behind its thread id.
+/// The text of a `# clock` line behind its thread id.
 const CLOCK: &[u8] = b" # clock ticks=";
 
 /// Ticks and the wall clock at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Anchor {
-    /// The counter.
+    /// The value of the processor's counter.
     pub ticks: Ticks,
-    /// The wall clock.
+    /// The time of the wall clock.
     pub wall: Wall,
 }
 
 impl Anchor {
-    /// What a `# run` or `# clock` line says; `None` for any other line.
+    /// Returns the anchor in a `# run` or `# clock` line; `None` for any other line.
     #[must_use]
     pub fn of_line(line: &[u8]) -> Option<Anchor> {
         let line = Line::parse(without_feed(line)).ok()?;
@@ -55,7 +56,8 @@ impl Anchor {
     }
 }
 
-/// The anchors of all `# clock` lines in `bytes`, in their order. Looks at each byte once, at the speed of a search.
+/// Returns the anchors of all `# clock` lines in `bytes`, in their order. Looks at each byte once, at the
+/// speed of a search.
 pub fn anchors_in(bytes: &[u8]) -> impl Iterator<Item = Anchor> {
     memmem::find_iter(bytes, CLOCK).filter_map(|at| {
         let start = memchr::memrchr2(b'\n', 0, &bytes[..at]).map_or(0, |feed| feed + 1);
@@ -64,7 +66,7 @@ pub fn anchors_in(bytes: &[u8]) -> impl Iterator<Item = Anchor> {
     })
 }
 
-/// The anchors in the last bytes of a file: at least the last one, if it is among its last 4 MiB.
+/// Returns the anchors in the last bytes of a file: at least the last one, if it is within its last 4 MiB.
 #[must_use]
 pub fn last_anchors(bytes: &[u8]) -> Vec<Anchor> {
     for tail in TAILS {
@@ -77,7 +79,7 @@ pub fn last_anchors(bytes: &[u8]) -> Vec<Anchor> {
     Vec::new()
 }
 
-/// The rate of a counter: a number of ticks in a number of nanoseconds; neither is zero.
+/// The rate of a counter: a number of ticks in a number of nanoseconds, neither of which is zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Rate {
     ticks: u64,
@@ -89,7 +91,7 @@ struct Rate {
 }
 
 impl Rate {
-    /// The rate between two anchors, the second of which is later by both clocks.
+    /// Returns the rate between two anchors, the second of which is later by both clocks.
     fn between(from: Anchor, to: Anchor) -> Rate {
         let (ticks, ns) = (to.ticks.0 - from.ticks.0, to.wall.0 - from.wall.0);
         let part = (u128::from(ns % ticks) << 64) / u128::from(ticks);
@@ -97,7 +99,8 @@ impl Rate {
         Rate { ticks, ns, whole: ns / ticks, part: u64::try_from(part).unwrap_or(u64::MAX) }
     }
 
-    /// `value * numerator / denominator`, rounded as asked, at most `u64::MAX`. The product of two 64-bit numbers fits.
+    /// Returns `value * numerator / denominator`, rounded as asked, at most `u64::MAX`. The product of two
+    /// 64-bit numbers does not overflow.
     fn scale(value: u64, numerator: u64, denominator: u64, up: bool) -> u64 {
         let (product, denominator) = (u128::from(value) * u128::from(numerator), u128::from(denominator));
         let quotient = if up { product.div_ceil(denominator) } else { product / denominator };
@@ -123,7 +126,7 @@ impl Rate {
         }
     }
 
-    /// The first ticks that are not before `wall`.
+    /// Returns the first ticks that are not before `wall`.
     fn ticks(self, from: Anchor, wall: u64) -> u64 {
         match wall.checked_sub(from.wall.0) {
             Some(after) => from.ticks.0.saturating_add(Rate::scale(after, self.ticks, self.ns, true)),
@@ -132,11 +135,11 @@ impl Rate {
     }
 }
 
-/// The relation of ticks and wall clock in one boot. Exact to a nanosecond in its arithmetic; how true it is,
-/// [`Clock::uncertainty_ns`] says.
+/// The relation of ticks and wall clock in one boot. Its arithmetic is exact to a nanosecond;
+/// [`TickClock::uncertainty_ns`] tells how true the anchors are.
 #[derive(Clone, Debug)]
-pub struct Clock {
-    /// At least one, ascending by both clocks.
+pub struct TickClock {
+    /// The anchors, at least one, which ascend by both clocks.
     anchors: Vec<Anchor>,
     /// The rates between neighbouring anchors.
     rates: Vec<Rate>,
@@ -145,11 +148,11 @@ pub struct Clock {
     uncertainty_ns: u64,
 }
 
-impl Clock {
-    /// The clock that goes through `anchors`, in any order, of runs whose ticks are of `kind`. An anchor by which the
-    /// wall clock went back is left out, and counts in the uncertainty.
+impl TickClock {
+    /// Makes the clock that goes through `anchors`, in any order, of runs whose ticks are of `kind`. An
+    /// anchor at which the wall clock has gone back is left out, and counts in the uncertainty.
     #[must_use]
-    pub fn of(kind: ClockKind, anchors: impl IntoIterator<Item = Anchor>) -> Clock {
+    pub fn of(kind: ClockKind, anchors: impl IntoIterator<Item = Anchor>) -> TickClock {
         let mut all: Vec<Anchor> = anchors.into_iter().collect();
         all.sort_unstable();
         all.dedup_by_key(|anchor| anchor.ticks);
@@ -162,27 +165,27 @@ impl Clock {
         let anchors =
             if anchors.is_empty() { vec![Anchor { ticks: Ticks(0), wall: Wall(0) }] } else { anchors };
         let rates = anchors.windows(2).map(|two| Rate::between(two[0], two[1])).collect();
-        let mut clock = Clock { anchors, rates, rate, rate_is_known, uncertainty_ns: 0 };
+        let mut clock = TickClock { anchors, rates, rate, rate_is_known, uncertainty_ns: 0 };
         clock.uncertainty_ns = clock.largest_error(&all);
         clock
     }
 
-    /// The clock of `run` alone, of whose `# clock` lines `more` has some or all.
+    /// Makes the clock of `run` alone; `more` are some or all of its `# clock` lines.
     #[must_use]
-    pub fn of_run(run: &Run, more: impl IntoIterator<Item = Anchor>) -> Clock {
+    pub fn of_run(run: &Run, more: impl IntoIterator<Item = Anchor>) -> TickClock {
         let own = Anchor { ticks: run.ticks, wall: run.wall };
-        let clock = Clock::of(run.clock, more.into_iter().chain([own]));
+        let clock = TickClock::of(run.clock, more.into_iter().chain([own]));
         if clock.rate_is_known {
             return clock;
         }
         // A short run that was killed has one anchor. While the machine is up, the present is another one.
         match inspect::now_in(&run.boot) {
-            Some((ticks, wall)) => Clock::of(run.clock, [own, Anchor { ticks, wall }]),
+            Some((ticks, wall)) => TickClock::of(run.clock, [own, Anchor { ticks, wall }]),
             None => clock,
         }
     }
 
-    /// The time of day at `ticks`: the nanosecond in which it lies.
+    /// The time of day at `ticks`: the nanosecond in which the tick lies.
     #[must_use]
     pub fn wall(&self, ticks: Ticks) -> Wall {
         let (from, rate) = self.segment(self.anchors.partition_point(|anchor| anchor.ticks <= ticks));
@@ -192,7 +195,7 @@ impl Clock {
     /// The first ticks that are not before `wall`.
     #[must_use]
     pub fn ticks(&self, wall: Wall) -> Ticks {
-        // Nothing is before the epoch, not even ticks from which the rate leads there.
+        // Nothing is before the epoch, not even ticks for which the rate would give such a time.
         if wall == Wall(0) {
             return Ticks(0);
         }
@@ -200,26 +203,27 @@ impl Clock {
         Ticks(rate.ticks(from, wall.0))
     }
 
-    /// Whether the rate was measured. If not, a tick is taken for a nanosecond, and only the start of the run is right.
+    /// Returns whether the rate was measured. If not, a tick is taken for a nanosecond, and only the start of
+    /// the run is right.
     #[must_use]
     pub fn rate_is_known(&self) -> bool {
         self.rate_is_known
     }
 
-    /// How many ticks a second has, over all.
+    /// The number of ticks in a second, on average.
     #[must_use]
     pub fn ticks_per_second(&self) -> u64 {
         Rate::scale(1_000_000_000, self.rate.ticks, self.rate.ns, false)
     }
 
-    /// How far the anchors stray, in nanoseconds: the largest error that this clock would make at one of them if it
-    /// did not know it. Says nothing of how wrong the machine's wall clock itself was.
+    /// The largest error, in nanoseconds, that this clock would make at one of its anchors if it did not know
+    /// it. The number does not tell how wrong the machine's wall clock itself was.
     #[must_use]
     pub fn uncertainty_ns(&self) -> u64 {
         self.uncertainty_ns
     }
 
-    /// The anchor and the rate that rule where `behind` of the anchors are behind.
+    /// The anchor and the rate that hold where the first `behind` anchors have been passed.
     fn segment(&self, behind: usize) -> (Anchor, Rate) {
         let at = behind.saturating_sub(1);
         let rate = if behind == 0 { None } else { self.rates.get(at) };
@@ -235,9 +239,9 @@ impl Clock {
     }
 }
 
-/// As many of `anchors`, which ascend by ticks, as ascend by the wall clock as well: the longest such selection.
+/// The longest selection of `anchors`, which ascend by ticks, that ascends by the wall clock as well.
 fn ascending(anchors: &[Anchor]) -> Vec<Anchor> {
-    // ends[n] is where the selection of n + 1 anchors ends whose last wall time is the smallest.
+    // ends[n] is the last anchor of the selection of n + 1 anchors whose last wall time is the smallest.
     let (mut ends, mut before): (Vec<usize>, Vec<Option<usize>>) = (Vec::new(), Vec::new());
     for (at, anchor) in anchors.iter().enumerate() {
         let length = ends.partition_point(|&end| anchors[end].wall < anchor.wall);
@@ -253,7 +257,7 @@ fn ascending(anchors: &[Anchor]) -> Vec<Anchor> {
     chain
 }
 
-/// The first, the last, and of those between what is far enough from its neighbours.
+/// The first anchor, the last, and those between that are far enough from their neighbours.
 fn thinned(anchors: &[Anchor]) -> Vec<Anchor> {
     let [first, between @ .., last] = anchors else { return anchors.to_vec() };
     let mut kept = vec![*first];
@@ -269,11 +273,11 @@ fn thinned(anchors: &[Anchor]) -> Vec<Anchor> {
 
 /// The clocks of all runs of a merge: one for each boot and kind of ticks.
 #[derive(Debug, Default)]
-pub struct Clocks(BTreeMap<(Vec<u8>, bool), (Run, Arc<Clock>)>);
+pub struct Clocks(BTreeMap<(Vec<u8>, bool), (Run, Arc<TickClock>)>);
 
 impl Clocks {
-    /// Reads the anchors of files that are of these runs and have these bytes: the run's own, and the last of each
-    /// file; of the `# clock` lines between only what `more` finds in the bytes.
+    /// Reads the anchors of files, each given with its run and its bytes: the anchor of the run, the last
+    /// ones in the file, and those that `more` finds in the bytes.
     pub fn read<'a, B: AsRef<[u8]>, A: IntoIterator<Item = Anchor>>(
         files: impl IntoIterator<Item = (&'a Run, B)>,
         more: impl Fn(&[u8]) -> A,
@@ -286,13 +290,13 @@ impl Clocks {
             anchors.extend(more(bytes.as_ref()));
         }
         let clock = |(run, anchors): (Run, Vec<Anchor>)| {
-            let clock = Clock::of_run(&run, anchors);
+            let clock = TickClock::of_run(&run, anchors);
             (run, Arc::new(clock))
         };
         Clocks(anchors.into_iter().map(|(key, found)| (key, clock(found))).collect())
     }
 
-    /// Has the clocks go through further anchors of these runs.
+    /// Makes the clocks go through further anchors of these runs.
     pub fn refine<'a, A: IntoIterator<Item = Anchor>>(
         &mut self,
         more: impl IntoIterator<Item = (&'a Run, A)>,
@@ -303,19 +307,19 @@ impl Clocks {
         }
         for (key, anchors) in found {
             if let Some((run, clock)) = self.0.get_mut(&key).filter(|_| !anchors.is_empty()) {
-                *clock = Arc::new(Clock::of(run.clock, clock.anchors.iter().copied().chain(anchors)));
+                *clock = Arc::new(TickClock::of(run.clock, clock.anchors.iter().copied().chain(anchors)));
             }
         }
     }
 
     /// The clock of `run`; `None` where no file was of its boot.
     #[must_use]
-    pub fn of(&self, run: &Run) -> Option<&Arc<Clock>> {
+    pub fn of(&self, run: &Run) -> Option<&Arc<TickClock>> {
         self.0.get(&key(run)).map(|(_, clock)| clock)
     }
 
-    /// A run of each boot, and its clock.
-    pub fn each(&self) -> impl Iterator<Item = (&Run, &Clock)> {
+    /// Returns a run of each boot, with its clock.
+    pub fn each(&self) -> impl Iterator<Item = (&Run, &TickClock)> {
         self.0.values().map(|(run, clock)| (run, &**clock))
     }
 }
@@ -324,7 +328,7 @@ fn key(run: &Run) -> (Vec<u8>, bool) {
     (run.boot.clone(), run.clock == ClockKind::System)
 }
 
-/// A time of the system's clock, as traces have it.
+/// Returns a time of the system's clock as traces have it.
 pub fn wall_clock(time: SystemTime) -> Wall {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     Wall(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
@@ -339,15 +343,15 @@ mod tests {
         Anchor { ticks: Ticks(ticks), wall: Wall(wall) }
     }
 
-    fn clock(anchors: &[(u64, u64)]) -> Clock {
-        Clock::of(ClockKind::Ordered, anchors.iter().map(|&(ticks, wall)| anchor(ticks, wall)))
+    fn clock(anchors: &[(u64, u64)]) -> TickClock {
+        TickClock::of(ClockKind::Ordered, anchors.iter().map(|&(ticks, wall)| anchor(ticks, wall)))
     }
 
     const S: u64 = 1_000_000_000;
 
     #[test]
     fn time_runs_evenly_between_anchors_and_at_the_common_rate_outside() {
-        // Two ticks a nanosecond, then four: three and a third over all.
+        // The rate is two ticks a nanosecond at first, then four: three and a third on average.
         let clock = clock(&[(1000, 50 * S), (1000 + 20 * S, 60 * S), (1000 + 100 * S, 80 * S)]);
         let wall = |ticks| clock.wall(Ticks(ticks)).0;
         assert_eq!(wall(1000), 50 * S);
@@ -365,10 +369,10 @@ mod tests {
         assert!(!clock(&[(5, 7)]).rate_is_known());
         assert!(!clock(&[]).rate_is_known());
         assert!(!clock(&[(5, 7), (6, 7)]).rate_is_known());
-        let system = Clock::of(ClockKind::System, [anchor(5, 70)]);
+        let system = TickClock::of(ClockKind::System, [anchor(5, 70)]);
         assert!(system.rate_is_known());
         assert_eq!(system.wall(Ticks(15)), Wall(80));
-        assert!(!Clock::of(ClockKind::System, []).rate_is_known());
+        assert!(!TickClock::of(ClockKind::System, []).rate_is_known());
     }
 
     #[test]

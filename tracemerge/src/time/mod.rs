@@ -1,4 +1,4 @@
-//! Ticks and the times of clocks.
+//! The relation of ticks and wall clock, and times as they are written and read.
 
 pub mod clocks;
 pub mod when;

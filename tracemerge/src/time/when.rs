@@ -1,4 +1,5 @@
-//! Points of time as people write them: offsets from the beginning or the end of a trace, times of day, raw ticks.
+//! Points of time as people write them: offsets from the beginning or the end of a trace, times of day, raw
+//! ticks.
 
 use std::str::FromStr;
 
@@ -8,26 +9,26 @@ use jiff::{SignedDuration, Timestamp};
 use trace_format::line::{Ticks, parse_ticks};
 use trace_format::wall::Wall;
 
-use crate::time::clocks::Clock;
+use crate::time::clocks::TickClock;
 
-/// What stands behind `--since` or `--until`.
+/// A point of time that was given with `--since` or `--until`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum When {
-    /// So many nanoseconds after the first line of the chosen runs.
+    /// A number of nanoseconds after the first line of the chosen runs.
     AfterFirst(u64),
-    /// So many nanoseconds before their last line.
+    /// A number of nanoseconds before the last line of the chosen runs.
     BeforeLast(u64),
     /// Raw ticks.
     Ticks(u64),
-    /// A time of day in UTC, or with an offset from it.
+    /// A date and a time of day in UTC, or with an offset from it.
     Instant(Wall),
-    /// A local time of day.
+    /// A date and a local time of day.
     Local(DateTime),
-    /// A time of the trace's day; UTC, or local.
+    /// A time on the trace's day; the flag says that it is UTC, not local.
     OfDay(Time, bool),
 }
 
-/// The forms that there are, for help and messages.
+/// The forms of a point of time, for help and messages.
 pub const FORMS: &str = "1.5s or 200ms after the first line, -200ms before the last, 14:43:52.5 or \
     '2026-11-21 14:43:52' (with Z or +01:00 if not local), ticks as 0x128fd9f283f, @1275577149503 or as they stand \
     in a line";
@@ -48,7 +49,7 @@ fn ticks(text: &str) -> Option<When> {
     let ticks = match text.as_bytes() {
         [b'0', b'x' | b'X', ..] => u64::from_str_radix(&text[2..], 16).ok()?,
         [b'@', ..] => text[1..].parse().ok()?,
-        // Alone, or with the thread as a line begins.
+        // Ticks stand alone, or with the thread as at the beginning of a line.
         bytes if bytes.len() == 16 || bytes.get(16) == Some(&b'-') => {
             parse_ticks(&[bytes.get(..16)?, b"-"].concat())?.0
         }
@@ -58,7 +59,7 @@ fn ticks(text: &str) -> Option<When> {
 }
 
 fn time_of_day(text: &str) -> Option<When> {
-    // What has a time has a colon, what has only a date two dashes inside; neither has any offset.
+    // A time has a colon, a date alone has two dashes; a date has no offset.
     if !text.contains(':') {
         return text.parse::<Date>().ok().map(|date| When::Local(date.at(0, 0, 0, 0)));
     }
@@ -83,7 +84,7 @@ fn offset(text: &str) -> Option<When> {
     if !amount.as_bytes().first()?.is_ascii_digit() {
         return None;
     }
-    // A number alone means seconds.
+    // A number without a unit is in seconds.
     let bare = amount.bytes().all(|b| b.is_ascii_digit() || b == b'.');
     let duration: SignedDuration =
         if bare { format!("{amount}s").parse().ok()? } else { amount.parse().ok()? };
@@ -91,26 +92,27 @@ fn offset(text: &str) -> Option<When> {
 }
 
 fn wall_of(instant: Timestamp) -> Option<Wall> {
-    // What is before 1970 is before every trace.
+    // A time before 1970 is before every trace.
     let ns = instant.as_nanosecond().max(0);
     u64::try_from(ns).ok().map(Wall)
 }
 
-/// From when to when the chosen runs are.
+/// The times between which the chosen runs have lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Span {
-    /// Their first line.
+pub struct WallSpan {
+    /// The time of the first line.
     pub first: Wall,
-    /// Their last line.
+    /// The time of the last line.
     pub last: Wall,
 }
 
 impl When {
-    /// The first ticks by `clock` that are not before this. Local times are of `zone`.
+    /// Returns the first ticks by `clock` that are not before this point of time. Local times are those of
+    /// `zone`.
     ///
     /// # Errors
     /// The time does not exist in the zone.
-    pub fn ticks(self, clock: &Clock, span: Span, zone: &TimeZone) -> Result<Ticks, String> {
+    pub fn ticks(self, clock: &TickClock, span: WallSpan, zone: &TimeZone) -> Result<Ticks, String> {
         let wall = match self {
             When::Ticks(ticks) => return Ok(Ticks(ticks)),
             When::AfterFirst(ns) => Wall(span.first.0.saturating_add(ns)),
@@ -123,7 +125,7 @@ impl When {
         Ok(clock.ticks(wall))
     }
 
-    /// Whether it takes a clock to know the ticks.
+    /// Returns whether a clock is needed to know the ticks.
     #[must_use]
     pub fn needs_clock(self) -> bool {
         !matches!(self, When::Ticks(_))
@@ -135,8 +137,8 @@ fn instant(time: DateTime, zone: &TimeZone) -> Result<Wall, String> {
     wall_of(instant).ok_or_else(|| format!("{time} is out of range"))
 }
 
-/// That time on the day of the first line; on a later day if it is in the span only there.
-fn of_day(time: Time, span: Span, zone: &TimeZone) -> Result<Wall, String> {
+/// Returns that time on the day of the first line, or on a later day if only there it is in the span.
+fn of_day(time: Time, span: WallSpan, zone: &TimeZone) -> Result<Wall, String> {
     let day = |wall: Wall| {
         let instant = Timestamp::from_nanosecond(wall.0.into()).map_err(|error| error.to_string())?;
         Ok::<_, String>(zone.to_datetime(instant).date())
@@ -201,19 +203,19 @@ mod tests {
     #[test]
     fn a_time_without_a_day_is_of_the_traces_day() {
         const HOUR: u64 = 3_600_000 * MS;
-        let clock = Clock::of(ClockKind::System, [Anchor { ticks: Ticks(0), wall: Wall(0) }]);
+        let clock = TickClock::of(ClockKind::System, [Anchor { ticks: Ticks(0), wall: Wall(0) }]);
         let ticks = |when: &str, hours: [u64; 2], zone: i8| {
-            let span = Span { first: Wall(hours[0] * HOUR), last: Wall(hours[1] * HOUR) };
+            let span = WallSpan { first: Wall(hours[0] * HOUR), last: Wall(hours[1] * HOUR) };
             let zone = TimeZone::fixed(Offset::constant(zone));
             when.parse::<When>().unwrap().ticks(&clock, span, &zone).unwrap().0 / HOUR
         };
         assert_eq!(ticks("03:00", [1, 5], 0), 3);
         assert_eq!(ticks("03:00", [1, 5], 2), 1);
         assert_eq!(ticks("03:00Z", [1, 5], 2), 3);
-        // Over midnight.
+        // The span goes over midnight.
         assert_eq!(ticks("01:00", [22, 26], 0), 25);
         assert_eq!(ticks("23:00", [22, 26], 0), 23);
-        // In no part of the trace: of its first day.
+        // A time in no part of the trace is one of its first day.
         assert_eq!(ticks("20:00", [22, 26], 0), 20);
         assert_eq!(ticks("1h", [22, 26], 0), 23);
         assert_eq!(ticks("-1h", [22, 26], 0), 25);

@@ -7,7 +7,7 @@ use anstyle::{AnsiColor, Style};
 
 /// When output is in colours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum When {
+pub enum ColourMode {
     /// On a terminal, unless NO_COLOR is set
     #[default]
     Auto,
@@ -17,15 +17,16 @@ pub enum When {
     Never,
 }
 
-impl When {
-    /// Whether that is now. `to_terminal` says that the output is shown on a terminal, by a pager or without.
+impl ColourMode {
+    /// Returns whether output is in colours now. `to_terminal` says that it is shown on a terminal, by a
+    /// pager or without.
     #[must_use]
     pub fn is_now(self, to_terminal: bool) -> bool {
         match self {
-            When::Always => true,
-            When::Never => false,
-            // https://no-color.org: any value but the empty one.
-            When::Auto => {
+            ColourMode::Always => true,
+            ColourMode::Never => false,
+            // https://no-color.org says: any value but the empty one.
+            ColourMode::Auto => {
                 to_terminal
                     && env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
                     && env::var_os("TERM").is_none_or(|term| term != "dumb")
@@ -34,20 +35,20 @@ impl When {
     }
 }
 
-/// Whether standard output is a terminal.
+/// Returns whether standard output is a terminal.
 #[must_use]
 pub fn stdout_is_terminal() -> bool {
     io::stdout().is_terminal()
 }
 
-/// The styles of a line's parts. A plain one writes nothing.
+/// The styles of a line's parts. A plain style writes nothing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Palette {
-    /// The time.
+    /// The style of the time.
     pub time: Style,
-    /// A `#` line.
+    /// The style of a `#` line.
     pub meta: Style,
-    /// A `#` line that says that something is missing.
+    /// The style of a `#` line that says that something is missing.
     pub warning: Style,
     /// The style of what `--grep` has found.
     pub found: Style,
@@ -68,7 +69,7 @@ const THREADS: [AnsiColor; 10] = [
 ];
 
 impl Palette {
-    /// The colours.
+    /// Returns the palette for a terminal with colours.
     #[must_use]
     pub fn colours() -> Palette {
         let colour = |colour: AnsiColor| Style::new().fg_color(Some(colour.into()));
@@ -81,7 +82,7 @@ impl Palette {
         }
     }
 
-    /// The style of a thread's id; threads one after the other differ.
+    /// Returns the style of a thread's id; consecutive ids have different styles.
     #[must_use]
     pub fn thread(&self, tid: u64) -> Style {
         let place = tid.checked_rem(self.threads.len() as u64).and_then(|n| usize::try_from(n).ok());

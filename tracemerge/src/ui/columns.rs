@@ -1,25 +1,25 @@
-//! A table of texts in columns as wide as need be, for a terminal.
+//! A table of texts for a terminal, in columns that are as wide as their widest text.
 
-/// Where a text stands in its column.
+/// The side of its column at which a text stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Align {
-    /// Names.
+pub enum Alignment {
+    /// The left side, for names.
     Left,
-    /// Numbers.
+    /// The right side, for numbers.
     Right,
 }
 
 /// Rows under a heading.
 #[derive(Debug)]
 pub struct Columns<const N: usize> {
-    align: [Align; N],
+    align: [Alignment; N],
     rows: Vec<[String; N]>,
 }
 
 impl<const N: usize> Columns<N> {
     /// A table with these headings and no rows yet.
     #[must_use]
-    pub fn new(headings: &[(&str, Align); N]) -> Columns<N> {
+    pub fn new(headings: &[(&str, Alignment); N]) -> Columns<N> {
         Columns {
             align: headings.map(|(_, align)| align),
             rows: vec![headings.map(|(text, _)| text.to_owned())],
@@ -31,7 +31,8 @@ impl<const N: usize> Columns<N> {
         self.rows.push(row);
     }
 
-    /// All rows, each with `indent` before it and a line feed behind it. The last column may be of any width.
+    /// Returns all rows, each with `indent` before it and a line feed behind it. The last column may be of
+    /// any width.
     #[must_use]
     pub fn text(&self, indent: &str) -> String {
         let width =
@@ -40,8 +41,8 @@ impl<const N: usize> Columns<N> {
         let mut text = String::new();
         for row in &self.rows {
             let cells = row.iter().zip(self.align).zip(widths).map(|((cell, align), width)| match align {
-                Align::Left => format!("{cell:<width$}"),
-                Align::Right => format!("{cell:>width$}"),
+                Alignment::Left => format!("{cell:<width$}"),
+                Alignment::Right => format!("{cell:>width$}"),
             });
             let line = cells.collect::<Vec<_>>().join("  ");
             text.push_str(&format!("{indent}{}\n", line.trim_end()));
@@ -56,7 +57,8 @@ mod tests {
 
     #[test]
     fn columns_are_as_wide_as_their_widest_text() {
-        let mut columns = Columns::new(&[("name", Align::Left), ("n", Align::Right), ("note", Align::Left)]);
+        let mut columns =
+            Columns::new(&[("name", Alignment::Left), ("n", Alignment::Right), ("note", Alignment::Left)]);
         columns.row(["worker 3".to_owned(), "12".to_owned(), String::new()]);
         assert_eq!(columns.text(" "), " name       n  note\n worker 3  12\n");
     }

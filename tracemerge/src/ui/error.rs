@@ -1,6 +1,6 @@
-//! The one error type: what was tried, on which path, and what the operating system said.
+//! The one type of error: what was tried, on which path, and what the operating system said.
 //!
-//! A stage returns it; only [`crate::ui::messages`] shows it.
+//! Functions return errors; only [`crate::ui::messages`] shows them.
 
 use std::fmt;
 use std::io;
@@ -8,7 +8,7 @@ use std::path::Path;
 
 use crate::ui::messages::shown;
 
-/// Why something could not be done, in words for the user.
+/// The reason why something could not be done, in words for the user.
 #[derive(Debug)]
 pub struct Error {
     text: String,
@@ -16,14 +16,14 @@ pub struct Error {
 }
 
 impl Error {
-    /// An operation on a path failed: `cannot open './app.trace.12': Permission denied`.
+    /// Describes an operation on a path that failed: `cannot open './app.trace.12': Permission denied`.
     #[must_use]
     pub fn io(operation: &str, path: &Path, source: io::Error) -> Error {
         let text = format!("cannot {operation} {}: {}", shown(path), reason(&source));
         Error { text, source: Some(source) }
     }
 
-    /// Anything else, in one sentence.
+    /// Describes any other failure, in one sentence.
     #[must_use]
     pub fn plain(text: impl Into<String>) -> Error {
         Error { text: text.into(), source: None }
@@ -38,7 +38,7 @@ impl Error {
     }
 }
 
-/// What the operating system says, without its number.
+/// The operating system's words for an error, without its number.
 fn reason(error: &io::Error) -> String {
     let text = error.to_string();
     match text.rfind(" (os error ") {

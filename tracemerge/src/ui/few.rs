@@ -5,7 +5,7 @@ use crate::ui::messages::count;
 /// The number of items that are kept.
 const FEW: usize = 3;
 
-/// The first few of something, and how many there were.
+/// The first few of many items, and the number of all.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Few<T> {
     /// The first items, at most three.
@@ -21,7 +21,7 @@ impl<T> Default for Few<T> {
 }
 
 impl<T> Few<T> {
-    /// Another one.
+    /// Adds an item: counts it, and keeps it if it is among the first.
     pub fn push(&mut self, item: T) {
         self.count += 1;
         if self.first.len() < FEW {
@@ -29,7 +29,7 @@ impl<T> Few<T> {
         }
     }
 
-    /// Each of the first few, the last of them with the words for all the others.
+    /// Returns each item that is kept; the last comes with the words for all that are not.
     pub fn each(&self) -> impl Iterator<Item = (&T, String)> {
         let last = self.first.len();
         self.first.iter().zip(1..).map(move |(item, n)| match self.more() {
@@ -38,12 +38,12 @@ impl<T> Few<T> {
         })
     }
 
-    /// How many there were beyond the first few.
+    /// The number of items that are not kept.
     pub fn more(&self) -> u64 {
         self.count - self.first.len() as u64
     }
 
-    /// Adds what came later.
+    /// Adds the items of `later` behind these.
     pub fn append(&mut self, later: Few<T>) {
         self.count += later.count;
         self.first.extend(later.first);

@@ -1,19 +1,20 @@
 //! The one place that talks to the user, on stderr, and that keeps the exit status.
 //!
-//! A warning makes the status 1, an error makes it 2, whatever else happens; notes leave it alone. Stages
-//! do not print: they return what they found, or are given a [`Messages`].
+//! A warning makes the status 1, an error makes it 2, whatever else happens; notes leave it alone. Other code
+//! does not print: it returns what it found, or is given a [`Messages`].
 
 use std::fmt::{self, Display};
 #[cfg(not(test))]
 use std::io::{self, Write};
 use std::path::Path;
 
+use indicatif::HumanCount;
 use trace_format::escape::{Place, escape_into};
 
 /// The exit status of the command, in order of gravity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Status {
-    /// All that was asked is done.
+    /// All that was asked for is done.
     Complete = 0,
     /// The output is there, but something was lost or damaged.
     Damaged = 1,
@@ -21,7 +22,7 @@ pub enum Status {
     Nothing = 2,
 }
 
-/// Says things on stderr and remembers the worst of them.
+/// The writer of messages, which remembers the gravest of them for the exit status.
 #[derive(Debug)]
 pub struct Messages {
     quiet: bool,
@@ -30,18 +31,18 @@ pub struct Messages {
 }
 
 impl Messages {
-    /// Nothing said yet. `quiet` leaves out reports of success.
+    /// Begins with no message written. `quiet` leaves out reports of success.
     #[must_use]
     pub fn new(quiet: bool) -> Messages {
         Messages { quiet, verbose: false, status: Status::Complete }
     }
 
-    /// From here on details are told, too.
+    /// Shows details, too, from here on.
     pub fn tell_details(&mut self) {
         self.verbose = true;
     }
 
-    /// Says what only those want to know who have asked for details.
+    /// Tells a detail, which only those see who have asked for details.
     pub fn detail(&self, text: impl Display) {
         if self.verbose {
             say("", text);
@@ -55,47 +56,48 @@ impl Messages {
         }
     }
 
-    /// Says what the user should know though nothing is wrong.
+    /// Tells something that the user should know though nothing is wrong.
     pub fn note(&self, text: impl Display) {
         say("", text);
     }
 
-    /// Says what was lost or damaged.
+    /// Warns of something that was lost or damaged.
     pub fn warn(&mut self, text: impl Display) {
         say("warning: ", text);
         self.status = self.status.max(Status::Damaged);
     }
 
-    /// Says why nothing was done.
+    /// Tells why nothing was done.
     pub fn error(&mut self, text: impl Display) {
         say("error: ", text);
         self.status = Status::Nothing;
     }
 
-    /// What the command is to exit with.
+    /// The exit status of the command.
     #[must_use]
     pub fn status(&self) -> Status {
         self.status
     }
 }
 
-/// One line in one write, so that lines of several processes do not mix. A closed stderr is no failure.
+/// Writes one line with one system call, so that lines of several processes do not mix. A closed stderr is no
+/// failure.
 fn say(grade: &str, text: impl Display) {
     let line = format!("tracemerge: {grade}{text}\n");
-    // What a test has said is shown if it fails.
+    // A test's messages are shown if it fails.
     #[cfg(test)]
     eprint!("{line}");
     #[cfg(not(test))]
     let _ = io::stderr().write_all(line.as_bytes());
 }
 
-/// A path for a message, in quotes; what could drive a terminal is escaped.
+/// Returns a path for a message, in quotes; characters that could drive a terminal are escaped.
 #[must_use]
 pub fn shown(path: &Path) -> String {
     format!("'{}'", shown_name(path.as_os_str().as_encoded_bytes()))
 }
 
-/// A name; what could drive a terminal is escaped.
+/// Returns a name for a message; characters that could drive a terminal are escaped.
 #[must_use]
 pub fn shown_name(name: &[u8]) -> String {
     let mut text = Vec::new();
@@ -103,27 +105,20 @@ pub fn shown_name(name: &[u8]) -> String {
     String::from_utf8_lossy(&text).into_owned()
 }
 
-/// A count and its noun: `1 file`, `1,234 files`.
+/// Returns a count with its noun: `1 file`, `1,234 files`.
 #[must_use]
 pub fn count(number: u64, noun: &str) -> String {
     format!("{} {noun}{}", Grouped(number), if number == 1 { "" } else { "s" })
 }
 
-/// A number with commas between thousands.
+/// A number that is shown with commas between thousands, and as wide as its format says.
 #[derive(Clone, Copy, Debug)]
 pub struct Grouped(pub u64);
 
 impl Display for Grouped {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let digits = self.0.to_string();
-        let mut text = String::with_capacity(digits.len() * 4 / 3);
-        for (at, digit) in digits.chars().enumerate() {
-            if at > 0 && (digits.len() - at) % 3 == 0 {
-                text.push(',');
-            }
-            text.push(digit);
-        }
-        f.pad(&text)
+        // `HumanCount` knows no width.
+        f.pad(&HumanCount(self.0).to_string())
     }
 }
 

@@ -1,4 +1,4 @@
-//! What the user is told, and how it looks: messages and the exit status, colours, tables, amounts.
+//! The messages to the user and how they look: the exit status, errors, colours, columns, units.
 
 pub mod colour;
 pub mod columns;

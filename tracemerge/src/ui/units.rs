@@ -1,19 +1,14 @@
-//! Amounts for people: bytes and times with three or four digits and a unit.
+//! Amounts for people: bytes, and times with at least three digits and a unit.
 
-/// `999 B`, `1.21 KiB`, `37.0 MiB`.
+use indicatif::HumanBytes;
+
+/// Returns a number of bytes with its unit, as the progress bar shows it: `999 B`, `1.21 KiB`, `37.00 MiB`.
 #[must_use]
 pub fn bytes(bytes: u64) -> String {
-    const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
-    if bytes < 1024 {
-        return format!("{bytes} B");
-    }
-    let step = ((bytes.ilog2() / 10) as usize).min(UNITS.len());
-    #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
-    let number = bytes as f64 / (1u64 << (10 * step)) as f64;
-    format!("{} {}", digits(number), UNITS[step - 1])
+    HumanBytes(bytes).to_string()
 }
 
-/// `640 ns`, `12.3 us`, `1.25 s`, `2 h 05 min`.
+/// Returns a number of nanoseconds as a time: `640 ns`, `12.3 us`, `1.25 s`, `2 h 05 min`.
 #[must_use]
 pub fn duration(ns: u64) -> String {
     #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
@@ -29,14 +24,14 @@ pub fn duration(ns: u64) -> String {
     }
 }
 
-/// The same, with a sign where it is negative.
+/// Returns a number of nanoseconds as [`duration`] does, with a sign where it is negative.
 #[must_use]
 pub fn signed_duration(ns: i64) -> String {
     let sign = if ns < 0 { "-" } else { "" };
     format!("{sign}{}", duration(ns.unsigned_abs()))
 }
 
-/// Three digits or more.
+/// Writes a number with at least three digits.
 fn digits(number: f64) -> String {
     match number {
         ..10.0 => format!("{number:.2}"),
@@ -52,7 +47,7 @@ mod tests {
     #[test]
     fn amounts_are_short() {
         let shown = [0, 1023, 1024, 1536, 37 << 20, u64::MAX].map(bytes);
-        assert_eq!(shown, ["0 B", "1023 B", "1.00 KiB", "1.50 KiB", "37.0 MiB", "16384 PiB"]);
+        assert_eq!(shown, ["0 B", "1023 B", "1.00 KiB", "1.50 KiB", "37.00 MiB", "16.00 EiB"]);
         let shown =
             [0, 999, 1_234, 56_700_000, 1_250_000_000, 125_000_000_000, 7_500_000_000_000].map(duration);
         assert_eq!(shown, ["0 ns", "999 ns", "1.23 us", "56.7 ms", "1.25 s", "2 min 05 s", "2 h 05 min"]);

@@ -10,11 +10,11 @@ use std::collections::BTreeMap;
 use std::ops;
 
 use crate::file::lines::line_behind;
+use crate::input::boundary::Boundary;
 use crate::input::findings::Findings;
-use crate::input::search::Mark;
-use crate::input::slice::Span;
-use crate::input::source::{Break, Piece, Source, breaks};
-use crate::os::parallel::look_at_all;
+use crate::input::slice::TickSpan;
+use crate::input::source::{Break, Content, SortedRange, Source, breaks};
+use crate::os::processors::map_on_all_processors;
 use crate::view::range::{Range, part_of};
 
 /// So many bytes before and behind a part are looked at line by line.
@@ -33,7 +33,7 @@ pub struct Wanted<'a> {
     /// The file itself.
     pub source: &'a Source,
     /// The pieces of the part.
-    pub pieces: &'a [Piece],
+    pub pieces: &'a [SortedRange],
     /// The ticks that are wanted of the file.
     pub range: Range,
 }
@@ -41,12 +41,16 @@ pub struct Wanted<'a> {
 impl<'a> Wanted<'a> {
     /// The files of all boots, in whose `spans` these `pieces` of them are.
     #[must_use]
-    pub fn all(boots: &'a [Vec<Source>], spans: &[Span], pieces: &'a [Vec<Piece>]) -> Vec<Wanted<'a>> {
+    pub fn all(
+        boots: &'a [Vec<Source>],
+        spans: &[TickSpan],
+        pieces: &'a [Vec<SortedRange>],
+    ) -> Vec<Wanted<'a>> {
         let files = boots.iter().zip(spans).flat_map(|(sources, span)| {
             let range = Range { since: Some(span.since), until: span.until };
             sources.iter().map(move |source| (source, range))
         });
-        let wanted = |(file, ((source, range), pieces)): (usize, (_, &'a Vec<Piece>))| Wanted {
+        let wanted = |(file, ((source, range), pieces)): (usize, (_, &'a Vec<SortedRange>))| Wanted {
             file,
             source,
             pieces,
@@ -63,12 +67,12 @@ impl<'a> Wanted<'a> {
 impl Breaks {
     /// The sorted pieces of `file` that have what is in `range` of it. `source` is its number among those of its boot.
     #[must_use]
-    pub fn parts(&self, file: usize, number: usize, source: &Source, range: Range) -> Vec<Piece> {
-        let mut piece = Piece { source: number, start: 0, end: source.bytes().len() };
+    pub fn parts(&self, file: usize, number: usize, source: &Source, range: Range) -> Vec<SortedRange> {
+        let mut piece = SortedRange { source: number, start: 0, end: source.bytes().len() };
         let Some(breaks) = self.0.get(&file) else { return vec![part_of(piece, source, range)] };
         let mut parts = Vec::with_capacity(breaks.len() + 1);
         for at in breaks.iter().map(|(at, ..)| *at).chain([piece.end]) {
-            parts.push(part_of(Piece { end: at, ..piece }, source, range));
+            parts.push(part_of(SortedRange { end: at, ..piece }, source, range));
             piece.start = at;
         }
         parts.retain(|part| part.start < part.end);
@@ -115,13 +119,14 @@ impl Breaks {
         bytes: impl Fn(&Wanted<'_>) -> usize,
         suspect: impl Fn(&Wanted<'_>) -> bool + Sync,
     ) -> bool {
-        let is_new =
-            |wanted: &&Wanted<'_>| !self.0.contains_key(&wanted.file) && wanted.source.rendered().is_none();
+        let is_text = |source: &Source| matches!(source.content(), Content::Text(_));
+        let is_new = |wanted: &&Wanted<'_>| !self.0.contains_key(&wanted.file) && is_text(wanted.source);
         let new: Vec<&Wanted<'_>> = wanted.iter().filter(is_new).collect();
-        let are_suspect = look_at_all(&new, |wanted| bytes(wanted), |wanted| suspect(wanted));
+        let are_suspect = map_on_all_processors(&new, |wanted| bytes(wanted), |wanted| suspect(wanted));
         let suspects = new.into_iter().zip(are_suspect).filter(|(_, is_suspect)| *is_suspect);
         let suspects: Vec<&Wanted<'_>> = suspects.map(|(wanted, _)| wanted).collect();
-        let found = look_at_all(&suspects, |file| file.source.size(), |file| breaks(file.source.bytes()));
+        let found =
+            map_on_all_processors(&suspects, |file| file.source.size(), |file| breaks(file.source.bytes()));
         self.0.extend(suspects.iter().map(|wanted| wanted.file).zip(found));
         !suspects.is_empty()
     }
@@ -149,7 +154,7 @@ fn ascends(bytes: &[u8], region: ops::Range<usize>, side: Side, fits: impl Fn(u6
     }
     let far = region.len() / FAR;
     let mut ticks = 0;
-    let mut found = Mark::before(bytes, region.start).ticks.map(|ticks| (region.start, ticks));
+    let mut found = Boundary::before(bytes, region.start).ticks.map(|ticks| (region.start, ticks));
     while let Some((at, next)) = found.filter(|(at, _)| *at < region.end) {
         if next < ticks || !fits(next) {
             return false;
@@ -176,7 +181,7 @@ mod tests {
         ticks.into_iter().flat_map(line).collect()
     }
 
-    fn wanted<'a>(source: &'a Source, pieces: &'a [Piece], range: Range) -> [Wanted<'a>; 1] {
+    fn wanted<'a>(source: &'a Source, pieces: &'a [SortedRange], range: Range) -> [Wanted<'a>; 1] {
         [Wanted { file: 0, source, pieces, range }]
     }
 

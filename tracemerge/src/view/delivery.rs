@@ -7,9 +7,9 @@ use std::path::PathBuf;
 
 use crate::input::findings::Findings;
 use crate::input::inputs::Inputs;
-use crate::input::source::{Piece, Source};
+use crate::input::source::{SortedRange, Source};
 use crate::merge::Stop;
-use crate::merge::joined::Gather;
+use crate::merge::merged_lines::MergedLines;
 use crate::merge::workers::merge_by_all;
 use crate::output::draft::Draft;
 use crate::output::progress::Progress;
@@ -121,8 +121,8 @@ impl Delivery<'_, '_> {
         out.write_all(&text)?;
         let (selection, amount) = (self.selection, self.selection.amount);
         let (lines, findings) = if format.is_verbatim() && selection.is_all() {
-            let findings =
-                self.merge(&|_, sources| Gather::new(sources), &mut |lines| lines.write(&mut &mut *out))?;
+            let findings = self
+                .merge(&|_, sources| MergedLines::new(sources), &mut |lines| lines.write(&mut &mut *out))?;
             (findings.iter().map(|found| found.lines).sum(), findings)
         } else if let Some(copy) = format.copies().filter(|_| amount == Amount::All) {
             let mut lines = 0;
@@ -161,7 +161,7 @@ impl Delivery<'_, '_> {
         let mut first = 0;
         for (sources, span) in self.inputs.boots.iter().zip(&self.plan.spans) {
             let here = first..first + sources.len();
-            let pieces: Vec<Piece> = self.plan.pieces[here.clone()].iter().flatten().copied().collect();
+            let pieces: Vec<SortedRange> = self.plan.pieces[here.clone()].iter().flatten().copied().collect();
             let mut findings = Findings::default();
             self.plan.tell_breaks(first, sources, &mut findings);
             let mut write = |batch: &B| {

@@ -10,9 +10,9 @@ use trace_format::wall::Wall;
 use crate::input::findings::Findings;
 use crate::input::inputs::{Inputs, Origin};
 use crate::input::slice;
-use crate::input::source::{Piece, Source};
+use crate::input::source::{SortedRange, Source};
 use crate::time::clocks::{Clocks, anchors_in};
-use crate::time::when::{Span, When};
+use crate::time::when::{WallSpan, When};
 use crate::ui::error::Error;
 use crate::ui::messages::{Grouped, Messages, shown, shown_name};
 use crate::view::breaks::{Breaks, Wanted};
@@ -31,11 +31,11 @@ const FEW: usize = 12;
 pub struct Plan<'v> {
     view: &'v View,
     /// For each source, the sorted pieces that have what is wanted of it; none of a source that is not shown.
-    pub pieces: Vec<Vec<Piece>>,
+    pub pieces: Vec<Vec<SortedRange>>,
     /// For each boot, the ticks that are wanted.
-    pub spans: Vec<slice::Span>,
+    pub spans: Vec<slice::TickSpan>,
     /// The times of the first line and of the last of all inputs; without meaning where no clock was needed.
-    pub times: Span,
+    pub times: WallSpan,
     /// The zone of local times.
     pub zone: TimeZone,
     /// Where ticks go back, by source, as far as that is known.
@@ -49,7 +49,7 @@ impl<'v> Plan<'v> {
     /// # Errors
     /// Where there is no such thread, process or time.
     pub fn new(inputs: &mut Inputs, view: &'v View, messages: &mut Messages) -> Result<Plan<'v>, Error> {
-        let times = Span { first: Wall(0), last: Wall(0) };
+        let times = WallSpan { first: Wall(0), last: Wall(0) };
         let (pieces, spans, breaks) = (Vec::new(), Vec::new(), Breaks::default());
         let mut plan = Plan { view, pieces, spans, times, zone: TimeZone::system(), breaks };
         select(inputs, view)?;
@@ -140,7 +140,8 @@ impl<'v> Plan<'v> {
             // The clock lines of another machine are no readings of this one's ticks.
             let parts = files.filter(|((_, reference), _)| reference.is_none());
             let parts = parts.filter_map(|(((origin, source), _), pieces)| {
-                let text = |piece: &Piece| source.bytes().get(piece.start..piece.end).unwrap_or_default();
+                let text =
+                    |piece: &SortedRange| source.bytes().get(piece.start..piece.end).unwrap_or_default();
                 Some((origin.run.as_ref()?, pieces.iter().flat_map(move |piece| anchors_in(text(piece)))))
             });
             clocks.refine(parts);
@@ -169,7 +170,7 @@ impl<'v> Plan<'v> {
                 last = last.max(origin.clock.wall(Ticks(ends.1)));
             }
         }
-        self.times = Span { first, last };
+        self.times = WallSpan { first, last };
     }
 
     /// Plans the pieces, and splits sources that show not to be in order around what is wanted of them.
@@ -194,7 +195,7 @@ impl<'v> Plan<'v> {
         self.pieces.clear();
         self.spans.clear();
         for sources in &inputs.boots {
-            let mut of_boot = slice::Span::ALL;
+            let mut of_boot = slice::TickSpan::ALL;
             for (number, source) in sources.iter().enumerate() {
                 let file = self.pieces.len();
                 let origin = &inputs.origins[file];
@@ -207,7 +208,7 @@ impl<'v> Plan<'v> {
                 };
                 let since = ticks(self.view.since, "--since")?;
                 let range = Range { since, until: ticks(self.view.until, "--until")? };
-                of_boot = slice::Span { since: range.since.unwrap_or(0), until: range.until };
+                of_boot = slice::TickSpan { since: range.since.unwrap_or(0), until: range.until };
                 let pieces = origin.is_shown.then(|| self.breaks.parts(file, number, source, range));
                 self.pieces.push(pieces.unwrap_or_default());
             }
@@ -222,7 +223,7 @@ impl<'v> Plan<'v> {
     /// Leaves out what is before the last `wanted` records, where there is only one boot to look at.
     fn shorten_to_last(&mut self, inputs: &Inputs, wanted: usize) {
         let ([sources], [of_boot]) = (&inputs.boots[..], &mut self.spans[..]) else { return };
-        let all: Vec<Piece> = self.pieces.iter().flatten().copied().collect();
+        let all: Vec<SortedRange> = self.pieces.iter().flatten().copied().collect();
         let Some(since) = range::since_for_last(sources, &all, *of_boot, wanted) else { return };
         of_boot.since = since;
         for piece in self.pieces.iter_mut().flatten() {

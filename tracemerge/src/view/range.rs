@@ -11,9 +11,9 @@ use trace_format::escape::is_harmless;
 use trace_format::line::{Kind, Line};
 
 use crate::file::lines::without_feed;
-use crate::input::search::{Mark, first_from};
-use crate::input::slice::Span;
-use crate::input::source::{Piece, Source};
+use crate::input::boundary::{Boundary, first_from};
+use crate::input::slice::TickSpan;
+use crate::input::source::{Content, SortedRange, Source};
 
 /// The ticks that are wanted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,40 +26,45 @@ pub struct Range {
 
 /// Of `piece`, which is sorted, the part that has the lines in `range`: those that a merge of all would have there.
 #[must_use]
-pub fn part_of(piece: Piece, source: &Source, range: Range) -> Piece {
-    if let Some(render) = source.rendered() {
+pub fn part_of(piece: SortedRange, source: &Source, range: Range) -> SortedRange {
+    if let Content::Rendered(render) = source.content() {
         // It is asked by time; here counts only whether there is something.
         let (since, until) = (range.since.unwrap_or(0), range.until.unwrap_or(u64::MAX));
         let any = render.span().is_some_and(|(first, last)| last >= since && first < until);
-        return Piece { start: 0, end: if any { source.size() } else { 0 }, ..piece };
+        return SortedRange { start: 0, end: if any { source.size() } else { 0 }, ..piece };
     }
     if range == Range::default() {
         return piece;
     }
     let bytes = &source.bytes()[..piece.end];
     // What is no line stands with the line before it; at the beginning of a file with the first.
-    let (first, last) = (Mark::before(bytes, piece.start), Mark::end(bytes));
+    let (first, last) = (Boundary::before(bytes, piece.start), Boundary::end(bytes));
     let place = |ticks| first_from(bytes, ticks, first, last, usize::MAX).at;
     let start = range.since.map_or(piece.start, place);
     let end = range.until.map_or(piece.end, place);
-    Piece { start, end: end.max(start), ..piece }
+    SortedRange { start, end: end.max(start), ..piece }
 }
 
 /// The ticks of the first of the last `wanted` messages of all `pieces` together; `None` where there are not more than
 /// that. Reads backwards from the ends, and in each piece little more than what is wanted of it.
 #[must_use]
-pub fn since_for_last(sources: &[Source], pieces: &[Piece], span: Span, wanted: usize) -> Option<u64> {
+pub fn since_for_last(
+    sources: &[Source],
+    pieces: &[SortedRange],
+    span: TickSpan,
+    wanted: usize,
+) -> Option<u64> {
     let mut newest: BinaryHeap<Reverse<u64>> = BinaryHeap::new();
     for piece in pieces {
         let source = &sources[piece.source];
-        let backwards: Box<dyn Iterator<Item = u64>> = match source.rendered() {
-            Some(render) => Box::new(
+        let backwards: Box<dyn Iterator<Item = u64>> = match source.content() {
+            Content::Rendered(render) => Box::new(
                 render
                     .newest_first()
                     .skip_while(|ticks| span.until.is_some_and(|until| *ticks >= until))
                     .take_while(|ticks| *ticks >= span.since),
             ),
-            None => Box::new(messages_backwards(&source.bytes()[piece.start..piece.end])),
+            Content::Text(bytes) => Box::new(messages_backwards(&bytes[piece.start..piece.end])),
         };
         for ticks in backwards {
             if newest.len() < wanted {
@@ -98,7 +103,7 @@ fn messages_backwards(bytes: &[u8]) -> impl Iterator<Item = u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::file::lines::{LineAt, Next, line_at, skip_bad};
+    use crate::file::lines::{LineAt, Token, line_at, skip_bad};
     use proptest::prelude::*;
 
     /// Lines and what is none, in order.
@@ -126,8 +131,8 @@ mod tests {
         })
     }
 
-    fn part(number: usize, source: &Source, range: Range) -> Piece {
-        part_of(Piece { source: number, start: 0, end: source.bytes().len() }, source, range)
+    fn part(number: usize, source: &Source, range: Range) -> SortedRange {
+        part_of(SortedRange { source: number, start: 0, end: source.bytes().len() }, source, range)
     }
 
     /// The lines of all bytes, one by one.
@@ -135,9 +140,9 @@ mod tests {
         let (mut at, mut lines) = (0, Vec::new());
         loop {
             match line_at(bytes, at) {
-                Next::End => return lines,
-                Next::Bad => at = skip_bad(bytes, at),
-                Next::Line(line) => {
+                Token::End => return lines,
+                Token::Bad => at = skip_bad(bytes, at),
+                Token::Line(line) => {
                     lines.push((at, line));
                     at = line.end;
                 }
@@ -168,7 +173,7 @@ mod tests {
             let mut ticks: Vec<_> = lines.filter(|(_, line)| !line.meta).map(|(_, line)| line.ticks).collect();
             ticks.sort_unstable();
             let expected = ticks.len().checked_sub(wanted).map(|at| ticks[at]);
-            prop_assert_eq!(since_for_last(&sources, &pieces, Span::ALL, wanted), expected);
+            prop_assert_eq!(since_for_last(&sources, &pieces, TickSpan::ALL, wanted), expected);
         }
     }
 }

@@ -46,7 +46,7 @@ pub struct View {
     /// The terms in which times are shown.
     pub time: TimeMode,
     /// When colours are used.
-    pub color: colour::When,
+    pub color: colour::ColourMode,
     /// Whether a terminal is written to directly, without a pager.
     pub no_pager: bool,
 }

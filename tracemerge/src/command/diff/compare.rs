@@ -1,55 +1,56 @@
-//! Which threads are compared with each other, and where their messages go different ways.
+//! Pairs of threads that are compared with each other, and the places where their messages differ.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use similar::{Algorithm, DiffOp, capture_diff_slices_deadline};
 
-use super::input::{Input, Thread};
-use super::shape::ShapeId;
+use crate::command::diff::input::{Input, ThreadMessages};
+use crate::command::diff::shape::ShapeId;
 
-/// What differs may take so long to be found, for each thread; then it is told less exactly.
+/// The time that finding the differences of one thread may take; then they are told less exactly.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Two threads that have the same part in both traces, or one that has none in the other.
 pub struct Pair<'a> {
-    /// In the first trace.
-    pub a: Option<&'a Thread>,
-    /// In the second.
-    pub b: Option<&'a Thread>,
-    /// How many messages both begin with.
+    /// The thread in the first trace.
+    pub a: Option<&'a ThreadMessages>,
+    /// The thread in the second trace.
+    pub b: Option<&'a ThreadMessages>,
+    /// The number of messages with which both begin.
     pub alike: usize,
-    /// How many are only in the first.
+    /// The number of messages that are only in the first trace.
     pub only_a: usize,
-    /// How many are only in the second.
+    /// The number of messages that are only in the second trace.
     pub only_b: usize,
 }
 
 impl Pair<'_> {
-    /// Whether both have the same messages in the same order.
+    /// Returns whether both threads have the same messages in the same order.
     pub fn is_same(&self) -> bool {
         self.a.is_some() && self.b.is_some() && self.only_a == 0 && self.only_b == 0
     }
 }
 
-/// A name, and how many threads had it before. A process's first thread has none.
-type Part<'a> = (Option<&'a [u8]>, usize);
+/// A thread's part in its trace: its name, and how many threads had that before. A process's first thread has
+/// no name.
+type ThreadRole<'a> = (Option<&'a [u8]>, usize);
 
-/// All threads of both, those of the first in their order, then those that only the second has.
+/// Pairs all threads of both traces: those of the first in their order, then those that only the second has.
 pub fn pairs<'a>(a: &'a Input, b: &'a Input) -> Vec<Pair<'a>> {
     let (of_a, of_b) = (parts(a), parts(b));
-    let by_part: BTreeMap<Part<'_>, &Thread> = of_b.iter().copied().collect();
-    let known: BTreeSet<Part<'_>> = of_a.iter().map(|(part, _)| *part).collect();
+    let by_part: BTreeMap<ThreadRole<'_>, &ThreadMessages> = of_b.iter().copied().collect();
+    let known: BTreeSet<ThreadRole<'_>> = of_a.iter().map(|(part, _)| *part).collect();
     let first = of_a.iter().map(|(part, thread)| pair(Some(thread), by_part.get(part).copied()));
     let second =
         of_b.iter().filter(|(part, _)| !known.contains(part)).map(|(_, thread)| pair(None, Some(thread)));
     first.chain(second).collect()
 }
 
-fn parts(input: &Input) -> Vec<(Part<'_>, &Thread)> {
+fn parts(input: &Input) -> Vec<(ThreadRole<'_>, &ThreadMessages)> {
     let mut seen: BTreeMap<Option<&[u8]>, usize> = BTreeMap::new();
     let part = |thread| {
-        let thread: &Thread = thread;
+        let thread: &ThreadMessages = thread;
         let before = seen.entry(thread.name.as_deref()).or_default();
         *before += 1;
         ((thread.name.as_deref(), *before - 1), thread)
@@ -57,15 +58,15 @@ fn parts(input: &Input) -> Vec<(Part<'_>, &Thread)> {
     input.threads.iter().map(part).collect()
 }
 
-fn pair<'a>(a: Option<&'a Thread>, b: Option<&'a Thread>) -> Pair<'a> {
-    let shapes = |thread: Option<&'a Thread>| thread.map_or(&[][..], |thread| &thread.shapes[..]);
+fn pair<'a>(a: Option<&'a ThreadMessages>, b: Option<&'a ThreadMessages>) -> Pair<'a> {
+    let shapes = |thread: Option<&'a ThreadMessages>| thread.map_or(&[][..], |thread| &thread.shapes[..]);
     let (of_a, of_b) = (shapes(a), shapes(b));
     let alike = of_a.iter().zip(of_b).take_while(|(a, b)| a == b).count();
     let (only_a, only_b) = only(&of_a[alike..], &of_b[alike..]);
     Pair { a, b, alike, only_a, only_b }
 }
 
-/// How many of each side have no counterpart in the other.
+/// The number of messages of each side that have no counterpart in the other.
 fn only(a: &[ShapeId], b: &[ShapeId]) -> (usize, usize) {
     let deadline = Instant::now().checked_add(PATIENCE);
     let mut only = (0, 0);

@@ -9,23 +9,22 @@ use trace_format::line::{Kind, Line, Ticks};
 use trace_format::meta::{Meta, Run};
 use trace_format::name::parse_trace_file_suffix;
 
-use crate::file::lines::{Next, first_line, line_at, skip_bad, without_feed};
+use crate::command::diff::latency::Latencies;
+use crate::command::diff::shape::{ShapeId, Shapes};
+use crate::file::lines::{Token, first_line, line_at, skip_bad, without_feed};
 use crate::file::map::Map;
 use crate::find::choose::Choice;
 use crate::find::discover::App;
-use crate::find::gather;
+use crate::find::find_traces;
 use crate::find::liveness::asking_once;
 use crate::input::slice::as_text;
 use crate::input::source::Source;
-use crate::time::clocks::{Anchor, Clock};
+use crate::time::clocks::{Anchor, TickClock};
 use crate::ui::error::Error;
 use crate::ui::few::Few;
 use crate::ui::messages::{Messages, count, shown, shown_name};
 
-use super::latency::Latencies;
-use super::shape::{ShapeId, Shapes};
-
-/// What stands between an executable's name and a thread id.
+/// The text between an executable's name and a thread id.
 const INFIX: &[u8] = b".trace.";
 
 /// A trace that is compared.
@@ -33,44 +32,44 @@ pub struct Input {
     /// The path as the user wrote it.
     pub given: PathBuf,
     sources: Vec<Source>,
-    /// By when they began.
-    pub threads: Vec<Thread>,
-    /// From one message to the next of the same thread, by what the later one looks like.
+    /// The threads, in the order of their beginnings.
+    pub threads: Vec<ThreadMessages>,
+    /// The times from one message to the next of the same thread, by the shape of the later one.
     pub latencies: HashMap<ShapeId, Latencies>,
-    /// How often each shape of a message occurs.
+    /// The number of messages of each shape.
     pub counts: HashMap<ShapeId, u64>,
-    clock: Option<Clock>,
-    /// Ticks of the first message.
+    clock: Option<TickClock>,
+    /// The ticks of the first message.
     first: u64,
 }
 
-/// A thread's messages.
-pub struct Thread {
+/// The messages of a thread.
+pub struct ThreadMessages {
     /// The operating system's id.
     pub tid: u64,
-    /// Its name; of a process's first thread, which is called as the executable, there is none.
+    /// The name of the thread; a process's first thread, which is called as the executable, has none.
     pub name: Option<Vec<u8>>,
     /// The shapes of the thread's messages, in order.
     pub shapes: Vec<ShapeId>,
-    /// Where each of these messages stands.
-    places: Vec<Place>,
+    /// The place of each of these messages.
+    places: Vec<MessagePlace>,
     began: u64,
 }
 
-/// A message: in which source, and where.
+/// The place of a message: its source, and its offset there.
 #[derive(Clone, Copy)]
-struct Place {
+struct MessagePlace {
     source: u32,
     at: u64,
 }
 
-/// A message to be shown.
-pub struct Shown {
-    /// In which file.
+/// A message that is to be shown.
+pub struct ShownMessage {
+    /// The file of the message.
     pub path: PathBuf,
     /// The number of the message's first line in that file, from 1.
     pub line: usize,
-    /// Since the first message of the trace, in nanoseconds, where that is known.
+    /// The time since the first message of the trace, in nanoseconds, where it is known.
     pub since: Option<u64>,
     /// The first line of the message, still escaped.
     pub text: Vec<u8>,
@@ -84,7 +83,7 @@ impl Input {
     pub fn read(given: PathBuf, shapes: &mut Shapes, messages: &mut Messages) -> Result<Input, Error> {
         let sources: Vec<Source> =
             sources(&given, messages)?.into_iter().map(as_text).collect::<Result<_, _>>()?;
-        let mut reader = Reader {
+        let mut reader = InputReader {
             shapes,
             threads: Vec::new(),
             open: HashMap::new(),
@@ -103,11 +102,11 @@ impl Input {
         }
         for source in reader.unread_runs.iter().filter_map(|number| sources.get(*number as usize)) {
             messages.warn(format_args!(
-                "{}: a '# run' line is damaged; which run the lines behind it are of is not known",
+                "{}: a '# run' line is damaged; the run of the lines behind it is not known",
                 shown(&source.path)
             ));
         }
-        let Reader { mut threads, runs, .. } = reader;
+        let InputReader { mut threads, runs, .. } = reader;
         threads.retain(|thread| !thread.shapes.is_empty());
         if threads.is_empty() {
             return Err(Error::plain(format!("{} has no messages", shown(&given))));
@@ -115,9 +114,9 @@ impl Input {
         threads.sort_by_key(|thread| (thread.began, thread.tid));
         let clock = runs.first().map(|(run, _)| {
             let same = runs.iter().filter(|(other, _)| other.boot == run.boot && other.clock == run.clock);
-            Clock::of_run(run, same.flat_map(|(_, anchors)| anchors.iter().copied()))
+            TickClock::of_run(run, same.flat_map(|(_, anchors)| anchors.iter().copied()))
         });
-        let clock = clock.filter(Clock::rate_is_known);
+        let clock = clock.filter(TickClock::rate_is_known);
         let first = threads.iter().map(|thread| thread.began).min().unwrap_or(0);
         let mut input = Input {
             given,
@@ -145,26 +144,26 @@ impl Input {
         }
     }
 
-    fn line(&self, place: Place) -> Option<Line<'_>> {
+    fn line(&self, place: MessagePlace) -> Option<Line<'_>> {
         let bytes = self.sources.get(place.source as usize)?.bytes();
         let at = usize::try_from(place.at).ok()?;
         match line_at(bytes, at) {
-            Next::Line(line) => Line::parse(without_feed(&bytes[at..line.end])).ok(),
-            Next::Bad | Next::End => None,
+            Token::Line(line) => Line::parse(without_feed(&bytes[at..line.end])).ok(),
+            Token::Bad | Token::End => None,
         }
     }
 
-    /// The message `number` of a thread.
-    pub fn message(&self, thread: &Thread, number: usize) -> Option<Shown> {
+    /// Returns the message `number` of a thread.
+    pub fn message(&self, thread: &ThreadMessages, number: usize) -> Option<ShownMessage> {
         let place = *thread.places.get(number)?;
         let (line, source) = (self.line(place)?, self.sources.get(place.source as usize)?);
         let before = &source.bytes()[..usize::try_from(place.at).ok()?];
         let number = memchr::memchr_iter(b'\n', before).count() + 1;
         let since = self.ns(line.key.ticks.0.saturating_sub(self.first));
-        Some(Shown { path: source.path.clone(), line: number, since, text: line.payload.to_vec() })
+        Some(ShownMessage { path: source.path.clone(), line: number, since, text: line.payload.to_vec() })
     }
 
-    /// How long so many ticks are, in nanoseconds; `None` where that is not known.
+    /// The nanoseconds that so many `ticks` take; `None` where that is not known.
     pub fn ns(&self, ticks: u64) -> Option<u64> {
         let clock = self.clock.as_ref()?;
         let wall = |ticks| clock.wall(Ticks(ticks)).0;
@@ -172,7 +171,8 @@ impl Input {
     }
 }
 
-/// The bytes of all that `given` means: a directory of traces, a file that begins with a trace line, or an application.
+/// Opens all that `given` means: a directory of traces, a file that begins with a trace line, or an
+/// application.
 fn sources(given: &Path, messages: &mut Messages) -> Result<Vec<Source>, Error> {
     let metadata = fs::metadata(given);
     if metadata.as_ref().is_ok_and(fs::Metadata::is_dir) {
@@ -193,7 +193,7 @@ fn sources(given: &Path, messages: &mut Messages) -> Result<Vec<Source>, Error> 
     if metadata.as_ref().is_ok_and(fs::Metadata::is_file) && is_trace(&Map::open(given)?) {
         return Ok(vec![open(given.to_owned())?]);
     }
-    let found = gather(&App::new(given.to_owned())?, Choice::Newest, messages)?;
+    let found = find_traces(&App::new(given.to_owned())?, Choice::Newest, messages)?;
     let mut is_alive = asking_once();
     let mut sources = Vec::new();
     for trace in found.chosen.boots.iter().flatten() {
@@ -215,37 +215,37 @@ fn is_trace(path: &Path) -> bool {
     at.is_some_and(|at| parse_trace_file_suffix(&name[at..]).is_some())
 }
 
-struct Reader<'a> {
+struct InputReader<'a> {
     shapes: &'a mut Shapes,
-    threads: Vec<Thread>,
-    /// Which thread has an id now, and the run that it is of.
+    threads: Vec<ThreadMessages>,
+    /// The thread that has each id now, and the run that the thread is of.
     open: HashMap<u64, (usize, Option<usize>)>,
-    /// With all the moments that they tell.
+    /// The runs, with all the moments that they tell.
     runs: Vec<(Run, Vec<Anchor>)>,
-    /// What is no line: in which file, where, and how many bytes.
+    /// The bytes that are no line: their file, offset and number.
     damaged: Few<(Vec<u8>, u64, u64)>,
     /// Sources with a `# run` line that cannot be read or has a wrong checksum.
     unread_runs: Vec<u32>,
 }
 
-/// A message whose end was not seen yet: thread, where, its lines.
-type Begun = Option<(usize, Place, Vec<u8>, u64)>;
+/// A message whose end was not seen yet: its thread, place, text and ticks.
+type Begun = Option<(usize, MessagePlace, Vec<u8>, u64)>;
 
-impl Reader<'_> {
+impl InputReader<'_> {
     fn read(&mut self, number: u32, source: &Source) {
         let bytes = source.bytes();
         let (mut at, mut begun): (usize, Begun) = (0, None);
         loop {
             let line = match line_at(bytes, at) {
-                Next::End => break,
-                Next::Bad => {
+                Token::End => break,
+                Token::Bad => {
                     let end = skip_bad(bytes, at);
                     let file = source.path.as_os_str().as_encoded_bytes().to_vec();
                     self.damaged.push((file, at as u64, (end - at) as u64));
                     at = end;
                     continue;
                 }
-                Next::Line(line) => line,
+                Token::Line(line) => line,
             };
             let start = std::mem::replace(&mut at, line.end);
             let Ok(line) = Line::parse(without_feed(&bytes[start..line.end])) else { continue };
@@ -259,7 +259,7 @@ impl Reader<'_> {
                 Kind::Message => {
                     self.end(begun.take());
                     let thread = self.thread(&line);
-                    let place = Place { source: number, at: start as u64 };
+                    let place = MessagePlace { source: number, at: start as u64 };
                     begun = Some((thread, place, line.payload.to_vec(), line.key.ticks.0));
                 }
                 Kind::Meta => {
@@ -285,7 +285,7 @@ impl Reader<'_> {
 
     fn thread(&mut self, line: &Line<'_>) -> usize {
         let (thread, _) = *self.open.entry(line.key.tid).or_insert_with(|| {
-            self.threads.push(Thread::new(line.key.tid));
+            self.threads.push(ThreadMessages::new(line.key.tid));
             (self.threads.len() - 1, None)
         });
         thread
@@ -302,9 +302,9 @@ impl Reader<'_> {
                     self.runs.len() - 1
                 });
                 self.runs[of].1.push(anchor);
-                // Another thread with that id, unless it is a further file of the same.
+                // This is another thread with that id, unless it is a further file of the same.
                 if self.open.get(&tid).is_none_or(|(_, before)| *before != Some(of)) {
-                    self.threads.push(Thread::new(tid));
+                    self.threads.push(ThreadMessages::new(tid));
                     self.open.insert(tid, (self.threads.len() - 1, Some(of)));
                 }
             }
@@ -318,19 +318,19 @@ impl Reader<'_> {
                     self.runs[*of].1.push(Anchor { ticks, wall });
                 }
             }
-            // What it says decides nothing here but the clock.
+            // What such a line says decides nothing here but the clock.
             None if line.payload.starts_with(b"run ") => self.unread_runs.push(number),
-            // A merge has put it in the place of what was damaged.
+            // A merge has put the line in the place of damaged bytes.
             Some(Meta::Damaged { file, offset, bytes, .. }) => self.damaged.push((file, offset, bytes)),
             _ => {}
         }
     }
 }
 
-impl Thread {
-    fn new(tid: u64) -> Thread {
+impl ThreadMessages {
+    fn new(tid: u64) -> ThreadMessages {
         // Lines of other logs that were merged with the traces are of no thread.
         let name = (tid == 0).then(|| b"other logs".to_vec());
-        Thread { tid, name, shapes: Vec::new(), places: Vec::new(), began: 0 }
+        ThreadMessages { tid, name, shapes: Vec::new(), places: Vec::new(), began: 0 }
     }
 }

@@ -1,11 +1,11 @@
-//! How long it was from one message to the next: a histogram whose classes are less than one percent wide.
+//! Times from one message to the next, in a histogram whose classes are less than one percent wide.
 
 use std::collections::BTreeMap;
 
-/// Bits of a number that its class keeps: below the first one, 7 more.
+/// The number of bits that the class of a number keeps behind its first one.
 const BITS: u32 = 7;
 
-/// Distances in ticks.
+/// A histogram of distances in ticks.
 #[derive(Clone, Debug, Default)]
 pub struct Latencies {
     classes: BTreeMap<u64, u64>,
@@ -19,12 +19,13 @@ impl Latencies {
         self.count += 1;
     }
 
-    /// How many times were added.
+    /// The number of distances.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// The least distance that `percent` of all do not exceed, as its class has it; `None` where there is none.
+    /// The least distance that `percent` of all do not exceed, as its class has it; `None` where there are no
+    /// distances.
     pub fn percentile(&self, percent: u64) -> Option<u64> {
         let wanted = (u128::from(self.count) * u128::from(percent)).div_ceil(100).max(1);
         let mut sum = 0;
@@ -35,7 +36,7 @@ impl Latencies {
     }
 }
 
-/// The number without its last bits.
+/// Returns the number without its last bits.
 fn class(ticks: u64) -> u64 {
     let dropped = ticks.checked_ilog2().unwrap_or(0).saturating_sub(BITS);
     ticks >> dropped << dropped

@@ -1,7 +1,8 @@
-//! The subcommand `diff`: two traces compared thread by thread, by what messages look like without their numbers.
+//! The subcommand `diff`: compares two traces thread by thread, by the shapes of messages, which are messages
+//! without their numbers.
 //!
-//! Threads are paired by name and order of appearance, for their ids differ from run to run. Takes about 16 bytes of
-//! memory for each message.
+//! Threads are paired by name and order of appearance, for their ids differ from run to run. A comparison
+//! takes about 16 bytes of memory for each message.
 
 mod compare;
 mod input;
@@ -13,30 +14,29 @@ mod text;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
+use crate::command::diff::input::Input;
+use crate::command::diff::model::Comparison;
+use crate::command::diff::shape::Shapes;
 use crate::ui::error::Error;
 use crate::ui::messages::Messages;
 
-use self::input::Input;
-use self::model::Comparison;
-use self::shape::Shapes;
-
-/// What is written of a comparison.
+/// The form in which a comparison is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Told {
-    /// Nothing: the status says it all.
+    /// Nothing is written: the status says it all.
     Nothing,
-    /// Tables for people.
+    /// The comparison is written as tables for people.
     Text,
-    /// JSON for programs.
+    /// The comparison is written as JSON for programs.
     Json,
 }
 
-/// Compares the traces `a` and `b`, each an application, a trace or merged file, or a directory of traces; writes what
-/// differs to standard output, of the messages at most `rows` sorts. Returns whether all threads have the same messages
-/// in the same order, numbers aside.
+/// Compares the traces `a` and `b`, each of which is an application, a trace or merged file, or a directory
+/// of traces; writes the differences to standard output, with at most `rows` sorts of messages. Returns
+/// whether all threads have the same messages in the same order, numbers aside.
 ///
 /// # Errors
-/// Where there is nothing to compare.
+/// There is nothing to compare.
 pub fn diff(a: PathBuf, b: PathBuf, told: Told, rows: usize, messages: &mut Messages) -> Result<bool, Error> {
     let mut shapes = Shapes::default();
     let a = Input::read(a, &mut shapes, messages)?;

@@ -1,60 +1,60 @@
-//! What differs between two traces: the facts, as `--json` writes them. The names of the fields are part of the
-//! interface. Times are nanoseconds; what is unknown is `null`.
+//! The differences of two traces, as `--json` writes them. The names of the fields are part of the interface.
+//! Times are nanoseconds; an unknown value is `null`.
 
 use serde::Serialize;
 
+use crate::command::diff::compare::Pair;
+use crate::command::diff::input::{Input, ThreadMessages};
+use crate::command::diff::latency::Latencies;
+use crate::command::diff::shape::{ShapeId, Shapes};
 use crate::ui::error::Error;
 use crate::ui::messages::shown_name;
 
-use super::compare::Pair;
-use super::input::{Input, Thread};
-use super::latency::Latencies;
-use super::shape::{ShapeId, Shapes};
-
-/// Grows when a field changes its meaning or goes; new ones may come at any time.
+/// The version of the layout. It grows when a field changes its meaning or goes; new fields may come at any
+/// time.
 pub const VERSION: u32 = 1;
-/// So many messages that are alike are shown before the first that is not, and so many from there on.
+/// The numbers of messages that are shown before the first one that differs, and from there on.
 const CONTEXT: (usize, usize) = (2, 2);
 
-/// All that was found.
+/// All differences of two traces.
 #[derive(Debug, Serialize)]
 pub struct Comparison {
     /// The version of this layout.
     pub version: u32,
     /// The first trace, as the user wrote it.
     pub a: String,
-    /// The second.
+    /// The second trace, as the user wrote it.
     pub b: String,
     /// Whether all threads have the same messages in the same order, numbers aside.
     pub same: bool,
-    /// The threads of the first in their order, then those that only the second has.
+    /// The threads of the first trace in their order, then those that only the second has.
     pub threads: Vec<ThreadComparison>,
-    /// How many sorts of messages there are.
+    /// The number of sorts of messages.
     pub sorts: u64,
-    /// Of these the first, what differs most first.
+    /// The first of these sorts; those that differ most are first.
     pub messages: Vec<SortComparison>,
 }
 
 /// Two threads that have the same part in both traces, or one that has none in the other.
 #[derive(Debug, Serialize)]
 pub struct ThreadComparison {
-    /// Its name, escaped as in the trace; a process's first thread has none.
+    /// The name of the thread, escaped as in the trace; a process's first thread has none.
     pub name: Option<String>,
     /// Whether the messages are the same, in the same order.
     pub same: bool,
-    /// In the first trace.
+    /// The thread in the first trace.
     pub a: Option<ThreadSide>,
-    /// In the second.
+    /// The thread in the second trace.
     pub b: Option<ThreadSide>,
-    /// With how many messages both begin.
+    /// The number of messages with which both begin.
     pub alike: u64,
-    /// How many are only in the first.
+    /// The number of messages that are only in the first trace.
     pub only_a: u64,
-    /// How many are only in the second.
+    /// The number of messages that are only in the second trace.
     pub only_b: u64,
-    /// The last messages before the first that differs, of the first trace; nothing where a side is missing or all is
-    /// the same.
-    pub before: Vec<Message>,
+    /// The last messages before the first that differs, of the first trace; none where a side is missing or
+    /// all messages are the same.
+    pub before: Vec<MessageLine>,
 }
 
 /// A thread in one of the traces.
@@ -62,51 +62,53 @@ pub struct ThreadComparison {
 pub struct ThreadSide {
     /// The operating system's id.
     pub tid: u64,
-    /// How many messages the thread has.
+    /// The number of messages of the thread.
     pub records: u64,
-    /// Those from the first that differs on, a few; nothing as above.
-    pub next: Vec<Message>,
+    /// A few messages from the first that differs on; none where a side is missing or all messages are the
+    /// same.
+    pub next: Vec<MessageLine>,
 }
 
-/// A message, and where it stands.
+/// A message, and the place where it stands.
 #[derive(Debug, Serialize)]
-pub struct Message {
-    /// The file.
+pub struct MessageLine {
+    /// The file of the message.
     pub file: String,
-    /// Its line there, from 1; of a raw file, of the text that it would be.
+    /// The number of the message's line in the file, from 1; in a raw file, the line of the text that it
+    /// would be.
     pub line: u64,
-    /// Since the first message of the trace.
+    /// The time since the first message of the trace, in nanoseconds.
     pub since_ns: Option<u64>,
-    /// Its first line, escaped as in the trace.
+    /// The first line of the message, escaped as in the trace.
     pub text: String,
 }
 
-/// What is known of one sort of messages.
+/// One sort of messages in both traces.
 #[derive(Debug, Serialize)]
 pub struct SortComparison {
-    /// What they look like, `#` for numbers.
+    /// The shape of the messages, with `#` for numbers.
     pub message: String,
-    /// In the first trace.
+    /// The messages in the first trace.
     pub a: SortSide,
-    /// In the second.
+    /// The messages in the second trace.
     pub b: SortSide,
 }
 
-/// What is known of one sort of messages in one trace.
+/// One sort of messages in one trace.
 #[derive(Debug, Serialize)]
 pub struct SortSide {
-    /// How many messages there are of the shape.
+    /// The number of messages of this sort.
     pub count: u64,
-    /// How often there was one of the same thread before.
+    /// The number of these messages that have one of the same thread before them.
     pub measured: u64,
-    /// Since that one: what half of them do not exceed, to 1 %.
+    /// The median time since that one, in nanoseconds, to 1 %.
     pub median_ns: Option<u64>,
     /// The 99th percentile of these times, in nanoseconds.
     pub p99_ns: Option<u64>,
 }
 
 impl Comparison {
-    /// The comparison, with at most `rows` sorts of messages.
+    /// Compares two traces, with at most `rows` sorts of messages.
     pub fn of(a: &Input, b: &Input, pairs: &[Pair<'_>], shapes: &Shapes, rows: usize) -> Comparison {
         let given = |input: &Input| shown_name(input.given.as_os_str().as_encoded_bytes());
         let sorts = sorts(a, b);
@@ -123,10 +125,10 @@ impl Comparison {
         }
     }
 
-    /// The comparison for programs: JSON on several lines.
+    /// Returns the comparison for programs: JSON on several lines.
     ///
     /// # Errors
-    /// None that is known.
+    /// No error is known.
     pub fn to_json(&self) -> Result<String, Error> {
         let text = serde_json::to_string_pretty(self);
         text.map(|text| text + "\n").map_err(|error| Error::plain(format!("cannot write JSON: {error}")))
@@ -136,13 +138,13 @@ impl Comparison {
 impl ThreadComparison {
     fn of(a: &Input, b: &Input, pair: &Pair<'_>) -> ThreadComparison {
         let name = pair.a.or(pair.b).and_then(|thread| thread.name.as_deref());
-        // Where the one goes another way than the other there is something to show.
+        // Where one thread goes another way than the other there is something to show.
         let differs = pair.a.is_some() && pair.b.is_some() && !pair.is_same();
-        let from = |input: &Input, thread: &Thread, first: usize, count: usize| {
+        let from = |input: &Input, thread: &ThreadMessages, first: usize, count: usize| {
             let numbers = first..first + if differs { count } else { 0 };
-            numbers.filter_map(|number| Message::of(input, thread, number)).collect()
+            numbers.filter_map(|number| MessageLine::of(input, thread, number)).collect()
         };
-        let side = |input, thread: Option<&Thread>| {
+        let side = |input, thread: Option<&ThreadMessages>| {
             thread.map(|thread| ThreadSide {
                 tid: thread.tid,
                 records: thread.shapes.len() as u64,
@@ -163,11 +165,11 @@ impl ThreadComparison {
     }
 }
 
-impl Message {
-    fn of(input: &Input, thread: &Thread, number: usize) -> Option<Message> {
+impl MessageLine {
+    fn of(input: &Input, thread: &ThreadMessages, number: usize) -> Option<MessageLine> {
         let message = input.message(thread, number)?;
         let line = message.text.split(|&b| b == b'\n').next().unwrap_or_default();
-        Some(Message {
+        Some(MessageLine {
             file: shown_name(message.path.as_os_str().as_encoded_bytes()),
             line: message.line as u64,
             since_ns: message.since,
@@ -189,7 +191,7 @@ impl SortSide {
     }
 }
 
-/// All sorts of messages, what differs most first.
+/// Returns all sorts of messages; those that differ most are first.
 fn sorts(a: &Input, b: &Input) -> Vec<(ShapeId, SortSide, SortSide)> {
     let mut all: Vec<ShapeId> = a.counts.keys().chain(b.counts.keys()).copied().collect();
     all.sort_unstable();
@@ -203,8 +205,8 @@ fn sorts(a: &Input, b: &Input) -> Vec<(ShapeId, SortSide, SortSide)> {
     sorts.into_iter().map(|(_, sort)| sort).collect()
 }
 
-/// How remarkable the difference is: by how many standard deviations the counts differ, or how many times the medians,
-/// the more the more often they were measured.
+/// The significance of a difference: by how many standard deviations the counts differ, or by which factor
+/// the medians, with more weight the more often they were measured.
 fn significance(a: &SortSide, b: &SortSide) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "an estimate")]
     let float = |number: u64| number as f64;

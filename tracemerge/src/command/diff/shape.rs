@@ -1,12 +1,12 @@
-//! What messages look like without their numbers.
+//! The shapes of messages: messages without their numbers.
 
 use std::collections::HashMap;
 
-/// Stands for a number.
+/// The character that stands for a number.
 const NUMBER: u8 = b'#';
-/// So many hex digits in a row, with a decimal one among them, are a number ...
+/// The number of hex digits in a row, with a decimal one among them, that are a number.
 const HEX: usize = 4;
-/// ... and so many are one even without.
+/// The number of hex digits in a row that are a number even without a decimal one.
 const LONG_HEX: usize = 8;
 
 /// The number of a shape.
@@ -21,7 +21,7 @@ pub struct Shapes {
 }
 
 impl Shapes {
-    /// The shape of a message, whose lines stand behind each other with line feeds between.
+    /// Returns the shape of a message whose lines are separated by line feeds.
     pub fn of(&mut self, message: &[u8]) -> ShapeId {
         self.buffer.clear();
         shape_into(&mut self.buffer, message);
@@ -40,8 +40,9 @@ impl Shapes {
     }
 }
 
-/// Puts `#` in the place of numbers: decimal ones with all their parts (`-1.5e3`, `10.0.0.1`), hex ones after `0x`, and
-/// words of hex digits that look like one. In a word of letters and digits the digits are numbers (`worker12`).
+/// Puts `#` in the place of numbers: decimal ones with all their parts (`-1.5e3`, `10.0.0.1`), hex ones after
+/// `0x`, and words of hex digits that look like one. In a word of letters and digits the digits are numbers
+/// (`worker12`).
 fn shape_into(out: &mut Vec<u8>, text: &[u8]) {
     let mut at = 0;
     while let Some(&byte) = text.get(at) {
@@ -64,12 +65,12 @@ fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80
 }
 
-/// Where the digits end that begin at `at`.
+/// The end of the digits that begin at `at`.
 fn digits(text: &[u8], at: usize) -> usize {
     at + text[at..].iter().take_while(|b| b.is_ascii_digit()).count()
 }
 
-/// Where the number ends that a word begins with; `at` if there is none.
+/// The end of the number with which a word begins; `at` if it does not begin with one.
 fn number_end(text: &[u8], at: usize) -> usize {
     let word = &text[at..];
     let hex = |from: usize| {
@@ -106,7 +107,7 @@ fn number_end(text: &[u8], at: usize) -> usize {
     end
 }
 
-/// `15e3`.
+/// Returns whether a word is a number like `15e3`.
 fn is_scientific(word: &[u8]) -> bool {
     let mut letters = word.iter().filter(|b| !b.is_ascii_digit());
     word[0].is_ascii_digit() && matches!((letters.next(), letters.next()), (Some(b'e' | b'E'), None))

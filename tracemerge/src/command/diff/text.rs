@@ -1,17 +1,16 @@
-//! What differs between two traces, for people.
+//! The differences of two traces, for people.
 
 use std::path::Path;
 
-use crate::ui::columns::{Align, Columns};
+use crate::command::diff::model::{Comparison, MessageLine, ThreadComparison, ThreadSide};
+use crate::ui::columns::{Alignment, Columns};
 use crate::ui::messages::{Grouped, count};
 use crate::ui::units::duration;
 
-use super::model::{Comparison, Message, ThreadComparison, ThreadSide};
-
-/// So much of a message is shown.
+/// The number of characters of a message that are shown.
 const WIDTH: usize = 100;
 
-/// The comparison as text: threads, then sorts of messages.
+/// Writes the comparison as text: threads, then sorts of messages.
 pub fn of(comparison: &Comparison) -> String {
     let mut text = format!("A  '{}'\nB  '{}'\n\n", comparison.a, comparison.b);
     let same = comparison.threads.iter().filter(|thread| thread.same);
@@ -61,14 +60,14 @@ fn of_thread(thread: &ThreadComparison) -> String {
     text
 }
 
-fn of_message(side: &str, message: &Message) -> String {
+fn of_message(side: &str, message: &MessageLine) -> String {
     let file = Path::new(&message.file).file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
     let since = message.since_ns.map_or("?".to_owned(), |ns| format!("+{}", duration(ns)));
-    format!("  {side} {file}:{} {since}  {}\n", message.line, cut(&message.text))
+    format!("  {side} {file}:{} {since}  {}\n", message.line, shortened(&message.text))
 }
 
-/// A line, not too long. What is in a trace is escaped.
-fn cut(line: &str) -> String {
+/// Returns the first line of a text, shortened. Control characters in a trace are escaped already.
+fn shortened(line: &str) -> String {
     let line = line.split('\n').next().unwrap_or_default();
     match line.char_indices().nth(WIDTH) {
         Some((at, _)) => format!("{}...", &line[..at]),
@@ -77,7 +76,7 @@ fn cut(line: &str) -> String {
 }
 
 fn table(comparison: &Comparison) -> String {
-    use Align::{Left, Right};
+    use Alignment::{Left, Right};
     let mut columns = Columns::new(&[
         ("count A", Right),
         ("B", Right),
@@ -101,7 +100,7 @@ fn table(comparison: &Comparison) -> String {
             time(a.p99_ns),
             time(b.p99_ns),
             ratio(a.p99_ns, b.p99_ns),
-            cut(&sort.message),
+            shortened(&sort.message),
         ]);
     }
     let mut text = columns.text("");

@@ -1,4 +1,4 @@
-//! The trace files of the followed runs: those that there are, and those that come.
+//! The trace files of the followed runs: those that exist, and those that are made meanwhile.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -11,35 +11,34 @@ use trace_format::meta::Run;
 use trace_format::name::parse_trace_file_suffix;
 use trace_format::raw::Raw;
 
+use crate::command::follow::runs::Runs;
+use crate::command::follow::stream::ThreadKey;
 use crate::file::map::{Map, open_regular};
 use crate::find::owners::{Owners, Rank, recorded_in};
 use crate::os::sys::{FileId, file_id, owner};
 use crate::ui::messages::{Messages, shown};
 
-use super::runs::Runs;
-use super::stream::ThreadKey;
-
-/// Longer than any file system's clock takes to go on.
+/// The time within which a file system's clock surely goes on.
 const TICK: Duration = Duration::from_millis(100);
 
-/// A trace file.
-pub struct Found {
+/// A trace file of a run, which may be followed.
+pub struct ListedFile {
     /// The thread that the file belongs to.
     pub key: ThreadKey,
     /// The path of the file.
     pub path: PathBuf,
-    /// Which file it is.
+    /// The identity of the file.
     pub id: FileId,
     /// The run that the file belongs to.
     pub run: Run,
 }
 
-/// Directories that are looked through when they have changed.
+/// The directories that were looked through, each with the time of its last change then.
 #[derive(Default)]
 pub struct Directories(HashMap<PathBuf, SystemTime>);
 
 impl Directories {
-    /// Whether something may have come or gone there since this was asked last.
+    /// Returns whether something may have come or gone in a directory since this was asked last.
     pub fn may_have_changed(&mut self, path: &Path) -> bool {
         let changed = fs::metadata(path).and_then(|found| found.modified()).ok();
         if changed.is_some() && self.0.get(path) == changed.as_ref() {
@@ -53,20 +52,20 @@ impl Directories {
         changed.is_some()
     }
 
-    /// It is to be looked through again.
+    /// Has a directory looked through again.
     pub fn forget(&mut self, path: &Path) {
         self.0.remove(path);
     }
 }
 
-/// All files in the places of the runs.
+/// The files in the places of the runs.
 #[derive(Default)]
 pub struct Files {
     directories: Directories,
-    /// By name, too: the number of a file that is gone may be another's.
+    /// The files that are known, by name, too: the number of a file that is gone may be another's.
     seen: HashSet<(PathBuf, FileId)>,
-    found: Vec<Found>,
-    /// Those whose first line is none that names a run.
+    found: Vec<ListedFile>,
+    /// The files whose first line does not name a run.
     unread: Vec<PathBuf>,
 }
 
@@ -87,7 +86,7 @@ impl Files {
         }
     }
 
-    /// Whether each file there has said what it is.
+    /// Looks through a directory; returns whether each file there has said what it is.
     fn look_in(&mut self, place: &Path, name: &[u8], users: &Owners) -> bool {
         let mut all_read = true;
         for entry in fs::read_dir(place).into_iter().flatten().flatten() {
@@ -105,14 +104,14 @@ impl Files {
             }
             match first_line(&path) {
                 Some((key, _)) if !self.counts(owner(&metadata), &key, users) => {
-                    // Whether the run has become that user's is asked again when the directory has changed.
+                    // If the run becomes that user's, the directory changes, and this is asked again.
                 }
                 Some((key, run)) => {
                     self.seen.insert(known);
                     self.found.retain(|known| known.path != path);
-                    self.found.push(Found { key, path, id, run });
+                    self.found.push(ListedFile { key, path, id, run });
                 }
-                // It has just been made, or is none.
+                // The file has just been made, or is no trace.
                 None if metadata.len() < FIRST_BYTES as u64 && !has_line(&path) => all_read = false,
                 None => {
                     if users.rank(owner(&metadata)) != Rank::Other && self.seen.insert(known) {
@@ -124,8 +123,8 @@ impl Files {
         all_read
     }
 
-    /// Whether a file of that user may be of the run: others' files are not, unless the run has recorded that its
-    /// process became theirs.
+    /// Returns whether a file of that user may be of the run: others' files are not, unless the run has
+    /// recorded that its process became theirs.
     fn counts(&self, owner: u32, key: &ThreadKey, users: &Owners) -> bool {
         if users.rank(owner) != Rank::Other {
             return true;
@@ -135,13 +134,13 @@ impl Files {
         said.any(|map| recorded_in(&map).contains(&owner))
     }
 
-    /// The files of followed runs.
-    pub fn found(&self, runs: &Runs) -> impl Iterator<Item = &Found> {
+    /// Returns the files of followed runs.
+    pub fn found(&self, runs: &Runs) -> impl Iterator<Item = &ListedFile> {
         self.found.iter().filter(|found| runs.is_followed(&found.run))
     }
 }
 
-/// Whether the file has a whole line or record, be that what it may.
+/// Returns whether the file has a whole line or record of any sort.
 fn has_line(path: &Path) -> bool {
     let Ok(map) = Map::open(path) else { return false };
     match Raw::parse(&map) {
@@ -150,7 +149,7 @@ fn has_line(path: &Path) -> bool {
     }
 }
 
-/// Whose file it is, by its first line.
+/// The thread and the run of a file, by its first line.
 pub fn first_line(path: &Path) -> Option<(ThreadKey, Run)> {
     let mut start = Vec::new();
     open_regular(path).ok()?.0.take(FIRST_BYTES as u64).read_to_end(&mut start).ok()?;

@@ -1,19 +1,18 @@
-//! Behind *select*: a `# late` line before what is shown too late for its place.
+//! The stage behind *select*: it puts a `# late` line before records that are shown too late for their place.
 //!
-//! What was late among all lines need not be so among those that are shown, and of its lines some may not be shown
-//! at all; so it is looked for here once more.
+//! A line that was late among all lines need not be so among those that are shown, and some late lines may
+//! not be shown at all; so this is found out here once more.
 
 use std::io;
 
 use trace_format::line::Line;
 
-use crate::file::lines::lines_of;
-use crate::file::lines::without_feed;
+use crate::command::follow::order::write_late;
+use crate::file::lines::{lines_of, without_feed};
 use crate::view::records::{Record, Take};
 
-use super::order::write_late;
-
-/// The stage. What it holds back are late records of one thread, at most until the end of a round.
+/// The stage that marks late records. It holds back late records of one thread, at most until the end of a
+/// round.
 #[derive(Debug)]
 pub struct Late<T> {
     next: T,
@@ -26,7 +25,7 @@ pub struct Late<T> {
 }
 
 impl<T: Take> Late<T> {
-    /// Records for `next`.
+    /// Makes a stage that passes records on to `next`.
     pub fn new(next: T) -> Late<T> {
         Late { next, shown: 0, held: Vec::new(), of: 0, lines: 0 }
     }
@@ -36,10 +35,10 @@ impl<T: Take> Late<T> {
         &mut self.next
     }
 
-    /// Passes on what is held back.
+    /// Passes on the records that are held back.
     ///
     /// # Errors
-    /// Where the next stage takes no more.
+    /// The next stage takes no more.
     pub fn flush(&mut self) -> io::Result<()> {
         let mut held = std::mem::take(&mut self.held).into_iter().peekable();
         let first = held.peek().and_then(|lines| Line::parse(without_feed(lines_of(lines).next()?)).ok());
@@ -76,9 +75,9 @@ mod tests {
     use proptest::prelude::*;
 
     #[derive(Default)]
-    struct Taken(Vec<(usize, String)>);
+    struct Passed(Vec<(usize, String)>);
 
-    impl Take for Taken {
+    impl Take for Passed {
         fn record(&mut self, record: &Record<'_>) -> io::Result<()> {
             self.0.push((record.origin, String::from_utf8(record.lines.to_vec()).unwrap()));
             Ok(())
@@ -93,7 +92,7 @@ mod tests {
 
     #[test]
     fn late_records_of_one_thread_stand_behind_one_mark() {
-        let mut late = Late::new(Taken::default());
+        let mut late = Late::new(Passed::default());
         for (origin, ticks, lines) in [(0, 5, 1), (1, 3, 2), (1, 4, 1), (0, 2, 1), (0, 6, 1), (0, 5, 1)] {
             late.record(&Record::new(origin, record(ticks, lines).as_bytes())).unwrap();
         }
@@ -119,7 +118,7 @@ mod tests {
         fn all_is_passed_on_and_ticks_go_back_only_behind_a_mark(
             records in prop::collection::vec((0..3usize, 0..20u64, 1..3usize, any::<bool>()), 0..40)
         ) {
-            let mut late = Late::new(Taken::default());
+            let mut late = Late::new(Passed::default());
             let mut given = Vec::new();
             for (origin, ticks, lines, flush) in records {
                 late.record(&Record::new(origin, record(ticks, lines).as_bytes())).unwrap();

@@ -1,24 +1,24 @@
-//! `--follow`: what running applications trace, merged, as it comes: from their files, and from their rings before the
-//! flusher has written it.
+//! `--follow`: shows what running applications trace, merged, as it comes: from their files, and from their
+//! rings before the flusher has written it.
 //!
-//! Works in rounds. A round looks at the rings of all runs that live, then at the files behind, and queues the lines
-//! that were not shown yet. Lines that stand before all that is only in rings are passed on at once, in order, so what
-//! is in files already streams through in constant memory. Any other line waits for the next round, in which lines
-//! of other threads that go before it turn up, and is then passed on with all that stands before it. What turns up
-//! even later, because its thread took long to format it or a forked process was found late, is passed on at once,
-//! behind a line `# late`.
+//! Following works in rounds. A round looks at the rings of all runs that live, then at the files behind, and
+//! queues the lines that were not shown yet. Lines that stand before all that is only in rings are passed on
+//! at once, in order, so lines that are in files already stream through in constant memory. Any other line
+//! waits for the next round, in which lines of other threads that go before it turn up, and is then passed on
+//! with all that stands before it. A line that turns up even later, because its thread took long to format it
+//! or a forked process was found late, is passed on at once, behind a line `# late`.
 //!
-//! Where lines go then is an outlet's to know: all go out as they are, or through the stages of a view.
+//! An outlet takes the lines: all of them as they are, or through the stages of a view.
 
+mod file_reader;
 mod files;
 mod late;
 mod order;
 mod outlet;
-mod part;
-mod place;
 mod runs;
 mod stream;
 mod times;
+mod view_outlet;
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
@@ -34,6 +34,12 @@ use trace_format::line::Ticks;
 use trace_format::meta::Run;
 use trace_format::wall::Wall;
 
+use crate::command::follow::files::Files;
+use crate::command::follow::order::Order;
+use crate::command::follow::outlet::{Beginning, Outlet};
+use crate::command::follow::runs::{FollowedRun, Runs};
+use crate::command::follow::stream::{Stream, ThreadKey};
+use crate::command::follow::view_outlet::{FollowedView, ViewOutlet};
 use crate::find::discover::{App, search};
 use crate::find::owners::Owners;
 use crate::os::signals;
@@ -44,29 +50,22 @@ use crate::ui::messages::{Grouped, Messages, count, shown};
 use crate::view::request::Request;
 use crate::view::select::is_enough;
 
-use self::files::Files;
-use self::order::Order;
-use self::outlet::{Found, Outlet};
-use self::part::{Part, Wanted};
-use self::runs::{Look, Runs};
-use self::stream::{Stream, ThreadKey};
-
-/// From one round to the next. A line waits for one, a tenth of a second at most all together.
+/// The pause between rounds. A line waits for one, a tenth of a second at most all together.
 const PAUSE: Duration = Duration::from_millis(25);
-/// The same when nothing has come for a while.
+/// The pause between rounds when nothing has come for a while.
 const LONG_PAUSE: Duration = Duration::from_millis(50);
-/// For so many rounds.
+/// The number of rounds without lines after which the pause is long.
 const QUIET: u32 = 40;
 const BUFFER: usize = 1 << 16;
 
-/// Shows what `apps` trace until all their processes have ended, or somebody interrupts, or all is shown that is
-/// asked for.
+/// Shows what `apps` trace until all their processes have ended, or somebody interrupts, or all that is asked
+/// for is shown.
 ///
 /// # Errors
-/// Where something is asked for that has no sense here, or the output cannot be written.
+/// An option has no sense here, or the output cannot be written.
 pub fn follow(apps: &[App], request: &Request, messages: &mut Messages) -> Result<(), Error> {
     let view = &request.view;
-    let wanted = Wanted::new(view)?;
+    let wanted = FollowedView::new(view)?;
     let inputs =
         apps.iter().flat_map(|app| search(app, &[]).candidates).map(|candidate| candidate.id).collect();
     let output = request.output.as_deref().unwrap_or(OsStr::new("-"));
@@ -87,14 +86,14 @@ pub fn follow(apps: &[App], request: &Request, messages: &mut Messages) -> Resul
     }
     let out = BufWriter::with_capacity(BUFFER, open(&target)?);
     let ended = if view.is_asked_for() || view.colours(&target) {
-        let part = Part::new(&wanted, anew, view.colours(&target), Box::new(out));
+        let part = ViewOutlet::new(&wanted, anew, view.colours(&target), Box::new(out));
         let part = part.map_err(|error| target.error(error))?;
         Follower::new(apps, since, part).until_the_end(&interrupted, messages)
     } else {
         Follower::new(apps, since, out).until_the_end(&interrupted, messages)
     };
     match ended {
-        // Nobody reads on.
+        // The reader of the pipe has gone.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         ended => ended.map_err(|error| target.error(error)),
     }
@@ -112,14 +111,14 @@ fn open(target: &Target) -> Result<Box<dyn Write>, Error> {
     })
 }
 
-/// An application, or a directory.
+/// An application, or a directory, that is followed.
 struct Followed {
     app: App,
     runs: Runs,
     /// The users whose files are followed.
     users: Owners,
     files: Files,
-    /// It has not run since following began.
+    /// Whether the application has not run since following began.
     is_awaited: bool,
 }
 
@@ -147,10 +146,10 @@ impl Followed {
 
 struct Follower<O> {
     apps: Vec<Followed>,
-    /// When following began.
+    /// The time when following began.
     since: Wall,
     streams: HashMap<ThreadKey, Stream>,
-    /// Who had a ring when it was last read.
+    /// The thread that had each ring when it was last read.
     by_ring: HashMap<PathBuf, ThreadKey>,
     order: Order<O>,
 }
@@ -200,12 +199,13 @@ impl<O: Outlet> Follower<O> {
         }
     }
 
-    /// Looks at everything once; whether a run still lives, or may come.
+    /// Looks at everything once; returns whether a run still lives, or may come.
     fn round(&mut self, messages: &mut Messages) -> io::Result<bool> {
         self.order.begin_round();
         let mut looks = Vec::new();
         let mut looked_at = HashSet::new();
-        // Whose file is there before the rings are looked at, and has no ring then, has ended or never had one.
+        // A thread whose file is there before the rings are looked at, and that has no ring then, has ended
+        // or never had one.
         for (number, app) in self.apps.iter_mut().enumerate() {
             app.look_for_start(self.since);
             let runs = app.runs.look(messages).into_iter().map(|look| (number, look));
@@ -239,8 +239,8 @@ impl<O: Outlet> Follower<O> {
         Ok(looks.iter().any(|(_, look)| look.is_alive()) || self.apps.iter().any(|app| app.is_awaited))
     }
 
-    /// Tells the outlet what there is, before the first line.
-    fn begin(&mut self, looks: &[(usize, Look)]) {
+    /// Tells the outlet which runs and threads there are, before the first line.
+    fn begin(&mut self, looks: &[(usize, FollowedRun)]) {
         if self.streams.is_empty() || !self.order.outlet().wants_to_begin() {
             return;
         }
@@ -256,7 +256,7 @@ impl<O: Outlet> Follower<O> {
             (key.run, key.since(), newest)
         });
         let threads: Vec<_> = threads.collect();
-        self.order.outlet().begin(&Found { runs: &runs, threads: &threads });
+        self.order.outlet().begin(&Beginning { runs: &runs, threads: &threads });
     }
 
     fn tell_unseen(&mut self, messages: &Messages) {
@@ -265,11 +265,11 @@ impl<O: Outlet> Follower<O> {
         }
     }
 
-    /// Whether all rings of the run could be looked at.
+    /// Looks at the rings of a run; returns whether all could be looked at.
     fn look_at_rings(
         &mut self,
         app: usize,
-        look: &Look,
+        look: &FollowedRun,
         in_rings: &mut HashSet<ThreadKey>,
         messages: &mut Messages,
     ) -> bool {
@@ -284,7 +284,7 @@ impl<O: Outlet> Follower<O> {
                     let key = ThreadKey::new(look.id(), thread.tid, thread.since.0);
                     let stream = self.streams.entry(key.clone()).or_insert_with(|| Stream::new(&key));
                     stream.look(*thread, look.is_alive());
-                    // Most have little, and then their files need not be open at once.
+                    // Most threads have little, and then their files need not be open at once.
                     stream.fill(self.order.round());
                     self.by_ring.insert(ring, key.clone());
                     in_rings.insert(key);
@@ -300,7 +300,8 @@ impl<O: Outlet> Follower<O> {
         all || !look.is_alive()
     }
 
-    /// Reads the files as far as they are to be read, then what rings have behind them, and passes on what is settled.
+    /// Reads the files as far as they are to be read, then the lines that rings have behind them, and passes
+    /// on those that are settled.
     fn take_in(&mut self) -> io::Result<()> {
         loop {
             let mut behind = false;

@@ -1,4 +1,4 @@
-//! In which order lines are passed on, and what is said of those that come too late for that.
+//! The order in which lines are passed on, and the mark of those that come too late for it.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -6,10 +6,10 @@ use std::io;
 
 use trace_format::line::{Key, Kind, Line, Ticks};
 
-use super::outlet::Outlet;
-use super::stream::{Stream, ThreadKey};
+use crate::command::follow::outlet::Outlet;
+use crate::command::follow::stream::{Stream, ThreadKey};
 
-/// The outlet, and how far it has come.
+/// The order of the lines that go to an outlet.
 pub struct Order<O> {
     out: O,
     round: u64,
@@ -20,7 +20,7 @@ pub struct Order<O> {
 }
 
 impl<O: Outlet> Order<O> {
-    /// Nothing is passed on yet.
+    /// Begins with no lines passed on to `out`.
     pub fn new(out: O) -> Order<O> {
         Order { out, round: 0, shown: 0, lines: 0, late: 0 }
     }
@@ -35,7 +35,7 @@ impl<O: Outlet> Order<O> {
         self.round
     }
 
-    /// Another round begins.
+    /// Counts another round.
     pub fn begin_round(&mut self) {
         self.round += 1;
     }
@@ -50,7 +50,7 @@ impl<O: Outlet> Order<O> {
         self.late
     }
 
-    /// Passes on what stands before all that is only in rings, and before what is not read yet.
+    /// Passes on the lines that stand before all that is only in rings, and before all that is not read yet.
     ///
     /// # Errors
     /// The outlet takes no more.
@@ -60,7 +60,7 @@ impl<O: Outlet> Order<O> {
         self.pass(streams, bound)
     }
 
-    /// Passes on what stands before what is not read yet.
+    /// Passes on the lines that stand before all that is not read yet.
     ///
     /// # Errors
     /// The outlet takes no more.
@@ -69,7 +69,7 @@ impl<O: Outlet> Order<O> {
         self.pass(streams, bound)
     }
 
-    /// Passes on what was found before this round, all that stands before that, and what is late.
+    /// Passes on the lines that were found before this round, all that stand before these, and late ones.
     ///
     /// # Errors
     /// The outlet takes no more.
@@ -78,7 +78,7 @@ impl<O: Outlet> Order<O> {
         self.pass(streams, due.max(self.shown))
     }
 
-    /// Passes on everything.
+    /// Passes on all lines.
     ///
     /// # Errors
     /// The outlet takes no more.
@@ -114,7 +114,8 @@ impl<O: Outlet> Order<O> {
     ) -> io::Result<()> {
         let Some(first) = stream.front() else { return Ok(()) };
         let (is_late, mut lines, mut text) = (first < self.shown, 0, Vec::new());
-        // A record that was made inside of another may have been seen before that: so a thread's own lines may be late.
+        // A record that was made inside of another one may have been seen before that, so a thread's own
+        // lines may be late.
         while let Some(ticks) = stream.front().filter(|ticks| may_go(*ticks)) {
             if (ticks < self.shown) != is_late {
                 break;
@@ -133,8 +134,8 @@ impl<O: Outlet> Order<O> {
     }
 }
 
-/// Writes what stands before `lines` lines that are late, the first of which begins with `key`; lines up to `shown` are
-/// shown already.
+/// Writes the `# late` line that stands before so many late `lines`, the first of which begins with `key`;
+/// lines up to the ticks `shown` have been shown already.
 pub fn write_late(out: &mut Vec<u8>, lines: u64, key: Key, shown: u64) {
     let payload = format!("late lines={lines} ticks={}", shown - key.ticks.0);
     Line { key, kind: Kind::Meta, payload: payload.as_bytes() }.write(out);

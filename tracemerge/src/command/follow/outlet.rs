@@ -1,52 +1,52 @@
-//! Where lines go when it is settled which comes next.
+//! The interface of what takes the lines of a round, once their order is settled.
 
 use std::io::{self, Write};
 
 use trace_format::line::Ticks;
 use trace_format::meta::Run;
 
-use super::runs::RunId;
-use super::stream::ThreadKey;
+use crate::command::follow::runs::RunId;
+use crate::command::follow::stream::ThreadKey;
 
-/// What there is when following begins, or when the first of it comes.
+/// The runs and threads that exist when following begins, or when the first of them come.
 #[derive(Debug)]
-pub struct Found<'a> {
-    /// The runs.
+pub struct Beginning<'a> {
+    /// The runs that exist.
     pub runs: &'a [Run],
-    /// Of each thread its run, and the ticks of its first line and of its last.
+    /// The run of each thread, and the ticks of its first line and of its last.
     pub threads: &'a [(RunId, Ticks, Ticks)],
 }
 
-/// What takes the lines that are passed on, round by round. All but [`Outlet::lines`] and [`Outlet::end_round`] is for
-/// those that look at them.
+/// An outlet for the lines that are passed on, round by round. Only [`Outlet::lines`] and
+/// [`Outlet::end_round`] concern an outlet that does not look into the lines.
 pub trait Outlet {
-    /// A round is about to begin: whether nothing is wanted of what is traced from here on.
+    /// Returns whether nothing is wanted of what is traced from here on. Asked before each round.
     fn is_over(&mut self) -> bool {
         false
     }
 
-    /// Whether [`Outlet::begin`] is wanted.
+    /// Returns whether [`Outlet::begin`] is wanted.
     fn wants_to_begin(&self) -> bool {
         false
     }
 
-    /// Something is there, and no line of it was passed on yet.
-    fn begin(&mut self, _found: &Found<'_>) {}
+    /// Tells which runs and threads there are, before the first of their lines.
+    fn begin(&mut self, _found: &Beginning<'_>) {}
 
-    /// Takes lines of one thread. `late` stands before them if they come too late for their place, otherwise it is
-    /// empty.
+    /// Takes lines of one thread. `late` stands before them if they come too late for their place, otherwise
+    /// it is empty.
     ///
     /// # Errors
     /// The outlet takes no more.
     fn lines(&mut self, of: &ThreadKey, late: &[u8], lines: &[u8]) -> io::Result<()>;
 
-    /// A round has ended: has everything written.
+    /// Ends a round: has everything written.
     ///
     /// # Errors
     /// The outlet takes no more.
     fn end_round(&mut self) -> io::Result<()>;
 
-    /// There are no more rounds: has everything written that was held back.
+    /// Ends the last round: has everything written that was held back.
     ///
     /// # Errors
     /// The outlet takes no more.
@@ -54,18 +54,19 @@ pub trait Outlet {
         self.end_round()
     }
 
-    /// What the user has to be told of this round and does not see in the lines.
+    /// The words for what happened in this round and the shown lines do not tell.
     fn unseen(&mut self) -> Option<String> {
         None
     }
 
-    /// How many lines it shows, and how many of them were late, where these are not all.
+    /// The number of lines that were shown, and of those among them that were late, if the outlet does not
+    /// show all lines.
     fn shown(&mut self) -> Option<(u64, u64)> {
         None
     }
 }
 
-/// All lines as they are.
+/// A writer is the outlet of all lines as they are.
 impl<W: Write> Outlet for W {
     fn lines(&mut self, _of: &ThreadKey, late: &[u8], lines: &[u8]) -> io::Result<()> {
         if !late.is_empty() {

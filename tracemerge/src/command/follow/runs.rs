@@ -1,4 +1,5 @@
-//! The runs that are followed: all that live, and those of the same trees of forked processes that have ended.
+//! The runs that are followed: all that live, and those of the same trees of forked processes that have
+//! ended.
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -14,6 +15,7 @@ use trace_format::wall::Wall;
 use tracer::inspect::{Looked, RunInMemory, ThreadInMemory};
 use tracer::recovery::runtime_directories;
 
+use crate::command::follow::files::{Directories, first_line};
 use crate::find::discover::{App, search};
 use crate::find::liveness;
 use crate::find::owners::{Owners, Rank};
@@ -21,51 +23,49 @@ use crate::find::recover::recover;
 use crate::find::rings;
 use crate::ui::messages::Messages;
 
-use super::files::{Directories, first_line};
-
 pub use tracer::inspect::Change;
 
-/// A run, as its files name it.
+/// The identity of a run, as its files give it: process and run id.
 pub type RunId = (u32, u32);
 
-/// The runs that are followed, and what is known of them.
+/// The runs that are followed, and the places of their files.
 pub struct Runs {
     app: App,
-    /// Those that there were when they were last read.
+    /// The manifests that existed when they were last read.
     manifests: Option<BTreeSet<PathBuf>>,
     known: Vec<RunInMemory>,
     /// The state of each run's rings at the last look.
     looked: HashMap<RunId, RefCell<Looked>>,
     alive: HashSet<RunId>,
-    /// Those that are dead and were read to their end.
+    /// The runs that are dead and were read to their end.
     finished: HashSet<RunId>,
-    /// Boots and roots of all that were seen alive.
+    /// The boots and roots of all runs that were seen alive.
     roots: HashSet<(Vec<u8>, u32)>,
-    /// Where they have their files, and what these are called before `.trace.`.
+    /// The directories of the runs' files, and the beginning of the files' names before `.trace.`.
     places: BTreeSet<(PathBuf, Vec<u8>)>,
-    /// Where files of runs may be that came and went unseen.
+    /// The directories where files of runs may be that came and went unseen.
     shared: Vec<PathBuf>,
     directories: Directories,
 }
 
-/// A run that has rings now.
-pub struct Look {
+/// A followed run that has rings now.
+pub struct FollowedRun {
     run: RunInMemory,
     alive: bool,
 }
 
-impl Look {
-    /// Which run it is.
+impl FollowedRun {
+    /// The identity of the run.
     pub fn id(&self) -> RunId {
         id(&self.run.manifest.run)
     }
 
-    /// The run itself.
+    /// The run as its manifest describes it.
     pub fn run(&self) -> &Run {
         &self.run.manifest.run
     }
 
-    /// Whether it may go on.
+    /// Returns whether the run may go on.
     pub fn is_alive(&self) -> bool {
         self.alive
     }
@@ -76,7 +76,7 @@ fn id(run: &Run) -> RunId {
 }
 
 impl Runs {
-    /// Nothing is looked at yet.
+    /// Begins with no run looked at.
     pub fn new(app: &App) -> Runs {
         Runs {
             app: app.clone(),
@@ -92,7 +92,7 @@ impl Runs {
         }
     }
 
-    /// Whether any run lives, or has begun since then and has ended perhaps. These are followed.
+    /// Returns whether any run lives, or has begun since then and perhaps ended. These runs are followed.
     /// Files count only if their owners are near.
     pub fn any_since(&mut self, since: Wall, users: &Owners) -> bool {
         self.read_manifests();
@@ -139,22 +139,22 @@ impl Runs {
         self.places.insert((place, name));
     }
 
-    /// Whether that run lived when it was last looked at.
+    /// Returns whether that run lived when it was last looked at.
     pub fn is_alive(&self, run: RunId) -> bool {
         self.alive.contains(&run)
     }
 
-    /// Whether that run belongs to what is followed.
+    /// Returns whether that run is one of those that are followed.
     pub fn is_followed(&self, run: &Run) -> bool {
         self.roots.contains(&(run.boot.clone(), run.root))
     }
 
-    /// Directories of trace files, and what their names begin with.
+    /// Returns the directories of trace files, and the beginning of the files' names.
     pub fn places(&self) -> impl Iterator<Item = &(PathBuf, Vec<u8>)> {
         self.places.iter()
     }
 
-    /// Manifests are read when a run has come or gone.
+    /// Reads the manifests if a run has come or gone.
     fn read_manifests(&mut self) {
         let entries = |place: &PathBuf| fs::read_dir(place).into_iter().flatten().flatten();
         let all = runtime_directories();
@@ -166,8 +166,9 @@ impl Runs {
         }
     }
 
-    /// Looks which runs live; those that have been killed are recovered. Returns those that have rings to be read.
-    pub fn look(&mut self, messages: &mut Messages) -> Vec<Look> {
+    /// Looks which runs live, and recovers those that have been killed. Returns the runs that have rings to
+    /// be read.
+    pub fn look(&mut self, messages: &mut Messages) -> Vec<FollowedRun> {
         self.read_manifests();
         let before = std::mem::take(&mut self.alive);
         for run in self.known.clone() {
@@ -193,14 +194,15 @@ impl Runs {
             // The rings of a run that is dead and cannot be recovered do not change.
             if alive || self.finished.insert(id) {
                 self.looked.entry(id).or_default();
-                looks.push(Look { run, alive });
+                looks.push(FollowedRun { run, alive });
             }
         }
         looks
     }
 
-    /// What the run's rings hold: of a run that lives, where something has happened; of one that cannot be recovered, all.
-    pub fn changes(&self, look: &Look) -> Vec<(PathBuf, io::Result<Change>)> {
+    /// Reads the rings of a run: of one that lives, those in which something has happened; of one that cannot
+    /// be recovered, all.
+    pub fn changes(&self, look: &FollowedRun) -> Vec<(PathBuf, io::Result<Change>)> {
         if !look.alive {
             let thread = |thread: ThreadInMemory| (thread.ring.clone(), Ok(Change::Thread(Box::new(thread))));
             let all = look.run.threads(false);

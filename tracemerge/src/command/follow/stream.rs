@@ -1,9 +1,9 @@
-//! One thread that is followed: what was shown of it, and what waits to be.
+//! One thread that is followed: the lines that were shown, and those that wait.
 //!
-//! Its trace is its file up to the length that its ring publishes, and behind that what the ring holds. Lines of the
-//! ring are shown ahead of the file; when they come in the file they are known by ticks and content, and passed over.
-//! Lines that the flusher makes up itself (losses, the clock, the end) are taken from the file only, for a ring that
-//! is looked at tells of losses that may be more when the flusher comes.
+//! The thread's trace is its file up to the length that its ring publishes, and behind that the lines in the
+//! ring. Lines of the ring are shown ahead of the file; when they come in the file they are known by ticks
+//! and content, and skipped. Lines that the flusher itself makes (losses, the clock, the end) are taken from
+//! the file only, for the losses that a ring tells may be more when the flusher comes.
 
 use std::collections::VecDeque;
 use std::collections::hash_map::DefaultHasher;
@@ -15,16 +15,15 @@ use trace_format::line::{Key, Kind, Line, Ticks};
 use trace_format::meta::Meta;
 use tracer::inspect::ThreadInMemory;
 
-use crate::file::lines::{LineAt, Next, last_ticks, line_at, skip_bad, without_feed};
+use crate::command::follow::file_reader::{FileReader, PORTION, Portion, ReadLines, whole_records};
+use crate::command::follow::runs::RunId;
+use crate::file::lines::{LineAt, Token, last_ticks, line_at, skip_bad, without_feed};
 use crate::os::sys::{FileId, file_id};
 
-use super::place::{Lines, PORTION, Place, Portion, whole_records};
-use super::runs::RunId;
-
-/// So much of a damaged place is shown.
+/// The number of bytes of a damaged place that are shown.
 const SHOWN: usize = 256;
 
-/// A thread of a run. The order is that of the merge's ties.
+/// The identity of a thread of a run. The order is that of the merge's ties.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ThreadKey {
     /// The run that the thread belongs to.
@@ -34,7 +33,7 @@ pub struct ThreadKey {
 }
 
 impl ThreadKey {
-    /// The thread `tid` whose trace begins at `since`.
+    /// Names the thread `tid` whose trace begins at the ticks `since`.
     pub fn new(run: RunId, tid: u64, since: u64) -> ThreadKey {
         ThreadKey { run, tid, since }
     }
@@ -44,12 +43,12 @@ impl ThreadKey {
         self.run.0
     }
 
-    /// The operating system's id.
+    /// The operating system's id of the thread.
     pub fn tid(&self) -> u64 {
         self.tid
     }
 
-    /// The ticks of its first line.
+    /// The ticks of the thread's first line.
     pub fn since(&self) -> Ticks {
         Ticks(self.since)
     }
@@ -59,28 +58,29 @@ impl ThreadKey {
 struct Chunk {
     bytes: Vec<u8>,
     at: usize,
-    /// When they were found.
+    /// The round in which the lines were found.
     round: u64,
-    /// Whether these lines are in no file yet.
+    /// Whether the lines are in no file yet.
     ahead: bool,
-    /// Ticks of the last line.
+    /// The ticks of the last line.
     last: u64,
 }
 
-/// Ticks and content.
-type Mark = (u64, u64);
+/// The digest of a line: its ticks, and a hash of its content.
+type LineDigest = (u64, u64);
 
-/// A thread's lines.
+/// The lines of a thread that is followed.
 pub struct Stream {
-    place: Option<Place>,
-    /// Read from the ring and not yet passed on to the queue, for the file is not read up to there.
+    reader: Option<FileReader>,
+    /// The text that was read from the ring and waits until the file is read up to there; and whether the
+    /// thread may go on.
     ring: Option<(Vec<u8>, bool)>,
     queue: VecDeque<Chunk>,
-    /// Lines of the ring that were queued and did not come in the file yet.
-    ahead: VecDeque<Mark>,
-    /// The last lines of the file, as far as they have the same ticks: these, and contents.
+    /// The lines of the ring that were queued and did not come in the file yet.
+    ahead: VecDeque<LineDigest>,
+    /// The ticks of the file's last lines, and the contents of all that have these ticks.
     last: (u64, Vec<u64>),
-    /// The file was written anew; what was read of the old one up to that is passed over.
+    /// The last lines of a file that was written anew: what was read of the old one up to them is skipped.
     again: Option<(u64, Vec<u64>)>,
     has_run: bool,
     has_thread: bool,
@@ -91,10 +91,10 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// Nothing is known of it yet.
+    /// Makes a stream of a thread of which nothing is known yet.
     pub fn new(key: &ThreadKey) -> Stream {
         Stream {
-            place: None,
+            reader: None,
             ring: None,
             queue: VecDeque::new(),
             ahead: VecDeque::new(),
@@ -110,34 +110,36 @@ impl Stream {
 
     /// The path of the thread's file.
     pub fn path(&self) -> &Path {
-        self.place.as_ref().map_or(Path::new(""), |place| &place.path)
+        self.reader.as_ref().map_or(Path::new(""), |reader| &reader.path)
     }
 
-    /// How many places of the file are no line.
+    /// The number of places of the file that are no line.
     pub fn damaged(&self) -> u64 {
         self.damaged
     }
 
-    /// Takes what a look at its ring has come to.
+    /// Takes what was read from the thread's ring.
     pub fn look(&mut self, thread: ThreadInMemory, alive: bool) {
         let file = thread.file.and_then(|file| Some((file.file.metadata().ok()?, file)));
         if let Some((metadata, file)) = file {
             self.goes_on_in(&file.path, file_id(&file.path, &metadata), file.length, false);
-            if let Some(place) = &mut self.place {
-                // What the ring holds stands behind this file's bytes, whatever becomes of the name meanwhile.
-                place.opened = Some(file.file);
+            if let Some(reader) = &mut self.reader {
+                // The text of the ring stands behind this file's bytes, whatever becomes of the file's name
+                // meanwhile.
+                reader.open_file = Some(file.file);
             }
         }
         self.ring = Some((thread.text, alive));
     }
 
-    /// Whether nothing more can come: it has no ring, and its file was read to its `# end`, behind which there is more
-    /// only when the process exits; or to its end, when the process had.
+    /// Returns whether nothing more can come, because the thread has no ring, and its file was read to its
+    /// `# end`, behind which there is more only when the process exits; or to its end, if the process has
+    /// exited.
     pub fn is_done(&self, alive: bool) -> bool {
-        self.place.as_ref().is_some_and(|place| place.finished || (alive && self.has_ended))
+        self.reader.as_ref().is_some_and(|reader| reader.finished || (alive && self.has_ended))
     }
 
-    /// It has no ring: all that it has traced is in this file.
+    /// Takes the file for all that the thread has traced, because it has no ring.
     pub fn read_to_end_of(&mut self, path: &Path, id: &FileId, finished: bool) {
         let Ok(metadata) = std::fs::metadata(path) else { return };
         if file_id(path, &metadata) == *id {
@@ -147,31 +149,32 @@ impl Stream {
     }
 
     fn goes_on_in(&mut self, path: &Path, id: FileId, goal: u64, finished: bool) {
-        match &mut self.place {
-            Some(place) if place.id == id && place.read <= goal => {
-                (place.goal, place.finished) = (goal, finished);
-                if place.path != path {
-                    path.clone_into(&mut place.path);
+        match &mut self.reader {
+            Some(reader) if reader.id == id && reader.read <= goal => {
+                (reader.goal, reader.finished) = (goal, finished);
+                if reader.path != path {
+                    path.clone_into(&mut reader.path);
                 }
             }
-            place => {
-                if place.is_some() {
+            reader => {
+                if reader.is_some() {
                     self.again = Some(self.last.clone());
                 }
-                *place = Some(Place::new(path, id, goal, finished));
+                *reader = Some(FileReader::new(path, id, goal, finished));
             }
         }
     }
 
-    /// Ticks of the last line that there is now, read or not.
+    /// The ticks of the last line that exists now, read or not.
     pub fn newest(&self) -> Option<u64> {
         let in_ring = || last_ticks(&self.ring.as_ref()?.0);
-        let in_file = || self.place.as_ref().filter(|place| place.read < place.goal)?.newest();
+        let in_file = || self.reader.as_ref().filter(|reader| reader.read < reader.goal)?.newest();
         let queued = self.queue.iter().map(|chunk| chunk.last).max();
         in_ring().or_else(in_file).max(queued)
     }
 
-    /// Fills the queue from the file, or, when that is read, from the ring. Whether there is more in the file.
+    /// Fills the queue from the file, or, when that is read, from the ring. Returns whether there is more in
+    /// the file.
     pub fn fill(&mut self, round: u64) -> bool {
         if self.queue.iter().map(|chunk| chunk.bytes.len() - chunk.at).sum::<usize>() >= PORTION {
             return self.has_more();
@@ -185,62 +188,65 @@ impl Stream {
         false
     }
 
-    /// Returns the end of the file that is no whole line; `None` where there is more to read before it.
+    /// Fills the queue from the file; returns the file's end that is no whole line, or `None` where there is
+    /// more to read before it.
     fn fill_from_file(&mut self, round: u64) -> Option<Vec<u8>> {
-        let Some(place) = &mut self.place else { return Some(Vec::new()) };
-        if place.read >= place.goal {
-            place.opened = None;
+        let Some(reader) = &mut self.reader else { return Some(Vec::new()) };
+        if reader.read >= reader.goal {
+            reader.open_file = None;
             return Some(Vec::new());
         }
-        let Lines { mut lines, mut tail, read, rest, more } = match place.portion() {
+        let ReadLines { mut lines, mut tail, read, rest, more } = match reader.portion() {
             Portion::Lines(lines) => lines,
             Portion::Gone => {
-                // It has another name now, or is another: the next look will tell.
-                (place.goal, place.opened) = (place.read, None);
+                // The file has another name now, or is another one: the next look will tell.
+                (reader.goal, reader.open_file) = (reader.read, None);
                 return Some(Vec::new());
             }
             Portion::Replaced => {
-                place.begin_anew();
+                reader.begin_anew();
                 self.again = Some(self.last.clone());
                 return None;
             }
         };
-        place.advance(&read);
+        reader.advance(&read);
         if !more {
-            if place.finished && !tail.is_empty() {
-                place.advance(&rest);
+            if reader.finished && !tail.is_empty() {
+                reader.advance(&rest);
                 lines.append(&mut tail);
                 lines.push(b'\n');
             }
-            (place.goal, place.opened) = (place.read, None);
+            (reader.goal, reader.open_file) = (reader.read, None);
         }
         self.take_file(&lines, round);
         (!more).then_some(tail)
     }
 
     fn has_more(&self) -> bool {
-        self.ring.is_some() || self.place.as_ref().is_some_and(|place| place.read < place.goal)
+        self.ring.is_some() || self.reader.as_ref().is_some_and(|reader| reader.read < reader.goal)
     }
 
-    /// Ticks up to which it is known, if it is not known to its end. Never before the first line of the queue.
+    /// The ticks up to which the thread is known, if it is not known to its end. They are never before the
+    /// first line of the queue.
     pub fn known_to(&self) -> Option<u64> {
-        // Of a record inside of another one the inner may stand first: the last line need not have the largest ticks.
+        // Of a record inside of another one the inner may stand first: the last line need not have the
+        // largest ticks.
         let last = self.queue.iter().map(|chunk| chunk.last).chain(self.front()).max();
         self.has_more().then_some(last.unwrap_or(0))
     }
 
-    /// Ticks of the first line that is in no file yet.
+    /// The ticks of the first line that is in no file yet.
     pub fn first_ahead(&self) -> Option<u64> {
         let chunk = self.queue.iter().find(|chunk| chunk.ahead)?;
         chunk.line().map(|line| line.ticks)
     }
 
-    /// Ticks of the last line that was found before `round`.
+    /// The ticks of the last line that was found before `round`.
     pub fn due(&self, round: u64) -> Option<u64> {
         self.queue.iter().filter(|chunk| chunk.round < round).map(|chunk| chunk.last).max()
     }
 
-    /// The first line of the queue: its ticks.
+    /// The ticks of the first line of the queue.
     pub fn front(&self) -> Option<u64> {
         self.queue.front()?.line().map(|line| line.ticks)
     }
@@ -262,18 +268,18 @@ impl Stream {
         let mut at = 0;
         loop {
             match line_at(bytes, at) {
-                Next::End => break,
-                Next::Bad => {
+                Token::End => break,
+                Token::Bad => {
                     let end = skip_bad(bytes, at);
                     self.damage(&bytes[at..end], &mut fresh);
                     at = end;
                 }
-                Next::Line(line) => {
+                Token::Line(line) => {
                     let text = &bytes[at..line.end];
                     self.has_ended = line.meta && word(text) == Some(b"end");
                     if self.is_new_in_file(text, line) {
                         fresh.extend_from_slice(text);
-                        // It ended at a NUL.
+                        // The line ended at a NUL.
                         if !text.ends_with(b"\n") {
                             fresh.push(b'\n');
                         }
@@ -286,14 +292,14 @@ impl Stream {
     }
 
     fn is_new_in_file(&mut self, text: &[u8], line: LineAt) -> bool {
-        let mark = mark(text, line.ticks);
+        let digest = digest(text, line.ticks);
         if let Some((until, passed)) = &mut self.again {
             if line.ticks < *until {
                 return false;
             }
             if line.ticks > *until {
                 self.again = None;
-            } else if let Some(known) = passed.iter().position(|content| *content == mark.1) {
+            } else if let Some(known) = passed.iter().position(|content| *content == digest.1) {
                 passed.swap_remove(known);
                 return false;
             }
@@ -301,14 +307,15 @@ impl Stream {
         if self.last.0 != line.ticks {
             self.last = (line.ticks, Vec::new());
         }
-        self.last.1.push(mark.1);
+        self.last.1.push(digest.1);
         if line.meta && !self.is_first_of_its_kind(text) {
             return false;
         }
-        !was_ahead(&mut self.ahead, mark)
+        !was_ahead(&mut self.ahead, digest)
     }
 
-    /// A thread has one `# run` line and one `# thread` line, of all its files.
+    /// Returns whether a line is the first of its kind: a thread has one `# run` line and one `# thread` line
+    /// in all its files.
     fn is_first_of_its_kind(&mut self, text: &[u8]) -> bool {
         match word(text) {
             Some(b"run") => !std::mem::replace(&mut self.has_run, true),
@@ -321,7 +328,7 @@ impl Stream {
         let mut fresh = Vec::new();
         let mut still = VecDeque::with_capacity(self.ahead.len());
         let mut at = 0;
-        while let Next::Line(line) = line_at(bytes, at) {
+        while let Token::Line(line) = line_at(bytes, at) {
             let text = &bytes[at..line.end];
             at = line.end;
             if line.meta {
@@ -331,11 +338,11 @@ impl Stream {
                 }
                 continue;
             }
-            let mark = mark(text, line.ticks);
-            if !was_ahead(&mut self.ahead, mark) {
+            let digest = digest(text, line.ticks);
+            if !was_ahead(&mut self.ahead, digest) {
                 fresh.extend_from_slice(text);
             }
-            still.push_back(mark);
+            still.push_back(digest);
         }
         self.ahead = still;
         if !fresh.is_empty() && !fresh.ends_with(b"\n") {
@@ -348,7 +355,7 @@ impl Stream {
     fn damage(&mut self, bytes: &[u8], fresh: &mut Vec<u8>) {
         self.damaged += 1;
         let ticks = self.last.0.max(self.key.since);
-        let offset = self.place.as_ref().map_or(0, |place| place.read);
+        let offset = self.reader.as_ref().map_or(0, |reader| reader.read);
         let file = self.path().as_os_str().as_encoded_bytes().to_vec();
         let text = bytes[..bytes.len().min(SHOWN)].to_vec();
         let mut payload = Vec::new();
@@ -359,7 +366,7 @@ impl Stream {
 
     fn push(&mut self, bytes: Vec<u8>, round: u64, ahead: bool) {
         let start = memrchr(b'\n', bytes.strip_suffix(b"\n").unwrap_or(&bytes)).map_or(0, |at| at + 1);
-        if let Next::Line(line) = line_at(&bytes, start) {
+        if let Token::Line(line) = line_at(&bytes, start) {
             self.queue.push_back(Chunk { bytes, at: 0, round, ahead, last: line.ticks });
         }
     }
@@ -368,26 +375,26 @@ impl Stream {
 impl Chunk {
     fn line(&self) -> Option<LineAt> {
         match line_at(&self.bytes, self.at) {
-            Next::Line(line) => Some(line),
-            Next::Bad | Next::End => None,
+            Token::Line(line) => Some(line),
+            Token::Bad | Token::End => None,
         }
     }
 }
 
-fn mark(text: &[u8], ticks: u64) -> Mark {
+fn digest(text: &[u8], ticks: u64) -> LineDigest {
     let mut hasher = DefaultHasher::new();
     hasher.write(without_number(without_feed(text)));
     (ticks, hasher.finish())
 }
 
-/// Whether that line is one of `ahead`; it and what should have come before it are taken out. Both are in the order of
-/// their ticks.
-fn was_ahead(ahead: &mut VecDeque<Mark>, mark: Mark) -> bool {
-    while ahead.front().is_some_and(|(ticks, _)| *ticks < mark.0) {
-        // It was overwritten before the flusher came.
+/// Returns whether a line is one of `ahead`; it and those that should have come before it are taken out. Both
+/// are in the order of their ticks.
+fn was_ahead(ahead: &mut VecDeque<LineDigest>, digest: LineDigest) -> bool {
+    while ahead.front().is_some_and(|(ticks, _)| *ticks < digest.0) {
+        // The line was overwritten before the flusher came.
         ahead.pop_front();
     }
-    let found = ahead.iter().take_while(|(ticks, _)| *ticks == mark.0).position(|other| *other == mark);
+    let found = ahead.iter().take_while(|(ticks, _)| *ticks == digest.0).position(|other| *other == digest);
     found.and_then(|at| ahead.remove(at)).is_some()
 }
 
@@ -397,7 +404,8 @@ fn word(text: &[u8]) -> Option<&[u8]> {
     payload.split(|&b| b == b' ').next()
 }
 
-/// A line without the number of the file that it begins: a ring's text does not have it, for there is no file yet.
+/// Returns a line without the number of the file that it begins: a ring's text does not have it, for there is
+/// no file yet.
 fn without_number(line: &[u8]) -> &[u8] {
     let end = line.iter().rposition(|byte| !byte.is_ascii_digit()).map_or(0, |last| last + 1);
     let is_thread = || memchr::memmem::find(line, b" # thread ").is_some_and(|at| at < 40);

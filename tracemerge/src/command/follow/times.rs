@@ -10,37 +10,36 @@ use trace_format::meta::{ClockKind, Run};
 use trace_format::wall::Wall;
 use tracer::inspect::now_in;
 
-use crate::time::clocks::wall_clock;
-use crate::time::clocks::{Anchor, Clock};
-use crate::time::when::{Span, When};
+use crate::time::clocks::{Anchor, TickClock, wall_clock};
+use crate::time::when::{WallSpan, When};
 
-/// Readings nearer to each other than this are not kept.
+/// The nanoseconds within which of two readings only one is kept.
 const APART_NS: u64 = 1_000_000_000;
-/// The present is kept as a reading if there was none for so long.
+/// The nanoseconds after which the present is kept as a reading, if there was none.
 const KEPT_NS: u64 = 10_000_000_000;
-/// So many of the last readings are kept: what is shown is mostly not older.
+/// The number of last readings that are kept: shown lines are mostly not older.
 const READINGS: usize = 64;
-/// How far the wall clock may have strayed when a point of time is taken for over.
+/// The nanoseconds that the wall clock may have strayed when a point of time is taken for over.
 const STRAY_NS: u64 = 1_000_000;
 
-/// What is known of one boot, and of one kind of ticks.
-struct Boot {
+/// The readings of one boot, for one kind of ticks.
+struct BootReadings {
     run: Run,
     first: Anchor,
     last: VecDeque<Anchor>,
-    clock: Arc<Clock>,
-    /// The ticks that are wanted first, once they are settled.
+    clock: Arc<TickClock>,
+    /// The first ticks that are wanted, once they are settled.
     since: Option<u64>,
 }
 
-impl Boot {
-    fn new(run: &Run) -> Boot {
+impl BootReadings {
+    fn new(run: &Run) -> BootReadings {
         let first = Anchor { ticks: run.ticks, wall: run.wall };
-        let clock = Arc::new(Clock::of(run.clock, [first]));
-        Boot { run: run.clone(), first, last: VecDeque::new(), clock, since: None }
+        let clock = Arc::new(TickClock::of(run.clock, [first]));
+        BootReadings { run: run.clone(), first, last: VecDeque::new(), clock, since: None }
     }
 
-    /// Keeps `reading` if it is as far from the last one.
+    /// Keeps `reading` if it is at least `apart` nanoseconds from the last one.
     fn keep(&mut self, reading: Anchor, apart: u64) {
         let last = self.last.back().unwrap_or(&self.first);
         if reading.wall.0.abs_diff(last.wall.0) >= apart {
@@ -52,7 +51,7 @@ impl Boot {
     }
 
     fn read(&mut self) {
-        // The system's clock has a known rate; and its ticks are not those of the counter.
+        // The system's clock has a known rate, and its ticks are not those of the counter.
         let counts = self.run.clock != ClockKind::System;
         let now =
             counts.then(|| now_in(&self.run.boot)).flatten().map(|(ticks, wall)| Anchor { ticks, wall });
@@ -60,18 +59,18 @@ impl Boot {
             self.keep(now, KEPT_NS);
         }
         let readings = [self.first].into_iter().chain(self.last.iter().copied()).chain(now);
-        self.clock = Arc::new(Clock::of(self.run.clock, readings));
+        self.clock = Arc::new(TickClock::of(self.run.clock, readings));
     }
 }
 
-/// The clocks.
+/// The clocks of all runs that are followed.
 #[derive(Default)]
-pub struct Times(BTreeMap<(Vec<u8>, bool), Boot>);
+pub struct Times(BTreeMap<(Vec<u8>, bool), BootReadings>);
 
 impl Times {
-    /// Learns what a run says of the clocks.
+    /// Learns the reading in a `# run` line.
     pub fn learn_run(&mut self, run: &Run) {
-        let boot = self.0.entry(key(run)).or_insert_with(|| Boot::new(run));
+        let boot = self.0.entry(key(run)).or_insert_with(|| BootReadings::new(run));
         boot.keep(Anchor { ticks: run.ticks, wall: run.wall }, APART_NS);
     }
 
@@ -82,20 +81,20 @@ impl Times {
         }
     }
 
-    /// Reads what the clocks show now.
+    /// Reads the time that all clocks show now.
     pub fn read(&mut self) {
-        self.0.values_mut().for_each(Boot::read);
+        self.0.values_mut().for_each(BootReadings::read);
     }
 
-    /// The clock of `run`, or where that is not known any.
-    pub fn of(&self, run: Option<&Run>) -> Option<&Arc<Clock>> {
+    /// The clock of `run`, or any clock where that is not known.
+    pub fn of(&self, run: Option<&Run>) -> Option<&Arc<TickClock>> {
         let own = run.and_then(|run| self.0.get(&key(run)));
         own.or_else(|| self.0.values().next()).map(|boot| &boot.clock)
     }
 
-    /// The first ticks of `run` that are not before `when`. `span` is what there was when following began: ticks in
-    /// there are settled, and do not change when more is known of the clock.
-    pub fn since(&mut self, when: When, run: Option<&Run>, span: Span, zone: &TimeZone) -> u64 {
+    /// The first ticks of `run` that are not before `when`. `span` has the lines that existed when following
+    /// began: ticks in it are settled, and do not change when more is known of the clock.
+    pub fn since(&mut self, when: When, run: Option<&Run>, span: WallSpan, zone: &TimeZone) -> u64 {
         let own = run.map(key).filter(|key| self.0.contains_key(key));
         let Some(key) = own.or_else(|| self.0.keys().next().cloned()) else { return 0 };
         let Some(boot) = self.0.get_mut(&key) else { return 0 };
@@ -112,44 +111,44 @@ fn key(run: &Run) -> (Vec<u8>, bool) {
     (run.boot.clone(), run.clock == ClockKind::System)
 }
 
-/// The time that following ends at.
+/// The time at which following ends.
 #[derive(Clone, Debug)]
 pub struct Until {
     when: When,
     zone: TimeZone,
-    /// When following began.
+    /// The time when following began.
     began: Wall,
 }
 
 impl Until {
-    /// A limit at the time `when`.
+    /// Makes a limit at the time `when`.
     pub fn new(when: When, zone: TimeZone, began: Wall) -> Until {
         Until { when, zone, began }
     }
 
-    /// The first ticks by `clock` that are not before it, of runs that began at `first`.
-    pub fn ticks(&self, clock: &Clock, first: Wall) -> Ticks {
-        // What is followed has no end yet: a time of day is one that comes.
-        let span = Span { first, last: Wall(u64::MAX) };
+    /// The first ticks by `clock` that are not before the limit, for runs that began at `first`.
+    pub fn ticks(&self, clock: &TickClock, first: Wall) -> Ticks {
+        // The trace has no end yet: a time of day is one that comes.
+        let span = WallSpan { first, last: Wall(u64::MAX) };
         self.when.ticks(clock, span, &self.zone).unwrap_or(Ticks(u64::MAX))
     }
 
-    /// Whether it is over, of runs that began at `first` by `clock`.
-    pub fn is_over(&self, clock: &Clock, first: Wall) -> bool {
+    /// Returns whether the limit has passed, for runs that began at `first` by `clock`.
+    pub fn is_over(&self, clock: &TickClock, first: Wall) -> bool {
         let until = clock.wall(self.ticks(clock, first));
         wall_clock(SystemTime::now()).0 >= until.0.saturating_add(STRAY_NS)
     }
 
-    /// Whether it is over before anything has begun, if that can be said.
+    /// Returns whether the limit has passed before anything has begun, if that can be said.
     pub fn is_over_before(&self) -> bool {
         matches!(self.when, When::Instant(_) | When::Local(_) | When::OfDay(..))
             && self.is_over(&wall_as_ticks(), self.began)
     }
 }
 
-/// A clock the ticks of which are nanoseconds since 1970.
-pub fn wall_as_ticks() -> Clock {
-    Clock::of(ClockKind::System, [Anchor { ticks: Ticks(0), wall: Wall(0) }])
+/// Returns a clock whose ticks are nanoseconds since 1970.
+pub fn wall_as_ticks() -> TickClock {
+    TickClock::of(ClockKind::System, [Anchor { ticks: Ticks(0), wall: Wall(0) }])
 }
 
 #[cfg(test)]
@@ -157,10 +156,10 @@ mod tests {
     use super::*;
 
     const S: u64 = 1_000_000_000;
-    /// 2026-11-20, 15:11:02 UTC.
+    /// The nanoseconds of 2026-11-20, 15:11:02 UTC.
     const BEGAN: Wall = Wall(1_795_187_462 * S);
 
-    /// A run whose ticks are nanoseconds since it began.
+    /// Makes a run whose ticks are nanoseconds since it began.
     fn run(boot: &str) -> Run {
         let (exe, boot) = (b"/app".to_vec(), boot.as_bytes().to_vec());
         let (ticks, wall, clock) = (Ticks(0), BEGAN, ClockKind::Ordered);
@@ -172,10 +171,10 @@ mod tests {
         let mut times = Times::default();
         let run = run("another boot");
         times.learn_run(&run);
-        let span = Span { first: BEGAN, last: Wall(BEGAN.0 + 4 * S) };
+        let span = WallSpan { first: BEGAN, last: Wall(BEGAN.0 + 4 * S) };
         let since =
             |times: &mut Times, after| times.since(When::AfterFirst(after), Some(&run), span, &TimeZone::UTC);
-        // What comes yet is known better later; what is there already is not moved.
+        // Times to come are better known later; those of existing lines are not moved.
         assert_eq!(since(&mut times, 6 * S), 6 * S);
         times.learn(&run, Anchor { ticks: Ticks(20 * S), wall: Wall(BEGAN.0 + 10 * S) });
         times.read();
@@ -198,7 +197,7 @@ mod tests {
         times.read();
         let boot = times.0.values().next().unwrap();
         assert_eq!(boot.last.len(), READINGS);
-        // The first is not forgotten.
+        // The first reading is not forgotten.
         assert_eq!(times.of(Some(&run)).unwrap().wall(Ticks(0)), BEGAN);
         assert_eq!(times.of(Some(&run)).unwrap().wall(Ticks(999 * S)), Wall(BEGAN.0 + 999 * S));
     }

@@ -1,11 +1,12 @@
-//! Which runs are one program and its forks. A `# run` line names the run at the root of its tree, not the one between.
+//! Trees of runs: one program and its forks. A `# run` line names the run at the root of its tree, not the
+//! one between.
 
 use std::collections::BTreeMap;
 
-use super::model::{ForkTree, RunInfo};
+use crate::command::info::model::{ForkTree, RunInfo};
 
-/// The trees of forked processes among `runs`, each of which is told the process at its root; by boot and root, as the
-/// runs stand.
+/// Returns the trees of forked processes among `runs`, by boot and root in the order of the runs; tells each
+/// run the process at its root.
 pub fn trees(runs: &mut [RunInfo]) -> Vec<ForkTree> {
     let mut trees: Vec<ForkTree> = Vec::new();
     let mut known: BTreeMap<(String, String), usize> = BTreeMap::new();

@@ -1,6 +1,7 @@
-//! The subcommand `info`: what traces there are of an application, by run and by thread, without merging them.
+//! The subcommand `info`: tells which traces an application has, by run and by thread, without merging them.
 //!
-//! Takes in what a killed application left in memory, as a merge does; then reads every file once, on all processors.
+//! It recovers what a killed application left in memory, as a merge does; then it reads every file once, on
+//! all processors.
 
 mod forks;
 mod model;
@@ -13,20 +14,19 @@ use std::io::{self, Write};
 use trace_format::meta::{EndReason, Run};
 
 use crate::command::audit::Audit;
+use crate::command::info::model::{RunInfo, Sums, ThreadInfo, TraceInfo};
+use crate::command::info::quality::ClockQuality;
 use crate::find::choose::Choice;
 use crate::find::discover::App;
-use crate::find::gather;
+use crate::find::find_traces;
 use crate::find::header::Trace;
 use crate::find::liveness::asking_once;
 use crate::input::source::Source;
-use crate::os::parallel::look_at_all;
+use crate::os::processors::map_on_all_processors;
 use crate::ui::error::Error;
 use crate::ui::messages::{Messages, shown_name};
 
-use self::model::{RunInfo, Sums, ThreadInfo, TraceInfo};
-use self::quality::Known;
-
-/// A part of a thread's trace, its file or one of its files, read through.
+/// A part of a thread's trace, its file or one of its files, after it was read.
 struct Read<'a> {
     trace: &'a Trace,
     alive: bool,
@@ -34,7 +34,7 @@ struct Read<'a> {
     bytes: u64,
 }
 
-/// Says what there is of `app`, on standard output: a table, or `json`.
+/// Writes what there is of `app` to standard output: as a table, or as `json`.
 ///
 /// # Errors
 /// There is no trace.
@@ -45,12 +45,12 @@ pub fn info(app: &App, choice: Choice, json: bool, messages: &mut Messages) -> R
     Ok(())
 }
 
-/// The text that [`info`] writes.
+/// Returns the text that [`info`] writes.
 ///
 /// # Errors
 /// There is no trace.
 pub fn text(app: &App, choice: Choice, json: bool, messages: &mut Messages) -> Result<String, Error> {
-    let found = gather(app, choice, messages)?;
+    let found = find_traces(app, choice, messages)?;
     let read = read_all(found.chosen.boots.iter().flatten(), messages);
     let info = describe(app, &read);
     if json { info.to_json() } else { Ok(table::of(&info)) }
@@ -67,7 +67,7 @@ fn read_all<'a>(traces: impl Iterator<Item = &'a Trace>, messages: &mut Messages
         }
     }
     let bytes = |(_, _, parts): &(&Trace, bool, Vec<Source>)| size(parts);
-    let audits = look_at_all(&files, bytes, |(_, _, parts)| Audit::of(parts));
+    let audits = map_on_all_processors(&files, bytes, |(_, _, parts)| Audit::of(parts));
     let read = files.into_iter().zip(audits);
     read.map(|((trace, alive, parts), audit)| Read { trace, alive, audit, bytes: size(&parts) as u64 })
         .collect()
@@ -80,7 +80,7 @@ fn size(parts: &[Source]) -> usize {
 fn describe(app: &App, read: &[Read<'_>]) -> TraceInfo {
     let mut runs = Vec::new();
     let mut rest = read;
-    // Files of a run stand together.
+    // The files of a run stand together.
     while let Some(first) = rest.first() {
         let is_same = |trace: &Trace| trace.run == first.trace.run && trace.owner == first.trace.owner;
         let same = rest.iter().take_while(|read| is_same(read.trace)).count();
@@ -108,8 +108,8 @@ fn describe(app: &App, read: &[Read<'_>]) -> TraceInfo {
 }
 
 fn of_run(run: Option<&Run>, files: &[Read<'_>]) -> RunInfo {
-    let known = Known::of(run, files.iter().flat_map(|file| file.audit.anchors.iter().copied()));
-    // A thread is told from a later one with the same number by when it began.
+    let known = ClockQuality::of(run, files.iter().flat_map(|file| file.audit.anchors.iter().copied()));
+    // A thread differs from a later one with the same number in its first ticks.
     let mut by_thread: BTreeMap<(u64, u64), Vec<&Read<'_>>> = BTreeMap::new();
     for file in files {
         by_thread.entry((file.trace.first, file.trace.tid)).or_default().push(file);
@@ -141,7 +141,7 @@ fn of_run(run: Option<&Run>, files: &[Read<'_>]) -> RunInfo {
     }
 }
 
-/// How the run ended, by how its threads' traces do.
+/// The end of a run, which those of its threads' traces tell.
 fn state(threads: &[ThreadInfo]) -> &'static str {
     let mut ends = threads.iter().filter_map(|thread| thread.end.as_deref());
     if ends.clone().any(|end| end == EndReason::Killed.name()) {
@@ -153,7 +153,7 @@ fn state(threads: &[ThreadInfo]) -> &'static str {
     }
 }
 
-fn of_thread(files: &[&Read<'_>], known: &Known<'_>) -> ThreadInfo {
+fn of_thread(files: &[&Read<'_>], known: &ClockQuality<'_>) -> ThreadInfo {
     let last = files.last();
     let audit = last.map(|file| &file.audit);
     let first_ticks = files.iter().filter_map(|file| Some(file.audit.range?.0)).min();

@@ -1,5 +1,6 @@
-//! What `info` says, as it is written with `--json`: the names of the fields are part of the interface. Times are
-//! nanoseconds; `..._wall_ns` since 1970, `first_ns` and `last_ns` since the run began. What is unknown is `null`.
+//! The facts that `info` tells, as they are written with `--json`: the names of the fields are part of the
+//! interface. Times are nanoseconds: `..._wall_ns` since 1970, `first_ns` and `last_ns` since the run began.
+//! An unknown value is `null`.
 
 use std::collections::BTreeMap;
 
@@ -7,25 +8,26 @@ use serde::Serialize;
 
 use crate::ui::error::Error;
 
-/// Grows when a field changes its meaning or goes; new ones may come at any time.
+/// The version of the layout. It grows when a field changes its meaning or goes; new fields may come at any
+/// time.
 pub const VERSION: u32 = 1;
 
-/// All that was found.
+/// All facts about the traces of an application.
 #[derive(Debug, Serialize)]
 pub struct TraceInfo {
     /// The version of this layout.
     pub version: u32,
     /// The application, as the user wrote it.
     pub app: String,
-    /// When the first message was traced ...
+    /// The time of the first message, in nanoseconds since 1970.
     pub first_wall_ns: Option<u64>,
-    /// ... and the last.
+    /// The time of the last message, in nanoseconds since 1970.
     pub last_wall_ns: Option<u64>,
     /// The time between the first and the last message, in nanoseconds.
     pub span_ns: Option<u64>,
-    /// How many threads there are in all.
+    /// The number of threads in all runs.
     pub threads: u64,
-    /// Over all runs.
+    /// The sums over all runs.
     #[serde(flatten)]
     pub sums: Sums,
     /// The trees of forked processes, each a program and its forks.
@@ -39,15 +41,15 @@ pub struct TraceInfo {
 pub struct ForkTree {
     /// The id of the run at the root.
     pub root: String,
-    /// Its process, where it is among the runs.
+    /// The process of that run, where it is among the runs.
     pub root_pid: Option<u32>,
     /// The id of the machine's boot.
     pub boot: String,
-    /// The ids of the runs, in the order of these.
+    /// The ids of the runs, in the order in which these stand.
     pub runs: Vec<String>,
 }
 
-/// One process's life.
+/// A run: one process's life.
 #[derive(Debug, Serialize)]
 pub struct RunInfo {
     /// The id of the run, 8 hex digits.
@@ -56,17 +58,17 @@ pub struct RunInfo {
     pub root: Option<String>,
     /// The process of that run, where it is among the runs.
     pub root_pid: Option<u32>,
-    /// The process.
+    /// The process id.
     pub pid: Option<u32>,
     /// The executable's path.
     pub exe: Option<String>,
     /// The id of the machine's boot.
     pub boot: Option<String>,
-    /// Version of the files' format.
+    /// The version of the files' format.
     pub format_version: Option<u32>,
-    /// `alive`, `ended`, `killed`, or `unknown` where no file has an end.
+    /// The state of the run: `alive`, `ended`, `killed`, or `unknown` where no file has an end.
     pub state: &'static str,
-    /// When the run began.
+    /// The time when the run began, in nanoseconds since 1970.
     pub start_wall_ns: Option<u64>,
     /// The time of the first message, in nanoseconds since the run began.
     pub first_ns: Option<i64>,
@@ -78,42 +80,44 @@ pub struct RunInfo {
     pub last_wall_ns: Option<u64>,
     /// The time between the first and the last message, in nanoseconds.
     pub span_ns: Option<u64>,
-    /// How well ticks are known as times.
+    /// The quality of the run's clock.
     pub clock: ClockInfo,
-    /// Over all threads.
+    /// The sums over all threads of the run.
     #[serde(flatten)]
     pub sums: Sums,
     /// The threads, by when they began.
     pub threads: Vec<ThreadInfo>,
 }
 
-/// How well a run's ticks are known as times.
+/// The quality of a run's clock: how well ticks are known as times.
 #[derive(Debug, Serialize)]
 pub struct ClockInfo {
-    /// `ordered`, `fast` or `system`.
+    /// The kind of ticks: `ordered`, `fast` or `system`.
     pub kind: Option<&'static str>,
-    /// `null` where one moment only is known by both clocks and the machine has been started anew since.
+    /// The number of ticks in a second; `null` where only one moment is known by both clocks and the machine
+    /// was restarted since.
     pub ticks_per_second: Option<f64>,
-    /// How many moments are known by both clocks.
+    /// The number of moments that are known by both clocks.
     pub readings: u64,
-    /// How much faster the counter is against the wall clock in the last interval between such moments than in the
-    /// first, in parts per million; `null` where there are not two intervals.
+    /// The drift of the counter against the wall clock, in parts per million: how much faster it is in the
+    /// last interval between such moments than in the first; `null` where there are not two intervals.
     pub drift_ppm: Option<f64>,
-    /// The largest error that times would have at one of these moments if it were not known; `null` likewise.
+    /// The largest error that times would have at one of these moments if it were not known, in nanoseconds;
+    /// `null` where there are not two intervals.
     pub uncertainty_ns: Option<u64>,
 }
 
-/// One thread.
+/// A thread of a run.
 #[derive(Debug, Serialize)]
 pub struct ThreadInfo {
     /// The operating system's id.
     pub tid: u64,
-    /// Its name, escaped as in the trace.
+    /// The thread's name, escaped as in the trace.
     pub name: String,
-    /// `shared` or `private`.
+    /// The memory of the thread's ring: `shared` or `private`.
     pub ring: Option<&'static str>,
-    /// How its trace ends: `exit`, `shutdown`, `thread`, `killed`, or a word of a later version; `null` where it does
-    /// not.
+    /// The end of the thread's trace: `exit`, `shutdown`, `thread`, `killed`, or a word of a later version;
+    /// `null` where the trace has no end.
     pub end: Option<String>,
     /// The time of the first message, in nanoseconds since the run began.
     pub first_ns: Option<i64>,
@@ -128,29 +132,29 @@ pub struct ThreadInfo {
     pub sums: Sums,
 }
 
-/// Amounts.
+/// Sums over files, of a thread, a run or all runs.
 #[derive(Debug, Default, Serialize)]
 pub struct Sums {
-    /// Trace files, or rings whose text is in no file yet.
+    /// The number of trace files, or of rings whose text is in no file yet.
     pub files: u64,
-    /// Messages.
+    /// The number of messages.
     pub records: u64,
-    /// Bytes of text.
+    /// The number of bytes of text.
     pub bytes: u64,
-    /// How often it is told that a thread waited for room in its ring ...
+    /// The number of times that a thread reports to have waited for room in its ring.
     pub stalls: u64,
-    /// ... and for how long in all.
+    /// The time that threads report to have waited in all, in nanoseconds.
     pub stall_ns: u64,
-    /// Messages told lost.
+    /// The number of messages reported lost.
     pub lost: u64,
     /// The lost messages by reason.
     pub lost_by_reason: BTreeMap<String, u64>,
-    /// Places that are no line of the thread's trace.
+    /// The number of places that are no line of the thread's trace.
     pub damaged: u64,
 }
 
 impl Sums {
-    /// Adds another's.
+    /// Adds other sums to these.
     pub fn add(&mut self, other: &Sums) {
         for (sum, more) in [
             (&mut self.files, other.files),
@@ -171,10 +175,10 @@ impl Sums {
 }
 
 impl TraceInfo {
-    /// The same for programs: JSON on several lines.
+    /// Returns the facts for programs: JSON on several lines.
     ///
     /// # Errors
-    /// None that is known.
+    /// No error is known.
     pub fn to_json(&self) -> Result<String, Error> {
         let text = serde_json::to_string_pretty(self);
         text.map(|text| text + "\n").map_err(|error| Error::plain(format!("cannot write JSON: {error}")))

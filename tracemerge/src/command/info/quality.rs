@@ -1,36 +1,35 @@
-//! How well a run's ticks are known as times.
+//! The quality of a run's clock: how well its ticks are known as times.
 
 use trace_format::line::Ticks;
 use trace_format::meta::Run;
 
-use crate::time::clocks::{Anchor, Clock};
+use crate::command::info::model::ClockInfo;
+use crate::time::clocks::{Anchor, TickClock};
 
-use super::model::ClockInfo;
-
-/// A run's clock, and what it was made from.
-pub struct Known<'a> {
+/// A run's clock, and the moments that it was made from.
+pub struct ClockQuality<'a> {
     run: Option<&'a Run>,
     /// The moments that the files tell by both clocks, by ticks, each once.
     anchors: Vec<Anchor>,
-    clock: Option<Clock>,
+    clock: Option<TickClock>,
 }
 
-impl<'a> Known<'a> {
-    /// The clock readings of `run`, as its files tell them.
-    pub fn of(run: Option<&'a Run>, told: impl Iterator<Item = Anchor>) -> Known<'a> {
+impl<'a> ClockQuality<'a> {
+    /// Takes the clock readings of `run` that its files tell.
+    pub fn of(run: Option<&'a Run>, told: impl Iterator<Item = Anchor>) -> ClockQuality<'a> {
         let mut anchors: Vec<Anchor> = told.collect();
         anchors.sort_unstable();
         anchors.dedup_by_key(|anchor| anchor.ticks);
-        let clock = run.map(|run| Clock::of_run(run, anchors.iter().copied()));
-        Known { run, anchors, clock: clock.filter(Clock::rate_is_known) }
+        let clock = run.map(|run| TickClock::of_run(run, anchors.iter().copied()));
+        ClockQuality { run, anchors, clock: clock.filter(TickClock::rate_is_known) }
     }
 
-    /// The wall clock at these ticks, in nanoseconds.
+    /// The time of the wall clock at these ticks, in nanoseconds since 1970.
     pub fn wall(&self, ticks: u64) -> Option<u64> {
         self.clock.as_ref().map(|clock| clock.wall(Ticks(ticks)).0)
     }
 
-    /// Nanoseconds since the run began; negative before.
+    /// The time at these ticks, in nanoseconds since the run began; negative before.
     pub fn since_start(&self, ticks: u64) -> Option<i64> {
         let start = self.wall(self.run?.ticks.0)?;
         let (later, wall) = (self.wall(ticks)? >= start, self.wall(ticks)?);
@@ -48,11 +47,12 @@ impl<'a> Known<'a> {
             ticks_per_second: self.ticks_per_second(),
             readings: self.anchors.len() as u64,
             drift_ppm: first.zip(last).map(|(first, last)| (last / first - 1.0) * 1e6).filter(|_| several),
-            uncertainty_ns: self.clock.as_ref().filter(|_| several).map(Clock::uncertainty_ns),
+            uncertainty_ns: self.clock.as_ref().filter(|_| several).map(TickClock::uncertainty_ns),
         }
     }
 
-    /// From the first moment to the last, or over the next second where there is only one.
+    /// The number of ticks in a second, from the first moment to the last, or over the next second where
+    /// there is only one.
     fn ticks_per_second(&self) -> Option<f64> {
         let measured = self.anchors.first().zip(self.anchors.last()).and_then(|(a, b)| rate(*a, *b));
         let known = || {
@@ -65,7 +65,7 @@ impl<'a> Known<'a> {
     }
 }
 
-/// Ticks a second between two moments; `None` where the wall clock did not go on.
+/// The number of ticks in a second between two moments; `None` where the wall clock did not go on.
 fn rate(from: Anchor, to: Anchor) -> Option<f64> {
     let ns = to.wall.0.checked_sub(from.wall.0).filter(|ns| *ns > 0)?;
     #[expect(clippy::cast_precision_loss, reason = "rates are shown with a few digits")]
@@ -95,7 +95,7 @@ mod tests {
         let run = run(ClockKind::Ordered);
         let anchors =
             [(0, 0), (10 * S, 10 * S), (20 * S + 100_000, 20 * S), (0, 0)].map(|(t, w)| anchor(t, w));
-        let clock = Known::of(Some(&run), anchors.into_iter()).clock();
+        let clock = ClockQuality::of(Some(&run), anchors.into_iter()).clock();
         assert_eq!((clock.readings, clock.kind), (3, Some("ordered")));
         let drift = clock.drift_ppm.unwrap();
         assert!((drift - 10.0).abs() < 1e-6, "{drift}");
@@ -105,9 +105,9 @@ mod tests {
     #[test]
     fn one_moment_of_a_machine_that_is_gone_tells_no_rate_unless_ticks_are_nanoseconds() {
         let (counter, system) = (run(ClockKind::Fast), run(ClockKind::System));
-        let known = Known::of(Some(&counter), [anchor(1000, 1000)].into_iter());
+        let known = ClockQuality::of(Some(&counter), [anchor(1000, 1000)].into_iter());
         assert_eq!((known.wall(1000), known.clock().ticks_per_second), (None, None));
-        let known = Known::of(Some(&system), [anchor(1000, 1000)].into_iter());
+        let known = ClockQuality::of(Some(&system), [anchor(1000, 1000)].into_iter());
         assert_eq!((known.wall(3000), known.since_start(400)), (Some(3000), Some(-600)));
         assert_eq!(known.clock().ticks_per_second, Some(1e9));
     }

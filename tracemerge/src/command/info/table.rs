@@ -1,18 +1,17 @@
-//! What `info` says to people.
+//! The facts that `info` tells, for people.
 
 use itertools::Itertools;
 use trace_format::wall::Wall;
 
-use crate::ui::columns::{Align, Columns};
+use crate::command::info::model::{RunInfo, Sums, TraceInfo};
+use crate::ui::columns::{Alignment, Columns};
 use crate::ui::messages::{Grouped, count};
 use crate::ui::units::{bytes, duration, signed_duration};
 
-use super::model::{RunInfo, Sums, TraceInfo};
-
-/// So many forks of a process are named.
+/// The number of forks of a process that are named.
 const FEW: usize = 12;
 
-/// What is known, as text.
+/// Writes the facts as text.
 pub fn of(info: &TraceInfo) -> String {
     let mut text = String::new();
     for run in &info.runs {
@@ -46,12 +45,12 @@ fn amounts(sums: &Sums) -> String {
     text
 }
 
-/// Whether `fork` was forked from `root`, or from what that forked.
+/// Returns whether `fork` was forked from `root`, or from one of its forks.
 fn is_fork_of(fork: &RunInfo, root: &RunInfo) -> bool {
     root.run.is_some() && (&fork.root, &fork.boot) == (&root.run, &root.boot) && fork.run != root.run
 }
 
-/// The run, from which the processes `forks` come.
+/// Writes the facts of a run, from which the processes `forks` come.
 fn of_run(run: &RunInfo, forks: &[u32]) -> String {
     let unknown = || "?".to_owned();
     let mut text = match (&run.exe, run.pid) {
@@ -101,7 +100,7 @@ fn of_clock(run: &RunInfo) -> String {
 }
 
 fn of_threads(run: &RunInfo) -> String {
-    use Align::{Left, Right};
+    use Alignment::{Left, Right};
     let mut columns = Columns::new(&[
         ("thread", Left),
         ("id", Right),

@@ -1,8 +1,9 @@
 //! `--with`: text logs of others, put into the timeline by the wall clock.
 //!
-//! Each line that begins with a time becomes a message of thread 0, `FILE: LINE`, keyed by the ticks that the traces'
-//! clock has at that time; lines without one continue it. Logs are read once, in a stream, into temporary files that
-//! have no name and whose lines are sorted (see [`spool`]); these are sources of the merge as any trace is.
+//! Each line that begins with a time becomes a message of thread 0, `FILE: LINE`, keyed by the ticks that the
+//! traces' clock has at that time; lines without a time continue it. Logs are read once, in a stream, into
+//! temporary files that have no name and whose lines are sorted (see [`spool`]); these are sources of the
+//! merge as any trace is.
 
 mod spool;
 mod stamp;
@@ -17,35 +18,35 @@ use trace_format::wall::Wall;
 
 use crate::find::choose::Chosen;
 use crate::find::header::Trace;
+use crate::input::foreign::spool::Spool;
+use crate::input::foreign::stamp::{StampFormat, Zone};
 use crate::input::source::Source;
-use crate::time::clocks::{Clock, last_anchors};
+use crate::time::clocks::{TickClock, last_anchors};
 use crate::ui::error::Error;
 use crate::ui::messages::{Messages, count, shown, shown_name};
 use crate::ui::units::duration;
 
-use self::spool::Spool;
-use self::stamp::{Format, Zone};
-
-/// So much of a log is looked at to see what times it has.
+/// The number of first bytes of a log that tell how it writes times.
 const PROBE: u64 = 64 << 10;
-/// A line that is longer goes on in the next.
+/// The number of bytes after which a line is split in two.
 const LONGEST: u64 = 1 << 20;
-/// So many of a log's first lines are shown where no time was found in them, each so far.
+/// The number of first lines that are shown of a log in which no time was found, and of characters of each.
 const SHOWN: (usize, usize) = (3, 80);
 
 /// A boot of the machine, as far as its traces tell.
-struct Boot {
-    clock: Clock,
-    /// When its first run began.
+struct LogBoot {
+    clock: TickClock,
+    /// The time when the boot's first run began.
     since: Wall,
-    /// Ticks of its first and of its last line.
+    /// The ticks of the boot's first line and of its last.
     range: (u64, u64),
 }
 
-/// Adds the logs `with` to the sources of the boots that are to be merged, and says how well they are placed.
+/// Adds the logs `with` to the sources of the boots that are to be merged, and tells how well they are
+/// placed.
 ///
 /// # Errors
-/// Where a log cannot be read or has no times, or no trace tells the time.
+/// A log cannot be read or has no times, or no trace tells the time.
 pub fn add(
     with: &[PathBuf],
     chosen: &Chosen,
@@ -55,7 +56,7 @@ pub fn add(
     if with.is_empty() {
         return Ok(());
     }
-    let boots: Vec<Option<Boot>> =
+    let boots: Vec<Option<LogBoot>> =
         chosen.boots.iter().zip(sources.iter()).map(|(traces, sources)| boot(traces, sources)).collect();
     let Some(newest) = boots.iter().flatten().last() else {
         return Err(Error::plain(
@@ -64,7 +65,7 @@ pub fn add(
     };
     if !newest.clock.rate_is_known() {
         messages.warn(
-            "the traces tell the time only once, and the machine has been started anew: logs are misplaced",
+            "the traces tell the time only once, and the machine was restarted since: logs are misplaced",
         );
     }
     for path in with {
@@ -79,7 +80,7 @@ pub fn add(
     Ok(())
 }
 
-fn boot(traces: &[Trace], sources: &[Source]) -> Option<Boot> {
+fn boot(traces: &[Trace], sources: &[Source]) -> Option<LogBoot> {
     let first = traces.iter().filter_map(|trace| trace.run.as_ref()).min_by_key(|run| run.wall)?;
     let runs = traces.iter().filter_map(|trace| trace.run.as_ref());
     let begins = runs.filter(|run| run.clock == first.clock);
@@ -88,14 +89,14 @@ fn boot(traces: &[Trace], sources: &[Source]) -> Option<Boot> {
     let told = outlines.iter().flat_map(|outline| last_anchors(outline));
     let range =
         traces.iter().fold((u64::MAX, 0), |(min, max), trace| (min.min(trace.first), max.max(trace.last)));
-    Some(Boot { clock: Clock::of_run(first, begins.chain(told)), since: first.wall, range })
+    Some(LogBoot { clock: TickClock::of_run(first, begins.chain(told)), since: first.wall, range })
 }
 
 /// Reads a log; returns its lines for each boot.
 fn read(
     path: &Path,
-    boots: &[Option<Boot>],
-    newest: &Boot,
+    boots: &[Option<LogBoot>],
+    newest: &LogBoot,
     messages: &mut Messages,
 ) -> Result<Vec<Spool>, Error> {
     let failed = |error| Error::io("read", path, error);
@@ -107,7 +108,7 @@ fn read(
     let mut start = Vec::new();
     input.by_ref().take(PROBE).read_to_end(&mut start).map_err(failed)?;
     let zone = Zone::new(newest.since);
-    let Some(format) = Format::of(&start, &zone) else { return Err(no_times(path, &start)) };
+    let Some(format) = StampFormat::of(&start, &zone) else { return Err(no_times(path, &start)) };
     let name = path.file_name().map_or(&b"standard input"[..], |name| name.as_encoded_bytes());
     let mut log = Log {
         name: name.to_vec(),
@@ -128,7 +129,7 @@ fn read(
         let is_whole = line.ends_with(b"\n");
         let text = line.strip_suffix(b"\n").unwrap_or(&line);
         let text = text.strip_suffix(b"\r").unwrap_or(text);
-        // What is behind the longest line is no line of its own.
+        // The rest of a line that was split is no line of its own.
         let time = if goes_on { None } else { format.find(text, &zone) };
         let written = match time {
             Some((wall, resolution)) => log.dated(text, wall, resolution, boots),
@@ -141,23 +142,29 @@ fn read(
     Ok(log.spools)
 }
 
-/// A log that is read.
+/// The state of a log that is being read.
 struct Log {
     name: Vec<u8>,
     spools: Vec<Spool>,
-    /// Where the record goes that was begun last.
+    /// The boot and the ticks of the record that was begun last.
     at: Option<(usize, u64)>,
-    /// Lines before the first time.
+    /// The lines before the first time.
     early: Vec<Vec<u8>>,
     records: u64,
-    /// How many are before the first line of a trace, and behind the last.
+    /// The number of records before the first line of a trace, and behind the last.
     outside: (u64, u64),
-    /// The finest that was seen, in nanoseconds.
+    /// The finest resolution of a time so far, in nanoseconds.
     resolution: u64,
 }
 
 impl Log {
-    fn dated(&mut self, text: &[u8], wall: Wall, resolution: u64, boots: &[Option<Boot>]) -> io::Result<()> {
+    fn dated(
+        &mut self,
+        text: &[u8],
+        wall: Wall,
+        resolution: u64,
+        boots: &[Option<LogBoot>],
+    ) -> io::Result<()> {
         let known = boots.iter().enumerate().filter_map(|(at, boot)| Some((at, boot.as_ref()?)));
         let began = known.clone().rfind(|(_, boot)| boot.since <= wall);
         let Some((boot, found)) = began.or_else(|| known.clone().next()) else { return Ok(()) };
@@ -199,7 +206,7 @@ impl Log {
         }
     }
 
-    fn tell(&self, path: &Path, format: Format, newest: &Boot, messages: &mut Messages) {
+    fn tell(&self, path: &Path, format: StampFormat, newest: &LogBoot, messages: &mut Messages) {
         let mut text = format!(
             "{}: {} placed by {}, told to {}; the traces' clocks agree to {}",
             shown(path),
@@ -228,6 +235,6 @@ fn no_times(path: &Path, start: &[u8]) -> Error {
     Error::plain(format!(
         "no times are found in {}; tried {};{lines}",
         shown(path),
-        Format::ALL.map(Format::name).join(", ")
+        StampFormat::ALL.map(StampFormat::name).join(", ")
     ))
 }

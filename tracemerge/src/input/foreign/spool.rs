@@ -1,21 +1,21 @@
-//! Lines of a log, sorted in bounded memory: gathered in portions that are sorted each, and written to temporary files
-//! without names. A portion that stands behind the one before goes into the same file; otherwise it begins another,
-//! and the merge does the rest.
+//! Lines of a log, sorted in bounded memory. They are collected in portions, each of which is sorted and
+//! written to temporary files without names. A portion that stands behind the one before goes into the same
+//! file; another one begins a new file, and the merge does the rest.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 
-/// So much is sorted in memory.
+/// The number of bytes that are sorted in memory.
 const PORTION: usize = if cfg!(test) { 200 } else { 64 << 20 };
 
 /// The lines of a log.
 #[derive(Default)]
 pub struct Spool {
     text: Vec<u8>,
-    /// Ticks of each record, and where it begins.
+    /// The ticks of each record, and the offset at which it begins.
     records: Vec<(u64, usize)>,
     files: Vec<File>,
-    /// Of the last line of the last file.
+    /// The ticks of the last line of the last file.
     last: u64,
 }
 
@@ -23,7 +23,7 @@ impl Spool {
     /// Takes the first line of a record.
     ///
     /// # Errors
-    /// Where a temporary file cannot be written.
+    /// A temporary file cannot be written.
     pub fn begin(&mut self, ticks: u64, line: &[u8]) -> io::Result<()> {
         if self.text.len() >= PORTION {
             self.write()?;
@@ -33,10 +33,10 @@ impl Spool {
         Ok(())
     }
 
-    /// Takes another line of that record.
+    /// Takes another line of the record that was begun last.
     ///
     /// # Errors
-    /// Where a temporary file cannot be written.
+    /// A temporary file cannot be written.
     pub fn go_on(&mut self, line: &[u8]) -> io::Result<()> {
         if self.text.len() >= PORTION && !line.is_empty() {
             let ticks = self.records.last().map_or(self.last, |(ticks, _)| *ticks);
@@ -47,7 +47,7 @@ impl Spool {
         Ok(())
     }
 
-    /// The files, of which each is sorted. Records with the same ticks stand in the log's order.
+    /// Returns the files, each of which is sorted. Records with the same ticks stand in the log's order.
     ///
     /// # Errors
     /// A file cannot be written.
@@ -89,7 +89,8 @@ mod tests {
     use proptest::prelude::*;
     use std::io::{Read, Seek};
 
-    /// All files, and whether each is sorted.
+    /// Spools records with these ticks; returns the text of all files, and the number of those that are
+    /// sorted.
     fn spooled(records: &[u64]) -> (Vec<String>, usize) {
         let mut spool = Spool::default();
         for (number, ticks) in records.iter().enumerate() {

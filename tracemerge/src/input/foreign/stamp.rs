@@ -6,68 +6,70 @@ use serde_json::Value;
 use trace_format::wall::Wall;
 
 const SECOND: u64 = 1_000_000_000;
-/// A date is looked for in so many first bytes of a line ...
+/// The number of first bytes of a line in which a date is looked for.
 const NEAR: usize = 64;
-/// ... and of a line of a web server, where names of hosts and users stand before it.
+/// The number of first bytes in a line of a web server, where names of hosts and users stand before the date.
 const FAR: usize = 1024;
 const MONTHS: [&[u8]; 12] =
     [b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec"];
-/// Where a JSON object may have its time.
+/// The fields of a JSON object that may have its time.
 const FIELDS: [&str; 6] = ["timestamp", "time", "ts", "@timestamp", "__REALTIME_TIMESTAMP", "datetime"];
 
-/// A time, and what its last digit is worth, in nanoseconds.
+/// A time, and the worth of its last digit in nanoseconds.
 pub type Stamp = (Wall, u64);
 
-/// What is not written in every log.
+/// The facts about times that are not written in every log.
 pub struct Zone {
-    /// For times that do not say theirs.
+    /// The zone of times that do not name theirs.
     local: TimeZone,
-    /// For dates without a year: the nearest to that is meant.
+    /// The time to which a date without a year is the nearest.
     about: Wall,
 }
 
 impl Zone {
-    /// The machine's zone (or `TZ`).
+    /// Takes the machine's zone (or `TZ`).
     pub fn new(about: Wall) -> Zone {
         Zone { local: TimeZone::system(), about }
     }
 }
 
-/// A way to write times.
+/// A way in which a log writes times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
-    /// An object in each line.
+pub enum StampFormat {
+    /// Each line is a JSON object with a time.
     Json,
-    /// `[21/Nov/2026:14:43:52 +0000]`
+    /// Web servers write `[21/Nov/2026:14:43:52 +0000]`.
     Common,
-    /// `2026-11-21T14:43:52.123Z`, also with a space, other zones or none, and `2026/11/21 14:43:52`.
+    /// ISO 8601 is `2026-11-21T14:43:52.123Z`, also with a space, other zones or none; and
+    /// `2026/11/21 14:43:52`.
     Iso,
-    /// Seconds since 1970, with decimals, or milli-, micro-, nanoseconds.
+    /// The time is in seconds since 1970, with decimals, or in milli-, micro- or nanoseconds.
     Epoch,
-    /// `Nov 21 14:43:52`
+    /// Syslog writes `Nov 21 14:43:52`.
     Syslog,
 }
 
-impl Format {
-    /// All, the more particular first.
-    pub const ALL: [Format; 5] = [Format::Json, Format::Common, Format::Iso, Format::Epoch, Format::Syslog];
+impl StampFormat {
+    /// All formats, the more particular ones first.
+    pub const ALL: [StampFormat; 5] =
+        [StampFormat::Json, StampFormat::Common, StampFormat::Iso, StampFormat::Epoch, StampFormat::Syslog];
 
-    /// For messages.
+    /// The name of the format, for messages.
     pub fn name(self) -> &'static str {
         match self {
-            Format::Json => "JSON fields",
-            Format::Common => "web server times (21/Nov/2026:14:43:52 +0000)",
-            Format::Iso => "ISO 8601 times",
-            Format::Epoch => "times since 1970",
-            Format::Syslog => "syslog times (Nov 21 14:43:52)",
+            StampFormat::Json => "JSON fields",
+            StampFormat::Common => "web server times (21/Nov/2026:14:43:52 +0000)",
+            StampFormat::Iso => "ISO 8601 times",
+            StampFormat::Epoch => "times since 1970",
+            StampFormat::Syslog => "syslog times (Nov 21 14:43:52)",
         }
     }
 
     /// The format in which most lines of `start` have a time.
-    pub fn of(start: &[u8], zone: &Zone) -> Option<Format> {
+    pub fn of(start: &[u8], zone: &Zone) -> Option<StampFormat> {
         let lines = || start.split(|&b| b == b'\n').take(1000);
-        let count = |format: Format| lines().filter(|line| format.find(line, zone).is_some()).count();
-        let counts = Format::ALL.map(|format| (format, count(format)));
+        let count = |format: StampFormat| lines().filter(|line| format.find(line, zone).is_some()).count();
+        let counts = StampFormat::ALL.map(|format| (format, count(format)));
         let most = counts.iter().map(|(_, count)| *count).max().filter(|most| *most > 0)?;
         counts.iter().find(|(_, count)| *count == most).map(|(format, _)| *format)
     }
@@ -75,13 +77,13 @@ impl Format {
     /// The time of a line, if it begins with one.
     pub fn find(self, line: &[u8], zone: &Zone) -> Option<Stamp> {
         match self {
-            Format::Json => json(line, zone),
-            Format::Common => common(line),
-            Format::Iso => iso(line, zone),
-            Format::Epoch => {
+            StampFormat::Json => json(line, zone),
+            StampFormat::Common => common(line),
+            StampFormat::Iso => iso(line, zone),
+            StampFormat::Epoch => {
                 epoch(line.trim_ascii_start().strip_prefix(b"[").unwrap_or(line.trim_ascii_start()))
             }
-            Format::Syslog => syslog(line, zone),
+            StampFormat::Syslog => syslog(line, zone),
         }
     }
 }
@@ -102,7 +104,7 @@ fn json(line: &[u8], zone: &Zone) -> Option<Stamp> {
 fn common(line: &[u8]) -> Option<Stamp> {
     let line = &line[..line.len().min(FAR)];
     memchr::memchr_iter(b'[', line).find_map(|at| {
-        let mut text = Text(&line[at + 1..]);
+        let mut text = StampReader(&line[at + 1..]);
         let day = text.number(2)?;
         text.byte(b"/")?;
         let month = text.month()?;
@@ -123,7 +125,7 @@ fn iso(line: &[u8], zone: &Zone) -> Option<Stamp> {
             && before.is_none_or(|b| !b.is_ascii_alphanumeric() || ends_colour(line, *at))
     };
     (0..line.len().min(NEAR)).filter(starts).find_map(|at| {
-        let mut text = Text(&line[at..]);
+        let mut text = StampReader(&line[at..]);
         let year = text.number(4)?;
         let separator = text.byte(b"-/")?;
         let month = text.number(2)?;
@@ -140,7 +142,7 @@ fn iso(line: &[u8], zone: &Zone) -> Option<Stamp> {
     })
 }
 
-/// Whether an escape sequence that sets a colour ends before `at`.
+/// Returns whether an escape sequence that sets a colour ends before `at`.
 fn ends_colour(line: &[u8], at: usize) -> bool {
     let start = line[..at].iter().rposition(|&b| b == 0x1b);
     let sequence = start.and_then(|start| line[start + 1..at].strip_prefix(b"["));
@@ -149,7 +151,7 @@ fn ends_colour(line: &[u8], at: usize) -> bool {
 }
 
 fn syslog(line: &[u8], zone: &Zone) -> Option<Stamp> {
-    let mut text = Text(line);
+    let mut text = StampReader(line);
     if text.byte(b"<").is_some() {
         text.0 = &text.0[memchr::memchr(b'>', text.0)? + 1..];
     }
@@ -164,7 +166,8 @@ fn syslog(line: &[u8], zone: &Zone) -> Option<Stamp> {
     Some((walls.min_by_key(|wall| wall.0.abs_diff(zone.about.0))?, resolution))
 }
 
-/// Ten digits are seconds and may have decimals; thirteen, sixteen and nineteen are finer.
+/// Reads a number of seconds with ten digits, which may have decimals, or a finer one with thirteen, sixteen
+/// or nineteen.
 fn epoch(text: &[u8]) -> Option<Stamp> {
     let digits = text.iter().take_while(|b| b.is_ascii_digit()).count();
     let unit = match digits {
@@ -174,7 +177,7 @@ fn epoch(text: &[u8]) -> Option<Stamp> {
         19 => 1,
         _ => return None,
     };
-    let mut rest = Text(text);
+    let mut rest = StampReader(text);
     let whole = u64::try_from(rest.number(digits)?).ok()?.checked_mul(unit)?;
     let (fraction, resolution) = rest.fraction();
     if rest.0.first().is_some_and(u8::is_ascii_alphanumeric) {
@@ -183,12 +186,12 @@ fn epoch(text: &[u8]) -> Option<Stamp> {
     Some((Wall(whole.checked_add(fraction / (SECOND / unit))?), (resolution / (SECOND / unit)).max(1)))
 }
 
-/// Hours, minutes, seconds.
-type Clock = (i64, i64, i64);
+/// The hours, minutes and seconds of a time of day.
+type ClockTime = (i64, i64, i64);
 
-fn date(year: i64, month: i64, day: i64, (hour, minute, second): Clock) -> Option<DateTime> {
+fn date(year: i64, month: i64, day: i64, (hour, minute, second): ClockTime) -> Option<DateTime> {
     let small = |number: i64| i8::try_from(number).ok();
-    // A leap second is the one before: Unix time has none.
+    // A leap second counts as the second before it: Unix time has none.
     let second = small(second)?.min(59);
     let year = i16::try_from(year).ok()?;
     DateTime::new(year, small(month)?, small(day)?, small(hour)?, small(minute)?, second, 0).ok()
@@ -207,18 +210,18 @@ fn wall(second: i128, ns: u64) -> Option<Wall> {
     u64::try_from(second + i128::from(ns)).ok().map(Wall)
 }
 
-/// What is left of a text that is read from its beginning.
-struct Text<'a>(&'a [u8]);
+/// The rest of a text that is read from its beginning.
+struct StampReader<'a>(&'a [u8]);
 
-impl Text<'_> {
-    /// One of these bytes.
+impl StampReader<'_> {
+    /// Reads one of the `wanted` bytes.
     fn byte(&mut self, wanted: &[u8]) -> Option<u8> {
         let (first, rest) = self.0.split_first().filter(|(first, _)| wanted.contains(first))?;
         self.0 = rest;
         Some(*first)
     }
 
-    /// A number of exactly so many digits.
+    /// Reads a number of exactly so many `digits`.
     fn number(&mut self, digits: usize) -> Option<i64> {
         let (number, rest) = self.0.split_at_checked(digits)?;
         self.0 = rest;
@@ -231,8 +234,9 @@ impl Text<'_> {
         MONTHS.iter().zip(1..).find(|(month, _)| **month == name).map(|(_, number)| number)
     }
 
-    /// `14:43:52.123`; with nanoseconds, and what the last digit is worth.
-    fn clock(&mut self) -> Option<(Clock, u64, u64)> {
+    /// Reads `14:43:52.123`; returns the time of day, the nanoseconds, and the worth of the last digit in
+    /// nanoseconds.
+    fn clock(&mut self) -> Option<(ClockTime, u64, u64)> {
         let hour = self.number(2)?;
         self.byte(b":")?;
         let minute = self.number(2)?;
@@ -242,7 +246,8 @@ impl Text<'_> {
         Some(((hour, minute, second), ns, resolution))
     }
 
-    /// A decimal fraction of a second, if there is one.
+    /// Reads a decimal fraction of a second, if there is one; returns it and the worth of its last digit, in
+    /// nanoseconds.
     fn fraction(&mut self) -> (u64, u64) {
         let Some((b'.' | b',', rest)) = self.0.split_first() else { return (0, SECOND) };
         let digits = rest.iter().take_while(|b| b.is_ascii_digit()).count();
@@ -256,7 +261,7 @@ impl Text<'_> {
             .fold((0, SECOND), |(sum, unit), b| (sum + u64::from(b - b'0') * (unit / 10), unit / 10))
     }
 
-    /// `Z`, `UTC` or an offset in seconds, also behind a space.
+    /// Reads `Z`, `UTC` or an offset, also behind a space; returns the offset in seconds.
     fn zone(&mut self) -> Option<i64> {
         let _ = self.byte(b" ");
         if self.byte(b"Zz").is_some() || self.0.starts_with(b"UTC") || self.0.starts_with(b"GMT") {
@@ -265,7 +270,7 @@ impl Text<'_> {
         self.offset()
     }
 
-    /// `+0100`, `+01:00`, `+01`.
+    /// Reads `+0100`, `+01:00` or `+01`; returns the offset in seconds.
     fn offset(&mut self) -> Option<i64> {
         let sign = if self.byte(b"+-")? == b'-' { -1 } else { 1 };
         let hours = self.number(2)?;
@@ -284,22 +289,22 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// 2026-11-21T14:43:52Z, as `date +%s` has it.
+    /// The nanoseconds of 2026-11-21T14:43:52Z, as `date +%s` has its seconds.
     const T: u64 = 1_795_272_232 * SECOND;
 
     fn zone() -> Zone {
         Zone { local: TimeZone::fixed(jiff::tz::offset(2)), about: Wall(T + 40 * 86_400 * SECOND) }
     }
 
-    fn found(line: &str) -> Option<(Format, u64, u64)> {
-        let format = Format::of(line.as_bytes(), &zone())?;
+    fn found(line: &str) -> Option<(StampFormat, u64, u64)> {
+        let format = StampFormat::of(line.as_bytes(), &zone())?;
         let (wall, resolution) = format.find(line.as_bytes(), &zone())?;
         Some((format, wall.0, resolution))
     }
 
     #[test]
     fn times_of_many_programs_are_recognised() {
-        use Format::{Common, Epoch, Iso, Json, Syslog};
+        use StampFormat::{Common, Epoch, Iso, Json, Syslog};
         const MS: u64 = 1_000_000;
         for (line, format, wall, resolution) in [
             ("2026-11-21T14:43:52Z hello", Iso, T, SECOND),
@@ -358,21 +363,21 @@ mod tests {
     #[test]
     fn the_format_of_most_lines_counts() {
         let log = "1795272232 starts\n2026-11-21T14:43:52Z one\n  more\n2026-11-21T14:43:53Z two\n";
-        assert_eq!(Format::of(log.as_bytes(), &zone()), Some(Format::Iso));
+        assert_eq!(StampFormat::of(log.as_bytes(), &zone()), Some(StampFormat::Iso));
     }
 
     proptest! {
         #[test]
         fn any_line_is_looked_at_without_harm(bytes: Vec<u8>, start in "[0-9TZ:.+/ \\[-]{0,40}") {
             for line in [&bytes[..], &[start.as_bytes(), &bytes].concat()] {
-                let _ = Format::ALL.map(|format| format.find(line, &zone()));
+                let _ = StampFormat::ALL.map(|format| format.find(line, &zone()));
             }
         }
 
         #[test]
         fn what_is_written_is_read(wall in 0..4_000_000_000u64 * SECOND) {
             let text = Wall(wall).to_string();
-            prop_assert_eq!(Format::Iso.find(text.as_bytes(), &zone()), Some((Wall(wall), 1)));
+            prop_assert_eq!(StampFormat::Iso.find(text.as_bytes(), &zone()), Some((Wall(wall), 1)));
         }
     }
 }

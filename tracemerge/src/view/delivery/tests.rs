@@ -7,11 +7,11 @@ use crate::file::truncation;
 use crate::find::header::Trace;
 use crate::find::marks::Marks;
 use crate::input::inputs::Origin;
-use crate::input::slice::Span;
+use crate::input::slice::TickSpan;
 use crate::input::source::whole;
-use crate::merge::{MANY, Room, Turn, Windows, Work, silently, unless_cut};
+use crate::merge::{MANY, MergeWork, Room, Turn, Windows, silently, unless_truncated};
 use crate::os::sys::file_id;
-use crate::time::clocks::Clock;
+use crate::time::clocks::TickClock;
 use crate::ui::messages::Status;
 use crate::view::export::text::{Look, Text, TimeMode};
 use crate::view::request::View;
@@ -59,7 +59,7 @@ fn place(length: u64) -> (TempDir, Vec<Vec<Source>>) {
 
 /// What is open, of threads that nothing is known of.
 fn inputs(boots: Vec<Vec<Source>>) -> Inputs {
-    let clock = Arc::new(Clock::of(ClockKind::Ordered, []));
+    let clock = Arc::new(TickClock::of(ClockKind::Ordered, []));
     let origin = Origin { run: None, tid: 1, name: Vec::new(), clock, is_shown: true, is_log: false };
     let sources = boots.iter().flatten().count();
     let ends = vec![(0, u64::MAX); boots.len()];
@@ -162,14 +162,15 @@ fn what_cannot_be_begun_anew_has_what_was_there_when_it_was_read() {
         let sources = &boots[0];
         let mut findings = Findings::default();
         let mut out = Vec::new();
-        let (make, mut write) = (|| Gather::new(sources), |lines: &Gather<'_>| lines.write(&mut out));
-        merge_by_all(sources, &whole(sources), Span::ALL, &make, &mut write, &mut findings).unwrap();
+        let (make, mut write) =
+            (|| MergedLines::new(sources), |lines: &MergedLines<'_>| lines.write(&mut out));
+        merge_by_all(sources, &whole(sources), TickSpan::ALL, &make, &mut write, &mut findings).unwrap();
         let text = String::from_utf8(out).unwrap();
         assert_eq!(text.matches("-00000001 : ").count(), 10_000, "cut to {length}");
         assert!(text.matches("-00000002 : ").count() as u64 >= length / 40, "cut to {length}");
         assert!(!text.contains('\0'));
         assert!(text.lines().map(|line| &line[..16]).is_sorted());
-        assert_eq!(sources[1].cut(), Some(usize::try_from(length).unwrap()));
+        assert_eq!(sources[1].truncated_at(), Some(usize::try_from(length).unwrap()));
     }
 }
 
@@ -180,7 +181,7 @@ fn lines_that_are_cut_off_when_they_are_dealt_out_already_are_left_out() {
         // Not cut yet.
         let (directory, boots) = place(400_000);
         let sources = &boots[0];
-        let mut windows = Windows::new(sources, &whole(sources), Span::ALL, 1);
+        let mut windows = Windows::new(sources, &whole(sources), TickSpan::ALL, 1);
         let (mut room, mut text, mut before) = (Room::default(), String::new(), None);
         let of_second = |text: &str| text.matches("-00000002 : ").count();
         loop {
@@ -201,7 +202,7 @@ fn lines_that_are_cut_off_when_they_are_dealt_out_already_are_left_out() {
                         lines.clear();
                         Windows::run(sources, &mut job, &mut room, &mut lines)
                     };
-                    unless_cut(merge).unwrap();
+                    unless_truncated(merge).unwrap();
                     text.push_str(std::str::from_utf8(&lines).unwrap());
                     windows.done(job);
                 }

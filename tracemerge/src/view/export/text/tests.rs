@@ -7,7 +7,7 @@ use trace_format::line::Ticks;
 use trace_format::meta::{ClockKind, Run};
 
 use super::*;
-use crate::time::clocks::{Anchor, Clock};
+use crate::time::clocks::{Anchor, TickClock};
 
 const FIRST: u64 = 1_795_187_462_000_000_000;
 
@@ -25,7 +25,7 @@ fn origin(pid: u32) -> Origin {
         wall,
         clock: ClockKind::System,
     };
-    let clock = Arc::new(Clock::of(ClockKind::System, [Anchor { ticks, wall }]));
+    let clock = Arc::new(TickClock::of(ClockKind::System, [Anchor { ticks, wall }]));
     Origin { run: Some(run), tid: 320, name: Vec::new(), clock, is_shown: true, is_log: false }
 }
 

@@ -1,4 +1,4 @@
-//! A file that is followed: how far it is read, and whether it is still the same.
+//! A file that is followed: how far it is read, and whether it is still the same file.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -12,41 +12,41 @@ use crate::file::lines::{last_ticks, without_feed};
 use crate::file::raw::{lines_of, whole_messages};
 use crate::os::sys::{FileId, file_id, read_at};
 
-/// So much of a file is read at once, and a queue with as much is not filled further.
+/// The number of bytes of a file that are read at once; a queue with as many is not filled further.
 pub const PORTION: usize = 256 << 10;
-/// So many bytes before the place that a file is read to are known again.
+/// The number of bytes before the reader's position by which a file is known again.
 const KNOWN: usize = 256;
-/// The last line is looked for in so many last bytes.
+/// The number of last bytes in which the last line is looked for.
 const TAIL: u64 = 1 << 20;
 
-/// A file, and how far it is read.
-pub struct Place {
+/// A reader of a file, which stands where the file is read to.
+pub struct FileReader {
     /// The path of the file.
     pub path: PathBuf,
-    /// Which file it is.
+    /// The identity of the file.
     pub id: FileId,
-    /// So much of it is read ...
+    /// The number of bytes that are read.
     pub read: u64,
-    /// The bytes before that. A file that replaces another may get the number of the one before.
+    /// The last bytes that were read: a file that replaces another may get the number of the one before.
     before: Vec<u8>,
-    /// ... and so much is to be.
+    /// The number of bytes that are to be read.
     pub goal: u64,
-    /// The file itself, until it is read up to there.
-    pub opened: Option<File>,
-    /// Nothing will be written to it any more: its end is the end of a line.
+    /// The open file, until it is read up to the goal.
+    pub open_file: Option<File>,
+    /// Whether nothing will be written to the file any more: its end is the end of a line.
     pub finished: bool,
 }
 
-impl Place {
-    /// A file of which nothing is read yet.
-    pub fn new(path: &Path, id: FileId, goal: u64, finished: bool) -> Place {
-        Place { path: path.to_owned(), id, read: 0, before: Vec::new(), goal, opened: None, finished }
+impl FileReader {
+    /// Makes a reader of a file of which nothing is read yet.
+    pub fn new(path: &Path, id: FileId, goal: u64, finished: bool) -> FileReader {
+        FileReader { path: path.to_owned(), id, read: 0, before: Vec::new(), goal, open_file: None, finished }
     }
 
-    /// What follows after where it is read to, at least a line if there is one.
+    /// Reads what follows the reader's position: at least a line, if there is one.
     pub fn portion(&self) -> Portion {
         let by_name;
-        let file = match &self.opened {
+        let file = match &self.open_file {
             Some(file) => file,
             None => {
                 let Ok(file) = File::open(&self.path) else { return Portion::Gone };
@@ -71,7 +71,7 @@ impl Place {
         lines.map_or(Portion::Gone, Portion::Lines)
     }
 
-    fn text(&self, file: &File) -> Option<Lines> {
+    fn text(&self, file: &File) -> Option<ReadLines> {
         let left = usize::try_from(self.goal - self.read).unwrap_or(usize::MAX);
         let mut portion = left.min(PORTION);
         loop {
@@ -83,15 +83,15 @@ impl Place {
                 let (lines, tail) =
                     read.split_at(if more && whole == 0 { whole_lines(&read) } else { whole });
                 let (lines, tail) = (lines.to_vec(), tail.to_vec());
-                return Some(Lines { read: lines.clone(), rest: tail.clone(), lines, tail, more });
+                return Some(ReadLines { read: lines.clone(), rest: tail.clone(), lines, tail, more });
             }
-            // A long message.
+            // The message is long.
             portion = left.min(portion.saturating_mul(4));
         }
     }
 
-    /// The lines of a raw file, which is read from the start of a block: that says what its sites mean.
-    fn records(&self, file: &File) -> Option<Lines> {
+    /// Reads the lines of a raw file from the start of a block, which says what the file's sites mean.
+    fn records(&self, file: &File) -> Option<ReadLines> {
         let start = self.read / raw::BLOCK * raw::BLOCK;
         let from = usize::try_from(self.read - start).ok()?;
         let left = usize::try_from(self.goal - start).unwrap_or(usize::MAX);
@@ -104,17 +104,17 @@ impl Place {
                 let lines = lines_of(&all, from..whole, &self.path);
                 let tail = if more { Vec::new() } else { lines_of(&all, whole..all.len(), &self.path) };
                 let (read, rest) = (all[from..whole].to_vec(), all[whole..].to_vec());
-                return Some(Lines { lines, tail, read, rest, more });
+                return Some(ReadLines { lines, tail, read, rest, more });
             }
-            // A long message.
+            // The message is long.
             portion = left.min(portion.saturating_mul(4));
         }
     }
 
-    /// The ticks of the last line that is to be read; `None` where the last bytes have none.
+    /// The ticks of the last line that is to be read; `None` where the last bytes have no line.
     pub fn newest(&self) -> Option<u64> {
         let by_name;
-        let file = match &self.opened {
+        let file = match &self.open_file {
             Some(file) => file,
             None => {
                 by_name = File::open(&self.path).ok()?;
@@ -138,20 +138,21 @@ impl Place {
         self.before.drain(..self.before.len().saturating_sub(KNOWN));
     }
 
-    /// It is to be read from its beginning.
+    /// Goes back to the beginning of the file.
     pub fn begin_anew(&mut self) {
         self.read = 0;
         self.before.clear();
     }
 }
 
-/// How many of the bytes are whole lines.
+/// The number of bytes that are whole lines.
 fn whole_lines(bytes: &[u8]) -> usize {
     memrchr(b'\n', bytes).map_or(0, |at| at + 1)
 }
 
-/// How many of the bytes are whole lines, without those of a message that goes on in a line that is not whole: a message
-/// longer than its ring is seen before it is complete. If there is `more`, the last message may go on in that.
+/// The number of bytes that are whole lines, without those of a message that goes on in a line that is not
+/// whole: a message longer than its ring is seen before it is complete. If there is `more` to read, the last
+/// message may go on in that.
 pub fn whole_records(bytes: &[u8], more: bool) -> usize {
     let end = whole_lines(bytes);
     let kind = |line: &[u8]| Line::parse(without_feed(line)).ok().map(|line| line.kind);
@@ -168,35 +169,35 @@ pub fn whole_records(bytes: &[u8], more: bool) -> usize {
             Some(_) => return before,
         }
     }
-    // Its beginning is not here.
+    // The message's beginning is not in these bytes.
     end
 }
 
-/// A part of a file.
+/// The outcome of reading a part of a file.
 pub enum Portion {
     /// The next lines of the file.
-    Lines(Lines),
+    Lines(ReadLines),
     /// The file is not there any more, or is shorter than what was read.
     Gone,
-    /// It is not the file that was read before, though it has its number.
+    /// The file is not the one that was read before, though it has the same number.
     Replaced,
 }
 
-/// Lines that were read.
-pub struct Lines {
-    /// Whole ones.
+/// The lines of a part of a file.
+pub struct ReadLines {
+    /// The whole lines.
     pub lines: Vec<u8>,
-    /// What follows them, where nothing more is to be read: a message that is not all there.
+    /// The text behind the lines, where nothing more is to be read: a message that is not whole.
     pub tail: Vec<u8>,
-    /// The bytes of the file that the lines are.
+    /// The bytes of the file that the whole lines were made of.
     pub read: Vec<u8>,
-    /// Those behind them that were read.
+    /// The bytes of the file behind those.
     pub rest: Vec<u8>,
-    /// There is more to read.
+    /// Whether there is more to read.
     pub more: bool,
 }
 
-/// At most so many bytes from there; `None` where they cannot be read.
+/// Reads at most so many `bytes` from offset `at`; `None` where they cannot be read.
 fn read_from(file: &File, at: u64, bytes: usize) -> Option<Vec<u8>> {
     let mut read = vec![0; bytes];
     let got = read_at(file, &mut read, at).ok()?;
@@ -221,7 +222,7 @@ mod tests {
             (vec![&message, &meta], vec![message.clone(), open.clone()]),
             (vec![&meta], vec![message.clone(), more.clone(), more.clone(), open.clone()]),
             (vec![&more], vec![message.clone(), open[..20].to_owned()]),
-            // Where it begins is not known.
+            // The beginning of the message is unknown.
             (vec![&more, &more], vec![open.clone()]),
             (vec![&meta], vec![open.clone()]),
         ] {

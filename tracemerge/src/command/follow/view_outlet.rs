@@ -1,7 +1,9 @@
-//! A part of what is followed, or another look of it: the stages of a view, for lines that come in rounds.
+//! The outlet of a view: a part of what is followed, or another look of it. Its stages take lines that come
+//! in rounds.
 //!
-//! Threads, processes and times are left out here, for what is followed cannot be cut beforehand; then come *records*,
-//! *select*, *late* and *export*. No record is in two rounds, so at the end of each all go out.
+//! Threads, processes and times are left out here, for what is followed cannot be selected beforehand; then
+//! come *records*, *select*, *late* and *export*. No record is in two rounds, so at the end of each round all
+//! records go out.
 
 use std::collections::{HashMap, HashSet};
 use std::io::{self, Write};
@@ -13,13 +15,16 @@ use trace_format::line::{Line, parse_ticks};
 use trace_format::meta::{ClockKind, Meta, Run};
 use trace_format::wall::Wall;
 
+use crate::command::follow::late::Late;
+use crate::command::follow::outlet::{Beginning, Outlet};
+use crate::command::follow::stream::ThreadKey;
+use crate::command::follow::times::{Times, Until, wall_as_ticks};
 use crate::file::lines::{lines_of, without_feed};
 use crate::find::header::thread_name;
 use crate::input::inputs::Origin;
 use crate::output::sink::Sink;
-use crate::time::clocks::wall_clock;
-use crate::time::clocks::{Clock, anchors_in};
-use crate::time::when::{Span, When};
+use crate::time::clocks::{TickClock, anchors_in, wall_clock};
+use crate::time::when::{WallSpan, When};
 use crate::ui::colour::Palette;
 use crate::ui::error::Error;
 use crate::ui::messages::count;
@@ -29,31 +34,27 @@ use crate::view::records::{Record, Records, Take};
 use crate::view::request::View;
 use crate::view::select::{Limit, Matching, Selection, enough};
 
-use super::late::Late;
-use super::outlet::{Found, Outlet};
-use super::stream::ThreadKey;
-use super::times::{Times, Until, wall_as_ticks};
-
-/// In the first round everything is found that there is already; by the end of the second it is passed on.
+/// The number of rounds that show the present: everything that exists already is found in the first one, and
+/// passed on by the end of the second.
 const ROUNDS_TO_THE_PRESENT: u32 = 2;
 
 /// The options of the view that is followed.
-pub struct Wanted<'a> {
+pub struct FollowedView<'a> {
     view: &'a View,
     selection: Selection,
     zone: TimeZone,
     until: Option<Until>,
 }
 
-impl Wanted<'_> {
+impl FollowedView<'_> {
     /// Takes over the options of `view`.
     ///
     /// # Errors
-    /// Where that has no sense for something that goes on.
-    pub fn new(view: &View) -> Result<Wanted<'_>, Error> {
+    /// An option has no sense for a trace that goes on.
+    pub fn new(view: &View) -> Result<FollowedView<'_>, Error> {
         let zone = TimeZone::system();
         let began = wall_clock(SystemTime::now());
-        let span = Span { first: began, last: Wall(u64::MAX) };
+        let span = WallSpan { first: began, last: Wall(u64::MAX) };
         for (option, when) in [("--since", view.since), ("--until", view.until)] {
             if let Some(Err(why)) = when.map(|when| when.ticks(&wall_as_ticks(), span, &zone)) {
                 return Err(Error::plain(format!("{option}: {why}")));
@@ -66,50 +67,51 @@ impl Wanted<'_> {
             ));
         }
         let until = view.until.map(|when| Until::new(when, zone.clone(), began));
-        Ok(Wanted { view, selection: view.selection.clone(), zone, until })
+        Ok(FollowedView { view, selection: view.selection.clone(), zone, until })
     }
 
-    /// Whether nothing is wanted any more though nothing has begun.
+    /// Returns whether nothing is wanted any more though nothing has begun.
     pub fn is_over(&self) -> bool {
         self.until.as_ref().is_some_and(Until::is_over_before)
     }
 }
 
-/// What is known of a thread beside its origin.
-struct Known {
+/// The facts about a thread beside its origin.
+struct ThreadFacts {
     has_name: bool,
-    /// Ticks that are wanted ...
+    /// The first ticks that are wanted.
     since: u64,
-    /// ... and from which on they are not.
+    /// The first ticks that are not wanted any more.
     until: u64,
 }
 
-/// The outlet.
-pub struct Part<'a> {
-    wanted: &'a Wanted<'a>,
+/// The outlet that shows a view.
+pub struct ViewOutlet<'a> {
+    wanted: &'a FollowedView<'a>,
     needs_clock: bool,
     times: Times,
-    /// From when to when there was something when it began.
-    span: Option<Span>,
+    /// The times between which there were lines when following began.
+    span: Option<WallSpan>,
     processes: HashSet<(Vec<u8>, u32, u32)>,
     numbers: HashMap<ThreadKey, usize>,
-    known: Vec<Known>,
+    known: Vec<ThreadFacts>,
     text: Vec<u8>,
-    /// A line was seen that is not wanted any more.
+    /// Whether a line was seen that is behind the wanted time.
     is_past: bool,
     rounds: u32,
-    records: Records<Losses<Matching<'a, Limit<Late<Shown>>>>>,
+    records: Records<LossCounter<Matching<'a, Limit<Late<TextOutput>>>>>,
 }
 
-impl<'a> Part<'a> {
-    /// Shows what is wanted in `out`. `anew` says that there was nothing before: there are no last records of it.
+impl<'a> ViewOutlet<'a> {
+    /// Shows the wanted view in `out`. `anew` says that there was nothing before, so there are no last
+    /// records of that.
     pub fn new(
-        wanted: &'a Wanted<'a>,
+        wanted: &'a FollowedView<'a>,
         anew: bool,
         colours: bool,
         out: Box<dyn Write>,
-    ) -> io::Result<Part<'a>> {
-        let Wanted { view, selection, zone, until } = wanted;
+    ) -> io::Result<ViewOutlet<'a>> {
+        let FollowedView { view, selection, zone, until } = wanted;
         let look = Look {
             time: view.time,
             first: Wall(0),
@@ -117,15 +119,15 @@ impl<'a> Part<'a> {
             palette: colours.then(Palette::colours),
             found: selection.pattern.clone().filter(|_| !selection.invert),
         };
-        let shown = Shown { text: Text::new(look), origins: Vec::new(), made: Vec::new(), out, lines: 0 };
+        let shown = TextOutput { text: Text::new(look), origins: Vec::new(), made: Vec::new(), out, lines: 0 };
         let mut limit = Limit::new(selection.amount, Late::new(shown));
         if anew {
             limit.release()?;
         }
         let next = Matching::new(selection, limit);
-        let losses = Losses { next, watches: selection.pattern.is_some(), lost: 0, damaged: 0 };
+        let losses = LossCounter { next, watches: selection.pattern.is_some(), lost: 0, damaged: 0 };
         let since = view.since.is_some_and(When::needs_clock);
-        Ok(Part {
+        Ok(ViewOutlet {
             wanted,
             needs_clock: since || until.is_some() || view.time != TimeMode::Ticks,
             times: Times::default(),
@@ -140,15 +142,15 @@ impl<'a> Part<'a> {
         })
     }
 
-    fn limit(&mut self) -> &mut Limit<Late<Shown>> {
+    fn limit(&mut self) -> &mut Limit<Late<TextOutput>> {
         self.records.next_mut().next.next_mut()
     }
 
-    fn shown_mut(&mut self) -> &mut Shown {
+    fn shown_mut(&mut self) -> &mut TextOutput {
         self.limit().next_mut().next_mut()
     }
 
-    /// The number of a thread that may have come just now with these lines.
+    /// The number of a thread, which may be a new one with these `lines`.
     fn number(&mut self, of: &ThreadKey, lines: &[u8]) -> usize {
         if let Some(&number) = self.numbers.get(of) {
             if !self.known[number].has_name {
@@ -160,18 +162,18 @@ impl<'a> Part<'a> {
         if let Some(run) = run.as_ref().filter(|_| self.needs_clock) {
             self.times.learn_run(run);
         }
-        let clock = Arc::new(Clock::of(ClockKind::Ordered, []));
+        let clock = Arc::new(TickClock::of(ClockKind::Ordered, []));
         let origin = Origin { run, tid: of.tid(), name: Vec::new(), clock, is_shown: false, is_log: false };
         self.shown_mut().origins.push(origin);
         let number = self.known.len();
-        self.known.push(Known { has_name: false, since: 0, until: u64::MAX });
+        self.known.push(ThreadFacts { has_name: false, since: 0, until: u64::MAX });
         self.numbers.insert(of.clone(), number);
         self.name(number, of, lines);
         self.set_times(number);
         number
     }
 
-    /// Learns the thread's name, if `lines` say it, and finds out whether it is shown.
+    /// Learns the thread's name, if `lines` say it, and finds out whether the thread is shown.
     fn name(&mut self, number: usize, of: &ThreadKey, lines: &[u8]) {
         let name = thread_name(lines);
         self.known[number].has_name = name.is_some();
@@ -207,9 +209,9 @@ impl<'a> Part<'a> {
         }
     }
 
-    /// Leaves in `self.text` those of the lines that are in the wanted range of time.
-    fn cut(&mut self, number: usize, lines: &[u8]) {
-        let Known { since, until, .. } = self.known[number];
+    /// Keeps those of the `lines` that are in the wanted range of time, in `self.text`.
+    fn keep_wanted(&mut self, number: usize, lines: &[u8]) {
+        let ThreadFacts { since, until, .. } = self.known[number];
         self.text.clear();
         for line in lines_of(lines) {
             let ticks = parse_ticks(line).unwrap_or_default().0;
@@ -221,7 +223,7 @@ impl<'a> Part<'a> {
     }
 }
 
-impl Outlet for Part<'_> {
+impl Outlet for ViewOutlet<'_> {
     fn is_over(&mut self) -> bool {
         if self.needs_clock {
             self.times.read();
@@ -238,7 +240,7 @@ impl Outlet for Part<'_> {
         self.span.is_none()
     }
 
-    fn begin(&mut self, found: &Found<'_>) {
+    fn begin(&mut self, found: &Beginning<'_>) {
         found.runs.iter().for_each(|run| self.times.learn_run(run));
         self.times.read();
         let (mut first, mut last) = (Wall(u64::MAX), Wall(0));
@@ -248,9 +250,9 @@ impl Outlet for Part<'_> {
             first = first.min(clock.wall(*begins));
             last = last.max(clock.wall(*ends));
         }
-        self.span = Some(Span { first, last });
+        self.span = Some(WallSpan { first, last });
         self.shown_mut().text.begin_at(first);
-        // Those of which only some threads are shown, or none, are told apart when their lines come.
+        // Runs of which only some threads are shown, or none, are told apart when their lines come.
         let View { thread, process, .. } = self.wanted.view;
         let shown = |run: &&Run| thread.is_empty() && (process.is_empty() || process.contains(&run.pid));
         found.runs.iter().filter(shown).for_each(|run| self.tell_apart(run));
@@ -269,7 +271,7 @@ impl Outlet for Part<'_> {
         if since.is_none() && until.is_none() {
             return self.records.lines(number, lines);
         }
-        self.cut(number, lines);
+        self.keep_wanted(number, lines);
         self.records.lines(number, &self.text)
     }
 
@@ -312,15 +314,15 @@ impl Outlet for Part<'_> {
     }
 }
 
-/// Before *select*: counts what is missing, where a pattern leaves out the lines that say so.
-struct Losses<T> {
+/// The stage before *select*: it counts losses where a pattern leaves out the lines that tell them.
+struct LossCounter<T> {
     next: T,
     watches: bool,
     lost: u64,
     damaged: u64,
 }
 
-impl<T: Take> Take for Losses<T> {
+impl<T: Take> Take for LossCounter<T> {
     fn record(&mut self, record: &Record<'_>) -> io::Result<()> {
         if self.watches && record.is_warning() {
             match record.parsed().next().and_then(|line| Meta::parse(line.payload)) {
@@ -335,8 +337,8 @@ impl<T: Take> Take for Losses<T> {
     }
 }
 
-/// The end of the row: records in the format, and out.
-struct Shown {
+/// The last stage: it writes records as text.
+struct TextOutput {
     text: Text,
     origins: Vec<Origin>,
     /// The lines that are written next.
@@ -345,7 +347,7 @@ struct Shown {
     lines: u64,
 }
 
-impl Take for Shown {
+impl Take for TextOutput {
     fn record(&mut self, record: &Record<'_>) -> io::Result<()> {
         self.lines += record.line_count;
         self.made.clear();
@@ -354,7 +356,7 @@ impl Take for Shown {
     }
 }
 
-/// What the `# run` line says that a thread's trace begins with.
+/// The run that a thread's trace begins with.
 fn run_in(lines: &[u8]) -> Option<Run> {
     match Meta::parse(Line::parse(without_feed(lines_of(lines).next()?)).ok()?.payload)? {
         Meta::Run(run) => Some(run),

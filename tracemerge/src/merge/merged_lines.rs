@@ -1,7 +1,8 @@
-//! What was merged and is not written yet: a buffer of short runs of lines, and long ones where they are.
+//! Lines that are merged and not yet written: short stretches are copied to a buffer, long ones stay where
+//! they are.
 //!
-//! Copying short runs together makes few writes of many; long runs are written from the files' mappings, and so cost
-//! no memory however long they are.
+//! Copying short stretches together makes few writes of many; long ones are written from the files' mappings,
+//! and so cost no memory however long they are.
 
 use std::io::{self, IoSlice, Write};
 use std::ops::Range;
@@ -9,42 +10,42 @@ use std::ops::Range;
 use crate::input::source::Source;
 use crate::output::sink::{Batch, Sink};
 
-/// A run of so many bytes is not copied.
+/// The number of bytes from which on a stretch of lines is not copied.
 const LONG: usize = if cfg!(test) { 100 } else { 32 << 10 };
 /// The number of parts that are written with one system call.
 const AT_ONCE: usize = if cfg!(test) { 3 } else { 256 };
-/// So much memory is kept.
+/// The number of bytes of memory that are kept for later lines.
 const KEPT: usize = 8 << 20;
-/// What a mapping cannot give any more is copied in such steps.
+/// The number of bytes that are copied at once where a mapping has lost its file.
 const STEP: usize = 64 << 10;
 
 /// Merged lines, in order.
 #[derive(Debug)]
-pub struct Gather<'a> {
+pub struct MergedLines<'a> {
     sources: &'a [Source],
     text: Vec<u8>,
-    /// Where long runs go, by offset in `text`.
+    /// The long stretches, each with its offset in `text`.
     long: Vec<(usize, Long)>,
 }
 
-/// Bytes of a source.
+/// A long stretch: bytes of a source.
 #[derive(Debug)]
 struct Long {
     source: usize,
     range: Range<usize>,
 }
 
-impl<'a> Gather<'a> {
-    /// None yet.
+impl<'a> MergedLines<'a> {
+    /// Begins with no lines.
     #[must_use]
-    pub fn new(sources: &'a [Source]) -> Gather<'a> {
-        Gather { sources, text: Vec::new(), long: Vec::new() }
+    pub fn new(sources: &'a [Source]) -> MergedLines<'a> {
+        MergedLines { sources, text: Vec::new(), long: Vec::new() }
     }
 
     /// Writes the lines.
     ///
     /// # Errors
-    /// The errors of `out`.
+    /// Writing to `out` fails.
     pub fn write(&self, out: &mut impl Write) -> io::Result<()> {
         let mut parts: Vec<&[u8]> = Vec::with_capacity(AT_ONCE + 1);
         let mut copied = 0;
@@ -60,7 +61,7 @@ impl<'a> Gather<'a> {
     }
 }
 
-impl Sink for Gather<'_> {
+impl Sink for MergedLines<'_> {
     #[inline]
     fn lines(&mut self, source: usize, lines: &[u8]) -> io::Result<()> {
         if lines.len() >= LONG {
@@ -74,7 +75,7 @@ impl Sink for Gather<'_> {
     }
 }
 
-impl Batch for Gather<'_> {
+impl Batch for MergedLines<'_> {
     fn clear(&mut self) {
         self.text.clear();
         self.text.shrink_to(KEPT);
@@ -86,11 +87,11 @@ impl Batch for Gather<'_> {
     }
 }
 
-/// Writes all `parts`, and forgets them.
+/// Writes all `parts`, and empties the list.
 fn write_all(parts: &mut Vec<&[u8]>, out: &mut impl Write) -> io::Result<()> {
     let mut slices: Vec<IoSlice<'_>> = parts.drain(..).map(IoSlice::new).collect();
     let mut left = &mut slices[..];
-    // Parts without bytes at the beginning would look like an end of the output.
+    // Empty parts at the beginning would look like an end of the output.
     IoSlice::advance_slices(&mut left, 0);
     while !left.is_empty() {
         match out.write_vectored(left) {
@@ -99,7 +100,8 @@ fn write_all(parts: &mut Vec<&[u8]>, out: &mut impl Write) -> io::Result<()> {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) if is_lost_page(&error) => {
                 let length = left[0].len().min(STEP);
-                // The copy meets the file's end as this process does, see `crate::file::truncation`; the kernel only refuses.
+                // The copy notices the file's end as this process does, see `crate::file::truncation`; the
+                // kernel only refuses.
                 let copy = left[0][..length].to_vec();
                 out.write_all(&copy)?;
                 IoSlice::advance_slices(&mut left, length);
@@ -110,7 +112,7 @@ fn write_all(parts: &mut Vec<&[u8]>, out: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether the kernel could not read what is to be written: a mapped file has become shorter.
+/// Returns whether the kernel could not read the bytes that are to be written: a mapped file was truncated.
 fn is_lost_page(error: &io::Error) -> bool {
     #[cfg(unix)]
     return error.raw_os_error() == Some(libc::EFAULT);

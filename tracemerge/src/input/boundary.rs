@@ -1,34 +1,36 @@
-//! Where in a sorted piece the lines from a moment on begin, found by looking at few places.
+//! The boundary in a sorted range from which on lines have at least certain ticks, found by looking at few
+//! places.
 
-use crate::file::lines::{Next, line_at, line_behind, skip_bad, ticks_at};
+use crate::file::lines::{Token, line_at, line_behind, skip_bad, ticks_at};
 
-/// So many bytes are walked through line by line: a few lines cost no more than another jump.
+/// The number of bytes that are walked through line by line: a few lines cost no more than another jump.
 const WALK: usize = if cfg!(test) { 8 } else { 512 };
 
-/// A place between two lines, or at an end of the piece.
+/// A place between two lines of a sorted range, or at one of its ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mark {
-    /// The offset.
+pub struct Boundary {
+    /// The offset of the boundary.
     pub at: usize,
-    /// The ticks of the first line behind it; `None` at the end.
+    /// The ticks of the first line behind the boundary; `None` at the end.
     pub ticks: Option<u64>,
 }
 
-impl Mark {
-    /// The mark before everything from `at` on; what is no line there belongs to the first line.
+impl Boundary {
+    /// Returns the boundary before everything from `at` on; bytes there that are no line belong to the first
+    /// line.
     #[must_use]
-    pub fn before(bytes: &[u8], at: usize) -> Mark {
+    pub fn before(bytes: &[u8], at: usize) -> Boundary {
         let line = skip_bad(bytes, at);
-        Mark { at, ticks: if line < bytes.len() { ticks_at(bytes, line) } else { None } }
+        Boundary { at, ticks: if line < bytes.len() { ticks_at(bytes, line) } else { None } }
     }
 
-    /// The mark at the end of `bytes`.
+    /// Returns the boundary at the end of `bytes`.
     #[must_use]
-    pub fn end(bytes: &[u8]) -> Mark {
-        Mark { at: bytes.len(), ticks: None }
+    pub fn end(bytes: &[u8]) -> Boundary {
+        Boundary { at: bytes.len(), ticks: None }
     }
 
-    /// Whether all behind it is from `ticks` on.
+    /// Returns whether all lines behind the boundary have `ticks` or more.
     #[inline]
     #[must_use]
     pub fn is_from(&self, ticks: u64) -> bool {
@@ -36,24 +38,26 @@ impl Mark {
     }
 }
 
-/// The mark before the first line with `ticks` or more. It is known to lie between `low` and `high`; `step` is a
-/// guess of how far behind `low`.
+/// Finds the boundary before the first line with `ticks` or more. It is known to lie between `low` and
+/// `high`; `step` is a guess of how many bytes behind `low`.
 ///
-/// In a piece that is not sorted after all, what is found is a mark still: the line before it has smaller ticks, the
-/// one behind it has not.
+/// In bytes that are not sorted after all, the result is still a boundary between a line with smaller ticks
+/// and one with `ticks` or more.
 ///
-/// An interpolation search: each look tells how many ticks a byte takes here, and so where to look next. Every fourth
-/// look is in the middle of what is left, so their number grows with `log` of the distance at most; with lines that
-/// come somewhat evenly there are two or three, and a few lines are walked through.
+/// This is an interpolation search: each look tells how many ticks a byte takes here, and so where to look
+/// next. Every fourth look is in the middle of what is left, so the number of looks grows with the logarithm
+/// of the distance at most; where lines come somewhat evenly there are two or three, and a few lines are
+/// walked through.
 #[must_use]
-pub fn first_from(bytes: &[u8], ticks: u64, low: Mark, mut high: Mark, step: usize) -> Mark {
+pub fn first_from(bytes: &[u8], ticks: u64, low: Boundary, mut high: Boundary, step: usize) -> Boundary {
     if low.is_from(ticks) {
         return low;
     }
     let low = (low.at, low.ticks.unwrap_or(ticks));
-    // The last line known to have too few ticks; lines that begin behind `unknown` are known to be from `high` on.
+    // `below` is the last line known to have too few ticks; lines that begin behind `unknown` are known to be
+    // from `high` on.
     let (mut below, mut unknown) = (low, high.at);
-    // How far behind `below` it is expected, and whether that is so near that lines are walked through.
+    // `guess` is the expected distance from `below`; `is_near` says that lines are walked through.
     let (mut guess, mut is_near) = (step, false);
     for looks in 0_u32.. {
         let (at, here) = below;
@@ -68,8 +72,8 @@ pub fn first_from(bytes: &[u8], ticks: u64, low: Mark, mut high: Mark, step: usi
         }
         let left = unknown - at;
         let jump = if guess < left && looks % 4 < 3 { guess } else { left / 2 };
-        // Where nothing limits it yet, not farther than doubling the step would come: what lies far behind is not to
-        // be read.
+        // Where nothing limits the jump yet, it is not longer than doubled steps would be: bytes far behind
+        // are not to be read.
         let probe = at + jump.min(step.max(WALK).saturating_mul(2 << looks.min(32)));
         match line_behind(bytes, probe, unknown) {
             Some((found_at, found)) if found < ticks => {
@@ -77,18 +81,18 @@ pub fn first_from(bytes: &[u8], ticks: u64, low: Mark, mut high: Mark, step: usi
                 (below, is_near) = ((found_at, found), guess <= WALK);
             }
             Some((found_at, found)) => {
-                (high, unknown) = (Mark { at: found_at, ticks: Some(found) }, probe);
+                (high, unknown) = (Boundary { at: found_at, ticks: Some(found) }, probe);
                 guess = ahead(ticks - here, found_at - at, found - here);
             }
             None => (unknown, guess) = (probe, (probe - at) / 2),
         }
-        // Better a bit too near: from there it can be walked to.
+        // A probe that is a bit too near is better: from there it can be walked to the boundary.
         guess = guess.saturating_sub(WALK / 2).max(1);
     }
     high
 }
 
-/// How many bytes so many ticks take where others took `bytes`.
+/// The number of bytes that `ticks` take, if `others` ticks take `bytes`.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -99,19 +103,25 @@ fn ahead(ticks: u64, bytes: usize, others: u64) -> usize {
     (ticks as f64 * bytes as f64 / others.max(1) as f64) as usize
 }
 
-/// Looks line by line from `at` up to `limit`: the mark, or the last line that has fewer ticks.
-fn walk(bytes: &[u8], ticks: u64, mut at: usize, high: Mark, limit: usize) -> Result<Mark, (usize, u64)> {
+/// Walks line by line from `at` up to `limit`; returns the boundary, or the last line that has fewer ticks.
+fn walk(
+    bytes: &[u8],
+    ticks: u64,
+    mut at: usize,
+    high: Boundary,
+    limit: usize,
+) -> Result<Boundary, (usize, u64)> {
     let mut before = (at, ticks);
     while at < high.at {
         match line_at(bytes, at) {
-            Next::Line(line) if line.ticks >= ticks => return Ok(Mark { at, ticks: Some(line.ticks) }),
-            Next::Line(_) if at > limit => return Err(before),
-            Next::Line(line) => {
+            Token::Line(line) if line.ticks >= ticks => return Ok(Boundary { at, ticks: Some(line.ticks) }),
+            Token::Line(_) if at > limit => return Err(before),
+            Token::Line(line) => {
                 before = (at, line.ticks);
                 at = line.end;
             }
-            Next::Bad => at = skip_bad(bytes, at),
-            Next::End => break,
+            Token::Bad => at = skip_bad(bytes, at),
+            Token::End => break,
         }
     }
     Ok(high)
@@ -132,15 +142,15 @@ mod tests {
             for (more, length, jump) in steps {
                 // Most lines come evenly, some do not.
                 now += if jump == 0 { 1 << 40 } else { more };
-                marks.push(Mark { at: bytes.len(), ticks: Some(now) });
+                marks.push(Boundary { at: bytes.len(), ticks: Some(now) });
                 bytes.extend(format!("{now:016x}-00000001 : {}\n", "x".repeat(length)).bytes());
             }
-            marks.push(Mark::end(&bytes));
+            marks.push(Boundary::end(&bytes));
             let ticks = marks.get(low).and_then(|mark| mark.ticks).map_or(ticks, |base| base + ticks % 50);
             let expected = *marks.iter().find(|mark| mark.is_from(ticks)).unwrap();
             let below = |place: usize| marks[place.min(marks.len() - 1)];
             let low = Some(below(low)).filter(|mark| mark.at <= expected.at).unwrap_or(marks[0]);
-            let high = Some(below(high)).filter(|mark| mark.at >= expected.at).unwrap_or(Mark::end(&bytes));
+            let high = Some(below(high)).filter(|mark| mark.at >= expected.at).unwrap_or(Boundary::end(&bytes));
             prop_assert_eq!(first_from(&bytes, ticks, low, high, step), expected);
         }
     }

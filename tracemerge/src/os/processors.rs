@@ -1,17 +1,18 @@
-//! Files that all processors look at: what is small for one file takes long for thousands.
+//! Work on many files by all processors: what takes little time for one file takes long for thousands.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::{iter, thread};
 
-/// Fewer bytes than this are looked through sooner than a thread is started.
+/// The number of bytes in all files below which one thread is done sooner than another one is started.
 const WORTH_A_THREAD: usize = 1 << 20;
-/// To open a file takes as long as to look through so many bytes.
+/// The cost of opening a file, as the number of bytes that can be read in that time.
 pub const OPENING: usize = 16 << 10;
-/// To ask the system what a file is.
+/// The cost of asking the system for a file's metadata, as the number of bytes that can be read in that time.
 pub const ASKING: usize = 4 << 10;
 
-/// What `look` finds in each file. Files are independent of each other here, so all processors look.
-pub fn look_at_all<F: Sync, T: Default + Send>(
+/// Returns what `look` finds in each file, in the order of the files. The files are independent of each
+/// other, so all processors take part; `bytes` is about how much `look` reads of a file.
+pub fn map_on_all_processors<F: Sync, T: Default + Send>(
     files: &[F],
     bytes: impl Fn(&F) -> usize,
     look: impl Fn(&F) -> T + Sync,
@@ -35,12 +36,12 @@ pub fn look_at_all<F: Sync, T: Default + Send>(
         0
     };
     thread::scope(|scope| {
-        // A thread that cannot be had leaves its share to the others.
+        // A thread that cannot be started leaves its share to the others.
         let threads: Vec<_> =
             (0..others).filter_map(|_| thread::Builder::new().spawn_scoped(scope, work).ok()).collect();
         put(work());
         for thread in threads {
-            // It does not panic; if it did, the merge would see that its files are not sorted.
+            // No thread panics; if one did, the merge would see that its files are not sorted.
             put(thread.join().unwrap_or_default());
         }
     });

@@ -32,7 +32,7 @@ mod view;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use crate::cli::Command;
+use crate::cli::Subcommand;
 use crate::command::diff::Told;
 use crate::command::merge::Job;
 use crate::find::choose::Choice;
@@ -54,17 +54,17 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
     };
     file::truncation::watch();
     match (cli.command, cli.apps) {
-        (Some(Command::Run { options, command }), _) => command::run::run(&options.into(), command),
-        (Some(Command::Clean { quiet, app }), _) => {
+        (Some(Subcommand::Run { options, command }), _) => command::run::run(&options.into(), command),
+        (Some(Subcommand::Clean { quiet, app }), _) => {
             reporting(quiet, |messages| command::clean::clean(&App::new(app)?, messages))
         }
-        (Some(Command::Check { all_runs, quiet, verbose, app }), _) => {
+        (Some(Subcommand::Check { all_runs, quiet, verbose, app }), _) => {
             let choice = if all_runs { Choice::All } else { Choice::Newest };
             reporting(quiet, |messages| {
                 command::check::check(&App::or_directory(app)?, choice, quiet, verbose, messages)
             })
         }
-        (Some(Command::Diff { quiet, json, rows, a, b }), _) => {
+        (Some(Subcommand::Diff { quiet, json, rows, a, b }), _) => {
             let told = match (quiet, json) {
                 (true, _) => Told::Nothing,
                 (false, true) => Told::Json,
@@ -77,11 +77,11 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
             });
             status.max(u8::from(!same))
         }
-        (Some(Command::Info { all_runs, json, app }), _) => {
+        (Some(Subcommand::Info { all_runs, json, app }), _) => {
             let choice = if all_runs { Choice::All } else { Choice::Newest };
             reporting(false, |messages| command::info::info(&App::or_directory(app)?, choice, json, messages))
         }
-        (Some(Command::Snapshot { output, view, quiet, verbose, pid }), _) => {
+        (Some(Subcommand::Snapshot { output, view, quiet, verbose, pid }), _) => {
             Signals::take();
             let request = Request { output, view: view.into(), quiet, verbose, ..Request::default() };
             reporting(quiet, |messages| command::snapshot::snapshot(pid, &request, messages))
@@ -90,8 +90,8 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
             let apps = apps.into_iter().map(App::or_directory).collect::<Result<Vec<App>, Error>>()?;
             command::follow::follow(&apps, &cli.options.into(), messages)
         }),
-        (Some(Command::Completions { shell }), _) => reporting(false, |_| cli::manual::completions(shell)),
-        (Some(Command::Man { command }), _) => reporting(false, |_| cli::manual::page(command.as_deref())),
+        (Some(Subcommand::Completions { shell }), _) => reporting(false, |_| cli::manual::completions(shell)),
+        (Some(Subcommand::Man { command }), _) => reporting(false, |_| cli::manual::page(command.as_deref())),
         (None, apps) => merge(&cli.options.into(), apps),
     }
 }

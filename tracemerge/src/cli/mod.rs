@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, Parser};
 
 pub mod manual;
 mod options;
@@ -213,7 +213,7 @@ Examples:
 pub struct Cli {
     /// Another thing to do than to merge
     #[command(subcommand)]
-    pub command: Option<Command>,
+    pub command: Option<Subcommand>,
     /// How to merge
     #[command(flatten)]
     pub options: MergeOptions,
@@ -226,8 +226,8 @@ pub struct Cli {
 }
 
 /// The subcommands.
-#[derive(Debug, Subcommand)]
-pub enum Command {
+#[derive(Debug, clap::Subcommand)]
+pub enum Subcommand {
     /// Run the application with tracing on, then merge what it traced
     #[command(
         override_usage = "tracemerge run [OPTIONS] [--] <APP> [ARGS]...",
@@ -370,7 +370,7 @@ mod tests {
             &["run", "-o", "x", "./app", "-o", "y", "--", "-q"][..],
             &["run", "-o", "x", "--", "./app", "-o", "y", "--", "-q"],
         ] {
-            let Some(Command::Run { options, command }) = parse(args).unwrap().command else { panic!() };
+            let Some(Subcommand::Run { options, command }) = parse(args).unwrap().command else { panic!() };
             assert_eq!(command, ["./app", "-o", "y", "--", "-q"]);
             assert_eq!(options.output, Some("x".into()));
             assert!(!options.quiet);

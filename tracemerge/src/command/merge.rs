@@ -12,7 +12,7 @@ use crate::ui::colour::Palette;
 use crate::ui::error::Error;
 use crate::ui::messages::{Messages, count};
 use crate::view::delivery::Delivery;
-use crate::view::export::text::{Look, Text};
+use crate::view::export::text::{TextFormat, TextStyle};
 use crate::view::plan::Plan;
 use crate::view::request::{Request, is_terminal};
 
@@ -48,7 +48,7 @@ pub fn run(job: &Job, messages: &mut Messages) -> Result<(), Error> {
         plan.tell_details(&inputs, messages);
     }
     let selection = &view.selection;
-    let look = Look {
+    let look = TextStyle {
         time: view.time,
         first: plan.times.first,
         zone: plan.zone.clone(),
@@ -59,7 +59,7 @@ pub fn run(job: &Job, messages: &mut Messages) -> Result<(), Error> {
         inputs: &mut inputs,
         plan: &mut plan,
         selection,
-        format: &|| Box::new(Text::new(look.clone())),
+        format: &|| Box::new(TextFormat::new(look.clone())),
         target: &target,
         paged: view.pages(&target),
     };

@@ -14,7 +14,7 @@ const STEP: u64 = 1 << 20;
 
 /// A progress bar on stderr.
 #[derive(Debug)]
-pub struct Progress {
+pub struct MergeProgress {
     bar: ProgressBar,
     began: Instant,
     shown: bool,
@@ -23,7 +23,7 @@ pub struct Progress {
     next: u64,
 }
 
-impl Progress {
+impl MergeProgress {
     /// Whether anybody would see it, and it would be in nobody's way: the reader of a pipe may have the same terminal.
     #[must_use]
     pub fn is_wanted(target: &Target) -> bool {
@@ -32,13 +32,13 @@ impl Progress {
 
     /// The work is to go over `bytes`.
     #[must_use]
-    pub fn new(bytes: u64) -> Progress {
+    pub fn new(bytes: u64) -> MergeProgress {
         let bar = ProgressBar::with_draw_target(Some(bytes), ProgressDrawTarget::hidden());
         let template = "tracemerge: {percent:>3} % [{bar:30}] {bytes} of {total_bytes}, {eta} left";
         if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style.progress_chars("=> "));
         }
-        Progress { bar, began: Instant::now(), shown: false, done: 0, next: STEP }
+        MergeProgress { bar, began: Instant::now(), shown: false, done: 0, next: STEP }
     }
 
     /// Adds bytes that are done.
@@ -61,7 +61,7 @@ impl Progress {
     }
 }
 
-impl Drop for Progress {
+impl Drop for MergeProgress {
     fn drop(&mut self) {
         // Nothing of it stays on the screen.
         self.bar.finish_and_clear();

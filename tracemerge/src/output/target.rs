@@ -124,19 +124,19 @@ impl Target {
     /// The output cannot be written.
     pub fn begin(&self) -> Result<Output, Error> {
         let raw = match self {
-            Target::Stdout => Raw::Stdout(io::stdout().lock()),
+            Target::Stdout => OpenTarget::Stdout(io::stdout().lock()),
             Target::Direct(path) | Target::Null(path) => {
-                Raw::Direct(OpenOptions::new().write(true).open(path).map_err(|e| self.error(e))?)
+                OpenTarget::Direct(OpenOptions::new().write(true).open(path).map_err(|e| self.error(e))?)
             }
             Target::File { real, .. } => {
                 let directory = directory_of(real);
                 if let Some(file) = unnamed_file(directory) {
                     let _ = hold_lock(&file, WRITER);
-                    Raw::Unnamed(file)
+                    OpenTarget::Unnamed(file)
                 } else {
                     let temporary = temporary_file(directory).map_err(|e| self.error(e))?;
                     *unfinished() = Some(temporary.path().to_owned());
-                    Raw::Temporary(temporary)
+                    OpenTarget::Temporary(temporary)
                 }
             }
         };
@@ -156,12 +156,12 @@ impl Target {
             // A signal that ends the process waits for this.
             let mut unfinished = unfinished();
             match raw {
-                Raw::Temporary(file) => {
+                OpenTarget::Temporary(file) => {
                     *unfinished = None;
                     file.persist(real).map_err(|error| error.error)?;
                 }
-                Raw::Unnamed(mut file) => give_name(&mut file, real)?,
-                Raw::Stdout(_) | Raw::Direct(_) => {}
+                OpenTarget::Unnamed(mut file) => give_name(&mut file, real)?,
+                OpenTarget::Stdout(_) | OpenTarget::Direct(_) => {}
             }
         }
         // Merges that were killed may have left theirs. What cannot be deleted harms nobody.
@@ -252,10 +252,10 @@ fn bare(error: io::Error) -> io::Error {
 
 /// Output that has begun. Dropped without [`Target::finish`], a file leaves nothing behind.
 #[derive(Debug)]
-pub struct Output(BufWriter<Raw>);
+pub struct Output(BufWriter<OpenTarget>);
 
 #[derive(Debug)]
-enum Raw {
+enum OpenTarget {
     Stdout(io::StdoutLock<'static>),
     Direct(File),
     Temporary(NamedTempFile),
@@ -292,28 +292,28 @@ impl Write for Output {
     }
 }
 
-impl Write for Raw {
+impl Write for OpenTarget {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
-            Raw::Stdout(out) => out.write(bytes),
-            Raw::Direct(out) | Raw::Unnamed(out) => out.write(bytes),
-            Raw::Temporary(out) => out.write(bytes),
+            OpenTarget::Stdout(out) => out.write(bytes),
+            OpenTarget::Direct(out) | OpenTarget::Unnamed(out) => out.write(bytes),
+            OpenTarget::Temporary(out) => out.write(bytes),
         }
     }
 
     fn write_vectored(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
         match self {
-            Raw::Stdout(out) => out.write_vectored(parts),
-            Raw::Direct(out) | Raw::Unnamed(out) => out.write_vectored(parts),
-            Raw::Temporary(out) => out.as_file_mut().write_vectored(parts),
+            OpenTarget::Stdout(out) => out.write_vectored(parts),
+            OpenTarget::Direct(out) | OpenTarget::Unnamed(out) => out.write_vectored(parts),
+            OpenTarget::Temporary(out) => out.as_file_mut().write_vectored(parts),
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
         match self {
-            Raw::Stdout(out) => out.flush(),
-            Raw::Direct(out) | Raw::Unnamed(out) => out.flush(),
-            Raw::Temporary(out) => out.flush(),
+            OpenTarget::Stdout(out) => out.flush(),
+            OpenTarget::Direct(out) | OpenTarget::Unnamed(out) => out.flush(),
+            OpenTarget::Temporary(out) => out.flush(),
         }
     }
 }

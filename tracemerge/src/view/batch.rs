@@ -6,7 +6,7 @@ use std::io;
 use crate::input::inputs::Origin;
 use crate::output::sink::{Batch, Sink};
 use crate::view::export::Export;
-use crate::view::records::{Record, Take, each_record};
+use crate::view::records::{RecordText, Take, each_record};
 use crate::view::select::{Matching, Selection};
 
 /// A batch keeps at most this much memory from one job to the next.
@@ -78,7 +78,7 @@ impl<'a> Formatted<'a> {
 }
 
 impl Take for Formatted<'_> {
-    fn record(&mut self, record: &Record<'_>) -> io::Result<()> {
+    fn record(&mut self, record: &RecordText<'_>) -> io::Result<()> {
         self.lines += record.line_count;
         self.format.record(&self.origins[record.origin], record, &mut self.text);
         Ok(())
@@ -103,18 +103,18 @@ pub struct Unformatted {
 
 impl Unformatted {
     /// The records, in order.
-    pub fn records(&self) -> impl Iterator<Item = Record<'_>> {
+    pub fn records(&self) -> impl Iterator<Item = RecordText<'_>> {
         let mut start = 0;
         self.ends.iter().map(move |&(origin, end)| {
             let lines = &self.text[start..end];
             start = end;
-            Record::new(origin, lines)
+            RecordText::new(origin, lines)
         })
     }
 }
 
 impl Take for Unformatted {
-    fn record(&mut self, record: &Record<'_>) -> io::Result<()> {
+    fn record(&mut self, record: &RecordText<'_>) -> io::Result<()> {
         self.text.extend_from_slice(record.lines);
         self.ends.push((record.origin, self.text.len()));
         Ok(())

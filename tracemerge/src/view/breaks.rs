@@ -1,4 +1,4 @@
-//! Behind *range*: files whose ticks go back, as far as that is known, and the sorted pieces that they fall into.
+//! Behind *range*: files whose ticks go back, as far as that is known, and the sorted parts that they fall into.
 //!
 //! Only damage makes such files. In one, a search finds one of several places where a range may begin, so a view would
 //! miss lines. That ticks go back is seen by the merge where it is inside of what is shown. Outside of it a few lines
@@ -32,48 +32,48 @@ pub struct Wanted<'a> {
     pub file: usize,
     /// The file itself.
     pub source: &'a Source,
-    /// The pieces of the part.
-    pub pieces: &'a [SortedRange],
+    /// The parts of the part.
+    pub parts: &'a [SortedRange],
     /// The ticks that are wanted of the file.
     pub range: Range,
 }
 
 impl<'a> Wanted<'a> {
-    /// The files of all boots, in whose `spans` these `pieces` of them are.
+    /// The files of all boots, in whose `spans` these `parts` of them are.
     #[must_use]
     pub fn all(
         boots: &'a [Vec<Source>],
         spans: &[TickSpan],
-        pieces: &'a [Vec<SortedRange>],
+        parts: &'a [Vec<SortedRange>],
     ) -> Vec<Wanted<'a>> {
         let files = boots.iter().zip(spans).flat_map(|(sources, span)| {
             let range = Range { since: Some(span.since), until: span.until };
             sources.iter().map(move |source| (source, range))
         });
-        let wanted = |(file, ((source, range), pieces)): (usize, (_, &'a Vec<SortedRange>))| Wanted {
+        let wanted = |(file, ((source, range), parts)): (usize, (_, &'a Vec<SortedRange>))| Wanted {
             file,
             source,
-            pieces,
+            parts,
             range,
         };
-        files.zip(pieces).enumerate().map(wanted).collect()
+        files.zip(parts).enumerate().map(wanted).collect()
     }
 
     fn bytes(&self) -> usize {
-        self.pieces.iter().map(|part| part.end - part.start).sum()
+        self.parts.iter().map(|part| part.end - part.start).sum()
     }
 }
 
 impl Breaks {
-    /// The sorted pieces of `file` that have what is in `range` of it. `source` is its number among those of its boot.
+    /// The sorted parts of `file` that have what is in `range` of it. `source` is its number among those of its boot.
     #[must_use]
     pub fn parts(&self, file: usize, number: usize, source: &Source, range: Range) -> Vec<SortedRange> {
-        let mut piece = SortedRange { source: number, start: 0, end: source.bytes().len() };
-        let Some(breaks) = self.0.get(&file) else { return vec![part_of(piece, source, range)] };
+        let mut part = SortedRange { source: number, start: 0, end: source.bytes().len() };
+        let Some(breaks) = self.0.get(&file) else { return vec![part_of(part, source, range)] };
         let mut parts = Vec::with_capacity(breaks.len() + 1);
-        for at in breaks.iter().map(|(at, ..)| *at).chain([piece.end]) {
-            parts.push(part_of(SortedRange { end: at, ..piece }, source, range));
-            piece.start = at;
+        for at in breaks.iter().map(|(at, ..)| *at).chain([part.end]) {
+            parts.push(part_of(SortedRange { end: at, ..part }, source, range));
+            part.start = at;
         }
         parts.retain(|part| part.start < part.end);
         parts
@@ -87,7 +87,7 @@ impl Breaks {
             wanted,
             |_| 0,
             |wanted| {
-                let [part] = wanted.pieces else { return false };
+                let [part] = wanted.parts else { return false };
                 let (bytes, Range { since, until }) = (wanted.source.bytes(), wanted.range);
                 let is_before = |ticks| since.is_none_or(|since| ticks < since);
                 let is_behind = |ticks| until.is_none_or(|until| ticks >= until);
@@ -107,7 +107,7 @@ impl Breaks {
             |wanted| wanted.bytes(),
             |wanted| {
                 let bytes = wanted.source.bytes();
-                wanted.pieces.iter().any(|part| !breaks(&bytes[part.start..part.end]).is_empty())
+                wanted.parts.iter().any(|part| !breaks(&bytes[part.start..part.end]).is_empty())
             },
         )
     }
@@ -181,8 +181,8 @@ mod tests {
         ticks.into_iter().flat_map(line).collect()
     }
 
-    fn wanted<'a>(source: &'a Source, pieces: &'a [SortedRange], range: Range) -> [Wanted<'a>; 1] {
-        [Wanted { file: 0, source, pieces, range }]
+    fn wanted<'a>(source: &'a Source, parts: &'a [SortedRange], range: Range) -> [Wanted<'a>; 1] {
+        [Wanted { file: 0, source, parts, range }]
     }
 
     proptest! {

@@ -30,8 +30,8 @@ const FEW: usize = 12;
 #[derive(Debug)]
 pub struct Plan<'v> {
     view: &'v View,
-    /// For each source, the sorted pieces that have what is wanted of it; none of a source that is not shown.
-    pub pieces: Vec<Vec<SortedRange>>,
+    /// For each source, the sorted parts that have what is wanted of it; none of a source that is not shown.
+    pub parts: Vec<Vec<SortedRange>>,
     /// For each boot, the ticks that are wanted.
     pub spans: Vec<slice::TickSpan>,
     /// The times of the first line and of the last of all inputs; without meaning where no clock was needed.
@@ -50,26 +50,26 @@ impl<'v> Plan<'v> {
     /// Where there is no such thread, process or time.
     pub fn new(inputs: &mut Inputs, view: &'v View, messages: &mut Messages) -> Result<Plan<'v>, Error> {
         let times = WallSpan { first: Wall(0), last: Wall(0) };
-        let (pieces, spans, breaks) = (Vec::new(), Vec::new(), Breaks::default());
-        let mut plan = Plan { view, pieces, spans, times, zone: TimeZone::system(), breaks };
+        let (parts, spans, breaks) = (Vec::new(), Vec::new(), Breaks::default());
+        let mut plan = Plan { view, parts, spans, times, zone: TimeZone::system(), breaks };
         select(inputs, view)?;
         let shows_times = view.time != TimeMode::Ticks;
         let mut whens = [view.since, view.until].into_iter().flatten();
         if shows_times || whens.any(When::needs_clock) {
             plan.plan_by_clocks(inputs, shows_times, messages)?;
         } else {
-            plan.plan_pieces(inputs)?;
+            plan.plan_parts(inputs)?;
         }
         plan.show_only_planned(inputs);
         Ok(plan)
     }
 
-    /// Reads what is planned, and plans anew where that is not in order: from then on every piece is.
+    /// Reads what is planned, and plans anew where that is not in order: from then on every part is.
     ///
     /// # Errors
     /// Where there is no such thread, process or time.
     pub fn look_through(&mut self, inputs: &mut Inputs) -> Result<(), Error> {
-        while self.breaks.look_through(&Wanted::all(&inputs.boots, &self.spans, &self.pieces)) {
+        while self.breaks.look_through(&Wanted::all(&inputs.boots, &self.spans, &self.parts)) {
             self.plan_anew(inputs)?;
         }
         Ok(())
@@ -86,7 +86,7 @@ impl<'v> Plan<'v> {
 
     fn plan_anew(&mut self, inputs: &mut Inputs) -> Result<(), Error> {
         select(inputs, self.view)?;
-        self.plan_pieces(inputs)?;
+        self.plan_parts(inputs)?;
         self.show_only_planned(inputs);
         Ok(())
     }
@@ -99,11 +99,11 @@ impl<'v> Plan<'v> {
 
     /// Tells in detail what is planned of each source.
     pub fn tell_details(&self, inputs: &Inputs, messages: &mut Messages) {
-        for ((origin, source), pieces) in inputs.files().zip(&self.pieces) {
-            if pieces.is_empty() {
+        for ((origin, source), parts) in inputs.files().zip(&self.parts) {
+            if parts.is_empty() {
                 continue;
             }
-            let bytes: usize = pieces.iter().map(|piece| piece.end - piece.start).sum();
+            let bytes: usize = parts.iter().map(|part| part.end - part.start).sum();
             messages.detail(format_args!(
                 "{}: thread {} '{}', {} of {} bytes",
                 shown(&source.path),
@@ -117,12 +117,12 @@ impl<'v> Plan<'v> {
 
     /// Notes that sources of which nothing is planned are not shown.
     fn show_only_planned(&self, inputs: &mut Inputs) {
-        for (origin, pieces) in inputs.origins.iter_mut().zip(&self.pieces) {
-            origin.is_shown = pieces.iter().any(|piece| piece.start < piece.end);
+        for (origin, parts) in inputs.origins.iter_mut().zip(&self.parts) {
+            origin.is_shown = parts.iter().any(|part| part.start < part.end);
         }
     }
 
-    /// Reads the clocks and gives them to the inputs, then plans the pieces.
+    /// Reads the clocks and gives them to the inputs, then plans the parts.
     fn plan_by_clocks(
         &mut self,
         inputs: &mut Inputs,
@@ -133,20 +133,19 @@ impl<'v> Plan<'v> {
             inputs.files().filter_map(|(origin, source)| Some((origin.run.as_ref()?, source.outline())));
         let mut clocks = Clocks::read(of_runs, |_| None);
         self.set_clocks(inputs, &clocks);
-        self.plan_pieces(inputs)?;
+        self.plan_parts(inputs)?;
         // What is shown will be read anyway, so the clock lines in it may be, too.
         if shows_times && self.times.last.0.saturating_sub(self.times.first.0) > CLOCK_INTERVAL_NS {
-            let files = inputs.files().zip(&inputs.references).zip(&self.pieces);
+            let files = inputs.files().zip(&inputs.references).zip(&self.parts);
             // The clock lines of another machine are no readings of this one's ticks.
-            let parts = files.filter(|((_, reference), _)| reference.is_none());
-            let parts = parts.filter_map(|(((origin, source), _), pieces)| {
-                let text =
-                    |piece: &SortedRange| source.bytes().get(piece.start..piece.end).unwrap_or_default();
-                Some((origin.run.as_ref()?, pieces.iter().flat_map(move |piece| anchors_in(text(piece)))))
+            let texts = files.filter(|((_, reference), _)| reference.is_none());
+            let texts = texts.filter_map(|(((origin, source), _), parts)| {
+                let text = |part: &SortedRange| source.bytes().get(part.start..part.end).unwrap_or_default();
+                Some((origin.run.as_ref()?, parts.iter().flat_map(move |part| anchors_in(text(part)))))
             });
-            clocks.refine(parts);
+            clocks.refine(texts);
             self.set_clocks(inputs, &clocks);
-            self.plan_pieces(inputs)?;
+            self.plan_parts(inputs)?;
         }
         tell_clocks(&clocks, messages);
         Ok(())
@@ -173,8 +172,8 @@ impl<'v> Plan<'v> {
         self.times = WallSpan { first, last };
     }
 
-    /// Plans the pieces, and splits sources that show not to be in order around what is wanted of them.
-    fn plan_pieces(&mut self, inputs: &Inputs) -> Result<(), Error> {
+    /// Plans the parts, and splits sources that show not to be in order around what is wanted of them.
+    fn plan_parts(&mut self, inputs: &Inputs) -> Result<(), Error> {
         let has_ends = self.view.is_of_a_time() || self.view.selection.amount != Amount::All;
         let may_end_early = matches!(self.view.selection.amount, Amount::First(_));
         loop {
@@ -183,7 +182,7 @@ impl<'v> Plan<'v> {
             if !has_ends {
                 return Ok(());
             }
-            let wanted = Wanted::all(&inputs.boots, &self.spans, &self.pieces);
+            let wanted = Wanted::all(&inputs.boots, &self.spans, &self.parts);
             if !self.breaks.look_around(&wanted, may_end_early) {
                 return Ok(());
             }
@@ -192,12 +191,12 @@ impl<'v> Plan<'v> {
 
     /// Selects of each shown source what is in the range of time, and of that what may have the last records.
     fn select_ranges(&mut self, inputs: &Inputs) -> Result<(), Error> {
-        self.pieces.clear();
+        self.parts.clear();
         self.spans.clear();
         for sources in &inputs.boots {
             let mut of_boot = slice::TickSpan::ALL;
             for (number, source) in sources.iter().enumerate() {
-                let file = self.pieces.len();
+                let file = self.parts.len();
                 let origin = &inputs.origins[file];
                 let ticks = |when: Option<When>, option| {
                     let ticks =
@@ -209,8 +208,8 @@ impl<'v> Plan<'v> {
                 let since = ticks(self.view.since, "--since")?;
                 let range = Range { since, until: ticks(self.view.until, "--until")? };
                 of_boot = slice::TickSpan { since: range.since.unwrap_or(0), until: range.until };
-                let pieces = origin.is_shown.then(|| self.breaks.parts(file, number, source, range));
-                self.pieces.push(pieces.unwrap_or_default());
+                let parts = origin.is_shown.then(|| self.breaks.parts(file, number, source, range));
+                self.parts.push(parts.unwrap_or_default());
             }
             self.spans.push(of_boot);
         }
@@ -223,11 +222,11 @@ impl<'v> Plan<'v> {
     /// Leaves out what is before the last `wanted` records, where there is only one boot to look at.
     fn shorten_to_last(&mut self, inputs: &Inputs, wanted: usize) {
         let ([sources], [of_boot]) = (&inputs.boots[..], &mut self.spans[..]) else { return };
-        let all: Vec<SortedRange> = self.pieces.iter().flatten().copied().collect();
+        let all: Vec<SortedRange> = self.parts.iter().flatten().copied().collect();
         let Some(since) = range::since_for_last(sources, &all, *of_boot, wanted) else { return };
         of_boot.since = since;
-        for piece in self.pieces.iter_mut().flatten() {
-            *piece = part_of(*piece, &sources[piece.source], Range { since: Some(since), until: None });
+        for part in self.parts.iter_mut().flatten() {
+            *part = part_of(*part, &sources[part.source], Range { since: Some(since), until: None });
         }
     }
 }

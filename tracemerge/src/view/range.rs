@@ -24,39 +24,39 @@ pub struct Range {
     pub until: Option<u64>,
 }
 
-/// Of `piece`, which is sorted, the part that has the lines in `range`: those that a merge of all would have there.
+/// Of `part`, which is sorted, the part that has the lines in `range`: those that a merge of all would have there.
 #[must_use]
-pub fn part_of(piece: SortedRange, source: &Source, range: Range) -> SortedRange {
+pub fn part_of(part: SortedRange, source: &Source, range: Range) -> SortedRange {
     if let Content::Rendered(render) = source.content() {
         // It is asked by time; here counts only whether there is something.
         let (since, until) = (range.since.unwrap_or(0), range.until.unwrap_or(u64::MAX));
         let any = render.span().is_some_and(|(first, last)| last >= since && first < until);
-        return SortedRange { start: 0, end: if any { source.size() } else { 0 }, ..piece };
+        return SortedRange { start: 0, end: if any { source.size() } else { 0 }, ..part };
     }
     if range == Range::default() {
-        return piece;
+        return part;
     }
-    let bytes = &source.bytes()[..piece.end];
+    let bytes = &source.bytes()[..part.end];
     // What is no line stands with the line before it; at the beginning of a file with the first.
-    let (first, last) = (Boundary::before(bytes, piece.start), Boundary::end(bytes));
+    let (first, last) = (Boundary::before(bytes, part.start), Boundary::end(bytes));
     let place = |ticks| first_from(bytes, ticks, first, last, usize::MAX).at;
-    let start = range.since.map_or(piece.start, place);
-    let end = range.until.map_or(piece.end, place);
-    SortedRange { start, end: end.max(start), ..piece }
+    let start = range.since.map_or(part.start, place);
+    let end = range.until.map_or(part.end, place);
+    SortedRange { start, end: end.max(start), ..part }
 }
 
-/// The ticks of the first of the last `wanted` messages of all `pieces` together; `None` where there are not more than
-/// that. Reads backwards from the ends, and in each piece little more than what is wanted of it.
+/// The ticks of the first of the last `wanted` messages of all `parts` together; `None` where there are not more than
+/// that. Reads backwards from the ends, and in each part little more than what is wanted of it.
 #[must_use]
 pub fn since_for_last(
     sources: &[Source],
-    pieces: &[SortedRange],
+    parts: &[SortedRange],
     span: TickSpan,
     wanted: usize,
 ) -> Option<u64> {
     let mut newest: BinaryHeap<Reverse<u64>> = BinaryHeap::new();
-    for piece in pieces {
-        let source = &sources[piece.source];
+    for part in parts {
+        let source = &sources[part.source];
         let backwards: Box<dyn Iterator<Item = u64>> = match source.content() {
             Content::Rendered(render) => Box::new(
                 render
@@ -64,7 +64,7 @@ pub fn since_for_last(
                     .skip_while(|ticks| span.until.is_some_and(|until| *ticks >= until))
                     .take_while(|ticks| *ticks >= span.since),
             ),
-            Content::Text(bytes) => Box::new(messages_backwards(&bytes[piece.start..piece.end])),
+            Content::Text(bytes) => Box::new(messages_backwards(&bytes[part.start..part.end])),
         };
         for ticks in backwards {
             if newest.len() < wanted {
@@ -168,12 +168,12 @@ mod tests {
             files in prop::collection::vec(text(), 0..4), wanted in 1..9usize
         ) {
             let sources: Vec<_> = files.iter().map(|bytes| Source::of("a", bytes)).collect();
-            let pieces: Vec<_> = sources.iter().enumerate().map(|(n, s)| part(n, s, Range::default())).collect();
+            let parts: Vec<_> = sources.iter().enumerate().map(|(n, s)| part(n, s, Range::default())).collect();
             let lines = files.iter().flat_map(|bytes| all_lines(bytes));
             let mut ticks: Vec<_> = lines.filter(|(_, line)| !line.meta).map(|(_, line)| line.ticks).collect();
             ticks.sort_unstable();
             let expected = ticks.len().checked_sub(wanted).map(|at| ticks[at]);
-            prop_assert_eq!(since_for_last(&sources, &pieces, TickSpan::ALL, wanted), expected);
+            prop_assert_eq!(since_for_last(&sources, &parts, TickSpan::ALL, wanted), expected);
         }
     }
 }

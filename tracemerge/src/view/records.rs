@@ -15,7 +15,7 @@ use crate::output::sink::Sink;
 
 /// One record.
 #[derive(Clone, Copy, Debug)]
-pub struct Record<'a> {
+pub struct RecordText<'a> {
     /// The place of its file among the origins.
     pub origin: usize,
     /// When.
@@ -28,16 +28,16 @@ pub struct Record<'a> {
     pub line_count: u64,
 }
 
-impl<'a> Record<'a> {
+impl<'a> RecordText<'a> {
     /// The record that has these lines.
     #[must_use]
-    pub fn new(origin: usize, lines: &'a [u8]) -> Record<'a> {
-        Record::of_lines(origin, lines, memchr_iter(b'\n', lines).count() as u64)
+    pub fn new(origin: usize, lines: &'a [u8]) -> RecordText<'a> {
+        RecordText::of_lines(origin, lines, memchr_iter(b'\n', lines).count() as u64)
     }
 
-    fn of_lines(origin: usize, lines: &'a [u8], line_count: u64) -> Record<'a> {
+    fn of_lines(origin: usize, lines: &'a [u8], line_count: u64) -> RecordText<'a> {
         let ticks = parse_ticks(lines).unwrap_or_default();
-        Record { origin, ticks, kind: kind_of(lines).unwrap_or(Kind::Meta), lines, line_count }
+        RecordText { origin, ticks, kind: kind_of(lines).unwrap_or(Kind::Meta), lines, line_count }
     }
 
     /// The lines of the record, parsed.
@@ -71,22 +71,22 @@ pub trait Take {
     ///
     /// # Errors
     /// The stage takes no more.
-    fn record(&mut self, record: &Record<'_>) -> io::Result<()>;
+    fn record(&mut self, record: &RecordText<'_>) -> io::Result<()>;
 }
 
 /// Puts lines that come in parts together to records for the next stage; sources are origins.
 #[derive(Debug)]
-pub struct Records<T> {
+pub struct RecordJoiner<T> {
     next: T,
     /// The last record so far, which may go on.
     pending: Vec<u8>,
     of: usize,
 }
 
-impl<T: Take> Records<T> {
+impl<T: Take> RecordJoiner<T> {
     /// Passes on records to `next`.
-    pub fn new(next: T) -> Records<T> {
-        Records { next, pending: Vec::new(), of: 0 }
+    pub fn new(next: T) -> RecordJoiner<T> {
+        RecordJoiner { next, pending: Vec::new(), of: 0 }
     }
 
     /// Passes on the last record: there are no more lines.
@@ -112,7 +112,7 @@ impl<T: Take> Records<T> {
     }
 }
 
-impl<T: Take> Sink for Records<T> {
+impl<T: Take> Sink for RecordJoiner<T> {
     fn lines(&mut self, origin: usize, lines: &[u8]) -> io::Result<()> {
         let mut rest = lines;
         if self.of == origin && !self.pending.is_empty() {
@@ -142,7 +142,7 @@ pub fn each_record(origin: usize, mut lines: &[u8], next: &mut impl Take) -> io:
             end += whole_line(&lines[end..]).len();
             count += 1;
         }
-        next.record(&Record::of_lines(origin, &lines[..end], count))?;
+        next.record(&RecordText::of_lines(origin, &lines[..end], count))?;
         lines = &lines[end..];
     }
     Ok(())
@@ -193,7 +193,7 @@ mod tests {
     type Taken = Vec<(usize, String)>;
 
     impl Take for Taken {
-        fn record(&mut self, record: &Record<'_>) -> io::Result<()> {
+        fn record(&mut self, record: &RecordText<'_>) -> io::Result<()> {
             self.push((record.origin, String::from_utf8_lossy(record.lines).into_owned()));
             Ok(())
         }
@@ -214,25 +214,25 @@ mod tests {
             line(3, '|', "d"),
         ];
         let expected = vec![(0, lines[0].clone()), (0, lines[1..4].concat()), (0, lines[4..].concat())];
-        for cuts in 0..1 << lines.len() {
-            let mut records = Records::new(Taken::new());
+        for parted in 0..1 << lines.len() {
+            let mut records = RecordJoiner::new(Taken::new());
             let mut run = String::new();
             for (n, line) in lines.iter().enumerate() {
                 run.push_str(line);
-                if cuts >> n & 1 == 1 {
+                if parted >> n & 1 == 1 {
                     records.lines(0, run.as_bytes()).unwrap();
                     run.clear();
                 }
             }
             records.lines(0, run.as_bytes()).unwrap();
             records.end().unwrap();
-            assert_eq!(records.next, expected, "{cuts:b}");
+            assert_eq!(records.next, expected, "{parted:b}");
         }
     }
 
     #[test]
     fn lines_of_another_file_continue_nothing() {
-        let mut records = Records::new(Taken::new());
+        let mut records = RecordJoiner::new(Taken::new());
         records.lines(0, line(1, ':', "a").as_bytes()).unwrap();
         records.lines(1, line(1, '|', "b").as_bytes()).unwrap();
         records.end().unwrap();
@@ -244,7 +244,7 @@ mod tests {
     fn a_line_with_another_key_continues_nothing_wherever_lines_are_parted() {
         let lines = [line(1, ':', "a"), line(1, '|', "b"), line(2, '|', "c")];
         for parts in [1, 2] {
-            let mut records = Records::new(Taken::new());
+            let mut records = RecordJoiner::new(Taken::new());
             records.lines(0, lines[..parts].concat().as_bytes()).unwrap();
             records.lines(0, lines[parts..].concat().as_bytes()).unwrap();
             records.end().unwrap();

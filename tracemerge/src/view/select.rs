@@ -10,7 +10,7 @@ use std::io;
 
 use regex::bytes::Regex;
 
-use crate::view::records::{Record, Take};
+use crate::view::records::{RecordText, Take};
 
 /// The records that are wanted of what is merged.
 #[derive(Clone, Debug, Default)]
@@ -69,7 +69,7 @@ impl<'a, T: Take> Matching<'a, T> {
         &mut self.next
     }
 
-    fn matches(&mut self, record: &Record<'_>) -> bool {
+    fn matches(&mut self, record: &RecordText<'_>) -> bool {
         let Some(pattern) = &self.selection.pattern else { return true };
         if !record.is_traced() {
             return false;
@@ -93,7 +93,7 @@ impl<'a, T: Take> Matching<'a, T> {
 }
 
 impl<T: Take> Take for Matching<'_, T> {
-    fn record(&mut self, record: &Record<'_>) -> io::Result<()> {
+    fn record(&mut self, record: &RecordText<'_>) -> io::Result<()> {
         if self.matches(record) { self.next.record(record) } else { Ok(()) }
     }
 }
@@ -171,13 +171,13 @@ impl<T: Take> Limit<T> {
 
     fn pass_held(&mut self) -> io::Result<()> {
         for (origin, _, lines) in self.held.drain(..) {
-            self.next.record(&Record::new(origin, &lines))?;
+            self.next.record(&RecordText::new(origin, &lines))?;
         }
         Ok(())
     }
 
     /// Keeps the record; forgets those before the last `wanted` messages, and warnings between them.
-    fn hold(&mut self, record: &Record<'_>, wanted: usize) {
+    fn hold(&mut self, record: &RecordText<'_>, wanted: usize) {
         self.held.push_back((record.origin, record.is_traced(), record.lines.to_vec()));
         if record.is_traced() {
             self.taken += 1;
@@ -193,7 +193,7 @@ impl<T: Take> Limit<T> {
 }
 
 impl<T: Take> Take for Limit<T> {
-    fn record(&mut self, record: &Record<'_>) -> io::Result<()> {
+    fn record(&mut self, record: &RecordText<'_>) -> io::Result<()> {
         if self.amount != Amount::All && !record.is_traced() && !record.is_warning() {
             return Ok(());
         }
@@ -223,7 +223,7 @@ mod tests {
     struct Taken(Vec<Vec<u8>>);
 
     impl Take for Taken {
-        fn record(&mut self, record: &Record<'_>) -> io::Result<()> {
+        fn record(&mut self, record: &RecordText<'_>) -> io::Result<()> {
             self.0.push(record.lines.to_vec());
             Ok(())
         }
@@ -232,7 +232,7 @@ mod tests {
     fn selected(selection: &Selection, records: &[Vec<u8>]) -> Vec<Vec<u8>> {
         let mut matching = Matching::new(selection, Limit::new(selection.amount, Taken::default()));
         for lines in records {
-            match matching.record(&Record::new(0, lines)) {
+            match matching.record(&RecordText::new(0, lines)) {
                 Err(error) if is_enough(&error) => break,
                 result => result.unwrap(),
             }
@@ -282,13 +282,13 @@ mod tests {
             let records: Vec<_> = (0..8).map(|n| record(n, n == 7)).collect();
             let mut limit = Limit::new(Amount::Last(wanted), Taken::default());
             for lines in &records[..5] {
-                limit.record(&Record::new(0, lines)).unwrap();
+                limit.record(&RecordText::new(0, lines)).unwrap();
             }
             assert_eq!(limit.next.0.len(), 0);
             limit.release().unwrap();
             assert_eq!(limit.next.0, records[5usize.saturating_sub(wanted)..5]);
             for lines in &records[5..] {
-                limit.record(&Record::new(0, lines)).unwrap();
+                limit.record(&RecordText::new(0, lines)).unwrap();
             }
             assert!(!limit.is_full());
             assert_eq!(limit.finish().unwrap().0, records[5usize.saturating_sub(wanted)..]);

@@ -9,7 +9,7 @@ use trace_format::line::Line;
 
 use crate::command::follow::order::write_late;
 use crate::file::lines::{lines_of, without_feed};
-use crate::view::records::{Record, Take};
+use crate::view::records::{RecordText, Take};
 
 /// The stage that marks late records. It holds back late records of one thread, at most until the end of a
 /// round.
@@ -48,13 +48,13 @@ impl<T: Take> Late<T> {
         self.lines += lines as u64;
         let mut mark = Vec::new();
         write_late(&mut mark, lines as u64, key, self.shown);
-        self.next.record(&Record::new(self.of, &mark))?;
-        held.iter().try_for_each(|lines| self.next.record(&Record::new(self.of, lines)))
+        self.next.record(&RecordText::new(self.of, &mark))?;
+        held.iter().try_for_each(|lines| self.next.record(&RecordText::new(self.of, lines)))
     }
 }
 
 impl<T: Take> Take for Late<T> {
-    fn record(&mut self, record: &Record<'_>) -> io::Result<()> {
+    fn record(&mut self, record: &RecordText<'_>) -> io::Result<()> {
         let is_late = record.ticks.0 < self.shown;
         if !is_late || record.origin != self.of {
             self.flush()?;
@@ -78,7 +78,7 @@ mod tests {
     struct Passed(Vec<(usize, String)>);
 
     impl Take for Passed {
-        fn record(&mut self, record: &Record<'_>) -> io::Result<()> {
+        fn record(&mut self, record: &RecordText<'_>) -> io::Result<()> {
             self.0.push((record.origin, String::from_utf8(record.lines.to_vec()).unwrap()));
             Ok(())
         }
@@ -94,7 +94,7 @@ mod tests {
     fn late_records_of_one_thread_stand_behind_one_mark() {
         let mut late = Late::new(Passed::default());
         for (origin, ticks, lines) in [(0, 5, 1), (1, 3, 2), (1, 4, 1), (0, 2, 1), (0, 6, 1), (0, 5, 1)] {
-            late.record(&Record::new(origin, record(ticks, lines).as_bytes())).unwrap();
+            late.record(&RecordText::new(origin, record(ticks, lines).as_bytes())).unwrap();
         }
         late.flush().unwrap();
         let mark = |ticks: u64, payload: &str| format!("{ticks:016x}-00000009 # late {payload}\n");
@@ -121,7 +121,7 @@ mod tests {
             let mut late = Late::new(Passed::default());
             let mut given = Vec::new();
             for (origin, ticks, lines, flush) in records {
-                late.record(&Record::new(origin, record(ticks, lines).as_bytes())).unwrap();
+                late.record(&RecordText::new(origin, record(ticks, lines).as_bytes())).unwrap();
                 given.push((origin, record(ticks, lines)));
                 if flush {
                     late.flush().unwrap();

@@ -29,8 +29,8 @@ use crate::ui::colour::Palette;
 use crate::ui::error::Error;
 use crate::ui::messages::count;
 use crate::view::export::Export;
-use crate::view::export::text::{Look, Text, TimeMode};
-use crate::view::records::{Record, Records, Take};
+use crate::view::export::text::{TextFormat, TextStyle, TimeMode};
+use crate::view::records::{RecordJoiner, RecordText, Take};
 use crate::view::request::View;
 use crate::view::select::{Limit, Matching, Selection, enough};
 
@@ -99,7 +99,7 @@ pub struct ViewOutlet<'a> {
     /// Whether a line was seen that is behind the wanted time.
     is_past: bool,
     rounds: u32,
-    records: Records<LossCounter<Matching<'a, Limit<Late<TextOutput>>>>>,
+    records: RecordJoiner<LossCounter<Matching<'a, Limit<Late<TextOutput>>>>>,
 }
 
 impl<'a> ViewOutlet<'a> {
@@ -112,14 +112,15 @@ impl<'a> ViewOutlet<'a> {
         out: Box<dyn Write>,
     ) -> io::Result<ViewOutlet<'a>> {
         let FollowedView { view, selection, zone, until } = wanted;
-        let look = Look {
+        let look = TextStyle {
             time: view.time,
             first: Wall(0),
             zone: zone.clone(),
             palette: colours.then(Palette::colours),
             found: selection.pattern.clone().filter(|_| !selection.invert),
         };
-        let shown = TextOutput { text: Text::new(look), origins: Vec::new(), made: Vec::new(), out, lines: 0 };
+        let shown =
+            TextOutput { text: TextFormat::new(look), origins: Vec::new(), made: Vec::new(), out, lines: 0 };
         let mut limit = Limit::new(selection.amount, Late::new(shown));
         if anew {
             limit.release()?;
@@ -138,7 +139,7 @@ impl<'a> ViewOutlet<'a> {
             text: Vec::new(),
             is_past: false,
             rounds: 0,
-            records: Records::new(losses),
+            records: RecordJoiner::new(losses),
         })
     }
 
@@ -323,7 +324,7 @@ struct LossCounter<T> {
 }
 
 impl<T: Take> Take for LossCounter<T> {
-    fn record(&mut self, record: &Record<'_>) -> io::Result<()> {
+    fn record(&mut self, record: &RecordText<'_>) -> io::Result<()> {
         if self.watches && record.is_warning() {
             match record.parsed().next().and_then(|line| Meta::parse(line.payload)) {
                 Some(Meta::Lost { records, .. } | Meta::LostOtherwise { records, .. }) => {
@@ -339,7 +340,7 @@ impl<T: Take> Take for LossCounter<T> {
 
 /// The last stage: it writes records as text.
 struct TextOutput {
-    text: Text,
+    text: TextFormat,
     origins: Vec<Origin>,
     /// The lines that are written next.
     made: Vec<u8>,
@@ -348,7 +349,7 @@ struct TextOutput {
 }
 
 impl Take for TextOutput {
-    fn record(&mut self, record: &Record<'_>) -> io::Result<()> {
+    fn record(&mut self, record: &RecordText<'_>) -> io::Result<()> {
         self.lines += record.line_count;
         self.made.clear();
         self.text.record(&self.origins[record.origin], record, &mut self.made);

@@ -1,4 +1,4 @@
-//! Files that are really cut after they were mapped: what is left is merged.
+//! Files that are really truncated after they were mapped: what is left is merged.
 #![cfg(unix)]
 
 use super::*;
@@ -13,7 +13,7 @@ use crate::merge::{MANY, MergeWork, Room, Turn, Windows, silently, unless_trunca
 use crate::os::sys::file_id;
 use crate::time::clocks::TickClock;
 use crate::ui::messages::Status;
-use crate::view::export::text::{Look, Text, TimeMode};
+use crate::view::export::text::{TextFormat, TextStyle, TimeMode};
 use crate::view::request::View;
 use itertools::Itertools;
 use std::fs::{self, OpenOptions};
@@ -46,7 +46,7 @@ fn open_one(path: &Path) -> Source {
     Source::open(&trace, false).unwrap().remove(0)
 }
 
-/// Two files of 10,000 lines; the second has odd ticks and is cut after `length` bytes when both are mapped.
+/// Two files of 10,000 lines; the second has odd ticks and is truncated after `length` bytes when both are mapped.
 fn place(length: u64) -> (TempDir, Vec<Vec<Source>>) {
     let directory = tempfile::tempdir().unwrap();
     let [first, second] = ["first", "second"].map(|name| directory.path().join(name));
@@ -74,20 +74,20 @@ fn deliver(
     messages: &mut Messages,
 ) -> Result<Option<u64>, Error> {
     let mut plan = Plan::new(inputs, view, messages).unwrap();
-    let look = Look {
+    let look = TextStyle {
         time: view.time,
         first: plan.times.first,
         zone: plan.zone.clone(),
         palette: None,
         found: None,
     };
-    let format = || Box::new(Text::new(look.clone())) as Box<dyn Export>;
+    let format = || Box::new(TextFormat::new(look.clone())) as Box<dyn Export>;
     let selection = &view.selection;
     Delivery { inputs, plan: &mut plan, selection, format: &format, target, paged: false }.write(messages)
 }
 
 #[test]
-fn a_cut_file_is_merged_up_to_there() {
+fn a_truncated_file_is_merged_up_to_there() {
     truncation::watch();
     for length in [0, 1, 39, 40, 41, 4096, 99_990, 100_000, 300_000] {
         let (directory, boots) = place(length);
@@ -96,10 +96,10 @@ fn a_cut_file_is_merged_up_to_there() {
         let mut messages = Messages::new(true);
         let mut inputs = inputs(boots);
         let merged = deliver(&mut inputs, &View::default(), &target, &mut messages).unwrap().unwrap();
-        assert_eq!(messages.status(), Status::Damaged, "cut to {length}");
+        assert_eq!(messages.status(), Status::Damaged, "truncated to {length}");
         assert_eq!(inputs.boots[0][1].bytes().len() as u64, length);
         let text = fs::read(&path).unwrap();
-        assert!(!text.contains(&0), "cut to {length}");
+        assert!(!text.contains(&0), "truncated to {length}");
         let text = String::from_utf8(text).unwrap();
         assert_eq!(merged, text.lines().count() as u64);
         assert_eq!(text.matches("-00000001 : ").count(), 10_000);
@@ -108,7 +108,7 @@ fn a_cut_file_is_merged_up_to_there() {
         assert_eq!(
             text.matches("-00000002 : ").count() as u64,
             whole + u64::from(rest > 27),
-            "cut to {length}"
+            "truncated to {length}"
         );
         assert_eq!(text.matches("# damaged ").count(), usize::from(rest > 0 && rest < 27 && whole > 0));
         assert!(text.lines().map(|line| &line[..16]).is_sorted());
@@ -116,7 +116,7 @@ fn a_cut_file_is_merged_up_to_there() {
 }
 
 #[test]
-fn a_view_of_a_cut_file_is_begun_anew_as_a_merge_is() {
+fn a_view_of_a_truncated_file_is_begun_anew_as_a_merge_is() {
     truncation::watch();
     let pattern = |text| Some(regex::bytes::Regex::new(text).unwrap());
     let all = Selection { pattern: pattern(""), ..Selection::default() };
@@ -133,12 +133,16 @@ fn a_view_of_a_cut_file_is_begun_anew_as_a_merge_is() {
         let target = Target::File { given: path.clone(), real: path.clone() };
         let (mut messages, mut inputs) = (Messages::new(true), inputs(boots));
         let shown = deliver(&mut inputs, view, &target, &mut messages).unwrap().unwrap();
-        assert_eq!(messages.status(), Status::Damaged, "{view:?}, cut to {length}");
+        assert_eq!(messages.status(), Status::Damaged, "{view:?}, truncated to {length}");
         let text = fs::read_to_string(&path).unwrap();
-        assert_eq!(shown, text.lines().count() as u64, "{view:?}, cut to {length}");
-        assert!(!text.contains('\0'), "{view:?}, cut to {length}");
-        assert_eq!(text.matches("00000001 : ").count(), 10_000, "{view:?}, cut to {length}");
-        assert_eq!(text.matches("00000002 : ").count() as u64, length / 40, "{view:?}, cut to {length}");
+        assert_eq!(shown, text.lines().count() as u64, "{view:?}, truncated to {length}");
+        assert!(!text.contains('\0'), "{view:?}, truncated to {length}");
+        assert_eq!(text.matches("00000001 : ").count(), 10_000, "{view:?}, truncated to {length}");
+        assert_eq!(
+            text.matches("00000002 : ").count() as u64,
+            length / 40,
+            "{view:?}, truncated to {length}"
+        );
     }
 }
 
@@ -166,8 +170,8 @@ fn what_cannot_be_begun_anew_has_what_was_there_when_it_was_read() {
             (|| MergedLines::new(sources), |lines: &MergedLines<'_>| lines.write(&mut out));
         merge_by_all(sources, &whole(sources), TickSpan::ALL, &make, &mut write, &mut findings).unwrap();
         let text = String::from_utf8(out).unwrap();
-        assert_eq!(text.matches("-00000001 : ").count(), 10_000, "cut to {length}");
-        assert!(text.matches("-00000002 : ").count() as u64 >= length / 40, "cut to {length}");
+        assert_eq!(text.matches("-00000001 : ").count(), 10_000, "truncated to {length}");
+        assert!(text.matches("-00000002 : ").count() as u64 >= length / 40, "truncated to {length}");
         assert!(!text.contains('\0'));
         assert!(text.lines().map(|line| &line[..16]).is_sorted());
         assert_eq!(sources[1].truncated_at(), Some(usize::try_from(length).unwrap()));
@@ -178,7 +182,7 @@ fn what_cannot_be_begun_anew_has_what_was_there_when_it_was_read() {
 fn lines_that_are_cut_off_when_they_are_dealt_out_already_are_left_out() {
     truncation::watch();
     for length in [0, 4096, 8192] {
-        // Not cut yet.
+        // Not truncated yet.
         let (directory, boots) = place(400_000);
         let sources = &boots[0];
         let mut windows = Windows::new(sources, &whole(sources), TickSpan::ALL, 1);
@@ -209,9 +213,9 @@ fn lines_that_are_cut_off_when_they_are_dealt_out_already_are_left_out() {
                 Turn::Wait | Turn::End => break,
             }
         }
-        assert!(!text.contains('\0'), "cut to {length}");
-        assert_eq!(text.matches("-00000001 : ").count(), 10_000, "cut to {length}");
-        assert_eq!(before, Some(of_second(&text)), "cut to {length}");
+        assert!(!text.contains('\0'), "truncated to {length}");
+        assert_eq!(text.matches("-00000001 : ").count(), 10_000, "truncated to {length}");
+        assert_eq!(before, Some(of_second(&text)), "truncated to {length}");
         assert!(text.lines().map(|line| &line[..16]).is_sorted());
     }
 }

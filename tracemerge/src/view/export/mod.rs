@@ -5,7 +5,7 @@ pub mod text;
 use std::io::{self, Write};
 
 use crate::input::inputs::Origin;
-use crate::view::records::{Record, Take};
+use crate::view::records::{RecordText, Take};
 
 /// The number of bytes that are written at once.
 const BUFFER: usize = 64 << 10;
@@ -16,7 +16,7 @@ pub trait Export: Send + Sync {
     fn begin(&mut self, origins: &[Origin], out: &mut Vec<u8>);
 
     /// Appends the next record, in the order of the merge.
-    fn record(&mut self, origin: &Origin, record: &Record<'_>, out: &mut Vec<u8>);
+    fn record(&mut self, origin: &Origin, record: &RecordText<'_>, out: &mut Vec<u8>);
 
     /// Ends the output: there are no more records.
     fn finish(&mut self, out: &mut Vec<u8>);
@@ -64,7 +64,7 @@ impl<'a> Exporting<'a> {
 }
 
 impl Take for Exporting<'_> {
-    fn record(&mut self, record: &Record<'_>) -> io::Result<()> {
+    fn record(&mut self, record: &RecordText<'_>) -> io::Result<()> {
         self.lines += record.line_count;
         self.format.record(&self.origins[record.origin], record, &mut self.text);
         if self.text.len() >= BUFFER {

@@ -29,20 +29,20 @@ fn origin(pid: u32) -> Origin {
     Origin { run: Some(run), tid: 320, name: Vec::new(), clock, is_shown: true, is_log: false }
 }
 
-fn shown(look: Look, pids: &[u32], records: &[&str]) -> String {
+fn shown(look: TextStyle, pids: &[u32], records: &[&str]) -> String {
     let origins: Vec<Origin> = pids.iter().map(|&pid| origin(pid)).collect();
-    let (mut text, mut out) = (Text::new(look), Vec::new());
+    let (mut text, mut out) = (TextFormat::new(look), Vec::new());
     text.begin(&origins, &mut out);
     for lines in records {
-        text.record(&origins[0], &Record::new(0, lines.as_bytes()), &mut out);
+        text.record(&origins[0], &RecordText::new(0, lines.as_bytes()), &mut out);
     }
     text.finish(&mut out);
     String::from_utf8(out).unwrap()
 }
 
-fn look(time: TimeMode) -> Look {
+fn look(time: TimeMode) -> TextStyle {
     let zone = TimeZone::fixed(Offset::constant(1));
-    Look { time, first: Wall(FIRST), zone, palette: None, found: None }
+    TextStyle { time, first: Wall(FIRST), zone, palette: None, found: None }
 }
 
 const TWO: &str = "000000003b9aca01-00000320 : one\n000000003b9aca01-00000320 | two\n";
@@ -77,7 +77,7 @@ fn processes_are_told_apart_where_lines_are_no_trace_lines() {
 fn colours_are_put_around_what_is_there() {
     let palette = Some(Palette::colours());
     let found = Some(Regex::new("tw|o").unwrap());
-    let text = shown(Look { palette, found, ..look(TimeMode::Ticks) }, &[5], &[TWO, LATER]);
+    let text = shown(TextStyle { palette, found, ..look(TimeMode::Ticks) }, &[5], &[TWO, LATER]);
     assert!(text.contains("| \x1b[1m\x1b[31mtw\x1b[0m\x1b[1m\x1b[31mo\x1b[0m\n"), "{text:?}");
     assert!(text.contains("# \x1b[31mlost records=1 reason=full\x1b[0m\n"), "{text:?}");
     let mut plain = String::new();

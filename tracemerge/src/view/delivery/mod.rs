@@ -12,7 +12,7 @@ use crate::merge::Stop;
 use crate::merge::merged_lines::MergedLines;
 use crate::merge::workers::merge_by_all;
 use crate::output::draft::Draft;
-use crate::output::progress::Progress;
+use crate::output::progress::MergeProgress;
 use crate::output::sink::Batch;
 use crate::output::target::Target;
 use crate::ui::error::Error;
@@ -154,14 +154,14 @@ impl Delivery<'_, '_> {
         make: &(impl Fn(usize, &'s [Source]) -> B + Sync),
         write: &mut impl FnMut(&B) -> io::Result<()>,
     ) -> Result<Vec<Findings>, Stop> {
-        let pieces = self.plan.pieces.iter().flatten();
-        let bytes = pieces.map(|piece| (piece.end - piece.start) as u64).sum();
-        let mut progress = Progress::is_wanted(self.target).then(|| Progress::new(bytes));
+        let parts = self.plan.parts.iter().flatten();
+        let bytes = parts.map(|part| (part.end - part.start) as u64).sum();
+        let mut progress = MergeProgress::is_wanted(self.target).then(|| MergeProgress::new(bytes));
         let mut all = Vec::with_capacity(self.inputs.boots.len());
         let mut first = 0;
         for (sources, span) in self.inputs.boots.iter().zip(&self.plan.spans) {
             let here = first..first + sources.len();
-            let pieces: Vec<SortedRange> = self.plan.pieces[here.clone()].iter().flatten().copied().collect();
+            let parts: Vec<SortedRange> = self.plan.parts[here.clone()].iter().flatten().copied().collect();
             let mut findings = Findings::default();
             self.plan.tell_breaks(first, sources, &mut findings);
             let mut write = |batch: &B| {
@@ -171,7 +171,7 @@ impl Delivery<'_, '_> {
                 write(batch)
             };
             let make = || make(here.start, sources);
-            let merged = merge_by_all(sources, &pieces, *span, &make, &mut write, &mut findings);
+            let merged = merge_by_all(sources, &parts, *span, &make, &mut write, &mut findings);
             first = here.end;
             all.push(findings);
             match merged {

@@ -12,11 +12,11 @@ use regex::bytes::Regex;
 use trace_format::line::{Kind, Line, TICKS_DIGITS, TID_DIGITS, ticks_digits};
 use trace_format::wall::Wall;
 
-use super::{Copies, Export};
 use crate::file::lines::{lines_of, whole_line};
 use crate::input::inputs::Origin;
 use crate::ui::colour::Palette;
-use crate::view::records::{Record, is_warning};
+use crate::view::export::{Copies, Export};
+use crate::view::records::{RecordText, is_warning};
 
 /// In which terms the time of a line is given.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,7 +40,7 @@ const SECONDS: usize = TICKS_DIGITS - 10;
 
 /// The layout of a line.
 #[derive(Clone, Debug)]
-pub struct Look {
+pub struct TextStyle {
     /// The terms of time.
     pub time: TimeMode,
     /// What offsets begin with: the first line of the chosen runs.
@@ -55,8 +55,8 @@ pub struct Look {
 
 /// The format.
 #[derive(Clone, Debug)]
-pub struct Text {
-    look: Look,
+pub struct TextFormat {
+    look: TextStyle,
     palette: Palette,
     /// Whether more than one process is shown.
     processes: bool,
@@ -67,12 +67,19 @@ pub struct Text {
     time: Vec<u8>,
 }
 
-impl Text {
+impl TextFormat {
     /// Lines that look so.
     #[must_use]
-    pub fn new(look: Look) -> Text {
+    pub fn new(look: TextStyle) -> TextFormat {
         let palette = look.palette.unwrap_or_default();
-        Text { look, palette, processes: false, before: None, second: Second::default(), time: Vec::new() }
+        TextFormat {
+            look,
+            palette,
+            processes: false,
+            before: None,
+            second: Second::default(),
+            time: Vec::new(),
+        }
     }
 
     /// Offsets begin with `first` from here on.
@@ -86,7 +93,7 @@ impl Text {
     }
 
     /// Writes the time that the lines of this record begin with.
-    fn write_time(&mut self, origin: &Origin, record: &Record<'_>, out: &mut Vec<u8>) {
+    fn write_time(&mut self, origin: &Origin, record: &RecordText<'_>, out: &mut Vec<u8>) {
         if self.look.time == TimeMode::Ticks {
             return out.extend_from_slice(&ticks_digits(record.ticks));
         }
@@ -146,7 +153,7 @@ impl Text {
     }
 }
 
-impl Export for Text {
+impl Export for TextFormat {
     fn begin(&mut self, origins: &[Origin], _out: &mut Vec<u8>) {
         let shown = origins.iter().filter(|origin| origin.is_shown);
         let processes = shown
@@ -155,7 +162,7 @@ impl Export for Text {
         self.processes = processes.collect::<HashSet<_>>().len() > 1;
     }
 
-    fn record(&mut self, origin: &Origin, record: &Record<'_>, out: &mut Vec<u8>) {
+    fn record(&mut self, origin: &Origin, record: &RecordText<'_>, out: &mut Vec<u8>) {
         if self.is_verbatim() {
             return out.extend_from_slice(record.lines);
         }

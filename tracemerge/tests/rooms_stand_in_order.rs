@@ -66,6 +66,15 @@ fn the_map_names_each_folder() {
 }
 
 #[test]
+fn only_the_command_line_knows_its_parser() {
+    for path in files(&source()).iter().filter(|path| !path.starts_with(source().join("cli"))) {
+        let code = fs::read_to_string(path).unwrap();
+        let names_it = |line: &&str| line.contains("clap::") && !line.trim_start().starts_with("//");
+        assert_eq!(code.lines().find(names_it), None, "{}", path.display());
+    }
+}
+
+#[test]
 fn a_room_uses_only_those_above_it() {
     let map = map();
     let mut wrong = Vec::new();

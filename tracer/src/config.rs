@@ -202,7 +202,7 @@ impl Builder {
 impl Config {
     /// Whether a run with `self`, whose clock may have been replaced, is what `wanted` asks for.
     pub(crate) fn same_settings(&self, wanted: &Config) -> bool {
-        let wanted_clock = crate::clock::available(wanted.clock);
+        let wanted_clock = trace_store::counter::available(wanted.clock);
         *self == Config { clock: wanted_clock, ..wanted.clone() }
     }
 

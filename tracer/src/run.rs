@@ -3,7 +3,6 @@
 //! Threads take rings from here, wake the flusher and send it commands; they never touch its files.
 #![allow(unsafe_code, reason = "rings are lent by raw pointer; pages are wiped by fork; each argued")]
 
-use crate::clock;
 use crate::config::Config;
 use crate::flusher;
 use crate::pool::Pool;
@@ -22,6 +21,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 use trace_format::meta::LossReason;
 use trace_format::ring::Header;
+use trace_store::counter;
 
 /// How many rings can lie ready. Not how many threads can trace.
 const READY: usize = 64;
@@ -170,7 +170,7 @@ impl Run {
         }
         // SAFETY: a fresh zeroed page, larger than the atomic and aligned.
         unsafe { &*alive }.store(1, Ordering::Release);
-        config.clock = clock::available(config.clock);
+        config.clock = counter::available(config.clock);
         let (commands, receiver) = unbounded();
         let id = random_id();
         let run: &'static Run = Box::leak(Box::new(Run {

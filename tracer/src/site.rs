@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering, f
 use trace_format::capture::Cursor;
 use trace_format::line::Ticks;
 use trace_format::sites;
+use trace_store::counter;
 
 /// What [`Site::word`] says. Everything larger is on.
 const OFF: u64 = 0;
@@ -134,9 +135,9 @@ impl Site {
     pub fn record<A: Arguments>(&self, word: u64, arguments: &A) -> bool {
         let ticks = match (word >> 32) as u32 ^ (A::SIGNATURE & !KINDS) {
             _ if !A::CAPTURED => return false,
-            clock::ORDERED => clock::ordered(),
-            clock::FAST => clock::fast(),
-            clock::SYSTEM => clock::system(),
+            clock::ORDERED => counter::ordered(),
+            clock::FAST => counter::fast(),
+            clock::SYSTEM => counter::system(),
             _ => return false,
         };
         thread::capture(Ticks(ticks), word as u32, arguments)

@@ -5,7 +5,7 @@
 
 use crate::config::FullPolicy;
 use crate::parting::Parting;
-use crate::ring::{Link, Memory, Producer, is_plenty};
+use crate::ring::{Link, Producer, is_plenty};
 use crate::run::Run;
 use crate::sys;
 use crate::wake::Wake;
@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use trace_format::line::Ticks;
 use trace_format::meta::{EndReason, RingPlace};
 use trace_format::ring::{Geometry, Header, State};
+use trace_store::memory::Memory;
 
 /// A ring and what goes with it, on the process's side. Lent to one thread at a time.
 #[derive(Debug)]

@@ -21,7 +21,7 @@ use std::env;
 use std::path::{Path, PathBuf};
 
 use trace_format::meta::Run;
-use tracer::recovery::{Recovered, path_from_bytes};
+use trace_store::recovery::{Recovered, path_from_bytes};
 
 use crate::find::choose::{Choice, Chosen, choose};
 use crate::find::completeness::Completeness;

@@ -5,25 +5,18 @@
 //! | `mod` | the thread: its loop, commands, the end of the process |
 //! | `tail` | a ring of this process and the drain of the thread that has it |
 //! | `supply` | rings: made, reserved, lent out again, freed |
-//! | `run_directory` | the run's directory: manifest, lock, ring files |
 //!
 //! Every file is created, reserved, written and closed on this thread, which takes no signals. It never
 //! panics, never writes to stdout, and its own records are discarded. Work is done by
 //! [`Flusher::drain_once`]; the loop around it only waits.
 
-mod run_directory;
 mod supply;
 mod tail;
-
-pub(crate) use run_directory::remove as remove_run_directory;
 
 #[cfg(all(test, unix, not(loom)))]
 mod tests;
 
 use crate::clock;
-use crate::descriptor;
-use crate::drain::{Announcement, Drain, RunFile, TracePlace, Work};
-use crate::recovery;
 use crate::report;
 use crate::run::{Command, Run};
 use crate::site;
@@ -38,6 +31,8 @@ use tail::Tail;
 use trace_format::life::Ending;
 use trace_format::meta::{self, EndReason, Meta, RingPlace};
 use trace_format::plans::Plans;
+use trace_store::drain::{Announcement, Drain, RunFile, TracePlace, Work};
+use trace_store::{descriptor, recovery};
 
 /// How often threads and files are looked after.
 const LOOK_AFTER: Duration = Duration::from_secs(1);
@@ -111,7 +106,7 @@ impl Flusher {
     fn new(run: &'static Run, commands: Receiver<Command>) -> Flusher {
         let (ticks, wall) = clock::pair();
         let wanted = run.config.directory.as_deref();
-        let mut place = TracePlace::new(wanted, &run.exe, run.here.as_deref(), run.id);
+        let mut place = TracePlace::new(wanted, &run.exe, run.here.as_deref(), run.id, report::say);
         place.max_bytes = run.config.max_bytes;
         place.encoding = run.config.format.encoding();
         let info = meta::Run {
@@ -329,7 +324,7 @@ impl Flusher {
     /// Once: recovers dead runs of this executable, so that nobody's memory leaks.
     fn recover_once(&mut self) {
         if !std::mem::replace(&mut self.recovered, true) {
-            let own = self.info.exe.clone();
+            let (exe, id) = (self.info.exe.clone(), self.info.id);
             let directories = match &self.run.config.runtime_directory {
                 Some(directory) => vec![directory.clone()],
                 None => sys::runtime_directories(),
@@ -337,7 +332,8 @@ impl Flusher {
             // It may take long, and the threads of this run go on tracing.
             recovery::recover_meanwhile(
                 &directories,
-                |run, _| run.exe == own,
+                // A run knows its own, whatever has become of its locks.
+                |run, _| run.exe == exe && run.id != id,
                 || {
                     self.run.count_written(0);
                     self.supply_rings();

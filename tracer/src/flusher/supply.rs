@@ -1,11 +1,8 @@
 //! The supply of rings: made and reserved ahead of need, lent, taken back, freed. Flusher thread only.
 #![allow(unsafe_code, reason = "frees rings that nobody has; argued where it stands")]
 
-use super::run_directory::RunDirectory;
 use super::tail::Tail;
-use crate::drain::TracePlace;
 use crate::report;
-use crate::ring::Memory;
 use crate::run::{Run, SPARE};
 use crate::sys;
 use crate::thread_ring::ThreadRing;
@@ -15,6 +12,9 @@ use trace_format::life::Ending;
 use trace_format::meta::{self, RingPlace};
 use trace_format::ring::{Geometry, MIN_CAPACITY};
 use trace_format::sites::Site;
+use trace_store::drain::TracePlace;
+use trace_store::memory::Memory;
+use trace_store::run_directory::RunDirectory;
 
 /// Ready rings beyond this many are freed.
 const SURPLUS: usize = 4 * SPARE;
@@ -68,7 +68,13 @@ pub(crate) struct Supply {
 impl Supply {
     /// Prepares the run's directory; without one, rings will be private.
     pub(crate) fn new(run: &'static Run, info: &meta::Run, place: &mut TracePlace, sites: &[Site]) -> Supply {
-        let directory = RunDirectory::create(run.config.runtime_directory.as_deref(), info, place, sites);
+        let directory = RunDirectory::create(
+            run.config.runtime_directory.as_deref(),
+            sys::thread_id(),
+            info,
+            place,
+            sites,
+        );
         let budget = directory.as_ref().map_or(0, |d| sys::shared_memory_budget(d.path()));
         if let Err(why) = &directory {
             report::say(format_args!("{why}; what is in memory when the process is killed will be lost"));
@@ -129,7 +135,7 @@ impl Supply {
             return None;
         }
         let wanted = run.config.runtime_directory.as_deref();
-        let made = RunDirectory::create(wanted, info, place, &sites());
+        let made = RunDirectory::create(wanted, sys::thread_id(), info, place, &sites());
         match &made {
             Ok(directory) => {
                 self.budget = sys::shared_memory_budget(directory.path());

@@ -1,7 +1,6 @@
 //! A ring of this process and the drain of the thread that has it. Flusher thread only.
 
 use crate::clock;
-use crate::drain::{Drain, Onlooker, Source, Work};
 use crate::run::{Run, Totals};
 use crate::sys;
 use crate::thread_ring::ThreadRing;
@@ -10,6 +9,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use trace_format::meta::{EndReason, Meta, RingPlace};
 use trace_format::ring::{Progress, State};
+use trace_store::drain::{Drain, Onlooker, Source, Work};
 
 /// A file gets a `# clock` line at most this often.
 const CLOCK_INTERVAL: Duration = Duration::from_secs(10);

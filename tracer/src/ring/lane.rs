@@ -3,10 +3,10 @@
 //! Runs on the traced thread. No lock, no allocation, no system call.
 #![allow(unsafe_code, reason = "calls of the raw access in `memory`, and pointers that a fork wipes")]
 
-use super::memory::Data;
 use std::cell::Cell;
 use trace_format::record::{ALIGN, Flags, HEADER, PAD_WORD, aligned, captured_word, message_word};
 use trace_format::ring::Written;
+use trace_store::memory::Data;
 
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicU64, Ordering, fence};

@@ -5,7 +5,6 @@
 #![allow(clippy::unwrap_used)]
 
 use super::lane::Lane;
-use super::memory::Data;
 use crate::decision::{Stand, Word};
 use crate::parting::Parting;
 use crate::pool::Pool;
@@ -20,6 +19,7 @@ use trace_format::plans::Plans;
 use trace_format::record::{Flags, HEADER, Records};
 use trace_format::render::{RenderState, Renderer};
 use trace_format::ring::{Header, LAYOUT_VERSION, Progress, State, readable};
+use trace_store::memory::Data;
 
 const BLOCK: u64 = 64;
 const CAPACITY: u64 = 128;

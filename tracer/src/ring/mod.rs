@@ -2,7 +2,6 @@
 //!
 //! | file | what | who runs it |
 //! |---|---|---|
-//! | `memory` | the mapping: header, data, nested data; all raw access | both sides |
 //! | `lane` | where the producer is in one ring: room, blocks, pieces | traced thread |
 //! | `producer` | a record: the hot path, and records inside records | traced thread |
 //! | `message` | a message being formatted into the ring, in pieces if need be | traced thread |
@@ -11,11 +10,6 @@
 //! `message` there is no lock, no allocation and, where there is room, no system call; only waiting for room makes one.
 
 mod lane;
-#[cfg(not(loom))]
-mod memory;
-#[cfg(loom)]
-#[path = "loom_memory.rs"]
-mod memory;
 mod message;
 mod producer;
 
@@ -24,5 +18,4 @@ mod loom_tests;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
-pub(crate) use memory::{Data, Memory};
 pub(crate) use producer::{Link, Outcome, Producer, is_plenty};

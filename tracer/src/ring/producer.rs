@@ -8,7 +8,6 @@
 #![allow(unsafe_code, reason = "calls of `Lane` with spans that it gave; each argued")]
 
 use super::lane::{Lane, MIN_ROOM, Span, add};
-use super::memory::Memory;
 use super::message::Message;
 use crate::clock;
 use crate::config::FullPolicy;
@@ -21,6 +20,7 @@ use std::time::Duration;
 use trace_format::capture::Cursor;
 use trace_format::line::Ticks;
 use trace_format::record::HEADER;
+use trace_store::memory::Memory;
 
 /// Arguments that take more bytes are formatted at the call: a block of the smallest ring has 2 KiB.
 const MAX_CAPTURED: usize = 1024;

@@ -2,7 +2,6 @@
 #![allow(unsafe_code, reason = "calls of the C library; each argued where it stands")]
 
 use std::ffi::CStr;
-use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
@@ -143,82 +142,13 @@ pub(crate) fn arm_exit_handler() {
 /// Nothing to do: what has thread-locals is never unloaded here.
 pub(crate) fn stay_loaded() {}
 
-/// Gives the file its size. The space itself is not reserved here.
-pub(crate) fn reserve(file: &File, bytes: u64) -> io::Result<()> {
-    file.set_len(bytes)
-}
-
-/// Where the directories of this user's runs are.
-pub(crate) fn runtime_directory() -> PathBuf {
-    // SAFETY: asks only.
-    std::env::temp_dir().join(format!("tracer-{}", unsafe { libc::geteuid() }))
-}
-
-/// Where they may be.
-pub(crate) fn runtime_directories() -> Vec<PathBuf> {
-    vec![runtime_directory()]
-}
-
-/// There are no files without names.
-pub(crate) fn create_unnamed_file(_directory: &Path) -> io::Result<Option<File>> {
-    Ok(None)
-}
-
-/// As above.
-pub(crate) fn link_unnamed_file(_file: &File, _path: &Path) -> io::Result<()> {
-    Err(io::ErrorKind::Unsupported.into())
-}
-
-/// Whether a file can be made in `directory`; it is called `probe` for a moment.
-///
-/// # Errors
-/// Why not.
-pub(crate) fn try_to_make_file(_directory: &Path, probe: &Path) -> io::Result<()> {
-    super::create_private_file(probe)?;
-    std::fs::remove_file(probe)
-}
-
-/// Whether a mapping of a file keeps the locks that were taken through the descriptor that it was mapped from.
-pub(crate) const MAPPINGS_HOLD_LOCKS: bool = false;
-
-/// Takes the classic POSIX record lock on one byte of the file; it is held until any descriptor of the file is
-/// closed in this process, or the process ends.
-pub(crate) fn hold_lock(file: &File, byte: u32) -> io::Result<()> {
-    super::unix::set_lock(file, libc::F_SETLK, byte)
-}
-
-/// Nothing to do: a forked child has no record locks.
-pub(crate) fn keep_from_children(_start: *mut u8, _bytes: usize) -> io::Result<()> {
-    Ok(())
-}
-
-/// A thread has no rights of its own here.
-pub(crate) fn as_user<T: Send>(_user: u32, _work: impl FnOnce() -> T + Send) -> Option<T> {
-    None
-}
-
-/// A thread has no descriptors of its own here.
-pub(crate) fn take_own_descriptors() -> io::Result<()> {
-    Err(io::ErrorKind::Unsupported.into())
-}
-
 /// How much all rings together may take: a quarter of what is free in `directory`.
 pub(crate) fn shared_memory_budget(directory: &Path) -> u64 {
     super::free_bytes(directory).unwrap_or(0) / 4
-}
-
-/// Not known here: ticks of different boots cannot be told apart.
-pub(crate) fn boot_id() -> Vec<u8> {
-    Vec::new()
 }
 
 /// Whether the program has more rights than its caller.
 pub(crate) fn privileged() -> bool {
     // SAFETY: asks only.
     unsafe { libc::geteuid() != libc::getuid() || libc::getegid() != libc::getgid() }
-}
-
-/// Whether the processor's counter is the same on all cores.
-pub(crate) fn counter_is_trusted() -> bool {
-    true
 }

@@ -14,17 +14,14 @@
 //! | `arm_exit_handler` | has [`crate::exit::on_process_exit`] called at `exit()` | start of a run |
 //! | `stay_loaded` | keeps a plugin that holds this code from being unloaded | start of a run |
 //! | `spawn_hidden`, `name_thread` | a thread that takes no signals and runs nothing else | start of a run |
-//! | `take_own_descriptors` | descriptors that no other thread of the process can close | start of a run |
-//! | `runtime_directory`, `make_private_directory`, `private_directory_of` | where rings live | flusher, recovery |
-//! | `as_user` | does something with another user's rights | recovery as root |
-//! | `create_private_file`, `create_unnamed_file`, `link_unnamed_file`, `open_own_file`, `open_named_file`, `open_to_append`, `try_to_make_file`, `open_file_of_user_to_read`, `reserve`, `hold_lock` | files that nobody else can have prepared | flusher, recovery |
-//! | `MAPPINGS_HOLD_LOCKS`, `keep_from_children` | whether and how a mapping alone holds a lock | start of a run; recovery |
-//! | `path_from_bytes` | a path that a manifest names | recovery |
-//! | `file_identity`, `path_identity`, `descriptor_limit`, `is_without_descriptors`, `file_size_limit`, `thread_lives`, `shared_memory_budget`, `boot_id`, `process_id` | facts | flusher |
+//! | `thread_lives`, `shared_memory_budget`, `process_id` | tell facts | flusher |
 //! | `privileged` | whether the environment is not to be trusted (setuid) | the decision |
-//! | `counter_is_trusted`, `monotonic_ns` | clocks | start of a run; a record without a counter |
 //!
 //! Linux is complete. macOS and Windows are type-checked ports of what is here, not yet run.
+
+pub(crate) use trace_store::sys::{
+    boot_id, effective_user, monotonic_ns, runtime_directories, runtime_directory,
+};
 
 #[cfg(target_os = "linux")]
 mod linux;
@@ -76,24 +73,4 @@ pub(crate) fn stack_pointer() -> usize {
 /// active any more, as after a `longjmp`. Stacks grow down; a signal stack has no order with the thread's.
 pub(crate) fn is_deeper(frame: usize, here: usize) -> bool {
     here >= frame && !on_alternate_stack()
-}
-
-/// What tells one open file from another, and what has become of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct FileIdentity {
-    /// The device it is on.
-    pub device: u64,
-    /// Its number there.
-    pub inode: u64,
-    /// How many names it has; 0 when it was deleted.
-    pub links: u64,
-    /// Its size in bytes.
-    pub length: u64,
-}
-
-impl FileIdentity {
-    /// Whether both are one file, as long as it exists.
-    pub(crate) fn is_same_file(&self, other: &FileIdentity) -> bool {
-        (self.device, self.inode) == (other.device, other.inode)
-    }
 }

@@ -1,12 +1,8 @@
 //! Windows. Type-checked, not yet run.
 #![allow(unsafe_code, reason = "calls of the system; each argued where it stands")]
 
-use super::FileIdentity;
 use std::ffi::CStr;
-use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::windows::fs::{MetadataExt, OpenOptionsExt};
-use std::os::windows::io::AsRawHandle;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicU32;
@@ -20,7 +16,6 @@ unsafe extern "system" {
     fn FlsAlloc(callback: unsafe extern "system" fn(*mut u8)) -> u32;
     fn FlsSetValue(index: u32, value: *mut u8) -> i32;
     fn GetModuleHandleExW(flags: u32, name: *const u16, module: *mut *mut core::ffi::c_void) -> i32;
-    fn LockFile(file: *mut core::ffi::c_void, low: u32, high: u32, bytes_low: u32, bytes_high: u32) -> i32;
 }
 
 #[link(name = "api-ms-win-core-synch-l1-2-0", kind = "raw-dylib")]
@@ -164,176 +159,12 @@ pub(crate) fn stay_loaded() {
     unsafe { GetModuleHandleExW(PIN | FROM_ADDRESS, own, &mut module) };
 }
 
-/// Where the directories of this user's runs are.
-pub(crate) fn runtime_directory() -> PathBuf {
-    std::env::temp_dir().join("tracer")
-}
-
-/// The temp directory is the user's own.
-pub(crate) fn make_private_directory(path: &Path) -> io::Result<()> {
-    match std::fs::create_dir(path) {
-        Err(e) if e.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
-        other => other,
-    }
-}
-
-/// Makes `path` a directory, with those above it; what is there stays as it is.
-pub(crate) fn make_directories(path: &Path) -> io::Result<()> {
-    std::fs::create_dir_all(path)
-}
-
-/// Users have no numbers here.
-pub(crate) fn effective_user() -> u32 {
-    0
-}
-
-/// Makes a new file that others may read and rename while it is open; fails where the name exists.
-pub(crate) fn create_private_file(path: &Path) -> io::Result<File> {
-    const SHARE_READ_WRITE_DELETE: u32 = 7;
-    OpenOptions::new().read(true).write(true).create_new(true).share_mode(SHARE_READ_WRITE_DELETE).open(path)
-}
-
-/// Opens a file for reading and writing.
-pub(crate) fn open_own_file(path: &Path) -> io::Result<File> {
-    OpenOptions::new().read(true).write(true).open(path)
-}
-
-/// Opens a file for writing at its end; makes it if it is not there.
-pub(crate) fn open_to_append(path: &Path) -> io::Result<File> {
-    OpenOptions::new().append(true).create(true).open(path)
-}
-
-/// Opens a file that a ring names.
-pub(crate) fn open_named_file(path: &Path) -> io::Result<File> {
-    open_own_file(path)
-}
-
-/// Opens a file for reading, and lets others do with it what they like. Files have no users' numbers here.
-pub(crate) fn open_file_of_user_to_read(path: &Path, _user: u32) -> io::Result<File> {
-    OpenOptions::new().read(true).open(path)
-}
-
-/// A path of the bytes that std's encoding has for it; what is not UTF-8 is replaced.
-pub(crate) fn path_from_bytes(bytes: &[u8]) -> PathBuf {
-    PathBuf::from(String::from_utf8_lossy(bytes).into_owned())
-}
-
-/// Gives the file its size.
-pub(crate) fn reserve(file: &File, bytes: u64) -> io::Result<()> {
-    file.set_len(bytes)
-}
-
-/// Whether `path` is a directory. The temp directory is the user's own.
-pub(crate) fn is_private_directory(path: &Path) -> bool {
-    path.is_dir()
-}
-
-/// The user whose `path` is, if it is a directory. The temp directory is the user's own.
-pub(crate) fn private_directory_of(path: &Path) -> Option<u32> {
-    path.is_dir().then_some(0)
-}
-
-/// Nobody acts for other users here.
-pub(crate) fn as_user<T: Send>(_user: u32, _work: impl FnOnce() -> T + Send) -> Option<T> {
-    None
-}
-
-/// Takes a lock that stands for one byte of the file. Not on the byte itself: what is locked here, others cannot
-/// read.
-pub(crate) fn hold_lock(file: &File, byte: u32) -> io::Result<()> {
-    const FAR_BEHIND_THE_END: u32 = 1 << 30;
-    // SAFETY: the handle is open; a range need not be in the file.
-    let locked = unsafe { LockFile(file.as_raw_handle(), byte, FAR_BEHIND_THE_END, 1, 0) };
-    if locked == 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
-}
-
-/// There are no files without names.
-pub(crate) fn create_unnamed_file(_directory: &Path) -> io::Result<Option<File>> {
-    Ok(None)
-}
-
-/// As above.
-pub(crate) fn link_unnamed_file(_file: &File, _path: &Path) -> io::Result<()> {
-    Err(io::ErrorKind::Unsupported.into())
-}
-
-/// Whether a file can be made in `directory`; it is called `probe` for a moment.
-///
-/// # Errors
-/// Why not.
-pub(crate) fn try_to_make_file(_directory: &Path, probe: &Path) -> io::Result<()> {
-    super::create_private_file(probe)?;
-    std::fs::remove_file(probe)
-}
-
-/// Whether a mapping of a file keeps the locks that were taken through the handle that it was mapped from.
-pub(crate) const MAPPINGS_HOLD_LOCKS: bool = false;
-
-/// Nothing to do: there is no `fork`.
-pub(crate) fn keep_from_children(_start: *mut u8, _bytes: usize) -> io::Result<()> {
-    Ok(())
-}
-
-/// A thread has no handles of its own here.
-pub(crate) fn take_own_descriptors() -> io::Result<()> {
-    Err(io::ErrorKind::Unsupported.into())
-}
-
-/// Never told apart here.
-pub(crate) fn is_without_descriptors(_error: &io::Error) -> bool {
-    false
-}
-
-/// How many files this process may have open: as good as any number.
-pub(crate) fn descriptor_limit() -> usize {
-    4096
-}
-
-/// How long a file may become that this process writes.
-pub(crate) fn file_size_limit() -> u64 {
-    u64::MAX
-}
-
-/// What the open file is; its creation time stands in for the number that std does not show on this system.
-pub(crate) fn file_identity(file: &File) -> io::Result<FileIdentity> {
-    let found = file.metadata()?;
-    Ok(FileIdentity { device: 0, inode: found.creation_time(), links: 1, length: found.file_size() })
-}
-
-/// What stands at `path`.
-pub(crate) fn path_identity(path: &Path) -> io::Result<FileIdentity> {
-    let found = std::fs::symlink_metadata(path)?;
-    Ok(FileIdentity { device: 0, inode: found.creation_time(), links: 1, length: found.file_size() })
-}
-
-/// Where they may be.
-pub(crate) fn runtime_directories() -> Vec<PathBuf> {
-    vec![runtime_directory()]
-}
-
 /// How much all rings together may take.
 pub(crate) fn shared_memory_budget(_directory: &Path) -> u64 {
     256 << 20
 }
 
-/// Not known here.
-pub(crate) fn boot_id() -> Vec<u8> {
-    Vec::new()
-}
-
 /// There is no setuid.
 pub(crate) fn privileged() -> bool {
     false
-}
-
-/// Whether the processor's counter is the same on all cores.
-pub(crate) fn counter_is_trusted() -> bool {
-    true
-}
-
-/// Nanoseconds of the system's monotonic clock.
-pub(crate) fn monotonic_ns() -> u64 {
-    static CLOCK: OnceLock<quanta::Clock> = OnceLock::new();
-    let clock = CLOCK.get_or_init(quanta::Clock::new);
-    clock.delta_as_nanos(0, clock.raw())
 }

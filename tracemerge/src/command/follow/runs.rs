@@ -11,8 +11,8 @@ use trace_format::manifest::FILE_NAME;
 use trace_format::meta::Run;
 use trace_format::name::trace_file_suffix;
 use trace_format::wall::Wall;
-use tracer::inspect::{Looked, RunInMemory, ThreadInMemory};
-use tracer::recovery::runtime_directories;
+use trace_store::inspect::{Looked, RunInMemory, ThreadInMemory};
+use trace_store::recovery::runtime_directories;
 
 use crate::find::discover::{App, search};
 use crate::find::liveness;
@@ -23,7 +23,7 @@ use crate::ui::messages::Messages;
 
 use super::files::{Directories, first_line};
 
-pub use tracer::inspect::Change;
+pub use trace_store::inspect::Change;
 
 /// A run, as its files name it.
 pub type RunId = (u32, u32);

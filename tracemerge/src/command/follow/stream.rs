@@ -13,7 +13,7 @@ use std::path::Path;
 use memchr::memrchr;
 use trace_format::line::{Key, Kind, Line, Ticks};
 use trace_format::meta::Meta;
-use tracer::inspect::ThreadInMemory;
+use trace_store::inspect::ThreadInMemory;
 
 use crate::file::lines::{LineAt, Next, last_ticks, line_at, skip_bad, without_feed};
 use crate::os::sys::{FileId, file_id};

@@ -3,10 +3,10 @@
 use super::{Announcement, rotation};
 use crate::descriptor::{self, Descriptor};
 use crate::life::Lock;
-use crate::report;
 use crate::sys::{self, FileIdentity};
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
+use std::fmt;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -22,9 +22,12 @@ use trace_format::record::HEADER;
 use trace_format::render::{Elsewhere, RenderState, Renderer};
 use trace_format::ring::Progress;
 
-/// Where the trace files of this run go.
+/// Tells the user something, in one line.
+pub type Say = fn(fmt::Arguments<'_>);
+
+/// Where the trace files of a run go.
 #[derive(Debug)]
-pub(crate) struct TracePlace {
+pub struct TracePlace {
     /// Directories in the order in which they are tried; the first that works is kept.
     directories: Vec<PathBuf>,
     /// Those that were left when they refused a file: some may be there.
@@ -47,11 +50,15 @@ pub(crate) struct TracePlace {
     pub encoding: Encoding,
     /// What could not be done though the records are in the file.
     pub trouble: Option<io::Error>,
+    /// Tells that files go to another directory.
+    say: Say,
 }
 
 impl TracePlace {
-    /// The place for a run of `exe`: `wanted` or beside the executable, else `here`, else the temp directory.
-    pub(crate) fn new(wanted: Option<&Path>, exe: &Path, here: Option<&Path>, run: u32) -> TracePlace {
+    /// The place for run `run` of `exe`: `wanted` or beside the executable, else `here`, else the temp directory.
+    /// Where files have to go to another one of these, the user is told so by `say`.
+    #[must_use]
+    pub fn new(wanted: Option<&Path>, exe: &Path, here: Option<&Path>, run: u32, say: Say) -> TracePlace {
         let name = exe.file_name().unwrap_or(OsStr::new("unknown"));
         let name = match stem(name.as_encoded_bytes()) {
             Cow::Borrowed(_) => name.to_os_string(),
@@ -63,7 +70,7 @@ impl TracePlace {
         let missing = wanted.and(beside.as_deref()).map(sys::make_directories);
         let others = here.map(Path::to_path_buf).into_iter().chain([std::env::temp_dir()]);
         let directories = beside.into_iter().chain(others);
-        let mut place = TracePlace::in_directories(directories.collect(), name);
+        let mut place = TracePlace::in_directories(directories.collect(), name, say);
         if let Some(Err(error)) = missing {
             place.leave(&error);
         }
@@ -71,7 +78,7 @@ impl TracePlace {
         place
     }
 
-    fn in_directories(directories: Vec<PathBuf>, name: OsString) -> TracePlace {
+    fn in_directories(directories: Vec<PathBuf>, name: OsString, say: Say) -> TracePlace {
         let most_open = descriptor::most_open();
         TracePlace {
             directories,
@@ -86,11 +93,12 @@ impl TracePlace {
             max_bytes: u64::MAX,
             encoding: Encoding::Text,
             trouble: None,
+            say,
         }
     }
 
     /// How many bytes should be written at once at most.
-    pub(crate) fn portion(&self) -> usize {
+    pub fn portion(&self) -> usize {
         usize::try_from(self.max_bytes / 4).unwrap_or(usize::MAX)
     }
 
@@ -109,7 +117,7 @@ impl TracePlace {
     }
 
     /// Whether so many files are open that one should be closed until it is written again.
-    pub(crate) fn is_crowded(&self) -> bool {
+    pub fn is_crowded(&self) -> bool {
         self.open.load(Ordering::Relaxed) > self.most_open
     }
 
@@ -130,21 +138,23 @@ impl TracePlace {
     }
 
     /// The place where a run that left a manifest had its files.
-    pub(crate) fn of(manifest: &Manifest) -> TracePlace {
+    pub fn of(manifest: &Manifest) -> TracePlace {
         let mut directories = manifest.directories.iter().map(|path| sys::path_from_bytes(path));
         let name = sys::path_from_bytes(&manifest.name).into_os_string();
         // Recovery makes files in the first one or leaves the rings as they are; in the others files may be.
-        let place = TracePlace::in_directories(directories.next().into_iter().collect(), name);
+        // So there is no other directory to go to, and nothing to say.
+        let first = directories.next().into_iter().collect();
+        let place = TracePlace::in_directories(first, name, |_| ());
         TracePlace { encoding: manifest.encoding, left: directories.collect(), ..place }
     }
 
     /// The directories in which files may be made, in the order in which they are tried.
-    pub(crate) fn directories(&self) -> &[PathBuf] {
+    pub fn directories(&self) -> &[PathBuf] {
         &self.directories
     }
 
     /// From here on, how many files there are is told in this page, too.
-    pub(crate) fn count_files_in(&mut self, page: Arc<Lock>) {
+    pub fn count_files_in(&mut self, page: Arc<Lock>) {
         let known = page.life().ok().flatten().map(|life| life.flusher.files.load(Ordering::Acquire));
         self.counts = known.is_some();
         self.files = self.files.max(known.unwrap_or(0));
@@ -153,12 +163,12 @@ impl TracePlace {
     }
 
     /// How many files the run has made.
-    pub(crate) fn files(&self) -> u64 {
+    pub fn files(&self) -> u64 {
         self.files
     }
 
     /// What the last line of a file says of how many files the run has so far.
-    pub(crate) fn files_so_far(&self) -> Option<u64> {
+    pub fn files_so_far(&self) -> Option<u64> {
         self.counts.then_some(self.files)
     }
 
@@ -181,18 +191,18 @@ impl TracePlace {
     }
 
     /// The directory that files go to now.
-    pub(crate) fn directory(&self) -> &Path {
+    pub fn directory(&self) -> &Path {
         self.directories.first().map_or(Path::new("."), PathBuf::as_path)
     }
 
     /// What stands before `.trace.` in the names of the files.
-    pub(crate) fn name(&self) -> &OsStr {
+    pub fn name(&self) -> &OsStr {
         &self.name
     }
 
     /// Leaves no other directory to go to.
-    #[cfg(all(test, not(loom)))]
-    pub(crate) fn keep_first_for_test(&mut self) {
+    #[doc(hidden)]
+    pub fn keep_first_for_test(&mut self) {
         self.directories.truncate(1);
     }
 
@@ -240,7 +250,7 @@ impl TracePlace {
     fn leave(&mut self, error: &io::Error) {
         let left = self.directories.remove(0);
         self.left.push(left.clone());
-        report::say(format_args!(
+        (self.say)(format_args!(
             "cannot create trace files in {left:?}: {error}; they go to {:?}",
             self.directory()
         ));
@@ -419,7 +429,7 @@ impl TracePlace {
     }
 
     /// The same for an onlooker; the file may be that user's.
-    pub(crate) fn find_to_read(
+    pub fn find_to_read(
         &self,
         user: u32,
         tid: u64,
@@ -529,7 +539,7 @@ impl TracePlace {
     }
 
     /// Removes what a dead run `run` may have left of the making of a file.
-    pub(crate) fn remove_unfinished(&self, tid: u64, run: u32) {
+    pub fn remove_unfinished(&self, tid: u64, run: u32) {
         for place in self.directories.iter().chain(&self.left) {
             let _ = std::fs::remove_file(place.join(self.unfinished_name(tid, run)));
         }
@@ -602,7 +612,7 @@ pub(super) struct FirstBytes<'a> {
 
 /// An open trace file, written by this process alone.
 #[derive(Debug)]
-pub(crate) struct TraceFile {
+pub struct TraceFile {
     pub(super) file: Descriptor,
     pub(super) path: PathBuf,
     /// The `<n>` of its name.
@@ -628,7 +638,7 @@ impl Drop for Open {
 
 impl TraceFile {
     /// Removes a file that was made and not written to, if it still has the name that it got.
-    pub(crate) fn discard(self) {
+    pub fn discard(self) {
         if sys::path_identity(&self.path).is_ok_and(|found| found.is_same_file(&self.identity)) {
             let _ = std::fs::remove_file(&self.path);
         }
@@ -636,7 +646,7 @@ impl TraceFile {
 
     /// Opens the file that `progress` names and cuts off what is behind its published length. `None` where there
     /// is none, or a shorter one: that is not touched, nor is another file in its place.
-    pub(crate) fn reopen(
+    pub fn reopen(
         place: &TracePlace,
         tid: u64,
         run: &Run,
@@ -706,7 +716,7 @@ impl TraceFile {
     }
 
     /// Whether the host has left it open.
-    pub(crate) fn is_open(&self) -> bool {
+    pub fn is_open(&self) -> bool {
         self.file.is_ours()
     }
 
@@ -716,12 +726,12 @@ impl TraceFile {
     }
 
     /// Whether it still has a name, and all that was written.
-    pub(crate) fn is_intact(&self) -> bool {
+    pub fn is_intact(&self) -> bool {
         sys::file_identity(&self.file).is_ok_and(|now| now.links > 0 && now.length >= self.length)
     }
 
     /// Writes what this file is, and its length, into `progress`.
-    pub(crate) fn mark(&self, progress: &mut Progress) {
+    pub fn mark(&self, progress: &mut Progress) {
         progress.file_length = self.length;
         progress.device = self.identity.device;
         progress.inode = self.identity.inode;
@@ -730,7 +740,7 @@ impl TraceFile {
 
     /// Appends all of `text` or, on error, nothing. Where the process may not write files that long, or `room` bytes
     /// longer, it is not tried: the process would get a signal.
-    pub(crate) fn append(&mut self, text: &[u8], room: u64) -> io::Result<()> {
+    pub fn append(&mut self, text: &[u8], room: u64) -> io::Result<()> {
         let named = |error: io::Error, path: &Path| {
             io::Error::new(error.kind(), format!("cannot write {path:?}: {error}"))
         };

@@ -9,7 +9,7 @@ use trace_format::render::{Losses, RenderState};
 use trace_format::ring::Progress;
 
 /// A drain without a file of its own.
-pub(crate) struct Onlooker<'a> {
+pub struct Onlooker<'a> {
     source: Source<'a>,
     info: &'a meta::Run,
     plans: &'a Plans,
@@ -20,7 +20,8 @@ pub(crate) struct Onlooker<'a> {
 
 /// Text that belongs behind the published end of a thread's file.
 #[derive(Debug, Default)]
-pub(crate) struct Rest {
+pub struct Rest {
+    /// The text itself.
     pub text: Vec<u8>,
     /// Messages in it.
     pub records: u64,
@@ -30,7 +31,7 @@ pub(crate) struct Rest {
 
 impl<'a> Onlooker<'a> {
     /// Goes on from `progress`, which was published by the ring's consumer.
-    pub(crate) fn new(
+    pub fn new(
         source: Source<'a>,
         info: &'a meta::Run,
         plans: &'a Plans,
@@ -44,7 +45,7 @@ impl<'a> Onlooker<'a> {
     ///
     /// # Errors
     /// What is there cannot be read.
-    pub(crate) fn forget_file(&mut self, place: &TracePlace) -> io::Result<()> {
+    pub fn forget_file(&mut self, place: &TracePlace) -> io::Result<()> {
         let (drain, since) = (&mut self.drain, self.source.since());
         let remaining = place.survey(drain.tid, self.info, since, &drain.progress, None)?;
         drain.leave(&remaining);
@@ -54,7 +55,7 @@ impl<'a> Onlooker<'a> {
 
     /// What `copy` has of a thread that may go on. `None` where a nested record waits for the record that it was made
     /// in, and may be waited for.
-    pub(crate) fn living(mut self, copy: &Survivors, losses: &Losses, patient: bool) -> Option<Rest> {
+    pub fn living(mut self, copy: &Survivors, losses: &Losses, patient: bool) -> Option<Rest> {
         let (consumed, nested_consumed) = self.drain.consumed();
         let (renderer, mut text) = (&mut self.drain.renderer, Vec::new());
         if self.source.memory.overwrites() {
@@ -76,7 +77,7 @@ impl<'a> Onlooker<'a> {
     ///
     /// # Errors
     /// The ring is damaged.
-    pub(crate) fn dead(mut self, reason: EndReason) -> io::Result<Rest> {
+    pub fn dead(mut self, reason: EndReason) -> io::Result<Rest> {
         let (mut text, mut portion) = (Vec::new(), Vec::new());
         loop {
             portion.clear();

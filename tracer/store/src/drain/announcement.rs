@@ -9,7 +9,7 @@ use trace_format::places::{LONGEST, Place, SUFFIX, newer_half};
 
 /// Whose files are announced, and where.
 #[derive(Debug)]
-pub(crate) struct Announcement {
+pub struct Announcement {
     /// The lists, in the order in which they are tried: one that takes the line is enough.
     lists: Vec<PathBuf>,
     /// Nothing is to be said of the executable's own directory: whoever looks for its traces looks there.
@@ -22,7 +22,7 @@ pub(crate) struct Announcement {
 impl Announcement {
     /// For a run: beside its executable or, where that cannot be, where the rings are.
     /// `name` is what its trace files' names begin with.
-    pub(crate) fn new(run: &Run, name: &OsStr, runtime: PathBuf) -> Option<Announcement> {
+    pub fn new(run: &Run, name: &OsStr, runtime: PathBuf) -> Option<Announcement> {
         let beside = sys::path_from_bytes(&run.exe).parent()?.to_path_buf();
         let mut name = name.to_os_string();
         name.push(SUFFIX);
@@ -34,7 +34,7 @@ impl Announcement {
 
     /// Says that there will be files in `directory`. Where nobody takes it, the files are found by those who know where
     /// they are.
-    pub(crate) fn announce(&mut self, directory: &Path) {
+    pub fn announce(&mut self, directory: &Path) {
         if directory == self.beside || self.done.iter().any(|done| done == directory) {
             return;
         }

@@ -6,11 +6,11 @@
 //! ring publishes, and behind that [`ThreadInMemory::text`], which has what the flusher would write next. Everything
 //! that is read is taken for hostile.
 
-use crate::clock;
+use crate::counter;
 use crate::drain::{Onlooker, Source, Survivors, TracePlace};
 use crate::life::Lock;
-use crate::recovery::{open_table, plans_in, read_manifest, ring_paths};
-use crate::ring::Memory;
+use crate::memory::Memory;
+use crate::run_directory::{open_table, plans_in, read_manifest, ring_paths};
 use crate::sys;
 use std::collections::HashMap;
 use std::fs::File;
@@ -105,8 +105,9 @@ pub enum Change {
 /// The counter and the wall clock now, if this is the machine's boot `boot` and it has a counter of its own.
 #[must_use]
 pub fn now_in(boot: &[u8]) -> Option<(Ticks, Wall)> {
-    let counts = clock::available(ClockKind::Ordered) == ClockKind::Ordered;
-    (counts && !boot.is_empty() && sys::boot_id() == boot).then(clock::pair)
+    let counts = counter::available(ClockKind::Ordered) == ClockKind::Ordered;
+    (counts && !boot.is_empty() && sys::boot_id() == boot)
+        .then(|| counter::pair(|| Ticks(counter::ordered())))
 }
 
 /// The runs in `directories` whose manifests `wanted` accepts, living or dead. Other users' directories, what is no

@@ -18,7 +18,7 @@ use trace_format::life::{FILE_BYTES, LAYOUT_VERSION, LIFE_BYTE, Life};
 
 /// A mapped file through which locks on some of its bytes are held.
 #[derive(Debug)]
-pub(crate) struct Lock {
+pub struct Lock {
     map: MmapRaw,
     /// `None` where the mapping alone holds the locks.
     file: Option<File>,
@@ -29,7 +29,7 @@ impl Lock {
     ///
     /// # Errors
     /// It cannot be mapped; an empty file for one.
-    pub(crate) fn of(file: File) -> io::Result<Lock> {
+    pub fn of(file: File) -> io::Result<Lock> {
         let map = MmapRaw::map_raw(&file)?;
         sys::keep_from_children(map.as_mut_ptr(), map.len())?;
         Ok(Lock { map, file: Some(file) })
@@ -39,7 +39,7 @@ impl Lock {
     ///
     /// # Errors
     /// It cannot be mapped.
-    pub(crate) fn to_read(file: &File) -> io::Result<Lock> {
+    pub fn to_read(file: &File) -> io::Result<Lock> {
         Ok(Lock { map: MmapOptions::new().map_raw_read_only(file)?, file: None })
     }
 
@@ -47,7 +47,7 @@ impl Lock {
     ///
     /// # Errors
     /// Somebody else has it.
-    pub(crate) fn hold(&self, byte: u32) -> io::Result<()> {
+    pub fn hold(&self, byte: u32) -> io::Result<()> {
         match &self.file {
             Some(file) => sys::hold_lock(file, byte),
             None => Err(io::Error::other("the descriptor is closed")),
@@ -55,12 +55,12 @@ impl Lock {
     }
 
     /// The file, as long as it is open.
-    pub(crate) fn file(&self) -> Option<&File> {
+    pub fn file(&self) -> Option<&File> {
         self.file.as_ref()
     }
 
     /// Closes the descriptor where the mapping holds the locks. No further one can be taken.
-    pub(crate) fn close_descriptor(&mut self) {
+    pub fn close_descriptor(&mut self) {
         if sys::MAPPINGS_HOLD_LOCKS {
             self.file = None;
         }
@@ -77,7 +77,7 @@ impl Lock {
     ///
     /// # Errors
     /// It has another layout. `Ok(None)`: its making was not finished.
-    pub(crate) fn life(&self) -> io::Result<Option<&Life>> {
+    pub fn life(&self) -> io::Result<Option<&Life>> {
         match self.page().and_then(|life| Some((life, life.version()?))) {
             None => Ok(None),
             Some((life, LAYOUT_VERSION)) => Ok(Some(life)),
@@ -89,10 +89,11 @@ impl Lock {
 }
 
 /// Makes the life file of a run and locks it. The mapping stays for ever: traced threads count in its page.
+/// `flusher` is the id of the run's flusher thread.
 ///
 /// # Errors
 /// The file cannot be made, mapped or locked.
-pub(crate) fn begin(path: &Path) -> io::Result<(Arc<Lock>, &'static Life)> {
+pub fn begin(path: &Path, flusher: u64) -> io::Result<(Arc<Lock>, &'static Life)> {
     let file = sys::create_private_file(path)?;
     sys::reserve(&file, FILE_BYTES as u64)?;
     let mut lock = Lock::of(file)?;
@@ -100,7 +101,7 @@ pub(crate) fn begin(path: &Path) -> io::Result<(Arc<Lock>, &'static Life)> {
     lock.close_descriptor();
     let lock: &'static Arc<Lock> = Box::leak(Box::new(Arc::new(lock)));
     let life = lock.page().ok_or_else(|| io::Error::other("the life file is too short"))?;
-    life.set(sys::thread_id());
+    life.set(flusher);
     Ok((Arc::clone(lock), life))
 }
 
@@ -118,7 +119,7 @@ mod tests {
     fn the_lock_outlives_every_descriptor_and_not_the_mapping() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("life");
-        begin(&path).unwrap();
+        begin(&path, 1).unwrap();
         // To close another descriptor of the file gives nothing up either.
         assert!(!is_free(&path) && !is_free(&path));
 

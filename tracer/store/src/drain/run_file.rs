@@ -10,7 +10,7 @@ use trace_format::render::{RenderState, Renderer};
 
 /// What the run's own file says.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct RunFile {
+pub struct RunFile {
     /// The flusher's thread id.
     pub tid: u64,
     /// Records of threads that never got a ring, or a file.
@@ -26,7 +26,7 @@ impl RunFile {
     ///
     /// # Errors
     /// No file can be made, or written.
-    pub(crate) fn write(&self, place: &mut TracePlace, run: &Run) -> io::Result<()> {
+    pub fn write(&self, place: &mut TracePlace, run: &Run) -> io::Result<()> {
         if place.has_file_of(self.tid, run.id) {
             return Ok(());
         }

@@ -9,24 +9,21 @@
 //! whole run as it is, and says what it does not know. Earlier layouts it knows.
 
 use crate::drain::{Drain, RunFile, Source, TracePlace, Work};
-use crate::flusher::remove_run_directory;
 use crate::life::Lock;
-use crate::ring::Memory;
-use crate::state;
+use crate::memory::Memory;
+use crate::run_directory::{self, lock_file, read_manifest, read_plans, ring_paths};
 use crate::sys;
-use std::fs::File;
-use std::io::{self, Read, Seek};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use trace_format::file::Encoding;
 use trace_format::life::{self, LIFE_BYTE, RECOVERY_BYTE};
-use trace_format::manifest::{FILE_NAME, Manifest, RING_PREFIX, Refusal, SITES_NAME, UNFINISHED_SUFFIX};
+use trace_format::manifest::{Manifest, Refusal, UNFINISHED_SUFFIX};
 use trace_format::meta::{EndReason, RingPlace, Run};
 use trace_format::plans::Plans;
 use trace_format::ring::{RingError, State};
-use trace_format::sites;
 
 /// What a look for dead runs has come to.
 #[derive(Debug, Default)]
@@ -102,8 +99,9 @@ pub fn recover(directories: &[PathBuf], wanted: impl Fn(&Run, Option<&Manifest>)
 }
 
 /// The same for a flusher, which has threads of its own to serve: `going_on` is called after each portion, and what
-/// another recoverer has begun, or another user has left, is left to others.
-pub(crate) fn recover_meanwhile(
+/// another recoverer has begun, or another user has left, is left to others. `wanted` must not accept the flusher's
+/// own run: a run knows its own, whatever has become of its locks.
+pub fn recover_meanwhile(
     directories: &[PathBuf],
     wanted: impl Fn(&Run, Option<&Manifest>) -> bool,
     mut going_on: impl FnMut(),
@@ -155,18 +153,10 @@ fn remove_unfinished(path: &Path) {
             let _ = std::fs::remove_dir(path);
         }
         Ok(file) if sys::hold_lock(&file, LIFE_BYTE).is_ok() => {
-            let _ = remove_run_directory(path);
+            let _ = run_directory::remove(path);
         }
         _ => {}
     }
-}
-
-/// The file in a run's directory that has the lock by which the run is known to live: its life file; the manifest in
-/// version 1 of that.
-#[must_use]
-pub fn lock_file(directory: &Path) -> PathBuf {
-    let life = directory.join(life::FILE_NAME);
-    if life.exists() { life } else { directory.join(FILE_NAME) }
 }
 
 /// Whether the run in `directory` is dead, or there is none: its lock could be had now.
@@ -174,15 +164,6 @@ pub fn lock_file(directory: &Path) -> PathBuf {
 pub fn is_dead(directory: &Path) -> bool {
     let lock = sys::open_own_file(&lock_file(directory));
     lock.is_err() || lock.is_ok_and(|file| sys::hold_lock(&file, LIFE_BYTE).is_ok())
-}
-
-/// Reads the manifest in a run's directory that belongs to `user`; `None` where there is none that may be read.
-pub(crate) fn read_manifest(directory: &Path, user: u32) -> Option<Result<Manifest, Refusal>> {
-    let mut bytes = Vec::new();
-    let file = sys::open_file_of_user_to_read(&directory.join(FILE_NAME), user).ok()?;
-    // A manifest is a few hundred bytes; some paths of the greatest length, escaped, fit.
-    file.take(256 * 1024).read_to_end(&mut bytes).ok()?;
-    Some(Manifest::parse(&bytes))
 }
 
 /// A run whose locks we hold.
@@ -217,10 +198,6 @@ impl DeadRun {
             }
             _ => return Ok(None),
         };
-        // A run knows its own, whatever has become of its locks.
-        if state::current().is_some_and(|run| run.id == manifest.run.id) {
-            return Ok(None);
-        }
         let Some(lock) = take_locks(path, other) else { return Ok(None) };
         Ok(Some(DeadRun { path: path.to_path_buf(), manifest, lock: Arc::new(lock) }))
     }
@@ -242,7 +219,7 @@ impl DeadRun {
             }
         };
         if errors.is_empty() {
-            errors.extend(remove_run_directory(&self.path).err());
+            errors.extend(run_directory::remove(&self.path).err());
         }
         let directories = self.manifest.directories.iter().map(|path| sys::path_from_bytes(path)).collect();
         let unplaced = self.life().map_or(0, |life| life.traced.unplaced.load(Ordering::Relaxed));
@@ -331,15 +308,6 @@ fn take_locks(directory: &Path, other: Other) -> Option<Lock> {
     there.then_some(lock)
 }
 
-/// The rings in a run's directory.
-pub(crate) fn ring_paths(directory: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
-    let is_ring = |p: &PathBuf| p.file_name().is_some_and(|n| n.to_string_lossy().starts_with(RING_PREFIX));
-    let mut rings: Vec<PathBuf> = entries.filter(is_ring).collect();
-    rings.sort();
-    rings
-}
-
 /// Gets the lock that only one recoverer of a run can have. Waits at most ten seconds for another one.
 fn become_recoverer(lock: &Lock, other: Other) -> bool {
     let tries = if other == Other::IsWaitedFor { 1000 } else { 1 };
@@ -350,39 +318,6 @@ fn become_recoverer(lock: &Lock, other: Other) -> bool {
         lock.hold(RECOVERY_BYTE).is_ok()
     })
 }
-
-/// What captured arguments of the run in `directory` mean.
-///
-/// # Errors
-/// The table is there and of no layout that is known, or cannot be read: then nobody here knows what records mean.
-fn read_plans(directory: &Path) -> io::Result<Plans> {
-    match open_table(directory, sys::effective_user()) {
-        // A run that was killed before it had one has no records.
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Plans::default()),
-        Err(error) => Err(io::Error::new(error.kind(), format!("cannot open its site table: {error}"))),
-        Ok(table) => plans_in(&table),
-    }
-}
-
-/// The site table of the run in `directory`, which belongs to `user`.
-pub(crate) fn open_table(directory: &Path, user: u32) -> io::Result<File> {
-    sys::open_file_of_user_to_read(&directory.join(SITES_NAME), user)
-}
-
-/// What the table says now.
-///
-/// # Errors
-/// It cannot be read, or is no table of this layout.
-pub(crate) fn plans_in(mut table: &File) -> io::Result<Plans> {
-    let mut bytes = Vec::new();
-    table.rewind()?;
-    table.take(LARGEST_TABLE).read_to_end(&mut bytes)?;
-    let sites = sites::parse(&bytes).map_err(io::Error::other)?;
-    Ok(Plans::of(&sites))
-}
-
-/// A site takes some hundred bytes; no program has so many.
-const LARGEST_TABLE: u64 = 256 << 20;
 
 /// Writes what the ring holds; says whether the end of the thread's file is that of the run. `None` where no thread had
 /// the ring.

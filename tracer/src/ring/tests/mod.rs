@@ -2,7 +2,11 @@
 #![allow(unsafe_code, reason = "plays the consumer")]
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use super::{Link, Memory, Outcome, Producer};
+#[cfg(unix)]
+mod onlookers;
+mod survivors;
+
+use super::{Link, Outcome, Producer};
 use crate::clock::now;
 use crate::config::FullPolicy;
 use crate::wake::Wake;
@@ -18,6 +22,7 @@ use trace_format::plans::Plans;
 use trace_format::record::Records;
 use trace_format::render::{RenderState, Renderer};
 use trace_format::ring::{Geometry, MIN_CAPACITY, Progress, readable};
+use trace_store::memory::Memory;
 
 /// A ring, its producer and what plays the flusher. The lane's memory is a real mapping.
 struct Bench {

@@ -13,14 +13,14 @@ use trace_format::ring::{Geometry, HEADER_BYTES, Header, RingError};
 
 /// A mapped ring. Unmapped when dropped.
 #[derive(Debug)]
-pub(crate) struct Memory {
+pub struct Memory {
     map: MmapRaw,
     geometry: Geometry,
 }
 
 impl Memory {
     /// Maps `file`, whose space is reserved, shared and touches every page.
-    pub(crate) fn shared(file: &File, geometry: Geometry) -> io::Result<Memory> {
+    pub fn shared(file: &File, geometry: Geometry) -> io::Result<Memory> {
         let len = usize::try_from(geometry.file_size()).map_err(io::Error::other)?;
         let map = MmapOptions::new().len(len).populate().map_raw(file)?;
         Ok(Memory { map, geometry })
@@ -31,7 +31,7 @@ impl Memory {
     ///
     /// # Errors
     /// It cannot be mapped, or is no ring of this version: whose sizes do not fit the file, for one.
-    pub(crate) fn existing(file: &File) -> io::Result<Option<Memory>> {
+    pub fn existing(file: &File) -> io::Result<Option<Memory>> {
         Memory::found(file, |options| options.map_raw(file))
     }
 
@@ -40,7 +40,7 @@ impl Memory {
     ///
     /// # Errors
     /// As [`Memory::existing`].
-    pub(crate) fn to_read(file: &File) -> io::Result<Option<Memory>> {
+    pub fn to_read(file: &File) -> io::Result<Option<Memory>> {
         Memory::found(file, |options| options.map_raw_read_only(file))
     }
 
@@ -66,46 +66,63 @@ impl Memory {
     }
 
     /// Memory of this process alone.
-    pub(crate) fn private(geometry: Geometry) -> io::Result<Memory> {
+    pub fn private(geometry: Geometry) -> io::Result<Memory> {
         let len = usize::try_from(geometry.file_size()).map_err(io::Error::other)?;
         let map = MmapOptions::new().len(len).populate().map_anon()?.into();
         Ok(Memory { map, geometry })
     }
 
-    pub(crate) fn geometry(&self) -> Geometry {
+    /// The sizes of the ring, the nested ring and their blocks.
+    #[must_use]
+    pub fn geometry(&self) -> Geometry {
         self.geometry
     }
 
     /// Whether the producer overwrites what is oldest instead of waiting for the consumer.
-    pub(crate) fn overwrites(&self) -> bool {
+    pub fn overwrites(&self) -> bool {
         self.header().identity.overwrite.load(Ordering::Relaxed) == 1
     }
 
     /// The header: atomics in fresh, zeroed, page-aligned memory.
-    pub(crate) fn header(&self) -> &Header {
+    pub fn header(&self) -> &Header {
         // SAFETY: the mapping is at least `HEADER_BYTES` long and page-aligned; `Header` is atomics only, for
         // which any bytes are valid, and lives as long as the mapping, that is as long as `self`.
         unsafe { &*self.map.as_ptr().cast::<Header>() }
     }
 
     /// The data of the ring.
-    pub(crate) fn data(&self) -> Data {
+    pub fn data(&self) -> Data {
         // SAFETY: the mapping holds header, data and nested data.
         let base = unsafe { self.map.as_mut_ptr().add(HEADER_BYTES) };
         Data { base, mask: self.geometry.capacity - 1 }
     }
 
     /// The data of the nested ring.
-    pub(crate) fn nested_data(&self) -> Data {
+    pub fn nested_data(&self) -> Data {
         // SAFETY: as above; `capacity` fits in usize, for the mapping does.
         let base = unsafe { self.map.as_mut_ptr().add(HEADER_BYTES + self.geometry.capacity as usize) };
         Data { base, mask: self.geometry.nested_capacity - 1 }
+    }
+
+    /// Copies a range of positions of the ring while the producer may be writing there: what it has meanwhile begun to
+    /// overwrite, [`oldest`](trace_format::ring::oldest) tells afterwards, and that part of the copy means nothing.
+    #[must_use]
+    pub fn copy(&self, range: Range<u64>) -> Vec<u8> {
+        // SAFETY: the data is mapped as long as `self`.
+        unsafe { self.data().copy(range) }
+    }
+
+    /// Copies a range of positions of the nested ring, as [`Memory::copy`] does for the ring.
+    #[must_use]
+    pub fn copy_nested(&self, range: Range<u64>) -> Vec<u8> {
+        // SAFETY: the data is mapped as long as `self`.
+        unsafe { self.nested_data().copy(range) }
     }
 }
 
 /// The data of a ring or nested ring. A plain copy of a pointer: valid as long as the [`Memory`] is.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Data {
+pub struct Data {
     base: *mut u8,
     /// The capacity, a power of two, less one.
     mask: u64,
@@ -113,7 +130,7 @@ pub(crate) struct Data {
 
 impl Data {
     /// The number of bytes.
-    pub(crate) fn capacity(self) -> u64 {
+    pub fn capacity(self) -> u64 {
         self.mask + 1
     }
 
@@ -129,7 +146,7 @@ impl Data {
     /// The caller is the ring's producer; the position is aligned and is in the space that is its own:
     /// not below `head`, and below `consumed + capacity`.
     #[inline(always)]
-    pub(crate) unsafe fn write_word(self, position: u64, word: u64) {
+    pub unsafe fn write_word(self, position: u64, word: u64) {
         // SAFETY: in bounds by `at`; aligned since base and position are; nobody reads here before `head` is
         // published, by the caller's promise.
         unsafe { self.at(position).cast::<u64>().write(word.to_le()) };
@@ -140,7 +157,7 @@ impl Data {
     /// # Safety
     /// As [`Data::write_word`] for the whole range, which must not cross the border of a block.
     #[inline(always)]
-    pub(crate) unsafe fn write_bytes(self, position: u64, bytes: &[u8]) {
+    pub unsafe fn write_bytes(self, position: u64, bytes: &[u8]) {
         // SAFETY: a block's border is no border of the ring inside the range, so it is contiguous; `bytes` is
         // not in the ring's own space, for nobody has references into that.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.at(position), bytes.len()) };
@@ -152,7 +169,7 @@ impl Data {
     /// As [`Data::write_bytes`] for the whole range; the caller uses nothing else of the ring while it has them. Who
     /// reads beside the producer reads volatile, and throws away what it finds being written.
     #[inline(always)]
-    pub(crate) unsafe fn own<'a>(self, position: u64, len: usize) -> &'a mut [u8] {
+    pub unsafe fn own<'a>(self, position: u64, len: usize) -> &'a mut [u8] {
         // SAFETY: in bounds and contiguous as in `write_bytes`; the mapping's bytes are initialised.
         unsafe { std::slice::from_raw_parts_mut(self.at(position), len) }
     }
@@ -161,18 +178,21 @@ impl Data {
     ///
     /// # Safety
     /// As [`Data::write_bytes`]; the range was written before.
-    pub(crate) unsafe fn read_back<const N: usize>(self, position: u64) -> [u8; N] {
+    pub unsafe fn read_back<const N: usize>(self, position: u64) -> [u8; N] {
         // SAFETY: in bounds and contiguous as in `write_bytes`; any bytes are valid.
         unsafe { self.at(position).cast::<[u8; N]>().read_unaligned() }
     }
 
-    /// Copies a range of positions while the producer may be writing there: what it has meanwhile begun to
-    /// overwrite, [`oldest`](trace_format::ring::oldest) tells afterwards, and that part of the copy means nothing.
-    pub(crate) fn copy(self, range: Range<u64>) -> Vec<u8> {
+    /// Copies a range of positions while the producer may be writing there: see [`Memory::copy`].
+    ///
+    /// # Safety
+    /// The memory is mapped as long as this takes.
+    unsafe fn copy(self, range: Range<u64>) -> Vec<u8> {
         let end = range.end.min(range.start.saturating_add(self.capacity()));
         let mut bytes = Vec::with_capacity(usize::try_from(end - range.start).unwrap_or(0));
         for position in (range.start..end).step_by(8) {
-            // SAFETY: in bounds by `at`, and aligned, since positions of records and the base are. The other side
+            // SAFETY: mapped by the caller's promise, in bounds by `at`, and aligned, since positions of records and
+            // the base are. The other side
             // may write at the same moment, so the read is volatile: the compiler neither repeats nor invents it,
             // and a whole word is some value that was there.
             let word = unsafe { self.at(position).cast::<u64>().read_volatile() };
@@ -187,7 +207,7 @@ impl Data {
     /// The caller is the consumer; the range lies between the consumed position that the producer knows and a
     /// head that was loaded with `Acquire`; the consumed position is not moved while the result lives, and the
     /// memory is mapped as long.
-    pub(crate) unsafe fn parts<'a>(self, range: Range<u64>) -> [&'a [u8]; 2] {
+    pub unsafe fn parts<'a>(self, range: Range<u64>) -> [&'a [u8]; 2] {
         let bytes = (range.end - range.start).min(self.capacity());
         let to_end = (self.capacity() - (range.start & self.mask)).min(bytes);
         // SAFETY: both parts are in bounds by the arithmetic above; they are published and not freed, so the

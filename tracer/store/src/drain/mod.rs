@@ -11,16 +11,17 @@ mod run_file;
 mod survivors;
 mod trace_file;
 
-use crate::ring::Memory;
+use crate::memory::Memory;
 use crate::sys;
-pub(crate) use announcement::Announcement;
-pub(crate) use onlooker::Onlooker;
-pub(crate) use run_file::RunFile;
+pub use announcement::Announcement;
+pub use onlooker::{Onlooker, Rest};
+pub use run_file::RunFile;
 use std::io;
 use std::sync::atomic::Ordering;
-pub(crate) use survivors::Survivors;
+pub use survivors::Survivors;
 use trace_file::FirstBytes;
-pub(crate) use trace_file::{TraceFile, TracePlace};
+use trace_file::TraceFile;
+pub use trace_file::{Say, TracePlace};
 use trace_format::file::Encoding;
 use trace_format::line::Ticks;
 use trace_format::meta::{self, EndReason, LossReason, Meta, RingPlace};
@@ -45,15 +46,18 @@ fn is_no_room(error: &io::Error) -> bool {
 }
 
 /// A ring, and what its file's first lines say of it.
-#[derive(Clone, Copy)]
-pub(crate) struct Source<'a> {
+#[derive(Clone, Copy, Debug)]
+pub struct Source<'a> {
+    /// The ring.
     pub memory: &'a Memory,
+    /// Whether the ring outlives its process.
     pub place: RingPlace,
+    /// Why the ring does not outlive its process; empty where it does.
     pub why: &'a str,
 }
 
 impl<'a> Source<'a> {
-    pub(crate) fn header(&self) -> &'a Header {
+    fn header(&self) -> &'a Header {
         self.memory.header()
     }
 
@@ -64,7 +68,8 @@ impl<'a> Source<'a> {
 }
 
 /// What a drain works with.
-pub(crate) struct Work<'a> {
+#[derive(Debug)]
+pub struct Work<'a> {
     /// The `# run` line of the files.
     pub info: &'a meta::Run,
     /// Where files are made.
@@ -77,7 +82,7 @@ pub(crate) struct Work<'a> {
 
 /// One thread's records on their way into its file.
 #[derive(Debug)]
-pub(crate) struct Drain {
+pub struct Drain {
     tid: u64,
     renderer: Renderer,
     /// `None` before there is one, and while it is closed for want of descriptors.
@@ -91,7 +96,7 @@ pub(crate) struct Drain {
 
 impl Drain {
     /// Of the thread that has the ring. Its file, if there is one, is as was published.
-    pub(crate) fn new(header: &Header, encoding: Encoding) -> Drain {
+    pub fn new(header: &Header, encoding: Encoding) -> Drain {
         Drain::going_on_from(header, header.published(), encoding)
     }
 
@@ -104,7 +109,7 @@ impl Drain {
     }
 
     /// Whether there is a file whose last line is its end, or neither file nor reason to make one.
-    pub(crate) fn is_ended(&self, header: &Header) -> bool {
+    pub fn is_ended(&self, header: &Header) -> bool {
         let state = self.renderer.state();
         if self.has_file() {
             return state.ended;
@@ -119,19 +124,19 @@ impl Drain {
     }
 
     /// Whether there is a file, open or not.
-    pub(crate) fn has_file(&self) -> bool {
+    pub fn has_file(&self) -> bool {
         self.file.is_some() || self.progress.inode != 0
     }
 
     /// Ends the drain, and removes its file if nothing was written to that.
-    pub(crate) fn discard_empty(self) {
+    pub fn discard_empty(self) {
         if let Some(file) = self.file.filter(|_| self.progress.file_length == 0) {
             file.discard();
         }
     }
 
     /// Closes the file until it is written again. One that was never written to is made anew then.
-    pub(crate) fn close(&mut self) {
+    pub fn close(&mut self) {
         let file = self.file.take();
         if let Some(file) = file.filter(|_| self.progress.inode == 0) {
             file.discard();
@@ -139,12 +144,12 @@ impl Drain {
     }
 
     /// Records of the ring and of the nested ring before these positions are in the file.
-    pub(crate) fn consumed(&self) -> (u64, u64) {
+    pub fn consumed(&self) -> (u64, u64) {
         (self.progress.consumed, self.progress.nested_consumed)
     }
 
     /// Messages in the thread's files.
-    pub(crate) fn records(&self) -> u64 {
+    pub fn records(&self) -> u64 {
         let state = self.renderer.state();
         state.records.saturating_add(state.elsewhere.records)
     }
@@ -158,7 +163,7 @@ impl Drain {
     ///
     /// # Errors
     /// The ring is damaged, or nothing can be written: then nothing has happened.
-    pub(crate) fn portion(
+    pub fn portion(
         &mut self,
         source: Source<'_>,
         work: &mut Work<'_>,
@@ -345,7 +350,7 @@ impl Drain {
 
     /// Whether the ring holds records of a kind that is kept for later versions: then nothing may be drained, for they
     /// would be taken for damage, and be lost.
-    pub(crate) fn check_kinds(&self, memory: &Memory) -> Result<(), RingError> {
+    pub fn check_kinds(&self, memory: &Memory) -> Result<(), RingError> {
         let unknown = if memory.overwrites() {
             let (consumed, nested_consumed) = self.consumed();
             Survivors::copy(memory, consumed, nested_consumed)?.unknown_kind(consumed, nested_consumed)
@@ -392,7 +397,7 @@ impl Drain {
     ///
     /// # Errors
     /// The file cannot be written: then nothing has happened.
-    pub(crate) fn end(
+    pub fn end(
         &mut self,
         source: Source<'_>,
         work: &mut Work<'_>,
@@ -479,7 +484,7 @@ impl Drain {
     ///
     /// # Errors
     /// The file is gone, or cannot be written.
-    pub(crate) fn end_run(&mut self, work: &mut Work<'_>, reason: EndReason) -> io::Result<()> {
+    pub fn end_run(&mut self, work: &mut Work<'_>, reason: EndReason) -> io::Result<()> {
         if !self.find_file(work)? {
             return Err(io::Error::new(io::ErrorKind::NotFound, "the last trace file is gone"));
         }
@@ -493,7 +498,7 @@ impl Drain {
     ///
     /// # Errors
     /// As [`Drain::end`].
-    pub(crate) fn tell(&mut self, source: Source<'_>, work: &mut Work<'_>, line: &Meta) -> io::Result<usize> {
+    pub fn tell(&mut self, source: Source<'_>, work: &mut Work<'_>, line: &Meta) -> io::Result<usize> {
         let state = self.renderer.state();
         if self.file.is_none() || state.in_message || state.ended {
             return Ok(0);
@@ -513,7 +518,7 @@ impl Drain {
     ///
     /// # Errors
     /// It is there and cannot be opened.
-    pub(crate) fn resume(&mut self, source: Source<'_>, work: &mut Work<'_>) -> io::Result<()> {
+    pub fn resume(&mut self, source: Source<'_>, work: &mut Work<'_>) -> io::Result<()> {
         if !self.find_file(work)? {
             self.forget_file(source, work)?;
         }
@@ -522,7 +527,7 @@ impl Drain {
 
     /// Closes the file if somebody has deleted it or cut it short: its space is free then. What is missing is found out
     /// when there is more to write.
-    pub(crate) fn look_after_file(&mut self) {
+    pub fn look_after_file(&mut self) {
         if self.file.as_ref().is_some_and(|file| file.is_open() && !file.is_intact()) {
             self.file = None;
         }

@@ -3,15 +3,17 @@
 use crate::descriptor::Descriptor;
 use crate::drain::TracePlace;
 use crate::life::{self, Lock};
-use crate::ring::Memory;
+use crate::memory::Memory;
 use crate::sys;
-use std::io::{self, Seek, SeekFrom, Write};
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use trace_format::life::{FILE_NAME as LIFE_NAME, Life};
-use trace_format::manifest::{FILE_NAME, Manifest, RING_PREFIX, SITES_NAME, UNFINISHED_SUFFIX};
+use trace_format::manifest::{FILE_NAME, Manifest, RING_PREFIX, Refusal, SITES_NAME, UNFINISHED_SUFFIX};
 use trace_format::meta;
+use trace_format::plans::Plans;
 use trace_format::ring::Geometry;
 use trace_format::sites::{self, Site};
 
@@ -20,7 +22,7 @@ const TRIES: u32 = 200;
 
 /// A directory that says what this process traces, as long as it lives and after it was killed.
 #[derive(Debug)]
-pub(crate) struct RunDirectory {
+pub struct RunDirectory {
     path: PathBuf,
     /// The page whose lock says that the run lives.
     pub life: &'static Life,
@@ -43,8 +45,9 @@ impl RunDirectory {
     ///
     /// It has another name until it is whole. What was killed before that is known by that name, and that it is dead by
     /// the lock of its life file; where there is none yet, the directory is empty, and whoever comes may remove it.
-    pub(crate) fn create(
+    pub fn create(
         runtime: Option<&Path>,
+        flusher: u64,
         info: &meta::Run,
         place: &TracePlace,
         sites: &[Site],
@@ -57,7 +60,7 @@ impl RunDirectory {
         let mut tries = TRIES;
         loop {
             tries -= 1;
-            match RunDirectory::fill(&unfinished, info, place, sites) {
+            match RunDirectory::fill(&unfinished, flusher, info, place, sites) {
                 Ok(Parts { life: (lock, life), table, used }) => {
                     std::fs::rename(&unfinished, &path).map_err(|e| named(e, &path))?;
                     return Ok(RunDirectory { path, life, lock, table, used });
@@ -71,9 +74,15 @@ impl RunDirectory {
         }
     }
 
-    fn fill(path: &Path, info: &meta::Run, place: &TracePlace, sites: &[Site]) -> io::Result<Parts> {
+    fn fill(
+        path: &Path,
+        flusher: u64,
+        info: &meta::Run,
+        place: &TracePlace,
+        sites: &[Site],
+    ) -> io::Result<Parts> {
         sys::make_private_directory(path)?;
-        let life = life::begin(&path.join(LIFE_NAME))?;
+        let life = life::begin(&path.join(LIFE_NAME), flusher)?;
         let mut entries = Vec::new();
         sites.iter().for_each(|site| site.write(&mut entries));
         let used = (sites::HEADER_BYTES + entries.len()) as u64;
@@ -92,7 +101,7 @@ impl RunDirectory {
     }
 
     /// Opens the site table again if the host has closed it.
-    pub(crate) fn keep_open(&mut self) -> io::Result<()> {
+    pub fn keep_open(&mut self) -> io::Result<()> {
         if !self.table.is_ours() {
             self.table = Descriptor::new(sys::open_own_file(&self.path.join(SITES_NAME))?)?;
         }
@@ -100,7 +109,7 @@ impl RunDirectory {
     }
 
     /// Appends a site to the table: first the entry, then that it counts.
-    pub(crate) fn add_site(&mut self, site: &Site) -> io::Result<()> {
+    pub fn add_site(&mut self, site: &Site) -> io::Result<()> {
         let mut entry = Vec::new();
         site.write(&mut entry);
         self.table.seek(SeekFrom::Start(self.used))?;
@@ -112,7 +121,9 @@ impl RunDirectory {
         Ok(())
     }
 
-    pub(crate) fn path(&self) -> &Path {
+    /// The directory's path.
+    #[must_use]
+    pub fn path(&self) -> &Path {
         &self.path
     }
 
@@ -121,7 +132,7 @@ impl RunDirectory {
     }
 
     /// Makes a ring file, reserves its space and maps it. The descriptor is closed; the mapping stays.
-    pub(crate) fn create_ring(&self, index: u32, geometry: Geometry) -> io::Result<Memory> {
+    pub fn create_ring(&self, index: u32, geometry: Geometry) -> io::Result<Memory> {
         let path = self.ring_path(index);
         let file = sys::create_private_file(&path)?;
         let reserved = sys::reserve(&file, geometry.file_size());
@@ -131,12 +142,12 @@ impl RunDirectory {
     }
 
     /// Removes a ring's file; its mapping stays.
-    pub(crate) fn remove_ring(&self, index: u32) {
+    pub fn remove_ring(&self, index: u32) {
         let _ = std::fs::remove_file(self.ring_path(index));
     }
 
     /// Removes the directory and what is in it. The directory above stays: another run may be starting there.
-    pub(crate) fn remove(&self) {
+    pub fn remove(&self) {
         let _ = remove(&self.path);
     }
 }
@@ -153,7 +164,7 @@ fn is_taken_away(error: &io::Error) -> bool {
 ///
 /// # Errors
 /// Something in it cannot be removed.
-pub(crate) fn remove(path: &Path) -> io::Result<()> {
+pub fn remove(path: &Path) -> io::Result<()> {
     let named = |e: io::Error, path: &Path| io::Error::new(e.kind(), format!("cannot remove {path:?}: {e}"));
     let mut nameless = path.as_os_str().to_owned();
     if !nameless.as_encoded_bytes().ends_with(UNFINISHED_SUFFIX.as_bytes()) {
@@ -172,3 +183,62 @@ pub(crate) fn remove(path: &Path) -> io::Result<()> {
     }
     std::fs::remove_dir(path).map_err(|e| named(e, path))
 }
+
+/// The file in a run's directory that has the lock by which the run is known to live: its life file; the manifest in
+/// version 1 of that.
+#[must_use]
+pub fn lock_file(directory: &Path) -> PathBuf {
+    let life = directory.join(LIFE_NAME);
+    if life.exists() { life } else { directory.join(FILE_NAME) }
+}
+
+/// Reads the manifest in a run's directory that belongs to `user`; `None` where there is none that may be read.
+pub(crate) fn read_manifest(directory: &Path, user: u32) -> Option<Result<Manifest, Refusal>> {
+    let mut bytes = Vec::new();
+    let file = sys::open_file_of_user_to_read(&directory.join(FILE_NAME), user).ok()?;
+    // A manifest is a few hundred bytes; some paths of the greatest length, escaped, fit.
+    file.take(256 * 1024).read_to_end(&mut bytes).ok()?;
+    Some(Manifest::parse(&bytes))
+}
+
+/// The rings in a run's directory.
+pub(crate) fn ring_paths(directory: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
+    let is_ring = |p: &PathBuf| p.file_name().is_some_and(|n| n.to_string_lossy().starts_with(RING_PREFIX));
+    let mut rings: Vec<PathBuf> = entries.filter(is_ring).collect();
+    rings.sort();
+    rings
+}
+
+/// What captured arguments of the run in `directory` mean.
+///
+/// # Errors
+/// The table is there and of no layout that is known, or cannot be read: then nobody here knows what records mean.
+pub(crate) fn read_plans(directory: &Path) -> io::Result<Plans> {
+    match open_table(directory, sys::effective_user()) {
+        // A run that was killed before it had one has no records.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Plans::default()),
+        Err(error) => Err(io::Error::new(error.kind(), format!("cannot open its site table: {error}"))),
+        Ok(table) => plans_in(&table),
+    }
+}
+
+/// The site table of the run in `directory`, which belongs to `user`.
+pub(crate) fn open_table(directory: &Path, user: u32) -> io::Result<File> {
+    sys::open_file_of_user_to_read(&directory.join(SITES_NAME), user)
+}
+
+/// What the table says now.
+///
+/// # Errors
+/// It cannot be read, or is no table of this layout.
+pub(crate) fn plans_in(mut table: &File) -> io::Result<Plans> {
+    let mut bytes = Vec::new();
+    table.rewind()?;
+    table.take(LARGEST_TABLE).read_to_end(&mut bytes)?;
+    let sites = sites::parse(&bytes).map_err(io::Error::other)?;
+    Ok(Plans::of(&sites))
+}
+
+/// A site takes some hundred bytes; no program has so many.
+const LARGEST_TABLE: u64 = 256 << 20;

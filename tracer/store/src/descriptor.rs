@@ -22,20 +22,20 @@ thread_local! {
 ///
 /// # Errors
 /// The system or a sandbox refuses that; then they are looked at before they are used.
-pub(crate) fn take_own() -> io::Result<()> {
+pub fn take_own() -> io::Result<()> {
     sys::take_own_descriptors()?;
     OWN.set(true);
     Ok(())
 }
 
 /// Whether the calling thread shares its descriptors with nobody.
-pub(crate) fn are_own() -> bool {
+pub fn are_own() -> bool {
     OWN.get()
 }
 
 /// How many trace files the calling thread may keep open: a quarter of the process's descriptors where it shares them,
 /// nearly all where it does not. At least one.
-pub(crate) fn most_open() -> usize {
+pub fn most_open() -> usize {
     let limit = sys::descriptor_limit();
     // Three standard streams, the site table, and what is open for a moment: a ring, a directory, a second file.
     let most = if are_own() { limit.saturating_sub(7) } else { limit / 4 };
@@ -44,25 +44,29 @@ pub(crate) fn most_open() -> usize {
 
 /// A file that was opened here.
 #[derive(Debug)]
-pub(crate) struct Descriptor {
+pub struct Descriptor {
     file: ManuallyDrop<File>,
     /// What it was when it was opened.
     identity: FileIdentity,
 }
 
 impl Descriptor {
-    pub(crate) fn new(file: File) -> io::Result<Descriptor> {
+    /// The descriptor of a file that was just opened.
+    ///
+    /// # Errors
+    /// The system does not say which file it is.
+    pub fn new(file: File) -> io::Result<Descriptor> {
         let identity = sys::file_identity(&file)?;
         Ok(Descriptor { file: ManuallyDrop::new(file), identity })
     }
 
     /// What the file was when it was opened.
-    pub(crate) fn identity(&self) -> FileIdentity {
+    pub fn identity(&self) -> FileIdentity {
         self.identity
     }
 
     /// Whether it still is that file. To be asked before each use.
-    pub(crate) fn is_ours(&self) -> bool {
+    pub fn is_ours(&self) -> bool {
         are_own() || sys::file_identity(&self.file).is_ok_and(|now| now.is_same_file(&self.identity))
     }
 }

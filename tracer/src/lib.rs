@@ -80,32 +80,23 @@ macro_rules! trace {
     }};
 }
 
+// At the root, for the compiler shows users the shortest path to what it talks about.
 #[doc(hidden)]
-#[path = "macro_support.rs"]
+#[path = "api/macro_support.rs"]
 pub mod __macro_support;
-mod clock;
-mod config;
-mod decision;
-mod exit;
-mod filter;
+mod api;
 mod flusher;
-mod panic;
-mod parting;
-mod pool;
-mod report;
 mod ring;
-mod run;
-mod site;
-mod state;
+mod shared;
+mod sync;
 mod sys;
-mod thread;
-mod thread_ring;
-mod tracer;
-mod wake;
+mod traced;
+mod user;
 
-pub use config::{Builder, Clock, Format, FullPolicy};
+pub use api::builder::Builder;
+pub use api::tracer::{Stats, Tracer};
 pub use trace_format::capture;
-pub use tracer::{Stats, Tracer};
 pub use tracer_macros::Capture;
 #[cfg(not(feature = "compile-out"))]
 pub use tracer_macros::trace;
+pub use user::config::{Clock, Format, FullPolicy};

@@ -16,12 +16,12 @@ mod tail;
 #[cfg(all(test, unix, not(loom)))]
 mod tests;
 
-use crate::clock;
-use crate::report;
-use crate::run::{Command, Run};
-use crate::site;
+use crate::ring::clock;
+use crate::shared::run::{Command, Run};
+use crate::shared::{sites, unplaced};
+use crate::sync::exclusion::Excluded;
 use crate::sys;
-use crate::thread::{self, Excluded};
+use crate::user::teller;
 use crossbeam_channel::{Receiver, Sender};
 use std::io;
 use std::sync::atomic::Ordering;
@@ -65,7 +65,7 @@ fn take_own_descriptors(run: &'static Run) {
     match taken {
         Ok(()) => run.teller.speak_for_this_thread(),
         Err(error) if error.kind() == io::ErrorKind::Unsupported => {}
-        Err(error) => report::say(format_args!(
+        Err(error) => teller::say(format_args!(
             "the flusher shares the program's descriptors ({error}); a program that closes those that it does not \
              know may cost records; TRACER_DESCRIPTORS=shared silences this"
         )),
@@ -106,7 +106,7 @@ impl Flusher {
     fn new(run: &'static Run, commands: Receiver<Command>) -> Flusher {
         let (ticks, wall) = clock::pair();
         let wanted = run.config.directory.as_deref();
-        let mut place = TracePlace::new(wanted, &run.exe, run.here.as_deref(), run.id, report::say);
+        let mut place = TracePlace::new(wanted, &run.exe, run.here.as_deref(), run.id, teller::say);
         place.max_bytes = run.config.max_bytes;
         place.encoding = run.config.format.encoding();
         let info = meta::Run {
@@ -122,7 +122,7 @@ impl Flusher {
         };
         let runtime = run.config.runtime_directory.clone().unwrap_or_else(sys::runtime_directory);
         place.announcement = Announcement::new(&info, place.name(), runtime);
-        let numbered = site::numbered();
+        let numbered = sites::numbered();
         let supply = Supply::new(run, &info, &mut place, &numbered);
         Flusher {
             run,
@@ -168,7 +168,7 @@ impl Flusher {
     /// here on belongs to the other.
     fn follow_user(&mut self) {
         let (tails, place) = (&mut self.tails, &mut self.place);
-        let user = self.supply.follow_user(self.run, tails, &self.info, place, site::numbered);
+        let user = self.supply.follow_user(self.run, tails, &self.info, place, sites::numbered);
         let Some(uid) = user else { return };
         for tail in &mut self.tails {
             let mut work =
@@ -181,7 +181,7 @@ impl Flusher {
     /// Gives numbers to sites that were used for the first time.
     fn number_sites(&mut self) {
         let (supply, plans) = (&mut self.supply, &mut self.plans);
-        site::give_numbers(self.run, |entry| plans.add(&entry) && supply.add_site(&entry));
+        sites::give_numbers(self.run, |entry| plans.add(&entry) && supply.add_site(&entry));
     }
 
     /// Sees to it that rings are ready. To use one again is cheaper than to make one.
@@ -281,10 +281,10 @@ impl Flusher {
         let surplus = self.tails.iter_mut().filter(waits).count().saturating_sub(WAITING);
         let lost: u64 = self.tails.iter_mut().filter(waits).take(surplus).map(Tail::give_up).sum();
         if lost > 0 {
-            report::say(format_args!(
+            teller::say(format_args!(
                 "{lost} records of threads that have ended are lost: no file can be written"
             ));
-            thread::WITHOUT_RING.fetch_add(lost, Ordering::Relaxed);
+            unplaced::count_without_ring(lost);
             self.run.count_unplaced(lost);
         }
     }
@@ -311,7 +311,7 @@ impl Flusher {
         self.last_error = error.to_string();
         self.retry = Some(Instant::now() + RETRY);
         let returned = *self.outage.get_or_insert_with(|| {
-            report::say(format_args!(
+            teller::say(format_args!(
                 "{error}; tried again twice a second, records are kept while there is room"
             ));
             false
@@ -388,7 +388,7 @@ impl Flusher {
     fn end_run_file(&mut self, reason: EndReason, unplaced: u64, untold: u64) {
         let (unplaced, forgotten) = (self.run.unplaced().max(unplaced), self.supply.forgotten());
         if unplaced > 0 {
-            report::say(format_args!(
+            teller::say(format_args!(
                 "{unplaced} records are lost: their threads never got a ring, or no file"
             ));
         }
@@ -418,7 +418,7 @@ impl Flusher {
         let lost = going.map(|tail| tail.untold(&work)).fold(0, u64::saturating_add);
         if lost > 0 {
             let error = &self.last_error;
-            report::say(format_args!("{lost} records could not be written and are lost: {error}"));
+            teller::say(format_args!("{lost} records could not be written and are lost: {error}"));
         }
         lost
     }

@@ -2,10 +2,10 @@
 #![allow(unsafe_code, reason = "frees rings that nobody has; argued where it stands")]
 
 use super::tail::Tail;
-use crate::report;
-use crate::run::{Run, SPARE};
+use crate::shared::run::{Run, SPARE, Totals};
+use crate::shared::thread_ring::ThreadRing;
 use crate::sys;
-use crate::thread_ring::ThreadRing;
+use crate::user::teller;
 use std::io;
 use std::sync::atomic::Ordering;
 use trace_format::life::Ending;
@@ -77,7 +77,7 @@ impl Supply {
         );
         let budget = directory.as_ref().map_or(0, |d| sys::shared_memory_budget(d.path()));
         if let Err(why) = &directory {
-            report::say(format_args!("{why}; what is in memory when the process is killed will be lost"));
+            teller::say(format_args!("{why}; what is in memory when the process is killed will be lost"));
         }
         if let Ok(directory) = &directory {
             run.keep_unplaced_in(&directory.life.traced.unplaced);
@@ -141,7 +141,7 @@ impl Supply {
                 self.budget = sys::shared_memory_budget(directory.path());
                 place.count_files_in(directory.lock.clone());
             }
-            Err(why) => report::say(format_args!(
+            Err(why) => teller::say(format_args!(
                 "the program has become user {user}, and {why}; what its further threads have in memory when it is \
                  killed will be lost"
             )),
@@ -187,7 +187,7 @@ impl Supply {
             }
             Err(error) => {
                 if !run.barren.swap(true, Ordering::Relaxed) {
-                    report::say(format_args!(
+                    teller::say(format_args!(
                         "cannot make a ring for a thread: {error}; its records are lost"
                     ));
                 }
@@ -208,21 +208,22 @@ impl Supply {
             Ok(directory) => match create_shared(directory, index, geometry) {
                 Ok(memory) => {
                     self.budget -= memory.geometry().file_size();
-                    return ThreadRing::leak(run, memory, index, RingPlace::Shared, String::new()).map(Some);
+                    return ThreadRing::leak(run.terms(), memory, index, RingPlace::Shared, String::new())
+                        .map(Some);
                 }
                 Err(_) if run.waiting.load(Ordering::Relaxed) == 0 => return Ok(None),
                 Err(error) => error.to_string(),
             },
         };
         if !std::mem::replace(&mut self.said, true) {
-            report::say(format_args!(
+            teller::say(format_args!(
                 "no shared memory for the ring of a thread: {why}; what is in it when the process is killed will be lost"
             ));
         }
         let geometry = largest_within(run.config.ring_size, self.private_budget);
         let memory = Memory::private(geometry)?;
         self.private_budget = self.private_budget.saturating_sub(geometry.file_size());
-        ThreadRing::leak(run, memory, index, RingPlace::Private, why).map(Some)
+        ThreadRing::leak(run.terms(), memory, index, RingPlace::Private, why).map(Some)
     }
 
     /// Lends freed rings again, or frees them where there are too many.
@@ -295,7 +296,7 @@ impl Supply {
                 // SAFETY: taken out of `ready` before any thread, out of the list, and its tail is gone.
                 unsafe { ThreadRing::free(tail.ring) };
             } else {
-                run.finished.lock().add(crate::run::Totals::of(tail.ring.header()));
+                run.finished.lock().add(Totals::of(tail.ring.header()));
                 // SAFETY: its tail is gone, it is out of the list, and it lies ready for nobody.
                 unsafe { ThreadRing::abandon(tail.ring) };
             }

@@ -1,9 +1,9 @@
 //! A ring of this process and the drain of the thread that has it. Flusher thread only.
 
-use crate::clock;
-use crate::run::{Run, Totals};
+use crate::ring::clock;
+use crate::shared::run::{Run, Totals};
+use crate::shared::thread_ring::ThreadRing;
 use crate::sys;
-use crate::thread_ring::ThreadRing;
 use std::io;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};

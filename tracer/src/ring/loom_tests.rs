@@ -5,10 +5,10 @@
 #![allow(clippy::unwrap_used)]
 
 use super::lane::Lane;
-use crate::decision::{Stand, Word};
-use crate::parting::Parting;
-use crate::pool::Pool;
-use crate::wake::Wake;
+use crate::sync::decision::{Stand, Word};
+use crate::sync::parting::Parting;
+use crate::sync::pool::Pool;
+use crate::sync::wake::Wake;
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU64, Ordering};

@@ -9,6 +9,8 @@
 //! The layout and the write order are those of [`trace_format::ring`]. In `lane`, `producer` and
 //! `message` there is no lock, no allocation and, where there is room, no system call; only waiting for room makes one.
 
+mod arguments;
+pub(crate) mod clock;
 mod lane;
 mod message;
 mod producer;
@@ -18,4 +20,5 @@ mod loom_tests;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
+pub use arguments::Arguments;
 pub(crate) use producer::{Link, Outcome, Producer, is_plenty};

@@ -7,13 +7,13 @@
 //! [`Producer::frame`] tells; such a record goes to the nested ring.
 #![allow(unsafe_code, reason = "calls of `Lane` with spans that it gave; each argued")]
 
+use super::arguments::Arguments;
+use super::clock;
 use super::lane::{Lane, MIN_ROOM, Span, add};
 use super::message::Message;
-use crate::clock;
-use crate::config::FullPolicy;
-use crate::site::Arguments;
+use crate::sync::wake::Wake;
 use crate::sys;
-use crate::wake::Wake;
+use crate::user::config::FullPolicy;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, compiler_fence};
 use std::time::Duration;

@@ -1,6 +1,7 @@
 //! Linux.
 #![allow(unsafe_code, reason = "calls of the C library; each argued where it stands")]
 
+use super::hook::Hook;
 use std::ffi::CStr;
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -118,14 +119,22 @@ pub(crate) unsafe fn release_page(page: *mut u8) {
 /// At least what a page holds that is used: the mapping is rounded up to whole pages.
 const PAGE: usize = 4096;
 
-/// Runs [`crate::exit::on_process_exit`] at `exit`, after the handlers of `atexit`: the dynamic linker calls
-/// the functions of this section when those are done.
+/// What is called at `exit`.
+static ON_EXIT: Hook = Hook::new();
+
+/// Calls [`ON_EXIT`] at `exit`, after the handlers of `atexit`: the dynamic linker calls the functions of this section
+/// when those are done.
 #[used]
 #[unsafe(link_section = ".fini_array")]
-static AT_EXIT: extern "C" fn() = crate::exit::on_process_exit;
+static AT_EXIT: extern "C" fn() = at_exit;
 
-/// Sees to it that [`AT_EXIT`] is linked in.
-pub(crate) fn arm_exit_handler() {
+extern "C" fn at_exit() {
+    ON_EXIT.call();
+}
+
+/// Has `handler` called at `exit`, and sees to it that [`AT_EXIT`] is linked in.
+pub(crate) fn arm_exit_handler(handler: fn()) {
+    ON_EXIT.set(handler);
     std::hint::black_box(&AT_EXIT);
 }
 

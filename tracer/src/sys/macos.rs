@@ -1,6 +1,7 @@
 //! macOS, and what other Unix systems have of it. Type-checked, not yet run.
 #![allow(unsafe_code, reason = "calls of the C library; each argued where it stands")]
 
+use super::hook::Hook;
 use std::ffi::CStr;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -130,12 +131,20 @@ pub(crate) unsafe fn release_page(page: *mut u8) {
     unsafe { std::alloc::dealloc(page, std::alloc::Layout::new::<[u64; PAGE / 8]>()) };
 }
 
-/// Has [`crate::exit::on_process_exit`] called at `exit`.
-pub(crate) fn arm_exit_handler() {
+/// What is called at `exit`.
+static ON_EXIT: Hook = Hook::new();
+
+extern "C" fn at_exit() {
+    ON_EXIT.call();
+}
+
+/// Has `handler` called at `exit`.
+pub(crate) fn arm_exit_handler(handler: fn()) {
+    ON_EXIT.set(handler);
     static ONCE: std::sync::Once = std::sync::Once::new();
     // SAFETY: the handler is a plain function that lives as long as the program.
     ONCE.call_once(|| unsafe {
-        libc::atexit(crate::exit::on_process_exit);
+        libc::atexit(at_exit);
     });
 }
 

@@ -4,14 +4,14 @@
 //! |---|---|---|
 //! | `thread_id`, `thread_name` | the calling thread as the system knows it | a thread's first record |
 //! | `executable` | the path of the program | start of a run |
-//! | `call_at_thread_exit` | has [`crate::thread::on_thread_exit`] called late in the thread's end | a thread's first record |
+//! | `create_exit_key`, `call_at_thread_exit` | have a function called late in the thread's end | start of a run; a thread's first record |
 //! | `keep_errno` | the host's last error, as the tracer found it | a thread's first record; a wait for room |
 //! | `wait_word`, `wake_word` | sleep on an atomic word; waking is async-signal-safe | flusher; any |
 //! | `stack_pointer` | where the caller is in its stack | every record |
 //! | `write_stderr` | says something without locks and without waiting | any |
 //! | `on_alternate_stack` | whether the caller runs on a signal stack | a record inside a record |
 //! | `page_wiped_on_fork` | a zeroed page that is zero again in a forked child | flusher |
-//! | `arm_exit_handler` | has [`crate::exit::on_process_exit`] called at `exit()` | start of a run |
+//! | `arm_exit_handler` | has a function called at `exit()` | start of a run |
 //! | `stay_loaded` | keeps a plugin that holds this code from being unloaded | start of a run |
 //! | `spawn_hidden`, `name_thread` | a thread that takes no signals and runs nothing else | start of a run |
 //! | `thread_lives`, `shared_memory_budget`, `process_id` | tell facts | flusher |
@@ -22,6 +22,8 @@
 pub(crate) use trace_store::sys::{
     boot_id, effective_user, monotonic_ns, runtime_directories, runtime_directory,
 };
+
+mod hook;
 
 #[cfg(target_os = "linux")]
 mod linux;

@@ -1,6 +1,7 @@
 //! What all Unix systems do alike.
 #![allow(unsafe_code, reason = "calls of the C library; each argued where it stands")]
 
+use super::hook::Hook;
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -13,7 +14,10 @@ pub(crate) fn process_id() -> u32 {
 /// The key plus one; 0 before there is one.
 static EXIT_KEY: AtomicU32 = AtomicU32::new(0);
 
-/// Has [`crate::thread::on_thread_exit`] called when the calling thread ends.
+/// What is called when a thread ends.
+static ON_THREAD_EXIT: Hook = Hook::new();
+
+/// Has the function that [`create_exit_key`] was given called when the calling thread ends.
 ///
 /// A `pthread` key, not a Rust thread-local with a destructor: its destructors run after those of all
 /// thread-locals of Rust and C++ on Linux, so what these trace is kept; and setting it allocates nothing for
@@ -28,8 +32,8 @@ pub(crate) fn call_at_thread_exit() {
     }
 }
 
-/// Makes the key that [`call_at_thread_exit`] uses, once for the process.
-pub(crate) fn create_exit_key() {
+/// Makes the key that [`call_at_thread_exit`] uses, once for the process; `handler` is what is called.
+pub(crate) fn create_exit_key(handler: fn()) {
     unsafe extern "C" fn at_exit(rounds: *mut libc::c_void) {
         // Other keys' destructors may trace after this one: come back, as the last of the rounds that POSIX
         // grants (`PTHREAD_DESTRUCTOR_ITERATIONS` is at least 4).
@@ -40,9 +44,10 @@ pub(crate) fn create_exit_key() {
             // SAFETY: as in `call_at_thread_exit`.
             unsafe { libc::pthread_setspecific((key - 1) as libc::pthread_key_t, next) };
         } else {
-            crate::thread::on_thread_exit();
+            ON_THREAD_EXIT.call();
         }
     }
+    ON_THREAD_EXIT.set(handler);
     if EXIT_KEY.load(Ordering::Acquire) != 0 {
         return;
     }

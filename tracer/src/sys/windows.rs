@@ -1,6 +1,7 @@
 //! Windows. Type-checked, not yet run.
 #![allow(unsafe_code, reason = "calls of the system; each argued where it stands")]
 
+use super::hook::Hook;
 use std::ffi::CStr;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -75,9 +76,12 @@ pub(crate) fn thread_lives(_tid: u64) -> bool {
     true
 }
 
+/// What is called when a thread ends.
+static ON_THREAD_EXIT: Hook = Hook::new();
+
 static EXIT_INDEX: OnceLock<u32> = OnceLock::new();
 
-/// Has [`crate::thread::on_thread_exit`] called when the calling thread ends.
+/// Has the function that [`create_exit_key`] was given called when the calling thread ends.
 pub(crate) fn call_at_thread_exit() {
     if let Some(&index) = EXIT_INDEX.get() {
         // SAFETY: the index was allocated below and is never freed; the value is never dereferenced.
@@ -85,10 +89,11 @@ pub(crate) fn call_at_thread_exit() {
     }
 }
 
-/// Makes what [`call_at_thread_exit`] uses, once for the process.
-pub(crate) fn create_exit_key() {
+/// Makes what [`call_at_thread_exit`] uses, once for the process; `handler` is what is called.
+pub(crate) fn create_exit_key(handler: fn()) {
+    ON_THREAD_EXIT.set(handler);
     unsafe extern "system" fn at_exit(_value: *mut u8) {
-        crate::thread::on_thread_exit();
+        ON_THREAD_EXIT.call();
     }
     // SAFETY: the callback is a plain function that lives as long as the program.
     EXIT_INDEX.get_or_init(|| unsafe { FlsAlloc(at_exit) });
@@ -140,12 +145,20 @@ pub(crate) unsafe fn release_page(page: *mut u8) {
     drop(unsafe { Box::from_raw(page.cast::<[u64; 512]>()) });
 }
 
-/// Has [`crate::exit::on_process_exit`] called at `exit`.
-pub(crate) fn arm_exit_handler() {
+/// What is called at `exit`.
+static ON_EXIT: Hook = Hook::new();
+
+extern "C" fn at_exit() {
+    ON_EXIT.call();
+}
+
+/// Has `handler` called at `exit`.
+pub(crate) fn arm_exit_handler(handler: fn()) {
+    ON_EXIT.set(handler);
     static ONCE: std::sync::Once = std::sync::Once::new();
     // SAFETY: the handler is a plain function that lives as long as the program.
     ONCE.call_once(|| unsafe {
-        atexit(crate::exit::on_process_exit);
+        atexit(at_exit);
     });
 }
 

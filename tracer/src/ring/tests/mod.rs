@@ -7,9 +7,9 @@ mod onlookers;
 mod survivors;
 
 use super::{Link, Outcome, Producer};
-use crate::clock::now;
-use crate::config::FullPolicy;
-use crate::wake::Wake;
+use crate::ring::clock::now;
+use crate::sync::wake::Wake;
+use crate::user::config::FullPolicy;
 use proptest::prelude::*;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};

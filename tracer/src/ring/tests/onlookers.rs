@@ -1,8 +1,8 @@
 //! A ring looked at from outside, beside a busy thread and its flusher.
 
-use crate::config::FullPolicy;
 use crate::ring::{Link, Producer};
-use crate::wake::Wake;
+use crate::sync::wake::Wake;
+use crate::user::config::FullPolicy;
 use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, FileExt};
 use std::path::Path;

@@ -3,21 +3,19 @@
 //! Threads take rings from here, wake the flusher and send it commands; they never touch its files.
 #![allow(unsafe_code, reason = "rings are lent by raw pointer; pages are wiped by fork; each argued")]
 
-use crate::config::Config;
-use crate::flusher;
-use crate::pool::Pool;
-use crate::report::Teller;
+use super::thread_ring::{Terms, ThreadRing};
+use super::unplaced::{self, Unplaced};
+use crate::sync::pool::Pool;
+use crate::sync::wake::Wake;
 use crate::sys;
-use crate::thread;
-use crate::thread_ring::ThreadRing;
-use crate::wake::Wake;
+use crate::user::config::Config;
+use crate::user::teller::Teller;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
 use parking_lot::Mutex;
 use std::hash::{BuildHasher, Hasher};
 use std::io;
 use std::path::PathBuf;
-use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 use trace_format::meta::LossReason;
 use trace_format::ring::Header;
@@ -139,26 +137,6 @@ impl Totals {
 }
 
 impl Run {
-    /// Makes a run and its flusher thread, which begins with `publish`; if that says that the run is not wanted, the
-    /// thread ends, and has made nothing.
-    pub(crate) fn start(
-        config: Config,
-        root: Option<u32>,
-        publish: impl FnOnce(&'static Run) -> bool + Send + 'static,
-    ) -> io::Result<()> {
-        let (run, commands) = Run::prepare(config, root)?;
-        sys::stay_loaded();
-        crate::panic::arm(run);
-        sys::spawn_hidden(Box::new(move || {
-            flusher::run(run, commands, || {
-                // Here, where no signal handler can jump out of them.
-                sys::create_exit_key();
-                sys::arm_exit_handler();
-                publish(run)
-            });
-        }))
-    }
-
     /// A run without a flusher.
     pub(crate) fn prepare(
         mut config: Config,
@@ -194,12 +172,18 @@ impl Run {
             finished: Mutex::default(),
             bytes: AtomicU64::new(0),
             unplaced: Unplaced::default(),
-            inherited: if root.is_some() { thread::untold() } else { 0 },
+            inherited: if root.is_some() { unplaced::untold() } else { 0 },
             alive,
             closed: AtomicBool::new(false),
             commands,
         }));
         Ok((run, receiver))
+    }
+
+    /// What the run's rings have in common.
+    pub(crate) fn terms(&'static self) -> Terms {
+        let Config { full_policy: policy, max_stall, .. } = self.config;
+        Terms { run: self.id, wake: &self.wake, policy, max_stall }
     }
 
     /// False in a child that was forked from the process whose run this is.
@@ -227,13 +211,13 @@ impl Run {
 
     /// Records that found no ring, of which no file tells; also those that were made before there was a run.
     pub(crate) fn unplaced(&self) -> u64 {
-        self.unplaced.count().max(thread::untold().saturating_sub(self.inherited))
+        self.unplaced.count().max(unplaced::untold().saturating_sub(self.inherited))
     }
 
     /// The run's own file tells them now.
     pub(crate) fn unplaced_are_told(&self, records: u64) {
         self.placed(self.unplaced.count());
-        thread::tell(records);
+        unplaced::tell(records);
     }
 
     /// From here on they are counted where they outlive the process. For the flusher.
@@ -337,43 +321,6 @@ impl Run {
                 Err(RecvTimeoutError::Disconnected) => return Err(gone()),
             }
         }
-    }
-}
-
-/// A count that begins in this process's memory and moves to a page that outlives it.
-///
-/// Any thread adds to the place that it finds; the flusher sets the place once, with Release, and moves there what was
-/// counted before. A thread that has loaded no place before that adds to `here` after the move; so the count is the sum
-/// of both. All else is relaxed: the numbers are read when the threads have ended, or are a moment old.
-#[derive(Debug, Default)]
-struct Unplaced {
-    here: AtomicU64,
-    there: AtomicPtr<AtomicU64>,
-}
-
-impl Unplaced {
-    fn there(&self) -> Option<&'static AtomicU64> {
-        // SAFETY: null, or from a reference that is good for ever.
-        unsafe { self.there.load(Ordering::Acquire).as_ref() }
-    }
-
-    fn add(&self, records: u64) {
-        self.there().unwrap_or(&self.here).fetch_add(records, Ordering::Relaxed);
-    }
-
-    fn subtract(&self, records: u64) {
-        // What was counted in the one place may be subtracted in the other: the sum wraps as each of them does.
-        self.there().unwrap_or(&self.here).fetch_sub(records, Ordering::Relaxed);
-    }
-
-    fn count(&self) -> u64 {
-        let there = self.there().map_or(0, |there| there.load(Ordering::Relaxed));
-        self.here.load(Ordering::Relaxed).wrapping_add(there)
-    }
-
-    fn go_to(&self, place: &'static AtomicU64) {
-        self.there.store(ptr::from_ref(place).cast_mut(), Ordering::Release);
-        place.fetch_add(self.here.swap(0, Ordering::Relaxed), Ordering::Relaxed);
     }
 }
 

@@ -9,7 +9,8 @@
 //! the type is [`Capture<By>`]; it gives [`Captured`]. If not, the compiler goes on to what `Arg` derefs to,
 //! [`Other`], whose method gives [`NotCaptured`]. The method's name is one that no trait of a user has.
 
-pub use crate::site::{Arguments, Site};
+pub use crate::ring::Arguments;
+pub use crate::shared::sites::Site;
 pub use trace_format::capture::signature::Signature;
 pub use trace_format::capture::{Capture, Cursor, by, descriptor};
 

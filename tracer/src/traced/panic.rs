@@ -2,9 +2,10 @@
 //!
 //! Runs on the panicking thread, after the program's own panic hook.
 
-use crate::config::FullPolicy;
-use crate::run::Run;
-use crate::{state, sys};
+use crate::shared::process;
+use crate::shared::run::Run;
+use crate::sys;
+use crate::user::config::FullPolicy;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -32,7 +33,7 @@ pub(crate) fn arm(run: &Run) {
 }
 
 fn on_panic() {
-    let run = state::current().filter(|run| run.is_of_this_process() && !run.is_closed());
+    let run = process::current().filter(|run| run.is_of_this_process() && !run.is_closed());
     let Some(run) = run.filter(|run| run.config.full_policy == FullPolicy::Overwrite) else { return };
     let request = run.snapshot.wanted.fetch_add(1, Ordering::Release).wrapping_add(1);
     let start = sys::monotonic_ns();

@@ -3,9 +3,11 @@
 //! Runs at `exit()` on the thread that called it, after the handlers of `atexit`. Other threads may still run
 //! and trace; what they still write is drained by the flusher as long as the process lives.
 
-use crate::run::Run;
-use crate::thread::{self, Excluded};
-use crate::{state, sys};
+use super::own_ring;
+use crate::shared::process;
+use crate::shared::run::Run;
+use crate::sync::exclusion::Excluded;
+use crate::sys;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use trace_format::meta::EndReason;
@@ -14,8 +16,8 @@ use trace_format::meta::EndReason;
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Has all rings drained and ends the files. Inert in a forked child that has not traced.
-pub(crate) extern "C" fn on_process_exit() {
-    let Some(run) = state::current().filter(|run| run.is_of_this_process() && !run.is_closed()) else {
+pub(crate) fn on_process_exit() {
+    let Some(run) = process::current().filter(|run| run.is_of_this_process() && !run.is_closed()) else {
         return;
     };
     wait_for_flusher(run);
@@ -27,7 +29,7 @@ fn wait_for_flusher(run: &Run) {
     let exit = &run.exit;
     exit.requested.store(1, Ordering::Release);
     if let Some(excluded) = Excluded::enter() {
-        thread::leave(&excluded, EndReason::Exit);
+        own_ring::leave(&excluded, EndReason::Exit);
     }
     let mut seen = exit.progress.load(Ordering::Relaxed);
     let mut since = sys::monotonic_ns();

@@ -3,19 +3,32 @@
 //! Made by the flusher, lent to one thread at a time, freed by the last of the two that know it.
 #![allow(unsafe_code, reason = "rings are lent by raw pointer; pages are wiped by fork; each argued")]
 
-use crate::config::FullPolicy;
-use crate::parting::Parting;
 use crate::ring::{Link, Producer, is_plenty};
-use crate::run::Run;
+use crate::sync::parting::Parting;
+use crate::sync::wake::Wake;
 use crate::sys;
-use crate::wake::Wake;
+use crate::user::config::FullPolicy;
 use std::io;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 use trace_format::line::Ticks;
 use trace_format::meta::{EndReason, RingPlace};
 use trace_format::ring::{Geometry, Header, State};
 use trace_store::memory::Memory;
+
+/// What a run's rings have in common.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Terms {
+    /// The run's id.
+    pub run: u32,
+    /// Wakes the run's flusher.
+    pub wake: &'static Wake,
+    /// What happens where a ring is full.
+    pub policy: FullPolicy,
+    /// How long a thread waits for room at most.
+    pub max_stall: Duration,
+}
 
 /// A ring and what goes with it, on the process's side. Lent to one thread at a time.
 #[derive(Debug)]
@@ -44,7 +57,7 @@ unsafe impl Send for ThreadRing {}
 impl ThreadRing {
     /// A ring in `memory`, never freed but by [`ThreadRing::free`].
     pub(crate) fn leak(
-        run: &'static Run,
+        terms: Terms,
         memory: Memory,
         index: u32,
         place: RingPlace,
@@ -55,15 +68,15 @@ impl ThreadRing {
         if page.is_null() {
             return Err(io::Error::other("the system has no memory that is wiped on fork"));
         }
-        let overwrite = run.config.full_policy == FullPolicy::Overwrite;
-        memory.header().identity.set(&memory.geometry(), run.id, index, overwrite);
+        let Terms { run, wake, policy, max_stall } = terms;
+        memory.header().identity.set(&memory.geometry(), run, index, policy == FullPolicy::Overwrite);
         let link = Link {
             closed: AtomicBool::new(false),
             failing: AtomicBool::new(false),
-            wake: &run.wake,
+            wake,
             room: Wake::default(),
-            policy: run.config.full_policy,
-            max_stall: run.config.max_stall,
+            policy,
+            max_stall,
         };
         let ring = ThreadRing {
             memory,

@@ -4,23 +4,18 @@
 
 #![allow(unsafe_code, reason = "a list of statics, and a function pointer in an atomic; each argued")]
 
-use crate::clock;
-use crate::filter::Filter;
-use crate::run::Run;
-use crate::state;
-use crate::thread;
-use std::fmt;
+use super::process;
+use super::run::Run;
+use crate::ring::clock;
+use crate::user::filter::Filter;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
-use trace_format::capture::Cursor;
-use trace_format::line::Ticks;
 use trace_format::sites;
-use trace_store::counter;
 
 /// What [`Site::word`] says. Everything larger is on.
-const OFF: u64 = 0;
-const NEW: u64 = 1;
+pub(crate) const OFF: u64 = 0;
+pub(crate) const NEW: u64 = 1;
 /// On; messages are formatted at the call. The upper half is no signature.
-const FORMATTED: u64 = 2;
+pub(crate) const FORMATTED: u64 = 2;
 /// The same until the flusher has given it a number.
 const QUEUED: u64 = 3;
 
@@ -45,7 +40,7 @@ const QUEUED: u64 = 3;
 /// number can be seen.
 #[derive(Debug)]
 pub struct Site {
-    word: AtomicU64,
+    pub(crate) word: AtomicU64,
     /// The number, once it has one; it is kept as long as the process lives.
     number: AtomicU32,
     signature: AtomicU32,
@@ -54,7 +49,7 @@ pub struct Site {
     /// It is in the list of all sites.
     listed: AtomicBool,
     next: AtomicPtr<Site>,
-    module: &'static str,
+    pub(crate) module: &'static str,
     file: &'static str,
     line: u32,
     column: u32,
@@ -64,7 +59,7 @@ pub struct Site {
 /// Somebody is about to say what the arguments are.
 const CLAIMED: u64 = 4;
 /// The bits of the upper half that hold the kind of the clock.
-const KINDS: u32 = 3;
+pub(crate) const KINDS: u32 = 3;
 
 /// All sites that were used while tracing was on, newest first. Statics: they stay as long as the object they are in.
 static ALL: AtomicPtr<Site> = AtomicPtr::new(std::ptr::null_mut());
@@ -72,22 +67,6 @@ static ALL: AtomicPtr<Site> = AtomicPtr::new(std::ptr::null_mut());
 static NUMBERS: AtomicU32 = AtomicU32::new(0);
 /// Which sites are on; leaked, for a site may ask at any time.
 static FILTER: AtomicPtr<Filter> = AtomicPtr::new(std::ptr::null_mut());
-
-/// The arguments of a call, ready to be copied into a record.
-///
-/// Implemented by tuples of what [`Arg`](crate::__macro_support::Arg) makes; not for others.
-pub trait Arguments {
-    /// Whether all of them can be captured. If not, nothing else of this trait is used.
-    const CAPTURED: bool;
-    /// Tells the types of one set of arguments from another. Not 0.
-    const SIGNATURE: u32;
-    /// Bytes that [`write`](Arguments::write) writes.
-    fn size(&self) -> usize;
-    /// Copies them.
-    fn write(&self, to: &mut Cursor<'_>);
-    /// Appends what their types are.
-    fn describe(descriptor: &mut Vec<u8>);
-}
 
 impl Site {
     /// A site that nobody has used yet.
@@ -114,84 +93,8 @@ impl Site {
         }
     }
 
-    /// What the site is now, for [`is_on`](Site::is_on) and [`record`](Site::record). One relaxed load.
-    #[inline(always)]
-    #[must_use]
-    pub fn word(&self) -> u64 {
-        self.word.load(Ordering::Relaxed)
-    }
-
-    /// Whether its arguments are wanted.
-    #[inline(always)]
-    #[must_use]
-    pub fn is_on(&'static self, word: u64) -> bool {
-        word > NEW || (word == NEW && self.first_use())
-    }
-
-    /// Copies the arguments into a record; false where that cannot be done, and [`format`](Site::format) is to be
-    /// called.
-    #[inline(always)]
-    #[must_use]
-    pub fn record<A: Arguments>(&self, word: u64, arguments: &A) -> bool {
-        let ticks = match (word >> 32) as u32 ^ (A::SIGNATURE & !KINDS) {
-            _ if !A::CAPTURED => return false,
-            clock::ORDERED => counter::ordered(),
-            clock::FAST => counter::fast(),
-            clock::SYSTEM => counter::system(),
-            _ => return false,
-        };
-        thread::capture(Ticks(ticks), word as u32, arguments)
-    }
-
-    /// Formats the message at the call, as `Tracer::trace` does; has the site get its number.
-    #[inline(always)]
-    pub fn format<A: Arguments>(&'static self, _: &A, message: fmt::Arguments<'_>) {
-        // Nothing but the message is passed on: the arguments themselves can stay in registers.
-        if A::CAPTURED {
-            self.format_this_time(A::SIGNATURE, A::describe, message);
-        } else {
-            thread::trace(message);
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn format_this_time(
-        &'static self,
-        signature: u32,
-        describe: fn(&mut Vec<u8>),
-        message: fmt::Arguments<'_>,
-    ) {
-        if self.word.load(Ordering::Relaxed) == FORMATTED {
-            self.ask_for_number(signature, describe);
-        }
-        thread::trace(message);
-    }
-
-    /// The first use since tracing was switched on: the filter decides.
-    #[cold]
-    #[inline(never)]
-    fn first_use(&'static self) -> bool {
-        if thread::is_excluded() {
-            // Inside of the tracer itself: to be counted as lost.
-            return true;
-        }
-        let decided = state::is_on();
-        self.list();
-        // Whoever switches tracing off changes the state, then walks the list: either he finds this site there, or
-        // it is seen here.
-        fence(Ordering::SeqCst);
-        let filter = FILTER.load(Ordering::Acquire);
-        // SAFETY: null, or leaked by `begin` and never changed.
-        let allowed = || unsafe { filter.as_ref() }.is_none_or(|filter| filter.allows(self.module));
-        let on = decided && !state::is_off() && allowed();
-        let word = if on { FORMATTED } else { OFF };
-        let _ = self.word.compare_exchange(NEW, word, Ordering::Relaxed, Ordering::Relaxed);
-        on
-    }
-
     /// Adds the site to the list, once.
-    fn list(&'static self) {
+    pub(crate) fn list(&'static self) {
         if self.listed.swap(true, Ordering::Relaxed) {
             return;
         }
@@ -207,7 +110,8 @@ impl Site {
         }
     }
 
-    fn ask_for_number(&'static self, signature: u32, describe: fn(&mut Vec<u8>)) {
+    /// Has the flusher give the site its number; the first of several threads does it.
+    pub(crate) fn ask_for_number(&'static self, signature: u32, describe: fn(&mut Vec<u8>)) {
         let number = self.number.load(Ordering::Acquire);
         if number != 0 {
             // It had one when tracing was switched on before; another run's table has it as well.
@@ -223,7 +127,7 @@ impl Site {
         self.describe.store(describe as *mut (), Ordering::Relaxed);
         // Release: the flusher that sees it queued sees the two above.
         self.word.store(QUEUED, Ordering::Release);
-        if let Some(run) = state::current().filter(|run| run.is_of_this_process()) {
+        if let Some(run) = process::current().filter(|run| run.is_of_this_process()) {
             run.sites_queued.store(true, Ordering::Release);
             run.wake.wake();
         }
@@ -248,6 +152,13 @@ impl Site {
             descriptor,
         }
     }
+}
+
+/// The filter that says which sites are on, if there is one.
+pub(crate) fn filter() -> Option<&'static Filter> {
+    let filter = FILTER.load(Ordering::Acquire);
+    // SAFETY: null, or leaked by `begin` and never changed.
+    unsafe { filter.as_ref() }
 }
 
 /// All sites that were used, newest first.

@@ -2,22 +2,20 @@
 //!
 //! Runs on any thread. The hot path only loads [`STATE`].
 
-use crate::clock;
-use crate::config::{self, Config, Switch};
-use crate::decision::{Attempt, Stand, Word};
-use crate::report;
-use crate::run::Run;
-use crate::site;
+use super::{exit, own_ring, panic};
+use crate::flusher;
+use crate::ring::clock;
+use crate::shared::process::{STATE, current, set_current, stand};
+use crate::shared::run::Run;
+use crate::shared::sites;
+use crate::sync::decision::{Attempt, Stand};
+use crate::sync::exclusion::Excluded;
 use crate::sys;
-use crate::thread::Excluded;
+use crate::user::config::{self, Config, Switch};
+use crate::user::teller;
+use std::io;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
-
-/// The decision; its states are told at [`Word`].
-#[cfg(not(loom))]
-static STATE: Word = Word::new();
-#[cfg(loom)]
-static STATE: std::sync::LazyLock<Word> = std::sync::LazyLock::new(Word::new);
 
 /// Grows when a decision ends; who waits for one sleeps on it.
 static SETTLED: AtomicU32 = AtomicU32::new(0);
@@ -70,20 +68,6 @@ impl Question {
     }
 }
 
-/// The current run. Never freed, so a reference to it is good for ever.
-static RUN: AtomicPtr<Run> = AtomicPtr::new(std::ptr::null_mut());
-
-/// Whether a call may return at once. One relaxed load.
-#[inline(always)]
-pub(crate) fn is_off() -> bool {
-    STATE.is_off()
-}
-
-/// What the state says to this process.
-fn stand() -> Stand {
-    STATE.see().stand(sys::process_id)
-}
-
 /// Whether this process traces; decides if nobody has.
 pub(crate) fn is_on() -> bool {
     match stand() {
@@ -111,17 +95,6 @@ pub(crate) fn run(excluded: &Excluded) -> Option<&'static Run> {
         None => settle(excluded),
     };
     current().filter(|run| run.is_of_this_process())
-}
-
-/// The run, dead or alive, of this process or of the one it was forked from.
-pub(crate) fn current() -> Option<&'static Run> {
-    let run = RUN.load(Ordering::Acquire);
-    // The pointer is null or was leaked by `start`, and is never freed.
-    #[allow(unsafe_code, reason = "a leaked box, never freed")]
-    // SAFETY: null, or a leaked box that is never freed and only ever used by shared reference.
-    unsafe {
-        run.as_ref()
-    }
 }
 
 /// Decides by the default variable if nobody has, or waits for whoever does. Returns whether it is yes.
@@ -217,7 +190,7 @@ fn decide(mut attempt: Attempt, question: &Question) -> bool {
             return outcome();
         }
         announce();
-        site::end();
+        sites::end();
         if let Some(run) = running {
             let _ = run.shut_down();
         }
@@ -272,7 +245,7 @@ fn is_switched_on(variable: &str) -> bool {
         Switch::Off => false,
         Switch::Unclear => {
             let value = value.unwrap_or_default();
-            report::say(format_args!(
+            teller::say(format_args!(
                 "{variable}={value:?} is neither on (1, true, on, yes) nor off (0, false, off, no); tracing stays off"
             ));
             false
@@ -283,16 +256,36 @@ fn is_switched_on(variable: &str) -> bool {
 /// Starts a run: makes it, and the flusher thread that publishes it and so ends the decision; ends it for no where that
 /// thread cannot be made.
 fn start(attempt: Attempt, config: Config, root: Option<u32>) -> bool {
-    match Run::start(config, root, move |run| publish(attempt, run)) {
+    match start_flusher(config, root, move |run| publish(attempt, run)) {
         // From here on only that thread has to get on.
         Ok(()) => _ = STATE.hand_over(attempt),
         Err(e) if STATE.end_off(attempt) => {
             announce();
-            report::say(format_args!("cannot start the flusher thread: {e}; tracing is off"));
+            teller::say(format_args!("cannot start the flusher thread: {e}; tracing is off"));
         }
         Err(_) => {}
     }
     outcome()
+}
+
+/// Makes a run and its flusher thread, which begins with `publish`; if that says that the run is not wanted, the
+/// thread ends, and has made nothing.
+fn start_flusher(
+    config: Config,
+    root: Option<u32>,
+    publish: impl FnOnce(&'static Run) -> bool + Send + 'static,
+) -> io::Result<()> {
+    let (run, commands) = Run::prepare(config, root)?;
+    sys::stay_loaded();
+    panic::arm(run);
+    sys::spawn_hidden(Box::new(move || {
+        flusher::run(run, commands, || {
+            // Here, where no signal handler can jump out of them.
+            sys::create_exit_key(own_ring::on_thread_exit);
+            sys::arm_exit_handler(exit::on_process_exit);
+            publish(run)
+        });
+    }))
 }
 
 /// Makes `run` the process's, unless the decision that it was made for was taken over. For its flusher thread, before it
@@ -301,21 +294,21 @@ fn publish(attempt: Attempt, run: &'static Run) -> bool {
     if !STATE.hand_over(attempt) {
         return false;
     }
-    RUN.store(std::ptr::from_ref(run).cast_mut(), Ordering::Release);
+    set_current(run);
     clock::set(run.config.clock);
-    site::begin(run.config.filter.clone());
+    sites::begin(run.config.filter.clone());
     STATE.settle(attempt);
     announce();
     true
 }
 
 /// Ends the run, if there is one; tracing is off afterwards.
-pub(crate) fn shut_down() -> std::io::Result<()> {
+pub(crate) fn shut_down() -> io::Result<()> {
     let running = || current().filter(|run| run.is_of_this_process() && !run.is_closed());
     if running().is_none() || !STATE.shut_down() {
         return Ok(());
     }
-    site::end();
+    sites::end();
     // Asked again: another thread may have ended that run and begun one in between.
     running().map_or(Ok(()), Run::shut_down)
 }

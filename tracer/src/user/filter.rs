@@ -5,7 +5,7 @@
 //! path that is the module's or one above it decides. Where none does, the bare level decides; without one, sites
 //! are on unless some directive has switched something on: `other` alone means that and nothing else.
 
-use crate::report;
+use super::teller;
 
 /// Directives, longest path first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -25,7 +25,7 @@ impl Filter {
             }
         }
         if let Some(bad) = bad {
-            report::say(format_args!(
+            teller::say(format_args!(
                 "TRACER_FILTER: {bad:?} is no directive such as my::module=off or other; it is ignored"
             ));
         }

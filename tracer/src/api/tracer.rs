@@ -1,8 +1,10 @@
 //! The public face: [`Tracer`] and [`Stats`].
 
-use crate::config::{Builder, Config};
-use crate::run::Totals;
-use crate::{state, thread};
+use super::builder::Builder;
+use crate::shared::run::{Run, Totals};
+use crate::shared::{process, unplaced};
+use crate::traced::{decide, record};
+use crate::user::config::Config;
 use std::fmt;
 use std::io;
 use std::sync::atomic::Ordering;
@@ -46,8 +48,8 @@ impl Tracer {
     /// (once the thread has traced before).
     #[inline(always)]
     pub fn trace(&self, message: fmt::Arguments<'_>) {
-        if !state::is_off() {
-            thread::trace(message);
+        if !process::is_off() {
+            record::trace(message);
         }
     }
 
@@ -57,7 +59,7 @@ impl Tracer {
     #[inline]
     #[must_use]
     pub fn is_enabled(&self) -> bool {
-        !state::is_off() && state::is_on()
+        !process::is_off() && decide::is_on()
     }
 
     /// Makes `variable` the environment variable that switches tracing on, the only one, and decides by it
@@ -67,7 +69,7 @@ impl Tracer {
     /// Returns whether the process traces now. If it traced before and the answer is no, the trace so far is
     /// ended as by [`shutdown`](Tracer::shutdown). Not needed where `TRACER_ENABLE` will do.
     pub fn startup(&self, variable: &str) -> bool {
-        state::decide_anew(Some(variable), Config::default())
+        decide::decide_anew(Some(variable), Config::default())
     }
 
     /// Settings other than the defaults; ends with [`Builder::startup`].
@@ -85,12 +87,12 @@ impl Tracer {
     /// written stays in the rings and is tried again. [`io::ErrorKind::WouldBlock`] where it is called inside
     /// of a record (from a `Display` or a handler), which it would wait for in vain.
     pub fn flush(&self) -> io::Result<()> {
-        if thread::is_inside() {
+        if record::is_inside() {
             return Err(io::Error::new(io::ErrorKind::WouldBlock, "flush was called inside of a record"));
         }
-        state::current()
+        process::current()
             .filter(|run| run.is_of_this_process() && !run.is_closed())
-            .map_or(Ok(()), crate::run::Run::flush)
+            .map_or(Ok(()), Run::flush)
     }
 
     /// Has the flight recorder write what it holds: the newest records of each thread, as many as its ring had room
@@ -113,18 +115,18 @@ impl Tracer {
     /// # Errors
     /// As [`flush`](Tracer::flush).
     pub fn shutdown(&self) -> io::Result<()> {
-        if thread::is_inside() {
+        if record::is_inside() {
             return Err(io::Error::new(io::ErrorKind::WouldBlock, "shutdown was called inside of a record"));
         }
-        state::shut_down()
+        decide::shut_down()
     }
 
     /// Counters of this run. Takes a lock and looks at every thread's ring: for now and then.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        let without_ring = thread::WITHOUT_RING.load(Ordering::Relaxed);
+        let without_ring = unplaced::without_ring();
         let mut stats = Stats { lost: without_ring, ..Stats::default() };
-        let Some(run) = state::current().filter(|run| run.is_of_this_process()) else { return stats };
+        let Some(run) = process::current().filter(|run| run.is_of_this_process()) else { return stats };
         let mut totals = Totals::default();
         {
             let rings = run.rings.lock();
@@ -139,7 +141,7 @@ impl Tracer {
                 totals.add(Totals::of(ring.header()));
             }
         }
-        stats.enabled = !run.is_closed() && !state::is_off();
+        stats.enabled = !run.is_closed() && !process::is_off();
         stats.records = totals.records;
         stats.lost += totals.lost;
         stats.stalls = totals.stalls;

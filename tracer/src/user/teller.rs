@@ -3,9 +3,9 @@
 //! The flusher has descriptors of its own, and its number 2 is not the host's stderr. What it says goes through its
 //! run's [`Teller`]: a thread that shares the host's descriptors, or, at the end of the process, the thread that exits.
 
+use crate::sync::exclusion::Excluded;
+use crate::sync::wake::Wake;
 use crate::sys;
-use crate::thread::Excluded;
-use crate::wake::Wake;
 use parking_lot::Mutex;
 use std::cell::Cell;
 use std::collections::VecDeque;

@@ -7,7 +7,7 @@
 //!
 //! `Arg::<By, _>::new(&value).__tracer_capture()` is looked up by the compiler as every method is. `Arg` has one if
 //! the type is [`Capture<By>`]; it gives [`Captured`]. If not, the compiler goes on to what `Arg` derefs to,
-//! [`Other`], whose method gives [`NotCaptured`]. The method's name is one that no trait of a user has.
+//! [`Uncapturable`], whose method gives [`NotCaptured`]. The method's name is one that no trait of a user has.
 
 pub use crate::ring::Arguments;
 pub use crate::shared::sites::Site;
@@ -40,19 +40,19 @@ impl<'a, By, T: Capture<By> + ?Sized> Arg<'a, By, T> {
 }
 
 impl<By, T: ?Sized> Deref for Arg<'_, By, T> {
-    type Target = Other;
+    type Target = Uncapturable;
 
     #[inline(always)]
-    fn deref(&self) -> &Other {
-        &Other
+    fn deref(&self) -> &Uncapturable {
+        &Uncapturable
     }
 }
 
 /// What an argument is that cannot be captured.
 #[derive(Clone, Copy, Debug)]
-pub struct Other;
+pub struct Uncapturable;
 
-impl Other {
+impl Uncapturable {
     /// That the argument does not go into a record.
     #[inline(always)]
     #[must_use]

@@ -1,7 +1,7 @@
 //! The public face: [`Tracer`] and [`Stats`].
 
 use super::builder::Builder;
-use crate::shared::run::{Run, Totals};
+use crate::shared::run::{CounterSums, Run};
 use crate::shared::{process, unplaced};
 use crate::traced::{decide, record};
 use crate::user::config::Config;
@@ -127,7 +127,7 @@ impl Tracer {
         let without_ring = unplaced::without_ring();
         let mut stats = Stats { lost: without_ring, ..Stats::default() };
         let Some(run) = process::current().filter(|run| run.is_of_this_process()) else { return stats };
-        let mut totals = Totals::default();
+        let mut totals = CounterSums::default();
         {
             let rings = run.rings.lock();
             // Held as long: a thread that ends goes from the one to the other.
@@ -138,7 +138,7 @@ impl Tracer {
                     RingPlace::Shared => stats.shared_rings += 1,
                     RingPlace::Private => stats.private_rings += 1,
                 }
-                totals.add(Totals::of(ring.header()));
+                totals.add(CounterSums::of(ring.header()));
             }
         }
         stats.enabled = !run.is_closed() && !process::is_off();

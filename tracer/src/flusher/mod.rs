@@ -2,12 +2,12 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `mod` | the thread: its loop, commands, the end of the process |
+//! | `mod` | the thread: its loop, requests, the end of the process |
 //! | `tail` | a ring of this process and the drain of the thread that has it |
 //! | `supply` | rings: made, reserved, lent out again, freed |
 //!
 //! Every file is created, reserved, written and closed on this thread, which takes no signals. It never
-//! panics, never writes to stdout, and its own records are discarded. Work is done by
+//! panics, never writes to stdout, and its own records are discarded. DrainContext is done by
 //! [`Flusher::drain_once`]; the loop around it only waits.
 
 mod supply;
@@ -17,7 +17,7 @@ mod tail;
 mod tests;
 
 use crate::ring::clock;
-use crate::shared::run::{Command, Run};
+use crate::shared::run::{Request, Run};
 use crate::shared::{sites, unplaced};
 use crate::sync::exclusion::Excluded;
 use crate::sys;
@@ -31,7 +31,7 @@ use tail::Tail;
 use trace_format::life::Ending;
 use trace_format::meta::{self, EndReason, Meta, RingPlace};
 use trace_format::plans::Plans;
-use trace_store::drain::{Announcement, Drain, RunFile, TracePlace, Work};
+use trace_store::drain::{Announcement, Drain, DrainContext, RunFile, TracePlace};
 use trace_store::{descriptor, recovery};
 
 /// How often threads and files are looked after.
@@ -44,7 +44,7 @@ const KEPT: usize = 16;
 const RETRY: Duration = Duration::from_millis(500);
 
 /// The thread's body. `publish` makes the run the process's; where it is not wanted, nothing is made.
-pub(crate) fn run(run: &'static Run, commands: Receiver<Command>, publish: impl FnOnce() -> bool) {
+pub(crate) fn run(run: &'static Run, requests: Receiver<Request>, publish: impl FnOnce() -> bool) {
     let _excluded = Excluded::for_good();
     sys::name_thread(c"tracer-flusher");
     if !publish() {
@@ -52,7 +52,7 @@ pub(crate) fn run(run: &'static Run, commands: Receiver<Command>, publish: impl 
         return;
     }
     take_own_descriptors(run);
-    Flusher::new(run, commands).run();
+    Flusher::new(run, requests).run();
 }
 
 /// Leaves the host's descriptors to the host: what this thread opens from here on, nobody else can close. Before
@@ -75,7 +75,7 @@ fn take_own_descriptors(run: &'static Run) {
 /// All that the flusher thread owns.
 struct Flusher {
     run: &'static Run,
-    commands: Receiver<Command>,
+    requests: Receiver<Request>,
     /// The `# run` line of each file.
     info: meta::Run,
     place: TracePlace,
@@ -103,7 +103,7 @@ struct Flusher {
 }
 
 impl Flusher {
-    fn new(run: &'static Run, commands: Receiver<Command>) -> Flusher {
+    fn new(run: &'static Run, requests: Receiver<Request>) -> Flusher {
         let (ticks, wall) = clock::pair();
         let wanted = run.config.directory.as_deref();
         let mut place = TracePlace::new(wanted, &run.exe, run.here.as_deref(), run.id, teller::say);
@@ -126,7 +126,7 @@ impl Flusher {
         let supply = Supply::new(run, &info, &mut place, &numbered);
         Flusher {
             run,
-            commands,
+            requests,
             info,
             place,
             supply,
@@ -171,10 +171,14 @@ impl Flusher {
         let user = self.supply.follow_user(self.run, tails, &self.info, place, sites::numbered);
         let Some(uid) = user else { return };
         for tail in &mut self.tails {
-            let mut work =
-                Work { info: &self.info, place: &mut self.place, plans: &self.plans, out: &mut self.out };
+            let mut context = DrainContext {
+                info: &self.info,
+                place: &mut self.place,
+                plans: &self.plans,
+                out: &mut self.out,
+            };
             // A file that has no room now is still the former user's.
-            let _ = tail.tell(&mut work, &Meta::Credentials { uid });
+            let _ = tail.tell(&mut context, &Meta::Credentials { uid });
         }
     }
 
@@ -205,10 +209,10 @@ impl Flusher {
 
     /// Carries out what was asked for.
     fn obey(&mut self) -> std::ops::ControlFlow<()> {
-        while let Ok(command) = self.commands.try_recv() {
-            match command {
-                Command::Flush(answer) => self.answer_flush(&answer),
-                Command::ShutDown(answer) => {
+        while let Ok(request) = self.requests.try_recv() {
+            match request {
+                Request::Flush(answer) => self.answer_flush(&answer),
+                Request::ShutDown(answer) => {
                     self.shut_down();
                     let _ = answer.send(self.error.take().map_or(Ok(()), Err));
                     return std::ops::ControlFlow::Break(());
@@ -258,9 +262,13 @@ impl Flusher {
         }
         let mut errors = Vec::new();
         for tail in self.tails.iter_mut().filter(|tail| which(tail) && (retry || !tail.is_failing())) {
-            let mut work =
-                Work { info: &self.info, place: &mut self.place, plans: &self.plans, out: &mut self.out };
-            match tail.drain(&mut work) {
+            let mut context = DrainContext {
+                info: &self.info,
+                place: &mut self.place,
+                plans: &self.plans,
+                out: &mut self.out,
+            };
+            match tail.drain(&mut context) {
                 Ok(ended) => self.last_ended = ended.or(self.last_ended.take()),
                 Err(error) => errors.push(error),
             }
@@ -413,9 +421,10 @@ impl Flusher {
 
     /// Says how many records go with their rings, since their files cannot be written; returns that.
     fn tell_untold(&mut self, goes: fn(&Tail) -> bool) -> u64 {
-        let work = Work { info: &self.info, place: &mut self.place, plans: &self.plans, out: &mut self.out };
+        let context =
+            DrainContext { info: &self.info, place: &mut self.place, plans: &self.plans, out: &mut self.out };
         let going = self.tails.iter().filter(|tail| goes(tail) && tail.is_failing());
-        let lost = going.map(|tail| tail.untold(&work)).fold(0, u64::saturating_add);
+        let lost = going.map(|tail| tail.untold(&context)).fold(0, u64::saturating_add);
         if lost > 0 {
             let error = &self.last_error;
             teller::say(format_args!("{lost} records could not be written and are lost: {error}"));
@@ -428,18 +437,26 @@ impl Flusher {
         let mut errors = Vec::new();
         let mut said = false;
         for tail in &mut self.tails {
-            let mut work =
-                Work { info: &self.info, place: &mut self.place, plans: &self.plans, out: &mut self.out };
-            match tail.end(&mut work, reason) {
+            let mut context = DrainContext {
+                info: &self.info,
+                place: &mut self.place,
+                plans: &self.plans,
+                out: &mut self.out,
+            };
+            match tail.end(&mut context, reason) {
                 Ok(ended) => said |= ended,
                 Err(error) => errors.push(error),
             }
         }
         if let Some(last) = self.last_ended.as_mut().filter(|_| !said) {
-            let mut work =
-                Work { info: &self.info, place: &mut self.place, plans: &self.plans, out: &mut self.out };
+            let mut context = DrainContext {
+                info: &self.info,
+                place: &mut self.place,
+                plans: &self.plans,
+                out: &mut self.out,
+            };
             // Whoever has taken the file away knows.
-            let _ = last.end_run(&mut work, reason);
+            let _ = last.end_run(&mut context, reason);
         }
         errors.into_iter().for_each(|error| self.note_error(error));
     }

@@ -2,7 +2,7 @@
 #![allow(unsafe_code, reason = "frees rings that nobody has; argued where it stands")]
 
 use super::tail::Tail;
-use crate::shared::run::{Run, SPARE, Totals};
+use crate::shared::run::{CounterSums, Run, SPARE};
 use crate::shared::thread_ring::ThreadRing;
 use crate::sys;
 use crate::user::teller;
@@ -296,7 +296,7 @@ impl Supply {
                 // SAFETY: taken out of `ready` before any thread, out of the list, and its tail is gone.
                 unsafe { ThreadRing::free(tail.ring) };
             } else {
-                run.finished.lock().add(Totals::of(tail.ring.header()));
+                run.finished.lock().add(CounterSums::of(tail.ring.header()));
                 // SAFETY: its tail is gone, it is out of the list, and it lies ready for nobody.
                 unsafe { ThreadRing::abandon(tail.ring) };
             }

@@ -1,7 +1,7 @@
 //! A ring of this process and the drain of the thread that has it. Flusher thread only.
 
 use crate::ring::clock;
-use crate::shared::run::{Run, Totals};
+use crate::shared::run::{CounterSums, Run};
 use crate::shared::thread_ring::ThreadRing;
 use crate::sys;
 use std::io;
@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use trace_format::meta::{EndReason, Meta, RingPlace};
 use trace_format::ring::{Progress, State};
-use trace_store::drain::{Drain, Onlooker, Source, Work};
+use trace_store::drain::{Drain, DrainContext, DrainedRing, Onlooker};
 
 /// A file gets a `# clock` line at most this often.
 const CLOCK_INTERVAL: Duration = Duration::from_secs(10);
@@ -88,41 +88,41 @@ impl Tail {
         drain_goes_on && self.has_ended() && self.ring.end_reason() == EndReason::Exit
     }
 
-    fn source(&self) -> Source<'static> {
-        Source { memory: &self.ring.memory, place: self.ring.place, why: &self.ring.why }
+    fn drained(&self) -> DrainedRing<'static> {
+        DrainedRing { memory: &self.ring.memory, place: self.ring.place, why: &self.ring.why }
     }
 
     /// Writes what the ring holds. If its thread has ended, ends the file and frees the ring; returns what has written
     /// the file then.
-    pub(crate) fn drain(&mut self, work: &mut Work<'_>) -> io::Result<Option<Drain>> {
+    pub(crate) fn drain(&mut self, context: &mut DrainContext<'_>) -> io::Result<Option<Drain>> {
         // Acquire, before the head is looked at: nothing follows what an ended thread wrote.
         let state = self.ring.header().tenancy.state();
         if state == Ok(State::Free) || self.keeps() {
             return Ok(None);
         }
-        let result = self.drain_records(work, state == Ok(State::Ended));
+        let result = self.drain_records(context, state == Ok(State::Ended));
         self.ring.link.failing.store(result.is_err(), Ordering::Relaxed);
-        if let Some(drain) = self.drain.as_mut().filter(|_| result.is_err() && work.place.is_crowded()) {
+        if let Some(drain) = self.drain.as_mut().filter(|_| result.is_err() && context.place.is_crowded()) {
             // The descriptor may be the one that another thread's file needs.
             drain.close();
         }
         result?;
         self.wanted = false;
         if self.has_ended() && state == Ok(State::Ended) && !self.waits_for_exit() {
-            self.end(work, self.ring.end_reason())?;
+            self.end(context, self.ring.end_reason())?;
             return Ok(self.free().filter(Drain::has_file));
         }
         Ok(None)
     }
 
     /// Goes on to where the thread is now and not further, so that a busy one does not keep the others waiting.
-    fn drain_records(&mut self, work: &mut Work<'_>, ended: bool) -> io::Result<()> {
-        let (ring, source, run) = (self.ring, self.source(), self.run);
+    fn drain_records(&mut self, context: &mut DrainContext<'_>, ended: bool) -> io::Result<()> {
+        let (ring, drained, run) = (self.ring, self.drained(), self.run);
         let header = ring.header();
         let goal = (header.main.head(), header.nested.head());
-        let drain = self.drain.get_or_insert_with(|| Drain::new(ring.header(), work.place.encoding));
+        let drain = self.drain.get_or_insert_with(|| Drain::new(ring.header(), context.place.encoding));
         loop {
-            let bytes = drain.portion(source, work, &|| ended || ring.is_idle())?;
+            let bytes = drain.portion(drained, context, &|| ended || ring.is_idle())?;
             run.count_written(bytes);
             if bytes == 0 {
                 return Ok(());
@@ -130,7 +130,7 @@ impl Tail {
             ring.tell_room();
             if self.clock_told.elapsed() > CLOCK_INTERVAL {
                 self.clock_told = Instant::now();
-                run.count_written(drain.tell(source, work, &clock_line())?);
+                run.count_written(drain.tell(drained, context, &clock_line())?);
             }
             let reached = drain.consumed();
             if reached.0 >= goal.0 && reached.1 >= goal.1 {
@@ -147,36 +147,36 @@ impl Tail {
     }
 
     /// Writes the last lines of the file, if there is one that has none; returns whether it did.
-    pub(crate) fn end(&mut self, work: &mut Work<'_>, reason: EndReason) -> io::Result<bool> {
-        let source = self.source();
+    pub(crate) fn end(&mut self, context: &mut DrainContext<'_>, reason: EndReason) -> io::Result<bool> {
+        let drained = self.drained();
         let header = self.ring.header();
         let Some(drain) = self.drain.as_mut().filter(|drain| !drain.is_ended(header)) else {
             return Ok(false);
         };
         if self.ring.place == RingPlace::Private {
             // Records inside of one that is not finished wait for it, and nobody recovers a private ring.
-            while drain.portion(source, work, &|| true)? > 0 {}
+            while drain.portion(drained, context, &|| true)? > 0 {}
         }
-        let bytes = drain.end(source, work, reason, Some(clock_line()))?;
+        let bytes = drain.end(drained, context, reason, Some(clock_line()))?;
         self.run.count_written(bytes);
         Ok(bytes > 0)
     }
 
     /// Writes a line into the file, if there is one that takes it now.
-    pub(crate) fn tell(&mut self, work: &mut Work<'_>, meta: &Meta) -> io::Result<()> {
-        let source = self.source();
+    pub(crate) fn tell(&mut self, context: &mut DrainContext<'_>, meta: &Meta) -> io::Result<()> {
+        let drained = self.drained();
         let Some(drain) = &mut self.drain else { return Ok(()) };
-        self.run.count_written(drain.tell(source, work, meta)?);
+        self.run.count_written(drain.tell(drained, context, meta)?);
         Ok(())
     }
 
     /// How many records of the thread are neither in its files nor told lost there, by what recovery would write.
-    pub(crate) fn untold(&self, work: &Work<'_>) -> u64 {
+    pub(crate) fn untold(&self, context: &DrainContext<'_>) -> u64 {
         let header = self.ring.header();
         if self.is_free() {
             return 0;
         }
-        let onlooker = Onlooker::new(self.source(), work.info, work.plans, header.published());
+        let onlooker = Onlooker::new(self.drained(), context.info, context.plans, header.published());
         // A ring that is damaged: nobody knows what was in there.
         onlooker.dead(EndReason::Exit).map_or(0, |rest| rest.records.saturating_add(rest.lost))
     }
@@ -196,7 +196,7 @@ impl Tail {
 
     /// Frees the ring of an ended thread whose file cannot be written; what was not written is counted as lost.
     pub(crate) fn give_up(&mut self) -> u64 {
-        let committed = Totals::of(self.ring.header()).records;
+        let committed = CounterSums::of(self.ring.header()).records;
         let lost = committed.saturating_sub(self.drain.as_ref().map_or(0, Drain::records));
         self.ring.link.failing.store(false, Ordering::Relaxed);
         if let Some(drain) = self.free() {
@@ -210,7 +210,7 @@ impl Tail {
         let header = self.ring.header();
         // Held until the ring's own are clear: who adds up all has each once.
         let mut finished = self.run.finished.lock();
-        finished.add(Totals::of(header));
+        finished.add(CounterSums::of(header));
         let drain = self.drain.take();
         (self.freed, self.ended) = (true, None);
         self.ring.parting.renew();

@@ -23,8 +23,8 @@ fn run(files: &Path, rings: &Path) -> (&'static Run, Flusher) {
         full_policy: FullPolicy::Drop,
         ..Config::default()
     };
-    let (run, commands) = Run::prepare(config, None).unwrap();
-    let mut flusher = Flusher::new(run, commands);
+    let (run, requests) = Run::prepare(config, None).unwrap();
+    let mut flusher = Flusher::new(run, requests);
     flusher.supply_rings();
     (run, flusher)
 }

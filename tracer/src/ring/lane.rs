@@ -42,7 +42,7 @@ pub(crate) struct Lane {
 
 /// Room for one record or piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Span {
+pub(crate) struct Reservation {
     /// Where it begins.
     pub start: u64,
     /// It must end here at the latest.
@@ -115,14 +115,14 @@ impl Lane {
     }
 
     /// Remembers room that [`Lane::find`] found.
-    pub(crate) fn take(&self, span: Span) {
-        self.pos.set(span.start);
-        self.limit.store(span.limit, Ordering::Relaxed);
+    pub(crate) fn take(&self, reservation: Reservation) {
+        self.pos.set(reservation.start);
+        self.limit.store(reservation.limit, Ordering::Relaxed);
     }
 
     /// Remembers the end of the room for a message's next piece; the message itself began before.
-    pub(crate) fn limit_to(&self, span: Span) {
-        self.limit.store(span.limit, Ordering::Relaxed);
+    pub(crate) fn limit_to(&self, reservation: Reservation) {
+        self.limit.store(reservation.limit, Ordering::Relaxed);
     }
 
     /// Makes the producer look anew at its next record. The one function that the flusher may call
@@ -140,7 +140,7 @@ impl Lane {
     ///
     /// Pads the rest of a block that is too short, and advances the reserve mark when it enters a block.
     #[cold]
-    pub(crate) fn find(&self, from: u64, need: u64) -> Option<Span> {
+    pub(crate) fn find(&self, from: u64, need: u64) -> Option<Reservation> {
         // SAFETY: bound, by the type's rule. Acquire: the consumer has read what it frees.
         let consumed = if self.overwrite { from } else { unsafe { &*self.consumed }.load(Ordering::Acquire) };
         let free_end = consumed + self.data.capacity();
@@ -164,23 +164,23 @@ impl Lane {
             reserve.store(border.max(reserve.load(Ordering::Relaxed)), Ordering::Relaxed);
             fence(Ordering::Release);
         }
-        Some(Span { start, limit: border.min(free_end), pending: start.saturating_sub(consumed) })
+        Some(Reservation { start, limit: border.min(free_end), pending: start.saturating_sub(consumed) })
     }
 
     /// Writes payload bytes at `position`.
     ///
     /// # Safety
-    /// The range lies in the span that was found last, behind the header of its record.
+    /// The range lies in the reservation that was found last, behind the header of its record.
     #[inline(always)]
     pub(crate) unsafe fn write(&self, position: u64, bytes: &[u8]) {
-        // SAFETY: a span is the producer's own space and inside one block.
+        // SAFETY: a reservation is the producer's own space and inside one block.
         unsafe { self.data.write_bytes(position, bytes) };
     }
 
     /// Copies back the `N` bytes before `position`.
     ///
     /// # Safety
-    /// They were written by [`Lane::write`] into the current span.
+    /// They were written by [`Lane::write`] into the current reservation.
     pub(crate) unsafe fn written_before<const N: usize>(&self, position: u64) -> [u8; N] {
         // SAFETY: by the caller's promise.
         unsafe { self.data.read_back(position - N as u64) }
@@ -189,11 +189,11 @@ impl Lane {
     /// Writes the header of the piece from `start` to `end`; returns where the next record may begin.
     ///
     /// # Safety
-    /// `start` is the start of the span that was found last and `end` lies in it, at least a header later.
+    /// `start` is the start of the reservation that was found last and `end` lies in it, at least a header later.
     #[inline(always)]
     pub(crate) unsafe fn seal(&self, start: u64, end: u64, ticks: u64, flags: Flags) -> u64 {
         let len = (end - start) as usize - HEADER;
-        // SAFETY: both words lie in the span, which is aligned and the producer's own.
+        // SAFETY: both words lie in the reservation, which is aligned and the producer's own.
         unsafe {
             self.data.write_word(start, message_word(0, flags, len));
             self.data.write_word(start + ALIGN as u64, ticks);
@@ -217,7 +217,7 @@ impl Lane {
         write: impl FnOnce(&mut [u8]),
     ) -> u64 {
         let start = self.pos.get();
-        // SAFETY: header and payload lie in the span that was found last, by the caller's promise; it is aligned, and
+        // SAFETY: header and payload lie in the reservation that was found last, by the caller's promise; it is aligned, and
         // the producer's own.
         let (header, payload) = unsafe { self.data.own(start, HEADER + size) }.split_at_mut(HEADER);
         header[..ALIGN].copy_from_slice(&captured_word(site, size).to_le_bytes());

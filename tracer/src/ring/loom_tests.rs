@@ -7,7 +7,7 @@
 use super::lane::Lane;
 use crate::sync::decision::{Stand, Word};
 use crate::sync::parting::Parting;
-use crate::sync::pool::Pool;
+use crate::sync::pool::ReadyPool;
 use crate::sync::wake::Wake;
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
@@ -44,19 +44,19 @@ fn produce(ring: &Ring, count: u64, text: usize) {
     // SAFETY: everything belongs together and outlives the lane; this is the only one.
     let lane = unsafe { Lane::new(ring.data, BLOCK, false, &ring.header.main, &ring.header.consumed.main) };
     for ticks in 1..=count {
-        let span = loop {
-            if let Some(span) = lane.find(lane.pos(), 64) {
-                break span;
+        let reservation = loop {
+            if let Some(reservation) = lane.find(lane.pos(), 64) {
+                break reservation;
             }
             thread::yield_now();
         };
-        lane.take(span);
-        let at = span.start + HEADER as u64;
+        lane.take(reservation);
+        let at = reservation.start + HEADER as u64;
         let bytes = vec![b'a' + ticks as u8; text];
-        // SAFETY: the span has at least 64 bytes.
+        // SAFETY: the reservation has at least 64 bytes.
         let end = unsafe {
             lane.write(at, &bytes);
-            lane.seal(span.start, at + text as u64, ticks, Flags::NONE)
+            lane.seal(reservation.start, at + text as u64, ticks, Flags::NONE)
         };
         lane.commit(end, ticks);
     }
@@ -215,10 +215,13 @@ impl Lent {
         // SAFETY: everything belongs together and is leaked; the thread has the ring alone.
         let lane =
             unsafe { Lane::new(self.data, BLOCK, false, &self.header.main, &self.header.consumed.main) };
-        let span = lane.find(lane.pos(), 64).unwrap();
-        lane.take(span);
-        // SAFETY: the span has at least 64 bytes.
-        lane.commit(unsafe { lane.seal(span.start, span.start + HEADER as u64, tid, Flags::NONE) }, tid);
+        let reservation = lane.find(lane.pos(), 64).unwrap();
+        lane.take(reservation);
+        // SAFETY: the reservation has at least 64 bytes.
+        lane.commit(
+            unsafe { lane.seal(reservation.start, reservation.start + HEADER as u64, tid, Flags::NONE) },
+            tid,
+        );
         tenancy.state.store(State::Ended as u32, Ordering::Release);
         if self.parting.thread_leaves() {
             self.free();
@@ -232,7 +235,7 @@ impl Lent {
 fn loom_a_ring_goes_through_the_pool_to_one_thread_after_the_other() {
     model(|| {
         let lent = Lent::leak();
-        let pool: &'static Pool<Lent, 1> = Box::leak(Box::new(Pool::new()));
+        let pool: &'static ReadyPool<Lent, 1> = Box::leak(Box::new(ReadyPool::new()));
         let thread = |tid: u64| {
             thread::spawn(move || {
                 let ring = loop {
@@ -298,7 +301,7 @@ fn loom_a_thread_that_ends_while_the_flusher_leaves_frees_the_ring_once() {
 #[test]
 fn loom_two_threads_that_take_at_once_get_different_rings() {
     model(|| {
-        let pool: &'static Pool<AtomicU64, 2> = Box::leak(Box::new(Pool::new()));
+        let pool: &'static ReadyPool<AtomicU64, 2> = Box::leak(Box::new(ReadyPool::new()));
         let things: [&'static AtomicU64; 2] =
             std::array::from_fn(|_| &*Box::leak(Box::new(AtomicU64::new(0))));
         assert!(pool.put(things[0]));

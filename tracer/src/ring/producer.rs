@@ -5,12 +5,12 @@
 //!
 //! A signal handler, a panic hook or a user's `Display` may come here while its own thread is already inside.
 //! [`Producer::frame`] tells; such a record goes to the nested ring.
-#![allow(unsafe_code, reason = "calls of `Lane` with spans that it gave; each argued")]
+#![allow(unsafe_code, reason = "calls of `Lane` with reservations that it gave; each argued")]
 
 use super::arguments::Arguments;
 use super::clock;
-use super::lane::{Lane, MIN_ROOM, Span, add};
-use super::message::Message;
+use super::lane::{Lane, MIN_ROOM, Reservation, add};
+use super::message::MessageWriter;
 use crate::sync::wake::Wake;
 use crate::sys;
 use crate::user::config::FullPolicy;
@@ -175,7 +175,7 @@ impl Producer {
         let opened =
             if lane.has_room() { Outcome::Committed } else { self.open(lane, frame, here, MIN_ROOM) };
         let outcome = match opened {
-            Outcome::Committed => Message::begin(self, lane, frame, here, ticks).format(args),
+            Outcome::Committed => MessageWriter::begin(self, lane, frame, here, ticks).format(args),
             outcome => outcome,
         };
         compiler_fence(Ordering::SeqCst);
@@ -264,7 +264,7 @@ impl Producer {
         if link.closed.load(Ordering::Acquire) {
             return Outcome::Gone;
         }
-        let Some(span) = self.find(lane, lane.pos(), need) else {
+        let Some(reservation) = self.find(lane, lane.pos(), need) else {
             if self.link.is_null() {
                 return Outcome::Gone;
             }
@@ -275,7 +275,7 @@ impl Producer {
         if frame.load(Ordering::Relaxed) != here {
             return Outcome::Lost;
         }
-        lane.take(span);
+        lane.take(reservation);
         if self.was_closed(lane) { Outcome::Gone } else { Outcome::Committed }
     }
 
@@ -295,7 +295,7 @@ impl Producer {
     /// Finds room of `need` bytes from `from` on; waits for it where the policy says so.
     #[cold]
     #[inline(never)]
-    pub(super) fn find(&self, lane: &Lane, from: u64, need: u64) -> Option<Span> {
+    pub(super) fn find(&self, lane: &Lane, from: u64, need: u64) -> Option<Reservation> {
         // SAFETY: as in `open`, which was asked first.
         let link = unsafe { &*self.link };
         let found = lane.find(from, need).or_else(|| {
@@ -321,14 +321,14 @@ impl Producer {
     }
 
     #[cold]
-    fn wait(&self, lane: &Lane, from: u64, need: u64, link: &Link) -> Option<Span> {
+    fn wait(&self, lane: &Lane, from: u64, need: u64, link: &Link) -> Option<Reservation> {
         if self.dropping.load(Ordering::Relaxed) || link.failing.load(Ordering::Relaxed) {
             return None;
         }
         let _errno = sys::keep_errno();
         let start = sys::monotonic_ns();
         let mut pause = Duration::from_millis(1);
-        let (span, waited) = loop {
+        let (reservation, waited) = loop {
             link.wake.wake();
             link.room.sleep(pause.min(link.max_stall));
             if self.link.is_null() {
@@ -337,20 +337,21 @@ impl Producer {
             }
             pause = (pause * 2).min(Duration::from_millis(10));
             let waited = sys::monotonic_ns().saturating_sub(start);
-            let span = lane.find(from, need);
+            let reservation = lane.find(from, need);
             let useless =
                 u128::from(waited) >= link.max_stall.as_nanos() || link.failing.load(Ordering::Relaxed);
             // One long wait is cheaper than many short ones, for the flusher above all: on a busy machine each
             // takes its processor away.
-            let plenty = span.is_some_and(|span| is_plenty(span.pending, lane.capacity()));
+            let plenty =
+                reservation.is_some_and(|reservation| is_plenty(reservation.pending, lane.capacity()));
             if plenty || useless || link.closed.load(Ordering::Relaxed) {
-                break (span, waited);
+                break (reservation, waited);
             }
         };
         add(&lane.written().stalls, 1);
         add(&lane.written().stall_ns, waited);
-        self.dropping.store(span.is_none(), Ordering::Relaxed);
-        span
+        self.dropping.store(reservation.is_none(), Ordering::Relaxed);
+        reservation
     }
 }
 

@@ -1,11 +1,11 @@
 //! A run: what traced threads and their flusher share.
 //!
-//! Threads take rings from here, wake the flusher and send it commands; they never touch its files.
+//! Threads take rings from here, wake the flusher and send it requests; they never touch its files.
 #![allow(unsafe_code, reason = "rings are lent by raw pointer; pages are wiped by fork; each argued")]
 
 use super::thread_ring::{Terms, ThreadRing};
 use super::unplaced::{self, Unplaced};
-use crate::sync::pool::Pool;
+use crate::sync::pool::ReadyPool;
 use crate::sync::wake::Wake;
 use crate::sys;
 use crate::user::config::Config;
@@ -49,7 +49,7 @@ pub(crate) struct Run {
     /// Sites wait for a number.
     pub sites_queued: AtomicBool,
     /// Rings for threads to take.
-    pub ready: Pool<ThreadRing, READY>,
+    pub ready: ReadyPool<ThreadRing, READY>,
     /// Threads that wait for a ring.
     pub waiting: AtomicU32,
     /// Grows with each ring that is put ready; who waits for one sleeps on it.
@@ -61,7 +61,7 @@ pub(crate) struct Run {
     /// All rings that may have a thread or records; cold.
     pub rings: Mutex<Vec<&'static ThreadRing>>,
     /// What finished threads had counted.
-    pub finished: Mutex<Totals>,
+    pub finished: Mutex<CounterSums>,
     /// Bytes written to files.
     pub bytes: AtomicU64,
     /// Records that found no ring, of which no file tells: here, and in a page that outlives the process.
@@ -71,7 +71,7 @@ pub(crate) struct Run {
     /// 1 in this process, 0 in a forked child; in a page that a fork wipes.
     alive: *const AtomicU32,
     closed: AtomicBool,
-    commands: Sender<Command>,
+    requests: Sender<Request>,
 }
 
 // SAFETY: `alive` points to an atomic in a page that is never unmapped; everything else is Sync by itself.
@@ -101,26 +101,26 @@ pub(crate) struct Snapshot {
 
 /// What the flusher is asked to do; the answer is sent when it is done.
 #[derive(Debug)]
-pub(crate) enum Command {
+pub(crate) enum Request {
     Flush(Sender<io::Result<()>>),
     ShutDown(Sender<io::Result<()>>),
 }
 
 /// Counters of threads, added up.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Totals {
+pub(crate) struct CounterSums {
     pub records: u64,
     pub lost: u64,
     pub stalls: u64,
     pub stall_ns: u64,
 }
 
-impl Totals {
+impl CounterSums {
     /// What the thread that has the ring has counted.
-    pub(crate) fn of(header: &Header) -> Totals {
+    pub(crate) fn of(header: &Header) -> CounterSums {
         let (main, nested, losses) = (header.main.counts(), header.nested.counts(), header.losses());
         let torn = header.published().render.lost[LossReason::Torn as usize];
-        Totals {
+        CounterSums {
             records: main.committed + nested.committed,
             lost: losses.full + losses.panic + losses.nested + torn,
             stalls: main.stalls,
@@ -128,7 +128,7 @@ impl Totals {
         }
     }
 
-    pub(crate) fn add(&mut self, more: Totals) {
+    pub(crate) fn add(&mut self, more: CounterSums) {
         self.records += more.records;
         self.lost += more.lost;
         self.stalls += more.stalls;
@@ -141,7 +141,7 @@ impl Run {
     pub(crate) fn prepare(
         mut config: Config,
         root: Option<u32>,
-    ) -> io::Result<(&'static Run, Receiver<Command>)> {
+    ) -> io::Result<(&'static Run, Receiver<Request>)> {
         let alive = sys::page_wiped_on_fork().cast::<AtomicU32>();
         if alive.is_null() {
             return Err(io::Error::other("the system has no memory that is wiped on fork"));
@@ -149,7 +149,7 @@ impl Run {
         // SAFETY: a fresh zeroed page, larger than the atomic and aligned.
         unsafe { &*alive }.store(1, Ordering::Release);
         config.clock = counter::available(config.clock);
-        let (commands, receiver) = unbounded();
+        let (requests, receiver) = unbounded();
         let id = random_id();
         let run: &'static Run = Box::leak(Box::new(Run {
             config,
@@ -163,7 +163,7 @@ impl Run {
             snapshot: Snapshot::default(),
             // In a forked child some may wait that its parent's flusher did not come to.
             sites_queued: AtomicBool::new(true),
-            ready: Pool::new(),
+            ready: ReadyPool::new(),
             waiting: AtomicU32::new(0),
             supplied: AtomicU32::new(0),
             starved_until: AtomicU64::new(0),
@@ -175,7 +175,7 @@ impl Run {
             inherited: if root.is_some() { unplaced::untold() } else { 0 },
             alive,
             closed: AtomicBool::new(false),
-            commands,
+            requests,
         }));
         Ok((run, receiver))
     }
@@ -285,7 +285,7 @@ impl Run {
 
     /// Returns when all that was traced before is in the files.
     pub(crate) fn flush(&self) -> io::Result<()> {
-        self.ask(Command::Flush, || {})
+        self.ask(Request::Flush, || {})
     }
 
     /// Drains, ends the files and the flusher.
@@ -295,7 +295,7 @@ impl Run {
 
     /// The same; `meanwhile` is called several times a second as long as it takes.
     pub(crate) fn shut_down_while(&self, meanwhile: impl FnMut()) -> io::Result<()> {
-        let result = self.ask(Command::ShutDown, meanwhile);
+        let result = self.ask(Request::ShutDown, meanwhile);
         self.close();
         result
     }
@@ -307,12 +307,12 @@ impl Run {
 
     fn ask(
         &self,
-        command: fn(Sender<io::Result<()>>) -> Command,
+        request: fn(Sender<io::Result<()>>) -> Request,
         mut meanwhile: impl FnMut(),
     ) -> io::Result<()> {
         let gone = || io::Error::other("the flusher thread has ended");
         let (answer, result) = bounded(1);
-        self.commands.send(command(answer)).map_err(|_| gone())?;
+        self.requests.send(request(answer)).map_err(|_| gone())?;
         self.wake.wake();
         loop {
             match result.recv_timeout(Duration::from_millis(200)) {

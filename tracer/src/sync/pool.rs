@@ -18,11 +18,11 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 /// given back and put again may be taken by a thread that has seen it there the first time: that is no harm, for
 /// it is there (no node points to another).
 #[derive(Debug)]
-pub(crate) struct Pool<T: 'static, const N: usize>([AtomicPtr<T>; N]);
+pub(crate) struct ReadyPool<T: 'static, const N: usize>([AtomicPtr<T>; N]);
 
-impl<T, const N: usize> Pool<T, N> {
-    pub(crate) fn new() -> Pool<T, N> {
-        Pool(std::array::from_fn(|_| AtomicPtr::new(ptr::null_mut())))
+impl<T, const N: usize> ReadyPool<T, N> {
+    pub(crate) fn new() -> ReadyPool<T, N> {
+        ReadyPool(std::array::from_fn(|_| AtomicPtr::new(ptr::null_mut())))
     }
 
     /// Takes a thing out; says how many are left. Async-signal-safe.

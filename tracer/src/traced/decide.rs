@@ -103,8 +103,8 @@ fn settle(excluded: &Excluded) -> bool {
         Stand::On => true,
         Stand::Off => false,
         _ => match take_decision(excluded, |stand| stand == Stand::Undecided) {
-            Some(Taken { attempt, afresh: true }) => decide(attempt, &Question::by_default()),
-            Some(Taken { attempt, afresh: false }) => match Question::asked() {
+            Some(OwnDecision { attempt, afresh: true }) => decide(attempt, &Question::by_default()),
+            Some(OwnDecision { attempt, afresh: false }) => match Question::asked() {
                 Some(question) => decide(attempt, question),
                 None => decide(attempt, &Question::by_default()),
             },
@@ -114,7 +114,7 @@ fn settle(excluded: &Excluded) -> bool {
 }
 
 /// A decision that is the calling thread's to make.
-struct Taken {
+struct OwnDecision {
     attempt: Attempt,
     /// Nobody else in this process, or in the one that it was forked from, had begun it.
     afresh: bool,
@@ -124,7 +124,7 @@ struct Taken {
 /// than the patience, takes it over. `None` where the state is or becomes another one, or the decision cannot be
 /// taken over and takes too long.
 #[cold]
-fn take_decision(_: &Excluded, from: impl Fn(Stand) -> bool) -> Option<Taken> {
+fn take_decision(_: &Excluded, from: impl Fn(Stand) -> bool) -> Option<OwnDecision> {
     let _errno = sys::keep_errno();
     let pid = sys::process_id();
     let start = sys::monotonic_ns();
@@ -140,7 +140,7 @@ fn take_decision(_: &Excluded, from: impl Fn(Stand) -> bool) -> Option<Taken> {
         if from(stand) || is_overdue {
             if let Some(attempt) = STATE.begin(found, pid) {
                 let afresh = !is_overdue && !found.is_inherited(pid);
-                return Some(Taken { attempt, afresh });
+                return Some(OwnDecision { attempt, afresh });
             }
             continue;
         }
@@ -175,7 +175,7 @@ pub(crate) fn decide_anew(variable: Option<&str>, config: Config) -> bool {
     // Known before the decision is begun: who takes it over at any moment decides this.
     let question = Question { variable: variable.map(Into::into), config, root: None }.publish();
     match take_decision(&excluded, |stand| !matches!(stand, Stand::Deciding | Stand::Settling)) {
-        Some(Taken { attempt, .. }) => decide(attempt, question),
+        Some(OwnDecision { attempt, .. }) => decide(attempt, question),
         None => stand() == Stand::On,
     }
 }
@@ -275,11 +275,11 @@ fn start_flusher(
     root: Option<u32>,
     publish: impl FnOnce(&'static Run) -> bool + Send + 'static,
 ) -> io::Result<()> {
-    let (run, commands) = Run::prepare(config, root)?;
+    let (run, requests) = Run::prepare(config, root)?;
     sys::stay_loaded();
     panic::arm(run);
     sys::spawn_hidden(Box::new(move || {
-        flusher::run(run, commands, || {
+        flusher::run(run, requests, || {
             // Here, where no signal handler can jump out of them.
             sys::create_exit_key(own_ring::on_thread_exit);
             sys::arm_exit_handler(exit::on_process_exit);

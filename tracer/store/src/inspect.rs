@@ -7,7 +7,7 @@
 //! that is read is taken for hostile.
 
 use crate::counter;
-use crate::drain::{Onlooker, Source, Survivors, TracePlace};
+use crate::drain::{DrainedRing, Onlooker, Survivors, TracePlace};
 use crate::life::Lock;
 use crate::memory::Memory;
 use crate::run_directory::{open_table, plans_in, read_manifest, ring_paths};
@@ -86,10 +86,10 @@ pub struct FileInUse {
 
 /// What the rings of a run were like when they were last looked at.
 #[derive(Debug, Default)]
-pub struct Looked(HashMap<PathBuf, Mark>);
+pub struct Looked(HashMap<PathBuf, Fingerprint>);
 
 /// What differs when something has happened in a ring: its tenant, how often a slot was published, both heads.
-type Mark = (Tenant, bool, u64, u64, u64);
+type Fingerprint = (Tenant, bool, u64, u64, u64);
 
 /// What a look at a ring has come to, compared with the one before.
 #[derive(Debug)]
@@ -213,13 +213,13 @@ impl RunInMemory {
         if memory.header().identity.run.load(Ordering::Relaxed) != self.manifest.run.id {
             return Err(io::Error::other("it belongs to another run"));
         }
-        let look = Look { run: self, place, path, memory: &memory, table: table.as_ref(), alive };
+        let reader = RingReader { run: self, place, path, memory: &memory, table: table.as_ref(), alive };
         for _ in 0..TRIES {
-            match look.at_thread(*patience > 0)? {
-                Seen::Nobody => return Ok(None),
-                Seen::Thread(thread) => return Ok(Some(*thread)),
-                Seen::Changed => std::thread::yield_now(),
-                Seen::Changing => {
+            match reader.read(*patience > 0)? {
+                Reading::Nobody => return Ok(None),
+                Reading::Thread(thread) => return Ok(Some(*thread)),
+                Reading::Changed => std::thread::yield_now(),
+                Reading::Changing => {
                     *patience -= 1;
                     std::thread::sleep(PAUSE);
                 }
@@ -230,7 +230,7 @@ impl RunInMemory {
 }
 
 /// `None` where no thread has the ring.
-fn mark(path: &Path, user: u32) -> io::Result<Option<Mark>> {
+fn mark(path: &Path, user: u32) -> io::Result<Option<Fingerprint>> {
     let file = match sys::open_file_of_user_to_read(path, user) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
         file => file?,
@@ -265,7 +265,7 @@ impl Tenant {
 }
 
 /// What a look at a ring has come to.
-enum Seen {
+enum Reading {
     Nobody,
     Thread(Box<ThreadInMemory>),
     /// It has changed meanwhile.
@@ -275,7 +275,7 @@ enum Seen {
 }
 
 /// A look at a ring.
-struct Look<'a> {
+struct RingReader<'a> {
     run: &'a RunInMemory,
     place: &'a TracePlace,
     path: &'a Path,
@@ -284,24 +284,24 @@ struct Look<'a> {
     alive: bool,
 }
 
-impl Look<'_> {
+impl RingReader<'_> {
     /// `patient`: what is about to change may be waited for.
-    fn at_thread(&self, patient: bool) -> io::Result<Seen> {
+    fn read(&self, patient: bool) -> io::Result<Reading> {
         let header = self.memory.header();
-        let Some((tenant, reason)) = Tenant::of(header)? else { return Ok(Seen::Nobody) };
-        let Some(first) = header.published_meanwhile() else { return Ok(Seen::Changed) };
+        let Some((tenant, reason)) = Tenant::of(header)? else { return Ok(Reading::Nobody) };
+        let Some(first) = header.published_meanwhile() else { return Ok(Reading::Changed) };
         let (name, since) = (header.tenancy.name(), header.tenancy.since.load(Ordering::Relaxed));
         let copy = Survivors::copy(self.memory, first.1.consumed, first.1.nested_consumed);
         let losses = header.losses();
         // The copy is read before what is published now: the producer overwrites nothing of it from there on.
         fence(Ordering::Acquire);
-        let Some(now) = header.published_meanwhile() else { return Ok(Seen::Changed) };
+        let Some(now) = header.published_meanwhile() else { return Ok(Reading::Changed) };
         let same = Tenant::of(header)?.is_some_and(|(now, _)| now == tenant);
         // A flight recorder's losses are counted from where its copy begins. A dead run is looked at below. Positions that
         // contradict each other may be of two moments.
         let moved = now.0 != first.0 && (self.memory.overwrites() || !self.alive || copy.is_err());
         if !same || moved {
-            return Ok(Seen::Changed);
+            return Ok(Reading::Changed);
         }
         let copy = copy.map_err(|e| io::Error::other(format!("it is damaged: {e}")))?;
         let progress = now.1;
@@ -310,37 +310,37 @@ impl Look<'_> {
         if file.is_none() && progress.inode != 0 {
             let replaced = header.published_meanwhile().is_none_or(|(count, _)| count != now.0);
             if replaced {
-                return Ok(Seen::Changed);
+                return Ok(Reading::Changed);
             }
             if patient {
                 // It may just be given another name, or the flusher is about to see that it is gone.
-                return Ok(Seen::Changing);
+                return Ok(Reading::Changing);
             }
         }
-        let source = Source { memory: self.memory, place: RingPlace::Shared, why: "" };
+        let drained = DrainedRing { memory: self.memory, place: RingPlace::Shared, why: "" };
         // After the copy: what it has was in the table before.
         let plans = self.table.map_or_else(|| Ok(Plans::default()), plans_in)?;
-        let mut onlooker = Onlooker::new(source, &self.run.manifest.run, &plans, progress);
+        let mut onlooker = Onlooker::new(drained, &self.run.manifest.run, &plans, progress);
         if file.is_none() && progress.inode != 0 {
             onlooker.forget_file(self.place)?;
         }
         let rest = if self.alive {
             let patient = patient && !self.memory.overwrites();
-            let Some(rest) = onlooker.living(&copy, &losses, patient) else { return Ok(Seen::Changing) };
+            let Some(rest) = onlooker.living(&copy, &losses, patient) else { return Ok(Reading::Changing) };
             // The text has the tenant's id, which was read again to render it.
             if Tenant::of(header)?.is_none_or(|(now, _)| now != tenant) {
-                return Ok(Seen::Changed);
+                return Ok(Reading::Changed);
             }
             rest
         } else {
             let rest = onlooker.dead(reason)?;
             // Another recoverer may have been at work.
             if header.published_meanwhile().is_none_or(|(count, _)| count != now.0) {
-                return Ok(Seen::Changed);
+                return Ok(Reading::Changed);
             }
             rest
         };
-        Ok(Seen::Thread(Box::new(ThreadInMemory {
+        Ok(Reading::Thread(Box::new(ThreadInMemory {
             tid: tenant.tid,
             name,
             since: Ticks(since),

@@ -8,7 +8,7 @@
 //! A recoverer that does not know a layout (of the manifest, the life file, the site table, a ring, a record) leaves the
 //! whole run as it is, and says what it does not know. Earlier layouts it knows.
 
-use crate::drain::{Drain, RunFile, Source, TracePlace, Work};
+use crate::drain::{Drain, DrainContext, DrainedRing, RunFile, TracePlace};
 use crate::life::Lock;
 use crate::memory::Memory;
 use crate::run_directory::{self, lock_file, read_manifest, read_plans, ring_paths};
@@ -86,7 +86,7 @@ pub fn path_from_bytes(bytes: &[u8]) -> PathBuf {
 pub fn recover(directories: &[PathBuf], wanted: impl Fn(&Run, Option<&Manifest>) -> bool + Sync) -> Recovery {
     let mut recovery = Recovery::default();
     for directory in directories {
-        let recover_here = || recover_in(directory, &wanted, Other::IsWaitedFor, &mut || ());
+        let recover_here = || recover_in(directory, &wanted, OtherRecoverer::IsWaitedFor, &mut || ());
         let (runs, unknown) = match sys::private_directory_of(directory) {
             Some(user) if user == sys::effective_user() => recover_here(),
             Some(user) => sys::as_user(user, recover_here).unwrap_or_default(),
@@ -107,14 +107,14 @@ pub fn recover_meanwhile(
     mut going_on: impl FnMut(),
 ) {
     for directory in directories.iter().filter(|directory| sys::is_private_directory(directory)) {
-        recover_in(directory, &wanted, Other::IsLeftAlone, &mut going_on);
+        recover_in(directory, &wanted, OtherRecoverer::IsLeftAlone, &mut going_on);
         going_on();
     }
 }
 
 /// What to do where another recoverer is at work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Other {
+enum OtherRecoverer {
     IsWaitedFor,
     IsLeftAlone,
 }
@@ -123,7 +123,7 @@ enum Other {
 fn recover_in(
     directory: &Path,
     wanted: &impl Fn(&Run, Option<&Manifest>) -> bool,
-    other: Other,
+    other: OtherRecoverer,
     going_on: &mut impl FnMut(),
 ) -> (Vec<Recovered>, Vec<io::Error>) {
     let (mut runs, mut unknown) = (Vec::new(), Vec::new());
@@ -181,7 +181,7 @@ impl DeadRun {
     fn take(
         path: &Path,
         wanted: impl Fn(&Run, Option<&Manifest>) -> bool,
-        other: Other,
+        other: OtherRecoverer,
     ) -> io::Result<Option<DeadRun>> {
         if !sys::is_private_directory(path) {
             return Ok(None);
@@ -297,7 +297,7 @@ fn is_unknown_layout(error: &io::Error) -> bool {
 }
 
 /// Gets both locks of a run that is dead. The directory may be gone by then.
-fn take_locks(directory: &Path, other: Other) -> Option<Lock> {
+fn take_locks(directory: &Path, other: OtherRecoverer) -> Option<Lock> {
     let mut lock = Lock::of(sys::open_own_file(&lock_file(directory)).ok()?).ok()?;
     if !become_recoverer(&lock, other) || lock.hold(LIFE_BYTE).is_err() {
         return None;
@@ -309,8 +309,8 @@ fn take_locks(directory: &Path, other: Other) -> Option<Lock> {
 }
 
 /// Gets the lock that only one recoverer of a run can have. Waits at most ten seconds for another one.
-fn become_recoverer(lock: &Lock, other: Other) -> bool {
-    let tries = if other == Other::IsWaitedFor { 1000 } else { 1 };
+fn become_recoverer(lock: &Lock, other: OtherRecoverer) -> bool {
+    let tries = if other == OtherRecoverer::IsWaitedFor { 1000 } else { 1 };
     (0..tries).any(|tried| {
         if tried > 0 {
             std::thread::sleep(Duration::from_millis(10));
@@ -343,15 +343,15 @@ fn recover_ring(
     let tid = header.tenancy.tid.load(Ordering::Relaxed);
     let mut drain = Drain::new(header, place.encoding);
     let mut out = Vec::new();
-    let source = Source { memory: &memory, place: RingPlace::Shared, why: "" };
-    let mut work = Work { info: run, place, plans, out: &mut out };
-    drain.resume(source, &mut work)?;
-    work.place.remove_unfinished(tid, run.id);
+    let drained = DrainedRing { memory: &memory, place: RingPlace::Shared, why: "" };
+    let mut context = DrainContext { info: run, place, plans, out: &mut out };
+    drain.resume(drained, &mut context)?;
+    context.place.remove_unfinished(tid, run.id);
     let before = drain.records();
-    while drain.portion(source, &mut work, &|| true)? > 0 {
+    while drain.portion(drained, &mut context, &|| true)? > 0 {
         going_on();
     }
-    drain.end(source, &mut work, reason, None)?;
+    drain.end(drained, &mut context, reason, None)?;
     let records = drain.records().saturating_sub(before);
     let committed = header.committed();
     header.tenancy.state.store(State::Free as u32, Ordering::Release);

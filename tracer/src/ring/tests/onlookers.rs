@@ -15,7 +15,7 @@ use trace_format::meta::{ClockKind, RingPlace, Run};
 use trace_format::plans::Plans;
 use trace_format::ring::{Geometry, State};
 use trace_format::wall::Wall;
-use trace_store::drain::{Drain, Source, TracePlace, Work};
+use trace_store::drain::{Drain, DrainContext, DrainedRing, TracePlace};
 use trace_store::inspect::{RunInMemory, ThreadInMemory, runs};
 use trace_store::memory::Memory;
 use trace_store::sys;
@@ -98,14 +98,15 @@ fn beside_a_busy_thread_and_a_busy_flusher_file_and_text_have_no_seam() {
         let (run, memory, returned, done) = (&run, &memory, &returned, &done);
         scope.spawn(move || {
             let (mut place, mut out) = (TracePlace::of(&run.manifest), Vec::new());
-            let source = Source { memory, place: RingPlace::Shared, why: "" };
+            let drained = DrainedRing { memory, place: RingPlace::Shared, why: "" };
             let info = &run.manifest.run;
             let mut drain = Drain::new(memory.header(), Encoding::Text);
             let mut last = false;
             while !last {
                 last = done.load(Ordering::Acquire);
-                let mut work = Work { info, place: &mut place, plans: &Plans::default(), out: &mut out };
-                drain.portion(source, &mut work, &|| false).unwrap();
+                let mut context =
+                    DrainContext { info, place: &mut place, plans: &Plans::default(), out: &mut out };
+                drain.portion(drained, &mut context, &|| false).unwrap();
             }
         });
         scope.spawn(move || {

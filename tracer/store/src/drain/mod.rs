@@ -47,7 +47,7 @@ fn is_no_room(error: &io::Error) -> bool {
 
 /// A ring, and what its file's first lines say of it.
 #[derive(Clone, Copy, Debug)]
-pub struct Source<'a> {
+pub struct DrainedRing<'a> {
     /// The ring.
     pub memory: &'a Memory,
     /// Whether the ring outlives its process.
@@ -56,7 +56,7 @@ pub struct Source<'a> {
     pub why: &'a str,
 }
 
-impl<'a> Source<'a> {
+impl<'a> DrainedRing<'a> {
     fn header(&self) -> &'a Header {
         self.memory.header()
     }
@@ -69,7 +69,7 @@ impl<'a> Source<'a> {
 
 /// What a drain works with.
 #[derive(Debug)]
-pub struct Work<'a> {
+pub struct DrainContext<'a> {
     /// The `# run` line of the files.
     pub info: &'a meta::Run,
     /// Where files are made.
@@ -165,28 +165,28 @@ impl Drain {
     /// The ring is damaged, or nothing can be written: then nothing has happened.
     pub fn portion(
         &mut self,
-        source: Source<'_>,
-        work: &mut Work<'_>,
+        drained: DrainedRing<'_>,
+        context: &mut DrainContext<'_>,
         is_idle: &dyn Fn() -> bool,
     ) -> io::Result<usize> {
-        let usual = match work.place.encoding {
+        let usual = match context.place.encoding {
             Encoding::Text => PORTION,
             Encoding::Raw => RAW_PORTION,
         };
-        let mut limit = usual.min(work.place.portion());
+        let mut limit = usual.min(context.place.portion());
         // A message is not to be in two files.
         let mut whole = sys::file_size_limit() != u64::MAX;
         loop {
-            let error = match self.portion_of(source, work, is_idle, limit, whole) {
+            let error = match self.portion_of(drained, context, is_idle, limit, whole) {
                 Err(error) if is_no_room(&error) => error,
                 result => return result,
             };
             if limit > 1 {
-                limit = (limit.min(work.out.len()) / 2).max(1);
+                limit = (limit.min(context.out.len()) / 2).max(1);
                 whole = true;
             } else if error.kind() == io::ErrorKind::FileTooLarge {
-                return self.in_next_file(source, work, error, |this, work| {
-                    this.portion_of(source, work, is_idle, 1, true)
+                return self.in_next_file(drained, context, error, |this, context| {
+                    this.portion_of(drained, context, is_idle, 1, true)
                 });
             } else {
                 return Err(error);
@@ -197,29 +197,29 @@ impl Drain {
     /// Renders and writes about `limit` bytes; up to the end of a message if that is there and `whole`.
     fn portion_of(
         &mut self,
-        source: Source<'_>,
-        work: &mut Work<'_>,
+        drained: DrainedRing<'_>,
+        context: &mut DrainContext<'_>,
         is_idle: &dyn Fn() -> bool,
         limit: usize,
         whole: bool,
     ) -> io::Result<usize> {
         let before = (self.renderer.clone(), self.progress);
-        let first = self.begin(source, work);
-        self.render(source.memory, work.plans, is_idle, first.saturating_add(limit), work.out)?;
+        let first = self.begin(drained, context);
+        self.render(drained.memory, context.plans, is_idle, first.saturating_add(limit), context.out)?;
         let mut length = first;
-        while whole && self.renderer.state().in_message && work.out.len() > length {
-            length = work.out.len();
-            self.render(source.memory, work.plans, is_idle, length + 1, work.out)?;
+        while whole && self.renderer.state().in_message && context.out.len() > length {
+            length = context.out.len();
+            self.render(drained.memory, context.plans, is_idle, length + 1, context.out)?;
         }
-        if work.out.len() == first {
+        if context.out.len() == first {
             return Ok(0);
         }
-        match self.find_file(work) {
-            Ok(true) => self.write(source, work, ROOM_FOR_END).inspect_err(|_| self.go_back(before)),
+        match self.find_file(context) {
+            Ok(true) => self.write(drained, context, ROOM_FOR_END).inspect_err(|_| self.go_back(before)),
             Ok(false) => {
                 self.go_back(before);
-                self.forget_file(source, work)?;
-                self.portion_of(source, work, is_idle, limit, whole)
+                self.forget_file(drained, context)?;
+                self.portion_of(drained, context, is_idle, limit, whole)
             }
             Err(error) => {
                 self.go_back(before);
@@ -234,27 +234,27 @@ impl Drain {
     /// `error`, where it can be done in no other file either: then all is as it was.
     fn in_next_file(
         &mut self,
-        source: Source<'_>,
-        work: &mut Work<'_>,
+        drained: DrainedRing<'_>,
+        context: &mut DrainContext<'_>,
         error: io::Error,
-        write: impl FnOnce(&mut Drain, &mut Work<'_>) -> io::Result<usize>,
+        write: impl FnOnce(&mut Drain, &mut DrainContext<'_>) -> io::Result<usize>,
     ) -> io::Result<usize> {
         if self.progress.file_length == 0 {
             // There is nothing in the file but its beginning, and the next one would be no better.
             return Err(error);
         }
-        if !self.renderer.state().in_message && !self.is_ended(source.header()) {
+        if !self.renderer.state().in_message && !self.is_ended(drained.header()) {
             // There is room for that, unless it is not by the process's limit that the file ends.
-            let _ = self.write_end(source, work, EndReason::Full, None);
+            let _ = self.write_end(drained, context, EndReason::Full, None);
         }
-        let header = source.header();
+        let header = drained.header();
         // Closed, for there may be no descriptor for another one beside it. What comes back to it opens it again.
         self.file = None;
         let left = (self.renderer.clone(), self.progress);
         let state = self.renderer.state();
         self.leave(&state.elsewhere.and(&state.here(self.progress.file_length)));
         header.publish(&self.progress);
-        match write(self, work) {
+        match write(self, context) {
             Ok(bytes) if bytes > 0 => Ok(bytes),
             _ => {
                 if let Some(file) = self.file.take() {
@@ -268,20 +268,20 @@ impl Drain {
     }
 
     /// Empties `out`, but for the lines that a file begins with, if it has none yet; returns their bytes.
-    fn begin(&mut self, source: Source<'_>, work: &mut Work<'_>) -> usize {
-        work.out.clear();
+    fn begin(&mut self, drained: DrainedRing<'_>, context: &mut DrainContext<'_>) -> usize {
+        context.out.clear();
         if !self.has_file() {
             self.progress.file_length = 0;
         }
         self.renderer.begin_at(self.progress.file_length);
         if self.progress.file_length == 0 {
-            let told = source.header().published().render;
+            let told = drained.header().published().render;
             // Nothing of it is there yet, and others may have been made since this was tried.
-            self.serial = work.place.next_file();
+            self.serial = context.place.next_file();
             let thread = (self.tid, self.serial);
-            first_lines(thread, work.place.encoding, source, work.info, &told, work.out);
+            first_lines(thread, context.place.encoding, drained, context.info, &told, context.out);
         }
-        work.out.len()
+        context.out.len()
     }
 
     fn go_back(&mut self, to: (Renderer, Progress)) {
@@ -399,25 +399,25 @@ impl Drain {
     /// The file cannot be written: then nothing has happened.
     pub fn end(
         &mut self,
-        source: Source<'_>,
-        work: &mut Work<'_>,
+        drained: DrainedRing<'_>,
+        context: &mut DrainContext<'_>,
         reason: EndReason,
         clock: Option<Meta>,
     ) -> io::Result<usize> {
-        if self.is_ended(source.header()) {
+        if self.is_ended(drained.header()) {
             return Ok(0);
         }
-        if !self.find_file(work)? {
-            self.forget_file(source, work)?;
+        if !self.find_file(context)? {
+            self.forget_file(drained, context)?;
             // A new file tells how many records are gone with this one.
-            if self.is_ended(source.header()) {
+            if self.is_ended(drained.header()) {
                 return Ok(0);
             }
         }
-        match self.write_end(source, work, reason, clock.clone()) {
+        match self.write_end(drained, context, reason, clock.clone()) {
             Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {
-                self.in_next_file(source, work, error, |this, work| {
-                    this.write_end(source, work, reason, clock)
+                self.in_next_file(drained, context, error, |this, context| {
+                    this.write_end(drained, context, reason, clock)
                 })
             }
             result => result,
@@ -426,34 +426,34 @@ impl Drain {
 
     fn write_end(
         &mut self,
-        source: Source<'_>,
-        work: &mut Work<'_>,
+        drained: DrainedRing<'_>,
+        context: &mut DrainContext<'_>,
         reason: EndReason,
         clock: Option<Meta>,
     ) -> io::Result<usize> {
-        let missed = self.missed(source, work)?;
+        let missed = self.missed(drained, context)?;
         let before = (self.renderer.clone(), self.progress);
-        self.begin(source, work);
+        self.begin(drained, context);
         if let Some(remaining) = missed {
-            self.renderer.close_torn(work.out);
-            self.renderer.miss(&remaining, work.out);
+            self.renderer.close_torn(context.out);
+            self.renderer.miss(&remaining, context.out);
         }
         // Of a file that is made for this, too.
-        let files = work.place.files_so_far().max(self.serial.map(u64::from));
-        self.render_end(source.header(), reason, clock, files, work.out);
-        self.write(source, work, 0).inspect_err(|_| self.go_back(before))
+        let files = context.place.files_so_far().max(self.serial.map(u64::from));
+        self.render_end(drained.header(), reason, clock, files, context.out);
+        self.write(drained, context, 0).inspect_err(|_| self.go_back(before))
     }
 
     /// What the thread's earlier files hold, if that is not what they held when they were left.
-    fn missed(&self, source: Source<'_>, work: &Work<'_>) -> io::Result<Option<Elsewhere>> {
+    fn missed(&self, drained: DrainedRing<'_>, context: &DrainContext<'_>) -> io::Result<Option<Elsewhere>> {
         let bytes = self.progress.render.elsewhere.bytes;
         let look = || {
-            if bytes == 0 || work.place.bytes_beside(self.tid, &self.progress)? == bytes {
+            if bytes == 0 || context.place.bytes_beside(self.tid, &self.progress)? == bytes {
                 return Ok(None);
             }
             let own = self.file.as_ref().map(|file| file.identity);
-            let (info, since) = (work.info, source.since());
-            work.place.survey(self.tid, info, since, &self.progress, own.as_ref()).map(Some)
+            let (info, since) = (context.info, drained.since());
+            context.place.survey(self.tid, info, since, &self.progress, own.as_ref()).map(Some)
         };
         match look() {
             // Without a descriptor nobody can look. To write the end matters more than to find out whether somebody
@@ -484,29 +484,34 @@ impl Drain {
     ///
     /// # Errors
     /// The file is gone, or cannot be written.
-    pub fn end_run(&mut self, work: &mut Work<'_>, reason: EndReason) -> io::Result<()> {
-        if !self.find_file(work)? {
+    pub fn end_run(&mut self, context: &mut DrainContext<'_>, reason: EndReason) -> io::Result<()> {
+        if !self.find_file(context)? {
             return Err(io::Error::new(io::ErrorKind::NotFound, "the last trace file is gone"));
         }
-        work.out.clear();
+        context.out.clear();
         self.renderer.begin_at(self.progress.file_length);
-        self.renderer.end(reason, work.place.files_so_far(), work.out);
-        self.file.as_mut().map_or(Ok(()), |file| file.append(work.out, 0))
+        self.renderer.end(reason, context.place.files_so_far(), context.out);
+        self.file.as_mut().map_or(Ok(()), |file| file.append(context.out, 0))
     }
 
     /// Writes a `#` line, if this is a place for one; returns the bytes.
     ///
     /// # Errors
     /// As [`Drain::end`].
-    pub fn tell(&mut self, source: Source<'_>, work: &mut Work<'_>, line: &Meta) -> io::Result<usize> {
+    pub fn tell(
+        &mut self,
+        drained: DrainedRing<'_>,
+        context: &mut DrainContext<'_>,
+        line: &Meta,
+    ) -> io::Result<usize> {
         let state = self.renderer.state();
         if self.file.is_none() || state.in_message || state.ended {
             return Ok(0);
         }
         let before = (self.renderer.clone(), self.progress);
-        self.begin(source, work);
-        self.renderer.meta(line, work.out);
-        match self.write(source, work, ROOM_FOR_END).inspect_err(|_| self.go_back(before)) {
+        self.begin(drained, context);
+        self.renderer.meta(line, context.out);
+        match self.write(drained, context, ROOM_FOR_END).inspect_err(|_| self.go_back(before)) {
             // There is another one at the end of the file.
             Err(error) if is_no_room(&error) => Ok(0),
             result => result,
@@ -518,9 +523,9 @@ impl Drain {
     ///
     /// # Errors
     /// It is there and cannot be opened.
-    pub fn resume(&mut self, source: Source<'_>, work: &mut Work<'_>) -> io::Result<()> {
-        if !self.find_file(work)? {
-            self.forget_file(source, work)?;
+    pub fn resume(&mut self, drained: DrainedRing<'_>, context: &mut DrainContext<'_>) -> io::Result<()> {
+        if !self.find_file(context)? {
+            self.forget_file(drained, context)?;
         }
         Ok(())
     }
@@ -534,13 +539,13 @@ impl Drain {
     }
 
     /// Whether there is a file that can be written, or none was made yet.
-    fn find_file(&mut self, work: &Work<'_>) -> io::Result<bool> {
+    fn find_file(&mut self, context: &DrainContext<'_>) -> io::Result<bool> {
         match &self.file {
             Some(file) if file.is_open() => Ok(file.is_intact()),
             None if self.progress.inode == 0 => Ok(true),
             // Not opened yet, closed for want of descriptors, or by the host.
             _ => {
-                self.file = TraceFile::reopen(work.place, self.tid, work.info, &self.progress)?;
+                self.file = TraceFile::reopen(context.place, self.tid, context.info, &self.progress)?;
                 Ok(self.file.is_some())
             }
         }
@@ -551,10 +556,10 @@ impl Drain {
     ///
     /// # Errors
     /// What is there cannot be read: nothing is forgotten yet.
-    fn forget_file(&mut self, source: Source<'_>, work: &Work<'_>) -> io::Result<()> {
-        let header = source.header();
+    fn forget_file(&mut self, drained: DrainedRing<'_>, context: &DrainContext<'_>) -> io::Result<()> {
+        let header = drained.header();
         let published = header.published();
-        let remaining = work.place.survey(self.tid, work.info, source.since(), &published, None)?;
+        let remaining = context.place.survey(self.tid, context.info, drained.since(), &published, None)?;
         (self.file, self.progress) = (None, published);
         self.leave(&remaining);
         header.publish(&self.progress);
@@ -568,14 +573,19 @@ impl Drain {
         (self.progress.file_length, self.progress.device, self.progress.inode) = (0, 0, 0);
     }
 
-    /// Appends `work.out` to the file, which is made if need be, publishes, and frees the space: the steps (a)
+    /// Appends `context.out` to the file, which is made if need be, publishes, and frees the space: the steps (a)
     /// to (d) of [`trace_format::ring`]. The file must be able to grow by `room` more. On error nothing has happened.
-    fn write(&mut self, source: Source<'_>, work: &mut Work<'_>, room: u64) -> io::Result<usize> {
-        let header = source.header();
+    fn write(
+        &mut self,
+        drained: DrainedRing<'_>,
+        context: &mut DrainContext<'_>,
+        room: u64,
+    ) -> io::Result<usize> {
+        let header = drained.header();
         let is_new = self.progress.file_length == 0;
         let file = match &mut self.file {
             Some(file) => {
-                file.append(work.out, room)?;
+                file.append(context.out, room)?;
                 file
             }
             none => {
@@ -586,21 +596,21 @@ impl Drain {
                     published.file_length = 0;
                     header.publish(&published);
                 };
-                let first = FirstBytes { bytes: work.out, room };
-                none.insert(work.place.create(self.tid, work.info.id, &first, &mut publish)?)
+                let first = FirstBytes { bytes: context.out, room };
+                none.insert(context.place.create(self.tid, context.info.id, &first, &mut publish)?)
             }
         };
-        let bytes = work.out.len();
+        let bytes = context.out.len();
         self.renderer.written(bytes);
         file.mark(&mut self.progress);
         self.progress.render = self.renderer.state();
         header.publish(&self.progress);
         if is_new {
-            work.place.count_file();
+            context.place.count_file();
         }
         header.free(&self.progress);
-        self.rotate(source, work);
-        if work.place.is_crowded() {
+        self.rotate(drained, context);
+        if context.place.is_crowded() {
             self.file = None;
         }
         Ok(bytes)
@@ -608,7 +618,7 @@ impl Drain {
 
     /// Drops the older half of the file if it has reached its limit. Where that cannot be done, the file grows on,
     /// and it is tried again when it has grown by a quarter of the limit.
-    fn rotate(&mut self, source: Source<'_>, work: &mut Work<'_>) {
+    fn rotate(&mut self, drained: DrainedRing<'_>, context: &mut DrainContext<'_>) {
         let state = self.renderer.state();
         let may = !state.in_message && !state.ended;
         let Some(file) = self.file.as_mut().filter(|file| may && file.length > file.rotate_at) else {
@@ -616,18 +626,18 @@ impl Drain {
         };
         if !file.has_its_name() {
             // Somebody has given it another one, and keeps what is in it.
-            file.rotate_at = file.length + work.place.max_bytes / 4;
+            file.rotate_at = file.length + context.place.max_bytes / 4;
             return;
         }
-        let (header, info, tid, serial) = (source.header(), work.info, self.tid, self.serial);
-        let encoding = work.place.encoding;
+        let (header, info, tid, serial) = (drained.header(), context.info, self.tid, self.serial);
+        let encoding = context.place.encoding;
         let (mut renderer, mut progress) = (self.renderer.clone(), self.progress);
         let first = |dropped: &rotation::Dropped| {
             let mut told = RenderState { last: dropped.last, lost: dropped.lost, ..RenderState::default() };
             told.lost[LossReason::Rotated as usize] += dropped.messages;
             told.stall_ns = dropped.stall_ns;
             let mut lines = Vec::with_capacity(512);
-            first_lines((tid, serial), encoding, source, info, &told, &mut lines);
+            first_lines((tid, serial), encoding, drained, info, &told, &mut lines);
             lines
         };
         let publish = |file: &TraceFile, dropped: &rotation::Dropped| {
@@ -636,13 +646,13 @@ impl Drain {
             progress.render = renderer.state();
             header.publish(&progress);
         };
-        match file.rotate(work.place, tid, info.id, first, publish) {
+        match file.rotate(context.place, tid, info.id, first, publish) {
             Ok(()) => (self.renderer, self.progress) = (renderer, progress),
             Err(error) => {
-                file.rotate_at = file.length + work.place.max_bytes / 4;
+                file.rotate_at = file.length + context.place.max_bytes / 4;
                 header.publish(&self.progress);
-                work.place.remove_unfinished(tid, info.id);
-                work.place.trouble.get_or_insert(error);
+                context.place.remove_unfinished(tid, info.id);
+                context.place.trouble.get_or_insert(error);
             }
         }
     }
@@ -654,14 +664,14 @@ impl Drain {
 fn first_lines(
     (tid, file): (u64, Option<u32>),
     encoding: Encoding,
-    source: Source<'_>,
+    drained: DrainedRing<'_>,
     info: &meta::Run,
     told: &RenderState,
     out: &mut Vec<u8>,
 ) {
-    let (tenancy, since) = (&source.header().tenancy, source.since());
-    let (name, why) = (tenancy.name(), source.why.as_bytes().to_vec());
-    let thread = meta::Thread { name, ring: source.place, why, file };
+    let (tenancy, since) = (&drained.header().tenancy, drained.since());
+    let (name, why) = (tenancy.name(), drained.why.as_bytes().to_vec());
+    let thread = meta::Thread { name, ring: drained.place, why, file };
     let at = |last| Renderer::new(tid, RenderState { last, ..RenderState::default() }, encoding);
     at(since).header(info, &thread, out);
     at(since.max(told.last)).told_before(&told.here(0), out);

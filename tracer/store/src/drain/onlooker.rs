@@ -1,6 +1,6 @@
 //! What the flusher or a recoverer would write next, rendered for an onlooker, who writes nothing.
 
-use super::{Drain, PORTION, Source, Survivors, TracePlace, first_lines};
+use super::{Drain, DrainedRing, PORTION, Survivors, TracePlace, first_lines};
 use std::io;
 use trace_format::file::Encoding;
 use trace_format::meta::{self, EndReason};
@@ -10,7 +10,7 @@ use trace_format::ring::Progress;
 
 /// A drain without a file of its own.
 pub struct Onlooker<'a> {
-    source: Source<'a>,
+    drained: DrainedRing<'a>,
     info: &'a meta::Run,
     plans: &'a Plans,
     drain: Drain,
@@ -32,13 +32,13 @@ pub struct Rest {
 impl<'a> Onlooker<'a> {
     /// Goes on from `progress`, which was published by the ring's consumer.
     pub fn new(
-        source: Source<'a>,
+        drained: DrainedRing<'a>,
         info: &'a meta::Run,
         plans: &'a Plans,
         progress: Progress,
     ) -> Onlooker<'a> {
-        let drain = Drain::going_on_from(source.header(), progress, Encoding::Text);
-        Onlooker { source, info, plans, told: drain.renderer.state(), drain }
+        let drain = Drain::going_on_from(drained.header(), progress, Encoding::Text);
+        Onlooker { drained, info, plans, told: drain.renderer.state(), drain }
     }
 
     /// There is no file where there should be one: the text begins another. The thread's files are in `place`.
@@ -46,7 +46,7 @@ impl<'a> Onlooker<'a> {
     /// # Errors
     /// What is there cannot be read.
     pub fn forget_file(&mut self, place: &TracePlace) -> io::Result<()> {
-        let (drain, since) = (&mut self.drain, self.source.since());
+        let (drain, since) = (&mut self.drain, self.drained.since());
         let remaining = place.survey(drain.tid, self.info, since, &drain.progress, None)?;
         drain.leave(&remaining);
         self.told = drain.renderer.state();
@@ -58,7 +58,7 @@ impl<'a> Onlooker<'a> {
     pub fn living(mut self, copy: &Survivors, losses: &Losses, patient: bool) -> Option<Rest> {
         let (consumed, nested_consumed) = self.drain.consumed();
         let (renderer, mut text) = (&mut self.drain.renderer, Vec::new());
-        if self.source.memory.overwrites() {
+        if self.drained.memory.overwrites() {
             copy.tell_overwritten(renderer, &mut text);
         }
         let (mut main, mut nested) = copy.records(consumed, nested_consumed);
@@ -81,7 +81,7 @@ impl<'a> Onlooker<'a> {
         let (mut text, mut portion) = (Vec::new(), Vec::new());
         loop {
             portion.clear();
-            self.drain.render(self.source.memory, self.plans, &|| true, PORTION, &mut portion)?;
+            self.drain.render(self.drained.memory, self.plans, &|| true, PORTION, &mut portion)?;
             if portion.is_empty() {
                 break;
             }
@@ -89,7 +89,7 @@ impl<'a> Onlooker<'a> {
         }
         let has_file = self.drain.has_file() || !text.is_empty();
         if has_file && !self.drain.renderer.state().ended {
-            self.drain.render_end(self.source.header(), reason, None, None, &mut text);
+            self.drain.render_end(self.drained.header(), reason, None, None, &mut text);
         }
         Ok(self.finish(text))
     }
@@ -98,7 +98,7 @@ impl<'a> Onlooker<'a> {
         if !text.is_empty() && self.drain.progress.file_length == 0 {
             let mut lines = Vec::with_capacity(512 + text.len());
             let thread = (self.drain.tid, None);
-            first_lines(thread, Encoding::Text, self.source, self.info, &self.told, &mut lines);
+            first_lines(thread, Encoding::Text, self.drained, self.info, &self.told, &mut lines);
             lines.append(&mut text);
             text = lines;
         }

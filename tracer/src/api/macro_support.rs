@@ -1,13 +1,14 @@
 //! What the macros of `tracer-macros` call. Nothing here is for people: it changes with the macros.
 //!
-//! Runs on traced threads, between [`Site::word`] and the record: everything is inlined, so that where the types
-//! of a call are known, its size is a constant and its copy a few stores.
+//! Runs on traced threads, between [`Site::word`] and the record: everything is inlined, so that where the
+//! types of a call are known, its size is a constant and its copy a few stores.
 //!
 //! # Which arguments are captured
 //!
-//! `Arg::<By, _>::new(&value).__tracer_capture()` is looked up by the compiler as every method is. `Arg` has one if
-//! the type is [`Capture<By>`]; it gives [`Captured`]. If not, the compiler goes on to what `Arg` derefs to,
-//! [`Uncapturable`], whose method gives [`NotCaptured`]. The method's name is one that no trait of a user has.
+//! `Arg::<By, _>::new(&value).__tracer_capture()` is looked up by the compiler as every method is. `Arg` has
+//! one if the type is [`Capture<By>`]; it gives [`Captured`]. If not, the compiler goes on to what `Arg`
+//! derefs to, [`Uncapturable`], whose method gives [`NotCaptured`]. The method's name is one that no trait of
+//! a user has.
 
 pub use crate::ring::Arguments;
 pub use crate::shared::sites::Site;
@@ -22,7 +23,7 @@ use std::ops::Deref;
 pub struct Arg<'a, By, T: ?Sized>(&'a T, PhantomData<By>);
 
 impl<'a, By, T: ?Sized> Arg<'a, By, T> {
-    /// The argument behind `value`.
+    /// Makes the argument behind `value`.
     #[inline(always)]
     #[must_use]
     pub fn new(value: &'a T) -> Arg<'a, By, T> {
@@ -31,7 +32,7 @@ impl<'a, By, T: ?Sized> Arg<'a, By, T> {
 }
 
 impl<'a, By, T: Capture<By> + ?Sized> Arg<'a, By, T> {
-    /// The argument as it goes into a record.
+    /// Gives the argument as it goes into a record.
     #[inline(always)]
     #[must_use]
     pub fn __tracer_capture(&self) -> Captured<'a, By, T> {
@@ -48,12 +49,12 @@ impl<By, T: ?Sized> Deref for Arg<'_, By, T> {
     }
 }
 
-/// What an argument is that cannot be captured.
+/// An argument that cannot be captured.
 #[derive(Clone, Copy, Debug)]
 pub struct Uncapturable;
 
 impl Uncapturable {
-    /// That the argument does not go into a record.
+    /// Says that the argument does not go into a record.
     #[inline(always)]
     #[must_use]
     pub fn __tracer_capture(&self) -> NotCaptured {
@@ -64,7 +65,7 @@ impl Uncapturable {
 /// An argument that goes into a record.
 pub struct Captured<'a, By, T: ?Sized>(&'a T, PhantomData<By>);
 
-/// An argument that does not: its call formats the message.
+/// An argument that does not go into a record: its call formats the message.
 #[derive(Clone, Copy, Debug)]
 pub struct NotCaptured;
 
@@ -114,13 +115,13 @@ impl Arguments for NotCaptured {
     fn describe(_descriptor: &mut Vec<u8>) {}
 }
 
-/// Of what is not captured; nobody asks for it.
+/// The signature of what is not captured; nobody asks for it.
 const NO_SIGNATURE: u32 = 1;
 
-/// What the signature of a call begins with.
+/// The first byte of what the signature of a call is made from.
 const CALL: u8 = b'(';
 
-/// Parts may be tuples themselves: a call may have more arguments than there are tuples here.
+/// The parts of a tuple may be tuples themselves: a call may have more arguments than there are tuples here.
 macro_rules! tuples {
     ($($($part:ident $field:tt)*;)*) => { $(
         impl<$($part: Arguments),*> Arguments for ($($part,)*) {

@@ -23,7 +23,7 @@ pub struct Tracer(());
 static TRACER: Tracer = Tracer(());
 
 impl Tracer {
-    /// The tracer. Costs nothing and reads nothing.
+    /// Gives the tracer. The call costs nothing and reads nothing.
     #[inline(always)]
     #[must_use]
     pub fn get() -> &'static Tracer {
@@ -53,7 +53,7 @@ impl Tracer {
         }
     }
 
-    /// Whether this process traces. The first call decides, as for [`trace`](Tracer::trace).
+    /// Returns whether this process traces. The first call decides, as for [`trace`](Tracer::trace).
     ///
     /// For work that is only worth doing when it is traced.
     #[inline]
@@ -63,8 +63,8 @@ impl Tracer {
     }
 
     /// Makes `variable` the environment variable that switches tracing on, the only one, and decides by it
-    /// now: `1`, `true`, `on`, `yes` is on; `0`, `false`, `off`, `no`, empty or unset is off; anything else is
-    /// off, with a warning on stderr.
+    /// now: `1`, `true`, `on`, `yes` is on; `0`, `false`, `off`, `no`, empty or unset is off; anything else
+    /// is off, with a warning on stderr.
     ///
     /// Returns whether the process traces now. If it traced before and the answer is no, the trace so far is
     /// ended as by [`shutdown`](Tracer::shutdown). Not needed where `TRACER_ENABLE` will do.
@@ -95,8 +95,8 @@ impl Tracer {
             .map_or(Ok(()), Run::flush)
     }
 
-    /// Has the flight recorder write what it holds: the newest records of each thread, as many as its ring had room
-    /// for since the last snapshot. See [`FullPolicy::Overwrite`](crate::FullPolicy::Overwrite).
+    /// Has the flight recorder write what it holds: the newest records of each thread, as many as its ring
+    /// had room for since the last snapshot. See [`FullPolicy::Overwrite`](crate::FullPolicy::Overwrite).
     ///
     /// The same as [`flush`](Tracer::flush), which with the other policies writes the little that is not
     /// written yet. To be called when something went wrong; the program goes on tracing.
@@ -121,7 +121,8 @@ impl Tracer {
         decide::shut_down()
     }
 
-    /// Counters of this run. Takes a lock and looks at every thread's ring: for now and then.
+    /// Gives the counters of this run. The call takes a lock and looks at every thread's ring: for now and
+    /// then.
     #[must_use]
     pub fn stats(&self) -> Stats {
         let without_ring = unplaced::without_ring();
@@ -151,24 +152,26 @@ impl Tracer {
     }
 }
 
-/// What the tracer has done so far in this process. Counters of running threads may be a few records behind.
+/// Counters of what the tracer has done so far in this process. Counters of running threads may be a few
+/// records behind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
-    /// Whether it traces now.
+    /// Tells whether the process traces now.
     pub enabled: bool,
     /// Records put into rings.
     pub records: u64,
-    /// Records that were not: no room, a `Display` that panicked, made inside the tracer itself.
+    /// Records that were not put into rings: no room, a `Display` that panicked, made inside the tracer
+    /// itself.
     pub lost: u64,
-    /// How often a thread waited for room in its ring.
+    /// The number of times that a thread waited for room in its ring.
     pub stalls: u64,
-    /// How long all threads waited, in nanoseconds.
+    /// The time that all threads waited together, in nanoseconds.
     pub stall_ns: u64,
     /// Bytes written to trace files.
     pub bytes_written: u64,
     /// Rings, in use or ready, that outlive a killed process.
     pub shared_rings: u64,
-    /// Rings that do not.
+    /// Rings, in use or ready, that do not outlive a killed process.
     pub private_rings: u64,
 }

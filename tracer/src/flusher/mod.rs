@@ -34,16 +34,16 @@ use trace_format::plans::Plans;
 use trace_store::drain::{Announcement, Drain, DrainContext, RunFile, TracePlace};
 use trace_store::{descriptor, recovery};
 
-/// How often threads and files are looked after.
+/// The time between two looks after threads and files.
 const LOOK_AFTER: Duration = Duration::from_secs(1);
-/// How many rings of ended threads wait for files that cannot be written.
+/// The number of rings of ended threads that wait for files that cannot be written.
 const WAITING: usize = 64;
-/// How many flight recorders of ended threads are kept.
+/// The number of flight recorders of ended threads that are kept.
 const KEPT: usize = 16;
-/// How long to leave a file alone that could not be written.
+/// The time for which a file is left alone that could not be written.
 const RETRY: Duration = Duration::from_millis(500);
 
-/// The thread's body. `publish` makes the run the process's; where it is not wanted, nothing is made.
+/// Runs the flusher thread. `publish` makes the run the process's; where it is not wanted, nothing is made.
 pub(crate) fn run(run: &'static Run, requests: Receiver<Request>, publish: impl FnOnce() -> bool) {
     let _excluded = Excluded::for_good();
     sys::name_thread(c"tracer-flusher");
@@ -55,8 +55,8 @@ pub(crate) fn run(run: &'static Run, requests: Receiver<Request>, publish: impl 
     Flusher::new(run, requests).run();
 }
 
-/// Leaves the host's descriptors to the host: what this thread opens from here on, nobody else can close. Before
-/// anything is opened.
+/// Leaves the host's descriptors to the host: what this thread opens from here on, nobody else can close.
+/// This is called before anything is opened.
 fn take_own_descriptors(run: &'static Run) {
     if !run.config.own_descriptors {
         return;
@@ -72,7 +72,7 @@ fn take_own_descriptors(run: &'static Run) {
     }
 }
 
-/// All that the flusher thread owns.
+/// The flusher thread's own data.
 struct Flusher {
     run: &'static Run,
     requests: Receiver<Request>,
@@ -83,22 +83,23 @@ struct Flusher {
     /// The sites of this process that have a number.
     plans: Plans,
     tails: Vec<Tail>,
-    /// Lines on their way into a file.
+    /// The lines on their way into a file.
     out: Vec<u8>,
     looked_after: Instant,
-    /// Dead runs were looked for.
+    /// Tells whether dead runs were looked for.
     recovered: bool,
-    /// Files that fail are tried again then.
+    /// The time at which files that fail are tried again.
     retry: Option<Instant>,
     /// The first error that no `flush` has returned yet.
     error: Option<io::Error>,
-    /// As long as files cannot be written, which is said once: whether a `flush` has returned that.
+    /// Tells whether a `flush` has returned that files cannot be written; `None` while they can. The outage
+    /// is said once.
     outage: Option<bool>,
-    /// Of the thread that has ended last.
+    /// The drain of the thread that has ended last.
     last_ended: Option<Drain>,
-    /// How many threads with flight recorders were seen to have ended.
+    /// The number of threads with flight recorders that were seen to have ended.
     ended: u64,
-    /// The last thing that could not be done.
+    /// The last error, as text.
     last_error: String,
 }
 
@@ -164,8 +165,8 @@ impl Flusher {
         }
     }
 
-    /// Looks whether the process has become another user, and tells it in the files of the former one: what comes from
-    /// here on belongs to the other.
+    /// Looks whether the process has become another user, and tells it in the files of the former one: what
+    /// comes from here on belongs to the other.
     fn follow_user(&mut self) {
         let (tails, place) = (&mut self.tails, &mut self.place);
         let user = self.supply.follow_user(self.run, tails, &self.info, place, sites::numbered);
@@ -237,7 +238,7 @@ impl Flusher {
         self.drain_where(|_| true);
     }
 
-    /// The same, flight recorders included.
+    /// Writes what all rings hold, flight recorders included.
     fn drain_all(&mut self) {
         self.tails.iter_mut().for_each(Tail::want);
         self.drain_once();
@@ -283,7 +284,7 @@ impl Flusher {
         self.supply.take_back(self.run, &mut self.tails);
     }
 
-    /// While files cannot be written, rings of ended threads wait; not more than [`WAITING`] of them.
+    /// Limits how many rings of ended threads wait while files cannot be written, to [`WAITING`].
     fn limit_waiting(&mut self) {
         let waits = |tail: &&mut Tail| tail.has_ended() && tail.is_failing();
         let surplus = self.tails.iter_mut().filter(waits).count().saturating_sub(WAITING);
@@ -297,8 +298,8 @@ impl Flusher {
         }
     }
 
-    /// Flight recorders of threads that have ended: those of the last few are kept. Of what goes with the others, the
-    /// run's own file tells. At the end of the process all that there are are written.
+    /// Keeps the flight recorders of the last few threads that have ended. Of what goes with the others, the
+    /// run's own file tells. At the end of the process all of them are written.
     fn limit_kept(&mut self) {
         let kept = |tail: &&mut Tail| tail.has_ended() && tail.keeps();
         for tail in self.tails.iter_mut().filter(kept) {
@@ -329,7 +330,7 @@ impl Flusher {
         }
     }
 
-    /// Once: recovers dead runs of this executable, so that nobody's memory leaks.
+    /// Recovers dead runs of this executable, once, so that nobody's memory leaks.
     fn recover_once(&mut self) {
         if !std::mem::replace(&mut self.recovered, true) {
             let (exe, id) = (self.info.exe.clone(), self.info.id);
@@ -351,7 +352,7 @@ impl Flusher {
         }
     }
 
-    /// Now and then: finds threads that ended unseen, and files that somebody has deleted.
+    /// Finds threads that ended unseen, and files that somebody has deleted, now and then.
     fn look_after(&mut self) {
         if self.looked_after.elapsed() >= LOOK_AFTER {
             self.looked_after = Instant::now();
@@ -362,7 +363,7 @@ impl Flusher {
         }
     }
 
-    /// The process exits: everything is drained and every file gets its end. Threads that still run may go on
+    /// Drains everything and ends every file, since the process exits. Threads that still run may go on
     /// tracing; the loop goes on draining them.
     fn at_process_exit(&mut self) {
         self.retry = None;
@@ -390,9 +391,9 @@ impl Flusher {
         self.let_exit_go_on();
     }
 
-    /// Tells in a file of the run's own what no thread's file can tell: losses of threads that never got a ring, what
-    /// went with flight recorders, and `untold` records that could not be written. `unplaced` is how many had found no ring
-    /// when the files were ended.
+    /// Tells in a file of the run's own what no thread's file can tell: losses of threads that never got a
+    /// ring, what went with flight recorders, and `untold` records that could not be written. `unplaced` is
+    /// how many had found no ring when the files were ended.
     fn end_run_file(&mut self, reason: EndReason, unplaced: u64, untold: u64) {
         let (unplaced, forgotten) = (self.run.unplaced().max(unplaced), self.supply.forgotten());
         if unplaced > 0 {
@@ -419,7 +420,8 @@ impl Flusher {
         sys::wake_word(&self.run.exit.finished, i32::MAX);
     }
 
-    /// Says how many records go with their rings, since their files cannot be written; returns that.
+    /// Says how many records are lost with their rings, since their files cannot be written, and returns that
+    /// number.
     fn tell_untold(&mut self, goes: fn(&Tail) -> bool) -> u64 {
         let context =
             DrainContext { info: &self.info, place: &mut self.place, plans: &self.plans, out: &mut self.out };
@@ -461,7 +463,7 @@ impl Flusher {
         errors.into_iter().for_each(|error| self.note_error(error));
     }
 
-    /// Tracing ends: no thread may go on using its ring, everything is drained, every file gets its end.
+    /// Ends tracing: no thread may go on using its ring, everything is drained, every file gets its end.
     fn shut_down(&mut self) {
         self.retry = None;
         self.supply.set_ending(Ending::Shutdown);

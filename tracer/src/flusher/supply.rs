@@ -16,17 +16,18 @@ use trace_store::drain::TracePlace;
 use trace_store::memory::Memory;
 use trace_store::run_directory::RunDirectory;
 
-/// Ready rings beyond this many are freed.
+/// The number of ready rings beyond which further ones are freed.
 const SURPLUS: usize = 4 * SPARE;
 
-/// A ring takes at most this part of what shared rings may still take, so that later threads get smaller ones and
-/// not none.
+/// The part (one in so many) of what shared rings may still take that one ring takes at most, so that later
+/// threads get smaller ones and not none.
 const SHARE: u64 = 8;
 
-/// How much memory private rings may take.
+/// The memory that private rings may take, in bytes.
 const PRIVATE_BUDGET: u64 = 64 << 20;
 
-/// The geometry of a ring of `wanted` bytes, or of the largest smaller one that fits in `budget`, if any does.
+/// Gives the geometry of a ring of `wanted` bytes, or of the largest smaller one that fits in `budget`, if
+/// any does.
 fn largest_within(wanted: u64, budget: u64) -> Geometry {
     let mut geometry = Geometry::of(wanted);
     while geometry.file_size() > budget && geometry.capacity > MIN_CAPACITY {
@@ -47,10 +48,10 @@ fn create_shared(directory: &RunDirectory, index: u32, mut geometry: Geometry) -
     }
 }
 
-/// Makes rings and keeps account of their memory.
+/// The supply makes rings and keeps account of their memory.
 pub(crate) struct Supply {
     directory: Result<RunDirectory, String>,
-    /// What was the run's directory before the process became another user, who may not make rings there.
+    /// The run's directories before the process became another user, who may not make rings there.
     former: Vec<RunDirectory>,
     /// The user that the directory was made by.
     user: u32,
@@ -58,9 +59,9 @@ pub(crate) struct Supply {
     budget: u64,
     /// Bytes that private rings may still take; when they are used up, further ones are as small as can be.
     private_budget: u64,
-    /// Records that went with flight recorders of threads that had ended.
+    /// The number of records that were dropped with flight recorders of threads that had ended.
     forgotten: u64,
-    /// That a ring is private was said.
+    /// Tells whether it was said that a ring is private.
     said: bool,
     made: u32,
 }
@@ -103,7 +104,8 @@ impl Supply {
         }
     }
 
-    /// So many records of flight recorders go with the rings of threads that have ended long ago.
+    /// Counts `records` of flight recorders that are dropped with the rings of threads that have ended long
+    /// ago.
     pub(crate) fn forget(&mut self, records: u64) {
         self.forgotten += records;
         for directory in self.directories_mut() {
@@ -111,7 +113,7 @@ impl Supply {
         }
     }
 
-    /// How many these are in all.
+    /// Returns how many records were dropped with flight recorders in all.
     pub(crate) fn forgotten(&self) -> u64 {
         self.forgotten
     }
@@ -120,8 +122,9 @@ impl Supply {
         self.directory.iter_mut().chain(&mut self.former)
     }
 
-    /// Whether the process has become another user since this was asked last; says which. Then rings are made in a
-    /// directory of that user's: the former one may not let them in, and whoever recovers may not read what is there.
+    /// Returns the user that the process has become since this was asked last, if it has. Then rings are made
+    /// in a directory of that user's: the former one may not let them in, and whoever recovers may not read
+    /// what is there.
     pub(crate) fn follow_user(
         &mut self,
         run: &'static Run,
@@ -157,14 +160,14 @@ impl Supply {
         Some(user)
     }
 
-    /// Writes a site where recovery will find it; false where that cannot be done. With private rings there is
-    /// nothing to recover.
+    /// Writes a site where recovery will find it. Returns false where that cannot be done. With private rings
+    /// there is nothing to recover.
     pub(crate) fn add_site(&mut self, site: &Site) -> bool {
         self.directories_mut().all(|directory| directory.add_site(site).is_ok())
     }
 
-    /// Whether a ring should be made: some are kept ready, and one for each thread that waits. A process that
-    /// exits does not wait for rings that nobody waits for.
+    /// Returns whether a ring should be made: some are kept ready, and one for each thread that waits. A
+    /// process that exits does not wait for rings that nobody waits for.
     pub(crate) fn is_short(&self, run: &Run) -> bool {
         let waiting = run.waiting.load(Ordering::Relaxed) as usize;
         let exiting = run.exit.requested.load(Ordering::Relaxed) == 1;
@@ -196,8 +199,8 @@ impl Supply {
         false
     }
 
-    /// Makes a ring: shared if that can be had, smaller where memory is short, private at last; but none where a shared
-    /// one could not be had now and nobody waits: it may be had when somebody does.
+    /// Makes a ring: shared if that can be had, smaller where memory is short, private at last; but none
+    /// where a shared one could not be had now and nobody waits: it may be had when somebody does.
     fn make(&mut self, run: &'static Run) -> io::Result<Option<&'static ThreadRing>> {
         let index = self.made;
         self.made += 1;
@@ -266,7 +269,7 @@ impl Supply {
         }
     }
 
-    /// At the process's exit: removes the files of rings that no thread has; if no others are left, the
+    /// Removes, at the process's exit, the files of rings that no thread has; if no others are left, the
     /// directory too. A thread that comes later still finds the ready rings.
     pub(crate) fn clear(&mut self, tails: &[Tail]) {
         for tail in tails.iter().filter(|tail| tail.is_free()) {
@@ -281,12 +284,12 @@ impl Supply {
         self.directory.iter().chain(&self.former).for_each(RunDirectory::remove);
     }
 
-    /// Says where recoverers look how the run ends.
+    /// Writes where recoverers look how the run ends.
     pub(crate) fn set_ending(&self, ending: Ending) {
         self.directory.iter().chain(&self.former).for_each(|directory| directory.life.set_ending(ending));
     }
 
-    /// At shutdown: nothing is left but the memory of rings that threads still point to.
+    /// Removes everything at shutdown but the memory of rings that threads still point to.
     pub(crate) fn end(&mut self, run: &'static Run, tails: &mut Vec<Tail>) {
         let taken: Vec<_> = std::iter::from_fn(|| run.ready.take()).map(|(ring, _)| ring).collect();
         run.rings.lock().clear();

@@ -11,7 +11,7 @@ use trace_format::meta::{EndReason, Meta, RingPlace};
 use trace_format::ring::{Progress, State};
 use trace_store::drain::{Drain, DrainContext, DrainedRing, Onlooker};
 
-/// A file gets a `# clock` line at most this often.
+/// The time that passes at least between two `# clock` lines of a file.
 const CLOCK_INTERVAL: Duration = Duration::from_secs(10);
 
 /// A ring, its file, and how far the one is in the other.
@@ -19,14 +19,14 @@ const CLOCK_INTERVAL: Duration = Duration::from_secs(10);
 pub(crate) struct Tail {
     run: &'static Run,
     pub ring: &'static ThreadRing,
-    /// Of the thread that has the ring, once it was looked at.
+    /// The drain of the thread that has the ring, once it was looked at.
     drain: Option<Drain>,
     clock_told: Instant,
-    /// Its thread has ended and all is written: it can be lent again.
+    /// Tells that the ring's thread has ended and all is written: the ring can be lent again.
     freed: bool,
-    /// What a flight recorder holds is to be written at the next occasion.
+    /// Tells that what a flight recorder holds is to be written at the next occasion.
     wanted: bool,
-    /// Of a flight recorder: as which of all its thread was seen to have ended.
+    /// The number under which the thread of a flight recorder was seen to have ended, among all.
     ended: Option<u64>,
 }
 
@@ -35,12 +35,12 @@ impl Tail {
         Tail { run, ring, drain: None, clock_told: Instant::now(), freed: false, wanted: false, ended: None }
     }
 
-    /// Whether no thread has the ring and nothing of one is left to write.
+    /// Returns whether no thread has the ring and nothing of one is left to write.
     pub(crate) fn is_free(&self) -> bool {
         self.ring.header().tenancy.state() == Ok(State::Free)
     }
 
-    /// Whether the ring became free since this was asked last.
+    /// Returns whether the ring became free since this was asked last.
     pub(crate) fn was_freed(&mut self) -> bool {
         std::mem::take(&mut self.freed)
     }
@@ -49,7 +49,7 @@ impl Tail {
         self.ring.link.failing.load(Ordering::Relaxed)
     }
 
-    /// Whether the ring keeps what it holds until that is wanted.
+    /// Returns whether the ring keeps what it holds until that is wanted.
     pub(crate) fn keeps(&self) -> bool {
         self.ring.memory.overwrites() && !self.wanted
     }
@@ -77,12 +77,13 @@ impl Tail {
         }
     }
 
-    /// Whether the ring's thread has let go of it and the ring waits to be drained for the last time.
+    /// Returns whether the ring's thread has let go of it and the ring waits to be drained for the last time.
     pub(crate) fn has_ended(&self) -> bool {
         self.ring.header().tenancy.state() == Ok(State::Ended) && self.ring.parting.has_thread_left()
     }
 
-    /// Whether the ring's thread has called `exit`. Its file ends last, and so says how many files the run has made.
+    /// Returns whether the ring's thread has called `exit`. Its file ends last, and so says how many files
+    /// the run has made.
     pub(crate) fn waits_for_exit(&self) -> bool {
         let drain_goes_on = self.drain.as_ref().is_some_and(|drain| !drain.is_ended(self.ring.header()));
         drain_goes_on && self.has_ended() && self.ring.end_reason() == EndReason::Exit
@@ -92,8 +93,8 @@ impl Tail {
         DrainedRing { memory: &self.ring.memory, place: self.ring.place, why: &self.ring.why }
     }
 
-    /// Writes what the ring holds. If its thread has ended, ends the file and frees the ring; returns what has written
-    /// the file then.
+    /// Writes what the ring holds. If its thread has ended, ends the file and frees the ring; returns what
+    /// has written the file then.
     pub(crate) fn drain(&mut self, context: &mut DrainContext<'_>) -> io::Result<Option<Drain>> {
         // Acquire, before the head is looked at: nothing follows what an ended thread wrote.
         let state = self.ring.header().tenancy.state();
@@ -115,7 +116,8 @@ impl Tail {
         Ok(None)
     }
 
-    /// Goes on to where the thread is now and not further, so that a busy one does not keep the others waiting.
+    /// Goes on to where the thread is now and not further, so that a busy one does not keep the others
+    /// waiting.
     fn drain_records(&mut self, context: &mut DrainContext<'_>, ended: bool) -> io::Result<()> {
         let (ring, drained, run) = (self.ring, self.drained(), self.run);
         let header = ring.header();
@@ -170,7 +172,8 @@ impl Tail {
         Ok(())
     }
 
-    /// How many records of the thread are neither in its files nor told lost there, by what recovery would write.
+    /// Returns how many records of the thread are neither in its files nor told lost there, by what recovery
+    /// would write.
     pub(crate) fn untold(&self, context: &DrainContext<'_>) -> u64 {
         let header = self.ring.header();
         if self.is_free() {
@@ -181,7 +184,8 @@ impl Tail {
         onlooker.dead(EndReason::Exit).map_or(0, |rest| rest.records.saturating_add(rest.lost))
     }
 
-    /// Its thread has ended, behind all of whom `count` knows; not if that was noted before.
+    /// Notes, unless that was done before, that the ring's thread has ended, behind the `count` that have
+    /// ended before.
     pub(crate) fn note_end(&mut self, count: &mut u64) {
         if self.ended.is_none() {
             *count += 1;
@@ -189,12 +193,13 @@ impl Tail {
         }
     }
 
-    /// As which of all its thread was seen to have ended.
+    /// Returns the number under which the ring's thread was seen to have ended, among all.
     pub(crate) fn ended_as(&self) -> Option<u64> {
         self.ended
     }
 
-    /// Frees the ring of an ended thread whose file cannot be written; what was not written is counted as lost.
+    /// Frees the ring of an ended thread whose file cannot be written; what was not written is counted as
+    /// lost.
     pub(crate) fn give_up(&mut self) -> u64 {
         let committed = CounterSums::of(self.ring.header()).records;
         let lost = committed.saturating_sub(self.drain.as_ref().map_or(0, Drain::records));

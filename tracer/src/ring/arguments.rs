@@ -6,14 +6,14 @@ use trace_format::capture::Cursor;
 ///
 /// Implemented by tuples of what [`Arg`](crate::__macro_support::Arg) makes; not for others.
 pub trait Arguments {
-    /// Whether all of them can be captured. If not, nothing else of this trait is used.
+    /// Tells whether all arguments can be captured. If not, nothing else of this trait is used.
     const CAPTURED: bool;
-    /// Tells the types of one set of arguments from another. Not 0.
+    /// Tells the types of one set of arguments from those of another. A signature is not 0.
     const SIGNATURE: u32;
-    /// Bytes that [`write`](Arguments::write) writes.
+    /// Returns the number of bytes that [`write`](Arguments::write) writes.
     fn size(&self) -> usize;
-    /// Copies them.
+    /// Copies the arguments.
     fn write(&self, to: &mut Cursor<'_>);
-    /// Appends what their types are.
+    /// Appends what the types of the arguments are.
     fn describe(descriptor: &mut Vec<u8>);
 }

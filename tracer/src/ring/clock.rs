@@ -1,7 +1,7 @@
 //! The process's clock: which reading of the counter its records get.
 //!
-//! Runs on the traced thread, inside every record. The counter itself, and why its *ordered* reading has a fence, is in
-//! [`trace_store::counter`].
+//! Runs on the traced thread, inside every record. The counter itself, and why its *ordered* reading has a
+//! fence, is in [`trace_store::counter`].
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use trace_format::line::Ticks;
@@ -9,10 +9,11 @@ use trace_format::meta::ClockKind;
 use trace_format::wall::Wall;
 use trace_store::counter;
 
-/// The kind of the process's clock: [`ORDERED`], or what [`set`] was told. Relaxed: whoever sees a new kind too late
-/// makes records for a run that is being ended.
+/// The kind of the process's clock: [`ORDERED`], or what [`set`] was told. Relaxed: whoever sees a new kind
+/// too late makes records for a run that is being ended.
 static KIND: AtomicU32 = AtomicU32::new(ORDERED);
-/// The kinds, in the two bits that a site has for them. 0 is none: so a site without a number is of no kind.
+/// The kind that reads the counter in program order. Kinds have two bits in the word of a site, where 0 is
+/// none: so a site without a number is of no kind.
 pub(crate) const ORDERED: u32 = 1;
 pub(crate) const FAST: u32 = 2;
 pub(crate) const SYSTEM: u32 = 3;
@@ -27,13 +28,13 @@ pub(crate) fn set(kind: ClockKind) {
     KIND.store(kind, Ordering::Relaxed);
 }
 
-/// Which clock [`now`] reads.
+/// Returns which clock [`now`] reads.
 pub(crate) fn kind() -> u32 {
     KIND.load(Ordering::Relaxed)
 }
 
-/// Reads the process's clock. On the hot path that is done before anything else: what follows does not wait for the
-/// counter.
+/// Reads the process's clock. On the hot path that is done before anything else: what follows does not wait
+/// for the counter.
 #[inline(always)]
 pub(crate) fn now() -> Ticks {
     Ticks(match kind() {
@@ -43,7 +44,7 @@ pub(crate) fn now() -> Ticks {
     })
 }
 
-/// The process's clock and the wall clock at one moment.
+/// Reads the process's clock and the wall clock at one moment.
 pub(crate) fn pair() -> (Ticks, Wall) {
     counter::pair(now)
 }

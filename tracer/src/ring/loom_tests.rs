@@ -181,7 +181,8 @@ struct Lent {
     header: Header,
     data: Data,
     parting: Parting,
-    /// Stands for the memory: whoever uses it reads, whoever frees it writes, and loom finds a use after that.
+    /// Stands for the memory: whoever uses it reads, whoever frees it writes, and loom finds a use after
+    /// that.
     memory: UnsafeCell<()>,
     freed: AtomicU64,
 }
@@ -229,8 +230,8 @@ impl Lent {
     }
 }
 
-/// The flusher lends a ring, waits for its thread's end, lends it again: each of two threads finds it free and
-/// whole, and the flusher finds the record of each under its own id.
+/// The flusher lends a ring, waits for its thread's end, lends it again: each of two threads finds it free
+/// and whole, and the flusher finds the record of each under its own id.
 #[test]
 fn loom_a_ring_goes_through_the_pool_to_one_thread_after_the_other() {
     model(|| {
@@ -321,8 +322,8 @@ fn loom_two_threads_that_take_at_once_get_different_rings() {
     });
 }
 
-/// What is copied beside a producer that overwrites is whole, once what it has begun to overwrite is left out.
-/// Words are atomics here: to read them while they are written is the point.
+/// A copy that is made beside a producer that overwrites is whole, once what it has begun to overwrite is
+/// left out. Words are atomics here: to read them while they are written is the point.
 #[test]
 fn loom_a_reader_leaves_out_what_is_overwritten_while_it_reads() {
     model(|| {
@@ -359,7 +360,7 @@ fn loom_a_reader_leaves_out_what_is_overwritten_while_it_reads() {
     });
 }
 
-/// As a thread waits for room: what was made before a wake-up is seen by who sleeps, or it does not sleep.
+/// A thread that waits for room sees what was made before a wake-up, or it does not sleep.
 #[test]
 fn loom_no_wake_up_is_missed() {
     model(|| {
@@ -380,8 +381,8 @@ fn loom_no_wake_up_is_missed() {
     });
 }
 
-/// Two threads decide; each takes over whatever decision it finds, as if its patience were at its end. One publishes a
-/// run, and who sees that tracing is on sees it.
+/// Two threads decide; each takes over whatever decision it finds, as if its patience were at its end. One
+/// publishes a run, and who sees that tracing is on sees it.
 #[test]
 fn loom_a_decision_that_is_taken_over_is_made_once() {
     model(|| {

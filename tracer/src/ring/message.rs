@@ -24,18 +24,18 @@ pub(super) struct MessageWriter<'a> {
     producer: &'a Producer,
     lane: &'a Lane,
     frame: &'a AtomicUsize,
-    /// What `frame` holds as long as this message is the one being written.
+    /// The value of `frame` as long as this message is the one being written.
     here: usize,
-    /// Where the current piece begins.
+    /// The position at which the current piece begins.
     start: u64,
-    /// Where its text ends so far.
+    /// The position at which the piece's text ends so far.
     at: u64,
     ticks: u64,
-    /// Whole pieces before the current one.
+    /// The number of whole pieces before the current one.
     pieces: u32,
-    /// Some of them are published: the message can no longer be taken back.
+    /// Tells that some pieces are published: the message can no longer be taken back.
     published: bool,
-    /// There was no room for the rest.
+    /// Tells that there was no room for the rest.
     failed: bool,
 }
 
@@ -96,8 +96,8 @@ impl<'a> MessageWriter<'a> {
         }
     }
 
-    /// Whether this is still the message that its thread writes: not after a fork inside it, nor when another
-    /// record took its place.
+    /// Returns whether this is still the message that its thread writes: not after a fork inside it, nor when
+    /// another record took its place.
     #[inline(always)]
     fn is_current(&self) -> bool {
         self.frame.load(Ordering::Relaxed) == self.here
@@ -158,8 +158,8 @@ impl<'a> MessageWriter<'a> {
         self.producer.find(self.lane, end, MIN_ROOM)
     }
 
-    /// The bytes from the last backslash on, if that is among the last three of the piece: what they mean is
-    /// decided by what follows, so they belong to the next piece.
+    /// Gives the bytes from the last backslash on, if that is among the last three of the piece: what they
+    /// mean is decided by what follows, so they belong to the next piece.
     fn open_escape(&self) -> ([u8; LOOKAHEAD], usize) {
         let mut last = [0; LOOKAHEAD];
         if self.at - self.start >= (HEADER + LOOKAHEAD) as u64 {
@@ -202,7 +202,7 @@ impl<'a> MessageWriter<'a> {
     }
 }
 
-/// The largest index at most `at` that is no inside of a character.
+/// Returns the largest index, `at` at most, that is no inside of a character.
 fn floor_char_boundary(text: &str, at: usize) -> usize {
     (0..=at.min(text.len())).rev().find(|&i| text.is_char_boundary(i)).unwrap_or(0)
 }

@@ -6,8 +6,8 @@
 //! | `producer` | a record: the hot path, and records inside records | traced thread |
 //! | `message` | a message being formatted into the ring, in pieces if need be | traced thread |
 //!
-//! The layout and the write order are those of [`trace_format::ring`]. In `lane`, `producer` and
-//! `message` there is no lock, no allocation and, where there is room, no system call; only waiting for room makes one.
+//! The layout and the write order are those of [`trace_format::ring`]. In `lane`, `producer` and `message`
+//! there is no lock, no allocation and, where there is room, no system call; only waiting for room makes one.
 
 mod arguments;
 pub(crate) mod clock;

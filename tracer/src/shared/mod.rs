@@ -2,7 +2,7 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `run` | one process's life with tracing on: ready rings, commands, the end |
+//! | `run` | one process's life with tracing on: ready rings, requests, the end |
 //! | `process` | whether this process traces, and its run |
 //! | `thread_ring` | a ring, and who has it |
 //! | `sites` | the static behind each call of `trace!`, and the number that the flusher gives it |

@@ -7,7 +7,7 @@ use crate::sync::decision::{Stand, Word};
 use crate::sys;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// The decision; its states are told at [`Word`].
+/// The decision whether this process traces; its states are told at [`Word`].
 #[cfg(not(loom))]
 pub(crate) static STATE: Word = Word::new();
 #[cfg(loom)]
@@ -16,18 +16,18 @@ pub(crate) static STATE: std::sync::LazyLock<Word> = std::sync::LazyLock::new(Wo
 /// The current run. Never freed, so a reference to it is good for ever.
 static RUN: AtomicPtr<Run> = AtomicPtr::new(std::ptr::null_mut());
 
-/// Whether a call may return at once. One relaxed load.
+/// Returns whether a call may return at once. This is one relaxed load.
 #[inline(always)]
 pub(crate) fn is_off() -> bool {
     STATE.is_off()
 }
 
-/// What the state says to this process.
+/// Returns what the state says to this process.
 pub(crate) fn stand() -> Stand {
     STATE.see().stand(sys::process_id)
 }
 
-/// The run, dead or alive, of this process or of the one it was forked from.
+/// Gives the run, dead or alive, of this process or of the one it was forked from.
 pub(crate) fn current() -> Option<&'static Run> {
     let run = RUN.load(Ordering::Acquire);
     // The pointer is null or was leaked by `start`, and is never freed.

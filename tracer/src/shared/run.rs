@@ -21,15 +21,16 @@ use trace_format::meta::LossReason;
 use trace_format::ring::Header;
 use trace_store::counter;
 
-/// How many rings can lie ready. Not how many threads can trace.
+/// The number of rings that can lie ready, which is not that of threads that can trace.
 const READY: usize = 64;
-/// How many rings the flusher keeps ready.
+/// The number of rings that the flusher keeps ready.
 pub(crate) const SPARE: usize = 4;
-/// How long a thread's first record waits without any ring being handed out, and how long nobody waits after
-/// that, in nanoseconds. To make one takes about a millisecond.
+/// The time, in nanoseconds, that a thread's first record waits without any ring being handed out, and for
+/// which nobody waits after that. To make one takes about a millisecond.
 const CLAIM_PATIENCE: u64 = 1_000_000_000;
 
-/// One process's life with tracing on. Leaked when made: threads may hold on to it for ever.
+/// The life of one process with tracing on. A run is leaked when it is made: threads may hold on to it for
+/// ever.
 #[derive(Debug)]
 pub(crate) struct Run {
     pub config: Config,
@@ -40,35 +41,36 @@ pub(crate) struct Run {
     /// The executable and the current directory as they were at the start.
     pub exe: PathBuf,
     pub here: Option<PathBuf>,
-    /// Wakes the flusher.
+    /// The word that wakes the flusher.
     pub wake: Wake,
-    /// Says what the flusher has to say.
+    /// The teller, which says what the flusher has to say.
     pub teller: Teller,
     pub exit: Exit,
     pub snapshot: Snapshot,
-    /// Sites wait for a number.
+    /// Tells that sites wait for a number.
     pub sites_queued: AtomicBool,
-    /// Rings for threads to take.
+    /// The rings that threads may take.
     pub ready: ReadyPool<ThreadRing, READY>,
-    /// Threads that wait for a ring.
+    /// The number of threads that wait for a ring.
     pub waiting: AtomicU32,
-    /// Grows with each ring that is put ready; who waits for one sleeps on it.
+    /// A count that grows with each ring that is put ready; who waits for one sleeps on it.
     supplied: AtomicU32,
-    /// Until then nobody waits for a ring, in nanoseconds of the monotonic clock.
+    /// The time until which nobody waits for a ring, in nanoseconds of the monotonic clock.
     starved_until: AtomicU64,
-    /// No ring can be made: do not wait for one.
+    /// Tells that no ring can be made, so that nobody waits for one.
     pub barren: AtomicBool,
-    /// All rings that may have a thread or records; cold.
+    /// The rings that may have a thread or records. The list is cold.
     pub rings: Mutex<Vec<&'static ThreadRing>>,
-    /// What finished threads had counted.
+    /// The counters of threads that have ended, added up.
     pub finished: Mutex<CounterSums>,
-    /// Bytes written to files.
+    /// The number of bytes written to files.
     pub bytes: AtomicU64,
-    /// Records that found no ring, of which no file tells: here, and in a page that outlives the process.
+    /// The count of records that found no ring, and of which no file tells: here, and in a page that outlives
+    /// the process.
     unplaced: Unplaced,
-    /// Of the records that found no ring, those of the process that this one was forked from.
+    /// The number of records without a ring that are of the process that this one was forked from.
     inherited: u64,
-    /// 1 in this process, 0 in a forked child; in a page that a fork wipes.
+    /// A word that is 1 in this process and 0 in a forked child, in a page that a fork wipes.
     alive: *const AtomicU32,
     closed: AtomicBool,
     requests: Sender<Request>,
@@ -82,31 +84,32 @@ unsafe impl Send for Run {}
 /// The exit handler's conversation with the flusher.
 #[derive(Debug, Default)]
 pub(crate) struct Exit {
-    /// 1: the process exits, drain everything.
+    /// A word that is 1 when the process exits: everything is to be drained.
     pub requested: AtomicU32,
-    /// 1: that is done.
+    /// A word that is 1 when everything is drained.
     pub finished: AtomicU32,
-    /// Grows while the flusher gets on.
+    /// A count that grows while the flusher gets on.
     pub progress: AtomicU64,
 }
 
-/// What a panic asks of a flight recorder's flusher: no channel, for it may be inside of a record.
+/// The words by which a panic asks a flight recorder's flusher: no channel, for the panic may be inside of a
+/// record.
 #[derive(Debug, Default)]
 pub(crate) struct Snapshot {
-    /// Grows with each request.
+    /// A count that grows with each request.
     pub wanted: AtomicU32,
-    /// The last request that was carried out.
+    /// The number of the last request that was carried out.
     pub done: AtomicU32,
 }
 
-/// What the flusher is asked to do; the answer is sent when it is done.
+/// A request to the flusher; the answer is sent when it is done.
 #[derive(Debug)]
 pub(crate) enum Request {
     Flush(Sender<io::Result<()>>),
     ShutDown(Sender<io::Result<()>>),
 }
 
-/// Counters of threads, added up.
+/// The counters of threads, added up.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct CounterSums {
     pub records: u64,
@@ -116,7 +119,7 @@ pub(crate) struct CounterSums {
 }
 
 impl CounterSums {
-    /// What the thread that has the ring has counted.
+    /// Gives what the thread that has the ring has counted.
     pub(crate) fn of(header: &Header) -> CounterSums {
         let (main, nested, losses) = (header.main.counts(), header.nested.counts(), header.losses());
         let torn = header.published().render.lost[LossReason::Torn as usize];
@@ -137,7 +140,7 @@ impl CounterSums {
 }
 
 impl Run {
-    /// A run without a flusher.
+    /// Makes a run without a flusher.
     pub(crate) fn prepare(
         mut config: Config,
         root: Option<u32>,
@@ -180,47 +183,48 @@ impl Run {
         Ok((run, receiver))
     }
 
-    /// What the run's rings have in common.
+    /// Gives what the run's rings have in common.
     pub(crate) fn terms(&'static self) -> Terms {
         let Config { full_policy: policy, max_stall, .. } = self.config;
         Terms { run: self.id, wake: &self.wake, policy, max_stall }
     }
 
-    /// False in a child that was forked from the process whose run this is.
+    /// Returns false in a child that was forked from the process whose run this is.
     pub(crate) fn is_of_this_process(&self) -> bool {
         // SAFETY: the page is never unmapped.
         unsafe { &*self.alive }.load(Ordering::Relaxed) == 1
     }
 
-    /// Whether it was shut down.
+    /// Returns whether the run was shut down.
     pub(crate) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Acquire)
     }
 
-    /// Counts records that found no ring, or no file. Not in a forked child.
+    /// Counts records that found no ring, or no file, unless this is a forked child.
     pub(crate) fn count_unplaced(&self, records: u64) {
         if self.is_of_this_process() {
             self.unplaced.add(records);
         }
     }
 
-    /// So many records that found no ring are told in the file of a thread.
+    /// Takes `records` that found no ring out of the count, since the file of a thread tells of them.
     pub(crate) fn placed(&self, records: u64) {
         self.unplaced.subtract(records);
     }
 
-    /// Records that found no ring, of which no file tells; also those that were made before there was a run.
+    /// Returns how many records found no ring, and no file tells of them; also those that were made before
+    /// there was a run.
     pub(crate) fn unplaced(&self) -> u64 {
         self.unplaced.count().max(unplaced::untold().saturating_sub(self.inherited))
     }
 
-    /// The run's own file tells them now.
+    /// Notes that the run's own file tells of `records` that found no ring.
     pub(crate) fn unplaced_are_told(&self, records: u64) {
         self.placed(self.unplaced.count());
         unplaced::tell(records);
     }
 
-    /// From here on they are counted where they outlive the process. For the flusher.
+    /// Has records that found no ring counted in `place`, which outlives the process. For the flusher.
     pub(crate) fn keep_unplaced_in(&self, place: &'static AtomicU64) {
         self.unplaced.go_to(place);
     }
@@ -293,14 +297,15 @@ impl Run {
         self.shut_down_while(|| {})
     }
 
-    /// The same; `meanwhile` is called several times a second as long as it takes.
+    /// Drains, ends the files and the flusher; `meanwhile` is called several times a second as long as that
+    /// takes.
     pub(crate) fn shut_down_while(&self, meanwhile: impl FnMut()) -> io::Result<()> {
         let result = self.ask(Request::ShutDown, meanwhile);
         self.close();
         result
     }
 
-    /// Says that it has no flusher, or never had one.
+    /// Notes that the run has no flusher, or never had one.
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Release);
     }
@@ -324,7 +329,8 @@ impl Run {
     }
 }
 
-/// Random enough to tell runs apart: the seed of std's hash maps comes from the system.
+/// Makes a number that is random enough to tell runs apart: the seed of std's hash maps comes from the
+/// system.
 fn random_id() -> u32 {
     let mut hasher = std::hash::RandomState::new().build_hasher();
     hasher.write_u32(sys::process_id());

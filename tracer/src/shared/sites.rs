@@ -11,15 +11,16 @@ use crate::user::filter::Filter;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
 use trace_format::sites;
 
-/// What [`Site::word`] says. Everything larger is on.
+/// The word of a site that is off. Every word larger than [`NEW`] is that of a site that is on.
 pub(crate) const OFF: u64 = 0;
 pub(crate) const NEW: u64 = 1;
-/// On; messages are formatted at the call. The upper half is no signature.
+/// The word of a site that is on, and whose messages are formatted at the call. The upper half is no
+/// signature.
 pub(crate) const FORMATTED: u64 = 2;
-/// The same until the flusher has given it a number.
+/// The word of a site that formats messages at the call until the flusher has given it a number.
 const QUEUED: u64 = 3;
 
-/// All that is known of one call of `trace!`.
+/// A call of `trace!`, and all that is known of it.
 ///
 /// `word`, and who changes it:
 ///
@@ -27,26 +28,26 @@ const QUEUED: u64 = 3;
 ///          first_use: tracing is off, or the filter says no
 ///   NEW ───────────────────────────────────────────────────► OFF
 ///    │ first_use: on
-///    ▼            a thread, with a compare-exchange           the thread        flusher: in the table (Release)
-///   FORMATTED ─────────────────────────────────────► CLAIMED ──────────► QUEUED ──────────► numbered
+///    ▼       a thread, with a compare-exchange    the thread   flusher: in the table (Release)
+///   FORMATTED ─────────────────────────► CLAIMED ──────────► QUEUED ──────────► numbered
 ///   (and stays so if some argument cannot be captured)
 ///
 ///   all ──► NEW, OFF: tracing is switched on anew, is switched off; by the thread that decides
 /// ```
 ///
-/// Numbered: the signature of the arguments' types in the upper 30 bits, the kind of the clock in the next two, the
-/// number in the lower half. So the one load of it tells the hot path everything. The load is relaxed: a number
-/// means nothing to the traced thread, and what the reader of a record needs, the table, is written before the
-/// number can be seen.
+/// Numbered: the signature of the arguments' types in the upper 30 bits, the kind of the clock in the next
+/// two, the number in the lower half. So the one load of it tells the hot path everything. The load is
+/// relaxed: a number means nothing to the traced thread, and what the reader of a record needs, the table, is
+/// written before the number can be seen.
 #[derive(Debug)]
 pub struct Site {
     pub(crate) word: AtomicU64,
-    /// The number, once it has one; it is kept as long as the process lives.
+    /// The number, once the site has one; it is kept as long as the process lives.
     number: AtomicU32,
     signature: AtomicU32,
     /// A `fn(&mut Vec<u8>)` that describes the arguments.
     describe: AtomicPtr<()>,
-    /// It is in the list of all sites.
+    /// Tells that the site is in the list of all sites.
     listed: AtomicBool,
     next: AtomicPtr<Site>,
     pub(crate) module: &'static str,
@@ -56,20 +57,21 @@ pub struct Site {
     format: &'static str,
 }
 
-/// Somebody is about to say what the arguments are.
+/// The word of a site of which a thread is about to say what the arguments are.
 const CLAIMED: u64 = 4;
 /// The bits of the upper half that hold the kind of the clock.
 pub(crate) const KINDS: u32 = 3;
 
-/// All sites that were used while tracing was on, newest first. Statics: they stay as long as the object they are in.
+/// The sites that were used while tracing was on, newest first. They are statics: they stay as long as the
+/// object that they are in.
 static ALL: AtomicPtr<Site> = AtomicPtr::new(std::ptr::null_mut());
 /// The largest number given.
 static NUMBERS: AtomicU32 = AtomicU32::new(0);
-/// Which sites are on; leaked, for a site may ask at any time.
+/// The filter that says which sites are on. It is leaked, for a site may ask at any time.
 static FILTER: AtomicPtr<Filter> = AtomicPtr::new(std::ptr::null_mut());
 
 impl Site {
-    /// A site that nobody has used yet.
+    /// Makes a site that nobody has used yet.
     #[must_use]
     pub const fn new(
         module: &'static str,
@@ -133,7 +135,7 @@ impl Site {
         }
     }
 
-    /// What the table says of it. For the flusher; the site is queued or has its number.
+    /// Gives what the table says of the site. For the flusher; the site is queued or has its number.
     fn entry(&self, number: u32) -> sites::Site {
         let describe = self.describe.load(Ordering::Relaxed);
         let mut descriptor = Vec::new();
@@ -154,14 +156,14 @@ impl Site {
     }
 }
 
-/// The filter that says which sites are on, if there is one.
+/// Gives the filter that says which sites are on, if there is one.
 pub(crate) fn filter() -> Option<&'static Filter> {
     let filter = FILTER.load(Ordering::Acquire);
     // SAFETY: null, or leaked by `begin` and never changed.
     unsafe { filter.as_ref() }
 }
 
-/// All sites that were used, newest first.
+/// Gives all sites that were used, newest first.
 fn all() -> impl Iterator<Item = &'static Site> {
     let mut next = ALL.load(Ordering::Acquire);
     std::iter::from_fn(move || {
@@ -172,7 +174,7 @@ fn all() -> impl Iterator<Item = &'static Site> {
     })
 }
 
-/// Tracing is switched on: each site is asked anew whether it is on.
+/// Has each site asked anew whether it is on, since tracing is switched on.
 pub(crate) fn begin(filter: Option<Filter>) {
     let filter = filter.map_or(std::ptr::null_mut(), |filter| Box::leak(Box::new(filter)));
     FILTER.store(filter, Ordering::Release);
@@ -182,7 +184,7 @@ pub(crate) fn begin(filter: Option<Filter>) {
     }
 }
 
-/// The sites that have a number, oldest first. For the flusher of a new run, whose table is empty.
+/// Gives the sites that have a number, oldest first. For the flusher of a new run, whose table is empty.
 pub(crate) fn numbered() -> Vec<sites::Site> {
     let number = |site: &'static Site| Some(site.number.load(Ordering::Acquire)).filter(|n| *n != 0);
     let mut entries: Vec<_> = all().filter_map(|site| Some(site.entry(number(site)?))).collect();
@@ -190,7 +192,7 @@ pub(crate) fn numbered() -> Vec<sites::Site> {
     entries
 }
 
-/// Tracing is off: no site is on.
+/// Switches all sites off, since tracing is off.
 pub(crate) fn end() {
     // See `first_use` for the other half.
     fence(Ordering::SeqCst);
@@ -199,14 +201,14 @@ pub(crate) fn end() {
     }
 }
 
-/// The word of a site that has a number, for the clock that is read now.
+/// Makes the word of a site that has a number, for the clock that is read now.
 fn numbered_word(signature: u32, number: u32) -> u64 {
     let upper = signature & !KINDS | clock::kind();
     u64::from(upper) << 32 | u64::from(number)
 }
 
-/// Gives numbers to the sites that wait for one. `tell` writes an entry where readers will find it; a site whose
-/// entry it refuses goes on formatting at the call.
+/// Gives numbers to the sites that wait for one. `tell` writes an entry where readers will find it; a site
+/// whose entry it refuses goes on formatting at the call.
 pub(crate) fn give_numbers(run: &Run, mut tell: impl FnMut(sites::Site) -> bool) {
     if !run.sites_queued.swap(false, Ordering::Acquire) {
         return;
@@ -218,7 +220,8 @@ pub(crate) fn give_numbers(run: &Run, mut tell: impl FnMut(sites::Site) -> bool)
             // Release: a forked child that sees the number sees what goes with it.
             site.number.store(number, Ordering::Release);
             let word = numbered_word(site.signature.load(Ordering::Relaxed), number);
-            // Release: whoever reads a record with this number finds the entry. Unless tracing was switched off.
+            // Release: whoever reads a record with this number finds the entry. Unless tracing was switched
+            // off.
             let _ = site.word.compare_exchange(QUEUED, word, Ordering::Release, Ordering::Relaxed);
         } else {
             site.word.store(CLAIMED, Ordering::Relaxed);

@@ -17,20 +17,20 @@ use trace_format::meta::{EndReason, RingPlace};
 use trace_format::ring::{Geometry, Header, State};
 use trace_store::memory::Memory;
 
-/// What a run's rings have in common.
+/// The properties that a run's rings have in common.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terms {
     /// The run's id.
     pub run: u32,
-    /// Wakes the run's flusher.
+    /// The word that wakes the run's flusher.
     pub wake: &'static Wake,
-    /// What happens where a ring is full.
+    /// The policy that is followed where a ring is full.
     pub policy: FullPolicy,
-    /// How long a thread waits for room at most.
+    /// The time that a thread waits for room at most.
     pub max_stall: Duration,
 }
 
-/// A ring and what goes with it, on the process's side. Lent to one thread at a time.
+/// A ring and what goes with it, on the process's side. It is lent to one thread at a time.
 #[derive(Debug)]
 pub(crate) struct ThreadRing {
     pub memory: Memory,
@@ -38,13 +38,13 @@ pub(crate) struct ThreadRing {
     /// The number in the ring file's name.
     pub index: u32,
     pub place: RingPlace,
-    /// Why it is private, where it is.
+    /// The reason why the ring is private, where it is.
     pub why: String,
-    /// In a page of its own that a fork wipes.
+    /// The producer, in a page of its own that a fork wipes.
     producer: *const Producer,
-    /// Its thread was ended by the process's exit, not before.
+    /// Tells that the ring's thread was ended by the process's exit, not before.
     ended_by_exit: AtomicBool,
-    /// Who of the two that know the ring has done with it.
+    /// The word that says who of the two that know the ring has done with it.
     pub parting: Parting,
 }
 
@@ -55,7 +55,7 @@ unsafe impl Sync for ThreadRing {}
 unsafe impl Send for ThreadRing {}
 
 impl ThreadRing {
-    /// A ring in `memory`, never freed but by [`ThreadRing::free`].
+    /// Makes a ring in `memory`, never freed but by [`ThreadRing::free`].
     pub(crate) fn leak(
         terms: Terms,
         memory: Memory,
@@ -90,7 +90,8 @@ impl ThreadRing {
         };
         let ring: &'static ThreadRing = Box::leak(Box::new(ring));
         let (memory, link) = (&ring.memory, ptr::from_ref(&ring.link));
-        // SAFETY: the page is fresh, large enough and nobody else's; memory and link live as long as the ring.
+        // SAFETY: the page is fresh, large enough and nobody else's; memory and link live as long as the
+        // ring.
         unsafe { page.write(Producer::bound_to(memory, link)) };
         Ok(ring)
     }
@@ -107,7 +108,8 @@ impl ThreadRing {
         self.producer
     }
 
-    /// Wakes the ring's thread if it waits for room and there is plenty. For the flusher, after it has freed some.
+    /// Wakes the ring's thread if it waits for room and there is plenty. For the flusher, after it has freed
+    /// some.
     pub(crate) fn tell_room(&self) {
         let header = self.header();
         let (head, consumed) = (header.main.head(), header.consumed.main.load(Ordering::Relaxed));
@@ -116,7 +118,7 @@ impl ThreadRing {
         }
     }
 
-    /// Whether its thread is outside of any record. For the flusher.
+    /// Returns whether the ring's thread is outside of any record. For the flusher.
     pub(crate) fn is_idle(&self) -> bool {
         // SAFETY: the page is mapped as long as the ring; `is_idle` loads an atomic.
         unsafe { &*self.producer }.is_idle()
@@ -156,7 +158,7 @@ impl ThreadRing {
         }
     }
 
-    /// Why its thread ended. Known once the tenancy says that it did.
+    /// Returns why the ring's thread ended. That is known once the tenancy says that it did.
     pub(crate) fn end_reason(&self) -> EndReason {
         if self.ended_by_exit.load(Ordering::Relaxed) { EndReason::Exit } else { EndReason::Thread }
     }
@@ -164,7 +166,7 @@ impl ThreadRing {
     /// Takes the ring from whoever has it: its thread finds out at its next record. For the flusher.
     pub(crate) fn close(&self) {
         self.link.closed.store(true, Ordering::Release);
-        // See `Producer::open` for the other half of this handshake.
+        // See [`Producer::was_closed`] for the other half of this handshake.
         std::sync::atomic::fence(Ordering::SeqCst);
         // SAFETY: the page is mapped as long as the ring; `revoke` stores an atomic.
         unsafe { &*self.producer }.revoke();

@@ -6,14 +6,14 @@
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-/// Records of all threads that found no ring, for they were made inside the tracer itself or none could be had,
-/// and that are told in no file yet: that is done when their thread gets one.
+/// The number of records of all threads that found no ring, for they were made inside the tracer itself or
+/// none could be had, and that are told in no file yet: that is done when their thread gets a ring.
 static WITHOUT_RING: AtomicU64 = AtomicU64::new(0);
 
-/// How many records that found no ring were told in files of runs that have ended.
+/// The number of records without a ring of which files of runs that have ended tell.
 static TOLD: AtomicU64 = AtomicU64::new(0);
 
-/// Records of all threads that found no ring and that no file tells yet.
+/// Returns how many records of all threads found no ring, and no file tells of them yet.
 pub(crate) fn untold() -> u64 {
     // Acquire: see [`told_in_ring`].
     WITHOUT_RING.load(Ordering::Acquire).saturating_sub(TOLD.load(Ordering::Relaxed))
@@ -29,7 +29,7 @@ pub(crate) fn count_without_ring(records: u64) {
     WITHOUT_RING.fetch_add(records, Ordering::Relaxed);
 }
 
-/// How many records found no ring and are in no ring's count.
+/// Returns how many records found no ring and are in no ring's count.
 pub(crate) fn without_ring() -> u64 {
     WITHOUT_RING.load(Ordering::Relaxed)
 }
@@ -43,9 +43,10 @@ pub(crate) fn told_in_ring(records: u64) {
 
 /// A count that begins in this process's memory and moves to a page that outlives it.
 ///
-/// Any thread adds to the place that it finds; the flusher sets the place once, with Release, and moves there what was
-/// counted before. A thread that has loaded no place before that adds to `here` after the move; so the count is the sum
-/// of both. All else is relaxed: the numbers are read when the threads have ended, or are a moment old.
+/// Any thread adds to the place that it finds; the flusher sets the place once, with Release, and moves there
+/// what was counted before. A thread that has loaded no place before that adds to `here` after the move; so
+/// the count is the sum of both. All else is relaxed: the numbers are read when the threads have ended, or
+/// are a moment old.
 #[derive(Debug, Default)]
 pub(crate) struct Unplaced {
     here: AtomicU64,
@@ -63,7 +64,8 @@ impl Unplaced {
     }
 
     pub(super) fn subtract(&self, records: u64) {
-        // What was counted in the one place may be subtracted in the other: the sum wraps as each of them does.
+        // What was counted in the one place may be subtracted in the other: the sum wraps as each of them
+        // does.
         self.there().unwrap_or(&self.here).fetch_sub(records, Ordering::Relaxed);
     }
 

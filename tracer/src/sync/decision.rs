@@ -8,7 +8,7 @@ use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 #[cfg(not(loom))]
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// The decision.
+/// The word that holds the decision whether a process traces.
 ///
 /// ```text
 ///                first record or is_enabled()           no, or no flusher
@@ -29,14 +29,14 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 ///
 /// Every decision and every takeover has an attempt number of its own, so each step out of DECIDING(n) is one
 /// compare-exchange that only one thread can win: a decider that was overtaken finds that out there, and its
-/// flusher, which has touched nothing before, ends. SETTLING(n) cannot be overtaken: it is the flusher thread's, which
-/// takes no signals, so nothing can jump out of it, and which has a few stores to do.
+/// flusher, which has touched nothing before, ends. SETTLING(n) cannot be overtaken: it is the flusher
+/// thread's, which takes no signals, so nothing can jump out of it, and which has a few stores to do.
 ///
-/// The word carries the process id: in a forked child, which does not have the thread that decides, DECIDING and
-/// SETTLING of the parent are as good as UNDECIDED.
+/// The word carries the process id: in a forked child, which does not have the thread that decides, DECIDING
+/// and SETTLING of the parent are as good as UNDECIDED.
 ///
-/// ON is stored with Release after the run's pointer, and loaded with Acquire by who asks for that; the hot path's
-/// load is relaxed, for all that it then uses comes from its own thread.
+/// ON is stored with Release after the run's pointer, and loaded with Acquire by who asks for that; the hot
+/// path's load is relaxed, for all that it then uses comes from its own thread.
 #[derive(Debug)]
 pub(crate) struct Word {
     word: AtomicU64,
@@ -50,25 +50,25 @@ const OFF: u64 = 2;
 const ON: u64 = 3;
 /// The bits that hold one of these.
 const STATE: u64 = 3;
-/// With DECIDING: it is SETTLING.
+/// The bit that makes DECIDING mean SETTLING.
 const SETTLING: u64 = 4;
-/// Where the attempt number stands; the process id has the upper half.
+/// The lowest bit of the attempt number; the process id has the upper half.
 const ATTEMPT_SHIFT: u32 = 3;
 const PID_SHIFT: u32 = 32;
 const ATTEMPT: u64 = (1 << (PID_SHIFT - ATTEMPT_SHIFT)) - 1;
 
-/// A decision that is being made: the word while it is.
+/// A decision that is being made, known by the word while it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Attempt(u64);
 
-/// What the word says to a process.
+/// The meaning of the word for a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stand {
-    /// Nobody in this process has decided.
+    /// No thread of this process has decided.
     Undecided,
     /// A thread of this process decides, or has been left doing so.
     Deciding,
-    /// It is decided, and the flusher thread is about to say so.
+    /// The decision is made, and the flusher thread is about to publish it.
     Settling,
     /// The process does not trace.
     Off,
@@ -81,7 +81,8 @@ pub(crate) enum Stand {
 pub(crate) struct Seen(u64);
 
 impl Seen {
-    /// What it says to the process with the id that `pid` gives, which is asked for only where it matters.
+    /// Returns what the word says to the process with the id that `pid` gives, which is asked for only where
+    /// it matters.
     pub(crate) fn stand(self, pid: impl FnOnce() -> u32) -> Stand {
         match self.0 & STATE {
             OFF => Stand::Off,
@@ -93,32 +94,32 @@ impl Seen {
         }
     }
 
-    /// Whether process `pid` was forked from one whose decision was being made.
+    /// Returns whether process `pid` was forked from one whose decision was being made.
     pub(crate) fn is_inherited(self, pid: u32) -> bool {
         self.0 & STATE == DECIDING && self.0 >> PID_SHIFT != u64::from(pid)
     }
 }
 
 impl Word {
-    /// Undecided.
+    /// Makes the word of a process that has not decided.
     #[cfg(not(loom))]
     pub(crate) const fn new() -> Word {
         Word { word: AtomicU64::new(UNDECIDED), attempts: AtomicU32::new(0) }
     }
 
-    /// Undecided. Loom's atomics are no constants.
+    /// Makes the word of a process that has not decided. Loom's atomics are no constants.
     #[cfg(loom)]
     pub(crate) fn new() -> Word {
         Word { word: AtomicU64::new(UNDECIDED), attempts: AtomicU32::new(0) }
     }
 
-    /// Whether a call may return at once. One relaxed load.
+    /// Returns whether a call may return at once. This is one relaxed load.
     #[inline(always)]
     pub(crate) fn is_off(&self) -> bool {
         self.word.load(Ordering::Relaxed) == OFF
     }
 
-    /// The word now; Acquire: who sees ON sees the run.
+    /// Loads the word; Acquire: who sees ON sees the run.
     pub(crate) fn see(&self) -> Seen {
         Seen(self.word.load(Ordering::Acquire))
     }
@@ -136,7 +137,8 @@ impl Word {
         self.step(seen.0, deciding).then_some(Attempt(deciding))
     }
 
-    /// Says that the decider lives, which has to wait: the attempt gets another number. False if it was overtaken.
+    /// Says that the decider lives, which has to wait: the attempt gets another number. False if it was
+    /// overtaken.
     pub(crate) fn renew(&self, attempt: &mut Attempt) -> bool {
         let renewed = self.begin(Seen(attempt.0), (attempt.0 >> PID_SHIFT) as u32);
         renewed.map(|renewed| *attempt = renewed).is_some()
@@ -152,18 +154,19 @@ impl Word {
         self.step(attempt.0, ON)
     }
 
-    /// A flusher thread is there for this attempt: nobody takes it over any more. False if somebody has. For the
-    /// decider that has made the thread, and the thread itself; the first of them does it.
+    /// Notes that a flusher thread is there for this attempt: nobody takes it over any more. Returns false if
+    /// somebody has. For the decider that has made the thread, and the thread itself; the first of them does
+    /// it.
     pub(crate) fn hand_over(&self, attempt: Attempt) -> bool {
         self.step(attempt.0, attempt.0 | SETTLING) || self.see() == Seen(attempt.0 | SETTLING)
     }
 
-    /// The run of an attempt that was handed over is published. For its flusher thread.
+    /// Notes that the run of an attempt that was handed over is published. For its flusher thread.
     pub(crate) fn settle(&self, attempt: Attempt) -> bool {
         self.step(attempt.0 | SETTLING, ON)
     }
 
-    /// Tracing ends.
+    /// Ends tracing. Returns false where it was not on.
     pub(crate) fn shut_down(&self) -> bool {
         self.step(ON, OFF)
     }

@@ -1,4 +1,5 @@
-//! Words in memory by which threads and the flusher meet: each an atomic, with its states and orderings beside it.
+//! Words in memory by which threads and the flusher meet: each an atomic, with its states and orderings
+//! beside it.
 //!
 //! | file | what | who runs it |
 //! |---|---|---|

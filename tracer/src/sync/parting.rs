@@ -1,5 +1,5 @@
-//! A thread and the flusher part from a ring: the second of the two may free it, and only the flusher may lend it
-//! again, once its thread has let go.
+//! A thread and the flusher part from a ring: the second of the two may free it, and only the flusher may
+//! lend it again, once its thread has let go.
 
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicU32, Ordering};
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 const THREAD_LEFT: u32 = 1;
 const FLUSHER_LEFT: u32 = 2;
 
-/// Which of the two that know a ring have done with it.
+/// A word that says which of the two that know a ring have done with it.
 ///
 /// ```text
 ///           the thread leaves                  the flusher lends it again
@@ -20,36 +20,38 @@ const FLUSHER_LEFT: u32 = 2;
 ///                 the thread leaves: it frees the ring
 /// ```
 ///
-/// Leaving is `AcqRel`: who frees the ring sees all that the other has done to it. After leaving, neither touches
-/// the ring again, so `THREAD_LEFT`, not the word in the ring that says its thread has ended, is what the flusher
-/// waits for before it lends the ring again.
+/// Leaving is `AcqRel`: who frees the ring sees all that the other has done to it. After leaving, neither
+/// touches the ring again, so `THREAD_LEFT`, not the word in the ring that says its thread has ended, is what
+/// the flusher waits for before it lends the ring again.
 #[derive(Debug)]
 pub(crate) struct Parting(AtomicU32);
 
 impl Parting {
-    /// Both are there.
+    /// Makes the word of a ring that both use.
     pub(crate) fn new() -> Parting {
         Parting(AtomicU32::new(0))
     }
 
-    /// The thread has done with the ring. True: so has the flusher, free it.
+    /// Notes that the thread has done with the ring. Returns true where the flusher has, too: then the caller
+    /// frees it.
     #[must_use]
     pub(crate) fn thread_leaves(&self) -> bool {
         self.0.fetch_or(THREAD_LEFT, Ordering::AcqRel) & FLUSHER_LEFT != 0
     }
 
-    /// The flusher has done with the ring. True: so has its thread, free it.
+    /// Notes that the flusher has done with the ring. Returns true where its thread has, too: then the caller
+    /// frees it.
     #[must_use]
     pub(crate) fn flusher_leaves(&self) -> bool {
         self.0.fetch_or(FLUSHER_LEFT, Ordering::AcqRel) & THREAD_LEFT != 0
     }
 
-    /// Whether the thread has done with the ring. For the flusher.
+    /// Returns whether the thread has done with the ring. For the flusher.
     pub(crate) fn has_thread_left(&self) -> bool {
         self.0.load(Ordering::Acquire) & THREAD_LEFT != 0
     }
 
-    /// The ring is to be lent again. For the flusher, after the last thread has left.
+    /// Makes the ring ready to be lent again. For the flusher, after the last thread has left.
     pub(crate) fn renew(&self) {
         // Relaxed: the ring goes to the next thread through the pool.
         self.0.store(0, Ordering::Relaxed);

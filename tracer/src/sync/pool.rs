@@ -14,9 +14,9 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 ///   null ────────────────────────────────► a T ────────────────────────────────────► null
 /// ```
 ///
-/// Release and Acquire: who takes a thing sees all that was done to it before it was put there. A thing that is taken,
-/// given back and put again may be taken by a thread that has seen it there the first time: that is no harm, for
-/// it is there (no node points to another).
+/// Release and Acquire: who takes a thing sees all that was done to it before it was put there. A thing that
+/// is taken, given back and put again may be taken by a thread that has seen it there the first time: that is
+/// no harm, for it is there (no node points to another).
 #[derive(Debug)]
 pub(crate) struct ReadyPool<T: 'static, const N: usize>([AtomicPtr<T>; N]);
 
@@ -25,7 +25,7 @@ impl<T, const N: usize> ReadyPool<T, N> {
         ReadyPool(std::array::from_fn(|_| AtomicPtr::new(ptr::null_mut())))
     }
 
-    /// Takes a thing out; says how many are left. Async-signal-safe.
+    /// Takes a thing out, and returns how many are left. Async-signal-safe.
     pub(crate) fn take(&self) -> Option<(&'static T, usize)> {
         let mut taken = None;
         let mut left = 0;
@@ -46,7 +46,7 @@ impl<T, const N: usize> ReadyPool<T, N> {
         taken.map(|thing| (unsafe { &*thing }, left))
     }
 
-    /// Puts a thing in; false where all places are full.
+    /// Puts a thing in. Returns false where all places are full.
     pub(crate) fn put(&self, thing: &'static T) -> bool {
         let thing = ptr::from_ref(thing).cast_mut();
         self.0.iter().any(|place| {
@@ -54,7 +54,7 @@ impl<T, const N: usize> ReadyPool<T, N> {
         })
     }
 
-    /// How many there are.
+    /// Returns how many things there are.
     pub(crate) fn count(&self) -> usize {
         self.0.iter().filter(|place| !place.load(Ordering::Relaxed).is_null()).count()
     }

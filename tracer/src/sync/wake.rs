@@ -1,4 +1,5 @@
-//! Waking the flusher, and a thread that waits for it: one word, async-signal-safe, at most one system call per wake-up.
+//! Waking the flusher, and a thread that waits for it: one word, async-signal-safe, at most one system call
+//! per wake-up.
 
 use std::time::Duration;
 
@@ -49,7 +50,8 @@ impl Wake {
             wait_word(&self.0, 0, timeout);
             self.0.swap(0, Ordering::Acquire);
         }
-        // The other half of the one in `wake`: a waker that found the flag set did before what is looked at next.
+        // The other half of the one in `wake`: a waker that found the flag set did before what is looked at
+        // next.
         fence(Ordering::SeqCst);
     }
 }

@@ -1,4 +1,5 @@
-//! A function that is handed in once, and that the system's callbacks call: so nothing here names what stands above.
+//! A function that is handed in once, and that the system's callbacks call: so nothing here names what stands
+//! above.
 #![allow(unsafe_code, reason = "a function pointer in an atomic; argued where it is called")]
 
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -8,7 +9,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 pub(super) struct Hook(AtomicPtr<()>);
 
 impl Hook {
-    /// The place without a function.
+    /// Makes the place without a function.
     pub(super) const fn new() -> Hook {
         Hook(AtomicPtr::new(std::ptr::null_mut()))
     }

@@ -9,13 +9,14 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
-/// The calling thread's id, as `ps -L` and debuggers show it.
+/// Returns the calling thread's id, as `ps -L` and debuggers show it.
 pub(crate) fn thread_id() -> u64 {
     // SAFETY: cannot fail and touches no memory.
     unsafe { libc::gettid() as u64 }
 }
 
-/// The calling thread's name as the kernel keeps it, at most 15 bytes. Async-signal-safe, allocates nothing.
+/// Returns the calling thread's name as the kernel keeps it, at most 15 bytes. This is async-signal-safe and
+/// allocates nothing.
 pub(crate) fn thread_name() -> [u8; 16] {
     let mut name = [0u8; 16];
     // SAFETY: PR_GET_NAME writes at most 16 bytes.
@@ -29,7 +30,8 @@ pub(crate) fn name_thread(name: &CStr) {
     unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
 }
 
-/// The path of the program that this process runs, as it was before somebody deleted or replaced its file.
+/// Returns the path of the program that this process runs, as it was before somebody deleted or replaced its
+/// file.
 pub(crate) fn executable() -> PathBuf {
     use std::os::unix::ffi::OsStrExt;
     let own = Path::new("/proc/self/exe");
@@ -42,11 +44,11 @@ pub(crate) fn executable() -> PathBuf {
     if has_this_name { path } else { before }
 }
 
-/// Gives the calling thread's `errno` back as it was, when dropped.
+/// A guard that gives the calling thread's `errno` back as it was, when it is dropped.
 pub(crate) struct KeptErrno(libc::c_int);
 
-/// Keeps `errno`: a host may trace between a call that fails and its look at why, and a signal handler between any two
-/// instructions.
+/// Keeps `errno`: a host may trace between a call that fails and its look at why, and a signal handler
+/// between any two instructions.
 pub(crate) fn keep_errno() -> KeptErrno {
     // SAFETY: this thread's own, always there.
     KeptErrno(unsafe { *libc::__errno_location() })
@@ -59,7 +61,7 @@ impl Drop for KeptErrno {
     }
 }
 
-/// Whether thread `tid` of this process still runs.
+/// Returns whether thread `tid` of this process still runs.
 pub(crate) fn thread_lives(tid: u64) -> bool {
     // SAFETY: signal 0 only asks.
     let result = unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), tid as libc::pid_t, 0) };
@@ -89,7 +91,8 @@ pub(crate) fn wake_word(word: &AtomicU32, count: i32) {
     }
 }
 
-/// A zeroed page for this process alone, which a forked child sees zeroed again; null where there is none.
+/// Gives a zeroed page for this process alone, which a forked child sees zeroed again; null where there is
+/// none.
 pub(crate) fn page_wiped_on_fork() -> *mut u8 {
     // SAFETY: maps new memory, nothing that exists is touched.
     unsafe {
@@ -116,14 +119,14 @@ pub(crate) unsafe fn release_page(page: *mut u8) {
     unsafe { libc::munmap(page.cast(), PAGE) };
 }
 
-/// At least what a page holds that is used: the mapping is rounded up to whole pages.
+/// The size in bytes of the part of a page that is used: the mapping is rounded up to whole pages.
 const PAGE: usize = 4096;
 
-/// What is called at `exit`.
+/// The function that is called at `exit`.
 static ON_EXIT: Hook = Hook::new();
 
-/// Calls [`ON_EXIT`] at `exit`, after the handlers of `atexit`: the dynamic linker calls the functions of this section
-/// when those are done.
+/// The entry that has [`ON_EXIT`] called at `exit`, after the handlers of `atexit`: the dynamic linker calls
+/// the functions of this section when those are done.
 #[used]
 #[unsafe(link_section = ".fini_array")]
 static AT_EXIT: extern "C" fn() = at_exit;
@@ -138,13 +141,13 @@ pub(crate) fn arm_exit_handler(handler: fn()) {
     std::hint::black_box(&AT_EXIT);
 }
 
-/// Keeps the shared object that this code is in, if it is in one, from being unloaded: a program may close a plugin
-/// that has traced, but the flusher runs on, and threads will run their destructors.
+/// Keeps the shared object that this code is in, if it is in one, from being unloaded: a program may close a
+/// plugin that has traced, but the flusher runs on, and threads will run their destructors.
 ///
 /// Takes the loader's lock, so not to be called on a thread that somebody holding it may wait for.
 pub(crate) fn stay_loaded() {
     static DONE: AtomicBool = AtomicBool::new(false);
-    // Said at the end only: if a signal handler jumps out of this, who comes next has to do it.
+    // This is set at the end only: if a signal handler jumps out of this, who comes next has to do it.
     if DONE.load(Ordering::Relaxed) {
         return;
     }
@@ -162,7 +165,8 @@ pub(crate) fn stay_loaded() {
         DONE.store(true, Ordering::Relaxed);
         return;
     }
-    // SAFETY: the name is the loader's own and lives as long as the object, which is loaded, so no code of it is run.
+    // SAFETY: the name is the loader's own and lives as long as the object, which is loaded, so no code of it
+    // is run.
     unsafe {
         let mode = libc::RTLD_LAZY | libc::RTLD_NOLOAD | libc::RTLD_NODELETE;
         if libc::dlopen(own.dli_fname, mode).is_null() {
@@ -173,14 +177,14 @@ pub(crate) fn stay_loaded() {
     DONE.store(true, Ordering::Relaxed);
 }
 
-/// How much memory all rings together may take: a quarter of what is free in `directory` and of what the
-/// memory cgroup grants.
+/// Returns how much memory all rings together may take, in bytes: a quarter of what is free in `directory`
+/// and of what the memory cgroup grants.
 pub(crate) fn shared_memory_budget(directory: &Path) -> u64 {
     let free = super::free_bytes(directory).unwrap_or(0);
     free.min(cgroup_limit().unwrap_or(u64::MAX)) / 4
 }
 
-/// The memory limit of this process's cgroup (version 2, or 1 as mounted by default).
+/// Returns the memory limit, in bytes, of this process's cgroup (version 2, or 1 as mounted by default).
 fn cgroup_limit() -> Option<u64> {
     let groups = std::fs::read_to_string("/proc/self/cgroup").ok()?;
     let read = |path: PathBuf| std::fs::read_to_string(path).ok()?.trim().parse().ok();
@@ -199,7 +203,7 @@ fn cgroup_limit() -> Option<u64> {
     })
 }
 
-/// Whether the program has more rights than its caller, so that the environment is not to be trusted.
+/// Returns whether the program has more rights than its caller, so that the environment is not to be trusted.
 pub(crate) fn privileged() -> bool {
     // SAFETY: asks only.
     unsafe { libc::getauxval(libc::AT_SECURE) != 0 }

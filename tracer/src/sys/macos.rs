@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// The calling thread's id, as debuggers show it.
+/// Returns the calling thread's id, as debuggers show it.
 #[cfg(target_vendor = "apple")]
 pub(crate) fn thread_id() -> u64 {
     let mut id = 0;
@@ -17,14 +17,14 @@ pub(crate) fn thread_id() -> u64 {
     id
 }
 
-/// A number for the calling thread that no other living thread has.
+/// Returns a number for the calling thread that no other living thread has.
 #[cfg(not(target_vendor = "apple"))]
 pub(crate) fn thread_id() -> u64 {
     // SAFETY: asks only.
     unsafe { libc::pthread_self() as usize as u64 }
 }
 
-/// The calling thread's name, cut to 15 bytes.
+/// Returns the calling thread's name, truncated to 15 bytes.
 pub(crate) fn thread_name() -> [u8; 16] {
     let mut name = [0u8; 16];
     // SAFETY: writes at most the given length, with a zero at its end.
@@ -47,12 +47,12 @@ pub(crate) fn name_thread(name: &CStr) {
     let _ = name;
 }
 
-/// The path of the program that this process runs.
+/// Returns the path of the program that this process runs.
 pub(crate) fn executable() -> PathBuf {
     std::env::current_exe().unwrap_or_default()
 }
 
-/// Gives the calling thread's `errno` back as it was, when dropped.
+/// A guard that gives the calling thread's `errno` back as it was, when it is dropped.
 pub(crate) struct KeptErrno(libc::c_int);
 
 /// Keeps `errno`: a host may trace between a call that fails and its look at why.
@@ -70,12 +70,13 @@ impl Drop for KeptErrno {
     }
 }
 
-/// Not known here: a thread is taken to live until its exit is seen.
+/// Returns true: a thread is taken to live until its exit is seen, for the system does not say it.
 pub(crate) fn thread_lives(_tid: u64) -> bool {
     true
 }
 
-/// How often a sleeper looks at its word: these systems have no public futex that a signal handler may wake.
+/// The time between two looks of a sleeper at its word: these systems have no public futex that a signal
+/// handler may wake.
 const LOOK: Duration = Duration::from_millis(5);
 
 /// Sleeps while `word` is `expected`, at most `timeout`.
@@ -86,14 +87,14 @@ pub(crate) fn wait_word(word: &AtomicU32, expected: u32, timeout: Duration) {
     }
 }
 
-/// Nothing to do: sleepers look at the word themselves.
+/// Does nothing: sleepers look at the word themselves.
 pub(crate) fn wake_word(_word: &AtomicU32, _count: i32) {}
 
-/// Pages handed out, to be zeroed in a forked child: `fork` has no such mapping here.
+/// The pages that were handed out, to be zeroed in a forked child: `fork` has no such mapping here.
 static PAGES: [AtomicPtr<u8>; 4096] = [const { AtomicPtr::new(std::ptr::null_mut()) }; 4096];
 const PAGE: usize = 4096;
 
-/// A zeroed page which a forked child sees zeroed again; null where there is none.
+/// Gives a zeroed page which a forked child sees zeroed again; null where there is none.
 pub(crate) fn page_wiped_on_fork() -> *mut u8 {
     unsafe extern "C" fn in_child() {
         for page in &PAGES {
@@ -131,7 +132,7 @@ pub(crate) unsafe fn release_page(page: *mut u8) {
     unsafe { std::alloc::dealloc(page, std::alloc::Layout::new::<[u64; PAGE / 8]>()) };
 }
 
-/// What is called at `exit`.
+/// The function that is called at `exit`.
 static ON_EXIT: Hook = Hook::new();
 
 extern "C" fn at_exit() {
@@ -148,15 +149,15 @@ pub(crate) fn arm_exit_handler(handler: fn()) {
     });
 }
 
-/// Nothing to do: what has thread-locals is never unloaded here.
+/// Does nothing: what has thread-locals is never unloaded here.
 pub(crate) fn stay_loaded() {}
 
-/// How much all rings together may take: a quarter of what is free in `directory`.
+/// Returns how much memory all rings together may take, in bytes: a quarter of what is free in `directory`.
 pub(crate) fn shared_memory_budget(directory: &Path) -> u64 {
     super::free_bytes(directory).unwrap_or(0) / 4
 }
 
-/// Whether the program has more rights than its caller.
+/// Returns whether the program has more rights than its caller.
 pub(crate) fn privileged() -> bool {
     // SAFETY: asks only.
     unsafe { libc::geteuid() != libc::getuid() || libc::getegid() != libc::getgid() }

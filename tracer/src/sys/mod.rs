@@ -4,8 +4,9 @@
 //! |---|---|---|
 //! | `thread_id`, `thread_name` | the calling thread as the system knows it | a thread's first record |
 //! | `executable` | the path of the program | start of a run |
-//! | `create_exit_key`, `call_at_thread_exit` | have a function called late in the thread's end | start of a run; a thread's first record |
-//! | `keep_errno` | the host's last error, as the tracer found it | a thread's first record; a wait for room |
+//! | `create_exit_key` | makes what the next one uses | start of a run |
+//! | `call_at_thread_exit` | has a function called late in the thread's end | a thread's first record |
+//! | `keep_errno` | the host's last error, as the tracer found it | first record; wait for room |
 //! | `wait_word`, `wake_word` | sleep on an atomic word; waking is async-signal-safe | flusher; any |
 //! | `stack_pointer` | where the caller is in its stack | every record |
 //! | `write_stderr` | says something without locks and without waiting | any |
@@ -45,8 +46,8 @@ mod windows;
 #[cfg(windows)]
 pub(crate) use windows::*;
 
-/// Where the calling function's stack ends. Not the address of a local variable: sanitizers keep those
-/// elsewhere.
+/// Returns the address where the calling function's stack ends. It is not that of a local variable:
+/// sanitizers keep those elsewhere.
 #[allow(unsafe_code, reason = "reads a register")]
 #[inline(always)]
 pub(crate) fn stack_pointer() -> usize {
@@ -71,8 +72,9 @@ pub(crate) fn stack_pointer() -> usize {
     }
 }
 
-/// Whether a frame lies deeper in the stack than the caller's, which ends at `here`, or is the same: then it is not
-/// active any more, as after a `longjmp`. Stacks grow down; a signal stack has no order with the thread's.
+/// Returns whether a frame lies deeper in the stack than the caller's, which ends at `here`, or is the same:
+/// then it is not active any more, as after a `longjmp`. Stacks grow down; a signal stack has no order with
+/// the thread's.
 pub(crate) fn is_deeper(frame: usize, here: usize) -> bool {
     here >= frame && !on_alternate_stack()
 }

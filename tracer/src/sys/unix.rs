@@ -6,15 +6,15 @@ use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// The calling process's id.
+/// Returns the calling process's id.
 pub(crate) fn process_id() -> u32 {
     std::process::id()
 }
 
-/// The key plus one; 0 before there is one.
+/// The key plus one, or 0 before there is a key.
 static EXIT_KEY: AtomicU32 = AtomicU32::new(0);
 
-/// What is called when a thread ends.
+/// The function that is called when a thread ends.
 static ON_THREAD_EXIT: Hook = Hook::new();
 
 /// Has the function that [`create_exit_key`] was given called when the calling thread ends.
@@ -60,8 +60,8 @@ pub(crate) fn create_exit_key(handler: fn()) {
 
 /// Starts a thread that takes no signals, and on which nothing runs before `body`.
 ///
-/// Not by `std::thread`, which allocates on the new thread first: the host's allocator may trace, and the flusher
-/// would wait for a ring that only it can make.
+/// Not by `std::thread`, which allocates on the new thread first: the host's allocator may trace, and the
+/// flusher would wait for a ring that only it can make.
 pub(crate) fn spawn_hidden(body: Box<dyn FnOnce() + Send>) -> io::Result<()> {
     extern "C" fn start(body: *mut libc::c_void) -> *mut libc::c_void {
         // SAFETY: what was leaked below, given to this thread alone.
@@ -70,11 +70,11 @@ pub(crate) fn spawn_hidden(body: Box<dyn FnOnce() + Send>) -> io::Result<()> {
         let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(*body));
         std::ptr::null_mut()
     }
-    /// As much as `std` gives to a thread.
+    /// The size of the thread's stack in bytes: as much as `std` gives to a thread.
     const STACK: usize = 2 << 20;
     let body = Box::into_raw(Box::new(body));
-    // SAFETY: attributes, sets and the thread's id are plain memory that is initialised before it is read; the
-    // function takes what it is given.
+    // SAFETY: attributes, sets and the thread's id are plain memory that is initialised before it is read;
+    // the function takes what it is given.
     let error = unsafe {
         let mut attributes: libc::pthread_attr_t = std::mem::zeroed();
         libc::pthread_attr_init(&mut attributes);
@@ -98,7 +98,7 @@ pub(crate) fn spawn_hidden(body: Box<dyn FnOnce() + Send>) -> io::Result<()> {
     Err(io::Error::from_raw_os_error(error))
 }
 
-/// Whether the caller runs on an alternate signal stack.
+/// Returns whether the caller runs on an alternate signal stack.
 pub(crate) fn on_alternate_stack() -> bool {
     // SAFETY: asks only; the result is plain memory.
     unsafe {
@@ -120,7 +120,7 @@ pub(crate) fn write_stderr(text: &[u8]) {
     }
 }
 
-/// Room in bytes that a file system has for this user.
+/// Returns the room in bytes that a file system has for this user.
 pub(crate) fn free_bytes(path: &Path) -> Option<u64> {
     use std::os::unix::ffi::OsStrExt;
     let path = std::ffi::CString::new(path.as_os_str().as_bytes()).ok()?;

@@ -29,18 +29,18 @@ unsafe extern "C" {
     fn atexit(handler: extern "C" fn()) -> i32;
 }
 
-/// The calling process's id.
+/// Returns the calling process's id.
 pub(crate) fn process_id() -> u32 {
     std::process::id()
 }
 
-/// The calling thread's id.
+/// Returns the calling thread's id.
 pub(crate) fn thread_id() -> u64 {
     // SAFETY: asks only.
     u64::from(unsafe { GetCurrentThreadId() })
 }
 
-/// The calling thread's name as Rust knows it, cut to 16 bytes.
+/// Returns the calling thread's name as Rust knows it, truncated to 16 bytes.
 pub(crate) fn thread_name() -> [u8; 16] {
     let mut name = [0; 16];
     let current = std::thread::current();
@@ -50,12 +50,12 @@ pub(crate) fn thread_name() -> [u8; 16] {
     name
 }
 
-/// The path of the program that this process runs.
+/// Returns the path of the program that this process runs.
 pub(crate) fn executable() -> PathBuf {
     std::env::current_exe().unwrap_or_default()
 }
 
-/// Gives the calling thread's last error back as it was, when dropped.
+/// A guard that gives the calling thread's last error back as it was, when it is dropped.
 pub(crate) struct KeptErrno(u32);
 
 /// Keeps the last error: a host may trace between a call that fails and its look at why.
@@ -71,12 +71,12 @@ impl Drop for KeptErrno {
     }
 }
 
-/// Not known here: a thread is taken to live until its exit is seen.
+/// Returns true: a thread is taken to live until its exit is seen, for the system does not say it.
 pub(crate) fn thread_lives(_tid: u64) -> bool {
     true
 }
 
-/// What is called when a thread ends.
+/// The function that is called when a thread ends.
 static ON_THREAD_EXIT: Hook = Hook::new();
 
 static EXIT_INDEX: OnceLock<u32> = OnceLock::new();
@@ -110,10 +110,10 @@ pub(crate) fn spawn_hidden(body: Box<dyn FnOnce() + Send>) -> io::Result<()> {
     std::thread::Builder::new().name("tracer".into()).spawn(body).map(drop)
 }
 
-/// Nothing to do: it has its name.
+/// Does nothing: the thread has its name.
 pub(crate) fn name_thread(_name: &CStr) {}
 
-/// There are no signal stacks.
+/// Returns false: there are no signal stacks.
 pub(crate) fn on_alternate_stack() -> bool {
     false
 }
@@ -131,7 +131,7 @@ pub(crate) fn wake_word(word: &AtomicU32, _count: i32) {
     unsafe { WakeByAddressAll(word.as_ptr()) };
 }
 
-/// A zeroed page; there is no `fork`.
+/// Gives a zeroed page; there is no `fork`.
 pub(crate) fn page_wiped_on_fork() -> *mut u8 {
     Box::leak(Box::new([0u64; 512])).as_mut_ptr().cast()
 }
@@ -145,7 +145,7 @@ pub(crate) unsafe fn release_page(page: *mut u8) {
     drop(unsafe { Box::from_raw(page.cast::<[u64; 512]>()) });
 }
 
-/// What is called at `exit`.
+/// The function that is called at `exit`.
 static ON_EXIT: Hook = Hook::new();
 
 extern "C" fn at_exit() {
@@ -172,12 +172,12 @@ pub(crate) fn stay_loaded() {
     unsafe { GetModuleHandleExW(PIN | FROM_ADDRESS, own, &mut module) };
 }
 
-/// How much all rings together may take.
+/// Returns how much memory all rings together may take, in bytes.
 pub(crate) fn shared_memory_budget(_directory: &Path) -> u64 {
     256 << 20
 }
 
-/// There is no setuid.
+/// Returns false: there is no setuid.
 pub(crate) fn privileged() -> bool {
     false
 }

@@ -17,38 +17,41 @@ use std::io;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Grows when a decision ends; who waits for one sleeps on it.
+/// A count that grows when a decision ends; who waits for one sleeps on it.
 static SETTLED: AtomicU32 = AtomicU32::new(0);
 
-/// How long a thread waits for a decision that is not its own, in nanoseconds, before it takes it over: who has begun
-/// it may have been jumped out of it by a signal handler, and will never end it.
+/// The time, in nanoseconds, that a thread waits for a decision that is not its own before it takes it over:
+/// a signal handler may have jumped out of the decider, which will never end it then.
 const PATIENCE: u64 = 1_000_000_000;
 
-/// Until then, in nanoseconds of the monotonic clock, nobody waits: a decision that could not be taken over has not
-/// ended within the patience. Relaxed: it saves time and nothing else.
+/// The time, in nanoseconds of the monotonic clock, until which nobody waits: a decision that could not be
+/// taken over has not ended within the patience. Relaxed: it saves time and nothing else.
 static TIRED_UNTIL: AtomicU64 = AtomicU64::new(0);
 
-/// What the newest explicit decision is about, for who takes it over. Null, or leaked, and then never changed.
+/// The question of the newest explicit decision, for who takes it over. The pointer is null, or to what is
+/// leaked and never changed.
 static ASKED: AtomicPtr<Question> = AtomicPtr::new(std::ptr::null_mut());
 
-/// What is to be decided.
+/// A question that is to be decided.
 #[derive(Debug, PartialEq, Eq)]
 struct Question {
     /// The environment variable that decides; without one, it is yes.
     variable: Option<String>,
     /// The settings, to which the environment is added.
     config: Config,
-    /// In a forked child the root of its tree: it goes on as its parent did, with just these settings.
+    /// The root of the tree of forks in a forked child, which goes on as its parent did, with just these
+    /// settings.
     root: Option<u32>,
 }
 
 impl Question {
-    /// What a first record asks.
+    /// Makes the question that a first record asks.
     fn by_default() -> Question {
         Question { variable: Some(config::DEFAULT_VARIABLE.into()), config: Config::default(), root: None }
     }
 
-    /// Has those who take the decision over decide this. Leaks it; not where it is asked again.
+    /// Has those who take the decision over decide this question. It is leaked, unless it is the one that was
+    /// asked last.
     fn publish(self) -> &'static Question {
         if let Some(asked) = Question::asked().filter(|asked| **asked == self) {
             return asked;
@@ -68,7 +71,7 @@ impl Question {
     }
 }
 
-/// Whether this process traces; decides if nobody has.
+/// Returns whether this process traces, and decides that if nobody has.
 pub(crate) fn is_on() -> bool {
     match stand() {
         Stand::On => true,
@@ -77,7 +80,8 @@ pub(crate) fn is_on() -> bool {
     }
 }
 
-/// The run of this process, if it traces; a forked child gets one of its own. `None` where none can be had.
+/// Gives the run of this process, if it traces; a forked child gets one of its own. `None` where none can be
+/// had.
 pub(crate) fn run(excluded: &Excluded) -> Option<&'static Run> {
     if !settle(excluded) {
         return None;
@@ -116,13 +120,13 @@ fn settle(excluded: &Excluded) -> bool {
 /// A decision that is the calling thread's to make.
 struct OwnDecision {
     attempt: Attempt,
-    /// Nobody else in this process, or in the one that it was forked from, had begun it.
+    /// Tells that nobody else in this process, or in the one that it was forked from, had begun the decision.
     afresh: bool,
 }
 
-/// Takes the decision from a state that `from` accepts. While another thread decides, waits; where that takes longer
-/// than the patience, takes it over. `None` where the state is or becomes another one, or the decision cannot be
-/// taken over and takes too long.
+/// Takes the decision from a state that `from` accepts. While another thread decides, waits; where that takes
+/// longer than the patience, takes it over. `None` where the state is or becomes another one, or the decision
+/// cannot be taken over and takes too long.
 #[cold]
 fn take_decision(_: &Excluded, from: impl Fn(Stand) -> bool) -> Option<OwnDecision> {
     let _errno = sys::keep_errno();
@@ -150,8 +154,8 @@ fn take_decision(_: &Excluded, from: impl Fn(Stand) -> bool) -> Option<OwnDecisi
         if now < TIRED_UNTIL.load(Ordering::Relaxed) {
             return None;
         }
-        // It settles for too long, or who decides says all the time that it lives: the record of the first is lost, and
-        // that of others for a while, or every call of every thread would take as long.
+        // It settles for too long, or who decides says all the time that it lives: the record of the first is
+        // lost, and that of others for a while, or every call of every thread would take as long.
         let is_stuck = stand == Stand::Settling && now.saturating_sub(since) >= PATIENCE;
         if is_stuck || now.saturating_sub(start) >= 2 * PATIENCE {
             TIRED_UNTIL.store(now + PATIENCE, Ordering::Relaxed);
@@ -180,7 +184,8 @@ pub(crate) fn decide_anew(variable: Option<&str>, config: Config) -> bool {
     }
 }
 
-/// Ends the decision, unless another thread takes it over meanwhile; that one's counts then. Returns whether it is yes.
+/// Ends the decision, unless another thread takes it over meanwhile; that one's counts then. Returns whether
+/// it is yes.
 fn decide(mut attempt: Attempt, question: &Question) -> bool {
     let by_variable = || question.variable.as_deref().is_none_or(is_switched_on);
     let on = question.root.is_some() || (!sys::privileged() && by_variable());
@@ -218,7 +223,8 @@ fn decide(mut attempt: Attempt, question: &Question) -> bool {
     }
 }
 
-/// Waits, a bounded time, for the end of a decision that is another thread's now. Returns whether it is yes.
+/// Waits for a bounded time for the end of a decision that is another thread's now. Returns whether it is
+/// yes.
 fn outcome() -> bool {
     let _errno = sys::keep_errno();
     let start = sys::monotonic_ns();
@@ -253,8 +259,8 @@ fn is_switched_on(variable: &str) -> bool {
     }
 }
 
-/// Starts a run: makes it, and the flusher thread that publishes it and so ends the decision; ends it for no where that
-/// thread cannot be made.
+/// Starts a run: makes it, and the flusher thread that publishes it and so ends the decision; ends it for no
+/// where that thread cannot be made.
 fn start(attempt: Attempt, config: Config, root: Option<u32>) -> bool {
     match start_flusher(config, root, move |run| publish(attempt, run)) {
         // From here on only that thread has to get on.
@@ -268,8 +274,8 @@ fn start(attempt: Attempt, config: Config, root: Option<u32>) -> bool {
     outcome()
 }
 
-/// Makes a run and its flusher thread, which begins with `publish`; if that says that the run is not wanted, the
-/// thread ends, and has made nothing.
+/// Makes a run and its flusher thread, which begins with `publish`; if that says that the run is not wanted,
+/// the thread ends, and has made nothing.
 fn start_flusher(
     config: Config,
     root: Option<u32>,
@@ -288,8 +294,9 @@ fn start_flusher(
     }))
 }
 
-/// Makes `run` the process's, unless the decision that it was made for was taken over. For its flusher thread, before it
-/// does anything else: no signal handler can jump out of this, and who was overtaken has touched nothing.
+/// Makes `run` the process's, unless the decision that it was made for was taken over. For its flusher
+/// thread, before it does anything else: no signal handler can jump out of this, and who was overtaken has
+/// touched nothing.
 fn publish(attempt: Attempt, run: &'static Run) -> bool {
     if !STATE.hand_over(attempt) {
         return false;

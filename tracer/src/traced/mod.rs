@@ -1,4 +1,5 @@
-//! What runs on the program's threads: each record, a thread's first one, and the ends of threads and of the process.
+//! What runs on the program's threads: each record, a thread's first one, and the ends of threads and of the
+//! process.
 //!
 //! | file | what |
 //! |---|---|

@@ -11,7 +11,8 @@ use std::ptr;
 use trace_format::meta::EndReason;
 
 thread_local! {
-    /// This thread's producer, or null. No destructor, so it can be used as long as the thread runs.
+    /// The calling thread's producer, or null. It has no destructor, so it can be used as long as the thread
+    /// runs.
     pub(super) static CURRENT: Cell<*const Producer> = const { Cell::new(ptr::null()) };
     /// The ring that the producer belongs to, or null.
     pub(super) static RING: Cell<*const ThreadRing> = const { Cell::new(ptr::null()) };
@@ -24,7 +25,8 @@ pub(crate) fn leave(_: &Excluded, reason: EndReason) {
     if producer.is_null() || ring.is_null() {
         return;
     }
-    // SAFETY: mapped while this thread has the ring; a wiped page says that this is a forked child, which has no business with the ring.
+    // SAFETY: mapped while this thread has the ring; a wiped page says that this is a forked child, which has
+    // no business with the ring.
     if unsafe { &*producer }.is_wiped() {
         return;
     }
@@ -32,7 +34,7 @@ pub(crate) fn leave(_: &Excluded, reason: EndReason) {
     unsafe { ThreadRing::give_back(ring, reason) };
 }
 
-/// At the end of a thread, after its thread-locals' destructors.
+/// Gives up the thread's ring at the thread's end, after the destructors of its thread-locals.
 pub(crate) fn on_thread_exit() {
     if let Some(excluded) = Excluded::enter() {
         leave(&excluded, EndReason::Thread);

@@ -9,15 +9,15 @@ use crate::user::config::FullPolicy;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// How long a panic waits for its snapshot: with a panic that ends the process nothing is lost by not waiting,
-/// for recovery finds the rings.
+/// The time that a panic waits for its snapshot: with a panic that ends the process nothing is lost by not
+/// waiting, for recovery finds the rings.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Adds the snapshot to the program's panic hook, once, where the run's rings are overwritten. A hook that is set
-/// later and does not call the one before it takes it away again.
+/// Adds the snapshot to the program's panic hook, once, where the run's rings are overwritten. A hook that is
+/// set later and does not call the one before it takes it away again.
 pub(crate) fn arm(run: &Run) {
-    // No `Once`: if a signal handler jumps out of this, who comes next has to do it, and must not wait. That two
-    // threads do it at once harms nothing; it takes a decision that was taken over.
+    // No `Once`: if a signal handler jumps out of this, who comes next has to do it, and must not wait. That
+    // two threads do it at once harms nothing; it takes a decision that was taken over.
     static ARMED: AtomicBool = AtomicBool::new(false);
     // A panicking thread may not touch the hook.
     let wanted = run.config.full_policy == FullPolicy::Overwrite && !std::thread::panicking();

@@ -1,4 +1,4 @@
-//! A thread's side of tracing: which ring it has, how it gets one, how it gives it back.
+//! A record on its way to its thread's ring, and how a thread gets a ring.
 //!
 //! Runs on traced threads. Only [`trace`] is hot.
 #![allow(unsafe_code, reason = "the thread's pointer to its ring; each use argued")]
@@ -16,12 +16,12 @@ use trace_format::line::Ticks;
 use trace_format::meta::EndReason;
 
 thread_local! {
-    /// This thread's records that found no ring and are told in no file yet, and the id of the run that counts them as
-    /// unplaced; 0 where there was no run.
+    /// The id of the run that counts this thread's records without a ring as unplaced, or 0 where there was
+    /// no run, and how many of them are told in no file yet.
     static LOST: Cell<(u32, u64)> = const { Cell::new((0, 0)) };
 }
 
-/// Whether the calling thread is inside a record, or inside the tracer's own code.
+/// Returns whether the calling thread is inside a record, or inside the tracer's own code.
 #[inline(always)]
 pub(crate) fn is_inside() -> bool {
     let here = sys::stack_pointer();
@@ -30,7 +30,7 @@ pub(crate) fn is_inside() -> bool {
     exclusion::is_marked(here) || (!producer.is_null() && unsafe { &*producer }.is_inside(here))
 }
 
-/// Writes a record. Called where tracing is not off.
+/// Writes a record. It is called where tracing is not off.
 #[inline(never)]
 pub(crate) fn trace(args: fmt::Arguments<'_>) {
     let ticks = clock::now();
@@ -46,7 +46,7 @@ pub(crate) fn trace(args: fmt::Arguments<'_>) {
     trace_first(args);
 }
 
-/// Copies the arguments of a site into a record; false where the message is to be formatted.
+/// Copies the arguments of a site into a record. Returns false where the message is to be formatted.
 #[inline(always)]
 pub(crate) fn capture<A: Arguments>(ticks: Ticks, site: u32, arguments: &A) -> bool {
     let producer = CURRENT.get();
@@ -54,7 +54,7 @@ pub(crate) fn capture<A: Arguments>(ticks: Ticks, site: u32, arguments: &A) -> b
     !producer.is_null() && unsafe { &*producer }.capture(ticks, site, arguments)
 }
 
-/// The first record of a thread, of a forked child, or after the ring was closed.
+/// Writes the first record of a thread, of a forked child, or after the ring was closed.
 #[cold]
 #[inline(never)]
 fn trace_first(args: fmt::Arguments<'_>) {

@@ -13,22 +13,23 @@ use trace_format::line::Ticks;
 use trace_store::counter;
 
 impl Site {
-    /// What the site is now, for [`is_on`](Site::is_on) and [`record`](Site::record). One relaxed load.
+    /// Returns what the site is now, for [`is_on`](Site::is_on) and [`record`](Site::record). This is one
+    /// relaxed load.
     #[inline(always)]
     #[must_use]
     pub fn word(&self) -> u64 {
         self.word.load(Ordering::Relaxed)
     }
 
-    /// Whether its arguments are wanted.
+    /// Returns whether the site's arguments are wanted.
     #[inline(always)]
     #[must_use]
     pub fn is_on(&'static self, word: u64) -> bool {
         word > NEW || (word == NEW && self.first_use())
     }
 
-    /// Copies the arguments into a record; false where that cannot be done, and [`format`](Site::format) is to be
-    /// called.
+    /// Copies the arguments into a record. Returns false where that cannot be done, and
+    /// [`format`](Site::format) is to be called.
     #[inline(always)]
     #[must_use]
     pub fn record<A: Arguments>(&self, word: u64, arguments: &A) -> bool {
@@ -67,7 +68,7 @@ impl Site {
         record::trace(message);
     }
 
-    /// The first use since tracing was switched on: the filter decides.
+    /// Decides by the filter, at the first use since tracing was switched on, whether the site is on.
     #[cold]
     #[inline(never)]
     fn first_use(&'static self) -> bool {
@@ -77,8 +78,8 @@ impl Site {
         }
         let decided = decide::is_on();
         self.list();
-        // Whoever switches tracing off changes the state, then walks the list: either he finds this site there, or
-        // it is seen here.
+        // Whoever switches tracing off changes the state, then walks the list: either he finds this site
+        // there, or it is seen here.
         fence(Ordering::SeqCst);
         let filter = sites::filter();
         let allowed = || filter.is_none_or(|filter| filter.allows(self.module));

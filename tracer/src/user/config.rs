@@ -15,33 +15,34 @@ pub const DEFAULT_VARIABLE: &str = "TRACER_ENABLE";
 /// The smallest limit of a file, in bytes.
 pub(crate) const MIN_FILE_LIMIT: u64 = 64 * 1024;
 
-/// What happens to a record that finds its thread's ring full.
+/// The policy for a record that finds its thread's ring full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum FullPolicy {
-    /// The thread waits for the flusher, at most [`Builder::max_stall`](crate::Builder::max_stall); then its records are dropped, counted,
-    /// until there is room. The wait is recorded as `# stall`.
+    /// The thread waits for the flusher, at most [`Builder::max_stall`](crate::Builder::max_stall); then its
+    /// records are dropped, counted, until there is room. The wait is recorded as `# stall`.
     #[default]
     Block,
     /// The record is dropped and counted; `# lost` says how many.
     Drop,
-    /// The oldest records are overwritten: a flight recorder. Nothing is written to files while all goes well. The
-    /// newest records of each thread, as many as its ring holds, are written by
+    /// The oldest records are overwritten: a flight recorder. Nothing is written to files while all goes
+    /// well. The newest records of each thread, as many as its ring holds, are written by
     /// [`Tracer::snapshot`](crate::Tracer::snapshot), by a panic (unless the program sets a panic hook later
-    /// that does not call the one before it), at the end of the process, whatever that is, and by
-    /// `tracemerge snapshot PID` from outside. `# lost reason=overwritten` says how many are missing before them.
-    /// Rings of threads that have ended are kept until sixteen others have.
+    /// that does not call the one before it), at the end of the process, whatever that is, and by `tracemerge
+    /// snapshot PID` from outside. `# lost reason=overwritten` says how many are missing before them. Rings
+    /// of threads that have ended are kept until sixteen others have.
     Overwrite,
 }
 
-/// How a thread's file is written.
+/// The format of a thread's file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Format {
-    /// Text lines.
+    /// Text lines are written.
     #[default]
     Text,
-    /// Records as they are in memory: for volume, some three times as fast. `tracemerge` makes text of them.
+    /// Records are written as they are in memory: for volume, some three times as fast. `tracemerge` makes
+    /// text of them.
     Raw,
 }
 
@@ -54,18 +55,19 @@ impl Format {
     }
 }
 
-/// How ticks are read.
+/// The way in which ticks are read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Clock {
-    /// In program order: a record that happens after another never has smaller ticks.
+    /// The counter is read in program order: a record that happens after another never has smaller ticks.
     #[default]
     Ordered,
-    /// Without the fence: some nanoseconds cheaper, but hand-overs between threads may look reversed.
+    /// The counter is read without the fence: some nanoseconds cheaper, but hand-overs between threads may
+    /// look reversed.
     Fast,
 }
 
-/// Everything that can be set, resolved.
+/// The settings, resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Config {
     pub directory: Option<PathBuf>,
@@ -100,13 +102,14 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Whether a run with `self`, whose clock may have been replaced, is what `wanted` asks for.
+    /// Returns whether a run with `self`, whose clock may have been replaced, is what `wanted` asks for.
     pub(crate) fn same_settings(&self, wanted: &Config) -> bool {
         let wanted_clock = trace_store::counter::available(wanted.clock);
         *self == Config { clock: wanted_clock, ..wanted.clone() }
     }
 
-    /// These settings overridden by the environment. What cannot be read is said on stderr and left as it was.
+    /// Gives these settings overridden by the environment. What cannot be read is said on stderr and left as
+    /// it was.
     pub(crate) fn with_environment(mut self) -> Config {
         if let Some(directory) = std::env::var_os("TRACER_DIR").filter(|d| !d.is_empty()) {
             self.directory = Some(directory.into());
@@ -166,7 +169,7 @@ fn read<T>(name: &str, expected: &str, value: &mut T, parse: impl Fn(&str) -> Op
     }
 }
 
-/// Bytes: a number with an optional K, M or G (powers of 1024).
+/// Reads a number of bytes with an optional K, M or G (powers of 1024).
 fn parse_size(text: &str) -> Option<u64> {
     let (digits, unit) = match text.char_indices().last()? {
         (at, 'k' | 'K') => (&text[..at], 1u64 << 10),
@@ -177,7 +180,7 @@ fn parse_size(text: &str) -> Option<u64> {
     digits.parse::<u64>().ok()?.checked_mul(unit)
 }
 
-/// What a variable says about being switched on.
+/// The meaning of a variable that switches something on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Switch {
     On,

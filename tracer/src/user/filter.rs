@@ -1,13 +1,14 @@
 //! `TRACER_FILTER`: which sites are on, by the path of their module. The grammar of `RUST_LOG`.
 //!
-//! `directive,directive,...`, each `path`, `path=level` or `level`. A level is `off`, or one of those that are on:
-//! `on`, `trace`, `debug`, `info`, `warn`, `error`; records have none of their own. The directive with the longest
-//! path that is the module's or one above it decides. Where none does, the bare level decides; without one, sites
-//! are on unless some directive has switched something on: `other` alone means that and nothing else.
+//! `directive,directive,...`, each `path`, `path=level` or `level`. A level is `off`, or one of those that
+//! are on: `on`, `trace`, `debug`, `info`, `warn`, `error`; records have none of their own. The directive
+//! with the longest path that is the module's or one above it decides. Where none does, the bare level
+//! decides; without one, sites are on unless some directive has switched something on: `other` alone means
+//! that and nothing else.
 
 use super::teller;
 
-/// Directives, longest path first.
+/// The directives of `TRACER_FILTER`, longest path first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Filter {
     paths: Vec<(String, bool)>,
@@ -33,7 +34,7 @@ impl Filter {
         filter
     }
 
-    /// False where it is no directive.
+    /// Adds a directive. Returns false where it is none.
     fn add(&mut self, directive: &str) -> bool {
         match directive.split_once('=') {
             None => match level(directive) {
@@ -52,13 +53,13 @@ impl Filter {
         true
     }
 
-    /// The last directive for a path counts.
+    /// Sets what holds for a path, of which the last directive counts.
     fn set(&mut self, path: &str, on: bool) {
         self.paths.retain(|(known, _)| known != path);
         self.paths.push((path.to_owned(), on));
     }
 
-    /// Whether sites in `module` are on.
+    /// Returns whether sites in `module` are on.
     pub(crate) fn allows(&self, module: &str) -> bool {
         let is_in = |path: &str| {
             module.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
@@ -76,7 +77,8 @@ fn level(word: &str) -> Option<bool> {
     }
 }
 
-/// Whether this may be the path of a module: names and `::`; a crate may have hyphens in other places.
+/// Returns whether this may be the path of a module: names and `::`; a crate may have hyphens in other
+/// places.
 fn is_path(text: &str) -> bool {
     let is_name = |name: &str| {
         !name.is_empty()

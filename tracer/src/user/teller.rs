@@ -1,7 +1,8 @@
-//! What the tracer has to say to a person: on stderr, in one line, never fatal.
+//! Says to a person what the tracer has to say: on stderr, in one line, never fatal.
 //!
-//! The flusher has descriptors of its own, and its number 2 is not the host's stderr. What it says goes through its
-//! run's [`Teller`]: a thread that shares the host's descriptors, or, at the end of the process, the thread that exits.
+//! The flusher has descriptors of its own, and its number 2 is not the host's stderr. What it says goes
+//! through its run's [`Teller`]: a thread that shares the host's descriptors, or, at the end of the process,
+//! the thread that exits.
 
 use crate::sync::exclusion::Excluded;
 use crate::sync::wake::Wake;
@@ -14,13 +15,13 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// How many lines wait to be said; further ones are dropped.
+/// The number of lines that wait to be said; further ones are dropped.
 const WAITING: usize = 256;
-/// How long the thread that exits waits for another one that is just saying something.
+/// The time that the thread that exits waits for another one that is just saying something.
 const PATIENCE: Duration = Duration::from_millis(200);
 
 thread_local! {
-    /// Who speaks for the calling thread, if it cannot do so itself.
+    /// The teller that speaks for the calling thread, if it cannot do so itself.
     static SPEAKER: Cell<Option<&'static Teller>> = const { Cell::new(None) };
 }
 
@@ -35,7 +36,7 @@ pub(crate) fn say(message: fmt::Arguments<'_>) {
     }
 }
 
-/// Says what a thread without the host's descriptors has to say.
+/// A thread that says what one without the host's descriptors has to say.
 #[derive(Debug, Default)]
 pub(crate) struct Teller {
     lines: Mutex<VecDeque<String>>,
@@ -59,7 +60,7 @@ impl Teller {
         }))
     }
 
-    /// From here on says what the calling thread has to say.
+    /// Has this teller say what the calling thread has to say from here on.
     pub(crate) fn speak_for_this_thread(&'static self) {
         SPEAKER.set(Some(self));
     }
@@ -79,7 +80,8 @@ impl Teller {
         self.wake.wake();
     }
 
-    /// Says all that waits. A line is taken out only when it is written: whoever exits finds it, or waits for it.
+    /// Says all that waits. A line is taken out only when it is written: whoever exits finds it, or waits for
+    /// it.
     pub(crate) fn say_all(&self) {
         let Some(mut lines) = self.lines.try_lock_for(PATIENCE) else { return };
         while let Some(line) = lines.pop_front() {

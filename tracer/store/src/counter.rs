@@ -14,7 +14,7 @@ use trace_format::line::Ticks;
 use trace_format::meta::ClockKind;
 use trace_format::wall::Wall;
 
-/// The clock that this machine allows, `wanted` or the system's.
+/// Returns the clock that this machine allows, `wanted` or the system's.
 pub fn available(wanted: ClockKind) -> ClockKind {
     if wanted != ClockKind::System && has_counter() && sys::counter_is_trusted() {
         wanted
@@ -45,7 +45,7 @@ fn has_counter() -> bool {
     false
 }
 
-/// The system's monotonic clock, in nanoseconds.
+/// Reads the system's monotonic clock, in nanoseconds.
 #[cold]
 pub fn system() -> u64 {
     sys::monotonic_ns()
@@ -117,7 +117,7 @@ pub fn fast() -> u64 {
     sys::monotonic_ns()
 }
 
-/// A counter and the wall clock at one moment: the closest of three tries. `now` reads the counter.
+/// Reads a counter and the wall clock at one moment: the closest of three tries. `now` reads the counter.
 pub fn pair(now: impl Fn() -> Ticks) -> (Ticks, Wall) {
     let attempt = || {
         let before = now();

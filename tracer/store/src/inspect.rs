@@ -1,10 +1,10 @@
-//! Inspection: what the rings of a run hold, read as they are, while its threads go on or where recovery may not
-//! write.
+//! Inspection: what the rings of a run hold, read as they are, while its threads go on or where recovery may
+//! not write.
 //!
-//! For `tracemerge`. Nothing is locked that a run or a recoverer locks, nothing is written or removed, and nobody is
-//! waited for by anybody: a living process cannot tell. What a thread has traced is its file up to the length that its
-//! ring publishes, and behind that [`ThreadInMemory::text`], which has what the flusher would write next. Everything
-//! that is read is taken for hostile.
+//! For `tracemerge`. Nothing is locked that a run or a recoverer locks, nothing is written or removed, and
+//! nobody is waited for by anybody: a living process cannot tell. What a thread has traced is its file up to
+//! the length that its ring publishes, and behind that [`ThreadInMemory::text`], which has what the flusher
+//! would write next. Everything that is read is taken for hostile.
 
 use crate::counter;
 use crate::drain::{DrainedRing, Onlooker, Survivors, TracePlace};
@@ -27,20 +27,21 @@ use trace_format::plans::Plans;
 use trace_format::ring::{Header, Progress, State};
 use trace_format::wall::Wall;
 
-/// How often a ring is looked at that changes while it is read.
+/// The number of times that a ring is read that changes meanwhile.
 const TRIES: u32 = 1000;
-/// For how many pauses, in all rings of a run together, what a flusher or a thread is about to do is waited for.
+/// The number of pauses, in all rings of a run together, for which what a flusher or a thread is about to do
+/// is waited for.
 const PATIENCE: u32 = 200;
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// A run that has left its directory, or lives in it.
 #[derive(Clone, Debug)]
 pub struct RunInMemory {
-    /// Whose it is.
+    /// The manifest, which says whose run it is.
     pub manifest: Manifest,
-    /// Where its rings are.
+    /// The directory in which the run's rings are.
     pub directory: PathBuf,
-    /// Whose they are.
+    /// The user whose rings they are.
     user: u32,
 }
 
@@ -51,23 +52,24 @@ pub struct ThreadInMemory {
     pub tid: u64,
     /// The thread's name.
     pub name: Vec<u8>,
-    /// When it took the ring, which is the time of the first line of its file.
+    /// The time at which the thread took the ring, which is that of the first line of its file.
     pub since: Ticks,
     /// The ring's file.
     pub ring: PathBuf,
-    /// The thread's file; `None` where it has none, or where somebody has deleted it or cut it short: then the text
-    /// begins another one.
+    /// The thread's file; `None` where it has none, or where somebody has deleted or truncated it: then the
+    /// text begins another one.
     pub file: Option<FileInUse>,
-    /// What follows in the file, or will. Of a dead run it ends with `# end`, of a living one it may end inside a line.
+    /// The text that follows in the file, or will. Of a dead run it ends with `# end`, of a living one it may
+    /// end inside a line.
     pub text: Vec<u8>,
-    /// The file ends inside a message, and the text goes on with that.
+    /// Tells that the file ends inside a message, and that the text goes on with that.
     pub continues: bool,
-    /// How many messages the text has.
+    /// The number of messages that the text has.
     pub records: u64,
-    /// How many messages the thread had put into its ring in all, at least, when this was begun.
+    /// The number of messages that the thread had put into its ring in all, at least, when this was begun.
     pub committed: u64,
-    /// The kind of a record in the ring that only a later version knows. Such records are not in the text, which tells
-    /// them as damaged.
+    /// The kind of a record in the ring that only a later version knows. Such records are not in the text,
+    /// which tells them as damaged.
     pub unknown_kind: Option<u8>,
 }
 
@@ -76,33 +78,36 @@ pub struct ThreadInMemory {
 pub struct FileInUse {
     /// The file itself, whatever name it has.
     pub file: File,
-    /// Where it was found.
+    /// The path at which the file was found.
     pub path: PathBuf,
     /// The number in the name that it was given.
     pub number: u32,
-    /// Its published length. It may be longer: what is behind that is in the text.
+    /// The published length of the file, in bytes. The file may be longer: what is behind that is in the
+    /// text.
     pub length: u64,
 }
 
-/// What the rings of a run were like when they were last looked at.
+/// The states that the rings of a run were in when they were last looked at.
 #[derive(Debug, Default)]
 pub struct Looked(HashMap<PathBuf, Fingerprint>);
 
-/// What differs when something has happened in a ring: its tenant, how often a slot was published, both heads.
+/// The values that differ when something has happened in a ring: its tenant, how often a slot was published,
+/// both heads.
 type Fingerprint = (Tenant, bool, u64, u64, u64);
 
-/// What a look at a ring has come to, compared with the one before.
+/// The result of a look at a ring, compared with the one before.
 #[derive(Debug)]
 pub enum Change {
-    /// No thread has it.
+    /// No thread has the ring.
     Nobody,
-    /// It is as it was.
+    /// The ring is as it was.
     Same,
-    /// It has more, or something else.
+    /// The ring has more, or something else.
     Thread(Box<ThreadInMemory>),
 }
 
-/// The counter and the wall clock now, if this is the machine's boot `boot` and it has a counter of its own.
+/// Reads the counter and the wall clock now, if this is the machine's boot `boot` and it has a counter of its
+/// own.
 #[must_use]
 pub fn now_in(boot: &[u8]) -> Option<(Ticks, Wall)> {
     let counts = counter::available(ClockKind::Ordered) == ClockKind::Ordered;
@@ -110,8 +115,8 @@ pub fn now_in(boot: &[u8]) -> Option<(Ticks, Wall)> {
         .then(|| counter::pair(|| Ticks(counter::ordered())))
 }
 
-/// The runs in `directories` whose manifests `wanted` accepts, living or dead. Other users' directories, what is no
-/// run, and runs of other versions are passed over. Root sees those of all users.
+/// Finds the runs in `directories` whose manifests `wanted` accepts, living or dead. Other users'
+/// directories, what is no run, and runs of other versions are passed over. Root sees those of all users.
 pub fn runs(directories: &[PathBuf], wanted: impl Fn(&Manifest) -> bool) -> Vec<RunInMemory> {
     let private = directories.iter().filter(|directory| sys::private_directory_of(directory).is_some());
     let entries = private.filter_map(|directory| std::fs::read_dir(directory).ok()).flatten().flatten();
@@ -124,19 +129,19 @@ pub fn runs(directories: &[PathBuf], wanted: impl Fn(&Manifest) -> bool) -> Vec<
 }
 
 impl RunInMemory {
-    /// The path of its executable.
+    /// Returns the path of the run's executable.
     #[must_use]
     pub fn exe(&self) -> PathBuf {
         sys::path_from_bytes(&self.manifest.run.exe)
     }
 
-    /// The directories that its trace files may be in, the one first that further ones go to.
+    /// Returns the directories that the run's trace files may be in, the one first that further ones go to.
     #[must_use]
     pub fn traces(&self) -> Vec<PathBuf> {
         self.manifest.directories.iter().map(|path| sys::path_from_bytes(path)).collect()
     }
 
-    /// How many trace files it has made so far; `None` where it does not say that.
+    /// Returns how many trace files the run has made so far; `None` where it does not say that.
     #[must_use]
     pub fn files(&self) -> Option<u64> {
         let lock = Lock::to_read(
@@ -147,14 +152,14 @@ impl RunInMemory {
         Some(life.flusher.files.load(Ordering::Acquire))
     }
 
-    /// Why nobody can recover this run here, if it is dead: its files in memory cannot be written.
+    /// Returns why nobody can recover this run here, if it is dead: its files in memory cannot be written.
     #[must_use]
     pub fn why_not_recovered(&self) -> Option<io::Error> {
         sys::open_own_file(&self.directory.join(FILE_NAME)).err()
     }
 
-    /// Reads the rings, each when it is asked for. `alive` says whether the run may go on; it must have been found out
-    /// before.
+    /// Reads the rings, each when it is asked for. `alive` says whether the run may go on; it must have been
+    /// found out before.
     ///
     /// An error is that of one ring, which is named in it.
     pub fn threads(&self, alive: bool) -> impl Iterator<Item = io::Result<ThreadInMemory>> {
@@ -167,9 +172,9 @@ impl RunInMemory {
         })
     }
 
-    /// Looks at the rings again and again, while the run may go on: reads those in which something has happened since the
-    /// last time, and never waits for what a thread or the flusher is just about to do. So a record that was made inside
-    /// of another one may be seen before that.
+    /// Looks at the rings again and again, while the run may go on: reads those in which something has
+    /// happened since the last time, and never waits for what a thread or the flusher is just about to do. So
+    /// a record that was made inside of another one may be seen before that.
     ///
     /// Gives each ring's file, and an error that is of this ring only.
     pub fn changes(&self, looked: &mut Looked) -> impl Iterator<Item = (PathBuf, io::Result<Change>)> {
@@ -195,7 +200,7 @@ impl RunInMemory {
         Ok(thread.map_or(Change::Nobody, |thread| Change::Thread(Box::new(thread))))
     }
 
-    /// `None` where no thread has the ring: what it may have held is in a file.
+    /// Reads a ring. Returns `None` where no thread has it: what it may have held is in a file.
     fn thread(
         &self,
         path: &Path,
@@ -229,7 +234,7 @@ impl RunInMemory {
     }
 }
 
-/// `None` where no thread has the ring.
+/// Takes the fingerprint of a ring. Returns `None` where no thread has it.
 fn mark(path: &Path, user: u32) -> io::Result<Option<Fingerprint>> {
     let file = match sys::open_file_of_user_to_read(path, user) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -242,7 +247,7 @@ fn mark(path: &Path, user: u32) -> io::Result<Option<Fingerprint>> {
     Ok(Some((tenant, reason == EndReason::Thread, published, header.main.head(), header.nested.head())))
 }
 
-/// Who had the ring when it was looked at.
+/// The thread that had the ring when it was looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Tenant {
     generation: u32,
@@ -250,7 +255,8 @@ struct Tenant {
 }
 
 impl Tenant {
-    /// With the reason that its file ends with if the run is dead. `None` where nobody has the ring.
+    /// Gives the ring's tenant, with the reason that its file ends with if the run is dead. Returns `None`
+    /// where nobody has the ring.
     fn of(header: &Header) -> io::Result<Option<(Tenant, EndReason)>> {
         let tenancy = &header.tenancy;
         // Acquire, before the rest is looked at.
@@ -264,17 +270,17 @@ impl Tenant {
     }
 }
 
-/// What a look at a ring has come to.
+/// The result of reading a ring once.
 enum Reading {
     Nobody,
     Thread(Box<ThreadInMemory>),
-    /// It has changed meanwhile.
+    /// The ring has changed meanwhile.
     Changed,
-    /// It is about to.
+    /// The ring is about to change.
     Changing,
 }
 
-/// A look at a ring.
+/// A reader of one ring.
 struct RingReader<'a> {
     run: &'a RunInMemory,
     place: &'a TracePlace,
@@ -285,7 +291,7 @@ struct RingReader<'a> {
 }
 
 impl RingReader<'_> {
-    /// `patient`: what is about to change may be waited for.
+    /// Reads the ring once. With `patient`, what is about to change may be waited for.
     fn read(&self, patient: bool) -> io::Result<Reading> {
         let header = self.memory.header();
         let Some((tenant, reason)) = Tenant::of(header)? else { return Ok(Reading::Nobody) };
@@ -297,8 +303,8 @@ impl RingReader<'_> {
         fence(Ordering::Acquire);
         let Some(now) = header.published_meanwhile() else { return Ok(Reading::Changed) };
         let same = Tenant::of(header)?.is_some_and(|(now, _)| now == tenant);
-        // A flight recorder's losses are counted from where its copy begins. A dead run is looked at below. Positions that
-        // contradict each other may be of two moments.
+        // A flight recorder's losses are counted from where its copy begins. A dead run is looked at below.
+        // Positions that contradict each other may be of two moments.
         let moved = now.0 != first.0 && (self.memory.overwrites() || !self.alive || copy.is_err());
         if !same || moved {
             return Ok(Reading::Changed);
@@ -354,7 +360,7 @@ impl RingReader<'_> {
         })))
     }
 
-    /// The thread's file, if it is all there.
+    /// Opens the thread's file, if it is all there.
     fn file(&self, tid: u64, progress: &Progress) -> io::Result<Option<FileInUse>> {
         if progress.inode == 0 {
             return Ok(None);
@@ -369,8 +375,8 @@ impl RingReader<'_> {
     }
 }
 
-/// Whether the file says in its first line that it is of that thread and run: the number of a file that was deleted
-/// may be another's now.
+/// Returns whether the file says in its first line that it is of that thread and run: the number of a file
+/// that was deleted may be another's now.
 fn is_of(mut file: &File, tid: u64, run: u32) -> io::Result<bool> {
     let mut start = Vec::new();
     Read::by_ref(&mut file).take(FIRST_BYTES as u64).read_to_end(&mut start)?;

@@ -1,9 +1,9 @@
 //! What turns the rings of `tracer` into files, and reads what is still in rings.
 //!
-//! A ring is memory that outlives its process. Whoever drains it does the same: the flusher of the process that
-//! traces (crate `tracer`), or, after a kill, whoever recovers (`tracemerge`, or the executable's next run). So
-//! what they do is here, once, and nothing here knows of traced threads, of a flusher thread, or of whether this
-//! process traces: what differs is passed in. Not for programs: they use `tracer`.
+//! A ring is memory that outlives its process. Whoever drains it does the same: the flusher of the process
+//! that traces (crate `tracer`), or, after a kill, whoever recovers (`tracemerge`, or the executable's next
+//! run). So what they do is here, once, and nothing here knows of traced threads, of a flusher thread, or of
+//! whether this process traces: what differs is passed in. Not for programs: they use `tracer`.
 //!
 //! | module | what is in it |
 //! |---|---|

@@ -1,11 +1,13 @@
 //! The proof that a run lives: a lock on its life file that depends on no descriptor.
 //!
-//! A lock of an open file description (`F_OFD_SETLK`) is held as long as anything refers to the description; a mapping
-//! of the file does. So the file is mapped, kept out of forked children, locked through the mapping's own description,
-//! and the descriptor is closed. From then on nothing that a host does to its descriptors can give the lock up; it is
-//! gone when the process's memory is: after the last thread has ended that could write into a ring, or at an `exec`.
+//! A lock of an open file description (`F_OFD_SETLK`) is held as long as anything refers to the description;
+//! a mapping of the file does. So the file is mapped, kept out of forked children, locked through the
+//! mapping's own description, and the descriptor is closed. From then on nothing that a host does to its
+//! descriptors can give the lock up; it is gone when the process's memory is: after the last thread has ended
+//! that could write into a ring, or at an `exec`.
 //!
-//! docs/decisions.md ("A run lives as long as its memory") compares this with other proofs, and says what it gets wrong.
+//! docs/decisions.md ("A run lives as long as its memory") compares this with other proofs, and says what it
+//! gets wrong.
 #![allow(unsafe_code, reason = "the page of a mapping as atomics; argued where it stands")]
 
 use crate::sys;
@@ -20,7 +22,7 @@ use trace_format::life::{FILE_BYTES, LAYOUT_VERSION, LIFE_BYTE, Life};
 #[derive(Debug)]
 pub struct Lock {
     map: MmapRaw,
-    /// `None` where the mapping alone holds the locks.
+    /// The file; `None` where the mapping alone holds the locks.
     file: Option<File>,
 }
 
@@ -28,7 +30,7 @@ impl Lock {
     /// Maps the file; nothing is locked yet. Forked children do not have the mapping, so they hold no lock.
     ///
     /// # Errors
-    /// It cannot be mapped; an empty file for one.
+    /// The file cannot be mapped; an empty one, for example.
     pub fn of(file: File) -> io::Result<Lock> {
         let map = MmapRaw::map_raw(&file)?;
         sys::keep_from_children(map.as_mut_ptr(), map.len())?;
@@ -38,7 +40,7 @@ impl Lock {
     /// Maps the file for reading; no lock can be taken.
     ///
     /// # Errors
-    /// It cannot be mapped.
+    /// The file cannot be mapped.
     pub fn to_read(file: &File) -> io::Result<Lock> {
         Ok(Lock { map: MmapOptions::new().map_raw_read_only(file)?, file: None })
     }
@@ -54,7 +56,7 @@ impl Lock {
         }
     }
 
-    /// The file, as long as it is open.
+    /// Gives the file, as long as it is open.
     pub fn file(&self) -> Option<&File> {
         self.file.as_ref()
     }
@@ -66,17 +68,17 @@ impl Lock {
         }
     }
 
-    /// The page as a life page; `None` where the file is shorter.
+    /// Gives the page as a life page; `None` where the file is shorter.
     fn page(&self) -> Option<&Life> {
-        // SAFETY: the mapping is page-aligned, long enough by the condition, and lives as long as `self`; `Life` is
-        // atomics only, for which any bytes are valid.
+        // SAFETY: the mapping is page-aligned, long enough by the condition, and lives as long as `self`;
+        // `Life` is atomics only, for which any bytes are valid.
         (self.map.len() >= FILE_BYTES).then(|| unsafe { &*self.map.as_ptr().cast::<Life>() })
     }
 
-    /// The life page of a dead run.
+    /// Gives the life page of a dead run.
     ///
     /// # Errors
-    /// It has another layout. `Ok(None)`: its making was not finished.
+    /// The page has another layout. `Ok(None)` says that its making was not finished.
     pub fn life(&self) -> io::Result<Option<&Life>> {
         match self.page().and_then(|life| Some((life, life.version()?))) {
             None => Ok(None),

@@ -10,7 +10,7 @@ use std::io;
 use std::ops::Range;
 use trace_format::ring::{Geometry, Header};
 
-/// Never made under the model checker.
+/// A mapped ring, which is never made under the model checker.
 #[derive(Debug)]
 pub enum Memory {}
 
@@ -67,7 +67,7 @@ pub struct Data {
 }
 
 impl Data {
-    /// Room for `capacity` bytes, leaked.
+    /// Makes room for `capacity` bytes, which is leaked.
     pub fn leak(capacity: usize) -> Data {
         let words: Vec<_> = (0..capacity / 8).map(|_| UnsafeCell::new(0)).collect();
         Data { words: Box::leak(words.into_boxed_slice()) }

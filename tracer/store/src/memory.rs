@@ -26,17 +26,17 @@ impl Memory {
         Ok(Memory { map, geometry })
     }
 
-    /// Maps the ring in `file` that a dead run has left. `None` where its making was not finished, so that no
-    /// thread can have had it: the magic number is written last.
+    /// Maps the ring in `file` that a dead run has left. Returns `None` where its making was not finished, so
+    /// that no thread can have had it: the magic number is written last.
     ///
     /// # Errors
-    /// It cannot be mapped, or is no ring of this version: whose sizes do not fit the file, for one.
+    /// The file cannot be mapped, or is no ring of this version: whose sizes do not fit the file, for one.
     pub fn existing(file: &File) -> io::Result<Option<Memory>> {
         Memory::found(file, |options| options.map_raw(file))
     }
 
-    /// The same for an onlooker, who writes nothing: nor may the producer or the consumer of what this returns be
-    /// used. The ring's process may be alive.
+    /// Maps the ring in `file` for an onlooker, who writes nothing: nor may the producer or the consumer of
+    /// what this returns be used. The ring's process may be alive.
     ///
     /// # Errors
     /// As [`Memory::existing`].
@@ -65,47 +65,48 @@ impl Memory {
         Ok(Some(Memory { geometry, ..memory }))
     }
 
-    /// Memory of this process alone.
+    /// Makes memory of this process alone.
     pub fn private(geometry: Geometry) -> io::Result<Memory> {
         let len = usize::try_from(geometry.file_size()).map_err(io::Error::other)?;
         let map = MmapOptions::new().len(len).populate().map_anon()?.into();
         Ok(Memory { map, geometry })
     }
 
-    /// The sizes of the ring, the nested ring and their blocks.
+    /// Returns the sizes of the ring, the nested ring and their blocks.
     #[must_use]
     pub fn geometry(&self) -> Geometry {
         self.geometry
     }
 
-    /// Whether the producer overwrites what is oldest instead of waiting for the consumer.
+    /// Returns whether the producer overwrites what is oldest instead of waiting for the consumer.
     pub fn overwrites(&self) -> bool {
         self.header().identity.overwrite.load(Ordering::Relaxed) == 1
     }
 
-    /// The header: atomics in fresh, zeroed, page-aligned memory.
+    /// Gives the header: atomics in fresh, zeroed, page-aligned memory.
     pub fn header(&self) -> &Header {
         // SAFETY: the mapping is at least `HEADER_BYTES` long and page-aligned; `Header` is atomics only, for
         // which any bytes are valid, and lives as long as the mapping, that is as long as `self`.
         unsafe { &*self.map.as_ptr().cast::<Header>() }
     }
 
-    /// The data of the ring.
+    /// Gives the data of the ring.
     pub fn data(&self) -> Data {
         // SAFETY: the mapping holds header, data and nested data.
         let base = unsafe { self.map.as_mut_ptr().add(HEADER_BYTES) };
         Data { base, mask: self.geometry.capacity - 1 }
     }
 
-    /// The data of the nested ring.
+    /// Gives the data of the nested ring.
     pub fn nested_data(&self) -> Data {
         // SAFETY: as above; `capacity` fits in usize, for the mapping does.
         let base = unsafe { self.map.as_mut_ptr().add(HEADER_BYTES + self.geometry.capacity as usize) };
         Data { base, mask: self.geometry.nested_capacity - 1 }
     }
 
-    /// Copies a range of positions of the ring while the producer may be writing there: what it has meanwhile begun to
-    /// overwrite, [`oldest`](trace_format::ring::oldest) tells afterwards, and that part of the copy means nothing.
+    /// Copies a range of positions of the ring while the producer may be writing there: what it has meanwhile
+    /// begun to overwrite, [`oldest`](trace_format::ring::oldest) tells afterwards, and that part of the copy
+    /// means nothing.
     #[must_use]
     pub fn copy(&self, range: Range<u64>) -> Vec<u8> {
         // SAFETY: the data is mapped as long as `self`.
@@ -129,7 +130,7 @@ pub struct Data {
 }
 
 impl Data {
-    /// The number of bytes.
+    /// Returns the number of bytes.
     pub fn capacity(self) -> u64 {
         self.mask + 1
     }
@@ -163,11 +164,11 @@ impl Data {
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.at(position), bytes.len()) };
     }
 
-    /// The `len` bytes at a position, for the producer to fill.
+    /// Gives the `len` bytes at a position, for the producer to fill.
     ///
     /// # Safety
-    /// As [`Data::write_bytes`] for the whole range; the caller uses nothing else of the ring while it has them. Who
-    /// reads beside the producer reads volatile, and throws away what it finds being written.
+    /// As [`Data::write_bytes`] for the whole range; the caller uses nothing else of the ring while it has
+    /// them. Who reads beside the producer reads volatile, and throws away what it finds being written.
     #[inline(always)]
     pub unsafe fn own<'a>(self, position: u64, len: usize) -> &'a mut [u8] {
         // SAFETY: in bounds and contiguous as in `write_bytes`; the mapping's bytes are initialised.
@@ -191,22 +192,21 @@ impl Data {
         let end = range.end.min(range.start.saturating_add(self.capacity()));
         let mut bytes = Vec::with_capacity(usize::try_from(end - range.start).unwrap_or(0));
         for position in (range.start..end).step_by(8) {
-            // SAFETY: mapped by the caller's promise, in bounds by `at`, and aligned, since positions of records and
-            // the base are. The other side
-            // may write at the same moment, so the read is volatile: the compiler neither repeats nor invents it,
-            // and a whole word is some value that was there.
+            // SAFETY: mapped by the caller's promise, in bounds by `at`, and aligned, since positions of
+            // records and the base are. The other side may write at the same moment, so the read is volatile:
+            // the compiler neither repeats nor invents it, and a whole word is some value that was there.
             let word = unsafe { self.at(position).cast::<u64>().read_volatile() };
             bytes.extend_from_slice(&word.to_ne_bytes());
         }
         bytes
     }
 
-    /// The bytes of a range of positions, in two parts where it wraps.
+    /// Gives the bytes of a range of positions, in two parts where it wraps.
     ///
     /// # Safety
     /// The caller is the consumer; the range lies between the consumed position that the producer knows and a
-    /// head that was loaded with `Acquire`; the consumed position is not moved while the result lives, and the
-    /// memory is mapped as long.
+    /// head that was loaded with `Acquire`; the consumed position is not moved while the result lives, and
+    /// the memory is mapped as long.
     pub unsafe fn parts<'a>(self, range: Range<u64>) -> [&'a [u8]; 2] {
         let bytes = (range.end - range.start).min(self.capacity());
         let to_end = (self.capacity() - (range.start & self.mask)).min(bytes);

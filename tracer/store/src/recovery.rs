@@ -1,12 +1,13 @@
 //! Recovery: what a run that is dead left in its rings goes into its files, every record once.
 //!
 //! Used by `tracemerge` before it reads, and by a starting run for those of its own executable. A run is dead
-//! when the lock of its life file can be had. The recoverer holds that lock, and one that keeps other recoverers waiting,
-//! and does what the flusher would have done, with the same code and the same order of steps; killed itself, it
-//! can start over. Rings are removed last. Everything that is read is taken for hostile.
+//! when the lock of its life file can be had. The recoverer holds that lock, and one that keeps other
+//! recoverers waiting, and does what the flusher would have done, with the same code and the same order of
+//! steps; killed itself, it can start over. Rings are removed last. Everything that is read is taken for
+//! hostile.
 //!
-//! A recoverer that does not know a layout (of the manifest, the life file, the site table, a ring, a record) leaves the
-//! whole run as it is, and says what it does not know. Earlier layouts it knows.
+//! A recoverer that does not know a layout (of the manifest, the life file, the site table, a ring, a record)
+//! leaves the whole run as it is, and says what it does not know. Earlier layouts it knows.
 
 use crate::drain::{Drain, DrainContext, DrainedRing, RunFile, TracePlace};
 use crate::life::Lock;
@@ -25,27 +26,28 @@ use trace_format::meta::{EndReason, RingPlace, Run};
 use trace_format::plans::Plans;
 use trace_format::ring::{RingError, State};
 
-/// What a look for dead runs has come to.
+/// The result of a look for dead runs.
 #[derive(Debug, Default)]
 pub struct Recovery {
     /// Dead runs, recovered or not.
     pub runs: Vec<Recovered>,
-    /// Runs of another version, living or dead, which were left as they are: why, with the directory in it.
+    /// The errors that say why runs of another version, living or dead, were left as they are, with the
+    /// directory in each.
     pub unknown: Vec<io::Error>,
 }
 
-/// What became of a dead run.
+/// A dead run, and what became of it.
 #[derive(Debug)]
 pub struct Recovered {
     /// The run.
     pub run: Run,
-    /// Where its trace files are.
+    /// The directories in which the run's trace files are.
     pub directories: Vec<PathBuf>,
-    /// Its threads that were alive, or not wholly written, when it died.
+    /// The run's threads that were alive, or not wholly written, when it died.
     pub threads: Vec<RecoveredThread>,
-    /// How many records of threads that never got a ring are lost.
+    /// The number of lost records of threads that never got a ring.
     pub unplaced: u64,
-    /// What could not be done; the rings concerned are left where they are.
+    /// The errors of what could not be done; the rings concerned are left where they are.
     pub errors: Vec<io::Error>,
 }
 
@@ -56,15 +58,15 @@ pub struct RecoveredThread {
     pub tid: u64,
     /// The thread's name.
     pub name: Vec<u8>,
-    /// How many records were in its ring and not in its file.
+    /// The number of records that were in the thread's ring and not in its file.
     pub records: u64,
-    /// How many it had put into its ring in all.
+    /// The number of records that the thread had put into its ring in all.
     pub committed: u64,
-    /// Whether it was alive when the process died.
+    /// Tells whether the thread was alive when the process died.
     pub killed: bool,
 }
 
-/// Where directories of this user's runs may be: `TRACER_RUNTIME_DIR`, or the system's places.
+/// Returns where directories of this user's runs may be: `TRACER_RUNTIME_DIR`, or the system's places.
 #[must_use]
 pub fn runtime_directories() -> Vec<PathBuf> {
     match std::env::var_os("TRACER_RUNTIME_DIR").filter(|d| !d.is_empty()) {
@@ -73,7 +75,7 @@ pub fn runtime_directories() -> Vec<PathBuf> {
     }
 }
 
-/// The path that a format has as bytes.
+/// Gives the path that a format has as bytes.
 #[must_use]
 pub fn path_from_bytes(bytes: &[u8]) -> PathBuf {
     sys::path_from_bytes(bytes)
@@ -82,7 +84,8 @@ pub fn path_from_bytes(bytes: &[u8]) -> PathBuf {
 /// Recovers the dead runs in `directories` whose manifests `wanted` accepts. Living runs, other users'
 /// directories and what is no run are passed over. Where another recoverer is at work, waits for it.
 ///
-/// Root recovers other users' runs, too, with those users' rights: what they say can do no more than they may.
+/// Root recovers other users' runs, too, with those users' rights: what they say can do no more than they
+/// may.
 pub fn recover(directories: &[PathBuf], wanted: impl Fn(&Run, Option<&Manifest>) -> bool + Sync) -> Recovery {
     let mut recovery = Recovery::default();
     for directory in directories {
@@ -98,9 +101,9 @@ pub fn recover(directories: &[PathBuf], wanted: impl Fn(&Run, Option<&Manifest>)
     recovery
 }
 
-/// The same for a flusher, which has threads of its own to serve: `going_on` is called after each portion, and what
-/// another recoverer has begun, or another user has left, is left to others. `wanted` must not accept the flusher's
-/// own run: a run knows its own, whatever has become of its locks.
+/// Recovers dead runs for a flusher, which has threads of its own to serve: `going_on` is called after each
+/// portion, and what another recoverer has begun, or another user has left, is left to others. `wanted` must
+/// not accept the flusher's own run: a run knows its own, whatever has become of its locks.
 pub fn recover_meanwhile(
     directories: &[PathBuf],
     wanted: impl Fn(&Run, Option<&Manifest>) -> bool,
@@ -112,7 +115,7 @@ pub fn recover_meanwhile(
     }
 }
 
-/// What to do where another recoverer is at work.
+/// The way to treat another recoverer that is at work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum OtherRecoverer {
     IsWaitedFor,
@@ -159,7 +162,7 @@ fn remove_unfinished(path: &Path) {
     }
 }
 
-/// Whether the run in `directory` is dead, or there is none: its lock could be had now.
+/// Returns whether the run in `directory` is dead, or there is none: its lock could be had now.
 #[must_use]
 pub fn is_dead(directory: &Path) -> bool {
     let lock = sys::open_own_file(&lock_file(directory));
@@ -174,7 +177,7 @@ struct DeadRun {
 }
 
 impl DeadRun {
-    /// `None` where it is no run, not wanted, alive, or gone meanwhile.
+    /// Takes the locks of a run. Returns `None` where it is no run, not wanted, alive, or gone meanwhile.
     ///
     /// # Errors
     /// The version of its manifest is not known here.
@@ -266,8 +269,8 @@ impl DeadRun {
         self.lock.life().ok().flatten()
     }
 
-    /// What belongs to the run and to no thread: records that found no ring, and how many files there are, where no
-    /// thread's file says that.
+    /// Writes what belongs to the run and to no thread: records that found no ring, and how many files there
+    /// are, where no thread's file says that.
     fn end_run(&self, place: &mut TracePlace, said: bool) -> io::Result<()> {
         let Some(life) = self.life() else { return Ok(()) };
         let unplaced = life.traced.unplaced.load(Ordering::Acquire);
@@ -290,7 +293,7 @@ fn look_at_ring(path: &Path, encoding: Encoding) -> io::Result<()> {
     }
 }
 
-/// Whether something is left as it is because its layout is not known, not because it is damaged.
+/// Returns whether a ring is left as it is because its layout is not known, not because it is damaged.
 fn is_unknown_layout(error: &io::Error) -> bool {
     let error = error.get_ref().and_then(|error| error.downcast_ref());
     matches!(error, Some(RingError::Version(_) | RingError::Kind(_)))
@@ -319,8 +322,8 @@ fn become_recoverer(lock: &Lock, other: OtherRecoverer) -> bool {
     })
 }
 
-/// Writes what the ring holds; says whether the end of the thread's file is that of the run. `None` where no thread had
-/// the ring.
+/// Writes what the ring holds, and returns whether the end of the thread's file is that of the run. Returns
+/// `None` where no thread had the ring.
 fn recover_ring(
     path: &Path,
     run: &Run,

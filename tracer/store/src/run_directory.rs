@@ -1,4 +1,5 @@
-//! The run's directory: life file, manifest, site table, ring files. Flusher thread only.
+//! The run's directory: life file, manifest, site table, ring files. The flusher thread makes it; recoverers
+//! and onlookers read it.
 
 use crate::descriptor::Descriptor;
 use crate::drain::TracePlace;
@@ -17,7 +18,8 @@ use trace_format::plans::Plans;
 use trace_format::ring::Geometry;
 use trace_format::sites::{self, Site};
 
-/// How often the making is begun anew where a recoverer has taken away what was begun, in milliseconds.
+/// The number of times, a millisecond apart, that the making is begun anew where a recoverer has taken away
+/// what was begun.
 const TRIES: u32 = 200;
 
 /// A directory that says what this process traces, as long as it lives and after it was killed.
@@ -26,14 +28,14 @@ pub struct RunDirectory {
     path: PathBuf,
     /// The page whose lock says that the run lives.
     pub life: &'static Life,
-    /// Holds the lock.
+    /// The lock that says that the run lives.
     pub lock: Arc<Lock>,
     table: Descriptor,
-    /// Bytes of the table that count.
+    /// The number of bytes of the table that count.
     used: u64,
 }
 
-/// What a directory is made of.
+/// The parts that a directory is made of.
 struct Parts {
     life: (Arc<Lock>, &'static Life),
     table: Descriptor,
@@ -43,8 +45,9 @@ struct Parts {
 impl RunDirectory {
     /// Makes `<runtime>/<pid>-<id>/`, its life file, its site table and its manifest.
     ///
-    /// It has another name until it is whole. What was killed before that is known by that name, and that it is dead by
-    /// the lock of its life file; where there is none yet, the directory is empty, and whoever comes may remove it.
+    /// The directory has another name until it is whole. What was killed before that is known by that name,
+    /// and that it is dead by the lock of its life file; where there is none yet, the directory is empty, and
+    /// whoever comes may remove it.
     pub fn create(
         runtime: Option<&Path>,
         flusher: u64,
@@ -121,7 +124,7 @@ impl RunDirectory {
         Ok(())
     }
 
-    /// The directory's path.
+    /// Returns the directory's path.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -152,18 +155,18 @@ impl RunDirectory {
     }
 }
 
-/// Whether a directory that is being made was taken for what a killed process has left: before it had its life file, or
-/// before that was locked.
+/// Returns whether a directory that is being made was taken for what a killed process has left: before it had
+/// its life file, or before that was locked.
 fn is_taken_away(error: &io::Error) -> bool {
     use io::ErrorKind::{AlreadyExists, NotFound, WouldBlock};
     matches!(error.kind(), NotFound | WouldBlock | AlreadyExists)
 }
 
-/// Removes a run's directory. It loses its name first and its life file last: killed in between, the rest is known as
-/// such, and removed by who recovers.
+/// Removes a run's directory. It loses its name first and its life file last: killed in between, the rest is
+/// known as such, and removed by who recovers.
 ///
 /// # Errors
-/// Something in it cannot be removed.
+/// Something in the directory cannot be removed.
 pub fn remove(path: &Path) -> io::Result<()> {
     let named = |e: io::Error, path: &Path| io::Error::new(e.kind(), format!("cannot remove {path:?}: {e}"));
     let mut nameless = path.as_os_str().to_owned();
@@ -184,15 +187,16 @@ pub fn remove(path: &Path) -> io::Result<()> {
     std::fs::remove_dir(path).map_err(|e| named(e, path))
 }
 
-/// The file in a run's directory that has the lock by which the run is known to live: its life file; the manifest in
-/// version 1 of that.
+/// Returns the path of the file in a run's directory that has the lock by which the run is known to live: its
+/// life file; the manifest in version 1 of that.
 #[must_use]
 pub fn lock_file(directory: &Path) -> PathBuf {
     let life = directory.join(LIFE_NAME);
     if life.exists() { life } else { directory.join(FILE_NAME) }
 }
 
-/// Reads the manifest in a run's directory that belongs to `user`; `None` where there is none that may be read.
+/// Reads the manifest in a run's directory that belongs to `user`; `None` where there is none that may be
+/// read.
 pub(crate) fn read_manifest(directory: &Path, user: u32) -> Option<Result<Manifest, Refusal>> {
     let mut bytes = Vec::new();
     let file = sys::open_file_of_user_to_read(&directory.join(FILE_NAME), user).ok()?;
@@ -201,7 +205,7 @@ pub(crate) fn read_manifest(directory: &Path, user: u32) -> Option<Result<Manife
     Some(Manifest::parse(&bytes))
 }
 
-/// The rings in a run's directory.
+/// Returns the paths of the rings in a run's directory.
 pub(crate) fn ring_paths(directory: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
     let is_ring = |p: &PathBuf| p.file_name().is_some_and(|n| n.to_string_lossy().starts_with(RING_PREFIX));
@@ -210,10 +214,10 @@ pub(crate) fn ring_paths(directory: &Path) -> Vec<PathBuf> {
     rings
 }
 
-/// What captured arguments of the run in `directory` mean.
+/// Reads what captured arguments of the run in `directory` mean.
 ///
 /// # Errors
-/// The table is there and of no layout that is known, or cannot be read: then nobody here knows what records mean.
+/// The table is of no layout that is known, or cannot be read: then nobody here knows what records mean.
 pub(crate) fn read_plans(directory: &Path) -> io::Result<Plans> {
     match open_table(directory, sys::effective_user()) {
         // A run that was killed before it had one has no records.
@@ -223,15 +227,15 @@ pub(crate) fn read_plans(directory: &Path) -> io::Result<Plans> {
     }
 }
 
-/// The site table of the run in `directory`, which belongs to `user`.
+/// Opens the site table of the run in `directory`, which belongs to `user`.
 pub(crate) fn open_table(directory: &Path, user: u32) -> io::Result<File> {
     sys::open_file_of_user_to_read(&directory.join(SITES_NAME), user)
 }
 
-/// What the table says now.
+/// Reads what the table says now.
 ///
 /// # Errors
-/// It cannot be read, or is no table of this layout.
+/// The table cannot be read, or is no table of this layout.
 pub(crate) fn plans_in(mut table: &File) -> io::Result<Plans> {
     let mut bytes = Vec::new();
     table.rewind()?;
@@ -240,5 +244,5 @@ pub(crate) fn plans_in(mut table: &File) -> io::Result<Plans> {
     Ok(Plans::of(&sites))
 }
 
-/// A site takes some hundred bytes; no program has so many.
+/// The most bytes of a table that are read: a site takes some hundred bytes, and no program has so many.
 const LARGEST_TABLE: u64 = 256 << 20;

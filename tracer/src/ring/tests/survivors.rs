@@ -25,7 +25,8 @@ fn recorder() -> (Memory, Producer) {
         policy: FullPolicy::Overwrite,
         max_stall: Duration::ZERO,
     }));
-    // SAFETY: the mapping stays where it is when the tuple is moved, and the test keeps it; the link is leaked.
+    // SAFETY: the mapping stays where it is when the tuple is moved, and the test keeps it; the link is
+    // leaked.
     let producer = unsafe { Producer::bound_to(&memory, link) };
     (memory, producer)
 }
@@ -59,8 +60,8 @@ fn the_newest_records_are_there_and_the_rest_is_counted() {
     assert_eq!((later.messages(), later.jumped()), (0, false));
 }
 
-/// A kill between the two stores of a commit, at any number of messages, and whether the ring has overwritten some
-/// or not: as many are told overwritten as there were.
+/// A kill between the two stores of a commit, at any number of messages, and whether the ring has overwritten
+/// some or not: as many are told overwritten as there were.
 #[test]
 fn a_producer_that_was_killed_before_it_counted_its_last_message_has_lost_none() {
     for made in (1..40).chain(5000..5010) {

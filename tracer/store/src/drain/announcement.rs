@@ -7,12 +7,13 @@ use std::path::{Path, PathBuf};
 use trace_format::meta::Run;
 use trace_format::places::{LONGEST, Place, SUFFIX, newer_half};
 
-/// Whose files are announced, and where.
+/// The announcement of a run's directories.
 #[derive(Debug)]
 pub struct Announcement {
     /// The lists, in the order in which they are tried: one that takes the line is enough.
     lists: Vec<PathBuf>,
-    /// Nothing is to be said of the executable's own directory: whoever looks for its traces looks there.
+    /// The executable's own directory, of which nothing is to be said: whoever looks for its traces looks
+    /// there.
     beside: PathBuf,
     place: Place,
     /// The directories that were announced.
@@ -20,7 +21,7 @@ pub struct Announcement {
 }
 
 impl Announcement {
-    /// For a run: beside its executable or, where that cannot be, where the rings are.
+    /// Makes the announcement of a run: beside its executable or, where that cannot be, where the rings are.
     /// `name` is what its trace files' names begin with.
     pub fn new(run: &Run, name: &OsStr, runtime: PathBuf) -> Option<Announcement> {
         let beside = sys::path_from_bytes(&run.exe).parent()?.to_path_buf();
@@ -32,8 +33,8 @@ impl Announcement {
         Some(Announcement { lists, beside, place, done: Vec::new() })
     }
 
-    /// Says that there will be files in `directory`. Where nobody takes it, the files are found by those who know where
-    /// they are.
+    /// Says that there will be files in `directory`. Where nobody takes it, the files are found by those who
+    /// know where they are.
     pub fn announce(&mut self, directory: &Path) {
         if directory == self.beside || self.done.iter().any(|done| done == directory) {
             return;
@@ -54,7 +55,8 @@ fn append(list: &Path, line: &[u8]) -> Option<()> {
     file.write_all(line).ok()
 }
 
-/// Drops the older half of a list that has become too long. What another run appends meanwhile may go with it.
+/// Drops the older half of a list that has become too long. What another run appends meanwhile may go with
+/// it.
 fn shorten(list: &Path) -> io::Result<()> {
     let mut file = sys::open_own_file(list)?;
     let mut bytes = Vec::new();

@@ -30,29 +30,30 @@ use trace_format::record::Records;
 use trace_format::render::{Elsewhere, RenderState, Renderer};
 use trace_format::ring::{Header, Progress, RingError, readable};
 
-/// Text is written in portions of about this size, so that a waiting thread soon finds room.
+/// The size in bytes of the portions in which text is written, so that a waiting thread soon finds room.
 const PORTION: usize = 512 * 1024;
-/// The same of a raw file, whose records are as long as in the ring: a quarter of the usual ring at once, so that a thread
-/// hardly waits for a flusher that is as fast as it is.
+/// The size in bytes of the portions of a raw file, whose records are as long as in the ring: a quarter of
+/// the usual ring at once, so that a thread hardly waits for a flusher that is as fast as it is.
 const RAW_PORTION: usize = 256 * 1024;
 
-/// So much is left free in a file that may not become longer than the process's limit: for its last lines.
+/// The bytes that are left free, for its last lines, in a file that may not become longer than the process's
+/// limit.
 const ROOM_FOR_END: u64 = 512;
 
-/// Whether a file cannot be written since there is no room for so much. For less there may be.
+/// Returns whether a file cannot be written since there is no room for so much. There may be room for less.
 fn is_no_room(error: &io::Error) -> bool {
     use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
     matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
 }
 
-/// A ring, and what its file's first lines say of it.
+/// A ring that is drained, and what its file's first lines say of it.
 #[derive(Clone, Copy, Debug)]
 pub struct DrainedRing<'a> {
     /// The ring.
     pub memory: &'a Memory,
-    /// Whether the ring outlives its process.
+    /// Tells whether the ring outlives its process.
     pub place: RingPlace,
-    /// Why the ring does not outlive its process; empty where it does.
+    /// The reason why the ring does not outlive its process; empty where it does.
     pub why: &'a str,
 }
 
@@ -61,41 +62,41 @@ impl<'a> DrainedRing<'a> {
         self.memory.header()
     }
 
-    /// When the thread took the ring: the ticks of its files' first lines.
+    /// Returns when the thread took the ring: the ticks of its files' first lines.
     fn since(&self) -> Ticks {
         Ticks(self.header().tenancy.since.load(Ordering::Relaxed))
     }
 }
 
-/// What a drain works with.
+/// The files and lines that a drain works with.
 #[derive(Debug)]
 pub struct DrainContext<'a> {
     /// The `# run` line of the files.
     pub info: &'a meta::Run,
-    /// Where files are made.
+    /// The place where files are made.
     pub place: &'a mut TracePlace,
-    /// What captured arguments mean.
+    /// The plans by which captured arguments are rendered.
     pub plans: &'a Plans,
-    /// Lines on their way into a file.
+    /// The lines on their way into a file.
     pub out: &'a mut Vec<u8>,
 }
 
-/// One thread's records on their way into its file.
+/// The drain of one thread's records into its file.
 #[derive(Debug)]
 pub struct Drain {
     tid: u64,
     renderer: Renderer,
-    /// `None` before there is one, and while it is closed for want of descriptors.
+    /// The file; `None` before there is one, and while it is closed for want of descriptors.
     file: Option<TraceFile>,
     progress: Progress,
-    /// Which of the run's files it is, from 1; `None` where this is not the drain that has made it.
+    /// The number of the file in its run, from 1; `None` where this is not the drain that has made it.
     serial: Option<u32>,
-    /// Of a ring that is overwritten: what is being written now.
+    /// The copy that is being written now, of a ring that is overwritten.
     copy: Option<Survivors>,
 }
 
 impl Drain {
-    /// Of the thread that has the ring. Its file, if there is one, is as was published.
+    /// Makes the drain of the thread that has the ring. Its file, if there is one, is as was published.
     pub fn new(header: &Header, encoding: Encoding) -> Drain {
         Drain::going_on_from(header, header.published(), encoding)
     }
@@ -108,13 +109,14 @@ impl Drain {
         Drain { tid, renderer, file: None, progress, serial: None, copy: None }
     }
 
-    /// Whether there is a file whose last line is its end, or neither file nor reason to make one.
+    /// Returns whether there is a file whose last line is its end, or neither file nor reason to make one.
     pub fn is_ended(&self, header: &Header) -> bool {
         let state = self.renderer.state();
         if self.has_file() {
             return state.ended;
         }
-        // Losses that were told in a file that is gone, and those that the producer has counted and no file tells.
+        // Losses that were told in a file that is gone, and those that the producer has counted and no file
+        // tells.
         let (gone, counted) = (state.here(0).lost, header.losses());
         let told = |reason: LossReason| state.lost[reason as usize];
         gone.iter().all(|lost| *lost == 0)
@@ -123,7 +125,7 @@ impl Drain {
             && counted.nested <= told(LossReason::Nested)
     }
 
-    /// Whether there is a file, open or not.
+    /// Returns whether there is a file, open or not.
     pub fn has_file(&self) -> bool {
         self.file.is_some() || self.progress.inode != 0
     }
@@ -143,12 +145,12 @@ impl Drain {
         }
     }
 
-    /// Records of the ring and of the nested ring before these positions are in the file.
+    /// Returns the positions of the ring and of the nested ring before which all records are in the file.
     pub fn consumed(&self) -> (u64, u64) {
         (self.progress.consumed, self.progress.nested_consumed)
     }
 
-    /// Messages in the thread's files.
+    /// Returns the number of messages in the thread's files.
     pub fn records(&self) -> u64 {
         let state = self.renderer.state();
         state.records.saturating_add(state.elsewhere.records)
@@ -156,8 +158,8 @@ impl Drain {
 
     /// Renders and writes one portion; returns the bytes written, 0 when there was nothing.
     ///
-    /// Where there is no room for all of it, less is tried, down to a single message: a file holds as much as fits. Where
-    /// the file may not become longer, the thread goes on in another one.
+    /// Where there is no room for all of it, less is tried, down to a single message: a file holds as much as
+    /// fits. Where the file may not become longer, the thread goes on in another one.
     ///
     /// `is_idle` is asked whether the thread is outside of any record. See [`Renderer::records`].
     ///
@@ -248,7 +250,8 @@ impl Drain {
             let _ = self.write_end(drained, context, EndReason::Full, None);
         }
         let header = drained.header();
-        // Closed, for there may be no descriptor for another one beside it. What comes back to it opens it again.
+        // Closed, for there may be no descriptor for another one beside it. What comes back to it opens it
+        // again.
         self.file = None;
         let left = (self.renderer.clone(), self.progress);
         let state = self.renderer.state();
@@ -308,7 +311,7 @@ impl Drain {
         Ok(())
     }
 
-    /// The records as they lie in the ring: the producer waits until they are consumed.
+    /// Renders the records as they lie in the ring: the producer waits until they are consumed.
     fn render_ring(
         &mut self,
         memory: &Memory,
@@ -317,8 +320,8 @@ impl Drain {
         limit: usize,
         out: &mut Vec<u8>,
     ) -> Result<(), RingError> {
-        // If the thread is idle after that and the ring still as it was, no record is open that what was read could
-        // belong to.
+        // If the thread is idle after that and the ring still as it was, no record is open that what was read
+        // could belong to.
         let (mut main, mut nested, whole) = self.unread(memory)?;
         let idle = is_idle() && memory.header().main.head() == whole;
         self.renderer.records(&mut main, &mut nested, idle, plans, limit, out);
@@ -330,16 +333,17 @@ impl Drain {
         Ok(())
     }
 
-    /// The records that the ring and the nested ring hold behind what was consumed, and where those of the ring end. Not
-    /// for a ring that is overwritten. They are to be used no more when space is freed.
+    /// Gives the records that the ring and the nested ring hold behind what was consumed, and where those of
+    /// the ring end. This is not for a ring that is overwritten. The records are to be used no more when
+    /// space is freed.
     fn unread<'a>(&self, memory: &'a Memory) -> Result<(Records<'a>, Records<'a>, u64), RingError> {
         let (header, geometry) = (memory.header(), memory.geometry());
         // First the ring, then the nested ring: what was made inside a record is committed before it.
         let main = readable(&header.main, self.progress.consumed, geometry.capacity)?;
         let nested = readable(&header.nested, self.progress.nested_consumed, geometry.nested_capacity)?;
         let (consumed, nested_consumed, end) = (main.start, nested.start, main.end);
-        // SAFETY: this is the consumer; both ranges go from what was consumed to a head loaded with Acquire, and
-        // are freed only in `write`, when the records are no longer used.
+        // SAFETY: this is the consumer; both ranges go from what was consumed to a head loaded with Acquire,
+        // and are freed only in `write`, when the records are no longer used.
         let (main, nested) = unsafe { (memory.data().parts(main), memory.nested_data().parts(nested)) };
         Ok((
             Records::new(main, consumed, geometry.block),
@@ -348,8 +352,8 @@ impl Drain {
         ))
     }
 
-    /// Whether the ring holds records of a kind that is kept for later versions: then nothing may be drained, for they
-    /// would be taken for damage, and be lost.
+    /// Looks whether the ring holds records of a kind that is kept for later versions: then nothing may be
+    /// drained, for they would be taken for damage, and be lost.
     pub fn check_kinds(&self, memory: &Memory) -> Result<(), RingError> {
         let unknown = if memory.overwrites() {
             let (consumed, nested_consumed) = self.consumed();
@@ -363,7 +367,8 @@ impl Drain {
         unknown.map_or(Ok(()), |kind| Err(RingError::Kind(kind)))
     }
 
-    /// The records of a copy, which is made when the one before is used up: the producer waits for nobody.
+    /// Renders the records of a copy, which is made when the one before is used up: the producer waits for
+    /// nobody.
     fn render_copy(
         &mut self,
         memory: &Memory,
@@ -444,7 +449,7 @@ impl Drain {
         self.write(drained, context, 0).inspect_err(|_| self.go_back(before))
     }
 
-    /// What the thread's earlier files hold, if that is not what they held when they were left.
+    /// Returns what the thread's earlier files hold, if that is not what they held when they were left.
     fn missed(&self, drained: DrainedRing<'_>, context: &DrainContext<'_>) -> io::Result<Option<Elsewhere>> {
         let bytes = self.progress.render.elsewhere.bytes;
         let look = || {
@@ -456,8 +461,8 @@ impl Drain {
             context.place.survey(self.tid, info, since, &self.progress, own.as_ref()).map(Some)
         };
         match look() {
-            // Without a descriptor nobody can look. To write the end matters more than to find out whether somebody
-            // has changed the earlier files.
+            // Without a descriptor nobody can look. To write the end matters more than to find out whether
+            // somebody has changed the earlier files.
             Err(error) if sys::is_without_descriptors(&error) => Ok(None),
             result => result,
         }
@@ -479,8 +484,8 @@ impl Drain {
         self.renderer.end(reason, files, out);
     }
 
-    /// Writes another last line, behind the one of a thread that has ended: how the run has ended, and how many files
-    /// it has. Its ring serves another thread by then, or none.
+    /// Writes another last line, behind the one of a thread that has ended: how the run has ended, and how
+    /// many files it has. Its ring serves another thread by then, or none.
     ///
     /// # Errors
     /// The file is gone, or cannot be written.
@@ -518,11 +523,11 @@ impl Drain {
         }
     }
 
-    /// Opens the file that was published, if there is one, and cuts off what is behind the published length. If it
-    /// is no more, forgets it: the thread goes on in a new one.
+    /// Opens the file that was published, if there is one, and truncates it to the published length. If it is
+    /// no more, forgets it: the thread goes on in a new one.
     ///
     /// # Errors
-    /// It is there and cannot be opened.
+    /// The file is there and cannot be opened.
     pub fn resume(&mut self, drained: DrainedRing<'_>, context: &mut DrainContext<'_>) -> io::Result<()> {
         if !self.find_file(context)? {
             self.forget_file(drained, context)?;
@@ -530,15 +535,15 @@ impl Drain {
         Ok(())
     }
 
-    /// Closes the file if somebody has deleted it or cut it short: its space is free then. What is missing is found out
-    /// when there is more to write.
+    /// Closes the file if somebody has deleted or truncated it: its space is free then. What is missing is
+    /// found out when there is more to write.
     pub fn look_after_file(&mut self) {
         if self.file.as_ref().is_some_and(|file| file.is_open() && !file.is_intact()) {
             self.file = None;
         }
     }
 
-    /// Whether there is a file that can be written, or none was made yet.
+    /// Returns whether there is a file that can be written, or none was made yet.
     fn find_file(&mut self, context: &DrainContext<'_>) -> io::Result<bool> {
         match &self.file {
             Some(file) if file.is_open() => Ok(file.is_intact()),
@@ -551,8 +556,8 @@ impl Drain {
         }
     }
 
-    /// The file is no more, or is another one: what is in no file of the thread is lost, and published as that, and
-    /// there will be another file.
+    /// Forgets a file that is no more, or is another one: what is in no file of the thread is lost, and
+    /// published as that, and there will be another file.
     ///
     /// # Errors
     /// What is there cannot be read: nothing is forgotten yet.
@@ -566,15 +571,16 @@ impl Drain {
         Ok(())
     }
 
-    /// There will be another file; `remaining` is what the thread's files hold.
+    /// Leaves the file, since there will be another one; `remaining` is what the thread's files hold.
     fn leave(&mut self, remaining: &Elsewhere) {
         self.renderer.leave(remaining);
         self.progress.render = self.renderer.state();
         (self.progress.file_length, self.progress.device, self.progress.inode) = (0, 0, 0);
     }
 
-    /// Appends `context.out` to the file, which is made if need be, publishes, and frees the space: the steps (a)
-    /// to (d) of [`trace_format::ring`]. The file must be able to grow by `room` more. On error nothing has happened.
+    /// Appends `context.out` to the file, which is made if need be, publishes, and frees the space: the steps
+    /// (a) to (d) of [`trace_format::ring`]. The file must be able to grow by `room` more. On error nothing
+    /// has happened.
     fn write(
         &mut self,
         drained: DrainedRing<'_>,
@@ -616,8 +622,8 @@ impl Drain {
         Ok(bytes)
     }
 
-    /// Drops the older half of the file if it has reached its limit. Where that cannot be done, the file grows on,
-    /// and it is tried again when it has grown by a quarter of the limit.
+    /// Drops the older half of the file if it has reached its limit. Where that cannot be done, the file
+    /// grows on, and it is tried again when it has grown by a quarter of the limit.
     fn rotate(&mut self, drained: DrainedRing<'_>, context: &mut DrainContext<'_>) {
         let state = self.renderer.state();
         let may = !state.in_message && !state.ended;
@@ -658,9 +664,9 @@ impl Drain {
     }
 }
 
-/// Appends to `out`, which is empty, the two lines that a file begins with; their ticks are those when the thread took
-/// the ring. If this is not the thread's first file, what an earlier one has told of losses follows. The thread is given
-/// by its id and the number of the file in its run.
+/// Appends to `out`, which is empty, the two lines that a file begins with; their ticks are those when the
+/// thread took the ring. If this is not the thread's first file, what an earlier one has told of losses
+/// follows. The thread is given by its id and the number of the file in its run.
 fn first_lines(
     (tid, file): (u64, Option<u32>),
     encoding: Encoding,

@@ -1,4 +1,4 @@
-//! What the flusher or a recoverer would write next, rendered for an onlooker, who writes nothing.
+//! Renders what the flusher or a recoverer would write next, for an onlooker, who writes nothing.
 
 use super::{Drain, DrainedRing, PORTION, Survivors, TracePlace, first_lines};
 use std::io;
@@ -14,7 +14,7 @@ pub struct Onlooker<'a> {
     info: &'a meta::Run,
     plans: &'a Plans,
     drain: Drain,
-    /// What the thread's file, and earlier ones, have told.
+    /// The state in which the thread's file, and earlier ones, have left the renderer.
     told: RenderState,
 }
 
@@ -23,9 +23,9 @@ pub struct Onlooker<'a> {
 pub struct Rest {
     /// The text itself.
     pub text: Vec<u8>,
-    /// Messages in it.
+    /// The number of messages in the text.
     pub records: u64,
-    /// Messages that it tells lost, for the first time.
+    /// The number of messages that the text tells lost, for the first time.
     pub lost: u64,
 }
 
@@ -41,10 +41,11 @@ impl<'a> Onlooker<'a> {
         Onlooker { drained, info, plans, told: drain.renderer.state(), drain }
     }
 
-    /// There is no file where there should be one: the text begins another. The thread's files are in `place`.
+    /// Notes that there is no file where there should be one: the text begins another. The thread's files are
+    /// in `place`.
     ///
     /// # Errors
-    /// What is there cannot be read.
+    /// A file that is there cannot be read.
     pub fn forget_file(&mut self, place: &TracePlace) -> io::Result<()> {
         let (drain, since) = (&mut self.drain, self.drained.since());
         let remaining = place.survey(drain.tid, self.info, since, &drain.progress, None)?;
@@ -53,8 +54,8 @@ impl<'a> Onlooker<'a> {
         Ok(())
     }
 
-    /// What `copy` has of a thread that may go on. `None` where a nested record waits for the record that it was made
-    /// in, and may be waited for.
+    /// Renders what `copy` has of a thread that may go on. Returns `None` where a nested record waits for the
+    /// record that it was made in, and may be waited for.
     pub fn living(mut self, copy: &Survivors, losses: &Losses, patient: bool) -> Option<Rest> {
         let (consumed, nested_consumed) = self.drain.consumed();
         let (renderer, mut text) = (&mut self.drain.renderer, Vec::new());
@@ -73,7 +74,7 @@ impl<'a> Onlooker<'a> {
         Some(self.finish(text))
     }
 
-    /// All that is left of a thread of a dead run, as recovery would write it.
+    /// Renders all that is left of a thread of a dead run, as recovery would write it.
     ///
     /// # Errors
     /// The ring is damaged.

@@ -1,7 +1,8 @@
-//! What a trace file holds; and one that has reached its limit: its older half is dropped at a line's border.
+//! Finds what a trace file holds, and drops the older half of one that has reached its limit, at a line's
+//! border.
 //!
-//! The newer half goes into a new file beside it, which takes the old one's name. Killed at any step, recovery
-//! finds one of the two whole: the slot says which.
+//! The newer half goes into a new file beside it, which takes the old one's name. Killed at any step,
+//! recovery finds one of the two whole: the slot says which.
 
 mod raw;
 
@@ -15,27 +16,27 @@ use trace_format::meta::{LossReason, Meta};
 use trace_format::render::Elsewhere;
 use trace_format::tally::Tally;
 
-/// `#` lines that matter here are shorter.
+/// The most bytes of a line that are looked at: `#` lines that matter here are shorter.
 const LONGEST: usize = 256;
 
-/// What was in the half that is dropped.
+/// The content of the half that is dropped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Dropped {
-    /// Where what is kept begins.
+    /// The position in the file, in bytes, where what is kept begins.
     pub bytes: u64,
-    /// Messages.
+    /// The number of messages.
     pub messages: u64,
-    /// Losses that it told of.
+    /// The losses that it told of, by reason.
     pub lost: [u64; LossReason::COUNT],
-    /// Stalls that it told of, in nanoseconds.
+    /// The stalls that it told of, in nanoseconds.
     pub stall_ns: u64,
-    /// Ticks of its last line.
+    /// The ticks of its last line.
     pub last: Ticks,
 }
 
 impl Dropped {
-    /// Looks through the file from its start to the first line at or behind `from` that does not belong to a message
-    /// begun before.
+    /// Looks through the file from its start to the first line at or behind `from` that does not belong to a
+    /// message begun before.
     fn find(file: &mut File, from: u64, length: u64) -> io::Result<Dropped> {
         file.seek(SeekFrom::Start(0))?;
         let mut reader = BufReader::with_capacity(1 << 16, file);
@@ -71,7 +72,8 @@ impl Dropped {
     fn count_meta(&mut self, payload: &[u8]) {
         match Meta::parse(payload) {
             Some(Meta::Lost { records, reason }) => self.lost(reason, records),
-            // A slot has no place for what only later versions know: it is told on as what was dropped with its line.
+            // A slot has no place for what only later versions know: it is told on as what was dropped with
+            // its line.
             Some(Meta::LostOtherwise { records, .. }) => self.lost(LossReason::Rotated, records),
             Some(Meta::Stall { ns }) => self.stall_ns += ns,
             _ => {}
@@ -84,7 +86,8 @@ impl Dropped {
     }
 }
 
-/// What a file holds, all of it: a record or line at its end that is not all there counts for nothing.
+/// Returns what a file holds, all of it: a record or line at its end that is not all there counts for
+/// nothing.
 pub(super) fn content(file: &mut File, encoding: Encoding) -> io::Result<Elsewhere> {
     let bytes = file.metadata()?.len();
     let all = match encoding {
@@ -94,8 +97,8 @@ pub(super) fn content(file: &mut File, encoding: Encoding) -> io::Result<Elsewhe
     Ok(Elsewhere { records: all.messages, lost: all.lost, stall_ns: all.stall_ns, bytes })
 }
 
-/// Reads a line of any length, its feed included, and keeps its first [`LONGEST`] bytes without the feed; returns
-/// how many bytes it has, and whether it has a feed.
+/// Reads a line of any length, its feed included, and keeps its first [`LONGEST`] bytes without the feed;
+/// returns how many bytes it has, and whether it has a feed.
 fn read_head(reader: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<(u64, bool)> {
     line.clear();
     let mut bytes = 0;
@@ -117,11 +120,11 @@ fn read_head(reader: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<(u64, 
 }
 
 impl TraceFile {
-    /// Drops the older half. `first` gives the lines that the new file begins with; `publish` is told when it is
-    /// whole, and before it has the old one's name.
+    /// Drops the older half. `first` gives the lines that the new file begins with; `publish` is told when it
+    /// is whole, and before it has the old one's name.
     ///
     /// # Errors
-    /// There can be no new file. This one is as it was; if `publish` was called, that is to be taken back.
+    /// There can be no new file. The file is as it was; if `publish` was called, that is to be taken back.
     pub(super) fn rotate(
         &mut self,
         place: &TracePlace,

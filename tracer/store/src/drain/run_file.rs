@@ -1,5 +1,5 @@
-//! The run's own file: what belongs to the run and to no thread's file. It is made only where there is something to say
-//! that no other file says.
+//! The run's own file: what belongs to the run and to no thread's file. It is made only where there is
+//! something to say that no other file says.
 //!
 //! It has the name of a thread's file, with the flusher's thread id, and gets it when it is whole.
 
@@ -8,16 +8,16 @@ use std::io;
 use trace_format::meta::{EndReason, LossReason, RingPlace, Run, Thread};
 use trace_format::render::{RenderState, Renderer};
 
-/// What the run's own file says.
+/// The content of the run's own file.
 #[derive(Clone, Copy, Debug)]
 pub struct RunFile {
     /// The flusher's thread id.
     pub tid: u64,
-    /// Records of threads that never got a ring, or a file.
+    /// The number of records of threads that never got a ring, or a file.
     pub unplaced: u64,
-    /// Records that went with flight recorders of threads that had ended.
+    /// The number of records that were dropped with flight recorders of threads that had ended.
     pub forgotten: u64,
-    /// How the run ended.
+    /// The way in which the run ended.
     pub reason: EndReason,
 }
 

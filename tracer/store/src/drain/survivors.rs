@@ -1,11 +1,11 @@
-//! What a ring holds that its producer may overwrite: copied, then checked.
+//! Copies what a ring holds that its producer may overwrite, and checks the copy then.
 //!
-//! For readers whom the producer does not wait for: the flusher, where the ring is a flight recorder, and onlookers
-//! from other processes. The way of a sequence lock, with the producer's `reserve` as the sequence.
+//! For readers whom the producer does not wait for: the flusher, where the ring is a flight recorder, and
+//! onlookers from other processes. The way of a sequence lock, with the producer's `reserve` as the sequence.
 //!
-//! A producer that waits for the flusher does not overwrite what the flusher has not published as written. So an
-//! onlooker copies all of such a ring, and afterwards asks what was published meanwhile: from there on the copy is
-//! what it was.
+//! A producer that waits for the flusher does not overwrite what the flusher has not published as written. So
+//! an onlooker copies all of such a ring, and afterwards asks what was published meanwhile: from there on the
+//! copy is what it was.
 
 use crate::memory::Memory;
 use std::ops::Range;
@@ -14,7 +14,7 @@ use trace_format::record::{Flags, Records};
 use trace_format::render::Renderer;
 use trace_format::ring::{End, RingError, Written, oldest, readable_to, survivors};
 
-/// How often a copy is begun anew of which nothing is left when it is done.
+/// The number of times that a copy is begun anew of which nothing is left when it is done.
 const TRIES: u32 = 100;
 
 /// The records of a ring and of its nested ring at one moment, as far as they were not overwritten.
@@ -22,7 +22,7 @@ const TRIES: u32 = 100;
 pub struct Survivors {
     main: RingCopy,
     nested: RingCopy,
-    /// Messages that were committed in all, up to where the copies end.
+    /// The number of messages that were committed in all, up to where the copies end.
     pub committed: u64,
 }
 
@@ -35,7 +35,7 @@ struct Copied<'a> {
     capacity: u64,
     /// The size of its blocks in bytes.
     block: u64,
-    /// Copies the bytes of a range of positions.
+    /// The function that copies the bytes of a range of positions.
     bytes: &'a dyn Fn(Range<u64>) -> Vec<u8>,
 }
 
@@ -45,10 +45,10 @@ struct RingCopy {
     bytes: Vec<u8>,
     /// The position of the first byte.
     start: u64,
-    /// Records between the position that was asked for and `start` were overwritten.
+    /// Tells that records between the position that was asked for and `start` were overwritten.
     jumped: bool,
     block: u64,
-    /// Messages that were committed up to its end.
+    /// The number of messages that were committed up to the end of the copy.
     messages: u64,
 }
 
@@ -60,7 +60,7 @@ impl Survivors {
     pub fn copy(memory: &Memory, consumed: u64, nested_consumed: u64) -> Result<Survivors, RingError> {
         let (header, geometry) = (memory.header(), memory.geometry());
         let layout = header.layout();
-        // First the ring, then the nested ring, as in `Drain::portion`.
+        // First the ring, then the nested ring, as in [`Drain::portion`](super::Drain::portion).
         let copy = if memory.overwrites() { RingCopy::of_what_is_left } else { RingCopy::of_all };
         let main = Copied {
             written: &header.main,
@@ -81,22 +81,23 @@ impl Survivors {
         Ok(Survivors { main, nested, committed })
     }
 
-    /// Where the copy of the ring ends.
+    /// Returns the position where the copy of the ring ends.
     pub fn end(&self) -> u64 {
         self.main.range().end
     }
 
-    /// Whether something was overwritten that was not read before.
+    /// Returns whether something was overwritten that was not read before.
     pub fn jumped(&self) -> bool {
         self.main.jumped || self.nested.jumped
     }
 
-    /// The records from the given positions on. Where a message's beginning was overwritten, so is its rest.
+    /// Gives the records from the given positions on. Where a message's beginning was overwritten, so is its
+    /// rest.
     pub fn records(&self, consumed: u64, nested_consumed: u64) -> (Records<'_>, Records<'_>) {
         (self.main.records(consumed), self.nested.records(nested_consumed))
     }
 
-    /// The kind of a record that is kept for later versions, if there is one: see
+    /// Returns the kind of a record that is kept for later versions, if there is one: see
     /// [`RESERVED`](trace_format::record::RESERVED).
     pub fn unknown_kind(&self, consumed: u64, nested_consumed: u64) -> Option<u8> {
         let (mut main, mut nested) = self.records(consumed, nested_consumed);
@@ -105,8 +106,8 @@ impl Survivors {
         main.unknown().or(nested.unknown())
     }
 
-    /// Tells what was overwritten since that was told last: all messages that were committed, but for those that are
-    /// or were in the file, are told of, or are here.
+    /// Tells what was overwritten since that was told last: all messages that were committed, but for those
+    /// that are or were in the file, are told of, or are here.
     pub fn tell_overwritten(&self, renderer: &mut Renderer, out: &mut Vec<u8>) {
         use LossReason::{Damaged, FileRemoved, Overwritten, Rotated, Torn};
         if self.jumped() {
@@ -125,7 +126,7 @@ impl Survivors {
         }
     }
 
-    /// How many messages there are.
+    /// Returns how many messages the copies have.
     pub fn messages(&self) -> u64 {
         let (main, nested) = self.records(0, 0);
         main.chain(nested).filter(|piece| !piece.flags.has(Flags::MORE)).count() as u64

@@ -25,38 +25,38 @@ use trace_format::ring::Progress;
 /// Tells the user something, in one line.
 pub type Say = fn(fmt::Arguments<'_>);
 
-/// Where the trace files of a run go.
+/// The place where the trace files of a run go.
 #[derive(Debug)]
 pub struct TracePlace {
-    /// Directories in the order in which they are tried; the first that works is kept.
+    /// The directories, in the order in which they are tried; the first that works is kept.
     directories: Vec<PathBuf>,
-    /// Those that were left when they refused a file: some may be there.
+    /// The directories that were left when they refused a file: files may be there.
     left: Vec<PathBuf>,
-    /// How many files the run has made, and the pages where recoverers find that.
+    /// The number of files that the run has made.
     files: u64,
-    /// Says where the files are.
+    /// The announcement that says where the files are.
     pub announcement: Option<Announcement>,
-    /// How many there are is known: not where a run is recovered that did not count them.
+    /// Tells that the number of files is known: not where a run is recovered that did not count them.
     counts: bool,
     lives: Vec<Arc<Lock>>,
-    /// What stands before `.trace.` in their names.
+    /// The part of the files' names that stands before `.trace.`.
     name: OsString,
-    /// How many of the files are open.
+    /// The number of the files that are open.
     open: Arc<AtomicUsize>,
     most_open: usize,
-    /// A file that is longer loses its older half.
+    /// The length, in bytes, above which a file loses its older half.
     pub max_bytes: u64,
-    /// How files are written.
+    /// The encoding in which files are written.
     pub encoding: Encoding,
-    /// What could not be done though the records are in the file.
+    /// The error of what could not be done though the records are in the file.
     pub trouble: Option<io::Error>,
-    /// Tells that files go to another directory.
+    /// The function that tells the user that files go to another directory.
     say: Say,
 }
 
 impl TracePlace {
-    /// The place for run `run` of `exe`: `wanted` or beside the executable, else `here`, else the temp directory.
-    /// Where files have to go to another one of these, the user is told so by `say`.
+    /// Makes the place for run `run` of `exe`: `wanted` or beside the executable, else `here`, else the temp
+    /// directory. Where files have to go to another one of these, the user is told so by `say`.
     #[must_use]
     pub fn new(wanted: Option<&Path>, exe: &Path, here: Option<&Path>, run: u32, say: Say) -> TracePlace {
         let name = exe.file_name().unwrap_or(OsStr::new("unknown"));
@@ -97,12 +97,12 @@ impl TracePlace {
         }
     }
 
-    /// How many bytes should be written at once at most.
+    /// Returns how many bytes should be written at once at most.
     pub fn portion(&self) -> usize {
         usize::try_from(self.max_bytes / 4).unwrap_or(usize::MAX)
     }
 
-    /// An open file of this place.
+    /// Makes an open file of this place.
     pub(super) fn opened(
         &self,
         file: File,
@@ -116,7 +116,7 @@ impl TracePlace {
         Ok(TraceFile { file, path, number, identity, length, rotate_at, _open })
     }
 
-    /// Whether so many files are open that one should be closed until it is written again.
+    /// Returns whether so many files are open that one should be closed until it is written again.
     pub fn is_crowded(&self) -> bool {
         self.open.load(Ordering::Relaxed) > self.most_open
     }
@@ -137,7 +137,7 @@ impl TracePlace {
         }
     }
 
-    /// The place where a run that left a manifest had its files.
+    /// Gives the place where a run that left a manifest had its files.
     pub fn of(manifest: &Manifest) -> TracePlace {
         let mut directories = manifest.directories.iter().map(|path| sys::path_from_bytes(path));
         let name = sys::path_from_bytes(&manifest.name).into_os_string();
@@ -148,12 +148,12 @@ impl TracePlace {
         TracePlace { encoding: manifest.encoding, left: directories.collect(), ..place }
     }
 
-    /// The directories in which files may be made, in the order in which they are tried.
+    /// Gives the directories in which files may be made, in the order in which they are tried.
     pub fn directories(&self) -> &[PathBuf] {
         &self.directories
     }
 
-    /// From here on, how many files there are is told in this page, too.
+    /// Has the number of files told in this page, too, from here on.
     pub fn count_files_in(&mut self, page: Arc<Lock>) {
         let known = page.life().ok().flatten().map(|life| life.flusher.files.load(Ordering::Acquire));
         self.counts = known.is_some();
@@ -162,22 +162,22 @@ impl TracePlace {
         self.tell_files();
     }
 
-    /// How many files the run has made.
+    /// Returns how many files the run has made.
     pub fn files(&self) -> u64 {
         self.files
     }
 
-    /// What the last line of a file says of how many files the run has so far.
+    /// Returns what the last line of a file says of how many files the run has so far.
     pub fn files_so_far(&self) -> Option<u64> {
         self.counts.then_some(self.files)
     }
 
-    /// The number in its run of the next file that is made; `None` where that is not known.
+    /// Returns the number in its run of the next file that is made; `None` where that is not known.
     pub(super) fn next_file(&self) -> Option<u32> {
         u32::try_from(self.files + 1).ok().filter(|_| self.counts)
     }
 
-    /// The next file is made: its first lines are there, and its ring says which it is.
+    /// Counts a file that is made: its first lines are there, and its ring says which it is.
     pub(super) fn count_file(&mut self) {
         self.files += 1;
         self.tell_files();
@@ -190,12 +190,12 @@ impl TracePlace {
         }
     }
 
-    /// The directory that files go to now.
+    /// Returns the directory that files go to now.
     pub fn directory(&self) -> &Path {
         self.directories.first().map_or(Path::new("."), PathBuf::as_path)
     }
 
-    /// What stands before `.trace.` in the names of the files.
+    /// Returns the part of the files' names that stands before `.trace.`.
     pub fn name(&self) -> &OsStr {
         &self.name
     }
@@ -206,8 +206,8 @@ impl TracePlace {
         self.directories.truncate(1);
     }
 
-    /// Makes a new file for thread `tid` of run `run`, which has the bytes in `first`; `publish` is told before it has its
-    /// name. Where a directory cannot be written, goes on to the next and says so once.
+    /// Makes a new file for thread `tid` of run `run`, which has the bytes in `first`; `publish` is told
+    /// before it has its name. Where a directory cannot be written, goes on to the next and says so once.
     ///
     /// # Errors
     /// There can be no such file, now or at all; nothing is left of it.
@@ -230,8 +230,8 @@ impl TracePlace {
         }
     }
 
-    /// Goes on to the next directory if this one refuses for good, and says so. Out of space or descriptors may
-    /// pass.
+    /// Goes on to the next directory if this one refuses for good, and says so. Out of space or descriptors
+    /// may pass.
     fn leave_if_refused(&mut self, error: &io::Error) -> bool {
         let refused = matches!(
             error.kind(),
@@ -266,7 +266,7 @@ impl TracePlace {
         name
     }
 
-    /// Whether one of the first files that have this thread's name is of this run.
+    /// Returns whether one of the first files that have this thread's name is of this run.
     pub(super) fn has_file_of(&self, tid: u64, run: u32) -> bool {
         let mut numbers = self.directories.iter().flat_map(|place| {
             (0..=u32::MAX)
@@ -310,8 +310,9 @@ impl TracePlace {
         linked.map(|()| self.count_file())
     }
 
-    /// Makes the file without a name, or under one that is this run's alone, has `publish` write down what it is, and
-    /// only then gives it its own name, the first that is free: killed at any step, recovery finds the file, or none.
+    /// Makes the file without a name, or under one that is this run's alone, has `publish` write down what it
+    /// is, and only then gives it its own name, the first that is free: killed at any step, recovery finds
+    /// the file, or none.
     fn create_here(
         &mut self,
         tid: u64,
@@ -386,14 +387,15 @@ impl TracePlace {
         }
     }
 
-    /// Says that there are files in the directory that they go to now, before one has its name there.
+    /// Announces that there are files in the directory that they go to now, before one has its name there.
     fn announce(&mut self) {
         if let (Some(announcement), Some(directory)) = (&mut self.announcement, self.directories.first()) {
             announcement.announce(directory);
         }
     }
 
-    /// The same where the file system has no links: killed between the two steps, an empty file is left.
+    /// Makes the file where the file system has no links: killed between the two steps, an empty file is
+    /// left.
     fn create_without_links(&self, tid: u64, publish: &mut dyn FnMut(&TraceFile)) -> io::Result<TraceFile> {
         let mut number = 0;
         loop {
@@ -410,7 +412,7 @@ impl TracePlace {
         }
     }
 
-    /// The name that a file of thread `tid` of run `run` has until it gets its own.
+    /// Returns the path that a file of thread `tid` of run `run` has until it gets its own name.
     pub(super) fn unfinished_path(&self, tid: u64, run: u32) -> PathBuf {
         self.directory().join(self.unfinished_name(tid, run))
     }
@@ -422,13 +424,13 @@ impl TracePlace {
         name
     }
 
-    /// The file that `progress` names: under its name or, if somebody has given it another one or it has not got
-    /// its own yet, under any in the directory.
+    /// Opens the file that `progress` names: under its name or, if somebody has given it another one or it
+    /// has not got its own yet, under any in the directory.
     fn find(&self, tid: u64, run: u32, progress: &Progress) -> io::Result<Option<(File, PathBuf)>> {
         self.find_by(&sys::open_named_file, tid, run, progress)
     }
 
-    /// The same for an onlooker; the file may be that user's.
+    /// Opens the file that `progress` names for an onlooker; the file may be that user's.
     pub fn find_to_read(
         &self,
         user: u32,
@@ -463,8 +465,9 @@ impl TracePlace {
         Ok(open_same(open, &path, progress)?.map(|file| (file, path)))
     }
 
-    /// What the files of thread `tid` of run `run` hold that are there now, but for that with the identity `current`,
-    /// where one is given. A file is known by its name and its first line: `since` is when the thread took its ring.
+    /// Returns what the files of thread `tid` of run `run` hold that are there now, but for that with the
+    /// identity `current`, where one is given. A file is known by its name and its first line: `since` is
+    /// when the thread took its ring.
     ///
     /// Where `progress` tells of no earlier file, only that which has the current one's name is looked at.
     ///
@@ -499,7 +502,8 @@ impl TracePlace {
         Ok(found)
     }
 
-    /// The lengths together of the files of thread `tid` that are there, but for that with the number `own`.
+    /// Returns the lengths together, in bytes, of the files of thread `tid` that are there, but for that with
+    /// the number `own`.
     pub(super) fn bytes_beside(&self, tid: u64, own: &Progress) -> io::Result<u64> {
         let name = self.file_name(tid, own.file_number);
         let others = self.paths_of(tid, own)?.into_iter().filter(|other| !other.ends_with(&name));
@@ -507,7 +511,8 @@ impl TracePlace {
         Ok(others.map(length).fold(0, u64::saturating_add))
     }
 
-    /// The names that files of thread `tid` have here: only that of the current one where there was no other.
+    /// Returns the names that files of thread `tid` have here: only that of the current one where there was
+    /// no other.
     fn paths_of(&self, tid: u64, progress: &Progress) -> io::Result<Vec<PathBuf>> {
         let places = || self.directories.iter().chain(&self.left);
         if progress.render.elsewhere.bytes == 0 {
@@ -564,8 +569,9 @@ fn open_same(
     Ok(is_named_by(&sys::file_identity(&file)?, progress).then_some(file))
 }
 
-/// Whether a file begins with the `# run` line of thread `tid` of run `run`, but for its ticks; what was never published
-/// may end inside of it. A deleted file's number is given to the next one that is made, which may be anybody's.
+/// Returns whether a file begins with the `# run` line of thread `tid` of run `run`, but for its ticks; what
+/// was never published may end inside of it. A deleted file's number is given to the next one that is made,
+/// which may be anybody's.
 fn begins_as(file: &File, tid: u64, run: &Run, encoding: Encoding, published: bool) -> io::Result<bool> {
     let (mut first, mut found) = (Vec::new(), Vec::new());
     Renderer::new(tid, RenderState::default(), encoding).meta(&Meta::Run(run.clone()), &mut first);
@@ -582,7 +588,8 @@ fn begins_as(file: &File, tid: u64, run: &Run, encoding: Encoding, published: bo
     Ok(whole && found.iter().enumerate().all(|(at, byte)| same(at, *byte)))
 }
 
-/// Whether the first line or record of a file has these ticks. Reads from the start and goes back there.
+/// Returns whether the first line or record of a file has these ticks. Reads from the start and goes back
+/// there.
 fn begins_at(mut file: &File, since: Ticks) -> io::Result<bool> {
     let mut first = Vec::new();
     file.take(FIRST_BYTES as u64).read_to_end(&mut first)?;
@@ -594,7 +601,7 @@ fn is_named_by(found: &FileIdentity, progress: &Progress) -> bool {
     (found.device, found.inode) == (progress.device, progress.inode)
 }
 
-/// Whether the file at `path` says in its first line that it is of run `run`.
+/// Returns whether the file at `path` says in its first line that it is of run `run`.
 fn is_of_run(path: &Path, run: u32) -> bool {
     let Ok(file) = sys::open_own_file(path) else { return false };
     let mut first = Vec::new();
@@ -602,11 +609,11 @@ fn is_of_run(path: &Path, run: u32) -> bool {
     read.is_ok() && run_of(&first).is_some_and(|(_, found)| found.id == run)
 }
 
-/// What a new trace file is to have.
+/// The first bytes of a new trace file.
 #[derive(Debug)]
 pub(super) struct FirstBytes<'a> {
     pub bytes: &'a [u8],
-    /// It must be able to grow by so many more, as in [`TraceFile::append`].
+    /// The number of bytes by which the file must be able to grow further, as in [`TraceFile::append`].
     pub room: u64,
 }
 
@@ -617,16 +624,16 @@ pub struct TraceFile {
     pub(super) path: PathBuf,
     /// The `<n>` of its name.
     pub number: u32,
-    /// What it was when it was made.
+    /// The identity of the file when it was made or opened.
     pub identity: FileIdentity,
-    /// Bytes that are whole and published; what is behind them is cut off.
+    /// The number of bytes that are whole and published; what is behind them is truncated.
     pub length: u64,
-    /// It is rotated when it is longer than this.
+    /// The length, in bytes, above which the file is rotated.
     pub(super) rotate_at: u64,
     _open: Open,
 }
 
-/// Counts an open file as long as it is.
+/// A count of one open file, as long as it is open.
 #[derive(Debug)]
 struct Open(Arc<AtomicUsize>);
 
@@ -644,8 +651,8 @@ impl TraceFile {
         }
     }
 
-    /// Opens the file that `progress` names and cuts off what is behind its published length. `None` where there
-    /// is none, or a shorter one: that is not touched, nor is another file in its place.
+    /// Opens the file that `progress` names and truncates it to its published length. `None` where there is
+    /// none, or a shorter one: that is not touched, nor is another file in its place.
     pub fn reopen(
         place: &TracePlace,
         tid: u64,
@@ -691,8 +698,8 @@ impl TraceFile {
         self.take_own_name(place, tid, run)
     }
 
-    /// Gives this file, which has the name of an unfinished one, the thread's first name that is free; or that of
-    /// the file that it was made to replace, which is known by its first line.
+    /// Gives this file, which has the name of an unfinished one, the thread's first name that is free; or
+    /// that of the file that it was made to replace, which is known by its first line.
     fn take_own_name(&mut self, place: &TracePlace, tid: u64, run: u32) -> io::Result<()> {
         let own = self.path.with_file_name(place.file_name(tid, self.number));
         if is_of_run(&own, run) {
@@ -715,17 +722,17 @@ impl TraceFile {
         Ok(())
     }
 
-    /// Whether the host has left it open.
+    /// Returns whether the host has left the file open.
     pub fn is_open(&self) -> bool {
         self.file.is_ours()
     }
 
-    /// Whether it still has the name that it was given.
+    /// Returns whether the file still has the name that it was given.
     pub(super) fn has_its_name(&self) -> bool {
         sys::path_identity(&self.path).is_ok_and(|there| there.is_same_file(&self.identity))
     }
 
-    /// Whether it still has a name, and all that was written.
+    /// Returns whether the file still has a name, and all that was written.
     pub fn is_intact(&self) -> bool {
         sys::file_identity(&self.file).is_ok_and(|now| now.links > 0 && now.length >= self.length)
     }
@@ -738,8 +745,8 @@ impl TraceFile {
         progress.file_number = self.number;
     }
 
-    /// Appends all of `text` or, on error, nothing. Where the process may not write files that long, or `room` bytes
-    /// longer, it is not tried: the process would get a signal.
+    /// Appends all of `text` or, on error, nothing. Where the process may not write files that long, or
+    /// `room` bytes longer, it is not tried: the process would get a signal.
     pub fn append(&mut self, text: &[u8], room: u64) -> io::Result<()> {
         let named = |error: io::Error, path: &Path| {
             io::Error::new(error.kind(), format!("cannot write {path:?}: {error}"))

@@ -18,8 +18,8 @@ pub fn reserve(file: &File, bytes: u64) -> io::Result<()> {
     }
 }
 
-/// Makes a file in `directory` that has no name, readable and writable by its owner only; `None` where the file system
-/// has no such files.
+/// Makes a file in `directory` that has no name, readable and writable by its owner only; `None` where the
+/// file system has no such files.
 ///
 /// # Errors
 /// No file can be made there.
@@ -51,11 +51,11 @@ pub fn link_unnamed_file(file: &File, path: &Path) -> io::Result<()> {
     }
 }
 
-/// Whether a file can be made in `directory`. It has no name where the file system has such files, so a kill leaves
-/// nothing; elsewhere it is called `probe` for a moment.
+/// Returns whether a file can be made in `directory`. It has no name where the file system has such files, so
+/// a kill leaves nothing; elsewhere it is called `probe` for a moment.
 ///
 /// # Errors
-/// Why not.
+/// The error says why no file can be made.
 pub fn try_to_make_file(directory: &Path, probe: &Path) -> io::Result<()> {
     if create_unnamed_file(directory)?.is_none() {
         super::create_private_file(probe)?;
@@ -64,22 +64,23 @@ pub fn try_to_make_file(directory: &Path, probe: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether a file cannot be made because it was to have no name.
+/// Returns whether a file cannot be made because it was to have no name.
 fn is_without_unnamed_files(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::EISDIR | libc::EINVAL))
 }
 
-/// Whether a mapping of a file keeps the locks that were taken through the descriptor that it was mapped from.
+/// Tells whether a mapping of a file keeps the locks that were taken through the descriptor that it was
+/// mapped from.
 pub const MAPPINGS_HOLD_LOCKS: bool = true;
 
-/// Takes a lock on one byte of the file, which belongs to the open file description: it is held as long as a descriptor
-/// or a mapping refers to that. It keeps out every other description, also of this process.
+/// Takes a lock on one byte of the file, which belongs to the open file description: it is held as long as a
+/// descriptor or a mapping refers to that. It keeps out every other description, also of this process.
 pub fn hold_lock(file: &File, byte: u32) -> io::Result<()> {
     super::unix::set_lock(file, libc::F_OFD_SETLK, byte)
 }
 
-/// Does `work` on a thread that has the rights of `user`, and of no group but the one of the same number; `None` where
-/// that cannot be had. For root.
+/// Does `work` on a thread that has the rights of `user`, and of no group but the one of the same number;
+/// `None` where that cannot be had. For root.
 pub fn as_user<T: Send>(user: u32, work: impl FnOnce() -> T + Send) -> Option<T> {
     let drop_rights = || {
         // SAFETY: the system calls themselves, not those of the C library, change the calling thread alone.
@@ -105,8 +106,9 @@ pub fn keep_from_children(start: *mut u8, bytes: usize) -> io::Result<()> {
     Err(io::Error::last_os_error())
 }
 
-/// Gives the calling thread a table of descriptors of its own, in which nothing is open but `/dev/null` as 0, 1 and 2:
-/// no other thread of the process can close what this thread opens, and this thread holds nothing open of theirs.
+/// Gives the calling thread a table of descriptors of its own, in which nothing is open but `/dev/null` as 0,
+/// 1 and 2: no other thread of the process can close what this thread opens, and this thread holds nothing
+/// open of theirs.
 ///
 /// # Errors
 /// The system or a sandbox refuses that. The thread goes on with the descriptors that it had.
@@ -116,8 +118,8 @@ pub fn take_own_descriptors() -> io::Result<()> {
     }
     leave_descriptors()?;
     for _ in 0..3 {
-        // What std writes to its standard streams must not end in a file of ours. Without `/dev`, a descriptor that
-        // can be neither read nor written takes the place.
+        // What std writes to its standard streams must not end in a file of ours. Without `/dev`, a
+        // descriptor that can be neither read nor written takes the place.
         // SAFETY: the names are C strings.
         unsafe {
             let place = libc::open(c"/dev/null".as_ptr(), libc::O_RDWR | libc::O_CLOEXEC);
@@ -129,8 +131,8 @@ pub fn take_own_descriptors() -> io::Result<()> {
     Ok(())
 }
 
-/// Leaves the table of descriptors that the calling thread shares: for an empty one (true), or for a copy (false).
-/// `None` where neither is granted. Calls nothing but the system.
+/// Leaves the table of descriptors that the calling thread shares: for an empty one (true), or for a copy
+/// (false). `None` where neither is granted. Calls nothing but the system.
 fn has_left_descriptors() -> Option<bool> {
     // Since Linux 5.9, in one step: nothing is copied that is to be closed.
     // SAFETY: from here on this thread uses no descriptor that was opened before.
@@ -165,17 +167,18 @@ fn leave_descriptors() -> io::Result<()> {
     Ok(())
 }
 
-/// Whether `call`, which makes system calls that are not usual, may be made at all: a filter (seccomp) may end the
-/// process for it. Where there is one, a child of this thread alone tries it first. (Where the filter ends who forks,
-/// nobody can find out; then `TRACER_DESCRIPTORS=shared` is the way.)
+/// Returns whether `call`, which makes system calls that are not usual, may be made at all: a filter
+/// (seccomp) may end the process for it. Where there is one, a child of this thread alone tries it first.
+/// (Where the filter ends who forks, nobody can find out; then `TRACER_DESCRIPTORS=shared` is the way.)
 fn is_granted(call: fn() -> bool) -> bool {
     let status = std::fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
     let mode = status.lines().find_map(|line| line.strip_prefix("Seccomp:")).map_or("0", str::trim);
     if mode == "0" {
         return true;
     }
-    // SAFETY: a child with a copy of this memory and this one thread, which calls nothing but the system: it takes no
-    // lock that another thread may have held. It sends no signal when it ends, so the host does not hear of it.
+    // SAFETY: a child with a copy of this memory and this one thread, which calls nothing but the system: it
+    // takes no lock that another thread may have held. It sends no signal when it ends, so the host does not
+    // hear of it.
     unsafe {
         match libc::syscall(libc::SYS_clone, 0, 0, 0, 0, 0) {
             -1 => false,
@@ -201,13 +204,13 @@ fn is_granted(call: fn() -> bool) -> bool {
     }
 }
 
-/// Where the directories of this user's runs are: in memory if the system has a place there.
+/// Returns where the directories of this user's runs are: in memory if the system has a place there.
 pub fn runtime_directory() -> PathBuf {
     let [shared, temporary] = both_runtime_directories();
     if shared.parent().is_some_and(Path::is_dir) { shared } else { temporary }
 }
 
-/// Where they may be. For root, also those of all other users.
+/// Returns where the directories of this user's runs may be and, for root, those of all other users.
 pub fn runtime_directories() -> Vec<PathBuf> {
     let own = both_runtime_directories();
     let mut all = own.to_vec();
@@ -220,7 +223,7 @@ pub fn runtime_directories() -> Vec<PathBuf> {
     all
 }
 
-/// Whether a directory has the name of the one of its owner's runs.
+/// Returns whether a directory has the name of the one of its owner's runs.
 fn is_named_by_owner(path: &Path) -> bool {
     let user = path.file_name().and_then(|name| name.to_str()?.strip_prefix("tracer-")?.parse().ok());
     user.is_some() && super::private_directory_of(path) == user
@@ -232,12 +235,12 @@ fn both_runtime_directories() -> [PathBuf; 2] {
     [Path::new("/dev/shm").join(&name), std::env::temp_dir().join(name)]
 }
 
-/// The random id of this boot.
+/// Returns the random id of this boot.
 pub fn boot_id() -> Vec<u8> {
     std::fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim_ascii().to_vec()
 }
 
-/// Whether the kernel itself relies on the processor's counter being the same on all cores.
+/// Returns whether the kernel itself relies on the processor's counter being the same on all cores.
 ///
 /// It takes `tsc` off this list when it finds the counters unstable or apart.
 pub fn counter_is_trusted() -> bool {

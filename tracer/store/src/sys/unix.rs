@@ -25,26 +25,27 @@ pub fn make_private_directory(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes `path` a directory, with those above it, which only this user can enter; what is there stays as it is.
+/// Makes `path` a directory, with those above it, which only this user can enter; what is there stays as it
+/// is.
 pub fn make_directories(path: &Path) -> io::Result<()> {
     DirBuilder::new().mode(0o700).recursive(true).create(path)
 }
 
-/// The user whose rights the calling thread has.
+/// Returns the user whose rights the calling thread has.
 pub fn effective_user() -> u32 {
     // SAFETY: asks only.
     unsafe { libc::geteuid() }
 }
 
-/// Whether `path` is a directory, not a link to one, that only its owner, this user, can enter.
+/// Returns whether `path` is a directory, not a link to one, that only its owner, this user, can enter.
 pub fn is_private_directory(path: &Path) -> bool {
     // SAFETY: asks only.
     let user = unsafe { libc::geteuid() };
     std::fs::symlink_metadata(path).is_ok_and(|f| f.is_dir() && f.uid() == user && f.mode() & 0o077 == 0)
 }
 
-/// The user whose `path` is, if it is a directory, not a link to one, that only its owner can enter, and this user may:
-/// because it is this user's, or as root.
+/// Returns the user whose `path` is, if it is a directory, not a link to one, that only its owner can enter,
+/// and this user may: because it is this user's, or as root.
 pub fn private_directory_of(path: &Path) -> Option<u32> {
     let found = std::fs::symlink_metadata(path).ok()?;
     let may = [found.uid(), 0].contains(&effective_user());
@@ -66,8 +67,8 @@ pub fn create_private_file(path: &Path) -> io::Result<File> {
     above_standard_streams(file)
 }
 
-/// Where the host has closed a standard stream, its number must not become a file of ours: the host would
-/// write into it.
+/// Moves a file above the standard streams: where the host has closed one, its number must not become a file
+/// of ours, for the host would write into it.
 fn above_standard_streams(file: File) -> io::Result<File> {
     if file.as_raw_fd() > libc::STDERR_FILENO {
         return Ok(file);
@@ -93,8 +94,9 @@ pub fn open_to_append(path: &Path) -> io::Result<File> {
     is_own(options.open(path)?, &[effective_user()])
 }
 
-/// Opens a file that a ring of this user names, for reading and writing: a regular one, not through a link. As root it
-/// may be another user's, whom the process had become when it made the file. The caller sees to it that it is that file.
+/// Opens a file that a ring of this user names, for reading and writing: a regular one, not through a link.
+/// As root it may be another user's, whom the process had become when it made the file. The caller sees to it
+/// that it is that file.
 pub fn open_named_file(path: &Path) -> io::Result<File> {
     match std::fs::symlink_metadata(path) {
         Ok(found) if effective_user() == 0 => open_own(path, true, &[0, found.uid()]),
@@ -102,7 +104,8 @@ pub fn open_named_file(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Opens a file of this user, or of `user` where this one may read it, for reading: a regular one, not through a link.
+/// Opens a file of this user, or of `user` where this one may read it, for reading: a regular one, not
+/// through a link.
 pub fn open_file_of_user_to_read(path: &Path, user: u32) -> io::Result<File> {
     open_own(path, false, &[effective_user(), user])
 }
@@ -113,7 +116,7 @@ fn open_own(path: &Path, write: bool, users: &[u32]) -> io::Result<File> {
     is_own(OpenOptions::new().read(true).write(write).custom_flags(flags).open(path)?, users)
 }
 
-/// The file, if it is a regular one of one of these users.
+/// Gives the file, if it is a regular one of one of these users.
 fn is_own(file: File, users: &[u32]) -> io::Result<File> {
     let found = file.metadata()?;
     if !found.is_file() || !users.contains(&found.uid()) {
@@ -122,7 +125,7 @@ fn is_own(file: File, users: &[u32]) -> io::Result<File> {
     Ok(file)
 }
 
-/// A path of the bytes that the system knows it by.
+/// Makes a path of the bytes that the system knows it by.
 pub fn path_from_bytes(bytes: &[u8]) -> PathBuf {
     PathBuf::from(std::ffi::OsString::from_vec(bytes.to_vec()))
 }
@@ -141,24 +144,24 @@ pub(super) fn set_lock(file: &File, command: libc::c_int, byte: u32) -> io::Resu
     if result == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// What the open file is, and what has become of it.
+/// Returns what the open file is, and what has become of it.
 pub fn file_identity(file: &File) -> io::Result<FileIdentity> {
     let found = file.metadata()?;
     Ok(FileIdentity { device: found.dev(), inode: found.ino(), links: found.nlink(), length: found.len() })
 }
 
-/// What stands at `path` itself, be it a link.
+/// Returns what stands at `path` itself, be it a link.
 pub fn path_identity(path: &Path) -> io::Result<FileIdentity> {
     let found = std::fs::symlink_metadata(path)?;
     Ok(FileIdentity { device: found.dev(), inode: found.ino(), links: found.nlink(), length: found.len() })
 }
 
-/// Whether a file could not be opened because too many are.
+/// Returns whether a file could not be opened because too many are.
 pub fn is_without_descriptors(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
 }
 
-/// How many files this process may have open.
+/// Returns how many files this process may have open.
 pub fn descriptor_limit() -> usize {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the result is plain memory.
@@ -166,7 +169,8 @@ pub fn descriptor_limit() -> usize {
     usize::try_from(limit.rlim_cur).unwrap_or(usize::MAX)
 }
 
-/// How long a file may become that this process writes, now: who writes more gets a signal.
+/// Returns how long, in bytes, a file may become that this process writes, now: who writes more gets a
+/// signal.
 pub fn file_size_limit() -> u64 {
     let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: 0 };
     // SAFETY: the result is plain memory.
@@ -174,7 +178,7 @@ pub fn file_size_limit() -> u64 {
     if limit.rlim_cur == libc::RLIM_INFINITY { u64::MAX } else { limit.rlim_cur }
 }
 
-/// Nanoseconds of the system's monotonic clock. Async-signal-safe.
+/// Reads the system's monotonic clock in nanoseconds. This is async-signal-safe.
 pub fn monotonic_ns() -> u64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `now` may be written.

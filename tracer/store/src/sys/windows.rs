@@ -14,12 +14,12 @@ unsafe extern "system" {
     fn LockFile(file: *mut core::ffi::c_void, low: u32, high: u32, bytes_low: u32, bytes_high: u32) -> i32;
 }
 
-/// Where the directories of this user's runs are.
+/// Returns where the directories of this user's runs are.
 pub fn runtime_directory() -> PathBuf {
     std::env::temp_dir().join("tracer")
 }
 
-/// The temp directory is the user's own.
+/// Makes a directory. The temp directory is the user's own.
 pub fn make_private_directory(path: &Path) -> io::Result<()> {
     match std::fs::create_dir(path) {
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
@@ -32,7 +32,7 @@ pub fn make_directories(path: &Path) -> io::Result<()> {
     std::fs::create_dir_all(path)
 }
 
-/// Users have no numbers here.
+/// Returns 0: users have no numbers here.
 pub fn effective_user() -> u32 {
     0
 }
@@ -63,7 +63,7 @@ pub fn open_file_of_user_to_read(path: &Path, _user: u32) -> io::Result<File> {
     OpenOptions::new().read(true).open(path)
 }
 
-/// A path of the bytes that std's encoding has for it; what is not UTF-8 is replaced.
+/// Makes a path of the bytes that std's encoding has for it; what is not UTF-8 is replaced.
 pub fn path_from_bytes(bytes: &[u8]) -> PathBuf {
     PathBuf::from(String::from_utf8_lossy(bytes).into_owned())
 }
@@ -73,23 +73,23 @@ pub fn reserve(file: &File, bytes: u64) -> io::Result<()> {
     file.set_len(bytes)
 }
 
-/// Whether `path` is a directory. The temp directory is the user's own.
+/// Returns whether `path` is a directory. The temp directory is the user's own.
 pub fn is_private_directory(path: &Path) -> bool {
     path.is_dir()
 }
 
-/// The user whose `path` is, if it is a directory. The temp directory is the user's own.
+/// Returns the user whose `path` is, if it is a directory. The temp directory is the user's own.
 pub fn private_directory_of(path: &Path) -> Option<u32> {
     path.is_dir().then_some(0)
 }
 
-/// Nobody acts for other users here.
+/// Returns `None`: nobody acts for other users here.
 pub fn as_user<T: Send>(_user: u32, _work: impl FnOnce() -> T + Send) -> Option<T> {
     None
 }
 
-/// Takes a lock that stands for one byte of the file. Not on the byte itself: what is locked here, others cannot
-/// read.
+/// Takes a lock that stands for one byte of the file. Not on the byte itself: what is locked here, others
+/// cannot read.
 pub fn hold_lock(file: &File, byte: u32) -> io::Result<()> {
     const FAR_BEHIND_THE_END: u32 = 1 << 30;
     // SAFETY: the handle is open; a range need not be in the file.
@@ -97,81 +97,83 @@ pub fn hold_lock(file: &File, byte: u32) -> io::Result<()> {
     if locked == 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// There are no files without names.
+/// Returns `None`: there are no files without names.
 pub fn create_unnamed_file(_directory: &Path) -> io::Result<Option<File>> {
     Ok(None)
 }
 
-/// As above.
+/// Returns an error: there are no files without names.
 pub fn link_unnamed_file(_file: &File, _path: &Path) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// Whether a file can be made in `directory`; it is called `probe` for a moment.
+/// Returns whether a file can be made in `directory`; it is called `probe` for a moment.
 ///
 /// # Errors
-/// Why not.
+/// The error says why no file can be made.
 pub fn try_to_make_file(_directory: &Path, probe: &Path) -> io::Result<()> {
     super::create_private_file(probe)?;
     std::fs::remove_file(probe)
 }
 
-/// Whether a mapping of a file keeps the locks that were taken through the handle that it was mapped from.
+/// Tells whether a mapping of a file keeps the locks that were taken through the handle that it was mapped
+/// from.
 pub const MAPPINGS_HOLD_LOCKS: bool = false;
 
-/// Nothing to do: there is no `fork`.
+/// Does nothing: there is no `fork`.
 pub fn keep_from_children(_start: *mut u8, _bytes: usize) -> io::Result<()> {
     Ok(())
 }
 
-/// A thread has no handles of its own here.
+/// Returns an error: a thread has no handles of its own here.
 pub fn take_own_descriptors() -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// Never told apart here.
+/// Returns false: errors of this kind are never told apart here.
 pub fn is_without_descriptors(_error: &io::Error) -> bool {
     false
 }
 
-/// How many files this process may have open: as good as any number.
+/// Returns how many files this process may have open: as good as any number.
 pub fn descriptor_limit() -> usize {
     4096
 }
 
-/// How long a file may become that this process writes.
+/// Returns how long, in bytes, a file may become that this process writes.
 pub fn file_size_limit() -> u64 {
     u64::MAX
 }
 
-/// What the open file is; its creation time stands in for the number that std does not show on this system.
+/// Returns what the open file is; its creation time stands in for the number that std does not show on this
+/// system.
 pub fn file_identity(file: &File) -> io::Result<FileIdentity> {
     let found = file.metadata()?;
     Ok(FileIdentity { device: 0, inode: found.creation_time(), links: 1, length: found.file_size() })
 }
 
-/// What stands at `path`.
+/// Returns what stands at `path`.
 pub fn path_identity(path: &Path) -> io::Result<FileIdentity> {
     let found = std::fs::symlink_metadata(path)?;
     Ok(FileIdentity { device: 0, inode: found.creation_time(), links: 1, length: found.file_size() })
 }
 
-/// Where they may be.
+/// Returns where the directories of this user's runs may be.
 pub fn runtime_directories() -> Vec<PathBuf> {
     vec![runtime_directory()]
 }
 
-/// Not known here.
+/// Returns nothing, for the boot is not known here.
 pub fn boot_id() -> Vec<u8> {
     Vec::new()
 }
 
-/// Whether the processor's counter is the same on all cores.
+/// Returns whether the processor's counter is the same on all cores.
 pub fn counter_is_trusted() -> bool {
     true
 }
 
-/// Nanoseconds of the system's monotonic clock.
+/// Reads the system's monotonic clock in nanoseconds.
 pub fn monotonic_ns() -> u64 {
     static CLOCK: OnceLock<quanta::Clock> = OnceLock::new();
     let clock = CLOCK.get_or_init(quanta::Clock::new);

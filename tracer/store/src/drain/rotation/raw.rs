@@ -1,4 +1,5 @@
-//! The same for raw files: their records are laid out anew, for the borders of blocks lie elsewhere in the new file.
+//! Drops the older half of a raw file. The records that are kept are laid out anew, for the borders of blocks
+//! lie elsewhere in the new file.
 
 use super::{Dropped, cut_short};
 use std::fs::File;
@@ -9,8 +10,8 @@ use trace_format::raw::{BLOCK, Raw, Record, Writer};
 use trace_format::record::{Flags, RecordKind};
 use trace_format::sites::Site;
 
-/// Looks for the first record at or behind `from` that is no part of a message begun before; returns what stands
-/// before it, and what the sites of the file mean.
+/// Looks for the first record at or behind `from` that is no part of a message begun before; returns what
+/// stands before it, and what the sites of the file mean.
 pub(super) fn find(file: &mut File, from: u64, length: u64) -> io::Result<(Dropped, Plans)> {
     let (mut dropped, mut plans, mut kept) = (Dropped::default(), Plans::default(), None);
     each_record(file, 0..length, |at, record| {

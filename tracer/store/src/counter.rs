@@ -47,6 +47,7 @@ fn has_counter() -> bool {
 
 /// Reads the system's monotonic clock, in nanoseconds.
 #[cold]
+#[inline]
 pub fn system() -> u64 {
     sys::monotonic_ns()
 }

@@ -179,6 +179,7 @@ pub fn file_size_limit() -> u64 {
 }
 
 /// Reads the system's monotonic clock in nanoseconds. This is async-signal-safe.
+#[inline]
 pub fn monotonic_ns() -> u64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `now` may be written.

@@ -7,7 +7,7 @@ use crate::sys::{self, FileIdentity};
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
-use std::fs::File;
+use std::fs::{DirEntry, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -459,8 +459,12 @@ impl TracePlace {
             }
         }
         let mut entries = places().filter_map(|place| std::fs::read_dir(place).ok()).flatten().flatten();
-        let renamed = entries
-            .find(|entry| sys::path_identity(&entry.path()).is_ok_and(|found| is_named_by(&found, progress)));
+        // The number of a file that was deleted may be a directory's now.
+        let is_file = |entry: &DirEntry| entry.file_type().is_ok_and(|kind| kind.is_file());
+        let renamed = entries.find(|entry| {
+            is_file(entry)
+                && sys::path_identity(&entry.path()).is_ok_and(|found| is_named_by(&found, progress))
+        });
         let Some(path) = renamed.map(|entry| entry.path()) else { return Ok(None) };
         Ok(open_same(open, &path, progress)?.map(|file| (file, path)))
     }

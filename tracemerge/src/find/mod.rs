@@ -22,7 +22,7 @@ use std::env;
 use std::path::{Path, PathBuf};
 
 use trace_format::meta::Run;
-use tracer::recovery::{Recovered, path_from_bytes};
+use trace_store::recovery::{Recovered, path_from_bytes};
 
 use crate::find::choose::{Choice, Chosen, choose_runs};
 use crate::find::completeness::Completeness;

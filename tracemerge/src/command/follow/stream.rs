@@ -12,7 +12,7 @@ use std::path::Path;
 
 use memchr::memrchr;
 use trace_format::line::{Key, Line, Ticks};
-use tracer::inspect::ThreadInMemory;
+use trace_store::inspect::ThreadInMemory;
 
 use crate::command::follow::file_reader::{FileReader, PORTION, Portion, ReadLines, whole_records};
 use crate::command::follow::runs::RunId;

@@ -66,6 +66,17 @@ impl Walls {
     }
 }
 
+/// Checks that no file of `source` but `allowed` reads the environment of the process.
+pub fn reads_the_environment_only_in(source: &Path, allowed: &str) {
+    let code = files(source);
+    assert!(!code.is_empty());
+    for path in code.iter().filter(|path| !path.ends_with(allowed) && !is_test(path)) {
+        let code = fs::read_to_string(path).unwrap();
+        let code = code.split("\nmod tests {").next().unwrap();
+        assert!(!code.contains("env::var"), "{} reads the environment", path.display());
+    }
+}
+
 /// Whether a file has nothing but tests in it.
 fn is_test(file: &Path) -> bool {
     file.iter().any(|part| part == "tests")

@@ -8,7 +8,7 @@ mod walls;
 use std::fs;
 use std::path::Path;
 
-use walls::{Walls, files, named};
+use walls::{Walls, files, named, reads_the_environment_only_in};
 
 fn rooms() -> Walls {
     Walls::read(env!("CARGO_MANIFEST_DIR"), "..", "| room | what is in it |")
@@ -42,4 +42,9 @@ fn names_behind_crate_are_found() {
     let code =
         "use crate::a::b;\nuse crate::{c, d::e};\n[`crate::f`]\n#[cfg(test)]\nmod tests {\n use crate::g;";
     assert_eq!(named(code).into_iter().collect::<Vec<_>>(), ["a", "c", "d", "f"]);
+}
+
+#[test]
+fn the_environment_is_read_in_one_place() {
+    reads_the_environment_only_in(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), "os/environment.rs");
 }

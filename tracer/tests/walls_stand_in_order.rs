@@ -3,7 +3,9 @@
 #[path = "../../tests/support/walls.rs"]
 mod walls;
 
-use walls::{Walls, named};
+use std::path::Path;
+
+use walls::{Walls, named, reads_the_environment_only_in};
 
 fn walls() -> Walls {
     Walls::read(env!("CARGO_MANIFEST_DIR"), "..", "| folder | what is in it | runs on |")
@@ -24,4 +26,9 @@ fn a_folder_uses_only_those_above_it() {
 fn names_behind_crate_are_found() {
     let code = "#[cfg(all(test, unix))]\nmod tests;\nuse crate::a::b;\nfn f() { crate::c::d() }\nmod tests {\n use crate::e;";
     assert_eq!(named(code).into_iter().collect::<Vec<_>>(), ["a", "c"]);
+}
+
+#[test]
+fn the_environment_is_read_in_one_place() {
+    reads_the_environment_only_in(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), "(none)");
 }

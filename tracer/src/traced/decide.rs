@@ -16,6 +16,7 @@ use crate::user::teller;
 use std::io;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
+use trace_store::environment;
 
 /// A count that grows when a decision ends; who waits for one sleeps on it.
 static SETTLED: AtomicU32 = AtomicU32::new(0);
@@ -245,7 +246,7 @@ fn outcome() -> bool {
 }
 
 fn is_switched_on(variable: &str) -> bool {
-    let value = std::env::var_os(variable);
+    let value = environment::value(variable);
     match config::parse_switch(value.as_ref()) {
         Switch::On => true,
         Switch::Off => false,

@@ -1,4 +1,5 @@
-//! The map of `tracemerge` in ARCHITECTURE.md is the list of its folders, and each uses those above it there only.
+//! The map of `tracemerge` in ARCHITECTURE.md is the list of its folders, and each folder uses only those
+//! above it there.
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 
 use std::collections::BTreeSet;
@@ -9,7 +10,7 @@ fn source() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("src")
 }
 
-/// The rooms, in the order of the map.
+/// Returns the rooms, in the order of the map.
 fn map() -> Vec<String> {
     let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../ARCHITECTURE.md")).unwrap();
     let table = text.split("| room | what is in it |").nth(1).unwrap();
@@ -17,7 +18,7 @@ fn map() -> Vec<String> {
     rows.map(|row| row.split('`').nth(1).unwrap().trim_end_matches('/').to_owned()).collect()
 }
 
-/// All files with Rust code in a directory and below it.
+/// Returns all files with Rust code in a directory and below it.
 fn files(directory: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(directory).unwrap() {
@@ -31,7 +32,8 @@ fn files(directory: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// The rooms that some code names: what stands behind `crate::`, in a list too. Tests may use everything.
+/// Returns the rooms that some code names behind `crate::`, alone or in a list. Test code is left out,
+/// because it may use every room.
 fn named(code: &str) -> BTreeSet<&str> {
     let code = code.split("#[cfg(test)]\nmod tests {").next().unwrap();
     let mut rooms = BTreeSet::new();

@@ -283,7 +283,7 @@ fn lines_of_logs_are_escaped_and_no_damage() {
     assert_eq!(
         text.matches('\u{e9}').count() + text.matches("\\xc3\\xa9").count(),
         600_000,
-        "wherever it is truncated"
+        "however the line is divided"
     );
 }
 

@@ -292,7 +292,7 @@ pub enum Subcommand {
     /// Merge what a running process has traced up to now
     #[command(after_help = SNAPSHOT_HELP)]
     Snapshot {
-        /// Where to write; - is standard output [default: APP.trace.merge]
+        /// The file to write; - is standard output [default: APP.trace.merge]
         #[arg(short, long, value_name = "FILE")]
         output: Option<OsString>,
         /// The options of the view

@@ -17,7 +17,7 @@ use crate::view::select::{Amount, Selection};
 /// The options that merging takes, alone or after a run.
 #[derive(Args, Debug)]
 pub struct MergeOptions {
-    /// Where to write; - is standard output [default: APP.trace.merge]
+    /// The file to write; - is standard output [default: APP.trace.merge]
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<OsString>,
     /// Merge all runs, not only the newest
@@ -75,7 +75,7 @@ pub struct ViewOptions {
     /// The terms in which the time of each line is shown
     #[arg(long, value_name = "TERMS", value_enum, default_value_t, help_heading = SHOW)]
     pub time: TimeMode,
-    /// Whether to use colours
+    /// The use of colours
     #[arg(long, value_name = "WHEN", value_enum, default_value_t, help_heading = SHOW)]
     pub color: colour::ColourMode,
     /// Write to a terminal directly, not through $PAGER or less

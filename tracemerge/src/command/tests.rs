@@ -125,8 +125,8 @@ impl Place {
             within.retain(is_shown);
             expected.retain(is_shown);
         }
-        // Records of a raw file that come too late are moved to a place that depends on the part that is
-        // read.
+        // A record of a raw file whose ticks go back gets those of the line before it, which depend on the
+        // part that is read.
         if !all.iter().any(|line| line.contains(" # backward ")) {
             assert_eq!(within, expected, "{what}");
         }

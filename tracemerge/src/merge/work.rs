@@ -10,9 +10,9 @@ use crate::input::source::Source;
 use crate::merge::Stop;
 use crate::output::sink::Sink;
 
-/// All the work of a merge.
+/// The work of a merge, which threads share.
 pub trait MergeWork<'a>: Send {
-    /// A part of the work.
+    /// A part of the work, which one thread does.
     type Job: Send;
 
     /// Returns the number of bytes to merge, roughly.

@@ -50,7 +50,7 @@ impl<'v> Plan<'v> {
     /// and notes in them which of them are shown.
     ///
     /// # Errors
-    /// Where there is no such thread, process or time.
+    /// There is no such thread, process or time.
     pub fn new(inputs: &mut Inputs, view: &'v View, messages: &mut Messages) -> Result<Plan<'v>, Error> {
         let times = WallSpan { first: Wall(0), last: Wall(0) };
         let (ranges, spans, breaks) = (Vec::new(), Vec::new(), Breaks::default());
@@ -71,7 +71,7 @@ impl<'v> Plan<'v> {
     /// sorted.
     ///
     /// # Errors
-    /// Where there is no such thread, process or time.
+    /// There is no such thread, process or time.
     pub fn look_through(&mut self, inputs: &mut Inputs) -> Result<(), Error> {
         while self.breaks.look_through(&Wanted::all(&inputs.boots, &self.spans, &self.ranges)) {
             self.plan_anew(inputs)?;
@@ -82,7 +82,7 @@ impl<'v> Plan<'v> {
     /// Plans anew after files were truncated, and forgets the known breaks, which may be gone.
     ///
     /// # Errors
-    /// Where there is no such thread, process or time.
+    /// There is no such thread, process or time.
     pub fn begin_anew(&mut self, inputs: &mut Inputs) -> Result<(), Error> {
         self.breaks = Breaks::default();
         self.plan_anew(inputs)
@@ -141,7 +141,8 @@ impl<'v> Plan<'v> {
         // The merge reads the planned bytes anyway, so all clock lines in them can be read as well.
         if shows_times && self.times.last.0.saturating_sub(self.times.first.0) > CLOCK_INTERVAL_NS {
             let files = inputs.files().zip(&inputs.references).zip(&self.ranges);
-            // Traces with a reference have the ticks of another machine, which their clock lines do not read.
+            // Lines of a source with a reference have ticks of that other machine, of which the source's
+            // clock lines are no readings.
             let own = files.filter(|((_, reference), _)| reference.is_none());
             let anchors = own.filter_map(|(((origin, source), _), ranges)| {
                 let text =

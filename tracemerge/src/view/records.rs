@@ -98,7 +98,7 @@ impl<T: Take> RecordJoiner<T> {
     /// Passes on the last record, which no more lines continue.
     ///
     /// # Errors
-    /// Where the next stage takes no more.
+    /// The next stage takes no more.
     pub fn end(&mut self) -> io::Result<()> {
         self.flush()
     }

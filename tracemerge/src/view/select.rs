@@ -154,7 +154,7 @@ impl<T: Take> Limit<T> {
     /// wanted were the last ones up to here.
     ///
     /// # Errors
-    /// Where the next stage takes no more.
+    /// The next stage takes no more.
     pub fn release(&mut self) -> io::Result<()> {
         if matches!(self.amount, Amount::Last(_)) {
             self.amount = Amount::All;

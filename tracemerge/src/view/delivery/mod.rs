@@ -51,7 +51,7 @@ impl Delivery<'_, '_> {
     /// of lines; `None` where the reader of a pipe went away.
     ///
     /// # Errors
-    /// Where the output cannot be written, or files change again and again.
+    /// The output cannot be written, or files change again and again.
     pub fn write(self, messages: &mut Messages) -> Result<Option<u64>, Error> {
         let is_kept = match self.selection.amount {
             Amount::First(wanted) | Amount::Last(wanted) => wanted <= KEPT_RECORDS,

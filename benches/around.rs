@@ -1,14 +1,17 @@
-//! What tracing costs around the calls: a thread's first record, the start of a process, an idle program.
+//! The costs of tracing around the calls: of a thread's first record, of the start of a process, and of an
+//! idle program.
 //!
-//! Medians of many, those that are compared by turns. The program starts itself, with a variable that says what it is to
-//! be. `cargo bench --bench around`; as a test, with few of each: `cargo test --bench around`.
+//! Quantiles of many measurements are printed; measurements that are compared take turns. The program starts
+//! itself, with a variable that says what the new process is to do.
+//!
+//! `cargo bench --bench around` measures; `cargo test --bench around` is a test, with few of each.
 
 use std::hint::black_box;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use tracer::{Tracer, trace};
 
-/// Says what a process is that this program has started.
+/// The variable that tells a process which this program has started what it is to do.
 const ROLE: &str = "AROUND_BENCH_ROLE";
 
 fn main() {
@@ -26,7 +29,7 @@ fn measure(as_test: bool) {
     idle_program(Duration::from_secs(idle));
 }
 
-/// The first record of threads that come one after the other, as their own clock sees it.
+/// Measures the first record of threads that come one after the other, each by its own clock.
 fn first_records(threads: usize) {
     let directory = tempfile::tempdir().expect("a temporary directory");
     assert!(Tracer::builder().directory(directory.path()).enable());
@@ -45,7 +48,7 @@ fn first_records(threads: usize) {
     println!("first record of a new thread, us: {}", quantiles(&mut taken, 1e6));
 }
 
-/// Processes that trace once and end, and the same with tracing off.
+/// Measures processes that trace once and end, and the same processes with tracing off.
 fn starts_of_processes(starts: usize) {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let (mut on, mut off) = (Vec::new(), Vec::new());
@@ -62,7 +65,7 @@ fn starts_of_processes(starts: usize) {
     println!("the same with tracing off, ms: {}", quantiles(&mut off, 1e3));
 }
 
-/// What a program that does nothing takes of a processor, with tracing on.
+/// Measures the share of a processor that a program takes which does nothing, with tracing on.
 fn idle_program(time: Duration) {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let mut command = myself("idle");
@@ -87,7 +90,7 @@ fn be_idle() {
     }
 }
 
-/// What all threads of this process have had, where the system says.
+/// Returns the processor time of all threads of this process, where the system tells it.
 fn processor_time() -> Option<Duration> {
     let mut ns = 0;
     for task in std::fs::read_dir("/proc/self/task").ok()? {
@@ -103,7 +106,7 @@ fn myself(role: &str) -> Command {
     command
 }
 
-/// Some quantiles, in parts of a second.
+/// Returns some quantiles in words, in a unit of which a second has `per_second`.
 fn quantiles(taken: &mut [Duration], per_second: f64) -> String {
     taken.sort_unstable();
     let at = |share: f64| taken[((taken.len() - 1) as f64 * share) as usize].as_secs_f64() * per_second;

@@ -1,9 +1,10 @@
-//! What a call costs on the traced thread, and the floors it is to be compared with, in one run.
+//! The cost of a call on the traced thread, and the floors with which it is compared, in one run.
 //!
-//! Every figure is the mean over bursts that fit in the ring, so the flusher's work is not in it; it is
-//! waited for between bursts, off the clock. `single_calls` reports percentiles of calls timed one by one.
+//! Every figure is the mean over bursts that fit in the ring, so the flusher's work is not in it: the program
+//! waits for the flusher between bursts, off the clock. `single_calls` reports percentiles of calls that are
+//! timed one by one.
 //!
-//! `cargo bench --bench hot_path`; as a test: `cargo test --bench hot_path`.
+//! The command is `cargo bench --bench hot_path`; as a test: `cargo test --bench hot_path`.
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use std::fmt::Write;
@@ -11,10 +12,10 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 use tracer::{Clock, Tracer, trace};
 
-/// A name, and a call that gets its number.
+/// The name of a case, and its call, which gets the number of the call.
 type Case = (&'static str, fn(u64));
 
-/// Calls per burst: far less than a ring holds.
+/// The number of calls of a burst: far fewer than a ring holds.
 const BURST: u64 = 1000;
 
 /// Times `iterations` calls of `call` in bursts, with a flush after each.
@@ -57,7 +58,7 @@ fn plain() -> u64 {
     quanta::Clock::new().raw()
 }
 
-/// A buffer on the stack: the least that `write!` can be done into.
+/// A buffer on the stack, the cheapest thing into which `write!` can write.
 struct Stack {
     bytes: [u8; 256],
     len: usize,
@@ -73,7 +74,8 @@ impl Write for Stack {
     }
 }
 
-/// The floor of an enabled call: the same clock read and the same `write!`, into the stack.
+/// Does the work that is the floor of an enabled call: the same clock read and the same `write!`, into the
+/// stack.
 #[inline(never)]
 fn floor(args: std::fmt::Arguments<'_>) {
     let ticks = ordered();
@@ -107,7 +109,7 @@ fn clocks(c: &mut Criterion) {
     group.finish();
 }
 
-/// Each case as a floor and as a record.
+/// Measures each case as a floor and as a record.
 fn enabled(c: &mut Criterion) {
     let directory = tempfile::tempdir().expect("a temporary directory");
     assert!(Tracer::builder().directory(directory.path()).ring_size(4 << 20).enable());
@@ -134,7 +136,8 @@ fn enabled(c: &mut Criterion) {
     let _ = Tracer::get().shutdown();
 }
 
-/// `trace!`, which only copies its arguments, over the clock that it reads: each clock in a run of its own.
+/// Measures `trace!`, which only copies its arguments, beside the clock that it reads. Each clock has a run
+/// of its own.
 fn captured(c: &mut Criterion) {
     let clocks = [("ordered", Clock::Ordered, ordered as fn() -> u64), ("fast", Clock::Fast, plain)];
     for (name, clock, read) in clocks {
@@ -153,7 +156,7 @@ fn captured(c: &mut Criterion) {
             ("40-byte string", |_| trace!("{}", black_box(FORTY))),
         ];
         for (name, call) in cases {
-            // Its site gets its number.
+            // The first call gives the site its number.
             call(0);
             let _ = Tracer::get().flush();
             group.bench_function(name, |b| b.iter_custom(|n| in_bursts(n, call)));
@@ -164,7 +167,8 @@ fn captured(c: &mut Criterion) {
     }
 }
 
-/// Percentiles of calls timed one by one; the cost of the two clock reads around a call is in the figures.
+/// Prints percentiles of calls that are timed one by one. The cost of the two clock reads around a call is in
+/// the figures.
 fn single_calls(cases: &[Case]) {
     const CALLS: usize = 100_000;
     for (name, call) in cases {
@@ -189,7 +193,7 @@ fn single_calls(cases: &[Case]) {
     }
 }
 
-/// Ways to find a thread's own data: why the hot path has a const thread-local.
+/// Measures ways to find a thread's own data, which show why the hot path has a const thread-local.
 fn thread_locals(c: &mut Criterion) {
     thread_local! {
         static CONST: std::cell::Cell<u64> = const { std::cell::Cell::new(1) };

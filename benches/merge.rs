@@ -1,13 +1,13 @@
-//! Merging against what merging cannot be faster than (`cat`) and against what everybody has (`sort -m`): prints one
-//! table, each row with what it is to reach.
+//! Compares merging with the command than which it cannot be faster (`cat`) and with the command that
+//! everybody has (`sort -m`). Prints one table, each row with its goal.
 //!
-//! Files lie in memory (`/dev/shm`), as the output does, so that no disk is measured; they are made by a seeded
-//! generator. Each row's contenders take turns, and their medians are compared, so a busy machine is busy for all of
-//! them; the processor time tells what the work was. Each run is a process of its own.
+//! The files lie in memory (`/dev/shm`), as the output does, so that no disk is measured; they are made by a
+//! seeded generator. The contenders of a row take turns, and their medians are compared, so a busy machine is
+//! busy for all of them; the processor time tells how much work it was. Each command is a process of its own.
 //!
-//! `cargo bench --bench merge`; `MERGE_BENCH_MB` is the size of each of eight files: 100 if not set, 1 in a test. At
-//! most 24 times that must be free. Words behind `--` choose rows: those that have one of them in their names.
-//! As a test: `cargo test --bench merge`.
+//! The command is `cargo bench --bench merge`; `MERGE_BENCH_MB` is the size of each of eight files in
+//! megabytes: 100 if it is not set, 1 in a test. At most 24 times that size must be free. Words behind `--`
+//! choose the rows that have one of them in their names. As a test: `cargo test --bench merge`.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
@@ -23,16 +23,16 @@ use trace_format::wall::Wall;
 
 /// The thread id of the first thread.
 const FIRST_TID: u64 = 4711;
-/// When the program began.
+/// The ticks at which the program began.
 const FIRST_TICKS: u64 = 0x0128_fd9f_283f;
-/// The time at these ticks.
+/// The time at which the program began.
 const FIRST_WALL: Wall = Wall(1_795_000_000_000_000_000);
-/// So much of a file is written at once.
+/// The number of bytes of a file that are written at once.
 const BUFFER: usize = 1 << 20;
 /// The first argument that makes this program `tracemerge`.
 const COMMAND: &str = "tracemerge";
 
-/// SplitMix64.
+/// The generator of random numbers SplitMix64.
 struct Random(u64);
 
 impl Random {
@@ -48,7 +48,7 @@ impl Random {
     }
 }
 
-/// The file of one thread, being written; open only while it is written to.
+/// The file of one thread that is being written. It is open only while bytes are written to it.
 struct ThreadFile {
     path: PathBuf,
     buffer: Vec<u8>,
@@ -70,7 +70,7 @@ impl ThreadFile {
             wall: FIRST_WALL,
             clock: ClockKind::Ordered,
         };
-        // Without the line that names the thread, nobody misses the file's end.
+        // A file without a `# thread` line is not damaged because it has no `# end` line.
         thread.meta(&Meta::Run(run));
         thread
     }
@@ -105,7 +105,7 @@ fn of_thread(app: &Path, tid: u64) -> PathBuf {
     name.into()
 }
 
-/// What programs say, 30 to 65 bytes of it.
+/// Makes `text` a message as programs write them, of 30 to 65 bytes.
 fn write_text(text: &mut Vec<u8>, random: &mut Random) -> io::Result<()> {
     text.clear();
     let (a, b) = (random.below(1_000_000), random.below(5000));
@@ -118,16 +118,16 @@ fn write_text(text: &mut Vec<u8>, random: &mut Random) -> io::Result<()> {
     }
 }
 
-/// Lines that one thread writes before another does.
+/// The number of lines that one thread writes before another one does.
 #[derive(Clone, Copy)]
-enum Runs {
-    /// One to four.
+enum Grain {
+    /// A thread writes one line to four lines.
     Fine,
-    /// A thousand.
+    /// A thread writes a thousand lines.
     Coarse,
 }
 
-/// Files to be merged, and room for what comes out; gone when dropped.
+/// Files to be merged, in a directory that has room for the output and is deleted when this is dropped.
 struct Traces {
     directory: TempDir,
     app: PathBuf,
@@ -136,21 +136,21 @@ struct Traces {
 }
 
 impl Traces {
-    /// So many files, of so many bytes in all.
-    fn generate(files: u64, bytes: u64, runs: Runs) -> Traces {
-        Traces::try_generate(files, bytes, runs).expect("room for the traces")
+    /// Makes this number of files, which have this number of bytes in all.
+    fn generate(files: u64, bytes: u64, grain: Grain) -> Traces {
+        Traces::try_generate(files, bytes, grain).expect("room for the traces")
     }
 
-    fn try_generate(files: u64, bytes: u64, runs: Runs) -> io::Result<Traces> {
+    fn try_generate(files: u64, bytes: u64, grain: Grain) -> io::Result<Traces> {
         let memory = Path::new("/dev/shm");
         let place = if memory.is_dir() { memory.to_path_buf() } else { std::env::temp_dir() };
         let directory = tempfile::Builder::new().prefix("merge-bench-").tempdir_in(place)?;
         let app = directory.path().join("app");
-        // An executable of that name: only files that name it are merged.
+        // Because there is an executable of that name, only files that name it are merged.
         File::create(&app)?;
         let mut threads: Vec<_> =
             (FIRST_TID..FIRST_TID + files).map(|tid| ThreadFile::new(&app, tid)).collect();
-        write_runs(&mut threads, bytes, runs)?;
+        write_lines(&mut threads, bytes, grain)?;
         let files: Vec<PathBuf> = threads.into_iter().map(|thread| thread.path).collect();
         let lengths = files.iter().map(|file| Ok(file.metadata()?.len())).collect::<io::Result<Vec<_>>>()?;
         Ok(Traces { directory, app, files, bytes: lengths.iter().sum() })
@@ -160,7 +160,7 @@ impl Traces {
         self.directory.path().join("output")
     }
 
-    /// `tracemerge` with these files, under the limit of 256 descriptors.
+    /// Returns the command that merges these files by `tracemerge`, under a limit of 256 descriptors.
     fn tracemerge(&self, output: &Path) -> Command {
         let mut command = Command::new("sh");
         let program = std::env::current_exe().expect("this program");
@@ -183,8 +183,8 @@ impl Traces {
     }
 }
 
-/// Runs of lines, each of another thread than the one before.
-fn write_runs(threads: &mut [ThreadFile], bytes: u64, runs: Runs) -> io::Result<()> {
+/// Writes lines of one thread after the other; how many of each, `grain` says.
+fn write_lines(threads: &mut [ThreadFile], bytes: u64, grain: Grain) -> io::Result<()> {
     let mut random = Random(20_041_120);
     let files = threads.len() as u64;
     let buffer = BUFFER.min((64 << 20) / threads.len());
@@ -192,12 +192,12 @@ fn write_runs(threads: &mut [ThreadFile], bytes: u64, runs: Runs) -> io::Result<
     while written < bytes {
         at = (at + 1 + random.below(files - 1)) % files;
         let thread = &mut threads[usize::try_from(at).map_err(io::Error::other)?];
-        let lines = match runs {
-            Runs::Fine => 1 + random.below(4),
-            Runs::Coarse => 1000,
+        let lines = match grain {
+            Grain::Fine => 1 + random.below(4),
+            Grain::Coarse => 1000,
         };
         for _ in 0..lines {
-            // Now and then two threads at the same time.
+            // Now and then two lines have the same ticks.
             ticks += random.below(2000);
             write_text(&mut text, &mut random)?;
             written += thread.line(Ticks(ticks), Kind::Message, &text);
@@ -206,21 +206,21 @@ fn write_runs(threads: &mut [ThreadFile], bytes: u64, runs: Runs) -> io::Result<
             thread.write()?;
         }
     }
-    // A second reading of the clock, so that times of day can be told.
+    // A second reading of the clock lets ticks become times of day.
     let wall = Wall(FIRST_WALL.0 + (ticks - FIRST_TICKS) / 2);
     threads.iter_mut().for_each(|thread| thread.meta(&Meta::Clock { ticks: Ticks(ticks), wall }));
     threads.iter_mut().try_for_each(ThreadFile::write)
 }
 
-/// What a command took.
+/// The time that a command took.
 #[derive(Clone, Copy)]
 struct Took {
     elapsed: Duration,
-    /// Of all its threads, in the system as well.
+    /// The processor time of all threads of the command, in the system as well.
     processor: Duration,
 }
 
-/// Runs it to its end.
+/// Runs a command to its end.
 fn time(mut command: Command) -> Took {
     let before = processor_time_of_children();
     let start = Instant::now();
@@ -242,7 +242,7 @@ fn processor_time_of_children() -> Duration {
     duration(usage.ru_utime) + duration(usage.ru_stime)
 }
 
-/// Panics unless `tracemerge` and `sort` agree in every byte.
+/// Panics unless the outputs of `tracemerge` and `sort` agree in every byte.
 fn verify(traces: &Traces) {
     let paths = ["ours", "theirs"].map(|name| traces.directory.path().join(name));
     time(traces.tracemerge(&paths[0]));
@@ -270,7 +270,8 @@ fn verify(traces: &Traces) {
 /// A contender: its name, and its command for an output.
 type Contender<'a> = (&'a str, &'a dyn Fn(&Path) -> Command);
 
-/// The medians of the contenders, who take turns. A file is not there before; removing it is off the clock.
+/// Returns the medians of the contenders, which take turns. The output file is not there before; removing it
+/// is off the clock.
 fn medians(contenders: &[Contender<'_>], output: &Path) -> Vec<Took> {
     let rounds = if is_test() { 1 } else { 7 };
     let mut times = vec![Vec::new(); contenders.len()];
@@ -294,8 +295,8 @@ fn medians(contenders: &[Contender<'_>], output: &Path) -> Vec<Took> {
     times.iter().map(medians).collect()
 }
 
-/// What of the memory of a process was ever its own, and all that was ever resident, files' pages included: kilobytes,
-/// looked at again and again while it runs.
+/// Returns the most memory that a process ever had of its own, and the most that was ever resident, with
+/// files' pages, in kilobytes. Both are looked at again and again while the process runs.
 fn memory(mut command: Command) -> (u64, u64) {
     let mut child = command.spawn().expect("a command that can be run");
     let (mut own, mut all) = (0, 0);
@@ -315,13 +316,13 @@ fn memory(mut command: Command) -> (u64, u64) {
     }
 }
 
-/// As cargo says it: `cargo bench` says `--bench`, `cargo test` says nothing.
+/// Returns whether this is a test: `cargo bench` passes `--bench`, `cargo test` passes nothing.
 fn is_test() -> bool {
     let said = |option: &str| std::env::args().any(|arg| arg == option);
     said("--test") || !said("--bench")
 }
 
-/// Whether a row is wanted.
+/// Returns whether a row is wanted.
 fn is_wanted(row: &str) -> bool {
     let words: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
     words.is_empty() || words.iter().any(|word| row.contains(word.as_str()))
@@ -336,12 +337,13 @@ fn bytes_per_file() -> u64 {
     megabytes * 1_000_000
 }
 
-/// Prints a row.
+/// Prints a row of the table.
 fn row(name: &str, measured: &str, reached: &str, goal: &str) {
     println!("| {name} | {measured} | {reached} | {goal} |");
 }
 
-/// Compares `tracemerge` with another, and prints the ratio of their times: theirs by ours if that is to be large.
+/// Compares `tracemerge` with another command, and prints the ratio of their times: theirs by ours if
+/// `faster` is set, and ours by theirs otherwise.
 fn compare(name: &str, traces: &Traces, output: &Path, other: Contender<'_>, faster: bool, goal: &str) {
     if !is_wanted(name) {
         return;
@@ -365,12 +367,12 @@ fn compare(name: &str, traces: &Traces, output: &Path, other: Contender<'_>, fas
 fn eight_files() {
     let all = 8 * bytes_per_file();
     let null = Path::new("/dev/null");
-    for (runs, word, goal) in [(Runs::Fine, "fine", "<= 1.20"), (Runs::Coarse, "coarse", "<= 1.05")] {
+    for (grain, word, goal) in [(Grain::Fine, "fine", "<= 1.20"), (Grain::Coarse, "coarse", "<= 1.05")] {
         let names = [format!("8 files, {word}, null"), format!("8 files, {word}, file")];
         if !names.iter().any(|name| is_wanted(name)) {
             continue;
         }
-        let traces = Traces::generate(8, all, runs);
+        let traces = Traces::generate(8, all, grain);
         verify(&traces);
         let sort = |output: &Path| traces.sort(output);
         let cat = |output: &Path| traces.cat(output);
@@ -381,12 +383,12 @@ fn eight_files() {
 
 fn many_files() {
     let all = 10 * bytes_per_file();
-    for (runs, word) in [(Runs::Fine, "fine"), (Runs::Coarse, "coarse")] {
+    for (grain, word) in [(Grain::Fine, "fine"), (Grain::Coarse, "coarse")] {
         let names = ["null", "file"].map(|to| format!("10,000 files, {word}, {to}"));
         if !names.iter().any(|name| is_wanted(name)) {
             continue;
         }
-        let (few, many) = (Traces::generate(8, all, runs), Traces::generate(10_000, all, runs));
+        let (few, many) = (Traces::generate(8, all, grain), Traces::generate(10_000, all, grain));
         let [of_few, of_many] = [&few, &many].map(|traces| move |output: &Path| traces.tracemerge(output));
         for (name, output) in names.iter().zip([PathBuf::from("/dev/null"), many.output()]) {
             if !is_wanted(name) {
@@ -402,10 +404,10 @@ fn many_files() {
     }
 }
 
-/// Views of all lines beside the plain merge of the same files.
+/// Measures views of all lines beside the plain merge of the same files.
 fn views() {
     let null = Path::new("/dev/null");
-    for (runs, word) in [(Runs::Fine, "fine"), (Runs::Coarse, "coarse")] {
+    for (grain, word) in [(Grain::Fine, "fine"), (Grain::Coarse, "coarse")] {
         let views: [(&[&str], &str); 5] = [
             (&["--thread", "*"], "<= 1.10"),
             (&["--time", "offset"], "<= 1.50"),
@@ -417,7 +419,7 @@ fn views() {
         if !views.iter().any(|(options, _)| is_wanted(&name(options))) {
             continue;
         }
-        let traces = Traces::generate(8, 8 * bytes_per_file(), runs);
+        let traces = Traces::generate(8, 8 * bytes_per_file(), grain);
         for (options, goal) in views.into_iter().filter(|(options, _)| is_wanted(&name(options))) {
             let view = |output: &Path| {
                 let mut command = traces.tracemerge(output);
@@ -439,7 +441,7 @@ fn memory_of_large_files() {
     if !is_wanted(name) {
         return;
     }
-    let traces = Traces::generate(8, 80 * bytes_per_file(), Runs::Fine);
+    let traces = Traces::generate(8, 80 * bytes_per_file(), Grain::Fine);
     let (own, all) = memory(traces.tracemerge(Path::new("/dev/null")));
     let mebibytes = |kilobytes: u64| kilobytes as f64 / 1024.0;
     let measured = format!("{:.1} MiB, mapped files included {:.1} MiB", mebibytes(own), mebibytes(all));
@@ -453,7 +455,7 @@ fn numbers_of_files() {
         if !is_wanted(&name) {
             continue;
         }
-        let traces = Traces::generate(files, 4 * bytes_per_file(), Runs::Fine);
+        let traces = Traces::generate(files, 4 * bytes_per_file(), Grain::Fine);
         let ours = |output: &Path| traces.tracemerge(output);
         let took = medians(&[("tracemerge", &ours)], Path::new("/dev/null"))[0].elapsed.as_secs_f64();
         let per_byte = took * 1e9 / traces.bytes as f64;

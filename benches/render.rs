@@ -1,9 +1,10 @@
-//! Rendering alone: the bytes of a ring to lines of text, as the flusher does it, without ring, file or threads; the
-//! same to the records of a raw file, and these to lines, as `tracemerge` does it.
+//! Measures rendering alone: the bytes of a ring to lines of text, as the flusher does it, but without a
+//! ring, a file or threads; the bytes of a ring to the records of a raw file; and these records to lines, as
+//! `tracemerge` does it.
 //!
-//! `cargo bench --bench render`; as a test: `cargo test --bench render`. Where instructions are to be counted
-//! rather than time: `valgrind --tool=callgrind --toggle-collect='*Renderer*records*'` with `--test` after the
-//! name of a case.
+//! The command is `cargo bench --bench render`; as a test: `cargo test --bench render`. Instructions can be
+//! counted instead of time: `valgrind --tool=callgrind --toggle-collect='*Renderer*records*'` with `--test`
+//! after the name of a case.
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use std::hint::black_box;
@@ -17,14 +18,14 @@ use trace_format::render::{RenderState, Renderer};
 use trace_format::sites::Site;
 
 const TID: u64 = 320;
-/// Records of a case.
+/// The number of records of a case.
 const RECORDS: u64 = 100_000;
-/// As in a ring of the size that is the default.
+/// The number of bytes of a block, as in a ring of the default size.
 const BLOCK: usize = 64 * 1024;
-/// As the flusher's.
+/// The number of bytes that are rendered at once, as by the flusher.
 const PORTION: usize = 256 * 1024;
 
-/// A ring's bytes, as long as it needs to be.
+/// The bytes of a ring that is as long as it needs to be, and the descriptor of its only site.
 #[derive(Default)]
 struct Ring {
     bytes: Vec<u8>,
@@ -55,12 +56,12 @@ impl Ring {
     }
 }
 
-/// What the ticks of record `i` are: as far apart as fast calls are.
+/// Returns the ticks of record `i`. They are as far apart as those of fast calls.
 fn ticks(i: u64) -> u64 {
     0x0128_fd9f_283f + i * 50
 }
 
-/// A case: its ring, and the format string of its only site.
+/// Makes the ring of a case whose only site has this `format` string, and the plans for that site.
 fn captured(format: &str, mut arguments: impl FnMut(&mut Ring, &mut Vec<u8>, u64)) -> (Ring, Plans) {
     let mut ring = Ring::default();
     let mut payload = Vec::new();

@@ -1,4 +1,5 @@
-//! The command `tracemerge`: finds the trace files of an application, merges them by time, writes one file.
+//! The command `tracemerge`, which finds the trace files of an application, merges them by time, and writes
+//! one file.
 //!
 //! | room | what is in it |
 //! |---|---|
@@ -14,8 +15,9 @@
 //! | `command` | the subcommands |
 //! | `cli` | the command line |
 //!
-//! A room uses those above it in this table and no other. The order of the merge is total: boot (by the wall clock), ticks,
-//! process, run, thread, number of the file, position in the file. Undamaged lines are passed on byte for byte.
+//! A room uses those above it in this table and no other. The order of the merge is total: boot (by the wall
+//! clock), ticks, process, run, thread, number of the file, position in the file. Undamaged lines are passed
+//! on byte for byte.
 
 mod cli;
 mod command;
@@ -42,12 +44,12 @@ use crate::ui::error::Error;
 use crate::ui::messages::Messages;
 use crate::view::request::Request;
 
-/// Runs the command with `args`, the first of which is its own name; returns the exit status.
+/// Runs the command with `args`, the first of which is the command's own name, and returns the exit status.
 pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
     let cli = match cli::parse(args) {
         Ok(cli) => cli,
         Err(error) => {
-            // Help goes to stdout, which may be closed.
+            // Help goes to stdout, which may be closed; nothing can be done about that.
             let _ = error.print();
             return if error.use_stderr() { 2 } else { 0 };
         }
@@ -97,7 +99,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
 }
 
 fn merge(request: &Request, apps: Vec<PathBuf>) -> u8 {
-    // An interrupted merge takes its temporary file with it.
+    // An interrupted merge deletes its temporary file.
     Signals::take();
     reporting(request.quiet, |messages| {
         let choice = if request.all_runs { Choice::All } else { Choice::Newest };
@@ -106,7 +108,7 @@ fn merge(request: &Request, apps: Vec<PathBuf>) -> u8 {
     })
 }
 
-/// Does `work`, tells its error, and returns the exit status.
+/// Does `work`, tells the user its error, and returns the exit status.
 fn reporting(quiet: bool, work: impl FnOnce(&mut Messages) -> Result<(), Error>) -> u8 {
     let mut messages = Messages::new(quiet);
     if let Err(error) = work(&mut messages) {

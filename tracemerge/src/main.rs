@@ -1,4 +1,4 @@
-//! The program `tracemerge`. All it does is in the library beside it.
+//! The program `tracemerge`, all of whose code is in the library beside it.
 
 use std::process::ExitCode;
 

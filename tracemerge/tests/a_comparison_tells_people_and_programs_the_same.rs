@@ -1,4 +1,5 @@
-//! `tracemerge diff --json`: its numbers are those of the report for people, and those that were made.
+//! The numbers that `tracemerge diff --json` tells are those of its report for people, and those of the
+//! traces that were made.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 
@@ -8,7 +9,7 @@ use serde_json::{Value, json};
 use support::{Place, line, meta, run};
 use trace_format::meta::{ClockKind, Meta, RingPlace, Run, Thread};
 
-/// A file of the thread `name`, by a clock that counts nanoseconds.
+/// Writes a trace file of the thread `name`, by a clock that counts nanoseconds.
 fn thread(place: &Place, directory: &str, tid: u64, name: &str, messages: &[(u64, &str)]) {
     let run = Run { clock: ClockKind::System, ..run(5, 1) };
     let named =
@@ -18,7 +19,8 @@ fn thread(place: &Place, directory: &str, tid: u64, name: &str, messages: &[(u64
     place.write(format!("{directory}/app.trace.{tid}"), text);
 }
 
-/// What differs: a thread that goes another way, one that only the first has, one that only the second has.
+/// Makes two directories of traces. They differ by a thread that goes another way, a thread that only the
+/// first has, and a thread that only the second has.
 fn traces() -> Place {
     let place = Place::new();
     for directory in ["a", "b"] {
@@ -46,7 +48,7 @@ fn compare(place: &Place, args: &[&str]) -> (Value, String) {
 }
 
 #[test]
-fn of_threads() {
+fn both_tell_the_same_of_threads() {
     let place = traces();
     let (json, text) = compare(&place, &["a", "b"]);
     assert_eq!(
@@ -91,7 +93,7 @@ fn of_threads() {
         }
     }
     assert_eq!(told, 6);
-    // By hand.
+    // These numbers were counted by hand.
     let of_worker = threads.iter().find(|thread| thread["name"] == "worker").unwrap();
     assert_eq!(
         [&of_worker["alike"], &of_worker["only_a"], &of_worker["only_b"], &of_worker["a"]["next"][1]["text"]],
@@ -102,7 +104,7 @@ fn of_threads() {
 }
 
 #[test]
-fn of_sorts_of_messages() {
+fn both_tell_the_same_of_sorts_of_messages() {
     let place = traces();
     for rows in ["1", "3", "20"] {
         let (json, text) = compare(&place, &["a", "b", "--rows", rows]);
@@ -128,7 +130,8 @@ fn of_sorts_of_messages() {
     }
     let (json, _) = compare(&place, &["a", "b"]);
     let jobs = json["messages"].as_array().unwrap().iter().find(|sort| sort["message"] == "job #").unwrap();
-    // By hand: of 2,000, 6,000, 1,000 and 1,000 ticks, to 1 %, half do not exceed 1,000.
+    // These numbers were counted by hand: of 2,000, 6,000, 1,000 and 1,000 ticks, half do not exceed 1,000.
+    // They are told to 1 %.
     assert_eq!((&jobs["a"]["count"], &jobs["a"]["measured"]), (&json!(5), &json!(4)));
     let within = |time: &Value, ns: u64| time.as_u64().unwrap().abs_diff(ns) <= ns / 100;
     assert!(within(&jobs["a"]["median_ns"], 1_000) && within(&jobs["a"]["p99_ns"], 6_000), "{jobs}");
@@ -155,7 +158,7 @@ fn what_is_no_line_is_named_and_the_rest_is_compared() {
     assert!(ran.err.contains(&told), "{}", ran.err);
     assert!(ran.err.contains("'b/app.trace.8': it is not a regular file"), "{}", ran.err);
     assert!(String::from_utf8(ran.out).unwrap().contains("3 threads the same, 8 records\n"));
-    // A merge shows what is damaged in its place, and that is not forgotten.
+    // A merge shows damaged bytes in their place, and a comparison with the merged file counts them.
     assert_eq!(place.merge(["b", "-o", "merged"]).status, Some(1));
     let ran = place.merge(["diff", "a", "merged"]);
     assert_eq!(ran.status, Some(1));

@@ -1,5 +1,5 @@
-//! A run's identity decides what is shown. Whatever single bit of one `# run` line is another, no thread is missing from
-//! what is merged unless its file is named.
+//! A run's identity decides what is shown. Whatever single bit of one `# run` line is another, no thread is
+//! missing from what is merged unless its file is named.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 
@@ -11,30 +11,30 @@ use std::path::PathBuf;
 use support::{Place, Ran, file, ran, raw_file, run};
 use trace_format::meta::{Meta, Run};
 
-/// Of the run whose lines are changed.
+/// The threads of the run whose `# run` lines are changed.
 const THREADS: [u64; 4] = [11, 12, 13, 14];
-/// Of another run at the same time.
+/// The thread of another run at the same time.
 const BESIDE: u64 = 21;
 
-/// How the traces are written, and where.
+/// The form of the traces, or their place.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Kind {
     Text,
     Version1,
     Raw,
-    /// In a directory that the application shares with others.
+    /// The traces are text, in a directory that the application shares with others.
     Shared,
 }
 
 struct Traces {
     place: Place,
     kind: Kind,
-    /// Where the `# run` line's payload is in the file of each thread.
+    /// The bytes of the `# run` line's payload in the file of each thread.
     payload: Vec<std::ops::Range<usize>>,
 }
 
 impl Traces {
-    /// A run of four threads, one beside it that shares no file with it, and an older one.
+    /// Writes a run of four threads, another run at the same time, and an older run.
     fn new(kind: Kind) -> Traces {
         let place = Place::new();
         fs::create_dir(place.path("shared")).unwrap();
@@ -47,7 +47,7 @@ impl Traces {
                 run.version = 1;
             }
             if kind == Kind::Shared {
-                // Only what names the executable is looked for there.
+                // In such a directory, only files that name the executable are its traces.
                 place.write("app", "");
                 run.exe = fs::canonicalize(place.path("app")).unwrap().into_os_string().into_encoded_bytes();
             }
@@ -81,7 +81,7 @@ impl Traces {
         ran(command.args(args))
     }
 
-    /// Changes a bit of a thread's file; what a merge then has and says.
+    /// Changes a bit of a thread's file, has `see` look at what a merge then does, and changes the bit back.
     fn with_bit(&self, tid: u64, at: usize, bit: u32, see: impl FnOnce(&Ran)) {
         let path = self.path(tid);
         let whole = fs::read(&path).unwrap();
@@ -104,19 +104,21 @@ fn raw(run: &Run, tid: u64, ticks: &[u64]) -> Vec<u8> {
     raw_file(tid, &[(run.ticks.0, &Meta::Run(run.clone()))], messages)
 }
 
-/// Whether all messages of a thread are there.
+/// Returns whether all messages of a thread are there.
 fn has_all(ran: &Ran, tid: u64) -> bool {
     let text = String::from_utf8_lossy(&ran.out);
     (0..2).all(|n| text.contains(&format!("line {n} of {tid}\n")))
 }
 
-/// Whether the file of a thread is named in a warning.
+/// Returns whether the file of a thread is named in a warning.
 fn names(ran: &Ran, tid: u64) -> bool {
     let name = format!("app.trace.{tid}'");
     ran.status == Some(1)
         && ran.err.lines().any(|line| line.starts_with("tracemerge: warning: ") && line.contains(&name))
 }
 
+/// Changes bits of the `# run` line one after the other: each `step`th of the first file, and each
+/// `of_others`th of the other files.
 fn every_bit(kind: Kind, step: usize, of_others: usize) {
     let traces = Traces::new(kind);
     let sound = traces.run(&["-o", "-", "./app"]);
@@ -124,7 +126,7 @@ fn every_bit(kind: Kind, step: usize, of_others: usize) {
     assert!(THREADS.iter().chain([&BESIDE]).all(|tid| has_all(&sound, *tid)) && !has_all(&sound, 31));
     for (number, tid) in THREADS.into_iter().enumerate() {
         let payload = &traces.payload[number];
-        // The key of the line, too; or the record's header.
+        // The key of the line is changed, too, or the header of the record.
         let line = payload.start.saturating_sub(28)..payload.end + 1;
         let step = if number == 0 { step } else { of_others };
         for (at, bit) in line.flat_map(|at| (0..8).map(move |bit| (at, bit))).step_by(step) {
@@ -137,7 +139,7 @@ fn every_bit(kind: Kind, step: usize, of_others: usize) {
                 assert!(has_all(ran, tid) || is_named, "{what}");
                 let is_checked = kind != Kind::Version1 && payload.contains(&at);
                 assert!(is_named || !is_checked, "{what}");
-                // What cannot be read at all may be another application's, where several have their traces.
+                // A file that cannot be read may be another application's where several have their traces.
                 assert!(has_all(ran, tid) || kind == Kind::Shared || !payload.contains(&at), "{what}");
             });
         }
@@ -145,26 +147,26 @@ fn every_bit(kind: Kind, step: usize, of_others: usize) {
 }
 
 #[test]
-fn whatever_bit_of_it_is_another() {
+fn any_bit_of_a_run_line_may_be_changed() {
     every_bit(Kind::Text, 1, 37);
 }
 
 #[test]
-fn whatever_bit_of_one_without_a_checksum_is_another() {
+fn any_bit_of_a_run_line_without_a_checksum_may_be_changed() {
     every_bit(Kind::Version1, 1, 37);
 }
 
 #[test]
-fn whatever_bit_of_one_in_a_raw_file_is_another() {
+fn any_bit_of_a_run_line_in_a_raw_file_may_be_changed() {
     every_bit(Kind::Raw, 3, 61);
 }
 
 #[test]
-fn whatever_bit_is_another_where_applications_share_a_directory() {
+fn any_bit_of_a_run_line_may_be_changed_where_applications_share_a_directory() {
     every_bit(Kind::Shared, 3, 61);
 }
 
-/// The bytes of a `# run` line with one value replaced, its checksum as it was.
+/// Returns the bytes of a `# run` line with one value replaced, and with its checksum as it was.
 fn with_value(bytes: &[u8], from: &str, to: &str) -> Vec<u8> {
     let text = String::from_utf8(bytes.to_vec()).unwrap();
     assert!(text.contains(from), "{text}");
@@ -198,7 +200,7 @@ fn every_command_names_what_is_damaged_and_shows_it() {
 }
 
 #[test]
-fn where_one_says_this_and_one_that_both_are_shown_and_so_is_what_else_may_be_the_newest() {
+fn where_two_files_contradict_each_other_both_are_shown_and_so_is_any_run_that_may_be_the_newest() {
     for (wall, is_newest) in [(1_795_187_502_000_000_000u64, true), (1_695_187_502_000_000_000, false)] {
         let place = Place::new();
         let (mut one, mut other, mut before) = (run(5, 40), run(5, 40), run(3, 10));
@@ -211,7 +213,7 @@ fn where_one_says_this_and_one_that_both_are_shown_and_so_is_what_else_may_be_th
         assert_eq!(ran.status, Some(1), "{}", ran.err);
         let text = String::from_utf8(ran.out).unwrap();
         assert!([1, 2].iter().all(|tid| text.contains(&format!("line 0 of {tid}\n"))), "{wall}: {text}");
-        // Nobody knows when that run began, so this one may be the newest.
+        // Nobody knows when the first run began, so the run of process 3 may be the newest.
         assert!(text.contains("line 0 of 3\n"), "{wall}: {is_newest}: {text}");
         assert!(ran.err.contains("its '# run' line has another wall= than another file"), "{}", ran.err);
     }
@@ -241,7 +243,7 @@ fn what_most_files_of_a_run_say_is_believed() {
             }
             let ran = place.merge(["-o", "-", "./app"]);
             if key == "boot" && version == 2 {
-                // Lines with a checksum are what was written: there are two runs.
+                // Lines whose checksum is right are what was written, so there are two runs.
                 assert!(ran.err.contains("left out 1 older run"), "{}", ran.err);
                 continue;
             }

@@ -1,4 +1,5 @@
-//! A run that holds the lock on its manifest is alive: its torn tails are no damage, its files are not deleted.
+//! A run that holds the lock on its manifest is alive: its torn tails are no damage, its files are not
+//! deleted.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 #![allow(unsafe_code)]
@@ -13,7 +14,7 @@ use support::{Place, file, run};
 use trace_format::file::Encoding;
 use trace_format::manifest::Manifest;
 
-/// A process that holds the lock until it is dropped.
+/// A process that holds the lock of a run until this is dropped.
 struct Holder(libc::pid_t);
 
 impl Holder {
@@ -22,14 +23,14 @@ impl Holder {
         // SAFETY: all-zero is a valid `flock`.
         let mut lock: libc::flock = unsafe { std::mem::zeroed() };
         lock.l_type = libc::F_WRLCK as libc::c_short;
-        // The first byte, as a run does.
+        // A run locks the first byte.
         lock.l_len = 1;
         // SAFETY: `pipe` writes two descriptors to an array of two.
         assert_eq!(unsafe { libc::pipe(ready.as_mut_ptr()) }, 0);
         // SAFETY: the child only makes system calls, on descriptors and memory that it has a copy of.
         let child = unsafe { libc::fork() };
         if child == 0 {
-            // SAFETY: as above; `lock` is a `flock`, and one byte is written from and read to.
+            // SAFETY: as for `fork`; `lock` is a `flock`, and one byte is written from and read to.
             unsafe {
                 let taken = u8::from(libc::fcntl(manifest.as_raw_fd(), libc::F_SETLK, &raw const lock) == 0);
                 libc::write(ready[1], (&raw const taken).cast(), 1);
@@ -61,7 +62,8 @@ impl Drop for Holder {
     }
 }
 
-/// A run whose thread 10 is in the middle of a line, and whose thread 11 has not begun; and its manifest.
+/// Makes a run whose thread 10 is in the middle of a line, and whose thread 11 has not begun; returns the
+/// run's manifest, too.
 fn place() -> (Place, File) {
     let place = Place::new();
     let run = run(5, 1);

@@ -1,4 +1,5 @@
-//! `--since`, `--until` and `--last` of files whose ticks go back show what a filter of the whole merge leaves.
+//! `--since`, `--until` and `--last` of non-monotonic files show the lines that a filter of the whole merge
+//! leaves.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 
@@ -10,7 +11,7 @@ fn ticks(line: &str) -> u64 {
     u64::from_str_radix(&line[..16], 16).unwrap()
 }
 
-/// The lines of the whole merge.
+/// Returns the lines of the whole merge.
 fn all(place: &Place) -> Vec<String> {
     let ran = place.merge(["app", "-o", "all"]);
     assert_eq!(ran.status, Some(1), "{}", ran.err);
@@ -19,13 +20,14 @@ fn all(place: &Place) -> Vec<String> {
     text.split_inclusive('\n').map(str::to_owned).collect()
 }
 
-/// What is shown of a range by the command is what a filter of `all` leaves, told or not; returns what it said.
+/// Asserts that the command shows the lines of a span that a filter of `all` leaves, whether or not it tells
+/// of breaks. Returns the text of its stderr.
 fn assert_range(place: &Place, all: &[String], since: u64, until: u64, what: &str) -> String {
     let (from, to) = (format!("@{since}"), format!("@{until}"));
     let expected: String =
         all.iter().filter(|line| (since..until).contains(&ticks(line))).map(String::as_str).collect();
     let mut said = String::new();
-    // Into a pipe nothing can be taken back; a file is begun anew.
+    // Bytes in a pipe cannot be taken back, but a file is begun anew.
     for output in ["-", "part"] {
         let ran = place.merge(["-q", "app", "--since", &from, "--until", &to, "-o", output]);
         let shown = if output == "-" { ran.out } else { place.read("part") };
@@ -45,7 +47,7 @@ fn assert_last(place: &Place, all: &[String], wanted: usize, what: &str) {
     assert!(shown == expected, "{what}, the last {wanted}: {shown}\nnot\n{expected}");
 }
 
-/// A file whose ticks go on by a few, and now and then back by some.
+/// Returns a file whose ticks go on by a few at each line, and now and then back by some.
 fn jumping(seeded: &mut Seeded, tid: u64, lines: u64, breaks: u64) -> Vec<u8> {
     let mut text = header(&run(5, 1), tid);
     let mut ticks = 100;
@@ -60,16 +62,16 @@ fn jumping(seeded: &mut Seeded, tid: u64, lines: u64, breaks: u64) -> Vec<u8> {
 }
 
 #[test]
-fn small_files_with_breaks_anywhere() {
+fn spans_of_small_files_with_breaks_anywhere_are_complete() {
     let mut seeded = Seeded::new(11);
     for round in 0..12 {
         let place = Place::new();
         for tid in 7..10 {
-            // Each is within a few pages: then no break is too far off to be seen.
+            // Each file has a few pages only, so no break is too far off to be seen.
             let (lines, breaks) = (20 + seeded.below(60), seeded.below(5) + u64::from(tid == 7));
             place.write(format!("app.trace.{tid}"), jumping(&mut seeded, tid, lines, breaks));
         }
-        // One break at least.
+        // This line makes one break at least.
         let mut last = place.read("app.trace.7");
         last.extend(line(90, 7, "far back"));
         place.write("app.trace.7", last);
@@ -83,7 +85,7 @@ fn small_files_with_breaks_anywhere() {
     }
 }
 
-/// A megabyte whose clock was set back for good in its middle.
+/// The file has a megabyte, and its clock was set back for good in the middle.
 #[test]
 fn a_clock_that_was_set_back_is_seen_from_anywhere() {
     let place = Place::new();
@@ -101,7 +103,7 @@ fn a_clock_that_was_set_back_is_seen_from_anywhere() {
     assert_last(&place, &all, 20_000, "set back");
 }
 
-/// What is asked for lies on both sides of a break that is small against the file.
+/// The wanted lines lie on both sides of a break that is small against the file.
 #[test]
 fn a_small_step_back_is_seen_from_nearby() {
     let place = Place::new();

@@ -1,4 +1,4 @@
-//! Each kind of damage has a defined result; what is not damaged is merged all the same.
+//! Each kind of damage has a defined result, and all that is not damaged is merged all the same.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 
@@ -150,7 +150,7 @@ fn where_nothing_is_a_trace_nothing_is_done() {
 fn an_unreadable_file_is_named_and_the_rest_is_merged() {
     let place = Place::with_one_file();
     place.write("app.trace.10", file(&run(5, 1), 10, &[4]));
-    // As root nothing is unreadable: somebody else runs a copy.
+    // For root no file is unreadable, so another user runs a copy of the command.
     place.write("tracemerge", fs::read(env!("CARGO_BIN_EXE_tracemerge")).unwrap());
     let modes =
         [(".", 0o777), ("tmp", 0o777), ("tracemerge", 0o755), ("app.trace.9", 0o644), ("app.trace.10", 0)];
@@ -257,7 +257,7 @@ fn bytes_that_no_trace_has_reach_no_terminal_by_any_command() {
             };
             assert!(says, "{args:?} {bad:x?}: {told}");
         }
-        // The last messages are counted without it.
+        // The damaged line does not count among the last messages.
         let last = String::from_utf8(place.merge(["--last", "2", "--thread", "10", "./app"]).out).unwrap();
         assert_eq!(last.lines().filter(|line| line[16..].starts_with("-00000010 : ")).count(), 2, "{last}");
     }
@@ -283,7 +283,7 @@ fn lines_of_logs_are_escaped_and_no_damage() {
     assert_eq!(
         text.matches('\u{e9}').count() + text.matches("\\xc3\\xa9").count(),
         600_000,
-        "however it is cut"
+        "however the line is divided"
     );
 }
 
@@ -295,7 +295,7 @@ fn a_gigantic_line_and_a_gigantic_hole_are_passed_over() {
         let mut head = file(&run(5, 1), tid, &[4]);
         head.extend(filling.into_iter().flatten());
         fs::write(&path, &head).unwrap();
-        // A sparse file: it costs no space. (A gigabyte does as well, but takes the kernel its time.)
+        // The file is sparse and costs no space. (A gigabyte does as well, but takes the kernel its time.)
         fs::OpenOptions::new().append(true).open(&path).unwrap().set_len(1 << 25).unwrap();
     }
     let ran = place.merge(["./app", "-o", "merged"]);

@@ -1,4 +1,4 @@
-//! Colours, pager, manual: on a terminal as people have it, and nothing of it elsewhere.
+//! Colours, pager and manual are on a terminal as people are used to them, and nothing of them is elsewhere.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 
@@ -8,8 +8,8 @@ use std::process::Command;
 
 use support::{Place, ran};
 
-/// What the command line `tracemerge ARGS` shows on a terminal, with these settings; `None` where no terminal is to be
-/// had.
+/// Returns the output of the command line `tracemerge ARGS` on a terminal, with these settings; `None` where
+/// no terminal is to be had.
 fn on_a_terminal(place: &Place, settings: &str, args: &str) -> Option<String> {
     let mut script = place.program("script");
     for variable in ["NO_COLOR", "PAGER", "LESS", "TERM"] {
@@ -49,12 +49,13 @@ fn a_pager_gets_what_is_shown_on_a_terminal_only() {
     let pager = "NO_COLOR=1 PAGER='sed s/^/paged:/'";
     let Some(paged) = on_a_terminal(&place, pager, "app --last 1") else { return };
     assert_eq!(paged, format!("paged:{SHOWN}"));
-    // The whole merge, too, if it is for a terminal.
+    // A whole merge goes to the pager, too, if it is for a terminal.
     let whole = on_a_terminal(&place, pager, "app -o -").unwrap();
     assert_eq!(whole.lines().filter(|line| line.starts_with("paged:")).count(), 3, "{whole}");
     assert_eq!(on_a_terminal(&place, pager, "app --last 1 --no-pager").unwrap(), SHOWN);
     assert_eq!(on_a_terminal(&place, "NO_COLOR=1 PAGER=", "app --last 1").unwrap(), SHOWN);
-    // One that wants no more is no failure; one that gets options from us is told what to do with short output.
+    // A pager that wants no more is no failure. One without options of the user is told what to do with short
+    // output.
     on_a_terminal(&place, "PAGER=true", "app -o -").unwrap();
     let told = on_a_terminal(&place, "PAGER='cat >/dev/null; echo $LESS'", "app --last 1").unwrap();
     assert_eq!(told, "FRX\n");

@@ -13,7 +13,8 @@ fn trace(place: &Place, run: &Run) {
     place.write(format!("app.trace.{tid}"), file(run, tid, &[7, 8]));
 }
 
-/// 5 forked 6, one of the two 7; 8 was forked by somebody who left no file; 9 stands alone.
+/// Makes traces of five processes: 5 forked 6, one of these two forked 7; 8 was forked by a process that left
+/// no file; 9 is neither forked nor has it forked.
 fn family() -> Place {
     let place = Place::new();
     trace(&place, &run(5, 1));
@@ -25,7 +26,7 @@ fn family() -> Place {
 }
 
 #[test]
-fn in_json() {
+fn json_shows_who_was_forked() {
     let place = family();
     let ran = place.merge(["info", "--all-runs", "--json", "app"]);
     assert_eq!(ran.status, Some(0), "{}", ran.err);
@@ -56,7 +57,7 @@ fn in_json() {
 }
 
 #[test]
-fn in_the_table() {
+fn the_table_shows_who_was_forked() {
     let place = family();
     let ran = place.merge(["info", "--all-runs", "app"]);
     let table = String::from_utf8(ran.out).unwrap();
@@ -73,9 +74,9 @@ fn in_the_table() {
     );
 }
 
-/// The same ids on another machine, or after another start of it, are others.
+/// The same ids on another machine, or after another start of it, belong to other processes.
 #[test]
-fn of_one_boot_only() {
+fn only_processes_of_one_boot_are_related() {
     let place = Place::new();
     trace(&place, &run(5, 1));
     trace(&place, &Run { root: 0x50, boot: b"other".to_vec(), ..run(6, 2) });

@@ -1,5 +1,5 @@
-//! Traces of machines that ran at the same time are put in order by the wall clock; those of one machine's boots stand
-//! one behind the other.
+//! Traces of machines that ran at the same time are put in order by the wall clock. Those of one machine's
+//! boots stand one behind the other.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 
@@ -14,8 +14,8 @@ use trace_format::wall::Wall;
 
 const NS: u64 = 1_000_000_000;
 
-/// A trace of another boot: it begins so many seconds after the common start, with these ticks, and has a message each
-/// second.
+/// Returns a trace of another boot. It begins `begin` seconds after the common start, with the ticks `first`,
+/// and has a message each second; a second has `rate` ticks.
 fn machine(boot: &str, tid: u64, begin: u64, first: u64, rate: u64, seconds: u64) -> Vec<u8> {
     let wall = |n: u64| Wall(1_795_187_462 * NS + (begin + n) * NS);
     let pid = u32::try_from(tid).unwrap();
@@ -47,7 +47,7 @@ fn machines_that_overlap_are_merged_line_by_line() {
     let by_time: Vec<u64> =
         messages(&merged).iter().map(|text| text.split(' ').next().unwrap().parse().unwrap()).collect();
     assert_eq!(by_time, [0, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 7]);
-    // It is a sorted trace, and what is of the first machine is as it was.
+    // The merged file is a sorted trace, and the lines of the first machine are as they were.
     place.write("merged", &merged.out);
     assert_eq!(sorted(&place, ["merged"]), merged.out);
     let text = String::from_utf8(merged.out).unwrap();

@@ -1,4 +1,4 @@
-//! Files that no tracer writes: a line larger than memory should be, a device, clocks that differ.
+//! Files that no tracer writes do no harm: a line larger than memory should be, a device, clocks that differ.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 
@@ -15,16 +15,18 @@ use trace_format::line::Ticks;
 use trace_format::meta::Meta;
 use trace_format::wall::Wall;
 
-/// Bytes of the line ...
+/// The number of bytes of the gigantic line.
 const LONG: u64 = 1 << 30;
-/// ... and where there is no room for that.
+/// The number of bytes of the gigantic line where there is no room for a longer one.
 const SHORTER: u64 = 100 << 20;
-/// What the command may take: all that it allocates, used or not; and what of it is in memory.
+/// The KiB that the command may allocate, used or not.
 const DATA_KB: u64 = 64 << 10;
+/// The KiB of its own that the command may have in memory.
 const OWN_KB: u64 = 32 << 10;
 
-/// The file `app.trace.10`, and how long its line is to be: in memory, where a gigabyte costs no time, and gone with
-/// this process; or a shorter one where there is not so much.
+/// Makes the file `app.trace.10`, and returns it with the length of its line. The file is in memory, where a
+/// gigabyte costs no time, and is gone with this process; where there is too little memory, it is an ordinary
+/// file with a shorter line.
 fn room(place: &Place) -> (File, u64) {
     let df = ran(place.program("df").args(["--output=avail", "-B1", "/dev/shm"]));
     let free =
@@ -56,7 +58,7 @@ fn a_gigantic_line_takes_no_memory() {
     (0..length / step.len() as u64).for_each(|_| long.write_all(&step).unwrap());
     long.write_all(b"\n0000000000000006-00000010 : after\n").unwrap();
     let size = long.metadata().unwrap().len() + place.read("app.trace.9").len() as u64;
-    // An allocation beyond the limit fails, and ends the command.
+    // An allocation beyond the limit fails, which ends the command.
     let mut command = place.program("sh");
     let script = format!("ulimit -d {DATA_KB} && exec \"$0\" -q ./app -o -");
     command.args(["-c", &script, env!("CARGO_BIN_EXE_tracemerge")]).env("RUST_BACKTRACE", "0");
@@ -69,7 +71,7 @@ fn a_gigantic_line_takes_no_memory() {
         if read == 0 {
             break;
         }
-        // Many portions are small.
+        // Memory is looked at once for 8 MiB, because many portions are small.
         if total / (8 << 20) != (total + read as u64) / (8 << 20) {
             let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
             let anonymous = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
@@ -91,7 +93,7 @@ fn a_gigantic_line_takes_no_memory() {
     assert!((own > 0 || !cfg!(target_os = "linux")) && own < OWN_KB, "{own} kB of memory of its own");
 }
 
-/// Whoever may not have another thread merges all the same.
+/// A command that may not have another thread merges all the same.
 #[test]
 fn where_no_thread_can_be_had_one_does_it_all() {
     let place = Place::with_one_file();
@@ -99,7 +101,7 @@ fn where_no_thread_can_be_had_one_does_it_all() {
     place.write("app.trace.10", [header(&run(5, 1), 10), lines].concat());
     let whole = place.merge(["./app", "-o", "whole"]);
     assert_eq!(whole.status, Some(0), "{}", whole.err);
-    // The stack of a thread is to be larger than all memory that there may be.
+    // The stack of a thread is to be larger than all memory that the command may have.
     let script = format!("ulimit -d {DATA_KB} && exec timeout 20 \"$0\" -q ./app -o -");
     let mut command = place.program("sh");
     command.args(["-c", &script, env!("CARGO_BIN_EXE_tracemerge")]);
@@ -122,24 +124,24 @@ fn a_device_in_the_place_of_a_trace_is_named() {
 }
 
 #[test]
-fn a_file_cut_at_any_byte_is_merged_as_far_as_it_goes() {
+fn a_file_truncated_at_any_byte_is_merged_as_far_as_it_goes() {
     let place = Place::with_one_file();
     let whole = file(&run(5, 1), 10, &[4, 5]);
     let first = whole.iter().position(|&b| b == b'\n').unwrap();
-    for cut in 1..whole.len() {
-        place.write("app.trace.10", &whole[..cut]);
+    for length in 1..whole.len() {
+        place.write("app.trace.10", &whole[..length]);
         let ran = place.merge(["./app", "-o", "-"]);
-        let at = format!("cut at {cut}: {}", ran.err);
-        let is_end_of_line = whole[cut - 1] == b'\n';
+        let at = format!("truncated to {length}: {}", ran.err);
+        let is_end_of_line = whole[length - 1] == b'\n';
         assert_eq!(ran.status, Some(i32::from(!is_end_of_line)), "{at}");
         assert!(is_end_of_line || ran.err.contains("'./app.trace.10'"), "{at}");
         let text = String::from_utf8(ran.out).unwrap();
         assert!(text.ends_with("0000000000000007-00000009 : line 1 of 9\n"), "{at}");
-        let lines = whole[..cut].split_inclusive(|&b| b == b'\n').filter(|line| line.ends_with(b"\n"));
+        let lines = whole[..length].split_inclusive(|&b| b == b'\n').filter(|line| line.ends_with(b"\n"));
         for line in lines {
             assert!(text.contains(std::str::from_utf8(line).unwrap()), "{at}");
         }
-        assert_eq!(text.contains("-00000010 "), cut > 26.min(first), "{at}");
+        assert_eq!(text.contains("-00000010 "), length > 26.min(first), "{at}");
     }
 }
 
@@ -148,7 +150,8 @@ fn runs_whose_clocks_differ_are_merged_by_ticks() {
     let place = Place::new();
     let clock =
         |ticks, wall| Meta::Clock { ticks: Ticks(ticks), wall: Wall(1_795_187_462_000_000_000 + wall) };
-    // The one counts a thousand ticks in a second, the other a million: that is for times to be told, not for order.
+    // One clock counts a thousand ticks in a second, the other a million. That matters for the times that are
+    // told, but not for the order.
     for (tid, rate) in [(9, 1_000_000), (10, 1_000)] {
         let lines = (1..9).flat_map(|n| {
             [line(n * 100 + tid, tid, "x"), meta(n * 100 + tid, tid, &clock(n * 100 + tid, n * 100 * rate))]

@@ -1,4 +1,4 @@
-//! The oracle: for undamaged files the output is that of `LC_ALL=C sort -m -s -k1.1,1.16`, byte for byte.
+//! The output for undamaged files is that of the oracle `LC_ALL=C sort -m -s -k1.1,1.16`, byte for byte.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 
@@ -6,13 +6,13 @@ mod support;
 
 use support::{Place, Seeded, file, header, line, run, sorted};
 
-/// Files of several runs and threads with many equal ticks; their names in the order of ties.
+/// Makes files of several runs and threads with many equal ticks; returns their names in the order of ties.
 fn generate(place: &Place, seed: u64) -> Vec<String> {
     let mut random = Seeded::new(seed);
     let mut names = Vec::new();
     for pid in 1..=1 + random.below(3) {
         let run = run(u32::try_from(pid).unwrap(), pid);
-        // Thread 9 before 10: ties are broken by number, not by the text of the name.
+        // Ties are broken by the thread's number and not by the text of the name, so 9 comes before 10.
         for tid in 8..8 + random.below(5) + 1 {
             let tid = pid * 100 + tid - 2 * u64::from(pid == 1) * 49;
             let mut ticks = pid;

@@ -1,4 +1,4 @@
-//! The merged file is there as a whole or not at all, and nothing else is left behind or overwritten.
+//! The merged file is there as a whole or not at all, and no other file is left behind or overwritten.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 
@@ -108,7 +108,7 @@ fn a_reader_that_goes_away_is_no_failure() {
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
 
-/// Whether files without names can be had where the tests are.
+/// Returns whether there can be files without names where the tests are.
 #[cfg(target_os = "linux")]
 fn knows_unnamed_files(place: &Place) -> bool {
     use std::os::unix::fs::OpenOptionsExt;
@@ -132,7 +132,7 @@ fn a_merge_that_is_killed_at_any_moment_leaves_whole_files_only() {
     let (whole, inputs) = (place.read("app.trace.merge"), ["app.trace.10", "app.trace.9"]);
     let mut killed = 0;
     for trial in 0..80 {
-        // Every second time there is an older one.
+        // Every second time there is an older merged file.
         let older = trial % 2 == 1;
         fs::remove_file(place.path("app.trace.merge")).unwrap();
         if older {
@@ -167,7 +167,7 @@ fn what_a_killed_merge_has_left_is_deleted_by_the_next_one_and_by_clean() {
         let names = [".tracemerge-a1B2c3", ".tracemerge-locked", ".tracemerge-notours", "tracemerge-a1B2c3"];
         names.iter().for_each(|name| place.write(name, "half of a trace"));
         std::os::unix::fs::symlink("tracemerge-a1B2c3", place.path(".tracemerge-aalink")).unwrap();
-        // As a merge holds it that still writes.
+        // A merge that still writes holds such a lock.
         let written = fs::File::options().write(true).open(place.path(".tracemerge-locked")).unwrap();
         // SAFETY: plain data, valid when all zero; then a call that reads it.
         unsafe {

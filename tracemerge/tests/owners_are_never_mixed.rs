@@ -1,5 +1,5 @@
-//! In a directory that several users may write to, files of others are not shown in the place of one's own, nor
-//! together with them in one run, nor deleted.
+//! In a directory that several users may write to, files of others are not shown in the place of one's own,
+//! nor together with them in one run, nor deleted.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 
@@ -12,11 +12,12 @@ use std::path::Path;
 use support::{Place, Ran, file, line, meta, ran, raw_file, run};
 use trace_format::meta::{Meta, Run};
 
-/// Users who are not this one.
+/// The id of a user who is not the caller.
 const OTHER: u32 = 65534;
+/// The id of a third user.
 const ANOTHER: u32 = 1234;
 
-/// A place with a directory that all may write to; `None` where files cannot be given to others.
+/// Makes a place with a directory to which all may write; `None` where files cannot be given to others.
 fn shared_place() -> Option<Place> {
     let place = Place::new();
     if fs::metadata(place.path("tmp")).unwrap().uid() != 0 {
@@ -29,7 +30,7 @@ fn shared_place() -> Option<Place> {
     Some(place)
 }
 
-/// A run of the executable.
+/// Returns a run of the executable in `place`.
 fn run_of(place: &Place, pid: u32, start: u64) -> Run {
     let exe = fs::canonicalize(place.path("app")).unwrap().into_os_string().into_encoded_bytes();
     Run { exe, ..run(pid, start) }
@@ -63,7 +64,7 @@ fn what_others_have_planted_is_neither_shown_nor_deleted() {
     }
     let (_, alone) = merged(&place, &[]);
     for tid in 1000..1750 {
-        // Some of another, later run, some of this one.
+        // Some planted files are of another, later run, and some are of the caller's run.
         let planted = if tid % 2 == 0 { run_of(&place, 6, 90_000) } else { run_of(&place, 5, 40) };
         write(&place, OTHER, tid, file(&planted, tid, &[44, 90_001]));
     }
@@ -111,7 +112,7 @@ fn where_only_others_have_files_these_are_shown_and_it_is_said() {
         "{}",
         ran.err
     );
-    // A later run of somebody else is not mixed with it, nor is one at the same time.
+    // The run of a third user is not mixed with that one, though it was at the same time.
     write(&place, ANOTHER, 2, file(&run_of(&place, 6, 41), 2, &[44]));
     let (ran, text) = merged(&place, &[]);
     assert!(text.contains("line 0 of 2\n") && !text.contains("line 0 of 1\n"), "{text}");
@@ -131,7 +132,7 @@ fn the_executables_owner_comes_before_others() {
         "{}",
         ran.err
     );
-    // The caller's own come before both, however old.
+    // The caller's own files come before those of both, however old they are.
     write(&place, 0, 3, file(&run_of(&place, 4, 10), 3, &[13]));
     let (ran, text) = merged(&place, &[]);
     assert!(text.contains("line 0 of 3\n") && text.lines().count() == 2, "{text}");
@@ -160,7 +161,7 @@ fn a_run_that_has_recorded_that_it_became_another_users_has_files_of_both() {
         };
         write(&place, 0, 1, first);
         write(&place, OTHER, 2, file(&run, 2, &[45]));
-        // The same id of another boot is another run, and nobody else is named.
+        // The same id in another boot is another run, and no third user is named by this run.
         let mut planted = run.clone();
         planted.boot = b"another".to_vec();
         write(&place, OTHER, 3, file(&planted, 3, &[46]));

@@ -1,4 +1,5 @@
-//! The map of `tracemerge` in ARCHITECTURE.md is the list of its folders, and each uses those above it there only.
+//! The map of `tracemerge` in ARCHITECTURE.md is the list of its folders, and each folder uses only those
+//! above it there.
 
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 

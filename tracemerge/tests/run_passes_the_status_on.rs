@@ -1,4 +1,5 @@
-//! `tracemerge run`: a shell script stands for the application; it writes the trace of its own process.
+//! `tracemerge run` passes on the status of the application. A shell script stands for the application, and
+//! writes the trace of its own process.
 #![cfg(unix)]
 #![allow(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
@@ -15,7 +16,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use support::{Place, file, ran, run};
 use trace_format::wall::Wall;
 
-/// The script writes its trace first, then does `rest`.
+/// Returns a script that first writes its trace and then does `rest`.
 fn script(rest: &str) -> String {
     let wall = Wall(u64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos()).unwrap());
     format!(
@@ -30,7 +31,7 @@ printf '%s\n' "$k # run version=1 id=000000aa root=000000aa pid=$$ exe=\"/x/app\
 fn place(rest: &str) -> Place {
     let place = Place::new();
     install(&place, "app", rest);
-    // A run of yesterday, which is not merged.
+    // This is a run of yesterday, which is not merged.
     place.write("app.trace.7", file(&run(7, 1), 7, &[3]));
     place
 }
@@ -39,8 +40,8 @@ fn install(place: &Place, name: &str, rest: &str) {
     let source = format!("{name}.source");
     place.write(&source, script(rest));
     fs::set_permissions(place.path(&source), fs::Permissions::from_mode(0o755)).unwrap();
-    // By another process: what this one has open for writing, a program that another test starts just now has, too, and
-    // then it cannot be executed.
+    // Another process makes the copy. If this one had it open for writing, so would a program that another
+    // test starts just now, and a file that is open for writing cannot be executed.
     let copied = std::process::Command::new("cp").arg(place.path(&source)).arg(place.path(name)).status();
     assert!(copied.unwrap().success());
 }
@@ -69,7 +70,7 @@ fn the_status_is_the_applications() {
 }
 
 #[test]
-fn or_if_that_is_0_the_merges() {
+fn the_status_is_the_merges_if_the_applications_is_0() {
     let place = place("printf junk >> \"$0.trace.$$\"");
     assert_eq!(place.merge(["run", "./app"]).status, Some(1));
     let place = Place::new();
@@ -96,7 +97,7 @@ fn a_name_without_a_slash_is_searched_in_path() {
     let place = Place::new();
     fs::create_dir(place.path("bin")).unwrap();
     install(&place, "bin/my-app", "exit 0");
-    // The same name here, which is not in PATH.
+    // The current directory has the same name, but is not in PATH.
     install(&place, "my-app", "exit 9");
     let path = format!("{}:/usr/bin:/bin", place.path("bin").display());
     let ran = ran(place.command().env("PATH", path).args(["run", "my-app"]));
@@ -118,7 +119,8 @@ fn send(child: &Child, signal: &str) {
     assert!(status.success());
 }
 
-/// Signals have their usual effect, also where these tests are run with some of them ignored, as by `nohup`.
+/// Gives signals their usual effect on a command, also where these tests are run with some of them ignored,
+/// as by `nohup`.
 fn with_usual_signals(command: &mut Command) -> &mut Command {
     let usual = || {
         for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM] {

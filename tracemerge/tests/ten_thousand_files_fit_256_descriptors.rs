@@ -1,4 +1,4 @@
-//! Files are mapped and closed: their number is not limited by that of descriptors.
+//! Files are mapped and closed, so their number is not limited by that of descriptors.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 
@@ -18,7 +18,7 @@ fn ten_thousand_files_fit_256_descriptors() {
     assert_eq!(ran.status, Some(0), "{}", ran.err);
     assert!(ran.err.contains("merged 10,000 files of 1 run (10,000 threads, 30,000 lines)"), "{}", ran.err);
     let text = place.text("app.trace.merge");
-    // Headers aside, ticks and, among equals, thread ids ascend.
+    // Ticks ascend, and so do thread ids among equal ticks.
     let keys: Vec<_> = text.lines().map(|line| &line[..25]).collect();
     assert_eq!(keys.len(), 30_000);
     assert!(keys.is_sorted());

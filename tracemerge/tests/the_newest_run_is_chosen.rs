@@ -1,4 +1,4 @@
-//! Which runs are merged, what is said about the others, and what `clean` deletes.
+//! The newest run is merged, the others are counted, and `clean` deletes them all.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 
@@ -6,7 +6,7 @@ mod support;
 
 use support::{Place, file, run};
 
-/// An older run, and the newest with a fork and another that overlaps it.
+/// Makes an older run, and the newest run with a fork and with another run that overlaps it.
 fn place() -> Place {
     let place = Place::new();
     place.write("app.trace.1", file(&run(1, 10), 1, &[11, 20]));

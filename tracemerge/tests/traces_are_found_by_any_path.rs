@@ -1,4 +1,5 @@
-//! However the application is named, its traces are found, each once, and no other application's.
+//! By whatever path the application is named, each of its traces is found once, and none of another
+//! application.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 
@@ -12,7 +13,7 @@ use std::os::unix::fs::symlink;
 use support::{Place, file, header, ran, run};
 use trace_format::meta::Run;
 
-/// A run of the executable `name` in `place`.
+/// Returns a run of the executable `name` in `place`.
 fn run_of(place: &Place, name: &str) -> Run {
     let exe = fs::canonicalize(place.path(name)).unwrap();
     Run { exe: exe.as_os_str().as_bytes().to_vec(), ..run(5, 1) }
@@ -26,7 +27,7 @@ fn merges_one(place: &Place, app: impl AsRef<OsStr>, merged: &str) {
 }
 
 #[test]
-fn relative_absolute_with_spaces_and_with_an_extension() {
+fn paths_may_be_relative_or_absolute_and_have_spaces_or_an_extension() {
     let place = Place::new();
     for name in ["app", "app.exe", "my app", "größe 🦀"] {
         place.write(format!("{name}.trace.9"), file(&run(5, 1), 9, &[3]));
@@ -39,11 +40,11 @@ fn relative_absolute_with_spaces_and_with_an_extension() {
 }
 
 #[test]
-fn names_that_are_not_utf_8() {
+fn names_need_not_be_utf_8() {
     let place = Place::new();
     let app = OsStr::from_bytes(b"caf\xe9");
     if fs::write(place.path(OsStr::from_bytes(b"caf\xe9.trace.9")), file(&run(5, 1), 9, &[3])).is_err() {
-        return; // A file system that has no such names.
+        return; // This file system has no such names.
     }
     let ran = place.merge([app]);
     assert_eq!(ran.status, Some(0), "{}", ran.err);
@@ -52,7 +53,7 @@ fn names_that_are_not_utf_8() {
 }
 
 #[test]
-fn through_a_link_to_a_directory_and_a_link_to_the_file() {
+fn links_to_a_directory_and_to_the_file_are_followed() {
     let place = Place::new();
     fs::create_dir(place.path("real")).unwrap();
     place.write("real/app-1.2", "");
@@ -64,7 +65,7 @@ fn through_a_link_to_a_directory_and_a_link_to_the_file() {
 }
 
 #[test]
-fn in_shared_places_only_files_that_name_the_application() {
+fn in_shared_places_only_files_that_name_the_application_count() {
     let place = Place::new();
     for dir in ["bin", "other", "chosen"] {
         fs::create_dir(place.path(dir)).unwrap();
@@ -84,7 +85,7 @@ fn in_shared_places_only_files_that_name_the_application() {
     let with_dir = ran(command.env("TRACER_DIR", "chosen").args(["bin/app", "-o", "merged"]));
     assert_eq!(with_dir.status, Some(0), "{}", with_dir.err);
     assert!(with_dir.err.contains("merged 4 files"), "{}", with_dir.err);
-    // Without an executable nobody knows its path: all count.
+    // Without an executable nobody knows its path, so all files count.
     fs::remove_file(place.path("bin/app")).unwrap();
     let without = place.merge(["bin/app", "-o", "merged"]);
     assert!(without.err.contains("merged 5 files"), "{}", without.err);

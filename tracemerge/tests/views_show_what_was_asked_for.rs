@@ -1,5 +1,5 @@
-//! What is shown by thread, process, time, pattern and number is what a filter of the whole merge leaves; and times are
-//! those that `date` says.
+//! A view by thread, process, time, pattern or number has the lines that a filter of the whole merge leaves,
+//! and its times are those that `date` says.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 
@@ -13,7 +13,7 @@ use trace_format::line::Ticks;
 use trace_format::meta::{End, EndReason, LossReason, Meta, RingPlace, Run, Thread};
 use trace_format::wall::Wall;
 
-/// Two processes with three threads each, some of whose messages have several lines.
+/// Makes traces of two processes with three threads each. Some of their messages have several lines.
 fn two_processes() -> Place {
     let place = Place::new();
     let mut seeded = Seeded::new(7);
@@ -70,7 +70,7 @@ fn tid(line: &str) -> u64 {
     line[17..25].parse().unwrap()
 }
 
-/// Messages with the lines that continue them, and `#` lines.
+/// Joins lines to records: messages with the lines that continue them, and `#` lines.
 fn records(lines: &[String]) -> Vec<String> {
     let mut records: Vec<String> = Vec::new();
     for line in lines {
@@ -83,7 +83,7 @@ fn records(lines: &[String]) -> Vec<String> {
 }
 
 #[test]
-fn by_thread_and_by_process() {
+fn threads_and_processes_are_selected_as_a_filter_does() {
     let place = two_processes();
     let all = all(&place);
     let by = |wanted: &dyn Fn(u64) -> bool| -> String {
@@ -100,7 +100,7 @@ fn by_thread_and_by_process() {
 }
 
 #[test]
-fn by_time_in_all_its_forms() {
+fn times_in_all_their_forms_select_as_a_filter_does() {
     let place = two_processes();
     let all = all(&place);
     let (first, last) = (ticks(&all[0]), ticks(all.last().unwrap()));
@@ -130,7 +130,7 @@ fn by_time_in_all_its_forms() {
 }
 
 #[test]
-fn by_pattern_and_by_number() {
+fn patterns_and_numbers_select_as_a_filter_does() {
     let place = two_processes();
     let records = records(&all(&place));
     let messages: Vec<&String> = records.iter().filter(|record| &record[26..27] == ":").collect();
@@ -144,7 +144,7 @@ fn by_pattern_and_by_number() {
     assert_eq!(view(&place, &["--grep", "of 7$", "--invert"]), join(&others));
     let lines: Vec<&String> = messages.iter().filter(|m| m.contains("goes on 12")).copied().collect();
     assert_eq!(view(&place, &["--grep", "^goes on 12"]), join(&lines));
-    // Of the '#' lines between messages only those are shown that warn.
+    // Only those '#' lines between messages are shown that warn.
     let shown: Vec<&String> = records
         .iter()
         .filter(|record| &record[26..27] == ":" || record[26..].starts_with("# lost"))
@@ -187,12 +187,12 @@ fn times_are_those_that_date_says() {
 }
 
 #[test]
-fn what_lies_outside_of_a_range_is_not_looked_at() {
+fn lines_outside_of_a_span_are_not_looked_at() {
     let place = Place::new();
     let mut text = header(&run(5, 1), 9);
     for n in 0..1000 {
         text.extend(line(n * 10 + 10, 9, &format!("line {n}")));
-        // Nothing finds these in a binary search but those few that it happens upon.
+        // A binary search finds only those few of these bytes upon which it happens.
         text.extend(b"this is no line\n");
     }
     place.write("app.trace.9", text);
@@ -214,7 +214,7 @@ fn a_view_of_all_lines_is_the_whole_merge_damage_included() {
     let mut text = support::file(&run(5, 1), 9, &[3, 4]);
     text.extend(b"no line\n\0\0\0");
     text.extend(line(5, 9, "before a hole"));
-    text.extend(b"0000000000000006-00000009 : cut off by a hole\0\0\0\0");
+    text.extend(b"0000000000000006-00000009 : torn by a hole\0\0\0\0");
     text.extend(b"0000000000000007-00000009 | continues nothing\n0000000000000008-00000009 :\n");
     text.extend(b"0000000000000009-00000009 : torn");
     place.write("app.trace.9", text);
@@ -283,7 +283,7 @@ fn drift_is_corrected_between_clock_lines() {
             let n = 9 - n as u64;
             let (time, begin) = (line.split(' ').next().unwrap(), line.rsplit(' ').next().unwrap());
             let parse = |text: &str| Wall::parse(text.as_bytes()).unwrap().0;
-            // Half of the ten seconds, and of what was gained in them.
+            // Half of the ten seconds have passed, and half of the time that was gained in them.
             let expected = parse(begin) + 5 * S + (2 * n + 1) * 500_000;
             if args[0] == "--grep" || n > 4 {
                 assert_eq!(parse(time), expected, "{args:?} {line}");

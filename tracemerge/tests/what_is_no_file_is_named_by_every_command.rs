@@ -1,5 +1,5 @@
-//! A FIFO, a device, a directory or a link to nowhere in the place of a trace: no command opens it, waits for it or
-//! deletes it; each names it and does what it can with the rest.
+//! A FIFO, a device, a directory or a link to nowhere may be in the place of a trace. No command opens it,
+//! waits for it or deletes it; each command names it and does what it can with the rest.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 
@@ -30,13 +30,13 @@ fn place() -> Place {
     place
 }
 
-/// Whoever waits for a FIFO is ended.
+/// Runs the command, and ends it if it waits for a FIFO.
 fn command(place: &Place, args: &[&str]) -> Ran {
     ran(place.program("timeout").arg("20").arg(env!("CARGO_BIN_EXE_tracemerge")).args(args))
 }
 
 #[test]
-fn by_those_that_read() {
+fn commands_that_read_name_them() {
     let place = place();
     place.write("log", "2026-11-20T15:11:03Z a line\n");
     for args in [
@@ -68,7 +68,7 @@ fn by_those_that_read() {
 }
 
 #[test]
-fn by_clean_which_leaves_them() {
+fn clean_names_them_and_leaves_them() {
     let place = place();
     let Ran { status, err, .. } = command(&place, &["clean", "app"]);
     assert_eq!(status, Some(1), "{err}");
@@ -79,7 +79,7 @@ fn by_clean_which_leaves_them() {
 }
 
 #[test]
-fn as_an_argument_it_is_refused() {
+fn one_that_is_an_argument_is_refused() {
     let place = place();
     for args in [
         ["diff", "app", "app.trace.20"],
@@ -93,7 +93,7 @@ fn as_an_argument_it_is_refused() {
     }
 }
 
-/// Whose ticks are how long is a run's own affair.
+/// Each run says for itself how long its ticks are.
 #[test]
 fn two_runs_with_different_ticks_per_second_have_their_own_times() {
     let place = Place::new();
@@ -126,7 +126,7 @@ fn two_runs_with_different_ticks_per_second_have_their_own_times() {
     assert_eq!((rates, &report["runs"][1]["span_ns"]), ([1e3, 1e6], &serde_json::json!(7 * second)));
     let check = command(&place, &["check", "--all-runs", "app"]);
     assert!(String::from_utf8(check.out).unwrap().contains("2 runs, 2 threads, 16 records, 0 lost"));
-    // The one and the other are compared in nanoseconds.
+    // The two runs are compared in nanoseconds.
     let diff = command(&place, &["diff", "app.trace.5", "app.trace.6", "--json"]);
     let report: serde_json::Value = serde_json::from_slice(&diff.out).unwrap();
     assert_eq!((diff.status, &report["same"]), (Some(0), &serde_json::json!(true)), "{}", diff.err);

@@ -1,4 +1,4 @@
-//! The command line, and the hidden one by which the program runs itself.
+//! The command line, and the hidden part of it by which the program runs itself.
 
 use crate::Outcome;
 use crate::loggers::{Format, Peer};
@@ -10,24 +10,25 @@ use std::time::Duration;
 #[derive(Debug, Parser)]
 #[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
 pub struct Arguments {
-    /// Set where this process is to take one figure.
+    /// The figure that this process is to take, if another process of this program has started it.
     #[command(subcommand)]
     pub child: Option<Child>,
-    /// Otherwise, what is to be measured.
+    /// The measurements that are to be made otherwise.
     #[command(flatten)]
     pub plan: Plan,
 }
 
-/// What is to be measured.
+/// The measurements that are to be made.
 #[derive(Args, Debug)]
 pub struct Plan {
     /// The loggers, separated by commas; all if not said
     #[arg(long, value_enum, value_delimiter = ',')]
     peers: Vec<Peer>,
-    /// How often everything is measured; the tables have medians
+    /// The number of times that everything is measured; the tables have medians
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     pub rounds: u32,
-    /// Where files are written, again for each directory; /dev/shm and the target directory if not said
+    /// The directories to which files are written, one after the other; /dev/shm and the target directory if
+    /// not said
     #[arg(long = "directory", value_name = "DIRECTORY")]
     directories: Vec<PathBuf>,
     /// Messages of a throughput run, shared by its threads
@@ -39,15 +40,15 @@ pub struct Plan {
     /// Only one of the two parts
     #[arg(long, value_enum)]
     pub only: Option<Part>,
-    /// How this tracer writes its files: a row for each
+    /// The formats in which this tracer writes its files: a row for each
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Format::Text, Format::Raw])]
     pub format: Vec<Format>,
-    /// How calls are measured
+    /// The settings for measuring calls
     #[command(flatten)]
     pub calls: Calls,
 }
 
-/// How calls are measured.
+/// The settings for measuring calls.
 #[derive(Args, Clone, Debug)]
 pub struct Calls {
     /// Batches of 20 calls, for each message
@@ -67,7 +68,7 @@ pub enum Part {
     Throughput,
 }
 
-/// What a process started by this program does.
+/// The work of a process that this program has started.
 #[derive(Debug, Subcommand)]
 #[command(hide = true)]
 pub enum Child {
@@ -94,12 +95,12 @@ pub enum Child {
 }
 
 impl Plan {
-    /// The loggers, in the order of the tables.
+    /// Returns the loggers, in the order of the tables.
     pub fn peers(&self) -> &[Peer] {
         if self.peers.is_empty() { Peer::value_variants() } else { &self.peers }
     }
 
-    /// Where files are written.
+    /// Returns the directories to which files are written.
     pub fn directories(&self) -> Outcome<Vec<PathBuf>> {
         if !self.directories.is_empty() {
             return Ok(self.directories.clone());
@@ -109,19 +110,19 @@ impl Plan {
         Ok(memory.into_iter().chain(executable.parent()).map(PathBuf::from).collect())
     }
 
-    /// Whether `part` is wanted.
+    /// Returns whether `part` is wanted.
     pub fn wants(&self, part: Part) -> bool {
         self.only.is_none_or(|only| only == part)
     }
 }
 
 impl Calls {
-    /// The pause after a batch.
+    /// Returns the pause after a batch.
     pub fn pause(&self) -> Duration {
         Duration::from_micros(self.pause)
     }
 
-    /// These settings as arguments.
+    /// Returns these settings as arguments of a command line.
     pub fn to_arguments(&self) -> [String; 4] {
         ["--batches".into(), self.batches.to_string(), "--pause".into(), self.pause.to_string()]
     }

@@ -1,4 +1,4 @@
-//! What a call costs its caller.
+//! The cost of a call for its caller.
 
 use crate::Outcome;
 use crate::arguments::Calls;
@@ -10,16 +10,16 @@ use crate::statistics;
 use std::hint::black_box;
 use std::path::Path;
 
-/// Calls between two pauses.
+/// The number of calls between two pauses.
 pub const BATCH: u64 = 20;
 
-/// Batches that are not counted, before those that are.
+/// The number of batches that are not counted, before those that are.
 const WARM_UP: u32 = 100;
 
-/// The messages, as they are called in reports.
+/// The names of the messages in reports.
 pub const MESSAGES: [&str; 3] = ["fixed", "numbers", "text"];
 
-/// How single calls are summed up; in reports and, as they stand here, in tables.
+/// The quantiles of single calls with their names in reports and in tables, in the order of the tables.
 pub const QUANTILES: [(&str, f64); 4] = [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999), ("max", 1.0)];
 
 /// Measures calls of `logger`, which writes to `directory`, with each message.
@@ -36,7 +36,7 @@ pub fn measure<L: Logger>(logger: L, directory: &Path, calls: &Calls) -> Outcome
     Ok(report)
 }
 
-/// Times calls of one logger.
+/// A measurement of the calls of one logger.
 pub struct Timing<'a, L> {
     logger: &'a L,
     calls: &'a Calls,
@@ -53,12 +53,12 @@ struct Taken {
 }
 
 impl<'a, L: Logger> Timing<'a, L> {
-    /// Begins.
+    /// Begins the measurement.
     pub fn new(logger: &'a L, calls: &'a Calls) -> Timing<'a, L> {
         Timing { logger, calls, calibration: Calibration::begin(), taken: Vec::new() }
     }
 
-    /// Times `call`, which gets numbers from 0 on: batches, then single calls.
+    /// Times `call`, which gets numbers from 0 on: first in batches, then call by call.
     pub fn take(&mut self, name: &'static str, call: impl Fn(&L, u64)) {
         let mut next = 0;
         let batches = self.batches(&mut next, &call);
@@ -98,7 +98,7 @@ impl<'a, L: Logger> Timing<'a, L> {
         taken
     }
 
-    /// Ends: what was taken goes into `report`, in nanoseconds.
+    /// Ends the measurement, and adds its figures to `report`, in nanoseconds.
     pub fn report(self, report: &mut Report) {
         let ns = self.calibration.ns_per_tick();
         for mut taken in self.taken {

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-/// The processor's counter, read after everything before it in the program.
+/// Reads the processor's counter, after everything that stands before the call in the program.
 #[inline(always)]
 pub fn ordered() -> u64 {
     #[cfg(target_arch = "x86_64")]
@@ -16,7 +16,7 @@ pub fn ordered() -> u64 {
     other::raw()
 }
 
-/// The processor's counter, read when the processor likes.
+/// Reads the processor's counter, at the time that the processor chooses.
 #[inline(always)]
 pub fn plain() -> u64 {
     #[cfg(target_arch = "x86_64")]
@@ -40,26 +40,26 @@ mod other {
     }
 }
 
-/// Finds out how long a tick is, over the time in which it is alive.
+/// A measurement of the length of a tick, over the time from its beginning to its end.
 pub struct Calibration {
     wall: Instant,
     ticks: u64,
 }
 
 impl Calibration {
-    /// Begins.
+    /// Begins the measurement.
     pub fn begin() -> Calibration {
         Calibration { wall: Instant::now(), ticks: ordered() }
     }
 
-    /// Ends, after at least 20 ms; returns nanoseconds per tick.
+    /// Ends the measurement after at least 20 ms, and returns the nanoseconds per tick.
     pub fn ns_per_tick(&self) -> f64 {
         pause(Duration::from_millis(20).saturating_sub(self.wall.elapsed()));
         self.wall.elapsed().as_nanos() as f64 / (ordered() - self.ticks) as f64
     }
 }
 
-/// Waits without giving the processor away: the caller stays as warm as a program at work.
+/// Waits without giving the processor away, so that the caller stays as warm as a program at work.
 pub fn pause(duration: Duration) {
     let start = Instant::now();
     while start.elapsed() < duration {

@@ -1,4 +1,4 @@
-//! The clocks themselves, taken as calls are: what no logger with time stamps can be faster than.
+//! The floors: the clocks, measured as calls are. No logger with time stamps can be faster than its clock.
 
 use crate::Outcome;
 use crate::arguments::Calls;
@@ -9,13 +9,13 @@ use crate::report::Report;
 use std::hint::black_box;
 use std::time::Instant;
 
-/// The empty loop: what the harness itself adds to every figure.
+/// The name of the empty loop, which tells how much the harness itself adds to every figure.
 pub const NOTHING: &str = "nothing";
-/// The clock that this tracer reads if nothing else is said.
+/// The name of the clock that this tracer reads by default.
 pub const ORDERED: &str = "lfence; rdtsc";
-/// The clock that most others read.
+/// The name of the clock that most other loggers read.
 pub const PLAIN: &str = "rdtsc";
-/// All, in the order of the table.
+/// The names of all floors, in the order of the table.
 pub const NAMES: [&str; 5] = [NOTHING, PLAIN, ORDERED, "quanta raw", "Instant::now"];
 
 /// Measures the clocks.

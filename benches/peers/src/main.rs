@@ -1,9 +1,9 @@
-//! This tracer measured beside other Rust loggers, with the same messages and the same harness.
+//! Measures this tracer beside other Rust loggers, with the same messages and the same harness.
 //!
-//! `cargo run --release --manifest-path benches/peers/Cargo.toml` prints Markdown tables; `-- --help` says
-//! what can be chosen. Each figure is taken in a process of its own, for loggers are global: the program runs
-//! itself again. Afterwards what is in the files is read back, and a row that did not write every message
-//! exactly once says so.
+//! `cargo run --release --manifest-path benches/peers/Cargo.toml` prints Markdown tables; `-- --help` lists
+//! the options. Loggers are global, so each figure is taken in a process of its own: the program runs itself
+//! again. Afterwards the files are read back, and a row that did not write every message exactly once says
+//! so.
 //!
 //! * *Call*: the caller's side, as logger benchmarks take it: batches of 20 calls, between them a pause in
 //!   which background threads catch up, so that no queue is full; the median over the batches' means. Then
@@ -16,8 +16,8 @@
 //! How each logger is set up, and why, is said in its file in `loggers/`. All have time stamps, write lines
 //! of text to a file, and wait where a queue is full, if they can. None was left out.
 //!
-//! This tracer has rows for its raw files as well, which are read back by `tracemerge`. All of it takes tens of
-//! minutes, `--rounds 1` a third of that; with `--messages 400000` it is soon done.
+//! This tracer has rows for its raw files as well, which are read back by `tracemerge`. All of it takes tens
+//! of minutes, `--rounds 1` a third of that; with `--messages 400000` it is soon done.
 
 mod arguments;
 mod call;
@@ -42,7 +42,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// What can fail; nothing is done about it but to say it.
+/// The result of an action that may fail; the only thing done about a failure is to report it.
 type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
 fn main() -> ExitCode {
@@ -57,7 +57,7 @@ fn main() -> ExitCode {
     })
 }
 
-/// Does what this process was started for by another one of this program.
+/// Does the work for which another process of this program has started this one.
 fn be(child: Child) -> Outcome<ExitCode> {
     let report = match child {
         Child::Floors { calls } => floors::measure(&calls)?,

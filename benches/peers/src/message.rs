@@ -1,26 +1,26 @@
 //! The messages that every logger is given, and their text.
 //!
-//! Logging macros want literals, so each logger's file has them again; where one differs, the verification
-//! finds none of its messages.
+//! Logging macros want literals, so each logger's file has the messages again. If one of them differs, the
+//! verification finds none of that logger's messages.
 
 use std::io::Write;
 
 /// The message without arguments.
 pub const FIXED: &str = "a fixed string";
 
-/// The argument of the message that is nothing else.
+/// The argument of the message that consists of its argument only.
 pub const TEXT: &str = "a string of exactly forty bytes, no more";
 
-/// How the message with numbers begins; its first number is the message's own.
+/// The beginning of the message with numbers. The message's own number follows it.
 pub const NUMBERS: &str = "Iteration: ";
 
-/// The second number of message `i`.
+/// Returns the second number of message `i`.
 #[inline(always)]
 pub fn int(i: u64) -> i32 {
     i as i32 + 7
 }
 
-/// The third number of message `i`.
+/// Returns the third number of message `i`.
 #[inline(always)]
 pub fn double(i: u64) -> f64 {
     i as f64 / 3.0

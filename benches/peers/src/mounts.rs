@@ -1,15 +1,17 @@
-//! What a directory is on.
+//! The file systems that directories are on.
 
 use std::path::Path;
 
-/// The kind of file system that `directory` is on, as Linux calls it; elsewhere the directory itself.
+/// Returns the kind of the file system that `directory` is on, as Linux calls it; elsewhere the directory
+/// itself.
 pub fn file_system(directory: &Path) -> String {
     let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
     kind(&mounts, &directory.canonicalize().unwrap_or_default())
         .map_or_else(|| directory.display().to_string(), str::to_owned)
 }
 
-/// The kind of the innermost of `mounts` that contains `directory`; of those at one place, the last counts.
+/// Returns the kind of the innermost of `mounts` that contains `directory`. Of several mounts at one place,
+/// the last counts.
 fn kind<'a>(mounts: &'a str, directory: &Path) -> Option<&'a str> {
     mounts
         .lines()

@@ -1,4 +1,5 @@
-//! What a measuring process tells the one that started it: lines on stdout, written and read here.
+//! The report of a measuring process to the process that has started it: lines on stdout, written and read
+//! here.
 
 use crate::Outcome;
 use std::collections::BTreeMap;
@@ -6,14 +7,14 @@ use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What was measured, and what is to be found in the files.
+/// The figures of a measurement, and the messages and files that it has written.
 #[derive(Debug, Default, PartialEq)]
 pub struct Report {
-    /// Figures by message and name.
+    /// The figures, by message and name.
     pub figures: BTreeMap<(String, String), f64>,
-    /// How often each message was logged.
+    /// The number of times that each message was logged.
     pub sent: BTreeMap<String, u64>,
-    /// How long the files were when the logger's flush had returned.
+    /// The lengths of the files, in bytes, when the logger's flush had returned.
     pub files: BTreeMap<PathBuf, u64>,
 }
 
@@ -23,7 +24,7 @@ impl Report {
         self.figures.insert((message.into(), name.into()), value);
     }
 
-    /// Notes how long the files in `directory` are.
+    /// Notes the lengths of the files in `directory`.
     pub fn note_files(&mut self, directory: &Path) -> Outcome<()> {
         for entry in fs::read_dir(directory)? {
             let entry = entry?;
@@ -32,7 +33,7 @@ impl Report {
         Ok(())
     }
 
-    /// Reads what [`Display`](fmt::Display) wrote; other lines may stand between.
+    /// Reads a report that [`Display`](fmt::Display) has written; other lines may stand between its lines.
     pub fn parse(text: &str) -> Outcome<Report> {
         let mut report = Report::default();
         for line in text.lines() {
@@ -67,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read() {
+    fn a_report_is_read_as_it_was_written() {
         let mut report = Report::default();
         report.figure("lfence; rdtsc", "p99.9", 0.1 + 0.2);
         report.sent.insert("numbers".into(), 4_000_000);

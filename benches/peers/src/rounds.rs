@@ -1,6 +1,6 @@
-//! Runs the measurements, each in a process of its own, and reads back what they wrote.
+//! Runs the measurements, each in a process of its own, and reads back the files that they wrote.
 //!
-//! Each round runs all of them once, so that a machine whose speed changes changes it for all.
+//! Each round runs all measurements once, so that a machine whose speed changes does so for all of them.
 
 use crate::Outcome;
 use crate::arguments::{Part, Plan};
@@ -15,8 +15,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use tempfile::TempDir;
 
-/// Measures what `plan` says and prints the tables. The status is 1 if a logger that should have lost nothing
-/// did.
+/// Measures what `plan` says, and prints the tables. The status is 1 if a logger lost messages that should
+/// have lost none.
 pub fn run(plan: &Plan) -> Outcome<ExitCode> {
     let directories = plan.directories()?;
     let rows = rows(plan);
@@ -37,7 +37,7 @@ pub fn run(plan: &Plan) -> Outcome<ExitCode> {
     Ok(ExitCode::from(u8::from(!results.as_promised())))
 }
 
-/// This tracer once for each format, the others once.
+/// Returns the rows of the tables: this tracer once for each format, and every other logger once.
 fn rows(plan: &Plan) -> Vec<Row> {
     let formats = |peer: &Peer| if peer.is_ours() { plan.format.clone() } else { vec![Format::Text] };
     plan.peers()
@@ -65,7 +65,7 @@ fn measure(plan: &Plan, row: &Row, directories: &[PathBuf], results: &mut Result
     Ok(())
 }
 
-/// Has a process measure `what` of `row`, writing into a directory of its own in `directory`.
+/// Has a process measure `what` of `row`. The process writes to a directory of its own in `directory`.
 fn child(row: &Row, directory: &Path, what: &str, arguments: &[String]) -> Outcome<(Report, Findings)> {
     let own = tempfile::Builder::new().prefix("peers-").tempdir_in(directory)?;
     let environment = row.peer.environment(own.path(), row.format);
@@ -79,7 +79,7 @@ fn child(row: &Row, directory: &Path, what: &str, arguments: &[String]) -> Outco
     Ok((report, findings))
 }
 
-/// Runs a measuring process to its end.
+/// Runs a measuring process to its end, and returns its report.
 fn read(command: &mut Command) -> Outcome<Report> {
     let output = command.stdin(Stdio::null()).stderr(Stdio::inherit()).output()?;
     if !output.status.success() {
@@ -88,7 +88,7 @@ fn read(command: &mut Command) -> Outcome<Report> {
     Report::parse(&String::from_utf8_lossy(&output.stdout))
 }
 
-/// Checks what `tracemerge` makes of the files in `traces`.
+/// Merges the files in `traces` by `tracemerge`, and checks the merged file.
 fn check_merged(report: &Report, traces: &TempDir, environment: Vec<(&str, String)>) -> Outcome<Findings> {
     for path in report.files.keys() {
         if is_text(path)? {
@@ -106,7 +106,7 @@ fn check_merged(report: &Report, traces: &TempDir, environment: Vec<(&str, Strin
     verification::check_made(report, &merged)
 }
 
-/// Whether a trace file begins as lines of text do, with 16 hexadecimal digits.
+/// Returns whether a trace file begins as lines of text do, with 16 hexadecimal digits.
 fn is_text(path: &Path) -> Outcome<bool> {
     let mut key = Vec::new();
     File::open(path)?.take(16).read_to_end(&mut key)?;

@@ -1,13 +1,13 @@
 //! Quantiles and medians.
 
-/// The value of which `share` of the others are not larger; sorts them. 0 where there are none.
+/// Returns the value that a `share` of the values does not exceed; 0 where there are none. Sorts the values.
 pub fn quantile(values: &mut [u64], share: f64) -> u64 {
     values.sort_unstable();
     let last = values.len().saturating_sub(1);
     values.get((last as f64 * share) as usize).copied().unwrap_or_default()
 }
 
-/// The middle one, or the mean of the two in the middle; none of none.
+/// Returns the value in the middle, or the mean of the two in the middle; `None` where there are no values.
 pub fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);

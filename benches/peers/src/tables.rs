@@ -1,4 +1,4 @@
-//! What was measured, as Markdown tables of medians.
+//! The Markdown tables, which have medians of the measured figures.
 
 use crate::arguments::{Part, Plan};
 use crate::call::{MESSAGES, QUANTILES};
@@ -13,12 +13,12 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
-/// A logger, and how it writes.
+/// A row of the tables: a logger, and the format in which it writes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// Which.
+    /// The logger.
     pub peer: Peer,
-    /// How it writes its files; matters for this tracer only.
+    /// The format of the logger's files, which matters for this tracer only.
     pub format: Format,
 }
 
@@ -32,9 +32,9 @@ impl fmt::Display for Row {
 /// A column of the throughput tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
-    /// Index of the directory.
+    /// The index of the directory.
     pub directory: usize,
-    /// How many threads log.
+    /// The number of threads that log.
     pub threads: usize,
 }
 
@@ -43,29 +43,29 @@ pub struct Results<'a> {
     plan: &'a Plan,
     rows: &'a [Row],
     directories: &'a [PathBuf],
-    /// By the row's name (or the clock's), message and figure.
+    /// The nanoseconds of calls, by the name of the row or of the clock, the message, and the figure.
     calls: BTreeMap<(String, String, String), Vec<f64>>,
-    /// Messages per second.
+    /// The messages per second of each row at each place.
     throughput: BTreeMap<(String, Place), Vec<f64>>,
-    /// What the verification found, in calls (no place) and in throughput.
+    /// The findings of the verification; those without a place are of calls, the others of throughput.
     findings: BTreeMap<(String, Option<Place>), Findings>,
 }
 
 impl<'a> Results<'a> {
-    /// Nothing so far.
+    /// Makes results that have no figures so far.
     pub fn new(plan: &'a Plan, rows: &'a [Row], directories: &'a [PathBuf]) -> Results<'a> {
         let (calls, throughput, findings) = Default::default();
         Results { plan, rows, directories, calls, throughput, findings }
     }
 
-    /// Adds what the clocks took.
+    /// Adds the figures of the clocks.
     pub fn add_floors(&mut self, report: &Report) {
         for ((clock, name), value) in &report.figures {
             self.calls.entry((clock.clone(), clock.clone(), name.clone())).or_default().push(*value);
         }
     }
 
-    /// Adds what calls took.
+    /// Adds the figures of calls.
     pub fn add_call(&mut self, row: &Row, report: &Report, findings: Findings) {
         for ((message, name), value) in &report.figures {
             self.calls.entry((row.to_string(), message.clone(), name.clone())).or_default().push(*value);
@@ -73,7 +73,7 @@ impl<'a> Results<'a> {
         self.add_findings(row, None, findings);
     }
 
-    /// Adds how long messages took to reach the file.
+    /// Adds the time that messages took to reach the file.
     pub fn add_throughput(&mut self, row: &Row, place: Place, report: &Report, findings: Findings) {
         if let Some(seconds) = report.figures.get(&(MESSAGE.into(), SECONDS.into())) {
             let rate = self.plan.messages as f64 / seconds;
@@ -87,7 +87,7 @@ impl<'a> Results<'a> {
         *all = all.and(findings);
     }
 
-    /// Whether every logger that is set up to lose nothing lost nothing.
+    /// Returns whether every logger that is set up to lose nothing has lost nothing.
     pub fn as_promised(&self) -> bool {
         let promise =
             |name: &String| self.rows.iter().any(|row| row.to_string() == *name && !row.peer.may_drop());
@@ -102,7 +102,7 @@ impl<'a> Results<'a> {
         self.call(clock, clock, figure)
     }
 
-    /// What is wrong with a row, in parentheses; nothing if nothing is.
+    /// Returns the faults of a row, in parentheses; an empty string if there are none.
     fn complaint(&self, row: &Row, place: Option<Place>) -> String {
         match self.findings.get(&(row.to_string(), place)) {
             Some(findings) if !findings.is_complete() => format!(" ({findings})"),
@@ -134,7 +134,7 @@ impl<'a> Results<'a> {
         writeln!(f)
     }
 
-    /// `ns` over the two floors.
+    /// Returns the ratios of `ns` to the two floors, in parentheses.
     fn ratios(&self, ns: f64) -> String {
         match (self.floor(floors::ORDERED, "batch"), self.floor(floors::PLAIN, "batch")) {
             (Some(ordered), Some(plain)) => format!(" ({:.2}, {:.2})", ns / ordered, ns / plain),
@@ -192,7 +192,8 @@ impl<'a> Results<'a> {
         cell(rate(row.to_string()), figures)
     }
 
-    /// Whose files were found to be complete; what others lack stands beside their figures.
+    /// Writes the names of the rows whose files were found to be complete. The faults of others stand beside
+    /// their figures.
     fn fmt_verified(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut complete = Vec::new();
         for name in self.rows.iter().map(Row::to_string) {
@@ -216,7 +217,7 @@ impl<'a> Results<'a> {
     }
 }
 
-/// `value` as `figures` writes it; nothing of nothing.
+/// Returns `value` as `figures` writes it; an empty string where there is no value.
 fn cell(value: Option<f64>, figures: impl Fn(f64) -> String) -> String {
     value.map(figures).unwrap_or_default()
 }

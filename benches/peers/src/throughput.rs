@@ -1,4 +1,4 @@
-//! How many messages per second reach the file.
+//! The number of messages per second that reach the file.
 
 use crate::Outcome;
 use crate::loggers::{Logger, TASK};
@@ -10,10 +10,10 @@ use std::path::Path;
 use std::sync::Barrier;
 use std::time::Instant;
 
-/// The only message.
+/// The name of the only message that is logged.
 pub const MESSAGE: &str = "numbers";
 
-/// What a report calls the time it took.
+/// The name that a report gives to the time that all messages took.
 pub const SECONDS: &str = "seconds";
 
 /// Times `messages` messages of `threads` threads until they are in files in `directory`.
@@ -31,7 +31,8 @@ pub fn measure<L: Logger>(logger: L, directory: &Path, threads: usize, messages:
         let workers: Vec<_> = shares(messages, threads).map(spawn).collect();
         let start = Instant::now();
         ready.wait();
-        // Joined one by one: only then have destructors of their thread-locals run as well.
+        // The threads are joined one by one, because only then the destructors of their thread-locals have
+        // run.
         workers.into_iter().try_for_each(|worker| worker.join()).map(|()| start)
     });
     let start = start.map_err(|_| "a thread panicked")?;
@@ -67,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shares_are_all_there_is() {
+    fn shares_are_all_messages() {
         for (messages, threads) in [(10, 1), (10, 3), (2, 4), (4_000_000, 8)] {
             let all: Vec<u64> = shares(messages, threads).flatten().collect();
             assert_eq!(all, (0..messages).collect::<Vec<_>>());

@@ -1,4 +1,4 @@
-//! Whether what was logged is in the files: every message exactly once, as it was.
+//! Checks that all logged messages are in the files: every message exactly once, as it was.
 
 use crate::Outcome;
 use crate::call::MESSAGES;
@@ -9,28 +9,28 @@ use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 
-/// What is wrong with the files of a run; nothing, if all is zero.
+/// The number of logged messages of a run, and the numbers of those with which something is wrong.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Findings {
-    /// Messages that were logged.
+    /// The number of messages that were logged.
     pub sent: u64,
-    /// Those that are nowhere.
+    /// The number of messages that are in no file.
     pub lost: u64,
-    /// Those that are there again, or were never logged.
+    /// The number of messages that are there again, or were never logged.
     pub doubled: u64,
-    /// Those with another text than `format!` makes.
+    /// The number of messages with another text than `format!` makes.
     pub garbled: u64,
-    /// Those that came into the file after the logger's flush had returned.
+    /// The number of messages that came into the file after the logger's flush had returned.
     pub late: u64,
 }
 
 impl Findings {
-    /// Whether every message is there exactly once.
+    /// Returns whether every message is there exactly once.
     pub fn is_complete(&self) -> bool {
         *self == Findings { sent: self.sent, ..Findings::default() }
     }
 
-    /// Both together.
+    /// Returns the sum of these findings and `other`.
     pub fn and(self, other: Findings) -> Findings {
         Findings {
             sent: self.sent + other.sent,
@@ -55,12 +55,13 @@ impl fmt::Display for Findings {
     }
 }
 
-/// Compares the files in `directory` with what `report` says was logged, and how long they were then.
+/// Compares the files in `directory` with the messages and the file lengths of `report`.
 pub fn check(report: &Report, directory: &Path) -> Outcome<Findings> {
     check_with(report, directory, |path| report.files.get(path).copied().unwrap_or_default())
 }
 
-/// The same with files made from those that the report knows.
+/// Compares the files in `directory`, which were made from those of `report`, with the messages of `report`.
+/// No message counts as late.
 pub fn check_made(report: &Report, directory: &Path) -> Outcome<Findings> {
     check_with(report, directory, |_| u64::MAX)
 }
@@ -75,16 +76,16 @@ fn check_with(report: &Report, directory: &Path, in_time: impl Fn(&Path) -> u64)
     Ok(reader.findings())
 }
 
-/// Counts messages in lines.
+/// A counter of the messages in lines.
 struct Reader {
-    /// How often each message was logged, in the order of [`MESSAGES`].
+    /// The number of times that each message was logged, in the order of [`MESSAGES`].
     sent: [u64; 3],
     fixed: u64,
     text: u64,
-    /// Whether message `i` was found.
+    /// Whether each message with numbers was found, by the message's own number.
     numbers: Vec<bool>,
     findings: Findings,
-    /// Any buffer.
+    /// A buffer for the text that a message should have.
     expected: Vec<u8>,
 }
 
@@ -108,7 +109,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Counts the message of a line; returns whether there is one.
+    /// Counts the message of a line, and returns whether there is one.
     fn line(&mut self, line: &[u8]) -> Outcome<bool> {
         if let Some(start) = find(line, message::NUMBERS.as_bytes()) {
             self.numbers(&line[start..])?;
@@ -144,7 +145,7 @@ impl Reader {
     }
 }
 
-/// Where `what` begins in `line`.
+/// Returns the offset at which `what` begins in `line`.
 fn find(line: &[u8], what: &[u8]) -> Option<usize> {
     line.windows(what.len()).position(|window| window == what)
 }
@@ -165,7 +166,7 @@ mod tests {
     const ONE: &str = "12:01 Iteration: 1 int: 8 double: 0.3333333333333333";
 
     #[test]
-    fn what_is_there_once_is_complete() {
+    fn messages_that_are_there_once_are_complete() {
         let fixed = format!("12:02 {}", message::FIXED);
         let text = format!("12:03 {}", message::TEXT);
         let found = findings([2, 2, 1], &[ONE, &fixed, "# no message", ZERO, &fixed, &text], u64::MAX);
@@ -174,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_is_counted() {
+    fn messages_that_are_lost_doubled_garbled_or_late_are_counted() {
         let other = "12:00 Iteration: 0 int: 7 double: 0.1";
         let early = ZERO.len() as u64 + 1;
         for (lines, in_time, expected) in [

@@ -1,6 +1,6 @@
-//! Which versions of the peers are measured: the lock file knows.
+//! The versions of the peers that are measured, which the lock file knows.
 
-/// The version of `package`; empty if it is not there.
+/// Returns the version of `package`; an empty string if the lock file does not have it.
 pub fn of(package: &str) -> &'static str {
     include_str!("../Cargo.lock")
         .split("[[package]]")
@@ -9,7 +9,7 @@ pub fn of(package: &str) -> &'static str {
         .unwrap_or_default()
 }
 
-/// The string that `key` has in `entry`.
+/// Returns the string that `key` has in `entry`.
 fn value<'a>(entry: &'a str, key: &str) -> Option<&'a str> {
     entry.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(" = \"")?.strip_suffix('"'))
 }

@@ -1,4 +1,5 @@
-//! The whole program, with so little to do that no figure means anything: so that it cannot rot.
+//! The whole program runs here, so that it cannot rot, but with so little to do that no figure means
+//! anything.
 
 use std::io;
 use std::process::{Command, Output};

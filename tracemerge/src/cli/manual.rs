@@ -15,21 +15,21 @@ const NAME: &str = "tracemerge";
 /// Writes the completions of `shell`.
 ///
 /// # Errors
-/// Where standard output takes no more.
+/// Standard output takes no more.
 pub fn completions(shell: Shell) -> Result<(), Error> {
     let mut text = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), NAME, &mut text);
     put(&text)
 }
 
-/// Writes the manual page of the whole, or of the subcommand `of`.
+/// Writes the manual page of a `subcommand`, or of the whole command.
 ///
 /// # Errors
-/// Where there is no such subcommand, or standard output takes no more.
-pub fn page(of: Option<&str>) -> Result<(), Error> {
+/// There is no such subcommand, or standard output takes no more.
+pub fn page(subcommand: Option<&str>) -> Result<(), Error> {
     let mut command = Cli::command();
     command.build();
-    if let Some(name) = of {
+    if let Some(name) = subcommand {
         let found = command.find_subcommand(name);
         let found =
             found.ok_or_else(|| Error::plain(format!("there is no subcommand '{}'", name.escape_debug())))?;
@@ -39,7 +39,8 @@ pub fn page(of: Option<&str>) -> Result<(), Error> {
     put(&text)
 }
 
-/// The page. What stands behind the options keeps its lines, which `clap_mangen` would fill.
+/// Returns the manual page of a command. The notes behind the options keep their lines, which `clap_mangen`
+/// would fill.
 fn rendered(mut command: Command) -> io::Result<Vec<u8>> {
     let notes = command.get_after_help().map(ToString::to_string).unwrap_or_default();
     command = command.after_help(None::<&str>);
@@ -55,7 +56,7 @@ fn rendered(mut command: Command) -> io::Result<Vec<u8>> {
     }
     text.extend_from_slice(b".SH NOTES\n.nf\n");
     for line in notes.lines() {
-        // A dot or a quote at the beginning would make it a request.
+        // A dot or a quote at the beginning would make a request of the line.
         let line = line.replace('\\', "\\e").replace('-', "\\-");
         text.extend_from_slice(format!("\\&{line}\n").as_bytes());
     }

@@ -1,4 +1,4 @@
-//! The command line: what may be written there, and the help that teaches it.
+//! The command line, and the help that teaches it.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -211,16 +211,16 @@ Examples:
     disable_help_subcommand = true
 )]
 pub struct Cli {
-    /// Another thing to do than to merge
+    /// The subcommand; without one, the command merges
     #[command(subcommand)]
     pub command: Option<Subcommand>,
-    /// How to merge
+    /// The options of the merge
     #[command(flatten)]
     pub options: MergeOptions,
     /// Show what running applications trace, as it comes, until they have ended
     #[arg(short, long, conflicts_with_all = ["all_runs", "with"])]
     pub follow: bool,
-    /// Whose traces are to be merged: paths of executables, or directories with traces
+    /// The applications whose traces are merged: paths of executables, or directories with traces
     #[arg(value_name = "APP", required = true)]
     pub apps: Vec<PathBuf>,
 }
@@ -234,7 +234,7 @@ pub enum Subcommand {
         after_help = RUN_HELP
     )]
     Run {
-        /// How to merge
+        /// The options of the merge
         #[command(flatten)]
         options: MergeOptions,
         /// The application and its arguments
@@ -273,29 +273,29 @@ pub enum Subcommand {
     /// Say where two traces differ, thread by thread, numbers aside
     #[command(after_help = DIFF_HELP)]
     Diff {
-        /// Only the exit status
+        /// Say nothing on standard output: only the exit status tells
         #[arg(short, long, conflicts_with = "json")]
         quiet: bool,
         /// Write JSON
         #[arg(long)]
         json: bool,
-        /// How many sorts of messages are told of
+        /// The number of sorts of messages in the table
         #[arg(long, value_name = "N", default_value_t = 20)]
         rows: usize,
         /// An application, a trace, a merged file, or a directory of traces
         #[arg(value_name = "A")]
         a: PathBuf,
-        /// What it is compared with
+        /// The other one, with which A is compared
         #[arg(value_name = "B")]
         b: PathBuf,
     },
     /// Merge what a running process has traced up to now
     #[command(after_help = SNAPSHOT_HELP)]
     Snapshot {
-        /// Where to write; - is standard output [default: APP.trace.merge]
+        /// The file to write; - is standard output [default: APP.trace.merge]
         #[arg(short, long, value_name = "FILE")]
         output: Option<OsString>,
-        /// What to show
+        /// The options of the view
         #[command(flatten)]
         view: ViewOptions,
         /// Say nothing when all is well
@@ -328,20 +328,20 @@ pub enum Subcommand {
     /// Write the manual page of this command to standard output
     #[command(after_help = MAN_HELP)]
     Man {
-        /// Of that subcommand
+        /// The subcommand whose page is written; without one, that of the whole command
         #[arg(value_name = "COMMAND")]
         command: Option<String>,
     },
 }
 
-/// Reads the command line, the first of which is the command's own name.
+/// Parses the command line, whose first word is the command's own name.
 ///
 /// # Errors
-/// Where it is wrong, and where it asks for help.
+/// The command line is wrong, or it asks for help.
 pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
     let cli = Cli::try_parse_from(args)?;
     if let [first, _, ..] = &cli.apps[..] {
-        // Behind an option a command is taken for an application.
+        // Behind an option, the name of a subcommand is taken for an application.
         let mut commands = Cli::command();
         if let Some(name) = first.to_str().filter(|name| commands.find_subcommand(name).is_some()) {
             let text = format!("options go behind the command '{name}'; an application is called ./{name}");

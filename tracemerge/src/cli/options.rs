@@ -1,4 +1,5 @@
-//! The options of a merge and of its view, as they are written on the command line, and the request that they make.
+//! The options of a merge and of its view, as they are written on the command line, and the request that they
+//! make.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -16,16 +17,16 @@ use crate::view::select::{Amount, Selection};
 /// The options that merging takes, alone or after a run.
 #[derive(Args, Debug)]
 pub struct MergeOptions {
-    /// Where to write; - is standard output [default: APP.trace.merge]
+    /// The file to write; - is standard output [default: APP.trace.merge]
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<OsString>,
     /// Merge all runs, not only the newest
     #[arg(long)]
     pub all_runs: bool,
-    /// Put a text log with times between, by the wall clock; - is standard input; may be repeated
+    /// Merge the lines of a text log by their times, too; - is standard input; may be repeated
     #[arg(long, value_name = "FILE")]
     pub with: Vec<PathBuf>,
-    /// What to show
+    /// The options of the view
     #[command(flatten)]
     pub view: ViewOptions,
     /// Say nothing when all is well
@@ -43,7 +44,8 @@ impl From<MergeOptions> for Request {
     }
 }
 
-/// What of the traces is shown, and how. Any of it but colours and pager has the output go to standard output.
+/// The options that say what of the traces is shown, and how. With any of them but colours and pager the
+/// output goes to standard output.
 #[derive(Args, Debug)]
 pub struct ViewOptions {
     /// Only these threads: an id, or a pattern for the name, as 'worker*'; may be repeated
@@ -61,7 +63,7 @@ pub struct ViewOptions {
     /// Only messages in which this regular expression is found
     #[arg(long, value_name = "REGEX", allow_hyphen_values = true, value_parser = pattern, help_heading = SELECT)]
     pub grep: Option<Regex>,
-    /// Only messages in which it is not
+    /// Only messages in which the expression of --grep is not found
     #[arg(long, requires = "grep", help_heading = SELECT)]
     pub invert: bool,
     /// Only the first N records of what is left
@@ -70,10 +72,10 @@ pub struct ViewOptions {
     /// Only the last N records of what is left
     #[arg(long, value_name = "N", help_heading = SELECT)]
     pub last: Option<usize>,
-    /// In which terms the time of each line is shown
+    /// The terms in which the time of each line is shown
     #[arg(long, value_name = "TERMS", value_enum, default_value_t, help_heading = SHOW)]
     pub time: TimeMode,
-    /// Whether to use colours
+    /// The use of colours
     #[arg(long, value_name = "WHEN", value_enum, default_value_t, help_heading = SHOW)]
     pub color: colour::ColourMode,
     /// Write to a terminal directly, not through $PAGER or less

@@ -1,7 +1,8 @@
-//! The subcommand `clean`: deletes the traces of an application and what was merged from them.
+//! The subcommand `clean`, which deletes the traces of an application and the file that was merged from them.
 //!
-//! Deletes only what a merge of all runs would read, by the same search, and nothing of a live run. Of several users'
-//! files only those that a merge shows first, and never those of others than the caller and the executable's owner.
+//! Only files are deleted that a merge of all runs would read, found by the same search, and none of a live
+//! run. If several users have files, only those are deleted that a merge shows first, and never files of
+//! others than the caller and the executable's owner.
 
 use std::fs;
 use std::io;
@@ -17,11 +18,11 @@ use crate::output::target::abandoned;
 use crate::ui::error::Error;
 use crate::ui::messages::{Messages, count, shown};
 
-/// Deletes the trace files of `app`, except those of live runs, the merged file, and what merges into its directory that
-/// were killed have left.
+/// Deletes the trace files of `app` except those of live runs, the merged file, and the files that killed
+/// merges into its directory have left.
 ///
 /// # Errors
-/// Never so far: what cannot be deleted is a warning each.
+/// There are none so far: the user is warned of each file that cannot be deleted.
 pub fn clean(app: &App, messages: &mut Messages) -> Result<(), Error> {
     let (mut removed, mut kept) = (0, 0);
     let mut places = rings::places(&rings::runs(|manifest| app.is_of(manifest)));
@@ -67,7 +68,7 @@ pub fn clean(app: &App, messages: &mut Messages) -> Result<(), Error> {
     Ok(())
 }
 
-/// Deletes what says where runs have put their files: there are none any more.
+/// Deletes the lists of the directories into which the runs of `app` have put their files, which are gone.
 fn forget_places(app: &App, messages: &mut Messages) {
     for list in places::lists(app) {
         match fs::remove_file(&list) {

@@ -1,5 +1,5 @@
-//! The merge, room by room: find the traces, open them as inputs, plan what of them is wanted, merge, write. A view goes the
-//! same way as the merge of all.
+//! The merge: find the traces, open them as inputs, plan which of their lines are wanted, merge these, and
+//! write them. A view goes the same way as the merge of all lines.
 
 use std::ffi::OsStr;
 
@@ -16,31 +16,31 @@ use crate::view::export::text::{TextFormat, TextStyle};
 use crate::view::plan::Plan;
 use crate::view::request::{Request, is_terminal};
 
-/// What is to be merged, and how.
+/// The applications and runs that are merged, and the request for it.
 #[derive(Debug)]
 pub struct Job<'a> {
     /// The applications whose traces are merged; at least one.
     pub apps: &'a [App],
-    /// What is asked for.
+    /// The request of the user.
     pub request: &'a Request,
-    /// Which runs of the applications.
+    /// The choice of the applications' runs.
     pub choice: Choice,
 }
 
-/// Does the whole work.
+/// Does a job from its beginning to its end.
 ///
 /// # Errors
-/// Where nothing could be merged, or the output could not be written.
+/// Nothing could be merged, or the output could not be written.
 pub fn run(job: &Job, messages: &mut Messages) -> Result<(), Error> {
     let Request { output, view, verbose, with, .. } = job.request;
     if *verbose {
         messages.tell_details();
     }
-    let Found { chosen, inputs: files, completeness, .. } =
+    let Found { chosen, inputs: input_ids, completeness, .. } =
         find_traces_of_all(job.apps, job.choice, messages)?;
     completeness.tell(false, messages);
-    let screen = (output.is_none() && view.is_asked_for()).then_some(OsStr::new("-"));
-    let target = Target::new(output.as_deref().or(screen), job.apps, &files)?;
+    let stdout = (output.is_none() && view.is_asked_for()).then_some(OsStr::new("-"));
+    let target = Target::new(output.as_deref().or(stdout), job.apps, &input_ids)?;
     let with_names = *verbose || !view.thread.is_empty();
     let mut inputs = Inputs::open(&chosen, with, with_names, messages)?;
     let mut plan = Plan::new(&mut inputs, view, messages)?;
@@ -48,7 +48,7 @@ pub fn run(job: &Job, messages: &mut Messages) -> Result<(), Error> {
         plan.tell_details(&inputs, messages);
     }
     let selection = &view.selection;
-    let look = TextStyle {
+    let style = TextStyle {
         time: view.time,
         first: plan.times.first,
         zone: plan.zone.clone(),
@@ -59,7 +59,7 @@ pub fn run(job: &Job, messages: &mut Messages) -> Result<(), Error> {
         inputs: &mut inputs,
         plan: &mut plan,
         selection,
-        format: &|| Box::new(TextFormat::new(look.clone())),
+        format: &|| Box::new(TextFormat::new(style.clone())),
         target: &target,
         paged: view.pages(&target),
     };
@@ -77,12 +77,12 @@ pub fn run(job: &Job, messages: &mut Messages) -> Result<(), Error> {
         let runs = count(chosen.runs as u64, "run");
         messages.done(format_args!("selected {lines} of {runs} into {name}"));
     }
-    // The process ends soon, which unmaps thousands of files sooner than this would.
+    // The process ends soon, and its end unmaps thousands of files sooner than a drop would.
     std::mem::forget(inputs);
     Ok(())
 }
 
-/// Names what was merged: files, rings, or both.
+/// Returns the number of merged files and rings in words.
 fn merged(inputs: &Inputs) -> String {
     let rings = inputs.files().filter(|(_, source)| source.is_ring()).count() as u64;
     let files = inputs.files().count() as u64 - rings;

@@ -1,4 +1,4 @@
-//! The subcommands, one file or folder each; merging is the one that is done if none is named.
+//! The subcommands, each in a file or folder of its own. The command merges if no subcommand is named.
 
 pub mod audit;
 pub mod check;

@@ -1,6 +1,6 @@
-//! The subcommand `run`: runs an application with tracing on and merges what it traced.
+//! The subcommand `run`, which runs an application with tracing on and merges its traces.
 //!
-//! The application's exit status counts before the merge's.
+//! The exit status is that of the application, or, if that is 0, that of the merge.
 
 use std::ffi::OsString;
 use std::fs;
@@ -20,14 +20,15 @@ use crate::ui::error::Error;
 use crate::ui::messages::{Messages, shown};
 use crate::view::request::Request;
 
-/// As shells have it: there is such a program, but it cannot be run.
+/// The exit status that shells give where a program cannot be run.
 const CANNOT_RUN: u8 = 126;
-/// As shells have it: there is no such program.
+/// The exit status that shells give where there is no such program.
 const NOT_FOUND: u8 = 127;
-/// The trace's wall clock and ours may have been read in different ways.
+/// The time by which the wall clock of a trace may be earlier than that of this process, which may read it in
+/// another way.
 const CLOCK_TOLERANCE: Duration = Duration::from_secs(1);
 
-/// Runs `command`, merges, and returns the exit status.
+/// Runs `command`, merges its traces, and returns the exit status.
 pub fn run(request: &Request, command: Vec<OsString>) -> u8 {
     let mut words = command.into_iter();
     let given = PathBuf::from(words.next().unwrap_or_default());
@@ -62,7 +63,8 @@ fn cannot_run(given: &Path, error: io::Error) -> u8 {
     code
 }
 
-/// The file that a shell would run for `command`: a name without a slash is looked for in `PATH`.
+/// Returns the file that a shell would run for a `command` without a slash, which is looked for in `PATH`;
+/// `None` where there is a slash, or no such file.
 fn find_in_path(command: &Path) -> Option<PathBuf> {
     if command.components().count() != 1 || command.file_name() != Some(command.as_os_str()) {
         return None;
@@ -91,6 +93,6 @@ fn exit_code(status: ExitStatus) -> u8 {
 
 #[cfg(not(unix))]
 fn exit_code(status: ExitStatus) -> u8 {
-    // Codes of Windows may be larger than what can be passed on: then only "not 0" is.
+    // An exit code of Windows may be too large to be passed on. Then it is passed on that it is not 0.
     status.code().map_or(1, |code| u8::try_from(code).unwrap_or(1))
 }

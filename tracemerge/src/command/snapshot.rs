@@ -1,5 +1,5 @@
-//! The subcommand `snapshot`: merges what a living process has traced up to now, files and rings, without disturbing
-//! it. This is how the flight recorder of a living process is read.
+//! The subcommand `snapshot`, which merges the files and rings of a living process without disturbing it.
+//! This is how the flight recorder of a living process is read.
 
 use std::fs;
 use std::path::Path;
@@ -17,10 +17,10 @@ use crate::ui::error::Error;
 use crate::ui::messages::{Messages, shown};
 use crate::view::request::Request;
 
-/// Merges what process `pid` has traced.
+/// Merges all that the process `pid` has traced so far.
 ///
 /// # Errors
-/// Where it does not trace, or the output could not be written.
+/// The process does not trace, or the output could not be written.
 pub fn snapshot(pid: u32, request: &Request, messages: &mut Messages) -> Result<(), Error> {
     let runs = rings::runs(|manifest| manifest.run.pid == pid);
     let alive = runs.iter().filter(|run| liveness::is_alive(&run.manifest.run));
@@ -32,23 +32,25 @@ pub fn snapshot(pid: u32, request: &Request, messages: &mut Messages) -> Result<
     merge::run(&Job { apps: &[app], request, choice }, messages)
 }
 
-/// When the process began, a little earlier than later: earlier runs of the same number are another's.
+/// Returns the time at which a process began, rather a little too early than too late. Earlier runs with the
+/// same process id belong to another process.
 fn process_start(pid: u32) -> Option<Wall> {
-    /// What the kernel counts in for its users, on all processors that there is a Linux for here.
-    const TICKS_PER_SECOND: u64 = 100;
+    /// The units per second in which Linux tells programs when a process began.
+    const UNITS_PER_SECOND: u64 = 100;
+    /// The seconds by which the result is earlier than the time that Linux tells.
     const TOLERANCE: u64 = 2;
     let status = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The second field is the name, which may have anything in it.
+    // The second field is the name, which may have spaces and parentheses in it.
     let started: u64 = status.rsplit(')').next()?.split_whitespace().nth(19)?.parse().ok()?;
     let system = fs::read_to_string("/proc/stat").ok()?;
     let boot: u64 = system.lines().find_map(|line| line.strip_prefix("btime "))?.trim().parse().ok()?;
-    let start = (boot + started / TICKS_PER_SECOND).checked_sub(TOLERANCE)?;
+    let start = (boot + started / UNITS_PER_SECOND).checked_sub(TOLERANCE)?;
     let start = UNIX_EPOCH.checked_add(Duration::from_secs(start))?;
     let since = start.min(SystemTime::now()).duration_since(UNIX_EPOCH).ok()?;
     u64::try_from(since.as_nanos()).ok().map(Wall)
 }
 
-/// Why there is nothing of that process.
+/// Returns an error that says why there are no rings of a process.
 fn why_not(pid: u32) -> Error {
     let process = format!("/proc/{pid}");
     if Path::new("/proc/self").exists() {
@@ -70,7 +72,7 @@ fn why_not(pid: u32) -> Error {
     ))
 }
 
-/// Whose a process is, if not the caller's.
+/// Returns the id of the user to whom a process belongs, if that is not the caller.
 #[cfg(unix)]
 fn other_user(process: &fs::Metadata) -> Option<u32> {
     use std::os::unix::fs::MetadataExt;

@@ -1,4 +1,5 @@
-//! Every reader is given every kind of damaged file: it does not panic, does not hang, and merges what can be read.
+//! Tests that give every kind of damaged file to every command that reads: it does not panic, does not hang,
+//! and merges the lines that can be read.
 #![cfg(unix)]
 
 #[path = "../../tests/support/raw.rs"]
@@ -26,14 +27,14 @@ use crate::find::discover::App;
 use crate::ui::error::Error;
 use crate::ui::messages::{Messages, Status};
 
-/// A name that nothing else has: traces are looked for in shared places, too.
+/// The name of the application, which no other has, for traces are looked for in shared places, too.
 const APP: &str = "app-of-the-bad-input";
 
-/// The thread of a sound file: no small damage makes it of thread 9, which the damaged file is of.
+/// The thread of the sound file. No small damage turns the id of the damaged file's thread, 9, into this one.
 const SOUND: u64 = 77_777_777;
 
-/// Tests take turns: whether a file is being written is asked of all runs that left something, and those that another
-/// thread is looking at cannot be asked.
+/// The lock by which the tests take turns. A reader asks all runs with files whether they are alive, and a
+/// run that another thread is looking at cannot be asked.
 static TURN: Mutex<()> = Mutex::new(());
 
 /// A directory with a sound file and a damaged one.
@@ -44,7 +45,7 @@ struct Place {
 
 impl Place {
     fn new() -> Place {
-        // Where there is such a thing, in memory: files are made thousands of times.
+        // The files are made thousands of times, so they are in memory where that can be had.
         let directory = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
         fs::write(directory.path().join(format!("{APP}.trace.{SOUND}")), text(SOUND, 2)).unwrap();
         Place { directory, _turn: TURN.lock().unwrap_or_else(PoisonError::into_inner) }
@@ -62,7 +63,7 @@ impl Place {
         App::new(self.path(APP)).unwrap()
     }
 
-    /// What is merged with these options.
+    /// Merges with these options; returns the status and the merged lines.
     fn merge(&self, options: &[&str]) -> (Status, Vec<String>) {
         let (app, out) = (self.path(APP), self.path("out"));
         let all = ["tracemerge".into(), "-q".into(), "-o".into(), out.clone().into(), app.into()];
@@ -71,13 +72,14 @@ impl Place {
         let mut messages = Messages::new(true);
         let job = Job { apps: &[self.app()], request: &parsed.options.into(), choice: Choice::All };
         told(run(&job, &mut messages), &mut messages);
-        // There is none where no thread is the one that is asked for.
+        // There is no output where no thread is the one that is asked for.
         let text = String::from_utf8_lossy(&fs::read(&out).unwrap_or_default()).into_owned();
         let _ = fs::remove_file(out);
         (messages.status(), text.split_inclusive('\n').map(str::to_owned).collect())
     }
 
-    /// Has every reader read the damaged file that has `bytes`; what is merged, and whether as sound.
+    /// Has every command read the damaged file, which has these `bytes`; returns the status of the merge and
+    /// the merged lines.
     fn read_by_all(&self, bytes: &[u8], what: &str) -> (Status, Vec<String>) {
         let merged = self.read_by_merge(bytes, what);
         for options in
@@ -98,7 +100,8 @@ impl Place {
         merged
     }
 
-    /// The same by a merge only, of all and of a range.
+    /// Has the damaged file, which has these `bytes`, merged as a whole and within a span; returns the status
+    /// of the whole merge and its lines.
     fn read_by_merge(&self, bytes: &[u8], what: &str) -> (Status, Vec<String>) {
         fs::write(self.damaged(), bytes).unwrap();
         let (status, all) = self.merge(&[]);
@@ -109,27 +112,29 @@ impl Place {
         assert!(all.is_sorted_by_key(|line| &line[..16]), "{what}: {all:?}");
         let is_line = |line: &String| Line::parse(line.trim_end_matches('\n').as_bytes()).is_ok();
         assert!(all.iter().all(is_line), "{what}: {all:?}");
-        // What is no UTF-8 has become U+FFFD here.
+        // Bytes that are no UTF-8 have become U+FFFD here.
         let drives = |c: char| (c.is_control() && !matches!(c, '\n' | '\t')) || c == '\u{fffd}';
         assert!(!all.iter().any(|line| line.contains(drives)), "{what}: {all:?}");
-        let (_, mut range) = self.merge(&["--since", "@4", "--until", "@7"]);
+        let (_, mut within) = self.merge(&["--since", "@4", "--until", "@7"]);
         let inside = |line: &&String| (4..7).contains(&u64::from_str_radix(&line[..16], 16).unwrap());
         let mut expected: Vec<String> = all.iter().filter(inside).cloned().collect();
         if bytes.starts_with(b"TRCRAW") {
-            // A record that cannot be shown stands with the one before, or where what is read begins.
+            // A record that cannot be shown stands with the one before it, or at the beginning of what is
+            // read.
             let is_shown = |line: &String| !line.contains(" # damaged ");
-            range.retain(is_shown);
+            within.retain(is_shown);
             expected.retain(is_shown);
         }
-        // How far what a raw file has too early is put off depends on what is read.
+        // A record of a raw file whose ticks go back gets those of the line before it, which depend on the
+        // part that is read.
         if !all.iter().any(|line| line.contains(" # backward ")) {
-            assert_eq!(range, expected, "{what}");
+            assert_eq!(within, expected, "{what}");
         }
         (status, all)
     }
 }
 
-/// As the command does.
+/// Tells `messages` of an error, as the command does.
 fn told(result: Result<(), Error>, messages: &mut Messages) {
     if let Err(error) = result {
         messages.error(error);
@@ -161,7 +166,7 @@ fn metas(first: u64) -> Vec<(u64, Meta)> {
 
 const MESSAGES: [&str; 4] = ["one", "two\nlines", "three \\x41", "four"];
 
-/// A sound text file.
+/// Returns a sound text file.
 fn text(tid: u64, first: u64) -> Vec<u8> {
     let mut text = Vec::new();
     let meta = |ticks: u64, meta: &Meta, text: &mut Vec<u8>| {
@@ -179,7 +184,7 @@ fn text(tid: u64, first: u64) -> Vec<u8> {
     text
 }
 
-/// A sound raw file.
+/// Returns a sound raw file with the same content.
 fn raw(tid: u64, first: u64) -> Vec<u8> {
     let metas = metas(first);
     let metas: Vec<(u64, &Meta)> = metas.iter().map(|(ticks, meta)| (*ticks, meta)).collect();
@@ -188,25 +193,25 @@ fn raw(tid: u64, first: u64) -> Vec<u8> {
 }
 
 #[test]
-fn cut_at_every_byte() {
+fn a_file_truncated_at_any_byte_is_merged_as_far_as_it_goes() {
     let place = Place::new();
     for (what, whole) in [("text", text(9, 1)), ("raw", raw(9, 1))] {
         let (_, all) = place.read_by_all(&whole, what);
         let mut before = 0;
-        for cut in 0..whole.len() {
-            // By all of them each few bytes: that takes its time.
-            let read = if cut % 32 == 0 { Place::read_by_all } else { Place::read_by_merge };
-            let (_, merged) = read(&place, &whole[..cut], &format!("{what} cut at {cut}"));
-            // Each line is there as soon as it can be, and stays.
+        for length in 0..whole.len() {
+            // All commands together take long, so they read only some of these files.
+            let read = if length % 32 == 0 { Place::read_by_all } else { Place::read_by_merge };
+            let (_, merged) = read(&place, &whole[..length], &format!("{what} truncated to {length}"));
+            // A line that a shorter file has is in all longer ones, too.
             let there = all.iter().filter(|line| merged.contains(line)).count();
-            assert!(there >= before, "{what} cut at {cut}: {merged:?}");
+            assert!(there >= before, "{what} truncated to {length}: {merged:?}");
             before = there;
         }
     }
 }
 
 #[test]
-fn with_holes_of_nuls_anywhere() {
+fn holes_of_nuls_anywhere_are_survived_and_told() {
     let place = Place::new();
     for (what, whole) in [("text", text(9, 1)), ("raw", raw(9, 1))] {
         for (at, length) in (0..whole.len()).step_by(23).flat_map(|at| [(at, 1), (at, 60), (at, 300)]) {
@@ -214,7 +219,7 @@ fn with_holes_of_nuls_anywhere() {
             let end = bytes.len().min(at + length);
             bytes[at..end].fill(0);
             let (status, merged) = place.read_by_all(&bytes, &format!("{what} with {length} NULs at {at}"));
-            // Text that is gone is told; of a raw file the padding may be.
+            // Text that is gone is told. In a raw file, only padding may be gone.
             if what == "text" {
                 assert_ne!(status, Status::Complete, "{what} with {length} NULs at {at}: {merged:?}");
             }
@@ -227,22 +232,22 @@ fn where_lines_of_a_raw_file_are_missing_or_elsewhere_the_merge_says_so() {
     let place = Place::new();
     let whole = raw(9, 1);
     let keys = |lines: &[String]| -> Vec<String> {
-        // A message that is changed may have fewer lines.
+        // A changed message may have fewer lines.
         let of_damaged = lines.iter().filter(|line| line[16..].starts_with("-00000009 "));
         let of_damaged = of_damaged.filter(|line| !line[26..].starts_with('|'));
         of_damaged.map(|line| line[..27].to_owned()).collect()
     };
     let (_, sound) = place.read_by_merge(&whole, "sound");
     let mut changed = 0;
-    // Behind the magic, without which it is no trace, and the thread; that it is another than in the file's name is
-    // for check to see.
+    // The magic and the thread stay: without the magic the file is no trace, and a thread that is not the one
+    // in the file's name is for `check` to see.
     for at in (16..whole.len()).step_by(8) {
         let mut bytes = whole.clone();
         let end = bytes.len().min(at + 8);
         bytes[at..end].fill(0xff);
         let (status, merged) = place.read_by_merge(&bytes, &format!("at {at}"));
         let (merged_keys, mut expected) = (keys(&merged), keys(&sound));
-        // Nobody can see that the last has greater ticks than it had.
+        // Nobody can see that the last line has greater ticks than it had.
         if merged_keys.len() == expected.len() {
             expected.pop();
             expected.extend(merged_keys.last().cloned());
@@ -256,7 +261,7 @@ fn where_lines_of_a_raw_file_are_missing_or_elsewhere_the_merge_says_so() {
 }
 
 #[test]
-fn text_in_a_raw_file_and_records_in_a_text() {
+fn text_in_a_raw_file_and_records_in_a_text_are_damage() {
     let place = Place::new();
     let (text, raw) = (text(9, 1), raw(9, 1));
     for (what, bytes) in [
@@ -271,7 +276,7 @@ fn text_in_a_raw_file_and_records_in_a_text() {
 }
 
 #[test]
-fn with_any_bit_of_any_ticks_changed() {
+fn any_bit_of_any_ticks_may_be_changed() {
     let place = Place::new();
     let whole = text(9, 1);
     let lines = whole.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1);
@@ -288,17 +293,17 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(60) })]
 
     #[test]
-    fn with_any_bytes_changed(
+    fn any_bytes_may_be_changed(
         is_raw: bool, changes in prop::collection::vec((0..2000usize, 0..8u8, any::<u8>()), 1..6)
     ) {
         let place = Place::new();
         let mut bytes = if is_raw { raw(9, 1) } else { text(9, 1) };
-        // Behind the '# run' line: of another boot it would rightly stand elsewhere.
+        // The '# run' line stays, because lines of another boot would rightly stand elsewhere.
         let run = memchr::memmem::find(&bytes, b"clock=ordered").unwrap() + 16;
         let length = bytes.len() - run;
         for (at, bit, byte) in &changes {
             let place = run + at % length;
-            // One bit, or all.
+            // Either one bit changes, or the whole byte.
             bytes[place] = if at % 2 == 0 { bytes[place] ^ (1 << bit) } else { *byte };
         }
         place.read_by_all(&bytes, &format!("raw: {is_raw}, {changes:?}"));

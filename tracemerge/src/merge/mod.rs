@@ -1,14 +1,14 @@
-//! Stage *merge*: many sorted ranges become one stream of lines, in constant memory.
+//! The stage *merge*, in which many sorted ranges become one stream of lines, in constant memory.
 //!
-//! Lines are ordered by ticks, then by the rank of their sorted range, then by their position in that. The lines
-//! themselves are passed on untouched, as parts of the files, as many neighbours at once as may be. Every line is
-//! looked at once on the way.
+//! Lines are ordered by ticks, then by the rank of their sorted range, then by their position in that range.
+//! The lines themselves are passed on untouched, as stretches of the files that are as long as possible.
+//! Every line is looked at once on the way.
 //!
 //! Few sorted ranges are merged by [slices](Slices) of time, many by [windows](Windows). Both are
 //! [work](MergeWork) of many jobs, which [threads](workers) share.
 //!
-//! The next stage is a [`Sink`](crate::output::sink::Sink): it gets whole lines only, and is told which source
-//! they are of.
+//! The next stage is a [`Sink`](crate::output::sink::Sink): it gets whole lines only, and is told which
+//! source they are of.
 
 mod bucket;
 mod cursor;
@@ -35,7 +35,7 @@ pub const MANY: usize = 48;
 pub enum Stop {
     /// The output takes no more.
     Write(io::Error),
-    /// Ticks go back inside a sorted range: what was written is not in order.
+    /// Ticks go back inside a sorted range, so the lines that were written are not in order.
     Backward {
         /// The path of the file.
         path: PathBuf,

@@ -1,7 +1,7 @@
-//! A merge as work that threads share: jobs, taken one after the other.
+//! The interface by which threads share the work of a merge: jobs, which are taken one after the other.
 //!
-//! One thread at a time decides what is to be done next; the jobs do what takes long, see
-//! [`crate::merge::workers`].
+//! One thread at a time decides which job is next; the jobs do the work that takes long.
+//! [`crate::merge::workers`] has the threads.
 
 use crate::file::truncation;
 use crate::input::findings::Findings;
@@ -10,19 +10,20 @@ use crate::input::source::Source;
 use crate::merge::Stop;
 use crate::output::sink::Sink;
 
-/// All the work of a merge.
+/// The work of a merge, which threads share.
 pub trait MergeWork<'a>: Send {
-    /// A part of the work.
+    /// A part of the work, which one thread does.
     type Job: Send;
 
-    /// About how many bytes there are to merge.
+    /// Returns the number of bytes to merge, roughly.
     fn bytes(&self) -> usize;
 
-    /// Decides what the next thread that asks is to do.
+    /// Decides the turn of the next thread that asks.
     fn next(&mut self) -> Turn<Self::Job>;
 
-    /// Does a job. As long as the job is not [done](Self::done) it may be done again, to the same effect;
-    /// what it has passed on before is forgotten then. That happens when a file was truncated meanwhile.
+    /// Does a job, and passes on its lines to `out`. As long as the job is not noted as [done](Self::done),
+    /// it may be done again to the same effect, as happens when a file was truncated meanwhile; the lines
+    /// that it has passed on before are forgotten then.
     ///
     /// # Errors
     /// See [`Stop`].
@@ -37,7 +38,7 @@ pub trait MergeWork<'a>: Send {
     /// job's lines are written.
     fn done(&mut self, job: Self::Job) -> Vec<SlicePart>;
 
-    /// Returns what was found, when all is done.
+    /// Returns the findings, after the last job.
     fn findings(self) -> Findings;
 }
 
@@ -76,8 +77,8 @@ pub fn silently<'a, W: MergeWork<'a>>(
     Ok(job)
 }
 
-/// Does something again and again, until no file was truncated meanwhile: zeros may have been read in the
-/// place of lines.
+/// Calls `run` again and again until no file was truncated meanwhile. If one was, zeros may have been read in
+/// the place of lines.
 ///
 /// # Errors
 /// The first error of `run`.
@@ -91,7 +92,7 @@ pub fn unless_truncated(mut run: impl FnMut() -> Result<(), Stop>) -> Result<(),
     }
 }
 
-/// Says that these parts of the sources were read for the last time.
+/// Tells `sources` that these `parts` of them were read for the last time.
 pub fn forget(sources: &[Source], parts: &[SlicePart]) {
     for part in parts {
         if let PartLines::Text(range) = &part.lines {

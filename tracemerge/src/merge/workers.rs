@@ -1,10 +1,10 @@
-//! The merge by several threads: each takes a job and merges into memory; the calling thread also writes
-//! finished lines, in order.
+//! The merge by several threads: each takes a job and merges its lines into memory; the calling thread also
+//! writes finished lines, in order.
 //!
-//! There is one writer, and it writes from the first byte to the last: operating systems let only one thread
-//! write to a file at a time, wherever in it, so several writers gain nothing, while this way a pipe is no
-//! different from a file, and no length need be known beforehand. Writing takes as much time as `cat` takes;
-//! all other work is shared.
+//! There is one writer, which writes from the first byte to the last. Operating systems let only one thread
+//! write to a file at a time, wherever in the file, so several writers would gain nothing. With one writer a
+//! pipe is no different from a file, and no length must be known beforehand. Writing takes as much time as
+//! `cat` takes; all other work is shared.
 
 use std::collections::VecDeque;
 use std::io;
@@ -31,7 +31,7 @@ const AHEAD: usize = if cfg!(test) { 2 } else { 8 };
 /// calling thread.
 ///
 /// # Errors
-/// See [`Stop`]; then what was written and found has no meaning.
+/// See [`Stop`]. After an error, the written lines and the findings have no meaning.
 pub fn merge_by_all<B: Batch>(
     sources: &[Source],
     ranges: &[SortedRange],
@@ -53,7 +53,7 @@ pub fn merge_by_all<B: Batch>(
     Ok(())
 }
 
-/// Does all `work` by so many `threads`; returns what was found.
+/// Does all `work` by this number of `threads`, and returns the findings.
 ///
 /// # Errors
 /// See [`Stop`].
@@ -69,7 +69,7 @@ pub fn merge_by<'a, B: Batch, J: MergeWork<'a>>(
     let shared = SharedState { sources, limit, make, row: Mutex::new(row), changed: Condvar::new() };
     thread::scope(|scope| {
         for _ in 1..threads {
-            // A thread that cannot be started leaves its share to the others.
+            // If a thread cannot be started, the others do its share.
             let none = None::<&mut fn(&B) -> io::Result<()>>;
             let _ = thread::Builder::new().spawn_scoped(scope, || shared.work(none));
         }
@@ -97,6 +97,7 @@ struct Row<J, B> {
     queue: VecDeque<Option<MergedJob<B>>>,
     /// The number of batches that were taken from the queue.
     taken: usize,
+    /// Batches that were written, to be used again.
     spare: Vec<B>,
     /// The reason to end: once this is set, all threads end.
     stop: Option<Stop>,
@@ -108,7 +109,7 @@ type MergedJob<B> = (B, Vec<SlicePart>);
 type RowGuard<'p, J, B> = MutexGuard<'p, Row<J, B>>;
 
 impl<'a, J: MergeWork<'a>, B: Batch, M: Fn() -> B + Sync> SharedState<'a, '_, J, B, M> {
-    /// Ends all threads.
+    /// Ends all threads; a reason that was given before stays.
     fn stop(&self, stop: Stop) -> RowGuard<'_, J, B> {
         let mut row = self.row.lock();
         row.stop.get_or_insert(stop);
@@ -152,7 +153,7 @@ impl<'a, J: MergeWork<'a>, B: Batch, M: Fn() -> B + Sync> SharedState<'a, '_, J,
         let Some(write) = out else { return row };
         while let Some((lines, parts)) = row.pop_ready() {
             drop(row);
-            // The queue has room for another job's lines already.
+            // The queue has room for the lines of another job, even before these are written.
             self.changed.notify_all();
             if let Err(error) = write(&lines) {
                 return self.stop(Stop::Write(error));
@@ -213,7 +214,7 @@ impl<J, B> Row<J, B> {
     }
 }
 
-/// Ends all threads when one of them panics, so that none waits for it.
+/// A guard that ends all threads when its thread panics, so that none waits for it.
 struct Alarm<'p, 'a, 'm, J: MergeWork<'a>, B: Batch, M: Fn() -> B + Sync>(&'p SharedState<'a, 'm, J, B, M>);
 
 impl<'a, J: MergeWork<'a>, B: Batch, M: Fn() -> B + Sync> Drop for Alarm<'_, 'a, '_, J, B, M> {

@@ -1,4 +1,5 @@
-//! Output that may be thrown away until it is finished: in memory, in a pager, in a file that has no name yet.
+//! Output that can be thrown away until it is finished: in memory, in a pager, or in a file that has no name
+//! yet.
 
 use std::io::{self, Write};
 
@@ -10,26 +11,26 @@ use crate::ui::error::Error;
 pub enum Draft<'t> {
     /// Bytes that are small enough to be kept until all of them are known to be right.
     Memory {
-        /// The bytes.
+        /// The bytes so far.
         bytes: Vec<u8>,
-        /// Where they go.
+        /// The target to which the bytes will go.
         target: &'t Target,
-        /// Whether a pager shows them.
+        /// Whether a pager will show the bytes.
         paged: bool,
     },
     /// The input of a pager.
     Pager(Pager),
-    /// The target itself.
+    /// The output that the target has begun.
     Target {
-        /// The output that was begun.
+        /// The output itself.
         output: Output,
-        /// Where it goes.
+        /// The target that will finish the output.
         target: &'t Target,
     },
 }
 
 impl<'t> Draft<'t> {
-    /// Begins output for `target`, through a pager if `paged` and there is one.
+    /// Begins output for `target`; it goes through a pager if it is to be `paged` and there is a pager.
     ///
     /// # Errors
     /// The output cannot be written.
@@ -40,7 +41,7 @@ impl<'t> Draft<'t> {
         }
     }
 
-    /// Takes the bytes.
+    /// Returns the writer that takes the bytes of the output.
     pub fn writer(&mut self) -> &mut dyn Write {
         match self {
             Draft::Memory { bytes, .. } => bytes,
@@ -49,10 +50,10 @@ impl<'t> Draft<'t> {
         }
     }
 
-    /// Ends the output. A file has its name only now; a pager is waited for.
+    /// Finishes the output. A file gets its name only now; a pager is waited for.
     ///
     /// # Errors
-    /// Where the output cannot be begun: the outer error; where it cannot be written: the inner one.
+    /// The outer error says that the output cannot be begun, the inner one that it cannot be written.
     pub fn finish(self) -> Result<io::Result<()>, Error> {
         Ok(match self {
             Draft::Memory { bytes, target, paged } => {
@@ -70,7 +71,7 @@ impl<'t> Draft<'t> {
         })
     }
 
-    /// Throws away what was written, as far as nobody has read it yet.
+    /// Throws away the output, as far as nobody has read it yet.
     pub fn abandon(self) {
         match self {
             Draft::Memory { .. } => {}

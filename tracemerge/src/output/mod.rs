@@ -1,4 +1,4 @@
-//! Where merged lines go: a file, a pipe, a pager; and how far that is.
+//! The places where merged lines go: a file, a pipe, a pager; and the progress on the way there.
 
 pub mod draft;
 pub mod pager;

@@ -1,4 +1,4 @@
-//! The pager: long output on a terminal goes through `$PAGER`, or `less`.
+//! The pager, `$PAGER` or `less`, through which long output goes to a terminal.
 
 use std::io::{self, BufWriter, IoSlice, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -6,11 +6,11 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use crate::os::environment::{has_options_for_less, pager};
 use crate::os::signals::keep_interrupts_from_this_process;
 
-/// What `less` is told unless the user has told it something: output that fits on the screen just stays there, colours
-/// are colours, and the screen is not cleared.
-const LESS: &str = "FRX";
+/// The options of `less`, unless the user has set `LESS`: output that fits on the screen just stays there,
+/// colours are shown, and the screen is not cleared.
+const LESS_OPTIONS: &str = "FRX";
 
-/// A pager that runs.
+/// A running pager.
 #[derive(Debug)]
 pub struct Pager {
     child: Child,
@@ -18,24 +18,24 @@ pub struct Pager {
 }
 
 impl Pager {
-    /// Starts the pager; `None` where the user wants none, or there is none.
+    /// Starts the pager. Returns `None` if the user wants none, or there is none.
     #[must_use]
     pub fn start() -> Option<Pager> {
         let mut command = command()?;
         if !has_options_for_less() {
-            command.env("LESS", LESS);
+            command.env("LESS", LESS_OPTIONS);
         }
         let mut child = command.stdin(Stdio::piped()).spawn().ok()?;
         let input = BufWriter::with_capacity(1 << 16, child.stdin.take()?);
-        // It knows what an interrupt from the keyboard means.
+        // The pager itself decides what an interrupt from the keyboard means.
         keep_interrupts_from_this_process();
         Some(Pager { child, input })
     }
 
-    /// Waits until the user has read enough.
+    /// Writes the rest of the output, and waits until the user has read enough.
     ///
     /// # Errors
-    /// Where it could not be given all; that its reader went away is one of the reasons.
+    /// The pager has not taken all bytes; it may have been ended before.
     pub fn finish(self) -> io::Result<()> {
         let Pager { mut child, input } = self;
         let written = match input.into_inner() {
@@ -45,7 +45,7 @@ impl Pager {
             }
             Err(error) => {
                 let (error, input) = error.into_parts();
-                // Not once more what it has not taken.
+                // A plain drop would write the bytes once more that the pager has not taken.
                 drop(input.into_parts());
                 Err(error)
             }
@@ -54,7 +54,7 @@ impl Pager {
         written
     }
 
-    /// The same, but what is not written yet is thrown away.
+    /// Throws away the bytes that are not written yet, and waits until the user has read enough.
     pub fn abandon(self) {
         let Pager { mut child, input } = self;
         drop(input.into_parts());
@@ -76,7 +76,8 @@ impl Write for Pager {
     }
 }
 
-/// The user's pager. It may have options, even a pipe: it is for the shell.
+/// Returns the command of the user's pager; `None` if the user wants none. A shell runs `$PAGER`, because it
+/// may have options, or even be a pipe.
 fn command() -> Option<Command> {
     let Some(pager) = pager() else { return Some(Command::new("less")) };
     if pager.is_empty() || pager == "cat" {

@@ -1,4 +1,4 @@
-//! A bar on a terminal's stderr while long work is done.
+//! The progress bar that a merge shows on a terminal's stderr while it works for long.
 
 use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
@@ -7,9 +7,9 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::output::target::Target;
 
-/// Shorter work shows none.
+/// The time after which a bar is shown. Shorter work shows none.
 const PATIENCE: Duration = Duration::from_millis(700);
-/// So many bytes are counted before the clock is looked at.
+/// The number of bytes that are counted before the bar is updated.
 const STEP: u64 = 1 << 20;
 
 /// A progress bar on stderr.
@@ -19,18 +19,19 @@ pub struct MergeProgress {
     began: Instant,
     shown: bool,
     done: u64,
-    /// How much is done when the bar is told.
+    /// The number of bytes at which the bar is updated next.
     next: u64,
 }
 
 impl MergeProgress {
-    /// Whether anybody would see it, and it would be in nobody's way: the reader of a pipe may have the same terminal.
+    /// Returns whether somebody would see a bar, and it would be in nobody's way. The reader of a pipe may
+    /// use the same terminal, so output to a pipe has no bar.
     #[must_use]
     pub fn is_wanted(target: &Target) -> bool {
         !matches!(target, Target::Stdout) && io::stderr().is_terminal()
     }
 
-    /// The work is to go over `bytes`.
+    /// Makes a bar, hidden at first, for work on this number of `bytes`.
     #[must_use]
     pub fn new(bytes: u64) -> MergeProgress {
         let bar = ProgressBar::with_draw_target(Some(bytes), ProgressDrawTarget::hidden());
@@ -41,17 +42,17 @@ impl MergeProgress {
         MergeProgress { bar, began: Instant::now(), shown: false, done: 0, next: STEP }
     }
 
-    /// Adds bytes that are done.
+    /// Adds a number of `bytes` that are done.
     #[inline]
     pub fn add(&mut self, bytes: usize) {
         self.done += bytes as u64;
         if self.done >= self.next {
-            self.tell();
+            self.update();
         }
     }
 
     #[cold]
-    fn tell(&mut self) {
+    fn update(&mut self) {
         self.next = self.done + STEP;
         if !self.shown && self.began.elapsed() > PATIENCE {
             self.bar.set_draw_target(ProgressDrawTarget::stderr());
@@ -63,7 +64,7 @@ impl MergeProgress {
 
 impl Drop for MergeProgress {
     fn drop(&mut self) {
-        // Nothing of it stays on the screen.
+        // Without this, the bar would stay on the screen.
         self.bar.finish_and_clear();
     }
 }

@@ -1,18 +1,19 @@
-//! What takes merged lines: a file, a view, a pipe; and what carries them from one thread to another.
+//! The interfaces of the sinks that take merged lines, such as a file, a view or a pipe, and of the batches
+//! in which lines go from one thread to another.
 
 use std::io;
 
-/// A sink that takes merged lines.
+/// A taker of merged lines.
 pub trait Sink {
-    /// Takes whole lines of one source, the last with its line feed; they stand behind all that was taken before. Lines
-    /// with one key come together.
+    /// Takes whole lines of one source, the last one with its line feed. They stand behind all lines that
+    /// were taken before. Lines with one key come together.
     ///
     /// # Errors
     /// The sink takes no more.
     fn lines(&mut self, source: usize, lines: &[u8]) -> io::Result<()>;
 }
 
-/// Merged lines on their way from the thread that merges them to the one that writes them.
+/// Merged lines on their way from the thread that merges them to the thread that writes them.
 pub trait Batch: Sink + Send {
     /// Drops all lines, and keeps the memory unless it is much.
     fn clear(&mut self);

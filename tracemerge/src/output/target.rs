@@ -1,9 +1,9 @@
-//! Stage *write*: where the merged lines go.
+//! The stage *write*, and the targets to which it writes merged lines.
 //!
-//! A file appears under its name only when it is whole: it is written where it will be without any name, so that a kill
-//! leaves nothing behind, and then gets its own. Where there are no files without names, it is written beside its place
-//! under a name that begins with a dot, and renamed. What is no regular file (a pipe, a device) is written to directly,
-//! and so cannot be begun anew.
+//! A file appears under its name only when it is whole: it is written in its place without any name, so that
+//! a kill leaves nothing behind, and then gets its name. Where there are no files without names, it is
+//! written beside its place under a name that begins with a dot, and is then renamed. A pipe or a device is
+//! written to directly, and so cannot be begun anew.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -20,41 +20,45 @@ use crate::os::unfinished::unfinished;
 use crate::ui::error::Error;
 use crate::ui::messages::shown;
 
-/// Bytes gathered before the operating system is asked.
+/// The number of bytes that are gathered before they are written to a file.
 const BUFFER: usize = 1 << 20;
-/// The same for pipes, as much as one holds: while its reader works on it the next is made.
+/// The number of bytes that are gathered before they are written to a pipe: as many as a pipe holds, so that
+/// the next ones are made while its reader works on these.
 const PIPE_BUFFER: usize = 1 << 16;
-/// What names of files begin with that are not finished, or not yet in the place of an older one.
+/// The beginning of the name of a file that is not finished, or does not stand in the place of an older one
+/// yet.
 const UNFINISHED_PREFIX: &str = ".tracemerge-";
-/// The byte of such a file on which its writer holds a lock: who finds none knows that the writer is dead.
-const WRITER: u32 = 0;
-/// Where there are no such locks: how long nobody must have written to such a file before it is taken for one that a kill
-/// has left.
-const ABANDONED: Duration = Duration::from_secs(24 * 60 * 60);
+/// The offset of the byte of an unfinished file on which its writer holds a lock. Where there is no lock, the
+/// writer is dead.
+const WRITER_BYTE: u32 = 0;
+/// The time for which nobody must have written to an unfinished file before it is taken for one that a kill
+/// has left. It counts where there are no locks.
+const ABANDONED_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Where the output goes, checked as far as that can be done beforehand.
+/// The place where the output goes, checked as far as that can be done beforehand.
 #[derive(Debug)]
 pub enum Target {
     /// Standard output.
     Stdout,
-    /// A pipe, a device.
+    /// A pipe or a device.
     Direct(PathBuf),
     /// The null device.
     Null(PathBuf),
-    /// A regular file, existing or not.
+    /// A regular file, which may exist or not.
     File {
         /// The path as the user wrote it.
         given: PathBuf,
-        /// Where it is, symbolic links followed.
+        /// The path of the file itself, behind all symbolic links.
         real: PathBuf,
     },
 }
 
 impl Target {
-    /// Takes what stands behind `-o`, or the default, which the first of `apps` gives; refuses to write over `inputs` and the application.
+    /// Makes a target of the `option` behind `-o`; without one, of the default, which the first of `apps`
+    /// gives. Refuses to write over one of `inputs` or over an application.
     ///
     /// # Errors
-    /// Where that is a directory, an input or the application itself.
+    /// The target is a directory, an input or an application.
     pub fn new(option: Option<&OsStr>, apps: &[App], inputs: &HashSet<FileId>) -> Result<Target, Error> {
         if option == Some(OsStr::new("-")) {
             return Ok(Target::Stdout);
@@ -84,13 +88,14 @@ impl Target {
         Ok(Target::File { given, real })
     }
 
-    /// Whether output can be thrown away and begun anew. What went to the null device nobody has seen.
+    /// Returns whether output can be thrown away and begun anew. This is so for the null device, too, whose
+    /// output nobody has seen.
     #[must_use]
     pub fn can_restart(&self) -> bool {
         matches!(self, Target::File { .. } | Target::Null(_))
     }
 
-    /// The target in a message.
+    /// Returns the name of the target for messages.
     #[must_use]
     pub fn name(&self) -> String {
         match self {
@@ -106,7 +111,7 @@ impl Target {
         }
     }
 
-    /// A failure to write here.
+    /// Returns an error which says that this target cannot be written.
     #[must_use]
     pub fn error(&self, error: io::Error) -> Error {
         let hint = "-o FILE writes elsewhere";
@@ -131,7 +136,7 @@ impl Target {
             Target::File { real, .. } => {
                 let directory = directory_of(real);
                 if let Some(file) = unnamed_file(directory) {
-                    let _ = hold_lock(&file, WRITER);
+                    let _ = hold_lock(&file, WRITER_BYTE);
                     OpenTarget::Unnamed(file)
                 } else {
                     let temporary = temporary_file(directory).map_err(|e| self.error(e))?;
@@ -144,16 +149,16 @@ impl Target {
         Ok(Output(BufWriter::with_capacity(buffer, raw)))
     }
 
-    /// Ends the output; only now a file has its name.
+    /// Finishes the output. A file gets its name only now.
     ///
     /// # Errors
-    /// Where the last bytes cannot be written, or the file cannot be renamed.
+    /// The last bytes cannot be written, or the file cannot be renamed.
     pub fn finish(&self, output: Output) -> io::Result<()> {
         let mut raw = output.0.into_inner().map_err(io::IntoInnerError::into_error)?;
         raw.flush()?;
         let Target::File { real, .. } = self else { return Ok(()) };
         {
-            // A signal that ends the process waits for this.
+            // A signal that ends the process waits for this lock.
             let mut unfinished = unfinished();
             match raw {
                 OpenTarget::Temporary(file) => {
@@ -164,7 +169,7 @@ impl Target {
                 OpenTarget::Stdout(_) | OpenTarget::Direct(_) => {}
             }
         }
-        // Merges that were killed may have left theirs. What cannot be deleted harms nobody.
+        // Merges that were killed may have left files. One that cannot be deleted harms nobody.
         abandoned(real).into_iter().for_each(|left| drop(fs::remove_file(left)));
         Ok(())
     }
@@ -180,20 +185,21 @@ fn temporary_names() -> tempfile::Builder<'static, 'static> {
     names
 }
 
-/// A new file in `directory` with such a name, on which this process holds its lock.
+/// Makes a new unfinished file in `directory`, on which this process holds the writer's lock.
 fn temporary_file(directory: &Path) -> io::Result<NamedTempFile> {
     loop {
         let file = temporary_names().tempfile_in(directory).map_err(bare)?;
-        let _ = hold_lock(file.as_file(), WRITER);
-        // Somebody may have found it before it was locked, and taken it for abandoned.
+        let _ = hold_lock(file.as_file(), WRITER_BYTE);
+        // Before the file was locked, another merge may have taken it for abandoned and deleted it.
         if file.path().exists() {
             return Ok(file);
         }
     }
 }
 
-/// Names a whole file that has no name. Where there is an older one, the system knows no way but a name beside it and a
-/// rename: a kill between the two leaves a whole file under that name.
+/// Gives its name to a whole file that has none. Where there is an older file of that name, the system knows
+/// no way but a name beside it and a rename; a kill between the two leaves a whole file under the name beside
+/// it.
 fn give_name(file: &mut File, real: &Path) -> io::Result<()> {
     match link_unnamed(file, real) {
         Ok(()) => return Ok(()),
@@ -205,14 +211,14 @@ fn give_name(file: &mut File, real: &Path) -> io::Result<()> {
         }
         Err(_) => {}
     }
-    // This file system gives no name to such a file after all.
+    // This file system can give no name to a file without one after all.
     let mut copy = temporary_file(directory_of(real))?;
     file.seek(SeekFrom::Start(0))?;
     io::copy(file, copy.as_file_mut())?;
     copy.persist(real).map(drop).map_err(|error| error.error)
 }
 
-/// Files beside `output` that a merge of this user has not finished, for it was killed.
+/// Returns the files beside `output` that merges of this user have not finished because they were killed.
 #[must_use]
 pub fn abandoned(output: &Path) -> Vec<PathBuf> {
     let is_abandoned = |entry: &fs::DirEntry| {
@@ -221,7 +227,7 @@ pub fn abandoned(output: &Path) -> Vec<PathBuf> {
             name.to_str().and_then(|name| name.strip_prefix(UNFINISHED_PREFIX)).is_some_and(|random| {
                 random.len() == 6 && random.bytes().all(|byte| byte.is_ascii_alphanumeric())
             });
-        // Of the name itself, be it a link.
+        // A link is judged by itself, and not by the file that it leads to.
         is_named_so
             && entry
                 .metadata()
@@ -233,10 +239,10 @@ pub fn abandoned(output: &Path) -> Vec<PathBuf> {
 
 fn has_no_writer(path: &Path, found: &Metadata) -> bool {
     if cfg!(unix) {
-        return File::open(path).is_ok_and(|file| !is_locked(&file, WRITER));
+        return File::open(path).is_ok_and(|file| !is_locked(&file, WRITER_BYTE));
     }
     let age = found.modified().ok().and_then(|then| then.elapsed().ok());
-    age.is_some_and(|age| age > ABANDONED)
+    age.is_some_and(|age| age > ABANDONED_AFTER)
 }
 
 fn is_null(path: &Path, metadata: &Metadata) -> bool {
@@ -244,13 +250,14 @@ fn is_null(path: &Path, metadata: &Metadata) -> bool {
     fs::metadata(null).is_ok_and(|known| file_id(null, &known) == file_id(path, metadata))
 }
 
-/// The error without the temporary name that `tempfile` adds: it is not the user's.
+/// Returns an error without the temporary name that `tempfile` adds to it, because the user does not know
+/// that name.
 fn bare(error: io::Error) -> io::Error {
     let text = error.to_string();
     io::Error::new(error.kind(), text.split(" at path ").next().unwrap_or(&text))
 }
 
-/// Output that has begun. Dropped without [`Target::finish`], a file leaves nothing behind.
+/// Output that has begun. A file that is dropped without [`Target::finish`] leaves nothing behind.
 #[derive(Debug)]
 pub struct Output(BufWriter<OpenTarget>);
 
@@ -263,9 +270,9 @@ enum OpenTarget {
 }
 
 impl Output {
-    /// Throws away what is not written yet.
+    /// Throws away the bytes that are not written yet.
     pub fn abandon(self) {
-        // A plain drop would write it.
+        // A plain drop would write them.
         drop(self.0.into_parts());
     }
 }
@@ -281,7 +288,7 @@ impl Write for Output {
         self.0.write_all(bytes)
     }
 
-    /// Past the buffer.
+    /// Writes the parts past the buffer, which is flushed before.
     fn write_vectored(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
         self.0.flush()?;
         self.0.get_mut().write_vectored(parts)

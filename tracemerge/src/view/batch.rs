@@ -1,5 +1,6 @@
-//! What the threads of a merge do with the lines of a view before these are written: each job's lines are put together to
-//! records there, searched, and formatted as far as that can be done without knowing the records before.
+//! The work that the threads of a merge do for a view before its lines are written: they join the lines of
+//! each job to records, search these, and format them where that can be done without knowing the records
+//! before.
 
 use std::io;
 
@@ -9,26 +10,28 @@ use crate::view::export::Export;
 use crate::view::records::{RecordText, Take, each_record};
 use crate::view::select::{Matching, Selection};
 
-/// A batch keeps at most this much memory from one job to the next.
-const KEPT: usize = 8 << 20;
+/// The number of bytes of memory that a batch keeps at most from one job to the next.
+const KEPT_BYTES: usize = 8 << 20;
 
-/// Records of one job on their way to the thread that writes: in a format already, or as they are.
+/// The records of one job on their way to the thread that writes: formatted already, or as they stand in the
+/// traces.
 #[derive(Debug)]
 pub struct RecordBatch<'a, T> {
     matching: Matching<'a, T>,
-    /// The number of the boot's first source among all.
+    /// The number of the boot's first source among all sources.
     first: usize,
     /// The number of bytes that were merged into the batch.
     merged: usize,
 }
 
 impl<'a, T: Hold> RecordBatch<'a, T> {
-    /// An empty batch of lines of a boot whose first source is number `first` of all, and of which `selection` wants some.
+    /// Makes an empty batch for lines of a boot whose first source has the number `first` among all sources.
+    /// Records that `selection` wants go to the last stage, `held`.
     pub fn new(selection: &'a Selection, first: usize, held: T) -> RecordBatch<'a, T> {
         RecordBatch { matching: Matching::new(selection, held), first, merged: 0 }
     }
 
-    /// What the batch holds.
+    /// Returns the last stage, which holds the wanted records.
     pub fn held(&self) -> &T {
         self.matching.next()
     }
@@ -37,7 +40,7 @@ impl<'a, T: Hold> RecordBatch<'a, T> {
 impl<T: Hold> Sink for RecordBatch<'_, T> {
     fn lines(&mut self, source: usize, lines: &[u8]) -> io::Result<()> {
         self.merged += lines.len();
-        // A merge parts no record: its lines have one key.
+        // The lines of a record have one key, so the merge passes them on together.
         each_record(self.first + source, lines, &mut self.matching)
     }
 }
@@ -53,24 +56,24 @@ impl<T: Hold> Batch for RecordBatch<'_, T> {
     }
 }
 
-/// The last stage of a job: it holds what is to be written.
+/// The last stage of a job, which holds the records that are to be written.
 pub trait Hold: Take + Send {
-    /// Drops all that is held, and keeps the memory unless it is much.
+    /// Drops all records, and keeps the memory unless it is much.
     fn clear(&mut self);
 }
 
-/// Records as they will be written.
+/// Records in the format in which they will be written.
 pub struct Formatted<'a> {
     format: Box<dyn Export>,
     origins: &'a [Origin],
-    /// The bytes to be written.
+    /// The bytes that are to be written.
     pub text: Vec<u8>,
-    /// The number of lines in it, as they were in the traces.
+    /// The number of lines that the records have in the traces.
     pub lines: u64,
 }
 
 impl<'a> Formatted<'a> {
-    /// Formats records of `origins`.
+    /// Makes an empty stage that puts records of `origins` into this `format`.
     #[must_use]
     pub fn new(format: Box<dyn Export>, origins: &'a [Origin]) -> Formatted<'a> {
         Formatted { format, origins, text: Vec::new(), lines: 0 }
@@ -88,12 +91,12 @@ impl Take for Formatted<'_> {
 impl Hold for Formatted<'_> {
     fn clear(&mut self) {
         self.text.clear();
-        self.text.shrink_to(KEPT);
+        self.text.shrink_to(KEPT_BYTES);
         self.lines = 0;
     }
 }
 
-/// Records as they stand in the traces, for a format in which they depend on those before them.
+/// Records as they stand in the traces, for a format in which a record depends on those before it.
 #[derive(Debug, Default)]
 pub struct Unformatted {
     text: Vec<u8>,
@@ -102,7 +105,7 @@ pub struct Unformatted {
 }
 
 impl Unformatted {
-    /// The records, in order.
+    /// Returns the records, in order.
     pub fn records(&self) -> impl Iterator<Item = RecordText<'_>> {
         let mut start = 0;
         self.ends.iter().map(move |&(origin, end)| {
@@ -124,7 +127,7 @@ impl Take for Unformatted {
 impl Hold for Unformatted {
     fn clear(&mut self) {
         self.text.clear();
-        self.text.shrink_to(KEPT);
+        self.text.shrink_to(KEPT_BYTES);
         self.ends.clear();
     }
 }

@@ -1,10 +1,11 @@
-//! Behind *range*: files whose ticks go back, as far as that is known, and the sorted parts that they fall into.
+//! The files that are known to be non-monotonic, and the sorted ranges into which their breaks divide them.
 //!
-//! Only damage makes such files. In one, a search finds one of several places where a range may begin, so a view would
-//! miss lines. That ticks go back is seen by the merge where it is inside of what is shown. Outside of it a few lines
-//! are looked at: all within a page of it, then fewer the farther off they are, one in sixteenth parts of the file at
-//! least. So a clock that was set back is seen, and what strays nearby. A line that strays far off is not: it would take
-//! all bytes to be read, which `tracemerge check` does.
+//! Only damage makes such files. In one of them, a search finds one of several places where a span may begin,
+//! so a view would miss lines. Breaks inside of the bytes that are shown are seen by the merge. Outside of
+//! them a few lines are looked at: all lines within a page, then the fewer the farther off they are, but one
+//! in each sixteenth of a region at least. So a clock that was set back is seen, and so is a stray line
+//! nearby. A stray line far off is not seen: all bytes would have to be read for that, as `tracemerge check`
+//! does.
 
 use std::collections::BTreeMap;
 use std::ops;
@@ -15,104 +16,111 @@ use crate::input::findings::Findings;
 use crate::input::slice::TickSpan;
 use crate::input::source::{Break, Content, SortedRange, Source, breaks};
 use crate::os::processors::map_on_all_processors;
-use crate::view::range::{Range, part_of};
+use crate::view::range::narrowed;
 
-/// So many bytes before and behind a part are looked at line by line.
-const NEAR: usize = 4096;
-/// What is far off is looked at in so many places at least.
-const FAR: usize = 16;
+/// The number of bytes beside a wanted range in which every line is looked at.
+const NEAR_BYTES: usize = 4096;
+/// The number of places that are looked at in a region at least, however far off they are.
+const LEAST_LOOKS: usize = 16;
 
-/// The files that were read through because their ticks go back somewhere.
+/// The breaks of the files that were read through, by the file's number among all; a file was read through
+/// because its ticks go back somewhere.
 #[derive(Debug, Default)]
 pub struct Breaks(BTreeMap<usize, Vec<Break>>);
 
-/// A file, by its number among all, and the part of it that is wanted.
+/// A file, and the ranges of it that are wanted.
 pub struct Wanted<'a> {
-    /// The file's number among all.
+    /// The file's number among all files.
     pub file: usize,
-    /// The file itself.
+    /// The source that has the file's lines.
     pub source: &'a Source,
-    /// The parts of the part.
-    pub parts: &'a [SortedRange],
-    /// The ticks that are wanted of the file.
-    pub range: Range,
+    /// The sorted ranges of the file that have the wanted lines.
+    pub ranges: &'a [SortedRange],
+    /// The ticks of the wanted lines.
+    pub span: TickSpan,
 }
 
 impl<'a> Wanted<'a> {
-    /// The files of all boots, in whose `spans` these `parts` of them are.
+    /// Returns all files of all `boots`; `spans` has a span for each boot, and `ranges` has a list for each
+    /// file.
     #[must_use]
     pub fn all(
         boots: &'a [Vec<Source>],
         spans: &[TickSpan],
-        parts: &'a [Vec<SortedRange>],
+        ranges: &'a [Vec<SortedRange>],
     ) -> Vec<Wanted<'a>> {
-        let files = boots.iter().zip(spans).flat_map(|(sources, span)| {
-            let range = Range { since: Some(span.since), until: span.until };
-            sources.iter().map(move |source| (source, range))
-        });
-        let wanted = |(file, ((source, range), parts)): (usize, (_, &'a Vec<SortedRange>))| Wanted {
+        let files = boots
+            .iter()
+            .zip(spans)
+            .flat_map(|(sources, span)| sources.iter().map(move |source| (source, *span)));
+        let wanted = |(file, ((source, span), ranges)): (usize, (_, &'a Vec<SortedRange>))| Wanted {
             file,
             source,
-            parts,
-            range,
+            ranges,
+            span,
         };
-        files.zip(parts).enumerate().map(wanted).collect()
+        files.zip(ranges).enumerate().map(wanted).collect()
     }
 
+    /// Returns the number of bytes in the wanted ranges.
     fn bytes(&self) -> usize {
-        self.parts.iter().map(|part| part.end - part.start).sum()
+        self.ranges.iter().map(|range| range.end - range.start).sum()
     }
 }
 
 impl Breaks {
-    /// The sorted parts of `file` that have what is in `range` of it. `source` is its number among those of its boot.
+    /// Returns the sorted ranges of `file` that have the lines in `span`. Its `source` has this `number`
+    /// among those of its boot.
     #[must_use]
-    pub fn parts(&self, file: usize, number: usize, source: &Source, range: Range) -> Vec<SortedRange> {
-        let mut part = SortedRange { source: number, start: 0, end: source.bytes().len() };
-        let Some(breaks) = self.0.get(&file) else { return vec![part_of(part, source, range)] };
-        let mut parts = Vec::with_capacity(breaks.len() + 1);
-        for at in breaks.iter().map(|(at, ..)| *at).chain([part.end]) {
-            parts.push(part_of(SortedRange { end: at, ..part }, source, range));
-            part.start = at;
+    pub fn ranges(&self, file: usize, number: usize, source: &Source, span: TickSpan) -> Vec<SortedRange> {
+        let mut rest = SortedRange { source: number, start: 0, end: source.bytes().len() };
+        let Some(breaks) = self.0.get(&file) else { return vec![narrowed(rest, source, span)] };
+        let mut ranges = Vec::with_capacity(breaks.len() + 1);
+        for end in breaks.iter().map(|(at, ..)| *at).chain([rest.end]) {
+            ranges.push(narrowed(SortedRange { end, ..rest }, source, span));
+            rest.start = end;
         }
-        parts.retain(|part| part.start < part.end);
-        parts
+        ranges.retain(|range| range.start < range.end);
+        ranges
     }
 
-    /// Looks at places outside of what is wanted, and inside too if that may not be read to its end. Whoever shows to go
-    /// back is read through. Returns whether any was.
+    /// Looks at a few lines outside of the wanted ranges, and at a few `inside` of them if the merge may stop
+    /// before their end. Reads a file through if these lines are not in order. Returns whether there are such
+    /// files.
     pub fn look_around(&mut self, wanted: &[Wanted<'_>], inside: bool) -> bool {
-        // A few places of each are not worth a thread.
         self.read(
             wanted,
+            // A few lines of each file are not worth a thread.
             |_| 0,
             |wanted| {
-                let [part] = wanted.parts else { return false };
-                let (bytes, Range { since, until }) = (wanted.source.bytes(), wanted.range);
-                let is_before = |ticks| since.is_none_or(|since| ticks < since);
+                let [range] = wanted.ranges else { return false };
+                let (bytes, TickSpan { since, until }) = (wanted.source.bytes(), wanted.span);
+                let is_before = |ticks| ticks < since;
                 let is_behind = |ticks| until.is_none_or(|until| ticks >= until);
-                // The merge searches, too, in the part.
-                part_of(*part, wanted.source, wanted.range) != *part
-                    || !ascends(bytes, 0..part.start, Side::End, is_before)
-                    || !ascends(bytes, part.end..bytes.len(), Side::Start, is_behind)
-                    || inside && !ascends(bytes, part.start..part.end, Side::Start, |_| true)
+                // The merge searches the range for the span once more, and has to find all of it.
+                narrowed(*range, wanted.source, wanted.span) != *range
+                    || !ascends(bytes, 0..range.start, Side::End, is_before)
+                    || !ascends(bytes, range.end..bytes.len(), Side::Start, is_behind)
+                    || inside && !ascends(bytes, range.start..range.end, Side::Start, |_| true)
             },
         )
     }
 
-    /// Reads all that is wanted. Files that go back there are read through. Returns whether there was any.
+    /// Reads all bytes of the wanted ranges, and reads a file through if it is non-monotonic there. Returns
+    /// whether there are such files.
     pub fn look_through(&mut self, wanted: &[Wanted<'_>]) -> bool {
         self.read(
             wanted,
             |wanted| wanted.bytes(),
             |wanted| {
                 let bytes = wanted.source.bytes();
-                wanted.parts.iter().any(|part| !breaks(&bytes[part.start..part.end]).is_empty())
+                wanted.ranges.iter().any(|range| !breaks(&bytes[range.start..range.end]).is_empty())
             },
         )
     }
 
-    /// Reads those files through that are `suspect`, but none again; to find that out takes so many `bytes`.
+    /// Reads the files through that are `suspect`, unless that has been done before; `bytes` is the number of
+    /// bytes that are read to find out whether one is. Returns whether there are such files.
     fn read(
         &mut self,
         wanted: &[Wanted<'_>],
@@ -131,7 +139,7 @@ impl Breaks {
         !suspects.is_empty()
     }
 
-    /// Tells `findings` where `file` goes back, which is number `source` there.
+    /// Notes the breaks of `file` in `findings`, where the file has the number `source`.
     pub fn tell(&self, file: usize, source: usize, findings: &mut Findings) {
         for &(at, before, after) in self.0.get(&file).into_iter().flatten() {
             findings.broken(source, at, before, after);
@@ -139,20 +147,21 @@ impl Breaks {
     }
 }
 
-/// The side of a region that matters more.
+/// The side of a region near which more lines are looked at.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Side {
     Start,
     End,
 }
 
-/// Whether the lines in a region, which begins where a line does or at the beginning of the file, are as they should and
-/// do not go back, as far as those tell that are looked at: the nearer to `side`, the more. Passes over no byte twice.
+/// Returns whether the ticks in a region satisfy `fits` and do not go back, as far as a few of its lines
+/// tell; the nearer to `side`, the more lines are looked at. The region begins where a line begins, or with
+/// the file. No byte is passed over twice.
 fn ascends(bytes: &[u8], region: ops::Range<usize>, side: Side, fits: impl Fn(u64) -> bool) -> bool {
     if region.is_empty() {
         return true;
     }
-    let far = region.len() / FAR;
+    let longest_step = region.len() / LEAST_LOOKS;
     let mut ticks = 0;
     let mut found = Boundary::before(bytes, region.start).ticks.map(|ticks| (region.start, ticks));
     while let Some((at, next)) = found.filter(|(at, _)| *at < region.end) {
@@ -160,12 +169,12 @@ fn ascends(bytes: &[u8], region: ops::Range<usize>, side: Side, fits: impl Fn(u6
             return false;
         }
         ticks = next;
-        let (off, nearer) = match side {
+        let (distance, step) = match side {
             Side::Start => (at - region.start, at - region.start),
             Side::End => (region.end - at, (region.end - at) / 2),
         };
-        let step = if off <= NEAR { 0 } else { nearer.min(far) };
-        // No line begins at the end of the region that is still a part of it.
+        let step = if distance <= NEAR_BYTES { 0 } else { step.min(longest_step) };
+        // A line that begins at the end of the region is not a part of it any more.
         found = line_behind(bytes, at + step, region.end - 1);
     }
     true
@@ -181,32 +190,32 @@ mod tests {
         ticks.into_iter().flat_map(line).collect()
     }
 
-    fn wanted<'a>(source: &'a Source, parts: &'a [SortedRange], range: Range) -> [Wanted<'a>; 1] {
-        [Wanted { file: 0, source, parts, range }]
+    fn wanted<'a>(source: &'a Source, ranges: &'a [SortedRange], span: TickSpan) -> [Wanted<'a>; 1] {
+        [Wanted { file: 0, source, ranges, span }]
     }
 
     proptest! {
-        /// Whatever is within a page is seen, so nothing is missed.
+        /// The files are smaller than a page, so every break in them is seen.
         #[test]
-        fn parts_have_exactly_the_lines_in_the_range(
+        fn ranges_have_exactly_the_lines_in_the_span(
             ticks in prop::collection::vec(0..30u64, 0..60), since in 0..32u64, until in 0..32u64
         ) {
             let source = Source::of("a", &text(ticks.clone()));
-            let range = Range { since: Some(since), until: Some(until) };
+            let span = TickSpan { since, until: Some(until) };
             let mut breaks = Breaks::default();
-            let mut parts = breaks.parts(0, 0, &source, range);
+            let mut ranges = breaks.ranges(0, 0, &source, span);
             for _ in 0..3 {
-                let found = breaks.look_around(&wanted(&source, &parts, range), false)
-                    || breaks.look_through(&wanted(&source, &parts, range));
+                let found = breaks.look_around(&wanted(&source, &ranges, span), false)
+                    || breaks.look_through(&wanted(&source, &ranges, span));
                 if !found {
                     break;
                 }
-                parts = breaks.parts(0, 0, &source, range);
+                ranges = breaks.ranges(0, 0, &source, span);
             }
-            // What the merge searches again in them is all of them.
-            prop_assert!(parts.iter().all(|part| part_of(*part, &source, range) == *part));
+            // The merge searches the ranges for the span once more, and has to find all of them.
+            prop_assert!(ranges.iter().all(|range| narrowed(*range, &source, span) == *range));
             let shown: Vec<u8> =
-                parts.iter().flat_map(|part| &source.bytes()[part.start..part.end]).copied().collect();
+                ranges.iter().flat_map(|range| &source.bytes()[range.start..range.end]).copied().collect();
             let expected = text(ticks.iter().copied().filter(|ticks| since <= *ticks && *ticks < until));
             prop_assert_eq!(String::from_utf8(shown).unwrap(), String::from_utf8(expected).unwrap());
             if ticks.is_sorted() {
@@ -216,14 +225,14 @@ mod tests {
     }
 
     #[test]
-    fn far_off_what_is_large_is_seen_and_what_is_small_is_not() {
+    fn a_long_way_back_is_seen_from_far_off_and_a_stray_line_only_from_nearby() {
         let sound: Vec<u64> = (1000..31_000).collect();
-        let range = Range { since: Some(9000), until: Some(9100) };
+        let span = TickSpan { since: 9000, until: Some(9100) };
         let is_seen = |ticks: &[u64]| {
             let source = Source::of("a", &text(ticks.iter().copied()));
             let mut breaks = Breaks::default();
-            let parts = breaks.parts(0, 0, &source, range);
-            breaks.look_around(&wanted(&source, &parts, range), false)
+            let ranges = breaks.ranges(0, 0, &source, span);
+            breaks.look_around(&wanted(&source, &ranges, span), false)
         };
         assert!(!is_seen(&sound));
         let set_back = [&sound[..20_000], &sound[10_000..20_000]].concat();

@@ -1,9 +1,11 @@
-//! What is shown of the traces, and how. A plain merge is the view of everything, as it stands in the traces.
+//! Views: the part of the traces that is shown, and the format in which it is shown. A plain merge is the
+//! view of everything, as it stands in the traces.
 //!
-//! In the order of their use: [`request`] is what is asked for, [`plan`] the bytes that this wants ([`range`] finds where a
-//! range of time lies in a file, [`breaks`] where a file is not in order), [`delivery`] has these merged and written. On
-//! that way [`records`] puts lines together, [`select`] leaves some out, [`export`] formats; [`batch`] is what of it the
-//! threads of the merge do.
+//! In the order of their use: [`request`] says what the user asks for; [`plan`] finds the bytes that are
+//! wanted for that ([`range`] finds a span of time in a file, [`breaks`] finds the places where a file is not
+//! in order); [`delivery`] has these bytes merged and written. On the way, [`records`] joins lines to
+//! records, [`select`] leaves some of them out, and [`export`] formats the rest; [`batch`] is the share of
+//! this work that the threads of the merge do.
 
 pub mod batch;
 pub mod breaks;

@@ -1,5 +1,6 @@
-//! Which bytes of the inputs a view wants: the threads and processes, the range of time, and of that what may have the
-//! last records. Times become ticks by the clocks in the traces, which are read only if they are needed.
+//! Finds the bytes of the inputs that a view wants: those of its threads and processes, of these the ones in
+//! its span of time, and of these the ones that may have the last records. Times become ticks by the clocks
+//! in the traces, which are read only if they are needed.
 
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use trace_format::wall::Wall;
 
 use crate::input::findings::Findings;
 use crate::input::inputs::{Inputs, Origin};
-use crate::input::slice;
+use crate::input::slice::TickSpan;
 use crate::input::source::{SortedRange, Source};
 use crate::time::clocks::{Clocks, anchors_in};
 use crate::time::when::{WallSpan, When};
@@ -17,93 +18,96 @@ use crate::ui::error::Error;
 use crate::ui::messages::{Grouped, Messages, shown, shown_name};
 use crate::view::breaks::{Breaks, Wanted};
 use crate::view::export::text::TimeMode;
-use crate::view::range::{self, Range, part_of};
+use crate::view::range::{narrowed, since_for_last};
 use crate::view::request::View;
 use crate::view::select::Amount;
 
-/// A `# clock` line comes every ten seconds: in a shorter time there is none but the last.
+/// The nanoseconds from one `# clock` line of a run to the next. Inputs that span a shorter time have no such
+/// line but the last.
 const CLOCK_INTERVAL_NS: u64 = 10_000_000_000;
-/// At most this many threads are named where none is the one that was asked for.
-const FEW: usize = 12;
+/// The number of threads that are named at most where the thread that was asked for is not there.
+const NAMED_THREADS: usize = 12;
 
 /// The bytes of the inputs that a view wants.
 #[derive(Debug)]
 pub struct Plan<'v> {
     view: &'v View,
-    /// For each source, the sorted parts that have what is wanted of it; none of a source that is not shown.
-    pub parts: Vec<Vec<SortedRange>>,
-    /// For each boot, the ticks that are wanted.
-    pub spans: Vec<slice::TickSpan>,
-    /// The times of the first line and of the last of all inputs; without meaning where no clock was needed.
+    /// The sorted ranges of each source that have its wanted lines; a source that is not shown has none.
+    pub ranges: Vec<Vec<SortedRange>>,
+    /// The ticks that are wanted of each boot.
+    pub spans: Vec<TickSpan>,
+    /// The times of the first line and of the last of all inputs. They have no meaning where no clock was
+    /// needed.
     pub times: WallSpan,
-    /// The zone of local times.
+    /// The time zone of local times.
     pub zone: TimeZone,
-    /// Where ticks go back, by source, as far as that is known.
+    /// The known breaks of the sources.
     breaks: Breaks,
 }
 
 impl<'v> Plan<'v> {
-    /// Plans what `view` wants of `inputs`, gives these their clocks if times are needed, and notes in them what of them
-    /// is shown.
+    /// Plans which bytes of `inputs` are wanted by `view`. Gives the inputs their clocks if times are needed,
+    /// and notes in them which of them are shown.
     ///
     /// # Errors
-    /// Where there is no such thread, process or time.
+    /// There is no such thread, process or time.
     pub fn new(inputs: &mut Inputs, view: &'v View, messages: &mut Messages) -> Result<Plan<'v>, Error> {
         let times = WallSpan { first: Wall(0), last: Wall(0) };
-        let (parts, spans, breaks) = (Vec::new(), Vec::new(), Breaks::default());
-        let mut plan = Plan { view, parts, spans, times, zone: TimeZone::system(), breaks };
-        select(inputs, view)?;
+        let (ranges, spans, breaks) = (Vec::new(), Vec::new(), Breaks::default());
+        let mut plan = Plan { view, ranges, spans, times, zone: TimeZone::system(), breaks };
+        select_threads(inputs, view)?;
         let shows_times = view.time != TimeMode::Ticks;
         let mut whens = [view.since, view.until].into_iter().flatten();
         if shows_times || whens.any(When::needs_clock) {
             plan.plan_by_clocks(inputs, shows_times, messages)?;
         } else {
-            plan.plan_parts(inputs)?;
+            plan.plan_ranges(inputs)?;
         }
         plan.show_only_planned(inputs);
         Ok(plan)
     }
 
-    /// Reads what is planned, and plans anew where that is not in order: from then on every part is.
+    /// Reads all planned bytes, and plans anew where they are not in order. Afterwards every planned range is
+    /// sorted.
     ///
     /// # Errors
-    /// Where there is no such thread, process or time.
+    /// There is no such thread, process or time.
     pub fn look_through(&mut self, inputs: &mut Inputs) -> Result<(), Error> {
-        while self.breaks.look_through(&Wanted::all(&inputs.boots, &self.spans, &self.parts)) {
+        while self.breaks.look_through(&Wanted::all(&inputs.boots, &self.spans, &self.ranges)) {
             self.plan_anew(inputs)?;
         }
         Ok(())
     }
 
-    /// Plans anew because files have become shorter: nothing is known of them any more.
+    /// Plans anew after files were truncated, and forgets the known breaks, which may be gone.
     ///
     /// # Errors
-    /// Where there is no such thread, process or time.
+    /// There is no such thread, process or time.
     pub fn begin_anew(&mut self, inputs: &mut Inputs) -> Result<(), Error> {
         self.breaks = Breaks::default();
         self.plan_anew(inputs)
     }
 
     fn plan_anew(&mut self, inputs: &mut Inputs) -> Result<(), Error> {
-        select(inputs, self.view)?;
-        self.plan_parts(inputs)?;
+        select_threads(inputs, self.view)?;
+        self.plan_ranges(inputs)?;
         self.show_only_planned(inputs);
         Ok(())
     }
 
-    /// Tells `findings` of a boot where ticks of its sources are known to go back; the first of these is number `first`
-    /// of all.
+    /// Notes the known breaks of a boot's `sources` in its `findings`. The first of these sources has the
+    /// number `first` among all.
     pub fn tell_breaks(&self, first: usize, sources: &[Source], findings: &mut Findings) {
         (0..sources.len()).for_each(|number| self.breaks.tell(first + number, number, findings));
     }
 
-    /// Tells in detail what is planned of each source.
+    /// Tells the user how much of each source is planned.
     pub fn tell_details(&self, inputs: &Inputs, messages: &mut Messages) {
-        for ((origin, source), parts) in inputs.files().zip(&self.parts) {
-            if parts.is_empty() {
+        for ((origin, source), ranges) in inputs.files().zip(&self.ranges) {
+            if ranges.is_empty() {
                 continue;
             }
-            let bytes: usize = parts.iter().map(|part| part.end - part.start).sum();
+            let bytes: usize = ranges.iter().map(|range| range.end - range.start).sum();
             messages.detail(format_args!(
                 "{}: thread {} '{}', {} of {} bytes",
                 shown(&source.path),
@@ -115,14 +119,14 @@ impl<'v> Plan<'v> {
         }
     }
 
-    /// Notes that sources of which nothing is planned are not shown.
+    /// Notes that a source is not shown if none of its bytes are planned.
     fn show_only_planned(&self, inputs: &mut Inputs) {
-        for (origin, parts) in inputs.origins.iter_mut().zip(&self.parts) {
-            origin.is_shown = parts.iter().any(|part| part.start < part.end);
+        for (origin, ranges) in inputs.origins.iter_mut().zip(&self.ranges) {
+            origin.is_shown = ranges.iter().any(|range| range.start < range.end);
         }
     }
 
-    /// Reads the clocks and gives them to the inputs, then plans the parts.
+    /// Reads the clocks and gives them to the inputs, then plans the ranges.
     fn plan_by_clocks(
         &mut self,
         inputs: &mut Inputs,
@@ -133,32 +137,34 @@ impl<'v> Plan<'v> {
             inputs.files().filter_map(|(origin, source)| Some((origin.run.as_ref()?, source.outline())));
         let mut clocks = Clocks::read(of_runs, |_| None);
         self.set_clocks(inputs, &clocks);
-        self.plan_parts(inputs)?;
-        // What is shown will be read anyway, so the clock lines in it may be, too.
+        self.plan_ranges(inputs)?;
+        // The merge reads the planned bytes anyway, so all clock lines in them can be read as well.
         if shows_times && self.times.last.0.saturating_sub(self.times.first.0) > CLOCK_INTERVAL_NS {
-            let files = inputs.files().zip(&inputs.references).zip(&self.parts);
-            // The clock lines of another machine are no readings of this one's ticks.
-            let texts = files.filter(|((_, reference), _)| reference.is_none());
-            let texts = texts.filter_map(|(((origin, source), _), parts)| {
-                let text = |part: &SortedRange| source.bytes().get(part.start..part.end).unwrap_or_default();
-                Some((origin.run.as_ref()?, parts.iter().flat_map(move |part| anchors_in(text(part)))))
+            let files = inputs.files().zip(&inputs.references).zip(&self.ranges);
+            // Lines of a source with a reference have ticks of that other machine, of which the source's
+            // clock lines are no readings.
+            let own = files.filter(|((_, reference), _)| reference.is_none());
+            let anchors = own.filter_map(|(((origin, source), _), ranges)| {
+                let text =
+                    |range: &SortedRange| source.bytes().get(range.start..range.end).unwrap_or_default();
+                Some((origin.run.as_ref()?, ranges.iter().flat_map(move |range| anchors_in(text(range)))))
             });
-            clocks.refine(texts);
+            clocks.refine(anchors);
             self.set_clocks(inputs, &clocks);
-            self.plan_parts(inputs)?;
+            self.plan_ranges(inputs)?;
         }
         tell_clocks(&clocks, messages);
         Ok(())
     }
 
-    /// Gives each source its clock, and finds out from when to when the inputs are.
+    /// Gives each source its clock, and finds the times of the first line and of the last of all inputs.
     fn set_clocks(&mut self, inputs: &mut Inputs, clocks: &Clocks) {
         let (mut first, mut last, mut at) = (Wall(u64::MAX), Wall(0), 0);
         for (sources, ends) in inputs.boots.iter().zip(&inputs.ends) {
             let here = at..at + sources.len();
             at = here.end;
             let (origins, references) = (&mut inputs.origins[here.clone()], &inputs.references[here]);
-            // A file that does not name its run goes by the clock of its neighbours.
+            // A file that does not name its run gets the clock of another run of its boot.
             let known = origins.iter().find_map(|origin| origin.run.clone());
             for (origin, reference) in origins.iter_mut().zip(references) {
                 let run = reference.as_ref().or(origin.run.as_ref()).or(known.as_ref());
@@ -172,31 +178,32 @@ impl<'v> Plan<'v> {
         self.times = WallSpan { first, last };
     }
 
-    /// Plans the parts, and splits sources that show not to be in order around what is wanted of them.
-    fn plan_parts(&mut self, inputs: &Inputs) -> Result<(), Error> {
+    /// Plans the ranges, and splits those of sources that show to be non-monotonic near their wanted lines.
+    fn plan_ranges(&mut self, inputs: &Inputs) -> Result<(), Error> {
         let has_ends = self.view.is_of_a_time() || self.view.selection.amount != Amount::All;
         let may_end_early = matches!(self.view.selection.amount, Amount::First(_));
         loop {
             self.select_ranges(inputs)?;
-            // Where everything is wanted, the merge itself sees whether it is in order.
+            // Where all lines are wanted, the merge itself sees whether they are in order.
             if !has_ends {
                 return Ok(());
             }
-            let wanted = Wanted::all(&inputs.boots, &self.spans, &self.parts);
+            let wanted = Wanted::all(&inputs.boots, &self.spans, &self.ranges);
             if !self.breaks.look_around(&wanted, may_end_early) {
                 return Ok(());
             }
         }
     }
 
-    /// Selects of each shown source what is in the range of time, and of that what may have the last records.
+    /// Selects the ranges of each shown source that are in the span of time, and of these the ones that may
+    /// have the last records.
     fn select_ranges(&mut self, inputs: &Inputs) -> Result<(), Error> {
-        self.parts.clear();
+        self.ranges.clear();
         self.spans.clear();
         for sources in &inputs.boots {
-            let mut of_boot = slice::TickSpan::ALL;
+            let mut of_boot = TickSpan::ALL;
             for (number, source) in sources.iter().enumerate() {
-                let file = self.parts.len();
+                let file = self.ranges.len();
                 let origin = &inputs.origins[file];
                 let ticks = |when: Option<When>, option| {
                     let ticks =
@@ -205,36 +212,37 @@ impl<'v> Plan<'v> {
                         .map(|ticks| ticks.map(|ticks| ticks.0))
                         .map_err(|why| Error::plain(format!("{option}: {why}")))
                 };
-                let since = ticks(self.view.since, "--since")?;
-                let range = Range { since, until: ticks(self.view.until, "--until")? };
-                of_boot = slice::TickSpan { since: range.since.unwrap_or(0), until: range.until };
-                let parts = origin.is_shown.then(|| self.breaks.parts(file, number, source, range));
-                self.parts.push(parts.unwrap_or_default());
+                let since = ticks(self.view.since, "--since")?.unwrap_or(0);
+                let span = TickSpan { since, until: ticks(self.view.until, "--until")? };
+                of_boot = span;
+                let ranges = origin.is_shown.then(|| self.breaks.ranges(file, number, source, span));
+                self.ranges.push(ranges.unwrap_or_default());
             }
             self.spans.push(of_boot);
         }
         if let (Amount::Last(wanted), None) = (self.view.selection.amount, &self.view.selection.pattern) {
-            self.shorten_to_last(inputs, wanted);
+            self.narrow_to_last(inputs, wanted);
         }
         Ok(())
     }
 
-    /// Leaves out what is before the last `wanted` records, where there is only one boot to look at.
-    fn shorten_to_last(&mut self, inputs: &Inputs, wanted: usize) {
+    /// Leaves out the bytes before the last `wanted` records. Does nothing if there are several boots, whose
+    /// ticks do not compare.
+    fn narrow_to_last(&mut self, inputs: &Inputs, wanted: usize) {
         let ([sources], [of_boot]) = (&inputs.boots[..], &mut self.spans[..]) else { return };
-        let all: Vec<SortedRange> = self.parts.iter().flatten().copied().collect();
-        let Some(since) = range::since_for_last(sources, &all, *of_boot, wanted) else { return };
+        let all: Vec<SortedRange> = self.ranges.iter().flatten().copied().collect();
+        let Some(since) = since_for_last(sources, &all, *of_boot, wanted) else { return };
         of_boot.since = since;
-        for part in self.parts.iter_mut().flatten() {
-            *part = part_of(*part, &sources[part.source], Range { since: Some(since), until: None });
+        for range in self.ranges.iter_mut().flatten() {
+            *range = narrowed(*range, &sources[range.source], TickSpan { since, until: None });
         }
     }
 }
 
-/// Notes which of the inputs are of threads and processes that `view` asks for.
-fn select(inputs: &mut Inputs, view: &View) -> Result<(), Error> {
+/// Notes in `inputs` which of them are of threads and processes that `view` asks for.
+fn select_threads(inputs: &mut Inputs, view: &View) -> Result<(), Error> {
     for origin in &mut inputs.origins {
-        // Who names a log wants to see it beside whatever is selected.
+        // A log is shown beside whichever threads are selected, because the user has named it.
         let pid = origin.run.as_ref().map(|run| run.pid);
         origin.is_shown = origin.is_log || view.wants(pid, origin.tid, &origin.name);
     }
@@ -245,7 +253,7 @@ fn select(inputs: &mut Inputs, view: &View) -> Result<(), Error> {
     Err(Error::plain(format!("there is no such thread or process here; there are {threads}")))
 }
 
-/// Names some of the threads that there are.
+/// Returns the names of some of the threads that there are, for a message.
 fn some_threads(origins: &[Origin]) -> String {
     let thread = |origin: &Origin| {
         let pid = origin.run.as_ref().map_or_else(|| "?".to_owned(), |run| run.pid.to_string());
@@ -255,12 +263,12 @@ fn some_threads(origins: &[Origin]) -> String {
     let mut all: Vec<String> = threads.map(thread).collect();
     all.sort();
     all.dedup();
-    let more = all.len().saturating_sub(FEW);
-    let named = all.into_iter().take(FEW).collect::<Vec<_>>().join(", ");
+    let more = all.len().saturating_sub(NAMED_THREADS);
+    let named = all.into_iter().take(NAMED_THREADS).collect::<Vec<_>>().join(", ");
     if more > 0 { format!("{named}, and {} more", Grouped(more as u64)) } else { named }
 }
 
-/// Says what is doubtful, and in detail what is known.
+/// Warns of clocks whose rate is not known, and tells the rates of the others to those who want details.
 fn tell_clocks(clocks: &Clocks, messages: &mut Messages) {
     for (run, clock) in clocks.each() {
         let boot = shown_name(&run.boot);

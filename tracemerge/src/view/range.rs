@@ -1,7 +1,8 @@
-//! Between *read* and *merge*: where in a file a range of time begins and ends, found without reading the rest.
+//! Finds the bytes of a file whose lines are in a span, without reading the rest; it stands between the
+//! stages *read* and *merge*.
 //!
-//! The lines of a file are in order, so a binary search finds them; it looks at some thirty lines. Where they are not,
-//! see [`crate::view::breaks`].
+//! The lines of a file are in order, so a binary search finds both ends of a span; it looks at some thirty
+//! lines. For files whose lines are not in order see [`crate::view::breaks`].
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -15,48 +16,41 @@ use crate::input::boundary::{Boundary, first_from};
 use crate::input::slice::TickSpan;
 use crate::input::source::{Content, SortedRange, Source};
 
-/// The ticks that are wanted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Range {
-    /// From these on.
-    pub since: Option<u64>,
-    /// Up to these, which are not in it.
-    pub until: Option<u64>,
-}
-
-/// Of `part`, which is sorted, the part that has the lines in `range`: those that a merge of all would have there.
+/// Returns the part of a sorted range that has its lines in `span`: those that a merge of the whole range
+/// would show there.
 #[must_use]
-pub fn part_of(part: SortedRange, source: &Source, range: Range) -> SortedRange {
+pub fn narrowed(range: SortedRange, source: &Source, span: TickSpan) -> SortedRange {
     if let Content::Rendered(render) = source.content() {
-        // It is asked by time; here counts only whether there is something.
-        let (since, until) = (range.since.unwrap_or(0), range.until.unwrap_or(u64::MAX));
-        let any = render.span().is_some_and(|(first, last)| last >= since && first < until);
-        return SortedRange { start: 0, end: if any { source.size() } else { 0 }, ..part };
+        // A renderer is asked for lines by their ticks, so only whether there are any matters here.
+        let until = span.until.unwrap_or(u64::MAX);
+        let any = render.span().is_some_and(|(first, last)| last >= span.since && first < until);
+        return SortedRange { start: 0, end: if any { source.size() } else { 0 }, ..range };
     }
-    if range == Range::default() {
-        return part;
+    if span == TickSpan::ALL {
+        return range;
     }
-    let bytes = &source.bytes()[..part.end];
-    // What is no line stands with the line before it; at the beginning of a file with the first.
-    let (first, last) = (Boundary::before(bytes, part.start), Boundary::end(bytes));
+    let bytes = &source.bytes()[..range.end];
+    // Bytes that are no line belong to the line before them; at the beginning of a file, to its first line.
+    let (first, last) = (Boundary::before(bytes, range.start), Boundary::end(bytes));
     let place = |ticks| first_from(bytes, ticks, first, last, usize::MAX).at;
-    let start = range.since.map_or(part.start, place);
-    let end = range.until.map_or(part.end, place);
-    SortedRange { start, end: end.max(start), ..part }
+    let start = place(span.since);
+    let end = span.until.map_or(range.end, place);
+    SortedRange { start, end: end.max(start), ..range }
 }
 
-/// The ticks of the first of the last `wanted` messages of all `parts` together; `None` where there are not more than
-/// that. Reads backwards from the ends, and in each part little more than what is wanted of it.
+/// Returns the ticks of the first of the last `wanted` messages of all `ranges` together; `None` where there
+/// are fewer messages. Reads backwards from the ends, and in each range little more than what is wanted of
+/// it.
 #[must_use]
 pub fn since_for_last(
     sources: &[Source],
-    parts: &[SortedRange],
+    ranges: &[SortedRange],
     span: TickSpan,
     wanted: usize,
 ) -> Option<u64> {
     let mut newest: BinaryHeap<Reverse<u64>> = BinaryHeap::new();
-    for part in parts {
-        let source = &sources[part.source];
+    for range in ranges {
+        let source = &sources[range.source];
         let backwards: Box<dyn Iterator<Item = u64>> = match source.content() {
             Content::Rendered(render) => Box::new(
                 render
@@ -64,7 +58,7 @@ pub fn since_for_last(
                     .skip_while(|ticks| span.until.is_some_and(|until| *ticks >= until))
                     .take_while(|ticks| *ticks >= span.since),
             ),
-            Content::Text(bytes) => Box::new(messages_backwards(&bytes[part.start..part.end])),
+            Content::Text(bytes) => Box::new(messages_backwards(&bytes[range.start..range.end])),
         };
         for ticks in backwards {
             if newest.len() < wanted {
@@ -83,7 +77,7 @@ pub fn since_for_last(
     newest.peek().filter(|_| newest.len() == wanted).map(|Reverse(oldest)| *oldest)
 }
 
-/// The ticks of what was traced, continuations left out, last first.
+/// Returns the ticks of all messages, the last message first. Lines that continue a message are passed over.
 fn messages_backwards(bytes: &[u8]) -> impl Iterator<Item = u64> {
     let mut end = bytes.len();
     std::iter::from_fn(move || {
@@ -106,7 +100,7 @@ mod tests {
     use crate::file::lines::{LineAt, Token, line_at, skip_bad};
     use proptest::prelude::*;
 
-    /// Lines and what is none, in order.
+    /// Makes texts of lines in order, with bytes between them that are no line.
     fn text() -> impl Strategy<Value = Vec<u8>> {
         let item = prop_oneof![
             5 => (0..40u64, 0..30usize).prop_map(|(ticks, length)| Ok((ticks, length))),
@@ -131,11 +125,12 @@ mod tests {
         })
     }
 
-    fn part(number: usize, source: &Source, range: Range) -> SortedRange {
-        part_of(SortedRange { source: number, start: 0, end: source.bytes().len() }, source, range)
+    /// Returns the range of the source with this `number` that has the lines in `span`.
+    fn range_in(number: usize, source: &Source, span: TickSpan) -> SortedRange {
+        narrowed(SortedRange { source: number, start: 0, end: source.bytes().len() }, source, span)
     }
 
-    /// The lines of all bytes, one by one.
+    /// Returns all lines with their offsets, found one after the other.
     fn all_lines(bytes: &[u8]) -> Vec<(usize, LineAt)> {
         let (mut at, mut lines) = (0, Vec::new());
         loop {
@@ -152,14 +147,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_part_has_exactly_the_lines_in_the_range(bytes in text(), since in 0..42u64, until in 0..42u64) {
+        fn a_narrowed_range_has_exactly_the_lines_in_the_span(bytes in text(), since in 0..42u64, until in 0..42u64) {
             let source = Source::of("a", &bytes);
-            let found = part(0, &source, Range { since: Some(since), until: Some(until) });
+            let found = range_in(0, &source, TickSpan { since, until: Some(until) });
             let inside = |at: usize| found.start <= at && at < found.end;
             for (at, line) in all_lines(&bytes) {
                 prop_assert_eq!(inside(at), since <= line.ticks && line.ticks < until);
             }
-            let whole = part(0, &source, Range::default());
+            let whole = range_in(0, &source, TickSpan::ALL);
             prop_assert_eq!((whole.start, whole.end), (0, bytes.len()));
         }
 
@@ -168,12 +163,12 @@ mod tests {
             files in prop::collection::vec(text(), 0..4), wanted in 1..9usize
         ) {
             let sources: Vec<_> = files.iter().map(|bytes| Source::of("a", bytes)).collect();
-            let parts: Vec<_> = sources.iter().enumerate().map(|(n, s)| part(n, s, Range::default())).collect();
+            let ranges: Vec<_> = sources.iter().enumerate().map(|(n, s)| range_in(n, s, TickSpan::ALL)).collect();
             let lines = files.iter().flat_map(|bytes| all_lines(bytes));
             let mut ticks: Vec<_> = lines.filter(|(_, line)| !line.meta).map(|(_, line)| line.ticks).collect();
             ticks.sort_unstable();
             let expected = ticks.len().checked_sub(wanted).map(|at| ticks[at]);
-            prop_assert_eq!(since_for_last(&sources, &parts, TickSpan::ALL, wanted), expected);
+            prop_assert_eq!(since_for_last(&sources, &ranges, TickSpan::ALL, wanted), expected);
         }
     }
 }

@@ -1,9 +1,10 @@
-//! Between *merge* and *select*: lines put together to records, which are selected and shown as a whole.
+//! Joins lines to records, which are selected and shown as a whole. It stands between the stages *merge* and
+//! *select*.
 //!
-//! A record is a message with the `|` lines that continue it, or any other line by itself. The lines of a record
-//! stand behind each other in the merged stream, for they have one key and are of one file; should damage have put
-//! something between them, or changed the key, the rest is a record of its own. So no record is in two slices of a
-//! merge, and each slice can be put together by the thread that merges it.
+//! A record is here a message with the `|` lines that continue it, or any other line by itself. The lines of
+//! a record stand behind each other in the merged stream, for they have one key and are of one file. If
+//! damage has put something between them, or has changed a key, the rest is a record of its own. So no record
+//! is in two slices of a merge, and the thread that merges a slice can join its lines.
 
 use std::io;
 
@@ -13,23 +14,23 @@ use trace_format::line::{Kind, Line, TICKS_DIGITS, TID_DIGITS, Ticks, parse_tick
 use crate::file::lines::{lines_of, whole_line, without_feed};
 use crate::output::sink::Sink;
 
-/// One record.
+/// A record with its lines of text.
 #[derive(Clone, Copy, Debug)]
 pub struct RecordText<'a> {
-    /// The place of its file among the origins.
+    /// The place of the record's file among the origins.
     pub origin: usize,
-    /// When.
+    /// The ticks of the record.
     pub ticks: Ticks,
     /// The kind of the record's first line.
     pub kind: Kind,
-    /// Its lines, each with its line feed.
+    /// The lines of the record, each with its line feed.
     pub lines: &'a [u8],
-    /// The number of its lines.
+    /// The number of lines of the record.
     pub line_count: u64,
 }
 
 impl<'a> RecordText<'a> {
-    /// The record that has these lines.
+    /// Makes the record that has these lines.
     #[must_use]
     pub fn new(origin: usize, lines: &'a [u8]) -> RecordText<'a> {
         RecordText::of_lines(origin, lines, memchr_iter(b'\n', lines).count() as u64)
@@ -40,25 +41,28 @@ impl<'a> RecordText<'a> {
         RecordText { origin, ticks, kind: kind_of(lines).unwrap_or(Kind::Meta), lines, line_count }
     }
 
-    /// The lines of the record, parsed.
+    /// Returns the lines of the record, parsed.
     pub fn parsed(&self) -> impl Iterator<Item = Line<'a>> {
         lines_of(self.lines).filter_map(|line| Line::parse(without_feed(line)).ok())
     }
 
-    /// Whether the program has traced it, so that it counts: it is not a `#` line.
+    /// Returns whether the record is a message, which the program has traced, and not a `#` line. Only
+    /// messages are counted.
     #[must_use]
     pub fn is_traced(&self) -> bool {
         self.kind != Kind::Meta
     }
 
-    /// Whether it is a `#` line that says that the trace is not all that happened, or not when.
+    /// Returns whether the record is a `#` line which warns that the trace is not all that happened, or not
+    /// when it happened.
     #[must_use]
     pub fn is_warning(&self) -> bool {
         self.kind == Kind::Meta && self.parsed().next().is_some_and(|line| is_warning(line.payload))
     }
 }
 
-/// Whether the payload of a `#` line says that the trace is not all that happened, or not when.
+/// Returns whether a `#` line with this payload warns that the trace is not all that happened, or not when it
+/// happened.
 #[must_use]
 pub fn is_warning(payload: &[u8]) -> bool {
     let word = payload.split(|&b| b == b' ').next().unwrap_or_default();
@@ -67,37 +71,39 @@ pub fn is_warning(payload: &[u8]) -> bool {
 
 /// A stage that takes records.
 pub trait Take {
-    /// Takes a record, which stands behind all that were taken before.
+    /// Takes a record, which stands behind all records that were taken before.
     ///
     /// # Errors
     /// The stage takes no more.
     fn record(&mut self, record: &RecordText<'_>) -> io::Result<()>;
 }
 
-/// Puts lines that come in parts together to records for the next stage; sources are origins.
+/// A sink that joins lines to records for the next stage, even if the lines of a record come one by one. The
+/// number of a source is that of its origin.
 #[derive(Debug)]
 pub struct RecordJoiner<T> {
     next: T,
-    /// The last record so far, which may go on.
+    /// The lines of the last record so far, which may go on.
     pending: Vec<u8>,
-    of: usize,
+    /// The origin of that last record.
+    origin: usize,
 }
 
 impl<T: Take> RecordJoiner<T> {
-    /// Passes on records to `next`.
+    /// Makes a sink that passes on its records to `next`.
     pub fn new(next: T) -> RecordJoiner<T> {
-        RecordJoiner { next, pending: Vec::new(), of: 0 }
+        RecordJoiner { next, pending: Vec::new(), origin: 0 }
     }
 
-    /// Passes on the last record: there are no more lines.
+    /// Passes on the last record, which no more lines continue.
     ///
     /// # Errors
-    /// Where the next stage takes no more.
+    /// The next stage takes no more.
     pub fn end(&mut self) -> io::Result<()> {
         self.flush()
     }
 
-    /// The next stage.
+    /// Returns the next stage.
     pub fn next_mut(&mut self) -> &mut T {
         &mut self.next
     }
@@ -106,7 +112,7 @@ impl<T: Take> RecordJoiner<T> {
         if self.pending.is_empty() {
             return Ok(());
         }
-        let result = each_record(self.of, &self.pending, &mut self.next);
+        let result = each_record(self.origin, &self.pending, &mut self.next);
         self.pending.clear();
         result
     }
@@ -115,7 +121,7 @@ impl<T: Take> RecordJoiner<T> {
 impl<T: Take> Sink for RecordJoiner<T> {
     fn lines(&mut self, origin: usize, lines: &[u8]) -> io::Result<()> {
         let mut rest = lines;
-        if self.of == origin && !self.pending.is_empty() {
+        if self.origin == origin && !self.pending.is_empty() {
             let more = continuation(rest, key_of(&self.pending));
             self.pending.extend_from_slice(&rest[..more]);
             rest = &rest[more..];
@@ -126,12 +132,12 @@ impl<T: Take> Sink for RecordJoiner<T> {
         self.flush()?;
         let last = last_record(rest);
         self.pending.extend_from_slice(&rest[last..]);
-        self.of = origin;
+        self.origin = origin;
         each_record(origin, &rest[..last], &mut self.next)
     }
 }
 
-/// Passes on each record of `lines` to `next`; all of them are of one origin.
+/// Passes on each record of `lines`, all of one `origin`, to `next`.
 ///
 /// # Errors
 /// The next stage takes no more.
@@ -148,7 +154,7 @@ pub fn each_record(origin: usize, mut lines: &[u8], next: &mut impl Take) -> io:
     Ok(())
 }
 
-/// Where the last record of `lines` begins.
+/// Returns the offset at which the last record of `lines` begins.
 fn last_record(lines: &[u8]) -> usize {
     let mut start = lines.len();
     loop {
@@ -162,25 +168,25 @@ fn last_record(lines: &[u8]) -> usize {
     }
 }
 
-/// The bytes that `lines` begins with that are `|` lines with this key.
+/// Returns the number of bytes of the `|` lines with this key at the beginning of `lines`.
 fn continuation(lines: &[u8], key: &[u8]) -> usize {
     let continues = |line: &&[u8]| kind_of(line) == Some(Kind::Continuation) && key_of(line) == key;
     lines_of(lines).take_while(continues).map(<[u8]>::len).sum()
 }
 
-/// The key of a line that is known to be one, as it is written: all before the first space.
+/// Returns the text of the key of a line: all before its first space.
 fn key_of(line: &[u8]) -> &[u8] {
     &line[..key_length(line).unwrap_or(line.len())]
 }
 
-/// The length of that key. Few thread ids have more digits than they must have.
+/// Returns the length of the text of a line's key. Few thread ids have more digits than they must have.
 #[inline]
 fn key_length(line: &[u8]) -> Option<usize> {
     const USUAL: usize = TICKS_DIGITS + 1 + TID_DIGITS;
     if line.get(USUAL) == Some(&b' ') { Some(USUAL) } else { memchr(b' ', line) }
 }
 
-/// The kind of a line that is known to be one: the character behind its first space.
+/// Returns the kind of a line, which the character behind its first space tells.
 fn kind_of(line: &[u8]) -> Option<Kind> {
     Kind::from_byte(*line.get(key_length(line)? + 1)?)
 }
@@ -189,7 +195,7 @@ fn kind_of(line: &[u8]) -> Option<Kind> {
 mod tests {
     use super::*;
 
-    /// Origin and lines of each record.
+    /// A stage that keeps the origin and the lines of each record.
     type Taken = Vec<(usize, String)>;
 
     impl Take for Taken {
@@ -216,15 +222,15 @@ mod tests {
         let expected = vec![(0, lines[0].clone()), (0, lines[1..4].concat()), (0, lines[4..].concat())];
         for parted in 0..1 << lines.len() {
             let mut records = RecordJoiner::new(Taken::new());
-            let mut run = String::new();
+            let mut together = String::new();
             for (n, line) in lines.iter().enumerate() {
-                run.push_str(line);
+                together.push_str(line);
                 if parted >> n & 1 == 1 {
-                    records.lines(0, run.as_bytes()).unwrap();
-                    run.clear();
+                    records.lines(0, together.as_bytes()).unwrap();
+                    together.clear();
                 }
             }
-            records.lines(0, run.as_bytes()).unwrap();
+            records.lines(0, together.as_bytes()).unwrap();
             records.end().unwrap();
             assert_eq!(records.next, expected, "{parted:b}");
         }
@@ -243,10 +249,10 @@ mod tests {
     #[test]
     fn a_line_with_another_key_continues_nothing_wherever_lines_are_parted() {
         let lines = [line(1, ':', "a"), line(1, '|', "b"), line(2, '|', "c")];
-        for parts in [1, 2] {
+        for at in [1, 2] {
             let mut records = RecordJoiner::new(Taken::new());
-            records.lines(0, lines[..parts].concat().as_bytes()).unwrap();
-            records.lines(0, lines[parts..].concat().as_bytes()).unwrap();
+            records.lines(0, lines[..at].concat().as_bytes()).unwrap();
+            records.lines(0, lines[at..].concat().as_bytes()).unwrap();
             records.end().unwrap();
             assert_eq!(records.next, [(0, lines[..2].concat()), (0, lines[2].clone())]);
         }

@@ -1,5 +1,6 @@
-//! What is asked of a merge: which traces beside those of the applications, which part of them, how it looks, where it
-//! goes. The command line makes requests; nothing here knows how they were written there.
+//! The request that a merge fulfils: the further traces that are wanted, the part of all traces that is
+//! wanted, how it looks, and where it goes. The command line makes requests; nothing here knows how they were
+//! written there.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -16,44 +17,45 @@ use crate::view::select::Selection;
 /// A merge that is asked for, without the applications whose traces are merged.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
-    /// The file that is written, or `-` for standard output; `None` is the usual one.
+    /// The file that is written, or `-` for standard output; `None` means the default.
     pub output: Option<OsString>,
-    /// Whether the traces of all runs are wanted, not only those of the newest.
+    /// Whether the traces of all runs are wanted, not only those of the newest run.
     pub all_runs: bool,
-    /// Logs of other programs, whose lines are put between by the wall clock.
+    /// The logs of other programs whose lines are put between those of the traces, by the wall clock.
     pub with: Vec<PathBuf>,
     /// The part of the traces that is wanted, and how it looks.
     pub view: View,
-    /// Whether nothing is said where all is well.
+    /// Whether the command is silent if all is well.
     pub quiet: bool,
-    /// Whether details are told: which files are read, and how the clocks run.
+    /// Whether the user is told details: which files are read, and how the clocks run.
     pub verbose: bool,
 }
 
-/// A part of the traces, and how it is shown. The default is the view of everything, as it stands in the traces.
+/// A part of the traces, and the way in which it is shown. The default is the view of everything, as it
+/// stands in the traces.
 #[derive(Clone, Debug, Default)]
 pub struct View {
-    /// The threads that are shown; all if there is none here.
+    /// The threads that are shown; if the list is empty, all threads.
     pub thread: Vec<ThreadIs>,
-    /// The processes that are shown; all if there is none here.
+    /// The ids of the processes that are shown; if the list is empty, all processes.
     pub process: Vec<u32>,
     /// The time from which on records are shown.
     pub since: Option<When>,
     /// The time before which records are shown.
     pub until: Option<When>,
-    /// The records of these threads and times that are shown.
+    /// The selection among the records of these threads and times.
     pub selection: Selection,
     /// The terms in which times are shown.
     pub time: TimeMode,
-    /// When colours are used.
+    /// The mode that says when colours are used.
     pub color: colour::ColourMode,
     /// Whether a terminal is written to directly, without a pager.
     pub no_pager: bool,
 }
 
 impl View {
-    /// Whether a part of the traces is asked for, or another look of them. Then the output goes to standard output
-    /// unless the request names a file.
+    /// Returns whether a part of the traces is asked for, or another look of them. Then the output goes to
+    /// standard output unless the request names a file.
     #[must_use]
     pub fn is_asked_for(&self) -> bool {
         !self.thread.is_empty()
@@ -63,39 +65,40 @@ impl View {
             || self.time != TimeMode::Ticks
     }
 
-    /// Whether only a range of time is asked for.
+    /// Returns whether the view is limited to a span of time.
     #[must_use]
     pub fn is_of_a_time(&self) -> bool {
         self.since.is_some() || self.until.is_some()
     }
 
-    /// Whether a thread is shown, of the process `pid` if that is known.
+    /// Returns whether the thread with this id and name is shown. Its process has the id `pid`, if that is
+    /// known.
     #[must_use]
     pub fn wants(&self, pid: Option<u32>, tid: u64, name: &[u8]) -> bool {
         (self.process.is_empty() || pid.is_some_and(|pid| self.process.contains(&pid)))
             && (self.thread.is_empty() || self.thread.iter().any(|thread| thread.is(tid, name)))
     }
 
-    /// Whether lines are in colours where they go to `target`.
+    /// Returns whether lines that go to `target` are in colours.
     #[must_use]
     pub fn colours(&self, target: &Target) -> bool {
         self.color.is_now(is_terminal(target))
     }
 
-    /// Whether a pager shows what goes to `target`.
+    /// Returns whether a pager shows the lines that go to `target`.
     #[must_use]
     pub fn pages(&self, target: &Target) -> bool {
         !self.no_pager && is_terminal(target)
     }
 }
 
-/// Whether a person reads what goes to `target`.
+/// Returns whether `target` is a terminal.
 #[must_use]
 pub fn is_terminal(target: &Target) -> bool {
     matches!(target, Target::Stdout) && stdout_is_terminal()
 }
 
-/// A thread, as it is asked for.
+/// A thread, or several, as the user asks for them.
 #[derive(Clone, Debug)]
 pub enum ThreadIs {
     /// The thread that has this id.
@@ -105,7 +108,7 @@ pub enum ThreadIs {
 }
 
 impl ThreadIs {
-    /// Takes an id, or a pattern for a name.
+    /// Parses a thread id, or a pattern for thread names.
     ///
     /// # Errors
     /// The text is no pattern; the error says why.
@@ -118,7 +121,7 @@ impl ThreadIs {
             .map_err(|error| error.to_string())
     }
 
-    /// Whether this asks for the thread with that id and name.
+    /// Returns whether the thread with this id and name is asked for.
     #[must_use]
     pub fn is(&self, tid: u64, name: &[u8]) -> bool {
         match self {

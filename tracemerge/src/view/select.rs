@@ -1,9 +1,10 @@
-//! Stage *select*: which records are shown, by what they say and by their number.
+//! The stage *select*, which leaves out records by their text and by their number.
 //!
-//! What is selected by thread, process and time is never read: see [`crate::view::range`]. Here a regular expression is
-//! looked for in each message as it stands in the trace, escaped, its lines joined by line feeds; `#` lines are no
-//! messages, so they do not match and neither are they among those that do not. The first or the last so many
-//! messages are a stretch of what is left, with the `#` lines in it that tell what is missing there, and no others.
+//! Records of unwanted threads, processes and times do not come here, for they are not even read: see
+//! [`crate::view::range`]. Here a regular expression is looked for in each message as it stands in the trace:
+//! escaped, with its lines joined by line feeds. A `#` line is no message, so it neither matches nor counts
+//! among the messages that do not match. The first or the last messages are neighbours among those that
+//! match; of the `#` lines between them, only those are shown that tell what is missing there.
 
 use std::collections::VecDeque;
 use std::io;
@@ -12,21 +13,21 @@ use regex::bytes::Regex;
 
 use crate::view::records::{RecordText, Take};
 
-/// The records that are wanted of what is merged.
+/// The selection of the wanted records among those that are merged.
 #[derive(Clone, Debug, Default)]
 pub struct Selection {
     /// A pattern that is looked for in each message; only messages are wanted then.
     pub pattern: Option<Regex>,
-    /// Whether the messages are wanted in which the pattern is not found.
+    /// Whether those messages are wanted in which the pattern is not found.
     pub invert: bool,
-    /// The number of records that are shown.
+    /// The number of these records that are shown.
     pub amount: Amount,
 }
 
 /// A number of records, counted from one end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Amount {
-    /// All.
+    /// All records.
     #[default]
     All,
     /// The first records of a trace, at most this many.
@@ -36,35 +37,35 @@ pub enum Amount {
 }
 
 impl Selection {
-    /// Whether all records are wanted.
+    /// Returns whether all records are wanted.
     #[must_use]
     pub fn is_all(&self) -> bool {
         self.pattern.is_none() && self.amount == Amount::All
     }
 }
 
-/// The stage that passes on the messages in which the pattern of a selection is found, or not found. It knows nothing of
-/// other records, so each thread of a merge may have one.
+/// The stage that passes on the messages in which the pattern of a selection is found, or not found. Each
+/// record is judged by itself, so each thread of a merge may have such a stage.
 #[derive(Debug)]
 pub struct Matching<'a, T> {
     selection: &'a Selection,
     next: T,
-    /// Room for messages of several lines.
+    /// A buffer in which the lines of a message are joined.
     text: Vec<u8>,
 }
 
 impl<'a, T: Take> Matching<'a, T> {
-    /// Passes on to `next` what `selection` wants by its pattern.
+    /// Makes a stage that passes on to `next` the records that `selection` wants by its pattern.
     pub fn new(selection: &'a Selection, next: T) -> Matching<'a, T> {
         Matching { selection, next, text: Vec::new() }
     }
 
-    /// The next stage.
+    /// Returns the next stage.
     pub fn next(&self) -> &T {
         &self.next
     }
 
-    /// The next stage, to be changed.
+    /// Returns the next stage, to be changed.
     pub fn next_mut(&mut self) -> &mut T {
         &mut self.next
     }
@@ -98,17 +99,19 @@ impl<T: Take> Take for Matching<'_, T> {
     }
 }
 
-/// The stage that passes on the first or the last records. What it holds back is at most the last so many records.
+/// The stage that passes on the first or the last records. It holds back only as many last records as are
+/// wanted.
 #[derive(Debug)]
 pub struct Limit<T> {
     amount: Amount,
     next: T,
-    /// The number of records that were passed on or are held.
+    /// The number of messages that were passed on or are held back.
     taken: usize,
+    /// The records that are held back: the origin, whether the record is a message, and the lines.
     held: VecDeque<(usize, bool, Vec<u8>)>,
 }
 
-/// What [`Limit`] answers when it wants no more records: no failure.
+/// The error by which [`Limit`] says that it wants no more records. It is not a failure.
 #[derive(Debug)]
 struct Enough;
 
@@ -120,25 +123,25 @@ impl std::fmt::Display for Enough {
 
 impl std::error::Error for Enough {}
 
-/// The error that says so.
+/// Returns the error by which [`Limit`] says that it wants no more records; [`is_enough`] recognizes it.
 #[must_use]
 pub fn enough() -> io::Error {
     io::Error::other(Enough)
 }
 
-/// Whether an error says that no more records are wanted.
+/// Returns whether an error says only that no more records are wanted.
 #[must_use]
 pub fn is_enough(error: &io::Error) -> bool {
     error.get_ref().is_some_and(|inner| inner.is::<Enough>())
 }
 
 impl<T: Take> Limit<T> {
-    /// Passes on to `next` that `amount` of what comes.
+    /// Makes a stage that passes on this `amount` of the records to `next`.
     pub fn new(amount: Amount, next: T) -> Limit<T> {
         Limit { amount, next, taken: 0, held: VecDeque::new() }
     }
 
-    /// Passes on what was held back; returns the next stage.
+    /// Passes on the records that were held back, and returns the next stage.
     ///
     /// # Errors
     /// The next stage takes no more.
@@ -147,10 +150,11 @@ impl<T: Take> Limit<T> {
         Ok(self.next)
     }
 
-    /// The last records were those up to here: passes on what was held back, and from here on all that match.
+    /// Passes on the records that were held back, and from here on all records: the last records that were
+    /// wanted were the last ones up to here.
     ///
     /// # Errors
-    /// Where the next stage takes no more.
+    /// The next stage takes no more.
     pub fn release(&mut self) -> io::Result<()> {
         if matches!(self.amount, Amount::Last(_)) {
             self.amount = Amount::All;
@@ -158,13 +162,13 @@ impl<T: Take> Limit<T> {
         self.pass_held()
     }
 
-    /// Whether the first records have been passed on, as many as are wanted.
+    /// Returns whether as many first records have been passed on as are wanted.
     #[must_use]
     pub fn is_full(&self) -> bool {
         matches!(self.amount, Amount::First(wanted) if self.taken >= wanted)
     }
 
-    /// The next stage.
+    /// Returns the next stage.
     pub fn next_mut(&mut self) -> &mut T {
         &mut self.next
     }
@@ -176,7 +180,7 @@ impl<T: Take> Limit<T> {
         Ok(())
     }
 
-    /// Keeps the record; forgets those before the last `wanted` messages, and warnings between them.
+    /// Holds back a record, and forgets all records before the last `wanted` messages.
     fn hold(&mut self, record: &RecordText<'_>, wanted: usize) {
         self.held.push_back((record.origin, record.is_traced(), record.lines.to_vec()));
         if record.is_traced() {
@@ -277,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn behind_the_last_up_to_here_all_are_passed_on() {
+    fn records_behind_a_release_are_all_passed_on() {
         for wanted in [0, 1, 3, 9] {
             let records: Vec<_> = (0..8).map(|n| record(n, n == 7)).collect();
             let mut limit = Limit::new(Amount::Last(wanted), Taken::default());
@@ -297,7 +301,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_first_and_the_last_are_a_stretch_with_so_many_messages(
+        fn the_first_and_the_last_records_are_neighbours_with_the_wanted_number_of_messages(
             metas in prop::collection::vec(any::<bool>(), 0..30), wanted in 0..12usize
         ) {
             let records: Vec<_> = metas.iter().enumerate().map(|(n, &meta)| record(n, meta)).collect();

@@ -1,4 +1,5 @@
-//! A fresh directory per test, trace files to put there, and the command to run in it.
+//! The support of the tests: a fresh directory per test, trace files to put there, and the command to run in
+//! it.
 #![allow(
     dead_code,
     unused_imports,
@@ -20,10 +21,10 @@ use trace_format::line::{Key, Kind, Line, Ticks};
 use trace_format::meta::{ClockKind, Meta, Run};
 use trace_format::wall::Wall;
 
-/// A directory of its own, deleted at the end; the command's current directory.
+/// A test's own directory, which is the command's current directory and is deleted at the end.
 pub struct Place(TempDir);
 
-/// What the command did.
+/// The exit status of a command, and the outputs that it has written.
 #[derive(Debug)]
 pub struct Ran {
     pub status: Option<i32>,
@@ -38,7 +39,7 @@ impl Place {
         Place(dir)
     }
 
-    /// A place with one sound file, of thread 9.
+    /// Makes a place with one sound file, of thread 9.
     pub fn with_one_file() -> Place {
         let place = Place::new();
         place.write("app.trace.9", file(&run(5, 1), 9, &[3, 7]));
@@ -71,7 +72,7 @@ impl Place {
         names
     }
 
-    /// Any program, in this directory, that sees no traces of others.
+    /// Returns a command for any program, which runs in this directory and sees no traces of others.
     pub fn program(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);
         command.current_dir(self.0.path()).env_remove("TRACER_DIR");
@@ -93,7 +94,7 @@ pub fn ran(command: &mut Command) -> Ran {
     Ran { status: status.code(), out: stdout, err: String::from_utf8_lossy(&stderr).into_owned() }
 }
 
-/// A run that began at `start`, by ticks and by seconds of the wall clock.
+/// Returns a run that began at `start`, by ticks and by seconds of the wall clock.
 pub fn run(pid: u32, start: u64) -> Run {
     Run {
         version: trace_format::VERSION,
@@ -123,13 +124,13 @@ pub fn line(ticks: u64, tid: u64, text: &str) -> Vec<u8> {
     format!("{ticks:016x}-{tid:08} : {text}\n").into_bytes()
 }
 
-/// A whole file: the header, and lines at `ticks`.
+/// Returns a whole file: the header, and lines at `ticks`.
 pub fn file(run: &Run, tid: u64, ticks: &[u64]) -> Vec<u8> {
     let lines = ticks.iter().enumerate().map(|(n, &t)| line(t, tid, &format!("line {n} of {tid}")));
     [header(run, tid)].into_iter().chain(lines).collect::<Vec<_>>().concat()
 }
 
-/// What `sort` makes of `files`, given in the order of ties.
+/// Returns the output of `sort` for `files`, which are given in the order of ties.
 pub fn sorted<S: AsRef<OsStr>>(place: &Place, files: impl IntoIterator<Item = S>) -> Vec<u8> {
     let mut sort = place.program("sort");
     sort.env("LC_ALL", "C").args(["-m", "-s", "-k1.1,1.16", "--batch-size=64"]).args(files);

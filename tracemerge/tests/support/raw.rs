@@ -1,8 +1,8 @@
-//! Raw files made by hand, word by word.
+//! A maker of raw files that builds them by hand, word by word.
 
 use trace_format::meta::Meta;
 
-/// A raw file: what `meta` says, each as the payload of a `#` line at these ticks, then messages.
+/// Returns a raw file that has `metas`, each as the payload of a `#` line at its ticks, and then `messages`.
 pub fn raw_file(
     tid: u64,
     metas: &[(u64, &Meta)],

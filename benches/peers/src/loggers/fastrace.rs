@@ -1,13 +1,15 @@
-//! fastrace: a tracer of spans, not a logger; its nearest to a message is an event of the current span, whose
-//! name is the text, formatted by the caller. A reporter of ours writes a line per event, with its time.
+//! fastrace, a tracer of spans and not a logger. Its nearest to a message is an event of the current span,
+//! whose name is the text, formatted by the caller. A reporter of ours writes a line per event, with its
+//! time.
 //!
-//! It collects in memory, of which there must be enough for all messages: nothing makes a caller wait. A span
-//! takes 10,240 events and drops others unsaid; a thread's queue takes as many commands, four for each root
-//! span, and at the thread's end drops what it has beyond that. So messages are logged in tasks of some
-//! thousands, each under a root span, as its authors want it ("create root spans for short tasks").
+//! fastrace collects in memory, of which there must be enough for all messages, because no caller is made to
+//! wait. A span takes 10,240 events and drops others unsaid. A thread's queue takes as many commands, four
+//! for each root span, and at the thread's end drops those that it has beyond that. So messages are logged in
+//! tasks of some thousands, each under a root span, as the authors of fastrace want it ("create root spans
+//! for short tasks").
 //!
 //! Where calls are measured, a task is a batch, and opening and closing its root span is not in the figures.
-//! In throughput it is.
+//! Where throughput is measured, it is in them.
 
 use super::Logger;
 use crate::Outcome;
@@ -19,7 +21,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
-/// fastrace.
+/// The logger fastrace, whose state is global.
 pub struct Fastrace;
 
 impl Logger for Fastrace {
@@ -56,7 +58,7 @@ impl Logger for Fastrace {
     }
 }
 
-/// Writes events as lines.
+/// A reporter that writes events as lines.
 struct ToFile(BufWriter<File>);
 
 impl ToFile {

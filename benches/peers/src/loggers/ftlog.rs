@@ -1,5 +1,6 @@
-//! ftlog: a queue of 100,000 as by default, but callers wait where it is full; times in UTC and from the
-//! processor's counter (feature `tsc`), as its authors recommend for speed, and without `random_drop`.
+//! ftlog, with a queue of 100,000 messages as by default. Callers wait where it is full. Times are in UTC and
+//! from the processor's counter (feature `tsc`), as the authors of ftlog recommend for speed, and
+//! `random_drop` is off.
 
 use super::Logger;
 use crate::Outcome;
@@ -7,7 +8,7 @@ use ftlog::LoggerGuard;
 use ftlog::appender::FileAppender;
 use std::path::Path;
 
-/// ftlog, until it is dropped.
+/// The logger ftlog, which runs until this is dropped.
 pub struct Ftlog(LoggerGuard);
 
 impl Logger for Ftlog {

@@ -1,4 +1,4 @@
-//! The loggers that are measured: what they have in common, and their names.
+//! The loggers that are measured, with their names and their common interface.
 
 mod fastrace;
 mod ftlog;
@@ -14,15 +14,15 @@ use crate::{call, throughput};
 use clap::ValueEnum;
 use std::path::Path;
 
-/// The most messages that [`Logger::task`] is given. What fastrace collects in one task has a limit (10,240).
+/// The number of messages that a [`Logger::task`] logs at most. fastrace collects 10,240 in one task at most.
 pub const TASK: u64 = 4000;
 
 /// A logger that writes to a file in a directory, the only one of its process.
 pub trait Logger: Sized + Sync {
-    /// Starts it.
+    /// Starts the logger.
     fn start(directory: &Path) -> Outcome<Self>;
 
-    /// Goes around the calls of `body`, at most [`TASK`] of them; for loggers that want such a thing.
+    /// Runs `body`, which makes at most [`TASK`] calls. A logger that knows tasks makes one of it.
     fn task(&self, body: impl FnOnce()) {
         body();
     }
@@ -30,7 +30,7 @@ pub trait Logger: Sized + Sync {
     /// Logs [`FIXED`](crate::message::FIXED).
     fn fixed(&self);
 
-    /// Logs [`NUMBERS`](crate::message::NUMBERS) with these.
+    /// Logs the message of [`NUMBERS`](crate::message::NUMBERS) with these numbers.
     fn numbers(&self, i: u64, int: i32, double: f64);
 
     /// Logs `text`, by `"{}"`.
@@ -40,7 +40,7 @@ pub trait Logger: Sized + Sync {
     fn finish(self) -> Outcome<()>;
 }
 
-/// No logger.
+/// A logger that does nothing.
 pub struct Nothing;
 
 impl Logger for Nothing {
@@ -55,12 +55,12 @@ impl Logger for Nothing {
     }
 }
 
-/// How this tracer writes its files.
+/// The format in which this tracer writes its files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {
     /// Lines of text.
     Text,
-    /// As the rings have it; read by `tracemerge`.
+    /// Records as the rings have them, which `tracemerge` reads.
     Raw,
 }
 
@@ -69,11 +69,11 @@ pub enum Format {
 pub enum Peer {
     /// This tracer: `Tracer::get().trace(format_args!(..))`
     Tracer,
-    /// The same with `TRACER_CLOCK=fast`
+    /// This tracer with `TRACER_CLOCK=fast`: `Tracer::get().trace(format_args!(..))`
     TracerFast,
     /// This tracer: `trace!(..)`
     TracerMacro,
-    /// The same with `TRACER_CLOCK=fast`
+    /// This tracer with `TRACER_CLOCK=fast`: `trace!(..)`
     TracerMacroFast,
     /// ticklog, `Backpressure::Block`
     Ticklog,
@@ -90,12 +90,12 @@ pub enum Peer {
 }
 
 impl Peer {
-    /// Its name.
+    /// Returns the logger's name.
     pub fn name(self) -> String {
         self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
     }
 
-    /// The packages whose versions tell what was measured.
+    /// Returns the packages whose versions tell what was measured.
     pub fn packages(self) -> &'static [&'static str] {
         match self {
             Peer::Ticklog => &["ticklog"],
@@ -107,17 +107,17 @@ impl Peer {
         }
     }
 
-    /// Whether it is this project's.
+    /// Returns whether the logger is this project's tracer.
     pub fn is_ours(self) -> bool {
         self.packages() == ["tracer"]
     }
 
-    /// Whether it is set up to lose messages rather than to wait.
+    /// Returns whether the logger is set up to lose messages rather than to wait.
     pub fn may_drop(self) -> bool {
         self == Peer::TracingDefault
     }
 
-    /// The environment of a process that measures it.
+    /// Returns the environment of a process that measures the logger.
     pub fn environment(self, directory: &Path, format: Format) -> Vec<(&'static str, String)> {
         if !self.is_ours() {
             return Vec::new();

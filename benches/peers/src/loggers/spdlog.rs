@@ -1,8 +1,9 @@
-//! spdlog-rs: an `AsyncPoolSink` before a `FileSink`, as its example for asynchronous loggers and its own
-//! benchmark have it, all defaults: 8192 records in the queue, callers wait where it is full.
+//! spdlog-rs, with an `AsyncPoolSink` before a `FileSink`, as in its example for asynchronous loggers and in
+//! its own benchmark. All settings are defaults: the queue has 8192 records, and callers wait where it is
+//! full.
 //!
-//! With the feature `flexible-string`, which its authors offer for speed; without their example's flush after
-//! every record.
+//! The feature `flexible-string` is on, which the authors of spdlog-rs offer for speed. There is no flush
+//! after every record, as their example has it.
 
 use super::Logger;
 use crate::Outcome;
@@ -11,7 +12,7 @@ use spdlog::sink::{AsyncPoolSink, FileSink, OverflowPolicy, Sink};
 use std::path::Path;
 use std::sync::Arc;
 
-/// spdlog-rs.
+/// The logger spdlog-rs, with the sink that is flushed at its end.
 pub struct Spdlog {
     logger: spdlog::Logger,
     sink: Arc<AsyncPoolSink>,
@@ -44,7 +45,7 @@ impl Logger for Spdlog {
         spdlog::info!(logger: self.logger, "{}", text);
     }
 
-    /// What it does itself at the end of a process; `flush` would only queue the wish.
+    /// Flushes the sink as the logger itself does at the end of a process; `flush` would only queue the wish.
     fn finish(self) -> Outcome<()> {
         Ok(self.sink.flush_on_exit()?)
     }

@@ -1,8 +1,8 @@
-//! ticklog: its defaults (rings of 1 MiB, a line with time, level, file and line), but `Backpressure::Block`
-//! instead of dropping, to a file by its own buffered `FileSink`.
+//! ticklog, with its defaults (rings of 1 MiB, a line with time, level, file and line), but with
+//! `Backpressure::Block` instead of dropping. It writes to a file by its own buffered `FileSink`.
 //!
-//! A thread that waits spins, and so does its background thread, always: it takes a whole core for itself,
-//! also when nothing is logged. On a machine with few cores that costs it throughput with many threads.
+//! A thread that waits spins, and the background thread of ticklog always spins: it takes a whole core for
+//! itself, also when nothing is logged. On a machine with few cores, this costs throughput with many threads.
 
 use super::Logger;
 use crate::Outcome;
@@ -21,12 +21,12 @@ macro_rules! __ticklog_backpressure {
     };
 }
 
-/// ticklog, until it is dropped.
+/// The logger ticklog, which runs until this is dropped.
 pub struct Ticklog(Guard);
 
 impl Logger for Ticklog {
     fn start(directory: &Path) -> Outcome<Ticklog> {
-        // It exports macros of its own.
+        // The macro exports macros of its own.
         #[allow(missing_docs)]
         let guard = ticklog::configure! {
             sink: FileSink::new(directory.join("ticklog.log"))?,

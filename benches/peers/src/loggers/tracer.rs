@@ -1,14 +1,14 @@
-//! This tracer, with its defaults: a ring of 1 MiB for each thread; one that is full makes the thread wait.
+//! This tracer, with its defaults: each thread has a ring of 1 MiB, and waits where it is full.
 //!
 //! Only the limit of that wait is raised, from a second to an hour, so that nothing is dropped on a machine
-//! that is busy otherwise. One text file per thread, with ticks.
+//! that is busy otherwise. Each thread has a file, with ticks.
 
 use super::{Format, Logger};
 use crate::Outcome;
 use std::path::Path;
 use tracer::Tracer;
 
-/// The settings of a process that traces into `directory`.
+/// Returns the settings of a process that traces into `directory`.
 pub fn environment(directory: &Path, clock: &str, format: Format) -> Vec<(&'static str, String)> {
     let format = match format {
         Format::Text => "text",
@@ -24,7 +24,7 @@ pub fn environment(directory: &Path, clock: &str, format: Format) -> Vec<(&'stat
     ]
 }
 
-/// `Tracer::get().trace(format_args!(..))`.
+/// This tracer, called by `Tracer::get().trace(format_args!(..))`.
 pub struct Formatted;
 
 impl Logger for Formatted {
@@ -52,7 +52,7 @@ impl Logger for Formatted {
     }
 }
 
-/// `trace!(..)`.
+/// This tracer, called by `trace!(..)`.
 pub struct Macro;
 
 impl Logger for Macro {

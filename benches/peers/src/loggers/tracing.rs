@@ -1,10 +1,10 @@
-//! tracing with the subscriber of tracing-subscriber and the non-blocking writer of tracing-appender, twice.
+//! tracing, with the subscriber of tracing-subscriber and the non-blocking writer of tracing-appender, twice.
 //!
-//! [`Waiting`]: callers wait where the queue (128,000 lines, the default) is full, and the file is behind a
+//! In [`Waiting`], callers wait where the queue (128,000 lines, the default) is full. The file is behind a
 //! `BufWriter`, which makes it faster: the writer's thread flushes it whenever its queue is empty.
-//! [`Documented`]: as the documentation of tracing-appender shows it: a rolling file without a buffer, and
-//! lines that find the queue full are dropped. In both, no colours, which have no place in a file, and
-//! otherwise the subscriber's default format.
+//! [`Documented`] is set up as the documentation of tracing-appender shows it: with a rolling file without a
+//! buffer, and lines that find the queue full are dropped. Both have no colours, which have no place in a
+//! file, and otherwise the subscriber's default format.
 
 use super::Logger;
 use crate::Outcome;
@@ -13,10 +13,10 @@ use std::io::BufWriter;
 use std::path::Path;
 use tracing_appender::non_blocking::{NonBlocking, NonBlockingBuilder, WorkerGuard};
 
-/// Nothing is dropped.
+/// The logger tracing, set up so that callers wait and nothing is dropped.
 pub struct Waiting(WorkerGuard);
 
-/// As documented.
+/// The logger tracing, set up as its documentation shows it.
 pub struct Documented(WorkerGuard);
 
 impl Waiting {

@@ -1,5 +1,6 @@
-//! From the plan to the output: merges what is planned, has it put into its format, and writes it. Begins anew where a file
-//! shows to be out of order, or becomes shorter, as long as nobody has read what was written.
+//! The way from the plan to the output: the planned bytes are merged, put into their format, and written. All
+//! of this begins anew where a file shows to be non-monotonic, or is truncated meanwhile, as long as nobody
+//! has read the output.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -23,46 +24,47 @@ use crate::view::plan::Plan;
 use crate::view::records::Take;
 use crate::view::select::{Amount, Limit, Selection, is_enough};
 
-/// A merge is begun anew at most this often because files have become shorter.
-const AGAIN: u32 = 3;
-/// At most this many first or last records are kept in memory until all are known to be in order; for more, the files are
-/// looked through beforehand.
-const KEPT: usize = 1 << 16;
+/// The number of times that a merge begins anew at most because files were truncated meanwhile.
+const RESTARTS: u32 = 3;
+/// The number of first or last records that are kept in memory at most until all lines are known to be in
+/// order. Where more are wanted, the files are looked through beforehand.
+const KEPT_RECORDS: usize = 1 << 16;
 
-/// What is to be delivered, and where to.
+/// The traces that are delivered, the part of them that is wanted, and the place where it goes.
 pub struct Delivery<'a, 'v> {
     /// The traces.
     pub inputs: &'a mut Inputs,
-    /// The bytes of them that are wanted.
+    /// The bytes of the traces that are wanted.
     pub plan: &'a mut Plan<'v>,
-    /// The records that are wanted.
+    /// The selection of the records in these bytes.
     pub selection: &'a Selection,
-    /// The format, made anew for each attempt.
+    /// The maker of the format, which makes a new one for each attempt.
     pub format: &'a dyn Fn() -> Box<dyn Export>,
-    /// Where the output goes.
+    /// The place where the output goes.
     pub target: &'a Target,
     /// Whether a pager shows the output.
     pub paged: bool,
 }
 
 impl Delivery<'_, '_> {
-    /// Merges and writes, and tells what was found on the way; returns the number of lines, or `None` where the reader of
-    /// a pipe went away.
+    /// Merges and writes the wanted lines, and tells the user what was found on the way. Returns the number
+    /// of lines; `None` where the reader of a pipe went away.
     ///
     /// # Errors
-    /// Where the output cannot be written, or files change again and again.
+    /// The output cannot be written, or files change again and again.
     pub fn write(self, messages: &mut Messages) -> Result<Option<u64>, Error> {
         let is_kept = match self.selection.amount {
-            Amount::First(wanted) | Amount::Last(wanted) => wanted <= KEPT,
+            Amount::First(wanted) | Amount::Last(wanted) => wanted <= KEPT_RECORDS,
             Amount::All => false,
         };
         let can_restart = is_kept || self.target.can_restart() && !self.paged;
-        // Where bytes cannot be taken back, the files are looked through before the first is written.
+        // Where written bytes cannot be taken back, the files are looked through before the first byte is
+        // written.
         let mut is_looked_through = !can_restart;
         if is_looked_through {
             self.plan.look_through(self.inputs)?;
         }
-        let (mut truncated, mut again) = (BTreeMap::new(), AGAIN);
+        let (mut truncated, mut restarts) = (BTreeMap::new(), RESTARTS);
         loop {
             let mut draft = if is_kept {
                 Draft::Memory { bytes: Vec::new(), target: self.target, paged: self.paged }
@@ -72,10 +74,10 @@ impl Delivery<'_, '_> {
             let result = self.attempt(draft.writer());
             let is_shorter = self.inputs.give_up_truncated(&mut truncated);
             let stop = match result {
-                // Zeros may have been merged, or lines that were there a moment ago.
-                Ok(_) if is_shorter && can_restart && again > 0 => {
+                // Zeros may have been merged in the place of lines, or lines that are gone now.
+                Ok(_) if is_shorter && can_restart && restarts > 0 => {
                     draft.abandon();
-                    again -= 1;
+                    restarts -= 1;
                     is_looked_through = false;
                     self.plan.begin_anew(self.inputs)?;
                     continue;
@@ -111,8 +113,8 @@ impl Delivery<'_, '_> {
         }
     }
 
-    /// Merges boot after boot, for ticks of different boots do not compare; returns the number of lines, and what was
-    /// found in each boot.
+    /// Merges boot after boot, for ticks of different boots do not compare. Returns the number of lines, and
+    /// the findings of each boot.
     fn attempt(&self, out: &mut dyn Write) -> Result<(u64, Vec<Findings>), Stop> {
         let mut format = (self.format)();
         let origins = &self.inputs.origins[..];
@@ -147,21 +149,21 @@ impl Delivery<'_, '_> {
         Ok((lines, findings))
     }
 
-    /// Merges each boot into batches, which `make` makes for the sources of a boot and the number of the first of them.
-    /// Returns what was found in each boot.
+    /// Merges each boot into batches. A batch is made by `make`, from the number of the boot's first source
+    /// and the boot's sources. Returns the findings of each boot.
     fn merge<'s, B: Batch>(
         &'s self,
         make: &(impl Fn(usize, &'s [Source]) -> B + Sync),
         write: &mut impl FnMut(&B) -> io::Result<()>,
     ) -> Result<Vec<Findings>, Stop> {
-        let parts = self.plan.parts.iter().flatten();
-        let bytes = parts.map(|part| (part.end - part.start) as u64).sum();
+        let ranges = self.plan.ranges.iter().flatten();
+        let bytes = ranges.map(|range| (range.end - range.start) as u64).sum();
         let mut progress = MergeProgress::is_wanted(self.target).then(|| MergeProgress::new(bytes));
         let mut all = Vec::with_capacity(self.inputs.boots.len());
         let mut first = 0;
         for (sources, span) in self.inputs.boots.iter().zip(&self.plan.spans) {
             let here = first..first + sources.len();
-            let parts: Vec<SortedRange> = self.plan.parts[here.clone()].iter().flatten().copied().collect();
+            let ranges: Vec<SortedRange> = self.plan.ranges[here.clone()].iter().flatten().copied().collect();
             let mut findings = Findings::default();
             self.plan.tell_breaks(first, sources, &mut findings);
             let mut write = |batch: &B| {
@@ -171,7 +173,7 @@ impl Delivery<'_, '_> {
                 write(batch)
             };
             let make = || make(here.start, sources);
-            let merged = merge_by_all(sources, &parts, *span, &make, &mut write, &mut findings);
+            let merged = merge_by_all(sources, &ranges, *span, &make, &mut write, &mut findings);
             first = here.end;
             all.push(findings);
             match merged {
@@ -183,7 +185,7 @@ impl Delivery<'_, '_> {
     }
 }
 
-/// Says of each file where it ends since it was truncated.
+/// Warns of each truncated file and tells its length.
 fn tell_truncated(ends: &BTreeMap<PathBuf, usize>, messages: &mut Messages) {
     for (path, end) in ends {
         let (path, end) = (shown(path), count(*end as u64, "byte"));

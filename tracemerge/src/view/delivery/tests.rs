@@ -1,4 +1,5 @@
-//! Files that are really truncated after they were mapped: what is left is merged.
+//! Tests of the delivery of files that are truncated after they were mapped: the lines that are left are
+//! merged.
 #![cfg(unix)]
 
 use super::*;
@@ -22,7 +23,7 @@ use std::sync::Arc;
 use tempfile::TempDir;
 use trace_format::meta::ClockKind;
 
-/// Lines of 40 bytes, by ticks.
+/// Returns lines of 40 bytes each, at these ticks.
 fn lines(tid: u64, ticks: impl Iterator<Item = u64>) -> Vec<u8> {
     ticks.flat_map(|ticks| format!("{ticks:016x}-{tid:08} : {:011}\n", ticks * 7).into_bytes()).collect()
 }
@@ -46,7 +47,8 @@ fn open_one(path: &Path) -> Source {
     Source::open(&trace, false).unwrap().remove(0)
 }
 
-/// Two files of 10,000 lines; the second has odd ticks and is truncated after `length` bytes when both are mapped.
+/// Makes two files of 10,000 lines. The second has odd ticks, and is truncated to `length` bytes once both
+/// are mapped.
 fn place(length: u64) -> (TempDir, Vec<Vec<Source>>) {
     let directory = tempfile::tempdir().unwrap();
     let [first, second] = ["first", "second"].map(|name| directory.path().join(name));
@@ -57,7 +59,7 @@ fn place(length: u64) -> (TempDir, Vec<Vec<Source>>) {
     (directory, vec![sources])
 }
 
-/// What is open, of threads that nothing is known of.
+/// Returns these sources as inputs, of threads of which nothing is known.
 fn inputs(boots: Vec<Vec<Source>>) -> Inputs {
     let clock = Arc::new(TickClock::of(ClockKind::Ordered, []));
     let origin = Origin { run: None, tid: 1, name: Vec::new(), clock, is_shown: true, is_log: false };
@@ -66,7 +68,7 @@ fn inputs(boots: Vec<Vec<Source>>) -> Inputs {
     Inputs { boots, origins: vec![origin; sources], ends, references: vec![None; sources] }
 }
 
-/// Writes `view` of all inputs to `target`.
+/// Writes a `view` of all inputs to `target`.
 fn deliver(
     inputs: &mut Inputs,
     view: &View,
@@ -74,20 +76,20 @@ fn deliver(
     messages: &mut Messages,
 ) -> Result<Option<u64>, Error> {
     let mut plan = Plan::new(inputs, view, messages).unwrap();
-    let look = TextStyle {
+    let style = TextStyle {
         time: view.time,
         first: plan.times.first,
         zone: plan.zone.clone(),
         palette: None,
         found: None,
     };
-    let format = || Box::new(TextFormat::new(look.clone())) as Box<dyn Export>;
+    let format = || Box::new(TextFormat::new(style.clone())) as Box<dyn Export>;
     let selection = &view.selection;
     Delivery { inputs, plan: &mut plan, selection, format: &format, target, paged: false }.write(messages)
 }
 
 #[test]
-fn a_truncated_file_is_merged_up_to_there() {
+fn a_truncated_file_is_merged_up_to_its_new_end() {
     truncation::watch();
     for length in [0, 1, 39, 40, 41, 4096, 99_990, 100_000, 300_000] {
         let (directory, boots) = place(length);
@@ -146,8 +148,8 @@ fn a_view_of_a_truncated_file_is_begun_anew_as_a_merge_is() {
     }
 }
 
-/// The same with so many files more that lines are dealt out.
-fn many(boots: &mut [Vec<Source>], directory: &TempDir) {
+/// Adds so many files to the first boot that lines are dealt out to buckets.
+fn add_many(boots: &mut [Vec<Source>], directory: &TempDir) {
     for tid in 3..=MANY as u64 {
         let path = directory.path().join(tid.to_string());
         fs::write(&path, lines(tid, (0..500).map(|n| 50 * n))).unwrap();
@@ -156,12 +158,12 @@ fn many(boots: &mut [Vec<Source>], directory: &TempDir) {
 }
 
 #[test]
-fn what_cannot_be_begun_anew_has_what_was_there_when_it_was_read() {
+fn a_merge_that_cannot_begin_anew_has_the_lines_that_were_there_when_it_read_them() {
     truncation::watch();
     for (length, are_many) in [0, 41, 100_000].into_iter().cartesian_product([false, true]) {
         let (directory, mut boots) = place(length);
         if are_many {
-            many(&mut boots, &directory);
+            add_many(&mut boots, &directory);
         }
         let sources = &boots[0];
         let mut findings = Findings::default();
@@ -179,10 +181,10 @@ fn what_cannot_be_begun_anew_has_what_was_there_when_it_was_read() {
 }
 
 #[test]
-fn lines_that_are_cut_off_when_they_are_dealt_out_already_are_left_out() {
+fn lines_that_are_truncated_after_they_were_dealt_out_are_left_out() {
     truncation::watch();
     for length in [0, 4096, 8192] {
-        // Not truncated yet.
+        // A file of this length is not truncated yet.
         let (directory, boots) = place(400_000);
         let sources = &boots[0];
         let mut windows = Windows::new(sources, &whole(sources), TickSpan::ALL, 1);
@@ -195,7 +197,7 @@ fn lines_that_are_cut_off_when_they_are_dealt_out_already_are_left_out() {
                     windows.done(job);
                 }
                 Turn::Lines(mut job) => {
-                    // The lines that are dealt out now are of later pages.
+                    // The lines that are dealt out by now are of later pages than those that stay.
                     if text.len() > 50_000 && before.is_none() {
                         let file = OpenOptions::new().write(true).open(directory.path().join("second"));
                         file.unwrap().set_len(length).unwrap();

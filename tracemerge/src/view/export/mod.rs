@@ -1,4 +1,4 @@
-//! Stage *export*: records in some format. One file for each format, behind one trait.
+//! The stage *export*, which puts records into a format. Each format has a file of its own, behind one trait.
 
 pub mod text;
 
@@ -10,50 +10,50 @@ use crate::view::records::{RecordText, Take};
 /// The number of bytes that are written at once.
 const BUFFER: usize = 64 << 10;
 
-/// A format. What it makes is appended to memory, which is written from time to time.
+/// A format of the output. Formatted records are appended to memory, which is written from time to time.
 pub trait Export: Send + Sync {
-    /// Begins the output, which may have records of all `origins`.
+    /// Begins the output, which may have records of all these `origins`.
     fn begin(&mut self, origins: &[Origin], out: &mut Vec<u8>);
 
-    /// Appends the next record, in the order of the merge.
+    /// Appends a record, the next one in the order of the merge.
     fn record(&mut self, origin: &Origin, record: &RecordText<'_>, out: &mut Vec<u8>);
 
-    /// Ends the output: there are no more records.
+    /// Ends the output, after the last record.
     fn finish(&mut self, out: &mut Vec<u8>);
 
-    /// Whether records are written as they stand in the traces, and nothing else is.
+    /// Returns whether the output has the records as they stand in the traces, and nothing else.
     fn is_verbatim(&self) -> bool {
         false
     }
 
-    /// Returns what makes copies of this format, once it has begun, for threads that format records each by itself. `None`
-    /// where what is written of a record depends on those before it.
+    /// Returns a maker of copies of this format, which has begun, for threads that each format records of
+    /// their own; `None` where the output of a record depends on the records before it.
     fn copies(&self) -> Option<Copies<'_>> {
         None
     }
 }
 
-/// Makes copies of a format.
+/// A maker of copies of a format.
 pub type Copies<'a> = Box<dyn Fn() -> Box<dyn Export> + Sync + 'a>;
 
-/// Records on their way into a format and out.
+/// The stage that puts records into a format and writes them.
 pub struct Exporting<'a> {
     format: &'a mut dyn Export,
     origins: &'a [Origin],
     out: &'a mut dyn Write,
-    /// What is not written yet.
+    /// The formatted bytes that are not written yet.
     text: Vec<u8>,
-    /// The number of lines that were written.
+    /// The number of lines of all records so far.
     pub lines: u64,
 }
 
 impl<'a> Exporting<'a> {
-    /// Passes on to `out` what `format` makes of records of `origins`. The format must have begun.
+    /// Makes a stage that writes records of `origins` to `out`, in this `format`, which must have begun.
     pub fn new(format: &'a mut dyn Export, origins: &'a [Origin], out: &'a mut dyn Write) -> Exporting<'a> {
         Exporting { format, origins, out, text: Vec::new(), lines: 0 }
     }
 
-    /// Writes what is not written yet; returns the number of lines.
+    /// Writes the bytes that are not written yet, and returns the number of lines.
     ///
     /// # Errors
     /// The output takes no more.

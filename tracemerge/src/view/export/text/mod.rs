@@ -1,6 +1,8 @@
-//! Lines as they are, or with their time in other terms, in colours or not.
+//! The format of text: lines as they stand in the traces, or with their times in other terms, with colours or
+//! without.
 //!
-//! Without colours and with raw ticks every line stays as it is, byte for byte, and the output is a trace again.
+//! Without colours and with raw ticks, every line stays as it is, byte for byte, and the output is a trace
+//! again.
 
 use std::collections::HashSet;
 use std::io::Write;
@@ -18,7 +20,7 @@ use crate::ui::colour::Palette;
 use crate::view::export::{Copies, Export};
 use crate::view::records::{RecordText, is_warning};
 
-/// In which terms the time of a line is given.
+/// The terms in which the time of a line is given.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TimeMode {
     /// Raw ticks: lines as they are in the trace
@@ -34,82 +36,84 @@ pub enum TimeMode {
     Utc,
 }
 
+/// The nanoseconds of a second.
 const NS: u64 = 1_000_000_000;
-/// The columns that seconds take before their point: with it and nine digits as many as ticks have.
-const SECONDS: usize = TICKS_DIGITS - 10;
+/// The columns that seconds take before their decimal point. The point and nine digits make them as wide as
+/// ticks are.
+const SECONDS_COLUMNS: usize = TICKS_DIGITS - 10;
 
-/// The layout of a line.
+/// The look of the lines: terms of time, and colours.
 #[derive(Clone, Debug)]
 pub struct TextStyle {
-    /// The terms of time.
+    /// The terms in which times are given.
     pub time: TimeMode,
-    /// What offsets begin with: the first line of the chosen runs.
+    /// The time from which offsets count: that of the first line of the chosen runs.
     pub first: Wall,
     /// The time zone of local times.
     pub zone: TimeZone,
     /// The colours, or none.
     pub palette: Option<Palette>,
-    /// What is to stand out in colours.
+    /// A pattern whose matches stand out in colours.
     pub found: Option<Regex>,
 }
 
-/// The format.
+/// The format that writes lines of text.
 #[derive(Clone, Debug)]
 pub struct TextFormat {
-    look: TextStyle,
+    style: TextStyle,
     palette: Palette,
-    /// Whether more than one process is shown.
-    processes: bool,
+    /// Whether the process is named before each thread, because several processes are shown.
+    names_processes: bool,
     /// The time of the record shown before.
     before: Option<Wall>,
     second: Second,
-    /// Room for the time of a record.
+    /// A buffer for the time of a record, kept from one record to the next.
     time: Vec<u8>,
 }
 
 impl TextFormat {
-    /// Lines that look so.
+    /// Makes a format whose lines look as `style` says.
     #[must_use]
-    pub fn new(look: TextStyle) -> TextFormat {
-        let palette = look.palette.unwrap_or_default();
+    pub fn new(style: TextStyle) -> TextFormat {
+        let palette = style.palette.unwrap_or_default();
         TextFormat {
-            look,
+            style,
             palette,
-            processes: false,
+            names_processes: false,
             before: None,
             second: Second::default(),
             time: Vec::new(),
         }
     }
 
-    /// Offsets begin with `first` from here on.
+    /// Makes the offsets of all later records count from `first`.
     pub fn begin_at(&mut self, first: Wall) {
-        self.look.first = first;
+        self.style.first = first;
     }
 
-    /// Names the process of each thread from here on, for there are several.
+    /// Makes all later records name the process of their thread, because there are several processes.
     pub fn tell_apart(&mut self) {
-        self.processes = true;
+        self.names_processes = true;
     }
 
-    /// Writes the time that the lines of this record begin with.
+    /// Writes the time with which the lines of a record begin.
     fn write_time(&mut self, origin: &Origin, record: &RecordText<'_>, out: &mut Vec<u8>) {
-        if self.look.time == TimeMode::Ticks {
+        if self.style.time == TimeMode::Ticks {
             return out.extend_from_slice(&ticks_digits(record.ticks));
         }
         let wall = origin.clock.wall(record.ticks);
-        match self.look.time {
-            TimeMode::Offset => seconds(out, self.look.first, wall),
+        match self.style.time {
+            TimeMode::Offset => seconds(out, self.style.first, wall),
             TimeMode::Delta => seconds(out, self.before.unwrap_or(wall), wall),
-            TimeMode::Wall => self.second.write(out, wall, Some(&self.look.zone)),
+            TimeMode::Wall => self.second.write(out, wall, Some(&self.style.zone)),
             TimeMode::Utc | TimeMode::Ticks => self.second.write(out, wall, None),
         }
         self.before = Some(wall);
     }
 
-    /// Names the process before the thread, where several are shown.
+    /// Writes the process before the thread, where several processes are shown.
     fn write_process(&self, origin: &Origin, out: &mut Vec<u8>) {
-        if self.processes && self.look.time != TimeMode::Ticks {
+        if self.names_processes && self.style.time != TimeMode::Ticks {
             let unknown = if origin.is_log { "-" } else { "?" };
             // Writing to memory does not fail.
             let _ = match &origin.run {
@@ -119,11 +123,11 @@ impl TextFormat {
         }
     }
 
-    /// Writes a line in colours.
+    /// Writes a line in colours, beginning with `time`.
     fn write_painted(&self, time: &[u8], origin: &Origin, line: &Line<'_>, out: &mut Vec<u8>) {
         let Palette { meta, warning, .. } = self.palette;
         paint(out, self.palette.time, |out| out.extend_from_slice(time));
-        out.push(if self.look.time == TimeMode::Ticks { b'-' } else { b' ' });
+        out.push(if self.style.time == TimeMode::Ticks { b'-' } else { b' ' });
         paint(out, self.palette.thread(line.key.tid), |out| {
             self.write_process(origin, out);
             let _ = write!(out, "{:0TID_DIGITS$}", line.key.tid);
@@ -139,10 +143,10 @@ impl TextFormat {
         out.push(b'\n');
     }
 
-    /// Writes the text of a message, with what is to stand out in it.
+    /// Writes the text of a message; the matches of the pattern in it stand out.
     fn write_message(&self, payload: &[u8], out: &mut Vec<u8>) {
         let mut done = 0;
-        if let Some(found) = &self.look.found {
+        if let Some(found) = &self.style.found {
             for hit in found.find_iter(payload).filter(|hit| !hit.is_empty()) {
                 out.extend_from_slice(&payload[done..hit.start()]);
                 paint(out, self.palette.found, |out| out.extend_from_slice(hit.as_bytes()));
@@ -159,14 +163,14 @@ impl Export for TextFormat {
         let processes = shown
             .filter(|origin| !origin.is_log)
             .map(|origin| origin.run.as_ref().map(|run| (&run.boot, run.pid, run.id)));
-        self.processes = processes.collect::<HashSet<_>>().len() > 1;
+        self.names_processes = processes.collect::<HashSet<_>>().len() > 1;
     }
 
     fn record(&mut self, origin: &Origin, record: &RecordText<'_>, out: &mut Vec<u8>) {
         if self.is_verbatim() {
             return out.extend_from_slice(record.lines);
         }
-        if self.look.palette.is_some() {
+        if self.style.palette.is_some() {
             let mut time = std::mem::take(&mut self.time);
             time.clear();
             self.write_time(origin, record, &mut time);
@@ -193,21 +197,21 @@ impl Export for TextFormat {
     fn finish(&mut self, _out: &mut Vec<u8>) {}
 
     fn is_verbatim(&self) -> bool {
-        self.look.time == TimeMode::Ticks && self.look.palette.is_none()
+        self.style.time == TimeMode::Ticks && self.style.palette.is_none()
     }
 
     fn copies(&self) -> Option<Copies<'_>> {
-        let is_of_one = self.look.time != TimeMode::Delta;
-        is_of_one.then(|| Box::new(|| Box::new(self.clone()) as Box<dyn Export>) as Copies<'_>)
+        let is_independent = self.style.time != TimeMode::Delta;
+        is_independent.then(|| Box::new(|| Box::new(self.clone()) as Box<dyn Export>) as Copies<'_>)
     }
 }
 
-/// All of a line but its ticks and what stands between them and the thread.
+/// Returns a line without its ticks and without the byte between them and the thread id.
 fn behind_ticks(line: &[u8]) -> &[u8] {
     line.get(TICKS_DIGITS + 1..).unwrap_or_default()
 }
 
-/// Writes with `write`, in `style`.
+/// Calls `write`, and has all that it writes shown in `style`.
 fn paint(out: &mut Vec<u8>, style: Style, write: impl FnOnce(&mut Vec<u8>)) {
     if style.is_plain() {
         return write(out);
@@ -217,11 +221,11 @@ fn paint(out: &mut Vec<u8>, style: Style, write: impl FnOnce(&mut Vec<u8>)) {
     let _ = write!(out, "{}", style.render_reset());
 }
 
-/// Writes the seconds from `from` to `to`, in as many columns as ticks have.
+/// Writes the seconds from `from` to `to`, in at least as many columns as ticks have.
 fn seconds(out: &mut Vec<u8>, from: Wall, to: Wall) {
     let ns = to.0.abs_diff(from.0);
     let start = out.len();
-    // Without the machinery of `write!`, which takes longer than all else that is done for a line.
+    // The machinery of `write!` would take longer than all other work that is done for a line.
     let mut whole = ns / NS;
     loop {
         out.push(digit(whole));
@@ -233,22 +237,22 @@ fn seconds(out: &mut Vec<u8>, from: Wall, to: Wall) {
     if to < from {
         out.push(b'-');
     }
-    while out.len() < start + SECONDS {
+    while out.len() < start + SECONDS_COLUMNS {
         out.push(b' ');
     }
     out[start..].reverse();
     fraction(out, ns % NS);
 }
 
-/// The last decimal digit of `number`.
+/// Returns the last decimal digit of `number`.
 fn digit(number: u64) -> u8 {
     b"0123456789"[(number % 10) as usize]
 }
 
-/// Writes a point and the nine digits of a number of nanoseconds.
+/// Writes a decimal point and the nine digits of a number of nanoseconds.
 fn fraction(out: &mut Vec<u8>, ns: u64) {
     let mut text = *b".000000000";
-    // Two digits a step: nine steps would take as long as the rest of the line.
+    // Each step writes two digits, because nine steps would take as long as the rest of the line.
     let mut rest = ns;
     for pair in text[2..].rchunks_exact_mut(2) {
         pair.copy_from_slice(&PAIRS[(rest % 100) as usize]);
@@ -258,7 +262,7 @@ fn fraction(out: &mut Vec<u8>, ns: u64) {
     out.extend_from_slice(&text);
 }
 
-/// The numbers from 00 to 99.
+/// The decimal digits of the numbers from 00 to 99.
 const PAIRS: [[u8; 2]; 100] = {
     let mut pairs = [[b'0'; 2]; 100];
     let mut number = 0;
@@ -269,7 +273,8 @@ const PAIRS: [[u8; 2]; 100] = {
     pairs
 };
 
-/// The last second that was written: many lines are of the same, and time zones take long.
+/// The text of the last second that was written. It is kept because many lines are of the same second, and
+/// time zones take long.
 #[derive(Clone, Debug, Default)]
 struct Second {
     number: Option<u64>,
@@ -277,7 +282,7 @@ struct Second {
 }
 
 impl Second {
-    /// Writes a time in `zone`, or in UTC with the mark of that.
+    /// Writes a time in `zone`; without a zone, in UTC and with a `Z` behind it.
     fn write(&mut self, out: &mut Vec<u8>, wall: Wall, zone: Option<&TimeZone>) {
         let number = wall.0 / NS;
         if self.number != Some(number) {

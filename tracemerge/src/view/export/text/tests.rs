@@ -1,4 +1,4 @@
-//! Lines as people are shown them: their times, their threads, their colours.
+//! Tests of the lines as people are shown them: their times, their threads, and their colours.
 
 use std::sync::Arc;
 
@@ -9,9 +9,10 @@ use trace_format::meta::{ClockKind, Run};
 use super::*;
 use crate::time::clocks::{Anchor, TickClock};
 
+/// The wall clock at tick 0, in nanoseconds since 1970.
 const FIRST: u64 = 1_795_187_462_000_000_000;
 
-/// A thread whose ticks are nanoseconds since [`FIRST`].
+/// Returns the origin of a thread whose ticks are nanoseconds since [`FIRST`].
 fn origin(pid: u32) -> Origin {
     let (ticks, wall) = (Ticks(0), Wall(FIRST));
     let run = Run {
@@ -29,9 +30,10 @@ fn origin(pid: u32) -> Origin {
     Origin { run: Some(run), tid: 320, name: Vec::new(), clock, is_shown: true, is_log: false }
 }
 
-fn shown(look: TextStyle, pids: &[u32], records: &[&str]) -> String {
+/// Returns the output for `records` of the first of these processes.
+fn shown(style: TextStyle, pids: &[u32], records: &[&str]) -> String {
     let origins: Vec<Origin> = pids.iter().map(|&pid| origin(pid)).collect();
-    let (mut text, mut out) = (TextFormat::new(look), Vec::new());
+    let (mut text, mut out) = (TextFormat::new(style), Vec::new());
     text.begin(&origins, &mut out);
     for lines in records {
         text.record(&origins[0], &RecordText::new(0, lines.as_bytes()), &mut out);
@@ -40,7 +42,7 @@ fn shown(look: TextStyle, pids: &[u32], records: &[&str]) -> String {
     String::from_utf8(out).unwrap()
 }
 
-fn look(time: TimeMode) -> TextStyle {
+fn plain(time: TimeMode) -> TextStyle {
     let zone = TimeZone::fixed(Offset::constant(1));
     TextStyle { time, first: Wall(FIRST), zone, palette: None, found: None }
 }
@@ -60,33 +62,33 @@ fn times_stand_in_the_place_of_ticks() {
         let expected = format!(
             "{one}00000320 : one\n{one}00000320 | two\n{lost}00000320 # lost records=1 reason=full\n"
         );
-        assert_eq!(shown(look(time), &[5], &[TWO, LATER]), expected, "{time:?}");
+        assert_eq!(shown(plain(time), &[5], &[TWO, LATER]), expected, "{time:?}");
     }
 }
 
 #[test]
 fn processes_are_told_apart_where_lines_are_no_trace_lines() {
     assert!(
-        shown(look(TimeMode::Offset), &[5, 6], &[TWO]).starts_with("     1.000000001 5/00000320 : one\n")
+        shown(plain(TimeMode::Offset), &[5, 6], &[TWO]).starts_with("     1.000000001 5/00000320 : one\n")
     );
-    assert_eq!(shown(look(TimeMode::Ticks), &[5, 6], &[TWO]), TWO);
-    assert!(!shown(look(TimeMode::Offset), &[5, 5], &[TWO]).contains('/'));
+    assert_eq!(shown(plain(TimeMode::Ticks), &[5, 6], &[TWO]), TWO);
+    assert!(!shown(plain(TimeMode::Offset), &[5, 5], &[TWO]).contains('/'));
 }
 
 #[test]
 fn colours_are_put_around_what_is_there() {
     let palette = Some(Palette::colours());
     let found = Some(Regex::new("tw|o").unwrap());
-    let text = shown(TextStyle { palette, found, ..look(TimeMode::Ticks) }, &[5], &[TWO, LATER]);
+    let text = shown(TextStyle { palette, found, ..plain(TimeMode::Ticks) }, &[5], &[TWO, LATER]);
     assert!(text.contains("| \x1b[1m\x1b[31mtw\x1b[0m\x1b[1m\x1b[31mo\x1b[0m\n"), "{text:?}");
     assert!(text.contains("# \x1b[31mlost records=1 reason=full\x1b[0m\n"), "{text:?}");
-    let mut plain = String::new();
+    let mut uncoloured = String::new();
     let mut rest = &text[..];
     while let Some((before, after)) = rest.split_once('\x1b') {
-        plain.push_str(before);
+        uncoloured.push_str(before);
         rest = after.split_once('m').unwrap().1;
     }
-    assert_eq!(plain + rest, [TWO, LATER].concat());
+    assert_eq!(uncoloured + rest, [TWO, LATER].concat());
 }
 
 #[test]

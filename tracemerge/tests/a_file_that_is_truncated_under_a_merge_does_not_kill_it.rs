@@ -1,4 +1,5 @@
-//! A file that becomes shorter under the merge does not kill it: what was there is merged, and the file is named.
+//! A file that is truncated while a merge reads it does not kill the merge: the lines that were there are
+//! merged, and the file is named.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 
@@ -11,7 +12,8 @@ use std::process::Stdio;
 
 use support::{Place, header, line, ran, run};
 
-/// Lines of each file, 100 bytes each: 40 MB, far more than is read ahead of a reader that waits.
+/// The number of lines of each file. With 100 bytes each they make 40 MB, far more than is read ahead of a
+/// reader that waits.
 const LINES: u64 = 400_000;
 
 fn long_file(tid: u64) -> Vec<u8> {
@@ -21,7 +23,7 @@ fn long_file(tid: u64) -> Vec<u8> {
 }
 
 #[test]
-fn a_file_that_shrinks_while_it_is_read() {
+fn a_file_that_is_truncated_under_a_merge_does_not_kill_it() {
     let place = Place::new();
     place.write("app.trace.9", long_file(9));
     let long = long_file(10);
@@ -32,7 +34,7 @@ fn a_file_that_shrinks_while_it_is_read() {
     let mut reader = File::open(place.path("fifo")).unwrap();
     let mut out = vec![0; 100_000];
     reader.read_exact(&mut out).unwrap();
-    // Before a pipe is written to, all is looked through; so it stands in the middle of the merge now.
+    // Before a pipe is written to, all files are looked through, so the merge itself is under way now.
     let length = 2_000_000;
     let file = OpenOptions::new().write(true).open(place.path("app.trace.10")).unwrap();
     file.set_len(length).unwrap();
@@ -47,5 +49,5 @@ fn a_file_that_shrinks_while_it_is_read() {
     assert!(text.lines().map(|line| &line[..16]).is_sorted());
     assert_eq!(text.matches("-00000009 : x").count() as u64, LINES);
     let kept = text.matches("-00000010 : x").count() as u64;
-    assert!(kept >= (length - 200) / 100 && kept < LINES, "{kept} lines of the file that was cut");
+    assert!(kept >= (length - 200) / 100 && kept < LINES, "{kept} lines of the truncated file");
 }

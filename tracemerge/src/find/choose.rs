@@ -1,4 +1,4 @@
-//! Between *read* and *merge*: the choice of the runs that are merged, and the order of their files.
+//! The choice of the runs that are merged, and the order of their files.
 //!
 //! A run is one process's life: (boot, pid, id). Runs of the same root are a group: a program and its forks.
 //! The order here breaks ties in the merge's total order: by pid, run id, thread id, and the number in the

@@ -1,4 +1,4 @@
-//! Stage *discover*: finds the files that may be traces of an executable. This stage looks at names only, and
+//! Finds the files that may be traces of an executable. Discovery looks at names only, and
 //! opens nothing.
 //!
 //! Beside the executable, every file with the right name is the application's. In places that applications

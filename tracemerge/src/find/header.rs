@@ -1,4 +1,4 @@
-//! Stage *read*, first half: what a file says of itself, and its range of time.
+//! What a file says of itself, and its range of time.
 //!
 //! A file that is merged is looked at once more later, when it is known which runs are still alive: if it is
 //! as long as before, it need not be opened again. Where there are very many files, none is kept, for those

@@ -1,4 +1,4 @@
-//! Between *read* and *choose*: which run each file is of, where that is not plain.
+//! Finds out which run each file is of, where the file itself does not say so plainly.
 //!
 //! A run's identity decides what is shown, and a single changed bit in one `# run` line would make its file a
 //! newer run that hides all others. So a line with a wrong checksum decides nothing: its file goes with the

@@ -1,4 +1,4 @@
-//! Stage *recover*: what dead runs of the application left in their rings goes into their files first.
+//! Before anything is read, what dead runs of the application left in their rings goes into their files first.
 
 use trace_format::manifest::Manifest;
 use trace_format::meta::Run;

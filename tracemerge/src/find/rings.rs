@@ -1,4 +1,4 @@
-//! Stage *rings*: reads what is still in memory, of living runs and of dead ones that could not be recovered.
+//! Reads what is still in memory, of living runs and of dead ones that could not be recovered.
 //!
 //! A ring is read as it is, before files are looked for. So a file that is found has at least what was
 //! published when its ring was read, and no more of that file is merged.

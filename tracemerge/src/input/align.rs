@@ -1,4 +1,4 @@
-//! Between *read* and *merge*: traces of several machines that ran at the same time are put on one scale of
+//! Before they are merged, traces of several machines that ran at the same time are put on one scale of
 //! ticks.
 //!
 //! Ticks of different boots do not compare, so boots are merged one behind the other. But boots that overlap

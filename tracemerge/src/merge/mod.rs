@@ -1,4 +1,4 @@
-//! The stage *merge*, in which many sorted ranges become one stream of lines, in constant memory.
+//! The merge, in which many sorted ranges become one stream of lines, in constant memory.
 //!
 //! Lines are ordered by ticks, then by the rank of their sorted range, then by their position in that range.
 //! The lines themselves are passed on untouched, as stretches of the files that are as long as possible.

@@ -1,4 +1,4 @@
-//! The stage *write*, and the targets to which it writes merged lines.
+//! The targets to which merged lines are written.
 //!
 //! A file appears under its name only when it is whole: it is written in its place without any name, so that
 //! a kill leaves nothing behind, and then gets its name. Where there are no files without names, it is

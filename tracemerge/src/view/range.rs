@@ -1,5 +1,5 @@
 //! Finds the bytes of a file whose lines are in a span, without reading the rest; it stands between the
-//! stages *read* and *merge*.
+//! opening of the inputs and their merge.
 //!
 //! The lines of a file are in order, so a binary search finds both ends of a span; it looks at some thirty
 //! lines. For files whose lines are not in order see [`crate::view::breaks`].

@@ -1,4 +1,4 @@
-//! The stage *select*, which leaves out records by their text and by their number.
+//! Leaves out records by their text and by their number.
 //!
 //! Records of unwanted threads, processes and times do not come here, for they are not even read: see
 //! [`crate::view::range`]. Here a regular expression is looked for in each message as it stands in the trace:

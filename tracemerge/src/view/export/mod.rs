@@ -1,4 +1,4 @@
-//! The stage *export*, which puts records into a format. Each format has a file of its own, behind one trait.
+//! Puts records into a format. Each format has a file of its own, behind one trait.
 
 pub mod text;
 

@@ -32,9 +32,8 @@ mod ui;
 mod view;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
 
-use crate::cli::Subcommand;
+use crate::cli::{Merge, Subcommand};
 use crate::command::diff::Told;
 use crate::command::merge::Job;
 use crate::find::choose::Choice;
@@ -55,18 +54,20 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
         }
     };
     file::truncation::watch();
-    match (cli.command, cli.apps) {
-        (Some(Subcommand::Run { options, command }), _) => command::run::run(&options.into(), command),
-        (Some(Subcommand::Clean { quiet, app }), _) => {
-            reporting(quiet, |messages| command::clean::clean(&App::new(app)?, messages))
+    let Some(command) = cli.command else { return merge(cli.merge) };
+    match command {
+        Subcommand::Merge(of) => merge(of),
+        Subcommand::Run { options, command } => command::run::run(&options.into(), command),
+        Subcommand::Clean { quiet, app } => {
+            reporting(quiet, |messages| command::clean::clean(&App::or_directory(app)?, messages))
         }
-        (Some(Subcommand::Check { all_runs, quiet, verbose, app }), _) => {
+        Subcommand::Check { all_runs, quiet, verbose, app } => {
             let choice = if all_runs { Choice::All } else { Choice::Newest };
             reporting(quiet, |messages| {
                 command::check::check(&App::or_directory(app)?, choice, quiet, verbose, messages)
             })
         }
-        (Some(Subcommand::Diff { quiet, json, rows, a, b }), _) => {
+        Subcommand::Diff { quiet, json, rows, a, b } => {
             let told = match (quiet, json) {
                 (true, _) => Told::Nothing,
                 (false, true) => Told::Json,
@@ -79,32 +80,34 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
             });
             status.max(u8::from(!same))
         }
-        (Some(Subcommand::Info { all_runs, json, app }), _) => {
+        Subcommand::Info { all_runs, json, app } => {
             let choice = if all_runs { Choice::All } else { Choice::Newest };
             reporting(false, |messages| command::info::info(&App::or_directory(app)?, choice, json, messages))
         }
-        (Some(Subcommand::Snapshot { output, view, quiet, verbose, pid }), _) => {
+        Subcommand::Snapshot { output, view, quiet, verbose, pid } => {
             Signals::take();
             let request = Request { output, view: view.into(), quiet, verbose, ..Request::default() };
             reporting(quiet, |messages| command::snapshot::snapshot(pid, &request, messages))
         }
-        (None, apps) if cli.follow => reporting(cli.options.quiet, |messages| {
-            let apps = apps.into_iter().map(App::or_directory).collect::<Result<Vec<App>, Error>>()?;
-            command::follow::follow(&apps, &cli.options.into(), messages)
-        }),
-        (Some(Subcommand::Completions { shell }), _) => reporting(false, |_| cli::manual::completions(shell)),
-        (Some(Subcommand::Man { command }), _) => reporting(false, |_| cli::manual::page(command.as_deref())),
-        (None, apps) => merge(&cli.options.into(), apps),
+        Subcommand::Completions { shell } => reporting(false, |_| cli::manual::completions(shell)),
+        Subcommand::Man { command } => reporting(false, |_| cli::manual::page(command.as_deref())),
     }
 }
 
-fn merge(request: &Request, apps: Vec<PathBuf>) -> u8 {
-    // An interrupted merge deletes its temporary file.
-    Signals::take();
+fn merge(merge: Merge) -> u8 {
+    let Merge { options, follow, apps } = merge;
+    let request = Request::from(options);
+    if !follow {
+        // An interrupted merge deletes its temporary file.
+        Signals::take();
+    }
     reporting(request.quiet, |messages| {
-        let choice = if request.all_runs { Choice::All } else { Choice::Newest };
         let apps = apps.into_iter().map(App::or_directory).collect::<Result<Vec<App>, Error>>()?;
-        command::merge::run(&Job { apps: &apps, request, choice }, messages)
+        if follow {
+            return command::follow::follow(&apps, &request, messages);
+        }
+        let choice = if request.all_runs { Choice::All } else { Choice::Newest };
+        command::merge::run(&Job { apps: &apps, request: &request, choice }, messages)
     })
 }
 

@@ -9,6 +9,7 @@ pub mod manual;
 mod options;
 
 use self::options::{MergeOptions, ViewOptions};
+use crate::ui::subcommands::{RESERVED, SUBCOMMANDS};
 
 const EXAMPLES: &str = "\
 Where it looks for <APP>.trace.<thread id>:
@@ -74,6 +75,7 @@ TERMS of time:
 --with FILE:
   lines that begin with a time (ISO 8601, since 1970, syslog, web server, JSON)
   become messages 'FILE: LINE' of thread 0, lines without one continue them.
+  --thread 0 or --thread FILE selects them, --process 0 too.
   Times without a zone are local (TZ).
 
 Examples:
@@ -214,6 +216,14 @@ pub struct Cli {
     /// The subcommand; without one, the command merges
     #[command(subcommand)]
     pub command: Option<Subcommand>,
+    /// The merge
+    #[command(flatten)]
+    pub merge: Merge,
+}
+
+/// A merge: its options and its applications.
+#[derive(clap::Args, Debug)]
+pub struct Merge {
     /// The options of the merge
     #[command(flatten)]
     pub options: MergeOptions,
@@ -228,6 +238,9 @@ pub struct Cli {
 /// The subcommands.
 #[derive(Debug, clap::Subcommand)]
 pub enum Subcommand {
+    /// Merge the traces: what is done without a subcommand, too
+    #[command(override_usage = "tracemerge merge [OPTIONS] <APP>...")]
+    Merge(Merge),
     /// Run the application with tracing on, then merge what it traced
     #[command(
         override_usage = "tracemerge run [OPTIONS] [--] <APP> [ARGS]...",
@@ -340,15 +353,18 @@ pub enum Subcommand {
 /// The command line is wrong, or it asks for help.
 pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
     let cli = Cli::try_parse_from(args)?;
-    if let [first, _, ..] = &cli.apps[..] {
+    let refused = |text| Err(Cli::command().error(clap::error::ErrorKind::ArgumentConflict, text));
+    let first = cli.merge.apps.first().filter(|_| cli.command.is_none()).and_then(|first| first.to_str());
+    match first {
         // Behind an option, the name of a subcommand is taken for an application.
-        let mut commands = Cli::command();
-        if let Some(name) = first.to_str().filter(|name| commands.find_subcommand(name).is_some()) {
-            let text = format!("options go behind the command '{name}'; an application is called ./{name}");
-            return Err(commands.error(clap::error::ErrorKind::ArgumentConflict, text));
+        Some(name) if SUBCOMMANDS.contains(&name) && cli.merge.apps.len() > 1 => {
+            refused(format!("options go behind the command '{name}'; an application is called ./{name}"))
         }
+        Some(name) if RESERVED.contains(&name) => {
+            refused(format!("'{name}' will be a command, and is none yet; an application is called ./{name}"))
+        }
+        _ => Ok(cli),
     }
-    Ok(cli)
 }
 
 #[cfg(test)]
@@ -380,8 +396,27 @@ mod tests {
     #[test]
     fn an_application_called_like_a_command_is_given_with_its_path() {
         assert!(parse(&["./run"]).unwrap().command.is_none());
-        assert_eq!(parse(&["help"]).unwrap().apps, [PathBuf::from("help")]);
-        assert_eq!(parse(&["a", "b"]).unwrap().apps.len(), 2);
+        assert_eq!(parse(&["help"]).unwrap().merge.apps, [PathBuf::from("help")]);
+        assert_eq!(parse(&["a", "b"]).unwrap().merge.apps.len(), 2);
+    }
+
+    #[test]
+    fn the_subcommands_are_those_that_a_misspelt_word_is_compared_with() {
+        let mut known: Vec<String> =
+            Cli::command().get_subcommands().map(|command| command.get_name().to_owned()).collect();
+        let mut named = SUBCOMMANDS.to_vec();
+        known.sort();
+        named.sort_unstable();
+        assert_eq!(known, named);
+        assert!(RESERVED.iter().all(|word| !SUBCOMMANDS.contains(word)));
+    }
+
+    #[test]
+    fn merging_has_a_name_of_its_own() {
+        let parsed = parse(&["merge", "-q", "app", "--last", "3"]).unwrap();
+        let Some(Subcommand::Merge(merge)) = parsed.command else { panic!() };
+        assert_eq!(merge.apps, [PathBuf::from("app")]);
+        assert!(merge.options.quiet);
     }
 
     #[test]
@@ -412,6 +447,9 @@ mod tests {
             &["snapshot", "app"],
             &["snapshot", "-1"],
             &["-q", "run", "a", "b"],
+            &["merge"],
+            &["tree", "a"],
+            &["-q", "stats"],
         ] {
             assert_eq!(parse(args).unwrap_err().exit_code(), 2, "{args:?}");
         }

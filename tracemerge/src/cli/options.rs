@@ -67,10 +67,10 @@ pub struct ViewOptions {
     #[arg(long, requires = "grep", help_heading = SELECT)]
     pub invert: bool,
     /// Only the first N records of what is left
-    #[arg(long, value_name = "N", conflicts_with = "last", help_heading = SELECT)]
+    #[arg(long, value_name = "N", value_parser = amount, conflicts_with = "last", help_heading = SELECT)]
     pub head: Option<usize>,
     /// Only the last N records of what is left
-    #[arg(long, value_name = "N", help_heading = SELECT)]
+    #[arg(long, value_name = "N", value_parser = amount, help_heading = SELECT)]
     pub last: Option<usize>,
     /// The terms in which the time of each line is shown
     #[arg(long, value_name = "TERMS", value_enum, default_value_t, help_heading = SHOW)]
@@ -103,6 +103,11 @@ impl From<ViewOptions> for View {
 /// Compiles a pattern in which `^` and `$` are the ends of each line of a message.
 fn pattern(text: &str) -> Result<Regex, String> {
     RegexBuilder::new(text).multi_line(true).build().map_err(|error| error.to_string())
+}
+
+/// Reads a number of records.
+fn amount(text: &str) -> Result<usize, String> {
+    text.parse().map_err(|_| "a number of records is wanted, such as 20".to_owned())
 }
 
 impl ValueEnum for TimeMode {

@@ -13,6 +13,7 @@ use crate::find::find_files;
 use crate::find::liveness;
 use crate::find::owners::{Owners, of_users, recorded};
 use crate::find::places::{self, Places};
+use crate::find::recover::recover;
 use crate::find::rings;
 use crate::output::target::abandoned;
 use crate::ui::error::Error;
@@ -22,13 +23,22 @@ use crate::ui::messages::{Messages, count, shown};
 /// merges into its directory have left.
 ///
 /// # Errors
-/// There are none so far: the user is warned of each file that cannot be deleted.
+/// There is neither such an application nor a trace of it. The user is warned of each file that cannot be deleted.
 pub fn clean(app: &App, messages: &mut Messages) -> Result<(), Error> {
+    // What a killed run has left in memory would come back as files with the next merge.
+    recover(app, messages);
     let (mut removed, mut kept) = (0, 0);
     let mut places = rings::places(&rings::runs(|manifest| app.is_of(manifest)));
     places.extend(Places::of(app).directories());
     let traces = find_files(app, &places, &[], messages).0;
+    let is_known = app.given.exists() || !traces.is_empty() || app.merged_path().exists();
     let (traces, others) = of_nearest(traces, &Owners::of(app), recorded);
+    if !is_known {
+        let given = shown(&app.given);
+        return Err(Error::plain(format!(
+            "there is no {given}, and no trace of such a program: nothing is deleted"
+        )));
+    }
     for trace in traces {
         if trace.run.as_ref().is_some_and(liveness::is_alive) {
             kept += 1;

@@ -36,11 +36,11 @@ pub fn run(job: &Job, messages: &mut Messages) -> Result<(), Error> {
     if *verbose {
         messages.tell_details();
     }
-    let Found { chosen, inputs: input_ids, completeness, .. } =
+    let Found { chosen, inputs: input_ids, completeness, merged_path, .. } =
         find_traces_of_all(job.apps, job.choice, messages)?;
     completeness.tell(false, messages);
     let stdout = (output.is_none() && view.is_asked_for()).then_some(OsStr::new("-"));
-    let target = Target::new(output.as_deref().or(stdout), job.apps, &input_ids)?;
+    let target = Target::new(output.as_deref().or(stdout), &merged_path, job.apps, &input_ids)?;
     let with_names = *verbose || !view.thread.is_empty();
     let mut inputs = Inputs::open(&chosen, with, with_names, messages)?;
     let mut plan = Plan::new(&mut inputs, view, messages)?;
@@ -64,6 +64,9 @@ pub fn run(job: &Job, messages: &mut Messages) -> Result<(), Error> {
         paged: view.pages(&target),
     };
     let Some(lines) = delivery.write(messages)? else { return Ok(()) };
+    if lines == 0 && view.is_of_a_time() {
+        plan.tell_times(&inputs, messages);
+    }
     let (lines, name) = (count(lines, "line"), target.name());
     if !view.is_asked_for() && !is_terminal(&target) {
         let merged = merged(&inputs);

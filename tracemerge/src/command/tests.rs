@@ -70,7 +70,7 @@ impl Place {
         let args: Vec<OsString> = all.into_iter().chain(options.iter().map(OsString::from)).collect();
         let parsed = cli::parse(args).unwrap();
         let mut messages = Messages::new(true);
-        let job = Job { apps: &[self.app()], request: &parsed.options.into(), choice: Choice::All };
+        let job = Job { apps: &[self.app()], request: &parsed.merge.options.into(), choice: Choice::All };
         told(run(&job, &mut messages), &mut messages);
         // There is no output where no thread is the one that is asked for.
         let text = String::from_utf8_lossy(&fs::read(&out).unwrap_or_default()).into_owned();

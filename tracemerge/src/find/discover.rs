@@ -150,7 +150,7 @@ pub struct Candidate {
 }
 
 /// The result of a search, and the places that were searched.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Search {
     /// The files, each once.
     pub candidates: Vec<Candidate>,
@@ -158,13 +158,15 @@ pub struct Search {
     pub places: Vec<PathBuf>,
     /// The directories that could not be searched.
     pub errors: Vec<Error>,
+    /// The reasons why files that were found cannot be read, one for each file.
+    pub unreadable: Vec<String>,
 }
 
 /// Looks for the trace files of `app` in all the places where the library may have put them, and in `more`,
 /// which its runs have named.
 #[must_use]
 pub fn search(app: &App, more: &[PathBuf]) -> Search {
-    let mut search = Search { candidates: Vec::new(), places: Vec::new(), errors: Vec::new() };
+    let mut search = Search::default();
     let mut seen = HashSet::new();
     if app.directory {
         if let Err(error) = look_in(&app.given, any_thread, false, &mut seen, &mut search.candidates) {

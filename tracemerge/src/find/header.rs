@@ -92,18 +92,22 @@ impl HeaderRefusal {
     }
 }
 
-/// Reads the headers of all candidates; `excused` says which refusals are not reported.
+/// Reads the headers of all candidates; `excused` says which refusals are not reported. Returns the traces, and why
+/// candidates cannot be read.
 pub fn read_all(
     candidates: Vec<Candidate>,
     app: &App,
     messages: &mut Messages,
     excused: impl Fn(&HeaderRefusal) -> bool,
-) -> Vec<Trace> {
+) -> (Vec<Trace>, Vec<String>) {
     let keep = candidates.len() <= KEPT;
     let read = map_on_all_processors(&candidates, |_| OPENING, |candidate| Some(read(candidate, keep)));
     let mut traces = Vec::with_capacity(candidates.len());
-    let mut others = Vec::new();
+    let (mut others, mut unreadable) = (Vec::new(), Vec::new());
     for (result, candidate) in read.into_iter().zip(candidates) {
+        if let Some(Err(HeaderRefusal::Unreadable(error))) = &result {
+            unreadable.push(error.to_string());
+        }
         match result {
             Some(Ok(trace)) if !candidate.must_match || is_of(&trace, app) => traces.push(trace),
             // The trace is another application's, unless its `# run` line is damaged.
@@ -129,7 +133,7 @@ pub fn read_all(
             ));
         }
     }
-    traces
+    (traces, unreadable)
 }
 
 /// The owner of a trace, and the process and the run that it names, whether that is believed or not.

@@ -35,6 +35,7 @@ use crate::os::sys::{FileId, effective_user};
 use crate::ui::error::Error;
 use crate::ui::few::Few;
 use crate::ui::messages::{Messages, count, shown};
+use crate::ui::subcommands::subcommand_like;
 
 /// Finds the trace files of `app`, also where its runs have named `places` for them, and reads their headers.
 /// `held` are the traces that rings have told of.
@@ -54,7 +55,9 @@ pub fn find_files(
         }
         HeaderRefusal::Unreadable(_) => false,
     };
-    (read_all(candidates, app, messages, excused), search)
+    let (traces, unreadable) = read_all(candidates, app, messages, excused);
+    search.unreadable = unreadable;
+    (traces, search)
 }
 
 /// The traces that are to be merged or checked.
@@ -62,6 +65,8 @@ pub fn find_files(
 pub struct Found {
     /// The traces that were chosen.
     pub chosen: Chosen,
+    /// The path of the merged file unless the user names another: that of the first application that has traces.
+    pub merged_path: PathBuf,
     /// The identities of all files that were found: nothing is written over them.
     pub inputs: HashSet<FileId>,
     /// The runs that were recovered now: chosen ones, and those that have no file.
@@ -109,7 +114,7 @@ pub fn find_traces(app: &App, choice: Choice, messages: &mut Messages) -> Result
     let chosen_runs: HashSet<_> = chosen_runs.map(id).collect();
     recovered.retain(|of| chosen_runs.contains(&id(&of.run)) || !known.contains(&id(&of.run)));
     let completeness = Completeness::of(&chosen, &made);
-    Ok(Found { chosen, inputs, recovered, completeness })
+    Ok(Found { chosen, merged_path: app.merged_path(), inputs, recovered, completeness })
 }
 
 /// Returns whether the newest run that has named a place for its files is among the traces, or something
@@ -147,9 +152,11 @@ pub fn find_traces_of_all(apps: &[App], choice: Choice, messages: &mut Messages)
     }
     let (mut inputs, mut completeness) = (HashSet::new(), Completeness::default());
     let (mut chosen, mut recovered, mut errors) = (Vec::new(), Vec::new(), Vec::new());
+    let mut merged_path = None;
     for app in apps {
         match find_traces(app, choice, messages) {
             Ok(found) => {
+                merged_path.get_or_insert(found.merged_path);
                 inputs.extend(found.inputs);
                 recovered.extend(found.recovered);
                 completeness.append(found.completeness);
@@ -164,11 +171,23 @@ pub fn find_traces_of_all(apps: &[App], choice: Choice, messages: &mut Messages)
     if let Some(last) = last {
         return Err(last);
     }
-    Ok(Found { chosen: Chosen::together(chosen), inputs, recovered, completeness })
+    let (chosen, merged_path) = (Chosen::together(chosen), merged_path.unwrap_or_default());
+    Ok(Found { chosen, merged_path, inputs, recovered, completeness })
 }
 
 fn no_traces(app: &App, choice: Choice, search: &Search) -> Error {
     let (given, name) = (shown(&app.given), app.name().to_string_lossy());
+    // A search that was not allowed to look says nothing of whether there is something.
+    if let Some(first) = search.unreadable.first() {
+        let more = search.unreadable.len() as u64 - 1;
+        let more = if more == 0 { String::new() } else { format!(", nor {} more", count(more, "file")) };
+        return Error::plain(format!("nothing of {given} can be read: {first}{more}"));
+    }
+    if let Some(first) = search.errors.first() {
+        return Error::plain(format!(
+            "found nothing of {given}, but not all places can be searched: {first}"
+        ));
+    }
     if app.is_directory() {
         return Error::plain(format!("no trace files in {given}: none is called <name>.trace.<thread id>"));
     }
@@ -185,8 +204,10 @@ fn no_traces(app: &App, choice: Choice, search: &Search) -> Error {
     }
     let places: Vec<String> = search.places.iter().map(|place| format!("\n  {}", shown(place))).collect();
     let set = if trace_directory().is_some() { "" } else { " (TRACER_DIR is not set)" };
+    let meant = subcommand_like(&app.given)
+        .map_or_else(String::new, |name| format!(" Did you mean the command '{name}'?"));
     Error::plain(format!(
-        "no trace files of {given}. Looked for {name}.trace.<thread id> in{}{set}\n\
+        "no trace files of {given}.{meant} Looked for {name}.trace.<thread id> in{}{set}\n\
          To make some, run it with TRACER_ENABLE=1 in its environment, or as: tracemerge run {given}",
         places.concat(),
     ))

@@ -54,17 +54,20 @@ pub enum Target {
 }
 
 impl Target {
-    /// Makes a target of the `option` behind `-o`; without one, of the default, which the first of `apps`
-    /// gives. Refuses to write over one of `inputs` or over an application.
+    /// Makes a target of the `option` behind `-o`, or without one of `default`. Refuses to write over one of `inputs` or over an application.
     ///
     /// # Errors
     /// The target is a directory, an input or an application.
-    pub fn new(option: Option<&OsStr>, apps: &[App], inputs: &HashSet<FileId>) -> Result<Target, Error> {
+    pub fn new(
+        option: Option<&OsStr>,
+        default: &Path,
+        apps: &[App],
+        inputs: &HashSet<FileId>,
+    ) -> Result<Target, Error> {
         if option == Some(OsStr::new("-")) {
             return Ok(Target::Stdout);
         }
-        let merged = || apps.first().map(App::merged_path).unwrap_or_default();
-        let given = option.map_or_else(merged, PathBuf::from);
+        let given = option.map_or_else(|| default.to_owned(), PathBuf::from);
         let Ok(metadata) = fs::metadata(&given) else {
             return Ok(Target::File { real: given.clone(), given });
         };

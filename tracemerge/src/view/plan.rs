@@ -16,6 +16,7 @@ use crate::time::clocks::{Clocks, anchors_in};
 use crate::time::when::{WallSpan, When};
 use crate::ui::error::Error;
 use crate::ui::messages::{Grouped, Messages, shown, shown_name};
+use crate::ui::units::duration;
 use crate::view::breaks::{Breaks, Wanted};
 use crate::view::export::text::TimeMode;
 use crate::view::range::{narrowed, since_for_last};
@@ -117,6 +118,21 @@ impl<'v> Plan<'v> {
                 Grouped(source.size() as u64),
             ));
         }
+    }
+
+    /// Tells when the inputs are, to a user who has asked for a time at which there is nothing.
+    pub fn tell_times(&self, inputs: &Inputs, messages: &Messages) {
+        let WallSpan { first, last } = self.times;
+        if first < last {
+            let length = duration(last.0 - first.0);
+            messages.note(format_args!(
+                "nothing is there; the traces are from {first} to {last}, {length} after it"
+            ));
+            return;
+        }
+        let first = inputs.ends.iter().map(|ends| ends.0).min().unwrap_or(0);
+        let last = inputs.ends.iter().map(|ends| ends.1).max().unwrap_or(0);
+        messages.note(format_args!("nothing is there; the traces are from ticks {first:#x} to {last:#x}"));
     }
 
     /// Notes that a source is not shown if none of its bytes are planned.
@@ -242,11 +258,11 @@ impl<'v> Plan<'v> {
 /// Notes in `inputs` which of them are of threads and processes that `view` asks for.
 fn select_threads(inputs: &mut Inputs, view: &View) -> Result<(), Error> {
     for origin in &mut inputs.origins {
-        // A log is shown beside whichever threads are selected, because the user has named it.
-        let pid = origin.run.as_ref().map(|run| run.pid);
-        origin.is_shown = origin.is_log || view.wants(pid, origin.tid, &origin.name);
+        // A log is selected as what its lines are shown as: thread 0, and the process of nobody.
+        let pid = origin.run.as_ref().map(|run| run.pid).or(origin.is_log.then_some(0));
+        origin.is_shown = view.wants(pid, origin.tid, &origin.name);
     }
-    if inputs.origins.iter().any(|origin| origin.is_shown && !origin.is_log) {
+    if inputs.origins.iter().any(|origin| origin.is_shown) {
         return Ok(());
     }
     let threads = some_threads(&inputs.origins);
@@ -256,11 +272,14 @@ fn select_threads(inputs: &mut Inputs, view: &View) -> Result<(), Error> {
 /// Returns the names of some of the threads that there are, for a message.
 fn some_threads(origins: &[Origin]) -> String {
     let thread = |origin: &Origin| {
+        let name = shown_name(&origin.name);
+        if origin.is_log {
+            return format!("{} '{name}', a log", origin.tid);
+        }
         let pid = origin.run.as_ref().map_or_else(|| "?".to_owned(), |run| run.pid.to_string());
-        format!("{} '{}' of process {pid}", origin.tid, shown_name(&origin.name))
+        format!("{} '{name}' of process {pid}", origin.tid)
     };
-    let threads = origins.iter().filter(|origin| !origin.is_log);
-    let mut all: Vec<String> = threads.map(thread).collect();
+    let mut all: Vec<String> = origins.iter().map(thread).collect();
     all.sort();
     all.dedup();
     let more = all.len().saturating_sub(NAMED_THREADS);

@@ -24,7 +24,7 @@ use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -69,7 +69,7 @@ pub fn follow(apps: &[App], request: &Request, messages: &mut Messages) -> Resul
     let inputs =
         apps.iter().flat_map(|app| search(app, &[]).candidates).map(|candidate| candidate.id).collect();
     let output = request.output.as_deref().unwrap_or(OsStr::new("-"));
-    let target = Target::new(Some(output), apps, &inputs)?;
+    let target = Target::new(Some(output), Path::new(""), apps, &inputs)?;
     let interrupted = signals::interruption();
     let since = wall_clock(SystemTime::now());
     let mut apps: Vec<Followed> = apps.iter().map(|app| Followed::new(app, since)).collect();

@@ -1,0 +1,39 @@
+//! The words that are subcommands, now or later, and which of them a word looks like.
+
+use std::path::Path;
+
+use similar::get_close_matches;
+
+/// The subcommands.
+pub const SUBCOMMANDS: [&str; 9] =
+    ["merge", "run", "check", "info", "diff", "snapshot", "clean", "completions", "man"];
+/// The words that will be subcommands. An application that is called so is given with its path.
+pub const RESERVED: [&str; 8] = ["show", "stats", "tree", "report", "locks", "open", "on", "off"];
+
+/// The similarity from which on a word is taken for another one that is misspelt: 1 is the same word.
+const SIMILAR: f32 = 0.6;
+
+/// Returns the subcommand that a word may be meant for, unless it is the path of something that exists.
+#[must_use]
+pub fn subcommand_like(given: &Path) -> Option<&'static str> {
+    let word = given.to_str().filter(|word| !word.contains(['/', '\\']) && !given.exists())?;
+    get_close_matches(word, &SUBCOMMANDS, 1, SIMILAR).into_iter().next()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_misspelt_subcommand_is_recognized_and_an_application_is_not() {
+        let like = |word: &str| subcommand_like(Path::new(word));
+        for (word, name) in
+            [("chek", "check"), ("mrege", "merge"), ("inof", "info"), ("snapshots", "snapshot")]
+        {
+            assert_eq!(like(word), Some(name), "{word}");
+        }
+        for word in ["server", "a", "word_count", "./chek", "app"] {
+            assert_eq!(like(word), None, "{word}");
+        }
+    }
+}

@@ -1,8 +1,10 @@
-//! The torture: random settings × random faults × random kills, and one equation: made = in files + told lost.
+//! The torture: random settings × random faults × random kills, and one equation: made = in files + told
+//! lost.
 //!
-//! `TORTURE_TRIALS=10000 cargo test --release --test torture_holds_the_equation -- --nocapture` runs so many trials, of
-//! seeds from 1 on; `TORTURE_SEED=4711` the one of that seed, or all from that on, and prints the plan;
-//! `TORTURE_JOBS` trials go on at a time. What the oracle expects is in `tests/support/torture/oracle.rs`.
+//! `TORTURE_TRIALS=10000 cargo test --release --test torture_holds_the_equation -- --nocapture` runs so many
+//! trials, of seeds from 1 on; `TORTURE_SEED=4711` runs the one of that seed, or all from that on, and prints
+//! the plan; `TORTURE_JOBS` trials go on at a time. The expectations are in
+//! `tests/support/torture/oracle.rs`.
 #![cfg(target_os = "linux")]
 
 use std::path::Path;
@@ -13,7 +15,7 @@ use support::torture::plan::{End, Plan, Policy, Runtime, Shapes};
 use support::torture::trial::run;
 
 const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
-/// How many trials there are in every run of the tests.
+/// The number of trials in every run of the tests.
 const TRIALS: u64 = 100;
 
 fn variable(name: &str) -> Option<u64> {
@@ -41,7 +43,7 @@ fn made_is_in_files_or_told_lost_whatever_happens() {
             if trials == 1 {
                 eprintln!("{plan:?}");
             }
-            // A thread of its own: it may get mounts of its own.
+            // The trial has a thread of its own: it may get mounts of its own.
             let trial = || run(SCENARIO, &plan, &|_| ());
             let trial = std::thread::scope(|scope| scope.spawn(trial).join());
             let outcome =
@@ -81,7 +83,7 @@ fn a_plan_is_made_of_its_seed_alone_and_is_one_line() {
     }
 }
 
-/// A trial without a fault, whose files can be changed.
+/// Returns the plan of a trial without a fault, whose files can be changed.
 fn calm() -> Plan {
     let seed = (1..).find(|seed| {
         // The program makes its plan of the seed itself.

@@ -4,10 +4,11 @@ use crate::fields::Plan;
 use crate::record::MAX_PAYLOAD;
 use crate::sites::Site;
 
-/// Numbers beyond this are not a program's: they are given one by one.
+/// The number from which on sites are left out: a program's sites are numbered one by one, so theirs are
+/// smaller.
 const MOST: usize = 1 << 20;
 
-/// How the captured arguments of each site become text.
+/// The plans by which the captured arguments of each site become text.
 #[derive(Clone, Debug, Default)]
 pub struct Plans(Vec<Option<Box<Known>>>);
 
@@ -19,7 +20,7 @@ struct Known {
 }
 
 impl Plans {
-    /// The plans of a table's sites. Those that cannot be are left out.
+    /// Returns the plans of a table's sites. Sites of which no plan can be made are left out.
     #[must_use]
     pub fn of(sites: &[Site]) -> Plans {
         let mut plans = Plans::default();
@@ -29,7 +30,8 @@ impl Plans {
         plans
     }
 
-    /// Adds a site; false where its entry cannot be, or is too long for one record of a raw file.
+    /// Adds a site; returns false where no plan can be made of its entry, or the entry is too long for one
+    /// record of a raw file.
     pub fn add(&mut self, site: &Site) -> bool {
         let mut entry = Vec::new();
         site.write(&mut entry);
@@ -45,14 +47,14 @@ impl Plans {
         true
     }
 
-    /// The plan of a site.
+    /// Returns the plan of a site.
     #[must_use]
     #[inline]
     pub fn get(&self, site: u32) -> Option<&Plan> {
         Some(&self.known(site)?.plan)
     }
 
-    /// The entry of a site, as it stands in a site table.
+    /// Returns the entry of a site, as it stands in a site table.
     #[must_use]
     pub fn entry(&self, site: u32) -> Option<&[u8]> {
         Some(&self.known(site)?.entry)

@@ -1,6 +1,6 @@
 //! `derive(Capture)`: a type that is copied as it is and printed as `derive(Debug)` prints it.
 //!
-//! What the code is to look like is told at `trace_format::capture::Capture`.
+//! `trace_format::capture::Capture` shows an example of the code.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{quote, quote_spanned};
@@ -9,7 +9,7 @@ use syn::spanned::Spanned as _;
 use syn::visit::Visit;
 use syn::{Data, DeriveInput, Error, Fields, Generics, Index, Member, Type, TypePath, parse_quote};
 
-/// The implementation for a type.
+/// Returns the implementation for a type.
 pub(crate) fn expand(input: &DeriveInput) -> syn::Result<TokenStream> {
     let methods = match &input.data {
         Data::Struct(data) => Shape::new(&input.ident, &data.fields)?.of_struct(is_packed(input)?),
@@ -52,7 +52,7 @@ pub(crate) fn expand(input: &DeriveInput) -> syn::Result<TokenStream> {
     })
 }
 
-/// What differs from type to type: a chain of calls, and the bodies of the functions.
+/// The parts that differ from type to type: a chain of calls, and the bodies of the functions.
 struct Methods {
     signature: TokenStream,
     describe: TokenStream,
@@ -63,7 +63,7 @@ struct Methods {
 /// A struct or a variant.
 struct Shape<'a> {
     ident: &'a Ident,
-    /// As Debug prints it.
+    /// The name, as Debug prints it.
     name: String,
     kind: Kind,
     fields: Vec<Field<'a>>,
@@ -79,7 +79,7 @@ enum Kind {
 struct Field<'a> {
     member: Member,
     ty: &'a Type,
-    /// The variable that refers to it.
+    /// The variable that refers to the field.
     binding: Ident,
 }
 
@@ -132,7 +132,7 @@ impl<'a> Shape<'a> {
         Ident::new(name, Span::call_site())
     }
 
-    /// The arguments of its step, and the steps of its fields.
+    /// Returns the arguments of the type's or variant's step, and the steps of its fields.
     fn signature(&self) -> TokenStream {
         let (name, count) = (&self.name, self.fields.len());
         let parts = self.fields.iter().map(|field| {
@@ -159,7 +159,7 @@ impl<'a> Shape<'a> {
         quote!(#begin(__to, #name, #count); #(#parts)*)
     }
 
-    /// Binds each field, whatever brackets it was declared in.
+    /// Returns a pattern that binds each field, whatever brackets it was declared in.
     fn pattern(&self) -> TokenStream {
         let members = self.fields.iter().map(|field| &field.member);
         let bindings = self.fields.iter().map(|field| &field.binding);
@@ -191,7 +191,8 @@ impl Field<'_> {
         }
     }
 
-    /// The implementation of its type; where there is none, the compiler shall point at the type.
+    /// Returns the implementation of the field's type; where there is none, the compiler shall point at the
+    /// type.
     fn capture(&self) -> TokenStream {
         let ty = self.ty;
         quote_spanned!(ty.span()=>
@@ -250,8 +251,8 @@ fn is_packed(input: &DeriveInput) -> syn::Result<bool> {
     Ok(packed)
 }
 
-/// The type's generics, with the bounds that `derive(Debug)` adds: on the parameters, and on the types of fields
-/// that are reached from one, as `T::Item`.
+/// Returns the type's generics, with the bounds that `derive(Debug)` adds: on the parameters, and on the
+/// types of fields that are reached from one, as `T::Item`.
 fn bounded(input: &DeriveInput) -> Generics {
     let parameters: Vec<_> = input.generics.type_params().map(|parameter| parameter.ident.clone()).collect();
     let mut bounds =
@@ -268,8 +269,8 @@ fn bounded(input: &DeriveInput) -> Generics {
     generics
 }
 
-/// Finds fields that hold the type itself. Not all of them, behind other names: those the compiler refuses as well,
-/// but says so at length.
+/// Finds fields that hold the type itself. Fields that hold it behind other names are not found: the compiler
+/// refuses those as well, but says so at length.
 struct ContainsItself<'a> {
     name: &'a Ident,
     found: Option<Span>,

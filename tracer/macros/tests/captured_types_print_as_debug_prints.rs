@@ -141,7 +141,7 @@ fn packed_structs() {
 }
 
 mod hostile {
-    //! Names that are not what the code of the macro would mean by them.
+    //! Names that are not those that the code of the macro would mean by them.
     #![allow(non_camel_case_types, unused)]
 
     struct Vec;

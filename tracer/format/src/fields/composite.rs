@@ -1,4 +1,4 @@
-//! Values made of others, printed by std itself: it is only told their structure, piece by piece.
+//! Values made of other values, printed by std itself: it is told only their structure, piece by piece.
 
 use super::field::Field;
 use super::value::Reader;
@@ -8,7 +8,7 @@ use crate::template::Case;
 use std::cell::Cell;
 use std::fmt::{self, Debug, Write};
 
-/// Appends what `{:?}` with the flags of `field` makes of a value.
+/// Appends the text that `{:?}` with the flags of `field` gives for a value.
 pub(super) fn render(
     ty: &Type,
     reader: &mut Reader<'_>,
@@ -21,11 +21,12 @@ pub(super) fn render(
     let mut out = Bounded { out, room: MAX_MESSAGE, error: &source.error };
     let written = write_debug(&mut out, &shown, field, precision);
     *reader = source.reader.get();
-    // Whoever fails has left its error.
+    // The implementation that failed has left its error in the source.
     written.map_err(|fmt::Error| source.error.get().unwrap_or(PayloadError::NoValue))
 }
 
-/// A `Formatter` cannot be made, so there is one `write!` for each combination of flags.
+/// Prints with one `write!` for each combination of flags, since a `Formatter` with given flags cannot be
+/// made.
 fn write_debug(
     to: &mut dyn Write,
     value: &dyn Debug,
@@ -57,7 +58,7 @@ fn write_debug(
     }
 }
 
-/// Text that ends up as bytes, and not more than so many.
+/// A text that is collected as bytes, up to a greatest length in bytes.
 struct Bounded<'a> {
     out: &'a mut Vec<u8>,
     room: usize,
@@ -75,7 +76,7 @@ impl Write for Bounded<'_> {
     }
 }
 
-/// The bytes of one argument, read while they are printed, and what went wrong.
+/// The bytes of one argument, which are read while they are printed, and the error that was met.
 struct Source<'p> {
     reader: Cell<Reader<'p>>,
     error: Cell<Option<PayloadError>>,
@@ -96,13 +97,13 @@ impl<'p> Source<'p> {
     }
 }
 
-/// A value of a type, the next one that the source has.
+/// The next value of a source, together with its type.
 struct Decoded<'a, 'p> {
     ty: &'a Type,
     source: &'a Source<'p>,
 }
 
-/// The same as an element of a slice or array.
+/// The next value of a source, as an element of a slice or array.
 struct Element<'a, 'p>(Decoded<'a, 'p>);
 
 impl<'a, 'p> Decoded<'a, 'p> {
@@ -122,7 +123,7 @@ impl<'a, 'p> Decoded<'a, 'p> {
         list.finish()
     }
 
-    /// As `derive(Debug)` prints it.
+    /// Prints a struct, variant or tuple as `derive(Debug)` does.
     fn shape(&self, shape: &'a Shape, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &shape.fields {
             Fields::None => f.write_str(&shape.name),
@@ -172,7 +173,7 @@ impl Debug for Decoded<'_, '_> {
 }
 
 impl Source<'_> {
-    /// Prints the next value by the Debug of the type that it had: hex digits depend on it.
+    /// Prints the next value by the Debug of the type that it had: the hex digits depend on the type.
     fn fmt_scalar(&self, scalar: Scalar, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         macro_rules! number {
             ($type:ty) => {
@@ -202,7 +203,7 @@ impl Source<'_> {
     }
 }
 
-/// Prints a pointer of so many bits, which may be more or less than pointers have here.
+/// Prints a pointer of `bits` bits, which may be more or less than pointers have here.
 fn fmt_address(address: u64, bits: usize, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let digits = if f.alternate() { bits / 4 + 2 } else { 0 };
     if f.sign_plus() { write!(f, "{address:+#0digits$x}") } else { write!(f, "{address:#0digits$x}") }

@@ -1,8 +1,9 @@
 //! The fast way: arguments in their order, most of them numbers and text by `{}`.
 //!
-//! The message is written into a page of zeros that is as long as the message can be. Each piece of it is written
-//! as 8 or 16 bytes, whatever its length, and the next piece overwrites what does not count. So there is no call
-//! of `memcpy`, one test for room per argument, and no branch that depends on the length of a number.
+//! The message is written into a page of zeros that is as long as the message can be. Each piece of it is
+//! written as 8 or 16 bytes, whatever its length, and the next piece overwrites the bytes that do not count.
+//! So there is no call of `memcpy`, one test for room per argument, and no branch that depends on the length
+//! of a number.
 
 use super::digits::{
     CHUNK, NUMBER, POWERS, ROOM, fixed, float32, float64, hex, put, sign, signed, text, unsigned,
@@ -18,19 +19,20 @@ use crate::template::Trait;
 #[derive(Clone, Debug)]
 pub(super) struct FastPlan {
     runs: Box<[Run]>,
-    /// Nothing of the message is escaped but perhaps texts and characters among the arguments.
+    /// Whether nothing of the message is escaped but perhaps texts and characters among the arguments.
     clean: bool,
 }
 
-/// Steps, then perhaps a field that goes the general way.
+/// Some steps, and perhaps a field behind them that goes the general way.
 #[derive(Clone, Debug)]
 struct Run {
     steps: Box<[Step]>,
-    /// Bytes of a page: what the steps write at most, and [`ROOM`]; but for the texts among the arguments.
+    /// The greatest number of bytes that the steps write, and [`ROOM`]; the texts among the arguments are not
+    /// counted.
     page: usize,
-    /// Whether there are texts.
+    /// Whether there are texts among the arguments.
     texts: bool,
-    /// The field's number.
+    /// The number of the field that follows the steps, if there is one.
     then: Option<usize>,
 }
 
@@ -38,7 +40,7 @@ struct Run {
 #[derive(Clone, Copy, Debug)]
 struct Step {
     literal: [u8; CHUNK],
-    /// How much of it counts.
+    /// The number of bytes of `literal` that count.
     length: u8,
     show: Show,
 }
@@ -58,13 +60,13 @@ enum Show {
     F64,
     DebugF32,
     DebugF64,
-    /// With so many digits after the point.
+    /// An `f32` with so many digits after the point.
     FixedF32(u8),
     FixedF64(u8),
     Bool,
     Char,
     Str,
-    /// Hex digits; with `0x` before them?
+    /// Hex digits, with `0x` before them where this is true.
     Hex8(bool),
     Hex16(bool),
     Hex32(bool),
@@ -72,7 +74,8 @@ enum Show {
 }
 
 impl FastPlan {
-    /// `None` where a field is not at the place of its argument, or needs another one.
+    /// Returns the fast plan of a site; `None` where a field is not at the place of its argument, or needs
+    /// another argument.
     pub(super) fn new(arguments: &[Type], fields: &[(Box<[u8]>, Field)], tail: &[u8]) -> Option<FastPlan> {
         if arguments.len() != fields.len() {
             return None;
@@ -95,8 +98,9 @@ impl FastPlan {
         Some(FastPlan { runs: runs.into(), clean })
     }
 
-    /// Writes the message to the beginning of `page` if nothing of it is to be escaped; gives its length. `None` where
-    /// something is, or is odd, or `page` is too short: then what was written has no meaning.
+    /// Writes the message to the beginning of `page` if nothing of it is to be escaped; returns its length in
+    /// bytes. `None` where something is to be escaped, where the payload is odd, and where `page` is too
+    /// short: then the bytes that were written have no meaning.
     #[inline(always)]
     pub(super) fn write_plain(&self, payload: &[u8], page: &mut [u8]) -> Option<usize> {
         let [run] = &*self.runs else { return None };
@@ -109,8 +113,8 @@ impl FastPlan {
         Some(length)
     }
 
-    /// Appends the message, of which `plan` has types and fields. `None` where something is odd: then what was
-    /// appended has no meaning.
+    /// Appends the message; `plan` has its types and fields. `None` where the payload is odd: then the bytes
+    /// that were appended have no meaning.
     #[inline]
     pub(super) fn render(&self, plan: &Plan, payload: &[u8], out: &mut Vec<u8>) -> Option<()> {
         let start = out.len();
@@ -128,7 +132,8 @@ impl FastPlan {
     }
 }
 
-/// Appends a field in the general way. The reader comes and goes by value, so that it stays in registers elsewhere.
+/// Appends a field in the general way. The reader comes and goes by value, so that it stays in registers
+/// elsewhere.
 #[inline(never)]
 fn render_field<'p>(
     plan: &Plan,
@@ -164,8 +169,8 @@ impl Run {
         Some(reader)
     }
 
-    /// Writes the text to the beginning of `page`; gives its length. `None` also where `PLAIN` and something of it would
-    /// have to be escaped.
+    /// Writes the text to the beginning of `page`; returns its length in bytes. `None` also where `PLAIN` is
+    /// set and something of it would have to be escaped.
     #[inline(always)]
     fn write<const PLAIN: bool>(&self, reader: &mut Reader<'_>, page: &mut [u8]) -> Option<usize> {
         let whole = page.len();
@@ -178,7 +183,7 @@ impl Run {
     }
 }
 
-/// Whether text is not changed by being escaped, whatever follows it.
+/// Returns whether text is not changed by being escaped, whatever follows it.
 fn is_clean(text: &[u8]) -> bool {
     let mut escaped = Vec::new();
     escape_into(&mut escaped, text, Place::Line);
@@ -204,7 +209,7 @@ fn add(steps: &mut Vec<Step>, literal: &[u8], show: Show) {
 }
 
 impl Show {
-    /// Bytes that the text of a value has at most.
+    /// Returns the greatest number of bytes that the text of a value has.
     fn bound(self) -> usize {
         match self {
             // Text is counted apart: it is part of the payload.
@@ -259,7 +264,7 @@ fn simple(ty: &Type, field: &Field) -> Option<Show> {
 }
 
 impl Step {
-    /// Writes literal and argument to the beginning of `page`; gives where they end.
+    /// Writes literal and argument to the beginning of `page`; returns the place where they end.
     #[inline(always)]
     fn write<const PLAIN: bool>(&self, reader: &mut Reader<'_>, page: &mut [u8]) -> Option<usize> {
         let room = page.first_chunk_mut::<ROOM>()?;
@@ -319,7 +324,7 @@ impl Step {
                 put(room, at, bytes);
                 Some(at + length)
             }
-            // What is plain is UTF-8.
+            // Plain text is ASCII, and so UTF-8.
             Show::Str if PLAIN => text(page, at, reader.text_bytes().ok().filter(|text| is_plain(text))?),
             Show::Str => text(page, at, reader.text().ok()?.as_bytes()),
             Show::Hex8(prefix) => Some(hex(room, at, read!(u8).into(), prefix)),

@@ -8,7 +8,7 @@ impl Template {
     /// Takes a format string apart. Cost: one pass.
     ///
     /// # Errors
-    /// Says where it breaks the grammar.
+    /// The error says where the text breaks the grammar.
     pub fn parse(text: &str) -> Result<Template, TemplateError> {
         let mut parser = Parser { text, at: 0 };
         let mut pieces = Vec::new();
@@ -70,7 +70,7 @@ impl<'a> Parser<'a> {
         Err(TemplateError { at: self.at, reason })
     }
 
-    /// What stands after a `{`, up to its `}`.
+    /// Reads the part of a place after its `{`, up to its `}`.
     fn argument(&mut self) -> Result<Piece, TemplateError> {
         let position = match self.number()? {
             Some(index) => Position::Index(index),
@@ -135,7 +135,7 @@ impl<'a> Parser<'a> {
         Ok(spec)
     }
 
-    /// A number, `number$` or `name$`; a name without `$` is the trait's and left alone.
+    /// Reads a number, `number$` or `name$`; a name without `$` is the trait's and left alone.
     fn count(&mut self) -> Result<Count, TemplateError> {
         if let Some(number) = self.number()? {
             return Ok(if self.take('$') { Count::Index(number) } else { Count::Is(number) });
@@ -163,7 +163,8 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// An identifier, or nothing. Characters beyond ASCII are taken as letters: the compiler knows better.
+    /// Reads an identifier, or nothing. Characters beyond ASCII are taken as letters: the compiler knows
+    /// better.
     fn word(&mut self) -> Result<&'a str, TemplateError> {
         let letter = |c: char| c == '_' || c.is_alphanumeric() || (!c.is_ascii() && !c.is_whitespace());
         let rest = self.rest();

@@ -1,9 +1,9 @@
-//! Format strings: what the compiler takes, what it counts, what it refuses.
+//! Format strings are read as the compiler reads them: those that it takes, counts and refuses.
 
 use super::*;
 use proptest::prelude::*;
 
-/// What a format string with one place for an argument says about it.
+/// Returns the position and the look in a format string with one place for an argument.
 fn only(text: &str) -> (Position, Spec) {
     match Template::parse(text).unwrap().pieces.remove(0) {
         Piece::Argument { position, spec } => (position, spec),
@@ -11,7 +11,7 @@ fn only(text: &str) -> (Position, Spec) {
     }
 }
 
-/// A format string that the compiler has accepted, with what it made of it.
+/// Checks a format string that the compiler has accepted against the text that it made of it.
 macro_rules! compiled {
     ($format:literal $(, $args:expr)*) => { ($format, format!($format $(, $args)*)) };
 }
@@ -93,8 +93,8 @@ fn what_the_compiler_refuses_is_refused() {
     }
 }
 
-/// Indices as the compiler counts them: a format string, resolved, gives the same text when all its arguments
-/// are given by number.
+/// Checks that indices are those by which the compiler counts: a format string, resolved, gives the same text
+/// when all its arguments are given by number.
 macro_rules! same_when_resolved {
     (
         $given:literal, $positional:literal, [$($name:ident),*],

@@ -29,7 +29,7 @@ impl fmt::Display for Template {
     }
 }
 
-/// What stands between `:` and `}`.
+/// Writes the part of a place between `:` and `}`.
 impl fmt::Display for Spec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         use fmt::Write as _;

@@ -1,4 +1,4 @@
-//! What types write: as many bytes as they say, descriptors that parse, signatures that differ.
+//! Tests of captured types: each writes as many bytes as it says, descriptors parse, signatures differ.
 
 pub(crate) mod types;
 
@@ -13,7 +13,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use types::{Kinds, Named, Never, Nothing, Tuple, Unit};
 
-/// The bytes of a value, which are as many as it says.
+/// Returns the bytes of a value, after checking that they are as many as it says.
 pub(crate) fn bytes_of<By, T: Capture<By> + ?Sized>(value: &T) -> Vec<u8> {
     let mut bytes = vec![0xaa; value.size() + 1];
     let mut cursor = Cursor::new(&mut bytes);
@@ -24,7 +24,8 @@ pub(crate) fn bytes_of<By, T: Capture<By> + ?Sized>(value: &T) -> Vec<u8> {
     bytes
 }
 
-/// The same, for few types: with less room than it takes, a value says so, too.
+/// Does the same as [`bytes_of`], for few types: it also checks that with less room than the value takes, the
+/// cursor says so.
 fn checked_bytes_of<By, T: Capture<By> + ?Sized>(value: &T) -> Vec<u8> {
     let bytes = bytes_of(value);
     for short in 0..bytes.len() {
@@ -155,7 +156,7 @@ fn signatures_tell_types_apart() {
     assert_ne!(<&str as Capture<by::Pointer>>::SIGNATURE, <&str as Capture<by::Debug>>::SIGNATURE);
 }
 
-/// The writer of whole types, the parser's other side.
+/// Writes a whole type: the counterpart of the parser.
 pub(crate) fn write_type(ty: &Type, to: &mut Vec<u8>) {
     match ty {
         Type::Scalar(scalar) => to.push(scalar.tag()),

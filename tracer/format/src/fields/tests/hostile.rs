@@ -80,7 +80,7 @@ fn addresses_of_another_width_are_shown_in_it() {
 #[test]
 fn small_inputs_do_not_make_endless_work() {
     let start = Instant::now();
-    // Arrays of arrays of nothing: four thousand million elements at each level.
+    // This stands for arrays of arrays of nothing: four thousand million elements at each level.
     let mut nothing = Vec::new();
     for _ in 0..10 {
         nothing.push(ARRAY);
@@ -89,14 +89,14 @@ fn small_inputs_do_not_make_endless_work() {
     nothing.push(VOID);
     assert_eq!(render("{:?}", &nothing, &[0; 65_535]), Err(PayloadError::Cut));
 
-    // A long text, often.
+    // This shows a long text often.
     let often = "{0}".repeat(100_000);
     let text = [&[0xff, 0xff][..], &[b'a'; 65_535]].concat();
     assert_eq!(render(&often, &[STR], &text), Err(PayloadError::TooLong));
     let wide = "{0:65535}".repeat(100_000);
     assert_eq!(render(&wide, &[U64], &[0; 8]), Err(PayloadError::TooLong));
 
-    // Many values with long names.
+    // These are many values with long names.
     let mut named = vec![SLICE];
     for _ in 0..3 {
         named.push(TUPLE);
@@ -107,7 +107,7 @@ fn small_inputs_do_not_make_endless_work() {
     named.push(U8);
     assert_eq!(render("{:#?}", &named, &[0xff; 65_537]), Err(PayloadError::TooLong));
 
-    // Many fields of nothing, in many elements.
+    // These are many fields of nothing, in many elements.
     let mut fields = vec![SLICE, NAMED, 0, 0, 0xff, 0xff];
     fields.extend([0, 0, VOID].repeat(65_535));
     let payload = [&[0xff, 0xff][..], &[0; 65_535]].concat();

@@ -28,7 +28,7 @@ impl Message {
         self.expected += expected;
     }
 
-    /// An argument of a random type, by `{}`, `{:?}`, `{:x}` or `{:p}`.
+    /// Adds an argument of a random type, by `{}`, `{:?}`, `{:x}` or `{:p}`.
     fn any_argument(&mut self, draw: &mut Draw) {
         macro_rules! display {
             ($type:ty) => {{
@@ -90,7 +90,8 @@ impl Message {
         let mut out = b"before".to_vec();
         plan.render(&self.payload, &mut out).unwrap();
         assert_eq!(String::from_utf8_lossy(&out[6..]), self.expected, "{}", self.format);
-        // However much room there is, what is written without being escaped is the same, and needs no escape.
+        // However much room there is, text that is written without being escaped is the same, and needs no
+        // escape.
         for room in [0, 20, 100, self.expected.len(), self.expected.len() + 200] {
             let mut page = vec![0xee; room];
             if let Some(length) = plan.write_plain(&self.payload, &mut page) {

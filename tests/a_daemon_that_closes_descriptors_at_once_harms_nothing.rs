@@ -28,7 +28,7 @@ fn trial(how: &str, on_disk: bool) {
     // The run is dead when the last of its threads is: a moment after its pipes were closed.
     let is_dead = || {
         let mut runs = names(scenario.runtime.path()).into_iter();
-        runs.all(|run| tracer::recovery::is_dead(&run))
+        runs.all(|run| trace_store::recovery::is_dead(&run))
     };
     support::wait_until(60, "its death", is_dead);
     let merged = std::process::Command::new(SCENARIO)

@@ -8,7 +8,7 @@ use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use support::{names, tracemerge};
 use tempfile::TempDir;
-use tracer::recovery::{Recovered, recover};
+use trace_store::recovery::{Recovered, recover};
 
 /// The positions of the parts of a ring's header in bytes, as `docs/trace-format.md` has them.
 const VERSION: u64 = 8;

@@ -19,7 +19,7 @@ use tempfile::TempDir;
 use trace_format::line::Line;
 use trace_format::meta::Meta;
 use trace_format::ring::{HEADER_BYTES, Header, Progress, State, Tenancy};
-use tracer::recovery::{Recovered, recover};
+use trace_store::recovery::{Recovered, recover};
 
 const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
 

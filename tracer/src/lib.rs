@@ -12,41 +12,47 @@
 //! Tracer::get().trace(format_args!("the answer is {answer}"));
 //! ```
 //!
-//! The macro [`trace!`] copies numbers, strings, and what [`Capture`] is derived for as they are, and leaves their
-//! formatting to the background thread; what it writes is what `format!` gives.
+//! The macro [`trace!`] copies numbers, strings, and what [`Capture`] is derived for as they are, and leaves
+//! their formatting to the background thread; what it writes is what `format!` gives.
 //!
 //! # Guarantees
 //!
 //! Each is shown by the test named with it, in `tests/` of the workspace.
 //!
-//! | | |
-//! |---|---|
-//! | Off: no thread, no file, no allocation; a call is one relaxed load | `a_disabled_tracer_does_nothing` |
-//! | On, with room: no lock, no allocation, no system call in a call | `a_call_that_finds_room_makes_no_system_call` |
-//! | Every record of a program that exits is in its files, however it exits | `an_exit_keeps_every_record` |
-//! | Killed at any instant, it loses no record whose call had returned | `a_killed_program_loses_nothing` |
-//! | A record that happens after another never has smaller ticks | `handovers_are_never_reversed` |
-//! | Any message arrives as it was, of any length and content | `messages_are_free_text` |
-//! | A `Display` that panics or traces harms nothing | `a_display_may_panic_or_trace` |
-//! | A signal handler may trace wherever it interrupts, inside a record as well | `a_thread_may_be_stopped_anywhere` |
-//! | Forked children, daemons and programs that are started lose nothing and harm nothing | `children_of_every_kind_lose_nothing` |
-//! | A dead run is recovered and a living one left alone, whatever their process ids | `the_dead_are_told_from_the_living` |
-//! | A plugin with a copy of its own may be closed and loaded again | `two_copies_of_the_tracer_are_two_runs` |
-//! | A host's descriptors and `errno` stay its own | `a_host_that_closes_all_descriptors_is_not_written_to`, `signals_cost_no_record` |
-//! | Threads come and go without leaving rings or descriptors behind | `short_lived_threads_leak_nothing` |
-//! | A message formatted later, or by recovery after a kill, is what `format!` gives | `deferred_messages_are_those_of_format` |
-//! | A loss is never silent: it is counted, and a line in the file | `a_full_ring_drops_or_waits_and_says_so` |
+//! * Off: no thread, no file, no allocation; a call is one relaxed load: `a_disabled_tracer_does_nothing`
+//! * On, with room: no lock, no allocation, no system call in a call:
+//!   `a_call_that_finds_room_makes_no_system_call`
+//! * Every record of a program that exits is in its files, however it exits: `an_exit_keeps_every_record`
+//! * Killed at any instant, it loses no record whose call had returned: `a_killed_program_loses_nothing`
+//! * A record that happens after another never has smaller ticks: `handovers_are_never_reversed`
+//! * Any message arrives as it was, of any length and content: `messages_are_free_text`
+//! * A `Display` that panics or traces harms nothing: `a_display_may_panic_or_trace`
+//! * A signal handler may trace wherever it interrupts, inside a record as well:
+//!   `a_thread_may_be_stopped_anywhere`
+//! * Forked children, daemons and programs that are started lose nothing and harm nothing:
+//!   `children_of_every_kind_lose_nothing`
+//! * A dead run is recovered and a living one left alone, whatever their process ids:
+//!   `the_dead_are_told_from_the_living`
+//! * A plugin with a copy of its own may be closed and loaded again: `two_copies_of_the_tracer_are_two_runs`
+//! * A host's descriptors and `errno` stay its own: `a_host_that_closes_all_descriptors_is_not_written_to`,
+//!   `signals_cost_no_record`
+//! * Threads come and go without leaving rings or descriptors behind: `short_lived_threads_leak_nothing`
+//! * A message formatted later, or by recovery after a kill, is what `format!` gives:
+//!   `deferred_messages_are_those_of_format`
+//! * A loss is never silent: it is counted, and a line in the file: `a_full_ring_drops_or_waits_and_says_so`
 //!
-//! Records made inside another record of their thread (by a signal handler, a panic hook, a `Display` that traces)
-//! share a ring of their own, a sixteenth of the thread's. They never wait: what it cannot hold is dropped and
-//! counted, `# lost reason=nested`.
+//! Records made inside another record of their thread (by a signal handler, a panic hook, a `Display` that
+//! traces) share a ring of their own, a sixteenth of the thread's. They never wait: what it cannot hold is
+//! dropped and counted, `# lost reason=nested`.
 //!
 //! The tracer never panics, never writes to stdout, and says on stderr only what its user must know. What
-//! happens to a trace when the process is killed, the disk is full or the machine stops stands in `docs/losses.md`.
+//! happens to a trace when the process is killed, the disk is full or the machine stops stands in
+//! `docs/losses.md`.
 //!
 //! # Environment
 //!
-//! Read once, at the first record, [`Tracer::is_enabled`] or [`Tracer::startup`]; never in setuid programs.
+//! The variables are read once, at the first record, [`Tracer::is_enabled`] or [`Tracer::startup`], and never in
+//! setuid programs.
 //!
 //! | variable | meaning | default |
 //! |---|---|---|
@@ -58,18 +64,21 @@
 //! | `TRACER_MAX_BYTES` | how long each thread's file may grow, with K, M, G | no limit |
 //! | `TRACER_FLUSH_MS` | how long a record may wait for the flusher, in ms | `100` |
 //! | `TRACER_CLOCK` | `ordered`, or `fast`: cheaper, but hand-overs may look reversed | `ordered` |
-//! | `TRACER_FILTER` | which calls of [`trace!`] are on, by module, as `RUST_LOG`: `my::module=off,other` | all |
-//! | `TRACER_FORMAT` | `text`, or `raw`: records as they are, half the size; `tracemerge` makes the text | `text` |
+//! | `TRACER_FILTER` | which calls of [`trace!`] are on, by module: `my::module=off,other`, as `RUST_LOG` | all |
+//! | `TRACER_FORMAT` | `text`, or `raw`: records as they are, half the size | `text` |
 //! | `TRACER_RUNTIME_DIR` | directory of the rings | `/dev/shm/tracer-<uid>` |
-//! | `TRACER_DESCRIPTORS` | `own`: the flusher has descriptors that the program cannot close; `shared`: in a sandbox that ends who calls `close_range` or `fork` | `own` |
+//! | `TRACER_DESCRIPTORS` | `own`, or `shared` with the program | `own` |
+//!
+//! Of `raw` files `tracemerge` makes the text. `own` descriptors cannot be closed by the program; `shared` ones are
+//! for a sandbox that ends who calls `close_range` or `fork`.
 //!
 //! # Costs
 //!
-//! Disabled, a call is a load and a branch. Enabled, it costs the clock read and the formatting of the message,
-//! and a few nanoseconds; figures are in `docs/performance.md`. Each tracing thread has a ring of 1 MiB of shared memory,
-//! and four are kept ready. The flusher wakes ten times a second.
+//! Disabled, a call is a load and a branch. Enabled, it costs the clock read and the formatting of the
+//! message, and a few nanoseconds; figures are in `docs/performance.md`. Each tracing thread has a ring of 1
+//! MiB of shared memory, and four are kept ready. The flusher wakes ten times a second.
 
-/// Nothing: the feature `compile-out` is on. The arguments are still checked.
+/// Does nothing, since the feature `compile-out` is on. The arguments are still checked.
 #[cfg(feature = "compile-out")]
 #[macro_export]
 macro_rules! trace {
@@ -80,37 +89,23 @@ macro_rules! trace {
     }};
 }
 
+// At the root, for the compiler shows users the shortest path to what it talks about.
 #[doc(hidden)]
-#[path = "macro_support.rs"]
+#[path = "api/macro_support.rs"]
 pub mod __macro_support;
-mod clock;
-mod config;
-mod decision;
-mod descriptor;
-mod drain;
-mod exit;
-mod filter;
+mod api;
 mod flusher;
-pub mod inspect;
-mod life;
-mod panic;
-mod parting;
-mod pool;
-pub mod recovery;
-mod report;
 mod ring;
-mod run;
-mod site;
-mod state;
+mod shared;
+mod sync;
 mod sys;
-mod thread;
-mod thread_ring;
-mod tracer;
-mod wake;
+mod traced;
+mod user;
 
-pub use config::{Builder, Clock, Format, FullPolicy};
+pub use api::builder::Builder;
+pub use api::tracer::{Stats, Tracer};
 pub use trace_format::capture;
-pub use tracer::{Stats, Tracer};
 pub use tracer_macros::Capture;
 #[cfg(not(feature = "compile-out"))]
 pub use tracer_macros::trace;
+pub use user::config::{Clock, Format, FullPolicy};

@@ -3,15 +3,16 @@
 //! The application's exit status counts before the merge's.
 
 use std::ffi::OsString;
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use std::time::{Duration, SystemTime};
-use std::{env, fs};
 
 use crate::command::merge::{self, Job};
 use crate::find::choose::Choice;
 use crate::find::discover::App;
+use crate::os::environment::{ENABLE, program_directories};
 use crate::os::signals::Signals;
 use crate::reporting;
 use crate::time::clocks::wall_clock;
@@ -32,7 +33,7 @@ pub fn run(request: &Request, command: Vec<OsString>) -> u8 {
     let given = PathBuf::from(words.next().unwrap_or_default());
     let found = find_in_path(&given).unwrap_or_else(|| given.clone());
     let mut command = Command::new(&found);
-    command.args(words).env("TRACER_ENABLE", "1");
+    command.args(words).env(ENABLE, "1");
     let since = wall_clock(SystemTime::now() - CLOCK_TOLERANCE);
     let (pid, status) = match Signals::take().run(&mut command) {
         Ok(ended) => ended,
@@ -66,8 +67,8 @@ fn find_in_path(command: &Path) -> Option<PathBuf> {
     if command.components().count() != 1 || command.file_name() != Some(command.as_os_str()) {
         return None;
     }
-    let places = env::var_os("PATH")?;
-    env::split_paths(&places).map(|place| place.join(command)).find(|file| is_executable(file))
+    let places = program_directories().into_iter();
+    places.map(|place| place.join(command)).find(|file| is_executable(file))
 }
 
 #[cfg(unix)]

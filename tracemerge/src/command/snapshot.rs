@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use trace_format::wall::Wall;
-use tracer::recovery::runtime_directories;
+use trace_store::recovery::runtime_directories;
 
 use crate::command::merge::{self, Job};
 use crate::find::choose::Choice;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use trace_format::file::Encoding;
 use trace_format::raw::Raw;
-use tracer::inspect::ThreadInMemory;
+use trace_store::inspect::ThreadInMemory;
 
 use crate::file::lines::{first_ticks, last_ticks, without_torn_tail};
 use crate::file::map::Map;

@@ -1,6 +1,7 @@
 //! One trace file: its bytes, also where they are raw, in memory or truncated meanwhile, and the lines in
 //! them.
 
+pub mod damage;
 pub mod held;
 pub mod lines;
 pub mod map;

@@ -71,7 +71,8 @@ mod unix {
     use std::mem::MaybeUninit;
     use std::ptr::{from_ref, null_mut};
     use std::sync::atomic::{AtomicPtr, AtomicUsize};
-    use std::sync::{Mutex, PoisonError};
+
+    use parking_lot::Mutex;
 
     /// The number of entries in a block.
     const BLOCK: usize = 256;
@@ -126,7 +127,7 @@ mod unix {
     }
 
     pub fn take(start: usize, length: usize) -> &'static MappingEntry {
-        let mut free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut free = FREE.lock();
         let place = free.pop().unwrap_or_else(|| add_block(&mut free));
         place.end.store(usize::MAX, Ordering::SeqCst);
         place.length.store(length, Ordering::SeqCst);
@@ -136,7 +137,7 @@ mod unix {
 
     pub fn give_back(place: &'static MappingEntry) {
         place.start.store(0, Ordering::SeqCst);
-        FREE.lock().unwrap_or_else(PoisonError::into_inner).push(place);
+        FREE.lock().push(place);
     }
 
     /// Makes entries; returns one and puts the others in `free`, which the caller has locked, so that one

@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use trace_format::manifest::Manifest;
 use trace_format::name::{INFIX, MERGED_SUFFIX, parse_trace_file_suffix, stem};
 
+use crate::os::environment::trace_directory;
 use crate::os::processors::{ASKING, map_on_all_processors};
 use crate::os::sys::{FileId, file_id, owner};
 use crate::ui::error::Error;
@@ -243,8 +244,7 @@ fn directory_of(file: &Path) -> PathBuf {
 
 /// The places that several applications may write to.
 fn shared_places() -> impl Iterator<Item = PathBuf> {
-    let chosen = env::var_os("TRACER_DIR").filter(|dir| !dir.is_empty()).map(PathBuf::from);
-    chosen.into_iter().chain([PathBuf::from("."), env::temp_dir()])
+    trace_directory().into_iter().chain([PathBuf::from("."), env::temp_dir()])
 }
 
 fn look_in(

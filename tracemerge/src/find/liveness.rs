@@ -10,7 +10,8 @@ use std::path::Path;
 use trace_format::life::LIFE_BYTE;
 use trace_format::manifest::{FILE_NAME, Manifest};
 use trace_format::meta::Run;
-use tracer::recovery::{lock_file, runtime_directories};
+use trace_store::recovery::runtime_directories;
+use trace_store::run_directory::lock_file;
 
 use crate::find::header::Trace;
 use crate::os::sys::is_locked;

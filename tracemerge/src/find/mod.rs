@@ -18,11 +18,10 @@ pub mod recover;
 pub mod rings;
 
 use std::collections::HashSet;
-use std::env;
 use std::path::{Path, PathBuf};
 
 use trace_format::meta::Run;
-use tracer::recovery::{Recovered, path_from_bytes};
+use trace_store::recovery::{Recovered, path_from_bytes};
 
 use crate::find::choose::{Choice, Chosen, choose_runs};
 use crate::find::completeness::Completeness;
@@ -31,6 +30,7 @@ use crate::find::header::{HeaderRefusal, Trace, read_all};
 use crate::find::owners::{Owners, of_users, recorded};
 use crate::find::places::Places;
 use crate::find::recover::recover;
+use crate::os::environment::trace_directory;
 use crate::os::sys::{FileId, effective_user};
 use crate::ui::error::Error;
 use crate::ui::few::Few;
@@ -184,7 +184,7 @@ fn no_traces(app: &App, choice: Choice, search: &Search) -> Error {
         Choice::Newest | Choice::All => {}
     }
     let places: Vec<String> = search.places.iter().map(|place| format!("\n  {}", shown(place))).collect();
-    let set = if env::var_os("TRACER_DIR").is_some() { "" } else { " (TRACER_DIR is not set)" };
+    let set = if trace_directory().is_some() { "" } else { " (TRACER_DIR is not set)" };
     Error::plain(format!(
         "no trace files of {given}. Looked for {name}.trace.<thread id> in{}{set}\n\
          To make some, run it with TRACER_ENABLE=1 in its environment, or as: tracemerge run {given}",

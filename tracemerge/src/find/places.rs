@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use trace_format::name::stem;
 use trace_format::places::{self, LONGEST, Place, SUFFIX};
-use tracer::recovery::{path_from_bytes, runtime_directories};
+use trace_store::recovery::{path_from_bytes, runtime_directories};
 
 use crate::find::discover::App;
 use crate::os::sys;

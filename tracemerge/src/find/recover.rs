@@ -2,7 +2,7 @@
 
 use trace_format::manifest::Manifest;
 use trace_format::meta::Run;
-use tracer::recovery::{self, Recovered, Recovery};
+use trace_store::recovery::{self, Recovered, Recovery};
 
 use crate::find::discover::App;
 use crate::ui::messages::{Messages, count, shown};

@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use trace_format::manifest::Manifest;
 use trace_format::raw::Raw;
-use tracer::inspect::{self, RunInMemory, ThreadInMemory};
-use tracer::recovery::{Recovered, runtime_directories};
+use trace_store::inspect::{self, RunInMemory, ThreadInMemory};
+use trace_store::recovery::{Recovered, runtime_directories};
 
 use crate::file::held::Held;
 use crate::find::discover::Candidate;

@@ -1,18 +1,15 @@
 //! The position of a merge in one sorted range. It advances line by line; each line is looked at once, and
 //! neighbours are passed on together.
 
-use trace_format::line::{Key as LineKey, Kind, Line};
-use trace_format::meta::Meta;
+use trace_format::line::{Key as LineKey, Line};
 
+use crate::file::damage::write_damaged;
 use crate::file::lines::{LineAt, Token, line_at, skip_bad, without_feed};
 use crate::input::findings::Findings;
 use crate::input::source::Source;
 use crate::merge::Stop;
 use crate::merge::loser_tree::TreeKey;
 use crate::output::sink::Sink;
-
-/// The number of bytes of a damaged place that are shown in the merged file.
-pub const SHOWN: usize = 256;
 
 /// A position in a sorted range: at a line that is found and not yet passed on.
 #[derive(Clone, Copy, Debug)]
@@ -133,16 +130,8 @@ impl<'a> LineCursor<'a> {
         line: usize,
     ) -> Result<(), Stop> {
         let key = key_at(pass.bytes, line);
-        let damaged = Meta::Damaged {
-            file: pass.source.path.as_os_str().as_encoded_bytes().to_vec(),
-            offset: start as u64,
-            bytes: (end - start) as u64,
-            text: pass.bytes[start..end.min(start + SHOWN)].to_vec(),
-        };
-        let mut payload = Vec::new();
-        damaged.write(&mut payload);
         let mut text = Vec::new();
-        Line { key, kind: Kind::Meta, payload: &payload }.write(&mut text);
+        write_damaged(key, &pass.source.path, start, &pass.bytes[start..end], &mut text);
         pass.out.lines(pass.number, &text)?;
         pass.findings.lines += 1;
         pass.findings.damaged(self.source as usize, start, end - start);

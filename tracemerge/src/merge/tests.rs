@@ -4,8 +4,8 @@
 //! Slices and windows have but a few lines in tests, so each of these is also a test of how time is
 //! partitioned. All is merged in every way there is, and all results must be the same.
 
-use super::cursor::SHOWN;
 use super::*;
+use crate::file::damage::SHOWN;
 use crate::file::lines::without_feed;
 use crate::file::render::Render;
 use crate::input::findings::{FindingCounts, Findings};

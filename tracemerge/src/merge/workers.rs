@@ -9,8 +9,9 @@
 use std::collections::VecDeque;
 use std::io;
 use std::num::NonZero;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::input::findings::Findings;
 use crate::input::slice::{SlicePart, TickSpan};
@@ -74,7 +75,7 @@ pub fn merge_by<'a, B: Batch, J: MergeWork<'a>>(
         }
         shared.work(Some(write));
     });
-    let row = shared.row.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let row = shared.row.into_inner();
     row.stop.map_or_else(|| Ok(row.work.findings()), Err)
 }
 
@@ -107,13 +108,9 @@ type MergedJob<B> = (B, Vec<SlicePart>);
 type RowGuard<'p, J, B> = MutexGuard<'p, Row<J, B>>;
 
 impl<'a, J: MergeWork<'a>, B: Batch, M: Fn() -> B + Sync> SharedState<'a, '_, J, B, M> {
-    fn lock(&self) -> RowGuard<'_, J, B> {
-        self.row.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Ends all threads.
     fn stop(&self, stop: Stop) -> RowGuard<'_, J, B> {
-        let mut row = self.lock();
+        let mut row = self.row.lock();
         row.stop.get_or_insert(stop);
         self.changed.notify_all();
         row
@@ -124,7 +121,7 @@ impl<'a, J: MergeWork<'a>, B: Batch, M: Fn() -> B + Sync> SharedState<'a, '_, J,
     fn work<W: FnMut(&B) -> io::Result<()>>(&self, mut out: Option<&mut W>) {
         let _alarm = Alarm(self);
         let mut room = Room::default();
-        let mut row = self.lock();
+        let mut row = self.row.lock();
         loop {
             row = self.write_ready(row, out.as_deref_mut());
             if row.stop.is_some() {
@@ -133,7 +130,10 @@ impl<'a, J: MergeWork<'a>, B: Batch, M: Fn() -> B + Sync> SharedState<'a, '_, J,
             let turn = if row.queue.len() < self.limit { row.work.next() } else { Turn::Wait };
             row = match turn {
                 Turn::End if out.is_none() || row.queue.is_empty() => return,
-                Turn::Wait | Turn::End => self.changed.wait(row).unwrap_or_else(PoisonError::into_inner),
+                Turn::Wait | Turn::End => {
+                    self.changed.wait(&mut row);
+                    row
+                }
                 Turn::Silent(job) => {
                     drop(row);
                     self.do_silently(job, &mut room)
@@ -158,7 +158,7 @@ impl<'a, J: MergeWork<'a>, B: Batch, M: Fn() -> B + Sync> SharedState<'a, '_, J,
                 return self.stop(Stop::Write(error));
             }
             forget(self.sources, &parts);
-            row = self.lock();
+            row = self.row.lock();
             row.spare.push(lines);
         }
         row
@@ -167,7 +167,7 @@ impl<'a, J: MergeWork<'a>, B: Batch, M: Fn() -> B + Sync> SharedState<'a, '_, J,
     fn do_silently(&self, job: J::Job, room: &mut Room) -> RowGuard<'_, J, B> {
         match silently::<J>(self.sources, job, room) {
             Ok(job) => {
-                let mut row = self.lock();
+                let mut row = self.row.lock();
                 row.work.done(job);
                 self.changed.notify_all();
                 row
@@ -195,7 +195,7 @@ impl<'a, J: MergeWork<'a>, B: Batch, M: Fn() -> B + Sync> SharedState<'a, '_, J,
         if let Err(stop) = merged {
             return self.stop(stop);
         }
-        let mut row = self.lock();
+        let mut row = self.row.lock();
         let parts = row.work.done(job);
         let place = number - row.taken;
         row.queue[place] = Some((lines, parts));

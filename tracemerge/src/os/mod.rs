@@ -1,5 +1,6 @@
-//! Requests to the operating system: system calls, signals, the use of all processors.
+//! Requests to the operating system: system calls, signals, the environment, the use of all processors.
 
+pub mod environment;
 pub mod processors;
 pub mod signals;
 pub mod sys;

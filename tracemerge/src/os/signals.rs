@@ -16,9 +16,10 @@ mod unix {
     use std::io;
     use std::process::{Command, ExitStatus};
     use std::sync::atomic::{AtomicBool, Ordering};
-    use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+    use std::sync::{Arc, mpsc};
     use std::thread;
 
+    use parking_lot::Mutex;
     use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
     use signal_hook::low_level::emulate_default_handler;
     use signal_hook::{flag, iterator};
@@ -73,7 +74,7 @@ mod unix {
 
         /// Runs `command` to its end; returns its pid and how it ended.
         pub fn run(&self, command: &mut Command) -> io::Result<(u32, ExitStatus)> {
-            let mut state = lock(&self.application);
+            let mut state = self.application.lock();
             let mut child = command.spawn()?;
             let pid = child.id();
             *state = Application::Running(pid);
@@ -81,7 +82,7 @@ mod unix {
             let ended = wait_until_ended(pid);
             // The pid is forgotten before the child is reaped, so that no signal goes to a stranger with its
             // pid.
-            *lock(&self.application) = Application::Absent;
+            *self.application.lock() = Application::Absent;
             ended?;
             Ok((pid, child.wait()?))
         }
@@ -100,14 +101,10 @@ mod unix {
         word
     }
 
-    fn lock(application: &Mutex<Application>) -> MutexGuard<'_, Application> {
-        application.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn handle(signal: i32, application: &Mutex<Application>) {
         // The lock is held while the signal is sent, and is waited for while the application is being
         // started.
-        let state = lock(application);
+        let state = application.lock();
         match *state {
             Application::Running(pid) if signal == SIGTERM || signal == SIGHUP => send_signal(pid, signal),
             Application::Running(_) => {}

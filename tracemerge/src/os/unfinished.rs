@@ -2,14 +2,15 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use parking_lot::{Mutex, MutexGuard};
 
 /// The temporary file that exists now, for a signal that ends the process before the file's owner can delete
 /// it.
 static UNFINISHED: Mutex<Option<PathBuf>> = Mutex::new(None);
 
 pub fn unfinished() -> MutexGuard<'static, Option<PathBuf>> {
-    UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
+    UNFINISHED.lock()
 }
 
 /// Deletes the temporary file of an output that is not finished. The process is about to end.

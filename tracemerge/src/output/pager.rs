@@ -1,9 +1,9 @@
 //! The pager: long output on a terminal goes through `$PAGER`, or `less`.
 
-use std::env;
 use std::io::{self, BufWriter, IoSlice, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
 
+use crate::os::environment::{has_options_for_less, pager};
 use crate::os::signals::keep_interrupts_from_this_process;
 
 /// What `less` is told unless the user has told it something: output that fits on the screen just stays there, colours
@@ -22,7 +22,7 @@ impl Pager {
     #[must_use]
     pub fn start() -> Option<Pager> {
         let mut command = command()?;
-        if env::var_os("LESS").is_none() {
+        if !has_options_for_less() {
             command.env("LESS", LESS);
         }
         let mut child = command.stdin(Stdio::piped()).spawn().ok()?;
@@ -78,7 +78,7 @@ impl Write for Pager {
 
 /// The user's pager. It may have options, even a pipe: it is for the shell.
 fn command() -> Option<Command> {
-    let Some(pager) = env::var_os("PAGER") else { return Some(Command::new("less")) };
+    let Some(pager) = pager() else { return Some(Command::new("less")) };
     if pager.is_empty() || pager == "cat" {
         return None;
     }

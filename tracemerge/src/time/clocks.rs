@@ -17,7 +17,7 @@ use trace_format::escape::is_harmless;
 use trace_format::line::{Kind, Line, Ticks};
 use trace_format::meta::{ClockKind, Meta, Run};
 use trace_format::wall::Wall;
-use tracer::inspect;
+use trace_store::inspect;
 
 use crate::file::lines::without_feed;
 

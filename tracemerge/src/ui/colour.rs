@@ -1,9 +1,10 @@
 //! Colours on a terminal: when they are used, and which.
 
-use std::env;
 use std::io::{self, IsTerminal};
 
 use anstyle::{AnsiColor, Style};
+
+use crate::os::environment::forbids_colours;
 
 /// When output is in colours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,12 +26,7 @@ impl ColourMode {
         match self {
             ColourMode::Always => true,
             ColourMode::Never => false,
-            // https://no-color.org says: any value but the empty one.
-            ColourMode::Auto => {
-                to_terminal
-                    && env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
-                    && env::var_os("TERM").is_none_or(|term| term != "dumb")
-            }
+            ColourMode::Auto => to_terminal && !forbids_colours(),
         }
     }
 }

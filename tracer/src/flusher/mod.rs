@@ -2,33 +2,26 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `mod` | the thread: its loop, commands, the end of the process |
+//! | `mod` | the thread: its loop, requests, the end of the process |
 //! | `tail` | a ring of this process and the drain of the thread that has it |
 //! | `supply` | rings: made, reserved, lent out again, freed |
-//! | `run_directory` | the run's directory: manifest, lock, ring files |
 //!
 //! Every file is created, reserved, written and closed on this thread, which takes no signals. It never
-//! panics, never writes to stdout, and its own records are discarded. Work is done by
+//! panics, never writes to stdout, and its own records are discarded. DrainContext is done by
 //! [`Flusher::drain_once`]; the loop around it only waits.
 
-mod run_directory;
 mod supply;
 mod tail;
-
-pub(crate) use run_directory::remove as remove_run_directory;
 
 #[cfg(all(test, unix, not(loom)))]
 mod tests;
 
-use crate::clock;
-use crate::descriptor;
-use crate::drain::{Announcement, Drain, RunFile, TracePlace, Work};
-use crate::recovery;
-use crate::report;
-use crate::run::{Command, Run};
-use crate::site;
+use crate::ring::clock;
+use crate::shared::run::{Request, Run};
+use crate::shared::{sites, unplaced};
+use crate::sync::exclusion::Excluded;
 use crate::sys;
-use crate::thread::{self, Excluded};
+use crate::user::teller;
 use crossbeam_channel::{Receiver, Sender};
 use std::io;
 use std::sync::atomic::Ordering;
@@ -38,18 +31,20 @@ use tail::Tail;
 use trace_format::life::Ending;
 use trace_format::meta::{self, EndReason, Meta, RingPlace};
 use trace_format::plans::Plans;
+use trace_store::drain::{Announcement, Drain, DrainContext, RunFile, TracePlace};
+use trace_store::{descriptor, recovery};
 
-/// How often threads and files are looked after.
+/// The time between two looks after threads and files.
 const LOOK_AFTER: Duration = Duration::from_secs(1);
-/// How many rings of ended threads wait for files that cannot be written.
+/// The number of rings of ended threads that wait for files that cannot be written.
 const WAITING: usize = 64;
-/// How many flight recorders of ended threads are kept.
+/// The number of flight recorders of ended threads that are kept.
 const KEPT: usize = 16;
-/// How long to leave a file alone that could not be written.
+/// The time for which a file is left alone that could not be written.
 const RETRY: Duration = Duration::from_millis(500);
 
-/// The thread's body. `publish` makes the run the process's; where it is not wanted, nothing is made.
-pub(crate) fn run(run: &'static Run, commands: Receiver<Command>, publish: impl FnOnce() -> bool) {
+/// Runs the flusher thread. `publish` makes the run the process's; where it is not wanted, nothing is made.
+pub(crate) fn run(run: &'static Run, requests: Receiver<Request>, publish: impl FnOnce() -> bool) {
     let _excluded = Excluded::for_good();
     sys::name_thread(c"tracer-flusher");
     if !publish() {
@@ -57,11 +52,11 @@ pub(crate) fn run(run: &'static Run, commands: Receiver<Command>, publish: impl 
         return;
     }
     take_own_descriptors(run);
-    Flusher::new(run, commands).run();
+    Flusher::new(run, requests).run();
 }
 
-/// Leaves the host's descriptors to the host: what this thread opens from here on, nobody else can close. Before
-/// anything is opened.
+/// Leaves the host's descriptors to the host: what this thread opens from here on, nobody else can close.
+/// This is called before anything is opened.
 fn take_own_descriptors(run: &'static Run) {
     if !run.config.own_descriptors {
         return;
@@ -70,17 +65,17 @@ fn take_own_descriptors(run: &'static Run) {
     match taken {
         Ok(()) => run.teller.speak_for_this_thread(),
         Err(error) if error.kind() == io::ErrorKind::Unsupported => {}
-        Err(error) => report::say(format_args!(
+        Err(error) => teller::say(format_args!(
             "the flusher shares the program's descriptors ({error}); a program that closes those that it does not \
              know may cost records; TRACER_DESCRIPTORS=shared silences this"
         )),
     }
 }
 
-/// All that the flusher thread owns.
+/// The flusher thread's own data.
 struct Flusher {
     run: &'static Run,
-    commands: Receiver<Command>,
+    requests: Receiver<Request>,
     /// The `# run` line of each file.
     info: meta::Run,
     place: TracePlace,
@@ -88,30 +83,31 @@ struct Flusher {
     /// The sites of this process that have a number.
     plans: Plans,
     tails: Vec<Tail>,
-    /// Lines on their way into a file.
+    /// The lines on their way into a file.
     out: Vec<u8>,
     looked_after: Instant,
-    /// Dead runs were looked for.
+    /// Tells whether dead runs were looked for.
     recovered: bool,
-    /// Files that fail are tried again then.
+    /// The time at which files that fail are tried again.
     retry: Option<Instant>,
     /// The first error that no `flush` has returned yet.
     error: Option<io::Error>,
-    /// As long as files cannot be written, which is said once: whether a `flush` has returned that.
+    /// Tells whether a `flush` has returned that files cannot be written; `None` while they can. The outage
+    /// is said once.
     outage: Option<bool>,
-    /// Of the thread that has ended last.
+    /// The drain of the thread that has ended last.
     last_ended: Option<Drain>,
-    /// How many threads with flight recorders were seen to have ended.
+    /// The number of threads with flight recorders that were seen to have ended.
     ended: u64,
-    /// The last thing that could not be done.
+    /// The last error, as text.
     last_error: String,
 }
 
 impl Flusher {
-    fn new(run: &'static Run, commands: Receiver<Command>) -> Flusher {
+    fn new(run: &'static Run, requests: Receiver<Request>) -> Flusher {
         let (ticks, wall) = clock::pair();
         let wanted = run.config.directory.as_deref();
-        let mut place = TracePlace::new(wanted, &run.exe, run.here.as_deref(), run.id);
+        let mut place = TracePlace::new(wanted, &run.exe, run.here.as_deref(), run.id, teller::say);
         place.max_bytes = run.config.max_bytes;
         place.encoding = run.config.format.encoding();
         let info = meta::Run {
@@ -127,11 +123,11 @@ impl Flusher {
         };
         let runtime = run.config.runtime_directory.clone().unwrap_or_else(sys::runtime_directory);
         place.announcement = Announcement::new(&info, place.name(), runtime);
-        let numbered = site::numbered();
+        let numbered = sites::numbered();
         let supply = Supply::new(run, &info, &mut place, &numbered);
         Flusher {
             run,
-            commands,
+            requests,
             info,
             place,
             supply,
@@ -169,24 +165,28 @@ impl Flusher {
         }
     }
 
-    /// Looks whether the process has become another user, and tells it in the files of the former one: what comes from
-    /// here on belongs to the other.
+    /// Looks whether the process has become another user, and tells it in the files of the former one: what
+    /// comes from here on belongs to the other.
     fn follow_user(&mut self) {
         let (tails, place) = (&mut self.tails, &mut self.place);
-        let user = self.supply.follow_user(self.run, tails, &self.info, place, site::numbered);
+        let user = self.supply.follow_user(self.run, tails, &self.info, place, sites::numbered);
         let Some(uid) = user else { return };
         for tail in &mut self.tails {
-            let mut work =
-                Work { info: &self.info, place: &mut self.place, plans: &self.plans, out: &mut self.out };
+            let mut context = DrainContext {
+                info: &self.info,
+                place: &mut self.place,
+                plans: &self.plans,
+                out: &mut self.out,
+            };
             // A file that has no room now is still the former user's.
-            let _ = tail.tell(&mut work, &Meta::Credentials { uid });
+            let _ = tail.tell(&mut context, &Meta::Credentials { uid });
         }
     }
 
     /// Gives numbers to sites that were used for the first time.
     fn number_sites(&mut self) {
         let (supply, plans) = (&mut self.supply, &mut self.plans);
-        site::give_numbers(self.run, |entry| plans.add(&entry) && supply.add_site(&entry));
+        sites::give_numbers(self.run, |entry| plans.add(&entry) && supply.add_site(&entry));
     }
 
     /// Sees to it that rings are ready. To use one again is cheaper than to make one.
@@ -210,10 +210,10 @@ impl Flusher {
 
     /// Carries out what was asked for.
     fn obey(&mut self) -> std::ops::ControlFlow<()> {
-        while let Ok(command) = self.commands.try_recv() {
-            match command {
-                Command::Flush(answer) => self.answer_flush(&answer),
-                Command::ShutDown(answer) => {
+        while let Ok(request) = self.requests.try_recv() {
+            match request {
+                Request::Flush(answer) => self.answer_flush(&answer),
+                Request::ShutDown(answer) => {
                     self.shut_down();
                     let _ = answer.send(self.error.take().map_or(Ok(()), Err));
                     return std::ops::ControlFlow::Break(());
@@ -238,7 +238,7 @@ impl Flusher {
         self.drain_where(|_| true);
     }
 
-    /// The same, flight recorders included.
+    /// Writes what all rings hold, flight recorders included.
     fn drain_all(&mut self) {
         self.tails.iter_mut().for_each(Tail::want);
         self.drain_once();
@@ -263,9 +263,13 @@ impl Flusher {
         }
         let mut errors = Vec::new();
         for tail in self.tails.iter_mut().filter(|tail| which(tail) && (retry || !tail.is_failing())) {
-            let mut work =
-                Work { info: &self.info, place: &mut self.place, plans: &self.plans, out: &mut self.out };
-            match tail.drain(&mut work) {
+            let mut context = DrainContext {
+                info: &self.info,
+                place: &mut self.place,
+                plans: &self.plans,
+                out: &mut self.out,
+            };
+            match tail.drain(&mut context) {
                 Ok(ended) => self.last_ended = ended.or(self.last_ended.take()),
                 Err(error) => errors.push(error),
             }
@@ -280,22 +284,22 @@ impl Flusher {
         self.supply.take_back(self.run, &mut self.tails);
     }
 
-    /// While files cannot be written, rings of ended threads wait; not more than [`WAITING`] of them.
+    /// Limits how many rings of ended threads wait while files cannot be written, to [`WAITING`].
     fn limit_waiting(&mut self) {
         let waits = |tail: &&mut Tail| tail.has_ended() && tail.is_failing();
         let surplus = self.tails.iter_mut().filter(waits).count().saturating_sub(WAITING);
         let lost: u64 = self.tails.iter_mut().filter(waits).take(surplus).map(Tail::give_up).sum();
         if lost > 0 {
-            report::say(format_args!(
+            teller::say(format_args!(
                 "{lost} records of threads that have ended are lost: no file can be written"
             ));
-            thread::WITHOUT_RING.fetch_add(lost, Ordering::Relaxed);
+            unplaced::count_without_ring(lost);
             self.run.count_unplaced(lost);
         }
     }
 
-    /// Flight recorders of threads that have ended: those of the last few are kept. Of what goes with the others, the
-    /// run's own file tells. At the end of the process all that there are are written.
+    /// Keeps the flight recorders of the last few threads that have ended. Of what goes with the others, the
+    /// run's own file tells. At the end of the process all of them are written.
     fn limit_kept(&mut self) {
         let kept = |tail: &&mut Tail| tail.has_ended() && tail.keeps();
         for tail in self.tails.iter_mut().filter(kept) {
@@ -316,7 +320,7 @@ impl Flusher {
         self.last_error = error.to_string();
         self.retry = Some(Instant::now() + RETRY);
         let returned = *self.outage.get_or_insert_with(|| {
-            report::say(format_args!(
+            teller::say(format_args!(
                 "{error}; tried again twice a second, records are kept while there is room"
             ));
             false
@@ -326,10 +330,10 @@ impl Flusher {
         }
     }
 
-    /// Once: recovers dead runs of this executable, so that nobody's memory leaks.
+    /// Recovers dead runs of this executable, once, so that nobody's memory leaks.
     fn recover_once(&mut self) {
         if !std::mem::replace(&mut self.recovered, true) {
-            let own = self.info.exe.clone();
+            let (exe, id) = (self.info.exe.clone(), self.info.id);
             let directories = match &self.run.config.runtime_directory {
                 Some(directory) => vec![directory.clone()],
                 None => sys::runtime_directories(),
@@ -337,7 +341,8 @@ impl Flusher {
             // It may take long, and the threads of this run go on tracing.
             recovery::recover_meanwhile(
                 &directories,
-                |run, _| run.exe == own,
+                // A run knows its own, whatever has become of its locks.
+                |run, _| run.exe == exe && run.id != id,
                 || {
                     self.run.count_written(0);
                     self.supply_rings();
@@ -347,7 +352,7 @@ impl Flusher {
         }
     }
 
-    /// Now and then: finds threads that ended unseen, and files that somebody has deleted.
+    /// Finds threads that ended unseen, and files that somebody has deleted, now and then.
     fn look_after(&mut self) {
         if self.looked_after.elapsed() >= LOOK_AFTER {
             self.looked_after = Instant::now();
@@ -358,7 +363,7 @@ impl Flusher {
         }
     }
 
-    /// The process exits: everything is drained and every file gets its end. Threads that still run may go on
+    /// Drains everything and ends every file, since the process exits. Threads that still run may go on
     /// tracing; the loop goes on draining them.
     fn at_process_exit(&mut self) {
         self.retry = None;
@@ -386,13 +391,13 @@ impl Flusher {
         self.let_exit_go_on();
     }
 
-    /// Tells in a file of the run's own what no thread's file can tell: losses of threads that never got a ring, what
-    /// went with flight recorders, and `untold` records that could not be written. `unplaced` is how many had found no ring
-    /// when the files were ended.
+    /// Tells in a file of the run's own what no thread's file can tell: losses of threads that never got a
+    /// ring, what went with flight recorders, and `untold` records that could not be written. `unplaced` is
+    /// how many had found no ring when the files were ended.
     fn end_run_file(&mut self, reason: EndReason, unplaced: u64, untold: u64) {
         let (unplaced, forgotten) = (self.run.unplaced().max(unplaced), self.supply.forgotten());
         if unplaced > 0 {
-            report::say(format_args!(
+            teller::say(format_args!(
                 "{unplaced} records are lost: their threads never got a ring, or no file"
             ));
         }
@@ -415,14 +420,16 @@ impl Flusher {
         sys::wake_word(&self.run.exit.finished, i32::MAX);
     }
 
-    /// Says how many records go with their rings, since their files cannot be written; returns that.
+    /// Says how many records are lost with their rings, since their files cannot be written, and returns that
+    /// number.
     fn tell_untold(&mut self, goes: fn(&Tail) -> bool) -> u64 {
-        let work = Work { info: &self.info, place: &mut self.place, plans: &self.plans, out: &mut self.out };
+        let context =
+            DrainContext { info: &self.info, place: &mut self.place, plans: &self.plans, out: &mut self.out };
         let going = self.tails.iter().filter(|tail| goes(tail) && tail.is_failing());
-        let lost = going.map(|tail| tail.untold(&work)).fold(0, u64::saturating_add);
+        let lost = going.map(|tail| tail.untold(&context)).fold(0, u64::saturating_add);
         if lost > 0 {
             let error = &self.last_error;
-            report::say(format_args!("{lost} records could not be written and are lost: {error}"));
+            teller::say(format_args!("{lost} records could not be written and are lost: {error}"));
         }
         lost
     }
@@ -432,23 +439,31 @@ impl Flusher {
         let mut errors = Vec::new();
         let mut said = false;
         for tail in &mut self.tails {
-            let mut work =
-                Work { info: &self.info, place: &mut self.place, plans: &self.plans, out: &mut self.out };
-            match tail.end(&mut work, reason) {
+            let mut context = DrainContext {
+                info: &self.info,
+                place: &mut self.place,
+                plans: &self.plans,
+                out: &mut self.out,
+            };
+            match tail.end(&mut context, reason) {
                 Ok(ended) => said |= ended,
                 Err(error) => errors.push(error),
             }
         }
         if let Some(last) = self.last_ended.as_mut().filter(|_| !said) {
-            let mut work =
-                Work { info: &self.info, place: &mut self.place, plans: &self.plans, out: &mut self.out };
+            let mut context = DrainContext {
+                info: &self.info,
+                place: &mut self.place,
+                plans: &self.plans,
+                out: &mut self.out,
+            };
             // Whoever has taken the file away knows.
-            let _ = last.end_run(&mut work, reason);
+            let _ = last.end_run(&mut context, reason);
         }
         errors.into_iter().for_each(|error| self.note_error(error));
     }
 
-    /// Tracing ends: no thread may go on using its ring, everything is drained, every file gets its end.
+    /// Ends tracing: no thread may go on using its ring, everything is drained, every file gets its end.
     fn shut_down(&mut self) {
         self.retry = None;
         self.supply.set_ending(Ending::Shutdown);

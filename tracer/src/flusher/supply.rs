@@ -1,32 +1,33 @@
 //! The supply of rings: made and reserved ahead of need, lent, taken back, freed. Flusher thread only.
 #![allow(unsafe_code, reason = "frees rings that nobody has; argued where it stands")]
 
-use super::run_directory::RunDirectory;
 use super::tail::Tail;
-use crate::drain::TracePlace;
-use crate::report;
-use crate::ring::Memory;
-use crate::run::{Run, SPARE};
+use crate::shared::run::{CounterSums, Run, SPARE};
+use crate::shared::thread_ring::ThreadRing;
 use crate::sys;
-use crate::thread_ring::ThreadRing;
+use crate::user::teller;
 use std::io;
 use std::sync::atomic::Ordering;
 use trace_format::life::Ending;
 use trace_format::meta::{self, RingPlace};
 use trace_format::ring::{Geometry, MIN_CAPACITY};
 use trace_format::sites::Site;
+use trace_store::drain::TracePlace;
+use trace_store::memory::Memory;
+use trace_store::run_directory::RunDirectory;
 
-/// Ready rings beyond this many are freed.
+/// The number of ready rings beyond which further ones are freed.
 const SURPLUS: usize = 4 * SPARE;
 
-/// A ring takes at most this part of what shared rings may still take, so that later threads get smaller ones and
-/// not none.
+/// The part (one in so many) of what shared rings may still take that one ring takes at most, so that later
+/// threads get smaller ones and not none.
 const SHARE: u64 = 8;
 
-/// How much memory private rings may take.
+/// The memory that private rings may take, in bytes.
 const PRIVATE_BUDGET: u64 = 64 << 20;
 
-/// The geometry of a ring of `wanted` bytes, or of the largest smaller one that fits in `budget`, if any does.
+/// Gives the geometry of a ring of `wanted` bytes, or of the largest smaller one that fits in `budget`, if
+/// any does.
 fn largest_within(wanted: u64, budget: u64) -> Geometry {
     let mut geometry = Geometry::of(wanted);
     while geometry.file_size() > budget && geometry.capacity > MIN_CAPACITY {
@@ -47,10 +48,10 @@ fn create_shared(directory: &RunDirectory, index: u32, mut geometry: Geometry) -
     }
 }
 
-/// Makes rings and keeps account of their memory.
+/// The supply makes rings and keeps account of their memory.
 pub(crate) struct Supply {
     directory: Result<RunDirectory, String>,
-    /// What was the run's directory before the process became another user, who may not make rings there.
+    /// The run's directories before the process became another user, who may not make rings there.
     former: Vec<RunDirectory>,
     /// The user that the directory was made by.
     user: u32,
@@ -58,9 +59,9 @@ pub(crate) struct Supply {
     budget: u64,
     /// Bytes that private rings may still take; when they are used up, further ones are as small as can be.
     private_budget: u64,
-    /// Records that went with flight recorders of threads that had ended.
+    /// The number of records that were dropped with flight recorders of threads that had ended.
     forgotten: u64,
-    /// That a ring is private was said.
+    /// Tells whether it was said that a ring is private.
     said: bool,
     made: u32,
 }
@@ -68,10 +69,16 @@ pub(crate) struct Supply {
 impl Supply {
     /// Prepares the run's directory; without one, rings will be private.
     pub(crate) fn new(run: &'static Run, info: &meta::Run, place: &mut TracePlace, sites: &[Site]) -> Supply {
-        let directory = RunDirectory::create(run.config.runtime_directory.as_deref(), info, place, sites);
+        let directory = RunDirectory::create(
+            run.config.runtime_directory.as_deref(),
+            sys::thread_id(),
+            info,
+            place,
+            sites,
+        );
         let budget = directory.as_ref().map_or(0, |d| sys::shared_memory_budget(d.path()));
         if let Err(why) = &directory {
-            report::say(format_args!("{why}; what is in memory when the process is killed will be lost"));
+            teller::say(format_args!("{why}; what is in memory when the process is killed will be lost"));
         }
         if let Ok(directory) = &directory {
             run.keep_unplaced_in(&directory.life.traced.unplaced);
@@ -97,7 +104,8 @@ impl Supply {
         }
     }
 
-    /// So many records of flight recorders go with the rings of threads that have ended long ago.
+    /// Counts `records` of flight recorders that are dropped with the rings of threads that have ended long
+    /// ago.
     pub(crate) fn forget(&mut self, records: u64) {
         self.forgotten += records;
         for directory in self.directories_mut() {
@@ -105,7 +113,7 @@ impl Supply {
         }
     }
 
-    /// How many these are in all.
+    /// Returns how many records were dropped with flight recorders in all.
     pub(crate) fn forgotten(&self) -> u64 {
         self.forgotten
     }
@@ -114,8 +122,9 @@ impl Supply {
         self.directory.iter_mut().chain(&mut self.former)
     }
 
-    /// Whether the process has become another user since this was asked last; says which. Then rings are made in a
-    /// directory of that user's: the former one may not let them in, and whoever recovers may not read what is there.
+    /// Returns the user that the process has become since this was asked last, if it has. Then rings are made
+    /// in a directory of that user's: the former one may not let them in, and whoever recovers may not read
+    /// what is there.
     pub(crate) fn follow_user(
         &mut self,
         run: &'static Run,
@@ -129,13 +138,13 @@ impl Supply {
             return None;
         }
         let wanted = run.config.runtime_directory.as_deref();
-        let made = RunDirectory::create(wanted, info, place, &sites());
+        let made = RunDirectory::create(wanted, sys::thread_id(), info, place, &sites());
         match &made {
             Ok(directory) => {
                 self.budget = sys::shared_memory_budget(directory.path());
                 place.count_files_in(directory.lock.clone());
             }
-            Err(why) => report::say(format_args!(
+            Err(why) => teller::say(format_args!(
                 "the program has become user {user}, and {why}; what its further threads have in memory when it is \
                  killed will be lost"
             )),
@@ -151,14 +160,14 @@ impl Supply {
         Some(user)
     }
 
-    /// Writes a site where recovery will find it; false where that cannot be done. With private rings there is
-    /// nothing to recover.
+    /// Writes a site where recovery will find it. Returns false where that cannot be done. With private rings
+    /// there is nothing to recover.
     pub(crate) fn add_site(&mut self, site: &Site) -> bool {
         self.directories_mut().all(|directory| directory.add_site(site).is_ok())
     }
 
-    /// Whether a ring should be made: some are kept ready, and one for each thread that waits. A process that
-    /// exits does not wait for rings that nobody waits for.
+    /// Returns whether a ring should be made: some are kept ready, and one for each thread that waits. A
+    /// process that exits does not wait for rings that nobody waits for.
     pub(crate) fn is_short(&self, run: &Run) -> bool {
         let waiting = run.waiting.load(Ordering::Relaxed) as usize;
         let exiting = run.exit.requested.load(Ordering::Relaxed) == 1;
@@ -181,7 +190,7 @@ impl Supply {
             }
             Err(error) => {
                 if !run.barren.swap(true, Ordering::Relaxed) {
-                    report::say(format_args!(
+                    teller::say(format_args!(
                         "cannot make a ring for a thread: {error}; its records are lost"
                     ));
                 }
@@ -190,8 +199,8 @@ impl Supply {
         false
     }
 
-    /// Makes a ring: shared if that can be had, smaller where memory is short, private at last; but none where a shared
-    /// one could not be had now and nobody waits: it may be had when somebody does.
+    /// Makes a ring: shared if that can be had, smaller where memory is short, private at last; but none
+    /// where a shared one could not be had now and nobody waits: it may be had when somebody does.
     fn make(&mut self, run: &'static Run) -> io::Result<Option<&'static ThreadRing>> {
         let index = self.made;
         self.made += 1;
@@ -202,21 +211,22 @@ impl Supply {
             Ok(directory) => match create_shared(directory, index, geometry) {
                 Ok(memory) => {
                     self.budget -= memory.geometry().file_size();
-                    return ThreadRing::leak(run, memory, index, RingPlace::Shared, String::new()).map(Some);
+                    return ThreadRing::leak(run.terms(), memory, index, RingPlace::Shared, String::new())
+                        .map(Some);
                 }
                 Err(_) if run.waiting.load(Ordering::Relaxed) == 0 => return Ok(None),
                 Err(error) => error.to_string(),
             },
         };
         if !std::mem::replace(&mut self.said, true) {
-            report::say(format_args!(
+            teller::say(format_args!(
                 "no shared memory for the ring of a thread: {why}; what is in it when the process is killed will be lost"
             ));
         }
         let geometry = largest_within(run.config.ring_size, self.private_budget);
         let memory = Memory::private(geometry)?;
         self.private_budget = self.private_budget.saturating_sub(geometry.file_size());
-        ThreadRing::leak(run, memory, index, RingPlace::Private, why).map(Some)
+        ThreadRing::leak(run.terms(), memory, index, RingPlace::Private, why).map(Some)
     }
 
     /// Lends freed rings again, or frees them where there are too many.
@@ -259,7 +269,7 @@ impl Supply {
         }
     }
 
-    /// At the process's exit: removes the files of rings that no thread has; if no others are left, the
+    /// Removes, at the process's exit, the files of rings that no thread has; if no others are left, the
     /// directory too. A thread that comes later still finds the ready rings.
     pub(crate) fn clear(&mut self, tails: &[Tail]) {
         for tail in tails.iter().filter(|tail| tail.is_free()) {
@@ -274,12 +284,12 @@ impl Supply {
         self.directory.iter().chain(&self.former).for_each(RunDirectory::remove);
     }
 
-    /// Says where recoverers look how the run ends.
+    /// Writes where recoverers look how the run ends.
     pub(crate) fn set_ending(&self, ending: Ending) {
         self.directory.iter().chain(&self.former).for_each(|directory| directory.life.set_ending(ending));
     }
 
-    /// At shutdown: nothing is left but the memory of rings that threads still point to.
+    /// Removes everything at shutdown but the memory of rings that threads still point to.
     pub(crate) fn end(&mut self, run: &'static Run, tails: &mut Vec<Tail>) {
         let taken: Vec<_> = std::iter::from_fn(|| run.ready.take()).map(|(ring, _)| ring).collect();
         run.rings.lock().clear();
@@ -289,7 +299,7 @@ impl Supply {
                 // SAFETY: taken out of `ready` before any thread, out of the list, and its tail is gone.
                 unsafe { ThreadRing::free(tail.ring) };
             } else {
-                run.finished.lock().add(crate::run::Totals::of(tail.ring.header()));
+                run.finished.lock().add(CounterSums::of(tail.ring.header()));
                 // SAFETY: its tail is gone, it is out of the list, and it lies ready for nobody.
                 unsafe { ThreadRing::abandon(tail.ring) };
             }

@@ -1,17 +1,17 @@
 //! A ring of this process and the drain of the thread that has it. Flusher thread only.
 
-use crate::clock;
-use crate::drain::{Drain, Onlooker, Source, Work};
-use crate::run::{Run, Totals};
+use crate::ring::clock;
+use crate::shared::run::{CounterSums, Run};
+use crate::shared::thread_ring::ThreadRing;
 use crate::sys;
-use crate::thread_ring::ThreadRing;
 use std::io;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use trace_format::meta::{EndReason, Meta, RingPlace};
 use trace_format::ring::{Progress, State};
+use trace_store::drain::{Drain, DrainContext, DrainedRing, Onlooker};
 
-/// A file gets a `# clock` line at most this often.
+/// The time that passes at least between two `# clock` lines of a file.
 const CLOCK_INTERVAL: Duration = Duration::from_secs(10);
 
 /// A ring, its file, and how far the one is in the other.
@@ -19,14 +19,14 @@ const CLOCK_INTERVAL: Duration = Duration::from_secs(10);
 pub(crate) struct Tail {
     run: &'static Run,
     pub ring: &'static ThreadRing,
-    /// Of the thread that has the ring, once it was looked at.
+    /// The drain of the thread that has the ring, once it was looked at.
     drain: Option<Drain>,
     clock_told: Instant,
-    /// Its thread has ended and all is written: it can be lent again.
+    /// Tells that the ring's thread has ended and all is written: the ring can be lent again.
     freed: bool,
-    /// What a flight recorder holds is to be written at the next occasion.
+    /// Tells that what a flight recorder holds is to be written at the next occasion.
     wanted: bool,
-    /// Of a flight recorder: as which of all its thread was seen to have ended.
+    /// The number under which the thread of a flight recorder was seen to have ended, among all.
     ended: Option<u64>,
 }
 
@@ -35,12 +35,12 @@ impl Tail {
         Tail { run, ring, drain: None, clock_told: Instant::now(), freed: false, wanted: false, ended: None }
     }
 
-    /// Whether no thread has the ring and nothing of one is left to write.
+    /// Returns whether no thread has the ring and nothing of one is left to write.
     pub(crate) fn is_free(&self) -> bool {
         self.ring.header().tenancy.state() == Ok(State::Free)
     }
 
-    /// Whether the ring became free since this was asked last.
+    /// Returns whether the ring became free since this was asked last.
     pub(crate) fn was_freed(&mut self) -> bool {
         std::mem::take(&mut self.freed)
     }
@@ -49,7 +49,7 @@ impl Tail {
         self.ring.link.failing.load(Ordering::Relaxed)
     }
 
-    /// Whether the ring keeps what it holds until that is wanted.
+    /// Returns whether the ring keeps what it holds until that is wanted.
     pub(crate) fn keeps(&self) -> bool {
         self.ring.memory.overwrites() && !self.wanted
     }
@@ -77,52 +77,54 @@ impl Tail {
         }
     }
 
-    /// Whether the ring's thread has let go of it and the ring waits to be drained for the last time.
+    /// Returns whether the ring's thread has let go of it and the ring waits to be drained for the last time.
     pub(crate) fn has_ended(&self) -> bool {
         self.ring.header().tenancy.state() == Ok(State::Ended) && self.ring.parting.has_thread_left()
     }
 
-    /// Whether the ring's thread has called `exit`. Its file ends last, and so says how many files the run has made.
+    /// Returns whether the ring's thread has called `exit`. Its file ends last, and so says how many files
+    /// the run has made.
     pub(crate) fn waits_for_exit(&self) -> bool {
         let drain_goes_on = self.drain.as_ref().is_some_and(|drain| !drain.is_ended(self.ring.header()));
         drain_goes_on && self.has_ended() && self.ring.end_reason() == EndReason::Exit
     }
 
-    fn source(&self) -> Source<'static> {
-        Source { memory: &self.ring.memory, place: self.ring.place, why: &self.ring.why }
+    fn drained(&self) -> DrainedRing<'static> {
+        DrainedRing { memory: &self.ring.memory, place: self.ring.place, why: &self.ring.why }
     }
 
-    /// Writes what the ring holds. If its thread has ended, ends the file and frees the ring; returns what has written
-    /// the file then.
-    pub(crate) fn drain(&mut self, work: &mut Work<'_>) -> io::Result<Option<Drain>> {
+    /// Writes what the ring holds. If its thread has ended, ends the file and frees the ring; returns what
+    /// has written the file then.
+    pub(crate) fn drain(&mut self, context: &mut DrainContext<'_>) -> io::Result<Option<Drain>> {
         // Acquire, before the head is looked at: nothing follows what an ended thread wrote.
         let state = self.ring.header().tenancy.state();
         if state == Ok(State::Free) || self.keeps() {
             return Ok(None);
         }
-        let result = self.drain_records(work, state == Ok(State::Ended));
+        let result = self.drain_records(context, state == Ok(State::Ended));
         self.ring.link.failing.store(result.is_err(), Ordering::Relaxed);
-        if let Some(drain) = self.drain.as_mut().filter(|_| result.is_err() && work.place.is_crowded()) {
+        if let Some(drain) = self.drain.as_mut().filter(|_| result.is_err() && context.place.is_crowded()) {
             // The descriptor may be the one that another thread's file needs.
             drain.close();
         }
         result?;
         self.wanted = false;
         if self.has_ended() && state == Ok(State::Ended) && !self.waits_for_exit() {
-            self.end(work, self.ring.end_reason())?;
+            self.end(context, self.ring.end_reason())?;
             return Ok(self.free().filter(Drain::has_file));
         }
         Ok(None)
     }
 
-    /// Goes on to where the thread is now and not further, so that a busy one does not keep the others waiting.
-    fn drain_records(&mut self, work: &mut Work<'_>, ended: bool) -> io::Result<()> {
-        let (ring, source, run) = (self.ring, self.source(), self.run);
+    /// Goes on to where the thread is now and not further, so that a busy one does not keep the others
+    /// waiting.
+    fn drain_records(&mut self, context: &mut DrainContext<'_>, ended: bool) -> io::Result<()> {
+        let (ring, drained, run) = (self.ring, self.drained(), self.run);
         let header = ring.header();
         let goal = (header.main.head(), header.nested.head());
-        let drain = self.drain.get_or_insert_with(|| Drain::new(ring.header(), work.place.encoding));
+        let drain = self.drain.get_or_insert_with(|| Drain::new(ring.header(), context.place.encoding));
         loop {
-            let bytes = drain.portion(source, work, &|| ended || ring.is_idle())?;
+            let bytes = drain.portion(drained, context, &|| ended || ring.is_idle())?;
             run.count_written(bytes);
             if bytes == 0 {
                 return Ok(());
@@ -130,7 +132,7 @@ impl Tail {
             ring.tell_room();
             if self.clock_told.elapsed() > CLOCK_INTERVAL {
                 self.clock_told = Instant::now();
-                run.count_written(drain.tell(source, work, &clock_line())?);
+                run.count_written(drain.tell(drained, context, &clock_line())?);
             }
             let reached = drain.consumed();
             if reached.0 >= goal.0 && reached.1 >= goal.1 {
@@ -147,41 +149,43 @@ impl Tail {
     }
 
     /// Writes the last lines of the file, if there is one that has none; returns whether it did.
-    pub(crate) fn end(&mut self, work: &mut Work<'_>, reason: EndReason) -> io::Result<bool> {
-        let source = self.source();
+    pub(crate) fn end(&mut self, context: &mut DrainContext<'_>, reason: EndReason) -> io::Result<bool> {
+        let drained = self.drained();
         let header = self.ring.header();
         let Some(drain) = self.drain.as_mut().filter(|drain| !drain.is_ended(header)) else {
             return Ok(false);
         };
         if self.ring.place == RingPlace::Private {
             // Records inside of one that is not finished wait for it, and nobody recovers a private ring.
-            while drain.portion(source, work, &|| true)? > 0 {}
+            while drain.portion(drained, context, &|| true)? > 0 {}
         }
-        let bytes = drain.end(source, work, reason, Some(clock_line()))?;
+        let bytes = drain.end(drained, context, reason, Some(clock_line()))?;
         self.run.count_written(bytes);
         Ok(bytes > 0)
     }
 
     /// Writes a line into the file, if there is one that takes it now.
-    pub(crate) fn tell(&mut self, work: &mut Work<'_>, meta: &Meta) -> io::Result<()> {
-        let source = self.source();
+    pub(crate) fn tell(&mut self, context: &mut DrainContext<'_>, meta: &Meta) -> io::Result<()> {
+        let drained = self.drained();
         let Some(drain) = &mut self.drain else { return Ok(()) };
-        self.run.count_written(drain.tell(source, work, meta)?);
+        self.run.count_written(drain.tell(drained, context, meta)?);
         Ok(())
     }
 
-    /// How many records of the thread are neither in its files nor told lost there, by what recovery would write.
-    pub(crate) fn untold(&self, work: &Work<'_>) -> u64 {
+    /// Returns how many records of the thread are neither in its files nor told lost there, by what recovery
+    /// would write.
+    pub(crate) fn untold(&self, context: &DrainContext<'_>) -> u64 {
         let header = self.ring.header();
         if self.is_free() {
             return 0;
         }
-        let onlooker = Onlooker::new(self.source(), work.info, work.plans, header.published());
+        let onlooker = Onlooker::new(self.drained(), context.info, context.plans, header.published());
         // A ring that is damaged: nobody knows what was in there.
         onlooker.dead(EndReason::Exit).map_or(0, |rest| rest.records.saturating_add(rest.lost))
     }
 
-    /// Its thread has ended, behind all of whom `count` knows; not if that was noted before.
+    /// Notes, unless that was done before, that the ring's thread has ended, behind the `count` that have
+    /// ended before.
     pub(crate) fn note_end(&mut self, count: &mut u64) {
         if self.ended.is_none() {
             *count += 1;
@@ -189,14 +193,15 @@ impl Tail {
         }
     }
 
-    /// As which of all its thread was seen to have ended.
+    /// Returns the number under which the ring's thread was seen to have ended, among all.
     pub(crate) fn ended_as(&self) -> Option<u64> {
         self.ended
     }
 
-    /// Frees the ring of an ended thread whose file cannot be written; what was not written is counted as lost.
+    /// Frees the ring of an ended thread whose file cannot be written; what was not written is counted as
+    /// lost.
     pub(crate) fn give_up(&mut self) -> u64 {
-        let committed = Totals::of(self.ring.header()).records;
+        let committed = CounterSums::of(self.ring.header()).records;
         let lost = committed.saturating_sub(self.drain.as_ref().map_or(0, Drain::records));
         self.ring.link.failing.store(false, Ordering::Relaxed);
         if let Some(drain) = self.free() {
@@ -210,7 +215,7 @@ impl Tail {
         let header = self.ring.header();
         // Held until the ring's own are clear: who adds up all has each once.
         let mut finished = self.run.finished.lock();
-        finished.add(Totals::of(header));
+        finished.add(CounterSums::of(header));
         let drain = self.drain.take();
         (self.freed, self.ended) = (true, None);
         self.ring.parting.renew();

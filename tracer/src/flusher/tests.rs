@@ -3,10 +3,10 @@
 #![allow(clippy::unwrap_used)]
 
 use super::Flusher;
-use crate::config::{Config, FullPolicy};
 use crate::ring::Outcome;
-use crate::run::Run;
-use crate::thread_ring::ThreadRing;
+use crate::shared::run::Run;
+use crate::shared::thread_ring::ThreadRing;
+use crate::user::config::{Config, FullPolicy};
 use std::fmt::Arguments;
 use std::path::Path;
 use tempfile::TempDir;
@@ -23,8 +23,8 @@ fn run(files: &Path, rings: &Path) -> (&'static Run, Flusher) {
         full_policy: FullPolicy::Drop,
         ..Config::default()
     };
-    let (run, commands) = Run::prepare(config, None).unwrap();
-    let mut flusher = Flusher::new(run, commands);
+    let (run, requests) = Run::prepare(config, None).unwrap();
+    let mut flusher = Flusher::new(run, requests);
     flusher.supply_rings();
     (run, flusher)
 }
@@ -43,7 +43,7 @@ fn attach(run: &'static Run, tid: u64) -> &'static ThreadRing {
 
 fn record(ring: &ThreadRing, message: Arguments<'_>) {
     // SAFETY: the ring is mapped; this test is the thread that has it.
-    assert_eq!(unsafe { &*ring.producer() }.record(crate::clock::now(), message), Outcome::Committed);
+    assert_eq!(unsafe { &*ring.producer() }.record(crate::ring::clock::now(), message), Outcome::Committed);
 }
 
 fn files(directory: &Path) -> Vec<String> {

@@ -3,17 +3,17 @@
 //! Runs on the traced thread. No lock, no allocation, no system call.
 #![allow(unsafe_code, reason = "calls of the raw access in `memory`, and pointers that a fork wipes")]
 
-use super::memory::Data;
 use std::cell::Cell;
 use trace_format::record::{ALIGN, Flags, HEADER, PAD_WORD, aligned, captured_word, message_word};
 use trace_format::ring::Written;
+use trace_store::memory::Data;
 
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicU64, Ordering, fence};
 #[cfg(not(loom))]
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-/// A record is begun only where at least this many bytes can be written; less at a block's end is padded.
+/// The bytes that can be written at least where a record is begun; less at a block's end is padded.
 pub(crate) const MIN_ROOM: u64 = 64;
 
 /// The producer's private half of a ring.
@@ -23,18 +23,19 @@ pub(crate) const MIN_ROOM: u64 = 64;
 ///
 /// `limit` has two writers. The producer stores what it may write up to; the flusher stores 0 when it closes
 /// the ring, which makes the producer look and find it closed. Both are relaxed: the flag that says why is
-/// checked after the store (see `Producer::reopen`).
+/// checked after the store (see [`Producer::was_closed`](super::Producer::was_closed)).
 #[derive(Debug)]
 pub(crate) struct Lane {
-    /// Where the next record begins: the head, or behind a pad that the head does not cover yet.
+    /// The position at which the next record begins: the head, or behind a pad that the head does not cover
+    /// yet.
     pos: Cell<u64>,
-    /// Ticks of the last record.
+    /// The ticks of the last record.
     last: Cell<u64>,
-    /// Records may be written below this position without looking at the consumer's.
+    /// The position below which records may be written without looking at the consumer's.
     limit: AtomicU64,
     data: Data,
     block: u64,
-    /// The consumer is not waited for: what is oldest is overwritten.
+    /// Tells that the consumer is not waited for: what is oldest is overwritten.
     overwrite: bool,
     written: *const Written,
     consumed: *const AtomicU64,
@@ -42,17 +43,17 @@ pub(crate) struct Lane {
 
 /// Room for one record or piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Span {
-    /// Where it begins.
+pub(crate) struct Reservation {
+    /// The position at which the record or piece begins.
     pub start: u64,
-    /// It must end here at the latest.
+    /// The position at which it ends at the latest.
     pub limit: u64,
-    /// Bytes before it that wait for the consumer.
+    /// The number of bytes before it that wait for the consumer.
     pub pending: u64,
 }
 
 impl Lane {
-    /// A lane for the given memory, at its head.
+    /// Makes a lane for the given memory, at its head.
     ///
     /// # Safety
     /// `data`, `written` and `consumed` belong together and outlive every use of the lane; there is one lane
@@ -78,51 +79,52 @@ impl Lane {
         }
     }
 
-    /// The producer's shared counters.
+    /// Gives the producer's shared counters.
     #[inline(always)]
     pub(crate) fn written(&self) -> &Written {
         // SAFETY: bound, by the type's rule, to memory that outlives the lane.
         unsafe { &*self.written }
     }
 
-    /// Bytes of the ring.
+    /// Returns the size of the ring in bytes.
     pub(crate) fn capacity(&self) -> u64 {
         self.data.capacity()
     }
 
-    /// Where the next record begins.
+    /// Returns the position at which the next record begins.
     #[inline(always)]
     pub(crate) fn pos(&self) -> u64 {
         self.pos.get()
     }
 
-    /// The end of the room that is known.
+    /// Returns the end of the room that is known.
     #[inline(always)]
     pub(crate) fn limit(&self) -> u64 {
         self.limit.load(Ordering::Relaxed)
     }
 
-    /// Whether a record can be begun without looking further. False when unbound.
+    /// Returns whether a record can be begun without looking further. It cannot when the lane is unbound.
     #[inline(always)]
     pub(crate) fn has_room(&self) -> bool {
         self.pos.get() + MIN_ROOM <= self.limit.load(Ordering::Relaxed)
     }
 
-    /// Whether a record of `bytes` bytes can be written without looking further. False when unbound.
+    /// Returns whether a record of `bytes` bytes can be written without looking further. It cannot when the
+    /// lane is unbound.
     #[inline(always)]
     pub(crate) fn has_room_for(&self, bytes: u64) -> bool {
         self.pos.get() + bytes <= self.limit.load(Ordering::Relaxed)
     }
 
     /// Remembers room that [`Lane::find`] found.
-    pub(crate) fn take(&self, span: Span) {
-        self.pos.set(span.start);
-        self.limit.store(span.limit, Ordering::Relaxed);
+    pub(crate) fn take(&self, reservation: Reservation) {
+        self.pos.set(reservation.start);
+        self.limit.store(reservation.limit, Ordering::Relaxed);
     }
 
     /// Remembers the end of the room for a message's next piece; the message itself began before.
-    pub(crate) fn limit_to(&self, span: Span) {
-        self.limit.store(span.limit, Ordering::Relaxed);
+    pub(crate) fn limit_to(&self, reservation: Reservation) {
+        self.limit.store(reservation.limit, Ordering::Relaxed);
     }
 
     /// Makes the producer look anew at its next record. The one function that the flusher may call
@@ -135,12 +137,12 @@ impl Lane {
         (position / self.block + 1) * self.block
     }
 
-    /// Looks for room of at least `need` bytes, at most a block, from position `from` on, where the last record or
-    /// piece ended. `None`: the ring is full.
+    /// Looks for room of at least `need` bytes, at most a block, from position `from` on, where the last
+    /// record or piece ended. `None`: the ring is full.
     ///
     /// Pads the rest of a block that is too short, and advances the reserve mark when it enters a block.
     #[cold]
-    pub(crate) fn find(&self, from: u64, need: u64) -> Option<Span> {
+    pub(crate) fn find(&self, from: u64, need: u64) -> Option<Reservation> {
         // SAFETY: bound, by the type's rule. Acquire: the consumer has read what it frees.
         let consumed = if self.overwrite { from } else { unsafe { &*self.consumed }.load(Ordering::Acquire) };
         let free_end = consumed + self.data.capacity();
@@ -164,23 +166,23 @@ impl Lane {
             reserve.store(border.max(reserve.load(Ordering::Relaxed)), Ordering::Relaxed);
             fence(Ordering::Release);
         }
-        Some(Span { start, limit: border.min(free_end), pending: start.saturating_sub(consumed) })
+        Some(Reservation { start, limit: border.min(free_end), pending: start.saturating_sub(consumed) })
     }
 
     /// Writes payload bytes at `position`.
     ///
     /// # Safety
-    /// The range lies in the span that was found last, behind the header of its record.
+    /// The range lies in the reservation that was found last, behind the header of its record.
     #[inline(always)]
     pub(crate) unsafe fn write(&self, position: u64, bytes: &[u8]) {
-        // SAFETY: a span is the producer's own space and inside one block.
+        // SAFETY: a reservation is the producer's own space and inside one block.
         unsafe { self.data.write_bytes(position, bytes) };
     }
 
     /// Copies back the `N` bytes before `position`.
     ///
     /// # Safety
-    /// They were written by [`Lane::write`] into the current span.
+    /// The bytes were written by [`Lane::write`] into the current reservation.
     pub(crate) unsafe fn written_before<const N: usize>(&self, position: u64) -> [u8; N] {
         // SAFETY: by the caller's promise.
         unsafe { self.data.read_back(position - N as u64) }
@@ -189,11 +191,12 @@ impl Lane {
     /// Writes the header of the piece from `start` to `end`; returns where the next record may begin.
     ///
     /// # Safety
-    /// `start` is the start of the span that was found last and `end` lies in it, at least a header later.
+    /// `start` is the start of the reservation that was found last and `end` lies in it, at least a header
+    /// later.
     #[inline(always)]
     pub(crate) unsafe fn seal(&self, start: u64, end: u64, ticks: u64, flags: Flags) -> u64 {
         let len = (end - start) as usize - HEADER;
-        // SAFETY: both words lie in the span, which is aligned and the producer's own.
+        // SAFETY: both words lie in the reservation, which is aligned and the producer's own.
         unsafe {
             self.data.write_word(start, message_word(0, flags, len));
             self.data.write_word(start + ALIGN as u64, ticks);
@@ -201,8 +204,8 @@ impl Lane {
         aligned(end)
     }
 
-    /// Writes a record of a site at the lane's position: the header, and `size` bytes of payload by `write`. Returns
-    /// where the next record may begin.
+    /// Writes a record of a site at the lane's position: the header, and `size` bytes of payload by `write`.
+    /// Returns where the next record may begin.
     ///
     /// # Safety
     /// The lane has room for the header and `size` bytes; `size` is at most [`MAX_PAYLOAD`].
@@ -217,8 +220,8 @@ impl Lane {
         write: impl FnOnce(&mut [u8]),
     ) -> u64 {
         let start = self.pos.get();
-        // SAFETY: header and payload lie in the span that was found last, by the caller's promise; it is aligned, and
-        // the producer's own.
+        // SAFETY: header and payload lie in the reservation that was found last, by the caller's promise; it
+        // is aligned, and the producer's own.
         let (header, payload) = unsafe { self.data.own(start, HEADER + size) }.split_at_mut(HEADER);
         header[..ALIGN].copy_from_slice(&captured_word(site, size).to_le_bytes());
         header[ALIGN..].copy_from_slice(&ticks.to_le_bytes());
@@ -226,7 +229,7 @@ impl Lane {
         aligned(start + (HEADER + size) as u64)
     }
 
-    /// Ticks of the last record of this lane, of whichever thread.
+    /// Returns the ticks of the last record of this lane, of whichever thread.
     #[inline(always)]
     pub(crate) fn last(&self) -> u64 {
         self.last.get()

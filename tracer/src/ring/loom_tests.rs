@@ -5,11 +5,10 @@
 #![allow(clippy::unwrap_used)]
 
 use super::lane::Lane;
-use super::memory::Data;
-use crate::decision::{Stand, Word};
-use crate::parting::Parting;
-use crate::pool::Pool;
-use crate::wake::Wake;
+use crate::sync::decision::{Stand, Word};
+use crate::sync::parting::Parting;
+use crate::sync::pool::ReadyPool;
+use crate::sync::wake::Wake;
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU64, Ordering};
@@ -20,6 +19,7 @@ use trace_format::plans::Plans;
 use trace_format::record::{Flags, HEADER, Records};
 use trace_format::render::{RenderState, Renderer};
 use trace_format::ring::{Header, LAYOUT_VERSION, Progress, State, readable};
+use trace_store::memory::Data;
 
 const BLOCK: u64 = 64;
 const CAPACITY: u64 = 128;
@@ -44,19 +44,19 @@ fn produce(ring: &Ring, count: u64, text: usize) {
     // SAFETY: everything belongs together and outlives the lane; this is the only one.
     let lane = unsafe { Lane::new(ring.data, BLOCK, false, &ring.header.main, &ring.header.consumed.main) };
     for ticks in 1..=count {
-        let span = loop {
-            if let Some(span) = lane.find(lane.pos(), 64) {
-                break span;
+        let reservation = loop {
+            if let Some(reservation) = lane.find(lane.pos(), 64) {
+                break reservation;
             }
             thread::yield_now();
         };
-        lane.take(span);
-        let at = span.start + HEADER as u64;
+        lane.take(reservation);
+        let at = reservation.start + HEADER as u64;
         let bytes = vec![b'a' + ticks as u8; text];
-        // SAFETY: the span has at least 64 bytes.
+        // SAFETY: the reservation has at least 64 bytes.
         let end = unsafe {
             lane.write(at, &bytes);
-            lane.seal(span.start, at + text as u64, ticks, Flags::NONE)
+            lane.seal(reservation.start, at + text as u64, ticks, Flags::NONE)
         };
         lane.commit(end, ticks);
     }
@@ -181,7 +181,8 @@ struct Lent {
     header: Header,
     data: Data,
     parting: Parting,
-    /// Stands for the memory: whoever uses it reads, whoever frees it writes, and loom finds a use after that.
+    /// Stands for the memory: whoever uses it reads, whoever frees it writes, and loom finds a use after
+    /// that.
     memory: UnsafeCell<()>,
     freed: AtomicU64,
 }
@@ -215,10 +216,13 @@ impl Lent {
         // SAFETY: everything belongs together and is leaked; the thread has the ring alone.
         let lane =
             unsafe { Lane::new(self.data, BLOCK, false, &self.header.main, &self.header.consumed.main) };
-        let span = lane.find(lane.pos(), 64).unwrap();
-        lane.take(span);
-        // SAFETY: the span has at least 64 bytes.
-        lane.commit(unsafe { lane.seal(span.start, span.start + HEADER as u64, tid, Flags::NONE) }, tid);
+        let reservation = lane.find(lane.pos(), 64).unwrap();
+        lane.take(reservation);
+        // SAFETY: the reservation has at least 64 bytes.
+        lane.commit(
+            unsafe { lane.seal(reservation.start, reservation.start + HEADER as u64, tid, Flags::NONE) },
+            tid,
+        );
         tenancy.state.store(State::Ended as u32, Ordering::Release);
         if self.parting.thread_leaves() {
             self.free();
@@ -226,13 +230,13 @@ impl Lent {
     }
 }
 
-/// The flusher lends a ring, waits for its thread's end, lends it again: each of two threads finds it free and
-/// whole, and the flusher finds the record of each under its own id.
+/// The flusher lends a ring, waits for its thread's end, lends it again: each of two threads finds it free
+/// and whole, and the flusher finds the record of each under its own id.
 #[test]
 fn loom_a_ring_goes_through_the_pool_to_one_thread_after_the_other() {
     model(|| {
         let lent = Lent::leak();
-        let pool: &'static Pool<Lent, 1> = Box::leak(Box::new(Pool::new()));
+        let pool: &'static ReadyPool<Lent, 1> = Box::leak(Box::new(ReadyPool::new()));
         let thread = |tid: u64| {
             thread::spawn(move || {
                 let ring = loop {
@@ -298,7 +302,7 @@ fn loom_a_thread_that_ends_while_the_flusher_leaves_frees_the_ring_once() {
 #[test]
 fn loom_two_threads_that_take_at_once_get_different_rings() {
     model(|| {
-        let pool: &'static Pool<AtomicU64, 2> = Box::leak(Box::new(Pool::new()));
+        let pool: &'static ReadyPool<AtomicU64, 2> = Box::leak(Box::new(ReadyPool::new()));
         let things: [&'static AtomicU64; 2] =
             std::array::from_fn(|_| &*Box::leak(Box::new(AtomicU64::new(0))));
         assert!(pool.put(things[0]));
@@ -318,8 +322,8 @@ fn loom_two_threads_that_take_at_once_get_different_rings() {
     });
 }
 
-/// What is copied beside a producer that overwrites is whole, once what it has begun to overwrite is left out.
-/// Words are atomics here: to read them while they are written is the point.
+/// A copy that is made beside a producer that overwrites is whole, once what it has begun to overwrite is
+/// left out. Words are atomics here: to read them while they are written is the point.
 #[test]
 fn loom_a_reader_leaves_out_what_is_overwritten_while_it_reads() {
     model(|| {
@@ -356,7 +360,7 @@ fn loom_a_reader_leaves_out_what_is_overwritten_while_it_reads() {
     });
 }
 
-/// As a thread waits for room: what was made before a wake-up is seen by who sleeps, or it does not sleep.
+/// A thread that waits for room sees what was made before a wake-up, or it does not sleep.
 #[test]
 fn loom_no_wake_up_is_missed() {
     model(|| {
@@ -377,8 +381,8 @@ fn loom_no_wake_up_is_missed() {
     });
 }
 
-/// Two threads decide; each takes over whatever decision it finds, as if its patience were at its end. One publishes a
-/// run, and who sees that tracing is on sees it.
+/// Two threads decide; each takes over whatever decision it finds, as if its patience were at its end. One
+/// publishes a run, and who sees that tracing is on sees it.
 #[test]
 fn loom_a_decision_that_is_taken_over_is_made_once() {
     model(|| {

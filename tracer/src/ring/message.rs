@@ -1,9 +1,9 @@
 //! A message while it is being written: formatted straight into the ring, in pieces where it must be.
 //!
 //! Runs on the traced thread. What fits in the room that is known takes the short way; the rest is `#[cold]`.
-#![allow(unsafe_code, reason = "calls of `Lane` with spans that it gave; each argued")]
+#![allow(unsafe_code, reason = "calls of `Lane` with reservations that it gave; each argued")]
 
-use super::lane::{Lane, MIN_ROOM, Span, add};
+use super::lane::{Lane, MIN_ROOM, Reservation, add};
 use super::producer::{Outcome, Producer};
 #[cfg(loom)]
 use loom::sync::atomic::AtomicU64;
@@ -20,31 +20,31 @@ use trace_format::ring::Written;
 ///
 /// The room that is left is `lane.limit()`, not a field: it is 0 after a fork or a close in the middle of the
 /// message, so that the next write takes the cold path, which looks why.
-pub(super) struct Message<'a> {
+pub(super) struct MessageWriter<'a> {
     producer: &'a Producer,
     lane: &'a Lane,
     frame: &'a AtomicUsize,
-    /// What `frame` holds as long as this message is the one being written.
+    /// The value of `frame` as long as this message is the one being written.
     here: usize,
-    /// Where the current piece begins.
+    /// The position at which the current piece begins.
     start: u64,
-    /// Where its text ends so far.
+    /// The position at which the piece's text ends so far.
     at: u64,
     ticks: u64,
-    /// Whole pieces before the current one.
+    /// The number of whole pieces before the current one.
     pieces: u32,
-    /// Some of them are published: the message can no longer be taken back.
+    /// Tells that some pieces are published: the message can no longer be taken back.
     published: bool,
-    /// There was no room for the rest.
+    /// Tells that there was no room for the rest.
     failed: bool,
 }
 
-impl fmt::Write for Message<'_> {
+impl fmt::Write for MessageWriter<'_> {
     #[inline]
     fn write_str(&mut self, text: &str) -> fmt::Result {
         let end = self.at + text.len() as u64;
         if end <= self.lane.limit() {
-            // SAFETY: from behind the header up to the limit, which is the span's.
+            // SAFETY: from behind the header up to the limit, which is the reservation's.
             unsafe { self.lane.write(self.at, text.as_bytes()) };
             self.at = end;
             Ok(())
@@ -54,7 +54,7 @@ impl fmt::Write for Message<'_> {
     }
 }
 
-impl<'a> Message<'a> {
+impl<'a> MessageWriter<'a> {
     #[inline(always)]
     pub(super) fn begin(
         producer: &'a Producer,
@@ -62,10 +62,21 @@ impl<'a> Message<'a> {
         frame: &'a AtomicUsize,
         here: usize,
         ticks: u64,
-    ) -> Message<'a> {
+    ) -> MessageWriter<'a> {
         let start = lane.pos();
         let at = start + HEADER as u64;
-        Message { producer, lane, frame, here, start, at, ticks, pieces: 0, published: false, failed: false }
+        MessageWriter {
+            producer,
+            lane,
+            frame,
+            here,
+            start,
+            at,
+            ticks,
+            pieces: 0,
+            published: false,
+            failed: false,
+        }
     }
 
     #[inline(always)]
@@ -85,8 +96,8 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// Whether this is still the message that its thread writes: not after a fork inside it, nor when another
-    /// record took its place.
+    /// Returns whether this is still the message that its thread writes: not after a fork inside it, nor when
+    /// another record took its place.
     #[inline(always)]
     fn is_current(&self) -> bool {
         self.frame.load(Ordering::Relaxed) == self.here
@@ -116,22 +127,22 @@ impl<'a> Message<'a> {
         let (carried, count) = self.open_escape();
         self.at -= count as u64;
         let flags = Flags::MORE.with(self.flags());
-        // SAFETY: `start` begins the current span, `at` lies in it, behind the header.
+        // SAFETY: `start` begins the current reservation, `at` lies in it, behind the header.
         let end = unsafe { self.lane.seal(self.start, self.at, self.ticks, flags) };
-        let Some(span) = self.lane.find(end, MIN_ROOM).or_else(|| self.wait_for_room(end)) else {
+        let Some(reservation) = self.lane.find(end, MIN_ROOM).or_else(|| self.wait_for_room(end)) else {
             self.failed = true;
             self.lane.revoke();
             return;
         };
-        self.lane.limit_to(span);
+        self.lane.limit_to(reservation);
         if self.producer.was_closed(self.lane) {
             self.failed = true;
             return;
         }
         self.pieces += 1;
-        (self.start, self.at) = (span.start, span.start + HEADER as u64);
+        (self.start, self.at) = (reservation.start, reservation.start + HEADER as u64);
         const { assert!(MIN_ROOM as usize > HEADER + LOOKAHEAD) };
-        // SAFETY: at most three bytes behind the header of a span of at least `MIN_ROOM`.
+        // SAFETY: at most three bytes behind the header of a reservation of at least `MIN_ROOM`.
         unsafe { self.lane.write(self.at, &carried[LOOKAHEAD - count..]) };
         self.at += count as u64;
     }
@@ -139,7 +150,7 @@ impl<'a> Message<'a> {
     /// Waits for room, where the policy says so. A message that would take more than half of the ring has its
     /// pieces published, for they must be consumed before there can be room; a smaller one stays whole: it is
     /// in the trace or it is not.
-    fn wait_for_room(&mut self, end: u64) -> Option<Span> {
+    fn wait_for_room(&mut self, end: u64) -> Option<Reservation> {
         if end - self.lane.pos() > self.lane.capacity() / 2 && self.producer.may_wait(self.lane) {
             self.lane.publish(end);
             self.published = true;
@@ -147,8 +158,8 @@ impl<'a> Message<'a> {
         self.producer.find(self.lane, end, MIN_ROOM)
     }
 
-    /// The bytes from the last backslash on, if that is among the last three of the piece: what they mean is
-    /// decided by what follows, so they belong to the next piece.
+    /// Gives the bytes from the last backslash on, if that is among the last three of the piece: what they
+    /// mean is decided by what follows, so they belong to the next piece.
     fn open_escape(&self) -> ([u8; LOOKAHEAD], usize) {
         let mut last = [0; LOOKAHEAD];
         if self.at - self.start >= (HEADER + LOOKAHEAD) as u64 {
@@ -191,7 +202,7 @@ impl<'a> Message<'a> {
     }
 }
 
-/// The largest index at most `at` that is no inside of a character.
+/// Returns the largest index, `at` at most, that is no inside of a character.
 fn floor_char_boundary(text: &str, at: usize) -> usize {
     (0..=at.min(text.len())).rev().find(|&i| text.is_char_boundary(i)).unwrap_or(0)
 }

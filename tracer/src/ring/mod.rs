@@ -2,20 +2,16 @@
 //!
 //! | file | what | who runs it |
 //! |---|---|---|
-//! | `memory` | the mapping: header, data, nested data; all raw access | both sides |
 //! | `lane` | where the producer is in one ring: room, blocks, pieces | traced thread |
 //! | `producer` | a record: the hot path, and records inside records | traced thread |
 //! | `message` | a message being formatted into the ring, in pieces if need be | traced thread |
 //!
-//! The layout and the write order are those of [`trace_format::ring`]. In `lane`, `producer` and
-//! `message` there is no lock, no allocation and, where there is room, no system call; only waiting for room makes one.
+//! The layout and the write order are those of [`trace_format::ring`]. In `lane`, `producer` and `message`
+//! there is no lock, no allocation and, where there is room, no system call; only waiting for room makes one.
 
+mod arguments;
+pub(crate) mod clock;
 mod lane;
-#[cfg(not(loom))]
-mod memory;
-#[cfg(loom)]
-#[path = "loom_memory.rs"]
-mod memory;
 mod message;
 mod producer;
 
@@ -24,5 +20,5 @@ mod loom_tests;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
-pub(crate) use memory::{Data, Memory};
+pub use arguments::Arguments;
 pub(crate) use producer::{Link, Outcome, Producer, is_plenty};

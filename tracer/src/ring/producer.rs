@@ -5,63 +5,64 @@
 //!
 //! A signal handler, a panic hook or a user's `Display` may come here while its own thread is already inside.
 //! [`Producer::frame`] tells; such a record goes to the nested ring.
-#![allow(unsafe_code, reason = "calls of `Lane` with spans that it gave; each argued")]
+#![allow(unsafe_code, reason = "calls of `Lane` with reservations that it gave; each argued")]
 
-use super::lane::{Lane, MIN_ROOM, Span, add};
-use super::memory::Memory;
-use super::message::Message;
-use crate::clock;
-use crate::config::FullPolicy;
-use crate::site::Arguments;
+use super::arguments::Arguments;
+use super::clock;
+use super::lane::{Lane, MIN_ROOM, Reservation, add};
+use super::message::MessageWriter;
+use crate::sync::wake::Wake;
 use crate::sys;
-use crate::wake::Wake;
+use crate::user::config::FullPolicy;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, compiler_fence};
 use std::time::Duration;
 use trace_format::capture::Cursor;
 use trace_format::line::Ticks;
 use trace_format::record::HEADER;
+use trace_store::memory::Memory;
 
-/// Arguments that take more bytes are formatted at the call: a block of the smallest ring has 2 KiB.
+/// The most bytes that captured arguments take; what takes more is formatted at the call: a block of the
+/// smallest ring has 2 KiB.
 const MAX_CAPTURED: usize = 1024;
 
-/// What became of a record.
+/// The outcome of writing a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// It is in the ring.
+    /// The record is in the ring.
     Committed,
-    /// It is lost, and counted.
+    /// The record is lost, and counted.
     Lost,
-    /// This producer is no more: its ring was closed, or this is a forked child. Try another.
+    /// The producer is no more: its ring was closed, or this is a forked child. Another one is to be tried.
     Gone,
 }
 
-/// What a producer shares with its flusher, in memory of the process.
+/// The data that a producer shares with its flusher, in memory of the process.
 #[derive(Debug)]
 pub(crate) struct Link {
-    /// The ring was closed: its thread must take another. Set once, by the flusher.
+    /// Tells that the ring was closed: its thread must take another. Set once, by the flusher.
     pub closed: AtomicBool,
-    /// The thread's file cannot be written now: waiting for room is useless.
+    /// Tells that the thread's file cannot be written now: waiting for room is useless.
     pub failing: AtomicBool,
     /// Wakes the flusher.
     pub wake: &'static Wake,
     /// Wakes the thread when it waits for room and there is plenty.
     pub room: Wake,
-    /// What to do when there is no room.
+    /// The policy that is followed when there is no room.
     pub policy: FullPolicy,
-    /// How long to wait for room at most.
+    /// The time that is waited for room at most.
     pub max_stall: Duration,
 }
 
 /// A thread's way to write into its ring.
 ///
-/// Lives in a page of its own that a forked child sees zeroed. All-zero bytes are a valid, unbound value: its
-/// lanes have no room, so every use ends in [`Outcome::Gone`] without touching the parent's ring.
+/// A producer lives in a page of its own that a forked child sees zeroed. All-zero bytes are a valid, unbound
+/// value: its lanes have no room, so every use ends in [`Outcome::Gone`] without touching the parent's ring.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Producer {
     main: Lane,
-    /// 0, or where the stack of the call ends that is writing a record.
+    /// The end of the stack of the call that is writing a record, or 0.
     ///
     /// ```text
     ///        record() begins                    record() ends, also by panic
@@ -71,20 +72,21 @@ pub(crate) struct Producer {
     ///   the stack: nested ring     └─────┘ the first was left by longjmp; goes on as if 0
     /// ```
     ///
-    /// Stored by the owner, 0 with Release; loaded with Acquire by the flusher, which so knows that no record
-    /// with smaller ticks than what it saw before is still to come.
+    /// The owner stores it, 0 with Release, and the flusher loads it with Acquire: the flusher so knows that
+    /// no record with smaller ticks than what it saw before is still to come.
     frame: AtomicUsize,
-    /// A wait for room timed out: drop until there is room.
+    /// Tells that a wait for room timed out: records are dropped until there is room.
     dropping: AtomicBool,
     nested: Lane,
-    /// The same as `frame` for the record that is being written into the nested ring.
+    /// The end of the stack of the call, as in `frame`, for the record that is being written into the nested
+    /// ring.
     nested_frame: AtomicUsize,
-    /// Null in a forked child.
+    /// The link to the flusher; null in a forked child.
     link: *const Link,
 }
 
 impl Producer {
-    /// A producer for the ring in `memory`, at its head.
+    /// Makes a producer for the ring in `memory`, at its head.
     ///
     /// # Safety
     /// `memory` and `link` outlive every use of the producer; it is the only one of this ring.
@@ -124,17 +126,17 @@ impl Producer {
         self.dropping.store(false, Ordering::Relaxed);
     }
 
-    /// Whether its thread is outside of any record. For the flusher.
+    /// Returns whether the producer's thread is outside of any record. For the flusher.
     pub(crate) fn is_idle(&self) -> bool {
         self.frame.load(Ordering::Acquire) == 0
     }
 
-    /// Whether this is a forked child's view of it.
+    /// Returns whether this is a forked child's view of the producer.
     pub(crate) fn is_wiped(&self) -> bool {
         self.link.is_null()
     }
 
-    /// Makes its thread look whether the ring was closed. For the flusher.
+    /// Makes the producer's thread look whether the ring was closed. For the flusher.
     pub(crate) fn revoke(&self) {
         self.main.revoke();
     }
@@ -146,7 +148,7 @@ impl Producer {
         self.frame.store(1, Ordering::Relaxed);
     }
 
-    /// Whether the calling thread is inside a record, seen from a frame that ends at `here`.
+    /// Returns whether the calling thread is inside a record, seen from a frame that ends at `here`.
     pub(crate) fn is_inside(&self, here: usize) -> bool {
         let frame = self.frame.load(Ordering::Relaxed);
         frame != 0 && !sys::is_deeper(frame, here)
@@ -175,7 +177,7 @@ impl Producer {
         let opened =
             if lane.has_room() { Outcome::Committed } else { self.open(lane, frame, here, MIN_ROOM) };
         let outcome = match opened {
-            Outcome::Committed => Message::begin(self, lane, frame, here, ticks).format(args),
+            Outcome::Committed => MessageWriter::begin(self, lane, frame, here, ticks).format(args),
             outcome => outcome,
         };
         compiler_fence(Ordering::SeqCst);
@@ -183,8 +185,8 @@ impl Producer {
         outcome
     }
 
-    /// Copies the arguments of a site into a record. False where that is not to be had: the record is inside another
-    /// one, it is too large, or this producer is no more; the message is to be formatted.
+    /// Copies the arguments of a site into a record. Returns false where that is not to be had: the record is
+    /// inside another one, it is too large, or this producer is no more; the message is to be formatted.
     #[inline(always)]
     pub(crate) fn capture<A: Arguments>(&self, ticks: Ticks, site: u32, arguments: &A) -> bool {
         let here = sys::stack_pointer();
@@ -221,13 +223,14 @@ impl Producer {
         if ticks.0 >= lane.last() { ticks.0 } else { Producer::read_again() }
     }
 
-    /// A signal handler has traced between the reading of the clock and the mark, or the clock went back.
+    /// Reads the clock again: a signal handler has traced between its reading and the mark, or the clock went
+    /// back.
     #[cold]
     fn read_again() -> u64 {
         clock::now().0
     }
 
-    /// A record made inside another of the same thread.
+    /// Writes a record that is made inside another one of the same thread.
     #[cold]
     #[inline(never)]
     fn record_inside(&self, ticks: Ticks, args: fmt::Arguments<'_>, here: usize) -> Outcome {
@@ -240,7 +243,7 @@ impl Producer {
         self.record_in(&self.nested, &self.nested_frame, here, ticks, args)
     }
 
-    /// Whether the record that is marked as being written was left without ending (`longjmp`).
+    /// Returns whether the record that is marked as being written was left without ending (`longjmp`).
     #[cold]
     #[inline(never)]
     fn was_left(&self, here: usize) -> bool {
@@ -259,12 +262,12 @@ impl Producer {
         if self.link.is_null() {
             return Outcome::Gone;
         }
-        // SAFETY: not null, so it is the one given to `new`, which outlives this.
+        // SAFETY: not null, so it is the one given to [`Producer::bound_to`], which outlives this.
         let link = unsafe { &*self.link };
         if link.closed.load(Ordering::Acquire) {
             return Outcome::Gone;
         }
-        let Some(span) = self.find(lane, lane.pos(), need) else {
+        let Some(reservation) = self.find(lane, lane.pos(), need) else {
             if self.link.is_null() {
                 return Outcome::Gone;
             }
@@ -275,11 +278,11 @@ impl Producer {
         if frame.load(Ordering::Relaxed) != here {
             return Outcome::Lost;
         }
-        lane.take(span);
+        lane.take(reservation);
         if self.was_closed(lane) { Outcome::Gone } else { Outcome::Committed }
     }
 
-    /// Whether the flusher has closed the ring. To be asked after the lane's limit was stored.
+    /// Returns whether the flusher has closed the ring. It is to be asked after the lane's limit was stored.
     pub(super) fn was_closed(&self, lane: &Lane) -> bool {
         // If the flusher closed the ring since, its `revoke` may have been overwritten by `take`. One of the
         // two sees the other: the store above is before this load, its flag is before its store.
@@ -295,7 +298,7 @@ impl Producer {
     /// Finds room of `need` bytes from `from` on; waits for it where the policy says so.
     #[cold]
     #[inline(never)]
-    pub(super) fn find(&self, lane: &Lane, from: u64, need: u64) -> Option<Span> {
+    pub(super) fn find(&self, lane: &Lane, from: u64, need: u64) -> Option<Reservation> {
         // SAFETY: as in `open`, which was asked first.
         let link = unsafe { &*self.link };
         let found = lane.find(from, need).or_else(|| {
@@ -313,22 +316,22 @@ impl Producer {
         Some(found)
     }
 
-    /// Whether a record of this lane waits for room. A nested one cannot: it may hold up what the flusher must
-    /// see first.
+    /// Returns whether a record of this lane waits for room. A nested one cannot: it may hold up what the
+    /// flusher must see first.
     pub(super) fn may_wait(&self, lane: &Lane) -> bool {
         // SAFETY: as in `find`.
         std::ptr::eq(lane, &self.main) && unsafe { &*self.link }.policy == FullPolicy::Block
     }
 
     #[cold]
-    fn wait(&self, lane: &Lane, from: u64, need: u64, link: &Link) -> Option<Span> {
+    fn wait(&self, lane: &Lane, from: u64, need: u64, link: &Link) -> Option<Reservation> {
         if self.dropping.load(Ordering::Relaxed) || link.failing.load(Ordering::Relaxed) {
             return None;
         }
         let _errno = sys::keep_errno();
         let start = sys::monotonic_ns();
         let mut pause = Duration::from_millis(1);
-        let (span, waited) = loop {
+        let (reservation, waited) = loop {
             link.wake.wake();
             link.room.sleep(pause.min(link.max_stall));
             if self.link.is_null() {
@@ -337,24 +340,26 @@ impl Producer {
             }
             pause = (pause * 2).min(Duration::from_millis(10));
             let waited = sys::monotonic_ns().saturating_sub(start);
-            let span = lane.find(from, need);
+            let reservation = lane.find(from, need);
             let useless =
                 u128::from(waited) >= link.max_stall.as_nanos() || link.failing.load(Ordering::Relaxed);
-            // One long wait is cheaper than many short ones, for the flusher above all: on a busy machine each
-            // takes its processor away.
-            let plenty = span.is_some_and(|span| is_plenty(span.pending, lane.capacity()));
+            // One long wait is cheaper than many short ones, for the flusher above all: on a busy machine
+            // each takes its processor away.
+            let plenty =
+                reservation.is_some_and(|reservation| is_plenty(reservation.pending, lane.capacity()));
             if plenty || useless || link.closed.load(Ordering::Relaxed) {
-                break (span, waited);
+                break (reservation, waited);
             }
         };
         add(&lane.written().stalls, 1);
         add(&lane.written().stall_ns, waited);
-        self.dropping.store(span.is_none(), Ordering::Relaxed);
-        span
+        self.dropping.store(reservation.is_none(), Ordering::Relaxed);
+        reservation
     }
 }
 
-/// Whether a thread that waits for room goes on where so many bytes of so many wait for the flusher.
+/// Returns whether a thread that waits for room goes on where `pending` bytes of `capacity` wait for the
+/// flusher.
 pub(crate) fn is_plenty(pending: u64, capacity: u64) -> bool {
     pending <= capacity / 2
 }

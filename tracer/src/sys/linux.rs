@@ -1,23 +1,22 @@
 //! Linux.
 #![allow(unsafe_code, reason = "calls of the C library; each argued where it stands")]
 
-use std::ffi::{CStr, CString};
-use std::fs::{File, Permissions};
+use super::hook::Hook;
+use std::ffi::CStr;
 use std::io;
-use std::os::fd::AsRawFd;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
-/// The calling thread's id, as `ps -L` and debuggers show it.
+/// Returns the calling thread's id, as `ps -L` and debuggers show it.
 pub(crate) fn thread_id() -> u64 {
     // SAFETY: cannot fail and touches no memory.
     unsafe { libc::gettid() as u64 }
 }
 
-/// The calling thread's name as the kernel keeps it, at most 15 bytes. Async-signal-safe, allocates nothing.
+/// Returns the calling thread's name as the kernel keeps it, at most 15 bytes. This is async-signal-safe and
+/// allocates nothing.
 pub(crate) fn thread_name() -> [u8; 16] {
     let mut name = [0u8; 16];
     // SAFETY: PR_GET_NAME writes at most 16 bytes.
@@ -31,24 +30,25 @@ pub(crate) fn name_thread(name: &CStr) {
     unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
 }
 
-/// The path of the program that this process runs, as it was before somebody deleted or replaced its file.
+/// Returns the path of the program that this process runs, as it was before somebody deleted or replaced its
+/// file.
 pub(crate) fn executable() -> PathBuf {
     use std::os::unix::ffi::OsStrExt;
     let own = Path::new("/proc/self/exe");
     let path = std::env::current_exe().unwrap_or_default();
     // What the kernel adds to a name that is no more. A file may be called so, too.
     let Some(before) = path.as_os_str().as_bytes().strip_suffix(b" (deleted)") else { return path };
-    let before = super::path_from_bytes(before);
+    let before = trace_store::sys::path_from_bytes(before);
     let identity = |path: &Path| std::fs::metadata(path).map(|found| (found.dev(), found.ino())).ok();
     let has_this_name = identity(&path).is_some_and(|found| Some(found) == identity(own));
     if has_this_name { path } else { before }
 }
 
-/// Gives the calling thread's `errno` back as it was, when dropped.
+/// A guard that gives the calling thread's `errno` back as it was, when it is dropped.
 pub(crate) struct KeptErrno(libc::c_int);
 
-/// Keeps `errno`: a host may trace between a call that fails and its look at why, and a signal handler between any two
-/// instructions.
+/// Keeps `errno`: a host may trace between a call that fails and its look at why, and a signal handler
+/// between any two instructions.
 pub(crate) fn keep_errno() -> KeptErrno {
     // SAFETY: this thread's own, always there.
     KeptErrno(unsafe { *libc::__errno_location() })
@@ -61,7 +61,7 @@ impl Drop for KeptErrno {
     }
 }
 
-/// Whether thread `tid` of this process still runs.
+/// Returns whether thread `tid` of this process still runs.
 pub(crate) fn thread_lives(tid: u64) -> bool {
     // SAFETY: signal 0 only asks.
     let result = unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), tid as libc::pid_t, 0) };
@@ -91,7 +91,8 @@ pub(crate) fn wake_word(word: &AtomicU32, count: i32) {
     }
 }
 
-/// A zeroed page for this process alone, which a forked child sees zeroed again; null where there is none.
+/// Gives a zeroed page for this process alone, which a forked child sees zeroed again; null where there is
+/// none.
 pub(crate) fn page_wiped_on_fork() -> *mut u8 {
     // SAFETY: maps new memory, nothing that exists is touched.
     unsafe {
@@ -118,27 +119,35 @@ pub(crate) unsafe fn release_page(page: *mut u8) {
     unsafe { libc::munmap(page.cast(), PAGE) };
 }
 
-/// At least what a page holds that is used: the mapping is rounded up to whole pages.
+/// The size in bytes of the part of a page that is used: the mapping is rounded up to whole pages.
 const PAGE: usize = 4096;
 
-/// Runs [`crate::exit::on_process_exit`] at `exit`, after the handlers of `atexit`: the dynamic linker calls
+/// The function that is called at `exit`.
+static ON_EXIT: Hook = Hook::new();
+
+/// The entry that has [`ON_EXIT`] called at `exit`, after the handlers of `atexit`: the dynamic linker calls
 /// the functions of this section when those are done.
 #[used]
 #[unsafe(link_section = ".fini_array")]
-static AT_EXIT: extern "C" fn() = crate::exit::on_process_exit;
+static AT_EXIT: extern "C" fn() = at_exit;
 
-/// Sees to it that [`AT_EXIT`] is linked in.
-pub(crate) fn arm_exit_handler() {
+extern "C" fn at_exit() {
+    ON_EXIT.call();
+}
+
+/// Has `handler` called at `exit`, and sees to it that [`AT_EXIT`] is linked in.
+pub(crate) fn arm_exit_handler(handler: fn()) {
+    ON_EXIT.set(handler);
     std::hint::black_box(&AT_EXIT);
 }
 
-/// Keeps the shared object that this code is in, if it is in one, from being unloaded: a program may close a plugin
-/// that has traced, but the flusher runs on, and threads will run their destructors.
+/// Keeps the shared object that this code is in, if it is in one, from being unloaded: a program may close a
+/// plugin that has traced, but the flusher runs on, and threads will run their destructors.
 ///
 /// Takes the loader's lock, so not to be called on a thread that somebody holding it may wait for.
 pub(crate) fn stay_loaded() {
     static DONE: AtomicBool = AtomicBool::new(false);
-    // Said at the end only: if a signal handler jumps out of this, who comes next has to do it.
+    // This is set at the end only: if a signal handler jumps out of this, who comes next has to do it.
     if DONE.load(Ordering::Relaxed) {
         return;
     }
@@ -156,7 +165,8 @@ pub(crate) fn stay_loaded() {
         DONE.store(true, Ordering::Relaxed);
         return;
     }
-    // SAFETY: the name is the loader's own and lives as long as the object, which is loaded, so no code of it is run.
+    // SAFETY: the name is the loader's own and lives as long as the object, which is loaded, so no code of it
+    // is run.
     unsafe {
         let mode = libc::RTLD_LAZY | libc::RTLD_NOLOAD | libc::RTLD_NODELETE;
         if libc::dlopen(own.dli_fname, mode).is_null() {
@@ -167,237 +177,14 @@ pub(crate) fn stay_loaded() {
     DONE.store(true, Ordering::Relaxed);
 }
 
-/// Reserves the file's space, so that touching its mapping cannot fail with SIGBUS for want of memory.
-pub(crate) fn reserve(file: &File, bytes: u64) -> io::Result<()> {
-    // SAFETY: the descriptor is open.
-    match unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, bytes as libc::off_t) } {
-        0 => Ok(()),
-        error => Err(io::Error::from_raw_os_error(error)),
-    }
-}
-
-/// Makes a file in `directory` that has no name, readable and writable by its owner only; `None` where the file system
-/// has no such files.
-///
-/// # Errors
-/// No file can be made there.
-pub(crate) fn create_unnamed_file(directory: &Path) -> io::Result<Option<File>> {
-    let mut options = std::fs::OpenOptions::new();
-    match options.read(true).write(true).mode(0o600).custom_flags(libc::O_TMPFILE).open(directory) {
-        Err(error) if is_without_unnamed_files(&error) => Ok(None),
-        Err(error) => Err(error),
-        Ok(file) => {
-            // The umask may have taken more; a file system may know no modes.
-            let _ = file.set_permissions(Permissions::from_mode(0o600));
-            Ok(Some(file))
-        }
-    }
-}
-
-/// Gives a name to a file of [`create_unnamed_file`], which the calling thread alone can close.
-///
-/// # Errors
-/// Something has the name already; the file system has no links; `/proc` is not mounted.
-pub(crate) fn link_unnamed_file(file: &File, path: &Path) -> io::Result<()> {
-    let from = CString::new(format!("/proc/thread-self/fd/{}", file.as_raw_fd()))?;
-    let to = CString::new(path.as_os_str().as_bytes())?;
-    let here = libc::AT_FDCWD;
-    // SAFETY: both are C strings that outlive the call.
-    match unsafe { libc::linkat(here, from.as_ptr(), here, to.as_ptr(), libc::AT_SYMLINK_FOLLOW) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
-}
-
-/// Whether a file can be made in `directory`. It has no name where the file system has such files, so a kill leaves
-/// nothing; elsewhere it is called `probe` for a moment.
-///
-/// # Errors
-/// Why not.
-pub(crate) fn try_to_make_file(directory: &Path, probe: &Path) -> io::Result<()> {
-    if create_unnamed_file(directory)?.is_none() {
-        super::create_private_file(probe)?;
-        std::fs::remove_file(probe)?;
-    }
-    Ok(())
-}
-
-/// Whether a file cannot be made because it was to have no name.
-fn is_without_unnamed_files(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::EISDIR | libc::EINVAL))
-}
-
-/// Whether a mapping of a file keeps the locks that were taken through the descriptor that it was mapped from.
-pub(crate) const MAPPINGS_HOLD_LOCKS: bool = true;
-
-/// Takes a lock on one byte of the file, which belongs to the open file description: it is held as long as a descriptor
-/// or a mapping refers to that. It keeps out every other description, also of this process.
-pub(crate) fn hold_lock(file: &File, byte: u32) -> io::Result<()> {
-    super::unix::set_lock(file, libc::F_OFD_SETLK, byte)
-}
-
-/// Does `work` on a thread that has the rights of `user`, and of no group but the one of the same number; `None` where
-/// that cannot be had. For root.
-pub(crate) fn as_user<T: Send>(user: u32, work: impl FnOnce() -> T + Send) -> Option<T> {
-    let drop_rights = || {
-        // SAFETY: the system calls themselves, not those of the C library, change the calling thread alone.
-        unsafe {
-            libc::syscall(libc::SYS_setgroups, 0, std::ptr::null::<libc::gid_t>()) == 0
-                && libc::syscall(libc::SYS_setresgid, user, user, user) == 0
-                && libc::syscall(libc::SYS_setresuid, user, user, user) == 0
-        }
-    };
-    std::thread::scope(|scope| {
-        let thread = std::thread::Builder::new();
-        let thread = thread.spawn_scoped(scope, || drop_rights().then(work)).ok()?;
-        thread.join().ok().flatten()
-    })
-}
-
-/// Keeps a mapping from forked children. One that is forked between the mapping and this call has it.
-pub(crate) fn keep_from_children(start: *mut u8, bytes: usize) -> io::Result<()> {
-    // SAFETY: a mapping of the caller's, whose content is not touched.
-    if unsafe { libc::madvise(start.cast(), bytes, libc::MADV_DONTFORK) } == 0 {
-        return Ok(());
-    }
-    Err(io::Error::last_os_error())
-}
-
-/// Gives the calling thread a table of descriptors of its own, in which nothing is open but `/dev/null` as 0, 1 and 2:
-/// no other thread of the process can close what this thread opens, and this thread holds nothing open of theirs.
-///
-/// # Errors
-/// The system or a sandbox refuses that. The thread goes on with the descriptors that it had.
-pub(crate) fn take_own_descriptors() -> io::Result<()> {
-    if !is_granted(|| has_left_descriptors().is_some()) {
-        return Err(io::Error::other("a sandbox ends a process that calls close_range or unshare"));
-    }
-    leave_descriptors()?;
-    for _ in 0..3 {
-        // What std writes to its standard streams must not end in a file of ours. Without `/dev`, a descriptor that
-        // can be neither read nor written takes the place.
-        // SAFETY: the names are C strings.
-        unsafe {
-            let place = libc::open(c"/dev/null".as_ptr(), libc::O_RDWR | libc::O_CLOEXEC);
-            if place == -1 {
-                libc::open(c"/".as_ptr(), libc::O_PATH | libc::O_CLOEXEC);
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Leaves the table of descriptors that the calling thread shares: for an empty one (true), or for a copy (false).
-/// `None` where neither is granted. Calls nothing but the system.
-fn has_left_descriptors() -> Option<bool> {
-    // Since Linux 5.9, in one step: nothing is copied that is to be closed.
-    // SAFETY: from here on this thread uses no descriptor that was opened before.
-    let emptied = unsafe {
-        libc::syscall(libc::SYS_close_range, 0, libc::c_uint::MAX, libc::CLOSE_RANGE_UNSHARE as libc::c_uint)
-    };
-    // SAFETY: touches no memory.
-    (emptied == 0 || unsafe { libc::unshare(libc::CLONE_FILES) } == 0).then_some(emptied == 0)
-}
-
-/// Leaves the table of descriptors that the calling thread shares, for an empty one.
-fn leave_descriptors() -> io::Result<()> {
-    match has_left_descriptors() {
-        Some(true) => return Ok(()),
-        Some(false) => {}
-        None => return Err(io::Error::last_os_error()),
-    }
-    // The copies of the host's descriptors: a pipe that stays open never ends for its reader.
-    let names = std::fs::read_dir("/proc/thread-self/fd").into_iter().flatten().flatten();
-    let numbers: Vec<libc::c_int> =
-        names.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
-    let all = 0..libc::c_int::try_from(super::descriptor_limit()).unwrap_or(libc::c_int::MAX).min(1 << 16);
-    let close = |number| {
-        // SAFETY: the table is this thread's own, and what is in it are copies that nobody uses.
-        unsafe { libc::close(number) };
-    };
-    if numbers.is_empty() {
-        all.for_each(close)
-    } else {
-        numbers.into_iter().for_each(close)
-    }
-    Ok(())
-}
-
-/// Whether `call`, which makes system calls that are not usual, may be made at all: a filter (seccomp) may end the
-/// process for it. Where there is one, a child of this thread alone tries it first. (Where the filter ends who forks,
-/// nobody can find out; then `TRACER_DESCRIPTORS=shared` is the way.)
-fn is_granted(call: fn() -> bool) -> bool {
-    let status = std::fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
-    let mode = status.lines().find_map(|line| line.strip_prefix("Seccomp:")).map_or("0", str::trim);
-    if mode == "0" {
-        return true;
-    }
-    // SAFETY: a child with a copy of this memory and this one thread, which calls nothing but the system: it takes no
-    // lock that another thread may have held. It sends no signal when it ends, so the host does not hear of it.
-    unsafe {
-        match libc::syscall(libc::SYS_clone, 0, 0, 0, 0, 0) {
-            -1 => false,
-            0 => {
-                // Should it be ended, without a core dump.
-                let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-                libc::setrlimit(libc::RLIMIT_CORE, &none);
-                libc::syscall(libc::SYS_exit_group, libc::c_int::from(!call()));
-                false
-            }
-            child => {
-                let mut status = 0;
-                let child = child as libc::pid_t;
-                while libc::waitpid(child, &mut status, libc::__WALL) == -1 {
-                    if io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
-                        return false;
-                    }
-                }
-                // Refused calls are for the caller to find out.
-                libc::WIFEXITED(status)
-            }
-        }
-    }
-}
-
-/// Where the directories of this user's runs are: in memory if the system has a place there.
-pub(crate) fn runtime_directory() -> PathBuf {
-    let [shared, temporary] = both_runtime_directories();
-    if shared.parent().is_some_and(Path::is_dir) { shared } else { temporary }
-}
-
-/// Where they may be. For root, also those of all other users.
-pub(crate) fn runtime_directories() -> Vec<PathBuf> {
-    let own = both_runtime_directories();
-    let mut all = own.to_vec();
-    if super::effective_user() == 0 {
-        let places = own.iter().filter_map(|own| std::fs::read_dir(own.parent()?).ok()).flatten().flatten();
-        all.extend(
-            places.map(|entry| entry.path()).filter(|path| !own.contains(path) && is_named_by_owner(path)),
-        );
-    }
-    all
-}
-
-/// Whether a directory has the name of the one of its owner's runs.
-fn is_named_by_owner(path: &Path) -> bool {
-    let user = path.file_name().and_then(|name| name.to_str()?.strip_prefix("tracer-")?.parse().ok());
-    user.is_some() && super::private_directory_of(path) == user
-}
-
-fn both_runtime_directories() -> [PathBuf; 2] {
-    // SAFETY: asks only.
-    let name = format!("tracer-{}", unsafe { libc::geteuid() });
-    [Path::new("/dev/shm").join(&name), std::env::temp_dir().join(name)]
-}
-
-/// How much memory all rings together may take: a quarter of what is free in `directory` and of what the
-/// memory cgroup grants.
+/// Returns how much memory all rings together may take, in bytes: a quarter of what is free in `directory`
+/// and of what the memory cgroup grants.
 pub(crate) fn shared_memory_budget(directory: &Path) -> u64 {
     let free = super::free_bytes(directory).unwrap_or(0);
     free.min(cgroup_limit().unwrap_or(u64::MAX)) / 4
 }
 
-/// The memory limit of this process's cgroup (version 2, or 1 as mounted by default).
+/// Returns the memory limit, in bytes, of this process's cgroup (version 2, or 1 as mounted by default).
 fn cgroup_limit() -> Option<u64> {
     let groups = std::fs::read_to_string("/proc/self/cgroup").ok()?;
     let read = |path: PathBuf| std::fs::read_to_string(path).ok()?.trim().parse().ok();
@@ -416,24 +203,8 @@ fn cgroup_limit() -> Option<u64> {
     })
 }
 
-/// The random id of this boot.
-pub(crate) fn boot_id() -> Vec<u8> {
-    std::fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim_ascii().to_vec()
-}
-
-/// Whether the program has more rights than its caller, so that the environment is not to be trusted.
+/// Returns whether the program has more rights than its caller, so that the environment is not to be trusted.
 pub(crate) fn privileged() -> bool {
     // SAFETY: asks only.
     unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
-}
-
-/// Whether the kernel itself relies on the processor's counter being the same on all cores.
-///
-/// It takes `tsc` off this list when it finds the counters unstable or apart.
-pub(crate) fn counter_is_trusted() -> bool {
-    let path = "/sys/devices/system/clocksource/clocksource0/available_clocksource";
-    match std::fs::read_to_string(path) {
-        Ok(list) => list.split_whitespace().any(|name| name == "tsc" || name == "arch_sys_counter"),
-        Err(_) => true,
-    }
 }

@@ -1,14 +1,14 @@
 //! macOS, and what other Unix systems have of it. Type-checked, not yet run.
 #![allow(unsafe_code, reason = "calls of the C library; each argued where it stands")]
 
+use super::hook::Hook;
 use std::ffi::CStr;
-use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// The calling thread's id, as debuggers show it.
+/// Returns the calling thread's id, as debuggers show it.
 #[cfg(target_vendor = "apple")]
 pub(crate) fn thread_id() -> u64 {
     let mut id = 0;
@@ -17,14 +17,14 @@ pub(crate) fn thread_id() -> u64 {
     id
 }
 
-/// A number for the calling thread that no other living thread has.
+/// Returns a number for the calling thread that no other living thread has.
 #[cfg(not(target_vendor = "apple"))]
 pub(crate) fn thread_id() -> u64 {
     // SAFETY: asks only.
     unsafe { libc::pthread_self() as usize as u64 }
 }
 
-/// The calling thread's name, cut to 15 bytes.
+/// Returns the calling thread's name, truncated to 15 bytes.
 pub(crate) fn thread_name() -> [u8; 16] {
     let mut name = [0u8; 16];
     // SAFETY: writes at most the given length, with a zero at its end.
@@ -47,12 +47,12 @@ pub(crate) fn name_thread(name: &CStr) {
     let _ = name;
 }
 
-/// The path of the program that this process runs.
+/// Returns the path of the program that this process runs.
 pub(crate) fn executable() -> PathBuf {
     std::env::current_exe().unwrap_or_default()
 }
 
-/// Gives the calling thread's `errno` back as it was, when dropped.
+/// A guard that gives the calling thread's `errno` back as it was, when it is dropped.
 pub(crate) struct KeptErrno(libc::c_int);
 
 /// Keeps `errno`: a host may trace between a call that fails and its look at why.
@@ -70,12 +70,13 @@ impl Drop for KeptErrno {
     }
 }
 
-/// Not known here: a thread is taken to live until its exit is seen.
+/// Returns true: a thread is taken to live until its exit is seen, for the system does not say it.
 pub(crate) fn thread_lives(_tid: u64) -> bool {
     true
 }
 
-/// How often a sleeper looks at its word: these systems have no public futex that a signal handler may wake.
+/// The time between two looks of a sleeper at its word: these systems have no public futex that a signal
+/// handler may wake.
 const LOOK: Duration = Duration::from_millis(5);
 
 /// Sleeps while `word` is `expected`, at most `timeout`.
@@ -86,14 +87,14 @@ pub(crate) fn wait_word(word: &AtomicU32, expected: u32, timeout: Duration) {
     }
 }
 
-/// Nothing to do: sleepers look at the word themselves.
+/// Does nothing: sleepers look at the word themselves.
 pub(crate) fn wake_word(_word: &AtomicU32, _count: i32) {}
 
-/// Pages handed out, to be zeroed in a forked child: `fork` has no such mapping here.
+/// The pages that were handed out, to be zeroed in a forked child: `fork` has no such mapping here.
 static PAGES: [AtomicPtr<u8>; 4096] = [const { AtomicPtr::new(std::ptr::null_mut()) }; 4096];
 const PAGE: usize = 4096;
 
-/// A zeroed page which a forked child sees zeroed again; null where there is none.
+/// Gives a zeroed page which a forked child sees zeroed again; null where there is none.
 pub(crate) fn page_wiped_on_fork() -> *mut u8 {
     unsafe extern "C" fn in_child() {
         for page in &PAGES {
@@ -131,94 +132,33 @@ pub(crate) unsafe fn release_page(page: *mut u8) {
     unsafe { std::alloc::dealloc(page, std::alloc::Layout::new::<[u64; PAGE / 8]>()) };
 }
 
-/// Has [`crate::exit::on_process_exit`] called at `exit`.
-pub(crate) fn arm_exit_handler() {
+/// The function that is called at `exit`.
+static ON_EXIT: Hook = Hook::new();
+
+extern "C" fn at_exit() {
+    ON_EXIT.call();
+}
+
+/// Has `handler` called at `exit`.
+pub(crate) fn arm_exit_handler(handler: fn()) {
+    ON_EXIT.set(handler);
     static ONCE: std::sync::Once = std::sync::Once::new();
     // SAFETY: the handler is a plain function that lives as long as the program.
     ONCE.call_once(|| unsafe {
-        libc::atexit(crate::exit::on_process_exit);
+        libc::atexit(at_exit);
     });
 }
 
-/// Nothing to do: what has thread-locals is never unloaded here.
+/// Does nothing: what has thread-locals is never unloaded here.
 pub(crate) fn stay_loaded() {}
 
-/// Gives the file its size. The space itself is not reserved here.
-pub(crate) fn reserve(file: &File, bytes: u64) -> io::Result<()> {
-    file.set_len(bytes)
-}
-
-/// Where the directories of this user's runs are.
-pub(crate) fn runtime_directory() -> PathBuf {
-    // SAFETY: asks only.
-    std::env::temp_dir().join(format!("tracer-{}", unsafe { libc::geteuid() }))
-}
-
-/// Where they may be.
-pub(crate) fn runtime_directories() -> Vec<PathBuf> {
-    vec![runtime_directory()]
-}
-
-/// There are no files without names.
-pub(crate) fn create_unnamed_file(_directory: &Path) -> io::Result<Option<File>> {
-    Ok(None)
-}
-
-/// As above.
-pub(crate) fn link_unnamed_file(_file: &File, _path: &Path) -> io::Result<()> {
-    Err(io::ErrorKind::Unsupported.into())
-}
-
-/// Whether a file can be made in `directory`; it is called `probe` for a moment.
-///
-/// # Errors
-/// Why not.
-pub(crate) fn try_to_make_file(_directory: &Path, probe: &Path) -> io::Result<()> {
-    super::create_private_file(probe)?;
-    std::fs::remove_file(probe)
-}
-
-/// Whether a mapping of a file keeps the locks that were taken through the descriptor that it was mapped from.
-pub(crate) const MAPPINGS_HOLD_LOCKS: bool = false;
-
-/// Takes the classic POSIX record lock on one byte of the file; it is held until any descriptor of the file is
-/// closed in this process, or the process ends.
-pub(crate) fn hold_lock(file: &File, byte: u32) -> io::Result<()> {
-    super::unix::set_lock(file, libc::F_SETLK, byte)
-}
-
-/// Nothing to do: a forked child has no record locks.
-pub(crate) fn keep_from_children(_start: *mut u8, _bytes: usize) -> io::Result<()> {
-    Ok(())
-}
-
-/// A thread has no rights of its own here.
-pub(crate) fn as_user<T: Send>(_user: u32, _work: impl FnOnce() -> T + Send) -> Option<T> {
-    None
-}
-
-/// A thread has no descriptors of its own here.
-pub(crate) fn take_own_descriptors() -> io::Result<()> {
-    Err(io::ErrorKind::Unsupported.into())
-}
-
-/// How much all rings together may take: a quarter of what is free in `directory`.
+/// Returns how much memory all rings together may take, in bytes: a quarter of what is free in `directory`.
 pub(crate) fn shared_memory_budget(directory: &Path) -> u64 {
     super::free_bytes(directory).unwrap_or(0) / 4
 }
 
-/// Not known here: ticks of different boots cannot be told apart.
-pub(crate) fn boot_id() -> Vec<u8> {
-    Vec::new()
-}
-
-/// Whether the program has more rights than its caller.
+/// Returns whether the program has more rights than its caller.
 pub(crate) fn privileged() -> bool {
     // SAFETY: asks only.
     unsafe { libc::geteuid() != libc::getuid() || libc::getegid() != libc::getgid() }
-}
-
-/// Whether the processor's counter is the same on all cores.
-pub(crate) fn counter_is_trusted() -> bool {
-    true
 }

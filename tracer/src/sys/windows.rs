@@ -1,12 +1,9 @@
 //! Windows. Type-checked, not yet run.
 #![allow(unsafe_code, reason = "calls of the system; each argued where it stands")]
 
-use super::FileIdentity;
+use super::hook::Hook;
 use std::ffi::CStr;
-use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::windows::fs::{MetadataExt, OpenOptionsExt};
-use std::os::windows::io::AsRawHandle;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicU32;
@@ -20,7 +17,6 @@ unsafe extern "system" {
     fn FlsAlloc(callback: unsafe extern "system" fn(*mut u8)) -> u32;
     fn FlsSetValue(index: u32, value: *mut u8) -> i32;
     fn GetModuleHandleExW(flags: u32, name: *const u16, module: *mut *mut core::ffi::c_void) -> i32;
-    fn LockFile(file: *mut core::ffi::c_void, low: u32, high: u32, bytes_low: u32, bytes_high: u32) -> i32;
 }
 
 #[link(name = "api-ms-win-core-synch-l1-2-0", kind = "raw-dylib")]
@@ -33,18 +29,18 @@ unsafe extern "C" {
     fn atexit(handler: extern "C" fn()) -> i32;
 }
 
-/// The calling process's id.
+/// Returns the calling process's id.
 pub(crate) fn process_id() -> u32 {
     std::process::id()
 }
 
-/// The calling thread's id.
+/// Returns the calling thread's id.
 pub(crate) fn thread_id() -> u64 {
     // SAFETY: asks only.
     u64::from(unsafe { GetCurrentThreadId() })
 }
 
-/// The calling thread's name as Rust knows it, cut to 16 bytes.
+/// Returns the calling thread's name as Rust knows it, truncated to 16 bytes.
 pub(crate) fn thread_name() -> [u8; 16] {
     let mut name = [0; 16];
     let current = std::thread::current();
@@ -54,12 +50,12 @@ pub(crate) fn thread_name() -> [u8; 16] {
     name
 }
 
-/// The path of the program that this process runs.
+/// Returns the path of the program that this process runs.
 pub(crate) fn executable() -> PathBuf {
     std::env::current_exe().unwrap_or_default()
 }
 
-/// Gives the calling thread's last error back as it was, when dropped.
+/// A guard that gives the calling thread's last error back as it was, when it is dropped.
 pub(crate) struct KeptErrno(u32);
 
 /// Keeps the last error: a host may trace between a call that fails and its look at why.
@@ -75,14 +71,17 @@ impl Drop for KeptErrno {
     }
 }
 
-/// Not known here: a thread is taken to live until its exit is seen.
+/// Returns true: a thread is taken to live until its exit is seen, for the system does not say it.
 pub(crate) fn thread_lives(_tid: u64) -> bool {
     true
 }
 
+/// The function that is called when a thread ends.
+static ON_THREAD_EXIT: Hook = Hook::new();
+
 static EXIT_INDEX: OnceLock<u32> = OnceLock::new();
 
-/// Has [`crate::thread::on_thread_exit`] called when the calling thread ends.
+/// Has the function that [`create_exit_key`] was given called when the calling thread ends.
 pub(crate) fn call_at_thread_exit() {
     if let Some(&index) = EXIT_INDEX.get() {
         // SAFETY: the index was allocated below and is never freed; the value is never dereferenced.
@@ -90,10 +89,11 @@ pub(crate) fn call_at_thread_exit() {
     }
 }
 
-/// Makes what [`call_at_thread_exit`] uses, once for the process.
-pub(crate) fn create_exit_key() {
+/// Makes what [`call_at_thread_exit`] uses, once for the process; `handler` is what is called.
+pub(crate) fn create_exit_key(handler: fn()) {
+    ON_THREAD_EXIT.set(handler);
     unsafe extern "system" fn at_exit(_value: *mut u8) {
-        crate::thread::on_thread_exit();
+        ON_THREAD_EXIT.call();
     }
     // SAFETY: the callback is a plain function that lives as long as the program.
     EXIT_INDEX.get_or_init(|| unsafe { FlsAlloc(at_exit) });
@@ -110,10 +110,10 @@ pub(crate) fn spawn_hidden(body: Box<dyn FnOnce() + Send>) -> io::Result<()> {
     std::thread::Builder::new().name("tracer".into()).spawn(body).map(drop)
 }
 
-/// Nothing to do: it has its name.
+/// Does nothing: the thread has its name.
 pub(crate) fn name_thread(_name: &CStr) {}
 
-/// There are no signal stacks.
+/// Returns false: there are no signal stacks.
 pub(crate) fn on_alternate_stack() -> bool {
     false
 }
@@ -131,7 +131,7 @@ pub(crate) fn wake_word(word: &AtomicU32, _count: i32) {
     unsafe { WakeByAddressAll(word.as_ptr()) };
 }
 
-/// A zeroed page; there is no `fork`.
+/// Gives a zeroed page; there is no `fork`.
 pub(crate) fn page_wiped_on_fork() -> *mut u8 {
     Box::leak(Box::new([0u64; 512])).as_mut_ptr().cast()
 }
@@ -145,12 +145,20 @@ pub(crate) unsafe fn release_page(page: *mut u8) {
     drop(unsafe { Box::from_raw(page.cast::<[u64; 512]>()) });
 }
 
-/// Has [`crate::exit::on_process_exit`] called at `exit`.
-pub(crate) fn arm_exit_handler() {
+/// The function that is called at `exit`.
+static ON_EXIT: Hook = Hook::new();
+
+extern "C" fn at_exit() {
+    ON_EXIT.call();
+}
+
+/// Has `handler` called at `exit`.
+pub(crate) fn arm_exit_handler(handler: fn()) {
+    ON_EXIT.set(handler);
     static ONCE: std::sync::Once = std::sync::Once::new();
     // SAFETY: the handler is a plain function that lives as long as the program.
     ONCE.call_once(|| unsafe {
-        atexit(crate::exit::on_process_exit);
+        atexit(at_exit);
     });
 }
 
@@ -164,176 +172,12 @@ pub(crate) fn stay_loaded() {
     unsafe { GetModuleHandleExW(PIN | FROM_ADDRESS, own, &mut module) };
 }
 
-/// Where the directories of this user's runs are.
-pub(crate) fn runtime_directory() -> PathBuf {
-    std::env::temp_dir().join("tracer")
-}
-
-/// The temp directory is the user's own.
-pub(crate) fn make_private_directory(path: &Path) -> io::Result<()> {
-    match std::fs::create_dir(path) {
-        Err(e) if e.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
-        other => other,
-    }
-}
-
-/// Makes `path` a directory, with those above it; what is there stays as it is.
-pub(crate) fn make_directories(path: &Path) -> io::Result<()> {
-    std::fs::create_dir_all(path)
-}
-
-/// Users have no numbers here.
-pub(crate) fn effective_user() -> u32 {
-    0
-}
-
-/// Makes a new file that others may read and rename while it is open; fails where the name exists.
-pub(crate) fn create_private_file(path: &Path) -> io::Result<File> {
-    const SHARE_READ_WRITE_DELETE: u32 = 7;
-    OpenOptions::new().read(true).write(true).create_new(true).share_mode(SHARE_READ_WRITE_DELETE).open(path)
-}
-
-/// Opens a file for reading and writing.
-pub(crate) fn open_own_file(path: &Path) -> io::Result<File> {
-    OpenOptions::new().read(true).write(true).open(path)
-}
-
-/// Opens a file for writing at its end; makes it if it is not there.
-pub(crate) fn open_to_append(path: &Path) -> io::Result<File> {
-    OpenOptions::new().append(true).create(true).open(path)
-}
-
-/// Opens a file that a ring names.
-pub(crate) fn open_named_file(path: &Path) -> io::Result<File> {
-    open_own_file(path)
-}
-
-/// Opens a file for reading, and lets others do with it what they like. Files have no users' numbers here.
-pub(crate) fn open_file_of_user_to_read(path: &Path, _user: u32) -> io::Result<File> {
-    OpenOptions::new().read(true).open(path)
-}
-
-/// A path of the bytes that std's encoding has for it; what is not UTF-8 is replaced.
-pub(crate) fn path_from_bytes(bytes: &[u8]) -> PathBuf {
-    PathBuf::from(String::from_utf8_lossy(bytes).into_owned())
-}
-
-/// Gives the file its size.
-pub(crate) fn reserve(file: &File, bytes: u64) -> io::Result<()> {
-    file.set_len(bytes)
-}
-
-/// Whether `path` is a directory. The temp directory is the user's own.
-pub(crate) fn is_private_directory(path: &Path) -> bool {
-    path.is_dir()
-}
-
-/// The user whose `path` is, if it is a directory. The temp directory is the user's own.
-pub(crate) fn private_directory_of(path: &Path) -> Option<u32> {
-    path.is_dir().then_some(0)
-}
-
-/// Nobody acts for other users here.
-pub(crate) fn as_user<T: Send>(_user: u32, _work: impl FnOnce() -> T + Send) -> Option<T> {
-    None
-}
-
-/// Takes a lock that stands for one byte of the file. Not on the byte itself: what is locked here, others cannot
-/// read.
-pub(crate) fn hold_lock(file: &File, byte: u32) -> io::Result<()> {
-    const FAR_BEHIND_THE_END: u32 = 1 << 30;
-    // SAFETY: the handle is open; a range need not be in the file.
-    let locked = unsafe { LockFile(file.as_raw_handle(), byte, FAR_BEHIND_THE_END, 1, 0) };
-    if locked == 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
-}
-
-/// There are no files without names.
-pub(crate) fn create_unnamed_file(_directory: &Path) -> io::Result<Option<File>> {
-    Ok(None)
-}
-
-/// As above.
-pub(crate) fn link_unnamed_file(_file: &File, _path: &Path) -> io::Result<()> {
-    Err(io::ErrorKind::Unsupported.into())
-}
-
-/// Whether a file can be made in `directory`; it is called `probe` for a moment.
-///
-/// # Errors
-/// Why not.
-pub(crate) fn try_to_make_file(_directory: &Path, probe: &Path) -> io::Result<()> {
-    super::create_private_file(probe)?;
-    std::fs::remove_file(probe)
-}
-
-/// Whether a mapping of a file keeps the locks that were taken through the handle that it was mapped from.
-pub(crate) const MAPPINGS_HOLD_LOCKS: bool = false;
-
-/// Nothing to do: there is no `fork`.
-pub(crate) fn keep_from_children(_start: *mut u8, _bytes: usize) -> io::Result<()> {
-    Ok(())
-}
-
-/// A thread has no handles of its own here.
-pub(crate) fn take_own_descriptors() -> io::Result<()> {
-    Err(io::ErrorKind::Unsupported.into())
-}
-
-/// Never told apart here.
-pub(crate) fn is_without_descriptors(_error: &io::Error) -> bool {
-    false
-}
-
-/// How many files this process may have open: as good as any number.
-pub(crate) fn descriptor_limit() -> usize {
-    4096
-}
-
-/// How long a file may become that this process writes.
-pub(crate) fn file_size_limit() -> u64 {
-    u64::MAX
-}
-
-/// What the open file is; its creation time stands in for the number that std does not show on this system.
-pub(crate) fn file_identity(file: &File) -> io::Result<FileIdentity> {
-    let found = file.metadata()?;
-    Ok(FileIdentity { device: 0, inode: found.creation_time(), links: 1, length: found.file_size() })
-}
-
-/// What stands at `path`.
-pub(crate) fn path_identity(path: &Path) -> io::Result<FileIdentity> {
-    let found = std::fs::symlink_metadata(path)?;
-    Ok(FileIdentity { device: 0, inode: found.creation_time(), links: 1, length: found.file_size() })
-}
-
-/// Where they may be.
-pub(crate) fn runtime_directories() -> Vec<PathBuf> {
-    vec![runtime_directory()]
-}
-
-/// How much all rings together may take.
+/// Returns how much memory all rings together may take, in bytes.
 pub(crate) fn shared_memory_budget(_directory: &Path) -> u64 {
     256 << 20
 }
 
-/// Not known here.
-pub(crate) fn boot_id() -> Vec<u8> {
-    Vec::new()
-}
-
-/// There is no setuid.
+/// Returns false: there is no setuid.
 pub(crate) fn privileged() -> bool {
     false
-}
-
-/// Whether the processor's counter is the same on all cores.
-pub(crate) fn counter_is_trusted() -> bool {
-    true
-}
-
-/// Nanoseconds of the system's monotonic clock.
-pub(crate) fn monotonic_ns() -> u64 {
-    static CLOCK: OnceLock<quanta::Clock> = OnceLock::new();
-    let clock = CLOCK.get_or_init(quanta::Clock::new);
-    clock.delta_as_nanos(0, clock.raw())
 }

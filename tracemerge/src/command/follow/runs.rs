@@ -12,8 +12,8 @@ use trace_format::manifest::FILE_NAME;
 use trace_format::meta::Run;
 use trace_format::name::trace_file_suffix;
 use trace_format::wall::Wall;
-use tracer::inspect::{Looked, RunInMemory, ThreadInMemory};
-use tracer::recovery::runtime_directories;
+use trace_store::inspect::{Looked, RunInMemory, ThreadInMemory};
+use trace_store::recovery::runtime_directories;
 
 use crate::command::follow::files::{Directories, first_line};
 use crate::find::discover::{App, search};
@@ -23,7 +23,7 @@ use crate::find::recover::recover;
 use crate::find::rings;
 use crate::ui::messages::Messages;
 
-pub use tracer::inspect::Change;
+pub use trace_store::inspect::Change;
 
 /// The identity of a run, as its files give it: process and run id.
 pub type RunId = (u32, u32);

@@ -11,17 +11,14 @@ use std::hash::Hasher;
 use std::path::Path;
 
 use memchr::memrchr;
-use trace_format::line::{Key, Kind, Line, Ticks};
-use trace_format::meta::Meta;
-use tracer::inspect::ThreadInMemory;
+use trace_format::line::{Key, Line, Ticks};
+use trace_store::inspect::ThreadInMemory;
 
 use crate::command::follow::file_reader::{FileReader, PORTION, Portion, ReadLines, whole_records};
 use crate::command::follow::runs::RunId;
+use crate::file::damage::write_damaged;
 use crate::file::lines::{LineAt, Token, last_ticks, line_at, skip_bad, without_feed};
 use crate::os::sys::{FileId, file_id};
-
-/// The number of bytes of a damaged place that are shown.
-const SHOWN: usize = 256;
 
 /// The identity of a thread of a run. The order is that of the merge's ties.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -356,12 +353,9 @@ impl Stream {
         self.damaged += 1;
         let ticks = self.last.0.max(self.key.since);
         let offset = self.reader.as_ref().map_or(0, |reader| reader.read);
-        let file = self.path().as_os_str().as_encoded_bytes().to_vec();
-        let text = bytes[..bytes.len().min(SHOWN)].to_vec();
-        let mut payload = Vec::new();
-        Meta::Damaged { file, offset, bytes: bytes.len() as u64, text }.write(&mut payload);
+        let offset = usize::try_from(offset).unwrap_or(usize::MAX);
         let key = Key { ticks: Ticks(ticks), tid: self.key.tid };
-        Line { key, kind: Kind::Meta, payload: &payload }.write(fresh);
+        write_damaged(key, self.path(), offset, bytes, fresh);
     }
 
     fn push(&mut self, bytes: Vec<u8>, round: u64, ahead: bool) {

@@ -8,7 +8,7 @@ use jiff::tz::TimeZone;
 use trace_format::line::Ticks;
 use trace_format::meta::{ClockKind, Run};
 use trace_format::wall::Wall;
-use tracer::inspect::now_in;
+use trace_store::inspect::now_in;
 
 use crate::time::clocks::{Anchor, TickClock, wall_clock};
 use crate::time::when::{WallSpan, When};

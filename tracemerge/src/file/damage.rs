@@ -1,0 +1,22 @@
+//! The `# damaged` line that stands in the merged file in the place of bytes that are no line.
+
+use std::path::Path;
+
+use trace_format::line::{Key, Kind, Line};
+use trace_format::meta::Meta;
+
+/// The number of damaged bytes that the line shows.
+pub const SHOWN: usize = 256;
+
+/// Appends to `out` a `# damaged` line with this key, for `bytes` that begin at `offset` of the file at `path`.
+pub fn write_damaged(key: Key, path: &Path, offset: usize, bytes: &[u8], out: &mut Vec<u8>) {
+    let damaged = Meta::Damaged {
+        file: path.as_os_str().as_encoded_bytes().to_vec(),
+        offset: offset as u64,
+        bytes: bytes.len() as u64,
+        text: bytes[..bytes.len().min(SHOWN)].to_vec(),
+    };
+    let mut payload = Vec::new();
+    damaged.write(&mut payload);
+    Line { key, kind: Kind::Meta, payload: &payload }.write(out);
+}

@@ -1,0 +1,39 @@
+//! The environment variables that are read here. Those of the tracer have their names in [`trace_store::environment`].
+
+use std::env;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+pub use trace_store::environment::ENABLE;
+use trace_store::environment::{DIR, value};
+
+/// Returns the directory that traces are said to be in.
+#[must_use]
+pub fn trace_directory() -> Option<PathBuf> {
+    value(DIR).map(PathBuf::from)
+}
+
+/// Returns whether colours are unwanted: by `NO_COLOR`, any value of it but the empty one (<https://no-color.org>), or
+/// because the terminal has none.
+#[must_use]
+pub fn forbids_colours() -> bool {
+    value("NO_COLOR").is_some() || env::var_os("TERM").is_some_and(|term| term == "dumb")
+}
+
+/// Returns the pager that the user has named, which is empty where none is wanted; `None` where nothing is said.
+#[must_use]
+pub fn pager() -> Option<OsString> {
+    env::var_os("PAGER")
+}
+
+/// Returns whether the user has told `less` how it is to look.
+#[must_use]
+pub fn has_options_for_less() -> bool {
+    env::var_os("LESS").is_some()
+}
+
+/// Returns the directories in which programs are looked for.
+#[must_use]
+pub fn program_directories() -> Vec<PathBuf> {
+    env::var_os("PATH").map_or_else(Vec::new, |places| env::split_paths(&places).collect())
+}

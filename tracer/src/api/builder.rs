@@ -1,0 +1,110 @@
+//! The settings that a program makes for itself: [`Builder`].
+
+use crate::traced::decide;
+use crate::user::config::{Clock, Config, Format, FullPolicy, MIN_FILE_LIMIT};
+use crate::user::filter::Filter;
+use std::path::PathBuf;
+use std::time::Duration;
+use trace_format::meta::ClockKind;
+use trace_format::ring::{MAX_CAPACITY, MIN_CAPACITY};
+
+/// Settings for a program that does not want the defaults. [`Tracer::builder`](crate::Tracer::builder) makes
+/// them, [`startup`](Builder::startup) ends them.
+///
+/// The environment overrides every setting, so that whoever runs the program has the last word; see the table
+/// in the crate's documentation.
+#[derive(Clone, Debug, Default)]
+#[must_use = "nothing is set before `startup` or `enable`"]
+pub struct Builder {
+    config: Config,
+}
+
+impl Builder {
+    /// Sets where trace files go, instead of beside the executable. `TRACER_DIR` overrides it.
+    pub fn directory(mut self, directory: impl Into<PathBuf>) -> Builder {
+        self.config.directory = Some(directory.into());
+        self
+    }
+
+    /// Sets the size of each thread's ring in bytes, 16 KiB to 1 GiB, rounded up to a power of two; 1 MiB by
+    /// default. `TRACER_RING_SIZE` overrides it.
+    pub fn ring_size(mut self, bytes: usize) -> Builder {
+        self.config.ring_size = (bytes as u64).clamp(MIN_CAPACITY, MAX_CAPACITY);
+        self
+    }
+
+    /// Sets what happens when a ring is full. `TRACER_FULL` overrides it.
+    pub fn full_policy(mut self, policy: FullPolicy) -> Builder {
+        self.config.full_policy = policy;
+        self
+    }
+
+    /// Sets how files are written. `TRACER_FORMAT` overrides it.
+    pub fn format(mut self, format: Format) -> Builder {
+        self.config.format = format;
+        self
+    }
+
+    /// Sets how ticks are read. `TRACER_CLOCK` overrides it.
+    pub fn clock(mut self, clock: Clock) -> Builder {
+        self.config.clock = match clock {
+            Clock::Ordered => ClockKind::Ordered,
+            Clock::Fast => ClockKind::Fast,
+        };
+        self
+    }
+
+    /// Sets how long a record may wait until the flusher looks at it, 1 ms to 1 min; 100 ms by default.
+    /// `TRACER_FLUSH_MS` overrides it.
+    pub fn flush_interval(mut self, interval: Duration) -> Builder {
+        self.config.flush_interval = interval.clamp(Duration::from_millis(1), Duration::from_secs(60));
+        self
+    }
+
+    /// Sets how long a thread waits for room under [`FullPolicy::Block`], at most 1 h; 1 s by default.
+    /// `TRACER_MAX_STALL` (milliseconds) overrides it.
+    pub fn max_stall(mut self, longest: Duration) -> Builder {
+        self.config.max_stall = longest.min(Duration::from_secs(3600));
+        self
+    }
+
+    /// Sets how long each thread's file may grow, in bytes, at least 64 KiB; without limit by default.
+    ///
+    /// A file that has become longer loses its older half, at a message's border, and says how many records
+    /// that were (`# lost reason=rotated`). While that is done, one and a half times as much is on the disk;
+    /// the one message that a thread is writing is never cut. `TRACER_MAX_BYTES` overrides it.
+    pub fn max_bytes(mut self, bytes: u64) -> Builder {
+        self.config.max_bytes = bytes.max(MIN_FILE_LIMIT);
+        self
+    }
+
+    /// Sets which calls of [`trace!`](crate::trace) are on, by module: `my::module=off,other`.
+    /// `TRACER_FILTER` overrides it. The documentation of that variable has the grammar.
+    pub fn filter(mut self, directives: &str) -> Builder {
+        self.config.filter = Some(Filter::parse(directives));
+        self
+    }
+
+    /// Sets whether the flusher has a table of descriptors of its own, which the program cannot close; it
+    /// does by default. This is to be switched off in a sandbox (seccomp) that ends a process for
+    /// `close_range`, `unshare` or `fork`. `TRACER_DESCRIPTORS` overrides it.
+    pub fn own_descriptors(mut self, own: bool) -> Builder {
+        self.config.own_descriptors = own;
+        self
+    }
+
+    /// Decides by the environment variable `variable` whether this program traces, with these settings.
+    ///
+    /// Returns whether the program traces. See [`Tracer::startup`](crate::Tracer::startup).
+    pub fn startup(self, variable: &str) -> bool {
+        decide::decide_anew(Some(variable), self.config)
+    }
+
+    /// Has the program trace, whatever the environment says, with these settings (which the environment may
+    /// override).
+    ///
+    /// Returns whether this program traces: not where it is setuid, nor where no flusher could be started.
+    pub fn enable(self) -> bool {
+        decide::decide_anew(None, self.config)
+    }
+}

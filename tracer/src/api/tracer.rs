@@ -1,0 +1,177 @@
+//! The public face: [`Tracer`] and [`Stats`].
+
+use super::builder::Builder;
+use crate::shared::run::{CounterSums, Run};
+use crate::shared::{process, unplaced};
+use crate::traced::{decide, record};
+use crate::user::config::Config;
+use std::fmt;
+use std::io;
+use std::sync::atomic::Ordering;
+use trace_format::meta::RingPlace;
+
+/// The tracer of this process. There is one; [`Tracer::get`] gives it.
+///
+/// ```
+/// use tracer::Tracer;
+///
+/// Tracer::get().trace(format_args!("A number {}", 123));
+/// ```
+#[derive(Debug)]
+pub struct Tracer(());
+
+static TRACER: Tracer = Tracer(());
+
+impl Tracer {
+    /// Gives the tracer. The call costs nothing and reads nothing.
+    #[inline(always)]
+    #[must_use]
+    pub fn get() -> &'static Tracer {
+        &TRACER
+    }
+
+    /// Records a message with the time of the call and the calling thread.
+    ///
+    /// The first call in the process, if nothing was decided before, reads `TRACER_ENABLE`.
+    ///
+    /// * Off: one relaxed load; nothing is formatted. (The *arguments* are evaluated, as for any function.)
+    /// * On: the clock is read and the message is formatted, straight into the thread's ring. No lock, no
+    ///   allocation, no system call where there is room; a full ring is handled as
+    ///   [`FullPolicy`](crate::FullPolicy) says. A thread's first record takes a ring, some microseconds.
+    ///
+    /// The message may contain anything and have any length; a line feed begins a `|` line in the file. If a
+    /// `Display` among the arguments panics, the panic ends here: the record is dropped and counted, the
+    /// program goes on as it would without tracing. If one traces itself, its record is kept, too; one level
+    /// further in, inside that one's formatting, it is dropped and counted.
+    ///
+    /// May be called from anywhere: destructors of thread-locals, panic hooks, allocators, signal handlers
+    /// (once the thread has traced before).
+    #[inline(always)]
+    pub fn trace(&self, message: fmt::Arguments<'_>) {
+        if !process::is_off() {
+            record::trace(message);
+        }
+    }
+
+    /// Returns whether this process traces. The first call decides, as for [`trace`](Tracer::trace).
+    ///
+    /// For work that is only worth doing when it is traced.
+    #[inline]
+    #[must_use]
+    pub fn is_enabled(&self) -> bool {
+        !process::is_off() && decide::is_on()
+    }
+
+    /// Makes `variable` the environment variable that switches tracing on, the only one, and decides by it
+    /// now: `1`, `true`, `on`, `yes` is on; `0`, `false`, `off`, `no`, empty or unset is off; anything else
+    /// is off, with a warning on stderr.
+    ///
+    /// Returns whether the process traces now. If it traced before and the answer is no, the trace so far is
+    /// ended as by [`shutdown`](Tracer::shutdown). Not needed where `TRACER_ENABLE` will do.
+    pub fn startup(&self, variable: &str) -> bool {
+        decide::decide_anew(Some(variable), Config::default())
+    }
+
+    /// Settings other than the defaults; ends with [`Builder::startup`].
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    /// Returns when all that was traced before this call, by any thread, is in the files.
+    ///
+    /// In the files means handed to the operating system: safe from the death of the process, not from that
+    /// of the machine. Not needed before an exit. Waits for the flusher, so as long as the disk takes.
+    ///
+    /// # Errors
+    /// The first error since the last call that kept the flusher from writing a file; what could not be
+    /// written stays in the rings and is tried again. [`io::ErrorKind::WouldBlock`] where it is called inside
+    /// of a record (from a `Display` or a handler), which it would wait for in vain.
+    pub fn flush(&self) -> io::Result<()> {
+        if record::is_inside() {
+            return Err(io::Error::new(io::ErrorKind::WouldBlock, "flush was called inside of a record"));
+        }
+        process::current()
+            .filter(|run| run.is_of_this_process() && !run.is_closed())
+            .map_or(Ok(()), Run::flush)
+    }
+
+    /// Has the flight recorder write what it holds: the newest records of each thread, as many as its ring
+    /// had room for since the last snapshot. See [`FullPolicy::Overwrite`](crate::FullPolicy::Overwrite).
+    ///
+    /// The same as [`flush`](Tracer::flush), which with the other policies writes the little that is not
+    /// written yet. To be called when something went wrong; the program goes on tracing.
+    ///
+    /// # Errors
+    /// As [`flush`](Tracer::flush).
+    pub fn snapshot(&self) -> io::Result<()> {
+        self.flush()
+    }
+
+    /// Ends tracing: everything is written, every file gets its end, the flusher is gone.
+    ///
+    /// Never needed: an exit does the same. Records made by other threads while this runs may be lost.
+    /// Tracing is off afterwards until [`startup`](Tracer::startup) decides anew.
+    ///
+    /// # Errors
+    /// As [`flush`](Tracer::flush).
+    pub fn shutdown(&self) -> io::Result<()> {
+        if record::is_inside() {
+            return Err(io::Error::new(io::ErrorKind::WouldBlock, "shutdown was called inside of a record"));
+        }
+        decide::shut_down()
+    }
+
+    /// Gives the counters of this run. The call takes a lock and looks at every thread's ring: for now and
+    /// then.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        let without_ring = unplaced::without_ring();
+        let mut stats = Stats { lost: without_ring, ..Stats::default() };
+        let Some(run) = process::current().filter(|run| run.is_of_this_process()) else { return stats };
+        let mut totals = CounterSums::default();
+        {
+            let rings = run.rings.lock();
+            // Held as long: a thread that ends goes from the one to the other.
+            let finished = run.finished.lock();
+            totals.add(*finished);
+            for ring in rings.iter() {
+                match ring.place {
+                    RingPlace::Shared => stats.shared_rings += 1,
+                    RingPlace::Private => stats.private_rings += 1,
+                }
+                totals.add(CounterSums::of(ring.header()));
+            }
+        }
+        stats.enabled = !run.is_closed() && !process::is_off();
+        stats.records = totals.records;
+        stats.lost += totals.lost;
+        stats.stalls = totals.stalls;
+        stats.stall_ns = totals.stall_ns;
+        stats.bytes_written = run.bytes.load(Ordering::Relaxed);
+        stats
+    }
+}
+
+/// Counters of what the tracer has done so far in this process. Counters of running threads may be a few
+/// records behind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Tells whether the process traces now.
+    pub enabled: bool,
+    /// Records put into rings.
+    pub records: u64,
+    /// Records that were not put into rings: no room, a `Display` that panicked, made inside the tracer
+    /// itself.
+    pub lost: u64,
+    /// The number of times that a thread waited for room in its ring.
+    pub stalls: u64,
+    /// The time that all threads waited together, in nanoseconds.
+    pub stall_ns: u64,
+    /// Bytes written to trace files.
+    pub bytes_written: u64,
+    /// Rings, in use or ready, that outlive a killed process.
+    pub shared_rings: u64,
+    /// Rings, in use or ready, that do not outlive a killed process.
+    pub private_rings: u64,
+}

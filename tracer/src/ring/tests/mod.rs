@@ -1,0 +1,288 @@
+//! The producer on a real ring that wraps constantly, with a consumer driven by hand.
+#![allow(unsafe_code, reason = "plays the consumer")]
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+#[cfg(unix)]
+mod onlookers;
+mod survivors;
+
+use super::{Link, Outcome, Producer};
+use crate::ring::clock::now;
+use crate::sync::wake::Wake;
+use crate::user::config::FullPolicy;
+use proptest::prelude::*;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use trace_format::escape::unescape;
+use trace_format::file::Encoding;
+use trace_format::line::{Kind, Line};
+use trace_format::meta::Meta;
+use trace_format::plans::Plans;
+use trace_format::record::Records;
+use trace_format::render::{RenderState, Renderer};
+use trace_format::ring::{Geometry, MIN_CAPACITY, Progress, readable};
+use trace_store::memory::Memory;
+
+/// A ring, its producer and what plays the flusher. The lane's memory is a real mapping.
+struct Bench {
+    memory: Memory,
+    link: Box<Link>,
+    producer: Producer,
+    renderer: Renderer,
+    progress: Progress,
+    text: Vec<u8>,
+}
+
+impl Bench {
+    fn new(policy: FullPolicy, max_stall: Duration) -> Bench {
+        let memory = Memory::private(Geometry::of(MIN_CAPACITY)).unwrap();
+        let link = Box::new(Link {
+            closed: AtomicBool::new(false),
+            failing: AtomicBool::new(false),
+            wake: Box::leak(Box::new(Wake::default())),
+            room: Wake::default(),
+            policy,
+            max_stall,
+        });
+        // SAFETY: mapping and box stay where they are when the fields are moved.
+        let producer = unsafe { Producer::bound_to(&memory, &*link) };
+        let renderer = Renderer::new(1, RenderState::default(), Encoding::Text);
+        Bench { memory, link, producer, renderer, progress: Progress::default(), text: Vec::new() }
+    }
+
+    fn drain(&mut self) {
+        drain(&self.memory, self.producer.is_idle(), &mut self.progress, &mut self.renderer, &mut self.text);
+        self.renderer.losses(&self.memory.header().losses(), &mut self.text);
+    }
+
+    fn lines(&self) -> Vec<Line<'_>> {
+        let text = self.text.strip_suffix(b"\n").expect("text that ends in a line feed");
+        text.split(|&b| b == b'\n').map(|line| Line::parse(line).unwrap()).collect()
+    }
+
+    fn messages(&self) -> Vec<String> {
+        let mut messages: Vec<Vec<u8>> = Vec::new();
+        for line in self.lines() {
+            match line.kind {
+                Kind::Message => messages.push(unescape(line.payload)),
+                Kind::Continuation => {
+                    let last = messages.last_mut().unwrap();
+                    last.push(b'\n');
+                    last.extend(unescape(line.payload));
+                }
+                _ => {}
+            }
+        }
+        messages.into_iter().map(|m| String::from_utf8(m).unwrap()).collect()
+    }
+
+    fn metas(&self) -> Vec<Meta> {
+        self.lines()
+            .iter()
+            .filter(|l| l.kind == Kind::Meta)
+            .map(|l| Meta::parse(l.payload).unwrap())
+            .collect()
+    }
+}
+
+fn drain(memory: &Memory, idle: bool, progress: &mut Progress, renderer: &mut Renderer, text: &mut Vec<u8>) {
+    let (header, geometry) = (memory.header(), memory.geometry());
+    let nested = readable(&header.nested, progress.nested_consumed, geometry.nested_capacity).unwrap();
+    let main = readable(&header.main, progress.consumed, geometry.capacity).unwrap();
+    // SAFETY: consumed to an acquired head; freed below.
+    let (main_parts, nested_parts) =
+        unsafe { (memory.data().parts(main.clone()), memory.nested_data().parts(nested.clone())) };
+    let mut main = Records::new(main_parts, main.start, geometry.block);
+    let mut nested = Records::new(nested_parts, nested.start, geometry.nested_block);
+    renderer.records(&mut main, &mut nested, idle, &Plans::default(), usize::MAX, text);
+    assert_eq!(main.damaged() + nested.damaged(), 0);
+    progress.consumed = main.position();
+    progress.nested_consumed = nested.position();
+    header.publish(progress);
+    header.free(progress);
+}
+
+struct Chunks<'a>(&'a [String]);
+
+impl fmt::Display for Chunks<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|chunk| f.write_str(chunk))
+    }
+}
+
+#[test]
+fn a_message_larger_than_the_ring_arrives_whole() {
+    let mut bench = Bench::new(FullPolicy::Block, Duration::from_secs(20));
+    let long: String = (0..400_000u32).map(|i| char::from(b'a' + (i % 26) as u8)).collect();
+    let Bench { memory, producer, progress, renderer, text, .. } = &mut bench;
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        // The producer is used by this thread only; the consumer has the rest.
+        let (memory, done) = (&*memory, &done);
+        scope.spawn(move || {
+            while !done.load(Ordering::Acquire) {
+                drain(memory, true, progress, renderer, text);
+            }
+            drain(memory, true, progress, renderer, text);
+        });
+        assert_eq!(producer.record(now(), format_args!("{long}")), Outcome::Committed);
+        assert_eq!(producer.record(now(), format_args!("after")), Outcome::Committed);
+        done.store(true, Ordering::Release);
+    });
+    assert_eq!(bench.messages(), [long.as_str(), "after"]);
+}
+
+#[test]
+fn a_full_ring_drops_counts_and_goes_on_when_there_is_room() {
+    let mut bench = Bench::new(FullPolicy::Drop, Duration::ZERO);
+    let mut outcomes = Vec::new();
+    for i in 0..1000 {
+        outcomes.push(bench.producer.record(now(), format_args!("message number {i:>20}")));
+    }
+    let kept = outcomes.iter().filter(|o| **o == Outcome::Committed).count();
+    assert!(kept > 250 && kept < 350, "{kept} records of 48 bytes in 16 KiB");
+    assert!(outcomes[..kept].iter().all(|o| *o == Outcome::Committed), "the oldest are kept");
+    bench.drain();
+    assert_eq!(
+        bench.metas(),
+        [Meta::Lost { records: 1000 - kept as u64, reason: trace_format::meta::LossReason::Full }]
+    );
+    assert_eq!(bench.producer.record(now(), format_args!("room again")), Outcome::Committed);
+    bench.drain();
+    assert_eq!(bench.messages().len(), kept + 1);
+}
+
+#[test]
+fn a_dropped_long_message_leaves_nothing_behind() {
+    let mut bench = Bench::new(FullPolicy::Drop, Duration::ZERO);
+    let long = "x".repeat(20_000);
+    bench.producer.record(now(), format_args!("before"));
+    assert_eq!(bench.producer.record(now(), format_args!("{long}")), Outcome::Lost);
+    bench.producer.record(now(), format_args!("after"));
+    bench.drain();
+    assert_eq!(bench.messages(), ["before", "after"]);
+    assert_eq!(bench.metas().len(), 1);
+}
+
+#[test]
+fn a_wait_for_room_is_bounded_and_told_and_then_records_drop_at_once() {
+    let mut bench = Bench::new(FullPolicy::Block, Duration::from_millis(30));
+    while bench.producer.record(now(), format_args!("fill")) == Outcome::Committed {}
+    let start = Instant::now();
+    for _ in 0..1000 {
+        assert_eq!(bench.producer.record(now(), format_args!("no room")), Outcome::Lost);
+    }
+    assert!(start.elapsed() < Duration::from_secs(5), "a thread that waited once does not wait again");
+    bench.drain();
+    let metas = bench.metas();
+    assert!(
+        matches!(metas[..], [Meta::Lost { records: 1001, .. }, Meta::Stall { ns: 30_000_000.. }]),
+        "{metas:?}"
+    );
+}
+
+#[test]
+fn a_panic_in_a_display_abandons_that_record_only() {
+    struct Panics;
+    impl fmt::Display for Panics {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("half of a ")?;
+            panic!("as the test wants");
+        }
+    }
+    let mut bench = Bench::new(FullPolicy::Block, Duration::ZERO);
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|_| {}));
+    bench.producer.record(now(), format_args!("one"));
+    assert_eq!(bench.producer.record(now(), format_args!("{Panics}")), Outcome::Lost);
+    std::panic::set_hook(hook);
+    bench.producer.record(now(), format_args!("two"));
+    bench.drain();
+    assert_eq!(bench.messages(), ["one", "two"]);
+    assert_eq!(bench.metas(), [Meta::Lost { records: 1, reason: trace_format::meta::LossReason::Panic }]);
+    assert!(bench.producer.is_idle());
+}
+
+#[test]
+fn a_record_inside_a_record_is_kept_and_one_further_in_is_counted() {
+    struct Traces<'a>(&'a Producer, u32);
+    impl fmt::Display for Traces<'_> {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            if self.1 > 0 {
+                self.0.record(now(), format_args!("inner {} {}", self.1, Traces(self.0, self.1 - 1)));
+            }
+            write!(f, "outer {}", self.1)
+        }
+    }
+    let mut bench = Bench::new(FullPolicy::Block, Duration::ZERO);
+    bench.producer.record(now(), format_args!("{}", Traces(&bench.producer, 2)));
+    bench.drain();
+    assert_eq!(bench.messages(), ["outer 2", "inner 2 outer 1"]);
+    assert_eq!(bench.metas(), [Meta::Lost { records: 1, reason: trace_format::meta::LossReason::Nested }]);
+    let ticks: Vec<u64> = bench.lines().iter().map(|l| l.key.ticks.0).collect();
+    assert!(ticks.is_sorted(), "the outer record began first");
+}
+
+#[test]
+fn a_closed_ring_sends_its_thread_away() {
+    let bench = Bench::new(FullPolicy::Block, Duration::ZERO);
+    assert_eq!(bench.producer.record(now(), format_args!("open")), Outcome::Committed);
+    bench.link.closed.store(true, Ordering::Release);
+    bench.producer.revoke();
+    assert_eq!(bench.producer.record(now(), format_args!("closed")), Outcome::Gone);
+}
+
+#[test]
+fn a_wiped_producer_sends_its_thread_away() {
+    let bench = Bench::new(FullPolicy::Block, Duration::ZERO);
+    // SAFETY: all-zero bytes are a valid producer, as its documentation says; nothing in it needs dropping.
+    let wiped: Producer = unsafe { std::mem::zeroed() };
+    assert!(wiped.is_wiped());
+    assert_eq!(wiped.record(now(), format_args!("in a child")), Outcome::Gone);
+    assert!(wiped.is_idle());
+    drop(bench);
+}
+
+/// The way out of a record that no Rust code sees: the frame is gone, the mark is still there.
+#[test]
+fn a_record_left_by_longjmp_leaves_nothing_stuck() {
+    let mut bench = Bench::new(FullPolicy::Block, Duration::ZERO);
+    bench.producer.mark_as_left_for_test();
+    assert_eq!(bench.producer.record(now(), format_args!("next")), Outcome::Committed);
+    assert!(bench.producer.is_idle());
+    bench.drain();
+    assert_eq!(bench.messages(), ["next"]);
+    assert_eq!(bench.metas(), [Meta::Lost { records: 1, reason: trace_format::meta::LossReason::Panic }]);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    /// Messages of all lengths and contents, written in chunks, come out as `format!` makes them, wherever
+    /// blocks end and the ring wraps.
+    #[test]
+    fn messages_come_out_as_format_makes_them(
+        messages in prop::collection::vec(prop::collection::vec(chunk(), 0..5), 1..60),
+    ) {
+        let mut bench = Bench::new(FullPolicy::Drop, Duration::ZERO);
+        let mut expected = Vec::new();
+        for chunks in &messages {
+            let text = format!("{}", Chunks(chunks));
+            prop_assert!(text.len() < 14_000);
+            prop_assert_eq!(bench.producer.record(now(), format_args!("{}", Chunks(chunks))), Outcome::Committed);
+            expected.push(text);
+            bench.drain();
+        }
+        prop_assert_eq!(bench.messages(), expected);
+    }
+}
+
+/// Short and long texts in which what matters at the borders of pieces is common.
+fn chunk() -> impl Strategy<Value = String> {
+    prop_oneof![
+        4 => r"(\\|x|[0-9a-f]|\n|é|🦀|[a-z ]|\x1b){0,40}",
+        1 => (1usize..2500, r"[\\xa4é]{1,3}").prop_map(|(n, text)| text.repeat(n / text.len() + 1)),
+        2 => "\\PC{0,20}",
+    ]
+}

@@ -1,0 +1,131 @@
+//! A ring looked at from outside, beside a busy thread and its flusher.
+
+use crate::ring::{Link, Producer};
+use crate::sync::wake::Wake;
+use crate::user::config::FullPolicy;
+use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt, FileExt};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+use trace_format::file::Encoding;
+use trace_format::line::Ticks;
+use trace_format::manifest::Manifest;
+use trace_format::meta::{ClockKind, RingPlace, Run};
+use trace_format::plans::Plans;
+use trace_format::ring::{Geometry, State};
+use trace_format::wall::Wall;
+use trace_store::drain::{Drain, DrainContext, DrainedRing, TracePlace};
+use trace_store::inspect::{RunInMemory, ThreadInMemory, runs};
+use trace_store::memory::Memory;
+use trace_store::sys;
+
+const TID: u64 = 7;
+
+/// A run with one ring, which a thread has: in `directory`, where its trace files are, too.
+fn run_with_ring(directory: &Path, capacity: u64) -> (RunInMemory, Memory) {
+    let run = Run {
+        version: 1,
+        id: 1,
+        root: 1,
+        pid: 1,
+        exe: b"/app".to_vec(),
+        boot: b"boot".to_vec(),
+        ticks: Ticks(1),
+        wall: Wall(1),
+        clock: ClockKind::Ordered,
+    };
+    let traces = directory.as_os_str().as_encoded_bytes().to_vec();
+    let manifest =
+        Manifest { run, directories: vec![traces], name: b"app".to_vec(), encoding: Encoding::Text };
+    let place = directory.join("rings/1-00000001");
+    std::fs::DirBuilder::new().mode(0o700).recursive(true).create(&place).unwrap();
+    let written = sys::create_private_file(&place.join("manifest")).unwrap().write_all(&manifest.write());
+    written.unwrap();
+    let geometry = Geometry::of(capacity);
+    let file = sys::create_private_file(&place.join("ring-0")).unwrap();
+    sys::reserve(&file, geometry.file_size()).unwrap();
+    let memory = Memory::shared(&file, geometry).unwrap();
+    memory.header().identity.set(&geometry, 1, 0, false);
+    memory.header().tenancy.tid.store(TID, Ordering::Relaxed);
+    memory.header().tenancy.state.store(State::Owned as u32, Ordering::Release);
+    let run = runs(&[directory.join("rings")], |_| true).pop().unwrap();
+    (run, memory)
+}
+
+/// The numbers of the last messages in the file, and of all in the text.
+fn numbers(thread: &ThreadInMemory) -> Vec<u64> {
+    let mut bytes = Vec::new();
+    if let Some(file) = &thread.file {
+        let from = file.length.saturating_sub(4096);
+        bytes.resize(usize::try_from(file.length - from).unwrap(), 0);
+        file.file.read_exact_at(&mut bytes, from).unwrap();
+        let whole = if from == 0 { 0 } else { bytes.iter().position(|&b| b == b'\n').unwrap() + 1 };
+        bytes.drain(..whole);
+    }
+    bytes.extend(&thread.text);
+    let text = String::from_utf8(bytes).unwrap();
+    let messages = text.lines().filter_map(|line| line.split_once(" : number ")).map(|(_, number)| number);
+    messages.map(|number| number.parse().unwrap()).collect()
+}
+
+/// Says so when it is dropped, even by a panic.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+#[test]
+fn beside_a_busy_thread_and_a_busy_flusher_file_and_text_have_no_seam() {
+    let directory = tempfile::tempdir().unwrap();
+    // Small, so that it goes round all the time; large, so that the flusher goes on while it is copied.
+    let (run, memory) = run_with_ring(directory.path(), 256 * 1024);
+    let link: &Link = Box::leak(Box::new(Link {
+        closed: AtomicBool::new(false),
+        failing: AtomicBool::new(false),
+        wake: Box::leak(Box::new(Wake::default())),
+        room: Wake::default(),
+        policy: FullPolicy::Block,
+        max_stall: Duration::from_secs(60),
+    }));
+    // SAFETY: memory and link live as long as the producer, and there is no other.
+    let producer = unsafe { Producer::bound_to(&memory, link) };
+    let (returned, done) = (AtomicU64::new(0), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        let (run, memory, returned, done) = (&run, &memory, &returned, &done);
+        scope.spawn(move || {
+            let (mut place, mut out) = (TracePlace::of(&run.manifest), Vec::new());
+            let drained = DrainedRing { memory, place: RingPlace::Shared, why: "" };
+            let info = &run.manifest.run;
+            let mut drain = Drain::new(memory.header(), Encoding::Text);
+            let mut last = false;
+            while !last {
+                last = done.load(Ordering::Acquire);
+                let mut context =
+                    DrainContext { info, place: &mut place, plans: &Plans::default(), out: &mut out };
+                drain.portion(drained, &mut context, &|| false).unwrap();
+            }
+        });
+        scope.spawn(move || {
+            let _ends = Ends(done);
+            for _ in 0..300 {
+                let before = returned.load(Ordering::Acquire);
+                let thread = run.threads(true).next().unwrap().unwrap();
+                let numbers = numbers(&thread);
+                let seam = numbers.windows(2).find(|pair| pair[1] != pair[0] + 1);
+                assert_eq!(seam, None);
+                assert!(numbers.last().map_or(0, |last| last + 1) >= before.max(thread.committed));
+            }
+        });
+        for n in 0.. {
+            producer.record(Ticks(n + 2), format_args!("number {n}"));
+            returned.store(n + 1, Ordering::Release);
+            if done.load(Ordering::Relaxed) {
+                break;
+            }
+        }
+    });
+}

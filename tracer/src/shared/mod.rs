@@ -1,0 +1,15 @@
+//! What traced threads and the flusher share.
+//!
+//! | file | what |
+//! |---|---|
+//! | `run` | one process's life with tracing on: ready rings, requests, the end |
+//! | `process` | whether this process traces, and its run |
+//! | `thread_ring` | a ring, and who has it |
+//! | `sites` | the static behind each call of `trace!`, and the number that the flusher gives it |
+//! | `unplaced` | records that found no ring, until a file tells of them |
+
+pub(crate) mod process;
+pub(crate) mod run;
+pub(crate) mod sites;
+pub(crate) mod thread_ring;
+pub(crate) mod unplaced;

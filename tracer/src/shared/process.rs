@@ -1,0 +1,44 @@
+//! This process: whether it traces, and its run if it does.
+//!
+//! Runs on any thread. The hot path only loads [`STATE`].
+
+use super::run::Run;
+use crate::sync::decision::{Stand, Word};
+use crate::sys;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+/// The decision whether this process traces; its states are told at [`Word`].
+#[cfg(not(loom))]
+pub(crate) static STATE: Word = Word::new();
+#[cfg(loom)]
+pub(crate) static STATE: std::sync::LazyLock<Word> = std::sync::LazyLock::new(Word::new);
+
+/// The current run. Never freed, so a reference to it is good for ever.
+static RUN: AtomicPtr<Run> = AtomicPtr::new(std::ptr::null_mut());
+
+/// Returns whether a call may return at once. This is one relaxed load.
+#[inline(always)]
+pub(crate) fn is_off() -> bool {
+    STATE.is_off()
+}
+
+/// Returns what the state says to this process.
+pub(crate) fn stand() -> Stand {
+    STATE.see().stand(sys::process_id)
+}
+
+/// Gives the run, dead or alive, of this process or of the one it was forked from.
+pub(crate) fn current() -> Option<&'static Run> {
+    let run = RUN.load(Ordering::Acquire);
+    // The pointer is null or was leaked by `start`, and is never freed.
+    #[allow(unsafe_code, reason = "a leaked box, never freed")]
+    // SAFETY: null, or a leaked box that is never freed and only ever used by shared reference.
+    unsafe {
+        run.as_ref()
+    }
+}
+
+/// Makes `run`, which is leaked, the process's. Release: who sees the pointer sees the run.
+pub(crate) fn set_current(run: &'static Run) {
+    RUN.store(std::ptr::from_ref(run).cast_mut(), Ordering::Release);
+}

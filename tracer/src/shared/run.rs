@@ -1,0 +1,340 @@
+//! A run: what traced threads and their flusher share.
+//!
+//! Threads take rings from here, wake the flusher and send it requests; they never touch its files.
+#![allow(unsafe_code, reason = "rings are lent by raw pointer; pages are wiped by fork; each argued")]
+
+use super::thread_ring::{Terms, ThreadRing};
+use super::unplaced::{self, Unplaced};
+use crate::sync::pool::ReadyPool;
+use crate::sync::wake::Wake;
+use crate::sys;
+use crate::user::config::Config;
+use crate::user::teller::Teller;
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
+use parking_lot::Mutex;
+use std::hash::{BuildHasher, Hasher};
+use std::io;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+use trace_format::meta::LossReason;
+use trace_format::ring::Header;
+use trace_store::counter;
+
+/// The number of rings that can lie ready, which is not that of threads that can trace.
+const READY: usize = 64;
+/// The number of rings that the flusher keeps ready.
+pub(crate) const SPARE: usize = 4;
+/// The time, in nanoseconds, that a thread's first record waits without any ring being handed out, and for
+/// which nobody waits after that. To make one takes about a millisecond.
+const CLAIM_PATIENCE: u64 = 1_000_000_000;
+
+/// The life of one process with tracing on. A run is leaked when it is made: threads may hold on to it for
+/// ever.
+#[derive(Debug)]
+pub(crate) struct Run {
+    pub config: Config,
+    /// The run's random id.
+    pub id: u32,
+    /// The id of the run at the root of its tree of forks.
+    pub root: u32,
+    /// The executable and the current directory as they were at the start.
+    pub exe: PathBuf,
+    pub here: Option<PathBuf>,
+    /// The word that wakes the flusher.
+    pub wake: Wake,
+    /// The teller, which says what the flusher has to say.
+    pub teller: Teller,
+    pub exit: Exit,
+    pub snapshot: Snapshot,
+    /// Tells that sites wait for a number.
+    pub sites_queued: AtomicBool,
+    /// The rings that threads may take.
+    pub ready: ReadyPool<ThreadRing, READY>,
+    /// The number of threads that wait for a ring.
+    pub waiting: AtomicU32,
+    /// A count that grows with each ring that is put ready; who waits for one sleeps on it.
+    supplied: AtomicU32,
+    /// The time until which nobody waits for a ring, in nanoseconds of the monotonic clock.
+    starved_until: AtomicU64,
+    /// Tells that no ring can be made, so that nobody waits for one.
+    pub barren: AtomicBool,
+    /// The rings that may have a thread or records. The list is cold.
+    pub rings: Mutex<Vec<&'static ThreadRing>>,
+    /// The counters of threads that have ended, added up.
+    pub finished: Mutex<CounterSums>,
+    /// The number of bytes written to files.
+    pub bytes: AtomicU64,
+    /// The count of records that found no ring, and of which no file tells: here, and in a page that outlives
+    /// the process.
+    unplaced: Unplaced,
+    /// The number of records without a ring that are of the process that this one was forked from.
+    inherited: u64,
+    /// A word that is 1 in this process and 0 in a forked child, in a page that a fork wipes.
+    alive: *const AtomicU32,
+    closed: AtomicBool,
+    requests: Sender<Request>,
+}
+
+// SAFETY: `alive` points to an atomic in a page that is never unmapped; everything else is Sync by itself.
+unsafe impl Sync for Run {}
+// SAFETY: as above.
+unsafe impl Send for Run {}
+
+/// The exit handler's conversation with the flusher.
+#[derive(Debug, Default)]
+pub(crate) struct Exit {
+    /// A word that is 1 when the process exits: everything is to be drained.
+    pub requested: AtomicU32,
+    /// A word that is 1 when everything is drained.
+    pub finished: AtomicU32,
+    /// A count that grows while the flusher gets on.
+    pub progress: AtomicU64,
+}
+
+/// The words by which a panic asks a flight recorder's flusher: no channel, for the panic may be inside of a
+/// record.
+#[derive(Debug, Default)]
+pub(crate) struct Snapshot {
+    /// A count that grows with each request.
+    pub wanted: AtomicU32,
+    /// The number of the last request that was carried out.
+    pub done: AtomicU32,
+}
+
+/// A request to the flusher; the answer is sent when it is done.
+#[derive(Debug)]
+pub(crate) enum Request {
+    Flush(Sender<io::Result<()>>),
+    ShutDown(Sender<io::Result<()>>),
+}
+
+/// The counters of threads, added up.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct CounterSums {
+    pub records: u64,
+    pub lost: u64,
+    pub stalls: u64,
+    pub stall_ns: u64,
+}
+
+impl CounterSums {
+    /// Gives what the thread that has the ring has counted.
+    pub(crate) fn of(header: &Header) -> CounterSums {
+        let (main, nested, losses) = (header.main.counts(), header.nested.counts(), header.losses());
+        let torn = header.published().render.lost[LossReason::Torn as usize];
+        CounterSums {
+            records: main.committed + nested.committed,
+            lost: losses.full + losses.panic + losses.nested + torn,
+            stalls: main.stalls,
+            stall_ns: main.stall_ns,
+        }
+    }
+
+    pub(crate) fn add(&mut self, more: CounterSums) {
+        self.records += more.records;
+        self.lost += more.lost;
+        self.stalls += more.stalls;
+        self.stall_ns += more.stall_ns;
+    }
+}
+
+impl Run {
+    /// Makes a run without a flusher.
+    pub(crate) fn prepare(
+        mut config: Config,
+        root: Option<u32>,
+    ) -> io::Result<(&'static Run, Receiver<Request>)> {
+        let alive = sys::page_wiped_on_fork().cast::<AtomicU32>();
+        if alive.is_null() {
+            return Err(io::Error::other("the system has no memory that is wiped on fork"));
+        }
+        // SAFETY: a fresh zeroed page, larger than the atomic and aligned.
+        unsafe { &*alive }.store(1, Ordering::Release);
+        config.clock = counter::available(config.clock);
+        let (requests, receiver) = unbounded();
+        let id = random_id();
+        let run: &'static Run = Box::leak(Box::new(Run {
+            config,
+            id,
+            root: root.unwrap_or(id),
+            exe: sys::executable(),
+            here: std::env::current_dir().ok(),
+            wake: Wake::default(),
+            teller: Teller::default(),
+            exit: Exit::default(),
+            snapshot: Snapshot::default(),
+            // In a forked child some may wait that its parent's flusher did not come to.
+            sites_queued: AtomicBool::new(true),
+            ready: ReadyPool::new(),
+            waiting: AtomicU32::new(0),
+            supplied: AtomicU32::new(0),
+            starved_until: AtomicU64::new(0),
+            barren: AtomicBool::new(false),
+            rings: Mutex::default(),
+            finished: Mutex::default(),
+            bytes: AtomicU64::new(0),
+            unplaced: Unplaced::default(),
+            inherited: if root.is_some() { unplaced::untold() } else { 0 },
+            alive,
+            closed: AtomicBool::new(false),
+            requests,
+        }));
+        Ok((run, receiver))
+    }
+
+    /// Gives what the run's rings have in common.
+    pub(crate) fn terms(&'static self) -> Terms {
+        let Config { full_policy: policy, max_stall, .. } = self.config;
+        Terms { run: self.id, wake: &self.wake, policy, max_stall }
+    }
+
+    /// Returns false in a child that was forked from the process whose run this is.
+    pub(crate) fn is_of_this_process(&self) -> bool {
+        // SAFETY: the page is never unmapped.
+        unsafe { &*self.alive }.load(Ordering::Relaxed) == 1
+    }
+
+    /// Returns whether the run was shut down.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    /// Counts records that found no ring, or no file, unless this is a forked child.
+    pub(crate) fn count_unplaced(&self, records: u64) {
+        if self.is_of_this_process() {
+            self.unplaced.add(records);
+        }
+    }
+
+    /// Takes `records` that found no ring out of the count, since the file of a thread tells of them.
+    pub(crate) fn placed(&self, records: u64) {
+        self.unplaced.subtract(records);
+    }
+
+    /// Returns how many records found no ring, and no file tells of them; also those that were made before
+    /// there was a run.
+    pub(crate) fn unplaced(&self) -> u64 {
+        self.unplaced.count().max(unplaced::untold().saturating_sub(self.inherited))
+    }
+
+    /// Notes that the run's own file tells of `records` that found no ring.
+    pub(crate) fn unplaced_are_told(&self, records: u64) {
+        self.placed(self.unplaced.count());
+        unplaced::tell(records);
+    }
+
+    /// Has records that found no ring counted in `place`, which outlives the process. For the flusher.
+    pub(crate) fn keep_unplaced_in(&self, place: &'static AtomicU64) {
+        self.unplaced.go_to(place);
+    }
+
+    /// Takes a ring for the calling thread; waits a bounded time where none is ready.
+    pub(crate) fn claim(&'static self) -> Option<&'static ThreadRing> {
+        if let Some((ring, left)) = self.ready.take() {
+            if left < SPARE / 2 {
+                self.wake.wake();
+            }
+            return Some(ring);
+        }
+        if sys::monotonic_ns() < self.starved_until.load(Ordering::Relaxed) {
+            return None;
+        }
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        let ring = self.wait_for_ring();
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        ring
+    }
+
+    /// Waits as long as rings are handed out at all. After a wait in vain nobody waits for a while.
+    fn wait_for_ring(&'static self) -> Option<&'static ThreadRing> {
+        let mut since = sys::monotonic_ns();
+        let mut seen = self.supplied.load(Ordering::Acquire);
+        loop {
+            if let Some((ring, _)) = self.ready.take() {
+                return Some(ring);
+            }
+            if self.barren.load(Ordering::Relaxed) || self.is_closed() {
+                return None;
+            }
+            self.wake.wake();
+            sys::wait_word(&self.supplied, seen, Duration::from_millis(20));
+            let (now, supplied) = (sys::monotonic_ns(), self.supplied.load(Ordering::Acquire));
+            if supplied != seen {
+                (since, seen) = (now, supplied);
+            } else if now.saturating_sub(since) > CLAIM_PATIENCE {
+                self.starved_until.store(now + CLAIM_PATIENCE, Ordering::Relaxed);
+                return None;
+            }
+        }
+    }
+
+    /// Puts a ring where threads take it from; false where all places are full. For the flusher.
+    pub(crate) fn put_ready(&self, ring: &'static ThreadRing) -> bool {
+        let put = self.ready.put(ring);
+        if put {
+            self.supplied.fetch_add(1, Ordering::Release);
+            if self.waiting.load(Ordering::Relaxed) > 0 {
+                sys::wake_word(&self.supplied, 1);
+            }
+        }
+        put
+    }
+
+    /// Counts bytes that were written to files. For the flusher.
+    pub(crate) fn count_written(&self, bytes: usize) {
+        self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        self.exit.progress.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Returns when all that was traced before is in the files.
+    pub(crate) fn flush(&self) -> io::Result<()> {
+        self.ask(Request::Flush, || {})
+    }
+
+    /// Drains, ends the files and the flusher.
+    pub(crate) fn shut_down(&self) -> io::Result<()> {
+        self.shut_down_while(|| {})
+    }
+
+    /// Drains, ends the files and the flusher; `meanwhile` is called several times a second as long as that
+    /// takes.
+    pub(crate) fn shut_down_while(&self, meanwhile: impl FnMut()) -> io::Result<()> {
+        let result = self.ask(Request::ShutDown, meanwhile);
+        self.close();
+        result
+    }
+
+    /// Notes that the run has no flusher, or never had one.
+    pub(crate) fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+    }
+
+    fn ask(
+        &self,
+        request: fn(Sender<io::Result<()>>) -> Request,
+        mut meanwhile: impl FnMut(),
+    ) -> io::Result<()> {
+        let gone = || io::Error::other("the flusher thread has ended");
+        let (answer, result) = bounded(1);
+        self.requests.send(request(answer)).map_err(|_| gone())?;
+        self.wake.wake();
+        loop {
+            match result.recv_timeout(Duration::from_millis(200)) {
+                Ok(result) => return result,
+                Err(RecvTimeoutError::Timeout) => meanwhile(),
+                Err(RecvTimeoutError::Disconnected) => return Err(gone()),
+            }
+        }
+    }
+}
+
+/// Makes a number that is random enough to tell runs apart: the seed of std's hash maps comes from the
+/// system.
+fn random_id() -> u32 {
+    let mut hasher = std::hash::RandomState::new().build_hasher();
+    hasher.write_u32(sys::process_id());
+    hasher.write_u64(sys::monotonic_ns());
+    let hash = hasher.finish();
+    (hash ^ (hash >> 32)) as u32
+}

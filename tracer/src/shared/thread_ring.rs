@@ -1,0 +1,198 @@
+//! A ring on the process's side: its memory, its producer, and who has done with it.
+//!
+//! Made by the flusher, lent to one thread at a time, freed by the last of the two that know it.
+#![allow(unsafe_code, reason = "rings are lent by raw pointer; pages are wiped by fork; each argued")]
+
+use crate::ring::{Link, Producer, is_plenty};
+use crate::sync::parting::Parting;
+use crate::sync::wake::Wake;
+use crate::sys;
+use crate::user::config::FullPolicy;
+use std::io;
+use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use trace_format::line::Ticks;
+use trace_format::meta::{EndReason, RingPlace};
+use trace_format::ring::{Geometry, Header, State};
+use trace_store::memory::Memory;
+
+/// The properties that a run's rings have in common.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Terms {
+    /// The run's id.
+    pub run: u32,
+    /// The word that wakes the run's flusher.
+    pub wake: &'static Wake,
+    /// The policy that is followed where a ring is full.
+    pub policy: FullPolicy,
+    /// The time that a thread waits for room at most.
+    pub max_stall: Duration,
+}
+
+/// A ring and what goes with it, on the process's side. It is lent to one thread at a time.
+#[derive(Debug)]
+pub(crate) struct ThreadRing {
+    pub memory: Memory,
+    pub link: Link,
+    /// The number in the ring file's name.
+    pub index: u32,
+    pub place: RingPlace,
+    /// The reason why the ring is private, where it is.
+    pub why: String,
+    /// The producer, in a page of its own that a fork wipes.
+    producer: *const Producer,
+    /// Tells that the ring's thread was ended by the process's exit, not before.
+    ended_by_exit: AtomicBool,
+    /// The word that says who of the two that know the ring has done with it.
+    pub parting: Parting,
+}
+
+// SAFETY: the producer's cells are used by the thread that has the ring; the flusher uses its atomics only,
+// or all of it while no thread has the ring. Everything else is Sync by itself.
+unsafe impl Sync for ThreadRing {}
+// SAFETY: as above.
+unsafe impl Send for ThreadRing {}
+
+impl ThreadRing {
+    /// Makes a ring in `memory`, never freed but by [`ThreadRing::free`].
+    pub(crate) fn leak(
+        terms: Terms,
+        memory: Memory,
+        index: u32,
+        place: RingPlace,
+        why: String,
+    ) -> io::Result<&'static ThreadRing> {
+        let page = sys::page_wiped_on_fork().cast::<Producer>();
+        const { assert!(size_of::<Producer>() <= 4096 && align_of::<Producer>() <= 4096) };
+        if page.is_null() {
+            return Err(io::Error::other("the system has no memory that is wiped on fork"));
+        }
+        let Terms { run, wake, policy, max_stall } = terms;
+        memory.header().identity.set(&memory.geometry(), run, index, policy == FullPolicy::Overwrite);
+        let link = Link {
+            closed: AtomicBool::new(false),
+            failing: AtomicBool::new(false),
+            wake,
+            room: Wake::default(),
+            policy,
+            max_stall,
+        };
+        let ring = ThreadRing {
+            memory,
+            link,
+            index,
+            place,
+            why,
+            producer: page,
+            ended_by_exit: AtomicBool::new(false),
+            parting: Parting::new(),
+        };
+        let ring: &'static ThreadRing = Box::leak(Box::new(ring));
+        let (memory, link) = (&ring.memory, ptr::from_ref(&ring.link));
+        // SAFETY: the page is fresh, large enough and nobody else's; memory and link live as long as the
+        // ring.
+        unsafe { page.write(Producer::bound_to(memory, link)) };
+        Ok(ring)
+    }
+
+    pub(crate) fn header(&self) -> &Header {
+        self.memory.header()
+    }
+
+    pub(crate) fn geometry(&self) -> Geometry {
+        self.memory.geometry()
+    }
+
+    pub(crate) fn producer(&self) -> *const Producer {
+        self.producer
+    }
+
+    /// Wakes the ring's thread if it waits for room and there is plenty. For the flusher, after it has freed
+    /// some.
+    pub(crate) fn tell_room(&self) {
+        let header = self.header();
+        let (head, consumed) = (header.main.head(), header.consumed.main.load(Ordering::Relaxed));
+        if is_plenty(head.saturating_sub(consumed), self.geometry().capacity) {
+            self.link.room.wake();
+        }
+    }
+
+    /// Returns whether the ring's thread is outside of any record. For the flusher.
+    pub(crate) fn is_idle(&self) -> bool {
+        // SAFETY: the page is mapped as long as the ring; `is_idle` loads an atomic.
+        unsafe { &*self.producer }.is_idle()
+    }
+
+    /// Binds the ring to the calling thread, which has claimed it.
+    ///
+    /// `lost` records found no ring before; they are told in this thread's file.
+    pub(crate) fn lend(&self, tid: u64, name: [u8; 16], since: Ticks, lost: u64) {
+        // SAFETY: claimed, and not yet known to its thread's records.
+        unsafe { (*self.producer).renew() };
+        self.header().main.lost_full.store(lost, Ordering::Relaxed);
+        let tenancy = &self.header().tenancy;
+        self.ended_by_exit.store(false, Ordering::Relaxed);
+        tenancy.tid.store(tid, Ordering::Relaxed);
+        tenancy.set_name(name);
+        tenancy.since.store(since.0, Ordering::Relaxed);
+        tenancy
+            .generation
+            .store(tenancy.generation.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+        tenancy.state.store(State::Owned as u32, Ordering::Release);
+    }
+
+    /// Ends the calling thread's use of the ring.
+    ///
+    /// # Safety
+    /// The calling thread has the ring and does not use it afterwards.
+    pub(crate) unsafe fn give_back(ring: *const ThreadRing, reason: EndReason) {
+        // SAFETY: not freed while a thread has it, and the caller has it.
+        let this = unsafe { &*ring };
+        this.ended_by_exit.store(reason == EndReason::Exit, Ordering::Relaxed);
+        // Release: the flusher that sees it ended sees its last record.
+        this.header().tenancy.state.store(State::Ended as u32, Ordering::Release);
+        if this.parting.thread_leaves() {
+            // SAFETY: neither the flusher nor, by the caller's promise, this thread uses it any more.
+            unsafe { ThreadRing::free(ring) };
+        }
+    }
+
+    /// Returns why the ring's thread ended. That is known once the tenancy says that it did.
+    pub(crate) fn end_reason(&self) -> EndReason {
+        if self.ended_by_exit.load(Ordering::Relaxed) { EndReason::Exit } else { EndReason::Thread }
+    }
+
+    /// Takes the ring from whoever has it: its thread finds out at its next record. For the flusher.
+    pub(crate) fn close(&self) {
+        self.link.closed.store(true, Ordering::Release);
+        // See [`Producer::was_closed`] for the other half of this handshake.
+        std::sync::atomic::fence(Ordering::SeqCst);
+        // SAFETY: the page is mapped as long as the ring; `revoke` stores an atomic.
+        unsafe { &*self.producer }.revoke();
+    }
+
+    /// Ends the flusher's use of a closed ring that a thread may have.
+    ///
+    /// # Safety
+    /// The flusher does not use it afterwards, and no other thread can take it.
+    pub(crate) unsafe fn abandon(ring: *const ThreadRing) {
+        // SAFETY: not freed before both have parted from it.
+        let this = unsafe { &*ring };
+        if this.parting.flusher_leaves() {
+            // SAFETY: neither its thread nor, by the caller's promise, the flusher uses it any more.
+            unsafe { ThreadRing::free(ring) };
+        }
+    }
+
+    /// Unmaps everything.
+    ///
+    /// # Safety
+    /// Made by [`ThreadRing::leak`]; nobody uses it any more.
+    pub(crate) unsafe fn free(ring: *const ThreadRing) {
+        // SAFETY: leaked from a box; unused by the caller's promise.
+        let ring = unsafe { Box::from_raw(ring.cast_mut()) };
+        // SAFETY: as above; a `Producer` has nothing to drop.
+        unsafe { sys::release_page(ring.producer.cast_mut().cast()) };
+    }
+}

@@ -1,0 +1,81 @@
+//! Records that found no ring, or no file: how many there are until a file tells of them.
+//!
+//! Counted by any thread, told by the flusher.
+#![allow(unsafe_code, reason = "gives back a reference that was put in as a pointer")]
+
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+
+/// The number of records of all threads that found no ring, for they were made inside the tracer itself or
+/// none could be had, and that are told in no file yet: that is done when their thread gets a ring.
+static WITHOUT_RING: AtomicU64 = AtomicU64::new(0);
+
+/// The number of records without a ring of which files of runs that have ended tell.
+static TOLD: AtomicU64 = AtomicU64::new(0);
+
+/// Returns how many records of all threads found no ring, and no file tells of them yet.
+pub(crate) fn untold() -> u64 {
+    // Acquire: see [`told_in_ring`].
+    WITHOUT_RING.load(Ordering::Acquire).saturating_sub(TOLD.load(Ordering::Relaxed))
+}
+
+/// Counts `records` that found no ring as told in a file of the run.
+pub(crate) fn tell(records: u64) {
+    TOLD.fetch_add(records, Ordering::Relaxed);
+}
+
+/// Counts `records` that found no ring.
+pub(crate) fn count_without_ring(records: u64) {
+    WITHOUT_RING.fetch_add(records, Ordering::Relaxed);
+}
+
+/// Returns how many records found no ring and are in no ring's count.
+pub(crate) fn without_ring() -> u64 {
+    WITHOUT_RING.load(Ordering::Relaxed)
+}
+
+/// Has the ring of a thread tell of `records` of its thread that had found none before.
+///
+/// Release: who sees them gone from this sum sees the ring that has them.
+pub(crate) fn told_in_ring(records: u64) {
+    WITHOUT_RING.fetch_sub(records, Ordering::Release);
+}
+
+/// A count that begins in this process's memory and moves to a page that outlives it.
+///
+/// Any thread adds to the place that it finds; the flusher sets the place once, with Release, and moves there
+/// what was counted before. A thread that has loaded no place before that adds to `here` after the move; so
+/// the count is the sum of both. All else is relaxed: the numbers are read when the threads have ended, or
+/// are a moment old.
+#[derive(Debug, Default)]
+pub(crate) struct Unplaced {
+    here: AtomicU64,
+    there: AtomicPtr<AtomicU64>,
+}
+
+impl Unplaced {
+    fn there(&self) -> Option<&'static AtomicU64> {
+        // SAFETY: null, or from a reference that is good for ever.
+        unsafe { self.there.load(Ordering::Acquire).as_ref() }
+    }
+
+    pub(super) fn add(&self, records: u64) {
+        self.there().unwrap_or(&self.here).fetch_add(records, Ordering::Relaxed);
+    }
+
+    pub(super) fn subtract(&self, records: u64) {
+        // What was counted in the one place may be subtracted in the other: the sum wraps as each of them
+        // does.
+        self.there().unwrap_or(&self.here).fetch_sub(records, Ordering::Relaxed);
+    }
+
+    pub(super) fn count(&self) -> u64 {
+        let there = self.there().map_or(0, |there| there.load(Ordering::Relaxed));
+        self.here.load(Ordering::Relaxed).wrapping_add(there)
+    }
+
+    pub(super) fn go_to(&self, place: &'static AtomicU64) {
+        self.there.store(ptr::from_ref(place).cast_mut(), Ordering::Release);
+        place.fetch_add(self.here.swap(0, Ordering::Relaxed), Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,195 @@
+//! The word that says whether this process traces, and how a decision goes from thread to thread.
+//!
+//! Runs on any thread; [`Word::is_off`] is hot. The word alone: what is decided, and who waits, is in
+//! `traced/decide.rs`.
+
+#[cfg(loom)]
+use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+#[cfg(not(loom))]
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// The word that holds the decision whether a process traces.
+///
+/// ```text
+///                first record or is_enabled()           no, or no flusher
+///   UNDECIDED ──────────────────────────► DECIDING(n) ────────────────────► OFF
+///                                         │ ▲  ▲  │ a flusher thread         │
+///   a waiter's patience ends, or the      └─┘  │  │ is there for n           │
+///   decider says that it lives: n is new       │  ▼                          │
+///                                              │ SETTLING(n)                 │
+///                                              │  │ that flusher has         │
+///         startup(), or the first record of    │  ▼ published its run        │
+///   ┌──── a forked child ──────────────────────┼─ ON                         │
+///   └──────────────────────────────────────────┤  │ shutdown()               │
+///                        startup()             │  ▼                          │
+///                                              └─ OFF ◄──────────────────────┘
+/// ```
+///
+/// DECIDING also goes to ON at once where the run that there is will do.
+///
+/// Every decision and every takeover has an attempt number of its own, so each step out of DECIDING(n) is one
+/// compare-exchange that only one thread can win: a decider that was overtaken finds that out there, and its
+/// flusher, which has touched nothing before, ends. SETTLING(n) cannot be overtaken: it is the flusher
+/// thread's, which takes no signals, so nothing can jump out of it, and which has a few stores to do.
+///
+/// The word carries the process id: in a forked child, which does not have the thread that decides, DECIDING
+/// and SETTLING of the parent are as good as UNDECIDED.
+///
+/// ON is stored with Release after the run's pointer, and loaded with Acquire by who asks for that; the hot
+/// path's load is relaxed, for all that it then uses comes from its own thread.
+#[derive(Debug)]
+pub(crate) struct Word {
+    word: AtomicU64,
+    /// The last attempt number given.
+    attempts: AtomicU32,
+}
+
+const UNDECIDED: u64 = 0;
+const DECIDING: u64 = 1;
+const OFF: u64 = 2;
+const ON: u64 = 3;
+/// The bits that hold one of these.
+const STATE: u64 = 3;
+/// The bit that makes DECIDING mean SETTLING.
+const SETTLING: u64 = 4;
+/// The lowest bit of the attempt number; the process id has the upper half.
+const ATTEMPT_SHIFT: u32 = 3;
+const PID_SHIFT: u32 = 32;
+const ATTEMPT: u64 = (1 << (PID_SHIFT - ATTEMPT_SHIFT)) - 1;
+
+/// A decision that is being made, known by the word while it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Attempt(u64);
+
+/// The meaning of the word for a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stand {
+    /// No thread of this process has decided.
+    Undecided,
+    /// A thread of this process decides, or has been left doing so.
+    Deciding,
+    /// The decision is made, and the flusher thread is about to publish it.
+    Settling,
+    /// The process does not trace.
+    Off,
+    /// The process traces, or the one that it was forked from did.
+    On,
+}
+
+/// The word as it was once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Seen(u64);
+
+impl Seen {
+    /// Returns what the word says to the process with the id that `pid` gives, which is asked for only where
+    /// it matters.
+    pub(crate) fn stand(self, pid: impl FnOnce() -> u32) -> Stand {
+        match self.0 & STATE {
+            OFF => Stand::Off,
+            ON => Stand::On,
+            DECIDING if self.is_inherited(pid()) => Stand::Undecided,
+            DECIDING if self.0 & SETTLING != 0 => Stand::Settling,
+            DECIDING => Stand::Deciding,
+            _ => Stand::Undecided,
+        }
+    }
+
+    /// Returns whether process `pid` was forked from one whose decision was being made.
+    pub(crate) fn is_inherited(self, pid: u32) -> bool {
+        self.0 & STATE == DECIDING && self.0 >> PID_SHIFT != u64::from(pid)
+    }
+}
+
+impl Word {
+    /// Makes the word of a process that has not decided.
+    #[cfg(not(loom))]
+    pub(crate) const fn new() -> Word {
+        Word { word: AtomicU64::new(UNDECIDED), attempts: AtomicU32::new(0) }
+    }
+
+    /// Makes the word of a process that has not decided. Loom's atomics are no constants.
+    #[cfg(loom)]
+    pub(crate) fn new() -> Word {
+        Word { word: AtomicU64::new(UNDECIDED), attempts: AtomicU32::new(0) }
+    }
+
+    /// Returns whether a call may return at once. This is one relaxed load.
+    #[inline(always)]
+    pub(crate) fn is_off(&self) -> bool {
+        self.word.load(Ordering::Relaxed) == OFF
+    }
+
+    /// Loads the word; Acquire: who sees ON sees the run.
+    pub(crate) fn see(&self) -> Seen {
+        Seen(self.word.load(Ordering::Acquire))
+    }
+
+    fn step(&self, from: u64, to: u64) -> bool {
+        // AcqRel: who takes over sees what those before have done, and others see what this one has.
+        self.word.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
+    /// Begins a decision of process `pid`, or takes one over, if the word still is what was seen.
+    pub(crate) fn begin(&self, seen: Seen, pid: u32) -> Option<Attempt> {
+        // Relaxed: numbers only have to differ. They come again after half a billion decisions.
+        let number = u64::from(self.attempts.fetch_add(1, Ordering::Relaxed)) & ATTEMPT;
+        let deciding = u64::from(pid) << PID_SHIFT | number << ATTEMPT_SHIFT | DECIDING;
+        self.step(seen.0, deciding).then_some(Attempt(deciding))
+    }
+
+    /// Says that the decider lives, which has to wait: the attempt gets another number. False if it was
+    /// overtaken.
+    pub(crate) fn renew(&self, attempt: &mut Attempt) -> bool {
+        let renewed = self.begin(Seen(attempt.0), (attempt.0 >> PID_SHIFT) as u32);
+        renewed.map(|renewed| *attempt = renewed).is_some()
+    }
+
+    /// Decides for no, unless the attempt was overtaken.
+    pub(crate) fn end_off(&self, attempt: Attempt) -> bool {
+        self.step(attempt.0, OFF)
+    }
+
+    /// Decides for yes, with the run that there is, unless the attempt was overtaken.
+    pub(crate) fn end_on(&self, attempt: Attempt) -> bool {
+        self.step(attempt.0, ON)
+    }
+
+    /// Notes that a flusher thread is there for this attempt: nobody takes it over any more. Returns false if
+    /// somebody has. For the decider that has made the thread, and the thread itself; the first of them does
+    /// it.
+    pub(crate) fn hand_over(&self, attempt: Attempt) -> bool {
+        self.step(attempt.0, attempt.0 | SETTLING) || self.see() == Seen(attempt.0 | SETTLING)
+    }
+
+    /// Notes that the run of an attempt that was handed over is published. For its flusher thread.
+    pub(crate) fn settle(&self, attempt: Attempt) -> bool {
+        self.step(attempt.0 | SETTLING, ON)
+    }
+
+    /// Ends tracing. Returns false where it was not on.
+    pub(crate) fn shut_down(&self) -> bool {
+        self.step(ON, OFF)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_decider_and_who_took_it_over_only_the_second_can_end_the_decision() {
+        let word = Word::new();
+        let slow = word.begin(word.see(), 7).expect("nobody else decides");
+        assert_eq!(word.see().stand(|| 7), Stand::Deciding);
+        assert_eq!(word.see().stand(|| 8), Stand::Undecided, "a forked child decides for itself");
+        let next = word.begin(word.see(), 7).expect("it is taken over");
+        assert_ne!(slow, next);
+        assert!(!word.end_off(slow) && !word.end_on(slow) && !word.hand_over(slow) && !word.settle(slow));
+        assert!(!word.renew(&mut slow.clone()));
+        assert!(word.hand_over(next) && word.hand_over(next), "by its decider and by its flusher");
+        assert_eq!((word.see().stand(|| 7), word.see().stand(|| 8)), (Stand::Settling, Stand::Undecided));
+        assert!(!word.end_off(next) && word.settle(next));
+        assert_eq!(word.see().stand(|| 7), Stand::On);
+        assert!(word.shut_down() && word.is_off());
+    }
+}

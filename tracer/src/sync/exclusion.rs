@@ -1,0 +1,65 @@
+//! The mark of a thread that is inside the tracer's own code.
+//!
+//! Runs on any thread. What such a thread traces is discarded and counted.
+
+use crate::sys;
+use std::cell::Cell;
+
+thread_local! {
+    /// The end of the stack of the call that has this thread inside the tracer's own cold code, or 0. The
+    /// thread's records are discarded meanwhile. A call further out in the stack proves that the marked one
+    /// was left by `longjmp`, as with a producer's frame. [`NEVER_LEFT`] in the tracer's own threads.
+    static EXCLUDED: Cell<usize> = const { Cell::new(0) };
+}
+
+/// The mark that no frame lies further out than.
+const NEVER_LEFT: usize = usize::MAX;
+
+/// A mark of the calling thread as inside the tracer's own code, until it is dropped.
+pub(crate) struct Excluded(());
+
+impl Excluded {
+    /// Marks the calling thread. Returns `None` if it is marked already, and makes no mark then: to drop one
+    /// unmarks the thread.
+    ///
+    /// Inlined, so that the mark is the caller's frame, and all that it calls is deeper.
+    #[inline(always)]
+    pub(crate) fn enter() -> Option<Excluded> {
+        let here = sys::stack_pointer();
+        if is_marked(here) {
+            return None;
+        }
+        EXCLUDED.set(here);
+        Some(Excluded(()))
+    }
+
+    /// Marks the calling thread, which is the tracer's own, for good.
+    pub(crate) fn for_good() -> Excluded {
+        EXCLUDED.set(NEVER_LEFT);
+        Excluded(())
+    }
+}
+
+impl Drop for Excluded {
+    fn drop(&mut self) {
+        EXCLUDED.set(0);
+    }
+}
+
+/// Returns whether the calling thread is inside the tracer's own code, seen from a frame that ends at `here`.
+pub(crate) fn is_marked(here: usize) -> bool {
+    let frame = EXCLUDED.get();
+    frame != 0 && !sys::is_deeper(frame, here)
+}
+
+/// Returns whether the calling thread is inside the tracer's own code: its records are discarded and counted.
+#[inline(always)]
+pub(crate) fn is_excluded() -> bool {
+    is_marked(sys::stack_pointer())
+}
+
+/// Returns whether the calling thread is the tracer's own: what the host's allocator traces there is no
+/// record of the host's.
+pub(crate) fn is_tracers_own() -> bool {
+    EXCLUDED.get() == NEVER_LEFT
+}

@@ -1,0 +1,61 @@
+//! Rings that lie ready: put there by the flusher, taken by threads, each with one compare-exchange.
+#![allow(unsafe_code, reason = "gives back references that were put in as pointers")]
+
+#[cfg(loom)]
+use loom::sync::atomic::{AtomicPtr, Ordering};
+use std::ptr;
+#[cfg(not(loom))]
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+/// Places for `N` things. Who takes one out has it alone.
+///
+/// ```text
+///         put: compare_exchange, Release          take: compare_exchange, Acquire
+///   null ────────────────────────────────► a T ────────────────────────────────────► null
+/// ```
+///
+/// Release and Acquire: who takes a thing sees all that was done to it before it was put there. A thing that
+/// is taken, given back and put again may be taken by a thread that has seen it there the first time: that is
+/// no harm, for it is there (no node points to another).
+#[derive(Debug)]
+pub(crate) struct ReadyPool<T: 'static, const N: usize>([AtomicPtr<T>; N]);
+
+impl<T, const N: usize> ReadyPool<T, N> {
+    pub(crate) fn new() -> ReadyPool<T, N> {
+        ReadyPool(std::array::from_fn(|_| AtomicPtr::new(ptr::null_mut())))
+    }
+
+    /// Takes a thing out, and returns how many are left. Async-signal-safe.
+    pub(crate) fn take(&self) -> Option<(&'static T, usize)> {
+        let mut taken = None;
+        let mut left = 0;
+        for place in &self.0 {
+            let thing = place.load(Ordering::Relaxed);
+            if thing.is_null() {
+                continue;
+            }
+            let claim =
+                || place.compare_exchange(thing, ptr::null_mut(), Ordering::Acquire, Ordering::Relaxed);
+            if taken.is_none() && claim().is_ok() {
+                taken = Some(thing);
+            } else {
+                left += 1;
+            }
+        }
+        // SAFETY: `put` was given a reference that is good for ever, or until who takes it out ends that.
+        taken.map(|thing| (unsafe { &*thing }, left))
+    }
+
+    /// Puts a thing in. Returns false where all places are full.
+    pub(crate) fn put(&self, thing: &'static T) -> bool {
+        let thing = ptr::from_ref(thing).cast_mut();
+        self.0.iter().any(|place| {
+            place.compare_exchange(ptr::null_mut(), thing, Ordering::Release, Ordering::Relaxed).is_ok()
+        })
+    }
+
+    /// Returns how many things there are.
+    pub(crate) fn count(&self) -> usize {
+        self.0.iter().filter(|place| !place.load(Ordering::Relaxed).is_null()).count()
+    }
+}

@@ -1,0 +1,80 @@
+//! Waking the flusher, and a thread that waits for it: one word, async-signal-safe, at most one system call
+//! per wake-up.
+
+use std::time::Duration;
+
+#[cfg(loom)]
+use loom::sync::atomic::{AtomicU32, Ordering, fence};
+#[cfg(not(loom))]
+use std::sync::atomic::{AtomicU32, Ordering, fence};
+
+#[cfg(not(loom))]
+use crate::sys::{wait_word, wake_word};
+
+/// Sleeps for good: the model checker's time does not pass.
+#[cfg(loom)]
+fn wait_word(word: &AtomicU32, expected: u32, _timeout: Duration) {
+    while word.load(Ordering::Relaxed) == expected {
+        loom::thread::yield_now();
+    }
+}
+
+#[cfg(loom)]
+fn wake_word(_word: &AtomicU32, _count: i32) {}
+
+/// A flag that one thread sleeps on.
+///
+/// ```text
+///          any thread: wake()                 the sleeper: sleep() returns
+///   0 ──────────────────────────► 1 ──────────────────────────────────────► 0
+///          (system call only for this step)   (swap, Acquire)
+/// ```
+///
+/// `wake` stores with `Release`, so what happened before it is seen after `sleep`.
+#[derive(Debug, Default)]
+pub(crate) struct Wake(AtomicU32);
+
+impl Wake {
+    /// Wakes the sleeper, or keeps it from falling asleep. Async-signal-safe.
+    pub(crate) fn wake(&self) {
+        // What the caller did before is seen by a sleeper whose flag is found set.
+        fence(Ordering::SeqCst);
+        if self.0.load(Ordering::Relaxed) == 0 && self.0.swap(1, Ordering::Release) == 0 {
+            wake_word(&self.0, i32::MAX);
+        }
+    }
+
+    /// Sleeps until woken, at most `timeout`.
+    pub(crate) fn sleep(&self, timeout: Duration) {
+        if self.0.swap(0, Ordering::Acquire) == 0 {
+            wait_word(&self.0, 0, timeout);
+            self.0.swap(0, Ordering::Acquire);
+        }
+        // The other half of the one in `wake`: a waker that found the flag set did before what is looked at
+        // next.
+        fence(Ordering::SeqCst);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::time::Instant;
+
+    #[test]
+    fn a_wake_before_the_sleep_is_not_missed_and_one_during_it_ends_it() {
+        let wake = Wake::default();
+        let start = Instant::now();
+        wake.wake();
+        wake.wake();
+        wake.sleep(Duration::from_secs(60));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::thread::sleep(Duration::from_millis(20));
+                wake.wake();
+            });
+            wake.sleep(Duration::from_secs(60));
+        });
+        assert!(start.elapsed() < Duration::from_secs(30));
+    }
+}

@@ -1,0 +1,31 @@
+//! A function that is handed in once, and that the system's callbacks call: so nothing here names what stands
+//! above.
+#![allow(unsafe_code, reason = "a function pointer in an atomic; argued where it is called")]
+
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+/// A place for a function. No lock and no `Once`: a forked child may find either taken for ever.
+#[derive(Debug)]
+pub(super) struct Hook(AtomicPtr<()>);
+
+impl Hook {
+    /// Makes the place without a function.
+    pub(super) const fn new() -> Hook {
+        Hook(AtomicPtr::new(std::ptr::null_mut()))
+    }
+
+    /// Puts the function there. Relaxed: what the pointer leads to is code, which was always there.
+    pub(super) fn set(&self, function: fn()) {
+        self.0.store(function as *mut (), Ordering::Relaxed);
+    }
+
+    /// Calls the function, if there is one.
+    pub(super) fn call(&self) {
+        let function = self.0.load(Ordering::Relaxed);
+        if !function.is_null() {
+            // SAFETY: stored by `set`, from a function pointer of this type.
+            let function = unsafe { std::mem::transmute::<*mut (), fn()>(function) };
+            function();
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! The end of the process: everything that was traced is in the files, without a call of the program.
+//!
+//! Runs at `exit()` on the thread that called it, after the handlers of `atexit`. Other threads may still run
+//! and trace; what they still write is drained by the flusher as long as the process lives.
+
+use super::own_ring;
+use crate::shared::process;
+use crate::shared::run::Run;
+use crate::sync::exclusion::Excluded;
+use crate::sys;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use trace_format::meta::EndReason;
+
+/// The exit waits as long as the flusher gets on; after this long without progress it gives up.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Has all rings drained and ends the files. Inert in a forked child that has not traced.
+pub(crate) fn on_process_exit() {
+    let Some(run) = process::current().filter(|run| run.is_of_this_process() && !run.is_closed()) else {
+        return;
+    };
+    wait_for_flusher(run);
+    // Its thread may not run any more.
+    run.teller.say_all();
+}
+
+fn wait_for_flusher(run: &Run) {
+    let exit = &run.exit;
+    exit.requested.store(1, Ordering::Release);
+    if let Some(excluded) = Excluded::enter() {
+        own_ring::leave(&excluded, EndReason::Exit);
+    }
+    let mut seen = exit.progress.load(Ordering::Relaxed);
+    let mut since = sys::monotonic_ns();
+    while exit.finished.load(Ordering::Acquire) == 0 {
+        run.wake.wake();
+        sys::wait_word(&exit.finished, 0, Duration::from_millis(50));
+        let progress = exit.progress.load(Ordering::Relaxed);
+        let now = sys::monotonic_ns();
+        if progress != seen {
+            (seen, since) = (progress, now);
+        } else if u128::from(now.saturating_sub(since)) > PATIENCE.as_nanos() {
+            return;
+        }
+    }
+}

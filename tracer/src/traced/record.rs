@@ -1,0 +1,103 @@
+//! A record on its way to its thread's ring, and how a thread gets a ring.
+//!
+//! Runs on traced threads. Only [`trace`] is hot.
+#![allow(unsafe_code, reason = "the thread's pointer to its ring; each use argued")]
+
+use super::decide;
+use super::own_ring::{CURRENT, RING, leave};
+use crate::ring::{Arguments, Outcome, Producer, clock};
+use crate::shared::{process, unplaced};
+use crate::sync::exclusion::{self, Excluded};
+use crate::sys;
+use std::cell::Cell;
+use std::fmt;
+use std::ptr;
+use trace_format::line::Ticks;
+use trace_format::meta::EndReason;
+
+thread_local! {
+    /// The id of the run that counts this thread's records without a ring as unplaced, or 0 where there was
+    /// no run, and how many of them are told in no file yet.
+    static LOST: Cell<(u32, u64)> = const { Cell::new((0, 0)) };
+}
+
+/// Returns whether the calling thread is inside a record, or inside the tracer's own code.
+#[inline(always)]
+pub(crate) fn is_inside() -> bool {
+    let here = sys::stack_pointer();
+    let producer = CURRENT.get();
+    // SAFETY: as in `trace`.
+    exclusion::is_marked(here) || (!producer.is_null() && unsafe { &*producer }.is_inside(here))
+}
+
+/// Writes a record. It is called where tracing is not off.
+#[inline(never)]
+pub(crate) fn trace(args: fmt::Arguments<'_>) {
+    let ticks = clock::now();
+    let producer = CURRENT.get();
+    if !producer.is_null() {
+        // SAFETY: a ring and its page stay mapped while a thread has them; this thread gives them up only in
+        // `leave`, which sets the pointer to null.
+        match unsafe { &*producer }.record(ticks, args) {
+            Outcome::Committed | Outcome::Lost => return,
+            Outcome::Gone => {}
+        }
+    }
+    trace_first(args);
+}
+
+/// Copies the arguments of a site into a record. Returns false where the message is to be formatted.
+#[inline(always)]
+pub(crate) fn capture<A: Arguments>(ticks: Ticks, site: u32, arguments: &A) -> bool {
+    let producer = CURRENT.get();
+    // SAFETY: as in `trace`.
+    !producer.is_null() && unsafe { &*producer }.capture(ticks, site, arguments)
+}
+
+/// Writes the first record of a thread, of a forked child, or after the ring was closed.
+#[cold]
+#[inline(never)]
+fn trace_first(args: fmt::Arguments<'_>) {
+    match attach() {
+        Some(producer) => {
+            producer.record(clock::now(), args);
+        }
+        // What the host's allocator traces on a thread of the tracer's own is no record of the host's.
+        None if process::is_off() || exclusion::is_tracers_own() => {}
+        None => {
+            unplaced::count_without_ring(1);
+            let run = process::current().filter(|run| run.is_of_this_process() && !run.is_closed());
+            let (counted_by, lost) = LOST.get();
+            let id = run.map_or(0, |run| run.id);
+            // What another run has counted it tells itself; what none has counted is this one's.
+            let before = if [0, id].contains(&counted_by) { lost } else { 0 };
+            LOST.set((id, before + 1));
+            if let Some(run) = run {
+                run.count_unplaced(if counted_by == 0 { before + 1 } else { 1 });
+            }
+        }
+    }
+}
+
+/// Takes a ring for the calling thread, in exchange for the one that it may have had.
+fn attach() -> Option<&'static Producer> {
+    // A handler that traces meanwhile is turned away here.
+    let excluded = Excluded::enter()?;
+    let _errno = sys::keep_errno();
+    leave(&excluded, EndReason::Thread);
+    let run = decide::run(&excluded)?;
+    let ring = run.claim()?;
+    let (counted_by, lost) = LOST.take();
+    let lost = if [0, run.id].contains(&counted_by) { lost } else { 0 };
+    ring.lend(sys::thread_id(), sys::thread_name(), clock::now(), lost);
+    // Behind that: killed in between, or at an exit, they are told twice rather than never.
+    unplaced::told_in_ring(lost);
+    if counted_by == run.id {
+        run.placed(lost);
+    }
+    sys::call_at_thread_exit();
+    RING.set(ptr::from_ref(ring));
+    CURRENT.set(ring.producer());
+    // SAFETY: as in `trace`: mapped while this thread has the ring.
+    Some(unsafe { &*ring.producer() })
+}

@@ -1,0 +1,91 @@
+//! A call of [`trace!`](crate::trace): whether it is on, and how its arguments get into a record.
+//!
+//! Runs on traced threads; [`Site::word`] and [`Site::record`] are hot.
+
+use super::{decide, record};
+use crate::ring::{Arguments, clock};
+use crate::shared::process;
+use crate::shared::sites::{self, FORMATTED, KINDS, NEW, OFF, Site};
+use crate::sync::exclusion;
+use std::fmt;
+use std::sync::atomic::{Ordering, fence};
+use trace_format::line::Ticks;
+use trace_store::counter;
+
+impl Site {
+    /// Returns what the site is now, for [`is_on`](Site::is_on) and [`record`](Site::record). This is one
+    /// relaxed load.
+    #[inline(always)]
+    #[must_use]
+    pub fn word(&self) -> u64 {
+        self.word.load(Ordering::Relaxed)
+    }
+
+    /// Returns whether the site's arguments are wanted.
+    #[inline(always)]
+    #[must_use]
+    pub fn is_on(&'static self, word: u64) -> bool {
+        word > NEW || (word == NEW && self.first_use())
+    }
+
+    /// Copies the arguments into a record. Returns false where that cannot be done, and
+    /// [`format`](Site::format) is to be called.
+    #[inline(always)]
+    #[must_use]
+    pub fn record<A: Arguments>(&self, word: u64, arguments: &A) -> bool {
+        let ticks = match (word >> 32) as u32 ^ (A::SIGNATURE & !KINDS) {
+            _ if !A::CAPTURED => return false,
+            clock::ORDERED => counter::ordered(),
+            clock::FAST => counter::fast(),
+            clock::SYSTEM => counter::system(),
+            _ => return false,
+        };
+        record::capture(Ticks(ticks), word as u32, arguments)
+    }
+
+    /// Formats the message at the call, as `Tracer::trace` does; has the site get its number.
+    #[inline(always)]
+    pub fn format<A: Arguments>(&'static self, _: &A, message: fmt::Arguments<'_>) {
+        // Nothing but the message is passed on: the arguments themselves can stay in registers.
+        if A::CAPTURED {
+            self.format_this_time(A::SIGNATURE, A::describe, message);
+        } else {
+            record::trace(message);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn format_this_time(
+        &'static self,
+        signature: u32,
+        describe: fn(&mut Vec<u8>),
+        message: fmt::Arguments<'_>,
+    ) {
+        if self.word.load(Ordering::Relaxed) == FORMATTED {
+            self.ask_for_number(signature, describe);
+        }
+        record::trace(message);
+    }
+
+    /// Decides by the filter, at the first use since tracing was switched on, whether the site is on.
+    #[cold]
+    #[inline(never)]
+    fn first_use(&'static self) -> bool {
+        if exclusion::is_excluded() {
+            // Inside of the tracer itself: to be counted as lost.
+            return true;
+        }
+        let decided = decide::is_on();
+        self.list();
+        // Whoever switches tracing off changes the state, then walks the list: either he finds this site
+        // there, or it is seen here.
+        fence(Ordering::SeqCst);
+        let filter = sites::filter();
+        let allowed = || filter.is_none_or(|filter| filter.allows(self.module));
+        let on = decided && !process::is_off() && allowed();
+        let word = if on { FORMATTED } else { OFF };
+        let _ = self.word.compare_exchange(NEW, word, Ordering::Relaxed, Ordering::Relaxed);
+        on
+    }
+}

@@ -1,0 +1,239 @@
+//! What a run is to do: defaults, then the builder, then the environment, which has the last word.
+
+use super::filter::Filter;
+use super::teller;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+use trace_format::file::Encoding;
+use trace_format::meta::ClockKind;
+use trace_format::ring::{MAX_CAPACITY, MIN_CAPACITY};
+use trace_store::environment;
+
+/// The variable that switches tracing on where no other was named.
+pub const DEFAULT_VARIABLE: &str = environment::ENABLE;
+
+/// The smallest limit of a file, in bytes.
+pub(crate) const MIN_FILE_LIMIT: u64 = 64 * 1024;
+
+/// The policy for a record that finds its thread's ring full.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum FullPolicy {
+    /// The thread waits for the flusher, at most [`Builder::max_stall`](crate::Builder::max_stall); then its
+    /// records are dropped, counted, until there is room. The wait is recorded as `# stall`.
+    #[default]
+    Block,
+    /// The record is dropped and counted; `# lost` says how many.
+    Drop,
+    /// The oldest records are overwritten: a flight recorder. Nothing is written to files while all goes
+    /// well. The newest records of each thread, as many as its ring holds, are written by
+    /// [`Tracer::snapshot`](crate::Tracer::snapshot), by a panic (unless the program sets a panic hook later
+    /// that does not call the one before it), at the end of the process, whatever that is, and by `tracemerge
+    /// snapshot PID` from outside. `# lost reason=overwritten` says how many are missing before them. Rings
+    /// of threads that have ended are kept until sixteen others have.
+    Overwrite,
+}
+
+/// The format of a thread's file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Format {
+    /// Text lines are written.
+    #[default]
+    Text,
+    /// Records are written as they are in memory: for volume, some three times as fast. `tracemerge` makes
+    /// text of them.
+    Raw,
+}
+
+impl Format {
+    pub(crate) fn encoding(self) -> Encoding {
+        match self {
+            Format::Text => Encoding::Text,
+            Format::Raw => Encoding::Raw,
+        }
+    }
+}
+
+/// The way in which ticks are read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Clock {
+    /// The counter is read in program order: a record that happens after another never has smaller ticks.
+    #[default]
+    Ordered,
+    /// The counter is read without the fence: some nanoseconds cheaper, but hand-overs between threads may
+    /// look reversed.
+    Fast,
+}
+
+/// The settings, resolved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Config {
+    pub directory: Option<PathBuf>,
+    pub runtime_directory: Option<PathBuf>,
+    pub ring_size: u64,
+    pub full_policy: FullPolicy,
+    pub format: Format,
+    pub clock: ClockKind,
+    pub flush_interval: Duration,
+    pub max_stall: Duration,
+    pub max_bytes: u64,
+    pub filter: Option<Filter>,
+    pub own_descriptors: bool,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config {
+            directory: None,
+            runtime_directory: None,
+            ring_size: 1 << 20,
+            full_policy: FullPolicy::Block,
+            format: Format::Text,
+            clock: ClockKind::Ordered,
+            flush_interval: Duration::from_millis(100),
+            max_stall: Duration::from_secs(1),
+            max_bytes: u64::MAX,
+            filter: None,
+            own_descriptors: true,
+        }
+    }
+}
+
+impl Config {
+    /// Returns whether a run with `self`, whose clock may have been replaced, is what `wanted` asks for.
+    pub(crate) fn same_settings(&self, wanted: &Config) -> bool {
+        let wanted_clock = trace_store::counter::available(wanted.clock);
+        *self == Config { clock: wanted_clock, ..wanted.clone() }
+    }
+
+    /// Gives these settings overridden by the environment. What cannot be read is said on stderr and left as
+    /// it was.
+    pub(crate) fn with_environment(mut self) -> Config {
+        if let Some(directory) = environment::value(environment::DIR) {
+            self.directory = Some(directory.into());
+        }
+        if let Some(directory) = environment::value(environment::RUNTIME_DIR) {
+            self.runtime_directory = Some(directory.into());
+        }
+        read(environment::RING_SIZE, "a size from 16K to 1G, such as 4M", &mut self.ring_size, |text| {
+            parse_size(text).filter(|size| (MIN_CAPACITY..=MAX_CAPACITY).contains(size))
+        });
+        read(environment::FULL, "block, drop or overwrite", &mut self.full_policy, |text| match text {
+            "block" => Some(FullPolicy::Block),
+            "drop" => Some(FullPolicy::Drop),
+            "overwrite" => Some(FullPolicy::Overwrite),
+            _ => None,
+        });
+        read(environment::FORMAT, "text or raw", &mut self.format, |text| match text {
+            "text" => Some(Format::Text),
+            "raw" => Some(Format::Raw),
+            _ => None,
+        });
+        read(environment::CLOCK, "ordered or fast", &mut self.clock, |text| match text {
+            "ordered" => Some(ClockKind::Ordered),
+            "fast" => Some(ClockKind::Fast),
+            _ => None,
+        });
+        if let Some(filter) = environment::value(environment::FILTER) {
+            self.filter = Some(Filter::parse(&filter.to_string_lossy()));
+        }
+        let milliseconds = |text: &str, range: std::ops::RangeInclusive<u64>| {
+            text.parse().ok().filter(|ms| range.contains(ms)).map(Duration::from_millis)
+        };
+        read(environment::FLUSH_MS, "milliseconds from 1 to 60000", &mut self.flush_interval, |text| {
+            milliseconds(text, 1..=60_000)
+        });
+        read(environment::MAX_STALL, "milliseconds from 0 to 3600000", &mut self.max_stall, |text| {
+            milliseconds(text, 0..=3_600_000)
+        });
+        read(environment::DESCRIPTORS, "own or shared", &mut self.own_descriptors, |text| match text {
+            "own" => Some(true),
+            "shared" => Some(false),
+            _ => None,
+        });
+        read(environment::MAX_BYTES, "a size from 64K on, such as 100M", &mut self.max_bytes, |text| {
+            parse_size(text).filter(|size| *size >= MIN_FILE_LIMIT)
+        });
+        self
+    }
+}
+
+/// Sets `value` from the variable `name`, if that is set to something that `parse` accepts.
+fn read<T>(name: &str, expected: &str, value: &mut T, parse: impl Fn(&str) -> Option<T>) {
+    let Some(text) = environment::value(name) else { return };
+    match text.to_str().map(str::trim).and_then(parse) {
+        Some(parsed) => *value = parsed,
+        None => teller::say(format_args!("{name}={text:?} is not {expected}; it is ignored")),
+    }
+}
+
+/// Reads a number of bytes with an optional K, M or G (powers of 1024).
+fn parse_size(text: &str) -> Option<u64> {
+    let (digits, unit) = match text.char_indices().last()? {
+        (at, 'k' | 'K') => (&text[..at], 1u64 << 10),
+        (at, 'm' | 'M') => (&text[..at], 1 << 20),
+        (at, 'g' | 'G') => (&text[..at], 1 << 30),
+        _ => (text, 1),
+    };
+    digits.parse::<u64>().ok()?.checked_mul(unit)
+}
+
+/// The meaning of a variable that switches something on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Switch {
+    On,
+    Off,
+    Unclear,
+}
+
+/// Reads `1/true/on/yes` and `0/false/off/no/empty`, in any case.
+pub(crate) fn parse_switch(value: Option<&OsString>) -> Switch {
+    let Some(value) = value else { return Switch::Off };
+    match value.to_str().map(|text| text.trim().to_ascii_lowercase()).as_deref() {
+        Some("1" | "true" | "on" | "yes") => Switch::On,
+        Some("" | "0" | "false" | "off" | "no") => Switch::Off,
+        _ => Switch::Unclear,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_switch_knows_its_words_and_nothing_else() {
+        for text in ["1", "true", "on", "yes", "YES", " 1 "] {
+            assert_eq!(parse_switch(Some(&text.into())), Switch::On, "{text}");
+        }
+        for text in ["0", "false", "off", "no", "", "Off"] {
+            assert_eq!(parse_switch(Some(&text.into())), Switch::Off, "{text}");
+        }
+        assert_eq!(parse_switch(None), Switch::Off);
+        for text in ["2", "enable", "ja", "01"] {
+            assert_eq!(parse_switch(Some(&text.into())), Switch::Unclear, "{text}");
+        }
+    }
+
+    #[test]
+    fn sizes_have_units() {
+        let cases = [
+            ("65536", Some(65536)),
+            ("64K", Some(65536)),
+            ("4m", Some(4 << 20)),
+            ("1G", Some(1 << 30)),
+            ("", None),
+            ("K", None),
+            ("-1", None),
+            ("1T", None),
+            ("99999999999999999999", None),
+            ("1ä", None),
+            ("18446744073709551615G", None),
+        ];
+        for (text, size) in cases {
+            assert_eq!(parse_size(text), size, "{text}");
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! Says to a person what the tracer has to say: on stderr, in one line, never fatal.
+//!
+//! The flusher has descriptors of its own, and its number 2 is not the host's stderr. What it says goes
+//! through its run's [`Teller`]: a thread that shares the host's descriptors, or, at the end of the process,
+//! the thread that exits.
+
+use crate::sync::exclusion::Excluded;
+use crate::sync::wake::Wake;
+use crate::sys;
+use parking_lot::Mutex;
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::fmt;
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// The number of lines that wait to be said; further ones are dropped.
+const WAITING: usize = 256;
+/// The time that the thread that exits waits for another one that is just saying something.
+const PATIENCE: Duration = Duration::from_millis(200);
+
+thread_local! {
+    /// The teller that speaks for the calling thread, if it cannot do so itself.
+    static SPEAKER: Cell<Option<&'static Teller>> = const { Cell::new(None) };
+}
+
+/// Says something on stderr. A stderr that is closed, or full with nobody reading, is no
+/// error: a tracer never takes its host down.
+pub(crate) fn say(message: fmt::Arguments<'_>) {
+    // One write, so that lines of several threads do not mix.
+    let line = format!("tracer: {message}\n");
+    match SPEAKER.get() {
+        Some(teller) => teller.tell(line),
+        None => sys::write_stderr(line.as_bytes()),
+    }
+}
+
+/// A thread that says what one without the host's descriptors has to say.
+#[derive(Debug, Default)]
+pub(crate) struct Teller {
+    lines: Mutex<VecDeque<String>>,
+    wake: Wake,
+    ended: AtomicBool,
+}
+
+impl Teller {
+    /// Starts the thread. To be called by a thread that shares the host's descriptors.
+    ///
+    /// # Errors
+    /// There can be no thread.
+    pub(crate) fn start(&'static self) -> io::Result<()> {
+        sys::spawn_hidden(Box::new(|| {
+            let _excluded = Excluded::for_good();
+            sys::name_thread(c"tracer-teller");
+            while !self.ended.load(Ordering::Acquire) {
+                self.wake.sleep(Duration::from_secs(3600));
+                self.say_all();
+            }
+        }))
+    }
+
+    /// Has this teller say what the calling thread has to say from here on.
+    pub(crate) fn speak_for_this_thread(&'static self) {
+        SPEAKER.set(Some(self));
+    }
+
+    /// Ends the thread.
+    pub(crate) fn end(&self) {
+        self.ended.store(true, Ordering::Release);
+        self.wake.wake();
+    }
+
+    fn tell(&self, line: String) {
+        let mut lines = self.lines.lock();
+        if lines.len() < WAITING {
+            lines.push_back(line);
+        }
+        drop(lines);
+        self.wake.wake();
+    }
+
+    /// Says all that waits. A line is taken out only when it is written: whoever exits finds it, or waits for
+    /// it.
+    pub(crate) fn say_all(&self) {
+        let Some(mut lines) = self.lines.try_lock_for(PATIENCE) else { return };
+        while let Some(line) = lines.pop_front() {
+            sys::write_stderr(line.as_bytes());
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! A file that the tracer keeps open, on the flusher thread or in recovery.
+//!
+//! The flusher has descriptors of its own where the system grants that ([`take_own`]): nobody else can close
+//! them. Where it shares them with the host, the host may close all that it does not know, as daemons do when
+//! they start. Then the number is nobody's, or soon that of a file of the host's: nothing may be written
+//! there, and it is not ours to close. So there each descriptor is looked at before it is used, which narrows
+//! the window and does not close it.
+#![allow(unsafe_code, reason = "closes the descriptor, if it is still the one that was opened")]
+
+use crate::sys::{self, FileIdentity};
+use std::cell::Cell;
+use std::fs::File;
+use std::io;
+use std::mem::ManuallyDrop;
+use std::ops::{Deref, DerefMut};
+
+thread_local! {
+    /// Tells that the calling thread shares its descriptors with nobody.
+    static OWN: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Gives the calling thread descriptors of its own.
+///
+/// # Errors
+/// The system or a sandbox refuses that. Then descriptors are looked at before they are used.
+pub fn take_own() -> io::Result<()> {
+    sys::take_own_descriptors()?;
+    OWN.set(true);
+    Ok(())
+}
+
+/// Returns whether the calling thread shares its descriptors with nobody.
+pub fn are_own() -> bool {
+    OWN.get()
+}
+
+/// Returns how many trace files the calling thread may keep open: a quarter of the process's descriptors
+/// where it shares them, nearly all where it does not. It is at least one.
+pub fn most_open() -> usize {
+    let limit = sys::descriptor_limit();
+    // Three standard streams, the site table, and what is open for a moment: a ring, a directory, a second
+    // file.
+    let most = if are_own() { limit.saturating_sub(7) } else { limit / 4 };
+    most.max(1)
+}
+
+/// A file that stays open, and is looked at before each use.
+#[derive(Debug)]
+pub struct Descriptor {
+    file: ManuallyDrop<File>,
+    /// The identity of the file when it was opened.
+    identity: FileIdentity,
+}
+
+impl Descriptor {
+    /// Makes the descriptor of a file that was just opened.
+    ///
+    /// # Errors
+    /// The system does not say which file it is.
+    pub fn new(file: File) -> io::Result<Descriptor> {
+        let identity = sys::file_identity(&file)?;
+        Ok(Descriptor { file: ManuallyDrop::new(file), identity })
+    }
+
+    /// Returns the identity of the file when it was opened.
+    pub fn identity(&self) -> FileIdentity {
+        self.identity
+    }
+
+    /// Returns whether the descriptor still is that of the file. This is to be asked before each use.
+    pub fn is_ours(&self) -> bool {
+        are_own() || sys::file_identity(&self.file).is_ok_and(|now| now.is_same_file(&self.identity))
+    }
+}
+
+impl Deref for Descriptor {
+    type Target = File;
+
+    fn deref(&self) -> &File {
+        &self.file
+    }
+}
+
+impl DerefMut for Descriptor {
+    fn deref_mut(&mut self) -> &mut File {
+        &mut self.file
+    }
+}
+
+impl Drop for Descriptor {
+    fn drop(&mut self) {
+        if self.is_ours() {
+            // SAFETY: dropped here only, and not used afterwards.
+            unsafe { ManuallyDrop::drop(&mut self.file) };
+        }
+    }
+}

@@ -1,0 +1,684 @@
+//! A ring into a file, in the order that loses and doubles nothing: the way of one thread's records.
+//!
+//! The same code serves the flusher of a living process and the recoverer of a dead one. It runs on the
+//! flusher thread or in the recovering process, never on a traced thread.
+#![allow(unsafe_code, reason = "reads committed records out of the mapping; argued where it stands")]
+
+mod announcement;
+mod onlooker;
+mod rotation;
+mod run_file;
+mod survivors;
+mod trace_file;
+
+use crate::memory::Memory;
+use crate::sys;
+pub use announcement::Announcement;
+pub use onlooker::{Onlooker, Rest};
+pub use run_file::RunFile;
+use std::io;
+use std::sync::atomic::Ordering;
+pub use survivors::Survivors;
+use trace_file::FirstBytes;
+use trace_file::TraceFile;
+pub use trace_file::{Say, TracePlace};
+use trace_format::file::Encoding;
+use trace_format::line::Ticks;
+use trace_format::meta::{self, EndReason, LossReason, Meta, RingPlace};
+use trace_format::plans::Plans;
+use trace_format::record::Records;
+use trace_format::render::{Elsewhere, RenderState, Renderer};
+use trace_format::ring::{Header, Progress, RingError, readable};
+
+/// The size in bytes of the portions in which text is written, so that a waiting thread soon finds room.
+const PORTION: usize = 512 * 1024;
+/// The size in bytes of the portions of a raw file, whose records are as long as in the ring: a quarter of
+/// the usual ring at once, so that a thread hardly waits for a flusher that is as fast as it is.
+const RAW_PORTION: usize = 256 * 1024;
+
+/// The bytes that are left free, for its last lines, in a file that may not become longer than the process's
+/// limit.
+const ROOM_FOR_END: u64 = 512;
+
+/// Returns whether a file cannot be written since there is no room for so much. There may be room for less.
+fn is_no_room(error: &io::Error) -> bool {
+    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
+}
+
+/// A ring that is drained, and what its file's first lines say of it.
+#[derive(Clone, Copy, Debug)]
+pub struct DrainedRing<'a> {
+    /// The ring.
+    pub memory: &'a Memory,
+    /// Tells whether the ring outlives its process.
+    pub place: RingPlace,
+    /// The reason why the ring does not outlive its process; empty where it does.
+    pub why: &'a str,
+}
+
+impl<'a> DrainedRing<'a> {
+    fn header(&self) -> &'a Header {
+        self.memory.header()
+    }
+
+    /// Returns when the thread took the ring: the ticks of its files' first lines.
+    fn since(&self) -> Ticks {
+        Ticks(self.header().tenancy.since.load(Ordering::Relaxed))
+    }
+}
+
+/// The files and lines that a drain works with.
+#[derive(Debug)]
+pub struct DrainContext<'a> {
+    /// The `# run` line of the files.
+    pub info: &'a meta::Run,
+    /// The place where files are made.
+    pub place: &'a mut TracePlace,
+    /// The plans by which captured arguments are rendered.
+    pub plans: &'a Plans,
+    /// The lines on their way into a file.
+    pub out: &'a mut Vec<u8>,
+}
+
+/// The drain of one thread's records into its file.
+#[derive(Debug)]
+pub struct Drain {
+    tid: u64,
+    renderer: Renderer,
+    /// The file; `None` before there is one, and while it is closed for want of descriptors.
+    file: Option<TraceFile>,
+    progress: Progress,
+    /// The number of the file in its run, from 1; `None` where this is not the drain that has made it.
+    serial: Option<u32>,
+    /// The copy that is being written now, of a ring that is overwritten.
+    copy: Option<Survivors>,
+}
+
+impl Drain {
+    /// Makes the drain of the thread that has the ring. Its file, if there is one, is as was published.
+    pub fn new(header: &Header, encoding: Encoding) -> Drain {
+        Drain::going_on_from(header, header.published(), encoding)
+    }
+
+    fn going_on_from(header: &Header, mut progress: Progress, encoding: Encoding) -> Drain {
+        let tid = header.tenancy.tid.load(Ordering::Relaxed);
+        let since = Ticks(header.tenancy.since.load(Ordering::Relaxed));
+        progress.render.last = progress.render.last.max(since);
+        let renderer = Renderer::new(tid, progress.render, encoding);
+        Drain { tid, renderer, file: None, progress, serial: None, copy: None }
+    }
+
+    /// Returns whether there is a file whose last line is its end, or neither file nor reason to make one.
+    pub fn is_ended(&self, header: &Header) -> bool {
+        let state = self.renderer.state();
+        if self.has_file() {
+            return state.ended;
+        }
+        // Losses that were told in a file that is gone, and those that the producer has counted and no file
+        // tells.
+        let (gone, counted) = (state.here(0).lost, header.losses());
+        let told = |reason: LossReason| state.lost[reason as usize];
+        gone.iter().all(|lost| *lost == 0)
+            && counted.full <= told(LossReason::Full)
+            && counted.panic <= told(LossReason::Panic)
+            && counted.nested <= told(LossReason::Nested)
+    }
+
+    /// Returns whether there is a file, open or not.
+    pub fn has_file(&self) -> bool {
+        self.file.is_some() || self.progress.inode != 0
+    }
+
+    /// Ends the drain, and removes its file if nothing was written to that.
+    pub fn discard_empty(self) {
+        if let Some(file) = self.file.filter(|_| self.progress.file_length == 0) {
+            file.discard();
+        }
+    }
+
+    /// Closes the file until it is written again. One that was never written to is made anew then.
+    pub fn close(&mut self) {
+        let file = self.file.take();
+        if let Some(file) = file.filter(|_| self.progress.inode == 0) {
+            file.discard();
+        }
+    }
+
+    /// Returns the positions of the ring and of the nested ring before which all records are in the file.
+    pub fn consumed(&self) -> (u64, u64) {
+        (self.progress.consumed, self.progress.nested_consumed)
+    }
+
+    /// Returns the number of messages in the thread's files.
+    pub fn records(&self) -> u64 {
+        let state = self.renderer.state();
+        state.records.saturating_add(state.elsewhere.records)
+    }
+
+    /// Renders and writes one portion; returns the bytes written, 0 when there was nothing.
+    ///
+    /// Where there is no room for all of it, less is tried, down to a single message: a file holds as much as
+    /// fits. Where the file may not become longer, the thread goes on in another one.
+    ///
+    /// `is_idle` is asked whether the thread is outside of any record. See [`Renderer::records`].
+    ///
+    /// # Errors
+    /// The ring is damaged, or nothing can be written: then nothing has happened.
+    pub fn portion(
+        &mut self,
+        drained: DrainedRing<'_>,
+        context: &mut DrainContext<'_>,
+        is_idle: &dyn Fn() -> bool,
+    ) -> io::Result<usize> {
+        let usual = match context.place.encoding {
+            Encoding::Text => PORTION,
+            Encoding::Raw => RAW_PORTION,
+        };
+        let mut limit = usual.min(context.place.portion());
+        // A message is not to be in two files.
+        let mut whole = sys::file_size_limit() != u64::MAX;
+        loop {
+            let error = match self.portion_of(drained, context, is_idle, limit, whole) {
+                Err(error) if is_no_room(&error) => error,
+                result => return result,
+            };
+            if limit > 1 {
+                limit = (limit.min(context.out.len()) / 2).max(1);
+                whole = true;
+            } else if error.kind() == io::ErrorKind::FileTooLarge {
+                return self.in_next_file(drained, context, error, |this, context| {
+                    this.portion_of(drained, context, is_idle, 1, true)
+                });
+            } else {
+                return Err(error);
+            }
+        }
+    }
+
+    /// Renders and writes about `limit` bytes; up to the end of a message if that is there and `whole`.
+    fn portion_of(
+        &mut self,
+        drained: DrainedRing<'_>,
+        context: &mut DrainContext<'_>,
+        is_idle: &dyn Fn() -> bool,
+        limit: usize,
+        whole: bool,
+    ) -> io::Result<usize> {
+        let before = (self.renderer.clone(), self.progress);
+        let first = self.begin(drained, context);
+        self.render(drained.memory, context.plans, is_idle, first.saturating_add(limit), context.out)?;
+        let mut length = first;
+        while whole && self.renderer.state().in_message && context.out.len() > length {
+            length = context.out.len();
+            self.render(drained.memory, context.plans, is_idle, length + 1, context.out)?;
+        }
+        if context.out.len() == first {
+            return Ok(0);
+        }
+        match self.find_file(context) {
+            Ok(true) => self.write(drained, context, ROOM_FOR_END).inspect_err(|_| self.go_back(before)),
+            Ok(false) => {
+                self.go_back(before);
+                self.forget_file(drained, context)?;
+                self.portion_of(drained, context, is_idle, limit, whole)
+            }
+            Err(error) => {
+                self.go_back(before);
+                Err(error)
+            }
+        }
+    }
+
+    /// Has `write` done in another file, since this one may not become longer; returns what that returns.
+    ///
+    /// # Errors
+    /// `error`, where it can be done in no other file either: then all is as it was.
+    fn in_next_file(
+        &mut self,
+        drained: DrainedRing<'_>,
+        context: &mut DrainContext<'_>,
+        error: io::Error,
+        write: impl FnOnce(&mut Drain, &mut DrainContext<'_>) -> io::Result<usize>,
+    ) -> io::Result<usize> {
+        if self.progress.file_length == 0 {
+            // There is nothing in the file but its beginning, and the next one would be no better.
+            return Err(error);
+        }
+        if !self.renderer.state().in_message && !self.is_ended(drained.header()) {
+            // There is room for that, unless it is not by the process's limit that the file ends.
+            let _ = self.write_end(drained, context, EndReason::Full, None);
+        }
+        let header = drained.header();
+        // Closed, for there may be no descriptor for another one beside it. What comes back to it opens it
+        // again.
+        self.file = None;
+        let left = (self.renderer.clone(), self.progress);
+        let state = self.renderer.state();
+        self.leave(&state.elsewhere.and(&state.here(self.progress.file_length)));
+        header.publish(&self.progress);
+        match write(self, context) {
+            Ok(bytes) if bytes > 0 => Ok(bytes),
+            _ => {
+                if let Some(file) = self.file.take() {
+                    file.discard();
+                }
+                (self.renderer, self.progress) = left;
+                header.publish(&self.progress);
+                Err(error)
+            }
+        }
+    }
+
+    /// Empties `out`, but for the lines that a file begins with, if it has none yet; returns their bytes.
+    fn begin(&mut self, drained: DrainedRing<'_>, context: &mut DrainContext<'_>) -> usize {
+        context.out.clear();
+        if !self.has_file() {
+            self.progress.file_length = 0;
+        }
+        self.renderer.begin_at(self.progress.file_length);
+        if self.progress.file_length == 0 {
+            let told = drained.header().published().render;
+            // Nothing of it is there yet, and others may have been made since this was tried.
+            self.serial = context.place.next_file();
+            let thread = (self.tid, self.serial);
+            first_lines(thread, context.place.encoding, drained, context.info, &told, context.out);
+        }
+        context.out.len()
+    }
+
+    fn go_back(&mut self, to: (Renderer, Progress)) {
+        (self.renderer, self.progress) = to;
+        self.copy = None;
+    }
+
+    /// Renders what the ring holds until `out` has about `limit` bytes, and goes on behind it.
+    fn render(
+        &mut self,
+        memory: &Memory,
+        plans: &Plans,
+        is_idle: &dyn Fn() -> bool,
+        limit: usize,
+        out: &mut Vec<u8>,
+    ) -> io::Result<()> {
+        let rendered = if memory.overwrites() {
+            self.render_copy(memory, plans, is_idle, limit, out)
+        } else {
+            self.render_ring(memory, plans, is_idle, limit, out)
+        };
+        rendered.map_err(|e| io::Error::other(format!("the ring of thread {} is damaged: {e}", self.tid)))?;
+        self.renderer.losses(&memory.header().losses(), out);
+        Ok(())
+    }
+
+    /// Renders the records as they lie in the ring: the producer waits until they are consumed.
+    fn render_ring(
+        &mut self,
+        memory: &Memory,
+        plans: &Plans,
+        is_idle: &dyn Fn() -> bool,
+        limit: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<(), RingError> {
+        // If the thread is idle after that and the ring still as it was, no record is open that what was read
+        // could belong to.
+        let (mut main, mut nested, whole) = self.unread(memory)?;
+        let idle = is_idle() && memory.header().main.head() == whole;
+        self.renderer.records(&mut main, &mut nested, idle, plans, limit, out);
+        if idle && main.position() == whole {
+            // Its thread has gone on without the rest of the message.
+            self.renderer.close_torn(out);
+        }
+        (self.progress.consumed, self.progress.nested_consumed) = (main.position(), nested.position());
+        Ok(())
+    }
+
+    /// Gives the records that the ring and the nested ring hold behind what was consumed, and where those of
+    /// the ring end. This is not for a ring that is overwritten. The records are to be used no more when
+    /// space is freed.
+    fn unread<'a>(&self, memory: &'a Memory) -> Result<(Records<'a>, Records<'a>, u64), RingError> {
+        let (header, geometry) = (memory.header(), memory.geometry());
+        // First the ring, then the nested ring: what was made inside a record is committed before it.
+        let main = readable(&header.main, self.progress.consumed, geometry.capacity)?;
+        let nested = readable(&header.nested, self.progress.nested_consumed, geometry.nested_capacity)?;
+        let (consumed, nested_consumed, end) = (main.start, nested.start, main.end);
+        // SAFETY: this is the consumer; both ranges go from what was consumed to a head loaded with Acquire,
+        // and are freed only in `write`, when the records are no longer used.
+        let (main, nested) = unsafe { (memory.data().parts(main), memory.nested_data().parts(nested)) };
+        Ok((
+            Records::new(main, consumed, geometry.block),
+            Records::new(nested, nested_consumed, geometry.nested_block),
+            end,
+        ))
+    }
+
+    /// Looks whether the ring holds records of a kind that is kept for later versions: then nothing may be
+    /// drained, for they would be taken for damage, and be lost.
+    pub fn check_kinds(&self, memory: &Memory) -> Result<(), RingError> {
+        let unknown = if memory.overwrites() {
+            let (consumed, nested_consumed) = self.consumed();
+            Survivors::copy(memory, consumed, nested_consumed)?.unknown_kind(consumed, nested_consumed)
+        } else {
+            let (mut main, mut nested, _) = self.unread(memory)?;
+            main.by_ref().for_each(drop);
+            nested.by_ref().for_each(drop);
+            main.unknown().or(nested.unknown())
+        };
+        unknown.map_or(Ok(()), |kind| Err(RingError::Kind(kind)))
+    }
+
+    /// Renders the records of a copy, which is made when the one before is used up: the producer waits for
+    /// nobody.
+    fn render_copy(
+        &mut self,
+        memory: &Memory,
+        plans: &Plans,
+        is_idle: &dyn Fn() -> bool,
+        limit: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<(), RingError> {
+        let header = memory.header();
+        let (consumed, nested_consumed) = self.consumed();
+        let copy = match self.copy.take() {
+            Some(copy) => copy,
+            None => {
+                let copy = Survivors::copy(memory, consumed, nested_consumed)?;
+                copy.tell_overwritten(&mut self.renderer, out);
+                copy
+            }
+        };
+        let idle = is_idle() && header.main.head() == copy.end();
+        let (mut main, mut nested) = copy.records(consumed, nested_consumed);
+        self.renderer.records(&mut main, &mut nested, idle, plans, limit, out);
+        (self.progress.consumed, self.progress.nested_consumed) = (main.position(), nested.position());
+        // What is left of the nested ring waits for the record that it was made in: for the next copy.
+        if self.progress.consumed < copy.end() {
+            self.copy = Some(copy);
+        }
+        Ok(())
+    }
+
+    /// Writes the last lines of the file, if there is a file and it does not have them; returns the bytes.
+    ///
+    /// # Errors
+    /// The file cannot be written: then nothing has happened.
+    pub fn end(
+        &mut self,
+        drained: DrainedRing<'_>,
+        context: &mut DrainContext<'_>,
+        reason: EndReason,
+        clock: Option<Meta>,
+    ) -> io::Result<usize> {
+        if self.is_ended(drained.header()) {
+            return Ok(0);
+        }
+        if !self.find_file(context)? {
+            self.forget_file(drained, context)?;
+            // A new file tells how many records are gone with this one.
+            if self.is_ended(drained.header()) {
+                return Ok(0);
+            }
+        }
+        match self.write_end(drained, context, reason, clock.clone()) {
+            Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {
+                self.in_next_file(drained, context, error, |this, context| {
+                    this.write_end(drained, context, reason, clock)
+                })
+            }
+            result => result,
+        }
+    }
+
+    fn write_end(
+        &mut self,
+        drained: DrainedRing<'_>,
+        context: &mut DrainContext<'_>,
+        reason: EndReason,
+        clock: Option<Meta>,
+    ) -> io::Result<usize> {
+        let missed = self.missed(drained, context)?;
+        let before = (self.renderer.clone(), self.progress);
+        self.begin(drained, context);
+        if let Some(remaining) = missed {
+            self.renderer.close_torn(context.out);
+            self.renderer.miss(&remaining, context.out);
+        }
+        // Of a file that is made for this, too.
+        let files = context.place.files_so_far().max(self.serial.map(u64::from));
+        self.render_end(drained.header(), reason, clock, files, context.out);
+        self.write(drained, context, 0).inspect_err(|_| self.go_back(before))
+    }
+
+    /// Returns what the thread's earlier files hold, if that is not what they held when they were left.
+    fn missed(&self, drained: DrainedRing<'_>, context: &DrainContext<'_>) -> io::Result<Option<Elsewhere>> {
+        let bytes = self.progress.render.elsewhere.bytes;
+        let look = || {
+            if bytes == 0 || context.place.bytes_beside(self.tid, &self.progress)? == bytes {
+                return Ok(None);
+            }
+            let own = self.file.as_ref().map(|file| file.identity);
+            let (info, since) = (context.info, drained.since());
+            context.place.survey(self.tid, info, since, &self.progress, own.as_ref()).map(Some)
+        };
+        match look() {
+            // Without a descriptor nobody can look. To write the end matters more than to find out whether
+            // somebody has changed the earlier files.
+            Err(error) if sys::is_without_descriptors(&error) => Ok(None),
+            result => result,
+        }
+    }
+
+    fn render_end(
+        &mut self,
+        header: &Header,
+        reason: EndReason,
+        clock: Option<Meta>,
+        files: Option<u64>,
+        out: &mut Vec<u8>,
+    ) {
+        self.renderer.close_torn(out);
+        self.renderer.losses(&header.losses(), out);
+        if let Some(clock) = clock {
+            self.renderer.meta(&clock, out);
+        }
+        self.renderer.end(reason, files, out);
+    }
+
+    /// Writes another last line, behind the one of a thread that has ended: how the run has ended, and how
+    /// many files it has. Its ring serves another thread by then, or none.
+    ///
+    /// # Errors
+    /// The file is gone, or cannot be written.
+    pub fn end_run(&mut self, context: &mut DrainContext<'_>, reason: EndReason) -> io::Result<()> {
+        if !self.find_file(context)? {
+            return Err(io::Error::new(io::ErrorKind::NotFound, "the last trace file is gone"));
+        }
+        context.out.clear();
+        self.renderer.begin_at(self.progress.file_length);
+        self.renderer.end(reason, context.place.files_so_far(), context.out);
+        self.file.as_mut().map_or(Ok(()), |file| file.append(context.out, 0))
+    }
+
+    /// Writes a `#` line, if this is a place for one; returns the bytes.
+    ///
+    /// # Errors
+    /// As [`Drain::end`].
+    pub fn tell(
+        &mut self,
+        drained: DrainedRing<'_>,
+        context: &mut DrainContext<'_>,
+        line: &Meta,
+    ) -> io::Result<usize> {
+        let state = self.renderer.state();
+        if self.file.is_none() || state.in_message || state.ended {
+            return Ok(0);
+        }
+        let before = (self.renderer.clone(), self.progress);
+        self.begin(drained, context);
+        self.renderer.meta(line, context.out);
+        match self.write(drained, context, ROOM_FOR_END).inspect_err(|_| self.go_back(before)) {
+            // There is another one at the end of the file.
+            Err(error) if is_no_room(&error) => Ok(0),
+            result => result,
+        }
+    }
+
+    /// Opens the file that was published, if there is one, and truncates it to the published length. If it is
+    /// no more, forgets it: the thread goes on in a new one.
+    ///
+    /// # Errors
+    /// The file is there and cannot be opened.
+    pub fn resume(&mut self, drained: DrainedRing<'_>, context: &mut DrainContext<'_>) -> io::Result<()> {
+        if !self.find_file(context)? {
+            self.forget_file(drained, context)?;
+        }
+        Ok(())
+    }
+
+    /// Closes the file if somebody has deleted or truncated it: its space is free then. What is missing is
+    /// found out when there is more to write.
+    pub fn look_after_file(&mut self) {
+        if self.file.as_ref().is_some_and(|file| file.is_open() && !file.is_intact()) {
+            self.file = None;
+        }
+    }
+
+    /// Returns whether there is a file that can be written, or none was made yet.
+    fn find_file(&mut self, context: &DrainContext<'_>) -> io::Result<bool> {
+        match &self.file {
+            Some(file) if file.is_open() => Ok(file.is_intact()),
+            None if self.progress.inode == 0 => Ok(true),
+            // Not opened yet, closed for want of descriptors, or by the host.
+            _ => {
+                self.file = TraceFile::reopen(context.place, self.tid, context.info, &self.progress)?;
+                Ok(self.file.is_some())
+            }
+        }
+    }
+
+    /// Forgets a file that is no more, or is another one: what is in no file of the thread is lost, and
+    /// published as that, and there will be another file.
+    ///
+    /// # Errors
+    /// What is there cannot be read: nothing is forgotten yet.
+    fn forget_file(&mut self, drained: DrainedRing<'_>, context: &DrainContext<'_>) -> io::Result<()> {
+        let header = drained.header();
+        let published = header.published();
+        let remaining = context.place.survey(self.tid, context.info, drained.since(), &published, None)?;
+        (self.file, self.progress) = (None, published);
+        self.leave(&remaining);
+        header.publish(&self.progress);
+        Ok(())
+    }
+
+    /// Leaves the file, since there will be another one; `remaining` is what the thread's files hold.
+    fn leave(&mut self, remaining: &Elsewhere) {
+        self.renderer.leave(remaining);
+        self.progress.render = self.renderer.state();
+        (self.progress.file_length, self.progress.device, self.progress.inode) = (0, 0, 0);
+    }
+
+    /// Appends `context.out` to the file, which is made if need be, publishes, and frees the space: the steps
+    /// (a) to (d) of [`trace_format::ring`]. The file must be able to grow by `room` more. On error nothing
+    /// has happened.
+    fn write(
+        &mut self,
+        drained: DrainedRing<'_>,
+        context: &mut DrainContext<'_>,
+        room: u64,
+    ) -> io::Result<usize> {
+        let header = drained.header();
+        let is_new = self.progress.file_length == 0;
+        let file = match &mut self.file {
+            Some(file) => {
+                file.append(context.out, room)?;
+                file
+            }
+            none => {
+                let mut published = header.published();
+                let mut publish = |file: &TraceFile| {
+                    file.mark(&mut published);
+                    // What is in the file counts when all that is known of it is published.
+                    published.file_length = 0;
+                    header.publish(&published);
+                };
+                let first = FirstBytes { bytes: context.out, room };
+                none.insert(context.place.create(self.tid, context.info.id, &first, &mut publish)?)
+            }
+        };
+        let bytes = context.out.len();
+        self.renderer.written(bytes);
+        file.mark(&mut self.progress);
+        self.progress.render = self.renderer.state();
+        header.publish(&self.progress);
+        if is_new {
+            context.place.count_file();
+        }
+        header.free(&self.progress);
+        self.rotate(drained, context);
+        if context.place.is_crowded() {
+            self.file = None;
+        }
+        Ok(bytes)
+    }
+
+    /// Drops the older half of the file if it has reached its limit. Where that cannot be done, the file
+    /// grows on, and it is tried again when it has grown by a quarter of the limit.
+    fn rotate(&mut self, drained: DrainedRing<'_>, context: &mut DrainContext<'_>) {
+        let state = self.renderer.state();
+        let may = !state.in_message && !state.ended;
+        let Some(file) = self.file.as_mut().filter(|file| may && file.length > file.rotate_at) else {
+            return;
+        };
+        if !file.has_its_name() {
+            // Somebody has given it another one, and keeps what is in it.
+            file.rotate_at = file.length + context.place.max_bytes / 4;
+            return;
+        }
+        let (header, info, tid, serial) = (drained.header(), context.info, self.tid, self.serial);
+        let encoding = context.place.encoding;
+        let (mut renderer, mut progress) = (self.renderer.clone(), self.progress);
+        let first = |dropped: &rotation::Dropped| {
+            let mut told = RenderState { last: dropped.last, lost: dropped.lost, ..RenderState::default() };
+            told.lost[LossReason::Rotated as usize] += dropped.messages;
+            told.stall_ns = dropped.stall_ns;
+            let mut lines = Vec::with_capacity(512);
+            first_lines((tid, serial), encoding, drained, info, &told, &mut lines);
+            lines
+        };
+        let publish = |file: &TraceFile, dropped: &rotation::Dropped| {
+            renderer.forget(dropped.messages, LossReason::Rotated);
+            file.mark(&mut progress);
+            progress.render = renderer.state();
+            header.publish(&progress);
+        };
+        match file.rotate(context.place, tid, info.id, first, publish) {
+            Ok(()) => (self.renderer, self.progress) = (renderer, progress),
+            Err(error) => {
+                file.rotate_at = file.length + context.place.max_bytes / 4;
+                header.publish(&self.progress);
+                context.place.remove_unfinished(tid, info.id);
+                context.place.trouble.get_or_insert(error);
+            }
+        }
+    }
+}
+
+/// Appends to `out`, which is empty, the two lines that a file begins with; their ticks are those when the
+/// thread took the ring. If this is not the thread's first file, what an earlier one has told of losses
+/// follows. The thread is given by its id and the number of the file in its run.
+fn first_lines(
+    (tid, file): (u64, Option<u32>),
+    encoding: Encoding,
+    drained: DrainedRing<'_>,
+    info: &meta::Run,
+    told: &RenderState,
+    out: &mut Vec<u8>,
+) {
+    let (tenancy, since) = (&drained.header().tenancy, drained.since());
+    let (name, why) = (tenancy.name(), drained.why.as_bytes().to_vec());
+    let thread = meta::Thread { name, ring: drained.place, why, file };
+    let at = |last| Renderer::new(tid, RenderState { last, ..RenderState::default() }, encoding);
+    at(since).header(info, &thread, out);
+    at(since.max(told.last)).told_before(&told.here(0), out);
+}

@@ -1,0 +1,244 @@
+//! Finds what a trace file holds, and drops the older half of one that has reached its limit, at a line's
+//! border.
+//!
+//! The newer half goes into a new file beside it, which takes the old one's name. Killed at any step,
+//! recovery finds one of the two whole: the slot says which.
+
+mod raw;
+
+use super::trace_file::{TraceFile, TracePlace};
+use crate::sys;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Seek, SeekFrom, Write};
+use trace_format::file::Encoding;
+use trace_format::line::{Kind, Line, Ticks};
+use trace_format::meta::{LossReason, Meta};
+use trace_format::render::Elsewhere;
+use trace_format::tally::Tally;
+
+/// The most bytes of a line that are looked at: `#` lines that matter here are shorter.
+const LONGEST: usize = 256;
+
+/// The content of the half that is dropped.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Dropped {
+    /// The position in the file, in bytes, where what is kept begins.
+    pub bytes: u64,
+    /// The number of messages.
+    pub messages: u64,
+    /// The losses that it told of, by reason.
+    pub lost: [u64; LossReason::COUNT],
+    /// The stalls that it told of, in nanoseconds.
+    pub stall_ns: u64,
+    /// The ticks of its last line.
+    pub last: Ticks,
+}
+
+impl Dropped {
+    /// Looks through the file from its start to the first line at or behind `from` that does not belong to a
+    /// message begun before.
+    fn find(file: &mut File, from: u64, length: u64) -> io::Result<Dropped> {
+        file.seek(SeekFrom::Start(0))?;
+        let mut reader = BufReader::with_capacity(1 << 16, file);
+        let (mut dropped, mut tally) = (Dropped::default(), Tally::default());
+        let mut line = Vec::with_capacity(LONGEST);
+        while dropped.bytes < length {
+            let (bytes, whole) = read_head(&mut reader, &mut line)?;
+            let parsed = Line::parse(&line).ok();
+            // That a message is torn is told behind it, and stays with it.
+            let begins =
+                parsed.is_some_and(|line| line.kind != Kind::Continuation && !tally.is_torn_by(&line));
+            if bytes == 0 || (begins && whole && dropped.bytes >= from) {
+                break;
+            }
+            dropped.bytes += bytes;
+            match parsed {
+                Some(line) if whole => {
+                    tally.line(&line);
+                    dropped.last = line.key.ticks;
+                    if line.kind == Kind::Meta {
+                        dropped.count_meta(line.payload);
+                    }
+                }
+                Some(line) => tally.ends_in(&line),
+                None => {}
+            }
+        }
+        dropped.bytes = dropped.bytes.min(length);
+        dropped.messages = tally.messages();
+        Ok(dropped)
+    }
+
+    fn count_meta(&mut self, payload: &[u8]) {
+        match Meta::parse(payload) {
+            Some(Meta::Lost { records, reason }) => self.lost(reason, records),
+            // A slot has no place for what only later versions know: it is told on as what was dropped with
+            // its line.
+            Some(Meta::LostOtherwise { records, .. }) => self.lost(LossReason::Rotated, records),
+            Some(Meta::Stall { ns }) => self.stall_ns += ns,
+            _ => {}
+        }
+    }
+
+    fn lost(&mut self, reason: LossReason, records: u64) {
+        let sum = &mut self.lost[reason as usize];
+        *sum = sum.saturating_add(records);
+    }
+}
+
+/// Returns what a file holds, all of it: a record or line at its end that is not all there counts for
+/// nothing.
+pub(super) fn content(file: &mut File, encoding: Encoding) -> io::Result<Elsewhere> {
+    let bytes = file.metadata()?.len();
+    let all = match encoding {
+        Encoding::Text => Dropped::find(file, u64::MAX, bytes)?,
+        Encoding::Raw => raw::find(file, u64::MAX, bytes)?.0,
+    };
+    Ok(Elsewhere { records: all.messages, lost: all.lost, stall_ns: all.stall_ns, bytes })
+}
+
+/// Reads a line of any length, its feed included, and keeps its first [`LONGEST`] bytes without the feed;
+/// returns how many bytes it has, and whether it has a feed.
+fn read_head(reader: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<(u64, bool)> {
+    line.clear();
+    let mut bytes = 0;
+    loop {
+        let buffer = reader.fill_buf()?;
+        if buffer.is_empty() {
+            return Ok((bytes, false));
+        }
+        let feed = buffer.iter().position(|&b| b == b'\n');
+        let text = &buffer[..feed.unwrap_or(buffer.len())];
+        line.extend_from_slice(&text[..text.len().min(LONGEST - line.len())]);
+        let used = feed.map_or(buffer.len(), |at| at + 1);
+        reader.consume(used);
+        bytes += used as u64;
+        if feed.is_some() {
+            return Ok((bytes, true));
+        }
+    }
+}
+
+impl TraceFile {
+    /// Drops the older half. `first` gives the lines that the new file begins with; `publish` is told when it
+    /// is whole, and before it has the old one's name.
+    ///
+    /// # Errors
+    /// There can be no new file. The file is as it was; if `publish` was called, that is to be taken back.
+    pub(super) fn rotate(
+        &mut self,
+        place: &TracePlace,
+        tid: u64,
+        run: u32,
+        first: impl FnOnce(&Dropped) -> Vec<u8>,
+        publish: impl FnOnce(&TraceFile, &Dropped),
+    ) -> io::Result<()> {
+        let named = |error: io::Error, path| {
+            io::Error::new(error.kind(), format!("cannot drop the older half of {path:?}: {error}"))
+        };
+        let result = self.newer_half(place, tid, run, first);
+        // Wherever the reading has led.
+        let back = self.file.seek(SeekFrom::Start(self.length));
+        let (mut new, dropped) =
+            result.and_then(|new| back.map(|_| new)).map_err(|e| named(e, &self.path))?;
+        publish(&new, &dropped);
+        new.take_name_of(self, place, tid, run).map_err(|e| named(e, &self.path))?;
+        *self = new;
+        Ok(())
+    }
+
+    fn newer_half(
+        &mut self,
+        place: &TracePlace,
+        tid: u64,
+        run: u32,
+        first: impl FnOnce(&Dropped) -> Vec<u8>,
+    ) -> io::Result<(TraceFile, Dropped)> {
+        let from = self.length - place.max_bytes.min(self.length) / 2;
+        let path = place.unfinished_path(tid, run);
+        // Left by an attempt that failed; nobody else uses this name.
+        let _ = std::fs::remove_file(&path);
+        let (dropped, length, file) = match place.encoding {
+            Encoding::Text => {
+                let dropped = Dropped::find(&mut self.file, from, self.length)?;
+                let mut file = sys::create_private_file(&path)?;
+                let length = self.copy_lines(&dropped, &first(&dropped), &mut file)?;
+                (dropped, length, file)
+            }
+            Encoding::Raw => {
+                let (dropped, plans) = raw::find(&mut self.file, from, self.length)?;
+                let mut file = sys::create_private_file(&path)?;
+                let kept = dropped.bytes..self.length;
+                let length = raw::copy(&mut self.file, tid, kept, &plans, first(&dropped), &mut file)?;
+                (dropped, length, file)
+            }
+        };
+        Ok((place.opened(file, path, self.number, length)?, dropped))
+    }
+
+    /// Writes `first` and what is kept; returns the length of the new file.
+    fn copy_lines(&mut self, dropped: &Dropped, first: &[u8], new: &mut File) -> io::Result<u64> {
+        new.write_all(first)?;
+        self.file.seek(SeekFrom::Start(dropped.bytes))?;
+        let kept = self.length - dropped.bytes;
+        let copied = io::copy(&mut io::Read::take(&mut *self.file, kept), new)?;
+        if copied != kept {
+            return Err(cut_short());
+        }
+        Ok(first.len() as u64 + kept)
+    }
+}
+
+fn cut_short() -> io::Error {
+    io::Error::new(io::ErrorKind::UnexpectedEof, "it was cut short meanwhile")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_dropped_ends_where_a_message_begins_and_is_counted() {
+        let key = "0000000000000007-00000320";
+        let long = "x".repeat(100_000);
+        let old = format!(
+            "{key} # run version=1\n{key} : one\n{key} # lost records=3 reason=full\n{key} # stall ns=5\n\
+             {key} # lost records=4 reason=of_a_later_version\n\
+             {key} : {long}\n{key} | second line\n{key} | third line\n"
+        );
+        let kept = format!("{key} : kept\n{key} # lost records=9 reason=full\n");
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(old.as_bytes()).unwrap();
+        file.write_all(kept.as_bytes()).unwrap();
+        let length = (old.len() + kept.len()) as u64;
+        let mut lost = [0; LossReason::COUNT];
+        lost[LossReason::Full as usize] = 3;
+        lost[LossReason::Rotated as usize] = 4;
+        let expected = Dropped { bytes: old.len() as u64, messages: 2, lost, stall_ns: 5, last: Ticks(7) };
+        // Anywhere in the long message or its further lines: it is not cut.
+        for from in [old.len() - 100_000, old.len() - 60, old.len()] {
+            assert_eq!(Dropped::find(&mut file, from as u64, length).unwrap(), expected, "{from}");
+        }
+        // Nor is what says that a message is torn cut off from it.
+        let torn = format!("{key} : torn\n{key} # lost records=1 reason=torn\n");
+        let mut with_torn = tempfile::tempfile().unwrap();
+        with_torn.write_all(format!("{torn}{kept}{key} : un\n{key} | finish").as_bytes()).unwrap();
+        let dropped = Dropped::find(&mut with_torn, 10, (torn.len() + kept.len()) as u64).unwrap();
+        let one_torn = (torn.len() as u64, 0, 1);
+        let in_torn = |dropped: &Dropped| dropped.lost[LossReason::Torn as usize];
+        assert_eq!((dropped.bytes, dropped.messages, in_torn(&dropped)), one_torn);
+        assert_eq!(
+            content(&mut with_torn, Encoding::Text).unwrap().records,
+            1,
+            "that at the end is not whole"
+        );
+        let all = Dropped::find(&mut file, length - 3, length).unwrap();
+        assert_eq!((all.bytes, all.messages, all.lost[0]), (length, 3, 12));
+        file.seek(SeekFrom::End(0)).unwrap();
+        file.write_all(format!("{key} : not all there").as_bytes()).unwrap();
+        let bytes = file.metadata().unwrap().len();
+        lost[LossReason::Full as usize] = 12;
+        let expected = Elsewhere { records: 3, lost, stall_ns: 5, bytes };
+        assert_eq!(content(&mut file, Encoding::Text).unwrap(), expected);
+    }
+}

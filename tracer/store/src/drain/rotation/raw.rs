@@ -1,0 +1,90 @@
+//! Drops the older half of a raw file. The records that are kept are laid out anew, for the borders of blocks
+//! lie elsewhere in the new file.
+
+use super::{Dropped, cut_short};
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::ops::Range;
+use trace_format::plans::Plans;
+use trace_format::raw::{BLOCK, Raw, Record, Writer};
+use trace_format::record::{Flags, RecordKind};
+use trace_format::sites::Site;
+
+/// Looks for the first record at or behind `from` that is no part of a message begun before; returns what
+/// stands before it, and what the sites of the file mean.
+pub(super) fn find(file: &mut File, from: u64, length: u64) -> io::Result<(Dropped, Plans)> {
+    let (mut dropped, mut plans, mut kept) = (Dropped::default(), Plans::default(), None);
+    each_record(file, 0..length, |at, record| {
+        if record.kind == RecordKind::Site {
+            if let Some(site) = Site::parse(record.payload).filter(|_| plans.entry(record.site).is_none()) {
+                plans.add(&site);
+            }
+        } else if at >= from && !record.flags.has(Flags::CONT) {
+            kept.get_or_insert(at);
+        }
+        if kept.is_none() && record.has_ticks() {
+            dropped.last = record.ticks;
+            dropped.messages += u64::from(record.ends_message());
+            if record.kind == RecordKind::Meta {
+                dropped.count_meta(record.payload);
+            }
+        }
+        true
+    })?;
+    dropped.bytes = kept.unwrap_or(length);
+    Ok((dropped, plans))
+}
+
+/// Writes `first` and the records in `kept` into `new`; returns its length.
+pub(super) fn copy(
+    file: &mut File,
+    tid: u64,
+    kept: Range<u64>,
+    plans: &Plans,
+    first: Vec<u8>,
+    new: &mut File,
+) -> io::Result<u64> {
+    let (mut writer, mut out, mut length) = (Writer::new(tid), first, 0);
+    let mut result = Ok(());
+    each_record(file, kept, |_, record| {
+        // What nobody knows the meaning of stays unknown: this file's own blocks say what theirs mean.
+        writer.copy(record, plans, &mut out);
+        if out.len() as u64 >= BLOCK {
+            result = new.write_all(&out);
+            writer.written(out.len());
+            length += out.len() as u64;
+            out.clear();
+        }
+        result.is_ok()
+    })?;
+    result?;
+    new.write_all(&out)?;
+    Ok(length + out.len() as u64)
+}
+
+/// Shows `see` the records in a range of a file, with their places, until it has seen enough.
+fn each_record(
+    file: &mut File,
+    range: Range<u64>,
+    mut see: impl FnMut(u64, &Record<'_>) -> bool,
+) -> io::Result<()> {
+    let mut start = range.start / BLOCK * BLOCK;
+    let mut block = Vec::new();
+    file.seek(SeekFrom::Start(start))?;
+    while start < range.end {
+        let bytes = BLOCK.min(range.end - start);
+        block.clear();
+        if (&mut *file).take(bytes).read_to_end(&mut block)? as u64 != bytes {
+            return Err(cut_short());
+        }
+        // Each block can be read alone.
+        let records = Raw::parse(&block).into_iter().flat_map(|raw| raw.records(0));
+        for (at, record) in records.map(|(at, record)| (start + at as u64, record)) {
+            if at >= range.start && !see(at, &record) {
+                return Ok(());
+            }
+        }
+        start += bytes;
+    }
+    Ok(())
+}

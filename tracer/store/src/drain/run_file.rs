@@ -1,0 +1,45 @@
+//! The run's own file: what belongs to the run and to no thread's file. It is made only where there is
+//! something to say that no other file says.
+//!
+//! It has the name of a thread's file, with the flusher's thread id, and gets it when it is whole.
+
+use super::trace_file::TracePlace;
+use std::io;
+use trace_format::meta::{EndReason, LossReason, RingPlace, Run, Thread};
+use trace_format::render::{RenderState, Renderer};
+
+/// The content of the run's own file.
+#[derive(Clone, Copy, Debug)]
+pub struct RunFile {
+    /// The flusher's thread id.
+    pub tid: u64,
+    /// The number of records of threads that never got a ring, or a file.
+    pub unplaced: u64,
+    /// The number of records that were dropped with flight recorders of threads that had ended.
+    pub forgotten: u64,
+    /// The way in which the run ended.
+    pub reason: EndReason,
+}
+
+impl RunFile {
+    /// Writes the file, unless it is there already: a recoverer may have been killed behind that.
+    ///
+    /// # Errors
+    /// No file can be made, or written.
+    pub fn write(&self, place: &mut TracePlace, run: &Run) -> io::Result<()> {
+        if place.has_file_of(self.tid, run.id) {
+            return Ok(());
+        }
+        let mut text = Vec::with_capacity(512);
+        let state = RenderState { last: run.ticks, ..RenderState::default() };
+        let mut renderer = Renderer::new(self.tid, state, place.encoding);
+        renderer.begin_at(0);
+        let file = place.next_file();
+        let name = b"tracer-flusher".to_vec();
+        renderer.header(run, &Thread { name, ring: RingPlace::Shared, why: Vec::new(), file }, &mut text);
+        renderer.lost(self.unplaced, LossReason::Full, &mut text);
+        renderer.lost(self.forgotten, LossReason::Overwritten, &mut text);
+        renderer.end(self.reason, file.map(u64::from), &mut text);
+        place.create_whole(self.tid, run.id, &text)
+    }
+}

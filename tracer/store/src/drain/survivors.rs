@@ -1,0 +1,176 @@
+//! Copies what a ring holds that its producer may overwrite, and checks the copy then.
+//!
+//! For readers whom the producer does not wait for: the flusher, where the ring is a flight recorder, and
+//! onlookers from other processes. The way of a sequence lock, with the producer's `reserve` as the sequence.
+//!
+//! A producer that waits for the flusher does not overwrite what the flusher has not published as written. So
+//! an onlooker copies all of such a ring, and afterwards asks what was published meanwhile: from there on the
+//! copy is what it was.
+
+use crate::memory::Memory;
+use std::ops::Range;
+use trace_format::meta::LossReason;
+use trace_format::record::{Flags, Records};
+use trace_format::render::Renderer;
+use trace_format::ring::{End, RingError, Written, oldest, readable_to, survivors};
+
+/// The number of times that a copy is begun anew of which nothing is left when it is done.
+const TRIES: u32 = 100;
+
+/// The records of a ring and of its nested ring at one moment, as far as they were not overwritten.
+#[derive(Debug)]
+pub struct Survivors {
+    main: RingCopy,
+    nested: RingCopy,
+    /// The number of messages that were committed in all, up to where the copies end.
+    pub committed: u64,
+}
+
+/// A ring or nested ring that is to be copied.
+struct Copied<'a> {
+    written: &'a Written,
+    /// The version of the ring's layout.
+    layout: u32,
+    /// The size of its data in bytes.
+    capacity: u64,
+    /// The size of its blocks in bytes.
+    block: u64,
+    /// The function that copies the bytes of a range of positions.
+    bytes: &'a dyn Fn(Range<u64>) -> Vec<u8>,
+}
+
+/// A copy of what a ring or nested ring held.
+#[derive(Debug)]
+struct RingCopy {
+    bytes: Vec<u8>,
+    /// The position of the first byte.
+    start: u64,
+    /// Tells that records between the position that was asked for and `start` were overwritten.
+    jumped: bool,
+    block: u64,
+    /// The number of messages that were committed up to the end of the copy.
+    messages: u64,
+}
+
+impl Survivors {
+    /// Copies what lies behind the given positions.
+    ///
+    /// # Errors
+    /// The ring's positions are impossible.
+    pub fn copy(memory: &Memory, consumed: u64, nested_consumed: u64) -> Result<Survivors, RingError> {
+        let (header, geometry) = (memory.header(), memory.geometry());
+        let layout = header.layout();
+        // First the ring, then the nested ring, as in [`Drain::portion`](super::Drain::portion).
+        let copy = if memory.overwrites() { RingCopy::of_what_is_left } else { RingCopy::of_all };
+        let main = Copied {
+            written: &header.main,
+            layout,
+            capacity: geometry.capacity,
+            block: geometry.block,
+            bytes: &|range| memory.copy(range),
+        };
+        let nested = Copied {
+            written: &header.nested,
+            layout,
+            capacity: geometry.nested_capacity,
+            block: geometry.nested_block,
+            bytes: &|range| memory.copy_nested(range),
+        };
+        let (main, nested) = (copy(&main, consumed)?, copy(&nested, nested_consumed)?);
+        let committed = main.messages.wrapping_add(nested.messages);
+        Ok(Survivors { main, nested, committed })
+    }
+
+    /// Returns the position where the copy of the ring ends.
+    pub fn end(&self) -> u64 {
+        self.main.range().end
+    }
+
+    /// Returns whether something was overwritten that was not read before.
+    pub fn jumped(&self) -> bool {
+        self.main.jumped || self.nested.jumped
+    }
+
+    /// Gives the records from the given positions on. Where a message's beginning was overwritten, so is its
+    /// rest.
+    pub fn records(&self, consumed: u64, nested_consumed: u64) -> (Records<'_>, Records<'_>) {
+        (self.main.records(consumed), self.nested.records(nested_consumed))
+    }
+
+    /// Returns the kind of a record that is kept for later versions, if there is one: see
+    /// [`RESERVED`](trace_format::record::RESERVED).
+    pub fn unknown_kind(&self, consumed: u64, nested_consumed: u64) -> Option<u8> {
+        let (mut main, mut nested) = self.records(consumed, nested_consumed);
+        main.by_ref().for_each(drop);
+        nested.by_ref().for_each(drop);
+        main.unknown().or(nested.unknown())
+    }
+
+    /// Tells what was overwritten since that was told last: all messages that were committed, but for those
+    /// that are or were in the file, are told of, or are here.
+    pub fn tell_overwritten(&self, renderer: &mut Renderer, out: &mut Vec<u8>) {
+        use LossReason::{Damaged, FileRemoved, Overwritten, Rotated, Torn};
+        if self.jumped() {
+            renderer.close_torn(out);
+        }
+        let state = renderer.state();
+        let told =
+            [Torn, Damaged, Rotated, FileRemoved, Overwritten].map(|reason| state.lost[reason as usize]);
+        let there = [state.records, state.elsewhere.records, self.messages()];
+        let known = told.into_iter().chain(there).fold(0, u64::saturating_add);
+        let lost = self.committed.saturating_sub(known);
+        if lost > 0 {
+            // A hostile ring may be inside of a message all the same.
+            renderer.close_torn(out);
+            renderer.lost(lost, Overwritten, out);
+        }
+    }
+
+    /// Returns how many messages the copies have.
+    pub fn messages(&self) -> u64 {
+        let (main, nested) = self.records(0, 0);
+        main.chain(nested).filter(|piece| !piece.flags.has(Flags::MORE)).count() as u64
+    }
+}
+
+impl RingCopy {
+    fn of_what_is_left(of: &Copied<'_>, consumed: u64) -> Result<RingCopy, RingError> {
+        let mut tries = 0;
+        loop {
+            let End { position, messages } = of.written.end(of.layout);
+            let range = survivors(of.written, position, consumed, of.capacity, of.block)?;
+            let mut bytes = (of.bytes)(range.clone());
+            let start = oldest(of.written, of.capacity, of.block).clamp(range.start, range.end);
+            tries += 1;
+            // While this reads, a busy producer may have gone round once: then there is something newer.
+            if start < range.end || range.is_empty() || tries == TRIES {
+                let overwritten = usize::try_from(start - range.start).unwrap_or(usize::MAX).min(bytes.len());
+                bytes.drain(..overwritten);
+                return Ok(RingCopy { bytes, start, jumped: start > consumed, block: of.block, messages });
+            }
+        }
+    }
+
+    fn of_all(of: &Copied<'_>, consumed: u64) -> Result<RingCopy, RingError> {
+        let End { position, messages } = of.written.end(of.layout);
+        let range = readable_to(position, consumed, of.capacity)?;
+        let bytes = (of.bytes)(range);
+        Ok(RingCopy { bytes, start: consumed, jumped: false, block: of.block, messages })
+    }
+
+    fn range(&self) -> Range<u64> {
+        self.start..self.start + self.bytes.len() as u64
+    }
+
+    fn records(&self, from: u64) -> Records<'_> {
+        let from = from.clamp(self.start, self.range().end);
+        let skipped = usize::try_from(from - self.start).unwrap_or(usize::MAX);
+        let mut records = Records::new([self.bytes.get(skipped..).unwrap_or(&[]), &[]], from, self.block);
+        if self.jumped && from == self.start {
+            while let Some(piece) = records.peek().filter(|piece| piece.flags.has(Flags::CONT)) {
+                records.advance(&piece);
+            }
+        }
+        records
+    }
+}

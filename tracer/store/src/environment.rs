@@ -1,0 +1,37 @@
+//! The environment variables of the tracer, by name: those that switch it on and set it up, which `tracemerge` reads too
+//! where it has to look in the same places.
+//!
+//! The documentation of the crate `tracer` says what each means and what is taken for it.
+
+use std::ffi::OsString;
+
+/// Switches tracing on, unless the program has named another variable for that.
+pub const ENABLE: &str = "TRACER_ENABLE";
+/// The directory of the trace files.
+pub const DIR: &str = "TRACER_DIR";
+/// The directory of the rings.
+pub const RUNTIME_DIR: &str = "TRACER_RUNTIME_DIR";
+/// The number of bytes of each thread's ring.
+pub const RING_SIZE: &str = "TRACER_RING_SIZE";
+/// What a thread does whose ring is full.
+pub const FULL: &str = "TRACER_FULL";
+/// The time in milliseconds that a thread waits for room at most.
+pub const MAX_STALL: &str = "TRACER_MAX_STALL";
+/// The number of bytes that each thread's file may have.
+pub const MAX_BYTES: &str = "TRACER_MAX_BYTES";
+/// The time in milliseconds that a record may wait for the flusher.
+pub const FLUSH_MS: &str = "TRACER_FLUSH_MS";
+/// The clock that ticks are read from.
+pub const CLOCK: &str = "TRACER_CLOCK";
+/// The calls of `trace!` that are on.
+pub const FILTER: &str = "TRACER_FILTER";
+/// The encoding of the trace files.
+pub const FORMAT: &str = "TRACER_FORMAT";
+/// Whether the flusher has descriptors of its own.
+pub const DESCRIPTORS: &str = "TRACER_DESCRIPTORS";
+
+/// Returns the value of a variable, or `None` where it is not set or empty.
+#[must_use]
+pub fn value(name: &str) -> Option<OsString> {
+    std::env::var_os(name).filter(|value| !value.is_empty())
+}

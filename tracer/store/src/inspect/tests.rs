@@ -1,0 +1,84 @@
+//! Rings that are hostile, looked at from outside.
+#![allow(clippy::unwrap_used)]
+
+use super::*;
+use proptest::prelude::*;
+use trace_format::file::Encoding;
+use trace_format::line::Line;
+use trace_format::meta::{ClockKind, Run};
+use trace_format::record::{Flags, message_word};
+use trace_format::ring::{Geometry, HEADER_BYTES};
+use trace_format::wall::Wall;
+
+const TID: u64 = 7;
+
+/// A run with one ring, which a thread has.
+fn run_with_ring(directory: &Path, capacity: u64) -> (RunInMemory, Memory) {
+    let run = Run {
+        version: 1,
+        id: 1,
+        root: 1,
+        pid: 1,
+        exe: b"/app".to_vec(),
+        boot: b"boot".to_vec(),
+        ticks: Ticks(1),
+        wall: Wall(1),
+        clock: ClockKind::Ordered,
+    };
+    let traces = directory.as_os_str().as_encoded_bytes().to_vec();
+    let manifest =
+        Manifest { run, directories: vec![traces], name: b"app".to_vec(), encoding: Encoding::Text };
+    let geometry = Geometry::of(capacity);
+    let file = sys::create_private_file(&directory.join("ring-0")).unwrap();
+    sys::reserve(&file, geometry.file_size()).unwrap();
+    let memory = Memory::shared(&file, geometry).unwrap();
+    memory.header().identity.set(&geometry, 1, 0, false);
+    memory.header().tenancy.tid.store(TID, Ordering::Relaxed);
+    memory.header().tenancy.state.store(State::Owned as u32, Ordering::Release);
+    (RunInMemory { manifest, directory: directory.to_path_buf(), user: sys::effective_user() }, memory)
+}
+
+/// Words that a hostile header may have.
+fn word() -> impl Strategy<Value = u64> {
+    prop_oneof![0..3u64, (0..80_000u64).prop_map(|n| n * 8), 0..80_000u64, any::<u64>(), Just(u64::MAX - 7)]
+}
+
+proptest! {
+    #[test]
+    fn a_hostile_ring_harms_nobody(
+        words in prop::collection::vec((8..80usize, word()), 0..12),
+        records in prop::collection::vec((0..5u8, 0..400usize, any::<u64>()), 0..60),
+        data in prop::collection::vec(any::<u8>(), 0..600),
+        at in 0..2000usize,
+        overwrite: bool,
+    ) {
+        let directory = tempfile::tempdir().unwrap();
+        let (run, memory) = run_with_ring(directory.path(), 16 * 1024);
+        memory.header().identity.overwrite.store(u32::from(overwrite), Ordering::Relaxed);
+        drop(memory);
+        let path = directory.path().join("ring-0");
+        let mut bytes = std::fs::read(&path).unwrap();
+        let mut end = HEADER_BYTES;
+        for (flags, length, ticks) in records {
+            let header = [message_word(0, Flags(flags), length).to_le_bytes(), ticks.to_le_bytes()].concat();
+            bytes[end..end + 16].copy_from_slice(&header);
+            end = (end + 16 + length).next_multiple_of(8).min(bytes.len() - 16);
+        }
+        bytes[128..136].copy_from_slice(&((end - HEADER_BYTES) as u64).to_le_bytes());
+        bytes[HEADER_BYTES + at * 8..][..data.len()].copy_from_slice(&data);
+        for (index, word) in words {
+            bytes[index * 8..][..8].copy_from_slice(&word.to_le_bytes());
+        }
+        std::fs::write(&path, &bytes).unwrap();
+        let place = TracePlace::of(&run.manifest);
+        for alive in [false, true] {
+            if let Ok(Some(thread)) = run.thread(&path, &place, alive, &mut 0) {
+                prop_assert!(thread.file.is_none());
+                let lines = thread.text.split(|&b| b == b'\n');
+                let bad = lines.filter(|line| !line.is_empty() && Line::parse(line).is_err()).count();
+                // It may go on where the slot says that a message is; the last line may not be all there yet.
+                prop_assert!(bad <= 2, "{}", String::from_utf8_lossy(&thread.text));
+            }
+        }
+    }
+}

@@ -1,0 +1,364 @@
+//! Recovery: what a run that is dead left in its rings goes into its files, every record once.
+//!
+//! Used by `tracemerge` before it reads, and by a starting run for those of its own executable. A run is dead
+//! when the lock of its life file can be had. The recoverer holds that lock, and one that keeps other
+//! recoverers waiting, and does what the flusher would have done, with the same code and the same order of
+//! steps; killed itself, it can start over. Rings are removed last. Everything that is read is taken for
+//! hostile.
+//!
+//! A recoverer that does not know a layout (of the manifest, the life file, the site table, a ring, a record)
+//! leaves the whole run as it is, and says what it does not know. Earlier layouts it knows.
+
+use crate::drain::{Drain, DrainContext, DrainedRing, RunFile, TracePlace};
+use crate::environment;
+use crate::life::Lock;
+use crate::memory::Memory;
+use crate::run_directory::{self, lock_file, read_manifest, read_plans, ring_paths};
+use crate::sys;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use trace_format::file::Encoding;
+use trace_format::life::{self, LIFE_BYTE, RECOVERY_BYTE};
+use trace_format::manifest::{Manifest, Refusal, UNFINISHED_SUFFIX};
+use trace_format::meta::{EndReason, RingPlace, Run};
+use trace_format::plans::Plans;
+use trace_format::ring::{RingError, State};
+
+/// The result of a look for dead runs.
+#[derive(Debug, Default)]
+pub struct Recovery {
+    /// Dead runs, recovered or not.
+    pub runs: Vec<Recovered>,
+    /// The errors that say why runs of another version, living or dead, were left as they are, with the
+    /// directory in each.
+    pub unknown: Vec<io::Error>,
+}
+
+/// A dead run, and what became of it.
+#[derive(Debug)]
+pub struct Recovered {
+    /// The run.
+    pub run: Run,
+    /// The directories in which the run's trace files are.
+    pub directories: Vec<PathBuf>,
+    /// The run's threads that were alive, or not wholly written, when it died.
+    pub threads: Vec<RecoveredThread>,
+    /// The number of lost records of threads that never got a ring.
+    pub unplaced: u64,
+    /// The errors of what could not be done; the rings concerned are left where they are.
+    pub errors: Vec<io::Error>,
+}
+
+/// A thread of a dead run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecoveredThread {
+    /// The operating system's id.
+    pub tid: u64,
+    /// The thread's name.
+    pub name: Vec<u8>,
+    /// The number of records that were in the thread's ring and not in its file.
+    pub records: u64,
+    /// The number of records that the thread had put into its ring in all.
+    pub committed: u64,
+    /// Tells whether the thread was alive when the process died.
+    pub killed: bool,
+}
+
+/// Returns where directories of this user's runs may be: `TRACER_RUNTIME_DIR`, or the system's places.
+#[must_use]
+pub fn runtime_directories() -> Vec<PathBuf> {
+    match environment::value(environment::RUNTIME_DIR) {
+        Some(directory) => vec![directory.into()],
+        None => sys::runtime_directories(),
+    }
+}
+
+/// Gives the path that a format has as bytes.
+#[must_use]
+pub fn path_from_bytes(bytes: &[u8]) -> PathBuf {
+    sys::path_from_bytes(bytes)
+}
+
+/// Recovers the dead runs in `directories` whose manifests `wanted` accepts. Living runs, other users'
+/// directories and what is no run are passed over. Where another recoverer is at work, waits for it.
+///
+/// Root recovers other users' runs, too, with those users' rights: what they say can do no more than they
+/// may.
+pub fn recover(directories: &[PathBuf], wanted: impl Fn(&Run, Option<&Manifest>) -> bool + Sync) -> Recovery {
+    let mut recovery = Recovery::default();
+    for directory in directories {
+        let recover_here = || recover_in(directory, &wanted, OtherRecoverer::IsWaitedFor, &mut || ());
+        let (runs, unknown) = match sys::private_directory_of(directory) {
+            Some(user) if user == sys::effective_user() => recover_here(),
+            Some(user) => sys::as_user(user, recover_here).unwrap_or_default(),
+            None => continue,
+        };
+        recovery.runs.extend(runs);
+        recovery.unknown.extend(unknown);
+    }
+    recovery
+}
+
+/// Recovers dead runs for a flusher, which has threads of its own to serve: `going_on` is called after each
+/// portion, and what another recoverer has begun, or another user has left, is left to others. `wanted` must
+/// not accept the flusher's own run: a run knows its own, whatever has become of its locks.
+pub fn recover_meanwhile(
+    directories: &[PathBuf],
+    wanted: impl Fn(&Run, Option<&Manifest>) -> bool,
+    mut going_on: impl FnMut(),
+) {
+    for directory in directories.iter().filter(|directory| sys::is_private_directory(directory)) {
+        recover_in(directory, &wanted, OtherRecoverer::IsLeftAlone, &mut going_on);
+        going_on();
+    }
+}
+
+/// The way to treat another recoverer that is at work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum OtherRecoverer {
+    IsWaitedFor,
+    IsLeftAlone,
+}
+
+/// Recovers the runs in one user's directory.
+fn recover_in(
+    directory: &Path,
+    wanted: &impl Fn(&Run, Option<&Manifest>) -> bool,
+    other: OtherRecoverer,
+    going_on: &mut impl FnMut(),
+) -> (Vec<Recovered>, Vec<io::Error>) {
+    let (mut runs, mut unknown) = (Vec::new(), Vec::new());
+    for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.as_os_str().as_encoded_bytes().ends_with(UNFINISHED_SUFFIX.as_bytes()) {
+            remove_unfinished(&path);
+            continue;
+        }
+        match DeadRun::take(&path, wanted, other) {
+            Ok(Some(run)) => runs.push(run.recover(&mut *going_on)),
+            Ok(None) => {}
+            Err(error) => unknown.push(error),
+        }
+    }
+    (runs, unknown)
+}
+
+/// Removes what a process has left that was killed while it made its directory, or while it was removed.
+fn remove_unfinished(path: &Path) {
+    if !sys::is_private_directory(path) {
+        return;
+    }
+    match sys::open_own_file(&path.join(life::FILE_NAME)) {
+        // Only if there is nothing in it: then its maker begins anew.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let _ = std::fs::remove_dir(path);
+        }
+        Ok(file) if sys::hold_lock(&file, LIFE_BYTE).is_ok() => {
+            let _ = run_directory::remove(path);
+        }
+        _ => {}
+    }
+}
+
+/// Returns whether the run in `directory` is dead, or there is none: its lock could be had now.
+#[must_use]
+pub fn is_dead(directory: &Path) -> bool {
+    let lock = sys::open_own_file(&lock_file(directory));
+    lock.is_err() || lock.is_ok_and(|file| sys::hold_lock(&file, LIFE_BYTE).is_ok())
+}
+
+/// A run whose locks we hold.
+struct DeadRun {
+    path: PathBuf,
+    manifest: Manifest,
+    lock: Arc<Lock>,
+}
+
+impl DeadRun {
+    /// Takes the locks of a run. Returns `None` where it is no run, not wanted, alive, or gone meanwhile.
+    ///
+    /// # Errors
+    /// The version of its manifest is not known here.
+    fn take(
+        path: &Path,
+        wanted: impl Fn(&Run, Option<&Manifest>) -> bool,
+        other: OtherRecoverer,
+    ) -> io::Result<Option<DeadRun>> {
+        if !sys::is_private_directory(path) {
+            return Ok(None);
+        }
+        let manifest = match read_manifest(path, sys::effective_user()) {
+            Some(Ok(manifest)) if wanted(&manifest.run, Some(&manifest)) => manifest,
+            Some(Err(Refusal::Version { version, run: Some(run) })) if wanted(&run, None) => {
+                return Err(io::Error::other(format!(
+                    "version {version} of the manifest in {path:?} is not known here, only 1 to {}; what process {} \
+                     has there is left as it is: use the tracemerge of its version",
+                    trace_format::manifest::VERSION,
+                    run.pid
+                )));
+            }
+            _ => return Ok(None),
+        };
+        let Some(lock) = take_locks(path, other) else { return Ok(None) };
+        Ok(Some(DeadRun { path: path.to_path_buf(), manifest, lock: Arc::new(lock) }))
+    }
+
+    fn recover(self, mut going_on: impl FnMut()) -> Recovered {
+        let mut errors = Vec::new();
+        let threads = match self.prepare() {
+            Ok((mut place, plans, rings)) => {
+                let threads = self.recover_rings(&rings, &mut place, &plans, &mut going_on, &mut errors);
+                let said = threads.iter().any(|(_, said)| *said);
+                if errors.is_empty() {
+                    errors.extend(self.end_run(&mut place, said).err());
+                }
+                threads.into_iter().map(|(thread, _)| thread).collect()
+            }
+            Err(error) => {
+                errors.push(error);
+                Vec::new()
+            }
+        };
+        if errors.is_empty() {
+            errors.extend(run_directory::remove(&self.path).err());
+        }
+        let directories = self.manifest.directories.iter().map(|path| sys::path_from_bytes(path)).collect();
+        let unplaced = self.life().map_or(0, |life| life.traced.unplaced.load(Ordering::Relaxed));
+        Recovered { run: self.manifest.run, directories, threads, unplaced, errors }
+    }
+
+    /// Looks at everything before anything is changed: who does not know a layout leaves all as it is.
+    fn prepare(&self) -> io::Result<(TracePlace, Plans, Vec<PathBuf>)> {
+        let in_run = |e: io::Error| io::Error::new(e.kind(), format!("cannot recover {:?}: {e}", self.path));
+        self.lock.life().map_err(in_run)?;
+        let plans = read_plans(&self.path).map_err(in_run)?;
+        let rings = ring_paths(&self.path);
+        let mut place = TracePlace::of(&self.manifest);
+        for path in &rings {
+            // What is damaged is told of each ring by itself.
+            if let Some(error) = look_at_ring(path, place.encoding).err().filter(is_unknown_layout) {
+                return Err(io::Error::new(error.kind(), format!("cannot recover {path:?}: {error}")));
+            }
+        }
+        place.count_files_in(self.lock.clone());
+        Ok((place, plans, rings))
+    }
+
+    fn recover_rings(
+        &self,
+        rings: &[PathBuf],
+        place: &mut TracePlace,
+        plans: &Plans,
+        going_on: &mut impl FnMut(),
+        errors: &mut Vec<io::Error>,
+    ) -> Vec<(RecoveredThread, bool)> {
+        let unended = self.life().map_or(EndReason::Killed, life::Life::end_reason);
+        let mut threads = Vec::new();
+        for path in rings {
+            match recover_ring(path, &self.manifest.run, unended, place, plans, &mut *going_on) {
+                Ok(thread) => threads.extend(thread),
+                Err(e) => errors.push(io::Error::new(e.kind(), format!("cannot recover {path:?}: {e}"))),
+            }
+        }
+        threads
+    }
+
+    fn life(&self) -> Option<&life::Life> {
+        self.lock.life().ok().flatten()
+    }
+
+    /// Writes what belongs to the run and to no thread: records that found no ring, and how many files there
+    /// are, where no thread's file says that.
+    fn end_run(&self, place: &mut TracePlace, said: bool) -> io::Result<()> {
+        let Some(life) = self.life() else { return Ok(()) };
+        let unplaced = life.traced.unplaced.load(Ordering::Acquire);
+        let unsaid = place.files() > 0 && !said;
+        let forgotten = life.flusher.forgotten.load(Ordering::Acquire);
+        if unplaced == 0 && forgotten == 0 && !unsaid {
+            return Ok(());
+        }
+        let tid = life.identity.flusher.load(Ordering::Relaxed);
+        RunFile { tid, unplaced, forgotten, reason: life.end_reason() }.write(place, &self.manifest.run)
+    }
+}
+
+/// Reads what a ring holds, and changes nothing.
+fn look_at_ring(path: &Path, encoding: Encoding) -> io::Result<()> {
+    let Some(memory) = Memory::existing(&sys::open_own_file(path)?)? else { return Ok(()) };
+    match memory.header().tenancy.state() {
+        Ok(State::Free) => Ok(()),
+        _ => Drain::new(memory.header(), encoding).check_kinds(&memory).map_err(io::Error::other),
+    }
+}
+
+/// Returns whether a ring is left as it is because its layout is not known, not because it is damaged.
+fn is_unknown_layout(error: &io::Error) -> bool {
+    let error = error.get_ref().and_then(|error| error.downcast_ref());
+    matches!(error, Some(RingError::Version(_) | RingError::Kind(_)))
+}
+
+/// Gets both locks of a run that is dead. The directory may be gone by then.
+fn take_locks(directory: &Path, other: OtherRecoverer) -> Option<Lock> {
+    let mut lock = Lock::of(sys::open_own_file(&lock_file(directory)).ok()?).ok()?;
+    if !become_recoverer(&lock, other) || lock.hold(LIFE_BYTE).is_err() {
+        return None;
+    }
+    // Another recoverer may have been here between the opening and the lock.
+    let there = lock.file().is_some_and(|file| sys::file_identity(file).is_ok_and(|found| found.links > 0));
+    lock.close_descriptor();
+    there.then_some(lock)
+}
+
+/// Gets the lock that only one recoverer of a run can have. Waits at most ten seconds for another one.
+fn become_recoverer(lock: &Lock, other: OtherRecoverer) -> bool {
+    let tries = if other == OtherRecoverer::IsWaitedFor { 1000 } else { 1 };
+    (0..tries).any(|tried| {
+        if tried > 0 {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        lock.hold(RECOVERY_BYTE).is_ok()
+    })
+}
+
+/// Writes what the ring holds, and returns whether the end of the thread's file is that of the run. Returns
+/// `None` where no thread had the ring.
+fn recover_ring(
+    path: &Path,
+    run: &Run,
+    unended: EndReason,
+    place: &mut TracePlace,
+    plans: &Plans,
+    mut going_on: impl FnMut(),
+) -> io::Result<Option<(RecoveredThread, bool)>> {
+    let Some(memory) = Memory::existing(&sys::open_own_file(path)?)? else { return Ok(None) };
+    let header = memory.header();
+    if header.identity.run.load(Ordering::Relaxed) != run.id {
+        return Err(io::Error::other("it belongs to another run"));
+    }
+    let state = header.tenancy.state().map_err(io::Error::other)?;
+    let (killed, reason) = match state {
+        State::Free => return Ok(None),
+        State::Owned => (unended == EndReason::Killed, unended),
+        State::Ended => (false, EndReason::Thread),
+    };
+    let tid = header.tenancy.tid.load(Ordering::Relaxed);
+    let mut drain = Drain::new(header, place.encoding);
+    let mut out = Vec::new();
+    let drained = DrainedRing { memory: &memory, place: RingPlace::Shared, why: "" };
+    let mut context = DrainContext { info: run, place, plans, out: &mut out };
+    drain.resume(drained, &mut context)?;
+    context.place.remove_unfinished(tid, run.id);
+    let before = drain.records();
+    while drain.portion(drained, &mut context, &|| true)? > 0 {
+        going_on();
+    }
+    drain.end(drained, &mut context, reason, None)?;
+    let records = drain.records().saturating_sub(before);
+    let committed = header.committed();
+    header.tenancy.state.store(State::Free as u32, Ordering::Release);
+    let thread = RecoveredThread { tid, name: header.tenancy.name(), records, committed, killed };
+    Ok(Some((thread, drain.has_file() && state == State::Owned)))
+}

@@ -1,0 +1,248 @@
+//! The run's directory: life file, manifest, site table, ring files. The flusher thread makes it; recoverers
+//! and onlookers read it.
+
+use crate::descriptor::Descriptor;
+use crate::drain::TracePlace;
+use crate::life::{self, Lock};
+use crate::memory::Memory;
+use crate::sys;
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use trace_format::life::{FILE_NAME as LIFE_NAME, Life};
+use trace_format::manifest::{FILE_NAME, Manifest, RING_PREFIX, Refusal, SITES_NAME, UNFINISHED_SUFFIX};
+use trace_format::meta;
+use trace_format::plans::Plans;
+use trace_format::ring::Geometry;
+use trace_format::sites::{self, Site};
+
+/// The number of times, a millisecond apart, that the making is begun anew where a recoverer has taken away
+/// what was begun.
+const TRIES: u32 = 200;
+
+/// A directory that says what this process traces, as long as it lives and after it was killed.
+#[derive(Debug)]
+pub struct RunDirectory {
+    path: PathBuf,
+    /// The page whose lock says that the run lives.
+    pub life: &'static Life,
+    /// The lock that says that the run lives.
+    pub lock: Arc<Lock>,
+    table: Descriptor,
+    /// The number of bytes of the table that count.
+    used: u64,
+}
+
+/// The parts that a directory is made of.
+struct Parts {
+    life: (Arc<Lock>, &'static Life),
+    table: Descriptor,
+    used: u64,
+}
+
+impl RunDirectory {
+    /// Makes `<runtime>/<pid>-<id>/`, its life file, its site table and its manifest.
+    ///
+    /// The directory has another name until it is whole. What was killed before that is known by that name,
+    /// and that it is dead by the lock of its life file; where there is none yet, the directory is empty, and
+    /// whoever comes may remove it.
+    pub fn create(
+        runtime: Option<&Path>,
+        flusher: u64,
+        info: &meta::Run,
+        place: &TracePlace,
+        sites: &[Site],
+    ) -> io::Result<RunDirectory> {
+        let runtime = runtime.map_or_else(sys::runtime_directory, Path::to_path_buf);
+        let named = |e, path: &Path| io::Error::other(format!("cannot prepare {path:?} for rings: {e}"));
+        sys::make_private_directory(&runtime).map_err(|e| named(e, &runtime))?;
+        let name = format!("{}-{:08x}", info.pid, info.id);
+        let (path, unfinished) = (runtime.join(&name), runtime.join(name + UNFINISHED_SUFFIX));
+        let mut tries = TRIES;
+        loop {
+            tries -= 1;
+            match RunDirectory::fill(&unfinished, flusher, info, place, sites) {
+                Ok(Parts { life: (lock, life), table, used }) => {
+                    std::fs::rename(&unfinished, &path).map_err(|e| named(e, &path))?;
+                    return Ok(RunDirectory { path, life, lock, table, used });
+                }
+                Err(e) if is_taken_away(&e) && tries > 0 => std::thread::sleep(Duration::from_millis(1)),
+                Err(e) => {
+                    let _ = remove(&unfinished);
+                    return Err(named(e, &path));
+                }
+            }
+        }
+    }
+
+    fn fill(
+        path: &Path,
+        flusher: u64,
+        info: &meta::Run,
+        place: &TracePlace,
+        sites: &[Site],
+    ) -> io::Result<Parts> {
+        sys::make_private_directory(path)?;
+        let life = life::begin(&path.join(LIFE_NAME), flusher)?;
+        let mut entries = Vec::new();
+        sites.iter().for_each(|site| site.write(&mut entries));
+        let used = (sites::HEADER_BYTES + entries.len()) as u64;
+        let mut table = sys::create_private_file(&path.join(SITES_NAME))?;
+        table.write_all(&sites::header(used))?;
+        table.write_all(&entries)?;
+        let bytes = |path: &PathBuf| path.as_os_str().as_encoded_bytes().to_vec();
+        let manifest = Manifest {
+            run: info.clone(),
+            directories: place.directories().iter().map(bytes).collect(),
+            name: place.name().as_encoded_bytes().to_vec(),
+            encoding: place.encoding,
+        };
+        sys::create_private_file(&path.join(FILE_NAME))?.write_all(&manifest.write())?;
+        Ok(Parts { life, table: Descriptor::new(table)?, used })
+    }
+
+    /// Opens the site table again if the host has closed it.
+    pub fn keep_open(&mut self) -> io::Result<()> {
+        if !self.table.is_ours() {
+            self.table = Descriptor::new(sys::open_own_file(&self.path.join(SITES_NAME))?)?;
+        }
+        Ok(())
+    }
+
+    /// Appends a site to the table: first the entry, then that it counts.
+    pub fn add_site(&mut self, site: &Site) -> io::Result<()> {
+        let mut entry = Vec::new();
+        site.write(&mut entry);
+        self.table.seek(SeekFrom::Start(self.used))?;
+        self.table.write_all(&entry)?;
+        let used = self.used + entry.len() as u64;
+        self.table.seek(SeekFrom::Start(sites::USED_OFFSET as u64))?;
+        self.table.write_all(&used.to_le_bytes())?;
+        self.used = used;
+        Ok(())
+    }
+
+    /// Returns the directory's path.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn ring_path(&self, index: u32) -> PathBuf {
+        self.path.join(format!("{RING_PREFIX}{index}"))
+    }
+
+    /// Makes a ring file, reserves its space and maps it. The descriptor is closed; the mapping stays.
+    pub fn create_ring(&self, index: u32, geometry: Geometry) -> io::Result<Memory> {
+        let path = self.ring_path(index);
+        let file = sys::create_private_file(&path)?;
+        let reserved = sys::reserve(&file, geometry.file_size());
+        reserved.and_then(|()| Memory::shared(&file, geometry)).inspect_err(|_| {
+            let _ = std::fs::remove_file(&path);
+        })
+    }
+
+    /// Removes a ring's file; its mapping stays.
+    pub fn remove_ring(&self, index: u32) {
+        let _ = std::fs::remove_file(self.ring_path(index));
+    }
+
+    /// Removes the directory and what is in it. The directory above stays: another run may be starting there.
+    pub fn remove(&self) {
+        let _ = remove(&self.path);
+    }
+}
+
+/// Returns whether a directory that is being made was taken for what a killed process has left: before it had
+/// its life file, or before that was locked.
+fn is_taken_away(error: &io::Error) -> bool {
+    use io::ErrorKind::{AlreadyExists, NotFound, WouldBlock};
+    matches!(error.kind(), NotFound | WouldBlock | AlreadyExists)
+}
+
+/// Removes a run's directory. It loses its name first and its life file last: killed in between, the rest is
+/// known as such, and removed by who recovers.
+///
+/// # Errors
+/// Something in the directory cannot be removed.
+pub fn remove(path: &Path) -> io::Result<()> {
+    let named = |e: io::Error, path: &Path| io::Error::new(e.kind(), format!("cannot remove {path:?}: {e}"));
+    let mut nameless = path.as_os_str().to_owned();
+    if !nameless.as_encoded_bytes().ends_with(UNFINISHED_SUFFIX.as_bytes()) {
+        nameless.push(UNFINISHED_SUFFIX);
+        std::fs::rename(path, &nameless).map_err(|e| named(e, path))?;
+    }
+    let path = Path::new(&nameless);
+    let entries = std::fs::read_dir(path).map_err(|e| named(e, path))?.flatten();
+    let (life, others): (Vec<_>, Vec<_>) =
+        entries.map(|entry| entry.path()).partition(|path| path.ends_with(LIFE_NAME));
+    for path in others.iter().chain(&life) {
+        match std::fs::remove_file(path) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(named(e, path)),
+            _ => {}
+        }
+    }
+    std::fs::remove_dir(path).map_err(|e| named(e, path))
+}
+
+/// Returns the path of the file in a run's directory that has the lock by which the run is known to live: its
+/// life file; the manifest in version 1 of that.
+#[must_use]
+pub fn lock_file(directory: &Path) -> PathBuf {
+    let life = directory.join(LIFE_NAME);
+    if life.exists() { life } else { directory.join(FILE_NAME) }
+}
+
+/// Reads the manifest in a run's directory that belongs to `user`; `None` where there is none that may be
+/// read.
+pub(crate) fn read_manifest(directory: &Path, user: u32) -> Option<Result<Manifest, Refusal>> {
+    let mut bytes = Vec::new();
+    let file = sys::open_file_of_user_to_read(&directory.join(FILE_NAME), user).ok()?;
+    // A manifest is a few hundred bytes; some paths of the greatest length, escaped, fit.
+    file.take(256 * 1024).read_to_end(&mut bytes).ok()?;
+    Some(Manifest::parse(&bytes))
+}
+
+/// Returns the paths of the rings in a run's directory.
+pub(crate) fn ring_paths(directory: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
+    let is_ring = |p: &PathBuf| p.file_name().is_some_and(|n| n.to_string_lossy().starts_with(RING_PREFIX));
+    let mut rings: Vec<PathBuf> = entries.filter(is_ring).collect();
+    rings.sort();
+    rings
+}
+
+/// Reads what captured arguments of the run in `directory` mean.
+///
+/// # Errors
+/// The table is of no layout that is known, or cannot be read: then nobody here knows what records mean.
+pub(crate) fn read_plans(directory: &Path) -> io::Result<Plans> {
+    match open_table(directory, sys::effective_user()) {
+        // A run that was killed before it had one has no records.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Plans::default()),
+        Err(error) => Err(io::Error::new(error.kind(), format!("cannot open its site table: {error}"))),
+        Ok(table) => plans_in(&table),
+    }
+}
+
+/// Opens the site table of the run in `directory`, which belongs to `user`.
+pub(crate) fn open_table(directory: &Path, user: u32) -> io::Result<File> {
+    sys::open_file_of_user_to_read(&directory.join(SITES_NAME), user)
+}
+
+/// Reads what the table says now.
+///
+/// # Errors
+/// The table cannot be read, or is no table of this layout.
+pub(crate) fn plans_in(mut table: &File) -> io::Result<Plans> {
+    let mut bytes = Vec::new();
+    table.rewind()?;
+    table.take(LARGEST_TABLE).read_to_end(&mut bytes)?;
+    let sites = sites::parse(&bytes).map_err(io::Error::other)?;
+    Ok(Plans::of(&sites))
+}
+
+/// The most bytes of a table that are read: a site takes some hundred bytes, and no program has so many.
+const LARGEST_TABLE: u64 = 256 << 20;

@@ -1,0 +1,76 @@
+//! macOS, and what other Unix systems have of it. Type-checked, not yet run.
+#![allow(unsafe_code, reason = "calls of the C library; each argued where it stands")]
+
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Gives the file its size. The space itself is not reserved here.
+pub fn reserve(file: &File, bytes: u64) -> io::Result<()> {
+    file.set_len(bytes)
+}
+
+/// Returns where the directories of this user's runs are.
+pub fn runtime_directory() -> PathBuf {
+    // SAFETY: asks only.
+    std::env::temp_dir().join(format!("tracer-{}", unsafe { libc::geteuid() }))
+}
+
+/// Returns where the directories of this user's runs may be.
+pub fn runtime_directories() -> Vec<PathBuf> {
+    vec![runtime_directory()]
+}
+
+/// Returns `None`: there are no files without names.
+pub fn create_unnamed_file(_directory: &Path) -> io::Result<Option<File>> {
+    Ok(None)
+}
+
+/// Returns an error: there are no files without names.
+pub fn link_unnamed_file(_file: &File, _path: &Path) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+/// Returns whether a file can be made in `directory`; it is called `probe` for a moment.
+///
+/// # Errors
+/// The error says why no file can be made.
+pub fn try_to_make_file(_directory: &Path, probe: &Path) -> io::Result<()> {
+    super::create_private_file(probe)?;
+    std::fs::remove_file(probe)
+}
+
+/// Tells whether a mapping of a file keeps the locks that were taken through the descriptor that it was
+/// mapped from.
+pub const MAPPINGS_HOLD_LOCKS: bool = false;
+
+/// Takes the classic POSIX record lock on one byte of the file; it is held until any descriptor of the file
+/// is closed in this process, or the process ends.
+pub fn hold_lock(file: &File, byte: u32) -> io::Result<()> {
+    super::unix::set_lock(file, libc::F_SETLK, byte)
+}
+
+/// Does nothing: a forked child has no record locks.
+pub fn keep_from_children(_start: *mut u8, _bytes: usize) -> io::Result<()> {
+    Ok(())
+}
+
+/// Returns `None`: a thread has no rights of its own here.
+pub fn as_user<T: Send>(_user: u32, _work: impl FnOnce() -> T + Send) -> Option<T> {
+    None
+}
+
+/// Returns an error: a thread has no descriptors of its own here.
+pub fn take_own_descriptors() -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+/// Returns nothing, for the boot is not known here: ticks of different boots cannot be told apart.
+pub fn boot_id() -> Vec<u8> {
+    Vec::new()
+}
+
+/// Returns whether the processor's counter is the same on all cores.
+pub fn counter_is_trusted() -> bool {
+    true
+}

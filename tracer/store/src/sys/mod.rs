@@ -1,0 +1,65 @@
+//! What differs by operating system in files, locks, users and counters: one file per system, all with the
+//! same functions.
+//!
+//! | function | what it does | called by |
+//! |---|---|---|
+//! | `take_own_descriptors` | gives a thread descriptors that no other can close | start of a run |
+//! | `runtime_directory`, `runtime_directories` | say where rings live | flusher, recovery |
+//! | `make_private_directory`, `private_directory_of` | make such places, and test them | flusher, recovery |
+//! | `as_user` | does something with another user's rights | recovery as root |
+//! | `create_private_file`, `create_unnamed_file`, `link_unnamed_file` | make files | flusher, recovery |
+//! | `try_to_make_file` | looks whether a directory takes files | start of a run |
+//! | `open_own_file`, `open_named_file`, `open_to_append` | open files that nobody else can have made | both |
+//! | `open_file_of_user_to_read` | opens a file for an onlooker | inspection |
+//! | `reserve`, `hold_lock` | reserve a file's space, lock one of its bytes | flusher, recovery |
+//! | `MAPPINGS_HOLD_LOCKS` | tells whether a mapping alone holds a lock | start of a run; recovery |
+//! | `keep_from_children` | keeps a mapping from forked children | start of a run; recovery |
+//! | `path_from_bytes` | gives a path that a manifest names | recovery |
+//! | `file_identity`, `path_identity` | tell which file it is | flusher, recovery |
+//! | `descriptor_limit`, `is_without_descriptors`, `file_size_limit` | tell limits | flusher, recovery |
+//! | `effective_user`, `boot_id` | tell facts | flusher, recovery |
+//! | `counter_is_trusted`, `monotonic_ns` | tell about clocks | start of a run; a record without a counter |
+//!
+//! What hooks into a process that traces (the ends of threads and of the process, `errno`, waking) is in
+//! `tracer`. Linux is complete. macOS and Windows are type-checked ports of what is here, not yet run.
+
+#[cfg(target_os = "linux")]
+mod linux;
+#[cfg(target_os = "linux")]
+pub use linux::*;
+
+#[cfg(all(unix, not(target_os = "linux")))]
+mod macos;
+#[cfg(all(unix, not(target_os = "linux")))]
+pub use macos::*;
+
+#[cfg(unix)]
+mod unix;
+#[cfg(unix)]
+pub use unix::*;
+
+#[cfg(windows)]
+mod windows;
+#[cfg(windows)]
+pub use windows::*;
+
+/// The identity of a file, which tells it from others, and what has become of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileIdentity {
+    /// The device that the file is on.
+    pub device: u64,
+    /// The file's number on its device.
+    pub inode: u64,
+    /// The number of names that the file has; 0 when it was deleted.
+    pub links: u64,
+    /// The file's size in bytes.
+    pub length: u64,
+}
+
+impl FileIdentity {
+    /// Returns whether both are one file, as long as it exists.
+    #[must_use]
+    pub fn is_same_file(&self, other: &FileIdentity) -> bool {
+        (self.device, self.inode) == (other.device, other.inode)
+    }
+}

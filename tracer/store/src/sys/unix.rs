@@ -1,0 +1,188 @@
+//! What all Unix systems do alike.
+#![allow(unsafe_code, reason = "calls of the C library; each argued where it stands")]
+
+use super::FileIdentity;
+use std::fs::{DirBuilder, File, OpenOptions, Permissions};
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+/// Makes `path` a directory that only its owner, this user, can enter, or accepts that it is one.
+pub fn make_private_directory(path: &Path) -> io::Result<()> {
+    match DirBuilder::new().mode(0o700).create(path) {
+        // The umask may have taken more.
+        Ok(()) => return std::fs::set_permissions(path, Permissions::from_mode(0o700)),
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
+        Err(e) => return Err(e),
+    }
+    std::fs::symlink_metadata(path)?;
+    if !is_private_directory(path) {
+        let why = "it exists, but is not a directory that only this user can enter";
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+    }
+    Ok(())
+}
+
+/// Makes `path` a directory, with those above it, which only this user can enter; what is there stays as it
+/// is.
+pub fn make_directories(path: &Path) -> io::Result<()> {
+    DirBuilder::new().mode(0o700).recursive(true).create(path)
+}
+
+/// Returns the user whose rights the calling thread has.
+pub fn effective_user() -> u32 {
+    // SAFETY: asks only.
+    unsafe { libc::geteuid() }
+}
+
+/// Returns whether `path` is a directory, not a link to one, that only its owner, this user, can enter.
+pub fn is_private_directory(path: &Path) -> bool {
+    // SAFETY: asks only.
+    let user = unsafe { libc::geteuid() };
+    std::fs::symlink_metadata(path).is_ok_and(|f| f.is_dir() && f.uid() == user && f.mode() & 0o077 == 0)
+}
+
+/// Returns the user whose `path` is, if it is a directory, not a link to one, that only its owner can enter,
+/// and this user may: because it is this user's, or as root.
+pub fn private_directory_of(path: &Path) -> Option<u32> {
+    let found = std::fs::symlink_metadata(path).ok()?;
+    let may = [found.uid(), 0].contains(&effective_user());
+    (may && found.is_dir() && found.mode() & 0o077 == 0).then(|| found.uid())
+}
+
+/// Makes a new file, readable and writable by its owner only; fails where the name exists, even as a link.
+pub fn create_private_file(path: &Path) -> io::Result<File> {
+    // `create_new` is O_CREAT|O_EXCL, which follows no link; std adds O_CLOEXEC.
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .custom_flags(libc::O_NOFOLLOW)
+        .open(path)?;
+    // The umask may have taken more; a file system may know no modes.
+    let _ = file.set_permissions(Permissions::from_mode(0o600));
+    above_standard_streams(file)
+}
+
+/// Moves a file above the standard streams: where the host has closed one, its number must not become a file
+/// of ours, for the host would write into it.
+fn above_standard_streams(file: File) -> io::Result<File> {
+    if file.as_raw_fd() > libc::STDERR_FILENO {
+        return Ok(file);
+    }
+    // SAFETY: the descriptor is open; the result is a new one that nobody else has.
+    unsafe {
+        match libc::fcntl(file.as_raw_fd(), libc::F_DUPFD_CLOEXEC, libc::STDERR_FILENO + 1) {
+            -1 => Err(io::Error::last_os_error()),
+            above => Ok(File::from_raw_fd(above)),
+        }
+    }
+}
+
+/// Opens a file of this user for reading and writing: a regular one, not through a link.
+pub fn open_own_file(path: &Path) -> io::Result<File> {
+    open_own(path, true, &[effective_user()])
+}
+
+/// Opens a file of this user's for writing at its end, wherever that is by then; makes it if it is not there.
+pub fn open_to_append(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.append(true).create(true).mode(0o600).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
+    is_own(options.open(path)?, &[effective_user()])
+}
+
+/// Opens a file that a ring of this user names, for reading and writing: a regular one, not through a link.
+/// As root it may be another user's, whom the process had become when it made the file. The caller sees to it
+/// that it is that file.
+pub fn open_named_file(path: &Path) -> io::Result<File> {
+    match std::fs::symlink_metadata(path) {
+        Ok(found) if effective_user() == 0 => open_own(path, true, &[0, found.uid()]),
+        _ => open_own(path, true, &[effective_user()]),
+    }
+}
+
+/// Opens a file of this user, or of `user` where this one may read it, for reading: a regular one, not
+/// through a link.
+pub fn open_file_of_user_to_read(path: &Path, user: u32) -> io::Result<File> {
+    open_own(path, false, &[effective_user(), user])
+}
+
+fn open_own(path: &Path, write: bool, users: &[u32]) -> io::Result<File> {
+    // A FIFO in its place must not make us wait.
+    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
+    is_own(OpenOptions::new().read(true).write(write).custom_flags(flags).open(path)?, users)
+}
+
+/// Gives the file, if it is a regular one of one of these users.
+fn is_own(file: File, users: &[u32]) -> io::Result<File> {
+    let found = file.metadata()?;
+    if !found.is_file() || !users.contains(&found.uid()) {
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "it is not a file of this user"));
+    }
+    Ok(file)
+}
+
+/// Makes a path of the bytes that the system knows it by.
+pub fn path_from_bytes(bytes: &[u8]) -> PathBuf {
+    PathBuf::from(std::ffi::OsString::from_vec(bytes.to_vec()))
+}
+
+/// Asks for a write lock on one byte of the file, of the kind that `command` stands for; does not wait.
+pub(super) fn set_lock(file: &File, command: libc::c_int, byte: u32) -> io::Result<()> {
+    // SAFETY: the descriptor is open; the request is plain memory.
+    let result = unsafe {
+        let mut request: libc::flock = std::mem::zeroed();
+        request.l_type = libc::F_WRLCK as _;
+        request.l_whence = libc::SEEK_SET as _;
+        request.l_start = byte as libc::off_t;
+        request.l_len = 1;
+        libc::fcntl(file.as_raw_fd(), command, &request)
+    };
+    if result == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Returns what the open file is, and what has become of it.
+pub fn file_identity(file: &File) -> io::Result<FileIdentity> {
+    let found = file.metadata()?;
+    Ok(FileIdentity { device: found.dev(), inode: found.ino(), links: found.nlink(), length: found.len() })
+}
+
+/// Returns what stands at `path` itself, be it a link.
+pub fn path_identity(path: &Path) -> io::Result<FileIdentity> {
+    let found = std::fs::symlink_metadata(path)?;
+    Ok(FileIdentity { device: found.dev(), inode: found.ino(), links: found.nlink(), length: found.len() })
+}
+
+/// Returns whether a file could not be opened because too many are.
+pub fn is_without_descriptors(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
+}
+
+/// Returns how many files this process may have open.
+pub fn descriptor_limit() -> usize {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the result is plain memory.
+    unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) };
+    usize::try_from(limit.rlim_cur).unwrap_or(usize::MAX)
+}
+
+/// Returns how long, in bytes, a file may become that this process writes, now: who writes more gets a
+/// signal.
+pub fn file_size_limit() -> u64 {
+    let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: 0 };
+    // SAFETY: the result is plain memory.
+    unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &mut limit) };
+    if limit.rlim_cur == libc::RLIM_INFINITY { u64::MAX } else { limit.rlim_cur }
+}
+
+/// Reads the system's monotonic clock in nanoseconds. This is async-signal-safe.
+#[inline]
+pub fn monotonic_ns() -> u64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `now` may be written.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}

@@ -17,7 +17,7 @@ pub(crate) fn expand(input: TokenStream) -> TokenStream {
 }
 
 /// A call whose format string is a literal.
-struct Call {
+struct LiteralCall {
     /// The literal as it was given: names in it mean what they mean there.
     format: TokenTree,
     text: LitStr,
@@ -30,7 +30,7 @@ struct Argument {
     value: Expr,
 }
 
-fn parse(input: ParseStream) -> syn::Result<Call> {
+fn parse(input: ParseStream) -> syn::Result<LiteralCall> {
     let format: TokenTree = input.parse()?;
     let text = syn::parse2(format.to_token_stream())?;
     let mut arguments = Vec::new();
@@ -46,10 +46,10 @@ fn parse(input: ParseStream) -> syn::Result<Call> {
         }
         arguments.push(Argument { name, value: input.parse()? });
     }
-    Ok(Call { format, text, arguments })
+    Ok(LiteralCall { format, text, arguments })
 }
 
-impl Call {
+impl LiteralCall {
     /// Returns the code that captures the arguments; `None` where the compiler is to explain what is wrong.
     fn captured(&self) -> Option<TokenStream> {
         let positional = self.arguments.iter().take_while(|argument| argument.name.is_none()).count();

@@ -12,9 +12,10 @@ use syn::{Data, DeriveInput, Error, Fields, Generics, Index, Member, Type, TypeP
 /// Returns the implementation for a type.
 pub(crate) fn expand(input: &DeriveInput) -> syn::Result<TokenStream> {
     let methods = match &input.data {
-        Data::Struct(data) => Shape::new(&input.ident, &data.fields)?.of_struct(is_packed(input)?),
+        Data::Struct(data) => Constructor::new(&input.ident, &data.fields)?.of_struct(is_packed(input)?),
         Data::Enum(data) => {
-            let shapes = data.variants.iter().map(|variant| Shape::new(&variant.ident, &variant.fields));
+            let shapes =
+                data.variants.iter().map(|variant| Constructor::new(&variant.ident, &variant.fields));
             of_enum(&input.ident, &shapes.collect::<syn::Result<Vec<_>>>()?)?
         }
         Data::Union(data) => {
@@ -61,38 +62,38 @@ struct Methods {
 }
 
 /// A struct or a variant.
-struct Shape<'a> {
+struct Constructor<'a> {
     ident: &'a Ident,
     /// The name, as Debug prints it.
     name: String,
-    kind: Kind,
-    fields: Vec<Field<'a>>,
+    kind: ConstructorKind,
+    fields: Vec<ConstructorField<'a>>,
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Kind {
+enum ConstructorKind {
     Unit,
     Tuple,
     Named,
 }
 
-struct Field<'a> {
+struct ConstructorField<'a> {
     member: Member,
     ty: &'a Type,
     /// The variable that refers to the field.
     binding: Ident,
 }
 
-impl<'a> Shape<'a> {
-    fn new(ident: &'a Ident, fields: &'a Fields) -> syn::Result<Shape<'a>> {
+impl<'a> Constructor<'a> {
+    fn new(ident: &'a Ident, fields: &'a Fields) -> syn::Result<Constructor<'a>> {
         count(fields.len(), ident)?;
         let kind = match fields {
             // Debug does not show brackets around nothing.
-            fields if fields.is_empty() => Kind::Unit,
-            Fields::Named(_) => Kind::Named,
-            Fields::Unnamed(_) | Fields::Unit => Kind::Tuple,
+            fields if fields.is_empty() => ConstructorKind::Unit,
+            Fields::Named(_) => ConstructorKind::Named,
+            Fields::Unnamed(_) | Fields::Unit => ConstructorKind::Tuple,
         };
-        let fields = fields.iter().zip(0..).map(|(field, number)| Field {
+        let fields = fields.iter().zip(0..).map(|(field, number)| ConstructorField {
             member: match &field.ident {
                 Some(name) => Member::Named(name.clone()),
                 None => Member::Unnamed(Index { index: number, span: Span::call_site() }),
@@ -100,7 +101,7 @@ impl<'a> Shape<'a> {
             ty: &field.ty,
             binding: Ident::new(&format!("__{number}"), Span::mixed_site()),
         });
-        Ok(Shape { ident, name: ident.unraw().to_string(), kind, fields: fields.collect() })
+        Ok(Constructor { ident, name: ident.unraw().to_string(), kind, fields: fields.collect() })
     }
 
     fn of_struct(&self, packed: bool) -> Methods {
@@ -125,9 +126,9 @@ impl<'a> Shape<'a> {
 
     fn step(&self) -> Ident {
         let name = match self.kind {
-            Kind::Unit => "unit",
-            Kind::Tuple => "tuple",
-            Kind::Named => "named",
+            ConstructorKind::Unit => "unit",
+            ConstructorKind::Tuple => "tuple",
+            ConstructorKind::Named => "named",
         };
         Ident::new(name, Span::call_site())
     }
@@ -140,13 +141,13 @@ impl<'a> Shape<'a> {
             let capture = field.capture();
             quote!(#name.part(#capture::SIGNATURE))
         });
-        if self.kind == Kind::Unit { quote!((#name)) } else { quote!((#name, #count) #(#parts)*) }
+        if self.kind == ConstructorKind::Unit { quote!((#name)) } else { quote!((#name, #count) #(#parts)*) }
     }
 
     fn describe(&self) -> TokenStream {
         let (name, step) = (&self.name, self.step());
         let begin = quote!(::tracer::__macro_support::descriptor::#step);
-        if self.kind == Kind::Unit {
+        if self.kind == ConstructorKind::Unit {
             return quote!(#begin(__to, #name););
         }
         let count = self.fields.len() as u16;
@@ -183,7 +184,7 @@ impl<'a> Shape<'a> {
     }
 }
 
-impl Field<'_> {
+impl ConstructorField<'_> {
     fn name(&self) -> Option<String> {
         match &self.member {
             Member::Named(name) => Some(name.unraw().to_string()),
@@ -207,14 +208,14 @@ impl Field<'_> {
     }
 }
 
-fn of_enum(name: &Ident, shapes: &[Shape<'_>]) -> syn::Result<Methods> {
+fn of_enum(name: &Ident, shapes: &[Constructor<'_>]) -> syn::Result<Methods> {
     let count = count(shapes.len(), name)?;
     let number = shapes.len();
     let signatures = shapes.iter().map(|shape| {
         let (step, signature) = (shape.step(), shape.signature());
         quote!(.#step #signature)
     });
-    let describe = shapes.iter().map(Shape::describe);
+    let describe = shapes.iter().map(Constructor::describe);
     let sizes = shapes.iter().map(|shape| {
         let (name, pattern, sizes) = (shape.ident, shape.pattern(), shape.sizes());
         quote!(Self::#name #pattern => 2usize #sizes,)

@@ -111,19 +111,19 @@ pub(crate) enum Type {
     Result(Box<[Type; 2]>),
     Slice(Box<Type>),
     Array(u32, Box<Type>),
-    Struct(Shape),
-    Enum(Box<[Shape]>),
+    Struct(Composite),
+    Enum(Box<[Composite]>),
 }
 
 /// A struct, a variant or a tuple, with its name and fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Shape {
+pub(crate) struct Composite {
     pub(crate) name: Box<str>,
-    pub(crate) fields: Fields,
+    pub(crate) fields: FieldTypes,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Fields {
+pub(crate) enum FieldTypes {
     None,
     Tuple(Box<[Type]>),
     Named(Box<[(Box<str>, Type)]>),
@@ -189,7 +189,7 @@ impl std::error::Error for DescriptorError {}
 
 /// Reads the types of a site's arguments.
 pub(crate) fn parse(descriptor: &[u8]) -> Result<Vec<Type>, DescriptorError> {
-    let mut parser = Parser { rest: descriptor };
+    let mut parser = DescriptorParser { rest: descriptor };
     let mut types = Vec::new();
     while !parser.rest.is_empty() {
         types.push(parser.parse(MAX_DEPTH)?);
@@ -197,11 +197,11 @@ pub(crate) fn parse(descriptor: &[u8]) -> Result<Vec<Type>, DescriptorError> {
     Ok(types)
 }
 
-struct Parser<'a> {
+struct DescriptorParser<'a> {
     rest: &'a [u8],
 }
 
-impl<'a> Parser<'a> {
+impl<'a> DescriptorParser<'a> {
     fn bytes<const N: usize>(&mut self) -> Result<[u8; N], DescriptorError> {
         let (bytes, rest) = self.rest.split_first_chunk().ok_or(DescriptorError::Cut)?;
         self.rest = rest;
@@ -244,23 +244,23 @@ impl<'a> Parser<'a> {
     }
 
     /// Reads the part of a struct or variant that follows its tag.
-    fn shape(&mut self, tag: u8, depth: usize) -> Result<Shape, DescriptorError> {
+    fn shape(&mut self, tag: u8, depth: usize) -> Result<Composite, DescriptorError> {
         if !matches!(tag, UNIT | TUPLE | NAMED) {
             return Err(DescriptorError::UnknownTag(tag));
         }
         let name = self.name()?;
         let fields = match tag {
-            UNIT => Fields::None,
+            UNIT => FieldTypes::None,
             TUPLE => {
                 let count = self.count()?;
-                Fields::Tuple((0..count).map(|_| self.parse(depth)).collect::<Result<_, _>>()?)
+                FieldTypes::Tuple((0..count).map(|_| self.parse(depth)).collect::<Result<_, _>>()?)
             }
             _ => {
                 let count = self.count()?;
                 let field = |_| Ok((self.name()?, self.parse(depth)?));
-                Fields::Named((0..count).map(field).collect::<Result<_, DescriptorError>>()?)
+                FieldTypes::Named((0..count).map(field).collect::<Result<_, DescriptorError>>()?)
             }
         };
-        Ok(Shape { name, fields })
+        Ok(Composite { name, fields })
     }
 }

@@ -1,9 +1,9 @@
 //! Values made of other values, printed by std itself: it is told only their structure, piece by piece.
 
 use super::field::Field;
-use super::value::Reader;
+use super::value::ValueReader;
 use super::{MAX_MESSAGE, PayloadError};
-use crate::capture::descriptor::{Fields, Scalar, Shape, Type};
+use crate::capture::descriptor::{Composite, FieldTypes, Scalar, Type};
 use crate::template::Case;
 use std::cell::Cell;
 use std::fmt::{self, Debug, Write};
@@ -11,12 +11,12 @@ use std::fmt::{self, Debug, Write};
 /// Appends the text that `{:?}` with the flags of `field` gives for a value.
 pub(super) fn render(
     ty: &Type,
-    reader: &mut Reader<'_>,
+    reader: &mut ValueReader<'_>,
     field: &Field,
     precision: Option<usize>,
     out: &mut Vec<u8>,
 ) -> Result<(), PayloadError> {
-    let source = Source { reader: Cell::new(*reader), error: Cell::new(None) };
+    let source = PayloadSource { reader: Cell::new(*reader), error: Cell::new(None) };
     let shown = Decoded { ty, source: &source };
     let mut out = Bounded { out, room: MAX_MESSAGE, error: &source.error };
     let written = write_debug(&mut out, &shown, field, precision);
@@ -77,15 +77,15 @@ impl Write for Bounded<'_> {
 }
 
 /// The bytes of one argument, which are read while they are printed, and the error that was met.
-struct Source<'p> {
-    reader: Cell<Reader<'p>>,
+struct PayloadSource<'p> {
+    reader: Cell<ValueReader<'p>>,
     error: Cell<Option<PayloadError>>,
 }
 
-impl<'p> Source<'p> {
+impl<'p> PayloadSource<'p> {
     fn read<T>(
         &self,
-        read: impl FnOnce(&mut Reader<'p>) -> Result<T, PayloadError>,
+        read: impl FnOnce(&mut ValueReader<'p>) -> Result<T, PayloadError>,
     ) -> Result<T, fmt::Error> {
         let mut reader = self.reader.get();
         let result = read(&mut reader);
@@ -100,7 +100,7 @@ impl<'p> Source<'p> {
 /// The next value of a source, together with its type.
 struct Decoded<'a, 'p> {
     ty: &'a Type,
-    source: &'a Source<'p>,
+    source: &'a PayloadSource<'p>,
 }
 
 /// The next value of a source, as an element of a slice or array.
@@ -124,17 +124,17 @@ impl<'a, 'p> Decoded<'a, 'p> {
     }
 
     /// Prints a struct, variant or tuple as `derive(Debug)` does.
-    fn shape(&self, shape: &'a Shape, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn shape(&self, shape: &'a Composite, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &shape.fields {
-            Fields::None => f.write_str(&shape.name),
-            Fields::Tuple(types) => {
+            FieldTypes::None => f.write_str(&shape.name),
+            FieldTypes::Tuple(types) => {
                 let mut tuple = f.debug_tuple(&shape.name);
                 for ty in types {
                     tuple.field(&self.of(ty));
                 }
                 tuple.finish()
             }
-            Fields::Named(fields) => {
+            FieldTypes::Named(fields) => {
                 let mut named = f.debug_struct(&shape.name);
                 for (name, ty) in fields {
                     named.field(name, &self.of(ty));
@@ -150,34 +150,35 @@ impl Debug for Decoded<'_, '_> {
         match self.ty {
             Type::Scalar(scalar) => self.source.fmt_scalar(*scalar, f),
             Type::Option(some) => {
-                if self.source.read(Reader::flag)? {
+                if self.source.read(ValueReader::flag)? {
                     f.debug_tuple("Some").field(&self.of(some)).finish()
                 } else {
                     f.write_str("None")
                 }
             }
             Type::Result(either) => {
-                let is_err = self.source.read(Reader::flag)?;
+                let is_err = self.source.read(ValueReader::flag)?;
                 let name = if is_err { "Err" } else { "Ok" };
                 f.debug_tuple(name).field(&self.of(&either[usize::from(is_err)])).finish()
             }
-            Type::Slice(ty) => self.list(self.source.read(Reader::length)?, ty, f),
+            Type::Slice(ty) => self.list(self.source.read(ValueReader::length)?, ty, f),
             Type::Array(count, ty) => self.list(usize::try_from(*count).unwrap_or(usize::MAX), ty, f),
             Type::Struct(shape) => self.shape(shape, f),
             Type::Enum(variants) => {
-                let variant = |r: &mut Reader<'_>| variants.get(r.length()?).ok_or(PayloadError::NoValue);
+                let variant =
+                    |r: &mut ValueReader<'_>| variants.get(r.length()?).ok_or(PayloadError::NoValue);
                 self.shape(self.source.read(variant)?, f)
             }
         }
     }
 }
 
-impl Source<'_> {
+impl PayloadSource<'_> {
     /// Prints the next value by the Debug of the type that it had: the hex digits depend on the type.
     fn fmt_scalar(&self, scalar: Scalar, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         macro_rules! number {
             ($type:ty) => {
-                <$type>::from_le_bytes(self.read(Reader::take)?).fmt(f)
+                <$type>::from_le_bytes(self.read(ValueReader::take)?).fmt(f)
             };
         }
         match scalar {
@@ -193,12 +194,12 @@ impl Source<'_> {
             Scalar::U128 => number!(u128),
             Scalar::F32 => number!(f32),
             Scalar::F64 => number!(f64),
-            Scalar::Bool => self.read(Reader::flag)?.fmt(f),
-            Scalar::Char => self.read(Reader::char)?.fmt(f),
-            Scalar::Str => self.read(Reader::text)?.fmt(f),
+            Scalar::Bool => self.read(ValueReader::flag)?.fmt(f),
+            Scalar::Char => self.read(ValueReader::char)?.fmt(f),
+            Scalar::Str => self.read(ValueReader::text)?.fmt(f),
             Scalar::Void => ().fmt(f),
-            Scalar::Pointer32 => fmt_address(u32::from_le_bytes(self.read(Reader::take)?).into(), 32, f),
-            Scalar::Pointer64 => fmt_address(u64::from_le_bytes(self.read(Reader::take)?), 64, f),
+            Scalar::Pointer32 => fmt_address(u32::from_le_bytes(self.read(ValueReader::take)?).into(), 32, f),
+            Scalar::Pointer64 => fmt_address(u64::from_le_bytes(self.read(ValueReader::take)?), 64, f),
         }
     }
 }

@@ -4,7 +4,7 @@
 use super::PayloadError;
 use super::composite;
 use super::digits::{self, NUMBER_PAGE};
-use super::value::{Reader, Value};
+use super::value::{Value, ValueReader};
 use crate::capture::descriptor::Type;
 use crate::template::{Align, Case, Trait};
 use std::fmt::{self, Debug, Display, LowerExp, UpperExp};
@@ -83,7 +83,7 @@ impl Field {
     pub(super) fn render(
         &self,
         ty: &Type,
-        reader: &mut Reader<'_>,
+        reader: &mut ValueReader<'_>,
         others: &[&[u8]],
         out: &mut Vec<u8>,
     ) -> Result<(), PayloadError> {
@@ -301,13 +301,13 @@ fn fill(out: &mut Vec<u8>, at: usize, count: usize, with: char) {
 /// Appends the text that std makes of the arguments.
 fn write(out: &mut Vec<u8>, text: fmt::Arguments<'_>) {
     // Appending to a vector does not fail.
-    let _ = fmt::Write::write_fmt(&mut Text(out), text);
+    let _ = fmt::Write::write_fmt(&mut TextBuffer(out), text);
 }
 
 /// A vector of bytes to which text is appended.
-struct Text<'a>(&'a mut Vec<u8>);
+struct TextBuffer<'a>(&'a mut Vec<u8>);
 
-impl fmt::Write for Text<'_> {
+impl fmt::Write for TextBuffer<'_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         self.0.extend_from_slice(text.as_bytes());
         Ok(())

@@ -21,7 +21,7 @@ use crate::template::{Count, Piece, Position, Sign, Spec, Template, TemplateErro
 use fast::FastPlan;
 use field::{Field, Size};
 use std::fmt;
-use value::Reader;
+use value::ValueReader;
 
 /// The longest message that is rendered, in bytes. Programs capture far less; the limit is for damaged
 /// tables.
@@ -181,7 +181,7 @@ impl Plan {
                 &mut many[..]
             }
         };
-        let mut reader = Reader::new(payload);
+        let mut reader = ValueReader::new(payload);
         for (value, ty) in values.iter_mut().zip(&self.arguments) {
             *value = reader.bytes_of(ty)?;
         }
@@ -191,7 +191,7 @@ impl Plan {
             out.extend_from_slice(literal);
             let value = self.arguments.get(field.argument).zip(values.get(field.argument));
             let (ty, value) = value.ok_or(PayloadError::Cut)?;
-            field.render(ty, &mut Reader::new(value), values, out)?;
+            field.render(ty, &mut ValueReader::new(value), values, out)?;
             if out.len() - start > MAX_MESSAGE {
                 return Err(PayloadError::TooLong);
             }

@@ -1,11 +1,11 @@
 //! Captured bytes, read as values.
 
 use super::PayloadError;
-use crate::capture::descriptor::{Fields, Scalar, Shape, Type};
+use crate::capture::descriptor::{Composite, FieldTypes, Scalar, Type};
 
 /// The bytes of a payload that are not read yet.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Reader<'p> {
+pub(super) struct ValueReader<'p> {
     rest: &'p [u8],
     /// The number of values that may still be skipped.
     values: u32,
@@ -34,10 +34,10 @@ pub(super) enum Value<'p> {
     Address(u64, u32),
 }
 
-impl<'p> Reader<'p> {
+impl<'p> ValueReader<'p> {
     #[inline(always)]
-    pub(super) fn new(bytes: &'p [u8]) -> Reader<'p> {
-        Reader { rest: bytes, values: MAX_VALUES }
+    pub(super) fn new(bytes: &'p [u8]) -> ValueReader<'p> {
+        ValueReader { rest: bytes, values: MAX_VALUES }
     }
 
     /// Checks that no byte is left.
@@ -197,11 +197,11 @@ impl<'p> Reader<'p> {
         Ok(())
     }
 
-    fn skip_fields(&mut self, shape: &Shape) -> Result<(), PayloadError> {
+    fn skip_fields(&mut self, shape: &Composite) -> Result<(), PayloadError> {
         match &shape.fields {
-            Fields::None => Ok(()),
-            Fields::Tuple(types) => types.iter().try_for_each(|ty| self.skip(ty)),
-            Fields::Named(fields) => fields.iter().try_for_each(|(_, ty)| self.skip(ty)),
+            FieldTypes::None => Ok(()),
+            FieldTypes::Tuple(types) => types.iter().try_for_each(|ty| self.skip(ty)),
+            FieldTypes::Named(fields) => fields.iter().try_for_each(|(_, ty)| self.skip(ty)),
         }
     }
 }

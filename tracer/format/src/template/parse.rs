@@ -10,7 +10,7 @@ impl Template {
     /// # Errors
     /// The error says where the text breaks the grammar.
     pub fn parse(text: &str) -> Result<Template, TemplateError> {
-        let mut parser = Parser { text, at: 0 };
+        let mut parser = TemplateParser { text, at: 0 };
         let mut pieces = Vec::new();
         let mut literal = String::new();
         while let Some(c) = parser.next() {
@@ -34,12 +34,12 @@ impl Template {
     }
 }
 
-struct Parser<'a> {
+struct TemplateParser<'a> {
     text: &'a str,
     at: usize,
 }
 
-impl<'a> Parser<'a> {
+impl<'a> TemplateParser<'a> {
     fn rest(&self) -> &'a str {
         self.text.get(self.at..).unwrap_or("")
     }

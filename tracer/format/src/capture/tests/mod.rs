@@ -2,7 +2,7 @@
 
 pub(crate) mod types;
 
-use super::descriptor::{self, DescriptorError, Fields, MAX_DEPTH, Scalar, Shape, Type};
+use super::descriptor::{self, Composite, DescriptorError, FieldTypes, MAX_DEPTH, Scalar, Type};
 use super::{Capture, Cursor, by};
 use crate::record::MAX_PAYLOAD;
 use proptest::prelude::*;
@@ -185,14 +185,14 @@ pub(crate) fn write_type(ty: &Type, to: &mut Vec<u8>) {
     }
 }
 
-fn write_shape(shape: &Shape, to: &mut Vec<u8>) {
+fn write_shape(shape: &Composite, to: &mut Vec<u8>) {
     match &shape.fields {
-        Fields::None => descriptor::unit(to, &shape.name),
-        Fields::Tuple(types) => {
+        FieldTypes::None => descriptor::unit(to, &shape.name),
+        FieldTypes::Tuple(types) => {
             descriptor::tuple(to, &shape.name, types.len() as u16);
             types.iter().for_each(|ty| write_type(ty, to));
         }
-        Fields::Named(fields) => {
+        FieldTypes::Named(fields) => {
             descriptor::named(to, &shape.name, fields.len() as u16);
             for (name, ty) in fields {
                 descriptor::name(to, name);
@@ -208,9 +208,12 @@ pub(crate) fn any_type() -> impl Strategy<Value = Type> {
         let name = || "[A-Za-zé]{0,5}".prop_map(String::into_boxed_str);
         let types = prop::collection::vec(ty.clone(), 0..4).prop_map(Vec::into_boxed_slice);
         let named = prop::collection::vec((name(), ty.clone()), 0..4).prop_map(Vec::into_boxed_slice);
-        let fields =
-            prop_oneof![Just(Fields::None), types.prop_map(Fields::Tuple), named.prop_map(Fields::Named)];
-        let shape = (name(), fields).prop_map(|(name, fields)| Shape { name, fields });
+        let fields = prop_oneof![
+            Just(FieldTypes::None),
+            types.prop_map(FieldTypes::Tuple),
+            named.prop_map(FieldTypes::Named)
+        ];
+        let shape = (name(), fields).prop_map(|(name, fields)| Composite { name, fields });
         prop_oneof![
             ty.clone().prop_map(|ty| Type::Option(ty.into())),
             [ty.clone(), ty.clone()].prop_map(|either| Type::Result(either.into())),

@@ -8,14 +8,14 @@ use crate::escape::{Place, escape_into};
 
 /// A message being put together, piece by piece, as a call would and as `format!` would.
 #[derive(Default)]
-struct Message {
+struct DrawnMessage {
     format: String,
     descriptor: Vec<u8>,
     payload: Vec<u8>,
     expected: String,
 }
 
-impl Message {
+impl DrawnMessage {
     fn literal(&mut self, text: &str) {
         self.format += &text.replace('{', "{{").replace('}', "}}");
         self.expected += text;
@@ -130,7 +130,7 @@ fn number_and_text() -> Vec<u8> {
 fn messages_of_many_pieces_are_as_format_prints_them() {
     let mut draw = Draw(2);
     for _ in 0..cases(20_000) {
-        let mut message = Message::default();
+        let mut message = DrawnMessage::default();
         for _ in 0..draw.below(0..6) {
             let text = String::draw(&mut draw);
             message.literal(&text);
@@ -146,7 +146,7 @@ fn messages_of_many_pieces_are_as_format_prints_them() {
 fn more_arguments_than_usual_are_rendered() {
     let mut draw = Draw(3);
     for count in [15, 16, 17, 40, 300] {
-        let mut message = Message::default();
+        let mut message = DrawnMessage::default();
         (0..count).for_each(|_| message.any_argument(&mut draw));
         message.argument::<by::Debug, _>(&Some(1), "{:?}", "Some(1)");
         message.check();
@@ -157,7 +157,7 @@ fn more_arguments_than_usual_are_rendered() {
 fn literals_and_texts_of_every_length_are_whole() {
     let text: String = ('a'..='z').cycle().take(300).collect();
     for length in (0..=300).chain([65_533]) {
-        let mut message = Message::default();
+        let mut message = DrawnMessage::default();
         let text = text.chars().cycle().take(length).collect::<String>();
         message.literal(&text);
         message.check();

@@ -1,6 +1,6 @@
 //! A call's format string, as its site keeps it: every place names one captured value by its number.
 
-use trace_format::template::{Count, Piece, Position, Spec, Template, Trait};
+use trace_format::template::{CountSpec, Piece, Position, Spec, Template, Trait};
 
 /// The way in which one argument is captured: the name of a type in `trace_format::capture::by`.
 pub(crate) type By = &'static str;
@@ -54,7 +54,8 @@ impl Normalized {
 
 /// Returns whether the width or precision of a piece is one that not every version of the compiler takes.
 fn has_large_count(piece: &Piece) -> bool {
-    let is_large = |count: &Count| matches!(count, Count::Is(number) if *number > usize::from(u16::MAX));
+    let is_large =
+        |count: &CountSpec| matches!(count, CountSpec::Is(number) if *number > usize::from(u16::MAX));
     matches!(piece, Piece::Argument { spec, .. } if is_large(&spec.width) || is_large(&spec.precision))
 }
 
@@ -67,7 +68,7 @@ fn each_use(template: &mut Template, mut see: impl FnMut(&mut usize, By)) {
             see(argument, by);
         }
         for count in [&mut spec.width, &mut spec.precision] {
-            if let Count::Index(argument) = count {
+            if let CountSpec::Index(argument) = count {
                 see(argument, "Count");
             }
         }
@@ -75,7 +76,7 @@ fn each_use(template: &mut Template, mut see: impl FnMut(&mut usize, By)) {
 }
 
 fn by(spec: &Spec) -> By {
-    let padded = spec.width != Count::None || spec.fill.is_some() || spec.zero;
+    let padded = spec.width != CountSpec::None || spec.fill.is_some() || spec.zero;
     match spec.by {
         Trait::Display => "Display",
         Trait::Debug if padded => "PaddedDebug",

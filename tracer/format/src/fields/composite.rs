@@ -4,7 +4,7 @@ use super::field::Field;
 use super::value::ValueReader;
 use super::{MAX_MESSAGE, PayloadError};
 use crate::capture::descriptor::{Composite, FieldTypes, Scalar, Type};
-use crate::template::Case;
+use crate::template::HexCase;
 use std::cell::Cell;
 use std::fmt::{self, Debug, Write};
 
@@ -53,8 +53,8 @@ fn write_debug(
     }
     match field.hex {
         None => by_flags!("?"),
-        Some(Case::Lower) => by_flags!("x?"),
-        Some(Case::Upper) => by_flags!("X?"),
+        Some(HexCase::Lower) => by_flags!("x?"),
+        Some(HexCase::Upper) => by_flags!("X?"),
     }
 }
 

@@ -6,7 +6,7 @@ use super::composite;
 use super::digits::{self, NUMBER_PAGE};
 use super::value::{Value, ValueReader};
 use crate::capture::descriptor::Type;
-use crate::template::{Align, Case, Trait};
+use crate::template::{Align, HexCase, Trait};
 use std::fmt::{self, Debug, Display, LowerExp, UpperExp};
 
 /// A place for an argument in a format string.
@@ -15,7 +15,7 @@ pub(super) struct Field {
     pub(super) argument: usize,
     pub(super) by: Trait,
     /// The `x` or `X` before `?`.
-    pub(super) hex: Option<Case>,
+    pub(super) hex: Option<HexCase>,
     pub(super) plus: bool,
     pub(super) alternate: bool,
     pub(super) zero: bool,
@@ -173,8 +173,8 @@ impl Field {
     ) -> Body {
         let by = match (self.by, self.hex) {
             (Trait::Debug, None) => Trait::Display,
-            (Trait::Debug, Some(Case::Lower)) => Trait::LowerHex,
-            (Trait::Debug, Some(Case::Upper)) => Trait::UpperHex,
+            (Trait::Debug, Some(HexCase::Lower)) => Trait::LowerHex,
+            (Trait::Debug, Some(HexCase::Upper)) => Trait::UpperHex,
             (by, _) => by,
         };
         let base = match by {

@@ -17,7 +17,7 @@ mod tests;
 mod value;
 
 use crate::capture::descriptor::{self, DescriptorError, Scalar, Type};
-use crate::template::{Count, Piece, Position, Sign, Spec, Template, TemplateError, Trait};
+use crate::template::{CountSpec, Piece, Position, Sign, Spec, Template, TemplateError, Trait};
 use fast::FastPlan;
 use field::{Field, Size};
 use std::fmt;
@@ -224,19 +224,19 @@ fn field(position: &Position, spec: &Spec, arguments: &[Type]) -> Result<Field, 
     if formattable { Ok(field) } else { Err(PlanError::Unformattable(argument)) }
 }
 
-fn size(count: &Count, arguments: &[Type]) -> Result<Size, PlanError> {
+fn size(count: &CountSpec, arguments: &[Type]) -> Result<Size, PlanError> {
     match *count {
-        Count::None => Ok(Size::None),
-        Count::Is(number) => match u16::try_from(number) {
+        CountSpec::None => Ok(Size::None),
+        CountSpec::Is(number) => match u16::try_from(number) {
             Ok(number) => Ok(Size::Is(number.into())),
             Err(_) => Err(PlanError::CountTooLarge(number)),
         },
-        Count::Index(index) => match arguments.get(index) {
+        CountSpec::Index(index) => match arguments.get(index) {
             Some(Type::Scalar(Scalar::U64)) => Ok(Size::Argument(index)),
             Some(_) => Err(PlanError::Unformattable(index)),
             None => Err(PlanError::NoArgument(index)),
         },
-        Count::Name(_) | Count::Star => Err(PlanError::NoArgument(arguments.len())),
+        CountSpec::Name(_) | CountSpec::Star => Err(PlanError::NoArgument(arguments.len())),
     }
 }
 

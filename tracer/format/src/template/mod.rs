@@ -59,12 +59,12 @@ pub struct Spec {
     pub alternate: bool,
     /// Whether the flag `0` is there.
     pub zero: bool,
-    /// The least number of characters. It is never [`Count::Star`].
-    pub width: Count,
+    /// The least number of characters. It is never [`CountSpec::Star`].
+    pub width: CountSpec,
     /// The precision, which follows the `.`.
-    pub precision: Count,
+    pub precision: CountSpec,
     /// The `x` or `X` of `{:x?}` and `{:X?}`; only with [`Trait::Debug`].
-    pub debug_hex: Option<Case>,
+    pub debug_hex: Option<HexCase>,
     /// The trait that formats the argument.
     pub by: Trait,
 }
@@ -91,7 +91,7 @@ pub enum Sign {
 
 /// The case of hex digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Case {
+pub enum HexCase {
     /// `x`, lower case.
     Lower,
     /// `X`, upper case.
@@ -100,7 +100,7 @@ pub enum Case {
 
 /// A width or precision.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Count {
+pub enum CountSpec {
     /// No width or precision.
     #[default]
     None,
@@ -209,7 +209,7 @@ impl fmt::Display for TemplateError {
 impl std::error::Error for TemplateError {}
 
 impl Template {
-    /// Replaces every [`Position::Next`], [`Position::Name`], [`Count::Name`] and [`Count::Star`] by the
+    /// Replaces every [`Position::Next`], [`Position::Name`], [`CountSpec::Name`] and [`CountSpec::Star`] by the
     /// index that `format_args!` gives it: `positional` arguments come first, then those with `names`. A name
     /// that is not among them is appended: it is captured from the scope of the call.
     ///
@@ -230,8 +230,8 @@ impl Template {
         };
         for piece in &mut self.pieces {
             let Piece::Argument { position, spec } = piece else { continue };
-            if spec.precision == Count::Star {
-                spec.precision = Count::Index(take_next());
+            if spec.precision == CountSpec::Star {
+                spec.precision = CountSpec::Index(take_next());
             }
             match position {
                 Position::Next => *position = Position::Index(take_next()),
@@ -239,8 +239,8 @@ impl Template {
                 Position::Index(_) => {}
             }
             for count in [&mut spec.width, &mut spec.precision] {
-                if let Count::Name(name) = count {
-                    *count = Count::Index(index_of(name));
+                if let CountSpec::Name(name) = count {
+                    *count = CountSpec::Index(index_of(name));
                 }
             }
         }

@@ -1,7 +1,8 @@
 //! The parser of format strings.
 
 use super::{
-    Align, Case, Count, Piece, Position, Sign, Spec, Template, TemplateError, TemplateErrorReason, Trait,
+    Align, CountSpec, HexCase, Piece, Position, Sign, Spec, Template, TemplateError, TemplateErrorReason,
+    Trait,
 };
 
 impl Template {
@@ -114,9 +115,9 @@ impl<'a> TemplateParser<'a> {
         }
         spec.width = self.count()?;
         if self.take('.') {
-            spec.precision = if self.take('*') { Count::Star } else { self.count()? };
+            spec.precision = if self.take('*') { CountSpec::Star } else { self.count()? };
         }
-        for (prefix, case) in [("x?", Case::Lower), ("X?", Case::Upper)] {
+        for (prefix, case) in [("x?", HexCase::Lower), ("X?", HexCase::Upper)] {
             if self.rest().starts_with(prefix) {
                 spec.debug_hex = Some(case);
                 self.at += 1;
@@ -136,17 +137,17 @@ impl<'a> TemplateParser<'a> {
     }
 
     /// Reads a number, `number$` or `name$`; a name without `$` is the trait's and left alone.
-    fn count(&mut self) -> Result<Count, TemplateError> {
+    fn count(&mut self) -> Result<CountSpec, TemplateError> {
         if let Some(number) = self.number()? {
-            return Ok(if self.take('$') { Count::Index(number) } else { Count::Is(number) });
+            return Ok(if self.take('$') { CountSpec::Index(number) } else { CountSpec::Is(number) });
         }
         let start = self.at;
         let name = self.word()?;
         if !name.is_empty() && self.take('$') {
-            return Ok(Count::Name(name.to_owned()));
+            return Ok(CountSpec::Name(name.to_owned()));
         }
         self.at = start;
-        Ok(Count::None)
+        Ok(CountSpec::None)
     }
 
     fn number(&mut self) -> Result<Option<usize>, TemplateError> {

@@ -52,18 +52,18 @@ fn every_part_of_a_place_is_read() {
             sign: Some(Sign::Plus),
             alternate: true,
             zero: true,
-            width: Count::Name("width".into()),
-            precision: Count::Is(3),
-            debug_hex: Some(Case::Lower),
+            width: CountSpec::Name("width".into()),
+            precision: CountSpec::Is(3),
+            debug_hex: Some(HexCase::Lower),
             by: Trait::Debug,
         }
     );
-    assert_eq!(only("{:0$}").1, Spec { width: Count::Index(0), ..Spec::default() });
-    assert_eq!(only("{:00$}").1, Spec { zero: true, width: Count::Index(0), ..Spec::default() });
-    assert_eq!(only("{:07}").1, Spec { zero: true, width: Count::Is(7), ..Spec::default() });
+    assert_eq!(only("{:0$}").1, Spec { width: CountSpec::Index(0), ..Spec::default() });
+    assert_eq!(only("{:00$}").1, Spec { zero: true, width: CountSpec::Index(0), ..Spec::default() });
+    assert_eq!(only("{:07}").1, Spec { zero: true, width: CountSpec::Is(7), ..Spec::default() });
     // Older compilers do not take this.
     assert_eq!(only("{0 :?}"), only("{0:?}"));
-    assert_eq!(only("{:.*}").1, Spec { precision: Count::Star, ..Spec::default() });
+    assert_eq!(only("{:.*}").1, Spec { precision: CountSpec::Star, ..Spec::default() });
 }
 
 #[test]
@@ -120,12 +120,12 @@ fn arguments_are_counted_as_the_compiler_does() {
     same_when_resolved!("{} {a} {c:.b$}", 1, [a], "{0} {1} {2:.3$}", (a), [c, b]);
 }
 
-fn count() -> impl Strategy<Value = Count> {
+fn count() -> impl Strategy<Value = CountSpec> {
     prop_oneof![
-        Just(Count::None),
-        (1usize..70000).prop_map(Count::Is),
-        (0usize..20).prop_map(Count::Index),
-        "[a-zé_][a-z0-9_é]{1,4}".prop_map(Count::Name),
+        Just(CountSpec::None),
+        (1usize..70000).prop_map(CountSpec::Is),
+        (0usize..20).prop_map(CountSpec::Index),
+        "[a-zé_][a-z0-9_é]{1,4}".prop_map(CountSpec::Name),
     ]
 }
 
@@ -137,8 +137,8 @@ prop_compose! {
         sign in prop::option::of(prop::sample::select(vec![Sign::Plus, Sign::Minus])),
         flags in any::<(bool, bool)>(),
         width in count(),
-        precision in prop_oneof![count(), Just(Count::Star)],
-        debug_hex in prop::option::of(prop::sample::select(vec![Case::Lower, Case::Upper])),
+        precision in prop_oneof![count(), Just(CountSpec::Star)],
+        debug_hex in prop::option::of(prop::sample::select(vec![HexCase::Lower, HexCase::Upper])),
         by in prop::sample::select(Trait::ALL.to_vec()),
     ) -> Spec {
         Spec {

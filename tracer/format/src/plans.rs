@@ -10,10 +10,10 @@ const MOST: usize = 1 << 20;
 
 /// The plans by which the captured arguments of each site become text.
 #[derive(Clone, Debug, Default)]
-pub struct Plans(Vec<Option<Box<Known>>>);
+pub struct Plans(Vec<Option<Box<PlannedSite>>>);
 
 #[derive(Clone, Debug)]
-struct Known {
+struct PlannedSite {
     plan: Plan,
     /// The site's entry in a site table.
     entry: Box<[u8]>,
@@ -43,7 +43,7 @@ impl Plans {
         if self.0.len() <= index {
             self.0.resize(index + 1, None);
         }
-        self.0[index] = Some(Box::new(Known { plan, entry: entry.into() }));
+        self.0[index] = Some(Box::new(PlannedSite { plan, entry: entry.into() }));
         true
     }
 
@@ -61,7 +61,7 @@ impl Plans {
     }
 
     #[inline]
-    fn known(&self, site: u32) -> Option<&Known> {
+    fn known(&self, site: u32) -> Option<&PlannedSite> {
         self.0.get(site as usize)?.as_deref()
     }
 }

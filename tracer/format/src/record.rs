@@ -107,7 +107,7 @@ pub const fn aligned(bytes: u64) -> u64 {
 
 /// One piece of a message, or the captured arguments of one, as it was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Message<'a> {
+pub struct MessagePiece<'a> {
     /// Whether `text` is captured arguments.
     pub captured: bool,
     /// The ticks when the message was begun.
@@ -163,7 +163,7 @@ impl<'a> Records<'a> {
     pub(crate) fn take_whole(
         &mut self,
         room: usize,
-        mut wanted: impl FnMut(&Message<'a>) -> bool,
+        mut wanted: impl FnMut(&MessagePiece<'a>) -> bool,
     ) -> &'a [u8] {
         let first = self.parts[0];
         let room = room.min(first.len());
@@ -200,14 +200,14 @@ impl<'a> Records<'a> {
     /// Returns the next record if it is a whole message, without going on to it. After `None` there may still
     /// be one behind a pad, or a piece of one.
     #[inline(always)]
-    pub(crate) fn peek_whole(&self) -> Option<Message<'a>> {
+    pub(crate) fn peek_whole(&self) -> Option<MessagePiece<'a>> {
         let (word, rest) = self.parts[0].split_first_chunk::<8>()?;
         let word = u64::from_le_bytes(*word);
         if is_whole(word) { read_message(word, rest, self.to_border()) } else { None }
     }
 
     /// Returns the next piece, without going on to it.
-    pub fn peek(&mut self) -> Option<Message<'a>> {
+    pub fn peek(&mut self) -> Option<MessagePiece<'a>> {
         loop {
             let (word, rest) = self.parts[0].split_first_chunk::<8>()?;
             let word = u64::from_le_bytes(*word);
@@ -229,7 +229,7 @@ impl<'a> Records<'a> {
 
     /// Goes past a piece that [`peek`](Records::peek) returned.
     #[inline]
-    pub fn advance(&mut self, message: &Message<'_>) {
+    pub fn advance(&mut self, message: &MessagePiece<'_>) {
         self.skip(aligned((HEADER + message.text.len()) as u64));
     }
 
@@ -256,9 +256,9 @@ impl<'a> Records<'a> {
 }
 
 impl<'a> Iterator for Records<'a> {
-    type Item = Message<'a>;
+    type Item = MessagePiece<'a>;
 
-    fn next(&mut self) -> Option<Message<'a>> {
+    fn next(&mut self) -> Option<MessagePiece<'a>> {
         let message = self.peek()?;
         self.advance(&message);
         Some(message)
@@ -274,7 +274,7 @@ fn is_whole(word: u64) -> bool {
 /// Reads the message whose word 0 is `word`; `rest` follows the word, `border` is the distance to the block's
 /// end in bytes.
 #[inline(always)]
-fn read_message(word: u64, rest: &[u8], border: u64) -> Option<Message<'_>> {
+fn read_message(word: u64, rest: &[u8], border: u64) -> Option<MessagePiece<'_>> {
     let [kind, flags, ..] = word.to_le_bytes();
     let captured = kind == RecordKind::Captured as u8;
     let known = if captured { 0 } else { Flags::MORE.0 | Flags::CONT.0 };
@@ -287,7 +287,7 @@ fn read_message(word: u64, rest: &[u8], border: u64) -> Option<Message<'_>> {
         return None;
     }
     let site = u32::try_from(word >> 32).ok()?;
-    Some(Message {
+    Some(MessagePiece {
         captured,
         ticks: Ticks(u64::from_le_bytes(*ticks)),
         site,

@@ -3,13 +3,13 @@
 //! Bytes that are no record are shown in their place, and nothing is believed twice: bytes may change while
 //! they are looked at.
 
-use super::reader::{Next, Raw, Record, is_clean};
+use super::reader::{Raw, RawItem, Record, is_clean};
 use super::{BLOCK_BYTES, Defined};
 use crate::line::Ticks;
 use crate::meta::{LossReason, Meta};
 use crate::plans::Plans;
 use crate::record::{Flags, RecordKind};
-use crate::render::{Lines, ONE_BY_ONE, Plain, Plains};
+use crate::render::{LineWriter, ONE_BY_ONE, Plain, Plains};
 use crate::sites::Site;
 use std::ops::Range;
 
@@ -28,7 +28,7 @@ pub struct Rendered {
 /// Makes lines of the records of one file.
 #[derive(Clone, Debug)]
 pub struct Decoder {
-    lines: Lines,
+    lines: LineWriter,
     /// The plans of all sites that were ever met: each entry is parsed once.
     plans: Plans,
     /// The sites that the block has defined.
@@ -44,7 +44,7 @@ impl Decoder {
     #[must_use]
     pub fn new(tid: u64) -> Decoder {
         Decoder {
-            lines: Lines::new(tid),
+            lines: LineWriter::new(tid),
             plans: Plans::default(),
             defined: Defined::default(),
             last: Ticks(0),
@@ -98,14 +98,14 @@ impl Decoder {
         let mut one_by_one = 0;
         while at < range.end {
             match raw.next(at) {
-                Next::End => break,
-                Next::Border(end) => {
+                RawItem::End => break,
+                RawItem::Border(end) => {
                     if at % BLOCK_BYTES == 0 {
                         self.defined.clear();
                     }
                     at = end;
                 }
-                Next::Record(record) => {
+                RawItem::Record(record) => {
                     if one_by_one > 0 {
                         one_by_one -= 1;
                     } else if !self.open {
@@ -121,7 +121,7 @@ impl Decoder {
                     }
                     at = record.end;
                 }
-                Next::Bad(end) => {
+                RawItem::Bad(end) => {
                     let end = self.next_sound(raw, end).min(range.end);
                     self.damaged(raw, at..end, name, &mut found, out);
                     at = end;
@@ -136,7 +136,8 @@ impl Decoder {
     /// they end.
     #[inline]
     fn many(&mut self, raw: Raw<'_>, range: Range<usize>, out: &mut Vec<u8>) -> usize {
-        let mut usual = Usual { raw, decoder: self, at: range.start, range, last: self.last, next: None };
+        let mut usual =
+            RawMessages { raw, decoder: self, at: range.start, range, last: self.last, next: None };
         self.lines.plain_lines(&mut usual, usize::MAX, out);
         let (end, last) = (usual.at, usual.last);
         if end > usual.range.start {
@@ -158,7 +159,7 @@ impl Decoder {
 
     /// Returns the position of the next block that has its magic, from a border on.
     fn next_sound(&self, raw: Raw<'_>, mut border: usize) -> usize {
-        while let Next::Bad(end) = raw.next(border) {
+        while let RawItem::Bad(end) = raw.next(border) {
             border = end;
         }
         border
@@ -266,7 +267,7 @@ impl Decoder {
 }
 
 /// The next records, as long as they are whole messages and their ticks are in order.
-struct Usual<'d, 'a> {
+struct RawMessages<'d, 'a> {
     raw: Raw<'a>,
     decoder: &'d Decoder,
     range: Range<usize>,
@@ -275,13 +276,13 @@ struct Usual<'d, 'a> {
     next: Option<(Ticks, usize)>,
 }
 
-impl Plains for Usual<'_, '_> {
+impl Plains for RawMessages<'_, '_> {
     #[inline(always)]
     fn peek(&mut self) -> Option<Plain<'_>> {
         if self.at >= self.range.end {
             return None;
         }
-        let Next::Record(record) = self.raw.next(self.at) else { return None };
+        let RawItem::Record(record) = self.raw.next(self.at) else { return None };
         let plan = match record.kind {
             RecordKind::Captured if self.decoder.defined.has(record.site) => {
                 Some(self.decoder.plans.get(record.site)?)

@@ -18,7 +18,7 @@ pub struct Raw<'a> {
 
 /// The item that stands at a position.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Next<'a> {
+pub(super) enum RawItem<'a> {
     End,
     /// Bytes that are no record, up to this position: the next block, or the end.
     Bad(usize),
@@ -180,10 +180,10 @@ impl<'a> Raw<'a> {
         let mut at = self.bytes.len().saturating_sub(1) / BLOCK_BYTES * BLOCK_BYTES;
         loop {
             match self.next(at) {
-                Next::End | Next::Bad(_) => return at.min(self.bytes.len()),
-                Next::Border(end) if at % BLOCK_BYTES != 0 && end % BLOCK_BYTES != 0 => return at,
-                Next::Border(end) => at = end,
-                Next::Record(record) => at = record.end,
+                RawItem::End | RawItem::Bad(_) => return at.min(self.bytes.len()),
+                RawItem::Border(end) if at % BLOCK_BYTES != 0 && end % BLOCK_BYTES != 0 => return at,
+                RawItem::Border(end) => at = end,
+                RawItem::Record(record) => at = record.end,
             }
         }
     }
@@ -217,9 +217,9 @@ impl<'a> Raw<'a> {
         std::iter::from_fn(move || {
             loop {
                 match self.next(at) {
-                    Next::End => return None,
-                    Next::Bad(end) | Next::Border(end) => at = end,
-                    Next::Record(record) => {
+                    RawItem::End => return None,
+                    RawItem::Bad(end) | RawItem::Border(end) => at = end,
+                    RawItem::Record(record) => {
                         let found = at;
                         at = record.end;
                         return Some((found, record));
@@ -230,23 +230,23 @@ impl<'a> Raw<'a> {
     }
 
     #[inline]
-    pub(super) fn next(&self, at: usize) -> Next<'a> {
-        let Some(rest) = self.bytes.get(at..).filter(|rest| !rest.is_empty()) else { return Next::End };
+    pub(super) fn next(&self, at: usize) -> RawItem<'a> {
+        let Some(rest) = self.bytes.get(at..).filter(|rest| !rest.is_empty()) else { return RawItem::End };
         let border = (at / BLOCK_BYTES + 1) * BLOCK_BYTES;
         let end = border.min(self.bytes.len());
         if at % BLOCK_BYTES == 0 {
             let head = rest.strip_prefix(&MAGIC).and_then(|rest| rest.split_first_chunk::<8>());
             let ours = head.is_some_and(|(tid, _)| u64::from_le_bytes(*tid) == self.tid);
-            return if ours { Next::Border(at + BLOCK_HEADER) } else { Next::Bad(end) };
+            return if ours { RawItem::Border(at + BLOCK_HEADER) } else { RawItem::Bad(end) };
         }
-        let Some((word, payload)) = rest.split_first_chunk::<8>() else { return Next::Bad(end) };
+        let Some((word, payload)) = rest.split_first_chunk::<8>() else { return RawItem::Bad(end) };
         let word = u64::from_le_bytes(*word);
         if word == PAD_WORD {
-            return Next::Border(end);
+            return RawItem::Border(end);
         }
         match record(word, payload, at) {
-            Some(record) if record.end <= end => Next::Record(record),
-            _ => Next::Bad(end),
+            Some(record) if record.end <= end => RawItem::Record(record),
+            _ => RawItem::Bad(end),
         }
     }
 }

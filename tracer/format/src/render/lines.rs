@@ -29,15 +29,15 @@ pub(crate) trait Plains {
 
 /// A writer of lines. It holds no text between calls.
 #[derive(Clone, Debug)]
-pub(crate) struct Lines {
+pub(crate) struct LineWriter {
     prefix: Prefix,
     /// A message on its way; empty between calls.
     text: Vec<u8>,
 }
 
-impl Lines {
-    pub(crate) fn new(tid: u64) -> Lines {
-        Lines { prefix: Prefix::new(tid), text: Vec::new() }
+impl LineWriter {
+    pub(crate) fn new(tid: u64) -> LineWriter {
+        LineWriter { prefix: Prefix::new(tid), text: Vec::new() }
     }
 
     /// Begins the line of a message.

@@ -12,8 +12,8 @@ use crate::line::Ticks;
 use crate::meta::{End, EndReason, LossReason, Meta, Run, Thread};
 use crate::plans::Plans;
 use crate::raw;
-use crate::record::{Flags, Message, Records};
-pub(crate) use lines::{Lines, Plain, Plains};
+use crate::record::{Flags, MessagePiece, Records};
+pub(crate) use lines::{LineWriter, Plain, Plains};
 
 /// The number of messages that are rendered one by one behind two that are not of the usual kind.
 pub(crate) const ONE_BY_ONE: u32 = 16;
@@ -116,7 +116,7 @@ pub struct Renderer {
 /// The form of the output.
 #[derive(Clone, Debug)]
 enum Form {
-    Text(Lines),
+    Text(LineWriter),
     Raw(raw::Writer),
 }
 
@@ -125,7 +125,7 @@ impl Renderer {
     #[must_use]
     pub fn new(tid: u64, state: RenderState, encoding: Encoding) -> Renderer {
         let form = match encoding {
-            Encoding::Text => Form::Text(Lines::new(tid)),
+            Encoding::Text => Form::Text(LineWriter::new(tid)),
             Encoding::Raw => Form::Raw(raw::Writer::new(tid)),
         };
         Renderer { state, form }
@@ -215,7 +215,7 @@ impl Renderer {
         let (count, last) = match &mut self.form {
             Form::Text(lines) => {
                 // The records are cloned, so the values that change stay in registers.
-                let mut usual = Usual { records: main.clone(), plans, next: None, last };
+                let mut usual = RingMessages { records: main.clone(), plans, next: None, last };
                 let count = lines.plain_lines(&mut usual, limit, out);
                 *main = usual.records;
                 (count, usual.last)
@@ -231,7 +231,7 @@ impl Renderer {
     }
 
     /// Appends one piece of a message.
-    fn piece(&mut self, piece: &Message<'_>, from_main: bool, out: &mut Vec<u8>) {
+    fn piece(&mut self, piece: &MessagePiece<'_>, from_main: bool, out: &mut Vec<u8>) {
         let continues = piece.flags.has(Flags::CONT);
         if continues && !self.state.in_message {
             return self.headless(piece, from_main, out);
@@ -264,7 +264,7 @@ impl Renderer {
 
     /// Goes on behind a piece of a message whose start is not in this text. The last piece of the message
     /// reports it, once.
-    fn headless(&mut self, piece: &Message<'_>, from_main: bool, out: &mut Vec<u8>) {
+    fn headless(&mut self, piece: &MessagePiece<'_>, from_main: bool, out: &mut Vec<u8>) {
         if piece.flags.has(Flags::MORE) {
             return;
         }
@@ -278,7 +278,7 @@ impl Renderer {
 
     /// Appends a message whose arguments were captured.
     #[inline]
-    fn captured(&mut self, message: &Message<'_>, plans: &Plans, out: &mut Vec<u8>) {
+    fn captured(&mut self, message: &MessagePiece<'_>, plans: &Plans, out: &mut Vec<u8>) {
         self.state.ended = false;
         self.close_before_next(out);
         let Some(plan) = plans.get(message.site) else { return self.lost(1, LossReason::Damaged, out) };
@@ -444,14 +444,14 @@ impl Renderer {
 }
 
 /// The next records of a ring, as long as they are whole messages and their ticks do not go back.
-struct Usual<'s, 'a> {
+struct RingMessages<'s, 'a> {
     records: Records<'a>,
     plans: &'s Plans,
-    next: Option<Message<'a>>,
+    next: Option<MessagePiece<'a>>,
     last: Ticks,
 }
 
-impl Plains for Usual<'_, '_> {
+impl Plains for RingMessages<'_, '_> {
     #[inline(always)]
     fn peek(&mut self) -> Option<Plain<'_>> {
         let next = self.records.peek_whole().filter(|message| message.ticks >= self.last)?;

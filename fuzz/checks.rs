@@ -6,8 +6,8 @@
 use std::fs;
 use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
-use trace_format::escape::{Place, escape_into, harmless_prefix, is_harmless, unescape};
-use trace_format::fields::{MAX_MESSAGE, Plan};
+use trace_format::escape::{EscapeContext, escape_into, harmless_prefix, is_harmless, unescape};
+use trace_format::fields::{MAX_MESSAGE, SitePlan};
 use trace_format::file::Encoding;
 use trace_format::line::{Key, Kind, Line, Ticks, parse_ticks};
 use trace_format::manifest::Manifest;
@@ -460,7 +460,7 @@ fn change(file: &mut Vec<u8>, input: &mut Input<'_>) {
 fn escapes(text: &[u8]) {
     assert!(harmless_prefix(text) <= text.len());
     assert!(unescape(text).len() <= text.len());
-    for (place, also) in [(Place::Line, None), (Place::Quoted, Some(b'"'))] {
+    for (place, also) in [(EscapeContext::Line, None), (EscapeContext::Quoted, Some(b'"'))] {
         let mut written = Vec::new();
         escape_into(&mut written, text, place);
         assert_eq!(unescape(&written), text);
@@ -501,7 +501,7 @@ pub fn arguments(bytes: &[u8]) {
     if let Ok(template) = Template::parse(&format) {
         assert_eq!(Template::parse(&template.to_string()), Ok(template));
     }
-    let Ok(plan) = Plan::new(&format, descriptor) else { return };
+    let Ok(plan) = SitePlan::new(&format, descriptor) else { return };
     let mut text = b"before".to_vec();
     match plan.render(input.0, &mut text) {
         Ok(()) => {

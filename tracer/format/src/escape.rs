@@ -14,7 +14,7 @@ pub const LOOKAHEAD: usize = 3;
 
 /// The place to which [`escape_into`] writes its text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum EscapeContext {
     /// The payload of a line.
     Line,
     /// A string between double quotes: `"` is escaped too.
@@ -24,7 +24,7 @@ pub enum Place {
 /// Appends `text` to `out`, escaped; a line feed becomes `\x0a`.
 ///
 /// Cost: one pass; text without specials is copied eight bytes at a time.
-pub fn escape_into(out: &mut Vec<u8>, text: &[u8], place: Place) {
+pub fn escape_into(out: &mut Vec<u8>, text: &[u8], place: EscapeContext) {
     let mut rest = text;
     loop {
         rest = &rest[escape_line(out, rest, place)..];
@@ -37,7 +37,7 @@ pub fn escape_into(out: &mut Vec<u8>, text: &[u8], place: Place) {
 }
 
 /// Appends `text` up to its first line feed or its end, escaped; returns the bytes taken.
-pub(crate) fn escape_line(out: &mut Vec<u8>, text: &[u8], place: Place) -> usize {
+pub(crate) fn escape_line(out: &mut Vec<u8>, text: &[u8], place: EscapeContext) -> usize {
     let mut rest = text;
     loop {
         let plain = plain_prefix(rest, place);
@@ -81,8 +81,8 @@ pub(crate) fn is_plain(text: &[u8]) -> bool {
 }
 
 /// Returns the length of the longest prefix of `text` that is ASCII and is written as it is.
-fn plain_prefix(text: &[u8], place: Place) -> usize {
-    let quote = place == Place::Quoted;
+fn plain_prefix(text: &[u8], place: EscapeContext) -> usize {
+    let quote = place == EscapeContext::Quoted;
     let mut at = 0;
     while let Some(chunk) = text[at..].first_chunk::<8>() {
         if has_special(u64::from_le_bytes(*chunk), quote) {
@@ -279,7 +279,7 @@ mod tests {
 
     fn escaped(text: &[u8]) -> Vec<u8> {
         let mut out = Vec::new();
-        escape_into(&mut out, text, Place::Line);
+        escape_into(&mut out, text, EscapeContext::Line);
         out
     }
 
@@ -322,7 +322,7 @@ mod tests {
     #[test]
     fn a_quote_is_escaped_only_between_quotes() {
         let mut out = Vec::new();
-        escape_into(&mut out, br#"say "hi" to all of them"#, Place::Quoted);
+        escape_into(&mut out, br#"say "hi" to all of them"#, EscapeContext::Quoted);
         assert_eq!(out, br"say \x22hi\x22 to all of them");
         assert_eq!(escaped(br#"say "hi""#), br#"say "hi""#);
     }
@@ -331,7 +331,7 @@ mod tests {
         #[test]
         fn unescape_undoes_escape(text in bytes(), quoted: bool) {
             let mut out = Vec::new();
-            escape_into(&mut out, &text, if quoted { Place::Quoted } else { Place::Line });
+            escape_into(&mut out, &text, if quoted { EscapeContext::Quoted } else { EscapeContext::Line });
             prop_assert!(std::str::from_utf8(&out).is_ok());
             prop_assert!(!out.iter().any(|&b| (b < 0x20 && b != b'\t') || b == 0x7f));
             prop_assert!(!quoted || !out.contains(&b'"'));
@@ -341,7 +341,7 @@ mod tests {
         #[test]
         fn what_was_escaped_is_harmless(text in bytes(), quoted: bool) {
             let mut out = Vec::new();
-            escape_into(&mut out, &text, if quoted { Place::Quoted } else { Place::Line });
+            escape_into(&mut out, &text, if quoted { EscapeContext::Quoted } else { EscapeContext::Line });
             prop_assert!(is_harmless(&out));
         }
 
@@ -358,7 +358,7 @@ mod tests {
 
         #[test]
         fn the_fast_scan_agrees_with_the_byte_test(text in bytes(), quote: bool) {
-            let place = if quote { Place::Quoted } else { Place::Line };
+            let place = if quote { EscapeContext::Quoted } else { EscapeContext::Line };
             let naive = text.iter().position(|&b| is_special(b, quote)).unwrap_or(text.len());
             prop_assert_eq!(plain_prefix(&text, place), naive);
         }

@@ -34,7 +34,7 @@ pub const RECOVERY_BYTE: u32 = 1;
 /// The kind and version of the page, fixed when it is made.
 #[derive(Debug)]
 #[repr(C, align(64))]
-pub struct Identity {
+pub struct LifeIdentity {
     /// The magic number, [`MAGIC`].
     pub magic: AtomicU64,
     /// The version of the layout, [`LAYOUT_VERSION`].
@@ -48,7 +48,7 @@ pub struct Identity {
 /// The counters of the traced threads.
 #[derive(Debug)]
 #[repr(C, align(64))]
-pub struct Traced {
+pub struct TracedCounters {
     /// The number of records that found no ring and are reported in no file. Any thread adds to it; a thread
     /// that gets its ring after all takes its own records from it and reports them in its own file.
     pub unplaced: AtomicU64,
@@ -57,7 +57,7 @@ pub struct Traced {
 /// The counters of the flusher.
 #[derive(Debug)]
 #[repr(C, align(64))]
-pub struct Flusher {
+pub struct FlusherCounters {
     /// The number of trace files that the run has made.
     pub files: AtomicU64,
     /// The way in which the run ends: an [`Ending`].
@@ -71,11 +71,11 @@ pub struct Flusher {
 #[repr(C)]
 pub struct Life {
     /// The kind and version of the page.
-    pub identity: Identity,
+    pub identity: LifeIdentity,
     /// The counters of the traced threads.
-    pub traced: Traced,
+    pub traced: TracedCounters,
     /// The counters of the flusher.
-    pub flusher: Flusher,
+    pub flusher: FlusherCounters,
 }
 
 const _: () = assert!(size_of::<Life>() <= FILE_BYTES);

@@ -14,7 +14,7 @@
 //! In every version, the second line is the run's, so that a reader that does not know the rest can say whose
 //! directory it is.
 
-use crate::escape::{Place, escape_into, unescape};
+use crate::escape::{EscapeContext, escape_into, unescape};
 use crate::file::Encoding;
 use crate::meta::{Meta, Run};
 
@@ -47,7 +47,7 @@ pub struct Manifest {
 
 /// A reason why a file is no manifest that can be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum ManifestError {
     /// The manifest is of a version that is not known here.
     Version {
         /// The version of the manifest.
@@ -69,9 +69,9 @@ impl Manifest {
         out.push(b'\n');
         for directory in &self.directories {
             out.extend_from_slice(b"traces dir=\"");
-            escape_into(&mut out, directory, Place::Quoted);
+            escape_into(&mut out, directory, EscapeContext::Quoted);
             out.extend_from_slice(b"\" name=\"");
-            escape_into(&mut out, &self.name, Place::Quoted);
+            escape_into(&mut out, &self.name, EscapeContext::Quoted);
             out.push(b'"');
             if self.encoding != Encoding::Text {
                 out.extend_from_slice(b" format=");
@@ -87,22 +87,22 @@ impl Manifest {
     ///
     /// # Errors
     /// The file is of a later version, no manifest, or truncated.
-    pub fn parse(bytes: &[u8]) -> Result<Manifest, Refusal> {
-        let rest = bytes.strip_prefix(MAGIC).ok_or(Refusal::Damaged)?;
-        let (version, rest) = split_line(rest).ok_or(Refusal::Damaged)?;
+    pub fn parse(bytes: &[u8]) -> Result<Manifest, ManifestError> {
+        let rest = bytes.strip_prefix(MAGIC).ok_or(ManifestError::Damaged)?;
+        let (version, rest) = split_line(rest).ok_or(ManifestError::Damaged)?;
         let version = std::str::from_utf8(version).ok().and_then(|text| text.parse().ok());
-        let version: u32 = version.ok_or(Refusal::Damaged)?;
+        let version: u32 = version.ok_or(ManifestError::Damaged)?;
         let line = split_line(rest);
         let run = line.and_then(|(line, _)| match Meta::parse(line) {
             Some(Meta::Run(run)) => Some(run),
             _ => None,
         });
         if !(1..=VERSION).contains(&version) {
-            return Err(Refusal::Version { version, run: run.map(Box::new) });
+            return Err(ManifestError::Version { version, run: run.map(Box::new) });
         }
         let rest = line.map_or(&[][..], |(_, rest)| rest);
         let known = run.and_then(|run| Manifest::of_lines(run, version, rest));
-        known.ok_or(Refusal::Damaged)
+        known.ok_or(ManifestError::Damaged)
     }
 
     fn of_lines(run: Run, version: u32, rest: &[u8]) -> Option<Manifest> {
@@ -178,7 +178,7 @@ mod tests {
             Meta::Run(run.clone()).write(&mut bytes);
             bytes.push(b'\n');
             bytes.extend_from_slice(&rest);
-            let expected = Refusal::Version { version: 3, run: Some(Box::new(run)) };
+            let expected = ManifestError::Version { version: 3, run: Some(Box::new(run)) };
             prop_assert_eq!(Manifest::parse(&bytes), Err(expected));
         }
     }
@@ -191,6 +191,6 @@ mod tests {
         let manifest = Manifest::parse(&bytes).unwrap();
         assert_eq!((manifest.run.id, manifest.encoding), (42, Encoding::Raw));
         assert_eq!((&manifest.directories[..], &manifest.name[..]), (&[b"/t".to_vec()][..], &b"a"[..]));
-        assert_eq!(Manifest::parse(&bytes[..bytes.len() - 1]), Err(Refusal::Damaged));
+        assert_eq!(Manifest::parse(&bytes[..bytes.len() - 1]), Err(ManifestError::Damaged));
     }
 }

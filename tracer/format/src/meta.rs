@@ -11,7 +11,7 @@
 use std::fmt;
 
 use crate::crc32;
-use crate::escape::{Place, escape_into, unescape};
+use crate::escape::{EscapeContext, escape_into, unescape};
 use crate::line::Ticks;
 use crate::wall::Wall;
 
@@ -277,7 +277,7 @@ impl RunLine {
 }
 
 /// Checks whether the payload of a `# run` line is as it was written, as far as its checksum tells.
-fn check(payload: &[u8], fields: &Values<'_>) -> Result<(), RunDamage> {
+fn check(payload: &[u8], fields: &PayloadReader<'_>) -> Result<(), RunDamage> {
     let place = payload.len().saturating_sub(CHECK.len() + CHECK_DIGITS);
     let (said, tail) = payload.split_at(place);
     if let Some(digits) = tail.strip_prefix(CHECK) {
@@ -291,7 +291,7 @@ fn check(payload: &[u8], fields: &Values<'_>) -> Result<(), RunDamage> {
 }
 
 /// Reads the content of a `# run` line; fails with the key that is missing or malformed.
-fn run_of(fields: &Values<'_>) -> Result<Run, &'static str> {
+fn run_of(fields: &PayloadReader<'_>) -> Result<Run, &'static str> {
     let short = |key| fields.number(key).and_then(|number| u32::try_from(number).ok()).ok_or(key);
     let hex = |key| fields.hex(key).ok_or(key);
     let string = |key| fields.string(key).ok_or(key);
@@ -426,7 +426,7 @@ impl Meta {
         let start = out.len();
         match self {
             Meta::Run(run) => {
-                let mut fields = Fields::new(out, "run");
+                let mut fields = PayloadWriter::new(out, "run");
                 fields.number("version", u64::from(run.version)).bare("id", &format!("{:08x}", run.id));
                 fields.bare("root", &format!("{:08x}", run.root)).number("pid", u64::from(run.pid));
                 fields.quoted("exe", &run.exe).quoted("boot", &run.boot).number("ticks", run.ticks.0);
@@ -438,7 +438,7 @@ impl Meta {
                 }
             }
             Meta::Thread(thread) => {
-                let mut fields = Fields::new(out, "thread");
+                let mut fields = PayloadWriter::new(out, "thread");
                 fields.quoted("name", &thread.name).bare("ring", thread.ring.name());
                 if !thread.why.is_empty() {
                     fields.quoted("why", &thread.why);
@@ -448,25 +448,25 @@ impl Meta {
                 }
             }
             Meta::Clock { ticks, wall } => {
-                Fields::new(out, "clock").number("ticks", ticks.0).bare("wall", &wall.to_string());
+                PayloadWriter::new(out, "clock").number("ticks", ticks.0).bare("wall", &wall.to_string());
             }
             Meta::Lost { records, reason } => {
-                Fields::new(out, "lost").number("records", *records).bare("reason", reason.name());
+                PayloadWriter::new(out, "lost").number("records", *records).bare("reason", reason.name());
             }
             Meta::LostOtherwise { records, reason } => {
-                Fields::new(out, "lost").number("records", *records).bare("reason", reason.as_str());
+                PayloadWriter::new(out, "lost").number("records", *records).bare("reason", reason.as_str());
             }
             Meta::Stall { ns } => {
-                Fields::new(out, "stall").number("ns", *ns);
+                PayloadWriter::new(out, "stall").number("ns", *ns);
             }
             Meta::Backward { ticks } => {
-                Fields::new(out, "backward").number("ticks", *ticks);
+                PayloadWriter::new(out, "backward").number("ticks", *ticks);
             }
             Meta::Credentials { uid } => {
-                Fields::new(out, "credentials").number("uid", u64::from(*uid));
+                PayloadWriter::new(out, "credentials").number("uid", u64::from(*uid));
             }
             Meta::End(end) => {
-                let mut fields = Fields::new(out, "end");
+                let mut fields = PayloadWriter::new(out, "end");
                 fields.number("records", end.records).number("lost", end.lost);
                 fields.bare("reason", end.reason.name());
                 if let Some(files) = end.files {
@@ -474,7 +474,7 @@ impl Meta {
                 }
             }
             Meta::Damaged { file, offset, bytes, text } => {
-                let mut fields = Fields::new(out, "damaged");
+                let mut fields = PayloadWriter::new(out, "damaged");
                 fields.quoted("file", file).number("offset", *offset).number("bytes", *bytes);
                 fields.quoted("text", text);
             }
@@ -529,12 +529,12 @@ impl Meta {
 }
 
 /// A writer of `word key=value ...`.
-pub(crate) struct Fields<'a>(&'a mut Vec<u8>);
+pub(crate) struct PayloadWriter<'a>(&'a mut Vec<u8>);
 
-impl<'a> Fields<'a> {
-    pub(crate) fn new(out: &'a mut Vec<u8>, word: &str) -> Fields<'a> {
+impl<'a> PayloadWriter<'a> {
+    pub(crate) fn new(out: &'a mut Vec<u8>, word: &str) -> PayloadWriter<'a> {
         out.extend_from_slice(word.as_bytes());
-        Fields(out)
+        PayloadWriter(out)
     }
 
     pub(crate) fn bare(&mut self, key: &str, value: &str) -> &mut Self {
@@ -551,7 +551,7 @@ impl<'a> Fields<'a> {
 
     pub(crate) fn quoted(&mut self, key: &str, value: &[u8]) -> &mut Self {
         self.bare(key, "\"");
-        escape_into(self.0, value, Place::Quoted);
+        escape_into(self.0, value, EscapeContext::Quoted);
         self.0.push(b'"');
         self
     }
@@ -559,15 +559,15 @@ impl<'a> Fields<'a> {
 
 /// The `key=value` part of a payload, in which values are looked up by key. Payloads are short: a search per
 /// key is cheap.
-pub(crate) struct Values<'a>(&'a [u8]);
+pub(crate) struct PayloadReader<'a>(&'a [u8]);
 
 /// Splits a payload into its word and the text after it.
-pub(crate) fn split(payload: &[u8]) -> Option<(&[u8], Values<'_>)> {
+pub(crate) fn split(payload: &[u8]) -> Option<(&[u8], PayloadReader<'_>)> {
     let end = payload.iter().position(|&b| b == b' ').unwrap_or(payload.len());
-    (end > 0).then(|| (&payload[..end], Values(&payload[end..])))
+    (end > 0).then(|| (&payload[..end], PayloadReader(&payload[end..])))
 }
 
-impl<'a> Values<'a> {
+impl<'a> PayloadReader<'a> {
     /// Returns the raw value of `key`, quotes included.
     fn raw(&self, key: &str) -> Option<&'a [u8]> {
         let mut rest = self.0;

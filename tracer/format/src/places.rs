@@ -12,7 +12,7 @@
 //! Values are written as in [`meta`](mod@crate::meta). Lines are only appended, each by one write; a list
 //! that has become long loses its older half. A line of another form is passed over.
 
-use crate::meta::{Fields, split};
+use crate::meta::{PayloadWriter, split};
 use crate::wall::Wall;
 
 /// The text that follows the executable's name in the list's name.
@@ -41,7 +41,7 @@ impl Place {
     #[must_use]
     pub fn write(&self) -> Vec<u8> {
         let mut out = Vec::new();
-        let mut fields = Fields::new(&mut out, "place");
+        let mut fields = PayloadWriter::new(&mut out, "place");
         fields.bare("id", &format!("{:08x}", self.id)).number("pid", u64::from(self.pid));
         fields.bare("wall", &self.wall.to_string()).quoted("exe", &self.exe).quoted("dir", &self.directory);
         out.push(b'\n');

@@ -1,6 +1,6 @@
 //! The sites of a run, ready to be rendered, by number.
 
-use crate::fields::Plan;
+use crate::fields::SitePlan;
 use crate::record::MAX_PAYLOAD;
 use crate::sites::Site;
 
@@ -14,7 +14,7 @@ pub struct Plans(Vec<Option<Box<PlannedSite>>>);
 
 #[derive(Clone, Debug)]
 struct PlannedSite {
-    plan: Plan,
+    plan: SitePlan,
     /// The site's entry in a site table.
     entry: Box<[u8]>,
 }
@@ -38,7 +38,7 @@ impl Plans {
         if entry.len() > MAX_PAYLOAD {
             return false;
         }
-        let Ok(plan) = Plan::new(&site.format, &site.descriptor) else { return false };
+        let Ok(plan) = SitePlan::new(&site.format, &site.descriptor) else { return false };
         let Some(index) = usize::try_from(site.id).ok().filter(|index| *index < MOST) else { return false };
         if self.0.len() <= index {
             self.0.resize(index + 1, None);
@@ -50,7 +50,7 @@ impl Plans {
     /// Returns the plan of a site.
     #[must_use]
     #[inline]
-    pub fn get(&self, site: u32) -> Option<&Plan> {
+    pub fn get(&self, site: u32) -> Option<&SitePlan> {
         Some(&self.known(site)?.plan)
     }
 

@@ -92,38 +92,38 @@ impl Site {
 
 /// A reason why a file is no site table that can be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum SitesError {
     /// The table has a layout that is not known here, of this version.
     Version(u32),
     /// The file is no site table.
     Damaged,
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for SitesError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Refusal::Version(version) => {
+            SitesError::Version(version) => {
                 write!(f, "layout {version} of the site table is not known here, only {LAYOUT_VERSION}")
             }
-            Refusal::Damaged => f.write_str("it is no site table"),
+            SitesError::Damaged => f.write_str("it is no site table"),
         }
     }
 }
 
-impl std::error::Error for Refusal {}
+impl std::error::Error for SitesError {}
 
 /// Reads the sites of a table; stops at the first entry that is impossible.
 ///
 /// # Errors
 /// The bytes are no table, or one of another layout.
-pub fn parse(table: &[u8]) -> Result<Vec<Site>, Refusal> {
-    let (head, _) = table.split_first_chunk::<HEADER_BYTES>().ok_or(Refusal::Damaged)?;
+pub fn parse(table: &[u8]) -> Result<Vec<Site>, SitesError> {
+    let (head, _) = table.split_first_chunk::<HEADER_BYTES>().ok_or(SitesError::Damaged)?;
     let word = |at: usize| head[at..].first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes));
     if head[..8] != MAGIC {
-        return Err(Refusal::Damaged);
+        return Err(SitesError::Damaged);
     }
     if word(8) != LAYOUT_VERSION {
-        return Err(Refusal::Version(word(8)));
+        return Err(SitesError::Version(word(8)));
     }
     let used = head[USED_OFFSET..].first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
     let used = usize::try_from(used).unwrap_or(usize::MAX).min(table.len());

@@ -14,7 +14,7 @@ pub mod __macro_support {
     pub use real::__macro_support::*;
     use std::cell::{Cell, RefCell};
     use std::fmt;
-    use trace_format::fields::Plan;
+    use trace_format::fields::SitePlan;
     use trace_format::record::MAX_PAYLOAD;
 
     thread_local! {
@@ -79,7 +79,7 @@ pub mod __macro_support {
                 let mut descriptor = Vec::new();
                 A::describe(&mut descriptor);
                 let mut text = Vec::new();
-                Plan::new(self.format, &descriptor).unwrap().render(&payload, &mut text).unwrap();
+                SitePlan::new(self.format, &descriptor).unwrap().render(&payload, &mut text).unwrap();
                 self.say(String::from_utf8(text).unwrap(), true);
             }
             false

@@ -1,7 +1,7 @@
 //! Arguments as they are copied into a record: raw now, formatted later.
 //!
 //! The thread that traces copies the bytes of the arguments; their meaning stands in the site's *descriptor*,
-//! written once per site by the same types. [`Plan`](crate::fields::Plan) makes the text of both.
+//! written once per site by the same types. [`SitePlan`](crate::fields::SitePlan) makes the text of both.
 //!
 //! # Bytes
 //!

@@ -10,9 +10,9 @@ use super::digits::{
 };
 use super::field::Field;
 use super::value::ValueReader;
-use super::{MAX_MESSAGE, Plan};
+use super::{MAX_MESSAGE, SitePlan};
 use crate::capture::descriptor::{Scalar, Type};
-use crate::escape::{Place, escape_into, is_plain};
+use crate::escape::{EscapeContext, escape_into, is_plain};
 use crate::template::Trait;
 
 /// The steps of a site that shows each argument once, in their order.
@@ -116,7 +116,7 @@ impl FastPlan {
     /// Appends the message; `plan` has its types and fields. `None` where the payload is odd: then the bytes
     /// that were appended have no meaning.
     #[inline]
-    pub(super) fn render(&self, plan: &Plan, payload: &[u8], out: &mut Vec<u8>) -> Option<()> {
+    pub(super) fn render(&self, plan: &SitePlan, payload: &[u8], out: &mut Vec<u8>) -> Option<()> {
         let start = out.len();
         let mut reader = ValueReader::new(payload);
         for run in &self.runs {
@@ -136,7 +136,7 @@ impl FastPlan {
 /// elsewhere.
 #[inline(never)]
 fn render_field<'p>(
-    plan: &Plan,
+    plan: &SitePlan,
     index: usize,
     mut reader: ValueReader<'p>,
     out: &mut Vec<u8>,
@@ -186,7 +186,7 @@ impl Segment {
 /// Returns whether text is not changed by being escaped, whatever follows it.
 fn is_clean(text: &[u8]) -> bool {
     let mut escaped = Vec::new();
-    escape_into(&mut escaped, text, Place::Line);
+    escape_into(&mut escaped, text, EscapeContext::Line);
     escaped == text && !text.contains(&b'\\')
 }
 

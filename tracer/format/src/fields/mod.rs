@@ -1,6 +1,6 @@
 //! Captured arguments to text: the text that `format!` would have made of them, made later.
 //!
-//! A [`Plan`] is made once per site of its format string and its descriptor; it then renders any number of
+//! A [`SitePlan`] is made once per site of its format string and its descriptor; it then renders any number of
 //! payloads. It runs on the flusher and in `tracemerge`; never on a thread that traces.
 //!
 //! Plans have two ways to the text. Most sites show their arguments in order, and most of these are numbers
@@ -29,7 +29,7 @@ pub const MAX_MESSAGE: usize = 16 << 20;
 
 /// A site that is ready to be rendered: its format string and types are parsed once.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct SitePlan {
     arguments: Box<[Type]>,
     /// The fields, each with the literal text before it.
     steps: Box<[(Box<[u8]>, Field)]>,
@@ -115,7 +115,7 @@ impl fmt::Display for PayloadError {
 
 impl std::error::Error for PayloadError {}
 
-impl Plan {
+impl SitePlan {
     /// Returns the plan for a format string and the descriptor of its arguments.
     ///
     /// Places without an index are counted as `format_args!` does; names are not known here. Cost: some
@@ -123,7 +123,7 @@ impl Plan {
     ///
     /// # Errors
     /// The error says which of the two is damaged, or that they do not fit each other.
-    pub fn new(format: &str, descriptor: &[u8]) -> Result<Plan, PlanError> {
+    pub fn new(format: &str, descriptor: &[u8]) -> Result<SitePlan, PlanError> {
         let arguments = descriptor::parse(descriptor)?.into_boxed_slice();
         let mut template = Template::parse(format)?;
         template.resolve(arguments.len(), &mut Vec::new());
@@ -139,7 +139,7 @@ impl Plan {
             }
         }
         let fast = FastPlan::new(&arguments, &steps, &literal);
-        Ok(Plan { arguments, steps: steps.into(), tail: literal.into(), fast })
+        Ok(SitePlan { arguments, steps: steps.into(), tail: literal.into(), fast })
     }
 
     /// Appends the message, exactly as `format!` would give it, not escaped. On error nothing is appended.

@@ -1,7 +1,7 @@
 //! The writer of one thread's lines: messages, pieces of them, captured arguments and metadata.
 
-use crate::escape::{Place, escape_line, is_plain};
-use crate::fields::Plan;
+use crate::escape::{EscapeContext, escape_line, is_plain};
+use crate::fields::SitePlan;
 use crate::line::{Kind, Prefix, Ticks};
 
 /// The length in bytes of the window that lines are written into at once.
@@ -14,7 +14,7 @@ const LINE: usize = 512;
 pub(crate) struct Plain<'a> {
     pub ticks: Ticks,
     /// The plan by which `bytes` become text; `None` where they are text.
-    pub plan: Option<&'a Plan>,
+    pub plan: Option<&'a SitePlan>,
     pub bytes: &'a [u8],
 }
 
@@ -51,7 +51,7 @@ impl LineWriter {
     pub(crate) fn text(&self, ticks: Ticks, text: &[u8], out: &mut Vec<u8>) {
         let mut rest = text;
         loop {
-            rest = &rest[escape_line(out, rest, Place::Line)..];
+            rest = &rest[escape_line(out, rest, EscapeContext::Line)..];
             if rest.is_empty() {
                 return;
             }
@@ -67,7 +67,7 @@ impl LineWriter {
     pub(crate) fn captured(
         &mut self,
         ticks: Ticks,
-        plan: &Plan,
+        plan: &SitePlan,
         arguments: &[u8],
         out: &mut Vec<u8>,
     ) -> bool {

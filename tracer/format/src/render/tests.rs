@@ -1,7 +1,7 @@
 //! Rings are made up record by record, and the lines that are rendered of them are compared.
 
 use super::*;
-use crate::escape::{Place, unescape};
+use crate::escape::{EscapeContext, unescape};
 use crate::line::{Kind, Line};
 use crate::record::tests::lay_out;
 use proptest::prelude::*;
@@ -41,7 +41,7 @@ proptest! {
             .map(|(step, text)| {
                 ticks += step;
                 expected.extend(format!("{ticks:016x}-00000320 : ").bytes());
-                crate::escape::escape_into(&mut expected, text.as_bytes(), Place::Line);
+                crate::escape::escape_into(&mut expected, text.as_bytes(), EscapeContext::Line);
                 expected.push(b'\n');
                 (ticks, Flags::NONE, text.clone().into_bytes())
             })

@@ -479,7 +479,7 @@ pub struct Counts {
 
 /// The position where a producer's records end, and the number of messages that it has committed before that.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct End {
+pub struct CommittedEnd {
     /// The position of the head.
     pub position: u64,
     /// The number of messages that the thread that has the ring has committed up to there.
@@ -530,7 +530,7 @@ impl Written {
     /// smallest possible number is taken, so nothing is counted that is not there. In layout 2 the head has
     /// no number, and the counter is taken.
     #[must_use]
-    pub fn end(&self, layout: u32) -> End {
+    pub fn end(&self, layout: u32) -> CommittedEnd {
         let mut tries = 0;
         loop {
             let before = self.committed.load(Ordering::Acquire);
@@ -539,7 +539,7 @@ impl Written {
             let after = self.committed.load(Ordering::Relaxed);
             let position = word & POSITION;
             if layout < 3 {
-                return End { position, messages: before };
+                return CommittedEnd { position, messages: before };
             }
             let more = word.wrapping_sub(before) & COUNT;
             let most = after.wrapping_sub(before).wrapping_add(1);
@@ -548,7 +548,7 @@ impl Written {
                 // No producer leaves a head whose number does not fit the counter; where it does not fit, the
                 // counter is believed.
                 let more = if more <= most { more } else { 0 };
-                return End { position, messages: before.wrapping_add(more) };
+                return CommittedEnd { position, messages: before.wrapping_add(more) };
             }
             core::hint::spin_loop();
         }

@@ -35,18 +35,18 @@ fn a_producer_that_is_stopped_between_its_two_stores_has_said_how_many_messages_
     for messages in 0..40u64 {
         // This is done as `Lane::commit` does it.
         written.publish((messages + 1) * 24, messages + 1);
-        assert_eq!(written.end(3), End { position: (messages + 1) * 24, messages: messages + 1 });
+        assert_eq!(written.end(3), CommittedEnd { position: (messages + 1) * 24, messages: messages + 1 });
         assert_eq!(written.end(2).messages, messages, "layout 2 has but the counter");
         // A piece of a message that goes on behind it may be published then.
         written.committed.store(messages + 1, Ordering::Release);
-        assert_eq!(written.end(3), End { position: (messages + 1) * 24, messages: messages + 1 });
+        assert_eq!(written.end(3), CommittedEnd { position: (messages + 1) * 24, messages: messages + 1 });
         assert_eq!((written.end(2).messages, written.head()), (messages + 1, (messages + 1) * 24));
     }
     written.clear_counters();
-    assert_eq!(written.end(3), End { position: 40 * 24, messages: 0 });
+    assert_eq!(written.end(3), CommittedEnd { position: 40 * 24, messages: 0 });
     // The positions are impossible, so the counter is believed.
     written.publish(8, 5);
-    assert_eq!(written.end(3), End { position: 8, messages: 0 });
+    assert_eq!(written.end(3), CommittedEnd { position: 8, messages: 0 });
 }
 
 #[test]

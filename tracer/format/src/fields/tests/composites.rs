@@ -95,7 +95,7 @@ fn composites_beside_other_arguments_keep_their_places() {
     add::<by::Debug, _>(&option, &mut descriptor, &mut payload);
     add::<by::Display, _>(&"end", &mut descriptor, &mut payload);
     add::<by::Debug, _>(&pair, &mut descriptor, &mut payload);
-    let plan = super::Plan::new("{3:>1$} {0:?} {2:?} {4:.1?} {3} {0:#?}", &descriptor).unwrap();
+    let plan = super::SitePlan::new("{3:>1$} {0:?} {2:?} {4:.1?} {3} {0:#?}", &descriptor).unwrap();
     let mut out = Vec::new();
     plan.render(&payload, &mut out).unwrap();
     let expected = format!("{3:>1$} {0:?} {2:?} {4:.1?} {3} {0:#?}", vector, 9, option, "end", pair);

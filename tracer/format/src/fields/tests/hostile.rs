@@ -1,6 +1,6 @@
 //! Format strings, descriptors and payloads that no program has written.
 
-use super::Plan;
+use super::SitePlan;
 use crate::capture::descriptor::{ARRAY, NAMED, SLICE, STR, TUPLE, U8, U64, VOID};
 use crate::capture::tests::{any_type, write_type};
 use crate::fields::{MAX_MESSAGE, PayloadError, PlanError};
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 fn render(format: &str, descriptor: &[u8], payload: &[u8]) -> Result<Vec<u8>, PayloadError> {
     let mut out = b"before".to_vec();
-    let result = Plan::new(format, descriptor).unwrap().render(payload, &mut out);
+    let result = SitePlan::new(format, descriptor).unwrap().render(payload, &mut out);
     assert_eq!(&out[..6], b"before");
     assert!(result.is_ok() || out.len() == 6);
     result.map(|()| out.split_off(6))
@@ -35,9 +35,9 @@ fn what_does_not_fit_together_makes_no_plan() {
         ("{:5?}", b"Oh", PlanError::Unformattable(0)),
         ("{:70000}", b"h", PlanError::CountTooLarge(70_000)),
     ] {
-        assert_eq!(Plan::new(format, descriptor).unwrap_err(), error, "{format}");
+        assert_eq!(SitePlan::new(format, descriptor).unwrap_err(), error, "{format}");
     }
-    assert!(matches!(Plan::new("{}", b"z"), Err(PlanError::Descriptor(_))));
+    assert!(matches!(SitePlan::new("{}", b"z"), Err(PlanError::Descriptor(_))));
 }
 
 #[test]
@@ -128,7 +128,7 @@ proptest! {
         let mut descriptor = Vec::new();
         types.iter().for_each(|ty| write_type(ty, &mut descriptor));
         let format = format!("a{}", format!("{{:{flags}?}} ").repeat(types.len()));
-        let plan = Plan::new(&format, &descriptor).unwrap();
+        let plan = SitePlan::new(&format, &descriptor).unwrap();
         let mut out = Vec::new();
         match plan.render(&payload, &mut out) {
             Ok(()) => prop_assert!(std::str::from_utf8(&out).is_ok()),
@@ -146,7 +146,7 @@ proptest! {
         ],
         payload in prop::collection::vec(0u8..3, 0..40),
     ) {
-        if let Ok(plan) = Plan::new(&format, &descriptor) {
+        if let Ok(plan) = SitePlan::new(&format, &descriptor) {
             let mut out = Vec::new();
             let _ = plan.render(&payload, &mut out);
         }

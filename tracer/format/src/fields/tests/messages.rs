@@ -1,10 +1,10 @@
 //! Whole messages: several arguments, literals of any length, texts that do not fit in a small page.
 
 use super::values::{Draw, Drawn};
-use super::{Plan, cases};
+use super::{SitePlan, cases};
 use crate::capture::tests::bytes_of;
 use crate::capture::{Capture, by};
-use crate::escape::{Place, escape_into};
+use crate::escape::{EscapeContext, escape_into};
 
 /// A message being put together, piece by piece, as a call would and as `format!` would.
 #[derive(Default)]
@@ -86,7 +86,7 @@ impl DrawnMessage {
     }
 
     fn check(&self) {
-        let plan = Plan::new(&self.format, &self.descriptor).unwrap();
+        let plan = SitePlan::new(&self.format, &self.descriptor).unwrap();
         let mut out = b"before".to_vec();
         plan.render(&self.payload, &mut out).unwrap();
         assert_eq!(String::from_utf8_lossy(&out[6..]), self.expected, "{}", self.format);
@@ -97,7 +97,7 @@ impl DrawnMessage {
             if let Some(length) = plan.write_plain(&self.payload, &mut page) {
                 assert_eq!(String::from_utf8_lossy(&page[..length]), self.expected, "{}", self.format);
                 let mut escaped = Vec::new();
-                escape_into(&mut escaped, &page[..length], Place::Line);
+                escape_into(&mut escaped, &page[..length], EscapeContext::Line);
                 assert_eq!(String::from_utf8_lossy(&escaped), self.expected, "{}", self.format);
             }
         }
@@ -110,7 +110,7 @@ fn usual_messages_need_no_escape() {
     let payload = [bytes_of::<by::Display, _>(&1u64), bytes_of::<by::Display, _>("text")].concat();
     let written = |format: &str| {
         let mut page = [0; 200];
-        let length = Plan::new(format, &descriptor).unwrap().write_plain(&payload, &mut page)?;
+        let length = SitePlan::new(format, &descriptor).unwrap().write_plain(&payload, &mut page)?;
         Some(String::from_utf8(page[..length].to_vec()).unwrap())
     };
     assert_eq!(written("number {} and {}, 5 \u{b5}s").unwrap(), "number 1 and text, 5 \u{b5}s");
@@ -183,7 +183,7 @@ fn an_argument_may_be_shown_twice_or_in_another_order() {
         ("{} {} {0}", "7 text 7".into()),
     ] {
         let mut out = Vec::new();
-        Plan::new(format, &descriptor).unwrap().render(&payload, &mut out).unwrap();
+        SitePlan::new(format, &descriptor).unwrap().render(&payload, &mut out).unwrap();
         assert_eq!(String::from_utf8(out).unwrap(), expected, "{format}");
     }
 }

@@ -10,7 +10,7 @@ mod messages;
 mod scalars;
 mod values;
 
-use super::Plan;
+use super::SitePlan;
 use crate::capture::tests::bytes_of;
 use crate::capture::{Capture, by};
 use std::fmt;
@@ -140,9 +140,9 @@ fn compare_all<V: ?Sized>(
         for _ in 0..u8::from(entry.width) + u8::from(entry.precision) {
             <usize as Capture<by::Count>>::describe(&mut descriptor);
         }
-        Plan::new(entry.format, &descriptor).unwrap_or_else(|e| panic!("{}: {e}", entry.format))
+        SitePlan::new(entry.format, &descriptor).unwrap_or_else(|e| panic!("{}: {e}", entry.format))
     };
-    let plans: Vec<Plan> = entries.iter().map(plan).collect();
+    let plans: Vec<SitePlan> = entries.iter().map(plan).collect();
     for (entry, plan) in entries.iter().zip(&plans).cycle().take(cases.max(entries.len())) {
         let width = draw.pick(&[0, 1, 2, 5, 8, 12, 19, 40]);
         let precision = draw.pick(&[0, 1, 2, 3, 6, 9, 17, 30]);

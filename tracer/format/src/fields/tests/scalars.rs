@@ -89,7 +89,7 @@ fn rounded_floats_are_those_of_std() {
 #[ignore = "takes minutes"]
 fn every_f32_has_the_digits_of_std() {
     use std::io::Write;
-    let plan = super::Plan::new("{0} {0:?}", b"f").unwrap();
+    let plan = super::SitePlan::new("{0} {0:?}", b"f").unwrap();
     let (mut out, mut expected) = (Vec::new(), Vec::new());
     for bits in 0..=u32::MAX {
         let value = f32::from_bits(bits);
@@ -112,7 +112,7 @@ fn numbers_in_the_format_string_count_as_given() {
             fn describe<By, T: Capture<By>>(_: &T, to: &mut Vec<u8>) { T::describe(to); }
             describe::<by::$by, _>(&value, &mut descriptor);
             let mut out = Vec::new();
-            let plan = super::Plan::new($format, &descriptor).unwrap();
+            let plan = super::SitePlan::new($format, &descriptor).unwrap();
             plan.render(&bytes_of::<by::$by, _>(&value), &mut out).unwrap();
             assert_eq!(String::from_utf8_lossy(&out), format!($format, value), "{}", $format);
         })* };

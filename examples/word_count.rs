@@ -52,12 +52,12 @@ impl AddAssign for Totals {
 
 /// The counts of one thread, or of all.
 #[derive(Default)]
-struct Counts {
+struct WordCounts {
     totals: Totals,
     words: HashMap<String, u64>,
 }
 
-impl Counts {
+impl WordCounts {
     fn add_text(&mut self, text: &str) -> u64 {
         let mut words = 0;
         for word in words_of(text) {
@@ -68,7 +68,7 @@ impl Counts {
         words
     }
 
-    fn merge(mut self, other: Counts) -> Counts {
+    fn merge(mut self, other: WordCounts) -> WordCounts {
         self.totals += other.totals;
         for (word, count) in other.words {
             *self.words.entry(word).or_default() += count;
@@ -91,7 +91,7 @@ fn words_of(text: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Counts one file into the calling thread's counts.
-fn count_file(path: &Path, counts: &mut Counts) {
+fn count_file(path: &Path, counts: &mut WordCounts) {
     let start = Instant::now();
     Tracer::get().trace(format_args!("taken {}", path.display()));
     match fs::read_to_string(path) {
@@ -110,7 +110,7 @@ fn count_file(path: &Path, counts: &mut Counts) {
 }
 
 /// Takes files from the queue until it is closed.
-fn work(queue: &Receiver<PathBuf>, counts: &ThreadLocal<RefCell<Counts>>) {
+fn work(queue: &Receiver<PathBuf>, counts: &ThreadLocal<RefCell<WordCounts>>) {
     let mut counts = counts.get_or_default().borrow_mut();
     for path in queue {
         count_file(&path, &mut counts);
@@ -119,7 +119,7 @@ fn work(queue: &Receiver<PathBuf>, counts: &ThreadLocal<RefCell<Counts>>) {
 }
 
 /// Counts all files with `threads` threads.
-fn count(files: Vec<PathBuf>, threads: usize) -> io::Result<Counts> {
+fn count(files: Vec<PathBuf>, threads: usize) -> io::Result<WordCounts> {
     let counts = ThreadLocal::new();
     let (sender, receiver) = crossbeam_channel::bounded(2 * threads);
     thread::scope(|scope| {
@@ -141,9 +141,9 @@ fn count(files: Vec<PathBuf>, threads: usize) -> io::Result<Counts> {
     Ok(merge_counts(counts))
 }
 
-fn merge_counts(counts: ThreadLocal<RefCell<Counts>>) -> Counts {
+fn merge_counts(counts: ThreadLocal<RefCell<WordCounts>>) -> WordCounts {
     let start = Instant::now();
-    let all = counts.into_iter().map(RefCell::into_inner).fold(Counts::default(), Counts::merge);
+    let all = counts.into_iter().map(RefCell::into_inner).fold(WordCounts::default(), WordCounts::merge);
     let us = start.elapsed().as_micros();
     Tracer::get().trace(format_args!("counts merged: {} different words, {us} µs", all.words.len()));
     all

@@ -22,13 +22,13 @@ fn example(name: &str) -> PathBuf {
 
 /// A message in the merged trace.
 #[derive(Debug)]
-struct Record {
+struct MergedMessage {
     thread: String,
     text: String,
 }
 
 /// Merges the trace; returns its messages in the order of the merged file.
-fn merged(traced: &Traced, name: &str) -> Vec<Record> {
+fn merged(traced: &Traced, name: &str) -> Vec<MergedMessage> {
     traced.assert_whole();
     // With an executable of that name, only the files that stand beside it are merged.
     let app = traced.directory.path().join(name);
@@ -39,7 +39,7 @@ fn merged(traced: &Traced, name: &str) -> Vec<Record> {
     let threads: HashMap<u64, String> = traced.files.values().filter_map(of_thread).collect();
     let lines = bytes.split(|&b| b == b'\n').filter(|line| !line.is_empty());
     let lines = lines.map(|line| Line::parse(line).expect("a line of a trace"));
-    let message = |line: Line<'_>| Record {
+    let message = |line: Line<'_>| MergedMessage {
         thread: threads[&line.key.tid].clone(),
         text: String::from_utf8(unescape(line.payload)).expect("UTF-8"),
     };
@@ -47,7 +47,7 @@ fn merged(traced: &Traced, name: &str) -> Vec<Record> {
 }
 
 /// Returns the index of the only record with this text.
-fn only(records: &[Record], text: &str) -> usize {
+fn only(records: &[MergedMessage], text: &str) -> usize {
     let mut found = records.iter().enumerate().filter(|(_, r)| r.text == text).map(|(at, _)| at);
     let at = found.next().unwrap_or_else(|| panic!("no record {text:?}"));
     assert_eq!(found.next(), None, "a second record {text:?}");
@@ -55,7 +55,7 @@ fn only(records: &[Record], text: &str) -> usize {
 }
 
 /// Returns the index of the only record that begins so.
-fn only_start(records: &[Record], start: &str) -> usize {
+fn only_start(records: &[MergedMessage], start: &str) -> usize {
     let mut found = records.iter().enumerate().filter(|(_, r)| r.text.starts_with(start)).map(|(at, _)| at);
     let at = found.next().unwrap_or_else(|| panic!("no record {start:?}"));
     assert_eq!(found.next(), None, "a second record {start:?}");

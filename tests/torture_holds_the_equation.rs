@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
-use support::torture::plan::{End, Plan, Policy, Runtime, Shapes};
+use support::torture::plan::{Policy, ProgramEnd, Runtime, Shapes, TrialPlan};
 use support::torture::trial::run;
 
 const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
@@ -39,7 +39,7 @@ fn made_is_in_files_or_told_lost_whatever_happens() {
             if seed >= first + trials {
                 return;
             }
-            let plan = Plan::new(seed);
+            let plan = TrialPlan::new(seed);
             if trials == 1 {
                 eprintln!("{plan:?}");
             }
@@ -77,21 +77,21 @@ fn made_is_in_files_or_told_lost_whatever_happens() {
 #[test]
 fn a_plan_is_made_of_its_seed_alone_and_is_one_line() {
     for seed in 0..1000 {
-        let line = format!("{:?}", Plan::new(seed));
-        assert_eq!(line, format!("{:?}", Plan::new(seed)));
-        assert!(!line.contains('\n') && (seed == 0 || line != format!("{:?}", Plan::new(seed - 1))));
+        let line = format!("{:?}", TrialPlan::new(seed));
+        assert_eq!(line, format!("{:?}", TrialPlan::new(seed)));
+        assert!(!line.contains('\n') && (seed == 0 || line != format!("{:?}", TrialPlan::new(seed - 1))));
     }
 }
 
 /// Returns the plan of a trial without a fault, whose files can be changed.
-fn calm() -> Plan {
+fn calm() -> TrialPlan {
     let seed = (1..).find(|seed| {
         // The program makes its plan of the seed itself.
-        let plan = Plan::new(*seed);
+        let plan = TrialPlan::new(*seed);
         let calm = plan.faults.is_empty()
             && plan.children.is_empty()
             && plan.beside.is_empty()
-            && plan.end == End::Return
+            && plan.end == ProgramEnd::Return
             && plan.policy == Policy::Block
             && plan.max_stall == 60_000
             && plan.runtime == Runtime::Memory
@@ -101,7 +101,7 @@ fn calm() -> Plan {
         let Shapes { huge, panics, jumps, lines, .. } = plan.shapes;
         calm && lines && !(huge || panics || jumps)
     });
-    Plan::new(seed.expect("there is one"))
+    TrialPlan::new(seed.expect("there is one"))
 }
 
 /// Changes the first of the trace files, line by line.

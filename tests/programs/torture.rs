@@ -13,16 +13,16 @@ use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 use support::torture::counters::{
-    AGAIN, CHILD, Counters, EXECUTED, OTHER, SHORT_LIVED, Slot, handler, inside, slot,
+    AGAIN, CHILD, Counters, EXECUTED, OTHER, SHORT_LIVED, SlotCounters, handler, inside, slot,
 };
-use support::torture::plan::{Child, ChildEnd, End, Plan, THREADS, What};
+use support::torture::plan::{Child, ChildEnd, ProgramEnd, THREADS, TrialPlan, What};
 use support::torture::texts::{FILLING, Shape, closing};
 use support::torture::trial::own_content;
 use tracer::Tracer;
 
 /// One process: its plan, and its number among the processes of the trial.
 struct Host {
-    plan: Plan,
+    plan: TrialPlan,
     counters: Counters,
     process: usize,
     start: Instant,
@@ -50,7 +50,7 @@ pub fn torture(seed: &str, counters: &str, role: &str) {
             eprintln!("{info}");
         }
     }));
-    let plan = Plan::new(seed.parse().expect("a seed"));
+    let plan = TrialPlan::new(seed.parse().expect("a seed"));
     let mapped = Counters::map(Path::new(counters));
     let _ = COUNTERS.set(mapped);
     let process = match role {
@@ -90,10 +90,10 @@ fn set_limit(limit: libc::__rlimit_resource_t, value: u64) {
 
 /// A thread of the C library's. A thread of `std` takes locks of `std`'s on its way, which a fork in another
 /// thread would leave locked in the child for ever.
-struct Thread(libc::pthread_t);
+struct CThread(libc::pthread_t);
 
-impl Thread {
-    fn spawn(work: impl FnOnce() + Send + 'static) -> Thread {
+impl CThread {
+    fn spawn(work: impl FnOnce() + Send + 'static) -> CThread {
         extern "C" fn run(work: *mut libc::c_void) -> *mut libc::c_void {
             // SAFETY: this is the box that was leaked below, once.
             let work = unsafe { Box::from_raw(work.cast::<Box<dyn FnOnce() + Send>>()) };
@@ -106,7 +106,7 @@ impl Thread {
         let error =
             unsafe { libc::pthread_create(&mut thread, std::ptr::null(), run, Box::into_raw(work).cast()) };
         assert_eq!(error, 0, "a thread");
-        Thread(thread)
+        CThread(thread)
     }
 
     /// Waits for the whole end of the thread.
@@ -122,14 +122,14 @@ impl Host {
         if self.plan.signals {
             handle_signals();
             let host = self.clone();
-            Thread::spawn(move || host.interrupt());
+            CThread::spawn(move || host.interrupt());
         }
         let short_lived = (self.plan.short_lived > 0).then(|| {
             let host = self.clone();
-            Thread::spawn(move || host.come_and_go())
+            CThread::spawn(move || host.come_and_go())
         });
         self.run(self.plan.threads, self.plan.records);
-        short_lived.into_iter().for_each(Thread::join);
+        short_lived.into_iter().for_each(CThread::join);
         for child in &CHILDREN {
             let pid = child.load(Ordering::Acquire);
             if pid > 0 {
@@ -145,11 +145,11 @@ impl Host {
         self.counters.process(self.process).begins();
         let start = |thread: usize| {
             let host = self.clone();
-            Thread::spawn(move || host.work(thread, records))
+            CThread::spawn(move || host.work(thread, records))
         };
         let others: Vec<_> = (1..threads).map(start).collect();
         self.work(0, records);
-        others.into_iter().for_each(Thread::join);
+        others.into_iter().for_each(CThread::join);
     }
 
     fn is_over(&self) -> bool {
@@ -201,18 +201,18 @@ impl Host {
         }
         let here = |who: usize, at: u64| (who, at) == (thread, n);
         match self.plan.end {
-            End::Exit(who, at) if here(who, at) => {
+            ProgramEnd::Exit(who, at) if here(who, at) => {
                 // A process that is forked in the middle of an `exit` cannot exit any more.
                 let _held = FAULTS.lock().expect("nobody panics");
                 self.exits();
                 std::process::exit(0);
             }
             // SAFETY: the calls end the process, each in its own way.
-            End::ExitAtOnce(who, at) if here(who, at) => unsafe { libc::_exit(0) },
+            ProgramEnd::ExitAtOnce(who, at) if here(who, at) => unsafe { libc::_exit(0) },
             // SAFETY: the reason is the same as above.
-            End::Abort(who, at) if here(who, at) => unsafe { libc::abort() },
-            End::KillsItself(who, at) if here(who, at) => kill_itself(),
-            End::Exec(who, at) if here(who, at) => become_anew(),
+            ProgramEnd::Abort(who, at) if here(who, at) => unsafe { libc::abort() },
+            ProgramEnd::KillsItself(who, at) if here(who, at) => kill_itself(),
+            ProgramEnd::Exec(who, at) if here(who, at) => become_anew(),
             _ => {}
         }
     }
@@ -237,7 +237,7 @@ impl Host {
     }
 
     /// Makes the next record of a slot.
-    fn record(&self, slot: usize, words: Slot) {
+    fn record(&self, slot: usize, words: SlotCounters) {
         let n = words.call();
         let shape = self.plan.shape(slot, n);
         let tracer = Tracer::get();
@@ -270,7 +270,7 @@ impl Host {
                 return;
             }
             let host = self.clone();
-            let thread = Thread::spawn(move || {
+            let thread = CThread::spawn(move || {
                 let slot = SHORT_LIVED + index;
                 let words = host.counters.slot(slot);
                 words.begins();
@@ -401,7 +401,7 @@ impl Host {
 }
 
 /// Makes the last record of a thread.
-fn close_with(slot: usize, words: Slot) {
+fn close_with(slot: usize, words: SlotCounters) {
     let n = words.call();
     Tracer::get().trace(format_args!("{}", closing(slot, n)));
     words.returned();
@@ -475,7 +475,7 @@ impl fmt::Display for Filling {
 }
 
 /// A value that traces while it is formatted.
-struct Inside(usize, Slot);
+struct Inside(usize, SlotCounters);
 
 impl fmt::Display for Inside {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -95,7 +95,7 @@ pub struct Process(&'static [AtomicU64]);
 
 /// The words of one slot. Its thread alone stores them.
 #[derive(Clone, Copy, Debug)]
-pub struct Slot(&'static [AtomicU64]);
+pub struct SlotCounters(&'static [AtomicU64]);
 
 impl Counters {
     /// Maps the file for good; it has [`BYTES`] bytes.
@@ -143,8 +143,8 @@ impl Counters {
 
     /// Returns the words of one of the slots.
     #[must_use]
-    pub fn slot(&self, index: usize) -> Slot {
-        Slot(&self.0[OF_SLOTS + index * WORDS..][..WORDS])
+    pub fn slot(&self, index: usize) -> SlotCounters {
+        SlotCounters(&self.0[OF_SLOTS + index * WORDS..][..WORDS])
     }
 }
 
@@ -173,7 +173,7 @@ impl Process {
     }
 }
 
-impl Slot {
+impl SlotCounters {
     /// Gives the slot to this thread.
     pub fn begins(&self) {
         // SAFETY: the call only asks, and touches no memory.

@@ -40,7 +40,7 @@
 //! the content that it has written.
 
 use super::counters::{Counters, PROCESSES, SLOTS, process_of};
-use super::plan::{End, Plan, Policy, Runtime, What};
+use super::plan::{Policy, ProgramEnd, Runtime, TrialPlan, What};
 use super::texts::{Shape, closing};
 use super::trial::own_content;
 use std::collections::{BTreeMap, BTreeSet};
@@ -73,7 +73,7 @@ pub struct Evidence {
 }
 
 /// A trace file, read.
-struct Traced {
+struct TracedFile {
     name: String,
     tid: u64,
     pid: u64,
@@ -89,7 +89,7 @@ struct Traced {
 
 /// The state of a judgement.
 struct Judge<'a> {
-    plan: &'a Plan,
+    plan: &'a TrialPlan,
     evidence: &'a Evidence,
     wrong: Vec<String>,
     /// The threads with a file that has a hole: its lost records are not reported.
@@ -98,7 +98,7 @@ struct Judge<'a> {
 
 /// The counts of the slots and files of one thread.
 #[derive(Default)]
-struct Thread {
+struct ThreadAccount {
     pid: u64,
     slots: Vec<usize>,
     files: Vec<String>,
@@ -115,7 +115,7 @@ struct Thread {
     returned: u64,
 }
 
-impl Thread {
+impl ThreadAccount {
     fn told(&self) -> u64 {
         self.lost.values().sum()
     }
@@ -127,7 +127,7 @@ impl Thread {
 
 /// Returns everything that does not add up, in words; nothing where all does.
 #[must_use]
-pub fn judge(plan: &Plan, evidence: &Evidence) -> Vec<String> {
+pub fn judge(plan: &TrialPlan, evidence: &Evidence) -> Vec<String> {
     let mut judge = Judge { plan, evidence, wrong: Vec::new(), holed: BTreeSet::new() };
     let files = judge.files();
     let slots = judge.slots(&files);
@@ -167,7 +167,7 @@ impl Judge<'_> {
         (shapes.long || shapes.huge) && self.plan.has(|what| matches!(what, What::FileLimit(_)))
     }
 
-    fn files(&mut self) -> Vec<Traced> {
+    fn files(&mut self) -> Vec<TracedFile> {
         let mut files = Vec::new();
         for directory in self.evidence.directories.clone() {
             let Ok(entries) = std::fs::read_dir(&directory) else { continue };
@@ -177,7 +177,7 @@ impl Judge<'_> {
                 let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
                 // A process with private rings that is killed while it drops the older half of a file leaves
                 // nobody who could remove the new one. Nor does an exit wait for work behind the last look.
-                let exits = matches!(self.plan.end, End::Exit(..) | End::Return);
+                let exits = matches!(self.plan.end, ProgramEnd::Exit(..) | ProgramEnd::Return);
                 let of_nobody = self.plan.max_kb.is_some() && (self.may_be_private() || exits);
                 if name.starts_with('.') {
                     if !(name.ends_with(".new") && of_nobody) {
@@ -191,7 +191,7 @@ impl Judge<'_> {
         files
     }
 
-    fn file(&mut self, path: &Path, name: String) -> Option<Traced> {
+    fn file(&mut self, path: &Path, name: String) -> Option<TracedFile> {
         let bytes = std::fs::read(path).unwrap_or_default();
         let Some((key, run)) = run_of(&bytes[..bytes.len().min(FIRST_BYTES)]) else {
             // The process was killed before its first line, with rings that nobody can recover.
@@ -201,7 +201,7 @@ impl Judge<'_> {
             }
             return None;
         };
-        let mut traced = Traced {
+        let mut traced = TracedFile {
             name,
             tid: key.tid,
             pid: run.pid.into(),
@@ -260,7 +260,7 @@ impl Judge<'_> {
         text
     }
 
-    fn lines(&mut self, traced: &mut Traced, text: &[u8]) {
+    fn lines(&mut self, traced: &mut TracedFile, text: &[u8]) {
         let mut open: Option<(u64, String)> = None;
         let mut last = 0;
         let lines: Vec<&[u8]> = text.split_inclusive(|&byte| byte == b'\n').collect();
@@ -314,7 +314,7 @@ impl Judge<'_> {
     }
 
     /// Counts the records of a `# lost` line, whatever the reason is called.
-    fn lost(&mut self, traced: &mut Traced, text: &str) {
+    fn lost(&mut self, traced: &mut TracedFile, text: &str) {
         let value = |key: &str| text.split(' ').find_map(|word| word.strip_prefix(key));
         match (value("records=").and_then(|n| n.parse::<u64>().ok()), value("reason=")) {
             (Some(records), Some(reason)) => *traced.lost.entry(reason.to_owned()).or_default() += records,
@@ -324,7 +324,7 @@ impl Judge<'_> {
 
     /// Counts a message of a file; `torn` if the next line says so. Of the last one `cut` says whether it may
     /// be truncated.
-    fn message(&mut self, traced: &mut Traced, ticks: u64, message: &str, torn: bool, cut: Option<bool>) {
+    fn message(&mut self, traced: &mut TracedFile, ticks: u64, message: &str, torn: bool, cut: Option<bool>) {
         let (open_end, cut) = (cut.is_some(), cut == Some(true));
         if self.holed.contains(&traced.tid) && message.contains('\0') {
             return;
@@ -367,7 +367,7 @@ impl Judge<'_> {
 
     /// Checks that each number is there at most once, in order, and that none is there that was not made;
     /// returns the number of records of each slot.
-    fn slots(&mut self, files: &[Traced]) -> BTreeMap<usize, u64> {
+    fn slots(&mut self, files: &[TracedFile]) -> BTreeMap<usize, u64> {
         let mut counts = BTreeMap::new();
         for slot in 0..SLOTS {
             let mut parts: Vec<_> = files
@@ -402,9 +402,9 @@ impl Judge<'_> {
             || plan.has(|what| matches!(what, What::FileLimit(_)))
     }
 
-    fn threads(&mut self, files: &[Traced]) -> BTreeMap<u64, Thread> {
+    fn threads(&mut self, files: &[TracedFile]) -> BTreeMap<u64, ThreadAccount> {
         let counters = self.evidence.counters;
-        let mut threads: BTreeMap<u64, Thread> = BTreeMap::new();
+        let mut threads: BTreeMap<u64, ThreadAccount> = BTreeMap::new();
         for slot in 0..SLOTS {
             let (tid, pid) = counters.slot(slot).tid();
             if tid != 0 {
@@ -436,7 +436,7 @@ impl Judge<'_> {
                 let (words, process) = (counters.slot(slot), process_of(slot));
                 // A file that was truncated need not say so, nor that of the program which this one has
                 // become.
-                let is_executed = matches!(self.plan.end, End::Exec(..));
+                let is_executed = matches!(self.plan.end, ProgramEnd::Exec(..));
                 let is_untold = thread.files.is_empty() || self.may_be_cut() || is_executed;
                 let private = thread.private || (is_untold && self.may_be_private());
                 let exited = counters.process(process).has_ended()
@@ -449,7 +449,8 @@ impl Judge<'_> {
                 let promised = if exited { words.made_before_exit() } else { words.made_for_sure() };
                 // Records of handlers that trace before the run has its directory are counted in the
                 // process's memory.
-                let is_of = |file: &&Traced| file.messages.keys().any(|slot| process_of(*slot) == process);
+                let is_of =
+                    |file: &&TracedFile| file.messages.keys().any(|slot| process_of(*slot) == process);
                 let of_thread = files.iter().filter(|file| file.tid == words.tid().0);
                 let unborn = self.plan.signals && of_thread.filter(is_of).count() == 0;
                 thread.made.0 += match (private, exited) {
@@ -466,7 +467,7 @@ impl Judge<'_> {
 
     /// Checks the equation, thread by thread. Returns the number of records that are in no file and reported
     /// nowhere.
-    fn equation(&mut self, threads: &BTreeMap<u64, Thread>, files: &[Traced]) -> u64 {
+    fn equation(&mut self, threads: &BTreeMap<u64, ThreadAccount>, files: &[TracedFile]) -> u64 {
         // A run may report losses of threads that have no file in one more file.
         let mut pools: BTreeMap<u64, u64> = BTreeMap::new();
         for file in files.iter().filter(|file| !threads.contains_key(&file.tid)) {
@@ -512,7 +513,7 @@ impl Judge<'_> {
     /// Returns the number of records that may be reported lost and be in files all the same, by what others
     /// do to these: a file that is renamed and then left is not found again, and whoever puts a copy in the
     /// place of a file restores the part that it drops meanwhile.
-    fn told_and_there(&self, thread: &Thread) -> u64 {
+    fn told_and_there(&self, thread: &ThreadAccount) -> u64 {
         let told = |reason: &str| thread.lost.get(reason).copied().unwrap_or(0);
         let copied = self.plan.has(|what| matches!(what, What::Copy)) && self.plan.max_kb.is_some();
         let renamed = if self.may_lose_sight() { thread.in_renamed.values().sum() } else { 0 };
@@ -528,21 +529,21 @@ impl Judge<'_> {
 
     /// Returns whether the flight recorder may have forgotten the thread: as documented, it keeps the rings
     /// of threads that have ended until sixteen others have.
-    fn is_forgotten(&self, tid: u64, thread: &Thread, threads: &BTreeMap<u64, Thread>) -> bool {
-        let ended_at = |thread: &Thread| self.evidence.counters.slot(thread.slots[0]).ended_at();
+    fn is_forgotten(&self, tid: u64, thread: &ThreadAccount, threads: &BTreeMap<u64, ThreadAccount>) -> bool {
+        let ended_at = |thread: &ThreadAccount| self.evidence.counters.slot(thread.slots[0]).ended_at();
         let (true, Some(end)) = (self.plan.policy == Policy::Overwrite, ended_at(thread)) else {
             return false;
         };
         // Threads that end at the same time may be seen in any order. The first thread of a process ends with
         // it.
-        let later = |other: &&Thread| {
+        let later = |other: &&ThreadAccount| {
             other.pid == thread.pid && ended_at(other).is_some_and(|at| at + 10_000_000 > end)
         };
         tid != thread.pid && threads.values().filter(later).count() > 16
     }
 
     /// Checks whether records may be lost for this reason, by the table above.
-    fn reason(&mut self, tid: u64, thread: &Thread, reason: &str, records: u64) {
+    fn reason(&mut self, tid: u64, thread: &ThreadAccount, reason: &str, records: u64) {
         let plan = self.plan;
         let storage = plan.disk_kb.is_some()
             || plan.descriptors.is_some()
@@ -564,7 +565,7 @@ impl Judge<'_> {
                 let taken = |what| matches!(what, What::Delete | What::Cut(_) | What::Copy);
                 let in_two = plan.policy == Policy::Overwrite || plan.has(taken);
                 // The thread's process exits in the middle of the record.
-                let exits = matches!(plan.end, End::Exit(..) | End::Return);
+                let exits = matches!(plan.end, ProgramEnd::Exit(..) | ProgramEnd::Return);
                 plan.shapes.huge || (plan.shapes.long && (in_two || exits))
             }
             "nested" => plan.shapes.nested || plan.signals,
@@ -585,7 +586,7 @@ impl Judge<'_> {
     }
 
     /// Returns the number of records of the thread that panic or are left.
-    fn left_records(&self, thread: &Thread) -> u64 {
+    fn left_records(&self, thread: &ThreadAccount) -> u64 {
         let of = |slot: &usize| {
             let left = |n: &u64| matches!(self.plan.shape(*slot, *n), Shape::Panics | Shape::Jumps);
             (0..self.evidence.counters.slot(*slot).made()).filter(left).count() as u64
@@ -594,7 +595,7 @@ impl Judge<'_> {
     }
 
     /// Checks the verdicts that the commands give by their status.
-    fn verdicts(&mut self, files: &[Traced], missing: u64) {
+    fn verdicts(&mut self, files: &[TracedFile], missing: u64) {
         let told: u64 = files.iter().flat_map(|file| file.lost.values()).sum();
         let in_files: u64 = files.iter().map(|file| file.whole).sum();
         let (merge, check) = (self.evidence.merge.0, self.evidence.check);
@@ -612,7 +613,7 @@ impl Judge<'_> {
             self.says(format!("check says \"whole\", and {told} records are told lost"));
         }
         let calm = plan.faults.is_empty()
-            && !matches!(plan.end, End::Exec(..))
+            && !matches!(plan.end, ProgramEnd::Exec(..))
             // The records that went with a flight recorder are reported in a file of no thread.
             && plan.policy != Policy::Overwrite
             && !plan.closes()

@@ -8,7 +8,7 @@ pub const THREADS: usize = 8;
 
 /// The plan of one trial. Its `Debug` form is the one line that describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Plan {
+pub struct TrialPlan {
     /// The seed that the plan was made from.
     pub seed: u64,
     /// The value of `TRACER_RING_SIZE`, in KiB.
@@ -52,7 +52,7 @@ pub struct Plan {
     /// The processes that the program forks.
     pub children: Vec<Child>,
     /// The end of the program.
-    pub end: End,
+    pub end: ProgramEnd,
     /// The commands and programs that run beside the program.
     pub beside: Vec<Beside>,
     /// The commands and programs that come after the program, before the last merge.
@@ -165,7 +165,7 @@ pub enum ChildEnd {
 
 /// The end of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum ProgramEnd {
     /// `main` returns.
     Return,
     /// A thread of this number calls `exit` before its record of this number.
@@ -219,16 +219,16 @@ pub enum After {
     Program,
 }
 
-impl Plan {
+impl TrialPlan {
     /// Returns the plan of this seed.
     #[must_use]
-    pub fn new(seed: u64) -> Plan {
+    pub fn new(seed: u64) -> TrialPlan {
         let random = &mut Random::new(seed);
         let policy = random.pick(&[Policy::Block, Policy::Block, Policy::Drop, Policy::Overwrite]);
         let threads = random.below(1, THREADS as u64 + 1) as usize;
         let records = random.magnitude(20, 20_000);
         let disk_kb = random.percent(7).then(|| random.magnitude(64, 2048));
-        let mut plan = Plan {
+        let mut plan = TrialPlan {
             seed,
             ring_kb: random.pick(&[16, 16, 32, 64, 128, 256, 1024]),
             policy,
@@ -250,7 +250,7 @@ impl Plan {
             signals: random.percent(20),
             faults: Vec::new(),
             children: Vec::new(),
-            end: End::Return,
+            end: ProgramEnd::Return,
             beside: Vec::new(),
             after: Vec::new(),
         };
@@ -326,17 +326,17 @@ impl Plan {
         }
     }
 
-    fn random_end(&self, random: &mut Random) -> End {
+    fn random_end(&self, random: &mut Random) -> ProgramEnd {
         let (who, at) = self.moment(random);
         match random.below(0, 20) {
-            0..5 => End::Return,
-            5..7 => End::Exit(who, at),
-            7 => End::ExitAtOnce(who, at),
-            8 => End::Abort(who, at),
-            9..11 => End::KillsItself(who, at),
-            11..13 => End::Exec(who, at),
-            13..17 => End::Killed(random.magnitude(500, 150_000)),
-            _ => End::GroupKilled(random.magnitude(500, 150_000)),
+            0..5 => ProgramEnd::Return,
+            5..7 => ProgramEnd::Exit(who, at),
+            7 => ProgramEnd::ExitAtOnce(who, at),
+            8 => ProgramEnd::Abort(who, at),
+            9..11 => ProgramEnd::KillsItself(who, at),
+            11..13 => ProgramEnd::Exec(who, at),
+            13..17 => ProgramEnd::Killed(random.magnitude(500, 150_000)),
+            _ => ProgramEnd::GroupKilled(random.magnitude(500, 150_000)),
         }
     }
 

@@ -5,7 +5,7 @@
 
 use super::Random;
 use super::counters::{LANES, Lane, lane_of};
-use super::plan::Plan;
+use super::plan::TrialPlan;
 use std::fmt::Write;
 
 /// The shape of a record.
@@ -33,7 +33,7 @@ pub enum Shape {
 /// escape.
 pub const FILLING: &str = "long \u{e9}\\x41 ";
 
-impl Plan {
+impl TrialPlan {
     /// Returns the shape of record `n` of a slot.
     #[must_use]
     pub fn shape(&self, slot: usize, n: u64) -> Shape {

@@ -3,7 +3,7 @@
 
 use super::counters::{BYTES, Counters, EXECUTED, PROCESSES};
 use super::oracle::{Evidence, judge, made};
-use super::plan::{After, Aside, ChildEnd, End, Plan, Policy, Runtime};
+use super::plan::{After, Aside, ChildEnd, Policy, ProgramEnd, Runtime, TrialPlan};
 use std::ffi::{CString, OsStr, OsString};
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -41,7 +41,7 @@ pub fn own_content(n: usize) -> Vec<u8> {
 /// A trial at work.
 struct Trial<'a> {
     program: &'a str,
-    plan: &'a Plan,
+    plan: &'a TrialPlan,
     base: TempDir,
     runtime: TempDir,
     counters: Counters,
@@ -60,7 +60,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 ///
 /// # Panics
 /// The system refuses something that every trial needs.
-pub fn run(program: &str, plan: &Plan, tamper: &dyn Fn(&Path)) -> Outcome {
+pub fn run(program: &str, plan: &TrialPlan, tamper: &dyn Fn(&Path)) -> Outcome {
     let base = TempDir::with_prefix(format!("torture-{}-", plan.seed)).expect("a directory");
     for name in ["traces", "here", "own", "rings"] {
         std::fs::create_dir(base.path().join(name)).expect("a directory");
@@ -238,8 +238,8 @@ impl Trial<'_> {
         let mut events: Vec<(u64, Event)> =
             self.plan.beside.iter().map(|beside| (beside.after_us, Event::Begin(beside.what))).collect();
         match self.plan.end {
-            End::Killed(after_us) => events.push((after_us, Event::Kill(false))),
-            End::GroupKilled(after_us) => events.push((after_us, Event::Kill(true))),
+            ProgramEnd::Killed(after_us) => events.push((after_us, Event::Kill(false))),
+            ProgramEnd::GroupKilled(after_us) => events.push((after_us, Event::Kill(true))),
             _ => {}
         }
         events.sort_by_key(|(after_us, _)| *after_us);
@@ -316,14 +316,16 @@ impl Trial<'_> {
             self.kills += u64::from(child.end == ChildEnd::Killed && process.pid() > 0);
         }
         if killed {
-            let all = matches!(self.plan.end, End::GroupKilled(_));
+            let all = matches!(self.plan.end, ProgramEnd::GroupKilled(_));
             self.ended_by_others.extend(if all { 0..=EXECUTED } else { 0..=0 });
             self.ended_by_others.push(EXECUTED);
         }
         let expected = match (by_signal, self.plan.end) {
             (None, _) => status.code() == Some(0),
-            (Some(libc::SIGKILL), _) => hangs || killed || matches!(self.plan.end, End::KillsItself(..)),
-            (Some(libc::SIGABRT), end) => matches!(end, End::Abort(..) | End::Exec(..)),
+            (Some(libc::SIGKILL), _) => {
+                hangs || killed || matches!(self.plan.end, ProgramEnd::KillsItself(..))
+            }
+            (Some(libc::SIGABRT), end) => matches!(end, ProgramEnd::Abort(..) | ProgramEnd::Exec(..)),
             _ => false,
         };
         if !expected {
@@ -410,7 +412,7 @@ impl Trial<'_> {
                 let said = std::fs::read(entry.path()).unwrap_or_default();
                 let said = String::from_utf8_lossy(&said);
                 // A thread cannot be made while another one becomes another program.
-                let during_exec = matches!(self.plan.end, End::Exec(..));
+                let during_exec = matches!(self.plan.end, ProgramEnd::Exec(..));
                 if said.contains("panicked") && !during_exec {
                     self.wrong.push(format!("{name}: {said}"));
                 }

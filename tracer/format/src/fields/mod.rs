@@ -1,7 +1,7 @@
 //! Captured arguments to text: the text that `format!` would have made of them, made later.
 //!
-//! A [`SitePlan`] is made once per site of its format string and its descriptor; it then renders any number of
-//! payloads. It runs on the flusher and in `tracemerge`; never on a thread that traces.
+//! A [`SitePlan`] is made once per site of its format string and its descriptor; it then renders any number
+//! of payloads. It runs on the flusher and in `tracemerge`; never on a thread that traces.
 //!
 //! Plans have two ways to the text. Most sites show their arguments in order, and most of these are numbers
 //! and text by `{}`: that is the *fast* way, a list of steps that write into bytes whose number is known to

@@ -209,9 +209,9 @@ impl fmt::Display for TemplateError {
 impl std::error::Error for TemplateError {}
 
 impl Template {
-    /// Replaces every [`Position::Next`], [`Position::Name`], [`CountSpec::Name`] and [`CountSpec::Star`] by the
-    /// index that `format_args!` gives it: `positional` arguments come first, then those with `names`. A name
-    /// that is not among them is appended: it is captured from the scope of the call.
+    /// Replaces every [`Position::Next`], [`Position::Name`], [`CountSpec::Name`] and [`CountSpec::Star`] by
+    /// the index that `format_args!` gives it: `positional` arguments come first, then those with `names`. A
+    /// name that is not among them is appended: it is captured from the scope of the call.
     ///
     /// Indices are not checked against the number of arguments.
     pub fn resolve(&mut self, positional: usize, names: &mut Vec<String>) {

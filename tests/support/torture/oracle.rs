@@ -149,7 +149,7 @@ impl Judge<'_> {
     }
 
     /// Returns whether a file may end anywhere, for somebody else has truncated it or made it.
-    fn may_be_cut(&self) -> bool {
+    fn may_be_truncated(&self) -> bool {
         self.plan.has(|what| matches!(what, What::Cut(_) | What::Copy))
     }
 
@@ -157,7 +157,9 @@ impl Judge<'_> {
     /// own, or it may not grow in the middle of a long message, or somebody else has truncated it.
     fn may_end_anywhere(&self, bytes: &[u8]) -> bool {
         let first = &bytes[..bytes.len().min(FIRST_BYTES)];
-        self.may_be_cut() || self.may_end_in_long() || first.windows(12).any(|word| word == b"ring=private")
+        self.may_be_truncated()
+            || self.may_end_in_long()
+            || first.windows(12).any(|word| word == b"ring=private")
     }
 
     /// Returns whether a file may end inside a long message, the rest of which finds no room in it and is
@@ -196,7 +198,7 @@ impl Judge<'_> {
         let Some((key, run)) = run_of(&bytes[..bytes.len().min(FIRST_BYTES)]) else {
             // The process was killed before its first line, with rings that nobody can recover.
             let killed_at_once = bytes.is_empty() && self.may_be_private();
-            if !self.may_be_cut() && !killed_at_once {
+            if !self.may_be_truncated() && !killed_at_once {
                 self.says(format!("{name} of {} bytes has no beginning", bytes.len()));
             }
             return None;
@@ -308,8 +310,8 @@ impl Judge<'_> {
             }
         }
         if let Some((ticks, message)) = open {
-            let cut = self.may_be_cut() || traced.private;
-            self.message(traced, ticks, &message, false, Some(cut));
+            let truncated = self.may_be_truncated() || traced.private;
+            self.message(traced, ticks, &message, false, Some(truncated));
         }
     }
 
@@ -322,10 +324,17 @@ impl Judge<'_> {
         }
     }
 
-    /// Counts a message of a file; `torn` if the next line says so. Of the last one `cut` says whether it may
-    /// be truncated.
-    fn message(&mut self, traced: &mut TracedFile, ticks: u64, message: &str, torn: bool, cut: Option<bool>) {
-        let (open_end, cut) = (cut.is_some(), cut == Some(true));
+    /// Counts a message of a file; `torn` if the next line says so. Of the last one `truncated` says whether
+    /// it may be truncated.
+    fn message(
+        &mut self,
+        traced: &mut TracedFile,
+        ticks: u64,
+        message: &str,
+        torn: bool,
+        truncated: Option<bool>,
+    ) {
+        let (open_end, truncated) = (truncated.is_some(), truncated == Some(true));
         if self.holed.contains(&traced.tid) && message.contains('\0') {
             return;
         }
@@ -349,7 +358,7 @@ impl Judge<'_> {
             // The rest of the message is reported lost.
         } else if open_end && self.may_end_in_long() && expected.starts_with(message) {
             // The file that the thread goes on in reports the message lost.
-        } else if cut && expected.starts_with(message) {
+        } else if truncated && expected.starts_with(message) {
             // The message's first line is there: the writer counts it as there, too.
             traced.whole += 1;
             traced.messages.entry(slot).or_insert((ticks, Vec::new())).1.push(n);
@@ -437,7 +446,7 @@ impl Judge<'_> {
                 // A file that was truncated need not say so, nor that of the program which this one has
                 // become.
                 let is_executed = matches!(self.plan.end, ProgramEnd::Exec(..));
-                let is_untold = thread.files.is_empty() || self.may_be_cut() || is_executed;
+                let is_untold = thread.files.is_empty() || self.may_be_truncated() || is_executed;
                 let private = thread.private || (is_untold && self.may_be_private());
                 let exited = counters.process(process).has_ended()
                     && !self.evidence.ended_by_others.contains(&process);
@@ -629,7 +638,7 @@ impl Judge<'_> {
     /// Checks that the merged file has the messages of the files.
     fn merged(&mut self, slots: &BTreeMap<usize, u64>) {
         // An incomplete last line is shown, and is no message of the file.
-        if self.may_be_cut() || slots.is_empty() || self.may_be_private() {
+        if self.may_be_truncated() || slots.is_empty() || self.may_be_private() {
             return;
         }
         let bytes = std::fs::read(&self.evidence.merge.1).unwrap_or_default();

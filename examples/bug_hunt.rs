@@ -1,9 +1,9 @@
 //! A bug hunt: a bounded job queue that hangs now and then, and the trace that shows why.
 //!
 //! A producer puts jobs into a queue with four places, a worker takes them out. The worker looks whether
-//! there is anything to take before it takes the lock; what is put in between goes unnoticed, and so does
-//! its notification. The producer notifies only when the queue was empty: it fills the queue and waits for
-//! room. Both wait for ever; a watchdog sees that nothing gets done any more and ends the program with
+//! there is anything to take before it takes the lock; a job that is put in between goes unnoticed, and so
+//! does its notification. The producer notifies only when the queue was empty: it fills the queue and waits
+//! for room. Both wait for ever; a watchdog sees that nothing gets done any more and ends the program with
 //! status 1. `--fixed` runs the queue as it ought to be.
 //!
 //! ```text
@@ -12,7 +12,7 @@
 //! tracemerge target/release/examples/bug_hunt -o - | grep ' : ' | tail -n 18
 //! ```
 //!
-//! What to look at: the worker's last three records, and what the producer did between them.
+//! Look at the worker's last three records, and at the producer's records between them.
 
 #![allow(clippy::print_stdout)]
 
@@ -25,13 +25,13 @@ use std::time::{Duration, Instant};
 use std::{io, thread};
 use tracer::Tracer;
 
-/// How many jobs the producer has: far more than it gets rid of before the queue hangs.
+/// The number of jobs of the producer: far more than it gets rid of before the queue hangs.
 const JOBS: u64 = 2_000_000;
-/// How many if it does not.
+/// The number of jobs of the producer if the queue does not hang.
 const JOBS_FIXED: u64 = 100_000;
-/// How many fit in the queue.
+/// The number of jobs that fit in the queue.
 const PLACES: usize = 4;
-/// Nothing done for this long: nothing will be.
+/// The time without progress after which the queue is taken to hang.
 const PATIENCE: Duration = Duration::from_millis(700);
 
 /// A block of data; the work is to compute its checksum.
@@ -44,11 +44,11 @@ struct Job {
 #[derive(Default)]
 struct Queue {
     jobs: Mutex<VecDeque<Job>>,
-    /// How many `jobs` there are, to be read without the lock.
+    /// The number of `jobs`, to be read without the lock.
     queued: AtomicUsize,
-    /// The queue was empty and is no longer.
+    /// A condition: the queue was empty and is no longer.
     filled: Condvar,
-    /// The queue was full and is no longer.
+    /// A condition: the queue was full and is no longer.
     room: Condvar,
 }
 
@@ -86,7 +86,7 @@ impl Queue {
         }
     }
 
-    /// The same as it ought to be: from the look to the wait, the lock is held.
+    /// Takes a job, or waits for one, as it ought to be: the lock is held from the look to the wait.
     fn take_fixed(&self) -> Job {
         let mut jobs = self.jobs.lock();
         loop {
@@ -111,13 +111,13 @@ impl Queue {
     }
 }
 
-/// What the threads share.
+/// The state that the threads share.
 struct Work {
     jobs: u64,
     queue: Queue,
-    /// How many of the `jobs` are done.
+    /// The number of `jobs` that are done.
     done: AtomicU64,
-    /// All their checksums in one.
+    /// The checksums of all jobs in one.
     checksum: AtomicU64,
 }
 
@@ -138,7 +138,7 @@ fn consume(work: &Work, take: fn(&Queue) -> Job) {
     }
 }
 
-/// Up to 8 KiB of pseudo-random bytes.
+/// Returns up to 8 KiB of pseudo-random bytes.
 fn block(random: &mut u64) -> Vec<u8> {
     let mut next = || {
         *random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -148,7 +148,7 @@ fn block(random: &mut u64) -> Vec<u8> {
     std::iter::repeat_with(next).take(length).collect()
 }
 
-/// FNV-1a.
+/// Returns the checksum FNV-1a of a block.
 fn checksum(block: &[u8]) -> u64 {
     let step = |sum: u64, byte: &u8| (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
     block.iter().fold(0xcbf2_9ce4_8422_2325, step)

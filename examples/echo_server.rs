@@ -10,9 +10,9 @@
 //! tracemerge target/release/examples/echo_server -o - | grep 'request 2.17:'
 //! ```
 //!
-//! What to look at: the four records of one request, and what stands between them in the merged trace when
-//! its latency is an outlier. Server and clients as two traced processes are merged just the same, for ticks
-//! of one machine compare.
+//! Look at the four records of one request, and at the records between them in the merged trace when its
+//! latency is an outlier. Server and clients as two traced processes are merged just the same, for ticks of
+//! one machine compare.
 
 #![allow(clippy::print_stdout)]
 
@@ -25,20 +25,20 @@ use std::thread::{self, Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 use tracer::Tracer;
 
-/// Clients that run at the same time.
+/// The number of clients that run at the same time.
 const CLIENTS: u32 = 4;
-/// Requests of each.
+/// The number of requests of each client.
 const REQUESTS: u32 = 50;
-/// The largest text that the server takes.
+/// The length of the largest text that the server takes, in bytes.
 const MAX_TEXT: usize = 4096;
-/// How long any read, write or connect may take.
+/// The longest time that any read, write or connect may take.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// How long a server waits for clients.
+/// The time that a server waits for clients.
 const SERVING: Duration = Duration::from_secs(30);
-/// How often it looks whether one has come.
+/// The interval at which the server looks whether a client has come.
 const LOOK: Duration = Duration::from_millis(2);
 
-/// `client.number`: the same on both sides.
+/// The id of a request, `client.number`: the same on both sides.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct RequestId {
     client: u32,
@@ -51,7 +51,7 @@ impl fmt::Display for RequestId {
     }
 }
 
-/// Request and reply alike. On the wire: client, number, length of the text, each in four bytes; the text.
+/// A request or a reply. On the wire: client, number, length of the text, each in four bytes; the text.
 #[derive(PartialEq, Eq)]
 struct Message {
     id: RequestId,
@@ -188,7 +188,7 @@ fn listen() -> io::Result<(TcpListener, SocketAddr)> {
     Ok((listener, address))
 }
 
-/// The server alone.
+/// Runs the server alone.
 fn serve_alone() -> io::Result<()> {
     let (listener, address) = listen()?;
     println!("{address}");
@@ -196,14 +196,14 @@ fn serve_alone() -> io::Result<()> {
     thread::scope(|scope| serve(scope, listener, &never))
 }
 
-/// The clients alone.
+/// Runs the clients alone.
 fn connect(address: SocketAddr) -> io::Result<()> {
     let longest = run_clients(address)?;
     println!("{} replies, the slowest after {longest:?}", CLIENTS * REQUESTS);
     Ok(())
 }
 
-/// Server and clients in one process.
+/// Runs server and clients in one process.
 fn serve_and_connect() -> io::Result<()> {
     let (listener, address) = listen()?;
     let stop = AtomicBool::new(false);

@@ -1,6 +1,6 @@
 //! A parallel word counter: a queue of files, and threads that count the words of one file after another.
 //!
-//! Counts the files that are named, and the `.rs` and `.md` files below the directories that are named;
+//! It counts the files that are named, and the `.rs` and `.md` files below the directories that are named;
 //! without names, those of this repository. A file that cannot be read or is not UTF-8 is reported on stderr
 //! and counted as such.
 //!
@@ -10,8 +10,8 @@
 //! tracemerge target/release/examples/word_count -o - | less
 //! ```
 //!
-//! What to look at: whether the threads have equal shares of the work (`grep -c ' : done'` by thread id),
-//! which file they wait for at the end, and what the merge of the counts costs after the last of them.
+//! Look whether the threads have equal shares of the work (`grep -c ' : done'` by thread id), which file they
+//! wait for at the end, and what the merge of the counts costs after the last of them.
 
 #![allow(clippy::print_stdout)]
 
@@ -27,12 +27,12 @@ use std::{env, fs, io, thread};
 use thread_local::ThreadLocal;
 use tracer::Tracer;
 
-/// How many of the most frequent words are printed.
+/// The number of the most frequent words that are printed.
 const SHOWN: usize = 20;
-/// Directories that hold no sources.
+/// The names of directories that hold no sources.
 const SKIPPED: [&str; 2] = ["target", ".git"];
 
-/// What was counted besides the words themselves.
+/// The counts beside those of the words themselves.
 #[derive(Clone, Copy, Default)]
 struct Totals {
     files: u64,
@@ -50,14 +50,14 @@ impl AddAssign for Totals {
     }
 }
 
-/// What one thread has counted, or all have.
+/// The counts of one thread, or of all.
 #[derive(Default)]
-struct Counts {
+struct WordCounts {
     totals: Totals,
     words: HashMap<String, u64>,
 }
 
-impl Counts {
+impl WordCounts {
     fn add_text(&mut self, text: &str) -> u64 {
         let mut words = 0;
         for word in words_of(text) {
@@ -68,7 +68,7 @@ impl Counts {
         words
     }
 
-    fn merge(mut self, other: Counts) -> Counts {
+    fn merge(mut self, other: WordCounts) -> WordCounts {
         self.totals += other.totals;
         for (word, count) in other.words {
             *self.words.entry(word).or_default() += count;
@@ -76,7 +76,7 @@ impl Counts {
         self
     }
 
-    /// The most frequent words, ties in the order of the alphabet.
+    /// Returns the most frequent words, ties in the order of the alphabet.
     fn most_frequent(&self) -> Vec<(&str, u64)> {
         let mut words: Vec<(&str, u64)> = self.words.iter().map(|(w, n)| (w.as_str(), *n)).collect();
         words.sort_unstable_by(|(a, n), (b, m)| m.cmp(n).then(a.cmp(b)));
@@ -85,13 +85,13 @@ impl Counts {
     }
 }
 
-/// Runs of letters, digits and underscores.
+/// Returns the words of a text: runs of letters, digits and underscores.
 fn words_of(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty())
 }
 
 /// Counts one file into the calling thread's counts.
-fn count_file(path: &Path, counts: &mut Counts) {
+fn count_file(path: &Path, counts: &mut WordCounts) {
     let start = Instant::now();
     Tracer::get().trace(format_args!("taken {}", path.display()));
     match fs::read_to_string(path) {
@@ -110,7 +110,7 @@ fn count_file(path: &Path, counts: &mut Counts) {
 }
 
 /// Takes files from the queue until it is closed.
-fn work(queue: &Receiver<PathBuf>, counts: &ThreadLocal<RefCell<Counts>>) {
+fn work(queue: &Receiver<PathBuf>, counts: &ThreadLocal<RefCell<WordCounts>>) {
     let mut counts = counts.get_or_default().borrow_mut();
     for path in queue {
         count_file(&path, &mut counts);
@@ -119,7 +119,7 @@ fn work(queue: &Receiver<PathBuf>, counts: &ThreadLocal<RefCell<Counts>>) {
 }
 
 /// Counts all files with `threads` threads.
-fn count(files: Vec<PathBuf>, threads: usize) -> io::Result<Counts> {
+fn count(files: Vec<PathBuf>, threads: usize) -> io::Result<WordCounts> {
     let counts = ThreadLocal::new();
     let (sender, receiver) = crossbeam_channel::bounded(2 * threads);
     thread::scope(|scope| {
@@ -130,7 +130,7 @@ fn count(files: Vec<PathBuf>, threads: usize) -> io::Result<Counts> {
         }
         drop(receiver);
         for file in files {
-            // Fails only if there is no thread left, and then nobody misses the rest.
+            // Sending fails only if there is no thread left, and then nobody misses the rest.
             if sender.send(file).is_err() {
                 break;
             }
@@ -141,15 +141,15 @@ fn count(files: Vec<PathBuf>, threads: usize) -> io::Result<Counts> {
     Ok(merge_counts(counts))
 }
 
-fn merge_counts(counts: ThreadLocal<RefCell<Counts>>) -> Counts {
+fn merge_counts(counts: ThreadLocal<RefCell<WordCounts>>) -> WordCounts {
     let start = Instant::now();
-    let all = counts.into_iter().map(RefCell::into_inner).fold(Counts::default(), Counts::merge);
+    let all = counts.into_iter().map(RefCell::into_inner).fold(WordCounts::default(), WordCounts::merge);
     let us = start.elapsed().as_micros();
     Tracer::get().trace(format_args!("counts merged: {} different words, {us} µs", all.words.len()));
     all
 }
 
-/// The files that `path` stands for: itself, or the sources below it.
+/// Adds the files that `path` stands for: itself, or the sources below it.
 fn files_of(path: PathBuf, files: &mut Vec<PathBuf>) {
     if !path.is_dir() {
         files.push(path);
@@ -172,13 +172,13 @@ fn walk(directory: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
     Ok(())
 }
 
-/// What is counted if nothing is named.
+/// Returns the directory that is counted if nothing is named.
 fn sources() -> PathBuf {
     let repository = Path::new(env!("CARGO_MANIFEST_DIR"));
     if repository.is_dir() { repository.to_owned() } else { PathBuf::from(".") }
 }
 
-/// The command line.
+/// The options of the command line.
 struct Options {
     threads: usize,
     paths: Vec<PathBuf>,

@@ -1,13 +1,13 @@
-//! What must hold for any bytes at all: one function for each thing that is read and may be hostile.
+//! Checks that must hold for any bytes at all: one function for each thing that is read and may be hostile.
 //!
-//! Shared by the fuzz targets and by `tests/any_bytes_are_read_without_harm.rs`; each function panics where
-//! something does not hold.
+//! They are shared by the fuzz targets and by `tests/any_bytes_are_read_without_harm.rs`; each function
+//! panics where something does not hold.
 
 use std::fs;
 use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
-use trace_format::escape::{Place, escape_into, harmless_prefix, is_harmless, unescape};
-use trace_format::fields::{MAX_MESSAGE, Plan};
+use trace_format::escape::{EscapeContext, escape_into, harmless_prefix, is_harmless, unescape};
+use trace_format::fields::{MAX_MESSAGE, SitePlan};
 use trace_format::file::Encoding;
 use trace_format::line::{Key, Kind, Line, Ticks, parse_ticks};
 use trace_format::manifest::Manifest;
@@ -22,7 +22,7 @@ use trace_format::sites::{self, Site};
 use trace_format::template::Template;
 use trace_format::wall::Wall;
 
-/// Numbers from the front of an input; 0 where it is used up.
+/// A source of numbers from the front of an input; 0 where it is used up.
 struct Input<'a>(&'a [u8]);
 
 impl<'a> Input<'a> {
@@ -57,7 +57,7 @@ impl<'a> Input<'a> {
     }
 }
 
-/// What is put right in a header, so that what comes after it is reached.
+/// Flags for the parts of a header that are put right, so that the code after them is reached.
 mod right {
     pub const IDENTITY: u8 = 1;
     pub const CONSUMED: u8 = 2;
@@ -66,9 +66,10 @@ mod right {
     pub const TORN: u8 = 16;
 }
 
-/// A ring of a dead run becomes lines: what is readable by its header is rendered, in portions, to its end.
+/// Checks that a ring of a dead run becomes lines: the records that are readable by its header are rendered,
+/// in portions, to the end.
 ///
-/// The input: a byte that says what is put right, the header's fields, then the records.
+/// The input: a byte of flags for the parts that are put right, the header's fields, then the records.
 pub fn ring(bytes: &[u8]) {
     let mut input = Input(bytes);
     let flags = input.byte();
@@ -119,9 +120,9 @@ pub fn ring(bytes: &[u8]) {
     are_sorted_lines(&text, progress.render.last, tid, true);
 }
 
-/// A raw file becomes lines, whatever it is: as a whole, and stretch of time by stretch of time.
+/// Checks that a raw file becomes lines, whatever its content: as a whole, and span by span.
 ///
-/// The input: how many blocks there are, then what is in them; a block is filled with a pad, or is too short.
+/// The input: the number of blocks, then their content; a block is filled with a pad, or is too short.
 pub fn raw(bytes: &[u8]) {
     const TID: u64 = 320;
     let mut input = Input(bytes);
@@ -132,7 +133,7 @@ pub fn raw(bytes: &[u8]) {
         file.extend_from_slice(&raw::MAGIC);
         file.extend_from_slice(&TID.to_le_bytes());
         if number % 2 == 0 {
-            // What a record may need.
+            // These are the entries of sites that a record may need.
             let mut entries = Vec::new();
             some_sites()[number % 7].write(&mut entries);
             let word = (number as u64 + 1) << 32 | (entries.len() as u64) << 16 | RecordKind::Site as u64;
@@ -160,7 +161,8 @@ pub fn raw(bytes: &[u8]) {
     }
 }
 
-/// Sites of all sorts, with the numbers 1, 2 and so on: what their arguments are, and how they are shown.
+/// Returns sites of all sorts, with the numbers 1, 2 and so on, which differ in their arguments and in the
+/// way in which these are shown.
 fn some_sites() -> Vec<Site> {
     let sites: [(&str, &[u8]); 7] = [
         ("plain", b""),
@@ -183,7 +185,8 @@ fn some_sites() -> Vec<Site> {
     (1..).zip(sites).map(site).collect()
 }
 
-/// Every line is one, of this thread, and none goes back; and every `#` line says something that is `known`.
+/// Checks that every line is one of this thread, that no line goes back, and that every `#` line is `known`,
+/// if asked for.
 fn are_sorted_lines(text: &[u8], mut last: Ticks, tid: u64, known: bool) {
     let text = text.strip_suffix(b"\n").expect("whole lines");
     for line in text.split(|b| *b == b'\n') {
@@ -198,7 +201,7 @@ fn are_sorted_lines(text: &[u8], mut last: Ticks, tid: u64, known: bool) {
     }
 }
 
-/// A header of the numbers in `input`.
+/// Returns a header of the numbers in `input`.
 fn header(input: &mut Input<'_>, flags: u8) -> Header {
     let header = Header::zeroed();
     let identity = &header.identity;
@@ -229,7 +232,7 @@ fn header(input: &mut Input<'_>, flags: u8) -> Header {
             (progress.consumed & !7, progress.nested_consumed & !7);
     }
     if flags & right::HEAD != 0 {
-        // Near the end of all numbers, there is no head behind it: then there is nothing to read.
+        // Near the greatest position there is no head behind it: then there is nothing to read.
         let head = |consumed: u64, bytes: u64| consumed.checked_add(bytes).unwrap_or(consumed) & !7;
         header.main.publish(head(progress.consumed, input.word() % (MIN_CAPACITY + 1)), input.word());
         header.nested.publish(head(progress.nested_consumed, input.word() % 4097), input.word());
@@ -243,7 +246,7 @@ fn header(input: &mut Input<'_>, flags: u8) -> Header {
     header
 }
 
-/// The data of a ring: what is to be read, zeros elsewhere.
+/// The data of a ring: the bytes that are to be read, zeros elsewhere.
 struct Data(Vec<u8>);
 
 impl Data {
@@ -262,7 +265,7 @@ impl Data {
     }
 }
 
-/// A trace: what can be read of a line is written again as it was.
+/// Checks of a trace that the readable parts of a line are written again as they were.
 pub fn lines(bytes: &[u8]) {
     for line in bytes.split(|b| *b == b'\n') {
         if let Ok(read) = Line::parse(line) {
@@ -292,11 +295,12 @@ pub fn lines(bytes: &[u8]) {
     }
 }
 
-/// A `# run` line is read as it was written, and not at all with a bit changed, or with a few; what is read of any
-/// other bytes is written so that it is read back.
+/// Checks that a `# run` line is read as it was written, and not at all with a bit changed, or with a few; if
+/// any other bytes are read as a run, that is written so that it is read back.
 ///
-/// The input: a byte for the clock, version, id, root, pid, ticks, wall; the lengths of executable and boot, 16 bits each,
-/// and these; three changes, each a place (16 bits) and a bit. What is left is a payload of its own.
+/// The input: a byte for the clock, version, id, root, pid, ticks, wall; the lengths of executable and boot,
+/// 16 bits each, and these; three changes, each a place (16 bits) and a bit. The rest is a payload of its
+/// own.
 pub fn run_lines(bytes: &[u8]) {
     let mut input = Input(bytes);
     let clock = [ClockKind::Ordered, ClockKind::Fast, ClockKind::System][usize::from(input.byte() % 3)];
@@ -310,7 +314,7 @@ pub fn run_lines(bytes: &[u8]) {
     Meta::Run(run.clone()).write(&mut payload);
     assert!(is_harmless(&payload));
     assert_eq!(RunLine::parse(&payload), Some(RunLine::Sound(run)));
-    // All bits of short lines, some of long ones.
+    // All bits of short lines are changed, some of long ones.
     let step = payload.len() / 200 + 1;
     for (at, bit) in (0..payload.len()).step_by(step).flat_map(|at| (0..8).map(move |bit| (at, bit))) {
         let mut changed = payload.clone();
@@ -338,23 +342,24 @@ pub fn run_lines(bytes: &[u8]) {
     }
 }
 
-/// What a merge has made of a directory.
+/// The result of a merge of a directory.
 pub struct Merged {
-    /// The merged file.
+    /// The content of the merged file.
     pub text: Vec<u8>,
-    /// What it said, where that is known.
+    /// The messages of the merge, where they are known.
     pub said: Option<String>,
 }
 
-/// Threads of the run that is damaged; then come those of another run at the same time.
+/// The threads of the run that is damaged; after them come those of another run at the same time.
 const DAMAGED: std::ops::Range<u64> = 11..15;
 const BESIDE: std::ops::Range<u64> = 21..23;
 
-/// Of the traces in a directory, one is damaged: no undamaged thread is missing from what `merge` makes of them, unless
-/// its file is named. `merge` is given the path of the executable, which is not there, in an empty directory.
+/// Checks of the traces in a directory, of which one is damaged, that no undamaged thread is missing from the
+/// result of `merge` unless its file is named. `merge` is given the path of the executable, which is not
+/// there, in an empty directory.
 ///
-/// The input: a byte that says how the files are written, one that says which is damaged; then up to three changes: what
-/// is done, where (16 bits), how far (16 bits), four bytes.
+/// The input: a byte that says how the files are written, one that says which is damaged; then up to three
+/// changes: the kind of change, its place (16 bits), its length (16 bits), four bytes.
 pub fn traces(bytes: &[u8], directory: &Path, merge: impl FnOnce(&Path) -> Merged) {
     let mut input = Input(bytes);
     let (flags, which) = (input.byte(), u64::from(input.byte()));
@@ -386,7 +391,7 @@ pub fn traces(bytes: &[u8], directory: &Path, merge: impl FnOnce(&Path) -> Merge
     }
 }
 
-/// A small sound trace.
+/// Returns a small sound trace.
 fn a_trace(tid: u64, pid: u32, start: u64, is_raw: bool) -> Vec<u8> {
     let run = Run {
         version: trace_format::VERSION,
@@ -426,8 +431,8 @@ fn a_trace(tid: u64, pid: u32, start: u64, is_raw: bool) -> Vec<u8> {
     file
 }
 
-/// Up to three changes. More could make of a `# run` line a sound one of version 1, which has no checksum, of a process
-/// that never was.
+/// Makes up to three changes. More of them could turn a `# run` line into a sound one of version 1, which has
+/// no checksum, of a process that never existed.
 fn change(file: &mut Vec<u8>, input: &mut Input<'_>) {
     for _ in 0..3 {
         if input.0.is_empty() || file.is_empty() {
@@ -451,11 +456,11 @@ fn change(file: &mut Vec<u8>, input: &mut Input<'_>) {
     }
 }
 
-/// Any text can be written so that it is read back, and does no harm in between.
+/// Checks that any text can be written so that it is read back, and does no harm in between.
 fn escapes(text: &[u8]) {
     assert!(harmless_prefix(text) <= text.len());
     assert!(unescape(text).len() <= text.len());
-    for (place, also) in [(Place::Line, None), (Place::Quoted, Some(b'"'))] {
+    for (place, also) in [(EscapeContext::Line, None), (EscapeContext::Quoted, Some(b'"'))] {
         let mut written = Vec::new();
         escape_into(&mut written, text, place);
         assert_eq!(unescape(&written), text);
@@ -466,7 +471,8 @@ fn escapes(text: &[u8]) {
     }
 }
 
-/// The other files of a run's directory: what can be read of them is written again so that it reads the same.
+/// Checks the other files of a run's directory: their readable parts are written again so that they read the
+/// same.
 pub fn directory(bytes: &[u8]) {
     if let Ok(manifest) = Manifest::parse(bytes) {
         assert_eq!(Manifest::parse(&manifest.write()), Ok(manifest));
@@ -484,7 +490,7 @@ pub fn directory(bytes: &[u8]) {
     }
 }
 
-/// A site's arguments become text, or an error and nothing.
+/// Checks that a site's arguments become text, or an error and nothing.
 ///
 /// The input: the lengths of format string and descriptor, 16 bits each; these; the arguments.
 pub fn arguments(bytes: &[u8]) {
@@ -495,12 +501,12 @@ pub fn arguments(bytes: &[u8]) {
     if let Ok(template) = Template::parse(&format) {
         assert_eq!(Template::parse(&template.to_string()), Ok(template));
     }
-    let Ok(plan) = Plan::new(&format, descriptor) else { return };
+    let Ok(plan) = SitePlan::new(&format, descriptor) else { return };
     let mut text = b"before".to_vec();
     match plan.render(input.0, &mut text) {
         Ok(()) => {
             assert!(text.starts_with(b"before") && std::str::from_utf8(&text).is_ok());
-            // It stops behind the argument that is too much.
+            // Rendering stops behind the argument that is too much.
             assert!(text.len() <= 2 * MAX_MESSAGE, "{} bytes", text.len());
             let mut again = Vec::new();
             assert_eq!(plan.render(input.0, &mut again), Ok(()));

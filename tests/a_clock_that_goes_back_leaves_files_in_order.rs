@@ -1,4 +1,5 @@
-//! The processor's counter goes back in the middle of a run, as when a virtual machine is moved.
+//! The processor's counter goes back in the middle of a run, as when a virtual machine is moved: the files
+//! stay in order.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
 use support::Scenario;

@@ -1,6 +1,6 @@
-//! A daemon closes all descriptors that it does not know and opens files of its own, which get their numbers, while the
-//! flusher is making rings and files: its own files stay as they are, and no record is lost, however it ends. It is a
-//! race, so there are many trials.
+//! A daemon closes all descriptors that it does not know and opens files of its own, which get their numbers,
+//! while the flusher is making rings and files: its own files stay as they are, and no record is lost,
+//! however it ends. It is a race, so there are many trials.
 #![cfg(target_os = "linux")]
 
 use std::ffi::OsStr;
@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
 
-/// One trial; `on_disk`: rings are there and not in memory.
+/// Runs one trial. With `on_disk`, the rings are on disk and not in memory.
 fn trial(how: &str, on_disk: bool) {
     let own = TempDir::new().expect("a directory");
     let mut scenario = Scenario::new(SCENARIO, &["closes-at-once", own.path().to_str().expect("UTF-8"), how]);
@@ -25,7 +25,7 @@ fn trial(how: &str, on_disk: bool) {
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!((&*String::from_utf8_lossy(&output.stdout), &*said), ("as it was\n", ""));
 
-    // It is dead when the last of its threads is: a moment after its pipes were closed.
+    // The run is dead when the last of its threads is: a moment after its pipes were closed.
     let is_dead = || {
         let mut runs = names(scenario.runtime.path()).into_iter();
         runs.all(|run| trace_store::recovery::is_dead(&run))

@@ -1,5 +1,5 @@
-//! Whoever begins to decide whether the process traces may never come to its end, or come late: another thread decides
-//! in its place, once, and there is one run.
+//! A thread that begins to decide whether the process traces may never come to its end, or come late: another
+//! thread decides in its place, once, and there is one run.
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 
 use std::collections::HashSet;
@@ -8,7 +8,7 @@ use trace_format::meta::Meta;
 
 const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
 
-/// How the scenario went with what comes at the `nth` allocation; `None` where the decision has no more as many.
+/// Runs the scenario in which something happens at the `nth` allocation; `None` where the decision has fewer.
 fn left_at(how: &str, nth: usize) -> Option<Traced> {
     let mut scenario = Scenario::new(SCENARIO, &["left-deciding", how, &nth.to_string()]);
     if how.ends_with("-startup") {
@@ -19,7 +19,8 @@ fn left_at(how: &str, nth: usize) -> Option<Traced> {
     traced.stdout().starts_with(begins).then_some(traced)
 }
 
-/// Panics unless all records that were not jumped out of are there, of one run, and no thread waited again and again.
+/// Panics unless all records that were not jumped out of are there, of one run, and no thread waited again
+/// and again.
 fn assert_one_run(traced: &Traced, which: &str) {
     let told = traced.stdout();
     let number = |word: &str| -> u64 {
@@ -32,7 +33,7 @@ fn assert_one_run(traced: &Traced, which: &str) {
         let expected: Vec<_> = (0..50).map(|n| format!("{thread} {n}")).collect();
         assert_eq!(own, expected, "{which}: {told} {}", traced.stderr());
     }
-    // One is what it takes; without an end to it, it would be all 50.
+    // One slow call is what it takes; if the waiting did not end, all 50 would be slow.
     assert!(number("slow") <= 3, "{which}: {told}");
     let runs: HashSet<u32> = traced.files.values().flat_map(|file| &file.metas).filter_map(run).collect();
     assert_eq!(runs.len(), 1, "{which}: {:?}", traced.files.keys());
@@ -44,7 +45,8 @@ fn run(meta: &Meta) -> Option<u32> {
     if let Meta::Run(run) = meta { Some(run.id) } else { None }
 }
 
-/// At each allocation of the decision but the first `before`, several at a time, for most of the time is spent waiting.
+/// Runs the scenario for each allocation of the decision but the first `before`, several at a time, for most
+/// of the time is spent waiting.
 fn everywhere(how: &str, before: usize) {
     const AT_ONCE: usize = 12;
     let mut tried = before;
@@ -74,7 +76,8 @@ fn a_jump_out_of_the_first_record_costs_one_wait_and_no_other_record() {
 
 #[test]
 fn a_jump_out_of_startup_leaves_its_question_to_be_answered() {
-    // Two are made before the decision is begun: the question, and its text. Who leaves there has asked nothing.
+    // Two allocations come before the decision is begun: the question, and its text. A thread that leaves
+    // there has asked nothing.
     everywhere("jump-startup", 2);
 }
 

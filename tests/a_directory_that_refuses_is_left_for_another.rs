@@ -1,4 +1,4 @@
-//! Where trace files cannot be made, they go to the current directory, and that is said once.
+//! Where trace files cannot be made, they go to the current directory, and the user is told so once.
 
 use support::{Scenario, names, parse};
 

@@ -1,4 +1,5 @@
-//! Disabled: no thread, no file, no allocation, nothing formatted; and what switches tracing on and off.
+//! A disabled tracer has no thread and no file, allocates and formats nothing; and the variables switch
+//! tracing on and off.
 
 use support::Scenario;
 

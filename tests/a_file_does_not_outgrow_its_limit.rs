@@ -9,10 +9,10 @@ use trace_format::meta::{LossReason, Meta};
 
 const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
 const LIMIT: u64 = 128 * 1024;
-/// Written at once, beyond the limit: a quarter of it, and the longest message.
+/// The number of bytes that are written at once, beyond the limit: a quarter of it, and the longest message.
 const SLACK: u64 = LIMIT / 4 + 40_000;
 
-/// How files are written.
+/// The forms in which files are written.
 const FORMATS: [&str; 2] = ["text", "raw"];
 
 fn scenario(records: u64, format: &str) -> Scenario {
@@ -20,7 +20,8 @@ fn scenario(records: u64, format: &str) -> Scenario {
     scenario.env("TRACER_MAX_BYTES", &LIMIT.to_string()).env("TRACER_FLUSH_MS", "1")
 }
 
-/// The numbers of the messages, which are without a gap and whole; what is lost is told.
+/// Returns the numbers of the messages, after checking that they are without a gap and whole and that losses
+/// are reported.
 fn numbers(file: &ThreadTrace) -> Vec<u64> {
     let number = |text: &&str| {
         let number = text.split(' ').next().and_then(|n| n.parse::<u64>().ok()).expect("a number");
@@ -66,7 +67,7 @@ fn newest_half_is_kept(format: &str) {
 
 #[test]
 fn losses_told_in_the_half_that_is_dropped_are_told_again() {
-    // What finds no room is dropped as well: the flusher is far slower than the program.
+    // Records that find no room are dropped as well: the flusher is far slower than the program.
     FORMATS.into_iter().for_each(losses_are_told_again);
 }
 

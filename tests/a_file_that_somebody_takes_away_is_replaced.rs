@@ -1,5 +1,5 @@
-//! A trace file deleted, renamed, cut short or replaced while its thread writes it: the thread goes on, and what
-//! is no more is counted.
+//! A trace file is deleted, renamed, truncated or replaced while its thread writes it: the thread goes on,
+//! and the records that are gone are counted.
 #![cfg(target_os = "linux")]
 
 use support::{Scenario, ThreadTrace, names, parse};
@@ -24,7 +24,7 @@ fn meddled(what: &str, end: &str) -> TempDir {
     scenario.directory
 }
 
-/// The files of the directory but for the merged one, those that are traces read.
+/// Returns the files of the directory but for the merged one; those that are traces are read.
 fn files(directory: &TempDir) -> Vec<(String, Option<ThreadTrace>)> {
     let own = |path: &std::path::PathBuf| {
         let name = path.file_name().expect("a name").to_string_lossy().into_owned();
@@ -90,7 +90,7 @@ fn cut_short_or_replaced_it_is_left_alone_and_another_is_made() {
     }
 }
 
-/// So few descriptors that every file is closed after each write, and has to be found again.
+/// There are so few descriptors that every file is closed after each write, and has to be found again.
 #[test]
 fn a_file_that_is_closed_between_writes_is_found_again_or_replaced() {
     let main = |directory: &TempDir| {

@@ -1,12 +1,12 @@
-//! `TRACER_FULL=overwrite`: nothing is written until it is wanted; then the newest records of each thread, in one
-//! piece, and how many are missing before them.
+//! `TRACER_FULL=overwrite`: nothing is written until it is wanted; then the newest records of each thread,
+//! without a gap, and the number of those that are missing before them.
 #![cfg(target_os = "linux")]
 
 use support::{Scenario, ThreadTrace, Traced, read_directory, tracemerge};
 use trace_format::meta::{EndReason, LossReason, Meta};
 
 const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
-/// As in the scenario.
+/// The number of records of each thread, as in the scenario.
 const MANY: u64 = 20_000;
 
 fn flight(how: &str) -> Traced {
@@ -14,7 +14,7 @@ fn flight(how: &str) -> Traced {
     scenario.env("TRACER_FULL", "overwrite").env("TRACER_RING_SIZE", "64K").env("TRACER_FLUSH_MS", "1").run()
 }
 
-/// Has the command recover what a killed program left, and reads the files.
+/// Has the command recover the trace of a killed program, and reads the files.
 fn recovered(traced: &Traced) -> Traced {
     let app = traced.directory.path().join("scenario");
     let mut merge = std::process::Command::new(SCENARIO);
@@ -31,7 +31,7 @@ fn numbers(file: &ThreadTrace) -> Vec<u64> {
     file.texts().iter().filter_map(number).collect()
 }
 
-/// The losses in the order in which they are told.
+/// Returns the losses in the order in which they are reported.
 fn overwritten(file: &ThreadTrace) -> Vec<u64> {
     let told = file.metas.iter().filter_map(|meta| match meta {
         Meta::Lost { records, reason } => {
@@ -43,8 +43,8 @@ fn overwritten(file: &ThreadTrace) -> Vec<u64> {
     told.collect()
 }
 
-/// The newest records up to `end`, without a gap, at least so many as the ring surely holds; with what is told
-/// missing they are all.
+/// Panics unless these are the newest records up to `end`, without a gap, at least so many as the ring surely
+/// holds, and together with those reported lost all of them.
 fn assert_newest(file: &ThreadTrace, end: u64) {
     let numbers = numbers(file);
     assert!(numbers.len() > 1000, "{} records of 32 bytes in 64 KiB", numbers.len());
@@ -111,7 +111,7 @@ fn a_panic_inside_of_a_record_makes_a_snapshot_too() {
     assert_eq!(written.last(), Some(&(MANY - 1)), "written before the kill");
 }
 
-/// The numbers in the main thread's file.
+/// Returns the numbers in the main thread's file.
 fn read_without_end(traced: &Traced) -> Vec<u64> {
     numbers(traced.thread("scenario"))
 }

@@ -1,4 +1,4 @@
-//! `fork`: both sides trace on; the child is a run of its own under the same root, and harms nothing.
+//! `fork`: both processes trace on; the child is a run of its own under the same root, and harms nothing.
 #![cfg(unix)]
 
 use support::{Scenario, ThreadTrace};

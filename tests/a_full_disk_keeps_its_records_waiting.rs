@@ -1,4 +1,5 @@
-//! A disk that is really full, and then is not: what was not counted as lost is in the files, whole and in order.
+//! A disk that is really full, and then is not: all records that were not counted as lost are in the files,
+//! whole and in order.
 #![cfg(target_os = "linux")]
 
 use support::mounts::in_own_mounts;
@@ -8,12 +9,13 @@ use trace_format::meta::{EndReason, LossReason, Meta};
 
 const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
 
-/// A small file system for trace files, which are copied when the program has ended. `SMALL` and `COPY` name both.
+/// A small file system for trace files, which are copied when the program has ended. `SMALL` and `COPY` name
+/// both.
 const SMALL_DISK: &str = r#"
     mount -t tmpfs -o size=256k tmpfs "$SMALL"
     export COPY="$TRACER_DIR" TRACER_DIR="$SMALL""#;
 
-/// Runs `script`, which runs the scenario `disk-full` on a small disk.
+/// Runs `script`, which runs the scenario `disk-full` on a small disk; `None` where the system refuses that.
 fn on_small_disk(script: &str, program: &[&str], ring_size: &str) -> Option<Traced> {
     let small = TempDir::new().expect("a directory");
     let script = format!("{SMALL_DISK}\n{script}");
@@ -22,10 +24,10 @@ fn on_small_disk(script: &str, program: &[&str], ring_size: &str) -> Option<Trac
     Some(scenario.env("TRACER_RING_SIZE", ring_size).run())
 }
 
-/// Runs the program to its end.
+/// A script that runs the program to its end.
 const TO_ITS_END: &str = r#""$@"; cp "$SMALL"/scenario.trace.* "$COPY""#;
 
-/// The numbers of the records of worker `id`.
+/// Returns the numbers of the records of worker `id`, and its file.
 fn numbers(traced: &Traced, id: u64) -> (Vec<u64>, &ThreadTrace) {
     let start = format!("{id} ");
     let files: Vec<_> = traced.files.values().filter(|f| f.texts()[0].starts_with(&start)).collect();
@@ -94,7 +96,7 @@ fn ended_on_full_disk(how: &str) -> Option<Traced> {
         let (found, file) = numbers(&traced, id);
         let count = if id < 2 { 410 } else { 400 };
         assert_eq!(found, (0..count).collect::<Vec<u64>>(), "worker {id}");
-        // Two have ended before; one of their files may say how the run has ended.
+        // Two threads have ended before; the file of one of them may say how the run has ended.
         let end = if how == "killed" { EndReason::Killed } else { EndReason::Exit };
         let reason = file.end().reason;
         assert!(reason == end || (id % 2 == 0 && reason == EndReason::Thread), "worker {id}: {reason:?}");
@@ -116,8 +118,8 @@ fn a_program_that_exits_on_a_full_disk_leaves_its_records_in_its_rings() {
     assert!(traced.stdout().starts_with("ended\nno room: "), "{}{}", traced.stdout(), traced.said());
 }
 
-/// Rings in the process's own memory go with it: what could not be written is counted, and said. Files are full to the
-/// last record that fits.
+/// Rings in the process's own memory are gone with it: records that could not be written are counted, and
+/// reported. Files are full to the last record that fits.
 #[test]
 fn what_can_be_written_nowhere_is_counted_at_the_exit() {
     for ring_size in ["16K", "1M"] {

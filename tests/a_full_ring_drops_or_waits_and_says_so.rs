@@ -1,11 +1,12 @@
-//! More records than the flusher can take: `block` loses none, `drop` counts what it loses.
+//! There are more records than the flusher can take: `block` loses none, `drop` counts those that it loses.
 
 use support::{Scenario, Traced};
 use trace_format::meta::{LossReason, Meta};
 
 const COUNT: u64 = 200_000;
 
-/// The traced run, and records, lost, stalls, stalled nanoseconds as `stats()` gave them.
+/// Runs the scenario; returns the traced run, and the numbers of records, lost records, stalls and stalled
+/// nanoseconds that `stats()` returned.
 fn run(policy: &str) -> (Traced, [u64; 4]) {
     let scenario = Scenario::new(env!("CARGO_BIN_EXE_scenario"), &["full", &COUNT.to_string()]);
     let scenario = scenario.env("TRACER_FULL", policy).env("TRACER_RING_SIZE", "16K");

@@ -1,5 +1,5 @@
-//! Standard streams that are closed, or full with nobody reading: no file of ours takes their place, and nobody
-//! waits.
+//! Standard streams are closed, or full with nobody reading: no file of the tracer takes their place, and
+//! nobody waits.
 #![cfg(unix)]
 
 use std::io::Read;
@@ -43,7 +43,7 @@ fn a_stderr_that_nobody_reads_stops_nobody() {
 fn fill(writer: &mut std::io::PipeWriter) {
     use std::io::Write;
     use std::os::fd::AsRawFd;
-    // SAFETY: sets and resets a flag of an open descriptor.
+    // SAFETY: the calls read and set a flag of an open descriptor.
     let flag = |flags: i32| unsafe { libc::fcntl(writer.as_raw_fd(), libc::F_SETFL, flags) };
     flag(libc::O_NONBLOCK);
     let mut writer = writer.try_clone().expect("a copy");

@@ -1,5 +1,5 @@
-//! Kills aimed at the flusher and at recovery: while they write little and often, on a file system where every
-//! step takes long, and on one without links.
+//! Kills are aimed at the flusher and at recovery: while they write little and often, on a file system where
+//! every step takes long, and on one without links.
 //!
 //! Cargo builds the slow file system for `cargo test`, not for `cargo test --test ...`: then build it before.
 #![cfg(target_os = "linux")]
@@ -11,7 +11,7 @@ use support::kills::{Kill, Killed};
 
 const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
 
-/// Loads the slow file system into a program.
+/// Returns the variables that load the slow file system into a program.
 fn slow_files(mode: &str) -> Vec<(&'static str, OsString)> {
     let test = std::env::current_exe().expect("the path of the test");
     let profile = test.parent().and_then(Path::parent).expect("the directory of the profile");
@@ -20,12 +20,12 @@ fn slow_files(mode: &str) -> Vec<(&'static str, OsString)> {
     vec![("LD_PRELOAD", library.into()), ("SLOW_FILES", mode.into())]
 }
 
-/// A different time for each kill, spread over `range` milliseconds.
+/// Returns a different time for each kill, spread over `range` milliseconds.
 fn delay(kill: u64, range: u64) -> Duration {
     Duration::from_micros(2_000 + kill * 7919 * 13 % (range * 1000))
 }
 
-/// Kills `kills` programs, which together must have traced something; adds up what came of it.
+/// Kills `kills` programs, which together must have traced something; returns the sums of their results.
 fn kill_many(kills: u64, kill: impl Fn(u64) -> Kill<'static>) -> Killed {
     let mut all = Killed::default();
     for killed in (0..kills).map(|n| kill(n).run()) {

@@ -1,5 +1,5 @@
-//! What recovery will stand on: after `kill -9` the run's directory says whose it was, its lock is free, and the
-//! rings hold what was not yet in the files, no more and no less.
+//! The ground of recovery: after `kill -9` the run's directory says whose it was, its lock is free, and the
+//! rings hold exactly the records that were not yet in the files.
 #![cfg(target_os = "linux")]
 #![allow(unsafe_code, reason = "maps a dead ring and asks for a lock")]
 
@@ -38,17 +38,18 @@ fn a_killed_programs_files_hold_what_was_flushed() {
     assert_eq!(parse(name, &bytes).name, "scenario");
 }
 
-/// The messages in a dead ring that its published progress says are not in the file.
+/// Returns the messages in a dead ring that its published progress says are not in the file.
 fn unwritten(path: &Path, run: u32) -> Vec<String> {
     let bytes = std::fs::read(path).unwrap();
-    // A copy aligned as a mapping is.
+    // The copy is aligned as a mapping is.
     let mut aligned = vec![0u8; bytes.len() + 128];
     let offset = aligned.as_ptr().align_offset(128);
     aligned[offset..offset + bytes.len()].copy_from_slice(&bytes);
-    // SAFETY: large enough, aligned, and atomics take any bytes; the copy is not touched otherwise.
+    // SAFETY: the memory is large enough and aligned, and atomics take any bytes; the copy is not touched
+    // otherwise.
     let header = unsafe { &*aligned.as_ptr().add(offset).cast::<Header>() };
     if header.identity.magic.load(std::sync::atomic::Ordering::Relaxed) == 0 {
-        // One that was just being made, for a thread to come.
+        // The ring was just being made, for a thread to come.
         return Vec::new();
     }
     let geometry = header.identity.check(bytes.len() as u64).expect("a ring of this version");
@@ -66,7 +67,7 @@ fn unwritten(path: &Path, run: u32) -> Vec<String> {
 
 fn lock_is_free(path: &Path) -> bool {
     let file = std::fs::File::open(path).unwrap();
-    // SAFETY: asks about a lock on an open file; the answer is plain memory.
+    // SAFETY: the call asks about a lock on an open file; the answer is plain memory.
     unsafe {
         let mut lock: libc::flock = std::mem::zeroed();
         lock.l_type = libc::F_WRLCK as _;

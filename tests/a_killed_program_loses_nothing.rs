@@ -8,7 +8,8 @@ use support::{Scenario, read_directory};
 use trace_format::meta::EndReason;
 
 const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
-/// `KILLS=2000 cargo test --release --test a_killed_program_loses_nothing` for a longer run.
+/// The number of kills; `KILLS=2000 cargo test --release --test a_killed_program_loses_nothing` is a longer
+/// run.
 const KILLS: u64 = 300;
 
 /// Kills a program with eight threads, and merges that recover it.
@@ -19,7 +20,8 @@ fn kill_after(delay: Duration, ring_size: &str, merges: Vec<Duration>) -> u64 {
         .records
 }
 
-/// Merges what is in `directory` as the command does, in a process of its own with the runtime directory set.
+/// Merges the traces in `directory` as the command does, in a process of its own with the runtime directory
+/// set.
 fn merge(scenario: &Path, runtime: &Path, app: &Path) {
     let mut merge = std::process::Command::new(scenario);
     let output = merge.arg("merge").arg(app).env("TRACER_RUNTIME_DIR", runtime).output();
@@ -32,7 +34,8 @@ fn a_program_killed_at_any_instant_loses_no_committed_record() {
     let kills = std::env::var("KILLS").ok().and_then(|k| k.parse().ok()).unwrap_or(KILLS);
     let mut records = 0;
     for kill in 0..kills {
-        // From before the first file exists to well into full speed; small rings make the flusher busy.
+        // The delays go from before the first file exists to well into full speed; small rings make the
+        // flusher busy.
         let delay = Duration::from_micros(200 + (kill * 7919) % 45_000);
         records += kill_after(delay, if kill % 2 == 0 { "64K" } else { "1M" }, vec![]);
     }

@@ -1,5 +1,5 @@
-//! A merge of a program at full speed: what each of its threads had traced before the merge began, all of it, without
-//! a gap; of flight recorders the newest of that. The program does not notice.
+//! A program is merged at full speed: the merge has everything that each of its threads had traced before the
+//! merge began, without a gap; of flight recorders the newest of that. The program does not notice.
 #![cfg(target_os = "linux")]
 
 use std::ffi::OsStr;
@@ -7,16 +7,16 @@ use support::merges::{Merged, THREADS, Watched, by_thread, tracemerge};
 use trace_format::meta::LossReason;
 
 const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
-/// Programs that are merged, and how often each.
+/// The number of programs that are merged, and of merges of each.
 const PROGRAMS: usize = 5;
 const MERGES: u64 = 10;
-/// How many records each thread traces at most from one merge to the next.
+/// The greatest number of records that each thread traces from one merge to the next.
 const STEP: u64 = 3000;
 
-/// Threads wait for the flusher however busy the machine is.
+/// A setting by which threads wait for the flusher however busy the machine is.
 const PATIENT: (&str, &str) = ("TRACER_MAX_STALL", "100000");
 
-/// What thread `thread` traces in the course of its record `n`.
+/// Returns the messages that thread `thread` traces in the course of its record `n`.
 fn messages(thread: usize, n: u64, plain: bool) -> Vec<String> {
     match n % 500 {
         7 | 107 | 207 => vec![format!("{thread} {n} {}", "long ".repeat(400))],
@@ -27,7 +27,7 @@ fn messages(thread: usize, n: u64, plain: bool) -> Vec<String> {
     }
 }
 
-/// Panics unless these are all messages from the first on; returns how many records they are of.
+/// Panics unless these are all messages from the first on; returns the number of their records.
 fn assert_prefix(thread: usize, found: &Merged) -> u64 {
     assert_eq!(found.lost, [], "thread {thread}");
     let mut found = found.messages.iter();
@@ -36,7 +36,8 @@ fn assert_prefix(thread: usize, found: &Merged) -> u64 {
             match found.next() {
                 Some(message) => assert!(message == expected, "{expected:?} became {message:?}"),
                 None if i == 0 => return n,
-                // What was made inside of a record comes when it is known that it does not belong to a later one.
+                // A record that was made inside of another comes when it is known that it does not belong to
+                // a later one.
                 None => return n,
             }
         }
@@ -56,7 +57,7 @@ fn merge(watched: &Watched) -> (String, Vec<u8>) {
 fn of_threads_that_wait_for_the_flusher_it_has_all_from_the_first_record_on() {
     let mut from_rings = 0;
     for program in 0..PROGRAMS {
-        // Rings that are always full, rings that never are; a flusher that comes early, and one that comes late.
+        // Some rings are always full, some never are; one flusher comes early, and one comes late.
         let ring_size = ["16K", "1M", "64K", "16K", "1M"][program];
         let flush = ["1", "60000", "100", "100", "1"][program];
         let format = ["text", "raw", "raw", "text", "text"][program];
@@ -115,7 +116,7 @@ fn of_flight_recorders_it_has_the_newest_without_a_gap() {
             assert_eq!(threads.len(), THREADS, "{said}");
             for (thread, found) in threads {
                 let (first, told) = assert_newest(thread, &found, returned[thread], LossReason::Overwritten);
-                // While it goes on, some that were overwritten are counted later.
+                // While the program goes on, some records that were overwritten are counted later.
                 let known = told + found.messages.len() as u64;
                 assert!(told <= first && known >= returned[thread], "{told} lost before {first}");
             }
@@ -155,8 +156,9 @@ fn of_files_that_are_replaced_all_the_while_it_has_what_is_left() {
     }
 }
 
-/// Panics unless these are whole messages one after the other, up to the last of `returned` records or further.
-/// Returns the number of the first, and how many are told lost, which must be for that reason.
+/// Panics unless these are whole messages one after the other, up to the last of `returned` records or
+/// further. Returns the number of the first, and the number of those reported lost, which must be for that
+/// reason.
 fn assert_newest(thread: usize, found: &Merged, returned: u64, reason: LossReason) -> (u64, u64) {
     let number = |message: &String| -> u64 {
         message.split([' ', '\n']).nth(1).and_then(|n| n.parse().ok()).expect("a number")

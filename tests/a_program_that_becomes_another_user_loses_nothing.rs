@@ -1,5 +1,6 @@
-//! A program that drops its privileges after it has begun to trace: its later threads' rings and files are the new
-//! user's. However it ends, root finds every record; the new user finds what that user may read, and is told of the rest.
+//! A program drops its privileges after it has begun to trace: its later threads' rings and files are the new
+//! user's. However it ends, root finds every record; the new user finds those that the user may read, and is
+//! told of the rest.
 #![cfg(target_os = "linux")]
 
 use std::ffi::OsStr;
@@ -14,7 +15,7 @@ use trace_format::meta::{EndReason, Meta};
 
 const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
 
-/// Where the rings of a user are, if nobody says otherwise.
+/// Returns the place where the rings of a user are, if nobody says otherwise.
 fn rings_of(user: u32) -> PathBuf {
     Path::new("/dev/shm").join(format!("tracer-{user}"))
 }
@@ -49,7 +50,7 @@ fn merge(scenario: &Scenario, user: Option<u32>) -> Output {
     command.env_remove("TRACER_RUNTIME_DIR").output().expect("it runs")
 }
 
-/// Whether all records of all threads are in the files, once.
+/// Panics unless all records of all threads are in the files, once.
 fn assert_all(scenario: &Scenario, reason: EndReason) {
     let files = read_directory(scenario.directory.path());
     let mut texts: Vec<String> = files.values().flat_map(|file| file.texts()).map(str::to_owned).collect();
@@ -71,7 +72,7 @@ fn every_record_is_found_by_root_however_it_ends() {
         eprintln!("only root can become another user: not tested");
         return;
     }
-    // A number that nobody else has here.
+    // Nobody else here has a user id of this number.
     let user = 600_000 + std::process::id() % 100_000;
     let (scenario, mut running) = start(user);
     running.say("end");
@@ -82,7 +83,7 @@ fn every_record_is_found_by_root_however_it_ends() {
 
     let (scenario, running) = start(user);
     running.kill();
-    // The new user gets what that user may read, and hears of the rest.
+    // The new user gets the records that the user may read, and hears of the rest.
     let output = merge(&scenario, Some(user));
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{said}");
@@ -90,7 +91,7 @@ fn every_record_is_found_by_root_however_it_ends() {
         String::from_utf8_lossy(&output.stdout).lines().filter(|line| line.contains(" : new")).count();
     assert_eq!(found, 800, "{said}");
     assert!(said.contains("Permission denied"), "{said}");
-    // Root gets all, and nothing is left.
+    // Root gets all records, and nothing is left.
     let output = merge(&scenario, None);
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");

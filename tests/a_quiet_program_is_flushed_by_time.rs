@@ -2,7 +2,7 @@
 
 use support::Scenario;
 
-/// What an idle tracer costs is shown, not asserted: `scenario idle 10` for more than a glance.
+/// The cost of an idle tracer is shown, not asserted: `scenario idle 10` is for more than a glance.
 #[test]
 fn an_idle_program_sleeps() {
     let traced = Scenario::new(env!("CARGO_BIN_EXE_scenario"), &["idle", "1"]).run().succeeded();
@@ -11,7 +11,7 @@ fn an_idle_program_sleeps() {
     assert!(used < 500_000, "it does not spin");
 }
 
-/// How soon is shown, not asserted: 100 ms and the time the system needs; see docs/performance.md.
+/// The time is shown, not asserted: 100 ms and the time that the system needs; see docs/performance.md.
 #[test]
 fn a_line_is_in_its_file_without_any_further_call() {
     let traced = Scenario::new(env!("CARGO_BIN_EXE_scenario"), &["quiet"]).run().succeeded();

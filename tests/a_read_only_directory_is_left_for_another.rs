@@ -1,5 +1,5 @@
-//! Directories that may be read but not written: trace files go to the next place, which is said once; where there is
-//! none, the program does not suffer.
+//! Directories may be read but not written: trace files go to the next place, and the user is told so once;
+//! where there is none, the program does not suffer.
 #![cfg(target_os = "linux")]
 
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
 
-/// What is said: one line with the directory that refuses, why, and the one that is taken.
+/// Panics unless one line names the directory that refuses, the reason, and the directory that is taken.
 fn assert_said(traced: &Traced, refusing: &TempDir, why: &str) {
     let said = traced.stderr();
     assert_eq!(said.lines().count(), 1, "{said}");
@@ -38,7 +38,7 @@ fn a_directory_without_the_right_to_write_is_left_for_the_current_directory() {
     std::fs::set_permissions(refusing.path(), PermissionsExt::from_mode(0o555)).expect("a change of mode");
     let place = TempDir::new().expect("a directory");
     let mut scenario = if is_root() {
-        // Where everybody can get at it.
+        // Everybody can get at this directory.
         std::fs::set_permissions(place.path(), PermissionsExt::from_mode(0o755)).expect("a change of mode");
         let program = place.path().join("scenario");
         assert!(Command::new("cp").arg(SCENARIO).arg(&program).status().expect("cp runs").success());

@@ -1,5 +1,6 @@
-//! `tracemerge --follow`: shows what a full merge has afterwards, each line once, in order but for the lines that it
-//! marks; also what is still in rings; of programs that exit, are killed, fork or start threads late.
+//! `tracemerge --follow` shows the lines that a full merge has afterwards, each line once, in order but for
+//! the lines that it marks; also those that are still in rings; of programs that exit, are killed, fork or
+//! start threads late.
 #![cfg(target_os = "linux")]
 
 use std::path::PathBuf;
@@ -10,7 +11,7 @@ use trace_format::line::{Kind, Line};
 
 const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
 
-/// The full merge of what the program has left.
+/// Returns the full merge of the program's traces.
 fn merged(scenario: &Scenario) -> String {
     support::follows::view(SCENARIO, &[scenario], &[])
 }
@@ -134,7 +135,7 @@ fn of_files_that_are_rotated_all_is_shown() {
     support::wait_until(60, "it says so", || follower.said().contains("waiting for it to start"));
     scenario.command().output().expect("the program can be run");
     let (_, shown, said) = follower.ended();
-    // What is left is shown, and each line once.
+    // The rest is shown, and each line once.
     let (shown, merged): (Vec<&str>, String) = (shown.lines().collect(), merged(&scenario));
     let mut seen = std::collections::HashSet::new();
     let messages = |line: &&str| Line::parse(line.as_bytes()).is_ok_and(|line| line.kind == Kind::Message);

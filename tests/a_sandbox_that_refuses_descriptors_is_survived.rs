@@ -1,5 +1,5 @@
-//! A sandbox (seccomp) may refuse the calls by which the flusher leaves its program's descriptors, or end who makes them:
-//! that is found out before, said once, and the program is traced all the same.
+//! A sandbox (seccomp) may refuse the calls by which the flusher leaves its program's descriptors, or end the
+//! process that makes them: that is found out before, said once, and the program is traced all the same.
 #![cfg(target_os = "linux")]
 
 use support::Scenario;

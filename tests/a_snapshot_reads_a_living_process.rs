@@ -1,4 +1,5 @@
-//! `tracemerge snapshot PID`: what a living process has traced, files and rings, from outside; and why there is none.
+//! `tracemerge snapshot PID` reads everything that a living process has traced, files and rings, from
+//! outside; and it says why there is no snapshot.
 #![cfg(target_os = "linux")]
 
 use std::ffi::OsStr;
@@ -48,13 +49,13 @@ fn of_a_flight_recorder_it_shows_all_that_rings_hold_and_nothing_is_written() {
 fn of_files_and_rings_it_shows_both() {
     let env = [("TRACER_FLUSH_MS", "60000"), ("TRACER_RING_SIZE", "16K"), ("TRACER_MAX_STALL", "100000")];
     let mut watched = Watched::start(SCENARIO, "all", &env);
-    // So much that the flusher has to come.
+    // There are so many records that the flusher has to come.
     watched.go_on_to(1006);
     wait_for(&watched, 1006);
     let (said, merged) = snapshot(&watched);
     assert!(said.contains("merged 8 files ") && said.contains(" of 1 run (8 threads, "), "{said}");
     for (thread, found) in by_thread(&merged) {
-        // Some are made inside of others.
+        // Some records are made inside of others.
         assert_eq!(found.messages.len(), 1006 + 6, "thread {thread}");
     }
     watched.end();
@@ -81,7 +82,8 @@ fn what_was_traced_inside_of_a_record_that_does_not_end_is_shown() {
 
 #[test]
 fn it_goes_beside_the_executable_unless_told_otherwise() {
-    // Beside the program, for a link: what has just been written may be open in a child of another test.
+    // The directory is beside the program, for a link: a file that was just written may be open in a child of
+    // another test.
     let directory = tempfile::tempdir_in(Path::new(SCENARIO).parent().unwrap()).unwrap();
     let place = std::fs::canonicalize(directory.path()).unwrap();
     let app = place.join("app");
@@ -105,7 +107,7 @@ fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// The command's one line for a process that there is nothing of.
+/// Returns the command's one line for a process of which there is nothing.
 fn refused(runtime: &Path, pid: u32) -> String {
     let ran = tracemerge(SCENARIO, runtime, ["snapshot", &pid.to_string()]).output().unwrap();
     assert_eq!(ran.status.code(), Some(2), "{}", said(&ran));
@@ -119,7 +121,7 @@ fn it_says_why_there_is_none() {
     assert_eq!(none, format!("tracemerge: error: there is no process {}\n", u32::MAX));
     let own = refused(runtime.path(), std::process::id());
     assert!(own.contains("does not trace: ") && own.contains(runtime.path().to_str().unwrap()), "{own}");
-    // A process that did trace, and its directory: killed, so not living.
+    // This process did trace, and its directory is there: it was killed, so it is not living.
     let mut watched = Watched::start(SCENARIO, "plain", &[]);
     watched.go_on_to(5);
     wait_for(&watched, 5);

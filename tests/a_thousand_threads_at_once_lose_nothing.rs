@@ -1,8 +1,9 @@
-//! Many threads whose first records come at the same moment: each gets a ring, none waits in vain.
+//! The first records of many threads come at the same moment: each thread gets a ring, none waits in vain.
 
 use support::{Scenario, Traced};
 
-/// Panics unless there are `count` threads, each with a file of its own that has its twenty records, in order.
+/// Panics unless there are `count` threads, each with a file of its own that has its twenty records, in
+/// order.
 fn assert_all_there(traced: &Traced, count: usize) {
     let thread_of = |text: &str| text.split(' ').nth(1).and_then(|n| n.parse::<usize>().ok());
     let mut seen = vec![false; count];

@@ -1,5 +1,5 @@
-//! A thread is stopped at any instruction, inside of a record, or with its whole process: the others go on, and
-//! nothing is torn, doubled or lost.
+//! A thread is stopped at any instruction, inside of a record, or with its whole process: the others go on,
+//! and nothing is torn, doubled or lost.
 #![cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 #![allow(unsafe_code, reason = "ptrace")]
 
@@ -20,7 +20,8 @@ impl Tracee {
         assert_ne!(result, -1, "ptrace: {}", std::io::Error::last_os_error());
     }
 
-    /// Waits until it has stopped; the signal that stopped it. `None` if it has ended.
+    /// Waits until the thread has stopped; returns the signal that stopped it. `None` if the thread has
+    /// ended.
     fn wait(&self) -> Option<libc::c_int> {
         let mut status = 0;
         // SAFETY: the result is plain memory.
@@ -28,7 +29,8 @@ impl Tracee {
         libc::WIFSTOPPED(status).then(|| libc::WSTOPSIG(status))
     }
 
-    /// Whether it has raised its next SIGSTOP: a handler would be stopped at its first instruction.
+    /// Returns whether the thread has raised its next SIGSTOP: a handler would be stopped at its first
+    /// instruction.
     fn is_about_to_stop(&self) -> bool {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.0)).expect("its status");
         let pending = status.lines().find_map(|line| line.strip_prefix("SigPnd:")).expect("its signals");
@@ -40,7 +42,7 @@ impl Tracee {
         self.wait()
     }
 
-    /// Lets it go on, with a signal or 0, until it stops again.
+    /// Lets the thread go on, with a signal or 0, until it stops again.
     fn go_on(&self, signal: libc::c_int) -> Option<libc::c_int> {
         self.request(libc::PTRACE_CONT, signal.into());
         self.wait()
@@ -64,19 +66,20 @@ fn start_traced(scenario: &mut Scenario) -> Tracee {
     tracee
 }
 
-/// What became of a thread that was interrupted everywhere.
+/// The result for a thread that was interrupted everywhere.
 #[derive(Debug)]
 struct Interrupted {
-    /// How many calls of `trace` there were.
+    /// The number of calls of `trace`.
     calls: usize,
-    /// In how many of them a signal came, each time at a later instruction boundary.
+    /// The number of calls in which a signal came, each time at a later instruction boundary.
     signals: usize,
 }
 
-/// Lets a signal come at every `every`-th instruction boundary of a call of `trace`, each time in another call, up to
-/// the longest way that a call takes.
+/// Lets a signal come at every `every`-th instruction boundary of a call of `trace`, each time in another
+/// call, up to the longest way that a call takes.
 fn interrupt_everywhere(scenario: &mut Scenario, every: usize) -> Interrupted {
-    /// So many calls in a row that end before the boundary is reached: there is no longer way.
+    /// The number of calls in a row that must end before the boundary is reached, to show that there is no
+    /// longer way.
     const SHORTER: usize = 10;
     let tracee = start_traced(scenario);
     let mut done = Interrupted { calls: 0, signals: 0 };
@@ -99,7 +102,8 @@ fn interrupt_everywhere(scenario: &mut Scenario, every: usize) -> Interrupted {
     done
 }
 
-/// Panics unless there are `outer` and `handled` records, each once, in order, and no line tells of anything else.
+/// Panics unless there are `outer` and `handled` records, each once, in order, and no line tells of anything
+/// else.
 fn assert_each_once(file: &ThreadTrace, outer: usize, handled: usize) {
     for (kind, count) in [("outer ", outer), ("handler ", handled)] {
         let texts = file.texts().into_iter();
@@ -119,8 +123,8 @@ fn assert_each_once(file: &ThreadTrace, outer: usize, handled: usize) {
     assert_eq!((file.end().records, file.end().lost), (file.messages.len() as u64, 0));
 }
 
-/// `EVERY_INSTRUCTION=1 cargo test --test a_thread_may_be_stopped_anywhere` leaves none out; nor does a release build,
-/// which has fewer.
+/// Returns the distance of interrupted boundaries: `EVERY_INSTRUCTION=1 cargo test --test
+/// a_thread_may_be_stopped_anywhere` leaves none out; nor does a release build, which has fewer.
 fn every(otherwise: usize) -> usize {
     let all = std::env::var_os("EVERY_INSTRUCTION").is_some() || !cfg!(debug_assertions);
     if all { 1 } else { otherwise }
@@ -135,7 +139,7 @@ fn a_signal_everywhere(how: &str, ring_size: &str, every: usize) {
     assert!(signals * every > 100);
     let files = read_directory(scenario.directory.path());
     let [file] = &files.values().collect::<Vec<_>>()[..] else { panic!("one file") };
-    // Two come before the first stop.
+    // Two calls come before the first stop.
     assert_each_once(file, calls + 2, signals);
 }
 
@@ -203,7 +207,7 @@ fn a_stopped_flusher_holds_a_thread_up_once_and_for_a_bounded_time() {
     flusher.request(libc::PTRACE_INTERRUPT, 0);
     assert!(flusher.wait().is_some(), "it has stopped");
     running.say("trace");
-    // It would wait here for ever.
+    // If the thread waited, this would wait here for ever.
     assert_eq!(running.hear(), "went on");
     flusher.request(libc::PTRACE_DETACH, 0);
     running.say("the flusher goes on");
@@ -231,7 +235,8 @@ fn a_stopped_flusher_holds_a_thread_up_once_and_for_a_bounded_time() {
     assert!(wait >= 50_000_000, "it waited as long as it was told: {wait} ns");
 }
 
-/// The records of each thread of the stress program, checked to be the first ones without a gap, by thread.
+/// Returns the numbers of records of each thread of the stress program, after checking that they are the
+/// first ones without a gap.
 fn whole_prefixes(scenario: &Scenario) -> [u64; 8] {
     let mut counts = [0; 8];
     for file in read_directory(scenario.directory.path()).values() {
@@ -260,7 +265,7 @@ fn a_process_that_is_stopped_is_merged_as_far_as_it_got_and_recovered_when_it_is
     running.signal(libc::SIGSTOP);
     running.wait_without_reaping(libc::WSTOPPED);
 
-    // Not a complete one, if a line was being written: then its status says so.
+    // The merge is incomplete if a line was being written: then its status says so.
     let merged = merge(&scenario, &[SCENARIO.as_ref()]);
     assert!(merged.waits < WAITS_IN_VAIN, "it does not wait for the stopped one: {merged:?}");
     assert!(matches!(merged.status, Some(0 | 1)), "{merged:?}");
@@ -272,7 +277,7 @@ fn a_process_that_is_stopped_is_merged_as_far_as_it_got_and_recovered_when_it_is
     merge(&scenario, &[SCENARIO.as_ref()]).succeeded();
     let found = whole_prefixes(&scenario);
     for (thread, committed) in committed().into_iter().enumerate() {
-        // One more may have been whole when its call had not returned yet.
+        // One more record may have been whole when its call had not returned yet.
         assert!(
             (committed..=committed + 1).contains(&found[thread]),
             "thread {thread}: {found:?} {committed}"

@@ -1,4 +1,4 @@
-//! Places where few would dare to trace: the program's allocator, handlers of `atexit`.
+//! Records are made in places where few would dare to trace: the program's allocator, handlers of `atexit`.
 #![cfg(target_os = "linux")]
 
 use support::Scenario;
@@ -18,7 +18,7 @@ fn what_handlers_of_atexit_trace_is_kept_whenever_they_were_registered() {
     assert!(traced.left_in_runtime().is_empty(), "{:?}", traced.left_in_runtime());
 }
 
-/// What the allocator traces: which of the thread's allocations it is.
+/// Returns the number of the thread's allocation in a message that the allocator traces.
 fn number(text: &str) -> Option<u64> {
     text.strip_prefix("allocated ")?.split(' ').next()?.parse().ok()
 }
@@ -30,8 +30,8 @@ fn an_allocator_may_trace_every_allocation() {
         let file = traced.thread(name);
         let texts = file.texts();
         let numbers: Vec<u64> = texts.iter().filter_map(|text| number(text)).collect();
-        // Of the program's own allocations none is missing. The first one starts the tracer, whose allocations cannot
-        // be in the trace that is being started; they are counted.
+        // Of the program's own allocations none is missing. The first one starts the tracer, whose
+        // allocations cannot be in the trace that is being started; they are counted.
         let missing = numbers.windows(2).filter(|pair| pair[1] != pair[0] + 1);
         let missing: Vec<_> = missing.map(|pair| (pair[0], pair[1] - pair[0] - 1)).collect();
         let lost = file.end().lost;

@@ -1,5 +1,5 @@
-//! Readers of bytes that may be hostile, given random ones and all that were found worth keeping: the checks of the
-//! fuzz targets, see `fuzz/README.md`.
+//! Readers of bytes that may be hostile are given random ones and all that were found worth keeping: the
+//! checks of the fuzz targets, see `fuzz/README.md`.
 
 use proptest::prelude::*;
 use std::path::Path;
@@ -11,7 +11,7 @@ mod checks;
 
 const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
 
-/// The check of a directory of traces, merged by the command.
+/// Calls the check of a directory of traces, merged by the command.
 fn traces(bytes: &[u8]) {
     let memory = || TempDir::new_in("/dev/shm").or_else(|_| TempDir::new());
     let (directory, nothing) = (memory().expect("a directory"), memory().expect("a directory"));
@@ -51,7 +51,7 @@ fn every_seed_is_read_without_harm() {
     every_seed("traces", traces);
 }
 
-/// Bytes of which many are small, or of a record's first word.
+/// Makes bytes of which many are small, or of a record's first word.
 fn numbers() -> impl Strategy<Value = Vec<u8>> {
     let word = prop_oneof![
         any::<u64>(),
@@ -63,7 +63,7 @@ fn numbers() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(word, 0..120).prop_map(|words| words.iter().flat_map(|w| w.to_le_bytes()).collect())
 }
 
-/// Lines whose parts are mostly right.
+/// Makes lines whose parts are mostly right.
 fn lines() -> impl Strategy<Value = String> {
     let key = prop_oneof!["[0-9a-f]{16}-[0-9]{8}", "[0-9a-f]{15,17}-[0-9]{7,21}"];
     let value = prop_oneof![

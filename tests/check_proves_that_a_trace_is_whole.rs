@@ -1,4 +1,4 @@
-//! `tracemerge check`: whole or not, and each reason named.
+//! `tracemerge check` says whether a trace is whole, and names each reason why it is not.
 #![cfg(target_os = "linux")]
 
 use std::ffi::OsStr;
@@ -10,7 +10,7 @@ use trace_format::meta::{EndReason, Meta};
 
 const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
 
-/// What a check says.
+/// The result of a check.
 struct Check {
     status: Option<i32>,
     out: String,
@@ -20,7 +20,7 @@ struct Check {
 fn check_in(directory: &Path, runtime: &Path, options: &[&str]) -> Check {
     let app = directory.join("scenario");
     let mut check = tracemerge(SCENARIO, runtime, ["check"]);
-    // No files of others.
+    // There are no files of others.
     check.args(options).arg(app).current_dir("/").env("TMPDIR", runtime);
     let ran = check.output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
@@ -32,7 +32,7 @@ fn check(traced: &Traced, options: &[&str]) -> Check {
 }
 
 impl Check {
-    /// Panics unless it is whole; returns the verdict.
+    /// Panics unless the trace is whole; returns the verdict.
     fn whole(&self) -> &str {
         assert_eq!(self.status, Some(0), "{}{}", self.out, self.err);
         let verdict = self.out.lines().last().unwrap();
@@ -40,7 +40,7 @@ impl Check {
         verdict
     }
 
-    /// Panics unless it is not whole, for reasons that have each of these words; returns the verdict.
+    /// Panics unless the trace is not whole, for reasons that have each of these words; returns the verdict.
     fn not_whole(&self, words: &[&str]) -> &str {
         assert_eq!(self.status, Some(1), "{}{}", self.out, self.err);
         let warnings: Vec<&str> = self.err.lines().filter(|line| line.contains(": warning: ")).collect();
@@ -57,7 +57,8 @@ fn exited() -> Traced {
     Scenario::new(SCENARIO, &["many", "300"]).run().succeeded()
 }
 
-/// A file with one `# end` line; the file of the thread that ended last has another one, which says how the run ended.
+/// Returns a file with one `# end` line; the file of the thread that ended last has another one, which says
+/// how the run ended.
 fn some_file(traced: &Traced) -> PathBuf {
     let is_end = |meta: &&Meta| matches!(meta, Meta::End(_));
     let mut files = traced.files.iter().filter(|(_, file)| file.metas.iter().filter(is_end).count() == 1);
@@ -179,11 +180,11 @@ fn a_file_that_was_edited_is_noticed() {
 #[test]
 fn a_file_that_was_deleted_while_its_thread_was_in_memory_is_missed() {
     let killed = || Scenario::new(SCENARIO, &["left-in-memory"]).env("TRACER_FULL", "overwrite").run();
-    // Of a thread that has more in its ring: the new file tells.
+    // This file is of a thread that has more records in its ring: the new file tells that.
     let traced = killed();
     fs::remove_file(traced.directory.path().join(main_file(&traced))).unwrap();
     check(&traced, &[]).not_whole(&[": 1 record lost (file_removed: 1)"]);
-    // Of a thread that has nothing in its ring: its ring has counted, and a new file tells.
+    // This file is of a thread that has nothing in its ring: the ring has counted, and a new file tells that.
     let traced = Scenario::new(SCENARIO, &["killed-when-flushed"]).env("TRACER_FLUSH_MS", "60000").run();
     assert!(!traced.output.status.success());
     fs::remove_file(traced.directory.path().join(main_file(&traced))).unwrap();
@@ -198,7 +199,7 @@ fn main_file(traced: &Traced) -> String {
 
 #[test]
 fn a_living_program_is_whole_as_far_as_it_is() {
-    // A flight recorder keeps all in memory.
+    // A flight recorder keeps all records in memory.
     let mut watched = Watched::start(SCENARIO, "plain", &[("TRACER_FULL", "overwrite")]);
     watched.go_on_to(5);
     support::wait_until(60, "all have traced", || watched.returned() == [5; 8]);
@@ -212,7 +213,7 @@ fn a_living_program_is_whole_as_far_as_it_is() {
         Watched::start(SCENARIO, "all", &[("TRACER_RING_SIZE", "16K"), ("TRACER_MAX_STALL", "100000")]);
     let (directory, runtime) = (watched.scenario.directory.path(), watched.scenario.runtime.path());
     for checks in 1..=5 {
-        // At full speed.
+        // The program goes at full speed.
         watched.go_on_to(checks * 3000);
         support::wait_until(60, "all trace", || watched.returned().iter().all(|n| *n > checks * 3000 - 3000));
         check_in(directory, runtime, &[]).whole();

@@ -1,4 +1,5 @@
-//! Processes that a tracing program leaves behind: daemons, silent children, other programs, many at full speed.
+//! Processes that a tracing program leaves behind: daemons, silent children, other programs, many at full
+//! speed.
 #![cfg(target_os = "linux")]
 
 use std::collections::BTreeMap;
@@ -13,7 +14,7 @@ fn run_of(file: &ThreadTrace) -> &Run {
     run
 }
 
-/// The numbers of all messages `<who> <number>`, by who, in the order of each file.
+/// Returns the numbers of all messages `<who> <number>`, by `who`, in the order of each file.
 fn numbers<'a>(files: impl IntoIterator<Item = &'a ThreadTrace>) -> BTreeMap<&'a str, Vec<u64>> {
     let mut all: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
     for text in files.into_iter().flat_map(|file| file.texts()) {
@@ -23,7 +24,8 @@ fn numbers<'a>(files: impl IntoIterator<Item = &'a ThreadTrace>) -> BTreeMap<&'a
     all
 }
 
-/// Panics unless `found` has exactly these, each with the numbers from 0 to below the given one, once, in order.
+/// Panics unless `found` has exactly these, each with the numbers from 0 to below the given one, once, in
+/// order.
 fn assert_counts<'a>(mut found: BTreeMap<&'a str, Vec<u64>>, expected: &[(&'a str, u64)]) {
     for (who, count) in expected {
         let found = found.remove(who).unwrap_or_else(|| panic!("nothing of {who}"));
@@ -40,7 +42,7 @@ fn assert_counts<'a>(mut found: BTreeMap<&'a str, Vec<u64>>, expected: &[(&'a st
 #[test]
 fn a_daemon_is_a_run_of_its_parents_tree_and_neither_loses_anything() {
     for middle in ["traces", "is silent"] {
-        // What the parents have traced is in their rings when they end without their exit handlers.
+        // The records of the parents are in their rings when they end without their exit handlers.
         let mut scenario = Scenario::new(SCENARIO, &["daemon", middle]).env("TRACER_FLUSH_MS", "60000");
         // The daemon has the pipes, so this waits for its end as well.
         let output = scenario.command().output().expect("the program can be run");
@@ -76,7 +78,7 @@ fn a_child_that_does_not_trace_exits_at_once_and_leaves_its_parents_rings_alone(
     let output = scenario.command().output().expect("the program can be run");
     assert!(!output.status.success(), "the parent is killed");
     let waits = String::from_utf8_lossy(&output.stdout).trim().parse::<u64>();
-    // One that waits for a flusher, which it does not have, looks forty times.
+    // A child that waited for a flusher, which it does not have, would look forty times.
     assert!(waits.as_ref().is_ok_and(|waits| *waits < 20), "how often the child has waited: {waits:?}");
     merge(&scenario, &[SCENARIO.as_ref()]).succeeded();
     assert!(names(scenario.runtime.path()).is_empty(), "nothing is left in memory");
@@ -85,7 +87,7 @@ fn a_child_that_does_not_trace_exits_at_once_and_leaves_its_parents_rings_alone(
     assert_counts(numbers(files.values()), &[("main", 100), ("other", 100), ("children", 1)]);
 }
 
-/// What the program said of its own records, `<who> <number> <count>`, as `who` and count.
+/// Returns the program's own lines about its records, `<who> <number> <count>`, as `who` and count.
 fn said(traced: &Traced) -> Vec<(String, u64)> {
     let line = |line: &str| {
         let (who, count) = line.rsplit_once(' ').expect("two parts");

@@ -1,4 +1,5 @@
-//! `trace!`: what is formatted later, or in another process after a kill, is what `format!` gives.
+//! `trace!`: messages that are formatted later, or in another process after a kill, are those that `format!`
+//! gives.
 #![cfg(target_os = "linux")]
 
 use std::process::Command;
@@ -68,7 +69,7 @@ fn recovered(scenario: &Scenario) -> Vec<String> {
 fn captured_arguments_of_a_killed_program_are_formatted_by_who_recovers_it() {
     let mut scenario = Scenario::new(SCENARIO, &["sites-killed"]).env("TRACER_FLUSH_MS", "60000");
     assert!(!scenario.command().status().expect("the program runs").success());
-    // What is in the ring are numbers, not text.
+    // The ring holds numbers, not text.
     let run = names(scenario.runtime.path()).pop().expect("the run's directory");
     let rings = names(&run).into_iter().filter(|path| path.to_string_lossy().contains("ring-"));
     let captured = rings.map(|path| {

@@ -1,4 +1,5 @@
-//! The documents: the README stays short, links between documents lead somewhere, the index of decisions is complete.
+//! The documents: the README stays short, links between documents lead somewhere, the index of decisions is
+//! complete.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,19 +17,20 @@ fn documents() -> Vec<PathBuf> {
     [markdown(root().to_owned()), markdown(root().join("docs"))].concat()
 }
 
-/// The text without blocks of code.
+/// Returns the text without blocks of code.
 fn prose(text: &str) -> String {
     let parts = text.split("```").step_by(2);
     parts.collect()
 }
 
-/// What links in a text point to.
+/// Returns the targets of the links in a text.
 fn links(text: &str) -> Vec<String> {
     let behind = text.split("](").skip(1);
     behind.filter_map(|rest| rest.split_once(')').map(|(target, _)| target.to_owned())).collect()
 }
 
-/// The name that a heading has in links: its letters, digits and hyphens in lower case, with hyphens for spaces.
+/// Returns the name that a heading has in links: its letters, digits and hyphens in lower case, with hyphens
+/// for spaces.
 fn anchor(heading: &str) -> String {
     let kept = heading.trim().chars().filter(|c| c.is_alphanumeric() || [' ', '-', '_'].contains(c));
     kept.flat_map(char::to_lowercase).map(|c| if c == ' ' { '-' } else { c }).collect()

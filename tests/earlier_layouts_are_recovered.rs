@@ -1,5 +1,5 @@
-//! Runs that earlier versions have left, in `tests/kept`, are recovered and merged as those versions would have done
-//! it; what a later version may have left is refused by name and left as it is.
+//! Runs that earlier versions have left, in `tests/kept`, are recovered and merged as those versions would
+//! have done it; a run that a later version may have left is refused by name and left as it is.
 #![cfg(target_os = "linux")]
 
 use std::collections::BTreeMap;
@@ -10,19 +10,19 @@ use support::{names, tracemerge};
 use tempfile::TempDir;
 use trace_store::recovery::{Recovered, recover};
 
-/// The first bytes of the parts of a ring's header, as `docs/trace-format.md` has them.
+/// The positions of the parts of a ring's header in bytes, as `docs/trace-format.md` has them.
 const VERSION: u64 = 8;
 const STATE: u64 = 64;
 const TID: u64 = 72;
 const HEAD: u64 = 128;
 const SELECTED: u64 = 320;
 const SLOTS: [u64; 2] = [384, 640];
-/// From the start of a slot.
+/// The positions of a slot's fields in bytes, from the start of the slot.
 const CONSUMED: u64 = 0;
 const DEVICE: u64 = 24;
 const INODE: u64 = 32;
 const FILE_NUMBER: u64 = 40;
-/// Where the data of a ring begin.
+/// The position in bytes where the data of a ring begin.
 const DATA: u64 = 4096;
 
 /// A copy of a kept run, in directories of its own.
@@ -31,13 +31,13 @@ struct Kept {
     runtime: TempDir,
     run: PathBuf,
     traces: TempDir,
-    /// What `tracemerge` of that version made of it.
+    /// The result of `tracemerge` of that version.
     merged: Vec<u8>,
 }
 
 impl Kept {
-    /// A copy of the run `name`. What depends on where it is, is made to fit: the directory in the manifest, device and
-    /// inode in the slots.
+    /// Copies the run `name`. The parts that depend on its place are made to fit: the directory in the
+    /// manifest, device and inode in the slots.
     fn copy(name: &str) -> Kept {
         let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kept").join(name);
         let private = || {
@@ -71,13 +71,13 @@ impl Kept {
         names(&self.run).into_iter().filter(is_ring).collect()
     }
 
-    /// The ring of a thread that was alive.
+    /// Returns the ring of a thread that was alive.
     fn ring_of_the_living(&self) -> PathBuf {
         let owned = |ring: &PathBuf| word(ring, STATE) as u32 == 1;
         self.rings().into_iter().find(owned).expect("a thread was alive")
     }
 
-    /// All files and what is in them.
+    /// Returns all files with their content.
     fn files(&self) -> BTreeMap<PathBuf, Vec<u8>> {
         let all = names(&self.run).into_iter().chain(names(self.traces.path()));
         all.map(|path| (path.clone(), fs::read(path).expect("a file"))).collect()
@@ -158,8 +158,8 @@ fn rings_of_a_version_that_is_not_known_are_left_as_they_are() {
     }
 }
 
-/// A record of a kind that only a later version knows, where the next record is to be read: it is neither taken for damage
-/// nor lost with its ring, and what other rings of the run hold waits with it.
+/// A record of a kind that only a later version knows stands where the next record is to be read: it is
+/// neither taken for damage nor lost with its ring, and the records of the run's other rings wait with it.
 #[test]
 fn a_run_with_a_record_of_an_unknown_kind_is_left_as_it_is() {
     for name in ["text", "raw", "recorder"] {
@@ -168,7 +168,7 @@ fn a_run_with_a_record_of_an_unknown_kind_is_left_as_it_is() {
             let ring = kept.ring_of_the_living();
             let (head, capacity) = (word(&ring, HEAD), 16 << 10);
             let consumed = word(&ring, SLOTS[(word(&ring, SELECTED) & 1) as usize] + CONSUMED);
-            // The first record of a block that can be read.
+            // This is the first record of a block that can be read.
             let block = if name == "recorder" { head / 2048 * 2048 } else { consumed };
             assert!(block < head);
             let place = DATA + block % capacity;

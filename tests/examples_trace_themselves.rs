@@ -10,7 +10,8 @@ use tempfile::TempDir;
 use trace_format::escape::unescape;
 use trace_format::line::{Kind, Line};
 
-/// The example's executable: `target/<profile>/deps/<this test>` stands beside `target/<profile>/examples/`.
+/// Returns the example's executable: `target/<profile>/deps/<this test>` stands beside
+/// `target/<profile>/examples/`.
 fn example(name: &str) -> PathBuf {
     let test = std::env::current_exe().expect("the path of the test");
     let profile = test.parent().and_then(Path::parent).expect("the directory of the profile");
@@ -21,15 +22,15 @@ fn example(name: &str) -> PathBuf {
 
 /// A message in the merged trace.
 #[derive(Debug)]
-struct Record {
+struct MergedMessage {
     thread: String,
     text: String,
 }
 
-/// Merges the trace and gives its messages in the order of the merged file.
-fn merged(traced: &Traced, name: &str) -> Vec<Record> {
+/// Merges the trace; returns its messages in the order of the merged file.
+fn merged(traced: &Traced, name: &str) -> Vec<MergedMessage> {
     traced.assert_whole();
-    // With an executable of that name, only what stands beside it is merged.
+    // With an executable of that name, only the files that stand beside it are merged.
     let app = traced.directory.path().join(name);
     fs::write(&app, "").expect("a file");
     assert_eq!(tracemerge(&["-q".as_ref(), app.as_ref()]), 0, "a complete merge");
@@ -38,30 +39,30 @@ fn merged(traced: &Traced, name: &str) -> Vec<Record> {
     let threads: HashMap<u64, String> = traced.files.values().filter_map(of_thread).collect();
     let lines = bytes.split(|&b| b == b'\n').filter(|line| !line.is_empty());
     let lines = lines.map(|line| Line::parse(line).expect("a line of a trace"));
-    let message = |line: Line<'_>| Record {
+    let message = |line: Line<'_>| MergedMessage {
         thread: threads[&line.key.tid].clone(),
         text: String::from_utf8(unescape(line.payload)).expect("UTF-8"),
     };
     lines.filter(|line| line.kind == Kind::Message).map(message).collect()
 }
 
-/// Where the only record with this text is.
-fn only(records: &[Record], text: &str) -> usize {
+/// Returns the index of the only record with this text.
+fn only(records: &[MergedMessage], text: &str) -> usize {
     let mut found = records.iter().enumerate().filter(|(_, r)| r.text == text).map(|(at, _)| at);
     let at = found.next().unwrap_or_else(|| panic!("no record {text:?}"));
     assert_eq!(found.next(), None, "a second record {text:?}");
     at
 }
 
-/// Where the only record that begins so is.
-fn only_start(records: &[Record], start: &str) -> usize {
+/// Returns the index of the only record that begins so.
+fn only_start(records: &[MergedMessage], start: &str) -> usize {
     let mut found = records.iter().enumerate().filter(|(_, r)| r.text.starts_with(start)).map(|(at, _)| at);
     let at = found.next().unwrap_or_else(|| panic!("no record {start:?}"));
     assert_eq!(found.next(), None, "a second record {start:?}");
     at
 }
 
-/// Some files, two of them no text; the sources below `target` are not to be counted.
+/// Makes some files, two of them no text; the sources below `target` are not to be counted.
 fn texts() -> (TempDir, Vec<(PathBuf, String)>, Vec<PathBuf>) {
     let directory = TempDir::new().expect("a directory");
     let path = |name: &str| directory.path().join(name);
@@ -78,7 +79,7 @@ fn texts() -> (TempDir, Vec<(PathBuf, String)>, Vec<PathBuf>) {
     (directory, texts, unreadable)
 }
 
-/// Words of ASCII, counted byte by byte.
+/// Counts words of ASCII, byte by byte.
 fn count_words(text: &str) -> usize {
     let in_word = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
     let begins = |pair: &[u8]| !in_word(pair[0]) && in_word(pair[1]);
@@ -129,7 +130,7 @@ fn bug_hunt_hangs_and_the_trace_shows_the_lost_notification() {
         let (at, record) = all.map(|(at, r)| (at, r.text.as_str())).nth(from).expect("a record");
         (at, record)
     };
-    // What the worker did last: it looked, saw nothing, and waits, though by then something is queued.
+    // At last the worker looked, saw nothing, and waits, though by then something is queued.
     let (looked, look) = of("worker", 2);
     let (_, nothing) = of("worker", 1);
     let (waits, wait) = of("worker", 0);
@@ -139,7 +140,7 @@ fn bug_hunt_hangs_and_the_trace_shows_the_lost_notification() {
     // The last notification came in between.
     let notified = records.iter().rposition(|r| r.text.ends_with(": notify the worker")).expect("a record");
     assert!(looked < notified && notified < waits, "{looked} {notified} {waits}");
-    // And what the producer did last was to wait for the worker.
+    // And the producer's last act was to wait for the worker.
     assert!(of("producer", 0).1.ends_with(": 4 queued, wait for room"), "{:?}", of("producer", 0));
     assert!(records.last().is_some_and(|r| r.text.starts_with("hung: ")));
 }

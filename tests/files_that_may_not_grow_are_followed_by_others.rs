@@ -1,5 +1,6 @@
-//! A process that may not write long files (`RLIMIT_FSIZE`): each file of a thread is filled, then the thread goes on in
-//! its next one, and no record is lost. So does whoever recovers it under such a limit, and no signal comes of it.
+//! A process may not write long files (`RLIMIT_FSIZE`): each file of a thread is filled, then the thread goes
+//! on in its next one, and no record is lost. So does a recoverer under such a limit, and no signal comes of
+//! it.
 #![cfg(target_os = "linux")]
 
 use std::process::Command;
@@ -8,9 +9,9 @@ use support::{Scenario, names, read_directory};
 use trace_format::meta::EndReason;
 
 const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
-/// As in the scenario.
+/// The number of records of each thread, as in the scenario.
 const MADE: [u64; 2] = [3000; 2];
-/// In bytes; the longest record takes 2.5 KB. The smallest ring's file is shorter than that.
+/// The limit in bytes; the longest record takes 2.5 KB. The smallest ring's file is shorter than that.
 const LIMIT: u64 = 32 * 1024;
 
 fn limited(limit: u64, format: &str, end: &str, env: &[(&str, &str)]) -> Scenario {
@@ -32,7 +33,8 @@ fn assert_all_there(scenario: &Scenario, what: &str) -> Accounts {
     accounts
 }
 
-/// Each file but the last of each thread has less room than the longest record takes, with the file's last lines.
+/// Panics unless each file but the last of each thread has less room than the longest record takes, with the
+/// file's last lines.
 fn assert_filled(scenario: &Scenario, what: &str) {
     let mut left = 0;
     for (name, file) in read_directory(scenario.directory.path()) {

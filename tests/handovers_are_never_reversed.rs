@@ -1,10 +1,10 @@
-//! Order is true: what happened after something else never has smaller ticks.
+//! The order is true: a record of something that happened after something else never has smaller ticks.
 
 use support::{Scenario, tracemerge};
 use trace_format::line::{Kind, Line};
 
-/// Hands a mutex over between two threads `count` times, merges, and counts where the merged file shows that in
-/// the wrong order.
+/// Hands a mutex over between two threads `count` times, merges, and returns the number of hand-overs that
+/// the merged file shows in the wrong order.
 fn reversed_handovers(clock: &str, count: u64) -> u64 {
     let program = env!("CARGO_BIN_EXE_scenario");
     let traced = Scenario::new(program, &["handover", &count.to_string()])
@@ -39,8 +39,8 @@ fn a_million_handovers_between_two_threads_are_in_their_order() {
     assert_eq!(reversed_handovers("ordered", 1_000_000), 0);
 }
 
-/// The same program and the same check with the fence left out. What a processor makes of that is its own
-/// affair, so it is shown and not asserted: on AMD EPYC some dozens to hundreds of 300,000.
+/// The same program and the same check run with the fence left out. The effect depends on the processor, so
+/// it is shown and not asserted: on AMD EPYC some dozens to hundreds of 300,000.
 #[test]
 fn without_the_fence_the_same_check_can_fail() {
     let mut reversed = 0;

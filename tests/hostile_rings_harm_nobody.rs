@@ -1,7 +1,7 @@
-//! Rings of a killed run with absurd headers, flipped bits and missing ends: recovery takes what can be taken, names
-//! the ring that it cannot read, and touches nothing that is not the run's own.
+//! Rings of a killed run have absurd headers, flipped bits and missing ends: recovery takes the records that
+//! can be taken, names the ring that it cannot read, and touches nothing that is not the run's own.
 //!
-//! It is called in this process, so a panic, a SIGBUS or an endless loop would be seen.
+//! Recovery is called in this process, so a panic, a SIGBUS or an endless loop would be seen.
 #![cfg(target_os = "linux")]
 #![allow(unsafe_code, reason = "looks at a copy of a ring's header")]
 
@@ -26,20 +26,20 @@ const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
 /// A killed run, as it was left. One of its rings is the target.
 struct Prey {
     scenario: Scenario,
-    /// Where its files are: in memory, for they are made anew thousands of times.
+    /// The directory of its files: in memory, for they are made anew thousands of times.
     traces: TempDir,
     run: PathBuf,
-    /// Every file of the run's directory and of that of the traces.
+    /// The files of the run's directory and of that of the traces, with their content.
     left: BTreeMap<PathBuf, Vec<u8>>,
     target: PathBuf,
     target_file: PathBuf,
-    /// What the other threads' files become.
+    /// The content that the other threads' files get by recovery.
     others: BTreeMap<PathBuf, Vec<u8>>,
     /// Files that are not the run's: another run's trace, and something else.
     bystanders: [PathBuf; 2],
 }
 
-/// A thread that no run here has, but a trace here is of.
+/// The id of a thread that is of no run here, but of a trace here.
 const STRANGER: u64 = 99_999;
 
 impl Prey {
@@ -65,7 +65,7 @@ impl Prey {
         let rings: Vec<PathBuf> =
             names(&run).into_iter().filter(|path| has_state(path, State::Owned)).collect();
         assert_eq!(rings.len(), 3);
-        // One that is free is enough.
+        // One ring that is free is enough.
         for path in names(&run).iter().filter(|path| has_state(path, State::Free)).skip(1) {
             fs::remove_file(path).expect("a removal");
         }
@@ -89,7 +89,7 @@ impl Prey {
         prey
     }
 
-    /// All is again as the kill has left it, the files with their numbers.
+    /// Restores everything as the kill has left it, the files with their numbers.
     fn restore(&self) {
         let _ = fs::remove_dir_all(&self.run);
         fs::create_dir(&self.run).expect("a directory");
@@ -127,7 +127,7 @@ impl Prey {
     }
 
     fn check(&self, recovered: &Recovered) {
-        // Who does not know a layout changes nothing of the run.
+        // A program that does not know a layout changes nothing of the run.
         let unknown = ["ring layout ", "record of kind "];
         let names_unknown =
             |error: &std::io::Error| unknown.iter().any(|what| error.to_string().contains(what));
@@ -169,7 +169,7 @@ impl Prey {
     }
 }
 
-/// Every line is one, in order, of this run.
+/// Panics unless every line is one, in order, of this run.
 fn assert_is_a_trace(file: &Path) {
     let bytes = fs::read(file).expect("a file");
     let text = bytes.strip_suffix(b"\n").expect("whole lines");
@@ -185,12 +185,13 @@ struct Page([u8; HEADER_BYTES]);
 
 impl Page {
     fn header(&self) -> &Header {
-        // SAFETY: large enough and aligned; a header is atomics only, for which any bytes are valid.
+        // SAFETY: the memory is large enough and aligned; a header is atomics only, for which any bytes are
+        // valid.
         unsafe { &*self.0.as_ptr().cast() }
     }
 }
 
-/// The header of the ring in a file.
+/// Returns the header of the ring in a file; `None` where the file is too short.
 fn page_of(path: &Path) -> Option<Box<Page>> {
     let ring = fs::read(path).ok()?;
     ring.starts_with(b"TRCRING\n").then_some(())?;
@@ -208,7 +209,7 @@ fn overwrite(path: &Path, at: usize, bytes: &[u8]) {
     file.write_all_at(bytes, at as u64).expect("a write");
 }
 
-/// Publishes something else, under another thread's name if need be.
+/// Publishes another progress, under another thread's name if need be.
 fn publish(path: &Path, tid: Option<u64>, change: impl Fn(&mut Progress)) {
     let page = page_of(path).expect("a ring");
     let header = page.header();
@@ -220,7 +221,8 @@ fn publish(path: &Path, tid: Option<u64>, change: impl Fn(&mut Progress)) {
     overwrite(path, 0, &page.0);
 }
 
-/// A file's text without the number of files of its run, which is one more where the target's file is made anew.
+/// Returns a file's text without the number of files of its run, which is one more where the target's file is
+/// made anew.
 fn without_count(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes).into_owned();
     match text.split_once(" files=") {
@@ -282,7 +284,7 @@ fn a_state_that_is_none_is_named_and_the_other_rings_are_recovered() {
     assert!(error.contains("state 7"), "{error}");
 }
 
-/// A deleted file's number is given to the next one that is made: such a file is not the run's.
+/// A deleted file's number is given to the next file that is made: such a file is not the run's.
 #[test]
 fn a_file_that_has_the_number_of_a_deleted_one_is_not_written() {
     let prey = Prey::new();
@@ -317,17 +319,17 @@ fn flipped_bytes_of_header_and_data_are_survived() {
         state ^= state << 17;
         (state % below as u64) as usize
     };
-    // What was written lies at the beginning of the ring and of the nested ring.
+    // The written bytes lie at the beginning of the ring and of the nested ring.
     let parts =
         [0..size_of::<Header>(), HEADER_BYTES..HEADER_BYTES + 6000, HEADER_BYTES + (16 << 10)..24 << 10];
     let (mut lost, mut refused) = (0, 0);
     for round in 0..3000 {
         let flips: Vec<(usize, u8)> = (0..=next(20))
             .map(|_| {
-                // Of the header less: it is found out at once.
+                // The header is chosen less often: its damage is found out at once.
                 let part = &parts[[1, 1, 1, 1, 1, 2, 2, 0][next(if round % 2 == 0 { 7 } else { 8 })]];
                 let at = part.start + next(part.len());
-                // Words that say what a record is, and any byte.
+                // Either the words that say what a record is are changed, or any byte.
                 (if next(2) == 0 { at } else { at & !7 }, next(256) as u8)
             })
             .collect();
@@ -365,7 +367,7 @@ fn a_ring_that_was_cut_short_or_replaced_is_named_and_the_others_are_recovered()
                 .expect("a cut");
         };
         let recovered = prey.hunt(&format!("cut to {length}"), cut);
-        // One without a byte was just being made: no thread can have had it.
+        // A ring without a byte was just being made: no thread can have had it.
         let errors = usize::from(length > 0);
         assert_eq!((recovered.errors.len(), recovered.threads.len()), (errors, 2), "{length}: {recovered:?}");
     }

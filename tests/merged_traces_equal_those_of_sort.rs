@@ -1,4 +1,4 @@
-//! A really traced program's files, merged by `tracemerge` and by `sort`.
+//! The files of a really traced program are merged by `tracemerge` and by `sort`, with the same result.
 
 use std::process::Command;
 use support::{Scenario, names, tracemerge};
@@ -12,7 +12,7 @@ fn a_merge_of_a_really_traced_program_equals_that_of_sort() {
     let app = directory.join("scenario");
     let merged = directory.join("scenario.trace.merge");
     assert_eq!(tracemerge(&["-q".as_ref(), app.as_ref()]), 0);
-    // One run: the order of ties is that of the thread ids.
+    // There is one run, so the order of ties is that of the thread ids.
     let mut files: Vec<_> = names(directory).into_iter().filter(|p| *p != merged).collect();
     files.sort_by_key(|p| p.extension().and_then(|e| e.to_str()?.parse::<u64>().ok()));
     let sort = Command::new("sort").args(["-m", "-s", "-k1.1,1.16"]).args(&files).env("LC_ALL", "C").output();

@@ -1,5 +1,6 @@
-//! Messages, names of threads and the program's own path may contain anything: no line of another thread comes of
-//! it, no end of a file, and nothing that a terminal would obey, in traces, merged files and messages to the user.
+//! Messages, names of threads and the program's own path may contain anything: no line of another thread
+//! comes of it, no end of a file, and nothing that a terminal would obey, in traces, merged files and
+//! messages to the user.
 #![cfg(target_os = "linux")]
 
 use std::fs;
@@ -15,29 +16,30 @@ use trace_format::meta::Meta;
 mod hostile;
 
 const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
-/// A directory and a program.
+/// The names of a directory and of a program.
 const PATH: [&str; 2] = [
     "up\n0000000000000001-00000001 # end records=9 lost=0 reason=exit\n\u{1b}[2J",
     "ap\"p key=\"x\u{9b}31m\u{7}\n",
 ];
 
-/// A copy of the program under a name as bad as can be.
+/// Copies the program under a name as bad as can be.
 fn badly_named_program(directory: &Path) -> PathBuf {
     let place = directory.join(PATH[0]);
     fs::create_dir(&place).expect("a directory");
     let program = place.join(PATH[1]);
-    // Not by this process: what it has open for writing, a child of another test may have, too.
+    // The file is not written by this process: a child of another test may have open for writing whatever
+    // this process has.
     assert!(Command::new("cp").arg(SCENARIO).arg(&program).status().expect("cp runs").success());
     program
 }
 
-/// Whether a terminal would do nothing but show it.
+/// Returns whether a terminal would do nothing but show the text.
 fn is_harmless(text: &[u8]) -> bool {
     let control = |c: char| c.is_control() && c != '\n' && c != '\t';
     std::str::from_utf8(text).is_ok_and(|text| !text.chars().any(control))
 }
 
-/// Merges as the command does; gives the merged bytes and what was said.
+/// Merges as the command does; returns the merged bytes and the command's output.
 fn merge(program: &Path, scenario: &Scenario) -> (Vec<u8>, Output) {
     let mut merge = Command::new(SCENARIO);
     merge.arg("merge").arg(program).env("TRACER_RUNTIME_DIR", scenario.runtime.path());
@@ -91,7 +93,7 @@ fn texts_names_and_paths_stay_what_they_are() {
     assert_eq!(ends, files.len(), "one for each thread");
 }
 
-/// Files that somebody else may have put among the traces: the command names them, harmlessly.
+/// Somebody else may have put files among the traces: the command names them, harmlessly.
 #[test]
 fn what_is_said_of_bad_files_is_harmless() {
     let directory = TempDir::new().expect("a directory");

@@ -1,5 +1,5 @@
-//! What others may have put where the tracer and `tracemerge` make or read files: links, FIFOs, directories, files
-//! of another user. Nothing is followed, nothing is written through, nothing of theirs is trusted.
+//! Others may have put links, FIFOs, directories and files of another user where the tracer and `tracemerge`
+//! make or read files. Nothing is followed, nothing is written through, nothing of theirs is trusted.
 #![cfg(target_os = "linux")]
 
 use std::fs;
@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use trace_format::meta::{Meta, RingPlace};
 
 const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
-/// A user who is not this one.
+/// The user id of somebody who is not this user.
 const OTHER: u32 = 65534;
 
 /// A file that must stay as it is.
@@ -50,7 +50,7 @@ impl Victim {
     }
 }
 
-/// The trace files of a directory in which there are other things, too.
+/// Returns the trace files of a directory in which there are other things, too.
 fn traces(directory: &Path) -> Vec<(String, ThreadTrace)> {
     let is_file = |path: &&PathBuf| fs::symlink_metadata(path).is_ok_and(|found| found.is_file());
     let read = |path: &PathBuf| {
@@ -93,7 +93,8 @@ fn names_that_are_taken_are_neither_followed_nor_written_nor_removed() {
     expected.sort_unstable();
     assert_eq!(texts, expected);
 
-    // What was planted is there as it was: two names each of six sorts; what looks like a trace is one of ours.
+    // The planted files are there as they were: two names each of six sorts; the file that looks like a trace
+    // is one of ours.
     let plants = names(scenario.directory.path()).into_iter().filter(|path| {
         let found = fs::symlink_metadata(path).expect("an entry");
         !found.is_file() || fs::read(path).is_ok_and(|bytes| !bytes.starts_with(b"0"))
@@ -173,7 +174,8 @@ fn a_program_with_more_rights_than_its_caller_does_not_trace() {
     let place = TempDir::new().expect("a directory");
     fs::set_permissions(place.path(), PermissionsExt::from_mode(0o755)).expect("a change of mode");
     let program = place.path().join("scenario");
-    // Not by this process: what it has open for writing, a child of another test may have, too.
+    // The file is not written by this process: a child of another test may have open for writing whatever
+    // this process has.
     assert!(Command::new("cp").arg(SCENARIO).arg(&program).status().expect("cp runs").success());
     give_away(&program);
     let run = |mode: u32| {
@@ -193,7 +195,7 @@ fn give_away(path: &Path) {
     chown(path, Some(OTHER), None).expect("a change of owner");
 }
 
-/// A killed run whose rings hold records.
+/// Returns a killed run whose rings hold records.
 fn killed() -> Scenario {
     let mut scenario =
         Scenario::new(SCENARIO, &["prey"]).env("TRACER_FLUSH_MS", "60000").env("TRACER_RING_SIZE", "16K");
@@ -207,7 +209,7 @@ fn merge(scenario: &Scenario) -> Output {
     merge.env("TRACER_RUNTIME_DIR", scenario.runtime.path()).output().expect("the merge runs")
 }
 
-/// How many messages are in the files.
+/// Merges; returns the number of messages in the files.
 fn recovered(scenario: &Scenario) -> usize {
     support::read_directory(scenario.directory.path()).values().map(|file| file.messages.len()).sum()
 }
@@ -276,7 +278,7 @@ fn what_belongs_to_another_user_is_not_trusted() {
         assert_eq!((recovered(&scenario), names(&run_of(&scenario))), (IN_FILES, before), "{what}");
     }
 
-    // One ring: it is named, the others are recovered.
+    // There is one planted ring: it is named, the others are recovered.
     let scenario = killed();
     let run = run_of(&scenario);
     let used = |path: &PathBuf| fs::read(path).is_ok_and(|ring| ring.get(64) == Some(&1));

@@ -1,4 +1,5 @@
-//! `TRACER_FORMAT=raw`: files hold records, and everything that is read from them is what text files would have.
+//! `TRACER_FORMAT=raw`: files hold records, and everything that is read from them is the same as from text
+//! files.
 #![cfg(target_os = "linux")]
 
 use std::fs;
@@ -17,7 +18,7 @@ fn raw(args: &[&str]) -> Scenario {
     Scenario::new(SCENARIO, args).env(RAW.0, RAW.1)
 }
 
-/// The command in `directory`; its status, what it wrote to stdout, what it said.
+/// Runs the command in `directory`; returns its status, its stdout and its stderr.
 fn command(directory: &Path, runtime: &Path, args: &[&str]) -> (Option<i32>, String, String) {
     let mut command = tracemerge(SCENARIO, runtime, args);
     let ran = command.current_dir(directory).env("TMPDIR", runtime).output().expect("the command can be run");
@@ -51,7 +52,7 @@ fn killed_at_any_instant_no_record_is_lost() {
         let after = Duration::from_micros(200 + (kill * 7919) % 60_000);
         let size = ("TRACER_RING_SIZE", if kill % 2 == 0 { "64K" } else { "1M" });
         let deferred = ("STRESS_DEFERRED", if kill % 3 == 0 { "0" } else { "1" });
-        // Killed again while it is recovered, now and then.
+        // Now and then the run is killed again while it is recovered.
         let merges =
             if kill % 4 == 0 { vec![Duration::from_micros(500 + (kill * 3571) % 9000)] } else { vec![] };
         let (env, files) = (vec![RAW, size, deferred], vec![]);
@@ -61,7 +62,7 @@ fn killed_at_any_instant_no_record_is_lost() {
     assert!(records > 0, "some live long enough to trace");
 }
 
-/// Runs that overlap, of which some write text and some records.
+/// Makes runs that overlap, of which some write text and some records.
 fn mixed() -> Traced {
     let mut first = Scenario::new(SCENARIO, &["many", "200"]);
     let (directory, runtime) = (first.directory.path().to_owned(), first.runtime.path().to_owned());
@@ -85,7 +86,7 @@ fn mixed() -> Traced {
 fn raw_and_text_are_merged_to_the_bytes_that_text_alone_gives() {
     let traced = mixed();
     let (directory, runtime) = (traced.directory.path(), traced.runtime.path());
-    // Whatever is asked: by time, by amount, by content, by thread, with other times.
+    // The views select by time, by amount, by content, by thread, and show other times.
     let views = [
         &[][..],
         &["--last", "7"],
@@ -121,7 +122,7 @@ fn raw_and_text_are_merged_to_the_bytes_that_text_alone_gives() {
 
 #[test]
 fn the_newest_records_of_a_running_program_are_merged_behind_its_raw_file() {
-    // A message that is half in the file and half in the ring, too.
+    // One message is half in the file and half in the ring.
     let mut scenario = raw(&["left-in-memory"]).env("TRACER_FLUSH_MS", "60000").env("TRACER_FULL", "block");
     assert!(!scenario.command().status().expect("the program runs").success());
     let (directory, runtime) = (scenario.directory.path(), scenario.runtime.path());
@@ -144,7 +145,7 @@ fn check_reads_raw_files_and_names_what_is_damaged() {
     let path = &names(directory)[0];
     let mut bytes = fs::read(path).unwrap();
     let place = bytes.len() / 2 / 8 * 8;
-    // As long as a record, so the beginning of one is among it.
+    // The damage is as long as a record, so the beginning of one is in it.
     bytes[place..place + 64].fill(0xff);
     fs::write(path, &bytes).unwrap();
     let (status, report, said) = command(directory, runtime, &["check", "./scenario"]);

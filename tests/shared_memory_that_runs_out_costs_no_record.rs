@@ -1,5 +1,5 @@
-//! Rings where shared memory is small, full, filled by others, or not there: they become smaller, then private,
-//! which is said; a program that exits has all its records, and none dies of it.
+//! Rings are where shared memory is small, full, filled by others, or not there: they become smaller, then
+//! private, which is said; a program that exits has all its records, and none dies of it.
 #![cfg(target_os = "linux")]
 
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use trace_format::meta::{EndReason, Meta, RingPlace};
 
 const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
 
-/// Where the rings were, and why where they were private.
+/// Returns the numbers of rings by the place where they were, with the reason where they were private.
 fn places(traced: &Traced) -> BTreeMap<String, usize> {
     let mut places = BTreeMap::new();
     for file in traced.files.values() {
@@ -26,7 +26,8 @@ fn private(places: &BTreeMap<String, usize>) -> usize {
     places.iter().filter(|(place, _)| place.starts_with("private")).map(|(_, count)| count).sum()
 }
 
-/// A hundred threads that trace at once, where `/dev/shm` has `size`.
+/// Runs a hundred threads that trace at once, where `/dev/shm` has `size`; `None` where the system refuses
+/// that.
 fn a_hundred_threads(size: &str) -> Option<(Traced, BTreeMap<String, usize>)> {
     let script = format!(
         r#"mount -t tmpfs -o size={size} tmpfs /dev/shm
@@ -44,7 +45,7 @@ fn a_hundred_threads(size: &str) -> Option<(Traced, BTreeMap<String, usize>)> {
     Some((traced, places))
 }
 
-/// What is said where rings are private: once, not for each.
+/// Panics unless it is said once, not for each ring, that rings are private.
 fn assert_said_once(traced: &Traced, what: &str) {
     let said = traced.stderr();
     let lines: Vec<&str> = said.lines().filter(|line| line.starts_with("tracer: ")).collect();
@@ -86,7 +87,8 @@ fn memory_that_others_fill_meanwhile_costs_no_record_and_no_life() {
     traced.assert_whole();
     let places = places(&traced);
     eprintln!("{places:?}");
-    // Ten from before; and of the last ten those that did not get a ring which was made meanwhile.
+    // Ten of them are from before; the others are those of the last ten that did not get a ring which was
+    // made meanwhile.
     assert!((11..30).contains(&places["shared"]), "{places:?}");
     assert!(places.keys().any(|place| place.contains("No space left")), "{places:?}");
     assert_said_once(&traced, "No space left");

@@ -9,7 +9,8 @@ fn ten_thousand_short_lived_threads_leak_no_ring_and_no_descriptor() {
     let traced = traced.env("TRACER_RING_SIZE", "64K").run().succeeded();
     let numbers: Vec<usize> = traced.stdout().split_whitespace().filter_map(|w| w.parse().ok()).collect();
     let [descriptors, rings, most] = numbers[..] else { panic!("{}", traced.stdout()) };
-    // Standard streams, the list itself, manifest, and at most a file for each thread that is being drained.
+    // These are standard streams, the list itself, the manifest, and at most a file for each thread that is
+    // being drained.
     assert!(descriptors < 60, "{descriptors} descriptors are open at the end");
     assert!(most <= 200 && rings <= 80, "{rings} rings at the end, {most} at most, for 50 threads at a time");
     assert_eq!(traced.files.len(), 10_000, "one file per thread");

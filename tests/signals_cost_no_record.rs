@@ -1,4 +1,5 @@
-//! Signals: a handler may trace wherever it interrupts, and the flusher takes none that the program waits for.
+//! Signals: a handler may trace wherever it interrupts, and the flusher takes none that the program waits
+//! for.
 #![cfg(target_os = "linux")]
 
 use std::os::unix::process::ExitStatusExt;
@@ -41,7 +42,8 @@ fn ten_thousand_signals_a_second_whose_handler_traces_lose_and_double_nothing() 
         let words: Vec<u64> = text.split(' ').filter_map(|word| word.parse().ok()).collect();
         let [number, from, to] = words[..] else { panic!("{text}") };
         assert_eq!(number, of_main);
-        // What was handled in the middle of a record is later than it, and earlier than the next one.
+        // A record that a handler made in the middle of a record is later than it, and earlier than the next
+        // one.
         assert!(due <= handled && handled <= from, "{handled} handlers before, {due} due: {text}");
         of_main += 1;
         inside += to - from;

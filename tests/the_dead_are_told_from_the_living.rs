@@ -1,5 +1,5 @@
-//! A run is dead when its lock can be had, whatever its number: not while a process of that number lives, nor because
-//! none does.
+//! A run is dead when its lock can be had, whatever its number: it need not be dead while no process has that
+//! number, nor alive while one has.
 #![cfg(target_os = "linux")]
 
 use std::ffi::OsStr;
@@ -10,7 +10,7 @@ use trace_format::meta::{EndReason, Meta, Run};
 
 const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
 
-/// What is traced stays in the rings.
+/// Returns a scenario whose records stay in the rings.
 fn unflushed(program: &str, args: &[&str]) -> Scenario {
     Scenario::new(program, args).env("TRACER_FLUSH_MS", "60000")
 }
@@ -20,8 +20,8 @@ fn run_of(file: &ThreadTrace) -> &Run {
     run
 }
 
-/// The files of the scenario, which must hold `count` records of the main thread and of another one, and say that both
-/// were killed.
+/// Panics unless the files hold `count` records of the main thread and of another one, and say that both were
+/// killed.
 fn assert_recovered<'a>(files: impl IntoIterator<Item = &'a ThreadTrace>, count: u64) {
     let mut threads = Vec::new();
     for file in files {
@@ -51,7 +51,7 @@ fn assert_left_alone(scenario: &Scenario, merged: &[&OsStr]) {
     let before = names(run);
     let merged = merge(scenario, merged);
     assert!(merged.waits < WAITS_IN_VAIN, "{merged:?}");
-    // More may have been made meanwhile.
+    // More rings may have been made meanwhile.
     assert!(before.iter().all(|path| path.exists()), "{before:?} {:?}", names(run));
 }
 
@@ -104,7 +104,8 @@ fn several_recoverers_at_once_lose_and_double_nothing() {
     assert_all_recovered(&scenario, 9000);
 }
 
-/// The dead run has a hundred times as much to be recovered as the new one needs to trace before it looks.
+/// The dead run has a hundred times as many records to be recovered as the new one needs to trace before it
+/// looks.
 #[test]
 fn a_run_that_recovers_another_one_goes_on_serving_its_own_threads() {
     const DEAD: u64 = 400_000;
@@ -130,8 +131,8 @@ fn a_run_that_recovers_another_one_goes_on_serving_its_own_threads() {
     assert!(names(next.runtime.path()).is_empty(), "nothing is left in memory");
 }
 
-/// A command that runs another one as the first process of a new pid namespace; what it starts dies with it. `None`,
-/// said on stderr, where the system does not let us.
+/// Returns a command that runs another one as the first process of a new pid namespace; processes that it
+/// starts die with it. `None`, said on stderr, where the system does not let us.
 fn own_namespace() -> Option<Vec<&'static OsStr>> {
     const AS_ROOT: &[&str] = &["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"];
     const AS_USER: &[&str] =
@@ -156,7 +157,7 @@ fn start_in(namespace: &[&OsStr], before: &str) -> (Scenario, Running) {
     (scenario, running)
 }
 
-/// The number that the only run's process has for itself.
+/// Returns the number that the only run's process has for itself.
 fn own_pid(scenario: &Scenario) -> u32 {
     let [run] = &names(scenario.runtime.path())[..] else { panic!("one run") };
     let name = run.file_name().and_then(OsStr::to_str).expect("UTF-8");
@@ -171,7 +172,7 @@ fn a_process_of_another_pid_namespace_is_left_alone_while_it_lives_and_recovered
     running.kill();
     let dead =
         || merge_here(&scenario).succeeded().status == Some(0) && names(scenario.runtime.path()).is_empty();
-    // What unshare has started dies when it does, a moment later.
+    // A process that unshare has started dies when it does, a moment later.
     wait_until(60, "the death of the other process", dead);
     assert_all_recovered(&scenario, 100);
 }

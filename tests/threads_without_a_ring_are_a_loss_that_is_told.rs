@@ -1,4 +1,5 @@
-//! Threads that never get a ring lose their records; that is told in a file of the run and on stderr, after a kill as well.
+//! Threads that never get a ring lose their records; that is reported in a file of the run and on stderr,
+//! after a kill as well.
 #![cfg(target_os = "linux")]
 
 use support::{Scenario, read_directory, tracemerge};
@@ -8,7 +9,7 @@ const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
 
 #[test]
 fn the_sum_of_files_and_losses_is_what_was_made() {
-    // No more memory than for a few rings is to be had: neither shared nor private.
+    // There is no more memory than for a few rings: neither shared nor private.
     for (how, killed) in [("ends", false), ("killed", true)] {
         let mut scenario = Scenario::new(SCENARIO, &["ringless", "20", how])
             .env("TRACER_RING_SIZE", "16M")

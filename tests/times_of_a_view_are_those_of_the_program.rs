@@ -1,4 +1,5 @@
-//! Times that `tracemerge --time utc` shows of a real run lie between what the clock said before it and after it.
+//! Times that `tracemerge --time utc` shows of a real run lie between the readings of the clock before it and
+//! after it.
 #![cfg(unix)]
 
 use std::time::{SystemTime, UNIX_EPOCH};

@@ -1,19 +1,21 @@
-//! The torture: random settings × random faults × random kills, and one equation: made = in files + told lost.
+//! The torture: random settings × random faults × random kills, and one equation: made = in files + told
+//! lost.
 //!
-//! `TORTURE_TRIALS=10000 cargo test --release --test torture_holds_the_equation -- --nocapture` runs so many trials, of
-//! seeds from 1 on; `TORTURE_SEED=4711` the one of that seed, or all from that on, and prints the plan;
-//! `TORTURE_JOBS` trials go on at a time. What the oracle expects is in `tests/support/torture/oracle.rs`.
+//! `TORTURE_TRIALS=10000 cargo test --release --test torture_holds_the_equation -- --nocapture` runs so many
+//! trials, of seeds from 1 on; `TORTURE_SEED=4711` runs the one of that seed, or all from that on, and prints
+//! the plan; `TORTURE_JOBS` trials go on at a time. The expectations are in
+//! `tests/support/torture/oracle.rs`.
 #![cfg(target_os = "linux")]
 
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
-use support::torture::plan::{End, Plan, Policy, Runtime, Shapes};
+use support::torture::plan::{Policy, ProgramEnd, Runtime, Shapes, TrialPlan};
 use support::torture::trial::run;
 
 const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
-/// How many trials there are in every run of the tests.
+/// The number of trials in every run of the tests.
 const TRIALS: u64 = 100;
 
 fn variable(name: &str) -> Option<u64> {
@@ -37,11 +39,11 @@ fn made_is_in_files_or_told_lost_whatever_happens() {
             if seed >= first + trials {
                 return;
             }
-            let plan = Plan::new(seed);
+            let plan = TrialPlan::new(seed);
             if trials == 1 {
                 eprintln!("{plan:?}");
             }
-            // A thread of its own: it may get mounts of its own.
+            // The trial has a thread of its own: it may get mounts of its own.
             let trial = || run(SCENARIO, &plan, &|_| ());
             let trial = std::thread::scope(|scope| scope.spawn(trial).join());
             let outcome =
@@ -75,21 +77,21 @@ fn made_is_in_files_or_told_lost_whatever_happens() {
 #[test]
 fn a_plan_is_made_of_its_seed_alone_and_is_one_line() {
     for seed in 0..1000 {
-        let line = format!("{:?}", Plan::new(seed));
-        assert_eq!(line, format!("{:?}", Plan::new(seed)));
-        assert!(!line.contains('\n') && (seed == 0 || line != format!("{:?}", Plan::new(seed - 1))));
+        let line = format!("{:?}", TrialPlan::new(seed));
+        assert_eq!(line, format!("{:?}", TrialPlan::new(seed)));
+        assert!(!line.contains('\n') && (seed == 0 || line != format!("{:?}", TrialPlan::new(seed - 1))));
     }
 }
 
-/// A trial without a fault, whose files can be changed.
-fn calm() -> Plan {
+/// Returns the plan of a trial without a fault, whose files can be changed.
+fn calm() -> TrialPlan {
     let seed = (1..).find(|seed| {
         // The program makes its plan of the seed itself.
-        let plan = Plan::new(*seed);
+        let plan = TrialPlan::new(*seed);
         let calm = plan.faults.is_empty()
             && plan.children.is_empty()
             && plan.beside.is_empty()
-            && plan.end == End::Return
+            && plan.end == ProgramEnd::Return
             && plan.policy == Policy::Block
             && plan.max_stall == 60_000
             && plan.runtime == Runtime::Memory
@@ -99,7 +101,7 @@ fn calm() -> Plan {
         let Shapes { huge, panics, jumps, lines, .. } = plan.shapes;
         calm && lines && !(huge || panics || jumps)
     });
-    Plan::new(seed.expect("there is one"))
+    TrialPlan::new(seed.expect("there is one"))
 }
 
 /// Changes the first of the trace files, line by line.

@@ -1,5 +1,5 @@
-//! Traces stand beside the program under a name that `tracemerge` finds by the program's path: also where its file is no
-//! more, and where its name leaves no room for what is added to it.
+//! Traces stand beside the program under a name that `tracemerge` finds by the program's path: also where its
+//! file is gone, and where its name leaves no room for the parts that are added to it.
 #![cfg(target_os = "linux")]
 
 use std::ffi::OsStr;
@@ -14,7 +14,8 @@ use tempfile::TempDir;
 
 const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
 
-/// A program that is forked while another thread has a copy open to write it keeps it open, and it cannot be run.
+/// A lock for copying and starting: a program that is forked while another thread has a copy open to write it
+/// keeps it open, and it cannot be run.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 /// A copy of the program in a directory of its own, under a name.
@@ -31,7 +32,8 @@ impl Copy {
         Copy { place, path }
     }
 
-    /// Runs it in an empty directory, with its traces beside it; returns where its rings were.
+    /// Runs the copy in an empty directory, with its traces beside it; returns the scenario, which has the
+    /// place of its rings.
     fn run(&self, args: &[&str]) -> Scenario {
         let mut scenario = Scenario::new(&self.path, args).without("TRACER_DIR");
         let directory = scenario.directory.path().to_owned();
@@ -48,7 +50,7 @@ impl Copy {
         command.current_dir(self.place.path()).output().expect("it can be run")
     }
 
-    /// The messages that `tracemerge ./<name>` finds.
+    /// Returns the messages that `tracemerge ./<name>` finds.
     fn merged(&self, scenario: &Scenario) -> Vec<String> {
         let given = Path::new(".").join(self.path.file_name().expect("a name"));
         let output = self.tracemerge(
@@ -115,7 +117,7 @@ fn a_program_whose_name_leaves_no_room_is_traced_merged_and_cleaned_like_another
             );
         }
         assert_eq!(copy.merged(&scenario).len(), written, "{shown}");
-        // Killed, so that recovery has to find the files by the manifest.
+        // The program is killed, so that recovery has to find the files by the manifest.
         let mut killed = Scenario::new(&copy.path, &["killed"]).without("TRACER_DIR");
         killed.command().arg0("its own arguments are UTF-8");
         let killed = killed.env("TRACER_RUNTIME_DIR", &scenario.runtime.path().to_string_lossy());

@@ -1,7 +1,8 @@
-//! A plugin that has linked the tracer itself: it may be closed and loaded again, and neither copy harms the other.
+//! A plugin that has linked the tracer itself may be closed and loaded again, and neither copy harms the
+//! other.
 //!
-//! Cargo builds examples, of which the plugin is one, for `cargo test`, not for `cargo test --test ...`: then build
-//! them before.
+//! Cargo builds examples, of which the plugin is one, for `cargo test`, not for `cargo test --test ...`: then
+//! build them before.
 #![cfg(target_os = "linux")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,7 +13,7 @@ use trace_format::meta::{EndReason, Meta};
 
 const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
 
-/// `target/<profile>/deps/<this test>` stands beside `target/<profile>/examples/`.
+/// Returns the plugin: `target/<profile>/deps/<this test>` stands beside `target/<profile>/examples/`.
 fn plugin() -> PathBuf {
     let test = std::env::current_exe().expect("the path of the test");
     let profile = test.parent().and_then(Path::parent).expect("the directory of the profile");
@@ -21,7 +22,7 @@ fn plugin() -> PathBuf {
     path
 }
 
-/// Panics unless everything that host and plugin have traced is there, once and in order.
+/// Panics unless all records of host and plugin are there, once and in order.
 fn assert_both_whole(traced: &Traced) {
     let mut messages: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     let mut runs: BTreeMap<u32, BTreeSet<&str>> = BTreeMap::new();
@@ -62,7 +63,7 @@ fn a_plugin_that_is_closed_and_loaded_again_loses_nothing() {
     assert_both_whole(&traced);
 }
 
-/// The dead run has so much in its rings that both copies come while it is being recovered.
+/// The dead run has so many records in its rings that both copies come while it is being recovered.
 #[test]
 fn two_copies_that_find_the_same_dead_run_recover_it_once() {
     const COUNT: usize = 200_000;

@@ -1,4 +1,4 @@
-//! `tracemerge diff`: traces of the same program are the same; what was changed in one is found, where it was changed;
+//! `tracemerge diff`: traces of the same program are the same; a change in one is found, where it was made;
 //! times are compared.
 #![cfg(target_os = "linux")]
 
@@ -69,7 +69,7 @@ fn what_was_taken_away_and_put_in_is_found_in_its_thread() {
         if parsed.key.tid == tid && parsed.kind == Kind::Message {
             number += 1;
             match number {
-                // An empty one, between others.
+                // An empty line stands between others.
                 100 => continue,
                 200 => {
                     let key = line.split(" : ").next().expect("a key").trim_end();
@@ -102,7 +102,8 @@ fn what_was_taken_away_and_put_in_is_found_in_its_thread() {
     assert_eq!(new.split_whitespace().take(2).collect::<Vec<_>>(), ["0", "2"], "{report}");
 }
 
-/// A trace by the system's clock, which counts nanoseconds: a request every millisecond, an answer some time later.
+/// Makes a trace by the system's clock, which counts nanoseconds: a request every millisecond, an answer some
+/// time later.
 fn requests(directory: &Path, name: &str, answer_ns: u64) -> PathBuf {
     let mut text = String::new();
     let mut line = |ticks: u64, kind, payload: &str| {

@@ -1,5 +1,5 @@
-//! Where a killed program's files cannot be written, a merge reads its rings and leaves them: it has the same bytes that
-//! it has after a recovery, and says why it is none.
+//! Where a killed program's files cannot be written, a merge reads its rings and leaves them: it has the same
+//! bytes that it has after a recovery, and says why it is none.
 #![cfg(target_os = "linux")]
 
 use std::path::Path;
@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
 
-/// What the merges of one script have written: what each said, its status last, and its output.
+/// The results of the merges of one script: the messages of each, with its status last, and its output.
 struct Merges {
     output: TempDir,
 }
@@ -26,10 +26,11 @@ impl Merges {
     }
 }
 
-/// Runs the program, which kills itself, then `script`, in which `merge NAME` merges. `None` where there are no mounts.
+/// Runs the program, which kills itself, then `script`, in which `merge NAME` merges. `None` where there are
+/// no mounts.
 ///
-/// With the policy "overwrite" all that was traced since the flush is in rings; with "block" the flusher may have been
-/// there.
+/// With the policy "overwrite" all records since the flush are in rings; with "block" the flusher may have
+/// been there.
 fn merges(full: &str, script: &str) -> Option<Merges> {
     let output = TempDir::new().unwrap();
     let script = format!(
@@ -143,7 +144,7 @@ fn a_ring_that_may_not_be_read_is_named() {
     assert_eq!(status, Some(1));
     let text = String::from_utf8(merged).unwrap();
     assert!(text.contains(": flushed\n") && text.contains(": late 3\n") && !text.contains("in the ring 4"));
-    // Given back, all is there.
+    // Once the ring is given back, everything is there.
     std::os::unix::fs::chown(&ring, Some(0), None).unwrap();
     let (status, said, merged) = merge("merged");
     assert_eq!(status, Some(0), "{said}");

@@ -1,5 +1,5 @@
-//! `tracemerge --follow` with the options of a view: what it has shown of a run that has ended is what the view shows
-//! of it afterwards; it begins and ends where it is told to; several applications are followed as one.
+//! `tracemerge --follow` with the options of a view: its output of a run that has ended is the view's output
+//! afterwards; it begins and ends where it is told to; several applications are followed as one.
 #![cfg(target_os = "linux")]
 
 use std::time::Duration;
@@ -25,7 +25,7 @@ fn view_of(watched: &Watched, options: &[&str]) -> String {
     view(SCENARIO, &[&watched.scenario], options)
 }
 
-/// Waits until it shows something: from then on it follows to the end.
+/// Waits until the command shows something: from then on it follows to the end.
 fn begun(follower: &Follower) {
     support::wait_until(60, "it begins", || !follower.shown().is_empty());
 }
@@ -34,7 +34,7 @@ fn ticks(line: &str) -> u64 {
     Line::parse(line.as_bytes()).unwrap_or_else(|error| panic!("{error}: {line}")).key.ticks.0
 }
 
-/// Lines that are messages, or continue them.
+/// Returns the lines that are messages, or continue them.
 fn messages(text: &str) -> Vec<&str> {
     let is_message = |line: &&str| Line::parse(line.as_bytes()).is_ok_and(|line| line.kind != Kind::Meta);
     text.lines().filter(is_message).collect()
@@ -83,7 +83,7 @@ fn what_is_selected_of_a_running_program_is_the_view_of_it_afterwards() {
     }
 }
 
-/// How many lines say that others are late.
+/// Returns the number of lines that say that others are late.
 fn marks(shown: &str) -> usize {
     shown.lines().filter(|line| line.contains(" # late ")).count()
 }
@@ -125,7 +125,7 @@ fn a_message_that_is_longer_than_its_ring_is_one_record() {
     }
 }
 
-/// The first line, as a time.
+/// Returns the first line, as a time.
 fn since(shown: &str) -> &str {
     shown.get(..16).expect("a line")
 }
@@ -167,7 +167,7 @@ fn of_a_program_that_was_waited_for_the_last_records_are_all() {
     assert_same(&shown, &view(SCENARIO, &[&scenario], &["--grep", ""]));
 }
 
-/// The seconds that a line with an offset or a delta begins with, in nanoseconds.
+/// Returns the seconds that a line with an offset or a delta begins with, in nanoseconds.
 fn nanoseconds(line: &str) -> i64 {
     let text = line.split_whitespace().next().expect("a time").replace('.', "");
     text.parse().unwrap_or_else(|error| panic!("{error}: {line}"))
@@ -194,7 +194,7 @@ fn times_are_those_of_the_view() {
             };
             let rest = |line: &str| line.rsplit_once(" 0").map(|(_, rest)| rest.to_owned());
             assert_eq!(rest(shown), rest(expected));
-            // What was known of the clocks then is less than what is known now.
+            // Less was known of the clocks then than is known now.
             let apart = time(shown).abs_diff(time(expected));
             assert!(apart < 1_000_000, "{shown}\n{expected}");
         }
@@ -206,7 +206,8 @@ fn wall(text: &str) -> i64 {
     i64::try_from(wall.0).expect("a year below 2262")
 }
 
-/// How long after the first line the last one was, and five milliseconds; that time is over when this returns.
+/// Returns the time from the first line to the last one, and five milliseconds; that time is over when this
+/// returns.
 fn now_as_offset(watched: &Watched) -> String {
     let lines = view_of(watched, &["--time", "offset"]);
     let last = lines.lines().map(nanoseconds).max().expect("a line") + 5_000_000;
@@ -218,7 +219,7 @@ fn now_as_offset(watched: &Watched) -> String {
 fn it_begins_at_the_time_that_is_asked_for() {
     for format in ["text", "raw"] {
         let mut watched = Watched::start(SCENARIO, "all", &[PATIENT, ("TRACER_FORMAT", format)]);
-        // More than is read at once.
+        // There are more records than are read at once.
         go_on_to(&watched, 6000);
         let before = view_of(&watched, &[]);
         let newest = before.lines().map(ticks).max().expect("a line");
@@ -268,7 +269,7 @@ fn it_ends_when_all_is_shown_that_is_asked_for() {
     let (status, shown, said) = follow(&watched, &["--until", &until]).ended();
     assert_eq!(status.code(), Some(0), "{said}");
     assert_eq!(shown, view_of(&watched, &["--until", &until]));
-    // Also when the program has nothing more to say.
+    // It ends also when the program has nothing more to say.
     let until = now_as_offset(&watched);
     let (_, shown, _) = follow(&watched, &["--until", &until, "--grep", ""]).ended();
     assert_eq!(shown, view_of(&watched, &["--grep", ""]));

@@ -1,5 +1,6 @@
-//! The flusher has descriptors of its own, so what it has to say is said by a thread that has the host's: into a pipe, a
-//! socket, behind what is in a file; into nothing where stderr is closed; and also when the main thread has left.
+//! The flusher has descriptors of its own, so its messages are written by a thread that has the host's: into
+//! a pipe, a socket, behind the content of a file; into nothing where stderr is closed; and also when the
+//! main thread has left.
 #![cfg(target_os = "linux")]
 
 use std::io::{Read, Seek, Write};
@@ -7,7 +8,7 @@ use std::os::fd::OwnedFd;
 use std::process::Stdio;
 use support::{Scenario, read_directory};
 
-/// What is said on stderr, in its order.
+/// Panics unless the messages on stderr are there, in their order.
 fn assert_said(said: &str) {
     let lines: Vec<&str> = said.lines().collect();
     let [before, told, after] = lines[..] else { panic!("three lines: {said}") };
@@ -15,7 +16,8 @@ fn assert_said(said: &str) {
     assert!(told.starts_with("tracer: cannot create trace files in"), "{told}");
 }
 
-/// A program whose directory refuses, so that the flusher has something to say, and the place where its files go.
+/// Returns a program whose directory refuses, so that the flusher has something to say, and the place where
+/// its files go.
 fn refused(how: &str) -> (Scenario, tempfile::TempDir) {
     let here = tempfile::tempdir().expect("a directory");
     let mut scenario = Scenario::new(env!("CARGO_BIN_EXE_scenario"), &["told", how]);

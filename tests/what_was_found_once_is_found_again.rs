@@ -1,5 +1,5 @@
-//! A run that writes its files elsewhere says so beside its executable: its trace is found by the executable's path, now
-//! and later, and no older run is shown in its place.
+//! A run that writes its files elsewhere says so beside its executable: its trace is found by the
+//! executable's path, now and later, and no older run is shown in its place.
 #![cfg(target_os = "linux")]
 
 use std::fs;
@@ -33,7 +33,7 @@ impl Program {
         self.place.path().join(name)
     }
 
-    /// Runs it with tracing on; `directory` is where its files go, if not beside it.
+    /// Runs the program with tracing on; its files go to `directory`, or beside it where none is given.
     fn run(&self, args: &[&str], directory: Option<&Path>) {
         let mut command = Command::new(&self.exe);
         command.args(args).env("TRACER_ENABLE", "1").env_remove("TRACER_DIR");
@@ -54,7 +54,7 @@ impl Program {
         command.output().expect("it runs")
     }
 
-    /// The messages in a merge that succeeds.
+    /// Returns the messages in a merge that succeeds.
     fn messages(&self, args: &[&str]) -> Vec<String> {
         let output = self.tracemerge(args);
         let said = String::from_utf8_lossy(&output.stderr);
@@ -74,13 +74,13 @@ fn the_same_command_shows_the_same_run() {
     let program = Program::new();
     program.run(&["return"], None);
     assert_eq!(program.messages(&[]), ["the last words of main"]);
-    // The second one is killed, and is elsewhere.
+    // The second run is killed, and is elsewhere.
     let elsewhere = program.at("kd");
     program.run(&["killed"], Some(&elsewhere));
     assert_eq!(program.messages(&[]), killed(), "it is recovered, and the newest");
     assert_eq!(program.messages(&[]), killed(), "and found again");
     assert_eq!(program.messages(&["--all-runs"]).len(), 7);
-    // The third one is beside the executable again.
+    // The third run is beside the executable again.
     program.run(&["return"], None);
     assert_eq!(program.messages(&[]), ["the last words of main"]);
 }
@@ -97,7 +97,7 @@ fn a_newest_run_that_cannot_be_read_is_named_and_no_other_is_shown() {
     assert_eq!((output.status.code(), &*output.stdout), (Some(2), &b""[..]), "{said}");
     assert!(said.contains("the newest run that is known") && said.contains("kd"), "{said}");
     assert_eq!(program.messages(&["--all-runs"]), ["the last words of main"]);
-    // Who cleans up has forgotten it.
+    // Cleaning up has forgotten the run.
     let cleaned = Command::new(SCENARIO)
         .args(["tracemerge", "clean"])
         .arg(&program.exe)

@@ -1,4 +1,4 @@
-//! See `fuzz/README.md`.
+//! The fuzz target `arguments`; see `fuzz/README.md`.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

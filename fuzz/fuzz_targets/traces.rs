@@ -1,4 +1,4 @@
-//! See `fuzz/README.md`.
+//! The fuzz target `traces`; see `fuzz/README.md`.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -10,7 +10,7 @@ use std::path::Path;
 mod checks;
 
 fuzz_target!(|bytes: &[u8]| {
-    // In memory, where there is such a place.
+    // The directory is in memory, where there is such a place.
     let directory = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a directory");
     let output = directory.path().join("merged");
     checks::traces(bytes, directory.path(), |app: &Path| {

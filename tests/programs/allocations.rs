@@ -1,4 +1,4 @@
-//! A disabled tracer; and the allocator that counts, for this and the confined burst.
+//! A disabled tracer; and the allocator that counts, for this program and the confined burst.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -8,18 +8,19 @@ use tracer::Tracer;
 
 thread_local! {
     static COUNT: Cell<u64> = const { Cell::new(0) };
-    /// How many of them were traced.
+    /// The number of allocations that were traced.
     static CALLS: Cell<u64> = const { Cell::new(0) };
-    /// What is done before the allocation that makes this 0.
+    /// The count of allocations to come, and the function that is called before the allocation that makes it
+    /// 0.
     static NEXT: Cell<(u64, fn())> = const { Cell::new((0, || {})) };
 }
 
-/// Allocations are traced.
+/// Whether allocations are traced.
 static TRACES: AtomicBool = AtomicBool::new(false);
 
 struct Counting;
 
-// SAFETY: passes everything on to the system's allocator.
+// SAFETY: the implementation passes everything on to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         COUNT.set(COUNT.get() + 1);
@@ -47,12 +48,12 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Allocations of the calling thread so far.
+/// Returns the number of allocations of the calling thread so far.
 pub fn count() -> u64 {
     COUNT.get()
 }
 
-/// Has `what` done before the calling thread's `nth` allocation from now; never for 0.
+/// Has `what` called before the calling thread's `nth` allocation from now; never for 0.
 #[cfg_attr(
     not(target_arch = "x86_64"),
     allow(dead_code, reason = "for jumps, which are written in assembly")
@@ -69,7 +70,7 @@ impl fmt::Display for MustNotBeFormatted {
     }
 }
 
-/// Prints what 100,000 disabled calls did: allocations and threads.
+/// Prints the numbers of allocations and threads of 100,000 disabled calls.
 pub fn disabled() {
     Tracer::get().trace(format_args!("the first call decides"));
     let before = count();
@@ -92,8 +93,8 @@ impl fmt::Display for Allocates {
     }
 }
 
-/// Every allocation of every thread is traced, from the first on, also one inside of a message. Each thread prints
-/// how many calls that were.
+/// Traces every allocation of every thread, from the first on, also one inside of a message. Each thread
+/// prints the number of its calls.
 pub fn tracing_allocator() {
     TRACES.store(true, Ordering::Relaxed);
     let work = |name: &'static str| {

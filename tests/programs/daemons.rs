@@ -1,5 +1,5 @@
-//! Programs that deal with descriptors and users as daemons do: close what they do not know, in a sandbox or not, become
-//! another user; and what the tracer has to say there.
+//! Programs that deal with descriptors and users as daemons do: they close descriptors that they do not know,
+//! in a sandbox or not, or become another user; and the tracer's messages there.
 
 use crate::processes::{hear, say};
 use std::fs::File;
@@ -12,7 +12,7 @@ fn trace(range: std::ops::Range<u64>) {
     range.for_each(|n| Tracer::get().trace(format_args!("daemon {n}")));
 }
 
-/// Forks and lets the parent go.
+/// Forks and ends the parent.
 fn leave_parent() {
     // SAFETY: the child traces, which the tracer makes possible; the parent ends without its exit handlers.
     unsafe {
@@ -22,17 +22,17 @@ fn leave_parent() {
     }
 }
 
-/// What a daemon does when it starts: traces, forks twice, traces once, closes all descriptors that it does not know,
-/// opens files of its own in `directory`, which get their numbers, and traces on. Its own files must stay as it has
-/// written them. With `how` "killed" it is killed behind its last record.
+/// Does the work of a daemon that starts: traces, forks twice, traces once, closes all descriptors that it
+/// does not know, opens files of its own in `directory`, which get their numbers, and traces on. Its own
+/// files must stay as it has written them. With `how` "killed" it is killed behind its last record.
 pub fn closes_at_once(directory: &str, how: &str) {
     Tracer::get().trace(format_args!("before the daemon"));
     leave_parent();
-    // SAFETY: touches no memory.
+    // SAFETY: the call touches no memory.
     unsafe { libc::setsid() };
     leave_parent();
     trace(0..1);
-    // SAFETY: closes what nobody in this program uses.
+    // SAFETY: the call closes descriptors that nobody in this program uses.
     unsafe { libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, 0) };
     let content = |n: usize| vec![b'a' + n as u8; if n.is_multiple_of(4) { 0 } else { 256 * 1024 }];
     let mut files: Vec<File> = (0..12)
@@ -55,13 +55,13 @@ pub fn closes_at_once(directory: &str, how: &str) {
     }
     say("as it was");
     if how == "killed" {
-        // SAFETY: the end.
+        // SAFETY: the call touches no memory; the process ends here.
         unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
     }
 }
 
-/// Traces in a sandbox that refuses the calls by which a thread leaves its process's descriptors, or, where `action`
-/// is "kill", ends the process for them.
+/// Traces in a sandbox that refuses the calls by which a thread leaves its process's descriptors, or, where
+/// `action` is "kill", ends the process for them.
 pub fn sandboxed(action: &str) {
     let action = if action == "kill" {
         libc::SECCOMP_RET_KILL_PROCESS
@@ -90,15 +90,15 @@ pub fn sandboxed(action: &str) {
     trace(100..200);
 }
 
-/// Writes to stderr, traces, so that the tracer has something to say there, and writes again. With `how` "main left" the
-/// main thread ends before the first record.
+/// Writes to stderr, traces, so that the tracer has something to say there, and writes again. With `how`
+/// "main left" the main thread ends before the first record.
 pub fn told(how: &str) {
     eprintln!("before");
     let work = |wait: u64| {
         std::thread::sleep(std::time::Duration::from_millis(wait));
         Tracer::get().trace(format_args!("the only record"));
         Tracer::get().flush().expect("a flush");
-        // What the tracer says is said by a thread of its own.
+        // A thread of the tracer's own writes its messages.
         std::thread::sleep(std::time::Duration::from_millis(100));
         eprintln!("after");
     };
@@ -107,14 +107,15 @@ pub fn told(how: &str) {
             work(100);
             std::process::exit(0);
         });
-        // SAFETY: ends this thread, without what the C library would unwind; nothing of it is used any more.
+        // SAFETY: the call ends this thread, without the unwinding of the C library; nothing of the thread is
+        // used any more.
         unsafe { libc::syscall(libc::SYS_exit, 0) };
     }
     work(0);
 }
 
-/// Traces as root, becomes the user `user`, goes on tracing with threads old and new, says so and waits to be told to
-/// end, or to be killed.
+/// Traces as root, becomes the user `user`, goes on tracing with threads old and new, says so and waits to be
+/// told to end, or to be killed.
 pub fn becomes(user: u32) {
     let thread = |name: &'static str| {
         let (go_on, wait) = std::sync::mpsc::channel::<()>();
@@ -134,7 +135,7 @@ pub fn becomes(user: u32) {
     };
     let old = thread("old");
     Tracer::get().flush().expect("a flush");
-    // SAFETY: touches no memory.
+    // SAFETY: the call touches no memory.
     unsafe {
         assert_eq!(libc::setgroups(0, std::ptr::null()), 0);
         assert_eq!(libc::setgid(user), 0);
@@ -154,8 +155,8 @@ pub fn becomes(user: u32) {
     }
 }
 
-/// Traces on `threads` threads of which none can get a ring, for no memory can be mapped any more; says how many records
-/// it has made, and ends or, with `how` "killed", is killed.
+/// Traces on `threads` threads of which none can get a ring, for no memory can be mapped any more; prints the
+/// number of records that it has made, and ends or, with `how` "killed", is killed.
 pub fn ringless(threads: u64, how: &str) {
     let made = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(1));
     Tracer::get().trace(format_args!("the first ring"));
@@ -173,7 +174,7 @@ pub fn ringless(threads: u64, how: &str) {
                     Tracer::get().trace(format_args!("worker {id} {n}"));
                     made.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
                 }
-                // Until then none gives its ring to another one.
+                // No thread gives its ring to another one until then.
                 all_done.wait();
             })
         })
@@ -187,11 +188,11 @@ pub fn ringless(threads: u64, how: &str) {
     (0..threads).for_each(|_| go_on.send(()).expect("they wait"));
     workers.into_iter().for_each(|worker| worker.join().expect("its end"));
     let all = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
-    // SAFETY: as above.
+    // SAFETY: the reason is the same as above.
     unsafe { libc::setrlimit(libc::RLIMIT_AS, &all) };
     say(&format!("made {}", made.load(std::sync::atomic::Ordering::Relaxed)));
     if how == "killed" {
-        // SAFETY: the end.
+        // SAFETY: the call touches no memory; the process ends here.
         unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
     }
 }

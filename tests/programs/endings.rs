@@ -85,7 +85,7 @@ pub fn killed() {
     for i in 0..5 {
         Tracer::get().trace(format_args!("in the ring {i}"));
     }
-    // SAFETY: the end.
+    // SAFETY: the call touches no memory; the process ends here.
     unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
 }
 
@@ -125,7 +125,7 @@ pub fn shutdown_and_again() {
     println!("rings {}", maps.lines().filter(|l| l.contains("/ring-")).count());
 }
 
-/// The file that the program was started from is `deleted`, `replaced` by another, or `kept`; then it traces.
+/// Has the file that the program was started from `deleted`, `replaced` by another, or `kept`; then traces.
 pub fn own_file_gone(what: &str) {
     let own = std::env::current_exe().expect("its path");
     match what {

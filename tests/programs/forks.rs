@@ -20,15 +20,15 @@ pub fn fork() {
         Tracer::get().trace(format_args!("child last"));
         std::process::exit(0);
     }
-    // A second child that never traces and runs the exit handlers.
-    // SAFETY: as above.
+    // A second child never traces and runs the exit handlers.
+    // SAFETY: the child only exits, which the tracer makes possible.
     let silent = unsafe { libc::fork() };
     if silent == 0 {
         std::process::exit(0);
     }
     for pid in [child, silent] {
         let mut status = 0;
-        // SAFETY: waits for our own children.
+        // SAFETY: the call waits for our own children.
         unsafe { libc::waitpid(pid, &mut status, 0) };
         assert_eq!(status, 0, "a child ends well");
     }

@@ -1,5 +1,5 @@
-//! Programs among enemies: names that are taken by others, texts that pretend to be something else, and rings that
-//! will be tampered with.
+//! Programs among enemies: names that are taken by others, texts that pretend to be something else, and rings
+//! that will be tampered with.
 
 use std::ffi::CString;
 use std::fs;
@@ -8,7 +8,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use tracer::Tracer;
 
-/// What another user may put in the place of a file.
+/// The ways in which another user may put something in the place of a file.
 const PLANTS: [fn(&Path, &Path); 6] = [
     |place, victim| symlink(victim, place).expect("a link"),
     |place, victim| symlink(victim.with_extension("none"), place).expect("a link to nowhere"),
@@ -27,17 +27,17 @@ fn directory(variable: &str) -> PathBuf {
     std::env::var_os(variable).expect(variable).into()
 }
 
-/// The directory of this run. Its name ends in the run's id.
+/// Returns the directory of this run. Its name ends in the run's id.
 fn run_directory() -> PathBuf {
     let mut runs = fs::read_dir(directory("TRACER_RUNTIME_DIR")).expect("the directory of runs");
     runs.next().expect("this run").expect("an entry").path()
 }
 
-/// A thread that has `prepare` called with its id before its first record, and traces one.
+/// Runs a thread that has `prepare` called with its id before its first record, and traces one.
 fn after(prepare: impl FnOnce(i32) + Send, text: &str) {
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            // SAFETY: asks only.
+            // SAFETY: the call only asks, and touches no memory.
             prepare(unsafe { libc::gettid() });
             Tracer::get().trace(format_args!("{text}"));
         });
@@ -59,7 +59,7 @@ pub fn planted(victim: &str) {
         after(unfinished, &format!("unfinished name {n}"));
         Tracer::get().flush().expect("a flush");
     }
-    // Rings have numbers; the first few of them are there.
+    // Rings have numbers; the first few of them are taken.
     let mut plants = PLANTS.into_iter().cycle();
     for number in 0..64 {
         let ring = run.join(format!("ring-{number}"));
@@ -79,7 +79,8 @@ pub fn planted(victim: &str) {
     });
 }
 
-/// Texts that pretend to be lines, keys, ends of files, or commands of a terminal. The test has the same list.
+/// Returns texts that pretend to be lines, keys, ends of files, or commands of a terminal. The test has the
+/// same list.
 pub fn texts() -> Vec<String> {
     [
         "\n0000000000000001-00000001 : forged",
@@ -107,7 +108,7 @@ fn take_name(text: &str) {
 }
 
 fn kill_this_process() {
-    // SAFETY: the end.
+    // SAFETY: the call touches no memory; the process ends here.
     unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
 }
 
@@ -115,14 +116,15 @@ struct LastWords(String);
 
 impl std::fmt::Display for LastWords {
     fn fmt(&self, _: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // Not written to a file before the record ends that this one is made in.
+        // The inner record is not written to a file before the record ends in which it is made.
         Tracer::get().trace(format_args!("{}", self.0));
         kill_this_process();
         Ok(())
     }
 }
 
-/// Traces every text of [`texts`] on a thread that has it for a name, too, the last one as it is killed.
+/// Traces every text of [`texts`] on a thread that has it for a name, too, the last one as the program is
+/// killed.
 pub fn forger() {
     let mut texts = texts();
     let last = texts.pop().expect("a text");
@@ -152,7 +154,8 @@ fn flusher_sleeps() -> bool {
     states.any(|state| state.contains("(tracer-flusher) S "))
 }
 
-/// Three threads, each with records in its file and records of all sorts in its rings only; then killed.
+/// Runs three threads, each with records in its file and records of all sorts in its rings only; then the
+/// program is killed.
 pub fn prey() {
     let (written, traced) = (std::sync::Barrier::new(4), std::sync::Barrier::new(4));
     std::thread::scope(|scope| {
@@ -178,7 +181,7 @@ pub fn prey() {
         }
         written.wait();
         Tracer::get().flush().expect("a flush");
-        // It looks once more before it sleeps.
+        // The flusher looks once more before it sleeps.
         while !flusher_sleeps() {
             std::thread::yield_now();
         }

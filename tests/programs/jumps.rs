@@ -1,5 +1,5 @@
-//! A decision whether to trace that its thread does not end: a signal handler jumps out of it, as by `siglongjmp`, or it
-//! takes seconds.
+//! A decision whether to trace that its thread does not end: a signal handler jumps out of it, as by
+//! `siglongjmp`, or it takes seconds.
 
 use crate::allocations;
 use std::sync::Barrier;
@@ -7,8 +7,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use tracer::Tracer;
 
-// `catching` calls a function and returns 0; or 1, when `jump_back` was called inside with the stack pointer that it has
-// stored. Rust knows no function that returns twice, so this one does not: it is left once, either way.
+// `catching` calls a function and returns 0; or 1, when `jump_back` was called inside with the stack pointer
+// that it has stored. Rust knows no function that returns twice, so this one does not: it is left once,
+// either way.
 std::arch::global_asm!(
     ".globl catching",
     ".hidden catching",
@@ -45,12 +46,12 @@ unsafe extern "C" {
     fn jump_back(stack: usize) -> !;
 }
 
-/// Where [`catching`] is to be left.
+/// The stack pointer at which [`catching`] is to be left.
 static STACK: AtomicUsize = AtomicUsize::new(0);
 
 extern "C" fn jumps(signal: libc::c_int) {
-    // SAFETY: as `siglongjmp` does: the signal is let through again, then all that was called since is forgotten. The
-    // handler was called where nobody holds a lock of the C library: see `raise`.
+    // SAFETY: the code does the work of `siglongjmp`: the signal is let through again, then all calls since
+    // are forgotten. The handler was called where nobody holds a lock of the C library: see `raise`.
     unsafe {
         let mut set: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&mut set);
@@ -60,7 +61,7 @@ extern "C" fn jumps(signal: libc::c_int) {
     }
 }
 
-/// Called by the allocator, before it allocates.
+/// Raises the signal; the allocator calls this before it allocates.
 fn raise() {
     // SAFETY: the handler is above.
     unsafe { libc::raise(libc::SIGUSR1) };
@@ -80,7 +81,8 @@ extern "C" fn begin() {
     }
 }
 
-/// Four threads that trace 50 records each once they may; how many calls took long, of the thread with the most.
+/// Runs four threads that trace 50 records each once they may; returns the greatest number of calls of one
+/// thread that took long.
 fn others(start: &Barrier) -> usize {
     let work = |thread: usize| {
         start.wait();
@@ -97,10 +99,11 @@ fn others(start: &Barrier) -> usize {
     })
 }
 
-/// `how` is `jump` or `sleep`, what becomes of the decision at its `nth` allocation, with `-startup` where the decision
-/// is made by that. Prints whether it was so far, and how many calls of one thread took long.
+/// Begins a decision, to which `how` (`jump` or `sleep`) happens at its `nth` allocation, with `-startup`
+/// where `startup` makes the decision. Prints whether the decision came so far, and the number of calls of
+/// one thread that took long.
 pub fn left_deciding(how: &str, nth: u64) {
-    // SAFETY: a plain handler.
+    // SAFETY: the handler is a plain function.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = jumps as extern "C" fn(libc::c_int) as *const () as usize;
@@ -112,7 +115,8 @@ pub fn left_deciding(how: &str, nth: u64) {
         let others = scope.spawn(|| others(&start));
         if how.starts_with("jump") {
             allocations::at_allocation(nth, raise);
-            // SAFETY: `begin` is left in the middle only by the handler, which jumps to where this has stored.
+            // SAFETY: `begin` is left in the middle only by the handler, which jumps to the place that this
+            // call has stored.
             let was_left = unsafe { catching(begin, STACK.as_ptr()) } == 1;
             allocations::at_allocation(0, raise);
             println!("left {was_left}");

@@ -1,5 +1,5 @@
-//! A run to be kept: what a program leaves in memory and in files when it is killed, with everything in it that a
-//! format has to say. `tests/kept/README.md` says how the kept runs were made with it.
+//! A run to be kept: it leaves in memory and in files, when it is killed, everything that a format has to
+//! say. `tests/kept/README.md` says how the kept runs were made with it.
 
 use std::fmt;
 use std::fs::OpenOptions;
@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::mpsc;
 use tracer::{Tracer, trace};
 
-/// Traces while it is formatted.
+/// A value that traces while it is formatted.
 struct Inside<'a>(&'a str, u32);
 
 impl fmt::Display for Inside<'_> {
@@ -18,7 +18,7 @@ impl fmt::Display for Inside<'_> {
     }
 }
 
-/// One of each kind of record, from number `n` on; returns the next number.
+/// Makes one of each kind of record, from number `n` on; returns the next number.
 fn every_kind(who: &str, n: u32) -> u32 {
     Tracer::get().trace(format_args!("{who} {n} is plain"));
     trace!("{who} {} is captured: {:?} {:08.3} {:#x}", n + 1, Some("text"), f64::from(n) / 3.0, 255 ^ n);
@@ -28,8 +28,9 @@ fn every_kind(who: &str, n: u32) -> u32 {
     n + 6
 }
 
-/// Leaves a run behind: a thread that has ended, and one that goes on, each with a file and with more in its ring;
-/// behind the end of one file stands the beginning of a line. A flight recorder overwrites most of what it holds.
+/// Leaves a run behind: a thread that has ended, and one that goes on, each with a file and with more in its
+/// ring; behind the end of one file stands the beginning of a line. A flight recorder overwrites most of its
+/// records.
 pub fn kept() {
     let recorder = std::env::var("TRACER_FULL").is_ok_and(|policy| policy == "overwrite");
     let (tell, wait) = mpsc::channel();
@@ -57,11 +58,11 @@ pub fn kept() {
         Tracer::get().trace(format_args!("main {n} is {}", "long ".repeat(600)));
         every_kind("main", n + 1);
     }
-    // SAFETY: the end.
+    // SAFETY: the call touches no memory; the process ends here.
     unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
 }
 
-/// As if a flusher had been killed while it wrote.
+/// Appends half a line, as if a flusher had been killed while it wrote.
 fn append_half_a_line() {
     let directory = PathBuf::from(std::env::var_os("TRACER_DIR").expect("the test sets it"));
     let path = directory.join(format!("scenario.trace.{}", std::process::id()));

@@ -1,4 +1,4 @@
-//! What can stand in a message and what can happen while one is made.
+//! Texts that can stand in a message, and events that can happen while one is made.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ pub fn free_text() {
     println!("{}", texts().len());
 }
 
-/// Texts that a line format may stumble over. The test has the same list.
+/// Returns texts that a line format may stumble over. The test has the same list.
 pub fn texts() -> Vec<String> {
     let mut texts: Vec<String> = [
         "",
@@ -68,7 +68,7 @@ impl fmt::Display for Fails {
     }
 }
 
-/// A `Display` that panics, one that traces, one that fails.
+/// Traces with a `Display` that panics, one that traces, and one that fails.
 pub fn display() {
     Tracer::get().trace(format_args!("before"));
     Tracer::get().trace(format_args!("{Panics}"));
@@ -90,7 +90,7 @@ impl fmt::Display for Long {
     }
 }
 
-/// A message of `length` bytes that traces while it is made, as the last of its thread.
+/// Traces a message of `length` bytes that traces while it is made, as the last of its thread.
 pub fn long_display(length: u64) {
     let thread = std::thread::spawn(move || Tracer::get().trace(format_args!("{}", Long(length))));
     thread.join().expect("its end");
@@ -109,14 +109,14 @@ impl fmt::Display for Slow {
     }
 }
 
-/// Three messages of `lines` lines that take their time.
+/// Traces three messages of `lines` lines that take their time.
 pub fn slow_display(lines: u64) {
     for n in 0..3 {
         Tracer::get().trace(format_args!("{n} begins\n{}{n} ends", Slow(lines)));
     }
 }
 
-/// A panic hook that traces, for a panic in the middle of a message.
+/// Installs a panic hook that traces, for a panic in the middle of a message.
 pub fn panic_hook() {
     std::panic::set_hook(Box::new(|info| Tracer::get().trace(format_args!("hook: {info}"))));
     Tracer::get().trace(format_args!("before"));
@@ -124,7 +124,7 @@ pub fn panic_hook() {
     Tracer::get().trace(format_args!("after"));
 }
 
-/// `count` records as fast as possible.
+/// Traces `count` records as fast as possible.
 pub fn full(count: u64) {
     for i in 0..count {
         Tracer::get().trace(format_args!("record number {i} of a burst that no disk can follow for long"));
@@ -137,7 +137,8 @@ pub fn full(count: u64) {
     );
 }
 
-/// `count` records while the flusher is stopped, far more than the ring holds; then some when it goes on.
+/// Traces `count` records while the flusher is stopped, far more than the ring holds; then some when it goes
+/// on.
 pub fn without_flusher(count: u64) {
     Tracer::get().trace(format_args!("before"));
     Tracer::get().flush().expect("a file");
@@ -158,7 +159,7 @@ pub fn without_flusher(count: u64) {
     Tracer::get().trace(format_args!("after"));
 }
 
-/// Files may grow no further, then they may again: what was traced in between waits in the ring.
+/// Traces while files may grow no further, and when they may again: the records between wait in the ring.
 pub fn no_space() {
     let limit_files = |bytes: libc::rlim_t| {
         let limit = libc::rlimit { rlim_cur: bytes, rlim_max: libc::RLIM_INFINITY };
@@ -167,7 +168,7 @@ pub fn no_space() {
     };
     Tracer::get().trace(format_args!("while there is room"));
     Tracer::get().flush().expect("room");
-    // Less than the first lines of a file take: there can be no other one either.
+    // The limit is less than the first lines of a file take: so there can be no other file either.
     limit_files(64);
     for i in 0..1000 {
         Tracer::get().trace(format_args!("while there is none {i}"));
@@ -179,7 +180,8 @@ pub fn no_space() {
     Tracer::get().trace(format_args!("at the end"));
 }
 
-/// One record, then `seconds` of nothing; prints the processor time that the whole process took, in microseconds.
+/// Traces one record, then sleeps for `seconds`; prints the processor time of the whole process, in
+/// microseconds.
 pub fn idle(seconds: u64) {
     Tracer::get().trace(format_args!("now idle"));
     let _ = Tracer::get().flush();
@@ -198,7 +200,7 @@ pub fn idle(seconds: u64) {
     println!("{}", used() - before);
 }
 
-/// One record, then nothing; prints after how many milliseconds its line was in the file, five times.
+/// Traces one record, then nothing; prints after how many milliseconds its line was in the file, five times.
 pub fn quiet() {
     let directory = std::path::PathBuf::from(std::env::var_os("TRACER_DIR").expect("TRACER_DIR"));
     for i in 0..5 {

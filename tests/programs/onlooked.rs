@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tracer::Tracer;
 
-/// How many threads trace.
+/// The number of threads that trace.
 pub const THREADS: usize = 8;
 
-/// Traces while it is formatted, and takes its time; if there is a word, until that is 1.
+/// A value that traces while it is formatted, and takes its time; if there is a word, until that is 1.
 struct Inside<'a>(usize, u64, Option<&'a AtomicU64>);
 
 impl fmt::Display for Inside<'_> {
@@ -24,14 +24,15 @@ impl fmt::Display for Inside<'_> {
     }
 }
 
-/// Traces numbered records on eight threads, as fast as they can, each until it has as many as the first word of the
-/// file `words` says, and ends when the second word says so. The others count the calls that have returned.
+/// Traces numbered records on eight threads, as fast as they can, each until it has as many as the first word
+/// of the file `words` says, and ends when the second word says so. The other words count the calls that have
+/// returned.
 ///
-/// With `manners` "plain" there is nothing that could not be in a ring at once, and nothing inside of a record; with
-/// "stuck" the formatting of the eleventh record does not end before that.
+/// With `manners` "plain" there is nothing that could not be in a ring at once, and nothing inside of a
+/// record; with "stuck" the formatting of the eleventh record does not end before the program does.
 pub fn watched(words: &str, manners: Option<&str>) {
     let file = std::fs::OpenOptions::new().read(true).write(true).open(words).expect("the file of words");
-    // SAFETY: the file is as long as that and stays so; it is used as atomics by both sides.
+    // SAFETY: the file has as many bytes and keeps them; both sides use it as atomics.
     let words = unsafe {
         let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED);
         let fd = std::os::fd::AsRawFd::as_raw_fd(&file);
@@ -39,7 +40,7 @@ pub fn watched(words: &str, manners: Option<&str>) {
         assert_ne!(address, libc::MAP_FAILED);
         std::slice::from_raw_parts(address.cast::<AtomicU64>(), THREADS + 2)
     };
-    // SAFETY: touches no memory. Who looks on needs a processor, too.
+    // SAFETY: the call touches no memory. The process that looks on needs a processor, too.
     unsafe { libc::nice(5) };
     let (goal, end, plain) = (&words[0], &words[1], manners == Some("plain"));
     let until = (manners == Some("stuck")).then_some(end);
@@ -77,9 +78,9 @@ pub fn watched(words: &str, manners: Option<&str>) {
     println!("records {} lost {}", stats.records, stats.lost);
 }
 
-/// Leaves threads of all sorts when it is killed, which it does itself: one with a file and more in its ring, one that
-/// has only a ring, and one of each that have ended; as a flight recorder for sure, otherwise if the flusher is not
-/// there before.
+/// Leaves threads of all sorts when it is killed, which it does itself: one with a file and more in its ring,
+/// one that has only a ring, and one of each that have ended; as a flight recorder for sure, otherwise if the
+/// flusher is not there before.
 pub fn left_in_memory() {
     let thread = |name: &str, records: u64| {
         let name = name.to_owned();
@@ -108,7 +109,7 @@ pub fn left_in_memory() {
     end_by_kill();
 }
 
-/// Kills itself when all is in its files.
+/// Kills itself when all records are in its files.
 pub fn killed_when_flushed() {
     std::thread::spawn(|| Tracer::get().trace(format_args!("another thread"))).join().expect("its end");
     Tracer::get().trace(format_args!("flushed"));
@@ -117,6 +118,6 @@ pub fn killed_when_flushed() {
 }
 
 fn end_by_kill() {
-    // SAFETY: the end.
+    // SAFETY: the call touches no memory; the process ends here.
     unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
 }

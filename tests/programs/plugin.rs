@@ -1,10 +1,11 @@
-//! A plugin that has linked the tracer itself: loaded into a program that has it, too, there are two of them.
+//! A plugin that has linked the tracer itself: where it is loaded into a program that has the tracer, too,
+//! there are two of them.
 #![allow(unsafe_code, reason = "a function that is found by its name")]
 
 use tracer::Tracer;
 
-/// Traces a hundred records on the calling thread; and on two of its own, but not in the first round: what `std` does
-/// for threads would keep the plugin loaded, whatever the tracer does.
+/// Traces a hundred records on the calling thread; and on two of its own, but not in the first round: `std`
+/// does things for threads that would keep the plugin loaded, whatever the tracer does.
 #[unsafe(no_mangle)]
 pub extern "C" fn plugin_trace(round: u32) {
     let work = move |thread: u32| {

@@ -7,13 +7,13 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tracer::Tracer;
 
-/// Says something that the test waits for.
+/// Prints a line that the test waits for.
 pub fn say(text: &str) {
     println!("{text}");
     let _ = std::io::stdout().flush();
 }
 
-/// Waits for a word of the test; none when it has gone.
+/// Waits for a line of the test; `None` when the test has gone.
 pub fn hear() -> Option<String> {
     std::io::stdin().lock().lines().next().and_then(Result::ok)
 }
@@ -40,7 +40,8 @@ pub fn held(count: u64) {
     std::thread::sleep(std::time::Duration::from_secs(60));
 }
 
-/// Traces `count` records, many times what its ring can hold, and prints how many runs there are in memory then.
+/// Traces `count` records, many times what its ring can hold, and prints how many runs there are in memory
+/// then.
 pub fn beside_the_dead(count: u64) {
     (0..count).for_each(|n| Tracer::get().trace(format_args!("beside the dead {n}")));
     let runs = std::env::var_os("TRACER_RUNTIME_DIR").expect("the directory of rings");
@@ -64,7 +65,7 @@ pub fn exec(stage: &str) {
 /// Waits for a child; returns its status and how often it waited for something itself.
 fn wait_for(child: libc::pid_t) -> (i32, i64) {
     let mut status = 0;
-    // SAFETY: waits for our own child; both results are plain memory.
+    // SAFETY: the call waits for our own child; both results are plain memory.
     let waits = unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
         assert_eq!(libc::wait4(child, &mut status, 0, &mut usage), child);
@@ -73,12 +74,12 @@ fn wait_for(child: libc::pid_t) -> (i32, i64) {
     (status, waits)
 }
 
-/// Becomes a daemon: forks, leaves its session, forks again; who stays behind ends without its exit handlers.
-/// The one in the middle traces if `middle` says so.
+/// Becomes a daemon: forks, leaves its session, forks again; the processes that stay behind end without their
+/// exit handlers. The one in the middle traces if `middle` says so.
 pub fn daemon(middle: &str) {
     trace_on_two_threads(100);
     let end_parent = || {
-        // SAFETY: ends the process.
+        // SAFETY: the call ends the process.
         unsafe { libc::_exit(0) }
     };
     // SAFETY: the child traces and forks, which the tracer makes possible.
@@ -87,12 +88,12 @@ pub fn daemon(middle: &str) {
         assert_eq!(wait_for(child).0, 0);
         end_parent();
     }
-    // SAFETY: touches no memory.
+    // SAFETY: the call touches no memory.
     unsafe { libc::setsid() };
     if middle == "traces" {
         Tracer::get().trace(format_args!("in the middle"));
     }
-    // SAFETY: as above.
+    // SAFETY: the reason is the same as above.
     if unsafe { libc::fork() } != 0 {
         end_parent();
     }
@@ -103,26 +104,27 @@ pub fn daemon(middle: &str) {
     thread.join().expect("its end");
 }
 
-/// Traces, forks a child that does not trace and calls `exit`, and is killed after some more records. Prints how
-/// often the child waited.
+/// Traces, forks a child that does not trace and calls `exit`, and is killed after some more records. Prints
+/// how often the child waited.
 pub fn silent_child() {
     trace_on_two_threads(100);
     // SAFETY: the child only exits.
     let child = unsafe { libc::fork() };
     if child == 0 {
-        // SAFETY: runs the exit handlers that were inherited.
+        // SAFETY: the call runs the exit handlers that were inherited.
         unsafe { libc::exit(9) };
     }
     let (status, waits) = wait_for(child);
     assert_eq!(libc::WEXITSTATUS(status), 9);
     Tracer::get().trace(format_args!("children 0"));
     say(&format!("{waits}"));
-    // SAFETY: the end.
+    // SAFETY: the call touches no memory; the process ends here.
     unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
 }
 
-/// Runs `work` while three threads trace numbered records, `parent <thread> <number>`: `count` each at full speed, then
-/// more slowly until it is done. Work is told how many records there are so far.
+/// Runs `work` while three threads trace numbered records, `parent <thread> <number>`: `count` each at full
+/// speed, then more slowly until it is done. `work` is given a function that returns the number of records so
+/// far.
 fn at_full_speed(count: u64, work: impl FnOnce(&dyn Fn() -> u64)) {
     static TRACED: AtomicU64 = AtomicU64::new(0);
     static DONE: AtomicU64 = AtomicU64::new(0);
@@ -155,8 +157,8 @@ pub fn full_speed_forks(count: u64) {
                     std::thread::yield_now();
                 }
                 Tracer::get().trace(format_args!("parent forks {child}"));
-                // SAFETY: the child traces, starts threads and exits, which the tracer and the C library of this
-                // system make possible.
+                // SAFETY: the child traces, starts threads and exits, which the tracer and the C library of
+                // this system make possible.
                 let pid = unsafe { libc::fork() };
                 if pid != 0 {
                     return pid;
@@ -177,7 +179,7 @@ pub fn full_speed_forks(count: u64) {
 /// Starts other programs in every way there is while three threads trace at full speed.
 pub fn full_speed_programs(count: u64) {
     extern "C" fn ends_at_once(_: *mut libc::c_void) -> libc::c_int {
-        // SAFETY: what a child in its parent's memory may do.
+        // SAFETY: a child in its parent's memory may do this.
         unsafe { libc::_exit(7) }
     }
     let own = std::env::current_exe().expect("its path");
@@ -186,15 +188,15 @@ pub fn full_speed_programs(count: u64) {
             while traced() < round * count / 4 {
                 std::thread::yield_now();
             }
-            // By `posix_spawn`.
+            // This starts a program by `posix_spawn`.
             let status = Command::new(&own).arg("return").status().expect("it runs");
             assert!(status.success());
-            // By `fork` and `exec`.
+            // This starts a program by `fork` and `exec`.
             let mut forked = Command::new(&own);
             // SAFETY: nothing is done between the two.
             unsafe { forked.pre_exec(|| Ok(())) };
             assert!(forked.arg("return").status().expect("it runs").success());
-            // As `vfork` does: a child in the memory of its parent, which waits.
+            // This starts a program as `vfork` does: a child in the memory of its parent, which waits.
             let mut stack = vec![0u64; 8192];
             let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
             // SAFETY: the stack is the child's until it has ended, which this waits for; its end is aligned.
@@ -208,8 +210,9 @@ pub fn full_speed_programs(count: u64) {
     });
 }
 
-/// Closes all descriptors but the standard streams, and opens files of its own in `directory`, which get their numbers;
-/// it goes on tracing, and says so, until it is told to end. Panics if somebody else has written to one, or closed it.
+/// Closes all descriptors but the standard streams, and opens files of its own in `directory`, which get
+/// their numbers; goes on tracing, and says so, until it is told to end. Panics if somebody else has written
+/// to one of them, or closed it.
 pub fn closes_all(directory: &str) {
     let thread = |name: &'static str| {
         let (go_on, wait) = std::sync::mpsc::channel::<()>();
@@ -229,17 +232,17 @@ pub fn closes_all(directory: &str) {
     };
     let (ends, goes_on) = (thread("ends"), thread("goes on"));
     Tracer::get().trace(format_args!("main 0"));
-    // When it answers for the second time, the flusher has done all that it does when a run starts. What it has open for
-    // a moment it cannot look after.
+    // When the flusher answers for the second time, it has done everything that it does when a run starts. It
+    // cannot look after a descriptor that it has open for a moment.
     let flush_twice = || (0..2).for_each(|_| Tracer::get().flush().expect("a flush"));
     flush_twice();
-    // SAFETY: closes what nobody in this program uses.
+    // SAFETY: the call closes descriptors that nobody in this program uses.
     (3..256).for_each(|number| unsafe {
         libc::close(number);
     });
     let own = |n: u32| std::path::Path::new(directory).join(format!("own-{n}"));
     let mut files: Vec<_> = (0..30).map(|n| std::fs::File::create(own(n)).expect("a file")).collect();
-    // Its file would be closed now, if it were still there.
+    // The main thread's file would be closed now, if it were still there.
     drop(ends.1);
     ends.0.join().expect("its end");
     goes_on.1.send(()).expect("it waits");
@@ -263,7 +266,7 @@ pub fn plugin(path: &str) {
     let trace = |round: u32| Tracer::get().trace(format_args!("host {round}"));
     for round in 0..3 {
         trace(2 * round);
-        // SAFETY: a shared object of this workspace, whose function has that signature.
+        // SAFETY: this is a shared object of this workspace, whose function has that signature.
         unsafe {
             let plugin = libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL);
             assert!(!plugin.is_null(), "{:?}", std::ffi::CStr::from_ptr(libc::dlerror()));

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tracer::Tracer;
 
-/// What a thread of the flight recorder traces before each snapshot; far more than its ring holds.
+/// The number of records that a thread of the flight recorder traces before each snapshot; far more than its
+/// ring holds.
 const MANY: u64 = 20_000;
 
 fn trace_numbers(numbers: std::ops::Range<u64>) {
@@ -53,7 +54,7 @@ pub fn flight(how: &str) {
 
 /// Kills this process.
 fn wait_for_death() -> ! {
-    // SAFETY: sends a signal to this process.
+    // SAFETY: the call sends a signal to this process.
     unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
     loop {
         std::thread::park();
@@ -83,10 +84,10 @@ pub fn rotated(records: u64) {
     }
 }
 
-/// Has so few descriptors and so many threads that files are closed after each write.
+/// Lowers the limit of descriptors and starts so many threads that files are closed after each write.
 fn open_many_files() {
     let limit = libc::rlimit { rlim_cur: 16, rlim_max: 16 };
-    // SAFETY: lowers a limit of this process.
+    // SAFETY: the call lowers a limit of this process.
     assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) }, 0);
     let (ready, wait) = std::sync::mpsc::channel();
     for _ in 0..8 {
@@ -103,7 +104,7 @@ fn open_many_files() {
     Tracer::get().flush().expect("their files");
 }
 
-/// Traces, does to the file what `what` says, traces on.
+/// Traces, does `what` to the file, traces on.
 pub fn meddled(what: &str) {
     let directory = PathBuf::from(std::env::var_os("TRACER_DIR").expect("the test sets it"));
     let thread = std::process::id();
@@ -133,7 +134,8 @@ pub fn meddled(what: &str) {
     }
 }
 
-/// Traces while the processor's counter goes back: it is made to trap, and the handler tells a smaller number.
+/// Traces while the processor's counter goes back: reading it is made to trap, and the handler returns a
+/// smaller number.
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 pub fn backward() {
     use std::sync::atomic::{AtomicU64, Ordering};
@@ -142,8 +144,8 @@ pub fn backward() {
     const PR_SET_TSC: libc::c_int = 26;
 
     extern "C" fn emulate(_: libc::c_int, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
-        // SAFETY: the kernel gives a context that may be changed; the instruction that trapped is `rdtsc`, two
-        // bytes long. The counter is read while it does not trap.
+        // SAFETY: the kernel gives a context that may be changed; the instruction that trapped is `rdtsc`,
+        // two bytes long. The counter is read while it does not trap.
         unsafe {
             libc::prctl(PR_SET_TSC, 1);
             let ticks = std::arch::x86_64::_rdtsc() - BACK_BY.load(Ordering::Relaxed);
@@ -156,7 +158,8 @@ pub fn backward() {
     }
 
     Tracer::get().trace(format_args!("before"));
-    // SAFETY: installs a handler that only emulates one instruction; from here on `rdtsc` of this thread traps.
+    // SAFETY: the call installs a handler that only emulates one instruction; from here on `rdtsc` of this
+    // thread traps.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = emulate as *const () as usize;
@@ -174,7 +177,7 @@ pub fn backward() {
     unsafe { libc::prctl(PR_SET_TSC, 1) };
 }
 
-/// The trace files of the main thread.
+/// Returns the trace files of the main thread.
 fn own_files(directory: &Path) -> Vec<PathBuf> {
     let start = format!("scenario.trace.{}", std::process::id());
     let entries = std::fs::read_dir(directory).expect("the test's directory").flatten();
@@ -182,9 +185,9 @@ fn own_files(directory: &Path) -> Vec<PathBuf> {
     own.map(|entry| entry.path()).collect()
 }
 
-/// Traces, does the first of `steps` to its file, traces on, does the next, and so on; its files are whole before each.
-/// Behind a step that ends in `-at-last` it traces no more.
-/// Every other record is made by the macro whose arguments are formatted later.
+/// Traces, does the first of `steps` to its file, traces on, does the next, and so on; its files are whole
+/// before each. After a step that ends in `-at-last` it traces no more. Every other record is made by the
+/// macro whose arguments are formatted later.
 pub fn meddled_again(steps: &str) {
     let directory = PathBuf::from(std::env::var_os("TRACER_DIR").expect("the test sets it"));
     let mut made = 0;
@@ -205,7 +208,7 @@ pub fn meddled_again(steps: &str) {
             step.strip_suffix("-at-last").map_or((step, false), |without| (without, true));
         Tracer::get().flush().expect("files");
         let files = own_files(&directory);
-        // The current one is the one that was written last.
+        // The current file is the one that was written last.
         let written =
             |path: &PathBuf| std::fs::metadata(path).and_then(|found| found.modified()).expect("a time");
         let current = files.iter().max_by_key(|path| written(path)).expect("a file").clone();

@@ -1,6 +1,6 @@
 //! The traced program of the system tests: one scenario per call, named by the first argument.
 //!
-//! Each test runs it as a process of its own, for what the tracer does is global to a process.
+//! Each test runs it as a process of its own, for the effects of the tracer are global to a process.
 #![allow(unsafe_code, reason = "forks, signals, seccomp and the counting allocator")]
 
 mod allocations;
@@ -57,13 +57,13 @@ fn main() {
         "idle" => messages::idle(number()),
         "quiet" => messages::quiet(),
         "startup" => messages::startup(&argument.expect("a variable as second argument")),
-        // The command, as a process of its own: `tracemerge -q APP`.
+        // This is the command, as a process of its own: `tracemerge -q APP`.
         "merge" => {
             let args =
                 ["tracemerge", "-q", &argument.expect("an application as second argument")].map(Into::into);
             std::process::exit(i32::from(tracemerge::main(args)));
         }
-        // The same with any arguments.
+        // This is the command with any arguments.
         "tracemerge" => {
             let args = std::env::args_os().skip(1);
             std::process::exit(i32::from(tracemerge::main(args)));

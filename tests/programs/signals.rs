@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tracer::Tracer;
 
-/// Has `handler` called for `signal`, which is blocked meanwhile; on the alternate stack if the thread has one.
+/// Has `handler` called for `signal`, which is blocked meanwhile; on the alternate stack if the thread has
+/// one.
 fn handle(signal: libc::c_int, handler: extern "C" fn(libc::c_int)) {
     // SAFETY: the handlers of this file only trace, store to atomics and make calls that handlers may make.
     unsafe {
@@ -41,7 +42,8 @@ extern "C" fn traces(_: libc::c_int) {
     HANDLED.store(n + 1, Ordering::Release);
 }
 
-/// Takes its time, and writes how many signals were handled before and after.
+/// A value whose formatting takes its time and writes the number of signals that were handled before and
+/// after.
 struct Slow(Duration);
 
 impl fmt::Display for Slow {
@@ -55,7 +57,7 @@ impl fmt::Display for Slow {
     }
 }
 
-/// Has a signal come every so often; none for 0.
+/// Has a signal come at this interval; none for 0.
 fn set_timer(every: Duration) {
     let every = libc::timeval { tv_sec: 0, tv_usec: libc::suseconds_t::from(every.subsec_micros()) };
     let timer = libc::itimerval { it_interval: every, it_value: every };
@@ -63,8 +65,8 @@ fn set_timer(every: Duration) {
     assert_eq!(unsafe { libc::setitimer(libc::ITIMER_REAL, &timer, std::ptr::null_mut()) }, 0);
 }
 
-/// Traces, now slow records and now quick ones, while `count` signals at least, one each 100 µs, interrupt it with a
-/// handler that traces. Prints how many records and signals there were, and how many milliseconds it took.
+/// Traces, now slow records and now quick ones, while `count` signals at least, one each 100 µs, interrupt it
+/// with a handler that traces. Prints the numbers of records and signals, and the milliseconds that it took.
 pub fn storm(count: u64) {
     handle(libc::SIGALRM, traces);
     Tracer::get().trace(format_args!("main 0 from 0 to 0"));
@@ -86,18 +88,18 @@ pub fn storm(count: u64) {
     println!("{records} {} {}", HANDLED.load(Ordering::Relaxed), start.elapsed().as_millis());
 }
 
-/// Checks that neither the first record, in a directory that is gone, nor a wait for room, which a signal interrupts,
-/// changes `errno`.
+/// Checks that neither the first record, in a directory that is gone, nor a wait for room, which a signal
+/// interrupts, changes `errno`.
 pub fn errno() {
     let errno = || {
-        // SAFETY: this thread's own.
+        // SAFETY: the location is this thread's own.
         unsafe { libc::__errno_location() }
     };
     let trace = |text: &str| {
-        // SAFETY: as above.
+        // SAFETY: the reason is the same as above.
         unsafe { *errno() = 4711 };
         Tracer::get().trace(format_args!("{text}"));
-        // SAFETY: as above.
+        // SAFETY: the reason is the same as above.
         assert_eq!(unsafe { *errno() }, 4711, "{text}");
     };
     let gone = tempfile::tempdir().expect("a directory");
@@ -106,7 +108,7 @@ pub fn errno() {
     trace("the first record");
     extern "C" fn nothing(_: libc::c_int) {}
     handle(libc::SIGUSR1, nothing);
-    // SAFETY: asks only.
+    // SAFETY: the call only asks, and touches no memory.
     let target = unsafe { libc::pthread_self() };
     static DONE: AtomicBool = AtomicBool::new(false);
     let sender = std::thread::spawn(move || {
@@ -128,24 +130,24 @@ struct Faults;
 impl fmt::Display for Faults {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("half of it and then")?;
-        // SAFETY: there is none; the fault is what this is for.
+        // SAFETY: nothing is there; the fault is the purpose of this read.
         let nothing = unsafe { std::ptr::without_provenance::<u8>(16).read_volatile() };
         write!(f, "{nothing}")
     }
 }
 
-/// A fault inside of a message, with a handler that traces and then lets the fault take its course. `stack` says
-/// where it runs.
+/// Makes a fault inside of a message, with a handler that traces and then lets the fault take its course.
+/// `stack` says on which stack the handler runs.
 pub fn fault(stack: &str) {
     extern "C" fn last_words(signal: libc::c_int) {
         Tracer::get().trace(format_args!("last words, signal {signal}"));
-        // SAFETY: both may be called in a handler.
+        // SAFETY: both functions may be called in a handler.
         unsafe {
             libc::signal(signal, libc::SIG_DFL);
             libc::raise(signal);
         }
     }
-    // SAFETY: an alternate stack, or none; the memory is never freed.
+    // SAFETY: the stack is an alternate one, or none; its memory is never freed.
     unsafe {
         let mut alternate: libc::stack_t = std::mem::zeroed();
         alternate.ss_flags = libc::SS_DISABLE;
@@ -162,8 +164,9 @@ pub fn fault(stack: &str) {
     Tracer::get().trace(format_args!("{Faults}"));
 }
 
-/// Stops before each record, `outer <n>`, until SIGUSR2 comes; SIGUSR1 traces `handler <n>`. `how` is "short", "long":
-/// each record begins a block of a small ring, or "captured": its arguments are not formatted here.
+/// Stops before each record, `outer <n>`, until SIGUSR2 comes; SIGUSR1 traces `handler <n>`. `how` is
+/// "short", "long" (each record begins a block of a small ring) or "captured" (its arguments are not
+/// formatted here).
 pub fn stepped(how: &str) {
     static DONE: AtomicBool = AtomicBool::new(false);
     extern "C" fn ends(_: libc::c_int) {
@@ -176,14 +179,14 @@ pub fn stepped(how: &str) {
         true => tracer::trace!("outer {n} {}", 7),
         false => Tracer::get().trace(format_args!("outer {n} {text}")),
     };
-    // The first one takes a ring; before the second one is looked at, the place has got its number.
+    // The first record takes a ring; before the second one is looked at, the site has got its number.
     for n in 0..2 {
         trace(n);
         Tracer::get().flush().expect("a flush");
     }
     let mut n = 2;
     loop {
-        // SAFETY: stops this thread, whose tracer lets it go on.
+        // SAFETY: the call stops this thread, whose tracer lets it go on.
         unsafe { libc::raise(libc::SIGSTOP) };
         if DONE.load(Ordering::Relaxed) {
             return;
@@ -193,17 +196,18 @@ pub fn stepped(how: &str) {
     }
 }
 
-/// The thread that is inside of a record, once it is.
+/// The id of the thread that is inside of a record, once it is.
 static INSIDE: AtomicU64 = AtomicU64::new(0);
 static RELEASED: AtomicBool = AtomicBool::new(false);
 
-/// Does not end before it is released.
+/// A value whose formatting does not end before it is released.
 struct Held;
 
 impl fmt::Display for Held {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         Tracer::get().trace(format_args!("inside before"));
-        // SAFETY: asks only. Not said here: who is stopped while it writes has the lock of stdout.
+        // SAFETY: the call only asks, and touches no memory. The id is not printed here: a thread that is
+        // stopped while it prints has the lock of stdout.
         INSIDE.store(unsafe { libc::gettid() }.cast_unsigned().into(), Ordering::Release);
         while !RELEASED.load(Ordering::Acquire) {
             std::thread::yield_now();
@@ -213,8 +217,8 @@ impl fmt::Display for Held {
     }
 }
 
-/// A thread whose id is said when it is inside of a record, which it does not end before it is released; others that
-/// trace `count` records each and a flush, when they are told to.
+/// Runs a thread whose id is printed when it is inside of a record, which it does not end before it is
+/// released; other threads trace `count` records each and a flush, when they are told to.
 pub fn held_inside(count: u64) {
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -241,7 +245,7 @@ pub fn held_inside(count: u64) {
     });
 }
 
-/// Handlers of `atexit` that trace, registered before the first record and after it.
+/// Registers handlers of `atexit` that trace, before the first record and after it.
 pub fn at_exit() {
     extern "C" fn before() {
         Tracer::get().trace(format_args!("registered before the first record"));
@@ -251,7 +255,7 @@ pub fn at_exit() {
         let thread = std::thread::spawn(|| Tracer::get().trace(format_args!("a thread of the handler")));
         thread.join().expect("its end");
     }
-    // SAFETY: plain functions that live as long as the program.
+    // SAFETY: the handlers are plain functions that live as long as the program.
     let register = |handler: extern "C" fn()| assert_eq!(unsafe { libc::atexit(handler) }, 0);
     register(before);
     Tracer::get().trace(format_args!("the first record"));

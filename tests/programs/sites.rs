@@ -10,7 +10,7 @@ struct Point {
     y: f64,
 }
 
-/// The same for an enum.
+/// An enum whose values are copied and printed later.
 #[derive(Capture, Debug)]
 enum Shape {
     Empty,
@@ -35,7 +35,7 @@ macro_rules! both {
     }};
 }
 
-/// Each kind of call twice: before its site has a number, and after.
+/// Makes each kind of call twice: before its site has a number, and after.
 pub fn every_kind() {
     for round in 0..2u8 {
         let (x, y, text) = (-7i64, 2.5f64, String::from("text \u{1b}[31m \\x41\nline"));
@@ -92,7 +92,7 @@ mod inner {
     }
 }
 
-/// Traces from three modules, twice; prints how many arguments were evaluated in each.
+/// Traces from three modules, twice; prints the number of arguments that were evaluated in each.
 pub fn filtered() {
     let mut evaluated = [0; 3];
     for _ in 0..2 {
@@ -107,7 +107,7 @@ pub fn filtered() {
     println!("{evaluated:?}");
 }
 
-/// Calls with arguments that must not be evaluated.
+/// Makes calls with arguments that must not be evaluated.
 pub fn disabled() {
     let evaluate = || -> u32 { panic!("tracing is off") };
     for _ in 0..3 {
@@ -126,11 +126,11 @@ pub fn killed() {
     for n in 1..1000 {
         call(n, "in the ring");
     }
-    // SAFETY: sends a signal to this process.
+    // SAFETY: the call sends a signal to this process.
     unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
 }
 
-/// A child goes on with sites that its parent has used.
+/// Forks a child that goes on with sites that its parent has used.
 pub fn forked() {
     let call = |n: u32| trace!("call {n} of {}", std::process::id());
     call(0);
@@ -149,12 +149,12 @@ pub fn forked() {
     }
     call(2);
     let mut status = 0;
-    // SAFETY: waits for a child of this process.
+    // SAFETY: the call waits for a child of this process.
     assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
     assert_eq!(status, 0);
 }
 
-/// Tracing is switched off and on again, with another filter and another clock, in another directory.
+/// Switches tracing off and on again, with another filter and another clock, in another directory.
 pub fn restarted(second: &str) {
     let call = |n: u32| trace!("call {n}");
     call(0);

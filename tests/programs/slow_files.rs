@@ -1,9 +1,9 @@
-//! A slow file system, or one without links, for the tests: calls of the C library that change trace files, loaded
-//! before the real ones by `LD_PRELOAD`.
+//! A slow file system, or one without links, for the tests: calls of the C library that change trace files,
+//! loaded before the real ones by `LD_PRELOAD`.
 //!
 //! `SLOW_FILES=slow` splits each write in parts with pauses between them, some of which are reported as short
-//! writes, and pauses around every change of a name or a length: a kill nearly always hits the middle of something.
-//! `SLOW_FILES=nolinks` refuses links besides.
+//! writes, and pauses around every change of a name or a length: a kill nearly always hits the middle of
+//! something. `SLOW_FILES=nolinks` refuses links besides.
 #![cfg(target_os = "linux")]
 #![allow(unsafe_code, reason = "takes the place of functions of the C library; each passes its arguments on")]
 
@@ -11,9 +11,9 @@ use libc::{c_char, c_int, c_long, c_void, off64_t, size_t, ssize_t};
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How long a pause is, in microseconds.
+/// The length of a pause, in microseconds.
 const PAUSE: c_long = 300;
-/// How many parts a write has.
+/// The number of parts that a write has.
 const PARTS: usize = 4;
 
 fn mode() -> &'static [u8] {
@@ -34,14 +34,14 @@ fn is_of_a_trace(path: &[u8]) -> bool {
     !mode().is_empty() && path.windows(7).any(|part| part == b".trace.")
 }
 
-/// Whether the kernel calls an open file by this name because it was made without one; it goes on to do so when the file
-/// has got its name.
+/// Returns whether the kernel calls an open file by this name because it was made without one; the kernel
+/// goes on to do so when the file has got its name.
 fn is_of_an_unnamed_file(path: &[u8]) -> bool {
     !mode().is_empty() && path.windows(2).any(|part| part == b"/#")
 }
 
-/// Whether an open file of the calling thread, which may have descriptors of its own, is a trace file, or one that is being
-/// made. Allocates nothing.
+/// Returns whether an open file of the calling thread, which may have descriptors of its own, is a trace
+/// file, or one that is being made. Allocates nothing.
 fn is_trace(fd: c_int) -> bool {
     let mut link = *b"/proc/thread-self/fd/\0\0\0\0\0\0\0\0\0\0\0\0";
     let mut digits = [0; 10];
@@ -60,20 +60,22 @@ fn is_trace(fd: c_int) -> bool {
     is_of_a_trace(path) || is_of_an_unnamed_file(path)
 }
 
-/// Whether the path of a call names a trace file.
+/// Returns whether the path of a call names a trace file.
 ///
 /// # Safety
-/// It is a C string.
+/// The path is a C string.
 unsafe fn names_trace(path: *const c_char) -> bool {
-    // SAFETY: by the caller's promise.
+    // SAFETY: the caller promises a C string.
     is_of_a_trace(unsafe { CStr::from_ptr(path) }.to_bytes())
 }
 
+/// Splits a write into parts, where it is to a trace file.
+///
 /// # Safety
-/// As `write` of the C library.
+/// The conditions are those of `write` of the C library.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn write(fd: c_int, bytes: *const c_void, count: size_t) -> ssize_t {
-    // SAFETY: the caller's promise for parts of what it gave.
+    // SAFETY: the caller's promise holds for parts of the bytes that it gave.
     let part = |from: usize, to: usize| unsafe {
         libc::syscall(libc::SYS_write, fd, bytes.byte_add(from), to - from) as ssize_t
     };
@@ -96,8 +98,10 @@ pub unsafe extern "C" fn write(fd: c_int, bytes: *const c_void, count: size_t) -
     written as ssize_t
 }
 
+/// Changes a file's length, with pauses where it is a trace file.
+///
 /// # Safety
-/// As `ftruncate64` of the C library.
+/// The conditions are those of `ftruncate64` of the C library.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ftruncate64(fd: c_int, length: off64_t) -> c_int {
     let slow = is_trace(fd);
@@ -107,16 +111,20 @@ pub unsafe extern "C" fn ftruncate64(fd: c_int, length: off64_t) -> c_int {
     })
 }
 
+/// Makes a link, as [`linkat`] does.
+///
 /// # Safety
-/// As `link` of the C library.
+/// The conditions are those of `link` of the C library.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn link(from: *const c_char, to: *const c_char) -> c_int {
     // SAFETY: the caller's arguments are passed on.
     unsafe { linkat(libc::AT_FDCWD, from, libc::AT_FDCWD, to, 0) }
 }
 
+/// Makes a link, with pauses where it is to a trace file; refuses that where there are no links.
+///
 /// # Safety
-/// As `linkat` of the C library.
+/// The conditions are those of `linkat` of the C library.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn linkat(
     from_dir: c_int,
@@ -128,7 +136,7 @@ pub unsafe extern "C" fn linkat(
     // SAFETY: a path given to `linkat` is a C string.
     let slow = unsafe { names_trace(to) };
     if slow && mode() == b"nolinks" {
-        // SAFETY: the calling thread's own.
+        // SAFETY: the location is the calling thread's own.
         unsafe { *libc::__errno_location() = libc::EPERM };
         return -1;
     }
@@ -138,8 +146,10 @@ pub unsafe extern "C" fn linkat(
     })
 }
 
+/// Renames a file, with pauses where it becomes a trace file.
+///
 /// # Safety
-/// As `rename` of the C library.
+/// The conditions are those of `rename` of the C library.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rename(from: *const c_char, to: *const c_char) -> c_int {
     // SAFETY: a path given to `rename` is a C string.
@@ -150,8 +160,10 @@ pub unsafe extern "C" fn rename(from: *const c_char, to: *const c_char) -> c_int
     })
 }
 
+/// Removes a file, with pauses where it is a trace file.
+///
 /// # Safety
-/// As `unlink` of the C library.
+/// The conditions are those of `unlink` of the C library.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn unlink(path: *const c_char) -> c_int {
     // SAFETY: a path given to `unlink` is a C string.

@@ -32,7 +32,7 @@ impl Worker {
         Worker { go, done, thread }
     }
 
-    /// Returns when the thread has traced `count` more records.
+    /// Has the thread trace `count` more records; returns when it has.
     fn trace(&self, count: u64) {
         self.go.send(count).expect("the thread waits");
         self.done.recv().expect("the thread traces");
@@ -44,7 +44,7 @@ impl Worker {
     }
 }
 
-/// All that is left on a file system, in one file.
+/// A file that takes all the room that is left on a file system.
 struct Filler(PathBuf);
 
 impl Filler {
@@ -75,8 +75,8 @@ fn print_stats() {
     println!("records {} lost {}", stats.records, stats.lost);
 }
 
-/// The disk fills up while threads trace; then there is room again. `TRACER_DIR` is a file system of its own.
-/// Prints what each flush returns. With "killed" or "exits", the end comes while the disk is full.
+/// Traces while the disk fills up, and when there is room again. `TRACER_DIR` is a file system of its own.
+/// Prints the result of each flush. With "killed" or "exits", the end comes while the disk is full.
 pub fn disk_full(how: Option<&str>) {
     let (ending, staying) = (Worker::new(0), Worker::new(1));
     ending.trace(10);
@@ -84,7 +84,7 @@ pub fn disk_full(how: Option<&str>) {
     print_flush();
 
     let filler = Filler::of("TRACER_DIR");
-    // These have no file yet.
+    // These threads have no file yet.
     let (ending_late, staying_late) = (Worker::new(2), Worker::new(3));
     for worker in [&ending, &staying, &ending_late, &staying_late] {
         worker.trace(400);
@@ -93,10 +93,11 @@ pub fn disk_full(how: Option<&str>) {
     ending_late.end();
     print_flush();
     print_flush();
-    // The flusher tries by itself, twice a second; what it must not do meanwhile cannot be waited for.
+    // The flusher tries by itself, twice a second; something that it must not do meanwhile cannot be waited
+    // for.
     std::thread::sleep(Duration::from_millis(1200));
     match how {
-        // SAFETY: the end.
+        // SAFETY: the call touches no memory; the process ends here.
         Some("killed") => drop(unsafe { libc::kill(libc::getpid(), libc::SIGKILL) }),
         Some("exits") => std::process::exit(0),
         _ => {}
@@ -113,7 +114,8 @@ pub fn disk_full(how: Option<&str>) {
     print_stats();
 }
 
-/// Shared memory fills up while threads trace, and is given back. `TRACER_RUNTIME_DIR` is a file system of its own.
+/// Traces while shared memory fills up, and when it is given back. `TRACER_RUNTIME_DIR` is a file system of
+/// its own.
 pub fn memory_full() {
     let mut workers: Vec<Worker> = Vec::new();
     let more = |workers: &mut Vec<Worker>| {
@@ -131,7 +133,7 @@ pub fn memory_full() {
     print_stats();
 }
 
-/// The program itself takes every descriptor there is, with "first" before its first record, and gives them back.
+/// Takes every descriptor there is, with "first" before its first record, and gives them back.
 pub fn no_descriptors(when: Option<&str>) {
     let limit = libc::rlimit { rlim_cur: 100, rlim_max: 100 };
     // SAFETY: the limit is plain memory.
@@ -146,7 +148,7 @@ pub fn no_descriptors(when: Option<&str>) {
     }
     let late: Vec<Worker> = (1..=12).map(Worker::new).collect();
     late.iter().chain([&early]).for_each(|worker| worker.trace(100));
-    // The flusher may have closed a file that it can open no more.
+    // The flusher may have closed a file that it cannot open any more.
     taken.extend(take_all());
     print_flush();
     drop(taken);
@@ -156,8 +158,8 @@ pub fn no_descriptors(when: Option<&str>) {
     print_stats();
 }
 
-/// Traces, puts a file in the place of `directory`, in which its trace file is, traces on another thread, whose file goes
-/// elsewhere, traces some more and is killed.
+/// Traces, puts a file in the place of `directory`, in which its trace file is, traces on another thread,
+/// whose file goes elsewhere, traces some more and is killed.
 pub fn moved_away(directory: &str) {
     let before = |n: u32| Tracer::get().trace(format_args!("before {n}"));
     let behind = |n: u32| Tracer::get().trace(format_args!("behind {n}"));
@@ -176,12 +178,12 @@ pub fn moved_away(directory: &str) {
     before(1);
     std::fs::remove_file(directory).expect("a removal");
     std::fs::rename(&kept, directory).expect("its name again");
-    // SAFETY: the end.
+    // SAFETY: the call touches no memory; the process ends here.
     unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
 }
 
-/// Two threads trace as much as they are told to, each record numbered, some of them long, in a process that may not
-/// write files longer than `limit` bytes. With "killed", the process is killed then.
+/// Runs two threads that trace as much as they are told to, each record numbered, some of them long, in a
+/// process that may not write files longer than `limit` bytes. With "killed", the process is killed then.
 pub fn limited(limit: u64, how: Option<&str>) {
     const RECORDS: u64 = 3000;
     let limit = libc::rlimit { rlim_cur: limit, rlim_max: libc::RLIM_INFINITY };
@@ -202,7 +204,7 @@ pub fn limited(limit: u64, how: Option<&str>) {
             }
             tell.send(()).expect("main waits");
             if killed {
-                // Its end would be written.
+                // The end of the thread would be written.
                 std::thread::sleep(Duration::from_secs(60));
             }
         })
@@ -210,7 +212,7 @@ pub fn limited(limit: u64, how: Option<&str>) {
     let threads = [work(0), work(1)];
     done.iter().take(threads.len()).for_each(drop);
     if killed {
-        // SAFETY: the end.
+        // SAFETY: the call touches no memory; the process ends here.
         unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
     }
     threads.into_iter().for_each(|thread| thread.join().expect("its end"));

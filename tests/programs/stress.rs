@@ -4,19 +4,21 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tracer::Tracer;
 
-/// How many threads it has.
+/// The number of threads of the program.
 pub const THREADS: usize = 8;
 
-/// Traces numbered records on eight threads until it is killed, or for ten seconds. `counters` is a file of one
-/// word per thread: how many of its records were committed, that is how many calls have returned.
+/// Traces numbered records on eight threads until it is killed, or for ten seconds. `counters` is a file of
+/// one word per thread: the number of its records that were committed, that is, of the calls that have
+/// returned.
 ///
-/// With `STRESS_DEFERRED` set, by the macro whose arguments are formatted later.
+/// With `STRESS_DEFERRED` set, the records are made by the macro whose arguments are formatted later.
 ///
-/// With `STRESS_PAUSE_US`, every thread sleeps so long after each record: then the flusher writes often, and little.
+/// With `STRESS_PAUSE_US`, every thread sleeps so many microseconds after each record: then the flusher
+/// writes often, and little.
 pub fn stress(counters: &str) {
     let file =
         std::fs::OpenOptions::new().read(true).write(true).open(counters).expect("the file of counters");
-    // SAFETY: the file is as long as that and stays so; it is used as atomics by both sides.
+    // SAFETY: the file has as many bytes and keeps them; both sides use it as atomics.
     let shared = unsafe {
         let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED);
         let fd = std::os::fd::AsRawFd::as_raw_fd(&file);
@@ -37,7 +39,7 @@ pub fn stress(counters: &str) {
                         7 if deferred => tracer::trace!("{thread} {n} {}", "long ".repeat(400)),
                         8 if deferred => tracer::trace!("{thread} {n} {}more{}", "\nand ", "\n"),
                         _ if deferred => tracer::trace!("{} {n}", thread),
-                        // Now and then something that goes over blocks, or has lines of its own.
+                        // Now and then a message goes over blocks, or has lines of its own.
                         7 => Tracer::get().trace(format_args!("{thread} {n} {}", "long ".repeat(400))),
                         8 => Tracer::get().trace(format_args!("{thread} {n} \nand more\n")),
                         _ => Tracer::get().trace(format_args!("{thread} {n}")),

@@ -3,12 +3,12 @@
 use std::sync::{Barrier, Mutex};
 use tracer::Tracer;
 
-/// Two threads take a mutex in turn until it was handed over `count` times, and trace inside how often it was
-/// taken before. Prints how often it was taken.
+/// Has two threads take a mutex in turn until it was handed over `count` times, and trace inside how often it
+/// was taken before. Prints how often it was taken.
 ///
-/// The pause outside lets the other thread take it meanwhile, so the lock is mostly free when it is asked for,
-/// but in the other core's cache: the processor goes on, as if it had it, while it waits for it. That is when a
-/// counter that is not read in order is read too early.
+/// The pause outside lets the other thread take it meanwhile, so the lock is mostly free when it is asked
+/// for, but in the other core's cache: the processor goes on, as if it had it, while it waits for it. That is
+/// when a counter that is not read in order is read too early.
 pub fn handover(count: u64) {
     struct Held {
         taken: u64,
@@ -44,7 +44,8 @@ pub fn handover(count: u64) {
     println!("{}", mutex.into_inner().expect("nobody panics").taken);
 }
 
-/// `count` threads, 50 alive at a time, each with two records; prints what is left of rings and descriptors.
+/// Runs `count` threads, 50 alive at a time, each with two records; prints the numbers of rings and
+/// descriptors that are left.
 pub fn short_lived(count: u64) {
     const AT_ONCE: u64 = 50;
     let facts = || {
@@ -72,8 +73,8 @@ pub fn short_lived(count: u64) {
     println!("descriptors {descriptors} rings {rings} most {most_rings}");
 }
 
-/// `count` threads start at the same moment, each with 20 records, and stay until all have traced. When they go on
-/// after half of them, each has its ring.
+/// Starts `count` threads at the same moment, each with 20 records, which stay until all have traced. When
+/// they go on after half of them, each has its ring.
 pub fn at_once(count: u64) {
     let (start, end) = (Barrier::new(count as usize), Barrier::new(count as usize));
     std::thread::scope(|scope| {
@@ -100,18 +101,18 @@ struct EndsItsThread;
 
 impl std::fmt::Display for EndsItsThread {
     fn fmt(&self, _: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // SAFETY: ends this thread as `pthread_cancel` would, without unwinding.
+        // SAFETY: the call ends this thread as `pthread_cancel` would, without unwinding.
         unsafe { libc::syscall(libc::SYS_exit, 0) };
         Ok(())
     }
 }
 
-/// A thread ends inside a record, without any of its exit handlers; others take its ring after it.
+/// Ends a thread inside a record, without any of its exit handlers; others take its ring after it.
 pub fn left_mark() {
     let task = |tid: libc::pid_t| std::path::PathBuf::from(format!("/proc/self/task/{tid}"));
     let (send, receive) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
-        // SAFETY: asks only.
+        // SAFETY: the call only asks, and touches no memory.
         send.send(unsafe { libc::gettid() }).expect("main waits");
         Tracer::get().trace(format_args!("its last whole record"));
         Tracer::get().trace(format_args!("{EndsItsThread}"));
@@ -133,7 +134,7 @@ pub fn left_mark() {
     println!("lost {}", Tracer::get().stats().lost);
 }
 
-/// Eight threads trace `count` records each as fast as they can, with lines of all sorts.
+/// Runs eight threads that trace `count` records each as fast as they can, with lines of all sorts.
 pub fn many(count: u64) {
     std::thread::scope(|scope| {
         for i in 0..8u64 {

@@ -1,17 +1,19 @@
-//! The one equation: every record that a program has made is in its files, or told lost there.
+//! The one equation: every record that a program has made is in its files, or reported lost there.
 //!
-//! The program begins each message with the number of the thread that makes it and a space, makes no two messages with
-//! the same text, and counts, for each thread, the calls that have returned (in a file that outlives it, for one). When
-//! it has ended and was recovered, whatever was done to it and to its files, [`check`] holds these counts against the
-//! directory of its trace files:
+//! The program begins each message with the number of the thread that makes it and a space, makes no two
+//! messages with the same text, and counts, for each thread, the calls that have returned (in a file that
+//! outlives it, for one). When it has ended and was recovered, whatever was done to it and to its files,
+//! [`check`] holds these counts against the directory of its trace files:
 //!
 //! ```text
-//! made = in files + told lost        for each thread, and so in sum
+//! made = in files + reported lost    for each thread, and so in sum
 //! ```
 //!
-//! A thread that was killed may have made one record more than it has counted: its last call had not returned.
+//! A thread that was killed may have made one record more than it has counted: its last call had not
+//! returned.
 //!
-//! Nothing of the tracer's own arithmetic is used: messages and `# lost` lines are counted as they stand in the files.
+//! Nothing of the tracer's own arithmetic is used: messages and `# lost` lines are counted as they stand in
+//! the files.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
@@ -21,22 +23,22 @@ use trace_format::line::{Kind, Line};
 use trace_format::meta::{End, LossReason, Meta};
 use trace_format::raw::{Decoder, Raw};
 
-/// What the files of one thread say of its records.
+/// The records of one thread, as its files account for them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Account {
-    /// Messages in its files.
+    /// The number of messages in the thread's files.
     pub in_files: u64,
-    /// Records that its files tell lost, in the order of [`LossReason`].
+    /// The numbers of records that the thread's files report lost, in the order of [`LossReason`].
     pub lost: [u64; LossReason::COUNT],
-    /// The names of its files, sorted.
+    /// The names of the thread's files, sorted.
     pub files: Vec<String>,
-    /// Those of its files that have no `# end`: the tracer has left them, since somebody had cut them short or
-    /// replaced them.
+    /// The names of those files that have no `# end`: the tracer has left them, since somebody had truncated
+    /// or replaced them.
     pub without_end: Vec<String>,
 }
 
 impl Account {
-    /// All that is told lost.
+    /// Returns the number of all records that are reported lost.
     #[must_use]
     pub fn told_lost(&self) -> u64 {
         self.lost.iter().sum()
@@ -54,39 +56,41 @@ impl Account {
     }
 }
 
-/// What the files of a program say of its records.
+/// The records of a program, as its files account for them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Accounts {
-    /// Each thread that was counted, by its number.
+    /// The account of each thread that was counted, by its number.
     pub threads: Vec<Account>,
-    /// Files of threads whose messages do not begin with a number, and of threads without a message.
+    /// The account of files of threads whose messages do not begin with a number, and of threads without a
+    /// message.
     pub others: Account,
 }
 
 impl Accounts {
-    /// Messages in the files of the threads that were counted.
+    /// Returns the number of messages in the files of the threads that were counted.
     #[must_use]
     pub fn in_files(&self) -> u64 {
         self.threads.iter().map(|thread| thread.in_files).sum()
     }
 
-    /// What these files tell lost for the given reason.
+    /// Returns the number of records that these files report lost for the given reason.
     #[must_use]
     pub fn lost(&self, reason: LossReason) -> u64 {
         self.threads.iter().map(|thread| thread.lost[reason as usize]).sum()
     }
 }
 
-/// Holds what a program has counted against the trace files in `directory`. `made` is how many records each thread has
-/// made, by the thread's number; `killed` allows one more for each.
+/// Holds the counts of a program against the trace files in `directory`. `made` is the number of records that
+/// each thread has made, by the thread's number; `killed` allows one more for each.
 ///
-/// What is no trace file is passed over, and so are merged files. A file may be cut short: an incomplete last line is
-/// no message, and a message is there if its first line is. In each file that has an `# end`, the last one tells the number of the file's messages, and as many lost
-/// records as all the file's `# lost` lines together. `# lost` lines of a file without a message belong to the thread
-/// of the same id and run.
+/// A file that is no trace file is passed over, and so are merged files. A file may be truncated: an
+/// incomplete last line is no message, and a message is there if its first line is. In each file that has an
+/// `# end`, the last one tells the number of the file's messages, and as many lost records as all the file's
+/// `# lost` lines together. `# lost` lines of a file without a message belong to the thread of the same id
+/// and run.
 ///
 /// # Errors
-/// Says in full sentences what does not add up, for all threads and files.
+/// The error says in full sentences what does not add up, for all threads and files.
 pub fn check(directory: &Path, made: &[u64], killed: bool) -> Result<Accounts, String> {
     let mut wrong = Vec::new();
     let files = files(directory, &mut wrong);
@@ -105,7 +109,7 @@ pub fn check(directory: &Path, made: &[u64], killed: bool) -> Result<Accounts, S
     if wrong.is_empty() { Ok(accounts) } else { Err(wrong.join("\n")) }
 }
 
-/// The same as [`check`], for tests: panics where something does not add up.
+/// Calls [`check`], for tests, and panics where something does not add up.
 pub fn assert_equation(directory: &Path, made: &[u64], killed: bool) -> Accounts {
     check(directory, made, killed).unwrap_or_else(|wrong| panic!("{directory:?}:\n{wrong}"))
 }
@@ -113,9 +117,9 @@ pub fn assert_equation(directory: &Path, made: &[u64], killed: bool) -> Accounts
 /// One trace file, counted.
 struct FileAccount {
     name: String,
-    /// The run and the thread's id.
+    /// The id of the run, and the thread's id.
     of: (u32, u64),
-    /// The number that its messages begin with.
+    /// The number that the file's messages begin with.
     number: Option<u64>,
     messages: u64,
     lost: [u64; LossReason::COUNT],
@@ -153,7 +157,7 @@ impl FileAccount {
     fn count(&mut self, bytes: &[u8], seen: &mut HashSet<String>, wrong: &mut Vec<String>) {
         let text = text(&self.name, bytes, wrong);
         let mut message = String::new();
-        // What stands behind the last line feed is no line.
+        // The bytes behind the last line feed are no line.
         let whole = text.iter().rposition(|&byte| byte == b'\n').map_or(0, |feed| feed + 1);
         for line in text[..whole].split_inclusive(|&byte| byte == b'\n') {
             let line = &line[..line.len() - 1];
@@ -206,10 +210,10 @@ impl FileAccount {
     }
 }
 
-/// The text of a trace file, which may be a raw one, and may be cut short.
+/// Returns the text of a trace file, which may be a raw one, and may be truncated.
 fn text(name: &str, bytes: &[u8], wrong: &mut Vec<String>) -> Vec<u8> {
     let Some(raw) = Raw::parse(bytes) else { return bytes.to_vec() };
-    // A last record that is not all there, and a last message whose last piece is not there, are no message.
+    // A last record that is incomplete, and a last message whose last piece is missing, are no message.
     let end = raw.without_torn_tail();
     let end = Raw::parse(&bytes[..end]).and_then(|raw| raw.open_message()).unwrap_or(end);
     let mut text = Vec::new();

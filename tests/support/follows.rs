@@ -1,4 +1,4 @@
-//! `tracemerge --follow` as a process, and what it should have shown.
+//! `tracemerge --follow` as a process, and the text that it should have shown.
 
 use crate::Scenario;
 use crate::merges::tracemerge;
@@ -11,34 +11,34 @@ use trace_format::line::{Kind, Line};
 /// A `tracemerge --follow` at work.
 pub struct Follower {
     child: Child,
-    /// Where what it shows and says goes.
+    /// The directory of the files to which its output and messages go.
     directory: tempfile::TempDir,
 }
 
-/// What stands for the programs of `scenarios` on a command line.
+/// Returns the words that stand for the programs of `scenarios` on a command line.
 fn apps(scenarios: &[&Scenario]) -> Vec<String> {
     let app = |scenario: &&Scenario| scenario.directory.path().join("scenario");
     scenarios.iter().map(app).map(|path| path.to_str().expect("a path in UTF-8").to_owned()).collect()
 }
 
 impl Follower {
-    /// Follows the programs of `scenarios`, which have their rings where the first of them has. `program` is the traced
-    /// program, which can be the command as well.
+    /// Follows the programs of `scenarios`, which have their rings where the first of them has. `program` is
+    /// the traced program, which can be the command as well.
     pub fn start(program: &str, scenarios: &[&Scenario], options: &[&str]) -> Follower {
         let apps = apps(scenarios);
         let apps: Vec<&str> = apps.iter().map(String::as_str).collect();
         Follower::start_with(program, scenarios[0].runtime.path(), &[options, &apps].concat())
     }
 
-    /// Starts it with these words behind `--follow`; rings are in `runtime`.
+    /// Starts the command with these words behind `--follow`; rings are in `runtime`.
     pub fn start_with(program: &str, runtime: &Path, words: &[&str]) -> Follower {
         let directory = tempfile::tempdir().expect("a directory");
         let file = |name: &str| Stdio::from(File::create(directory.path().join(name)).expect("a file"));
         let mut command = tracemerge(program, runtime, [&["--follow"], words].concat());
         command.env("TZ", "UTC").stdout(file("shown")).stderr(file("said"));
         let interruptible = || {
-            // Where these tests are run in the background, a shell may have it ignored.
-            // SAFETY: sets the default action; no memory is touched.
+            // Where these tests are run in the background, a shell may have the signal ignored.
+            // SAFETY: the call sets the default action; no memory is touched.
             #[allow(unsafe_code, reason = "a signal")]
             unsafe {
                 libc::signal(libc::SIGINT, libc::SIG_DFL)
@@ -59,22 +59,22 @@ impl Follower {
         std::fs::read_to_string(path).expect("UTF-8")
     }
 
-    /// What it has shown.
+    /// Returns the text that the command has shown.
     pub fn shown(&self) -> String {
         self.read("shown")
     }
 
-    /// What it has said on stderr.
+    /// Returns the text that the command has written to stderr.
     pub fn said(&self) -> String {
         self.read("said")
     }
 
-    /// Whether it has ended.
+    /// Returns whether the command has ended.
     pub fn has_ended(&mut self) -> bool {
         self.child.try_wait().expect("its state").is_some()
     }
 
-    /// Waits for its end; returns its status, what it has shown and what it has said.
+    /// Waits for the command's end; returns its status, its output and its messages.
     pub fn ended(mut self) -> (ExitStatus, String, String) {
         let mut status = None;
         crate::wait_until(60, "it ends by itself", || {
@@ -84,10 +84,10 @@ impl Follower {
         (status.expect("a status"), self.shown(), self.said())
     }
 
-    /// As Ctrl-C does.
+    /// Interrupts the command as Ctrl-C does.
     pub fn interrupt(&self) {
         let pid = libc::pid_t::try_from(self.child.id()).expect("a pid");
-        // SAFETY: touches no memory.
+        // SAFETY: the call touches no memory.
         #[allow(unsafe_code, reason = "a signal")]
         unsafe {
             libc::kill(pid, libc::SIGINT)
@@ -102,7 +102,7 @@ impl Drop for Follower {
     }
 }
 
-/// What a merge with `options` gives of what these programs have traced up to now.
+/// Returns the result of a merge with `options` of the traces of these programs up to now.
 pub fn view(program: &str, scenarios: &[&Scenario], options: &[&str]) -> String {
     let apps = apps(scenarios);
     let apps: Vec<&str> = apps.iter().map(String::as_str).collect();
@@ -114,8 +114,8 @@ pub fn view(program: &str, scenarios: &[&Scenario], options: &[&str]) -> String 
     String::from_utf8(output.stdout).expect("UTF-8")
 }
 
-/// The text without what is not known of a file before it is there, or of a run before it has ended: its files' numbers
-/// and how many there are.
+/// Returns the text without the parts that are not known of a file before it is there, or of a run before it
+/// has ended: its files' numbers and how many there are.
 pub fn without_numbers(text: &str) -> String {
     let line = |line: &str| {
         let is_meta = line.contains(" # thread ") || line.contains(" # end ");
@@ -127,7 +127,8 @@ pub fn without_numbers(text: &str) -> String {
     text.lines().map(line).collect()
 }
 
-/// Panics unless `shown` has the lines of `merged`, and goes back only where it says so. Returns how many were late.
+/// Panics unless `shown` has the lines of `merged`, and goes back only where it says so. Returns the number
+/// of late lines.
 pub fn assert_same(shown: &str, merged: &str) -> usize {
     let (shown, merged) = (&without_numbers(shown), &without_numbers(merged));
     let (mut lines, mut last, mut excused, mut late) = (Vec::new(), 0, 0, 0);

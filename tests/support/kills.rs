@@ -8,40 +8,40 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 use trace_format::meta::{EndReason, LossReason, Meta};
 
-/// How many threads the stress program has.
+/// The number of threads of the stress program.
 pub const THREADS: usize = 8;
 
-/// How the stress program is run, killed and recovered.
+/// The way in which the stress program is run, killed and recovered.
 pub struct Kill<'a> {
     /// The traced program.
     pub scenario: &'a str,
-    /// How long it lives.
+    /// The time that the program lives.
     pub after: Duration,
-    /// Merges that are killed before one is left to finish: how long each lives.
+    /// The times that those merges live that are killed before one is left to finish.
     pub merges: Vec<Duration>,
     /// Variables for the program.
     pub env: Vec<(&'a str, &'a str)>,
     /// Variables for the program and for the merges that are killed.
     pub files: Vec<(&'a str, OsString)>,
-    /// Files without a byte may be left: the file system has no links.
+    /// Whether files without a byte may be left: the file system has no links.
     pub empty_files: bool,
-    /// The older records of a thread may be gone: its file has a limit.
+    /// Whether the older records of a thread may be gone: its file has a limit.
     pub rotated: bool,
 }
 
-/// What came of a kill.
+/// The result of a kill.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Killed {
-    /// How many calls had returned; 0 where it was killed before it traced.
+    /// The number of calls that had returned; 0 where the program was killed before it traced.
     pub records: u64,
-    /// How many files ended in the middle of a line, after each of the kills.
+    /// The number of files that ended in the middle of a line, after each of the kills.
     pub cut_off: u64,
-    /// How many files had lost their older half.
+    /// The number of files that had lost their older half.
     pub rotated: u64,
 }
 
 impl Kill<'_> {
-    /// Runs the program, kills it, merges, and compares the trace with what the program itself has counted.
+    /// Runs the program, kills it, merges, and compares the trace with the program's own counts.
     pub fn run(&self) -> Killed {
         let counters = tempfile::NamedTempFile::new_in("/dev/shm").expect("a file of counters");
         std::fs::write(counters.path(), [0; THREADS * 8]).expect("a file of counters");
@@ -70,7 +70,7 @@ impl Kill<'_> {
         Killed { records: committed.iter().sum(), cut_off, rotated }
     }
 
-    /// How many files end in the middle of a line.
+    /// Returns the number of files that end in the middle of a line.
     fn cut_off(&self, scenario: &Scenario) -> u64 {
         let traces = names(scenario.directory.path()).into_iter().filter_map(|path| std::fs::read(path).ok());
         traces.filter(|bytes| bytes.last().is_some_and(|last| *last != b'\n')).count() as u64
@@ -80,7 +80,7 @@ impl Kill<'_> {
         scenario.directory.path().join("scenario")
     }
 
-    /// The command, as a process of its own.
+    /// Returns the command of a merge, as a process of its own.
     fn merge(&self, scenario: &Scenario) -> Command {
         let mut merge = Command::new(self.scenario);
         merge.arg("merge").arg(Kill::app(scenario)).env("TRACER_RUNTIME_DIR", scenario.runtime.path());
@@ -97,7 +97,8 @@ impl Kill<'_> {
         std::fs::read(merged).expect("the merged file")
     }
 
-    /// Returns how many files had lost their older half.
+    /// Compares the files with the program's own counts; returns the number of files that had lost their
+    /// older half.
     fn compare(&self, directory: &Path, committed: &[u64]) -> u64 {
         if self.empty_files {
             let is_empty = |path: &PathBuf| std::fs::metadata(path).is_ok_and(|found| found.len() == 0);
@@ -139,10 +140,10 @@ impl Kill<'_> {
     }
 }
 
-/// Makes `text` that of record `n` of a thread of the stress program.
+/// Makes `text` the text of record `n` of a thread of the stress program.
 fn record(thread: usize, n: u64, text: &mut String) {
     text.clear();
-    // Now and then something that goes over blocks, or has lines of its own.
+    // Now and then a message goes over blocks, or has lines of its own.
     let rest = match n % 50 {
         7 => format!(" {}", "long ".repeat(400)),
         8 => " \nand more\n".to_string(),

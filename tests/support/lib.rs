@@ -1,4 +1,5 @@
-//! What the system tests share: running a traced program in a directory of its own, and reading what it wrote.
+//! Common parts of the system tests: running a traced program in a directory of its own, and reading its
+//! files.
 
 pub mod equation;
 pub mod follows;
@@ -23,22 +24,22 @@ use trace_format::raw::{Decoder, Raw};
 
 /// A program that is to be traced, with directories of its own for files and rings.
 pub struct Scenario {
-    /// Where its trace files go.
+    /// The directory of its trace files.
     pub directory: TempDir,
-    /// Where its rings go; in memory, as in real use.
+    /// The directory of its rings; in memory, as in real use.
     pub runtime: TempDir,
     command: Command,
 }
 
-/// What came of it.
+/// The result of a run of a traced program.
 pub struct Traced {
-    /// Status, stdout and stderr.
+    /// The status, stdout and stderr of the program.
     pub output: Output,
-    /// Every thread's file, by name.
+    /// The files of all threads, by name.
     pub files: BTreeMap<String, ThreadTrace>,
-    /// Where the files are.
+    /// The directory of the trace files.
     pub directory: TempDir,
-    /// Where the rings were.
+    /// The directory of the rings.
     pub runtime: TempDir,
 }
 
@@ -47,14 +48,14 @@ pub struct Traced {
 pub struct ThreadTrace {
     /// The thread's name in the `# thread` line.
     pub name: String,
-    /// Whole messages with their keys, in order.
+    /// The whole messages with their keys, in order.
     pub messages: Vec<(Key, String)>,
-    /// All `#` lines.
+    /// The content of all `#` lines.
     pub metas: Vec<Meta>,
 }
 
 impl Scenario {
-    /// The program `program` with `args`, tracing switched on.
+    /// Returns a scenario for the program `program` with `args`, with tracing switched on.
     pub fn new(program: impl AsRef<OsStr>, args: &[&str]) -> Scenario {
         let directory = TempDir::new().expect("a directory for trace files");
         let shm = Path::new("/dev/shm");
@@ -89,7 +90,7 @@ impl Scenario {
         self
     }
 
-    /// The command itself, for what is not foreseen here.
+    /// Returns the command itself, for needs that are not foreseen here.
     pub fn command(&mut self) -> &mut Command {
         &mut self.command
     }
@@ -103,42 +104,42 @@ impl Scenario {
 }
 
 impl Traced {
-    /// Panics with what the program said unless it succeeded.
+    /// Panics with the program's messages unless it succeeded.
     #[must_use]
     pub fn succeeded(self) -> Traced {
         assert!(self.output.status.success(), "{}", self.said());
         self
     }
 
-    /// Status, signal and stderr, for messages.
+    /// Returns status, signal and stderr, for messages.
     pub fn said(&self) -> String {
         let status = self.output.status;
         format!("status {status}, signal {:?}: {}", status.signal(), self.stderr())
     }
 
-    /// What the program printed on stdout.
+    /// Returns the text that the program printed on stdout.
     pub fn stdout(&self) -> String {
         String::from_utf8_lossy(&self.output.stdout).into_owned()
     }
 
-    /// What the program and the tracer said on stderr.
+    /// Returns the text that the program and the tracer wrote to stderr.
     pub fn stderr(&self) -> String {
         String::from_utf8_lossy(&self.output.stderr).into_owned()
     }
 
-    /// All messages of all threads, sorted by ticks.
+    /// Returns all messages of all threads, sorted by ticks.
     pub fn messages(&self) -> Vec<String> {
         let mut all: Vec<&(Key, String)> = self.files.values().flat_map(|f| &f.messages).collect();
         all.sort_by_key(|(key, _)| key.ticks);
         all.into_iter().map(|(_, text)| text.clone()).collect()
     }
 
-    /// The file whose thread has this name; panics where there is none.
+    /// Returns the file whose thread has this name; panics where there is none.
     pub fn thread(&self, name: &str) -> &ThreadTrace {
         self.files.values().find(|f| f.name == name).unwrap_or_else(|| panic!("no thread named {name}"))
     }
 
-    /// Panics unless every file ends, and none tells of a loss.
+    /// Panics unless every file ends, and none reports a loss.
     pub fn assert_whole(&self) {
         for (name, file) in &self.files {
             let end = file.end();
@@ -146,14 +147,14 @@ impl Traced {
         }
     }
 
-    /// What is left in the directory of rings.
+    /// Returns the entries that are left in the directory of rings.
     pub fn left_in_runtime(&self) -> Vec<PathBuf> {
         names(self.runtime.path())
     }
 }
 
 impl ThreadTrace {
-    /// The last `# end` line; panics where there is none.
+    /// Returns the last `# end` line; panics where there is none.
     pub fn end(&self) -> &End {
         let ends = self.metas.iter().rev();
         ends.into_iter()
@@ -161,13 +162,13 @@ impl ThreadTrace {
             .expect("an `# end` line")
     }
 
-    /// The texts of the messages.
+    /// Returns the texts of the messages.
     pub fn texts(&self) -> Vec<&str> {
         self.messages.iter().map(|(_, text)| text.as_str()).collect()
     }
 }
 
-/// The entries of a directory, sorted.
+/// Returns the entries of a directory, sorted.
 pub fn names(directory: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(directory).expect("a directory that can be read");
     let mut names: Vec<PathBuf> = entries.map(|e| e.expect("an entry").path()).collect();
@@ -185,7 +186,7 @@ pub fn read_directory(directory: &Path) -> BTreeMap<String, ThreadTrace> {
     names(directory).iter().filter_map(read).collect()
 }
 
-/// The text of a trace file, which may be a raw one.
+/// Returns the text of a trace file, which may be a raw one.
 pub fn text_of<'a>(name: &str, bytes: &'a [u8]) -> Cow<'a, [u8]> {
     let Some(raw) = Raw::parse(bytes) else { return Cow::Borrowed(bytes) };
     let mut text = Vec::new();
@@ -232,11 +233,11 @@ pub fn parse(name: &str, bytes: &[u8]) -> ThreadTrace {
     trace
 }
 
-/// Runs a program that this process has just written, as often as it is busy: while it was written another thread may
-/// have forked, and until that child executes its own program it has the file open for writing.
+/// Runs a program that this process has just written, as often as it is busy: while it was written another
+/// thread may have forked, and until that child executes its own program it has the file open for writing.
 ///
 /// # Panics
-/// It cannot be run for another reason.
+/// The program cannot be run for another reason.
 pub fn output_of_copy(command: &mut Command) -> Output {
     loop {
         match command.output() {

@@ -1,4 +1,4 @@
-//! Programs that are merged while they run, and what a merge has of each of their threads.
+//! Programs that are merged while they run, and the part of each of their threads in a merge.
 
 use crate::Scenario;
 use std::collections::BTreeMap;
@@ -12,10 +12,10 @@ use trace_format::escape::unescape;
 use trace_format::line::{Kind, Line};
 use trace_format::meta::{LossReason, Meta};
 
-/// How many threads the program has.
+/// The number of threads of the program.
 pub const THREADS: usize = 8;
 
-/// The command as a process of its own: `program` is the traced program, which can be that as well.
+/// Returns the command as a process of its own: `program` is the traced program, which can be that as well.
 pub fn tracemerge<S: AsRef<OsStr>>(
     program: &str,
     runtime: &Path,
@@ -29,16 +29,16 @@ pub fn tracemerge<S: AsRef<OsStr>>(
 
 /// A program that traces as far as it is told to.
 pub struct Watched {
-    /// Where its files and rings are.
+    /// The program with its directories of files and rings.
     pub scenario: Scenario,
-    /// The process.
+    /// The process of the program.
     pub child: Child,
     program: String,
     words: NamedTempFile,
 }
 
 impl Watched {
-    /// Starts it, `manners` as in the scenario, with these variables.
+    /// Starts the program, `manners` as in the scenario, with these variables.
     pub fn start(program: &str, manners: &str, env: &[(&str, &str)]) -> Watched {
         let words = NamedTempFile::new_in("/dev/shm").expect("a file of words");
         std::fs::write(words.path(), [0; (THREADS + 2) * 8]).expect("a file of words");
@@ -54,14 +54,14 @@ impl Watched {
         self.words.as_file().write_all_at(&goal.to_le_bytes(), 0).expect("a word is written");
     }
 
-    /// How many calls of each thread have returned.
+    /// Returns the number of calls of each thread that have returned.
     pub fn returned(&self) -> Vec<u64> {
         let mut bytes = [0; THREADS * 8];
         self.words.as_file().read_exact_at(&mut bytes, 16).expect("words");
         bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().expect("eight bytes"))).collect()
     }
 
-    /// Has it end, and returns what it said.
+    /// Has the program end; returns its messages.
     pub fn end(&mut self) -> String {
         self.words.as_file().write_all_at(&1u64.to_le_bytes(), 8).expect("a word is written");
         let status = self.child.wait().expect("its end");
@@ -73,7 +73,7 @@ impl Watched {
         said
     }
 
-    /// Merges to `to` in its directory; returns what the command said, and what it wrote.
+    /// Merges to `to` in the program's directory; returns the command's output, and the bytes that it wrote.
     pub fn merge(&self, args: &[&OsStr], to: &str) -> (Output, Vec<u8>) {
         let to = self.scenario.directory.path().join(to);
         let mut command = tracemerge(&self.program, self.scenario.runtime.path(), args);
@@ -89,17 +89,17 @@ impl Drop for Watched {
     }
 }
 
-/// What a merged file has of one thread.
+/// The part of one thread in a merged file.
 #[derive(Debug, Default)]
 pub struct Merged {
-    /// Its messages.
+    /// The thread's messages.
     pub messages: Vec<String>,
-    /// What it tells of losses.
+    /// The reported losses: their reasons, and the numbers of records.
     pub lost: Vec<(LossReason, u64)>,
 }
 
-/// The threads of the program in a merged file, by the number that their messages begin with. Every line parses, all
-/// are in the order of their ticks.
+/// Returns the threads of the program in a merged file, by the number that their messages begin with, after
+/// checking that every line parses and all are in the order of their ticks.
 pub fn by_thread(merged: &[u8]) -> BTreeMap<usize, Merged> {
     let mut threads: BTreeMap<u64, Merged> = BTreeMap::new();
     let mut last = 0;

@@ -4,7 +4,8 @@ use crate::Scenario;
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
-/// A scenario that `sh` runs in a mount namespace of its own: `script` prepares it and runs `program` as `"$@"`.
+/// Returns a scenario that `sh` runs in a mount namespace of its own: `script` prepares it and runs `program`
+/// as `"$@"`.
 ///
 /// `None` where the system refuses that, which is said on stderr: then the test has nothing to show.
 pub fn in_own_mounts(script: &str, program: &[&str]) -> Option<Scenario> {
@@ -18,7 +19,8 @@ pub fn in_own_mounts(script: &str, program: &[&str]) -> Option<Scenario> {
     Some(Scenario::new("unshare", &words))
 }
 
-/// What to give to `unshare`: as root plainly, else as root of a user namespace.
+/// Returns the flags for `unshare`: as root plainly, else as root of a user namespace. `None` where neither
+/// works.
 fn flags() -> Option<&'static str> {
     static FLAGS: OnceLock<Option<&str>> = OnceLock::new();
     let works = |flags: &&str| {
@@ -29,7 +31,7 @@ fn flags() -> Option<&'static str> {
     *FLAGS.get_or_init(|| ["-m", "-Urm"].into_iter().find(works))
 }
 
-/// Whether this process may act for other users.
+/// Returns whether this process may act for other users.
 pub fn is_root() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let effective = status.lines().find_map(|line| line.strip_prefix("Uid:")?.split_whitespace().nth(1));

@@ -15,7 +15,7 @@ pub struct Running {
 }
 
 impl Running {
-    /// Starts it with pipes to talk through.
+    /// Starts the program with pipes to talk through.
     pub fn start(scenario: &mut Scenario) -> Running {
         let command = scenario.command().stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().expect("the program starts");
@@ -24,32 +24,32 @@ impl Running {
         Running { child, stdin, stdout }
     }
 
-    /// The process's id.
+    /// Returns the process's id.
     pub fn pid(&self) -> libc::pid_t {
         libc::pid_t::try_from(self.child.id()).expect("a process id")
     }
 
-    /// The next line that it says; panics where it ends before.
+    /// Returns the next line of the program; panics where it ends before.
     pub fn hear(&mut self) -> String {
         let mut line = String::new();
         self.stdout.read_line(&mut line).expect("a pipe");
         line.strip_suffix('\n').unwrap_or_else(|| panic!("it has ended: {:?}", self.child.try_wait())).into()
     }
 
-    /// Says a line to it.
+    /// Writes a line to the program.
     pub fn say(&mut self, line: &str) {
         writeln!(self.stdin.as_mut().expect("a pipe"), "{line}").expect("it listens");
     }
 
-    /// Sends it a signal.
+    /// Sends the program a signal.
     pub fn signal(&self, signal: libc::c_int) {
-        // SAFETY: touches no memory; the process is not reaped yet, so the number is still its own.
+        // SAFETY: the call touches no memory; the process is not reaped yet, so the number is still its own.
         assert_eq!(unsafe { libc::kill(self.pid(), signal) }, 0);
     }
 
-    /// Waits until it has stopped or ended, and leaves it so, not reaped.
+    /// Waits until the program has stopped or ended, and leaves it so, not reaped.
     pub fn wait_without_reaping(&self, what: libc::c_int) {
-        // SAFETY: our own child; the result is plain memory.
+        // SAFETY: the process is our own child; the result is plain memory.
         let result = unsafe {
             let mut info: libc::siginfo_t = std::mem::zeroed();
             libc::waitid(libc::P_PID, self.child.id(), &mut info, what | libc::WNOWAIT)
@@ -57,7 +57,7 @@ impl Running {
         assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
     }
 
-    /// Waits for its end; returns its status and what it said last.
+    /// Waits for the program's end; returns its status and its last output.
     pub fn wait(mut self) -> (std::process::ExitStatus, String) {
         drop(self.stdin.take());
         let mut rest = String::new();
@@ -65,7 +65,7 @@ impl Running {
         (self.child.wait().expect("its end"), rest)
     }
 
-    /// Kills it and waits for its end.
+    /// Kills the program and waits for its end.
     pub fn kill(mut self) {
         self.child.kill().expect("a kill");
         self.child.wait().expect("its end");
@@ -79,23 +79,23 @@ impl Drop for Running {
     }
 }
 
-/// What came of a merge.
+/// The result of a merge.
 #[derive(Debug)]
 pub struct Merged {
-    /// Its exit status.
+    /// The exit status of the command.
     pub status: Option<i32>,
-    /// What it said on stderr.
+    /// The text that the command wrote to stderr.
     pub stderr: String,
-    /// How often it gave up the processor to wait for something: one that waits for a lock looks a hundred times a
-    /// second.
+    /// The number of times that the command gave up the processor to wait for something: a merge that waits
+    /// for a lock looks a hundred times a second.
     pub waits: i64,
 }
 
-/// A merge that looked a hundred times for a lock has waited in vain.
+/// The number of waits from which on a merge has waited for a lock in vain.
 pub const WAITS_IN_VAIN: i64 = 100;
 
-/// Merges the trace of `scenario` as the command does: `command` is the traced program, which knows how to play it,
-/// or one that runs it.
+/// Merges the trace of `scenario` as the command does: `command` is the traced program, which knows how to
+/// play it, or a program that runs it.
 pub fn merge(scenario: &Scenario, command: &[&OsStr]) -> Merged {
     let (program, args) = command.split_first().expect("a program");
     let mut merge = Command::new(program);
@@ -111,7 +111,7 @@ fn merge_with(mut merge: Command, runtime: &Path) -> Merged {
     child.stderr.take().expect("a pipe").read_to_string(&mut stderr).expect("what it said");
     let pid = libc::pid_t::try_from(child.id()).expect("a process id");
     let mut status = 0;
-    // SAFETY: our own child; both results are plain memory.
+    // SAFETY: the process is our own child; both results are plain memory.
     let waits = unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
         assert_eq!(libc::wait4(pid, &mut status, 0, &mut usage), pid);
@@ -121,7 +121,7 @@ fn merge_with(mut merge: Command, runtime: &Path) -> Merged {
 }
 
 impl Merged {
-    /// Panics with what it said unless it wrote a complete trace.
+    /// Panics with the command's messages unless it wrote a complete trace.
     pub fn succeeded(self) -> Merged {
         assert_eq!(self.status, Some(0), "{}", self.stderr);
         self

@@ -1,4 +1,5 @@
-//! The parts of a crate stand in an order that a table of ARCHITECTURE.md gives, and each uses only those above it.
+//! The parts of a crate stand in an order that a table of ARCHITECTURE.md gives, and each uses only those
+//! above it.
 //!
 //! Included by a test of each crate that has such a table, so that it is read and checked in one way.
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
@@ -15,8 +16,8 @@ pub struct Walls {
 }
 
 impl Walls {
-    /// Reads the table that begins with the line `heading`. `package` is the directory of the crate, and `root` the way
-    /// from there to the directory of ARCHITECTURE.md.
+    /// Reads the table that begins with the line `heading`. `package` is the directory of the crate, and
+    /// `root` the way from there to the directory of ARCHITECTURE.md.
     pub fn read(package: &str, root: &str, heading: &str) -> Walls {
         let text = fs::read_to_string(Path::new(package).join(root).join("ARCHITECTURE.md")).unwrap();
         let table = text.split(heading).nth(1).unwrap();
@@ -97,7 +98,8 @@ pub fn files(directory: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// The parts that some code names: what stands behind `crate::`, in a list too. Tests at its end may use everything.
+/// The parts that some code names: what stands behind `crate::`, in a list too. Tests at its end may use
+/// everything.
 pub fn named(code: &str) -> BTreeSet<&str> {
     let code = code.split("\nmod tests {").next().unwrap();
     let mut parts = BTreeSet::new();

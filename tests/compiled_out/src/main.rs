@@ -1,8 +1,9 @@
-//! Calls `trace!` in the ways that programs do. With the feature `compile-out` nothing of that is in the machine code.
+//! Calls `trace!` in the ways that programs do. With the feature `compile-out` nothing of the calls is in the
+//! machine code.
 
 use std::hint::black_box;
 
-/// What the calls would evaluate, found by its name in the program's symbols.
+/// Makes the argument that the calls would evaluate; it is found by its name in the program's symbols.
 #[inline(never)]
 fn an_argument_nobody_wants() -> u32 {
     black_box(42)

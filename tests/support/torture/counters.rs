@@ -1,9 +1,10 @@
-//! What the program counts where a kill leaves it: a file that it has mapped.
+//! The counters of the program, where a kill leaves them: in a file that it has mapped.
 //!
 //! ```text
 //! word 0          the test wants all to end soon
 //! processes       8 × 8 words: pid, came to its end
-//! slots           240 × 8 words: calls begun, calls that have returned, calls that had returned at `exit`, tid, pid, when it ended
+//! slots           240 × 8 words: calls begun, calls that have returned, calls that had returned at `exit`,
+//!                 tid, pid, when it ended
 //! ```
 #![allow(unsafe_code, reason = "maps the file")]
 
@@ -11,61 +12,63 @@ use super::plan::THREADS;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The most processes of a trial that trace: the program, its children, what it becomes by `exec`, the program again.
+/// The greatest number of processes of a trial that trace: the program, its children, the program that it
+/// becomes by `exec`, the program again.
 pub const PROCESSES: usize = 8;
-/// The first child.
+/// The number of the first child.
 pub const CHILD: usize = 1;
-/// What the program becomes.
+/// The number of the program that the first one becomes by `exec`.
 pub const EXECUTED: usize = 4;
-/// The program, started again after it.
+/// The number of the program when it is started again after it has ended.
 pub const AGAIN: usize = 5;
-/// The program, started again beside it.
+/// The number of the program when it is started again beside itself.
 pub const OTHER: usize = 6;
 
-/// A thread has a slot, so has what is traced inside of its records, and so has its signal handler.
+/// The number of slots for each thread: its own calls, those inside of its records, and those of its signal
+/// handler.
 pub const LANES: usize = 3;
 const STRIDE: usize = LANES * THREADS;
 /// The slot of the first short-lived thread.
 pub const SHORT_LIVED: usize = PROCESSES * STRIDE;
-/// How many slots there are.
+/// The number of slots.
 pub const SLOTS: usize = SHORT_LIVED + 48;
 
 const WORDS: usize = 8;
 const OF_PROCESSES: usize = WORDS;
 const OF_SLOTS: usize = OF_PROCESSES + PROCESSES * WORDS;
-/// How long the file is.
+/// The length of the file in bytes.
 pub const BYTES: usize = (OF_SLOTS + SLOTS * WORDS) * 8;
 
-/// Which part of a thread a slot is.
+/// The part of a thread that a slot counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lane {
-    /// Its own calls; true: it is one of those that come and go.
+    /// The thread's own calls; true for a thread that comes and goes.
     Thread(bool),
-    /// Calls inside of its records.
+    /// The calls inside of the thread's records.
     Inside,
-    /// Calls of its signal handler.
+    /// The calls of the thread's signal handler.
     Handler,
 }
 
-/// The slot of a thread's own calls.
+/// Returns the slot of a thread's own calls.
 #[must_use]
 pub fn slot(process: usize, thread: usize) -> usize {
     process * STRIDE + thread
 }
 
-/// The slot of the calls inside of the records of the thread with this slot.
+/// Returns the slot of the calls inside of the records of the thread with this slot.
 #[must_use]
 pub fn inside(slot: usize) -> usize {
     slot + THREADS
 }
 
-/// The slot of the signal handler of the thread with this slot.
+/// Returns the slot of the signal handler of the thread with this slot.
 #[must_use]
 pub fn handler(slot: usize) -> usize {
     slot + 2 * THREADS
 }
 
-/// Which part of a thread a slot is.
+/// Returns the part of a thread that a slot counts.
 #[must_use]
 pub fn lane_of(slot: usize) -> Lane {
     match slot % STRIDE / THREADS {
@@ -76,7 +79,7 @@ pub fn lane_of(slot: usize) -> Lane {
     }
 }
 
-/// The process of a slot.
+/// Returns the process of a slot.
 #[must_use]
 pub fn process_of(slot: usize) -> usize {
     if slot >= SHORT_LIVED { 0 } else { slot / STRIDE }
@@ -92,20 +95,20 @@ pub struct Process(&'static [AtomicU64]);
 
 /// The words of one slot. Its thread alone stores them.
 #[derive(Clone, Copy, Debug)]
-pub struct Slot(&'static [AtomicU64]);
+pub struct SlotCounters(&'static [AtomicU64]);
 
 impl Counters {
     /// Maps the file for good; it has [`BYTES`] bytes.
     ///
     /// # Panics
-    /// Where it cannot be mapped.
+    /// The file cannot be mapped.
     #[must_use]
     pub fn map(path: &Path) -> Counters {
         let file =
             std::fs::OpenOptions::new().read(true).write(true).open(path).expect("the file of counters");
         assert_eq!(file.metadata().expect("its length").len(), BYTES as u64);
-        // SAFETY: the file is as long as that and stays so, the mapping stays as long as the process; both sides use it
-        // as atomics only.
+        // SAFETY: the file has as many bytes and keeps them, the mapping stays as long as the process; both
+        // sides use it as atomics only.
         Counters(unsafe {
             let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED);
             let fd = std::os::fd::AsRawFd::as_raw_fd(&file);
@@ -117,7 +120,7 @@ impl Counters {
 
     /// Gives the memory back; nobody uses it any more.
     pub fn unmap(self) {
-        // SAFETY: as mapped; by the caller's word there is no use of it.
+        // SAFETY: this is what was mapped; the caller promises that nobody uses it any more.
         unsafe { libc::munmap(self.0.as_ptr().cast_mut().cast(), BYTES) };
     }
 
@@ -126,65 +129,66 @@ impl Counters {
         self.0[0].store(1, Ordering::Relaxed);
     }
 
-    /// Whether all are to end soon.
+    /// Returns whether all processes are to end soon.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
         self.0[0].load(Ordering::Relaxed) == 1
     }
 
-    /// One of the processes.
+    /// Returns the words of one of the processes.
     #[must_use]
     pub fn process(&self, index: usize) -> Process {
         Process(&self.0[OF_PROCESSES + index * WORDS..][..WORDS])
     }
 
-    /// One of the slots.
+    /// Returns the words of one of the slots.
     #[must_use]
-    pub fn slot(&self, index: usize) -> Slot {
-        Slot(&self.0[OF_SLOTS + index * WORDS..][..WORDS])
+    pub fn slot(&self, index: usize) -> SlotCounters {
+        SlotCounters(&self.0[OF_SLOTS + index * WORDS..][..WORDS])
     }
 }
 
 impl Process {
-    /// It runs.
+    /// Notes that the process runs.
     pub fn begins(&self) {
         self.0[0].store(std::process::id().into(), Ordering::Release);
     }
 
-    /// Its id; 0: it never ran.
+    /// Returns the process's id; 0 where it never ran.
     #[must_use]
     pub fn pid(&self) -> u64 {
         self.0[0].load(Ordering::Acquire)
     }
 
-    /// It has done all, or calls `exit`, and so will be ended by its exit handlers.
+    /// Notes that the process has done everything, or calls `exit`, and so will be ended by its exit
+    /// handlers.
     pub fn ends(&self) {
         self.0[1].store(1, Ordering::Release);
     }
 
-    /// Whether it came there.
+    /// Returns whether the process came to its end.
     #[must_use]
     pub fn has_ended(&self) -> bool {
         self.0[1].load(Ordering::Acquire) == 1
     }
 }
 
-impl Slot {
-    /// This thread has it.
+impl SlotCounters {
+    /// Gives the slot to this thread.
     pub fn begins(&self) {
-        // SAFETY: asks only.
+        // SAFETY: the call only asks, and touches no memory.
         let tid = unsafe { libc::gettid() };
         self.0[4].store(std::process::id().into(), Ordering::Relaxed);
         self.0[3].store(tid.unsigned_abs().into(), Ordering::Release);
     }
 
-    /// The thread and its process; 0: it never ran.
+    /// Returns the ids of the thread and its process; 0 where it never ran.
     #[must_use]
     pub fn tid(&self) -> (u64, u64) {
         (self.0[3].load(Ordering::Acquire), self.0[4].load(Ordering::Relaxed))
     }
 
-    /// The number of the next call, which begins now.
+    /// Returns the number of the next call, which begins now.
     #[must_use]
     pub fn call(&self) -> u64 {
         let n = self.0[0].load(Ordering::Relaxed);
@@ -192,44 +196,44 @@ impl Slot {
         n
     }
 
-    /// All calls that have begun have returned.
+    /// Notes that all calls that have begun have returned.
     pub fn returned(&self) {
         self.0[1].store(self.0[0].load(Ordering::Relaxed), Ordering::Release);
     }
 
-    /// The process ends by `exit`: what has returned by now must be kept.
+    /// Notes that the process ends by `exit`: records whose calls have returned by now must be kept.
     pub fn exits(&self) {
         self.0[2].store(self.0[1].load(Ordering::Acquire), Ordering::Release);
     }
 
-    /// The thread comes to its end.
+    /// Notes that the thread comes to its end.
     pub fn ends(&self) {
         let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // SAFETY: plain memory.
+        // SAFETY: the argument is plain memory.
         unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
         let ns = now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs();
         self.0[5].store(ns, Ordering::Release);
     }
 
-    /// When it did, in nanoseconds of the monotonic clock.
+    /// Returns when the thread came to its end, in nanoseconds of the monotonic clock.
     #[must_use]
     pub fn ended_at(&self) -> Option<u64> {
         Some(self.0[5].load(Ordering::Acquire)).filter(|ns| *ns > 0)
     }
 
-    /// How many calls have begun.
+    /// Returns the number of calls that have begun.
     #[must_use]
     pub fn made(&self) -> u64 {
         self.0[0].load(Ordering::Acquire)
     }
 
-    /// How many calls have returned.
+    /// Returns the number of calls that have returned.
     #[must_use]
     pub fn made_for_sure(&self) -> u64 {
         self.0[1].load(Ordering::Acquire)
     }
 
-    /// How many calls had returned when `exit` was called.
+    /// Returns the number of calls that had returned when `exit` was called.
     #[must_use]
     pub fn made_before_exit(&self) -> u64 {
         self.0[2].load(Ordering::Acquire)

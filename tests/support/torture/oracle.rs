@@ -1,36 +1,46 @@
-//! Holds what a trial's programs have counted against what is in the files: made = in files + told lost.
+//! The oracle: holds the counts of a trial's programs against the files: made = in files + reported lost.
 //!
-//! For each thread, with all its files: each record that it has made is in one of them once, whole and in order, or a
-//! `# lost` line of them counts it. A call that had not returned may have made its record or not.
+//! For each thread, with all its files: each record that it has made is in one of them once, whole and in
+//! order, or a `# lost` line of them reports it. A call that had not returned may have made its record or
+//! not.
 //!
-//! What is expected of a trial depends on its plan:
+//! The expectation depends on the plan of the trial. For each plan, this list has the reasons for which
+//! records may be reported lost, and the records that must be there. Where it names no others, the equation
+//! must hold as it stands: in files + reported lost = made.
 //!
-//! | plan | told lost may be | what must be there |
-//! |---|---|---|
-//! | `block`, a long patience, nothing but kills, signals, forks, closed descriptors | nothing | all whose calls have returned |
-//! | `drop`, or `block` with a short patience | `full` | in files + told = made |
-//! | `overwrite` | `overwritten` | the same; threads that have ended may be missing when more than sixteen have |
-//! | `TRACER_MAX_BYTES` | `rotated` | the same |
-//! | a full disk, `RLIMIT_FSIZE`, few descriptors | `full`, or a reason of its own | the same |
-//! | a file that is deleted, cut short, replaced | `file_removed` | the same; what is left of it counts as in files |
-//! | a record longer than the ring | `torn`, its beginning is there | the same |
-//! | a long one whose beginning is in a file that is taken away, or overwritten | `torn` | the same |
-//! | `exit` while other threads trace | as above | all whose calls had returned when `exit` was called |
-//! | records inside records, handlers that trace | `nested`; `full` if a handler interrupts the tracer itself | the same |
-//! | a `Display` that panics, or is left by a jump | `panic`: as many as there were at most | the same; such a record is in no file |
-//! | rings that are private, and a death other than by `exit` | as above | no more than was made |
-//! | handlers that trace before the run has its directory, and a kill | as above | what was made before may be missing |
-//! | `RLIMIT_FSIZE` or `TRACER_MAX_BYTES`, and a file that is renamed | `file_removed` | what is in the renamed file may be told lost, too |
-//! | `TRACER_MAX_BYTES` and a file that is replaced by its copy | `rotated` | the copy may have what was dropped |
-//! | the same, and `exit` | as above | all whose calls had returned when `exit` was called; on a disk that is full, no more than was made |
+//! - `block`, a long patience, nothing but kills, signals, forks, closed descriptors: no reason; all records
+//!   whose calls have returned.
+//! - `drop`, or `block` with a short patience: `full`.
+//! - `overwrite`: `overwritten`. Threads that have ended may be missing when more than sixteen have.
+//! - `TRACER_MAX_BYTES`: `rotated`.
+//! - A full disk, `RLIMIT_FSIZE`, few descriptors: `full`, or a reason of its own.
+//! - A file that is deleted, truncated, replaced: `file_removed`. The rest of it counts as in files.
+//! - A record longer than the ring: `torn`; its beginning is there.
+//! - A long record whose beginning is in a file that is taken away, or overwritten: `torn`.
+//! - `exit` while other threads trace: reasons as above; all records whose calls had returned when `exit` was
+//!   called.
+//! - Records inside records, handlers that trace: `nested`; `full` if a handler interrupts the tracer itself.
+//! - A `Display` that panics, or is left by a jump: `panic`, for as many records as there were at most; such
+//!   a record is in no file.
+//! - Rings that are private, and a death other than by `exit`: reasons as above; no more records than were
+//!   made.
+//! - Handlers that trace before the run has its directory, and a kill: reasons as above; records that were
+//!   made before may be missing.
+//! - `RLIMIT_FSIZE` or `TRACER_MAX_BYTES`, and a file that is renamed: `file_removed`. The records in the
+//!   renamed file may be reported lost, too.
+//! - `TRACER_MAX_BYTES` and a file that is replaced by its copy: `rotated`. The copy may have the dropped
+//!   records.
+//! - `TRACER_MAX_BYTES`, a file that is replaced by its copy, and `exit`: reasons as above; all records whose
+//!   calls had returned when `exit` was called; on a disk that is full, no more records than were made.
 //!
-//! `damaged` is never expected, and nothing is ever expected twice. Whatever the plan is, `check` says "whole" only if
-//! nothing is missing and nothing told lost; where the plan has no fault and no odd setting, it says so then. The merged
-//! file has as many messages of each slot as all files have. When all is done, rings are gone, and files of the tracer's
-//! own that were only for a moment; a host's own files have what it has written.
+//! `damaged` is never expected, and nothing is ever expected twice. Whatever the plan is, `check` says
+//! "whole" only if nothing is missing and nothing is reported lost; where the plan has no fault and no odd
+//! setting, it says so then. The merged file has as many messages of each slot as all files have. When all is
+//! done, rings are gone, and files of the tracer's own that were only for a moment; a host's own files have
+//! the content that it has written.
 
 use super::counters::{Counters, PROCESSES, SLOTS, process_of};
-use super::plan::{End, Plan, Policy, Runtime, What};
+use super::plan::{Policy, ProgramEnd, Runtime, TrialPlan, What};
 use super::texts::{Shape, closing};
 use super::trial::own_content;
 use std::collections::{BTreeMap, BTreeSet};
@@ -41,71 +51,71 @@ use trace_format::line::{Key, Kind, Line};
 use trace_format::meta::{End as EndLine, Meta, RingPlace};
 use trace_format::raw::{Decoder, Raw};
 
-/// What a trial leaves.
+/// The traces of a trial, and the results of the commands.
 #[derive(Debug)]
 pub struct Evidence {
-    /// Directories with trace files.
+    /// The directories with trace files.
     pub directories: Vec<PathBuf>,
-    /// Where rings were.
+    /// The directory of the rings.
     pub runtime: PathBuf,
-    /// The files that belong to the program.
+    /// The directory of the files that belong to the program.
     pub own: PathBuf,
-    /// What the programs have counted.
+    /// The counts of the programs.
     pub counters: Counters,
-    /// Processes that somebody else ended, whatever they were about to do.
+    /// The processes that somebody else ended, whatever they were about to do.
     pub ended_by_others: Vec<usize>,
-    /// Exit status of the last merge, of all runs, and the file that it wrote.
+    /// The exit status of the last merge, of all runs, and the file that it wrote.
     pub merge: (Option<i32>, PathBuf),
-    /// Exit status of `check`.
+    /// The exit status of `check`.
     pub check: Option<i32>,
-    /// What `--follow` has shown.
+    /// The file with the output of `--follow`.
     pub followed: Option<PathBuf>,
 }
 
 /// A trace file, read.
-struct Traced {
+struct TracedFile {
     name: String,
     tid: u64,
     pid: u64,
     private: bool,
-    /// By slot: the ticks of the first message, and the numbers of all.
+    /// The ticks of the first message and the numbers of all messages, by slot.
     messages: BTreeMap<usize, (u64, Vec<u64>)>,
     whole: u64,
     lost: BTreeMap<String, u64>,
     end: Option<EndLine>,
-    /// There are lines behind it.
+    /// Whether there are lines behind the file's end.
     behind_end: bool,
 }
 
-/// What is being found out.
+/// The state of a judgement.
 struct Judge<'a> {
-    plan: &'a Plan,
+    plan: &'a TrialPlan,
     evidence: &'a Evidence,
     wrong: Vec<String>,
-    /// Threads with a file that has a hole: what was there is not told.
+    /// The threads with a file that has a hole: its lost records are not reported.
     holed: BTreeSet<u64>,
 }
 
-/// What the slots and the files of one thread say.
+/// The counts of the slots and files of one thread.
 #[derive(Default)]
-struct Thread {
+struct ThreadAccount {
     pid: u64,
     slots: Vec<usize>,
     files: Vec<String>,
     private: bool,
-    /// They were, and the process ended without its exit handlers.
+    /// Whether the rings were private and the process ended without its exit handlers.
     private_and_killed: bool,
     in_files: u64,
-    /// What of both is in files that somebody has given another name.
+    /// The numbers of messages and lost records in files that somebody has given another name.
     in_renamed: BTreeMap<String, u64>,
     lost: BTreeMap<String, u64>,
-    /// What must be there at least, and what may be there at most.
+    /// The number of records that must be there at least, and that may be there at most.
     made: (u64, u64),
-    /// What has returned.
+    /// The number of calls that have returned.
     returned: u64,
 }
 
-impl Thread {
+impl ThreadAccount {
     fn told(&self) -> u64 {
         self.lost.values().sum()
     }
@@ -115,9 +125,9 @@ impl Thread {
     }
 }
 
-/// All that does not add up, in words; nothing where all does.
+/// Returns everything that does not add up, in words; nothing where all does.
 #[must_use]
-pub fn judge(plan: &Plan, evidence: &Evidence) -> Vec<String> {
+pub fn judge(plan: &TrialPlan, evidence: &Evidence) -> Vec<String> {
     let mut judge = Judge { plan, evidence, wrong: Vec::new(), holed: BTreeSet::new() };
     let files = judge.files();
     let slots = judge.slots(&files);
@@ -138,25 +148,28 @@ impl Judge<'_> {
         }
     }
 
-    /// Whether a file may end anywhere, for somebody else has cut it or made it.
-    fn may_be_cut(&self) -> bool {
+    /// Returns whether a file may end anywhere, for somebody else has truncated it or made it.
+    fn may_be_truncated(&self) -> bool {
         self.plan.has(|what| matches!(what, What::Cut(_) | What::Copy))
     }
 
-    /// Whether a file may end anywhere, for its thread was killed while the rest was in memory of its own, or it may not
-    /// grow in the middle of a long message, or somebody else has cut it.
+    /// Returns whether a file may end anywhere, for its thread was killed while the rest was in memory of its
+    /// own, or it may not grow in the middle of a long message, or somebody else has truncated it.
     fn may_end_anywhere(&self, bytes: &[u8]) -> bool {
         let first = &bytes[..bytes.len().min(FIRST_BYTES)];
-        self.may_be_cut() || self.may_end_in_long() || first.windows(12).any(|word| word == b"ring=private")
+        self.may_be_truncated()
+            || self.may_end_in_long()
+            || first.windows(12).any(|word| word == b"ring=private")
     }
 
-    /// Whether a file may end inside a long message, the rest of which finds no room in it and is told lost.
+    /// Returns whether a file may end inside a long message, the rest of which finds no room in it and is
+    /// reported lost.
     fn may_end_in_long(&self) -> bool {
         let shapes = &self.plan.shapes;
         (shapes.long || shapes.huge) && self.plan.has(|what| matches!(what, What::FileLimit(_)))
     }
 
-    fn files(&mut self) -> Vec<Traced> {
+    fn files(&mut self) -> Vec<TracedFile> {
         let mut files = Vec::new();
         for directory in self.evidence.directories.clone() {
             let Ok(entries) = std::fs::read_dir(&directory) else { continue };
@@ -164,9 +177,9 @@ impl Judge<'_> {
             paths.sort();
             for path in paths {
                 let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-                // A process with private rings that is killed while it drops the older half of a file leaves nobody who
-                // could remove the new one. Nor does an exit wait for what is done behind the last look.
-                let exits = matches!(self.plan.end, End::Exit(..) | End::Return);
+                // A process with private rings that is killed while it drops the older half of a file leaves
+                // nobody who could remove the new one. Nor does an exit wait for work behind the last look.
+                let exits = matches!(self.plan.end, ProgramEnd::Exit(..) | ProgramEnd::Return);
                 let of_nobody = self.plan.max_kb.is_some() && (self.may_be_private() || exits);
                 if name.starts_with('.') {
                     if !(name.ends_with(".new") && of_nobody) {
@@ -180,17 +193,17 @@ impl Judge<'_> {
         files
     }
 
-    fn file(&mut self, path: &Path, name: String) -> Option<Traced> {
+    fn file(&mut self, path: &Path, name: String) -> Option<TracedFile> {
         let bytes = std::fs::read(path).unwrap_or_default();
         let Some((key, run)) = run_of(&bytes[..bytes.len().min(FIRST_BYTES)]) else {
-            // Killed before its first line, with rings that nobody can recover.
+            // The process was killed before its first line, with rings that nobody can recover.
             let killed_at_once = bytes.is_empty() && self.may_be_private();
-            if !self.may_be_cut() && !killed_at_once {
+            if !self.may_be_truncated() && !killed_at_once {
                 self.says(format!("{name} of {} bytes has no beginning", bytes.len()));
             }
             return None;
         };
-        let mut traced = Traced {
+        let mut traced = TracedFile {
             name,
             tid: key.tid,
             pid: run.pid.into(),
@@ -201,7 +214,8 @@ impl Judge<'_> {
             end: None,
             behind_end: false,
         };
-        // Cut between the tracer's last look and its write, it has a hole there; whoever reads it says so.
+        // A file that was truncated between the tracer's last look and its write has a hole there; its
+        // readers say so.
         let holed = Raw::parse(&bytes).is_none() && bytes.contains(&0);
         if holed && self.plan.has(|what| matches!(what, What::Cut(_))) {
             self.holed.insert(traced.tid);
@@ -209,7 +223,8 @@ impl Judge<'_> {
         let text = self.text(&traced.name, &bytes);
         self.lines(&mut traced, &text);
         let told = traced.lost.values().sum::<u64>();
-        // What is traced after the exit has begun may be written behind the end; what is shared gets another one.
+        // Records that are made after the exit has begun may be written behind the end; a shared file gets
+        // another one.
         let (private, behind) = (traced.private, traced.behind_end);
         if let Some(end) = traced
             .end
@@ -223,7 +238,7 @@ impl Judge<'_> {
         Some(traced)
     }
 
-    /// The text of a file, which may be a raw one, without what was cut.
+    /// Returns the text of a file, which may be a raw one, without an incomplete end.
     fn text(&mut self, name: &str, bytes: &[u8]) -> Vec<u8> {
         let Some(raw) = Raw::parse(bytes) else {
             let whole = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |feed| feed + 1);
@@ -247,7 +262,7 @@ impl Judge<'_> {
         text
     }
 
-    fn lines(&mut self, traced: &mut Traced, text: &[u8]) {
+    fn lines(&mut self, traced: &mut TracedFile, text: &[u8]) {
         let mut open: Option<(u64, String)> = None;
         let mut last = 0;
         let lines: Vec<&[u8]> = text.split_inclusive(|&byte| byte == b'\n').collect();
@@ -295,13 +310,13 @@ impl Judge<'_> {
             }
         }
         if let Some((ticks, message)) = open {
-            let cut = self.may_be_cut() || traced.private;
-            self.message(traced, ticks, &message, false, Some(cut));
+            let truncated = self.may_be_truncated() || traced.private;
+            self.message(traced, ticks, &message, false, Some(truncated));
         }
     }
 
-    /// Whatever the reason is called.
-    fn lost(&mut self, traced: &mut Traced, text: &str) {
+    /// Counts the records of a `# lost` line, whatever the reason is called.
+    fn lost(&mut self, traced: &mut TracedFile, text: &str) {
         let value = |key: &str| text.split(' ').find_map(|word| word.strip_prefix(key));
         match (value("records=").and_then(|n| n.parse::<u64>().ok()), value("reason=")) {
             (Some(records), Some(reason)) => *traced.lost.entry(reason.to_owned()).or_default() += records,
@@ -309,9 +324,17 @@ impl Judge<'_> {
         }
     }
 
-    /// A message of a file; `torn` if the next line says so. Of the last one `cut` says whether it may be cut.
-    fn message(&mut self, traced: &mut Traced, ticks: u64, message: &str, torn: bool, cut: Option<bool>) {
-        let (open_end, cut) = (cut.is_some(), cut == Some(true));
+    /// Counts a message of a file; `torn` if the next line says so. Of the last one `truncated` says whether
+    /// it may be truncated.
+    fn message(
+        &mut self,
+        traced: &mut TracedFile,
+        ticks: u64,
+        message: &str,
+        torn: bool,
+        truncated: Option<bool>,
+    ) {
+        let (open_end, truncated) = (truncated.is_some(), truncated == Some(true));
         if self.holed.contains(&traced.tid) && message.contains('\0') {
             return;
         }
@@ -332,11 +355,11 @@ impl Judge<'_> {
             traced.whole += 1;
             traced.messages.entry(slot).or_insert((ticks, Vec::new())).1.push(n);
         } else if torn && expected.starts_with(message) && matches!(shape, Shape::Huge | Shape::Long) {
-            // It is told lost.
+            // The rest of the message is reported lost.
         } else if open_end && self.may_end_in_long() && expected.starts_with(message) {
-            // The file that the thread goes on in tells it lost.
-        } else if cut && expected.starts_with(message) {
-            // Its first line is there: the writer counts it as there, too.
+            // The file that the thread goes on in reports the message lost.
+        } else if truncated && expected.starts_with(message) {
+            // The message's first line is there: the writer counts it as there, too.
             traced.whole += 1;
             traced.messages.entry(slot).or_insert((ticks, Vec::new())).1.push(n);
         } else {
@@ -351,8 +374,9 @@ impl Judge<'_> {
         }
     }
 
-    /// Each number at most once, in order, and none that was not made; returns how many there are of each slot.
-    fn slots(&mut self, files: &[Traced]) -> BTreeMap<usize, u64> {
+    /// Checks that each number is there at most once, in order, and that none is there that was not made;
+    /// returns the number of records of each slot.
+    fn slots(&mut self, files: &[TracedFile]) -> BTreeMap<usize, u64> {
         let mut counts = BTreeMap::new();
         for slot in 0..SLOTS {
             let mut parts: Vec<_> = files
@@ -379,7 +403,7 @@ impl Judge<'_> {
         counts
     }
 
-    /// Whether the rings of this trial may have been private though no file says so.
+    /// Returns whether the rings of this trial may have been private though no file says so.
     fn may_be_private(&self) -> bool {
         let plan = self.plan;
         plan.runtime == Runtime::Unusable
@@ -387,9 +411,9 @@ impl Judge<'_> {
             || plan.has(|what| matches!(what, What::FileLimit(_)))
     }
 
-    fn threads(&mut self, files: &[Traced]) -> BTreeMap<u64, Thread> {
+    fn threads(&mut self, files: &[TracedFile]) -> BTreeMap<u64, ThreadAccount> {
         let counters = self.evidence.counters;
-        let mut threads: BTreeMap<u64, Thread> = BTreeMap::new();
+        let mut threads: BTreeMap<u64, ThreadAccount> = BTreeMap::new();
         for slot in 0..SLOTS {
             let (tid, pid) = counters.slot(slot).tid();
             if tid != 0 {
@@ -403,7 +427,7 @@ impl Judge<'_> {
                 thread.files.push(file.name.clone());
                 thread.private |= file.private;
                 thread.in_files += file.whole;
-                // As the program names them.
+                // The program gives its files such names.
                 let is_renamed = file.name.contains(&format!(".{}", 10_000_000 + file.tid));
                 if is_renamed {
                     *thread.in_renamed.entry("file_removed".to_owned()).or_default() += file.whole;
@@ -419,9 +443,10 @@ impl Judge<'_> {
         for thread in threads.values_mut() {
             for slot in thread.slots.clone() {
                 let (words, process) = (counters.slot(slot), process_of(slot));
-                // A file that was cut may not say so, nor that of the program which this one has become.
-                let is_executed = matches!(self.plan.end, End::Exec(..));
-                let is_untold = thread.files.is_empty() || self.may_be_cut() || is_executed;
+                // A file that was truncated need not say so, nor that of the program which this one has
+                // become.
+                let is_executed = matches!(self.plan.end, ProgramEnd::Exec(..));
+                let is_untold = thread.files.is_empty() || self.may_be_truncated() || is_executed;
                 let private = thread.private || (is_untold && self.may_be_private());
                 let exited = counters.process(process).has_ended()
                     && !self.evidence.ended_by_others.contains(&process);
@@ -429,16 +454,18 @@ impl Judge<'_> {
                 thread.returned += words.made_for_sure();
                 thread.made.1 += words.made();
                 let full_disk = self.plan.disk_kb.is_some();
-                // What is traced while the exit goes on may be kept or not.
+                // Records that are made while the exit goes on may be kept or not.
                 let promised = if exited { words.made_before_exit() } else { words.made_for_sure() };
-                // Handlers that trace before the run has its directory are counted in the process's memory.
-                let is_of = |file: &&Traced| file.messages.keys().any(|slot| process_of(*slot) == process);
+                // Records of handlers that trace before the run has its directory are counted in the
+                // process's memory.
+                let is_of =
+                    |file: &&TracedFile| file.messages.keys().any(|slot| process_of(*slot) == process);
                 let of_thread = files.iter().filter(|file| file.tid == words.tid().0);
                 let unborn = self.plan.signals && of_thread.filter(is_of).count() == 0;
                 thread.made.0 += match (private, exited) {
                     (true, false) => 0,
                     (false, false) if unborn => 0,
-                    // Nowhere to write it to, and nobody to wait.
+                    // There is no place to write to, and nobody to wait.
                     (true, true) if full_disk => 0,
                     _ => promised,
                 };
@@ -447,9 +474,10 @@ impl Judge<'_> {
         threads
     }
 
-    /// The equation, thread by thread. Returns how many records are in no file and told nowhere.
-    fn equation(&mut self, threads: &BTreeMap<u64, Thread>, files: &[Traced]) -> u64 {
-        // A run may tell losses of threads that have no file in one more file.
+    /// Checks the equation, thread by thread. Returns the number of records that are in no file and reported
+    /// nowhere.
+    fn equation(&mut self, threads: &BTreeMap<u64, ThreadAccount>, files: &[TracedFile]) -> u64 {
+        // A run may report losses of threads that have no file in one more file.
         let mut pools: BTreeMap<u64, u64> = BTreeMap::new();
         for file in files.iter().filter(|file| !threads.contains_key(&file.tid)) {
             *pools.entry(file.pid).or_default() += file.lost.values().sum::<u64>();
@@ -466,8 +494,8 @@ impl Judge<'_> {
             let told_elsewhere = short.min(*pool);
             *pool -= told_elsewhere;
             short -= told_elsewhere;
-            // What dies with private rings may be of a run that is not the newest any more, or has left no file at all; what
-            // is traced while an exit goes on, nobody counts.
+            // Records that die with private rings may be of a run that is not the newest any more, or has
+            // left no file at all; records that are made while an exit goes on are counted by nobody.
             if !thread.private_and_killed {
                 missing += short;
             }
@@ -491,38 +519,40 @@ impl Judge<'_> {
         missing
     }
 
-    /// How many records may be told lost and be in files all the same, by what others do to these: a file that is renamed
-    /// and then left is not found again, and who puts a copy in the place of a file restores what it drops meanwhile.
-    fn told_and_there(&self, thread: &Thread) -> u64 {
+    /// Returns the number of records that may be reported lost and be in files all the same, by what others
+    /// do to these: a file that is renamed and then left is not found again, and whoever puts a copy in the
+    /// place of a file restores the part that it drops meanwhile.
+    fn told_and_there(&self, thread: &ThreadAccount) -> u64 {
         let told = |reason: &str| thread.lost.get(reason).copied().unwrap_or(0);
         let copied = self.plan.has(|what| matches!(what, What::Copy)) && self.plan.max_kb.is_some();
         let renamed = if self.may_lose_sight() { thread.in_renamed.values().sum() } else { 0 };
         renamed + if copied { told("rotated") } else { 0 }
     }
 
-    /// Whether files may be renamed and then left, or in the moment when their older half is dropped.
+    /// Returns whether files may be renamed and then left, or in the moment when their older half is dropped.
     fn may_lose_sight(&self) -> bool {
         let renamed = self.plan.has(|what| matches!(what, What::Rename));
         let limited = self.plan.has(|what| matches!(what, What::FileLimit(_))) || self.plan.max_kb.is_some();
         renamed && limited
     }
 
-    /// Whether the flight recorder may have forgotten the thread: as documented, it keeps the rings of threads that have
-    /// ended until sixteen others have.
-    fn is_forgotten(&self, tid: u64, thread: &Thread, threads: &BTreeMap<u64, Thread>) -> bool {
-        let ended_at = |thread: &Thread| self.evidence.counters.slot(thread.slots[0]).ended_at();
+    /// Returns whether the flight recorder may have forgotten the thread: as documented, it keeps the rings
+    /// of threads that have ended until sixteen others have.
+    fn is_forgotten(&self, tid: u64, thread: &ThreadAccount, threads: &BTreeMap<u64, ThreadAccount>) -> bool {
+        let ended_at = |thread: &ThreadAccount| self.evidence.counters.slot(thread.slots[0]).ended_at();
         let (true, Some(end)) = (self.plan.policy == Policy::Overwrite, ended_at(thread)) else {
             return false;
         };
-        // Those that end at the same time may be seen in any order. The first thread of a process ends with it.
-        let later = |other: &&Thread| {
+        // Threads that end at the same time may be seen in any order. The first thread of a process ends with
+        // it.
+        let later = |other: &&ThreadAccount| {
             other.pid == thread.pid && ended_at(other).is_some_and(|at| at + 10_000_000 > end)
         };
         tid != thread.pid && threads.values().filter(later).count() > 16
     }
 
-    /// Whether this may be lost, by the table above.
-    fn reason(&mut self, tid: u64, thread: &Thread, reason: &str, records: u64) {
+    /// Checks whether records may be lost for this reason, by the table above.
+    fn reason(&mut self, tid: u64, thread: &ThreadAccount, reason: &str, records: u64) {
         let plan = self.plan;
         let storage = plan.disk_kb.is_some()
             || plan.descriptors.is_some()
@@ -543,8 +573,8 @@ impl Judge<'_> {
             "torn" => {
                 let taken = |what| matches!(what, What::Delete | What::Cut(_) | What::Copy);
                 let in_two = plan.policy == Policy::Overwrite || plan.has(taken);
-                // Its process exits in the middle of it.
-                let exits = matches!(plan.end, End::Exit(..) | End::Return);
+                // The thread's process exits in the middle of the record.
+                let exits = matches!(plan.end, ProgramEnd::Exit(..) | ProgramEnd::Return);
                 plan.shapes.huge || (plan.shapes.long && (in_two || exits))
             }
             "nested" => plan.shapes.nested || plan.signals,
@@ -553,7 +583,7 @@ impl Judge<'_> {
                 records - again <= self.left_records(thread)
             }
             "damaged" => false,
-            // Reasons that later versions may have for what is "full" now.
+            // Later versions may have other reasons for what is "full" now.
             _ => storage || plan.signals,
         };
         if !may {
@@ -564,8 +594,8 @@ impl Judge<'_> {
         }
     }
 
-    /// How many records of the thread panic or are left.
-    fn left_records(&self, thread: &Thread) -> u64 {
+    /// Returns the number of records of the thread that panic or are left.
+    fn left_records(&self, thread: &ThreadAccount) -> u64 {
         let of = |slot: &usize| {
             let left = |n: &u64| matches!(self.plan.shape(*slot, *n), Shape::Panics | Shape::Jumps);
             (0..self.evidence.counters.slot(*slot).made()).filter(left).count() as u64
@@ -573,8 +603,8 @@ impl Judge<'_> {
         thread.slots.iter().map(of).sum()
     }
 
-    /// What the commands say by their status.
-    fn verdicts(&mut self, files: &[Traced], missing: u64) {
+    /// Checks the verdicts that the commands give by their status.
+    fn verdicts(&mut self, files: &[TracedFile], missing: u64) {
         let told: u64 = files.iter().flat_map(|file| file.lost.values()).sum();
         let in_files: u64 = files.iter().map(|file| file.whole).sum();
         let (merge, check) = (self.evidence.merge.0, self.evidence.check);
@@ -592,8 +622,8 @@ impl Judge<'_> {
             self.says(format!("check says \"whole\", and {told} records are told lost"));
         }
         let calm = plan.faults.is_empty()
-            && !matches!(plan.end, End::Exec(..))
-            // What went with a flight recorder is told in a file of no thread.
+            && !matches!(plan.end, ProgramEnd::Exec(..))
+            // The records that went with a flight recorder are reported in a file of no thread.
             && plan.policy != Policy::Overwrite
             && !plan.closes()
             && plan.runtime != Runtime::Unusable
@@ -605,10 +635,10 @@ impl Judge<'_> {
         }
     }
 
-    /// The merged file has what the files have.
+    /// Checks that the merged file has the messages of the files.
     fn merged(&mut self, slots: &BTreeMap<usize, u64>) {
-        // A last line that was cut off is shown, and is no message of the file.
-        if self.may_be_cut() || slots.is_empty() || self.may_be_private() {
+        // An incomplete last line is shown, and is no message of the file.
+        if self.may_be_truncated() || slots.is_empty() || self.may_be_private() {
             return;
         }
         let bytes = std::fs::read(&self.evidence.merge.1).unwrap_or_default();
@@ -645,8 +675,8 @@ impl Judge<'_> {
         }
     }
 
-    /// What is followed is shown once. Where files are taken away, what is behind them may be shown again, and so may on a
-    /// full disk what was written in part and is taken back.
+    /// Checks that records that are followed are shown once. Where files are taken away, records behind them
+    /// may be shown again, and so may, on a full disk, records that were written in part and are taken back.
     fn followed(&mut self) {
         let taken = |what| matches!(what, What::Delete | What::Cut(_) | What::Copy | What::Rename);
         let once = !self.plan.has(taken) && self.plan.disk_kb.is_none();
@@ -666,7 +696,7 @@ impl Judge<'_> {
         }
     }
 
-    /// Nothing is left in memory.
+    /// Checks that nothing is left in memory.
     fn left(&mut self) {
         if let Ok(entries) = std::fs::read_dir(&self.evidence.runtime) {
             let left: Vec<_> = entries.filter_map(Result::ok).map(|entry| entry.path()).collect();
@@ -681,7 +711,7 @@ impl Judge<'_> {
         }
     }
 
-    /// Nobody else has written to the program's own files.
+    /// Checks that nobody else has written to the program's own files.
     fn own_files(&mut self) {
         for process in 0..PROCESSES {
             for n in 0..24 {
@@ -699,7 +729,7 @@ impl Judge<'_> {
     }
 }
 
-/// How many records the trial has made.
+/// Returns the number of records that the trial has made.
 #[must_use]
 pub fn made(counters: Counters) -> u64 {
     (0..SLOTS).map(|slot| counters.slot(slot).made_for_sure()).sum()

@@ -1,197 +1,199 @@
-//! What a trial does, made from its seed alone: settings, faults, processes, how it ends, what comes then.
+//! The plan of a trial, made from its seed alone: settings, faults, processes, the end, and what comes after
+//! it.
 
 use super::Random;
 
-/// The most threads of one process.
+/// The greatest number of threads of one process.
 pub const THREADS: usize = 8;
 
-/// All of one trial. Its `Debug` form is the one line that describes it.
+/// The plan of one trial. Its `Debug` form is the one line that describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Plan {
-    /// What it was made from.
+pub struct TrialPlan {
+    /// The seed that the plan was made from.
     pub seed: u64,
-    /// `TRACER_RING_SIZE`, in KiB.
+    /// The value of `TRACER_RING_SIZE`, in KiB.
     pub ring_kb: u64,
-    /// `TRACER_FULL`.
+    /// The value of `TRACER_FULL`.
     pub policy: Policy,
-    /// `TRACER_MAX_STALL`, in milliseconds.
+    /// The value of `TRACER_MAX_STALL`, in milliseconds.
     pub max_stall: u64,
-    /// `TRACER_FORMAT` is `raw`.
+    /// Whether `TRACER_FORMAT` is `raw`.
     pub raw: bool,
-    /// `TRACER_FLUSH_MS`.
+    /// The value of `TRACER_FLUSH_MS`, in milliseconds.
     pub flush_ms: u64,
-    /// `TRACER_CLOCK` is `fast`.
+    /// Whether `TRACER_CLOCK` is `fast`.
     pub fast: bool,
-    /// `TRACER_MAX_BYTES`, in KiB.
+    /// The value of `TRACER_MAX_BYTES`, in KiB.
     pub max_kb: Option<u64>,
-    /// Where rings are.
+    /// The place of the rings.
     pub runtime: Runtime,
-    /// `TRACER_DIR` is not there.
+    /// Whether `TRACER_DIR` is missing.
     pub directory_missing: bool,
-    /// The trace files' file system has so many KiB.
+    /// The size of the trace files' file system, in KiB.
     pub disk_kb: Option<u64>,
-    /// `RLIMIT_NOFILE` of the program.
+    /// The `RLIMIT_NOFILE` of the program.
     pub descriptors: Option<u64>,
-    /// Threads of the program, the first one counted.
+    /// The number of threads of the program, the first one counted.
     pub threads: usize,
-    /// Threads that come and go beside these, one after the other, with a few records each.
+    /// The number of threads that come and go beside these, one after the other, with a few records each.
     pub short_lived: usize,
-    /// The most records of each thread ...
+    /// The greatest number of records of each thread.
     pub records: u64,
-    /// ... the pause after each, in microseconds ...
+    /// The pause after each record, in microseconds.
     pub pause_us: u64,
-    /// ... and how long a process goes on at most, in milliseconds.
+    /// The longest time that a process goes on, in milliseconds.
     pub run_ms: u64,
-    /// Which records there are beside short ones.
+    /// The shapes of records that there are beside short ones.
     pub shapes: Shapes,
-    /// Each thread is interrupted a thousand times a second by a handler that traces.
+    /// Whether each thread is interrupted a thousand times a second by a handler that traces.
     pub signals: bool,
-    /// What happens to the program.
+    /// The faults that happen to the program.
     pub faults: Vec<Fault>,
-    /// The processes that it forks.
+    /// The processes that the program forks.
     pub children: Vec<Child>,
-    /// How it ends.
-    pub end: End,
-    /// What runs beside it.
+    /// The end of the program.
+    pub end: ProgramEnd,
+    /// The commands and programs that run beside the program.
     pub beside: Vec<Beside>,
-    /// What comes after it, before the last merge.
+    /// The commands and programs that come after the program, before the last merge.
     pub after: Vec<After>,
 }
 
-/// What a thread does that finds no room.
+/// The policy of a thread that finds no room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
-    /// It waits.
+    /// The thread waits.
     Block,
-    /// It drops the record.
+    /// The thread drops the record.
     Drop,
-    /// It overwrites the oldest.
+    /// The thread overwrites the oldest records.
     Overwrite,
 }
 
-/// Where rings are.
+/// The place of the rings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Runtime {
-    /// In `/dev/shm`.
+    /// A directory in `/dev/shm`.
     Memory,
-    /// In a directory on disk.
+    /// A directory on disk.
     Disk,
-    /// Nowhere: the directory cannot be made, so rings are private.
+    /// A directory that cannot be made, so rings are private.
     Unusable,
 }
 
-/// Which records there are beside short ones; [`super::texts`] has their texts.
+/// The shapes of records beside short ones; [`super::texts`] has their texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shapes {
-    /// Messages of several lines.
+    /// Whether there are messages of several lines.
     pub lines: bool,
-    /// Longer than a block of the ring.
+    /// Whether there are messages longer than a block of the ring.
     pub long: bool,
-    /// Longer than the ring.
+    /// Whether there are messages longer than the ring.
     pub huge: bool,
-    /// By the macro, whose arguments are formatted later.
+    /// Whether there are records by the macro, whose arguments are formatted later.
     pub captured: bool,
-    /// By a `Display` that traces.
+    /// Whether there are records by a `Display` that traces.
     pub nested: bool,
-    /// By a `Display` that panics.
+    /// Whether there are records by a `Display` that panics.
     pub panics: bool,
-    /// By a `Display` that leaves by a jump out of the record, as `longjmp` does.
+    /// Whether there are records by a `Display` that leaves by a jump out of the record, as `longjmp` does.
     pub jumps: bool,
 }
 
-/// Something that thread `who` does before its record `at`.
+/// A fault that thread `who` makes before its record `at`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// The thread.
+    /// The number of the thread.
     pub who: usize,
-    /// The record.
+    /// The number of the record.
     pub at: u64,
-    /// What it does.
+    /// The kind of the fault.
     pub what: What,
 }
 
-/// What a thread does to itself, its files and its process.
+/// A fault that a thread makes to itself, its files or its process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
-    /// Deletes its file.
+    /// The thread deletes its file.
     Delete,
-    /// Cuts its file to so many percent.
+    /// The thread truncates its file to so many percent.
     Cut(u64),
-    /// Replaces its file by a copy of it, by rename.
+    /// The thread replaces its file by a copy of it, by rename.
     Copy,
-    /// Gives its file another name.
+    /// The thread gives its file another name.
     Rename,
-    /// Sets `RLIMIT_FSIZE` to so many KiB.
+    /// The thread sets `RLIMIT_FSIZE` to so many KiB.
     FileLimit(u64),
-    /// Closes all descriptors from 3 on, and opens files of its own in their place.
+    /// The thread closes all descriptors from 3 on, and opens files of its own in their place.
     CloseAll,
-    /// Fills the disk.
+    /// The thread fills the disk.
     Fill,
-    /// Removes what it was filled with.
+    /// The thread removes the file that filled the disk.
     Unfill,
 }
 
 /// A process that thread `who` forks before its record `at`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Child {
-    /// The thread.
+    /// The number of the thread.
     pub who: usize,
-    /// The record.
+    /// The number of the record.
     pub at: u64,
-    /// It leaves its session and is forked twice; whoever stays in the middle ends at once.
+    /// Whether the process leaves its session and is forked twice; the process in the middle ends at once.
     pub daemon: bool,
-    /// After its first record it closes all descriptors from 3 on, and opens files of its own in their place.
+    /// Whether the process closes all descriptors from 3 on after its first record, and opens files of its
+    /// own in their place.
     pub closes: bool,
-    /// Its threads.
+    /// The number of the process's threads.
     pub threads: usize,
-    /// The most records of each of them.
+    /// The greatest number of records of each of the process's threads.
     pub records: u64,
-    /// How it ends.
+    /// The end of the process.
     pub end: ChildEnd,
 }
 
-/// How a forked process ends.
+/// The end of a forked process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChildEnd {
-    /// By `exit`, when all is done.
+    /// The process calls `exit`, when all is done.
     Exit,
-    /// By `_exit`, when all is done.
+    /// The process calls `_exit`, when all is done.
     ExitAtOnce,
-    /// By SIGKILL in the middle.
+    /// The process kills itself by SIGKILL in the middle.
     Killed,
 }
 
-/// How the program ends.
+/// The end of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum ProgramEnd {
     /// `main` returns.
     Return,
-    /// A thread calls `exit` before this record of its own.
+    /// A thread of this number calls `exit` before its record of this number.
     Exit(usize, u64),
-    /// A thread calls `_exit`.
+    /// A thread of this number calls `_exit` before its record of this number.
     ExitAtOnce(usize, u64),
-    /// A thread calls `abort`.
+    /// A thread of this number calls `abort` before its record of this number.
     Abort(usize, u64),
-    /// A thread sends SIGKILL to its process.
+    /// A thread of this number sends SIGKILL to its process before its record of this number.
     KillsItself(usize, u64),
-    /// A thread has the process become this program anew.
+    /// A thread of this number has the process become this program anew before its record of this number.
     Exec(usize, u64),
-    /// It is killed after so many microseconds.
+    /// The program is killed after so many microseconds.
     Killed(u64),
-    /// So is its whole process group.
+    /// The program's whole process group is killed after so many microseconds.
     GroupKilled(u64),
 }
 
-/// Something that is begun so many microseconds after the program.
+/// A command or program that is begun beside the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Beside {
-    /// When.
+    /// The time after the program's start, in microseconds.
     pub after_us: u64,
-    /// What.
+    /// The kind of the command or program.
     pub what: Aside,
 }
 
-/// What runs beside the program.
+/// The commands and programs that run beside the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Aside {
     /// `tracemerge`, into a file of its own.
@@ -206,7 +208,7 @@ pub enum Aside {
     Program,
 }
 
-/// What comes after the program.
+/// The commands and programs that come after the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum After {
     /// A merge that is killed after so many microseconds.
@@ -217,16 +219,16 @@ pub enum After {
     Program,
 }
 
-impl Plan {
-    /// The plan of this seed.
+impl TrialPlan {
+    /// Returns the plan of this seed.
     #[must_use]
-    pub fn new(seed: u64) -> Plan {
+    pub fn new(seed: u64) -> TrialPlan {
         let random = &mut Random::new(seed);
         let policy = random.pick(&[Policy::Block, Policy::Block, Policy::Drop, Policy::Overwrite]);
         let threads = random.below(1, THREADS as u64 + 1) as usize;
         let records = random.magnitude(20, 20_000);
         let disk_kb = random.percent(7).then(|| random.magnitude(64, 2048));
-        let mut plan = Plan {
+        let mut plan = TrialPlan {
             seed,
             ring_kb: random.pick(&[16, 16, 32, 64, 128, 256, 1024]),
             policy,
@@ -248,7 +250,7 @@ impl Plan {
             signals: random.percent(20),
             faults: Vec::new(),
             children: Vec::new(),
-            end: End::Return,
+            end: ProgramEnd::Return,
             beside: Vec::new(),
             after: Vec::new(),
         };
@@ -262,7 +264,8 @@ impl Plan {
         plan
     }
 
-    /// One thread and one of its records, not among the last of them; early ones are as likely as late ones.
+    /// Returns one thread and one of its records, not among the last of them; early ones are as likely as
+    /// late ones.
     fn moment(&self, random: &mut Random) -> (usize, u64) {
         let who = random.below(0, self.threads as u64) as usize;
         // Where threads pause, they do not come to all of them.
@@ -298,7 +301,7 @@ impl Plan {
                 13..15 => What::FileLimit(random.magnitude(4, 400)),
                 _ => What::CloseAll,
             };
-            // A file that its thread has left is nobody's: what happens to it is told by nobody.
+            // A file that its thread has left is nobody's: its losses are reported by nobody.
             let of_a_file =
                 |what: What| matches!(what, What::Delete | What::Cut(_) | What::Copy | What::Rename);
             if !of_a_file(what) || !self.faults.iter().any(|f| f.who == who && of_a_file(f.what)) {
@@ -323,17 +326,17 @@ impl Plan {
         }
     }
 
-    fn random_end(&self, random: &mut Random) -> End {
+    fn random_end(&self, random: &mut Random) -> ProgramEnd {
         let (who, at) = self.moment(random);
         match random.below(0, 20) {
-            0..5 => End::Return,
-            5..7 => End::Exit(who, at),
-            7 => End::ExitAtOnce(who, at),
-            8 => End::Abort(who, at),
-            9..11 => End::KillsItself(who, at),
-            11..13 => End::Exec(who, at),
-            13..17 => End::Killed(random.magnitude(500, 150_000)),
-            _ => End::GroupKilled(random.magnitude(500, 150_000)),
+            0..5 => ProgramEnd::Return,
+            5..7 => ProgramEnd::Exit(who, at),
+            7 => ProgramEnd::ExitAtOnce(who, at),
+            8 => ProgramEnd::Abort(who, at),
+            9..11 => ProgramEnd::KillsItself(who, at),
+            11..13 => ProgramEnd::Exec(who, at),
+            13..17 => ProgramEnd::Killed(random.magnitude(500, 150_000)),
+            _ => ProgramEnd::GroupKilled(random.magnitude(500, 150_000)),
         }
     }
 
@@ -364,13 +367,13 @@ impl Plan {
         }
     }
 
-    /// Whether some fault is of this kind.
+    /// Returns whether some fault is of this kind.
     #[must_use]
     pub fn has(&self, is: impl Fn(What) -> bool) -> bool {
         self.faults.iter().any(|fault| is(fault.what))
     }
 
-    /// Whether some process closes descriptors that it does not know.
+    /// Returns whether some process closes descriptors that it does not know.
     #[must_use]
     pub fn closes(&self) -> bool {
         self.has(|what| what == What::CloseAll) || self.children.iter().any(|child| child.closes)

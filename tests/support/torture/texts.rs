@@ -1,39 +1,40 @@
-//! The records of a trial: what the program makes of slot and number, and what must be in the files.
+//! The records of a trial: the text that the program makes of slot and number, and that must be in the files.
 //!
-//! A slot is a thread, or what interrupts one, and counts its own records. Each message begins with its slot and the
-//! number of the record there, so that none is the same as another.
+//! A slot is a thread, or something that interrupts one, and counts its own records. Each message begins with
+//! its slot and the number of the record there, so that none is the same as another.
 
 use super::Random;
 use super::counters::{LANES, Lane, lane_of};
-use super::plan::Plan;
+use super::plan::TrialPlan;
 use std::fmt::Write;
 
-/// What a record is like.
+/// The shape of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// Slot and number.
+    /// Slot and number alone.
     Short,
     /// Several lines, the last of them empty.
     Lines,
-    /// Longer than a block.
+    /// A message longer than a block.
     Long,
-    /// Longer than the ring.
+    /// A message longer than the ring.
     Huge,
-    /// Made by the macro, with arguments.
+    /// A record by the macro, with arguments.
     Captured,
-    /// Its `Display` traces into the slot of records inside records.
+    /// A `Display` that traces into the slot of records inside records.
     Nested,
-    /// Its `Display` panics: it is no record, and told lost.
+    /// A `Display` that panics: it makes no record, and is reported lost.
     Panics,
-    /// Its `Display` is left by a jump: it is no record, and told lost.
+    /// A `Display` that is left by a jump: it makes no record, and is reported lost.
     Jumps,
 }
 
-/// What long messages are made of: characters of more than one byte, and what looks like an escape.
+/// The text that long messages are made of: characters of more than one byte, and text that looks like an
+/// escape.
 pub const FILLING: &str = "long \u{e9}\\x41 ";
 
-impl Plan {
-    /// The shape of record `n` of a slot.
+impl TrialPlan {
+    /// Returns the shape of record `n` of a slot.
     #[must_use]
     pub fn shape(&self, slot: usize, n: u64) -> Shape {
         let Lane::Thread(short_lived) = lane_of(slot) else { return Shape::Short };
@@ -57,7 +58,7 @@ impl Plan {
         }
     }
 
-    /// How often [`FILLING`] stands in a record of this shape.
+    /// Returns the number of times that [`FILLING`] stands in a record of this shape.
     #[must_use]
     pub fn filling(&self, shape: Shape) -> usize {
         let ring = self.ring_kb as usize * 1024;
@@ -70,7 +71,7 @@ impl Plan {
         bytes / FILLING.len()
     }
 
-    /// Makes `text` that of record `n` of a slot, as it must be in a file.
+    /// Makes `text` the text of record `n` of a slot, as it must be in a file.
     pub fn text(&self, slot: usize, n: u64, text: &mut String) {
         text.clear();
         let _ = write!(text, "{slot} {n}");
@@ -95,7 +96,7 @@ impl Plan {
     }
 }
 
-/// The last record of a thread that comes to its end has this text, whatever its number.
+/// Returns the text of the last record of a thread that comes to its end, whatever its number.
 #[must_use]
 pub fn closing(slot: usize, n: u64) -> String {
     format!("{slot} {n} ends")

@@ -3,7 +3,7 @@
 
 use super::counters::{BYTES, Counters, EXECUTED, PROCESSES};
 use super::oracle::{Evidence, judge, made};
-use super::plan::{After, Aside, ChildEnd, End, Plan, Policy, Runtime};
+use super::plan::{After, Aside, ChildEnd, Policy, ProgramEnd, Runtime, TrialPlan};
 use std::ffi::{CString, OsStr, OsString};
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -15,20 +15,20 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// What came of a trial.
+/// The result of a trial.
 #[derive(Debug, Default)]
 pub struct Outcome {
-    /// How many calls had returned.
+    /// The number of calls that had returned.
     pub records: u64,
-    /// How many processes were killed, merges included.
+    /// The number of processes that were killed, merges included.
     pub kills: u64,
-    /// What did not add up.
+    /// The mistakes that were found, in words.
     pub wrong: Vec<String>,
-    /// Where all of the trial is kept, if something did not.
+    /// The directory where all of the trial is kept, if there was a mistake.
     pub kept: Option<PathBuf>,
 }
 
-/// What the traced program writes into file `n` of its own.
+/// Returns the content that the traced program writes into file `n` of its own.
 #[must_use]
 pub fn own_content(n: usize) -> Vec<u8> {
     match n % 3 {
@@ -41,7 +41,7 @@ pub fn own_content(n: usize) -> Vec<u8> {
 /// A trial at work.
 struct Trial<'a> {
     program: &'a str,
-    plan: &'a Plan,
+    plan: &'a TrialPlan,
     base: TempDir,
     runtime: TempDir,
     counters: Counters,
@@ -52,15 +52,15 @@ struct Trial<'a> {
     commands: u32,
 }
 
-/// How long anything may take before it is said to hang.
+/// The time after which something is said to hang.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Does all that the plan says, and judges. `program` is the traced program, which plays the command, too. `tamper` may
-/// change what is there before it is judged.
+/// Does everything that the plan says, and judges. `program` is the traced program, which plays the command,
+/// too. `tamper` may change the files before they are judged.
 ///
 /// # Panics
-/// Where the system refuses what every trial needs.
-pub fn run(program: &str, plan: &Plan, tamper: &dyn Fn(&Path)) -> Outcome {
+/// The system refuses something that every trial needs.
+pub fn run(program: &str, plan: &TrialPlan, tamper: &dyn Fn(&Path)) -> Outcome {
     let base = TempDir::with_prefix(format!("torture-{}-", plan.seed)).expect("a directory");
     for name in ["traces", "here", "own", "rings"] {
         std::fs::create_dir(base.path().join(name)).expect("a directory");
@@ -141,7 +141,8 @@ impl Trial<'_> {
         }
     }
 
-    /// What a killed merge has left, for it was about to replace an older output, the next one to that place removes.
+    /// Removes the files of a killed merge that was about to replace an older output: the next merge to that
+    /// place does so.
     fn sweep(&mut self) {
         let app = self.app();
         let left = std::fs::read_dir(app.parent().expect("a directory")).into_iter().flatten().flatten();
@@ -151,7 +152,7 @@ impl Trial<'_> {
         }
     }
 
-    /// What stands for the program on a command line: where its files are.
+    /// Returns the path that stands for the program on a command line: the place of its files.
     fn app(&self) -> PathBuf {
         let directory = match self.plan.directory_missing {
             false => "traces",
@@ -161,7 +162,7 @@ impl Trial<'_> {
         self.path(directory).join("scenario")
     }
 
-    /// The traced program.
+    /// Returns the traced program.
     fn traced(&mut self, role: &str) -> Command {
         let plan = self.plan;
         let mut command = self.anything();
@@ -189,7 +190,7 @@ impl Trial<'_> {
         command
     }
 
-    /// The program, which can be the command as well, in the trial's directories.
+    /// Returns the program, which can be the command as well, in the trial's directories.
     fn anything(&mut self) -> Command {
         let mut command = Command::new(self.program);
         for (name, _) in std::env::vars_os().filter(|(n, _)| n.to_string_lossy().starts_with("TRACER_")) {
@@ -223,7 +224,8 @@ impl Trial<'_> {
         self.expect_end(name, &mut child)
     }
 
-    /// What happens while the program runs: what is begun beside it, and whether it was killed by one who is outside.
+    /// Begins the commands and programs that run beside the program, until it ends; returns their processes,
+    /// and whether the program was killed from outside.
     fn meanwhile(
         &mut self,
         first: &mut Child,
@@ -236,8 +238,8 @@ impl Trial<'_> {
         let mut events: Vec<(u64, Event)> =
             self.plan.beside.iter().map(|beside| (beside.after_us, Event::Begin(beside.what))).collect();
         match self.plan.end {
-            End::Killed(after_us) => events.push((after_us, Event::Kill(false))),
-            End::GroupKilled(after_us) => events.push((after_us, Event::Kill(true))),
+            ProgramEnd::Killed(after_us) => events.push((after_us, Event::Kill(false))),
+            ProgramEnd::GroupKilled(after_us) => events.push((after_us, Event::Kill(true))),
             _ => {}
         }
         events.sort_by_key(|(after_us, _)| *after_us);
@@ -255,10 +257,10 @@ impl Trial<'_> {
                     asides.push((format!("{what:?} beside"), self.begin(what, first.id(), number)));
                 }
                 Event::Kill(group) => {
-                    // Not reaped yet, so the number is still its own.
+                    // The process is not reaped yet, so the number is still its own.
                     killed = true;
                     let pid = libc::pid_t::try_from(first.id()).expect("a process id");
-                    // SAFETY: touches no memory.
+                    // SAFETY: the call touches no memory.
                     unsafe { libc::kill(if group { -pid } else { pid }, libc::SIGKILL) };
                 }
             }
@@ -284,7 +286,7 @@ impl Trial<'_> {
         let mut hangs = false;
         loop {
             let mut poll = libc::pollfd { fd: out.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-            // SAFETY: plain memory.
+            // SAFETY: the argument is plain memory.
             let ready = unsafe { libc::poll(&mut poll, 1, 100) };
             // Nobody writes there: it is ready at its end.
             if ready > 0 {
@@ -302,7 +304,7 @@ impl Trial<'_> {
             self.wrong.push(format!("the program has not ended after {PATIENCE:?}"));
             let pids = (0..PROCESSES).map(|process| self.counters.process(process).pid());
             let pids: Vec<u64> = pids.filter(|pid| *pid > 0).collect();
-            // All that still has the pipe is one of them.
+            // Every process that still has the pipe is one of the program's.
             pids.into_iter().for_each(|pid| send(pid as u32, libc::SIGKILL));
         }
         let status = first.wait().expect("its end");
@@ -314,14 +316,16 @@ impl Trial<'_> {
             self.kills += u64::from(child.end == ChildEnd::Killed && process.pid() > 0);
         }
         if killed {
-            let all = matches!(self.plan.end, End::GroupKilled(_));
+            let all = matches!(self.plan.end, ProgramEnd::GroupKilled(_));
             self.ended_by_others.extend(if all { 0..=EXECUTED } else { 0..=0 });
             self.ended_by_others.push(EXECUTED);
         }
         let expected = match (by_signal, self.plan.end) {
             (None, _) => status.code() == Some(0),
-            (Some(libc::SIGKILL), _) => hangs || killed || matches!(self.plan.end, End::KillsItself(..)),
-            (Some(libc::SIGABRT), end) => matches!(end, End::Abort(..) | End::Exec(..)),
+            (Some(libc::SIGKILL), _) => {
+                hangs || killed || matches!(self.plan.end, ProgramEnd::KillsItself(..))
+            }
+            (Some(libc::SIGABRT), end) => matches!(end, ProgramEnd::Abort(..) | ProgramEnd::Exec(..)),
             _ => false,
         };
         if !expected {
@@ -329,12 +333,13 @@ impl Trial<'_> {
         }
     }
 
-    /// A daemon's descriptors are closed before its memory is given back, and so is its lock, which says that it lives.
+    /// Waits for daemons: a daemon's descriptors are closed before its memory is given back, and so is its
+    /// lock, which says that it lives.
     fn wait_for_daemons(&mut self) {
         let start = Instant::now();
         for process in 0..PROCESSES {
             let pid = self.counters.process(process).pid();
-            // One that nobody has waited for yet has its first thread left, which is dead.
+            // A daemon that nobody has waited for yet has its first thread left, which is dead.
             let is_alive = || {
                 let threads = std::fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
                 let state = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
@@ -391,7 +396,7 @@ impl Trial<'_> {
             }
             std::thread::sleep(Duration::from_micros(500));
         };
-        // One that is followed may be interrupted before it can listen.
+        // A follower may be interrupted before it can listen.
         let interrupted = name == "follow" && status.signal() == Some(libc::SIGINT);
         if !matches!(status.code(), Some(0..=2)) && !interrupted {
             self.wrong.push(format!("{name} ended with {status}"));
@@ -399,7 +404,7 @@ impl Trial<'_> {
         status
     }
 
-    /// Removes all, or keeps it where something is wrong.
+    /// Removes all files, or keeps them where something is wrong.
     fn finish(mut self) -> Outcome {
         for entry in std::fs::read_dir(self.base.path()).expect("it is there").filter_map(Result::ok) {
             let name = entry.file_name().to_string_lossy().into_owned();
@@ -407,7 +412,7 @@ impl Trial<'_> {
                 let said = std::fs::read(entry.path()).unwrap_or_default();
                 let said = String::from_utf8_lossy(&said);
                 // A thread cannot be made while another one becomes another program.
-                let during_exec = matches!(self.plan.end, End::Exec(..));
+                let during_exec = matches!(self.plan.end, ProgramEnd::Exec(..));
                 if said.contains("panicked") && !during_exec {
                     self.wrong.push(format!("{name}: {said}"));
                 }
@@ -453,7 +458,7 @@ fn copy_all(from: &Path, to: &Path) {
 /// Sends a signal to a process of the trial.
 fn send(pid: u32, signal: libc::c_int) {
     let pid = libc::pid_t::try_from(pid).expect("a process id");
-    // SAFETY: touches no memory.
+    // SAFETY: the call touches no memory.
     unsafe { libc::kill(pid, signal) };
 }
 
@@ -461,11 +466,11 @@ fn c(path: &Path) -> CString {
     CString::new(path.as_os_str().as_bytes()).expect("no zero in it")
 }
 
-/// Gives the calling thread mounts of its own, and there a small file system; what it starts has them, too. False where
-/// the system refuses that: then the disk is as large as it is.
+/// Gives the calling thread mounts of its own, and there a small file system; processes that it starts have
+/// them, too. Returns false where the system refuses that: then the disk is as large as it is.
 fn mount_small_disk(at: &Path, kb: u64) -> bool {
-    // SAFETY: both calls are about this thread alone, which does not share its mounts or its directory afterwards;
-    // strings end in zero.
+    // SAFETY: both calls are about this thread alone, which does not share its mounts or its directory
+    // afterwards; the strings end in zero.
     let own = unsafe {
         libc::unshare(libc::CLONE_FS | libc::CLONE_NEWNS) == 0
             && libc::mount(
@@ -482,7 +487,7 @@ fn mount_small_disk(at: &Path, kb: u64) -> bool {
 fn mount(at: &Path, flags: libc::c_ulong, options: &str) -> bool {
     let (at, options) = (c(at), CString::new(options).expect("no zero in it"));
     let tmpfs = c"tmpfs".as_ptr();
-    // SAFETY: strings that end in zero.
+    // SAFETY: the strings end in zero.
     unsafe { libc::mount(tmpfs, at.as_ptr(), tmpfs, flags, options.as_ptr().cast()) == 0 }
 }
 
@@ -492,6 +497,6 @@ fn remount(at: &Path, options: &str) {
 
 fn unmount(at: &Path) {
     let at = c(at);
-    // SAFETY: a string that ends in zero.
+    // SAFETY: the string ends in zero.
     unsafe { libc::umount2(at.as_ptr(), libc::MNT_DETACH) };
 }

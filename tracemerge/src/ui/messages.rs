@@ -9,7 +9,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use indicatif::HumanCount;
-use trace_format::escape::{Place, escape_into};
+use trace_format::escape::{EscapeContext, escape_into};
 
 /// The exit status of the command, in order of gravity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -101,7 +101,7 @@ pub fn shown(path: &Path) -> String {
 #[must_use]
 pub fn shown_name(name: &[u8]) -> String {
     let mut text = Vec::new();
-    escape_into(&mut text, name, Place::Line);
+    escape_into(&mut text, name, EscapeContext::Line);
     String::from_utf8_lossy(&text).into_owned()
 }
 

@@ -1,13 +1,14 @@
 //! The checksum of a `# run` line: CRC-32 as in IEEE 802.3, zip and PNG.
 //!
-//! Bit by bit, as in section 8 of Ross Williams, *A Painless Guide to CRC Error Detection Algorithms*, with the
-//! parameters that are called CRC-32/ISO-HDLC in its appendix: a line of 200 bytes takes about a microsecond, once for
-//! each file. It finds every change of up to three bits in a line of less than 11 KiB, and every burst of up to 32 bits.
+//! It is computed bit by bit, as in section 8 of Ross Williams, *A Painless Guide to CRC Error Detection
+//! Algorithms*, with the parameters that are called CRC-32/ISO-HDLC in its appendix: a line of 200 bytes
+//! takes about a microsecond, once for each file. It finds every change of up to three bits in a line of less
+//! than 11 KiB, and every burst of up to 32 bits.
 
 /// The polynomial, its bits in reverse order.
 const POLYNOMIAL: u32 = 0xedb8_8320;
 
-/// The checksum of `bytes`.
+/// Returns the checksum of `bytes`.
 #[must_use]
 pub fn of(bytes: &[u8]) -> u32 {
     let bit = |rest: u32| if rest & 1 == 1 { rest >> 1 ^ POLYNOMIAL } else { rest >> 1 };

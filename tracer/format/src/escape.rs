@@ -1,29 +1,30 @@
 //! Escapes: any bytes become text that fits in one line, drives no terminal and parses back exactly.
 //!
-//! Rule: control bytes except tab, DEL, U+0080 to U+009F and bytes that are not UTF-8 are written `\xNN`
-//! (two lower-case hex digits per byte). A backslash that stands before `x` and two hex digits is itself
-//! written `\x5c`. Nothing else is escaped, so Windows paths and regular expressions stay readable.
+//! Rule: control bytes except tab, DEL, U+0080 to U+009F and bytes that are not UTF-8 are written `\xNN` (two
+//! lower-case hex digits per byte). A backslash that stands before `x` and two hex digits is itself written
+//! `\x5c`. Nothing else is escaped, so Windows paths and regular expressions stay readable.
 //!
-//! Used by the flusher and by `tracemerge`; never by a thread that traces.
+//! The flusher and `tracemerge` use this module; a thread that traces never does.
 
 const HEX: &[u8; 16] = b"0123456789abcdef";
 
-/// How many bytes at the end of a piece of text may change meaning by what follows them: `\x4` before `1`.
+/// The number of bytes at the end of a piece of text whose meaning may depend on the bytes that follow: `\x4`
+/// before `1`.
 pub const LOOKAHEAD: usize = 3;
 
-/// Where [`escape_into`] is to put its text.
+/// The place to which [`escape_into`] writes its text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum EscapeContext {
     /// The payload of a line.
     Line,
-    /// Between double quotes: `"` is escaped too.
+    /// A string between double quotes: `"` is escaped too.
     Quoted,
 }
 
 /// Appends `text` to `out`, escaped; a line feed becomes `\x0a`.
 ///
 /// Cost: one pass; text without specials is copied eight bytes at a time.
-pub fn escape_into(out: &mut Vec<u8>, text: &[u8], place: Place) {
+pub fn escape_into(out: &mut Vec<u8>, text: &[u8], place: EscapeContext) {
     let mut rest = text;
     loop {
         rest = &rest[escape_line(out, rest, place)..];
@@ -36,7 +37,7 @@ pub fn escape_into(out: &mut Vec<u8>, text: &[u8], place: Place) {
 }
 
 /// Appends `text` up to its first line feed or its end, escaped; returns the bytes taken.
-pub(crate) fn escape_line(out: &mut Vec<u8>, text: &[u8], place: Place) -> usize {
+pub(crate) fn escape_line(out: &mut Vec<u8>, text: &[u8], place: EscapeContext) -> usize {
     let mut rest = text;
     loop {
         let plain = plain_prefix(rest, place);
@@ -58,13 +59,13 @@ pub(crate) fn escape_line(out: &mut Vec<u8>, text: &[u8], place: Place) -> usize
     }
 }
 
-/// Whether every byte of `text` is written as it is, whatever stands around it. ASCII only; where it has tabs, only
-/// perhaps.
+/// Returns whether every byte of `text` is written as it is, whatever stands around it. True for ASCII only;
+/// for text with tabs the answer may be false although they are written as they are.
 #[inline]
 pub(crate) fn is_plain(text: &[u8]) -> bool {
     let hit = |chunk: &[u8; 8]| has_special(u64::from_le_bytes(*chunk), false);
     match text.last_chunk() {
-        // The last bytes once more, in a whole chunk.
+        // The last eight bytes are looked at in a whole chunk, though some of them were looked at before.
         Some(last) => {
             let mut rest = text;
             while let Some((chunk, after)) = rest.split_first_chunk() {
@@ -79,9 +80,9 @@ pub(crate) fn is_plain(text: &[u8]) -> bool {
     }
 }
 
-/// Length of the longest prefix of `text` that is written as it is. ASCII without specials only.
-fn plain_prefix(text: &[u8], place: Place) -> usize {
-    let quote = place == Place::Quoted;
+/// Returns the length of the longest prefix of `text` that is ASCII and is written as it is.
+fn plain_prefix(text: &[u8], place: EscapeContext) -> usize {
+    let quote = place == EscapeContext::Quoted;
     let mut at = 0;
     while let Some(chunk) = text[at..].first_chunk::<8>() {
         if has_special(u64::from_le_bytes(*chunk), quote) {
@@ -96,9 +97,10 @@ fn is_special(byte: u8, quote: bool) -> bool {
     (byte < 0x20 && byte != b'\t') || byte >= 0x7f || byte == b'\\' || (quote && byte == b'"')
 }
 
-/// Whether any of eight bytes may be special; tabs count, which only costs time.
+/// Returns whether any of eight bytes may be special; tabs count, which only costs time.
 ///
-/// The exact byte-wise tests "less than n" and "equal to n" of Sean Anderson's *Bit Twiddling Hacks*.
+/// These are the exact byte-wise tests "less than n" and "equal to n" of Sean Anderson's *Bit Twiddling
+/// Hacks*.
 #[inline]
 fn has_special(word: u64, quote: bool) -> bool {
     const ONES: u64 = u64::MAX / 255;
@@ -115,8 +117,9 @@ fn has_special(word: u64, quote: bool) -> bool {
     hit & HIGH != 0
 }
 
-/// How many bytes `text` begins with that a line may have: none of them a control byte other than tab, DEL, a part of
-/// U+0080 to U+009F, or not UTF-8. What was escaped has no others, so whatever comes behind was never written so.
+/// Returns the length in bytes of the longest prefix of `text` that a line may have: none of its bytes is a
+/// control byte other than tab, DEL, a part of U+0080 to U+009F, or not UTF-8. Escaped text has no such
+/// bytes, so whatever begins with one was never written so.
 ///
 /// Cost: one pass, sixteen bytes at a time where they are ASCII.
 #[must_use]
@@ -136,13 +139,14 @@ pub fn harmless_prefix(text: &[u8]) -> usize {
     }
 }
 
-/// Whether a line may have all of `text`.
+/// Returns whether a line may have all of `text`.
 #[must_use]
 pub fn is_harmless(text: &[u8]) -> bool {
     harmless_prefix(text) == text.len()
 }
 
-/// How many visible ASCII characters and spaces `text` begins with; perhaps fewer, where a tab stands behind them.
+/// Returns the number of visible ASCII characters and spaces that `text` begins with; perhaps fewer, where a
+/// tab stands behind them.
 #[inline]
 fn ascii_prefix(text: &[u8]) -> usize {
     let mut at = 0;
@@ -156,19 +160,21 @@ fn ascii_prefix(text: &[u8]) -> usize {
     at + text[at..].iter().take_while(|byte| !is_other(**byte)).count()
 }
 
-/// Whether a byte is neither a visible ASCII character nor a space.
+/// Returns whether a byte is neither a visible ASCII character nor a space.
 #[inline(always)]
 fn is_other(byte: u8) -> bool {
     !matches!(byte, 0x20..0x7f)
 }
 
-/// Whether any byte is: without a branch, so that the compiler takes one instruction of the processor for all of them.
+/// Returns whether any byte [is other](is_other) than visible ASCII or a space. There is no branch, so the
+/// compiler takes one instruction of the processor for all of them.
 #[inline(always)]
 fn has_other(chunk: &[u8; 16]) -> bool {
     chunk.iter().fold(0, |any, byte| any | u8::from(is_other(*byte))) != 0
 }
 
-/// The first of eight bytes that is; these are exact tests as in [`has_special`], up to the first that holds.
+/// Returns the index of the first of eight bytes that [is other](is_other) than visible ASCII or a space. The
+/// tests are exact ones as in [`has_special`], up to the first byte that is found.
 #[inline(always)]
 fn first_other(bytes: &[u8]) -> Option<usize> {
     const ONES: u64 = u64::MAX / 255;
@@ -180,8 +186,8 @@ fn first_other(bytes: &[u8]) -> Option<usize> {
     (hit != 0).then(|| hit.trailing_zeros() as usize / 8)
 }
 
-/// The length of the character that `text` begins with, from U+00A0 on; `None` where it is none of these. The ranges
-/// are those of table 3-7 of the Unicode Standard.
+/// Returns the length in bytes of the character that `text` begins with, from U+00A0 on; `None` where it
+/// begins with none of these. The ranges are those of table 3-7 of the Unicode Standard.
 #[inline]
 fn wide(text: &[u8]) -> Option<usize> {
     match *text {
@@ -196,17 +202,17 @@ fn wide(text: &[u8]) -> Option<usize> {
     }
 }
 
-/// Whether `text`, which begins with a backslash, reads as an escape.
+/// Returns whether `text`, which begins with a backslash, reads as an escape.
 fn starts_escape(text: &[u8]) -> bool {
     matches!(text, [_, b'x', a, b, ..] if a.is_ascii_hexdigit() && b.is_ascii_hexdigit())
 }
 
-/// Writes one character of `text`, or one byte of it where it is not UTF-8; returns the bytes taken.
+/// Writes the first character of `text`, or its first byte where that is not UTF-8; returns the bytes taken.
 fn escape_wide(out: &mut Vec<u8>, text: &[u8]) -> usize {
     let longest = &text[..text.len().min(4)];
     let valid = match std::str::from_utf8(longest) {
         Ok(s) => s,
-        // What stands before the error is valid by the error's own word.
+        // The bytes before the error are valid, by the error's own word.
         Err(e) => std::str::from_utf8(&longest[..e.valid_up_to()]).unwrap_or(""),
     };
     match valid.chars().next() {
@@ -248,7 +254,7 @@ pub fn unescape_into(out: &mut Vec<u8>, text: &[u8]) {
     out.extend_from_slice(rest);
 }
 
-/// [`unescape_into`] a new vector.
+/// Returns the bytes that `text` was made from, in a new vector; see [`unescape_into`].
 #[must_use]
 pub fn unescape(text: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
@@ -256,7 +262,7 @@ pub fn unescape(text: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The value of a hex digit of either case; anything else is 0.
+/// Returns the value of a hex digit of either case; for anything else 0.
 fn hex_value(digit: u8) -> u8 {
     match digit {
         b'0'..=b'9' => digit - b'0',
@@ -273,7 +279,7 @@ mod tests {
 
     fn escaped(text: &[u8]) -> Vec<u8> {
         let mut out = Vec::new();
-        escape_into(&mut out, text, Place::Line);
+        escape_into(&mut out, text, EscapeContext::Line);
         out
     }
 
@@ -316,7 +322,7 @@ mod tests {
     #[test]
     fn a_quote_is_escaped_only_between_quotes() {
         let mut out = Vec::new();
-        escape_into(&mut out, br#"say "hi" to all of them"#, Place::Quoted);
+        escape_into(&mut out, br#"say "hi" to all of them"#, EscapeContext::Quoted);
         assert_eq!(out, br"say \x22hi\x22 to all of them");
         assert_eq!(escaped(br#"say "hi""#), br#"say "hi""#);
     }
@@ -325,7 +331,7 @@ mod tests {
         #[test]
         fn unescape_undoes_escape(text in bytes(), quoted: bool) {
             let mut out = Vec::new();
-            escape_into(&mut out, &text, if quoted { Place::Quoted } else { Place::Line });
+            escape_into(&mut out, &text, if quoted { EscapeContext::Quoted } else { EscapeContext::Line });
             prop_assert!(std::str::from_utf8(&out).is_ok());
             prop_assert!(!out.iter().any(|&b| (b < 0x20 && b != b'\t') || b == 0x7f));
             prop_assert!(!quoted || !out.contains(&b'"'));
@@ -335,7 +341,7 @@ mod tests {
         #[test]
         fn what_was_escaped_is_harmless(text in bytes(), quoted: bool) {
             let mut out = Vec::new();
-            escape_into(&mut out, &text, if quoted { Place::Quoted } else { Place::Line });
+            escape_into(&mut out, &text, if quoted { EscapeContext::Quoted } else { EscapeContext::Line });
             prop_assert!(is_harmless(&out));
         }
 
@@ -352,13 +358,13 @@ mod tests {
 
         #[test]
         fn the_fast_scan_agrees_with_the_byte_test(text in bytes(), quote: bool) {
-            let place = if quote { Place::Quoted } else { Place::Line };
+            let place = if quote { EscapeContext::Quoted } else { EscapeContext::Line };
             let naive = text.iter().position(|&b| is_special(b, quote)).unwrap_or(text.len());
             prop_assert_eq!(plain_prefix(&text, place), naive);
         }
     }
 
-    /// Bytes in which backslashes, `x`, digits, controls and non-ASCII are common.
+    /// Makes bytes in which backslashes, `x`, digits, controls and non-ASCII are common.
     fn bytes() -> impl Strategy<Value = Vec<u8>> {
         let byte = prop_oneof![
             Just(b'\\'),

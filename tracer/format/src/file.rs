@@ -1,25 +1,26 @@
-//! A trace file as such: how it is written, and what its first bytes say of it.
+//! A trace file as such: how it is written, and the run that its first bytes name.
 
 use crate::escape::is_harmless;
 use crate::line::{Key, Kind, Line};
 use crate::meta::{Meta, Run};
 use crate::raw::{self, Raw};
 
-/// How many bytes [`run_of`] needs at most: paths are at most 4 KiB, four times as long when escaped.
+/// The greatest number of bytes that [`run_of`] needs: paths are at most 4 KiB, four times as long when
+/// escaped.
 pub const FIRST_BYTES: usize = 32 * 1024;
 
-/// How a thread's file is written.
+/// The form in which a thread's file is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Encoding {
-    /// As lines, see [`mod@crate::line`].
+    /// A file of lines; see [`mod@crate::line`].
     #[default]
     Text,
-    /// As records, see [`crate::raw`].
+    /// A file of records; see [`crate::raw`].
     Raw,
 }
 
 impl Encoding {
-    /// Its name in settings and in a manifest.
+    /// Returns the name of the encoding in settings and in a manifest.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -28,15 +29,15 @@ impl Encoding {
         }
     }
 
-    /// The encoding of a file that begins with `bytes`.
+    /// Returns the encoding of a file that begins with `bytes`.
     #[must_use]
     pub fn of(bytes: &[u8]) -> Encoding {
         if bytes.starts_with(&raw::MAGIC) { Encoding::Raw } else { Encoding::Text }
     }
 }
 
-/// The key of the first line of a file that begins with `bytes`, and the run that it names; `None` where it does not
-/// begin with that.
+/// Returns the key of the first line of a file that begins with `bytes`, and the run that the line names;
+/// `None` where the file does not begin with such a line.
 #[must_use]
 pub fn run_of(bytes: &[u8]) -> Option<(Key, Run)> {
     if let Some(raw) = Raw::parse(bytes) {

@@ -1,28 +1,29 @@
-//! The life file: the page in a run's directory whose lock says that the run lives, and that counts what belongs to the
-//! run and to no thread.
+//! The life file: the page in a run's directory whose lock says that the run lives, and that counts what
+//! belongs to the run and to no thread.
 //!
 //! ```text
-//! offset  group      fields                                                       writer
-//!   0     identity   magic "TRCLIFE\n" u64, version u32, file bytes u32,          flusher, before it is locked
+//! offset  group      fields                                                writer
+//!   0     identity   magic "TRCLIFE\n" u64, version u32, file bytes u32,   flusher, before it is locked
 //!                    flusher's thread id u64
-//!  64     traced     unplaced u64                                                 traced threads
-//! 128     flusher    files u64, ending u32, forgotten u64                         flusher, then the recoverer
+//!  64     traced     unplaced u64                                          traced threads
+//! 128     flusher    files u64, ending u32, forgotten u64                  flusher, then the recoverer
 //! ```
 //!
-//! Little-endian; the file has [`FILE_BYTES`] bytes. The run maps it and holds a lock on its byte [`LIFE_BYTE`] through
-//! the mapping, without a descriptor; the lock is gone when the last thread of the process is. Who gets it knows that
-//! the run is dead. Who wants to recover the run takes the lock on [`RECOVERY_BYTE`] first, so that only one tries.
+//! Numbers are little-endian; the file has [`FILE_BYTES`] bytes. The run maps it and holds a lock on its byte
+//! [`LIFE_BYTE`] through the mapping, without a descriptor; the lock is gone when the last thread of the
+//! process is. Whoever gets it knows that the run is dead. Whoever wants to recover the run takes the lock on
+//! [`RECOVERY_BYTE`] first, so that only one tries.
 
 use crate::meta::EndReason;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// The file's name in the run's directory.
 pub const FILE_NAME: &str = "life";
-/// Bytes of the file.
+/// The number of bytes of the file.
 pub const FILE_BYTES: usize = 4096;
 /// The first eight bytes of the file.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"TRCLIFE\n");
-/// Version of the page's layout.
+/// The version of the page's layout.
 pub const LAYOUT_VERSION: u32 = 1;
 
 /// The byte that a run has locked as long as it lives.
@@ -30,60 +31,60 @@ pub const LIFE_BYTE: u32 = 0;
 /// The byte that a recoverer has locked as long as it is at work.
 pub const RECOVERY_BYTE: u32 = 1;
 
-/// What the page is, fixed when it is made.
+/// The kind and version of the page, fixed when it is made.
 #[derive(Debug)]
 #[repr(C, align(64))]
-pub struct Identity {
-    /// [`MAGIC`].
+pub struct LifeIdentity {
+    /// The magic number, [`MAGIC`].
     pub magic: AtomicU64,
-    /// [`LAYOUT_VERSION`].
+    /// The version of the layout, [`LAYOUT_VERSION`].
     pub version: AtomicU32,
-    /// [`FILE_BYTES`].
+    /// The length of the file in bytes, [`FILE_BYTES`].
     pub file_bytes: AtomicU32,
     /// The flusher's thread id: the run's own file, where one is needed, has it in its name.
     pub flusher: AtomicU64,
 }
 
-/// What traced threads count.
+/// The counters of the traced threads.
 #[derive(Debug)]
 #[repr(C, align(64))]
-pub struct Traced {
-    /// Records that found no ring and are told in no file. Added to by any thread, taken from by a thread that gets
-    /// its ring after all and tells them in its own file.
+pub struct TracedCounters {
+    /// The number of records that found no ring and are reported in no file. Any thread adds to it; a thread
+    /// that gets its ring after all takes its own records from it and reports them in its own file.
     pub unplaced: AtomicU64,
 }
 
-/// What the flusher counts.
+/// The counters of the flusher.
 #[derive(Debug)]
 #[repr(C, align(64))]
-pub struct Flusher {
-    /// How many trace files the run has made.
+pub struct FlusherCounters {
+    /// The number of trace files that the run has made.
     pub files: AtomicU64,
-    /// How the run ends: an [`Ending`].
+    /// The way in which the run ends: an [`Ending`].
     pub ending: AtomicU32,
-    /// Records that went with flight recorders of threads that had ended.
+    /// The number of records that went with flight recorders of threads that had ended.
     pub forgotten: AtomicU64,
 }
 
-/// The page. All its fields are atomics, so any bytes are valid.
+/// The page of a life file. All its fields are atomics, so any bytes are valid.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Life {
-    /// What it is.
-    pub identity: Identity,
-    /// What traced threads count.
-    pub traced: Traced,
-    /// What the flusher counts.
-    pub flusher: Flusher,
+    /// The kind and version of the page.
+    pub identity: LifeIdentity,
+    /// The counters of the traced threads.
+    pub traced: TracedCounters,
+    /// The counters of the flusher.
+    pub flusher: FlusherCounters,
 }
 
 const _: () = assert!(size_of::<Life>() <= FILE_BYTES);
 
-/// How a run ends, as far as its flusher has seen it.
+/// The way in which a run ends, as far as its flusher has seen it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Ending {
-    /// Its end was not seen: it lives, or was killed.
+    /// The run's end was not seen: the run lives, or was killed.
     Unseen = 0,
     /// The process has called `exit` or returned from `main`.
     Exit = 1,
@@ -92,7 +93,8 @@ pub enum Ending {
 }
 
 impl Life {
-    /// Makes a page of zeros one of this layout. The magic number is written last.
+    /// Makes a page of zeros one of this layout; `flusher` is the flusher's thread id. The magic number is
+    /// written last.
     pub fn set(&self, flusher: u64) {
         self.identity.version.store(LAYOUT_VERSION, Ordering::Relaxed);
         self.identity.file_bytes.store(FILE_BYTES as u32, Ordering::Relaxed);
@@ -100,19 +102,19 @@ impl Life {
         self.identity.magic.store(MAGIC, Ordering::Release);
     }
 
-    /// The version of the page's layout; `None` where it is no such page.
+    /// Returns the version of the page's layout; `None` where it is no such page.
     #[must_use]
     pub fn version(&self) -> Option<u32> {
         let is_one = self.identity.magic.load(Ordering::Acquire) == MAGIC;
         is_one.then(|| self.identity.version.load(Ordering::Relaxed))
     }
 
-    /// Says how the run ends.
+    /// Sets the way in which the run ends.
     pub fn set_ending(&self, ending: Ending) {
         self.flusher.ending.store(ending as u32, Ordering::Release);
     }
 
-    /// What the file of a thread ends with that had its ring when the process was gone.
+    /// Returns the reason in the `# end` line of a thread that still had its ring when the process was gone.
     #[must_use]
     pub fn end_reason(&self) -> EndReason {
         match self.flusher.ending.load(Ordering::Acquire) {

@@ -5,54 +5,54 @@
 //! ticks                 thread id                         1 byte       escaped, see `escape`
 //! ```
 //!
-//! Every physical line begins with the key, so that a file can be sorted, cut and searched by line tools.
-//! Hex digits are lower case: then the order of the text is the order of the ticks.
+//! Every physical line begins with the key, so that a file can be sorted, split and searched by line tools.
+//! Hex digits are lower case, so the order of the text is the order of the ticks.
 
 use std::fmt;
 
-/// A raw value of the performance counter. What a tick is worth in time is told by `# clock` lines.
+/// A raw value of the performance counter. `# clock` lines tell what a tick is worth in time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticks(pub u64);
 
-/// Hex digits that [`Ticks`] take in a line.
+/// The number of hex digits that [`Ticks`] take in a line.
 pub const TICKS_DIGITS: usize = 16;
 /// The least number of decimal digits of a thread id in a line.
 pub const TID_DIGITS: usize = 8;
-/// The shortest line: an empty payload without the space that ends a kind.
+/// The length of the shortest line in bytes: an empty payload without the space that ends a kind.
 pub const SHORTEST: usize = TICKS_DIGITS + 1 + TID_DIGITS + 2;
 
-/// What every line begins with.
+/// The beginning of every line: ticks and thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Key {
-    /// When.
+    /// The ticks of the line.
     pub ticks: Ticks,
     /// The operating system's id of the thread.
     pub tid: u64,
 }
 
-/// What a line is, told by one character.
+/// The kind of a line, told by one character.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// `:` a message, its first line.
+    /// `:`, the first line of a message.
     Message,
-    /// `|` the next line of the same message; it has the same key.
+    /// `|`, the next line of the same message; it has the same key.
     Continuation,
-    /// `>` a function was entered.
+    /// `>`, a function was entered.
     Enter,
-    /// `<` a function was left.
+    /// `<`, a function was left.
     Leave,
-    /// `^` a call stack, innermost first.
+    /// `^`, a call stack, innermost function first.
     Stack,
-    /// `#` metadata, see [`crate::meta`].
+    /// `#`, metadata; see [`crate::meta`].
     Meta,
 }
 
 impl Kind {
-    /// All kinds.
+    /// All kinds of lines.
     pub const ALL: [Kind; 6] =
         [Kind::Message, Kind::Continuation, Kind::Enter, Kind::Leave, Kind::Stack, Kind::Meta];
 
-    /// The character that stands for this kind.
+    /// Returns the character that stands for this kind.
     #[must_use]
     pub const fn byte(self) -> u8 {
         match self {
@@ -65,7 +65,7 @@ impl Kind {
         }
     }
 
-    /// The kind that a character stands for.
+    /// Returns the kind that a character stands for; `None` where it stands for none.
     #[must_use]
     pub fn from_byte(byte: u8) -> Option<Kind> {
         Kind::ALL.into_iter().find(|kind| kind.byte() == byte)
@@ -75,20 +75,20 @@ impl Kind {
 /// One line, without its line feed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Line<'a> {
-    /// When, and on which thread.
+    /// The ticks and the thread of the line.
     pub key: Key,
-    /// What it is.
+    /// The kind of the line.
     pub kind: Kind,
-    /// What it says, still escaped.
+    /// The content of the line, still escaped.
     pub payload: &'a [u8],
 }
 
-/// Why bytes are not a line of a trace.
+/// A reason why bytes are not a line of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LineError {
     /// The line does not begin with 16 lower-case hex digits and `-`.
     NoTicks,
-    /// No thread id of 8 or more decimal digits, or one beyond 64 bits, or no space after it.
+    /// The ticks are not followed by a thread id of 8 or more decimal digits, within 64 bits, and a space.
     NoThread,
     /// The character after the key names no kind, or is not followed by a space.
     NoKind,
@@ -108,11 +108,11 @@ impl std::error::Error for LineError {}
 
 impl<'a> Line<'a> {
     /// Reads a line; `bytes` must not contain the line feed. A missing space before an empty payload is
-    /// accepted, for editors strip it. The payload may have any bytes: whether a line may have them says
-    /// [`crate::escape::is_harmless`].
+    /// accepted, for editors strip it. The payload may have any bytes: [`crate::escape::is_harmless`] says
+    /// whether a line may have them.
     ///
     /// # Errors
-    /// Says which part is missing.
+    /// The error says which part is missing.
     pub fn parse(bytes: &'a [u8]) -> Result<Line<'a>, LineError> {
         let ticks = parse_ticks(bytes).ok_or(LineError::NoTicks)?;
         let rest = &bytes[TICKS_DIGITS + 1..];
@@ -121,7 +121,7 @@ impl<'a> Line<'a> {
             return Err(LineError::NoThread);
         }
         let tid = parse_decimal(&rest[..digits]).ok_or(LineError::NoThread)?;
-        // More digits than needed only where the number needs them: one text per key.
+        // More than 8 digits are allowed only where the number needs them, so there is one text per key.
         if digits > TID_DIGITS && rest[0] == b'0' {
             return Err(LineError::NoThread);
         }
@@ -146,7 +146,8 @@ fn parse_decimal(digits: &[u8]) -> Option<u64> {
     digits.iter().try_fold(0u64, |n, d| n.checked_mul(10)?.checked_add(u64::from(d - b'0')))
 }
 
-/// Ticks at the start of a line: 16 lower-case hex digits followed by `-`.
+/// Reads the ticks at the start of a line: 16 lower-case hex digits followed by `-`. `None` where there are
+/// none.
 #[must_use]
 #[inline(always)]
 pub fn parse_ticks(line: &[u8]) -> Option<Ticks> {
@@ -160,7 +161,7 @@ pub fn parse_ticks(line: &[u8]) -> Option<Ticks> {
 
 const ONES: u64 = u64::MAX / 255;
 
-/// Eight lower-case hex digits, all at once: byte-parallel arithmetic in one word.
+/// Reads eight lower-case hex digits, all at once: byte-parallel arithmetic in one word.
 #[inline(always)]
 fn hex8(digits: [u8; 8]) -> Option<u32> {
     let word = u64::from_le_bytes(digits);
@@ -182,7 +183,7 @@ fn hex8(digits: [u8; 8]) -> Option<u32> {
     Some(all.swap_bytes())
 }
 
-/// The 16 hex digits of `ticks`.
+/// Returns the 16 hex digits of `ticks`.
 #[must_use]
 #[inline]
 pub fn ticks_digits(ticks: Ticks) -> [u8; TICKS_DIGITS] {
@@ -192,7 +193,7 @@ pub fn ticks_digits(ticks: Ticks) -> [u8; TICKS_DIGITS] {
     digits
 }
 
-/// The eight hex digits of the low half of `value`, byte-parallel.
+/// Returns the eight hex digits of the low half of `value`, made byte-parallel.
 #[inline]
 fn digits8(value: u64) -> [u8; 8] {
     let quads = (value << 32 | value >> 16) & 0x0000_ffff_0000_ffff;
@@ -205,17 +206,18 @@ fn digits8(value: u64) -> [u8; 8] {
 /// The constant part of a thread's lines, `-00000320 `, laid out once.
 #[derive(Clone, Debug)]
 pub struct Prefix {
-    /// Ticks' place, then `-`, the thread id, a space, the kind of a message and a space; the longest id has 20 digits.
+    /// The room for the ticks, then `-`, the thread id, a space, the kind of a message and a space; the
+    /// longest id has 20 digits.
     bytes: [u8; PREFIX],
-    /// Without the kind and the space after it.
+    /// The length in bytes without the kind and the space after it.
     len: usize,
 }
 
-/// The longest prefix.
+/// The length of the longest prefix in bytes.
 const PREFIX: usize = TICKS_DIGITS + 24;
 
 impl Prefix {
-    /// The prefix of the lines of thread `tid`.
+    /// Returns the prefix of the lines of thread `tid`.
     #[must_use]
     pub fn new(tid: u64) -> Prefix {
         let text = format!("{:TICKS_DIGITS$}-{tid:0TID_DIGITS$} : ", "");
@@ -224,11 +226,11 @@ impl Prefix {
         Prefix { bytes, len: text.len() - 2 }
     }
 
-    /// Writes what [`begin`](Prefix::begin) appends for a message; returns its length. `None` where there is no room
-    /// for the longest prefix.
+    /// Writes the bytes that [`begin`](Prefix::begin) appends for a message to the beginning of `page`;
+    /// returns their number. `None` where there is no room for the longest prefix.
     #[inline(always)]
     pub(crate) fn write_message(&self, page: &mut [u8], ticks: Ticks) -> Option<usize> {
-        // Always the same number of bytes: no call.
+        // The number of bytes is always the same, so there is no call.
         *page.first_chunk_mut()? = self.bytes;
         *page.first_chunk_mut()? = ticks_digits(ticks);
         Some(self.len + 2)

@@ -1,19 +1,20 @@
-//! The manifest: the file in a run's directory that says whose it is.
+//! The manifest: the file in a run's directory that says whose directory it is.
 //!
 //! ```text
 //! tracer-manifest 2
 //! run version=2 id=... exe="..." ...        the same as the `# run` line
-//! traces dir="/srv/traces" name="app"       trace files are <dir>/<name>.trace.<tid>; raw ones: and `format=raw`
+//! traces dir="/srv/traces" name="app"       for <dir>/<name>.trace.<tid>; raw files: and `format=raw`
 //! traces dir="/tmp" name="app"              an earlier directory of the run, where there was one; and so on
 //! ```
 //!
-//! It gets its name by a rename when it is whole, before any ring, and anew when the run goes on in another directory.
-//! Whether the run lives is said by the lock of its [`life`](mod@crate::life) file. Version 1 had one directory, and the
-//! locks were on the manifest itself.
+//! It gets its name by a rename when it is whole, before any ring, and anew when the run goes on in another
+//! directory. The lock of the run's [`life`](mod@crate::life) file says whether the run lives. Version 1 had
+//! one directory, and the locks were on the manifest itself.
 //!
-//! In every version, the second line is the run's, so that who does not know the rest can say whose it is.
+//! In every version, the second line is the run's, so that a reader that does not know the rest can say whose
+//! directory it is.
 
-use crate::escape::{Place, escape_into, unescape};
+use crate::escape::{EscapeContext, escape_into, unescape};
 use crate::file::Encoding;
 use crate::meta::{Meta, Run};
 
@@ -21,9 +22,9 @@ use crate::meta::{Meta, Run};
 pub const FILE_NAME: &str = "manifest";
 /// The site table's name in the run's directory.
 pub const SITES_NAME: &str = "sites";
-/// What the names of ring files begin with; the number follows.
+/// The beginning of the names of ring files; the number follows.
 pub const RING_PREFIX: &str = "ring-";
-/// What the name of a run's directory ends with until it is whole.
+/// The end of the name of a run's directory until the directory is whole.
 pub const UNFINISHED_SUFFIX: &str = ".new";
 
 /// The version of the manifest that is written.
@@ -31,35 +32,35 @@ pub const VERSION: u32 = 2;
 
 const MAGIC: &[u8] = b"tracer-manifest ";
 
-/// What a run's directory belongs to.
+/// The content of a manifest: the run that its directory belongs to, and the places of the trace files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Manifest {
-    /// The run.
+    /// The run that the directory belongs to.
     pub run: Run,
-    /// The directories of the trace files, the one first that further files go to. There is at least one.
+    /// The directories of the trace files; further files go to the first. There is at least one.
     pub directories: Vec<Vec<u8>>,
-    /// The part of their names before `.trace.`.
+    /// The part of the trace files' names before `.trace.`.
     pub name: Vec<u8>,
-    /// How they are written.
+    /// The form in which the trace files are written.
     pub encoding: Encoding,
 }
 
-/// Why a file is no manifest that can be used.
+/// A reason why a file is no manifest that can be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Refusal {
-    /// It is a manifest of a version that is not known here.
+pub enum ManifestError {
+    /// The manifest is of a version that is not known here.
     Version {
-        /// Which.
+        /// The version of the manifest.
         version: u32,
-        /// The run, where the second line says so.
+        /// The run, where the second line names it.
         run: Option<Box<Run>>,
     },
-    /// It is no manifest, or was cut short.
+    /// The file is no manifest, or was truncated.
     Damaged,
 }
 
 impl Manifest {
-    /// The whole file.
+    /// Returns the content of the whole file.
     #[must_use]
     pub fn write(&self) -> Vec<u8> {
         let mut out = MAGIC.to_vec();
@@ -68,9 +69,9 @@ impl Manifest {
         out.push(b'\n');
         for directory in &self.directories {
             out.extend_from_slice(b"traces dir=\"");
-            escape_into(&mut out, directory, Place::Quoted);
+            escape_into(&mut out, directory, EscapeContext::Quoted);
             out.extend_from_slice(b"\" name=\"");
-            escape_into(&mut out, &self.name, Place::Quoted);
+            escape_into(&mut out, &self.name, EscapeContext::Quoted);
             out.push(b'"');
             if self.encoding != Encoding::Text {
                 out.extend_from_slice(b" format=");
@@ -85,23 +86,23 @@ impl Manifest {
     /// Reads a whole file of this version or an earlier one.
     ///
     /// # Errors
-    /// It is of a later version, no manifest, or cut short.
-    pub fn parse(bytes: &[u8]) -> Result<Manifest, Refusal> {
-        let rest = bytes.strip_prefix(MAGIC).ok_or(Refusal::Damaged)?;
-        let (version, rest) = split_line(rest).ok_or(Refusal::Damaged)?;
+    /// The file is of a later version, no manifest, or truncated.
+    pub fn parse(bytes: &[u8]) -> Result<Manifest, ManifestError> {
+        let rest = bytes.strip_prefix(MAGIC).ok_or(ManifestError::Damaged)?;
+        let (version, rest) = split_line(rest).ok_or(ManifestError::Damaged)?;
         let version = std::str::from_utf8(version).ok().and_then(|text| text.parse().ok());
-        let version: u32 = version.ok_or(Refusal::Damaged)?;
+        let version: u32 = version.ok_or(ManifestError::Damaged)?;
         let line = split_line(rest);
         let run = line.and_then(|(line, _)| match Meta::parse(line) {
             Some(Meta::Run(run)) => Some(run),
             _ => None,
         });
         if !(1..=VERSION).contains(&version) {
-            return Err(Refusal::Version { version, run: run.map(Box::new) });
+            return Err(ManifestError::Version { version, run: run.map(Box::new) });
         }
         let rest = line.map_or(&[][..], |(_, rest)| rest);
         let known = run.and_then(|run| Manifest::of_lines(run, version, rest));
-        known.ok_or(Refusal::Damaged)
+        known.ok_or(ManifestError::Damaged)
     }
 
     fn of_lines(run: Run, version: u32, rest: &[u8]) -> Option<Manifest> {
@@ -121,7 +122,7 @@ impl Manifest {
     }
 }
 
-/// The last line, without which a file is cut short. Version 1 had none.
+/// The last line, without which a file is truncated. Version 1 had none.
 const END: &[u8] = b"end\n";
 
 fn split_line(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
@@ -129,7 +130,7 @@ fn split_line(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((&bytes[..end], &bytes[end + 1..]))
 }
 
-/// Directory, name and encoding in a `traces` line.
+/// Reads directory, name and encoding in a `traces` line.
 fn traces(line: &[u8]) -> Option<(Vec<u8>, Vec<u8>, Encoding)> {
     let mut parts = line.strip_prefix(b"traces dir=\"")?.split(|&b| b == b'"');
     let directory = unescape(parts.next()?);
@@ -177,7 +178,7 @@ mod tests {
             Meta::Run(run.clone()).write(&mut bytes);
             bytes.push(b'\n');
             bytes.extend_from_slice(&rest);
-            let expected = Refusal::Version { version: 3, run: Some(Box::new(run)) };
+            let expected = ManifestError::Version { version: 3, run: Some(Box::new(run)) };
             prop_assert_eq!(Manifest::parse(&bytes), Err(expected));
         }
     }
@@ -190,6 +191,6 @@ mod tests {
         let manifest = Manifest::parse(&bytes).unwrap();
         assert_eq!((manifest.run.id, manifest.encoding), (42, Encoding::Raw));
         assert_eq!((&manifest.directories[..], &manifest.name[..]), (&[b"/t".to_vec()][..], &b"a"[..]));
-        assert_eq!(Manifest::parse(&bytes[..bytes.len() - 1]), Err(Refusal::Damaged));
+        assert_eq!(Manifest::parse(&bytes[..bytes.len() - 1]), Err(ManifestError::Damaged));
     }
 }

@@ -1,25 +1,26 @@
 //! The `#` lines: `word key=value key="quoted" ...`, typed.
 //!
 //! Numbers are decimal unless a field says hex; strings stand between double quotes and are escaped as
-//! [`crate::escape`] says, with `"` as `\x22`. A reader ignores keys and words that it does not know, so
-//! that later versions may add some. A reason that it does not know is kept by its [`Name`]: a loss is a loss, and an
-//! end an end, whatever the reason.
+//! [`crate::escape`] says, with `"` as `\x22`. A reader ignores keys and words that it does not know, so that
+//! later versions may add some. A reason that it does not know is kept by its [`Name`]: a loss is a loss, and
+//! an end an end, whatever the reason.
 //!
-//! What a `# run` line says decides what is shown, so from version 2 on it ends in a checksum, see [`RunLine`].
+//! The content of a `# run` line decides what is shown, so from version 2 on it ends in a checksum; see
+//! [`RunLine`].
 
 use std::fmt;
 
 use crate::crc32;
-use crate::escape::{Place, escape_into, unescape};
+use crate::escape::{EscapeContext, escape_into, unescape};
 use crate::line::Ticks;
 use crate::wall::Wall;
 
-/// How the ticks of a run are read.
+/// The way in which the ticks of a run are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ClockKind {
-    /// The processor's counter, not before what stands ahead of it in the program.
+    /// The processor's counter, read not before the instructions that stand ahead of it in the program.
     Ordered,
-    /// The processor's counter as the processor likes; hand-overs may look reversed.
+    /// The processor's counter, read when the processor likes; hand-overs may look reversed.
     Fast,
     /// The operating system's monotonic clock, in nanoseconds.
     System,
@@ -29,19 +30,19 @@ impl ClockKind {
     const NAMES: [(ClockKind, &'static str); 3] =
         [(ClockKind::Ordered, "ordered"), (ClockKind::Fast, "fast"), (ClockKind::System, "system")];
 
-    /// The name in `clock=` and in `TRACER_CLOCK`.
+    /// Returns the name in `clock=` and in `TRACER_CLOCK`.
     #[must_use]
     pub fn name(self) -> &'static str {
         name_of(&ClockKind::NAMES, self)
     }
 }
 
-/// Where a ring lives.
+/// The place where a ring lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RingPlace {
-    /// In a shared mapping, which outlives the process.
+    /// A shared mapping, which outlives the process.
     Shared,
-    /// In the process's own memory: what is in it is gone when the process is killed.
+    /// The process's own memory: the records in it are gone when the process is killed.
     Private,
 }
 
@@ -49,36 +50,36 @@ impl RingPlace {
     const NAMES: [(RingPlace, &'static str); 2] =
         [(RingPlace::Shared, "shared"), (RingPlace::Private, "private")];
 
-    /// The name in `ring=`.
+    /// Returns the name in `ring=`.
     #[must_use]
     pub fn name(self) -> &'static str {
         name_of(&RingPlace::NAMES, self)
     }
 }
 
-/// Why records are not in the trace.
+/// A reason why records are not in the trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LossReason {
     /// The ring was full.
     Full,
     /// A `Display` panicked or was left by a `longjmp` while it formatted the message.
     Panic,
-    /// The small ring for records made inside another record was full.
+    /// The nested ring, for records made inside another record, was full.
     Nested,
-    /// The message was cut off: its thread or process ended, or room ran out, in its middle.
+    /// The message is torn: its thread or process ended, or room ran out, in its middle.
     Torn,
     /// The records in the ring itself are damaged.
     Damaged,
     /// The file had reached its limit: its older part was dropped.
     Rotated,
-    /// The file was deleted, or cut short, by somebody else.
+    /// The file was deleted, or truncated, by somebody else.
     FileRemoved,
-    /// The flight recorder keeps the newest records only.
+    /// The flight recorder, which keeps the newest records only, overwrote them.
     Overwritten,
 }
 
 impl LossReason {
-    /// How many reasons there are.
+    /// The number of reasons.
     pub const COUNT: usize = 8;
 
     /// All reasons, in their order.
@@ -104,15 +105,15 @@ impl LossReason {
         (LossReason::Overwritten, "overwritten"),
     ];
 
-    /// The name in `reason=`.
+    /// Returns the name in `reason=`.
     #[must_use]
     pub fn name(self) -> &'static str {
         name_of(&LossReason::NAMES, self)
     }
 }
 
-/// The name of a reason that only later versions know: as it is written, but for what is beyond
-/// [`LONGEST`](Name::LONGEST) bytes.
+/// The name of a reason that only later versions know: as it is written, but for a part beyond
+/// [`LONGEST`](Name::LONGEST) bytes, which is left out.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Name {
     bytes: [u8; Name::LONGEST],
@@ -120,10 +121,10 @@ pub struct Name {
 }
 
 impl Name {
-    /// So many bytes of a name are kept.
+    /// The greatest length of a kept name in bytes.
     pub const LONGEST: usize = 31;
 
-    /// The name that `text` is; `None` where that is not a word of visible ASCII characters.
+    /// Returns the name that `text` is; `None` where that is not a word of visible ASCII characters.
     #[must_use]
     pub fn parse(text: &[u8]) -> Option<Name> {
         if text.is_empty() || !text.iter().all(u8::is_ascii_graphic) || text.first() == Some(&b'"') {
@@ -137,7 +138,7 @@ impl Name {
         Some(Name { bytes, length })
     }
 
-    /// The name as text.
+    /// Returns the name as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         std::str::from_utf8(&self.bytes[..usize::from(self.length)]).unwrap_or_default()
@@ -156,7 +157,7 @@ impl fmt::Display for Name {
     }
 }
 
-/// Why a file ends.
+/// A reason why a file ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EndReason {
     /// The process exited.
@@ -165,7 +166,7 @@ pub enum EndReason {
     Shutdown,
     /// The thread ended.
     Thread,
-    /// The process was killed; written by recovery.
+    /// The process was killed; the line was written by recovery.
     Killed,
     /// The file may not become longer: the thread goes on in its next one.
     Full,
@@ -182,7 +183,7 @@ impl EndReason {
         (EndReason::Full, "full"),
     ];
 
-    /// The name in `reason=`.
+    /// Returns the name in `reason=`.
     #[must_use]
     pub fn name(&self) -> &str {
         match self {
@@ -204,28 +205,28 @@ fn value_of<T: Copy>(names: &[(T, &'static str)], name: &[u8]) -> Option<T> {
     names.iter().find(|(_, n)| n.as_bytes() == name).map(|(v, _)| *v)
 }
 
-/// Versions from this one on have a checksum in their `# run` lines.
+/// The first version that has a checksum in its `# run` lines.
 pub const FIRST_CHECKED: u32 = 2;
 
 /// The last key of a `# run` line; eight hex digits in lower case follow, and nothing more.
 const CHECK: &[u8] = b" check=";
 const CHECK_DIGITS: usize = 8;
 
-/// What a `# run` line says, and whether that can be believed.
+/// The content of a `# run` line, and whether it can be believed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RunLine {
-    /// Its checksum is right, or it is of a version that has none.
+    /// A line whose checksum is right, or whose version has none.
     Sound(Run),
-    /// It is not as it was written.
+    /// A line that is not as it was written.
     Damaged(Claim),
 }
 
-/// What a damaged `# run` line says: nothing may be decided by it alone.
+/// The content of a damaged `# run` line: nothing may be decided by it alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
-    /// What is wrong with it.
+    /// The damage that was found.
     pub why: RunDamage,
-    /// The process, if it can be read.
+    /// The process id, if it can be read.
     pub pid: Option<u32>,
     /// The run's id, if it can be read.
     pub id: Option<u32>,
@@ -233,14 +234,14 @@ pub struct Claim {
     pub exe: Option<Vec<u8>>,
 }
 
-/// What is wrong with a `# run` line.
+/// The damage of a `# run` line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunDamage {
-    /// It has no checksum, and its version has one.
+    /// The line has no checksum, and its version has one.
     NoCheck,
-    /// Its checksum is that of another line.
+    /// The line's checksum is that of another line.
     WrongCheck,
-    /// A key is missing or has no such value.
+    /// The key of this name is missing, or has an impossible value.
     Unreadable(&'static str),
 }
 
@@ -275,22 +276,22 @@ impl RunLine {
     }
 }
 
-/// Whether the payload of a `# run` line is as it was written, as far as its checksum tells.
-fn check(payload: &[u8], fields: &Values<'_>) -> Result<(), RunDamage> {
+/// Checks whether the payload of a `# run` line is as it was written, as far as its checksum tells.
+fn check(payload: &[u8], fields: &PayloadReader<'_>) -> Result<(), RunDamage> {
     let place = payload.len().saturating_sub(CHECK.len() + CHECK_DIGITS);
     let (said, tail) = payload.split_at(place);
     if let Some(digits) = tail.strip_prefix(CHECK) {
         let right = format!("{:08x}", crc32::of(said));
         return if digits == right.as_bytes() { Ok(()) } else { Err(RunDamage::WrongCheck) };
     }
-    // Only a line that can be of an earlier version does without.
+    // Only a line that can be of an earlier version needs no checksum.
     let version = fields.number("version").ok_or(RunDamage::Unreadable("version"))?;
     let is_earlier = version < u64::from(FIRST_CHECKED) && fields.raw("check").is_none();
     if is_earlier { Ok(()) } else { Err(RunDamage::NoCheck) }
 }
 
-/// What a `# run` line says, or the key that is missing or malformed.
-fn run_of(fields: &Values<'_>) -> Result<Run, &'static str> {
+/// Reads the content of a `# run` line; fails with the key that is missing or malformed.
+fn run_of(fields: &PayloadReader<'_>) -> Result<Run, &'static str> {
     let short = |key| fields.number(key).and_then(|number| u32::try_from(number).ok()).ok_or(key);
     let hex = |key| fields.hex(key).ok_or(key);
     let string = |key| fields.string(key).ok_or(key);
@@ -307,94 +308,96 @@ fn run_of(fields: &Values<'_>) -> Result<Run, &'static str> {
     })
 }
 
-/// `# run ...`: the first line of each file.
+/// The content of a `# run` line, the first line of each file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Run {
-    /// Version of the text format.
+    /// The version of the text format.
     pub version: u32,
     /// The run's random id, 8 hex digits.
     pub id: u32,
-    /// The id of the run at the root of the tree of forked processes; its own where nobody forked.
+    /// The id of the run at the root of the tree of forked processes; the run's own id where no process
+    /// forked.
     pub root: u32,
-    /// The process.
+    /// The process id.
     pub pid: u32,
     /// The executable's path, as bytes.
     pub exe: Vec<u8>,
     /// The id of this boot of the machine: ticks compare only within one.
     pub boot: Vec<u8>,
-    /// Ticks at the start of the run ...
+    /// The ticks at the start of the run.
     pub ticks: Ticks,
-    /// ... and the wall clock at the same moment.
+    /// The wall clock at the moment of `ticks`.
     pub wall: Wall,
-    /// How ticks are read.
+    /// The way in which ticks are read.
     pub clock: ClockKind,
 }
 
-/// `# thread ...`: the second line of each file.
+/// The content of a `# thread` line, the second line of each file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Thread {
     /// The thread's name as the operating system knows it.
     pub name: Vec<u8>,
-    /// Where its ring lives.
+    /// The place where the thread's ring lives.
     pub ring: RingPlace,
-    /// Why the ring is private, where it is.
+    /// The reason why the ring is private; empty where it is not.
     pub why: Vec<u8>,
-    /// Which of the run's files this is, from 1, in the order in which they were made; `None` where it does not say
-    /// that.
+    /// The number of this file among the run's files, from 1, in the order in which they were made; `None`
+    /// where the line does not give it.
     pub file: Option<u32>,
 }
 
-/// `# end ...`: the last line of a whole file. More lines after it mean that the program still traced while
-/// it exited; then the last `# end` counts.
+/// The content of an `# end` line, the last line of a whole file. More lines after it mean that the program
+/// still traced while it exited; then the last `# end` counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct End {
-    /// Records of this thread that are in the file.
+    /// The number of this thread's records that are in the file.
     pub records: u64,
-    /// Records of this thread that are not.
+    /// The number of this thread's records that are lost.
     pub lost: u64,
-    /// Why it ends.
+    /// The reason why the file ends.
     pub reason: EndReason,
-    /// How many files the run has made by then; where the run has ended, in all. `None` where nobody has counted.
+    /// The number of files that the run had made by then; where the run has ended, of all its files. `None`
+    /// where the files were not counted.
     pub files: Option<u64>,
 }
 
-/// One metadata line's payload.
+/// The payload of one metadata line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Meta {
-    /// What run the file is of.
+    /// The run that the file belongs to.
     Run(Run),
-    /// What thread the file is of.
+    /// The thread that the file belongs to.
     Thread(Thread),
     /// The counter and the wall clock at one moment.
     Clock {
-        /// The counter.
+        /// The ticks at that moment.
         ticks: Ticks,
-        /// The wall clock.
+        /// The wall clock at that moment.
         wall: Wall,
     },
     /// Records that are missing here.
     Lost {
-        /// How many.
+        /// The number of missing records.
         records: u64,
-        /// Why.
+        /// The reason why they are missing.
         reason: LossReason,
     },
-    /// The same for a reason that only later versions know.
+    /// Records that are missing here, for a reason that only later versions know.
     LostOtherwise {
-        /// How many.
+        /// The number of missing records.
         records: u64,
-        /// Why.
+        /// The name of the reason.
         reason: Name,
     },
     /// The thread waited for room in its ring.
     Stall {
-        /// For how long in all since the last such line, in nanoseconds.
+        /// The time waited since the last such line, in nanoseconds.
         ns: u64,
     },
-    /// The counter of the thread's processor went back; lines keep the ticks of the line before this one until it
-    /// has caught up.
+    /// The counter of the thread's processor went back; lines keep the ticks of the line before this one
+    /// until it has caught up.
     Backward {
-        /// By how many ticks.
+        /// The number of ticks by which the counter went back.
         ticks: u64,
     },
     /// The process's effective user id changed to this: later files of the run belong to that user.
@@ -404,15 +407,15 @@ pub enum Meta {
     },
     /// The end of the file.
     End(End),
-    /// Written by `tracemerge` in the place of bytes that are no trace line.
+    /// A line that `tracemerge` writes in the place of bytes that are no trace line.
     Damaged {
-        /// Where they were found.
+        /// The name of the file in which the bytes were found.
         file: Vec<u8>,
-        /// At which byte of that file.
+        /// The position of the bytes in that file, in bytes.
         offset: u64,
-        /// How many bytes they were.
+        /// The number of the bytes.
         bytes: u64,
-        /// The first of them.
+        /// The first of the bytes.
         text: Vec<u8>,
     },
 }
@@ -423,7 +426,7 @@ impl Meta {
         let start = out.len();
         match self {
             Meta::Run(run) => {
-                let mut fields = Fields::new(out, "run");
+                let mut fields = PayloadWriter::new(out, "run");
                 fields.number("version", u64::from(run.version)).bare("id", &format!("{:08x}", run.id));
                 fields.bare("root", &format!("{:08x}", run.root)).number("pid", u64::from(run.pid));
                 fields.quoted("exe", &run.exe).quoted("boot", &run.boot).number("ticks", run.ticks.0);
@@ -435,7 +438,7 @@ impl Meta {
                 }
             }
             Meta::Thread(thread) => {
-                let mut fields = Fields::new(out, "thread");
+                let mut fields = PayloadWriter::new(out, "thread");
                 fields.quoted("name", &thread.name).bare("ring", thread.ring.name());
                 if !thread.why.is_empty() {
                     fields.quoted("why", &thread.why);
@@ -445,25 +448,25 @@ impl Meta {
                 }
             }
             Meta::Clock { ticks, wall } => {
-                Fields::new(out, "clock").number("ticks", ticks.0).bare("wall", &wall.to_string());
+                PayloadWriter::new(out, "clock").number("ticks", ticks.0).bare("wall", &wall.to_string());
             }
             Meta::Lost { records, reason } => {
-                Fields::new(out, "lost").number("records", *records).bare("reason", reason.name());
+                PayloadWriter::new(out, "lost").number("records", *records).bare("reason", reason.name());
             }
             Meta::LostOtherwise { records, reason } => {
-                Fields::new(out, "lost").number("records", *records).bare("reason", reason.as_str());
+                PayloadWriter::new(out, "lost").number("records", *records).bare("reason", reason.as_str());
             }
             Meta::Stall { ns } => {
-                Fields::new(out, "stall").number("ns", *ns);
+                PayloadWriter::new(out, "stall").number("ns", *ns);
             }
             Meta::Backward { ticks } => {
-                Fields::new(out, "backward").number("ticks", *ticks);
+                PayloadWriter::new(out, "backward").number("ticks", *ticks);
             }
             Meta::Credentials { uid } => {
-                Fields::new(out, "credentials").number("uid", u64::from(*uid));
+                PayloadWriter::new(out, "credentials").number("uid", u64::from(*uid));
             }
             Meta::End(end) => {
-                let mut fields = Fields::new(out, "end");
+                let mut fields = PayloadWriter::new(out, "end");
                 fields.number("records", end.records).number("lost", end.lost);
                 fields.bare("reason", end.reason.name());
                 if let Some(files) = end.files {
@@ -471,15 +474,15 @@ impl Meta {
                 }
             }
             Meta::Damaged { file, offset, bytes, text } => {
-                let mut fields = Fields::new(out, "damaged");
+                let mut fields = PayloadWriter::new(out, "damaged");
                 fields.quoted("file", file).number("offset", *offset).number("bytes", *bytes);
                 fields.quoted("text", text);
             }
         }
     }
 
-    /// Reads a payload; `None` for an unknown word, where a needed key is missing or malformed, and for a `# run` line
-    /// whose checksum is not right.
+    /// Reads a payload; `None` for an unknown word, where a needed key is missing or malformed, and for a
+    /// `# run` line whose checksum is not right.
     #[must_use]
     pub fn parse(payload: &[u8]) -> Option<Meta> {
         let (word, fields) = split(payload)?;
@@ -525,13 +528,13 @@ impl Meta {
     }
 }
 
-/// Writes `word key=value ...`.
-pub(crate) struct Fields<'a>(&'a mut Vec<u8>);
+/// A writer of `word key=value ...`.
+pub(crate) struct PayloadWriter<'a>(&'a mut Vec<u8>);
 
-impl<'a> Fields<'a> {
-    pub(crate) fn new(out: &'a mut Vec<u8>, word: &str) -> Fields<'a> {
+impl<'a> PayloadWriter<'a> {
+    pub(crate) fn new(out: &'a mut Vec<u8>, word: &str) -> PayloadWriter<'a> {
         out.extend_from_slice(word.as_bytes());
-        Fields(out)
+        PayloadWriter(out)
     }
 
     pub(crate) fn bare(&mut self, key: &str, value: &str) -> &mut Self {
@@ -548,23 +551,24 @@ impl<'a> Fields<'a> {
 
     pub(crate) fn quoted(&mut self, key: &str, value: &[u8]) -> &mut Self {
         self.bare(key, "\"");
-        escape_into(self.0, value, Place::Quoted);
+        escape_into(self.0, value, EscapeContext::Quoted);
         self.0.push(b'"');
         self
     }
 }
 
-/// The `key=value` part of a payload, looked up by key. Payloads are short: a search per key is cheap.
-pub(crate) struct Values<'a>(&'a [u8]);
+/// The `key=value` part of a payload, in which values are looked up by key. Payloads are short: a search per
+/// key is cheap.
+pub(crate) struct PayloadReader<'a>(&'a [u8]);
 
-/// The word of a payload, and what follows it.
-pub(crate) fn split(payload: &[u8]) -> Option<(&[u8], Values<'_>)> {
+/// Splits a payload into its word and the text after it.
+pub(crate) fn split(payload: &[u8]) -> Option<(&[u8], PayloadReader<'_>)> {
     let end = payload.iter().position(|&b| b == b' ').unwrap_or(payload.len());
-    (end > 0).then(|| (&payload[..end], Values(&payload[end..])))
+    (end > 0).then(|| (&payload[..end], PayloadReader(&payload[end..])))
 }
 
-impl<'a> Values<'a> {
-    /// The raw value of `key`, quotes included.
+impl<'a> PayloadReader<'a> {
+    /// Returns the raw value of `key`, quotes included.
     fn raw(&self, key: &str) -> Option<&'a [u8]> {
         let mut rest = self.0;
         while let [b' ', after @ ..] = rest {
@@ -701,7 +705,7 @@ pub(crate) mod tests {
             )
         };
         assert_eq!(written(&Meta::Run(some_run(1))), said(1).as_bytes());
-        // By Python's zlib.
+        // The checksum was computed by Python's zlib.
         assert_eq!(written(&Meta::Run(some_run(2))), format!("{} check=93262037", said(2)).as_bytes());
         for payload in [said(2), said(9), format!("{} check=93262037", said(1)), said(1) + " check=1"] {
             let Some(RunLine::Damaged(claim)) = RunLine::parse(payload.as_bytes()) else {
@@ -786,7 +790,8 @@ pub(crate) mod tests {
             for (at, bit) in &changes {
                 changed[at.index(payload.len())] ^= 1 << bit;
             }
-            // Two changes may be of one bit; with three it may become a line of version 1 that has no checksum.
+            // Two changes may be of one bit; with three it may become a line of version 1 that has no
+            // checksum.
             if changed != payload && !changed.windows(9).any(|part| part.starts_with(b"version=") && part[8] < b'2') {
                 prop_assert_eq!(Meta::parse(&changed), None);
             }

@@ -1,29 +1,31 @@
 //! Names of trace files: `<exe>.trace.<tid>` and, where that is taken, `<exe>.trace.<tid>.<n>`.
 //!
-//! `<exe>` is the executable's file name, shortened by [`stem`] where the longest of these names could not be given.
+//! `<exe>` is the executable's file name, shortened by [`stem`] where the longest of these names could not be
+//! given.
 
 use std::borrow::Cow;
 
-/// What follows the executable's name, before the thread id.
+/// The text between the executable's name and the thread id.
 pub const INFIX: &str = ".trace.";
 
-/// What follows the executable's name in the merged file's name.
+/// The text that follows the executable's name in the merged file's name.
 pub const MERGED_SUFFIX: &str = ".trace.merge";
 
-/// How many bytes a file name may have, nearly everywhere.
+/// The greatest length of a file name in bytes, nearly everywhere.
 const LONGEST_NAME: usize = 255;
 
-/// The most that stands around the executable's name: in the name that a file has until it gets its own,
-/// `.<exe>.trace.<tid>.<id>.new`, with a thread id of 64 bits. All other names add less.
+/// The greatest number of bytes around the executable's name: those in the name that a file has until it gets
+/// its own, `.<exe>.trace.<tid>.<id>.new`, with a thread id of 64 bits. All other names add less.
 const DECORATION: usize = 1 + INFIX.len() + 20 + 1 + 8 + ".new".len();
 
-/// How long an executable's name may be without being shortened.
+/// The greatest length in bytes of an executable's name that is not shortened.
 pub const LONGEST_STEM: usize = LONGEST_NAME - DECORATION;
 
-/// What names of an executable's traces begin with: its file name or, where that has more than [`LONGEST_STEM`] bytes, its
-/// beginning, `~`, and 8 hex digits of a hash of the whole (FNV-1a, 32 bits).
+/// Returns the beginning of the names of an executable's traces: its file name or, where that has more than
+/// [`LONGEST_STEM`] bytes, its beginning, `~`, and 8 hex digits of a hash of the whole (FNV-1a, 32 bits).
 ///
-/// No character of UTF-8 is cut: up to three bytes of the form `10xxxxxx` that the cut would come before go, too.
+/// A character of UTF-8 is kept whole or left out: where the limit falls inside a character, its bytes before
+/// the limit (up to three) are left out, too.
 ///
 /// ```
 /// use trace_format::name::{LONGEST_STEM, stem};
@@ -46,12 +48,14 @@ pub fn stem(name: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(stem)
 }
 
-/// The hash of Fowler, Noll and Vo in the variant 1a, of 32 bits; see <http://www.isthe.com/chongo/tech/comp/fnv/>.
+/// Returns the hash of Fowler, Noll and Vo in the variant 1a, of 32 bits; see
+/// <http://www.isthe.com/chongo/tech/comp/fnv/>.
 fn fnv_1a(bytes: &[u8]) -> u32 {
     bytes.iter().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
 }
 
-/// The file name for a thread's trace; `number` 0 is the plain name, 1 and up are appended.
+/// Returns the part of the file name of a thread's trace after `<exe>`; `number` 0 is the plain name, 1 and
+/// up are appended.
 #[must_use]
 pub fn trace_file_suffix(tid: u64, number: u32) -> String {
     match number {
@@ -60,7 +64,7 @@ pub fn trace_file_suffix(tid: u64, number: u32) -> String {
     }
 }
 
-/// Splits what stands after `<exe>` in a file name into thread id and number.
+/// Splits the part of a file name after `<exe>` into thread id and number.
 ///
 /// `None` for any other file: `.trace.merge`, leading zeros, signs, a number of 0.
 #[must_use]
@@ -110,7 +114,7 @@ mod tests {
 
     #[test]
     fn the_hash_is_that_of_its_authors() {
-        // From their table of test vectors.
+        // These are from their table of test vectors.
         for (text, hash) in [("", 0x811c_9dc5), ("a", 0xe40c_292c), ("foobar", 0xbf9c_f968)] {
             assert_eq!(fnv_1a(text.as_bytes()), hash, "{text}");
         }
@@ -146,7 +150,7 @@ mod tests {
             }
             prop_assert!(name.len() > LONGEST_STEM || *short == *name);
             prop_assert!(name == other || name.len().max(other.len()) <= LONGEST_STEM || short != stem(&other));
-            // Who has a shortened name gets the same.
+            // A shortened name is shortened to itself.
             prop_assert_eq!(stem(&short), short.clone());
         }
 

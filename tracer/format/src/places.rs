@@ -1,23 +1,24 @@
 //! The list of places: beside an executable, the directories that its runs have written trace files to.
 //!
-//! A run that writes its files beside its executable is found there. One that does not adds a line to this file, before
-//! its first file in a directory has its name, so that whoever looks for the traces of the executable finds them without
-//! being told where they are; and so that it is known which run is the newest, also where its files cannot be read.
+//! A run that writes its files beside its executable is found there. A run that does not adds a line to this
+//! file, before its first file in a directory has its name. So whoever looks for the traces of the executable
+//! finds them without being told where they are, and it is known which run is the newest, even where its
+//! files cannot be read.
 //!
 //! ```text
 //! place id=9f0c23d1 pid=800 wall=2026-11-20T15:11:02.123456789Z exe="/srv/app" dir="/var/traces"
 //! ```
 //!
-//! Values are written as in [`meta`](mod@crate::meta). Lines are only appended, each by one write; a list that has
-//! become long loses its older half. What is no such line is passed over.
+//! Values are written as in [`meta`](mod@crate::meta). Lines are only appended, each by one write; a list
+//! that has become long loses its older half. A line of another form is passed over.
 
-use crate::meta::{Fields, split};
+use crate::meta::{PayloadWriter, split};
 use crate::wall::Wall;
 
-/// What follows the executable's name in the list's name.
+/// The text that follows the executable's name in the list's name.
 pub const SUFFIX: &str = ".trace.places";
 
-/// A list that has become longer than this loses its older half, in bytes.
+/// The length in bytes beyond which a list loses its older half.
 pub const LONGEST: usize = 64 * 1024;
 
 /// A run that has made trace files in a directory.
@@ -25,9 +26,9 @@ pub const LONGEST: usize = 64 * 1024;
 pub struct Place {
     /// The run's random id.
     pub id: u32,
-    /// The process.
+    /// The process id of the run.
     pub pid: u32,
-    /// When the run began.
+    /// The time when the run began.
     pub wall: Wall,
     /// The executable's path, as bytes.
     pub exe: Vec<u8>,
@@ -36,11 +37,11 @@ pub struct Place {
 }
 
 impl Place {
-    /// The line, with its line feed.
+    /// Returns the line of the place, with its line feed.
     #[must_use]
     pub fn write(&self) -> Vec<u8> {
         let mut out = Vec::new();
-        let mut fields = Fields::new(&mut out, "place");
+        let mut fields = PayloadWriter::new(&mut out, "place");
         fields.bare("id", &format!("{:08x}", self.id)).number("pid", u64::from(self.pid));
         fields.bare("wall", &self.wall.to_string()).quoted("exe", &self.exe).quoted("dir", &self.directory);
         out.push(b'\n');
@@ -60,14 +61,15 @@ impl Place {
     }
 }
 
-/// The places in a list, in its order. A last line without a line feed may be cut short and does not count.
+/// Returns the places in a list, in its order. A last line without a line feed may be truncated and does not
+/// count.
 #[must_use]
 pub fn parse(list: &[u8]) -> Vec<Place> {
     let whole = list.iter().rposition(|&b| b == b'\n').map_or(&[][..], |end| &list[..end]);
     whole.split(|&b| b == b'\n').filter_map(Place::parse).collect()
 }
 
-/// The newer half of a list that has become too long, from the beginning of a line on.
+/// Returns the newer half of a list that has become too long, from the beginning of a line on.
 #[must_use]
 pub fn newer_half(list: &[u8]) -> &[u8] {
     let half = &list[list.len() / 2..];

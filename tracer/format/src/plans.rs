@@ -1,25 +1,26 @@
 //! The sites of a run, ready to be rendered, by number.
 
-use crate::fields::Plan;
+use crate::fields::SitePlan;
 use crate::record::MAX_PAYLOAD;
 use crate::sites::Site;
 
-/// Numbers beyond this are not a program's: they are given one by one.
+/// The number from which on sites are left out: a program's sites are numbered one by one, so theirs are
+/// smaller.
 const MOST: usize = 1 << 20;
 
-/// How the captured arguments of each site become text.
+/// The plans by which the captured arguments of each site become text.
 #[derive(Clone, Debug, Default)]
-pub struct Plans(Vec<Option<Box<Known>>>);
+pub struct Plans(Vec<Option<Box<PlannedSite>>>);
 
 #[derive(Clone, Debug)]
-struct Known {
-    plan: Plan,
+struct PlannedSite {
+    plan: SitePlan,
     /// The site's entry in a site table.
     entry: Box<[u8]>,
 }
 
 impl Plans {
-    /// The plans of a table's sites. Those that cannot be are left out.
+    /// Returns the plans of a table's sites. Sites of which no plan can be made are left out.
     #[must_use]
     pub fn of(sites: &[Site]) -> Plans {
         let mut plans = Plans::default();
@@ -29,37 +30,38 @@ impl Plans {
         plans
     }
 
-    /// Adds a site; false where its entry cannot be, or is too long for one record of a raw file.
+    /// Adds a site; returns false where no plan can be made of its entry, or the entry is too long for one
+    /// record of a raw file.
     pub fn add(&mut self, site: &Site) -> bool {
         let mut entry = Vec::new();
         site.write(&mut entry);
         if entry.len() > MAX_PAYLOAD {
             return false;
         }
-        let Ok(plan) = Plan::new(&site.format, &site.descriptor) else { return false };
+        let Ok(plan) = SitePlan::new(&site.format, &site.descriptor) else { return false };
         let Some(index) = usize::try_from(site.id).ok().filter(|index| *index < MOST) else { return false };
         if self.0.len() <= index {
             self.0.resize(index + 1, None);
         }
-        self.0[index] = Some(Box::new(Known { plan, entry: entry.into() }));
+        self.0[index] = Some(Box::new(PlannedSite { plan, entry: entry.into() }));
         true
     }
 
-    /// The plan of a site.
+    /// Returns the plan of a site.
     #[must_use]
     #[inline]
-    pub fn get(&self, site: u32) -> Option<&Plan> {
+    pub fn get(&self, site: u32) -> Option<&SitePlan> {
         Some(&self.known(site)?.plan)
     }
 
-    /// The entry of a site, as it stands in a site table.
+    /// Returns the entry of a site, as it stands in a site table.
     #[must_use]
     pub fn entry(&self, site: u32) -> Option<&[u8]> {
         Some(&self.known(site)?.entry)
     }
 
     #[inline]
-    fn known(&self, site: u32) -> Option<&Known> {
+    fn known(&self, site: u32) -> Option<&PlannedSite> {
         self.0.get(site as usize)?.as_deref()
     }
 }

@@ -12,7 +12,7 @@
 //! +-----------------------------------------+
 //! ```
 //!
-//! Words are little-endian and 8-byte aligned. No record crosses the border of a block; what remains of a
+//! Words are little-endian and 8-byte aligned. No record crosses the border of a block; the rest of a
 //! block after its last record is skipped by a *pad*, the one kind that is a single word. A message that
 //! does not fit in a block goes on in another record, a *piece*: all its pieces have the ticks of the first,
 //! all but the last have [`Flags::MORE`], all but the first have [`Flags::CONT`]. A piece never ends inside
@@ -21,33 +21,34 @@
 
 use crate::line::Ticks;
 
-/// Bytes before the payload.
+/// The number of bytes before the payload.
 pub const HEADER: usize = 16;
-/// Alignment of records in bytes.
+/// The alignment of records in bytes.
 pub const ALIGN: usize = 8;
-/// The longest payload of one record, so that its length fits its field at any block size.
+/// The longest payload of one record in bytes: its length fits its field at any block size.
 pub const MAX_PAYLOAD: usize = 0xffff;
 
-/// What a record is. Values of [`RESERVED`] that are not listed are kept for records to come: 4 and 5 entering and
-/// leaving a function (16 bytes, the address in the place of word 0's upper 56 bits), 6 a call stack.
+/// The kind of a record. Values of [`RESERVED`] that are not listed are kept for records to come: 4 and 5 for
+/// entering and leaving a function (16 bytes, the address in the place of word 0's upper 56 bits), 6 for a
+/// call stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum RecordKind {
-    /// The rest of the block is empty.
+    /// A pad: the rest of the block is empty.
     Pad = 1,
     /// A message formatted by its thread.
     Message = 2,
-    /// The captured arguments of a site, whose number is in word 0: [`crate::capture`] says what the payload is. Always
-    /// whole.
+    /// The captured arguments of a site, whose number is in word 0; [`crate::capture`] describes the payload.
+    /// It is always whole.
     Captured = 3,
-    /// Only in raw files, see [`crate::raw`]: what a `#` line says.
+    /// The payload of a `#` line; only in raw files, see [`crate::raw`].
     Meta = 7,
-    /// Only in raw files: what the number of a site means.
+    /// The entry of a site, which says what its number means; only in raw files, see [`crate::raw`].
     Site = 8,
 }
 
-/// The kinds that a later version may write into a ring. Who does not know such a record leaves the ring to those who
-/// do; any other number that is no kind, zero among them, is damage.
+/// The kinds that a later version may write into a ring. A program that does not know such a record leaves
+/// the ring to those that do; any other number that is no kind, zero among them, is damage.
 pub const RESERVED: std::ops::RangeInclusive<u8> = 4..=9;
 
 /// Flags of a record.
@@ -55,20 +56,20 @@ pub const RESERVED: std::ops::RangeInclusive<u8> = 4..=9;
 pub struct Flags(pub u8);
 
 impl Flags {
-    /// A whole message.
+    /// The flags of a whole message: none.
     pub const NONE: Flags = Flags(0);
-    /// Another piece of the message follows.
+    /// The flag of a piece that is not the last of its message.
     pub const MORE: Flags = Flags(1);
-    /// This is not the first piece of the message.
+    /// The flag of a piece that is not the first of its message.
     pub const CONT: Flags = Flags(2);
 
-    /// Whether all flags of `other` are set.
+    /// Returns whether all flags of `other` are set.
     #[must_use]
     pub const fn has(self, other: Flags) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// Both sets of flags.
+    /// Returns the flags of both sets.
     #[must_use]
     pub const fn with(self, other: Flags) -> Flags {
         Flags(self.0 | other.0)
@@ -78,7 +79,7 @@ impl Flags {
 /// The word that pads a block.
 pub const PAD_WORD: u64 = RecordKind::Pad as u64;
 
-/// Word 0 of a message piece. `len` must be at most [`MAX_PAYLOAD`].
+/// Returns word 0 of a message piece. `len` must be at most [`MAX_PAYLOAD`].
 #[must_use]
 #[inline]
 pub const fn message_word(site: u32, flags: Flags, len: usize) -> u64 {
@@ -89,7 +90,7 @@ pub const fn message_word(site: u32, flags: Flags, len: usize) -> u64 {
         | RecordKind::Message as u64
 }
 
-/// Word 0 of captured arguments. `len` must be at most [`MAX_PAYLOAD`].
+/// Returns word 0 of captured arguments. `len` must be at most [`MAX_PAYLOAD`].
 #[must_use]
 #[inline]
 pub const fn captured_word(site: u32, len: usize) -> u64 {
@@ -97,35 +98,36 @@ pub const fn captured_word(site: u32, len: usize) -> u64 {
     (site as u64) << 32 | ((len & MAX_PAYLOAD) as u64) << 16 | RecordKind::Captured as u64
 }
 
-/// Rounds a size or position up to the alignment of records.
+/// Rounds a size or position in bytes up to the alignment of records.
 #[must_use]
 #[inline]
 pub const fn aligned(bytes: u64) -> u64 {
     (bytes + (ALIGN as u64 - 1)) & !(ALIGN as u64 - 1)
 }
 
-/// One piece of a message, or the captured arguments of one, read.
+/// One piece of a message, or the captured arguments of one, as it was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Message<'a> {
+pub struct MessagePiece<'a> {
     /// Whether `text` is captured arguments.
     pub captured: bool,
-    /// When the message was begun.
+    /// The ticks when the message was begun.
     pub ticks: Ticks,
-    /// Which site made it; 0 for free text.
+    /// The number of the site that made the message; 0 for free text.
     pub site: u32,
-    /// Which piece of it this is.
+    /// The flags that say which piece of the message this is.
     pub flags: Flags,
-    /// The text, not escaped; or the arguments' bytes.
+    /// The text, not escaped; or the bytes of the arguments.
     pub text: &'a [u8],
 }
 
 /// The committed records of a ring between two positions, in order.
 ///
-/// Reads only what it is given and treats it as hostile: an impossible record ends the iteration of its
-/// block and is counted in [`Records::damaged`].
+/// It reads only the bytes that it is given and treats them as hostile: an impossible record ends the
+/// iteration of its block and is counted in [`Records::damaged`].
 #[derive(Clone, Debug)]
 pub struct Records<'a> {
-    /// The bytes from `pos` on; the second part is what follows after the ring's end wrapped to its start.
+    /// The bytes from `pos` on; the second part is that which follows after the ring's end wrapped to its
+    /// start.
     parts: [&'a [u8]; 2],
     pos: u64,
     block: u64,
@@ -134,7 +136,8 @@ pub struct Records<'a> {
 }
 
 impl<'a> Records<'a> {
-    /// Records in `parts`, whose first byte has position `pos`, in blocks of `block` bytes (a power of two).
+    /// Returns the records in `parts`, whose first byte has position `pos`, in blocks of `block` bytes (a
+    /// power of two).
     #[must_use]
     pub fn new(parts: [&'a [u8]; 2], pos: u64, block: u64) -> Records<'a> {
         debug_assert!(block.is_power_of_two() && pos % ALIGN as u64 == 0);
@@ -142,30 +145,30 @@ impl<'a> Records<'a> {
         Records { parts, pos, block, damaged: 0, unknown: None }
     }
 
-    /// No records.
+    /// Returns an iteration without records.
     #[must_use]
     pub fn empty(pos: u64, block: u64) -> Records<'a> {
         Records::new([&[], &[]], pos, block)
     }
 
-    /// The position after the last record that was returned.
+    /// Returns the position after the last record that was returned.
     #[must_use]
     pub fn position(&self) -> u64 {
         self.pos
     }
 
-    /// Goes past the next records as long as they are whole messages that `wanted` takes, lie in one piece, and have at
-    /// most `room` bytes together; returns their bytes.
+    /// Goes past the next records as long as they are whole messages that `wanted` takes, lie in one piece,
+    /// and have at most `room` bytes together; returns their bytes.
     #[inline]
     pub(crate) fn take_whole(
         &mut self,
         room: usize,
-        mut wanted: impl FnMut(&Message<'a>) -> bool,
+        mut wanted: impl FnMut(&MessagePiece<'a>) -> bool,
     ) -> &'a [u8] {
         let first = self.parts[0];
         let room = room.min(first.len());
         let (pos, mut taken) = (self.pos, 0);
-        // Of its own: what changes stays in registers.
+        // This is a local variable of its own, so the values that change stay in registers.
         while let Some((word, rest)) = first.get(taken..).and_then(|rest| rest.split_first_chunk::<8>()) {
             let word = u64::from_le_bytes(*word);
             let whole = is_whole(word);
@@ -181,29 +184,30 @@ impl<'a> Records<'a> {
         first.get(..taken).unwrap_or_default()
     }
 
-    /// Blocks whose rest was skipped because of a record that cannot be.
+    /// Returns the number of blocks whose rest was skipped because of an impossible record.
     #[must_use]
     pub fn damaged(&self) -> u64 {
         self.damaged
     }
 
-    /// The kind of the first record met that is of a kind of [`RESERVED`]; it is counted in [`Records::damaged`], too.
+    /// Returns the first kind of [`RESERVED`] that was met; its record is counted in [`Records::damaged`],
+    /// too.
     #[must_use]
     pub fn unknown(&self) -> Option<u8> {
         self.unknown
     }
 
-    /// The next record if it is a whole message, without going on to it. `None` says nothing: there may be one behind a
-    /// pad, or a piece of one.
+    /// Returns the next record if it is a whole message, without going on to it. After `None` there may still
+    /// be one behind a pad, or a piece of one.
     #[inline(always)]
-    pub(crate) fn peek_whole(&self) -> Option<Message<'a>> {
+    pub(crate) fn peek_whole(&self) -> Option<MessagePiece<'a>> {
         let (word, rest) = self.parts[0].split_first_chunk::<8>()?;
         let word = u64::from_le_bytes(*word);
         if is_whole(word) { read_message(word, rest, self.to_border()) } else { None }
     }
 
-    /// The next piece, without going on to it.
-    pub fn peek(&mut self) -> Option<Message<'a>> {
+    /// Returns the next piece, without going on to it.
+    pub fn peek(&mut self) -> Option<MessagePiece<'a>> {
         loop {
             let (word, rest) = self.parts[0].split_first_chunk::<8>()?;
             let word = u64::from_le_bytes(*word);
@@ -225,13 +229,13 @@ impl<'a> Records<'a> {
 
     /// Goes past a piece that [`peek`](Records::peek) returned.
     #[inline]
-    pub fn advance(&mut self, message: &Message<'_>) {
+    pub fn advance(&mut self, message: &MessagePiece<'_>) {
         self.skip(aligned((HEADER + message.text.len()) as u64));
     }
 
     #[inline(always)]
     fn to_border(&self) -> u64 {
-        // A power of two: no division.
+        // The block's length is a power of two, so this needs no division.
         self.block - (self.pos & (self.block - 1))
     }
 
@@ -252,24 +256,25 @@ impl<'a> Records<'a> {
 }
 
 impl<'a> Iterator for Records<'a> {
-    type Item = Message<'a>;
+    type Item = MessagePiece<'a>;
 
-    fn next(&mut self) -> Option<Message<'a>> {
+    fn next(&mut self) -> Option<MessagePiece<'a>> {
         let message = self.peek()?;
         self.advance(&message);
         Some(message)
     }
 }
 
-/// Whether this is word 0 of a message that is one record.
+/// Returns whether this is word 0 of a message that is one record.
 #[inline(always)]
 fn is_whole(word: u64) -> bool {
     word as u16 == RecordKind::Captured as u16 || word as u16 == RecordKind::Message as u16
 }
 
-/// The message whose word 0 is `word`; `rest` follows the word, `border` is how far the block goes.
+/// Reads the message whose word 0 is `word`; `rest` follows the word, `border` is the distance to the block's
+/// end in bytes.
 #[inline(always)]
-fn read_message(word: u64, rest: &[u8], border: u64) -> Option<Message<'_>> {
+fn read_message(word: u64, rest: &[u8], border: u64) -> Option<MessagePiece<'_>> {
     let [kind, flags, ..] = word.to_le_bytes();
     let captured = kind == RecordKind::Captured as u8;
     let known = if captured { 0 } else { Flags::MORE.0 | Flags::CONT.0 };
@@ -282,7 +287,7 @@ fn read_message(word: u64, rest: &[u8], border: u64) -> Option<Message<'_>> {
         return None;
     }
     let site = u32::try_from(word >> 32).ok()?;
-    Some(Message {
+    Some(MessagePiece {
         captured,
         ticks: Ticks(u64::from_le_bytes(*ticks)),
         site,

@@ -1,7 +1,7 @@
 //! The site table: the static places in the program that make records, by number.
 //!
-//! A record holds only its site's number; what the number means must be readable when the process is gone.
-//! So the table is a file of the run's directory, append-only:
+//! A record holds only its site's number, and the meaning of the number must be readable when the process is
+//! gone. So the table is a file of the run's directory, append-only:
 //!
 //! ```text
 //! header  magic "TRCSITE\n", version u32, 4 bytes of zero, used u64
@@ -9,40 +9,40 @@
 //!         then module, file, format, descriptor, each: length u32, bytes; zeros up to the length
 //! ```
 //!
-//! All numbers little-endian. `used` is the number of bytes that count, header included; it is published
+//! All numbers are little-endian. `used` is the number of bytes that count, header included; it is published
 //! after the entry is written. Site 0 is free text and has no entry.
 
 use core::fmt;
 
 /// The first eight bytes of the file.
 pub const MAGIC: [u8; 8] = *b"TRCSITE\n";
-/// Version of the table's layout.
+/// The version of the table's layout.
 pub const LAYOUT_VERSION: u32 = 2;
-/// Bytes before the first entry.
+/// The number of bytes before the first entry.
 pub const HEADER_BYTES: usize = 24;
-/// Where in the header `used` stands.
+/// The position of `used` in the header, in bytes.
 pub const USED_OFFSET: usize = 16;
 
-/// One static place in the program.
+/// One static place in the program that makes records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Site {
-    /// Its number, from 1.
+    /// The number of the site, from 1.
     pub id: u32,
-    /// Line in the file, from 1.
+    /// The line in the source file, from 1.
     pub line: u32,
-    /// Column in the line, from 1.
+    /// The column in the line, from 1.
     pub column: u32,
-    /// Module path.
+    /// The module's path.
     pub module: String,
-    /// Source file.
+    /// The source file's path.
     pub file: String,
     /// The format string, or the function's name.
     pub format: String,
-    /// The types of its arguments; see [`crate::capture::descriptor`].
+    /// The types of the site's arguments; see [`crate::capture::descriptor`].
     pub descriptor: Vec<u8>,
 }
 
-/// The header of a table in which `used` bytes count.
+/// Returns the header of a table in which `used` bytes count.
 #[must_use]
 pub fn header(used: u64) -> [u8; HEADER_BYTES] {
     let mut out = [0; HEADER_BYTES];
@@ -68,7 +68,7 @@ impl Site {
         out[start..start + 4].copy_from_slice(&length.to_le_bytes());
     }
 
-    /// Reads one entry; `None` where it is none.
+    /// Reads one entry; `None` where the bytes are none.
     #[must_use]
     pub fn parse(entry: &[u8]) -> Option<Site> {
         let mut rest = entry.get(4..)?;
@@ -90,40 +90,40 @@ impl Site {
     }
 }
 
-/// Why a file is no site table that can be used.
+/// A reason why a file is no site table that can be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
-    /// It is a table of a layout that is not known here.
+pub enum SitesError {
+    /// The table has a layout that is not known here, of this version.
     Version(u32),
-    /// It is no table.
+    /// The file is no site table.
     Damaged,
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for SitesError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Refusal::Version(version) => {
+            SitesError::Version(version) => {
                 write!(f, "layout {version} of the site table is not known here, only {LAYOUT_VERSION}")
             }
-            Refusal::Damaged => f.write_str("it is no site table"),
+            SitesError::Damaged => f.write_str("it is no site table"),
         }
     }
 }
 
-impl std::error::Error for Refusal {}
+impl std::error::Error for SitesError {}
 
-/// Reads the sites of a table; stops at the first entry that cannot be.
+/// Reads the sites of a table; stops at the first entry that is impossible.
 ///
 /// # Errors
-/// It is no table, or one of another layout.
-pub fn parse(table: &[u8]) -> Result<Vec<Site>, Refusal> {
-    let (head, _) = table.split_first_chunk::<HEADER_BYTES>().ok_or(Refusal::Damaged)?;
+/// The bytes are no table, or one of another layout.
+pub fn parse(table: &[u8]) -> Result<Vec<Site>, SitesError> {
+    let (head, _) = table.split_first_chunk::<HEADER_BYTES>().ok_or(SitesError::Damaged)?;
     let word = |at: usize| head[at..].first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes));
     if head[..8] != MAGIC {
-        return Err(Refusal::Damaged);
+        return Err(SitesError::Damaged);
     }
     if word(8) != LAYOUT_VERSION {
-        return Err(Refusal::Version(word(8)));
+        return Err(SitesError::Version(word(8)));
     }
     let used = head[USED_OFFSET..].first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
     let used = usize::try_from(used).unwrap_or(usize::MAX).min(table.len());

@@ -1,14 +1,14 @@
-//! How many messages the lines of a thread's file are.
+//! The tally: counts the messages in the lines of a thread's file.
 
 use crate::line::{Kind, Line, Ticks};
 use crate::meta::{LossReason, Meta};
 
-/// Counts the messages of a thread by its lines.
+/// A counter of a thread's messages, by its lines.
 ///
-/// A message whose end will not come is followed by `# lost records=1 reason=torn` with its own ticks: it is counted
-/// there, and not as a message. One whose beginning is not in the file is told in the same way, with ticks that are
-/// greater than those of the line before (where the clock's steps are coarse they may be the same, and then the message
-/// before it is taken for torn).
+/// A message whose end will not come is followed by `# lost records=1 reason=torn` with its own ticks: it is
+/// counted there, and not as a message. A message whose beginning is not in the file is reported in the same
+/// way, with ticks that are greater than those of the line before (where the clock's steps are coarse they
+/// may be the same, and then the message before it is taken for torn).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     closed: u64,
@@ -16,7 +16,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Goes on with the next line, which is whole.
+    /// Counts the next line, which is whole.
     pub fn line(&mut self, line: &Line<'_>) {
         if line.kind == Kind::Continuation {
             return;
@@ -25,7 +25,7 @@ impl Tally {
         self.open = (line.kind == Kind::Message).then_some(line.key.ticks);
     }
 
-    /// Whether the next line says that the message before it is torn.
+    /// Returns whether the next line says that the message before it is torn.
     #[must_use]
     pub fn is_torn_by(&self, line: &Line<'_>) -> bool {
         self.open == Some(line.key.ticks)
@@ -33,14 +33,14 @@ impl Tally {
             && Meta::parse(line.payload) == Some(Meta::Lost { records: 1, reason: LossReason::Torn })
     }
 
-    /// The messages in the lines before.
+    /// Returns the number of messages in the lines before.
     #[must_use]
     pub fn messages(&self) -> u64 {
         self.closed + u64::from(self.open.is_some())
     }
 
-    /// Says that the text goes on with a part of a line and ends there: if it is the next one of a message, that one is
-    /// not whole.
+    /// Notes that the text goes on with a part of a line and ends there: if that line is the next one of a
+    /// message, the message is not whole.
     pub fn ends_in(&mut self, line: &Line<'_>) {
         if line.kind == Kind::Continuation {
             self.open = None;

@@ -1,7 +1,7 @@
 //! Wall-clock times: nanoseconds since 1970-01-01T00:00:00Z, and RFC 3339 text with nine decimals.
 //!
-//! UTC only, proleptic Gregorian, no leap seconds, as Unix time is. Conversions after Howard Hinnant,
-//! *chrono-Compatible Low-Level Date Algorithms* (`days_from_civil`, `civil_from_days`).
+//! Times are UTC, proleptic Gregorian, without leap seconds, as Unix time is. The conversions are those of
+//! Howard Hinnant, *chrono-Compatible Low-Level Date Algorithms* (`days_from_civil`, `civil_from_days`).
 
 use std::fmt;
 
@@ -28,7 +28,8 @@ impl fmt::Display for Wall {
 }
 
 impl Wall {
-    /// Reads what [`Display`](fmt::Display) writes: exactly `YYYY-MM-DDThh:mm:ss.nnnnnnnnnZ`.
+    /// Reads text as [`Display`](fmt::Display) writes it: exactly `YYYY-MM-DDThh:mm:ss.nnnnnnnnnZ`. `None`
+    /// for any other text.
     #[must_use]
     pub fn parse(text: &[u8]) -> Option<Wall> {
         let [
@@ -76,7 +77,7 @@ fn number(digits: &[u8]) -> Option<u64> {
     digits.iter().try_fold(0u64, |n, d| d.is_ascii_digit().then(|| n * 10 + u64::from(d - b'0')))
 }
 
-/// Year, month and day of the day that lies `days` after 1970-01-01.
+/// Returns year, month and day of the day that lies `days` after 1970-01-01.
 fn civil_from_days(days: u64) -> (u64, u64, u64) {
     let z = days + 719_468;
     let era = z / 146_097;
@@ -89,7 +90,7 @@ fn civil_from_days(days: u64) -> (u64, u64, u64) {
     (year + era * 400 + u64::from(month <= 2), month, day)
 }
 
-/// Days from 1970-01-01; `None` where there is no such day.
+/// Returns the number of days from 1970-01-01; `None` where there is no such day.
 fn days_from_civil(year: u64, month: u64, day: u64) -> Option<u64> {
     if !(1..=12).contains(&month) || !(1..=31).contains(&day) {
         return None;

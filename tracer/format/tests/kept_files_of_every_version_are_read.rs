@@ -12,13 +12,13 @@ fn version_1() {
     is_read_as_ever(1, include_bytes!("kept/version-1.trace"), &[]);
 }
 
-/// The `# run` line has a checksum.
+/// In version 2, the `# run` line has a checksum.
 #[test]
 fn version_2() {
     is_read_as_ever(2, include_bytes!("kept/version-2.trace"), &[Meta::Credentials { uid: 1000 }]);
 }
 
-/// `new` stands before the end.
+/// Checks that `text` is read as ever; the metadata `new` stands before the end.
 fn is_read_as_ever(version: u32, text: &[u8], new: &[Meta]) {
     let lines: Vec<Line<'_>> =
         text.strip_suffix(b"\n").unwrap().split(|&b| b == b'\n').map(|l| Line::parse(l).unwrap()).collect();

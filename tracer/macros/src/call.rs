@@ -7,30 +7,30 @@ use syn::ext::IdentExt as _;
 use syn::parse::{ParseStream, Parser as _};
 use syn::{Expr, LitStr, Token};
 
-/// What `trace!(..)` stands for.
+/// Returns the code for `trace!(..)`.
 pub(crate) fn expand(input: TokenStream) -> TokenStream {
     match parse.parse2(input.clone()) {
         Ok(call) => call.captured().unwrap_or_else(|| formatted(&input)),
-        // Not a literal, or no call at all: the compiler knows what to make of it.
+        // The format string is no literal, or this is no call at all: the compiler knows what to make of it.
         Err(_) => formatted(&input),
     }
 }
 
 /// A call whose format string is a literal.
-struct Call {
+struct LiteralCall {
     /// The literal as it was given: names in it mean what they mean there.
     format: TokenTree,
     text: LitStr,
     arguments: Vec<Argument>,
 }
 
-/// `value` or `name = value`.
+/// An argument, `value` or `name = value`.
 struct Argument {
     name: Option<Ident>,
     value: Expr,
 }
 
-fn parse(input: ParseStream) -> syn::Result<Call> {
+fn parse(input: ParseStream) -> syn::Result<LiteralCall> {
     let format: TokenTree = input.parse()?;
     let text = syn::parse2(format.to_token_stream())?;
     let mut arguments = Vec::new();
@@ -46,11 +46,11 @@ fn parse(input: ParseStream) -> syn::Result<Call> {
         }
         arguments.push(Argument { name, value: input.parse()? });
     }
-    Ok(Call { format, text, arguments })
+    Ok(LiteralCall { format, text, arguments })
 }
 
-impl Call {
-    /// `None` where the compiler is to explain what is wrong.
+impl LiteralCall {
+    /// Returns the code that captures the arguments; `None` where the compiler is to explain what is wrong.
     fn captured(&self) -> Option<TokenStream> {
         let positional = self.arguments.iter().take_while(|argument| argument.name.is_none()).count();
         let names = self.arguments.iter().skip(positional);
@@ -89,7 +89,8 @@ impl Call {
 }
 
 impl Argument {
-    /// The argument by its reference, where the compiler's messages shall point at what the user wrote.
+    /// Returns the argument by its reference, where the compiler's messages shall point at the user's own
+    /// text.
     fn shown(&self, binding: &Ident) -> TokenStream {
         let value = quote_spanned!(ends(&self.value.to_token_stream()).0=> *#binding);
         match &self.name {
@@ -99,7 +100,8 @@ impl Argument {
     }
 }
 
-/// The call with nothing captured: any format string that `format_args!` takes, and any that it refuses.
+/// Returns the call with nothing captured: any format string that `format_args!` takes, and any that it
+/// refuses.
 fn formatted(input: &TokenStream) -> TokenStream {
     let record = quote_spanned! {Span::mixed_site()=>
         site.format(&::tracer::__macro_support::NotCaptured, ::core::format_args!(#input));
@@ -107,7 +109,7 @@ fn formatted(input: &TokenStream) -> TokenStream {
     if_on("", &record)
 }
 
-/// `record`, to be done if the site is on; it knows `site` and `word`.
+/// Returns `record` as code that runs if the site is on; it knows `site` and `word`.
 ///
 /// The static has a block of its own: unlike variables, items are seen by the user's expressions.
 fn if_on(format: &str, record: &TokenStream) -> TokenStream {
@@ -129,20 +131,20 @@ fn if_on(format: &str, record: &TokenStream) -> TokenStream {
     }}
 }
 
-/// The variable that refers to an argument. It stands at the end of the argument's value: with a token at its
-/// beginning, it makes an expression that has the value's place.
+/// Returns the variable that refers to an argument. It stands at the end of the argument's value: with a
+/// token at its beginning, it makes an expression that has the value's place.
 fn binding(value: &TokenStream, argument: usize) -> Ident {
     Ident::new(&format!("__{argument}"), ends(value).1)
 }
 
-/// The places of the first and the last token, for tokens whose names no user can mean.
+/// Returns the places of the first and the last token, for tokens whose names no user can mean.
 fn ends(tokens: &TokenStream) -> (Span, Span) {
     let mut spans = tokens.clone().into_iter().map(|token| Span::mixed_site().located_at(token.span()));
     let first = spans.next().unwrap_or_else(Span::mixed_site);
     (first, spans.last().unwrap_or(first))
 }
 
-/// An identifier that a format string names. `None` if it cannot be one.
+/// Returns the identifier that a format string names; `None` if it cannot be one.
 fn identifier(name: &str, span: Span) -> Option<Ident> {
     let ident = Ident::parse_any.parse_str(name).ok()?;
     let is_word =
@@ -150,10 +152,10 @@ fn identifier(name: &str, span: Span) -> Option<Ident> {
     Some(if is_word { Ident::new(&ident.to_string(), span) } else { Ident::new_raw(name, span) })
 }
 
-/// Tuples that implement `Arguments` have this many parts at most.
+/// The greatest number of parts of a tuple that implements `Arguments`.
 const MAX_PARTS: usize = 12;
 
-/// A tuple of these, or a tuple of tuples of them.
+/// Returns a tuple of these parts, or a tuple of tuples of them.
 fn tuple(mut parts: Vec<TokenStream>) -> TokenStream {
     while parts.len() > MAX_PARTS {
         parts = parts.chunks(MAX_PARTS).map(|chunk| quote!((#(#chunk,)*))).collect();

@@ -1,6 +1,6 @@
 //! `derive(Capture)`: a type that is copied as it is and printed as `derive(Debug)` prints it.
 //!
-//! What the code is to look like is told at `trace_format::capture::Capture`.
+//! `trace_format::capture::Capture` shows an example of the code.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{quote, quote_spanned};
@@ -9,12 +9,13 @@ use syn::spanned::Spanned as _;
 use syn::visit::Visit;
 use syn::{Data, DeriveInput, Error, Fields, Generics, Index, Member, Type, TypePath, parse_quote};
 
-/// The implementation for a type.
+/// Returns the implementation for a type.
 pub(crate) fn expand(input: &DeriveInput) -> syn::Result<TokenStream> {
     let methods = match &input.data {
-        Data::Struct(data) => Shape::new(&input.ident, &data.fields)?.of_struct(is_packed(input)?),
+        Data::Struct(data) => Constructor::new(&input.ident, &data.fields)?.of_struct(is_packed(input)?),
         Data::Enum(data) => {
-            let shapes = data.variants.iter().map(|variant| Shape::new(&variant.ident, &variant.fields));
+            let shapes =
+                data.variants.iter().map(|variant| Constructor::new(&variant.ident, &variant.fields));
             of_enum(&input.ident, &shapes.collect::<syn::Result<Vec<_>>>()?)?
         }
         Data::Union(data) => {
@@ -52,7 +53,7 @@ pub(crate) fn expand(input: &DeriveInput) -> syn::Result<TokenStream> {
     })
 }
 
-/// What differs from type to type: a chain of calls, and the bodies of the functions.
+/// The parts that differ from type to type: a chain of calls, and the bodies of the functions.
 struct Methods {
     signature: TokenStream,
     describe: TokenStream,
@@ -61,38 +62,38 @@ struct Methods {
 }
 
 /// A struct or a variant.
-struct Shape<'a> {
+struct Constructor<'a> {
     ident: &'a Ident,
-    /// As Debug prints it.
+    /// The name, as Debug prints it.
     name: String,
-    kind: Kind,
-    fields: Vec<Field<'a>>,
+    kind: ConstructorKind,
+    fields: Vec<ConstructorField<'a>>,
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Kind {
+enum ConstructorKind {
     Unit,
     Tuple,
     Named,
 }
 
-struct Field<'a> {
+struct ConstructorField<'a> {
     member: Member,
     ty: &'a Type,
-    /// The variable that refers to it.
+    /// The variable that refers to the field.
     binding: Ident,
 }
 
-impl<'a> Shape<'a> {
-    fn new(ident: &'a Ident, fields: &'a Fields) -> syn::Result<Shape<'a>> {
+impl<'a> Constructor<'a> {
+    fn new(ident: &'a Ident, fields: &'a Fields) -> syn::Result<Constructor<'a>> {
         count(fields.len(), ident)?;
         let kind = match fields {
             // Debug does not show brackets around nothing.
-            fields if fields.is_empty() => Kind::Unit,
-            Fields::Named(_) => Kind::Named,
-            Fields::Unnamed(_) | Fields::Unit => Kind::Tuple,
+            fields if fields.is_empty() => ConstructorKind::Unit,
+            Fields::Named(_) => ConstructorKind::Named,
+            Fields::Unnamed(_) | Fields::Unit => ConstructorKind::Tuple,
         };
-        let fields = fields.iter().zip(0..).map(|(field, number)| Field {
+        let fields = fields.iter().zip(0..).map(|(field, number)| ConstructorField {
             member: match &field.ident {
                 Some(name) => Member::Named(name.clone()),
                 None => Member::Unnamed(Index { index: number, span: Span::call_site() }),
@@ -100,7 +101,7 @@ impl<'a> Shape<'a> {
             ty: &field.ty,
             binding: Ident::new(&format!("__{number}"), Span::mixed_site()),
         });
-        Ok(Shape { ident, name: ident.unraw().to_string(), kind, fields: fields.collect() })
+        Ok(Constructor { ident, name: ident.unraw().to_string(), kind, fields: fields.collect() })
     }
 
     fn of_struct(&self, packed: bool) -> Methods {
@@ -125,14 +126,14 @@ impl<'a> Shape<'a> {
 
     fn step(&self) -> Ident {
         let name = match self.kind {
-            Kind::Unit => "unit",
-            Kind::Tuple => "tuple",
-            Kind::Named => "named",
+            ConstructorKind::Unit => "unit",
+            ConstructorKind::Tuple => "tuple",
+            ConstructorKind::Named => "named",
         };
         Ident::new(name, Span::call_site())
     }
 
-    /// The arguments of its step, and the steps of its fields.
+    /// Returns the arguments of the type's or variant's step, and the steps of its fields.
     fn signature(&self) -> TokenStream {
         let (name, count) = (&self.name, self.fields.len());
         let parts = self.fields.iter().map(|field| {
@@ -140,13 +141,13 @@ impl<'a> Shape<'a> {
             let capture = field.capture();
             quote!(#name.part(#capture::SIGNATURE))
         });
-        if self.kind == Kind::Unit { quote!((#name)) } else { quote!((#name, #count) #(#parts)*) }
+        if self.kind == ConstructorKind::Unit { quote!((#name)) } else { quote!((#name, #count) #(#parts)*) }
     }
 
     fn describe(&self) -> TokenStream {
         let (name, step) = (&self.name, self.step());
         let begin = quote!(::tracer::__macro_support::descriptor::#step);
-        if self.kind == Kind::Unit {
+        if self.kind == ConstructorKind::Unit {
             return quote!(#begin(__to, #name););
         }
         let count = self.fields.len() as u16;
@@ -159,7 +160,7 @@ impl<'a> Shape<'a> {
         quote!(#begin(__to, #name, #count); #(#parts)*)
     }
 
-    /// Binds each field, whatever brackets it was declared in.
+    /// Returns a pattern that binds each field, whatever brackets it was declared in.
     fn pattern(&self) -> TokenStream {
         let members = self.fields.iter().map(|field| &field.member);
         let bindings = self.fields.iter().map(|field| &field.binding);
@@ -183,7 +184,7 @@ impl<'a> Shape<'a> {
     }
 }
 
-impl Field<'_> {
+impl ConstructorField<'_> {
     fn name(&self) -> Option<String> {
         match &self.member {
             Member::Named(name) => Some(name.unraw().to_string()),
@@ -191,7 +192,8 @@ impl Field<'_> {
         }
     }
 
-    /// The implementation of its type; where there is none, the compiler shall point at the type.
+    /// Returns the implementation of the field's type; where there is none, the compiler shall point at the
+    /// type.
     fn capture(&self) -> TokenStream {
         let ty = self.ty;
         quote_spanned!(ty.span()=>
@@ -206,14 +208,14 @@ impl Field<'_> {
     }
 }
 
-fn of_enum(name: &Ident, shapes: &[Shape<'_>]) -> syn::Result<Methods> {
+fn of_enum(name: &Ident, shapes: &[Constructor<'_>]) -> syn::Result<Methods> {
     let count = count(shapes.len(), name)?;
     let number = shapes.len();
     let signatures = shapes.iter().map(|shape| {
         let (step, signature) = (shape.step(), shape.signature());
         quote!(.#step #signature)
     });
-    let describe = shapes.iter().map(Shape::describe);
+    let describe = shapes.iter().map(Constructor::describe);
     let sizes = shapes.iter().map(|shape| {
         let (name, pattern, sizes) = (shape.ident, shape.pattern(), shape.sizes());
         quote!(Self::#name #pattern => 2usize #sizes,)
@@ -250,8 +252,8 @@ fn is_packed(input: &DeriveInput) -> syn::Result<bool> {
     Ok(packed)
 }
 
-/// The type's generics, with the bounds that `derive(Debug)` adds: on the parameters, and on the types of fields
-/// that are reached from one, as `T::Item`.
+/// Returns the type's generics, with the bounds that `derive(Debug)` adds: on the parameters, and on the
+/// types of fields that are reached from one, as `T::Item`.
 fn bounded(input: &DeriveInput) -> Generics {
     let parameters: Vec<_> = input.generics.type_params().map(|parameter| parameter.ident.clone()).collect();
     let mut bounds =
@@ -268,8 +270,8 @@ fn bounded(input: &DeriveInput) -> Generics {
     generics
 }
 
-/// Finds fields that hold the type itself. Not all of them, behind other names: those the compiler refuses as well,
-/// but says so at length.
+/// Finds fields that hold the type itself. Fields that hold it behind other names are not found: the compiler
+/// refuses those as well, but says so at length.
 struct ContainsItself<'a> {
     name: &'a Ident,
     found: Option<Span>,

@@ -1,6 +1,7 @@
 //! The macros of `tracer`, which exports them: [`trace!`] and [`derive(Capture)`](derive@Capture).
 //!
-//! Run by the compiler only. What they make calls `::tracer::__macro_support` and nothing else.
+//! They are run by the compiler only. The code that they make calls `::tracer::__macro_support` and nothing
+//! else.
 
 mod call;
 mod derive;
@@ -18,21 +19,21 @@ use proc_macro::TokenStream;
 /// trace!("{what}: {0:#x}", x, what = "flags");
 /// ```
 ///
-/// * Off, by `TRACER_ENABLE` or by the filter: a load and a branch; no argument is evaluated.
-/// * On: each argument is evaluated once, in order. Numbers, text, pointers and, by `{:?}`, what consists of them
-///   are copied as they are; the flusher makes the text. A type of the program's own is copied where it has
-///   [`derive(Capture)`](derive@Capture).
-/// * Any other type is formatted at the call, and with it the whole message; so are messages of more than 64 KiB,
-///   and those of a call before the flusher has taken note of it.
+/// * Off, by `TRACER_ENABLE` or by the filter: the call is a load and a branch; no argument is evaluated.
+/// * On: each argument is evaluated once, in order. Numbers, text, pointers and, by `{:?}`, what consists of
+///   them are copied as they are; the flusher makes the text. A type of the program's own is copied where it
+///   has [`derive(Capture)`](derive@Capture).
+/// * Any other type is formatted at the call, and with it the whole message; so are messages of more than 64
+///   KiB, and those of a call before the flusher has taken note of it.
 ///
-/// The text is that of `format!` in any case. A format string may also be made by `concat!` and the like; such
-/// messages are formatted at the call.
+/// The text is that of `format!` in any case. A format string may also be made by `concat!` and the like;
+/// such messages are formatted at the call.
 ///
-/// Which types can be copied is found out where the call is compiled. So in a generic function an argument of type
-/// `T` is formatted at the call, unless the function requires `T: tracer::capture::Capture<..>`. And a variable
-/// whose type the compiler learns only *after* the call (`let mut all = Vec::new(); trace!("{all:?}"); all.push(..)`)
-/// is taken for one that can be copied: if it turns out not to be, the compiler says that it *cannot be captured
-/// raw*. Give the variable its type, then.
+/// Which types can be copied is found out where the call is compiled. So in a generic function an argument of
+/// type `T` is formatted at the call, unless the function requires `T: tracer::capture::Capture<..>`. And a
+/// variable whose type the compiler learns only *after* the call
+/// (`let mut all = Vec::new(); trace!("{all:?}"); all.push(..)`) is taken for one that can be copied: if it
+/// turns out not to be, the compiler says that it *cannot be captured raw*. Give the variable its type, then.
 #[proc_macro]
 pub fn trace(input: TokenStream) -> TokenStream {
     call::expand(input.into()).into()
@@ -40,8 +41,8 @@ pub fn trace(input: TokenStream) -> TokenStream {
 
 /// Has [`trace!`] copy values of this type as they are, for `{:?}`.
 ///
-/// All fields must be of types that can be copied. The text is the one that `derive(Debug)` gives, so the type
-/// should have that, too: it is what messages that are formatted at the call use.
+/// All fields must be of types that can be copied. The text is the one that `derive(Debug)` gives, so the
+/// type should have that, too: it is what messages that are formatted at the call use.
 ///
 /// ```
 /// # use tracer::{Capture, trace};
@@ -55,7 +56,7 @@ pub fn trace(input: TokenStream) -> TokenStream {
 /// trace!("{steps:?}");
 /// ```
 ///
-/// Not for unions, and not for types that contain themselves.
+/// Unions cannot derive it, nor can types that contain themselves.
 #[proc_macro_derive(Capture)]
 pub fn derive_capture(input: TokenStream) -> TokenStream {
     match syn::parse(input).and_then(|input| derive::expand(&input)) {

@@ -1,24 +1,25 @@
 //! A call's format string, as its site keeps it: every place names one captured value by its number.
 
-use trace_format::template::{Count, Piece, Position, Spec, Template, Trait};
+use trace_format::template::{CountSpec, Piece, Position, Spec, Template, Trait};
 
-/// How one argument is captured: the name of a type in `trace_format::capture::by`.
+/// The way in which one argument is captured: the name of a type in `trace_format::capture::by`.
 pub(crate) type By = &'static str;
 
-/// A format string and what it takes.
+/// A format string and the values that it takes.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Normalized {
     /// The normalized format string.
     pub(crate) format: String,
-    /// What is captured: the number of the argument, and how. An argument that is shown in two ways is
-    /// captured twice, for its type may allow only one of them.
+    /// The captured values: the number of the argument, and the way in which it is captured. An argument that
+    /// is shown in two ways is captured twice, for its type may allow only one of them.
     pub(crate) values: Vec<(usize, By)>,
     /// The identifiers that are taken from the scope of the call: the arguments after the given ones.
     pub(crate) implicit: Vec<String>,
 }
 
 impl Normalized {
-    /// `None` where the compiler would not accept these arguments for this format string.
+    /// Returns the normalized format string; `None` where the compiler would not accept these arguments for
+    /// it.
     pub(crate) fn new(format: &str, positional: usize, named: Vec<String>) -> Option<Normalized> {
         let mut template = Template::parse(format).ok()?;
         if template.pieces.iter().any(has_large_count) {
@@ -36,7 +37,7 @@ impl Normalized {
             }
         });
         values.sort_by_key(|(argument, _)| *argument);
-        // All that is given is used, and nothing else is.
+        // Every given argument is used, and no other is.
         if !(0..given).all(|argument| values.iter().any(|value| value.0 == argument))
             || values.iter().any(|value| value.0 >= given + implicit.len())
         {
@@ -51,13 +52,14 @@ impl Normalized {
     }
 }
 
-/// Whether its width or precision is one that not every version of the compiler takes.
+/// Returns whether the width or precision of a piece is one that not every version of the compiler takes.
 fn has_large_count(piece: &Piece) -> bool {
-    let is_large = |count: &Count| matches!(count, Count::Is(number) if *number > usize::from(u16::MAX));
+    let is_large =
+        |count: &CountSpec| matches!(count, CountSpec::Is(number) if *number > usize::from(u16::MAX));
     matches!(piece, Piece::Argument { spec, .. } if is_large(&spec.width) || is_large(&spec.precision))
 }
 
-/// Shows each place of a resolved template that names an argument.
+/// Shows each place of a resolved template that names an argument to `see`.
 fn each_use(template: &mut Template, mut see: impl FnMut(&mut usize, By)) {
     for piece in &mut template.pieces {
         let Piece::Argument { position, spec } = piece else { continue };
@@ -66,7 +68,7 @@ fn each_use(template: &mut Template, mut see: impl FnMut(&mut usize, By)) {
             see(argument, by);
         }
         for count in [&mut spec.width, &mut spec.precision] {
-            if let Count::Index(argument) = count {
+            if let CountSpec::Index(argument) = count {
                 see(argument, "Count");
             }
         }
@@ -74,7 +76,7 @@ fn each_use(template: &mut Template, mut see: impl FnMut(&mut usize, By)) {
 }
 
 fn by(spec: &Spec) -> By {
-    let padded = spec.width != Count::None || spec.fill.is_some() || spec.zero;
+    let padded = spec.width != CountSpec::None || spec.fill.is_some() || spec.zero;
     match spec.by {
         Trait::Display => "Display",
         Trait::Debug if padded => "PaddedDebug",

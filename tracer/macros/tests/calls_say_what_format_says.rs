@@ -1,5 +1,5 @@
-//! Every form of call compiles wherever `format!` does, and says the same: formatted at the call as well as captured,
-//! described and rendered.
+//! Every form of call compiles wherever `format!` does, and says the same: formatted at the call as well as
+//! captured, described and rendered.
 //!
 //! The calls of this file meet a site that does both and compares, instead of the tracer's.
 
@@ -8,13 +8,13 @@
 extern crate self as tracer;
 extern crate tracer as real;
 
-/// What the macros call, with another `Site`.
+/// The names that the macros call, with another `Site`.
 #[allow(missing_docs)]
 pub mod __macro_support {
     pub use real::__macro_support::*;
     use std::cell::{Cell, RefCell};
     use std::fmt;
-    use trace_format::fields::Plan;
+    use trace_format::fields::SitePlan;
     use trace_format::record::MAX_PAYLOAD;
 
     thread_local! {
@@ -22,17 +22,17 @@ pub mod __macro_support {
         static SAID: RefCell<Vec<Said>> = const { RefCell::new(Vec::new()) };
     }
 
-    /// What calls do on this thread from now on.
+    /// Switches the calls of this thread off, or on again.
     pub fn switch_off(off: bool) {
         OFF.set(off);
     }
 
-    /// The calls of this thread since the last time.
+    /// Takes the calls of this thread since the last time.
     pub fn said() -> Vec<Said> {
         SAID.take()
     }
 
-    /// One call.
+    /// The text and the place of one call.
     #[derive(Debug)]
     pub struct Said {
         pub text: String,
@@ -68,7 +68,7 @@ pub mod __macro_support {
             word != 0
         }
 
-        /// Renders what was captured. Always false, so that `format` can compare.
+        /// Renders the captured arguments. Always returns false, so that `format` can compare.
         pub fn record<A: Arguments>(&self, _: u64, arguments: &A) -> bool {
             if A::CAPTURED && arguments.size() <= MAX_PAYLOAD {
                 assert!(A::SIGNATURE != 0 && A::SIGNATURE != u32::MAX);
@@ -79,7 +79,7 @@ pub mod __macro_support {
                 let mut descriptor = Vec::new();
                 A::describe(&mut descriptor);
                 let mut text = Vec::new();
-                Plan::new(self.format, &descriptor).unwrap().render(&payload, &mut text).unwrap();
+                SitePlan::new(self.format, &descriptor).unwrap().render(&payload, &mut text).unwrap();
                 self.say(String::from_utf8(text).unwrap(), true);
             }
             false
@@ -109,7 +109,7 @@ use std::fmt::{self, Debug, Display};
 use std::rc::Rc;
 use std::sync::Mutex;
 
-/// What the one call since the last time said.
+/// Returns the text of the one call since the last time, and whether it was captured.
 #[track_caller]
 fn one() -> (String, bool) {
     let mut said = said();
@@ -118,7 +118,7 @@ fn one() -> (String, bool) {
     (said.text, said.was_captured)
 }
 
-/// A call that is captured and says what `format!` says.
+/// Checks a call that is captured and says what `format!` says.
 macro_rules! captured {
     ($($call:tt)*) => {{
         trace!($($call)*);
@@ -126,7 +126,7 @@ macro_rules! captured {
     }};
 }
 
-/// A call that is formatted as it stands.
+/// Checks a call that is formatted as it stands.
 macro_rules! formatted {
     ($($call:tt)*) => {{
         trace!($($call)*);
@@ -134,7 +134,7 @@ macro_rules! formatted {
     }};
 }
 
-/// Not to be captured.
+/// A type that cannot be captured.
 #[derive(Clone, Copy, Debug)]
 struct Foreign;
 
@@ -209,10 +209,10 @@ fn types_that_cannot_be_captured_are_formatted_at_the_call() {
     formatted!("{} {}", 1, &Foreign as &dyn Display);
     formatted!("{:?}", Some(Foreign));
     formatted!("{:?} {}", format_args!("{}", 1), format_args!("a"));
-    // Composites that a width applies to, part by part.
+    // Widths apply to these composites part by part.
     formatted!("{:5?} {:05?}", Some(1), [1]);
     formatted!("{:?}", Cell::new(1));
-    // Longer than any record.
+    // This text is longer than any record.
     formatted!("{}", "x".repeat(70_000));
 }
 
@@ -277,7 +277,7 @@ fn there_may_be_any_number_of_arguments() {
         a = true,
     );
     formatted!("{} {} {} {} {} {} {} {} {} {} {} {} {}", 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, Foreign);
-    // Tuples of tuples of tuples.
+    // Makes tuples of tuples of tuples.
     macro_rules! thirteen_times {
         ($format:literal, $($a:expr),*) => {
             captured!(
@@ -346,7 +346,7 @@ fn nothing_is_evaluated_where_the_site_is_off() {
 #[test]
 #[allow(clippy::just_underscores_and_digits, reason = "the names of the expansion")]
 fn names_in_the_expansion_do_not_clash_with_those_around_it() {
-    /// Whatever a program may have for every type.
+    /// A trait that a program may have for every type, with methods of any names.
     #[allow(unused)]
     trait Everything {
         fn capture(&self) -> ! {
@@ -565,7 +565,7 @@ fn a_site_knows_its_place() {
     inner::call();
     let said = said();
     assert_eq!(said[0].line, here);
-    // As for `line!`: where the outermost macro was called.
+    // As with `line!`, this is the line where the outermost macro was called.
     assert_eq!(said[1].line, here + 7);
     assert_eq!(said[0].module, module_path!());
     assert_eq!(said[2].module, concat!(module_path!(), "::inner"));

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use std::fmt::Debug;
-use trace_format::fields::Plan;
+use trace_format::fields::SitePlan;
 use tracer::Capture as DeriveCapture;
 use tracer::capture::{Capture, Cursor, by};
 
@@ -19,7 +19,7 @@ fn check<T: Capture<by::Debug> + Debug>(value: &T) {
     assert!(T::SIGNATURE != 0 && T::SIGNATURE != u32::MAX);
     let render = |format| {
         let mut text = Vec::new();
-        Plan::new(format, &descriptor).unwrap().render(&payload, &mut text).unwrap();
+        SitePlan::new(format, &descriptor).unwrap().render(&payload, &mut text).unwrap();
         String::from_utf8(text).unwrap()
     };
     assert_eq!(render("{0:?}"), format!("{value:?}"));
@@ -141,7 +141,7 @@ fn packed_structs() {
 }
 
 mod hostile {
-    //! Names that are not what the code of the macro would mean by them.
+    //! Names that are not those that the code of the macro would mean by them.
     #![allow(non_camel_case_types, unused)]
 
     struct Vec;

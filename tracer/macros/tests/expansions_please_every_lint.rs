@@ -1,5 +1,5 @@
-//! A program may forbid what it likes: the code that the macros make does not offend. Shown by compiling this file,
-//! and by clippy.
+//! A program may forbid what it likes: the code that the macros make does not offend. Compiling this file
+//! shows it, and clippy.
 
 #![forbid(unsafe_code, unused, nonstandard_style, future_incompatible, let_underscore_drop)]
 #![forbid(rust_2018_idioms, missing_debug_implementations, single_use_lifetimes, trivial_casts)]

@@ -1,10 +1,11 @@
-//! The compiler's messages about wrong calls point at what the user wrote: `refused/*.rs`, with what is said of each.
+//! The compiler's messages about wrong calls point at the user's own text: `refused/*.rs`, with the messages
+//! about each.
 //!
 //! After a change: `TRYBUILD=overwrite cargo test -p tracer-macros`, then read the differences.
 
 use std::process::Command;
 
-/// The compiler whose words were written down. Others have others, and are not tested.
+/// The compiler whose messages were written down. Others have other messages, and are not tested.
 const COMPILER: &str = "rustc 1.95.";
 
 #[test]

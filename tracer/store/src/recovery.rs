@@ -22,7 +22,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use trace_format::file::Encoding;
 use trace_format::life::{self, LIFE_BYTE, RECOVERY_BYTE};
-use trace_format::manifest::{Manifest, Refusal, UNFINISHED_SUFFIX};
+use trace_format::manifest::{Manifest, ManifestError, UNFINISHED_SUFFIX};
 use trace_format::meta::{EndReason, RingPlace, Run};
 use trace_format::plans::Plans;
 use trace_format::ring::{RingError, State};
@@ -192,7 +192,7 @@ impl DeadRun {
         }
         let manifest = match read_manifest(path, sys::effective_user()) {
             Some(Ok(manifest)) if wanted(&manifest.run, Some(&manifest)) => manifest,
-            Some(Err(Refusal::Version { version, run: Some(run) })) if wanted(&run, None) => {
+            Some(Err(ManifestError::Version { version, run: Some(run) })) if wanted(&run, None) => {
                 return Err(io::Error::other(format!(
                     "version {version} of the manifest in {path:?} is not known here, only 1 to {}; what process {} \
                      has there is left as it is: use the tracemerge of its version",

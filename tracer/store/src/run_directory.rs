@@ -12,7 +12,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use trace_format::life::{FILE_NAME as LIFE_NAME, Life};
-use trace_format::manifest::{FILE_NAME, Manifest, RING_PREFIX, Refusal, SITES_NAME, UNFINISHED_SUFFIX};
+use trace_format::manifest::{
+    FILE_NAME, Manifest, ManifestError, RING_PREFIX, SITES_NAME, UNFINISHED_SUFFIX,
+};
 use trace_format::meta;
 use trace_format::plans::Plans;
 use trace_format::ring::Geometry;
@@ -197,7 +199,7 @@ pub fn lock_file(directory: &Path) -> PathBuf {
 
 /// Reads the manifest in a run's directory that belongs to `user`; `None` where there is none that may be
 /// read.
-pub(crate) fn read_manifest(directory: &Path, user: u32) -> Option<Result<Manifest, Refusal>> {
+pub(crate) fn read_manifest(directory: &Path, user: u32) -> Option<Result<Manifest, ManifestError>> {
     let mut bytes = Vec::new();
     let file = sys::open_file_of_user_to_read(&directory.join(FILE_NAME), user).ok()?;
     // A manifest is a few hundred bytes; some paths of the greatest length, escaped, fit.

@@ -12,7 +12,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Cursor, Read};
 use std::path::{Path, PathBuf};
 
-use trace_format::escape::{Place, escape_into};
+use trace_format::escape::{EscapeContext, escape_into};
 use trace_format::line::{Key, Kind, Line, Ticks};
 use trace_format::wall::Wall;
 
@@ -193,10 +193,10 @@ impl Log {
         let mut payload = Vec::with_capacity(text.len() + self.name.len() + 2);
         if kind == Kind::Message {
             self.records += 1;
-            escape_into(&mut payload, &self.name, Place::Line);
+            escape_into(&mut payload, &self.name, EscapeContext::Line);
             payload.extend_from_slice(b": ");
         }
-        escape_into(&mut payload, text, Place::Line);
+        escape_into(&mut payload, text, EscapeContext::Line);
         let mut line = Vec::with_capacity(payload.len() + 32);
         Line { key: Key { ticks: Ticks(ticks), tid: 0 }, kind, payload: &payload }.write(&mut line);
         match self.spools.get_mut(boot) {

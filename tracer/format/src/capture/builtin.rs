@@ -1,4 +1,4 @@
-//! Capturing what is a single value: numbers, text, pointers; and what only wraps one.
+//! Captures of single values (numbers, text, pointers) and of types that only wrap one.
 
 use super::descriptor as d;
 use super::signature::Signature;
@@ -9,7 +9,8 @@ use std::ptr::NonNull;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// A type whose bytes are those of a type of fixed size, by an expression of the value.
+/// Implements [`Capture`] for a type whose bytes are those of a type of fixed size, given by an expression of
+/// the value.
 macro_rules! fixed {
     ($type:ty, $of:ident, $tag:expr, $as:ty, $value:ident => $bytes:expr) => {
         impl<By: by::$of> Capture<By> for $type {
@@ -34,7 +35,7 @@ macro_rules! fixed {
     };
 }
 
-/// Integers, and their `NonZero` forms.
+/// Implements [`Capture`] for integers and their `NonZero` forms.
 macro_rules! integers {
     ($($type:ty: $tag:expr, $as:ty;)*) => { $(
         fixed!($type, OfInteger, $tag, $as, value => (value as $as).to_le_bytes());
@@ -62,7 +63,8 @@ fixed!(f64, OfFloat, d::F64, f64, value => value.to_le_bytes());
 fixed!(bool, OfText, d::BOOL, u8, value => [u8::from(value)]);
 fixed!(char, OfText, d::CHAR, u32, value => u32::from(value).to_le_bytes());
 
-/// What std prints for a width or precision beyond 16 bits depends on its version, so it shall do it itself.
+/// A width or precision. Values beyond 16 bits are formatted at the call: what std prints for them depends on
+/// its version.
 impl Capture<by::Count> for usize {
     const SIGNATURE: u32 = Signature::of(d::U64).end();
 
@@ -90,7 +92,7 @@ impl<By: by::OfText> Capture<By> for str {
 
     #[inline(always)]
     fn size(&self) -> usize {
-        // No text is longer than `isize::MAX`.
+        // The sum does not overflow: no text is longer than `isize::MAX` bytes.
         self.len() + 2
     }
 
@@ -101,7 +103,7 @@ impl<By: by::OfText> Capture<By> for str {
     }
 }
 
-/// `()` pads as a whole, so its Debug may have a width.
+/// Implements [`Capture`] for `()`. It pads as a whole, so its Debug may have a width.
 macro_rules! unit {
     ($($by:ident)*) => { $(
         impl Capture<by::$by> for () {
@@ -124,7 +126,7 @@ macro_rules! unit {
 
 unit!(Debug PaddedDebug);
 
-/// What a type prints as another one does, reached by `*self` or a field.
+/// Implements [`Capture`] for a type that prints as another one does, which is reached by `*self` or a field.
 macro_rules! transparent {
     ($([$($generics:tt)*] $by:ident, $type:ty => $inner:ty, $value:ident => $reached:expr;)*) => { $(
         impl<$($generics)*> Capture<$by> for $type {
@@ -162,7 +164,7 @@ transparent! {
     [By: by::OfText] By, Cow<'_, str> => str, value => value;
 }
 
-/// Types with an address, for the traits that print it.
+/// Implements [`Capture`] for types with an address, for the traits that print it.
 macro_rules! pointers {
     ($([$($generics:tt)*] $by:ty, $type:ty, $value:ident => $address:expr;)*) => { $(
         impl<$($generics)*> Capture<$by> for $type {
@@ -187,7 +189,7 @@ macro_rules! pointers {
     )* };
 }
 
-// Debug of a pointer to what is unsized may print more than an address.
+// Only pointers to sized types have Debug here: for others it may print more than an address.
 pointers! {
     [By: by::OfPointer, T] By, *const T, value => value;
     [By: by::OfPointer, T] By, *mut T, value => value;

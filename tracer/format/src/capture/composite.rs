@@ -1,4 +1,4 @@
-//! Capturing what is made of other values, for Debug: options, results, tuples, slices.
+//! Captures, for Debug, of values that are made of other values: options, results, tuples, slices.
 
 use super::descriptor as d;
 use super::signature::Signature;
@@ -107,7 +107,7 @@ impl<T: Capture<by::Debug>, const N: usize> Capture<by::Debug> for [T; N] {
     const SIGNATURE: u32 = Signature::of(d::ARRAY).number(N as u64).part(T::SIGNATURE).end();
 
     fn describe(descriptor: &mut Vec<u8>) {
-        // An array that is longer than this has more bytes than a record.
+        // An array that is longer than this has more bytes than a record can hold.
         let count = u32::try_from(N).unwrap_or(u32::MAX);
         descriptor.push(d::ARRAY);
         descriptor.extend(count.to_le_bytes());
@@ -125,7 +125,8 @@ impl<T: Capture<by::Debug>, const N: usize> Capture<by::Debug> for [T; N] {
     }
 }
 
-/// Elements take at least one byte each, so that the length of a record limits their number.
+/// Returns the bytes that the elements take: at least one byte each, so that the length of a record limits
+/// their number.
 #[inline(always)]
 fn elements_size<T: Capture<by::Debug>>(elements: &[T]) -> usize {
     elements.iter().fold(0, |size, element| size.saturating_add(element.size().max(1)))
@@ -134,7 +135,7 @@ fn elements_size<T: Capture<by::Debug>>(elements: &[T]) -> usize {
 #[inline(always)]
 fn write_elements<T: Capture<by::Debug>>(elements: &[T], to: &mut Cursor<'_>) {
     if let Some(size @ 1..) = T::SIZE {
-        // One test for room, none per element: so the compiler copies many at once.
+        // There is one test for room and none per element, so the compiler copies many elements at once.
         let room = to.take(elements.len().saturating_mul(size)).unwrap_or_default();
         for (element, room) in elements.iter().zip(room.chunks_exact_mut(size)) {
             element.write(&mut Cursor::new(room));

@@ -1,7 +1,9 @@
-//! The descriptor: what captured bytes mean. Its writer, for the types, and its parser, for the renderer.
+//! The descriptor, which tells the types of captured values: its writer, for the types, and its parser, for
+//! the renderer.
 //!
-//! Prefix notation: a tag, then what it needs. The tags of primitive types are the letters that Rust's v0 symbol
-//! mangling gives them; numbers are little-endian; a name is a length of 16 bits and UTF-8.
+//! It is written in prefix notation: a tag, then the parts that it needs. The tags of primitive types are the
+//! letters that Rust's v0 symbol mangling gives them; numbers are little-endian; a name is a length of 16
+//! bits and UTF-8.
 //!
 //! | tag | type | followed by |
 //! |---|---|---|
@@ -49,7 +51,7 @@ pub(crate) const TUPLE: u8 = b'T';
 pub(crate) const NAMED: u8 = b'N';
 pub(crate) const ENUM: u8 = b'E';
 
-/// How this process's pointers, `usize` and `isize` are written.
+/// The tags by which this process's pointers, `usize` and `isize` are written.
 #[cfg(target_pointer_width = "32")]
 mod width {
     pub(crate) use super::{I32 as ISIZE, POINTER_32 as POINTER, U32 as USIZE};
@@ -64,7 +66,7 @@ mod width {
 }
 pub(crate) use width::*;
 
-/// Types within types, at most: so that none can exhaust a stack.
+/// The greatest depth of types within types; the limit keeps a hostile descriptor from exhausting the stack.
 pub const MAX_DEPTH: usize = 64;
 
 /// Appends a struct or variant without fields.
@@ -87,7 +89,8 @@ pub fn named(to: &mut Vec<u8>, name: &str, count: u16) {
     to.extend(count.to_le_bytes());
 }
 
-/// Appends the name of a field. One of more than 65,535 bytes, which the compiler does not take, is left empty.
+/// Appends the name of a field. One of more than 65,535 bytes, which the compiler does not take, is left
+/// empty.
 pub fn name(to: &mut Vec<u8>, name: &str) {
     let (length, name) = u16::try_from(name.len()).map_or((0, ""), |length| (length, name));
     to.extend(length.to_le_bytes());
@@ -108,19 +111,19 @@ pub(crate) enum Type {
     Result(Box<[Type; 2]>),
     Slice(Box<Type>),
     Array(u32, Box<Type>),
-    Struct(Shape),
-    Enum(Box<[Shape]>),
+    Struct(Composite),
+    Enum(Box<[Composite]>),
 }
 
-/// A struct, a variant or a tuple.
+/// A struct, a variant or a tuple, with its name and fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Shape {
+pub(crate) struct Composite {
     pub(crate) name: Box<str>,
-    pub(crate) fields: Fields,
+    pub(crate) fields: FieldTypes,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Fields {
+pub(crate) enum FieldTypes {
     None,
     Tuple(Box<[Type]>),
     Named(Box<[(Box<str>, Type)]>),
@@ -158,12 +161,12 @@ scalars! {
     Pointer32 POINTER_32; Pointer64 POINTER_64;
 }
 
-/// Why bytes are no descriptor.
+/// A reason why bytes are no descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DescriptorError {
-    /// It ends within a type.
+    /// The descriptor ends within a type.
     Cut,
-    /// This byte begins no type.
+    /// A byte, this one, stands where a type begins and is no tag.
     UnknownTag(u8),
     /// A name is not UTF-8.
     NotText,
@@ -186,7 +189,7 @@ impl std::error::Error for DescriptorError {}
 
 /// Reads the types of a site's arguments.
 pub(crate) fn parse(descriptor: &[u8]) -> Result<Vec<Type>, DescriptorError> {
-    let mut parser = Parser { rest: descriptor };
+    let mut parser = DescriptorParser { rest: descriptor };
     let mut types = Vec::new();
     while !parser.rest.is_empty() {
         types.push(parser.parse(MAX_DEPTH)?);
@@ -194,11 +197,11 @@ pub(crate) fn parse(descriptor: &[u8]) -> Result<Vec<Type>, DescriptorError> {
     Ok(types)
 }
 
-struct Parser<'a> {
+struct DescriptorParser<'a> {
     rest: &'a [u8],
 }
 
-impl<'a> Parser<'a> {
+impl<'a> DescriptorParser<'a> {
     fn bytes<const N: usize>(&mut self) -> Result<[u8; N], DescriptorError> {
         let (bytes, rest) = self.rest.split_first_chunk().ok_or(DescriptorError::Cut)?;
         self.rest = rest;
@@ -216,7 +219,7 @@ impl<'a> Parser<'a> {
         Ok(std::str::from_utf8(name).map_err(|_| DescriptorError::NotText)?.into())
     }
 
-    /// A type that may have `depth` more within each other, itself included.
+    /// Reads a type in which types may be nested `depth` deep, the type itself included.
     fn parse(&mut self, depth: usize) -> Result<Type, DescriptorError> {
         let inner = depth.checked_sub(1).ok_or(DescriptorError::TooDeep)?;
         let [tag] = self.bytes()?;
@@ -240,24 +243,24 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// What follows the tag of a struct or variant.
-    fn shape(&mut self, tag: u8, depth: usize) -> Result<Shape, DescriptorError> {
+    /// Reads the part of a struct or variant that follows its tag.
+    fn shape(&mut self, tag: u8, depth: usize) -> Result<Composite, DescriptorError> {
         if !matches!(tag, UNIT | TUPLE | NAMED) {
             return Err(DescriptorError::UnknownTag(tag));
         }
         let name = self.name()?;
         let fields = match tag {
-            UNIT => Fields::None,
+            UNIT => FieldTypes::None,
             TUPLE => {
                 let count = self.count()?;
-                Fields::Tuple((0..count).map(|_| self.parse(depth)).collect::<Result<_, _>>()?)
+                FieldTypes::Tuple((0..count).map(|_| self.parse(depth)).collect::<Result<_, _>>()?)
             }
             _ => {
                 let count = self.count()?;
                 let field = |_| Ok((self.name()?, self.parse(depth)?));
-                Fields::Named((0..count).map(field).collect::<Result<_, DescriptorError>>()?)
+                FieldTypes::Named((0..count).map(field).collect::<Result<_, DescriptorError>>()?)
             }
         };
-        Ok(Shape { name, fields })
+        Ok(Composite { name, fields })
     }
 }

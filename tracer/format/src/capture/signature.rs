@@ -1,64 +1,66 @@
 //! Numbers that tell types apart, computed by the compiler.
 //!
-//! A signature is a hash of what the type's descriptor says. The mixing function is the finalizer of SplitMix64
-//! with the constants of David Stafford's *Mix13*.
+//! A signature is a hash of the content of the type's descriptor. The mixing function is the finalizer of
+//! SplitMix64 with the constants of David Stafford's *Mix13*.
 
-/// A signature being computed. Every step is `const`; the steps are those by which the descriptor is written.
+/// A signature while it is computed. Every step is `const`; the steps are those by which the descriptor is
+/// written.
 #[derive(Clone, Copy, Debug)]
 pub struct Signature(u64);
 
 impl Signature {
-    /// Of something that begins with this tag.
+    /// Begins the signature of a type whose descriptor begins with this tag.
     #[must_use]
     pub const fn of(tag: u8) -> Signature {
         Signature(0).number(tag as u64)
     }
 
-    /// Of a struct without fields.
+    /// Begins the signature of a struct without fields.
     #[must_use]
     pub const fn of_unit(name: &str) -> Signature {
         Signature(0).unit(name)
     }
 
-    /// Of a tuple struct with `count` fields, which follow as [`part`](Signature::part)s.
+    /// Begins the signature of a tuple struct with `count` fields, which follow as
+    /// [`part`](Signature::part)s.
     #[must_use]
     pub const fn of_tuple(name: &str, count: usize) -> Signature {
         Signature(0).tuple(name, count)
     }
 
-    /// Of a struct with `count` named fields, which follow as [`name`](Signature::name) and
-    /// [`part`](Signature::part).
+    /// Begins the signature of a struct with `count` named fields, which follow as [`name`](Signature::name)
+    /// and [`part`](Signature::part).
     #[must_use]
     pub const fn of_named(name: &str, count: usize) -> Signature {
         Signature(0).named(name, count)
     }
 
-    /// Of an enum with `count` variants, which follow as [`unit()`](Signature::unit), [`tuple()`](Signature::tuple) and
-    /// [`named`](Signature::named), the latter two with their fields.
+    /// Begins the signature of an enum with `count` variants, which follow as [`unit()`](Signature::unit),
+    /// [`tuple()`](Signature::tuple) and [`named`](Signature::named), the latter two with their fields.
     #[must_use]
     pub const fn variants(count: usize) -> Signature {
         Signature::of(super::descriptor::ENUM).number(count as u64)
     }
 
-    /// A variant without fields.
+    /// Adds a variant without fields.
     #[must_use]
     pub const fn unit(self, name: &str) -> Signature {
         self.number(super::descriptor::UNIT as u64).name(name)
     }
 
-    /// A tuple variant.
+    /// Adds a tuple variant.
     #[must_use]
     pub const fn tuple(self, name: &str, count: usize) -> Signature {
         self.number(super::descriptor::TUPLE as u64).name(name).number(count as u64)
     }
 
-    /// A variant with named fields.
+    /// Adds a variant with named fields.
     #[must_use]
     pub const fn named(self, name: &str, count: usize) -> Signature {
         self.number(super::descriptor::NAMED as u64).name(name).number(count as u64)
     }
 
-    /// The name of a field.
+    /// Adds the name of a field.
     #[must_use]
     pub const fn name(self, name: &str) -> Signature {
         let bytes = name.as_bytes();
@@ -71,13 +73,13 @@ impl Signature {
         hash
     }
 
-    /// A type within the type, by its signature.
+    /// Adds a type within the type, by its signature.
     #[must_use]
     pub const fn part(self, signature: u32) -> Signature {
         self.number(signature as u64)
     }
 
-    /// A number that the type depends on.
+    /// Adds a number that the type depends on.
     #[must_use]
     pub const fn number(self, number: u64) -> Signature {
         let mut hash = (self.0 ^ number).wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -86,7 +88,7 @@ impl Signature {
         Signature(hash ^ (hash >> 31))
     }
 
-    /// The signature: never 0 and never [`u32::MAX`].
+    /// Returns the signature: never 0 and never [`u32::MAX`].
     #[must_use]
     pub const fn end(self) -> u32 {
         match (self.0 >> 32) as u32 {

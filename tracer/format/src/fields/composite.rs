@@ -1,31 +1,32 @@
-//! Values made of others, printed by std itself: it is only told their structure, piece by piece.
+//! Values made of other values, printed by std itself: it is told only their structure, piece by piece.
 
 use super::field::Field;
-use super::value::Reader;
+use super::value::ValueReader;
 use super::{MAX_MESSAGE, PayloadError};
-use crate::capture::descriptor::{Fields, Scalar, Shape, Type};
-use crate::template::Case;
+use crate::capture::descriptor::{Composite, FieldTypes, Scalar, Type};
+use crate::template::HexCase;
 use std::cell::Cell;
 use std::fmt::{self, Debug, Write};
 
-/// Appends what `{:?}` with the flags of `field` makes of a value.
+/// Appends the text that `{:?}` with the flags of `field` gives for a value.
 pub(super) fn render(
     ty: &Type,
-    reader: &mut Reader<'_>,
+    reader: &mut ValueReader<'_>,
     field: &Field,
     precision: Option<usize>,
     out: &mut Vec<u8>,
 ) -> Result<(), PayloadError> {
-    let source = Source { reader: Cell::new(*reader), error: Cell::new(None) };
+    let source = PayloadSource { reader: Cell::new(*reader), error: Cell::new(None) };
     let shown = Decoded { ty, source: &source };
     let mut out = Bounded { out, room: MAX_MESSAGE, error: &source.error };
     let written = write_debug(&mut out, &shown, field, precision);
     *reader = source.reader.get();
-    // Whoever fails has left its error.
+    // The implementation that failed has left its error in the source.
     written.map_err(|fmt::Error| source.error.get().unwrap_or(PayloadError::NoValue))
 }
 
-/// A `Formatter` cannot be made, so there is one `write!` for each combination of flags.
+/// Prints with one `write!` for each combination of flags, since a `Formatter` with given flags cannot be
+/// made.
 fn write_debug(
     to: &mut dyn Write,
     value: &dyn Debug,
@@ -52,12 +53,12 @@ fn write_debug(
     }
     match field.hex {
         None => by_flags!("?"),
-        Some(Case::Lower) => by_flags!("x?"),
-        Some(Case::Upper) => by_flags!("X?"),
+        Some(HexCase::Lower) => by_flags!("x?"),
+        Some(HexCase::Upper) => by_flags!("X?"),
     }
 }
 
-/// Text that ends up as bytes, and not more than so many.
+/// A text that is collected as bytes, up to a greatest length in bytes.
 struct Bounded<'a> {
     out: &'a mut Vec<u8>,
     room: usize,
@@ -75,16 +76,16 @@ impl Write for Bounded<'_> {
     }
 }
 
-/// The bytes of one argument, read while they are printed, and what went wrong.
-struct Source<'p> {
-    reader: Cell<Reader<'p>>,
+/// The bytes of one argument, which are read while they are printed, and the error that was met.
+struct PayloadSource<'p> {
+    reader: Cell<ValueReader<'p>>,
     error: Cell<Option<PayloadError>>,
 }
 
-impl<'p> Source<'p> {
+impl<'p> PayloadSource<'p> {
     fn read<T>(
         &self,
-        read: impl FnOnce(&mut Reader<'p>) -> Result<T, PayloadError>,
+        read: impl FnOnce(&mut ValueReader<'p>) -> Result<T, PayloadError>,
     ) -> Result<T, fmt::Error> {
         let mut reader = self.reader.get();
         let result = read(&mut reader);
@@ -96,13 +97,13 @@ impl<'p> Source<'p> {
     }
 }
 
-/// A value of a type, the next one that the source has.
+/// The next value of a source, together with its type.
 struct Decoded<'a, 'p> {
     ty: &'a Type,
-    source: &'a Source<'p>,
+    source: &'a PayloadSource<'p>,
 }
 
-/// The same as an element of a slice or array.
+/// The next value of a source, as an element of a slice or array.
 struct Element<'a, 'p>(Decoded<'a, 'p>);
 
 impl<'a, 'p> Decoded<'a, 'p> {
@@ -122,18 +123,18 @@ impl<'a, 'p> Decoded<'a, 'p> {
         list.finish()
     }
 
-    /// As `derive(Debug)` prints it.
-    fn shape(&self, shape: &'a Shape, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    /// Prints a struct, variant or tuple as `derive(Debug)` does.
+    fn shape(&self, shape: &'a Composite, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &shape.fields {
-            Fields::None => f.write_str(&shape.name),
-            Fields::Tuple(types) => {
+            FieldTypes::None => f.write_str(&shape.name),
+            FieldTypes::Tuple(types) => {
                 let mut tuple = f.debug_tuple(&shape.name);
                 for ty in types {
                     tuple.field(&self.of(ty));
                 }
                 tuple.finish()
             }
-            Fields::Named(fields) => {
+            FieldTypes::Named(fields) => {
                 let mut named = f.debug_struct(&shape.name);
                 for (name, ty) in fields {
                     named.field(name, &self.of(ty));
@@ -149,34 +150,35 @@ impl Debug for Decoded<'_, '_> {
         match self.ty {
             Type::Scalar(scalar) => self.source.fmt_scalar(*scalar, f),
             Type::Option(some) => {
-                if self.source.read(Reader::flag)? {
+                if self.source.read(ValueReader::flag)? {
                     f.debug_tuple("Some").field(&self.of(some)).finish()
                 } else {
                     f.write_str("None")
                 }
             }
             Type::Result(either) => {
-                let is_err = self.source.read(Reader::flag)?;
+                let is_err = self.source.read(ValueReader::flag)?;
                 let name = if is_err { "Err" } else { "Ok" };
                 f.debug_tuple(name).field(&self.of(&either[usize::from(is_err)])).finish()
             }
-            Type::Slice(ty) => self.list(self.source.read(Reader::length)?, ty, f),
+            Type::Slice(ty) => self.list(self.source.read(ValueReader::length)?, ty, f),
             Type::Array(count, ty) => self.list(usize::try_from(*count).unwrap_or(usize::MAX), ty, f),
             Type::Struct(shape) => self.shape(shape, f),
             Type::Enum(variants) => {
-                let variant = |r: &mut Reader<'_>| variants.get(r.length()?).ok_or(PayloadError::NoValue);
+                let variant =
+                    |r: &mut ValueReader<'_>| variants.get(r.length()?).ok_or(PayloadError::NoValue);
                 self.shape(self.source.read(variant)?, f)
             }
         }
     }
 }
 
-impl Source<'_> {
-    /// Prints the next value by the Debug of the type that it had: hex digits depend on it.
+impl PayloadSource<'_> {
+    /// Prints the next value by the Debug of the type that it had: the hex digits depend on the type.
     fn fmt_scalar(&self, scalar: Scalar, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         macro_rules! number {
             ($type:ty) => {
-                <$type>::from_le_bytes(self.read(Reader::take)?).fmt(f)
+                <$type>::from_le_bytes(self.read(ValueReader::take)?).fmt(f)
             };
         }
         match scalar {
@@ -192,17 +194,17 @@ impl Source<'_> {
             Scalar::U128 => number!(u128),
             Scalar::F32 => number!(f32),
             Scalar::F64 => number!(f64),
-            Scalar::Bool => self.read(Reader::flag)?.fmt(f),
-            Scalar::Char => self.read(Reader::char)?.fmt(f),
-            Scalar::Str => self.read(Reader::text)?.fmt(f),
+            Scalar::Bool => self.read(ValueReader::flag)?.fmt(f),
+            Scalar::Char => self.read(ValueReader::char)?.fmt(f),
+            Scalar::Str => self.read(ValueReader::text)?.fmt(f),
             Scalar::Void => ().fmt(f),
-            Scalar::Pointer32 => fmt_address(u32::from_le_bytes(self.read(Reader::take)?).into(), 32, f),
-            Scalar::Pointer64 => fmt_address(u64::from_le_bytes(self.read(Reader::take)?), 64, f),
+            Scalar::Pointer32 => fmt_address(u32::from_le_bytes(self.read(ValueReader::take)?).into(), 32, f),
+            Scalar::Pointer64 => fmt_address(u64::from_le_bytes(self.read(ValueReader::take)?), 64, f),
         }
     }
 }
 
-/// Prints a pointer of so many bits, which may be more or less than pointers have here.
+/// Prints a pointer of `bits` bits, which may be more or less than pointers have here.
 fn fmt_address(address: u64, bits: usize, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let digits = if f.alternate() { bits / 4 + 2 } else { 0 };
     if f.sign_plus() { write!(f, "{address:+#0digits$x}") } else { write!(f, "{address:#0digits$x}") }

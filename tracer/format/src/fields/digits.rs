@@ -1,20 +1,21 @@
 //! Numbers as digits, written eight at a time.
 //!
-//! The functions write at a place and give the place after it. They write 8 or 16 bytes, whatever counts of them:
-//! what follows overwrites the rest. Those that take a page give `None` where it ends, and where they do not know
-//! how std writes the number.
+//! The functions write at a place and return the place after it. They write 8 or 16 bytes, however many of
+//! them count: later writes overwrite the rest. Those that take a page return `None` where it ends, and where
+//! they do not know how std writes the number.
 
-/// A step's share of literal text.
+/// The greatest number of bytes of literal text in one step.
 pub(super) const CHUNK: usize = 16;
-/// Bytes that a step may write without asking: literal, sign, eight digits, point, eight digits; or literal, `0x`
-/// and sixteen digits.
+/// The number of bytes that a step may write without a test for room: literal, sign, eight digits, point,
+/// eight digits; or literal, `0x` and sixteen digits.
 pub(super) const ROOM: usize = CHUNK + 1 + 8 + 1 + 8;
-/// What a number takes at most; the longest is `-0.000012345678901234567`.
+/// The greatest number of bytes that a number takes; the longest is `-0.000012345678901234567`.
 pub(super) const NUMBER: usize = 26;
-/// A page for one number.
+/// A page for one number, filled with zeros.
 pub(super) const NUMBER_PAGE: [u8; NUMBER + ROOM] = [0; NUMBER + ROOM];
 
-/// Writes `bytes`. The compiler sees that there is room wherever this is used, and takes the test away.
+/// Writes `bytes` at a place of `room`. The compiler sees that there is room wherever this is used, and takes
+/// the test away.
 #[inline(always)]
 pub(super) fn put<const N: usize>(room: &mut [u8; ROOM], at: usize, bytes: [u8; N]) {
     if let Some(place) = room.get_mut(at..).and_then(<[u8]>::first_chunk_mut) {
@@ -39,7 +40,7 @@ pub(super) fn signed(page: &mut [u8], at: usize, number: i64) -> Option<usize> {
     unsigned(page, at, number.unsigned_abs())
 }
 
-/// Writes a number. `at` is at most the length of a literal and a sign.
+/// Writes an integer. `at` is at most the length of a literal and a sign, in bytes.
 #[inline(always)]
 pub(super) fn unsigned(page: &mut [u8], at: usize, number: u64) -> Option<usize> {
     if number < EIGHT_DIGITS {
@@ -61,18 +62,18 @@ fn more_than_eight(page: &mut [u8], at: usize, number: u64) -> Option<usize> {
     text(page, at, &(digits(low) | ASCII_ZEROS).to_le_bytes())
 }
 
-/// Writes a number below 100,000,000.
+/// Writes an integer below 100,000,000.
 #[inline(always)]
 fn up_to_eight(room: &mut [u8; ROOM], at: usize, number: u64) -> usize {
     let digits = digits(number);
-    // The last digit stays, whatever it is.
+    // The last digit is written even if it is a zero.
     let zeros = (digits | 1 << 56).trailing_zeros() / 8;
     let shifted = (digits | ASCII_ZEROS) >> (zeros * 8);
     put(room, at, shifted.to_le_bytes());
     at + 8 - zeros as usize
 }
 
-/// Writes hex digits, after `0x` if asked for.
+/// Writes an integer in hex digits, after `0x` if `prefix` is set.
 pub(super) fn hex(room: &mut [u8; ROOM], at: usize, number: u64, prefix: bool) -> usize {
     put(room, at, *b"0x");
     let at = at + 2 * usize::from(prefix);
@@ -88,13 +89,14 @@ pub(super) fn hex(room: &mut [u8; ROOM], at: usize, number: u64, prefix: bool) -
     at + digits as usize
 }
 
-/// Writes a float without its sign, as `{}` or `{:?}` does. `None` for what these write in other ways, too.
+/// Writes an `f64` without its sign, as `{}` or, with `debug`, `{:?}` does. `None` for values that these
+/// write in other ways, too.
 #[inline(always)]
 pub(super) fn float64(page: &mut [u8], at: usize, value: f64, debug: bool) -> Option<usize> {
     // A decimal of at most 15 digits that is read as `value` is the only one, and so the shortest: floats are
-    // denser than such decimals. To look for one, scale `value` to an integer; beside 2^52 there is no room for a
-    // fraction, so adding that rounds, and leaves the integer in the lowest bits. It and 1e8 are exact, so their
-    // quotient is what the decimal is read as.
+    // denser than such decimals. To look for one, scale `value` to an integer; beside 2^52 there is no room
+    // for a fraction, so adding that rounds, and leaves the integer in the lowest bits. The integer and 1e8
+    // are both exact, so their quotient is the value that the decimal is read as.
     if value < 1e7 {
         const SHIFT: f64 = (1u64 << 52) as f64;
         let shifted = value * 1e8 + SHIFT;
@@ -107,7 +109,7 @@ pub(super) fn float64(page: &mut [u8], at: usize, value: f64, debug: bool) -> Op
     if in_range { shortest(page, at, value, value, debug) } else { None }
 }
 
-/// The same for the other type.
+/// Writes an `f32` without its sign; see [`float64`].
 pub(super) fn float32(page: &mut [u8], at: usize, value: f32, debug: bool) -> Option<usize> {
     let in_range = (1e-3..1e12).contains(&value) || value == 0.0;
     if in_range { shortest(page, at, value, value.into(), debug) } else { None }
@@ -126,14 +128,15 @@ fn eight_decimals(room: &mut [u8; ROOM], at: usize, scaled: u64, debug: bool) ->
     at + decimals
 }
 
-/// Writes a float that is in the range where neither std nor zmij writes an exponent. `wide` is the same number.
+/// Writes a float that is in the range where neither std nor zmij writes an exponent. `wide` is the same
+/// number as an `f64`.
 #[inline(never)]
 fn shortest<F: zmij::Float>(page: &mut [u8], at: usize, value: F, wide: f64, debug: bool) -> Option<usize> {
     let mut buffer = zmij::Buffer::new();
     let all = buffer.format_finite(value).as_bytes();
-    // A binary fraction of so many bits has as many decimals, of which the last is a 5. Where all but that 5 suffice,
-    // the value lies in the middle between two decimals, and std and zmij do not agree on which to take. Most values
-    // have more bits than the 21 decimals that the smallest can have.
+    // A binary fraction of so many bits has as many decimals, of which the last is a 5. Where all but that 5
+    // suffice, the value lies in the middle between two decimals, and std and zmij do not agree on which to
+    // take. Most values have more bits than the 21 decimals that the smallest can have.
     let bits = fraction_bits(wide);
     if bits <= 22 {
         let decimals = all.iter().rev().position(|&byte| byte == b'.')? as i32;
@@ -143,7 +146,7 @@ fn shortest<F: zmij::Float>(page: &mut [u8], at: usize, value: F, wide: f64, deb
     }
     let all = all.strip_suffix(b".0").filter(|_| !debug).unwrap_or(all);
     let to = page.get_mut(at..)?;
-    // Beginning and end, which overlap: no call that copies.
+    // The beginning and the end, which overlap, are copied without a call.
     match (all.first_chunk::<16>(), all.last_chunk::<16>()) {
         (Some(first), Some(last)) => {
             *to.first_chunk_mut()? = *first;
@@ -154,7 +157,8 @@ fn shortest<F: zmij::Float>(page: &mut [u8], at: usize, value: F, wide: f64, deb
     Some(at + all.len())
 }
 
-/// Bits after the point that a float needs; not more than 0 for an integer. Subnormals are not asked for.
+/// Returns the number of bits after the point that a float needs; not more than 0 for an integer. The value
+/// must not be subnormal.
 fn fraction_bits(value: f64) -> i32 {
     let bits = value.to_bits();
     let exponent = (bits >> 52 & 0x7ff) as i32 - 1023;
@@ -162,8 +166,9 @@ fn fraction_bits(value: f64) -> i32 {
     52 - exponent - (bits | 1 << 52).trailing_zeros() as i32
 }
 
-/// Writes a float without its sign, with so many digits after the point, as `{:.3}` does: rounded to the nearest
-/// decimal by its exact value, to the even one of two. `None` for what is large, too precise, or no number.
+/// Writes a float without its sign, with `precision` digits after the point, as `{:.3}` does: rounded to the
+/// nearest decimal by its exact value, to the even one of two. `None` for a value that is large, too precise,
+/// or no number.
 pub(super) fn fixed(page: &mut [u8], at: usize, value: f64, precision: usize) -> Option<usize> {
     let scale = *POWERS.get(precision)?;
     let bits = value.to_bits();
@@ -196,7 +201,7 @@ pub(super) fn fixed(page: &mut [u8], at: usize, value: f64, precision: usize) ->
     text(page, at, all.get(16 - precision..)?)
 }
 
-/// Powers of ten, by which the mantissa of a float can be multiplied in 128 bits.
+/// The powers of ten by which the mantissa of a float can be multiplied in 128 bits.
 pub(super) const POWERS: [u64; 16] = {
     let mut powers = [1; 16];
     let mut at = 1;
@@ -210,9 +215,10 @@ pub(super) const POWERS: [u64; 16] = {
 const EIGHT_DIGITS: u64 = 100_000_000;
 const ASCII_ZEROS: u64 = u64::from_le_bytes([b'0'; 8]);
 
-/// The eight digits of a number below 100,000,000, the first in the lowest byte.
+/// Returns the eight digits of a number below 100,000,000, the first in the lowest byte.
 ///
-/// All at once, by multiplication with reciprocals: Paul Khuong, *How to print integers really fast* (2017).
+/// All digits are made at once, by multiplication with reciprocals: Paul Khuong, *How to print integers
+/// really fast* (2017).
 #[inline(always)]
 fn digits(number: u64) -> u64 {
     let fours = (number / 10_000) | (number % 10_000) << 32;

@@ -1,36 +1,38 @@
 //! The fast way: arguments in their order, most of them numbers and text by `{}`.
 //!
-//! The message is written into a page of zeros that is as long as the message can be. Each piece of it is written
-//! as 8 or 16 bytes, whatever its length, and the next piece overwrites what does not count. So there is no call
-//! of `memcpy`, one test for room per argument, and no branch that depends on the length of a number.
+//! The message is written into a page of zeros that is as long as the message can be. Each piece of it is
+//! written as 8 or 16 bytes, whatever its length, and the next piece overwrites the bytes that do not count.
+//! So there is no call of `memcpy`, one test for room per argument, and no branch that depends on the length
+//! of a number.
 
 use super::digits::{
     CHUNK, NUMBER, POWERS, ROOM, fixed, float32, float64, hex, put, sign, signed, text, unsigned,
 };
 use super::field::Field;
-use super::value::Reader;
-use super::{MAX_MESSAGE, Plan};
+use super::value::ValueReader;
+use super::{MAX_MESSAGE, SitePlan};
 use crate::capture::descriptor::{Scalar, Type};
-use crate::escape::{Place, escape_into, is_plain};
+use crate::escape::{EscapeContext, escape_into, is_plain};
 use crate::template::Trait;
 
 /// The steps of a site that shows each argument once, in their order.
 #[derive(Clone, Debug)]
 pub(super) struct FastPlan {
-    runs: Box<[Run]>,
-    /// Nothing of the message is escaped but perhaps texts and characters among the arguments.
+    runs: Box<[Segment]>,
+    /// Whether nothing of the message is escaped but perhaps texts and characters among the arguments.
     clean: bool,
 }
 
-/// Steps, then perhaps a field that goes the general way.
+/// Some steps, and perhaps a field behind them that goes the general way.
 #[derive(Clone, Debug)]
-struct Run {
+struct Segment {
     steps: Box<[Step]>,
-    /// Bytes of a page: what the steps write at most, and [`ROOM`]; but for the texts among the arguments.
+    /// The greatest number of bytes that the steps write, and [`ROOM`]; the texts among the arguments are not
+    /// counted.
     page: usize,
-    /// Whether there are texts.
+    /// Whether there are texts among the arguments.
     texts: bool,
-    /// The field's number.
+    /// The number of the field that follows the steps, if there is one.
     then: Option<usize>,
 }
 
@@ -38,13 +40,13 @@ struct Run {
 #[derive(Clone, Copy, Debug)]
 struct Step {
     literal: [u8; CHUNK],
-    /// How much of it counts.
+    /// The number of bytes of `literal` that count.
     length: u8,
-    show: Show,
+    show: Conversion,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Show {
+enum Conversion {
     Nothing,
     I8,
     I16,
@@ -58,13 +60,13 @@ enum Show {
     F64,
     DebugF32,
     DebugF64,
-    /// With so many digits after the point.
+    /// An `f32` with so many digits after the point.
     FixedF32(u8),
     FixedF64(u8),
     Bool,
     Char,
     Str,
-    /// Hex digits; with `0x` before them?
+    /// Hex digits, with `0x` before them where this is true.
     Hex8(bool),
     Hex16(bool),
     Hex32(bool),
@@ -72,7 +74,8 @@ enum Show {
 }
 
 impl FastPlan {
-    /// `None` where a field is not at the place of its argument, or needs another one.
+    /// Returns the fast plan of a site; `None` where a field is not at the place of its argument, or needs
+    /// another argument.
     pub(super) fn new(arguments: &[Type], fields: &[(Box<[u8]>, Field)], tail: &[u8]) -> Option<FastPlan> {
         if arguments.len() != fields.len() {
             return None;
@@ -84,37 +87,38 @@ impl FastPlan {
                 return None;
             }
             let show = simple(ty, field);
-            add(&mut steps, literal, show.unwrap_or(Show::Nothing));
+            add(&mut steps, literal, show.unwrap_or(Conversion::Nothing));
             if show.is_none() {
-                runs.push(Run::new(std::mem::take(&mut steps), Some(at)));
+                runs.push(Segment::new(std::mem::take(&mut steps), Some(at)));
             }
         }
-        add(&mut steps, tail, Show::Nothing);
-        runs.push(Run::new(steps, None));
+        add(&mut steps, tail, Conversion::Nothing);
+        runs.push(Segment::new(steps, None));
         let clean = runs.len() == 1 && fields.iter().all(|(literal, _)| is_clean(literal)) && is_clean(tail);
         Some(FastPlan { runs: runs.into(), clean })
     }
 
-    /// Writes the message to the beginning of `page` if nothing of it is to be escaped; gives its length. `None` where
-    /// something is, or is odd, or `page` is too short: then what was written has no meaning.
+    /// Writes the message to the beginning of `page` if nothing of it is to be escaped; returns its length in
+    /// bytes. `None` where something is to be escaped, where the payload is odd, and where `page` is too
+    /// short: then the bytes that were written have no meaning.
     #[inline(always)]
     pub(super) fn write_plain(&self, payload: &[u8], page: &mut [u8]) -> Option<usize> {
         let [run] = &*self.runs else { return None };
         if !self.clean {
             return None;
         }
-        let mut reader = Reader::new(payload);
+        let mut reader = ValueReader::new(payload);
         let length = run.write::<true>(&mut reader, page)?;
         reader.end().ok()?;
         Some(length)
     }
 
-    /// Appends the message, of which `plan` has types and fields. `None` where something is odd: then what was
-    /// appended has no meaning.
+    /// Appends the message; `plan` has its types and fields. `None` where the payload is odd: then the bytes
+    /// that were appended have no meaning.
     #[inline]
-    pub(super) fn render(&self, plan: &Plan, payload: &[u8], out: &mut Vec<u8>) -> Option<()> {
+    pub(super) fn render(&self, plan: &SitePlan, payload: &[u8], out: &mut Vec<u8>) -> Option<()> {
         let start = out.len();
-        let mut reader = Reader::new(payload);
+        let mut reader = ValueReader::new(payload);
         for run in &self.runs {
             reader = run.render(reader, out)?;
             if let Some(index) = run.then {
@@ -128,29 +132,30 @@ impl FastPlan {
     }
 }
 
-/// Appends a field in the general way. The reader comes and goes by value, so that it stays in registers elsewhere.
+/// Appends a field in the general way. The reader comes and goes by value, so that it stays in registers
+/// elsewhere.
 #[inline(never)]
 fn render_field<'p>(
-    plan: &Plan,
+    plan: &SitePlan,
     index: usize,
-    mut reader: Reader<'p>,
+    mut reader: ValueReader<'p>,
     out: &mut Vec<u8>,
-) -> Option<Reader<'p>> {
+) -> Option<ValueReader<'p>> {
     let (ty, (_, field)) = (plan.arguments.get(index)?, plan.steps.get(index)?);
     field.render(ty, &mut reader, &[], out).ok()?;
     Some(reader)
 }
 
-impl Run {
-    fn new(steps: Vec<Step>, then: Option<usize>) -> Run {
+impl Segment {
+    fn new(steps: Vec<Step>, then: Option<usize>) -> Segment {
         let page =
             steps.iter().map(|step| usize::from(step.length) + step.show.bound()).sum::<usize>() + ROOM;
-        let texts = steps.iter().any(|step| matches!(step.show, Show::Str));
-        Run { steps: steps.into(), page, texts, then }
+        let texts = steps.iter().any(|step| matches!(step.show, Conversion::Str));
+        Segment { steps: steps.into(), page, texts, then }
     }
 
     #[inline(always)]
-    fn render<'p>(&self, mut reader: Reader<'p>, out: &mut Vec<u8>) -> Option<Reader<'p>> {
+    fn render<'p>(&self, mut reader: ValueReader<'p>, out: &mut Vec<u8>) -> Option<ValueReader<'p>> {
         let start = out.len();
         // A length that the compiler knows is filled without a call.
         match self.page + if self.texts { reader.remaining() } else { 0 } {
@@ -164,10 +169,10 @@ impl Run {
         Some(reader)
     }
 
-    /// Writes the text to the beginning of `page`; gives its length. `None` also where `PLAIN` and something of it would
-    /// have to be escaped.
+    /// Writes the text to the beginning of `page`; returns its length in bytes. `None` also where `PLAIN` is
+    /// set and something of it would have to be escaped.
     #[inline(always)]
-    fn write<const PLAIN: bool>(&self, reader: &mut Reader<'_>, page: &mut [u8]) -> Option<usize> {
+    fn write<const PLAIN: bool>(&self, reader: &mut ValueReader<'_>, page: &mut [u8]) -> Option<usize> {
         let whole = page.len();
         let mut rest = page;
         for step in &self.steps {
@@ -178,14 +183,14 @@ impl Run {
     }
 }
 
-/// Whether text is not changed by being escaped, whatever follows it.
+/// Returns whether text is not changed by being escaped, whatever follows it.
 fn is_clean(text: &[u8]) -> bool {
     let mut escaped = Vec::new();
-    escape_into(&mut escaped, text, Place::Line);
+    escape_into(&mut escaped, text, EscapeContext::Line);
     escaped == text && !text.contains(&b'\\')
 }
 
-fn add(steps: &mut Vec<Step>, literal: &[u8], show: Show) {
+fn add(steps: &mut Vec<Step>, literal: &[u8], show: Conversion) {
     let mut chunks = literal.chunks(CHUNK).peekable();
     let mut push = |chunk: &[u8], show| {
         let mut padded = [0; CHUNK];
@@ -196,36 +201,36 @@ fn add(steps: &mut Vec<Step>, literal: &[u8], show: Show) {
     };
     while let Some(chunk) = chunks.next() {
         let last = chunks.peek().is_none();
-        push(chunk, if last { show } else { Show::Nothing });
+        push(chunk, if last { show } else { Conversion::Nothing });
     }
-    if literal.is_empty() && !matches!(show, Show::Nothing) {
+    if literal.is_empty() && !matches!(show, Conversion::Nothing) {
         push(&[], show);
     }
 }
 
-impl Show {
-    /// Bytes that the text of a value has at most.
+impl Conversion {
+    /// Returns the greatest number of bytes that the text of a value has.
     fn bound(self) -> usize {
         match self {
             // Text is counted apart: it is part of the payload.
-            Show::Nothing | Show::Str => 0,
-            Show::I8 | Show::U8 | Show::Char | Show::Hex8(_) => 4,
-            Show::I16 | Show::U16 | Show::Hex16(_) | Show::Bool => 6,
-            Show::I32 | Show::U32 | Show::Hex32(_) => 11,
-            Show::I64 | Show::U64 | Show::Hex64(_) => 20,
-            Show::F32 | Show::F64 | Show::DebugF32 | Show::DebugF64 => NUMBER,
-            Show::FixedF32(_) | Show::FixedF64(_) => NUMBER,
+            Conversion::Nothing | Conversion::Str => 0,
+            Conversion::I8 | Conversion::U8 | Conversion::Char | Conversion::Hex8(_) => 4,
+            Conversion::I16 | Conversion::U16 | Conversion::Hex16(_) | Conversion::Bool => 6,
+            Conversion::I32 | Conversion::U32 | Conversion::Hex32(_) => 11,
+            Conversion::I64 | Conversion::U64 | Conversion::Hex64(_) => 20,
+            Conversion::F32 | Conversion::F64 | Conversion::DebugF32 | Conversion::DebugF64 => NUMBER,
+            Conversion::FixedF32(_) | Conversion::FixedF64(_) => NUMBER,
         }
     }
 }
 
-fn simple(ty: &Type, field: &Field) -> Option<Show> {
+fn simple(ty: &Type, field: &Field) -> Option<Conversion> {
     let Type::Scalar(scalar) = ty else { return None };
     if let (Some(digits), Trait::Display) = (field.only_precision(), field.by) {
         let digits = u8::try_from(digits).ok().filter(|&digits| usize::from(digits) < POWERS.len())?;
         return match scalar {
-            Scalar::F32 => Some(Show::FixedF32(digits)),
-            Scalar::F64 => Some(Show::FixedF64(digits)),
+            Scalar::F32 => Some(Conversion::FixedF32(digits)),
+            Scalar::F64 => Some(Conversion::FixedF64(digits)),
             _ => None,
         };
     }
@@ -233,35 +238,39 @@ fn simple(ty: &Type, field: &Field) -> Option<Show> {
         return None;
     }
     match (field.by, scalar) {
-        (Trait::LowerHex, Scalar::I8 | Scalar::U8) => Some(Show::Hex8(field.alternate)),
-        (Trait::LowerHex, Scalar::I16 | Scalar::U16) => Some(Show::Hex16(field.alternate)),
-        (Trait::LowerHex, Scalar::I32 | Scalar::U32) => Some(Show::Hex32(field.alternate)),
-        (Trait::LowerHex, Scalar::I64 | Scalar::U64) => Some(Show::Hex64(field.alternate)),
-        (Trait::Pointer | Trait::Debug, Scalar::Pointer32) if !field.alternate => Some(Show::Hex32(true)),
-        (Trait::Pointer | Trait::Debug, Scalar::Pointer64) if !field.alternate => Some(Show::Hex64(true)),
-        (Trait::Display | Trait::Debug, Scalar::I8) => Some(Show::I8),
-        (Trait::Display | Trait::Debug, Scalar::I16) => Some(Show::I16),
-        (Trait::Display | Trait::Debug, Scalar::I32) => Some(Show::I32),
-        (Trait::Display | Trait::Debug, Scalar::I64) => Some(Show::I64),
-        (Trait::Display | Trait::Debug, Scalar::U8) => Some(Show::U8),
-        (Trait::Display | Trait::Debug, Scalar::U16) => Some(Show::U16),
-        (Trait::Display | Trait::Debug, Scalar::U32) => Some(Show::U32),
-        (Trait::Display | Trait::Debug, Scalar::U64) => Some(Show::U64),
-        (Trait::Display, Scalar::F32) => Some(Show::F32),
-        (Trait::Display, Scalar::F64) => Some(Show::F64),
-        (Trait::Debug, Scalar::F32) => Some(Show::DebugF32),
-        (Trait::Debug, Scalar::F64) => Some(Show::DebugF64),
-        (Trait::Display | Trait::Debug, Scalar::Bool) => Some(Show::Bool),
-        (Trait::Display, Scalar::Char) => Some(Show::Char),
-        (Trait::Display, Scalar::Str) => Some(Show::Str),
+        (Trait::LowerHex, Scalar::I8 | Scalar::U8) => Some(Conversion::Hex8(field.alternate)),
+        (Trait::LowerHex, Scalar::I16 | Scalar::U16) => Some(Conversion::Hex16(field.alternate)),
+        (Trait::LowerHex, Scalar::I32 | Scalar::U32) => Some(Conversion::Hex32(field.alternate)),
+        (Trait::LowerHex, Scalar::I64 | Scalar::U64) => Some(Conversion::Hex64(field.alternate)),
+        (Trait::Pointer | Trait::Debug, Scalar::Pointer32) if !field.alternate => {
+            Some(Conversion::Hex32(true))
+        }
+        (Trait::Pointer | Trait::Debug, Scalar::Pointer64) if !field.alternate => {
+            Some(Conversion::Hex64(true))
+        }
+        (Trait::Display | Trait::Debug, Scalar::I8) => Some(Conversion::I8),
+        (Trait::Display | Trait::Debug, Scalar::I16) => Some(Conversion::I16),
+        (Trait::Display | Trait::Debug, Scalar::I32) => Some(Conversion::I32),
+        (Trait::Display | Trait::Debug, Scalar::I64) => Some(Conversion::I64),
+        (Trait::Display | Trait::Debug, Scalar::U8) => Some(Conversion::U8),
+        (Trait::Display | Trait::Debug, Scalar::U16) => Some(Conversion::U16),
+        (Trait::Display | Trait::Debug, Scalar::U32) => Some(Conversion::U32),
+        (Trait::Display | Trait::Debug, Scalar::U64) => Some(Conversion::U64),
+        (Trait::Display, Scalar::F32) => Some(Conversion::F32),
+        (Trait::Display, Scalar::F64) => Some(Conversion::F64),
+        (Trait::Debug, Scalar::F32) => Some(Conversion::DebugF32),
+        (Trait::Debug, Scalar::F64) => Some(Conversion::DebugF64),
+        (Trait::Display | Trait::Debug, Scalar::Bool) => Some(Conversion::Bool),
+        (Trait::Display, Scalar::Char) => Some(Conversion::Char),
+        (Trait::Display, Scalar::Str) => Some(Conversion::Str),
         _ => None,
     }
 }
 
 impl Step {
-    /// Writes literal and argument to the beginning of `page`; gives where they end.
+    /// Writes literal and argument to the beginning of `page`; returns the place where they end.
     #[inline(always)]
-    fn write<const PLAIN: bool>(&self, reader: &mut Reader<'_>, page: &mut [u8]) -> Option<usize> {
+    fn write<const PLAIN: bool>(&self, reader: &mut ValueReader<'_>, page: &mut [u8]) -> Option<usize> {
         let room = page.first_chunk_mut::<ROOM>()?;
         put(room, 0, self.literal);
         let at = usize::from(self.length).min(CHUNK);
@@ -271,46 +280,46 @@ impl Step {
             };
         }
         match self.show {
-            Show::Nothing => Some(at),
-            Show::I8 => signed(page, at, read!(i8).into()),
-            Show::I16 => signed(page, at, read!(i16).into()),
-            Show::I32 => signed(page, at, read!(i32).into()),
-            Show::I64 => signed(page, at, read!(i64)),
-            Show::U8 => unsigned(page, at, read!(u8).into()),
-            Show::U16 => unsigned(page, at, read!(u16).into()),
-            Show::U32 => unsigned(page, at, read!(u32).into()),
-            Show::U64 => unsigned(page, at, read!(u64)),
-            Show::F32 | Show::DebugF32 => {
+            Conversion::Nothing => Some(at),
+            Conversion::I8 => signed(page, at, read!(i8).into()),
+            Conversion::I16 => signed(page, at, read!(i16).into()),
+            Conversion::I32 => signed(page, at, read!(i32).into()),
+            Conversion::I64 => signed(page, at, read!(i64)),
+            Conversion::U8 => unsigned(page, at, read!(u8).into()),
+            Conversion::U16 => unsigned(page, at, read!(u16).into()),
+            Conversion::U32 => unsigned(page, at, read!(u32).into()),
+            Conversion::U64 => unsigned(page, at, read!(u64)),
+            Conversion::F32 | Conversion::DebugF32 => {
                 let value = read!(f32);
                 let at = sign(room, at, value.is_sign_negative());
-                float32(page, at, value.abs(), matches!(self.show, Show::DebugF32))
+                float32(page, at, value.abs(), matches!(self.show, Conversion::DebugF32))
             }
-            Show::F64 => {
+            Conversion::F64 => {
                 let value = read!(f64);
                 let at = sign(room, at, value.is_sign_negative());
                 float64(page, at, value.abs(), false)
             }
-            Show::DebugF64 => {
+            Conversion::DebugF64 => {
                 let value = read!(f64);
                 let at = sign(room, at, value.is_sign_negative());
                 float64(page, at, value.abs(), true)
             }
-            Show::FixedF32(digits) => {
+            Conversion::FixedF32(digits) => {
                 let value = read!(f32);
                 let at = sign(room, at, value.is_sign_negative());
                 fixed(page, at, value.abs().into(), digits.into())
             }
-            Show::FixedF64(digits) => {
+            Conversion::FixedF64(digits) => {
                 let value = read!(f64);
                 let at = sign(room, at, value.is_sign_negative());
                 fixed(page, at, value.abs(), digits.into())
             }
-            Show::Bool => {
+            Conversion::Bool => {
                 let (text, length) = if reader.flag().ok()? { (b"true\0", 4) } else { (b"false", 5) };
                 put(room, at, *text);
                 Some(at + length)
             }
-            Show::Char => {
+            Conversion::Char => {
                 let mut bytes = [0; 4];
                 let length = reader.char().ok()?.encode_utf8(&mut bytes).len();
                 if PLAIN && !is_plain(bytes.get(..length)?) {
@@ -319,13 +328,15 @@ impl Step {
                 put(room, at, bytes);
                 Some(at + length)
             }
-            // What is plain is UTF-8.
-            Show::Str if PLAIN => text(page, at, reader.text_bytes().ok().filter(|text| is_plain(text))?),
-            Show::Str => text(page, at, reader.text().ok()?.as_bytes()),
-            Show::Hex8(prefix) => Some(hex(room, at, read!(u8).into(), prefix)),
-            Show::Hex16(prefix) => Some(hex(room, at, read!(u16).into(), prefix)),
-            Show::Hex32(prefix) => Some(hex(room, at, read!(u32).into(), prefix)),
-            Show::Hex64(prefix) => Some(hex(room, at, read!(u64), prefix)),
+            // Plain text is ASCII, and so UTF-8.
+            Conversion::Str if PLAIN => {
+                text(page, at, reader.text_bytes().ok().filter(|text| is_plain(text))?)
+            }
+            Conversion::Str => text(page, at, reader.text().ok()?.as_bytes()),
+            Conversion::Hex8(prefix) => Some(hex(room, at, read!(u8).into(), prefix)),
+            Conversion::Hex16(prefix) => Some(hex(room, at, read!(u16).into(), prefix)),
+            Conversion::Hex32(prefix) => Some(hex(room, at, read!(u32).into(), prefix)),
+            Conversion::Hex64(prefix) => Some(hex(room, at, read!(u64), prefix)),
         }
     }
 }

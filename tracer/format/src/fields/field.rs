@@ -1,20 +1,21 @@
-//! One place of a format string, rendered the general way: body first, then what fills it up to its width.
+//! One place of a format string, rendered the general way: the body first, then the characters that fill it
+//! up to its width.
 
 use super::PayloadError;
 use super::composite;
 use super::digits::{self, NUMBER_PAGE};
-use super::value::{Reader, Value};
+use super::value::{Value, ValueReader};
 use crate::capture::descriptor::Type;
-use crate::template::{Align, Case, Trait};
+use crate::template::{Align, HexCase, Trait};
 use std::fmt::{self, Debug, Display, LowerExp, UpperExp};
 
-/// A place for an argument.
+/// A place for an argument in a format string.
 #[derive(Clone, Debug)]
 pub(super) struct Field {
     pub(super) argument: usize,
     pub(super) by: Trait,
     /// The `x` or `X` before `?`.
-    pub(super) hex: Option<Case>,
+    pub(super) hex: Option<HexCase>,
     pub(super) plus: bool,
     pub(super) alternate: bool,
     pub(super) zero: bool,
@@ -29,7 +30,7 @@ pub(super) struct Field {
 pub(super) enum Size {
     None,
     Is(usize),
-    /// The value of an argument, which is of 64 bits.
+    /// The value of the argument with this index, which has 64 bits.
     Argument(usize),
 }
 
@@ -47,23 +48,24 @@ impl Size {
     }
 }
 
-/// How a body takes part in its width.
+/// The way in which a body is padded to its width.
 #[derive(Clone, Copy, Debug)]
 enum Body {
-    /// It begins with a sign and prefix of so many bytes, after which zeros may go.
+    /// A number, padded after a sign and prefix of so many bytes where it is padded with zeros.
     Number(usize),
     Text,
-    /// Not at all.
+    /// A body that is not padded.
     Unpadded,
 }
 
 impl Field {
-    /// Whether nothing but the trait counts, and perhaps `#`: fill, alignment and `0` do not without a width.
+    /// Returns whether nothing but the trait counts, and perhaps `#`: fill, alignment and `0` do not without
+    /// a width.
     pub(super) fn is_plain(&self) -> bool {
         self.width == Size::None && self.precision == Size::None && !self.plus && self.hex.is_none()
     }
 
-    /// The precision, if there is one, in the format string, and nothing else that counts.
+    /// Returns the precision, if it stands in the format string and nothing else counts.
     pub(super) fn only_precision(&self) -> Option<usize> {
         match self.precision {
             Size::Is(digits) if self.width == Size::None && !self.plus => Some(digits),
@@ -71,17 +73,17 @@ impl Field {
         }
     }
 
-    /// Whether width and precision are no arguments.
+    /// Returns whether neither width nor precision is an argument.
     pub(super) fn needs_no_other(&self) -> bool {
         !matches!(self.width, Size::Argument(_)) && !matches!(self.precision, Size::Argument(_))
     }
 
-    /// Appends the value of this field, which `reader` has next. `others` are the values of all arguments: one may
-    /// be the width or precision.
+    /// Appends the value of this field, which `reader` has next. `others` are the values of all arguments:
+    /// one of them may be the width or precision.
     pub(super) fn render(
         &self,
         ty: &Type,
-        reader: &mut Reader<'_>,
+        reader: &mut ValueReader<'_>,
         others: &[&[u8]],
         out: &mut Vec<u8>,
     ) -> Result<(), PayloadError> {
@@ -148,7 +150,7 @@ impl Field {
         Ok(())
     }
 
-    /// Appends the sign, if there is to be one; gives its length.
+    /// Appends the sign, if there is to be one; returns its length in bytes.
     fn sign(&self, negative: bool, out: &mut Vec<u8>) -> usize {
         if negative || self.plus {
             out.push(if negative { b'-' } else { b'+' });
@@ -156,7 +158,7 @@ impl Field {
         usize::from(negative || self.plus)
     }
 
-    /// The same for a float: what is no number has no sign.
+    /// Appends the sign of a float, if there is to be one; returns its length in bytes. NaN has no sign.
     fn float_sign(&self, negative: bool, no_number: bool, out: &mut Vec<u8>) -> usize {
         if no_number { 0 } else { self.sign(negative, out) }
     }
@@ -171,8 +173,8 @@ impl Field {
     ) -> Body {
         let by = match (self.by, self.hex) {
             (Trait::Debug, None) => Trait::Display,
-            (Trait::Debug, Some(Case::Lower)) => Trait::LowerHex,
-            (Trait::Debug, Some(Case::Upper)) => Trait::UpperHex,
+            (Trait::Debug, Some(HexCase::Lower)) => Trait::LowerHex,
+            (Trait::Debug, Some(HexCase::Upper)) => Trait::UpperHex,
             (by, _) => by,
         };
         let base = match by {
@@ -213,7 +215,7 @@ impl Field {
         Body::Number(prefix)
     }
 
-    /// Appends a float that has no sign, in the fast way if it can be. `wide` is the same number.
+    /// Appends a float that has no sign, in the fast way if possible. `wide` is the same number as an `f64`.
     fn float<F>(
         &self,
         value: F,
@@ -246,7 +248,7 @@ impl Field {
         }
     }
 
-    /// Fills up what begins at `start`, which lacks `missing` characters.
+    /// Fills up the body that begins at `start` by the `missing` characters that it lacks.
     fn pad(&self, out: &mut Vec<u8>, start: usize, missing: usize, default: Align) {
         let before = match self.align.unwrap_or(default) {
             Align::Left => 0,
@@ -281,7 +283,7 @@ fn text(text: &str, precision: Option<usize>, out: &mut Vec<u8>) -> Body {
     Body::Text
 }
 
-/// Inserts `count` times `with` at `at`, which is not beyond the end.
+/// Inserts the character `with` `count` times at `at`, which is not beyond the end.
 fn fill(out: &mut Vec<u8>, at: usize, count: usize, with: char) {
     let before = out.len();
     let mut bytes = [0; 4];
@@ -296,16 +298,16 @@ fn fill(out: &mut Vec<u8>, at: usize, count: usize, with: char) {
     }
 }
 
-/// Appends what std makes of it.
+/// Appends the text that std makes of the arguments.
 fn write(out: &mut Vec<u8>, text: fmt::Arguments<'_>) {
-    // Appending does not fail.
-    let _ = fmt::Write::write_fmt(&mut Text(out), text);
+    // Appending to a vector does not fail.
+    let _ = fmt::Write::write_fmt(&mut TextBuffer(out), text);
 }
 
-/// Bytes that text is appended to.
-struct Text<'a>(&'a mut Vec<u8>);
+/// A vector of bytes to which text is appended.
+struct TextBuffer<'a>(&'a mut Vec<u8>);
 
-impl fmt::Write for Text<'_> {
+impl fmt::Write for TextBuffer<'_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         self.0.extend_from_slice(text.as_bytes());
         Ok(())

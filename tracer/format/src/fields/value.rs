@@ -1,17 +1,18 @@
 //! Captured bytes, read as values.
 
 use super::PayloadError;
-use crate::capture::descriptor::{Fields, Scalar, Shape, Type};
+use crate::capture::descriptor::{Composite, FieldTypes, Scalar, Type};
 
-/// Bytes not yet read.
+/// The bytes of a payload that are not read yet.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Reader<'p> {
+pub(super) struct ValueReader<'p> {
     rest: &'p [u8],
-    /// Values that may still be skipped.
+    /// The number of values that may still be skipped.
     values: u32,
 }
 
-/// Values in one payload, those within others counted, too: a struct may have any number of fields without bytes.
+/// The greatest number of values in one payload, those within other values included: a struct may have any
+/// number of fields without bytes.
 const MAX_VALUES: u32 = 1 << 24;
 
 /// A value that is not made of others.
@@ -20,7 +21,7 @@ pub(super) enum Value<'p> {
     Integer {
         negative: bool,
         magnitude: u128,
-        /// Its two's complement, in its own width.
+        /// The two's complement of the value, in its own width.
         bits: u128,
     },
     F32(f32),
@@ -29,17 +30,17 @@ pub(super) enum Value<'p> {
     Char(char),
     Text(&'p str),
     Void,
-    /// An address of so many bits.
+    /// An address, and its number of bits.
     Address(u64, u32),
 }
 
-impl<'p> Reader<'p> {
+impl<'p> ValueReader<'p> {
     #[inline(always)]
-    pub(super) fn new(bytes: &'p [u8]) -> Reader<'p> {
-        Reader { rest: bytes, values: MAX_VALUES }
+    pub(super) fn new(bytes: &'p [u8]) -> ValueReader<'p> {
+        ValueReader { rest: bytes, values: MAX_VALUES }
     }
 
-    /// Nothing may be left.
+    /// Checks that no byte is left.
     #[inline(always)]
     pub(super) fn end(&self) -> Result<(), PayloadError> {
         if self.rest.is_empty() { Ok(()) } else { Err(PayloadError::Excess) }
@@ -64,13 +65,13 @@ impl<'p> Reader<'p> {
         Ok(bytes)
     }
 
-    /// A length, count or number of a variant.
+    /// Reads a length, a count or the number of a variant.
     #[inline(always)]
     pub(super) fn length(&mut self) -> Result<usize, PayloadError> {
         Ok(usize::from(u16::from_le_bytes(self.take()?)))
     }
 
-    /// One byte that is 0 or 1.
+    /// Reads one byte that is 0 or 1.
     #[inline(always)]
     pub(super) fn flag(&mut self) -> Result<bool, PayloadError> {
         match self.take()? {
@@ -80,7 +81,7 @@ impl<'p> Reader<'p> {
         }
     }
 
-    /// The bytes of a text, which may be no text.
+    /// Reads the bytes of a text, which need not be UTF-8.
     #[inline(always)]
     pub(super) fn text_bytes(&mut self) -> Result<&'p [u8], PayloadError> {
         let length = self.length()?;
@@ -130,7 +131,7 @@ impl<'p> Reader<'p> {
         })
     }
 
-    /// The bytes of one value of a type, whose content is not looked at more than needed.
+    /// Reads the bytes of one value of a type, whose content is not looked at more than needed.
     pub(super) fn bytes_of(&mut self, ty: &Type) -> Result<&'p [u8], PayloadError> {
         let before = self.rest;
         self.skip(ty)?;
@@ -187,7 +188,8 @@ impl<'p> Reader<'p> {
         Ok(())
     }
 
-    /// After an element that began when `before` bytes remained: one that has no bytes is followed by one.
+    /// Ends an element that began when `before` bytes remained: an element that has no bytes is followed by
+    /// one.
     pub(super) fn end_element(&mut self, before: usize) -> Result<(), PayloadError> {
         if self.remaining() == before {
             self.take::<1>()?;
@@ -195,11 +197,11 @@ impl<'p> Reader<'p> {
         Ok(())
     }
 
-    fn skip_fields(&mut self, shape: &Shape) -> Result<(), PayloadError> {
+    fn skip_fields(&mut self, shape: &Composite) -> Result<(), PayloadError> {
         match &shape.fields {
-            Fields::None => Ok(()),
-            Fields::Tuple(types) => types.iter().try_for_each(|ty| self.skip(ty)),
-            Fields::Named(fields) => fields.iter().try_for_each(|(_, ty)| self.skip(ty)),
+            FieldTypes::None => Ok(()),
+            FieldTypes::Tuple(types) => types.iter().try_for_each(|ty| self.skip(ty)),
+            FieldTypes::Named(fields) => fields.iter().try_for_each(|(_, ty)| self.skip(ty)),
         }
     }
 }

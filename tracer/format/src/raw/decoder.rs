@@ -1,36 +1,37 @@
-//! Makes lines of the records of a raw file: those that a text file would have.
+//! The decoder of raw files: makes those lines of a raw file's records that a text file would have.
 //!
-//! What is no record is shown in its place, and nothing is believed twice: bytes may change while they are looked at.
+//! Bytes that are no record are shown in their place, and nothing is believed twice: bytes may change while
+//! they are looked at.
 
-use super::reader::{Next, Raw, Record, is_clean};
+use super::reader::{Raw, RawItem, Record, is_clean};
 use super::{BLOCK_BYTES, Defined};
 use crate::line::Ticks;
 use crate::meta::{LossReason, Meta};
 use crate::plans::Plans;
 use crate::record::{Flags, RecordKind};
-use crate::render::{Lines, ONE_BY_ONE, Plain, Plains};
+use crate::render::{LineWriter, ONE_BY_ONE, Plain, Plains};
 use crate::sites::Site;
 use std::ops::Range;
 
-/// So much of a damaged place is shown.
+/// The number of bytes of a damaged place that are shown at most.
 const SHOWN: usize = 256;
 
-/// What [`Decoder::decode`] has made.
+/// The result of [`Decoder::decode`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rendered {
-    /// What is no record: where, and how many bytes.
+    /// The ranges of bytes that are no record.
     pub damaged: Vec<Range<usize>>,
-    /// The last line has no line feed: its message goes on behind the range.
+    /// Whether the last line has no line feed: its message goes on behind the range.
     pub open: bool,
 }
 
 /// Makes lines of the records of one file.
 #[derive(Clone, Debug)]
 pub struct Decoder {
-    lines: Lines,
-    /// All sites that were ever met: what they mean is parsed once.
+    lines: LineWriter,
+    /// The plans of all sites that were ever met: each entry is parsed once.
     plans: Plans,
-    /// Those that the block has defined.
+    /// The sites that the block has defined.
     defined: Defined,
     last: Ticks,
     most: Ticks,
@@ -39,11 +40,11 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// For a file of thread `tid`.
+    /// Returns a decoder for a file of thread `tid`.
     #[must_use]
     pub fn new(tid: u64) -> Decoder {
         Decoder {
-            lines: Lines::new(tid),
+            lines: LineWriter::new(tid),
             plans: Plans::default(),
             defined: Defined::default(),
             last: Ticks(0),
@@ -53,12 +54,12 @@ impl Decoder {
         }
     }
 
-    /// Appends the lines of the records from `from` on and before `until`, where given, as if all others were not
-    /// there. `name` stands for the file in the `# damaged` lines of what is no record.
+    /// Appends the lines of the records from `from` on and before `until`, where given, as if all others were
+    /// not there. `name` stands for the file in the `# damaged` lines of bytes that are no record.
     ///
-    /// Ticks that go back, or out of the range, which a sound file does not have, are brought back into it, and a
-    /// `# backward` line says so: what is appended is sorted, whatever the file is. A message that the file does not
-    /// end is ended, and told lost.
+    /// Ticks that go back, or out of the range, which a sound file does not have, are brought back into it,
+    /// and a `# backward` line says so: the appended lines are sorted, whatever the file is. A message that
+    /// the file does not end is ended, and reported as lost.
     pub fn decode_times(
         &mut self,
         raw: Raw<'_>,
@@ -97,14 +98,14 @@ impl Decoder {
         let mut one_by_one = 0;
         while at < range.end {
             match raw.next(at) {
-                Next::End => break,
-                Next::Border(end) => {
+                RawItem::End => break,
+                RawItem::Border(end) => {
                     if at % BLOCK_BYTES == 0 {
                         self.defined.clear();
                     }
                     at = end;
                 }
-                Next::Record(record) => {
+                RawItem::Record(record) => {
                     if one_by_one > 0 {
                         one_by_one -= 1;
                     } else if !self.open {
@@ -120,7 +121,7 @@ impl Decoder {
                     }
                     at = record.end;
                 }
-                Next::Bad(end) => {
+                RawItem::Bad(end) => {
                     let end = self.next_sound(raw, end).min(range.end);
                     self.damaged(raw, at..end, name, &mut found, out);
                     at = end;
@@ -131,10 +132,12 @@ impl Decoder {
         found
     }
 
-    /// Appends the lines of as many of the next records as can be done at once; returns where they end.
+    /// Appends the lines of as many of the next records as can be done at once; returns the position where
+    /// they end.
     #[inline]
     fn many(&mut self, raw: Raw<'_>, range: Range<usize>, out: &mut Vec<u8>) -> usize {
-        let mut usual = Usual { raw, decoder: self, at: range.start, range, last: self.last, next: None };
+        let mut usual =
+            RawMessages { raw, decoder: self, at: range.start, range, last: self.last, next: None };
         self.lines.plain_lines(&mut usual, usize::MAX, out);
         let (end, last) = (usual.at, usual.last);
         if end > usual.range.start {
@@ -143,7 +146,7 @@ impl Decoder {
         end
     }
 
-    /// The sites that are defined in front of a position, in its block.
+    /// Defines the sites whose entries stand in front of a position, in its block.
     fn define_before(&mut self, raw: Raw<'_>, position: usize) {
         self.defined.clear();
         let block = position / BLOCK_BYTES * BLOCK_BYTES;
@@ -154,15 +157,15 @@ impl Decoder {
         }
     }
 
-    /// Where the next block begins that has its magic, from a border on.
+    /// Returns the position of the next block that has its magic, from a border on.
     fn next_sound(&self, raw: Raw<'_>, mut border: usize) -> usize {
-        while let Next::Bad(end) = raw.next(border) {
+        while let RawItem::Bad(end) = raw.next(border) {
             border = end;
         }
         border
     }
 
-    /// Appends what a record says; false where it cannot be read.
+    /// Appends the lines of a record; returns false where it cannot be read.
     #[inline]
     fn record(&mut self, record: &Record<'_>, out: &mut Vec<u8>) -> bool {
         match record.kind {
@@ -190,7 +193,7 @@ impl Decoder {
     fn message(&mut self, record: &Record<'_>, out: &mut Vec<u8>) {
         if record.flags.has(Flags::CONT) {
             if !self.open {
-                // Its beginning is in front of the range, or was dropped.
+                // The message's beginning is in front of the range, or was dropped.
                 return;
             }
         } else {
@@ -212,7 +215,7 @@ impl Decoder {
         }
     }
 
-    /// The same, and says that it is missing.
+    /// Ends a message whose last piece does not come, and reports it as torn.
     fn close_torn(&mut self, out: &mut Vec<u8>) {
         if self.open {
             self.close(out);
@@ -221,7 +224,7 @@ impl Decoder {
         }
     }
 
-    /// The ticks of the next line.
+    /// Returns the ticks of the next line.
     #[inline]
     fn go_on_to(&mut self, ticks: Ticks, out: &mut Vec<u8>) {
         let shown = ticks.clamp(self.last, self.most);
@@ -244,7 +247,7 @@ impl Decoder {
         true
     }
 
-    /// Shows what is no record.
+    /// Shows bytes that are no record.
     #[cold]
     fn damaged(
         &mut self,
@@ -264,7 +267,7 @@ impl Decoder {
 }
 
 /// The next records, as long as they are whole messages and their ticks are in order.
-struct Usual<'d, 'a> {
+struct RawMessages<'d, 'a> {
     raw: Raw<'a>,
     decoder: &'d Decoder,
     range: Range<usize>,
@@ -273,13 +276,13 @@ struct Usual<'d, 'a> {
     next: Option<(Ticks, usize)>,
 }
 
-impl Plains for Usual<'_, '_> {
+impl Plains for RawMessages<'_, '_> {
     #[inline(always)]
     fn peek(&mut self) -> Option<Plain<'_>> {
         if self.at >= self.range.end {
             return None;
         }
-        let Next::Record(record) = self.raw.next(self.at) else { return None };
+        let RawItem::Record(record) = self.raw.next(self.at) else { return None };
         let plan = match record.kind {
             RecordKind::Captured if self.decoder.defined.has(record.site) => {
                 Some(self.decoder.plans.get(record.site)?)

@@ -1,6 +1,7 @@
-//! Reads raw files: finds records, one after the other and by time.
+//! The reader of raw files: finds records, one after the other and by time.
 //!
-//! All bytes are taken for hostile, and for bytes that may change while they are looked at: nothing is believed twice.
+//! All bytes are taken for hostile, and for bytes that may change while they are looked at: nothing is
+//! believed twice.
 
 use super::{BLOCK_BYTES, BLOCK_HEADER, MAGIC};
 use crate::escape::is_harmless;
@@ -15,48 +16,48 @@ pub struct Raw<'a> {
     tid: u64,
 }
 
-/// What stands at a position.
+/// The item that stands at a position.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Next<'a> {
+pub(super) enum RawItem<'a> {
     End,
-    /// Nothing that can be, up to there: the next block, or the end.
+    /// Bytes that are no record, up to this position: the next block, or the end.
     Bad(usize),
-    /// A block begins, or a pad ends: go on there.
+    /// The beginning of a block, or a pad; the next record is to be looked for at this position.
     Border(usize),
     Record(Record<'a>),
 }
 
-/// One record.
+/// One record of a raw file.
 #[derive(Clone, Copy, Debug)]
 pub struct Record<'a> {
-    /// What it is.
+    /// The kind of the record.
     pub kind: RecordKind,
-    /// Which piece of a message it is.
+    /// The flags that say which piece of a message the record is.
     pub flags: Flags,
-    /// The number of its site, if it has one.
+    /// The number of the record's site; 0 where it has none.
     pub site: u32,
-    /// When; nothing where it is a [`RecordKind::Site`].
+    /// The ticks of the record; without meaning in a [`RecordKind::Site`].
     pub ticks: Ticks,
-    /// What it says.
+    /// The content of the record.
     pub payload: &'a [u8],
-    /// Where the next record may begin.
+    /// The position where the next record may begin, in bytes.
     pub(super) end: usize,
 }
 
 impl Record<'_> {
-    /// Whether it is what a line is made of, and so has ticks.
+    /// Returns whether lines are made of the record, so that it has ticks.
     #[must_use]
     pub fn has_ticks(&self) -> bool {
         self.kind != RecordKind::Site
     }
 
-    /// Whether a message begins with it.
+    /// Returns whether a message begins with the record.
     #[must_use]
     pub fn begins_message(&self) -> bool {
         matches!(self.kind, RecordKind::Message | RecordKind::Captured) && !self.flags.has(Flags::CONT)
     }
 
-    /// Whether a message ends with it.
+    /// Returns whether a message ends with the record.
     #[must_use]
     pub fn ends_message(&self) -> bool {
         matches!(self.kind, RecordKind::Message | RecordKind::Captured) && !self.flags.has(Flags::MORE)
@@ -64,28 +65,29 @@ impl Record<'_> {
 }
 
 impl<'a> Raw<'a> {
-    /// The file whose bytes these are; `None` where it does not begin as a raw file does.
+    /// Returns the file whose bytes these are; `None` where they do not begin as a raw file does.
     #[must_use]
     pub fn parse(bytes: &'a [u8]) -> Option<Raw<'a>> {
         let (tid, _) = bytes.strip_prefix(&MAGIC)?.split_first_chunk::<8>()?;
         Some(Raw { bytes, tid: u64::from_le_bytes(*tid) })
     }
 
-    /// The thread.
+    /// Returns the id of the file's thread.
     #[must_use]
     pub fn tid(&self) -> u64 {
         self.tid
     }
 
-    /// The ticks of the first record, and what it says if it is metadata; `None` where the first block has none.
+    /// Returns the ticks of the first record, and its content if that is metadata; `None` where the first
+    /// block has no record.
     #[must_use]
     pub fn first(&self) -> Option<(Ticks, Option<Meta>)> {
         let (ticks, payload) = self.first_payload()?;
         Some((ticks, payload.and_then(Meta::parse)))
     }
 
-    /// The ticks of the first record, and its payload if it is that of a `#` line; `None` where the first block has no
-    /// record.
+    /// Returns the ticks of the first record, and its payload if it is that of a `#` line; `None` where the
+    /// first block has no record.
     #[must_use]
     pub fn first_payload(&self) -> Option<(Ticks, Option<&'a [u8]>)> {
         let (_, record) =
@@ -94,8 +96,9 @@ impl<'a> Raw<'a> {
         Some((record.ticks, is_meta.then_some(record.payload)))
     }
 
-    /// The ticks of the last record. In a damaged file, whose ticks go back, the greatest that a
-    /// [position](Raw::position) is found for: what is behind the position of more is nothing.
+    /// Returns the ticks of the last record. In a damaged file, whose ticks go back, these are the greatest
+    /// ticks that a [position](Raw::position) is found for: nothing stands behind the position of greater
+    /// ones.
     #[must_use]
     pub fn last(&self) -> Option<Ticks> {
         let mut block = self.bytes.len().saturating_sub(1) / BLOCK_BYTES * BLOCK_BYTES;
@@ -107,7 +110,7 @@ impl<'a> Raw<'a> {
             }
             block = block.checked_sub(BLOCK_BYTES)?;
         };
-        // The way of a search for more than all others.
+        // This goes the way of a search for ticks that are greater than all others.
         let (mut low, mut high) = (0usize, self.bytes.len().div_ceil(BLOCK_BYTES));
         while high - low > 1 {
             let middle = low.midpoint(high);
@@ -119,7 +122,8 @@ impl<'a> Raw<'a> {
         Some(last)
     }
 
-    /// Where the first record stands whose ticks are not below `ticks`; the end where there is none.
+    /// Returns the position of the first record whose ticks are not below `ticks`, in bytes; the end where
+    /// there is none.
     ///
     /// Costs a look into a few blocks, and at the records of one.
     #[must_use]
@@ -129,7 +133,8 @@ impl<'a> Raw<'a> {
         found.map_or(self.bytes.len(), |(at, _)| at)
     }
 
-    /// About where that is, within a block: for those who ask often. More ticks, no smaller place.
+    /// Returns a position near [`position`](Raw::position), within a block, for callers that ask often.
+    /// Greater ticks never have a smaller place.
     #[must_use]
     pub fn place(&self, ticks: Ticks) -> usize {
         let block = self.block_of(ticks);
@@ -144,14 +149,14 @@ impl<'a> Raw<'a> {
         start + usize::try_from(bytes as u128 * u128::from(part) / u128::from(whole)).unwrap_or(bytes)
     }
 
-    /// The last record, where the last block has one that is all there, with nothing behind it.
+    /// Returns the last record, where the last block has one that is complete, with nothing behind it.
     #[must_use]
     pub fn last_record(&self) -> Option<Record<'a>> {
         let block = self.bytes.len().saturating_sub(1) / BLOCK_BYTES * BLOCK_BYTES;
         self.records(block).last().map(|(_, record)| record).filter(|record| record.end == self.bytes.len())
     }
 
-    /// Where the last message begins, if its last piece is not there.
+    /// Returns the position where the last message begins, in bytes, if its last piece is missing.
     #[must_use]
     pub fn open_message(&self) -> Option<usize> {
         let last = self.position(self.last()?);
@@ -169,21 +174,22 @@ impl<'a> Raw<'a> {
         open
     }
 
-    /// The bytes without a last record, or pad, that is not all there.
+    /// Returns the number of bytes without a last record, or pad, that is incomplete.
     #[must_use]
     pub fn without_torn_tail(&self) -> usize {
         let mut at = self.bytes.len().saturating_sub(1) / BLOCK_BYTES * BLOCK_BYTES;
         loop {
             match self.next(at) {
-                Next::End | Next::Bad(_) => return at.min(self.bytes.len()),
-                Next::Border(end) if at % BLOCK_BYTES != 0 && end % BLOCK_BYTES != 0 => return at,
-                Next::Border(end) => at = end,
-                Next::Record(record) => at = record.end,
+                RawItem::End | RawItem::Bad(_) => return at.min(self.bytes.len()),
+                RawItem::Border(end) if at % BLOCK_BYTES != 0 && end % BLOCK_BYTES != 0 => return at,
+                RawItem::Border(end) => at = end,
+                RawItem::Record(record) => at = record.end,
             }
         }
     }
 
-    /// The block that the records before `ticks` end in; the first for what is before all.
+    /// Returns the number of the block in which the records before `ticks` end; the first for ticks before
+    /// all records.
     fn block_of(&self, ticks: Ticks) -> usize {
         let (mut low, mut high) = (0, self.bytes.len().div_ceil(BLOCK_BYTES));
         while high - low > 1 {
@@ -198,21 +204,22 @@ impl<'a> Raw<'a> {
         low
     }
 
-    /// The ticks of the first record at or behind the start of a block.
+    /// Returns the ticks of the first record at or behind the start of a block.
     fn first_of(&self, block: usize) -> Option<Ticks> {
         self.records(block * BLOCK_BYTES)
             .find(|(_, record)| record.has_ticks())
             .map(|(_, record)| record.ticks)
     }
 
-    /// The records from a position on, with their places; what is no record is passed over.
+    /// Returns the records from a position on, with their positions; bytes that are no record are passed
+    /// over.
     pub fn records(self, mut at: usize) -> impl Iterator<Item = (usize, Record<'a>)> {
         std::iter::from_fn(move || {
             loop {
                 match self.next(at) {
-                    Next::End => return None,
-                    Next::Bad(end) | Next::Border(end) => at = end,
-                    Next::Record(record) => {
+                    RawItem::End => return None,
+                    RawItem::Bad(end) | RawItem::Border(end) => at = end,
+                    RawItem::Record(record) => {
                         let found = at;
                         at = record.end;
                         return Some((found, record));
@@ -223,23 +230,23 @@ impl<'a> Raw<'a> {
     }
 
     #[inline]
-    pub(super) fn next(&self, at: usize) -> Next<'a> {
-        let Some(rest) = self.bytes.get(at..).filter(|rest| !rest.is_empty()) else { return Next::End };
+    pub(super) fn next(&self, at: usize) -> RawItem<'a> {
+        let Some(rest) = self.bytes.get(at..).filter(|rest| !rest.is_empty()) else { return RawItem::End };
         let border = (at / BLOCK_BYTES + 1) * BLOCK_BYTES;
         let end = border.min(self.bytes.len());
         if at % BLOCK_BYTES == 0 {
             let head = rest.strip_prefix(&MAGIC).and_then(|rest| rest.split_first_chunk::<8>());
             let ours = head.is_some_and(|(tid, _)| u64::from_le_bytes(*tid) == self.tid);
-            return if ours { Next::Border(at + BLOCK_HEADER) } else { Next::Bad(end) };
+            return if ours { RawItem::Border(at + BLOCK_HEADER) } else { RawItem::Bad(end) };
         }
-        let Some((word, payload)) = rest.split_first_chunk::<8>() else { return Next::Bad(end) };
+        let Some((word, payload)) = rest.split_first_chunk::<8>() else { return RawItem::Bad(end) };
         let word = u64::from_le_bytes(*word);
         if word == PAD_WORD {
-            return Next::Border(end);
+            return RawItem::Border(end);
         }
         match record(word, payload, at) {
-            Some(record) if record.end <= end => Next::Record(record),
-            _ => Next::Bad(end),
+            Some(record) if record.end <= end => RawItem::Record(record),
+            _ => RawItem::Bad(end),
         }
     }
 }
@@ -269,7 +276,7 @@ fn record(word: u64, rest: &[u8], at: usize) -> Option<Record<'_>> {
     })
 }
 
-/// Whether this can be the payload of one line.
+/// Returns whether `payload` can be the payload of one line.
 #[must_use]
 pub fn is_clean(payload: &[u8]) -> bool {
     is_harmless(payload)

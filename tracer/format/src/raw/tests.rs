@@ -1,4 +1,4 @@
-//! Raw files against text files: the same records give the same lines, by whatever way.
+//! Raw files are compared with text files: the same records give the same lines, by whatever way.
 
 use super::*;
 use crate::file::{Encoding, run_of};
@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use std::sync::LazyLock;
 
 const TID: u64 = 320;
-/// The block of the rings that are made up here.
+/// The length in bytes of a block of the rings that are made up here.
 const RING_BLOCK: u64 = 1 << 17;
 
 fn site(id: u32) -> Site {
@@ -37,7 +37,7 @@ fn plans() -> Plans {
 enum Act {
     Message(usize, Flags),
     Captured(u32),
-    /// The flusher writes what there is.
+    /// The flusher writes the records that there are.
     Flush,
     Lost,
 }
@@ -54,7 +54,7 @@ fn acts() -> impl Strategy<Value = Vec<(u64, Act)>> {
     prop::collection::vec((0u64..4, act), 0..120)
 }
 
-/// What a file has after these acts.
+/// Returns the content of a file after these acts.
 fn file(acts: &[(u64, Act)], run: &Run, encoding: Encoding) -> Vec<u8> {
     let (plans, mut file, mut out) = (plans(), Vec::new(), Vec::new());
     let mut renderer = Renderer::new(TID, RenderState::default(), encoding);
@@ -120,7 +120,7 @@ fn assert_sorted_lines(text: &[u8]) {
     assert!(lines.is_sorted_by_key(|line| &line[..16]), "{text}");
 }
 
-/// A file of several blocks.
+/// Returns a file of several blocks.
 fn several_blocks() -> &'static [u8] {
     static FILE: LazyLock<Vec<u8>> = LazyLock::new(make_several_blocks);
     &FILE
@@ -151,7 +151,7 @@ fn run() -> Run {
     }
 }
 
-/// Messages at these ticks, in so many blocks.
+/// Returns a file with messages at these ticks, a block for each vector.
 fn file_at(blocks: &[Vec<u64>]) -> Vec<u8> {
     let mut file = Vec::new();
     for (number, ticks) in blocks.iter().enumerate() {
@@ -248,7 +248,7 @@ proptest! {
         let (text, _) = decode(&bytes);
         assert_sorted_lines(&text);
         let lines = |text: &[u8]| text.split(|b| *b == b'\n').map(<[u8]>::to_vec).collect::<Vec<_>>();
-        // What stands in other blocks is there, if no ticks of before have run away.
+        // The lines of other blocks are there, unless ticks before them were too great.
         if !lines(&text).iter().any(|line| line.windows(8).any(|w| w == b"backward")) {
             let damaged: std::collections::HashSet<_> = lines(&text).into_iter().collect();
             for block in (0..sound.len() as u64 / BLOCK).filter(|block| !blocks.contains(block)) {
@@ -301,7 +301,7 @@ fn what_is_not_all_there_is_told_from_what_is() {
     for open in 1..3 {
         let acts = [&[(1, Act::Captured(3))], &pieces[..open]].concat();
         let bytes = file(&acts, &run(), Encoding::Raw);
-        // Without its last line, which ends the message.
+        // The last line, which ends the message, is left out.
         let records: Vec<_> = Raw::parse(&bytes).unwrap().records(0).collect();
         let (at, _) = records[records.len() - 2];
         let raw = Raw::parse(&bytes[..at]).unwrap();

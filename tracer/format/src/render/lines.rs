@@ -1,43 +1,43 @@
-//! The lines of one thread, written: what a message, a piece of one, captured arguments and metadata look like.
+//! The writer of one thread's lines: messages, pieces of them, captured arguments and metadata.
 
-use crate::escape::{Place, escape_line, is_plain};
-use crate::fields::Plan;
+use crate::escape::{EscapeContext, escape_line, is_plain};
+use crate::fields::SitePlan;
 use crate::line::{Kind, Prefix, Ticks};
 
-/// Bytes that lines are written into at once.
+/// The length in bytes of the window that lines are written into at once.
 const WINDOW: usize = 4096;
-/// A line that is longer than this may find the window too short.
+/// The length in bytes beyond which a line may find the window too short.
 const LINE: usize = 512;
 
 /// A whole message, of which perhaps nothing is to be escaped.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plain<'a> {
     pub ticks: Ticks,
-    /// What `bytes` mean; `None` where they are text.
-    pub plan: Option<&'a Plan>,
+    /// The plan by which `bytes` become text; `None` where they are text.
+    pub plan: Option<&'a SitePlan>,
     pub bytes: &'a [u8],
 }
 
-/// Messages, one after the other.
+/// Messages that are taken one after the other.
 pub(crate) trait Plains {
-    /// The next one; `None` where there is something else.
+    /// Returns the next message; `None` where there is something else.
     fn peek(&mut self) -> Option<Plain<'_>>;
 
-    /// Goes on behind the one that was seen last.
+    /// Goes on behind the message that was seen last.
     fn advance(&mut self);
 }
 
-/// Writes lines. Holds no text between calls.
+/// A writer of lines. It holds no text between calls.
 #[derive(Clone, Debug)]
-pub(crate) struct Lines {
+pub(crate) struct LineWriter {
     prefix: Prefix,
     /// A message on its way; empty between calls.
     text: Vec<u8>,
 }
 
-impl Lines {
-    pub(crate) fn new(tid: u64) -> Lines {
-        Lines { prefix: Prefix::new(tid), text: Vec::new() }
+impl LineWriter {
+    pub(crate) fn new(tid: u64) -> LineWriter {
+        LineWriter { prefix: Prefix::new(tid), text: Vec::new() }
     }
 
     /// Begins the line of a message.
@@ -51,7 +51,7 @@ impl Lines {
     pub(crate) fn text(&self, ticks: Ticks, text: &[u8], out: &mut Vec<u8>) {
         let mut rest = text;
         loop {
-            rest = &rest[escape_line(out, rest, Place::Line)..];
+            rest = &rest[escape_line(out, rest, EscapeContext::Line)..];
             if rest.is_empty() {
                 return;
             }
@@ -61,12 +61,13 @@ impl Lines {
         }
     }
 
-    /// A whole message of captured arguments; false, and nothing written, where they are not what `plan` says.
+    /// Writes a whole message of captured arguments; returns false, with nothing written, where they do not
+    /// fit `plan`.
     #[inline]
     pub(crate) fn captured(
         &mut self,
         ticks: Ticks,
-        plan: &Plan,
+        plan: &SitePlan,
         arguments: &[u8],
         out: &mut Vec<u8>,
     ) -> bool {
@@ -82,13 +83,14 @@ impl Lines {
         rendered
     }
 
-    /// The lines of the next messages, as long as nothing of them is to be escaped and `out` has less than `limit`
-    /// bytes; returns how many messages these were.
+    /// Writes the lines of the next messages, as long as nothing of them is to be escaped and `out` has less
+    /// than `limit` bytes; returns the number of these messages.
     pub(crate) fn plain_lines(&self, next: &mut impl Plains, limit: usize, out: &mut Vec<u8>) -> u64 {
         let mut count = 0;
         while out.len() < limit && next.peek().is_some() {
             let start = out.len();
-            // Zeros, to be written over: one test for room per line, and no call for one.
+            // Zeros are appended, to be written over: so there is one test for room per line, and no call for
+            // one.
             out.extend_from_slice(&[0; WINDOW]);
             let (messages, length) = self.fill(next, limit - start, out.get_mut(start..).unwrap_or(&mut []));
             out.truncate(start + length);
@@ -100,7 +102,7 @@ impl Lines {
         count
     }
 
-    /// The same into `window`, until it is nearly full; returns the messages and the bytes.
+    /// Writes lines into `window` until it is nearly full; returns the number of messages and of bytes.
     fn fill(&self, next: &mut impl Plains, limit: usize, window: &mut [u8]) -> (u64, usize) {
         let (mut count, mut at) = (0, 0);
         let limit = limit.min(WINDOW - LINE);
@@ -115,7 +117,8 @@ impl Lines {
         (count, at)
     }
 
-    /// Writes one line to the beginning of `page`; gives its length. `None` where it has to be done another way.
+    /// Writes one line to the beginning of `page`; returns its length in bytes. `None` where it has to be
+    /// written in another way.
     #[inline(always)]
     fn plain_line(&self, message: &Plain<'_>, page: &mut [u8]) -> Option<usize> {
         let start = self.prefix.write_message(page, message.ticks)?;
@@ -132,7 +135,7 @@ impl Lines {
         Some(start + length + 1)
     }
 
-    /// A `#` line.
+    /// Writes a `#` line.
     pub(crate) fn meta(&self, ticks: Ticks, payload: impl FnOnce(&mut Vec<u8>), out: &mut Vec<u8>) {
         self.prefix.begin(out, ticks, Kind::Meta);
         payload(out);

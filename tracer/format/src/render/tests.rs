@@ -1,7 +1,7 @@
-//! Rings made up record by record, and what is rendered of them.
+//! Rings are made up record by record, and the lines that are rendered of them are compared.
 
 use super::*;
-use crate::escape::{Place, unescape};
+use crate::escape::{EscapeContext, unescape};
 use crate::line::{Kind, Line};
 use crate::record::tests::lay_out;
 use proptest::prelude::*;
@@ -41,7 +41,7 @@ proptest! {
             .map(|(step, text)| {
                 ticks += step;
                 expected.extend(format!("{ticks:016x}-00000320 : ").bytes());
-                crate::escape::escape_into(&mut expected, text.as_bytes(), Place::Line);
+                crate::escape::escape_into(&mut expected, text.as_bytes(), EscapeContext::Line);
                 expected.push(b'\n');
                 (ticks, Flags::NONE, text.clone().into_bytes())
             })
@@ -100,7 +100,7 @@ fn what_is_torn_by_an_end_is_told_once_though_the_rest_of_it_comes() {
     let more = [(1, continued, "the "), (1, Flags::CONT, "rest"), (2, Flags::NONE, "whole")];
     text.extend(render(&mut state, &more[..1], &[(2, Flags::NONE, "nested")], true).bytes());
     text.extend(render(&mut state, &more[1..], &[], true).bytes());
-    // What begins in a file that was left is told where it ends, with its own ticks.
+    // A message that begins in a file that was left is reported where it ends, with its own ticks.
     text.extend(
         render(&mut state, &[(3, Flags::CONT, "the end"), (3, Flags::NONE, "after")], &[], true).bytes(),
     );

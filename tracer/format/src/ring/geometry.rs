@@ -1,4 +1,4 @@
-//! How large the parts of a ring are, and whether what a file says of that can be believed.
+//! The sizes of the parts of a ring, and whether the sizes that a file gives can be believed.
 
 use super::{HEADER_BYTES, Identity, LAYOUT_VERSION, MAGIC, OLDEST_LAYOUT};
 #[cfg(not(loom))]
@@ -6,23 +6,23 @@ use core::sync::atomic::Ordering;
 #[cfg(loom)]
 use loom::sync::atomic::Ordering;
 
-/// The smallest ring, in bytes.
+/// The capacity of the smallest ring, in bytes.
 pub const MIN_CAPACITY: u64 = 16 * 1024;
-/// The largest ring, in bytes.
+/// The capacity of the largest ring, in bytes.
 pub const MAX_CAPACITY: u64 = 1 << 30;
-/// The largest block: a record's length must fit 16 bits.
+/// The length of the largest block in bytes: a record's length must fit 16 bits.
 pub const MAX_BLOCK: u64 = 64 * 1024;
-/// A ring has at least this many blocks.
+/// The least number of blocks in a ring.
 pub const MIN_BLOCKS: u64 = 8;
 
-/// The block size for a ring of `capacity` bytes (a power of two).
+/// Returns the block size in bytes for a ring of `capacity` bytes (a power of two).
 #[must_use]
 pub const fn block_size(capacity: u64) -> u64 {
     let even = capacity / MIN_BLOCKS;
     if even < MAX_BLOCK { even } else { MAX_BLOCK }
 }
 
-/// The capacity of the nested ring beside a ring of `capacity` bytes.
+/// Returns the capacity in bytes of the nested ring beside a ring of `capacity` bytes.
 #[must_use]
 pub const fn nested_capacity(capacity: u64) -> u64 {
     let sixteenth = capacity / 16;
@@ -32,18 +32,18 @@ pub const fn nested_capacity(capacity: u64) -> u64 {
 /// The plain values of [`Identity`], checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
-    /// Bytes of data.
+    /// The number of bytes of data.
     pub capacity: u64,
-    /// Bytes of nested data.
+    /// The number of bytes of nested data.
     pub nested_capacity: u64,
-    /// Bytes of a block of data.
+    /// The number of bytes of a block of data.
     pub block: u64,
-    /// Bytes of a block of nested data.
+    /// The number of bytes of a block of nested data.
     pub nested_block: u64,
 }
 
 impl Geometry {
-    /// The geometry of a ring of `capacity` bytes, raised to the next power of two and to the limits.
+    /// Returns the geometry of a ring of `capacity` bytes, raised to the next power of two and to the limits.
     #[must_use]
     pub fn of(capacity: u64) -> Geometry {
         let capacity = capacity.clamp(MIN_CAPACITY, MAX_CAPACITY).next_power_of_two();
@@ -56,27 +56,27 @@ impl Geometry {
         }
     }
 
-    /// The size of the ring's file.
+    /// Returns the size of the ring's file in bytes.
     #[must_use]
     pub fn file_size(&self) -> u64 {
         HEADER_BYTES as u64 + self.capacity + self.nested_capacity
     }
 }
 
-/// Why bytes are not a ring that can be read.
+/// A reason why bytes are not a ring that can be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RingError {
     /// The magic number is not there.
     NotARing,
-    /// The layout is of another version.
+    /// The layout is of another version, this one.
     Version(u32),
-    /// Sizes that cannot be, or that do not fit the file.
+    /// The sizes are impossible, or do not fit the file.
     Geometry,
-    /// Positions that cannot be.
+    /// The positions are impossible.
     Positions,
-    /// A state that cannot be.
+    /// The state is an impossible number, this one.
     State(u32),
-    /// It holds a record of a kind that is kept for later versions.
+    /// The ring holds a record of this kind, which is kept for later versions.
     Kind(u8),
 }
 
@@ -104,7 +104,7 @@ impl std::fmt::Display for RingError {
 impl std::error::Error for RingError {}
 
 impl Identity {
-    /// Writes what the ring is, the magic number last.
+    /// Writes the identity of a ring, the magic number last.
     pub fn set(&self, geometry: &Geometry, run: u32, index: u32, overwrite: bool) {
         self.version.store(LAYOUT_VERSION, Ordering::Relaxed);
         self.header_bytes.store(HEADER_BYTES as u32, Ordering::Relaxed);
@@ -118,10 +118,10 @@ impl Identity {
         self.magic.store(MAGIC, Ordering::Release);
     }
 
-    /// What the ring is, after checking that it is one and fits in `file_size` bytes.
+    /// Returns the sizes of the ring, after checking that it is one and fits in `file_size` bytes.
     ///
     /// # Errors
-    /// Says what is wrong; nothing of the ring may then be read.
+    /// The error says what is wrong; nothing of the ring may then be read.
     pub fn check(&self, file_size: u64) -> Result<Geometry, RingError> {
         if self.magic.load(Ordering::Acquire) != MAGIC {
             return Err(RingError::NotARing);

@@ -33,20 +33,20 @@ fn a_producer_that_is_stopped_between_its_two_stores_has_said_how_many_messages_
     let header = header();
     let written = &header.main;
     for messages in 0..40u64 {
-        // As `Lane::commit` does it.
+        // This is done as `Lane::commit` does it.
         written.publish((messages + 1) * 24, messages + 1);
-        assert_eq!(written.end(3), End { position: (messages + 1) * 24, messages: messages + 1 });
+        assert_eq!(written.end(3), CommittedEnd { position: (messages + 1) * 24, messages: messages + 1 });
         assert_eq!(written.end(2).messages, messages, "layout 2 has but the counter");
         // A piece of a message that goes on behind it may be published then.
         written.committed.store(messages + 1, Ordering::Release);
-        assert_eq!(written.end(3), End { position: (messages + 1) * 24, messages: messages + 1 });
+        assert_eq!(written.end(3), CommittedEnd { position: (messages + 1) * 24, messages: messages + 1 });
         assert_eq!((written.end(2).messages, written.head()), (messages + 1, (messages + 1) * 24));
     }
     written.clear_counters();
-    assert_eq!(written.end(3), End { position: 40 * 24, messages: 0 });
-    // Impossible ones: the counter is believed.
+    assert_eq!(written.end(3), CommittedEnd { position: 40 * 24, messages: 0 });
+    // The positions are impossible, so the counter is believed.
     written.publish(8, 5);
-    assert_eq!(written.end(3), End { position: 8, messages: 0 });
+    assert_eq!(written.end(3), CommittedEnd { position: 8, messages: 0 });
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn what_was_overwritten_is_left_out_up_to_the_border_of_a_block() {
     assert_eq!(survivors_from(1032, 1152, 1000), Ok(1000..1032));
     // A message that is not finished has overwritten everything.
     assert_eq!(survivors_from(1032, 2304, 0), Ok(1032..1032));
-    // Impossible ones.
+    // These positions are impossible.
     assert_eq!(survivors_from(2048, 0, 0), Ok(1024..2048));
     assert_eq!(survivors_from(2048, u64::MAX, 0), Ok(2048..2048));
     assert_eq!(survivors_from(1032, 1152, 1), Err(RingError::Positions));

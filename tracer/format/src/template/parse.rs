@@ -1,16 +1,17 @@
 //! The parser of format strings.
 
 use super::{
-    Align, Case, Count, Piece, Position, Sign, Spec, Template, TemplateError, TemplateErrorReason, Trait,
+    Align, CountSpec, HexCase, Piece, Position, Sign, Spec, Template, TemplateError, TemplateErrorReason,
+    Trait,
 };
 
 impl Template {
     /// Takes a format string apart. Cost: one pass.
     ///
     /// # Errors
-    /// Says where it breaks the grammar.
+    /// The error says where the text breaks the grammar.
     pub fn parse(text: &str) -> Result<Template, TemplateError> {
-        let mut parser = Parser { text, at: 0 };
+        let mut parser = TemplateParser { text, at: 0 };
         let mut pieces = Vec::new();
         let mut literal = String::new();
         while let Some(c) = parser.next() {
@@ -34,12 +35,12 @@ impl Template {
     }
 }
 
-struct Parser<'a> {
+struct TemplateParser<'a> {
     text: &'a str,
     at: usize,
 }
 
-impl<'a> Parser<'a> {
+impl<'a> TemplateParser<'a> {
     fn rest(&self) -> &'a str {
         self.text.get(self.at..).unwrap_or("")
     }
@@ -70,7 +71,7 @@ impl<'a> Parser<'a> {
         Err(TemplateError { at: self.at, reason })
     }
 
-    /// What stands after a `{`, up to its `}`.
+    /// Reads the part of a place after its `{`, up to its `}`.
     fn argument(&mut self) -> Result<Piece, TemplateError> {
         let position = match self.number()? {
             Some(index) => Position::Index(index),
@@ -114,9 +115,9 @@ impl<'a> Parser<'a> {
         }
         spec.width = self.count()?;
         if self.take('.') {
-            spec.precision = if self.take('*') { Count::Star } else { self.count()? };
+            spec.precision = if self.take('*') { CountSpec::Star } else { self.count()? };
         }
-        for (prefix, case) in [("x?", Case::Lower), ("X?", Case::Upper)] {
+        for (prefix, case) in [("x?", HexCase::Lower), ("X?", HexCase::Upper)] {
             if self.rest().starts_with(prefix) {
                 spec.debug_hex = Some(case);
                 self.at += 1;
@@ -135,18 +136,18 @@ impl<'a> Parser<'a> {
         Ok(spec)
     }
 
-    /// A number, `number$` or `name$`; a name without `$` is the trait's and left alone.
-    fn count(&mut self) -> Result<Count, TemplateError> {
+    /// Reads a number, `number$` or `name$`; a name without `$` is the trait's and left alone.
+    fn count(&mut self) -> Result<CountSpec, TemplateError> {
         if let Some(number) = self.number()? {
-            return Ok(if self.take('$') { Count::Index(number) } else { Count::Is(number) });
+            return Ok(if self.take('$') { CountSpec::Index(number) } else { CountSpec::Is(number) });
         }
         let start = self.at;
         let name = self.word()?;
         if !name.is_empty() && self.take('$') {
-            return Ok(Count::Name(name.to_owned()));
+            return Ok(CountSpec::Name(name.to_owned()));
         }
         self.at = start;
-        Ok(Count::None)
+        Ok(CountSpec::None)
     }
 
     fn number(&mut self) -> Result<Option<usize>, TemplateError> {
@@ -163,7 +164,8 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// An identifier, or nothing. Characters beyond ASCII are taken as letters: the compiler knows better.
+    /// Reads an identifier, or nothing. Characters beyond ASCII are taken as letters: the compiler knows
+    /// better.
     fn word(&mut self) -> Result<&'a str, TemplateError> {
         let letter = |c: char| c == '_' || c.is_alphanumeric() || (!c.is_ascii() && !c.is_whitespace());
         let rest = self.rest();

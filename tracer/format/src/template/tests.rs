@@ -1,9 +1,9 @@
-//! Format strings: what the compiler takes, what it counts, what it refuses.
+//! Format strings are read as the compiler reads them: those that it takes, counts and refuses.
 
 use super::*;
 use proptest::prelude::*;
 
-/// What a format string with one place for an argument says about it.
+/// Returns the position and the look in a format string with one place for an argument.
 fn only(text: &str) -> (Position, Spec) {
     match Template::parse(text).unwrap().pieces.remove(0) {
         Piece::Argument { position, spec } => (position, spec),
@@ -11,7 +11,7 @@ fn only(text: &str) -> (Position, Spec) {
     }
 }
 
-/// A format string that the compiler has accepted, with what it made of it.
+/// Checks a format string that the compiler has accepted against the text that it made of it.
 macro_rules! compiled {
     ($format:literal $(, $args:expr)*) => { ($format, format!($format $(, $args)*)) };
 }
@@ -52,18 +52,18 @@ fn every_part_of_a_place_is_read() {
             sign: Some(Sign::Plus),
             alternate: true,
             zero: true,
-            width: Count::Name("width".into()),
-            precision: Count::Is(3),
-            debug_hex: Some(Case::Lower),
+            width: CountSpec::Name("width".into()),
+            precision: CountSpec::Is(3),
+            debug_hex: Some(HexCase::Lower),
             by: Trait::Debug,
         }
     );
-    assert_eq!(only("{:0$}").1, Spec { width: Count::Index(0), ..Spec::default() });
-    assert_eq!(only("{:00$}").1, Spec { zero: true, width: Count::Index(0), ..Spec::default() });
-    assert_eq!(only("{:07}").1, Spec { zero: true, width: Count::Is(7), ..Spec::default() });
+    assert_eq!(only("{:0$}").1, Spec { width: CountSpec::Index(0), ..Spec::default() });
+    assert_eq!(only("{:00$}").1, Spec { zero: true, width: CountSpec::Index(0), ..Spec::default() });
+    assert_eq!(only("{:07}").1, Spec { zero: true, width: CountSpec::Is(7), ..Spec::default() });
     // Older compilers do not take this.
     assert_eq!(only("{0 :?}"), only("{0:?}"));
-    assert_eq!(only("{:.*}").1, Spec { precision: Count::Star, ..Spec::default() });
+    assert_eq!(only("{:.*}").1, Spec { precision: CountSpec::Star, ..Spec::default() });
 }
 
 #[test]
@@ -93,8 +93,8 @@ fn what_the_compiler_refuses_is_refused() {
     }
 }
 
-/// Indices as the compiler counts them: a format string, resolved, gives the same text when all its arguments
-/// are given by number.
+/// Checks that indices are those by which the compiler counts: a format string, resolved, gives the same text
+/// when all its arguments are given by number.
 macro_rules! same_when_resolved {
     (
         $given:literal, $positional:literal, [$($name:ident),*],
@@ -120,12 +120,12 @@ fn arguments_are_counted_as_the_compiler_does() {
     same_when_resolved!("{} {a} {c:.b$}", 1, [a], "{0} {1} {2:.3$}", (a), [c, b]);
 }
 
-fn count() -> impl Strategy<Value = Count> {
+fn count() -> impl Strategy<Value = CountSpec> {
     prop_oneof![
-        Just(Count::None),
-        (1usize..70000).prop_map(Count::Is),
-        (0usize..20).prop_map(Count::Index),
-        "[a-zé_][a-z0-9_é]{1,4}".prop_map(Count::Name),
+        Just(CountSpec::None),
+        (1usize..70000).prop_map(CountSpec::Is),
+        (0usize..20).prop_map(CountSpec::Index),
+        "[a-zé_][a-z0-9_é]{1,4}".prop_map(CountSpec::Name),
     ]
 }
 
@@ -137,8 +137,8 @@ prop_compose! {
         sign in prop::option::of(prop::sample::select(vec![Sign::Plus, Sign::Minus])),
         flags in any::<(bool, bool)>(),
         width in count(),
-        precision in prop_oneof![count(), Just(Count::Star)],
-        debug_hex in prop::option::of(prop::sample::select(vec![Case::Lower, Case::Upper])),
+        precision in prop_oneof![count(), Just(CountSpec::Star)],
+        debug_hex in prop::option::of(prop::sample::select(vec![HexCase::Lower, HexCase::Upper])),
         by in prop::sample::select(Trait::ALL.to_vec()),
     ) -> Spec {
         Spec {

@@ -1,6 +1,6 @@
 //! The writer of format strings.
 
-use super::{Align, Case, Count, Piece, Position, Sign, Spec, Template};
+use super::{Align, CountSpec, HexCase, Piece, Position, Sign, Spec, Template};
 use std::fmt;
 
 /// Writes a format string that [`Template::parse`] reads as the same template, if it came from there.
@@ -29,7 +29,7 @@ impl fmt::Display for Template {
     }
 }
 
-/// What stands between `:` and `}`.
+/// Writes the part of a place between `:` and `}`.
 impl fmt::Display for Spec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         use fmt::Write as _;
@@ -49,26 +49,26 @@ impl fmt::Display for Spec {
         f.write_str(if self.alternate { "#" } else { "" })?;
         f.write_str(if self.zero { "0" } else { "" })?;
         self.width.fmt(f)?;
-        if self.precision != Count::None {
+        if self.precision != CountSpec::None {
             write!(f, ".{}", self.precision)?;
         }
         f.write_str(match self.debug_hex {
             None => "",
-            Some(Case::Lower) => "x",
-            Some(Case::Upper) => "X",
+            Some(HexCase::Lower) => "x",
+            Some(HexCase::Upper) => "X",
         })?;
         f.write_str(self.by.letter())
     }
 }
 
-impl fmt::Display for Count {
+impl fmt::Display for CountSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Count::None => Ok(()),
-            Count::Is(number) => write!(f, "{number}"),
-            Count::Index(index) => write!(f, "{index}$"),
-            Count::Name(name) => write!(f, "{name}$"),
-            Count::Star => f.write_str("*"),
+            CountSpec::None => Ok(()),
+            CountSpec::Is(number) => write!(f, "{number}"),
+            CountSpec::Index(index) => write!(f, "{index}$"),
+            CountSpec::Name(name) => write!(f, "{name}$"),
+            CountSpec::Star => f.write_str("*"),
         }
     }
 }

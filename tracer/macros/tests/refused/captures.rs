@@ -1,4 +1,4 @@
-//! `derive(Capture)` where it cannot be.
+//! `derive(Capture)` in places where it cannot be.
 
 use tracer::Capture;
 

@@ -1,4 +1,4 @@
-//! Format strings that are none.
+//! Texts that are no format strings.
 
 use tracer::trace;
 

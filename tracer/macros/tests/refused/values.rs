@@ -1,4 +1,4 @@
-//! What the compiler says of the values themselves is said of them.
+//! The compiler's messages about the values themselves point at them.
 
 use tracer::trace;
 

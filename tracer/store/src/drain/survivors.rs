@@ -12,7 +12,7 @@ use std::ops::Range;
 use trace_format::meta::LossReason;
 use trace_format::record::{Flags, Records};
 use trace_format::render::Renderer;
-use trace_format::ring::{End, RingError, Written, oldest, readable_to, survivors};
+use trace_format::ring::{CommittedEnd, RingError, Written, oldest, readable_to, survivors};
 
 /// The number of times that a copy is begun anew of which nothing is left when it is done.
 const TRIES: u32 = 100;
@@ -137,7 +137,7 @@ impl RingCopy {
     fn of_what_is_left(of: &Copied<'_>, consumed: u64) -> Result<RingCopy, RingError> {
         let mut tries = 0;
         loop {
-            let End { position, messages } = of.written.end(of.layout);
+            let CommittedEnd { position, messages } = of.written.end(of.layout);
             let range = survivors(of.written, position, consumed, of.capacity, of.block)?;
             let mut bytes = (of.bytes)(range.clone());
             let start = oldest(of.written, of.capacity, of.block).clamp(range.start, range.end);
@@ -152,7 +152,7 @@ impl RingCopy {
     }
 
     fn of_all(of: &Copied<'_>, consumed: u64) -> Result<RingCopy, RingError> {
-        let End { position, messages } = of.written.end(of.layout);
+        let CommittedEnd { position, messages } = of.written.end(of.layout);
         let range = readable_to(position, consumed, of.capacity)?;
         let bytes = (of.bytes)(range);
         Ok(RingCopy { bytes, start: consumed, jumped: false, block: of.block, messages })

@@ -1,4 +1,4 @@
-//! Values made of others, whose Debug is std's own, told only the structure.
+//! Values made of other values, whose Debug is std's own, which is told only their structure.
 
 use super::values::{Draw, Drawn};
 use super::{Entry, cases, draw_and_compare, leaf};
@@ -7,7 +7,7 @@ use crate::capture::tests::types::{Kinds, Named, Nothing, Tuple, Unit};
 use crate::capture::{Capture, by};
 use std::fmt::Debug;
 
-/// Entries without a width; fill, alignment and `0` have no effect then.
+/// Returns entries without a width; fill, alignment and `0` have no effect then.
 fn table() -> Vec<Entry<dyn Debug>> {
     macro_rules! flags {
         ($($flags:literal)*) => {
@@ -95,7 +95,7 @@ fn composites_beside_other_arguments_keep_their_places() {
     add::<by::Debug, _>(&option, &mut descriptor, &mut payload);
     add::<by::Display, _>(&"end", &mut descriptor, &mut payload);
     add::<by::Debug, _>(&pair, &mut descriptor, &mut payload);
-    let plan = super::Plan::new("{3:>1$} {0:?} {2:?} {4:.1?} {3} {0:#?}", &descriptor).unwrap();
+    let plan = super::SitePlan::new("{3:>1$} {0:?} {2:?} {4:.1?} {3} {0:#?}", &descriptor).unwrap();
     let mut out = Vec::new();
     plan.render(&payload, &mut out).unwrap();
     let expected = format!("{3:>1$} {0:?} {2:?} {4:.1?} {3} {0:#?}", vector, 9, option, "end", pair);

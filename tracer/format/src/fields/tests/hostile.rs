@@ -1,6 +1,6 @@
 //! Format strings, descriptors and payloads that no program has written.
 
-use super::Plan;
+use super::SitePlan;
 use crate::capture::descriptor::{ARRAY, NAMED, SLICE, STR, TUPLE, U8, U64, VOID};
 use crate::capture::tests::{any_type, write_type};
 use crate::fields::{MAX_MESSAGE, PayloadError, PlanError};
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 fn render(format: &str, descriptor: &[u8], payload: &[u8]) -> Result<Vec<u8>, PayloadError> {
     let mut out = b"before".to_vec();
-    let result = Plan::new(format, descriptor).unwrap().render(payload, &mut out);
+    let result = SitePlan::new(format, descriptor).unwrap().render(payload, &mut out);
     assert_eq!(&out[..6], b"before");
     assert!(result.is_ok() || out.len() == 6);
     result.map(|()| out.split_off(6))
@@ -35,9 +35,9 @@ fn what_does_not_fit_together_makes_no_plan() {
         ("{:5?}", b"Oh", PlanError::Unformattable(0)),
         ("{:70000}", b"h", PlanError::CountTooLarge(70_000)),
     ] {
-        assert_eq!(Plan::new(format, descriptor).unwrap_err(), error, "{format}");
+        assert_eq!(SitePlan::new(format, descriptor).unwrap_err(), error, "{format}");
     }
-    assert!(matches!(Plan::new("{}", b"z"), Err(PlanError::Descriptor(_))));
+    assert!(matches!(SitePlan::new("{}", b"z"), Err(PlanError::Descriptor(_))));
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn addresses_of_another_width_are_shown_in_it() {
 #[test]
 fn small_inputs_do_not_make_endless_work() {
     let start = Instant::now();
-    // Arrays of arrays of nothing: four thousand million elements at each level.
+    // This stands for arrays of arrays of nothing: four thousand million elements at each level.
     let mut nothing = Vec::new();
     for _ in 0..10 {
         nothing.push(ARRAY);
@@ -89,14 +89,14 @@ fn small_inputs_do_not_make_endless_work() {
     nothing.push(VOID);
     assert_eq!(render("{:?}", &nothing, &[0; 65_535]), Err(PayloadError::Cut));
 
-    // A long text, often.
+    // This shows a long text often.
     let often = "{0}".repeat(100_000);
     let text = [&[0xff, 0xff][..], &[b'a'; 65_535]].concat();
     assert_eq!(render(&often, &[STR], &text), Err(PayloadError::TooLong));
     let wide = "{0:65535}".repeat(100_000);
     assert_eq!(render(&wide, &[U64], &[0; 8]), Err(PayloadError::TooLong));
 
-    // Many values with long names.
+    // These are many values with long names.
     let mut named = vec![SLICE];
     for _ in 0..3 {
         named.push(TUPLE);
@@ -107,7 +107,7 @@ fn small_inputs_do_not_make_endless_work() {
     named.push(U8);
     assert_eq!(render("{:#?}", &named, &[0xff; 65_537]), Err(PayloadError::TooLong));
 
-    // Many fields of nothing, in many elements.
+    // These are many fields of nothing, in many elements.
     let mut fields = vec![SLICE, NAMED, 0, 0, 0xff, 0xff];
     fields.extend([0, 0, VOID].repeat(65_535));
     let payload = [&[0xff, 0xff][..], &[0; 65_535]].concat();
@@ -128,7 +128,7 @@ proptest! {
         let mut descriptor = Vec::new();
         types.iter().for_each(|ty| write_type(ty, &mut descriptor));
         let format = format!("a{}", format!("{{:{flags}?}} ").repeat(types.len()));
-        let plan = Plan::new(&format, &descriptor).unwrap();
+        let plan = SitePlan::new(&format, &descriptor).unwrap();
         let mut out = Vec::new();
         match plan.render(&payload, &mut out) {
             Ok(()) => prop_assert!(std::str::from_utf8(&out).is_ok()),
@@ -146,7 +146,7 @@ proptest! {
         ],
         payload in prop::collection::vec(0u8..3, 0..40),
     ) {
-        if let Ok(plan) = Plan::new(&format, &descriptor) {
+        if let Ok(plan) = SitePlan::new(&format, &descriptor) {
             let mut out = Vec::new();
             let _ = plan.render(&payload, &mut out);
         }

@@ -1,21 +1,21 @@
 //! Whole messages: several arguments, literals of any length, texts that do not fit in a small page.
 
 use super::values::{Draw, Drawn};
-use super::{Plan, cases};
+use super::{SitePlan, cases};
 use crate::capture::tests::bytes_of;
 use crate::capture::{Capture, by};
-use crate::escape::{Place, escape_into};
+use crate::escape::{EscapeContext, escape_into};
 
 /// A message being put together, piece by piece, as a call would and as `format!` would.
 #[derive(Default)]
-struct Message {
+struct DrawnMessage {
     format: String,
     descriptor: Vec<u8>,
     payload: Vec<u8>,
     expected: String,
 }
 
-impl Message {
+impl DrawnMessage {
     fn literal(&mut self, text: &str) {
         self.format += &text.replace('{', "{{").replace('}', "}}");
         self.expected += text;
@@ -28,7 +28,7 @@ impl Message {
         self.expected += expected;
     }
 
-    /// An argument of a random type, by `{}`, `{:?}`, `{:x}` or `{:p}`.
+    /// Adds an argument of a random type, by `{}`, `{:?}`, `{:x}` or `{:p}`.
     fn any_argument(&mut self, draw: &mut Draw) {
         macro_rules! display {
             ($type:ty) => {{
@@ -86,17 +86,18 @@ impl Message {
     }
 
     fn check(&self) {
-        let plan = Plan::new(&self.format, &self.descriptor).unwrap();
+        let plan = SitePlan::new(&self.format, &self.descriptor).unwrap();
         let mut out = b"before".to_vec();
         plan.render(&self.payload, &mut out).unwrap();
         assert_eq!(String::from_utf8_lossy(&out[6..]), self.expected, "{}", self.format);
-        // However much room there is, what is written without being escaped is the same, and needs no escape.
+        // However much room there is, text that is written without being escaped is the same, and needs no
+        // escape.
         for room in [0, 20, 100, self.expected.len(), self.expected.len() + 200] {
             let mut page = vec![0xee; room];
             if let Some(length) = plan.write_plain(&self.payload, &mut page) {
                 assert_eq!(String::from_utf8_lossy(&page[..length]), self.expected, "{}", self.format);
                 let mut escaped = Vec::new();
-                escape_into(&mut escaped, &page[..length], Place::Line);
+                escape_into(&mut escaped, &page[..length], EscapeContext::Line);
                 assert_eq!(String::from_utf8_lossy(&escaped), self.expected, "{}", self.format);
             }
         }
@@ -109,7 +110,7 @@ fn usual_messages_need_no_escape() {
     let payload = [bytes_of::<by::Display, _>(&1u64), bytes_of::<by::Display, _>("text")].concat();
     let written = |format: &str| {
         let mut page = [0; 200];
-        let length = Plan::new(format, &descriptor).unwrap().write_plain(&payload, &mut page)?;
+        let length = SitePlan::new(format, &descriptor).unwrap().write_plain(&payload, &mut page)?;
         Some(String::from_utf8(page[..length].to_vec()).unwrap())
     };
     assert_eq!(written("number {} and {}, 5 \u{b5}s").unwrap(), "number 1 and text, 5 \u{b5}s");
@@ -129,7 +130,7 @@ fn number_and_text() -> Vec<u8> {
 fn messages_of_many_pieces_are_as_format_prints_them() {
     let mut draw = Draw(2);
     for _ in 0..cases(20_000) {
-        let mut message = Message::default();
+        let mut message = DrawnMessage::default();
         for _ in 0..draw.below(0..6) {
             let text = String::draw(&mut draw);
             message.literal(&text);
@@ -145,7 +146,7 @@ fn messages_of_many_pieces_are_as_format_prints_them() {
 fn more_arguments_than_usual_are_rendered() {
     let mut draw = Draw(3);
     for count in [15, 16, 17, 40, 300] {
-        let mut message = Message::default();
+        let mut message = DrawnMessage::default();
         (0..count).for_each(|_| message.any_argument(&mut draw));
         message.argument::<by::Debug, _>(&Some(1), "{:?}", "Some(1)");
         message.check();
@@ -156,7 +157,7 @@ fn more_arguments_than_usual_are_rendered() {
 fn literals_and_texts_of_every_length_are_whole() {
     let text: String = ('a'..='z').cycle().take(300).collect();
     for length in (0..=300).chain([65_533]) {
-        let mut message = Message::default();
+        let mut message = DrawnMessage::default();
         let text = text.chars().cycle().take(length).collect::<String>();
         message.literal(&text);
         message.check();
@@ -182,7 +183,7 @@ fn an_argument_may_be_shown_twice_or_in_another_order() {
         ("{} {} {0}", "7 text 7".into()),
     ] {
         let mut out = Vec::new();
-        Plan::new(format, &descriptor).unwrap().render(&payload, &mut out).unwrap();
+        SitePlan::new(format, &descriptor).unwrap().render(&payload, &mut out).unwrap();
         assert_eq!(String::from_utf8(out).unwrap(), expected, "{format}");
     }
 }

@@ -5,14 +5,14 @@ use crate::capture::tests::bytes_of;
 use crate::capture::{Capture, by};
 use std::fmt::{Binary, Debug, Display, LowerExp, LowerHex, Octal, Pointer, UpperExp, UpperHex};
 
-/// `draw_and_compare` for several types of one trait.
+/// Calls `draw_and_compare` for several types of one trait.
 macro_rules! for_types {
     ($by:ident, dyn $trait:ident, $entries:expr, $cases:expr, $($type:ty)*) => {
         $(draw_and_compare::<by::$by, $type, dyn $trait>($entries, |v| v, $cases);)*
     };
 }
 
-/// `()` as a macro's list of types takes it.
+/// `()`, as a macro's list of types takes it.
 type Void = ();
 const TYPES: usize = 12;
 
@@ -65,7 +65,7 @@ fn pointers_are_as_format_prints_them() {
     for_types!(Pointer, dyn Pointer, &table, cases(2_000), *const u8);
 }
 
-/// Floats by `{}` and `{:?}` take another way than std's; so many more of them are compared.
+/// Floats by `{}` and `{:?}` are not written by std, so many more of them are compared.
 #[test]
 fn the_shortest_digits_of_floats_are_those_of_std() {
     let display = leaf!(dyn Display, "", "");
@@ -75,7 +75,7 @@ fn the_shortest_digits_of_floats_are_those_of_std() {
     for_types!(Debug, dyn Debug, &debug[..1], cases, f32 f64);
 }
 
-/// Digits after the point take another way than std's, too.
+/// Digits after the point are not written by std either.
 #[test]
 fn rounded_floats_are_those_of_std() {
     let display = leaf!(dyn Display, "", "");
@@ -83,12 +83,13 @@ fn rounded_floats_are_those_of_std() {
     for_types!(Display, dyn Display, &display[2..3], cases, f32 f64);
 }
 
-/// Every float of 32 bits, for whoever has the minutes: `cargo test --release -- --ignored every_f32`.
+/// Every float of 32 bits is compared, for whoever has the minutes:
+/// `cargo test --release -- --ignored every_f32`.
 #[test]
 #[ignore = "takes minutes"]
 fn every_f32_has_the_digits_of_std() {
     use std::io::Write;
-    let plan = super::Plan::new("{0} {0:?}", b"f").unwrap();
+    let plan = super::SitePlan::new("{0} {0:?}", b"f").unwrap();
     let (mut out, mut expected) = (Vec::new(), Vec::new());
     for bits in 0..=u32::MAX {
         let value = f32::from_bits(bits);
@@ -100,7 +101,8 @@ fn every_f32_has_the_digits_of_std() {
     }
 }
 
-/// Widths and precisions that stand in the format string, and what else a table of `$` leaves out.
+/// Widths and precisions that stand in the format string are compared, and others that a table of `$` leaves
+/// out.
 #[test]
 fn numbers_in_the_format_string_count_as_given() {
     macro_rules! same {
@@ -110,7 +112,7 @@ fn numbers_in_the_format_string_count_as_given() {
             fn describe<By, T: Capture<By>>(_: &T, to: &mut Vec<u8>) { T::describe(to); }
             describe::<by::$by, _>(&value, &mut descriptor);
             let mut out = Vec::new();
-            let plan = super::Plan::new($format, &descriptor).unwrap();
+            let plan = super::SitePlan::new($format, &descriptor).unwrap();
             plan.render(&bytes_of::<by::$by, _>(&value), &mut out).unwrap();
             assert_eq!(String::from_utf8_lossy(&out), format!($format, value), "{}", $format);
         })* };

@@ -22,7 +22,7 @@ impl Draw {
         from[self.below(0..from.len())]
     }
 
-    /// Of any length, so that all numbers of digits occur.
+    /// Returns an integer of any length, so that all numbers of digits occur.
     fn wide(&mut self) -> u128 {
         let bits = u128::from(self.bits()) << 64 | u128::from(self.bits());
         bits >> self.below(0..128)
@@ -64,15 +64,16 @@ macro_rules! floats {
                         $type::MIN_POSITIVE, $type::MAX, $type::EPSILON, $type::NAN, $type::INFINITY,
                         $type::from_bits(1), $type::from_bits(0x000f_ffff),
                     ]),
-                    // Any bits at all; subnormals too.
+                    // Any bits are drawn, subnormals too.
                     1 | 2 => $type::from_bits(from.bits() as $bits),
                     3 => $type::from_bits(from.wide() as $bits),
-                    // Decimals of few digits, as people write them; and what arithmetic makes of those.
+                    // Decimals of few digits are drawn, as people write them, and results of arithmetic with
+                    // those.
                     4 | 5 => (from.wide() % 10_000_000) as $type / ten(from, 0..12),
                     6 => (from.wide() % 1_000_000) as $type * from.pick(&[0.5, 0.25, 0.1, 0.01, 1e-8, 1e-4, 3.0]),
-                    // Binary fractions: they end in a 5, and so may lie in the middle between two decimals.
+                    // Binary fractions end in a 5, and so may lie in the middle between two decimals.
                     10 => (from.wide() % 100_000_000) as $type / (1u64 << from.below(0..20)) as $type,
-                    // Neighbours of numbers where the notation changes.
+                    // Neighbours of numbers where the notation changes are drawn.
                     7 => {
                         let near: $type = from.pick(&[1e-5, 1e-4, 1e-3, 1e7, 1e12, 1e13, 1e15, 1e16, 1e17]);
                         $type::from_bits(near.to_bits() + from.below(0..4) as $bits - 2)

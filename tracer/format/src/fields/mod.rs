@@ -1,11 +1,12 @@
-//! Captured arguments to text: what `format!` would have made of them, made later.
+//! Captured arguments to text: the text that `format!` would have made of them, made later.
 //!
-//! A [`Plan`] is made once per site of its format string and its descriptor; it then renders any number of
-//! payloads. Runs on the flusher and in `tracemerge`; never on a thread that traces.
+//! A [`SitePlan`] is made once per site of its format string and its descriptor; it then renders any number
+//! of payloads. It runs on the flusher and in `tracemerge`; never on a thread that traces.
 //!
-//! Plans have two ways to the text. Most sites show their arguments in order, and most of these are numbers and text
-//! by `{}`: that is the *fast* way, a list of steps that write into bytes whose number is known to suffice. Whatever
-//! the fast way does not know, or finds odd, goes the *general* way, which is also the one that knows errors.
+//! Plans have two ways to the text. Most sites show their arguments in order, and most of these are numbers
+//! and text by `{}`: that is the *fast* way, a list of steps that write into bytes whose number is known to
+//! suffice. Everything that the fast way does not know, or finds odd, goes the *general* way, which is also
+//! the one that knows errors.
 
 mod composite;
 mod digits;
@@ -16,39 +17,41 @@ mod tests;
 mod value;
 
 use crate::capture::descriptor::{self, DescriptorError, Scalar, Type};
-use crate::template::{Count, Piece, Position, Sign, Spec, Template, TemplateError, Trait};
+use crate::template::{CountSpec, Piece, Position, Sign, Spec, Template, TemplateError, Trait};
 use fast::FastPlan;
 use field::{Field, Size};
 use std::fmt;
-use value::Reader;
+use value::ValueReader;
 
-/// The longest message that is rendered, in bytes. What a program captures is far below: this stops damaged tables.
+/// The longest message that is rendered, in bytes. Programs capture far less; the limit is for damaged
+/// tables.
 pub const MAX_MESSAGE: usize = 16 << 20;
 
-/// A site that is ready to be rendered: format string and types parsed once.
+/// A site that is ready to be rendered: its format string and types are parsed once.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct SitePlan {
     arguments: Box<[Type]>,
-    /// What stands before each field.
+    /// The fields, each with the literal text before it.
     steps: Box<[(Box<[u8]>, Field)]>,
-    /// What stands after the last one.
+    /// The literal text after the last field.
     tail: Box<[u8]>,
     fast: Option<FastPlan>,
 }
 
-/// Why format string and descriptor make no plan.
+/// A reason why format string and descriptor make no plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PlanError {
-    /// The format string is none.
+    /// The format string cannot be parsed.
     Template(TemplateError),
-    /// The descriptor is none.
+    /// The descriptor cannot be parsed.
     Descriptor(DescriptorError),
-    /// The format string means an argument of this index, and there are not so many.
+    /// The format string names an argument of this index, and there are not so many.
     NoArgument(usize),
-    /// The argument of this index has a type that its trait, or its width, is not for.
+    /// The argument of this index has a type that does not implement its trait, or cannot be its width or
+    /// precision.
     Unformattable(usize),
-    /// A width or precision beyond 65,535.
+    /// The format string has this width or precision, which is beyond 65,535.
     CountTooLarge(usize),
 }
 
@@ -82,17 +85,17 @@ impl From<DescriptorError> for PlanError {
     }
 }
 
-/// Why bytes are not arguments of a site.
+/// A reason why bytes are not the arguments of a site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PayloadError {
-    /// They end within a value.
+    /// The bytes end within a value.
     Cut,
-    /// There are more of them than the arguments have.
+    /// There are more bytes than the arguments have.
     Excess,
-    /// A `bool`, `char`, text, or the number of a variant that cannot be.
+    /// A `bool`, a `char`, a text or the number of a variant is impossible.
     NoValue,
-    /// A width or precision beyond 65,535.
+    /// A width or precision is beyond 65,535.
     CountTooLarge,
     /// The message would be longer than [`MAX_MESSAGE`].
     TooLong,
@@ -112,15 +115,15 @@ impl fmt::Display for PayloadError {
 
 impl std::error::Error for PayloadError {}
 
-impl Plan {
-    /// The plan for a format string and the descriptor of its arguments.
+impl SitePlan {
+    /// Returns the plan for a format string and the descriptor of its arguments.
     ///
     /// Places without an index are counted as `format_args!` does; names are not known here. Cost: some
     /// microseconds and some fifty bytes for each byte given.
     ///
     /// # Errors
-    /// Says which of the two is damaged, or that they do not fit each other.
-    pub fn new(format: &str, descriptor: &[u8]) -> Result<Plan, PlanError> {
+    /// The error says which of the two is damaged, or that they do not fit each other.
+    pub fn new(format: &str, descriptor: &[u8]) -> Result<SitePlan, PlanError> {
         let arguments = descriptor::parse(descriptor)?.into_boxed_slice();
         let mut template = Template::parse(format)?;
         template.resolve(arguments.len(), &mut Vec::new());
@@ -136,7 +139,7 @@ impl Plan {
             }
         }
         let fast = FastPlan::new(&arguments, &steps, &literal);
-        Ok(Plan { arguments, steps: steps.into(), tail: literal.into(), fast })
+        Ok(SitePlan { arguments, steps: steps.into(), tail: literal.into(), fast })
     }
 
     /// Appends the message, exactly as `format!` would give it, not escaped. On error nothing is appended.
@@ -144,7 +147,7 @@ impl Plan {
     /// Cost: no allocation but for the message, unless there are more than 8 arguments.
     ///
     /// # Errors
-    /// Says why `payload` is not what threads write at this site.
+    /// The error says why `payload` is not what threads write at this site.
     pub fn render(&self, payload: &[u8], out: &mut Vec<u8>) -> Result<(), PayloadError> {
         let start = out.len();
         if let Some(fast) = &self.fast {
@@ -160,8 +163,9 @@ impl Plan {
         result
     }
 
-    /// Writes the message to the beginning of `page` if it is one of the usual ones of which nothing is to be escaped;
-    /// gives its length. `None` where it is not, or `page` is too short: then what was written has no meaning.
+    /// Writes the message to the beginning of `page` if it goes the fast way and nothing of it is to be
+    /// escaped; returns its length in bytes. `None` where that is not so, or `page` is too short: then the
+    /// bytes that were written have no meaning.
     #[inline(always)]
     pub(crate) fn write_plain(&self, payload: &[u8], page: &mut [u8]) -> Option<usize> {
         self.fast.as_ref()?.write_plain(payload, page)
@@ -177,7 +181,7 @@ impl Plan {
                 &mut many[..]
             }
         };
-        let mut reader = Reader::new(payload);
+        let mut reader = ValueReader::new(payload);
         for (value, ty) in values.iter_mut().zip(&self.arguments) {
             *value = reader.bytes_of(ty)?;
         }
@@ -187,7 +191,7 @@ impl Plan {
             out.extend_from_slice(literal);
             let value = self.arguments.get(field.argument).zip(values.get(field.argument));
             let (ty, value) = value.ok_or(PayloadError::Cut)?;
-            field.render(ty, &mut Reader::new(value), values, out)?;
+            field.render(ty, &mut ValueReader::new(value), values, out)?;
             if out.len() - start > MAX_MESSAGE {
                 return Err(PayloadError::TooLong);
             }
@@ -197,7 +201,7 @@ impl Plan {
     }
 }
 
-/// A place of the template, checked against the argument's type.
+/// Returns a place of the template, checked against the argument's type.
 fn field(position: &Position, spec: &Spec, arguments: &[Type]) -> Result<Field, PlanError> {
     let Position::Index(argument) = *position else { return Err(PlanError::NoArgument(arguments.len())) };
     let ty = arguments.get(argument).ok_or(PlanError::NoArgument(argument))?;
@@ -220,23 +224,23 @@ fn field(position: &Position, spec: &Spec, arguments: &[Type]) -> Result<Field, 
     if formattable { Ok(field) } else { Err(PlanError::Unformattable(argument)) }
 }
 
-fn size(count: &Count, arguments: &[Type]) -> Result<Size, PlanError> {
+fn size(count: &CountSpec, arguments: &[Type]) -> Result<Size, PlanError> {
     match *count {
-        Count::None => Ok(Size::None),
-        Count::Is(number) => match u16::try_from(number) {
+        CountSpec::None => Ok(Size::None),
+        CountSpec::Is(number) => match u16::try_from(number) {
             Ok(number) => Ok(Size::Is(number.into())),
             Err(_) => Err(PlanError::CountTooLarge(number)),
         },
-        Count::Index(index) => match arguments.get(index) {
+        CountSpec::Index(index) => match arguments.get(index) {
             Some(Type::Scalar(Scalar::U64)) => Ok(Size::Argument(index)),
             Some(_) => Err(PlanError::Unformattable(index)),
             None => Err(PlanError::NoArgument(index)),
         },
-        Count::Name(_) | Count::Star => Err(PlanError::NoArgument(arguments.len())),
+        CountSpec::Name(_) | CountSpec::Star => Err(PlanError::NoArgument(arguments.len())),
     }
 }
 
-/// Whether std implements the trait for the type.
+/// Returns whether std implements the trait for the type.
 fn has_trait(scalar: Scalar, by: Trait) -> bool {
     match scalar {
         Scalar::F32 | Scalar::F64 => {

@@ -1,9 +1,9 @@
-//! Records to what a thread's file has of them: the one renderer, used by the flusher of a living process and by
-//! recovery.
+//! The renderer: makes the content of a thread's file of its records. There is one, used by the flusher of a
+//! living process and by recovery.
 //!
-//! It takes what is committed in a thread's ring and nested ring, merges the two by ticks, and appends lines, or
-//! records for a [`raw`] file. It holds no text between calls: what it must remember, [`RenderState`], is
-//! published with each step, so that another process can go on where it stopped.
+//! It takes the committed records of a thread's ring and nested ring, merges the two by ticks, and appends
+//! lines, or records for a [`raw`] file. It holds no text between calls: all that it must remember,
+//! [`RenderState`], is published with each step, so that another process can go on where it stopped.
 
 mod lines;
 
@@ -12,50 +12,51 @@ use crate::line::Ticks;
 use crate::meta::{End, EndReason, LossReason, Meta, Run, Thread};
 use crate::plans::Plans;
 use crate::raw;
-use crate::record::{Flags, Message, Records};
-pub(crate) use lines::{Lines, Plain, Plains};
+use crate::record::{Flags, MessagePiece, Records};
+pub(crate) use lines::{LineWriter, Plain, Plains};
 
-/// So many messages are rendered one by one behind two that are no usual ones.
+/// The number of messages that are rendered one by one behind two that are not of the usual kind.
 pub(crate) const ONE_BY_ONE: u32 = 16;
 
-/// What the renderer of a thread's records goes on from.
+/// The state from which the renderer of a thread's records goes on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RenderState {
-    /// Ticks of the last line.
+    /// The ticks of the last line.
     pub last: Ticks,
-    /// The text ends inside a message: neither its last piece nor its line feed is there.
+    /// Whether the text ends inside a message: neither its last piece nor its line feed is there.
     pub in_message: bool,
-    /// The ring goes on inside a message that is told lost already.
+    /// Whether the ring goes on inside a message that is reported lost already.
     pub in_lost: bool,
-    /// The text ends with an `# end` line.
+    /// Whether the text ends with an `# end` line.
     pub ended: bool,
-    /// Messages in the text, which is that of the thread's current file.
+    /// The number of messages in the text, which is that of the thread's current file.
     pub records: u64,
-    /// Messages told lost in all files that there are, in the order of [`LossReason`].
+    /// The numbers of messages reported lost in all files that there are, in the order of [`LossReason`].
     pub lost: [u64; LossReason::COUNT],
-    /// Stall time told in all files that there are, in nanoseconds.
+    /// The stall time reported in all files that there are, in nanoseconds.
     pub stall_ns: u64,
-    /// What the thread's earlier files hold.
+    /// The content of the thread's earlier files.
     pub elsewhere: Elsewhere,
-    /// The thread's clock went back behind `last` and has not caught up yet; that is told.
+    /// Whether the thread's clock went back behind `last` and has not caught up yet; a `# backward` line has
+    /// reported it.
     pub behind: bool,
 }
 
-/// What is in those files of a thread that are written no more and are still there.
+/// The content of those files of a thread that are no longer written and are still there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Elsewhere {
-    /// Messages in them.
+    /// The number of messages in these files.
     pub records: u64,
-    /// Messages told lost in them, in the order of [`LossReason`].
+    /// The numbers of messages reported lost in these files, in the order of [`LossReason`].
     pub lost: [u64; LossReason::COUNT],
-    /// Stall time told in them, in nanoseconds.
+    /// The stall time reported in these files, in nanoseconds.
     pub stall_ns: u64,
-    /// Their lengths together.
+    /// The sum of the files' lengths in bytes.
     pub bytes: u64,
 }
 
 impl Elsewhere {
-    /// What these files and `others` hold together.
+    /// Returns the content of these files and of `others` together.
     #[must_use]
     pub fn and(&self, others: &Elsewhere) -> Elsewhere {
         Elsewhere {
@@ -66,7 +67,8 @@ impl Elsewhere {
         }
     }
 
-    /// What of this can be in files that have no more than `most`: somebody may have put anything there.
+    /// Returns the part of this that can be in files that have no more than `most`: somebody may have put
+    /// anything there.
     fn at_most(&self, most: &Elsewhere) -> Elsewhere {
         Elsewhere {
             records: self.records.min(most.records),
@@ -78,7 +80,7 @@ impl Elsewhere {
 }
 
 impl RenderState {
-    /// What the current file holds, whose length is `bytes`.
+    /// Returns the content of the current file, whose length is `bytes`.
     #[must_use]
     pub fn here(&self, bytes: u64) -> Elsewhere {
         let elsewhere = &self.elsewhere;
@@ -94,13 +96,13 @@ impl RenderState {
 /// Totals that a producer has counted since it took its ring.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Losses {
-    /// No room in the ring.
+    /// The number of messages that found no room in the ring.
     pub full: u64,
-    /// Formatting did not end.
+    /// The number of messages whose formatting did not end.
     pub panic: u64,
-    /// No room in the nested ring.
+    /// The number of messages that found no room in the nested ring.
     pub nested: u64,
-    /// Time waited for room, in nanoseconds.
+    /// The time waited for room, in nanoseconds.
     pub stall_ns: u64,
 }
 
@@ -111,40 +113,40 @@ pub struct Renderer {
     form: Form,
 }
 
-/// What is written.
+/// The form of the output.
 #[derive(Clone, Debug)]
 enum Form {
-    Text(Lines),
+    Text(LineWriter),
     Raw(raw::Writer),
 }
 
 impl Renderer {
-    /// A renderer for thread `tid` that goes on from `state`.
+    /// Returns a renderer for thread `tid` that goes on from `state`.
     #[must_use]
     pub fn new(tid: u64, state: RenderState, encoding: Encoding) -> Renderer {
         let form = match encoding {
-            Encoding::Text => Form::Text(Lines::new(tid)),
+            Encoding::Text => Form::Text(LineWriter::new(tid)),
             Encoding::Raw => Form::Raw(raw::Writer::new(tid)),
         };
         Renderer { state, form }
     }
 
-    /// What is appended from here on begins at this place of the file, and what it is appended to is empty. A raw
-    /// file has borders that its records know.
+    /// Notes that the output from here on begins at this position of the file, in bytes, and that the vector
+    /// to which it is appended is empty. A raw file has borders that its records know.
     pub fn begin_at(&mut self, position: u64) {
         if let Form::Raw(raw) = &mut self.form {
             raw.begin_at(position);
         }
     }
 
-    /// So much was appended since [`Renderer::begin_at`], and is now in the file.
+    /// Notes that so many bytes were appended since [`Renderer::begin_at`], and are now in the file.
     pub fn written(&mut self, bytes: usize) {
         if let Form::Raw(raw) = &mut self.form {
             raw.written(bytes);
         }
     }
 
-    /// What another renderer would go on from.
+    /// Returns the state from which another renderer would go on.
     #[must_use]
     pub fn state(&self) -> RenderState {
         self.state
@@ -159,8 +161,8 @@ impl Renderer {
     /// Appends records in the order of their ticks until both are empty or `out` has `limit` bytes.
     ///
     /// A nested record is held back while the record that it was made in may still come: after the last
-    /// record of `main` it is taken only if `idle`, that is if after `nested` was read, which was after `main`,
-    /// the thread was seen outside of any record and with nothing more in `main`.
+    /// record of `main` it is taken only if `idle`, that is, if the thread was seen outside of any record and
+    /// with nothing more in `main`, after `nested` was read, which was after `main`.
     pub fn records<'a>(
         &mut self,
         main: &mut Records<'a>,
@@ -212,8 +214,8 @@ impl Renderer {
         let last = self.state.last;
         let (count, last) = match &mut self.form {
             Form::Text(lines) => {
-                // Records of its own: what changes stays in registers.
-                let mut usual = Usual { records: main.clone(), plans, next: None, last };
+                // The records are cloned, so the values that change stay in registers.
+                let mut usual = RingMessages { records: main.clone(), plans, next: None, last };
                 let count = lines.plain_lines(&mut usual, limit, out);
                 *main = usual.records;
                 (count, usual.last)
@@ -229,7 +231,7 @@ impl Renderer {
     }
 
     /// Appends one piece of a message.
-    fn piece(&mut self, piece: &Message<'_>, from_main: bool, out: &mut Vec<u8>) {
+    fn piece(&mut self, piece: &MessagePiece<'_>, from_main: bool, out: &mut Vec<u8>) {
         let continues = piece.flags.has(Flags::CONT);
         if continues && !self.state.in_message {
             return self.headless(piece, from_main, out);
@@ -260,22 +262,23 @@ impl Renderer {
         }
     }
 
-    /// Goes on behind a piece of a message whose start is not in this text. Its last piece tells of it, once.
-    fn headless(&mut self, piece: &Message<'_>, from_main: bool, out: &mut Vec<u8>) {
+    /// Goes on behind a piece of a message whose start is not in this text. The last piece of the message
+    /// reports it, once.
+    fn headless(&mut self, piece: &MessagePiece<'_>, from_main: bool, out: &mut Vec<u8>) {
         if piece.flags.has(Flags::MORE) {
             return;
         }
         if from_main && std::mem::take(&mut self.state.in_lost) {
             return;
         }
-        // With ticks of its own: it is not the message before this that is torn, see `Tally`.
+        // The line has ticks of its own, for it is not the message before it that is torn; see `Tally`.
         self.state.last = self.state.last.max(piece.ticks);
         self.lost(1, LossReason::Torn, out);
     }
 
     /// Appends a message whose arguments were captured.
     #[inline]
-    fn captured(&mut self, message: &Message<'_>, plans: &Plans, out: &mut Vec<u8>) {
+    fn captured(&mut self, message: &MessagePiece<'_>, plans: &Plans, out: &mut Vec<u8>) {
         self.state.ended = false;
         self.close_before_next(out);
         let Some(plan) = plans.get(message.site) else { return self.lost(1, LossReason::Damaged, out) };
@@ -288,15 +291,16 @@ impl Renderer {
         if written {
             self.state.records = self.state.records.saturating_add(1);
         } else {
-            // A table that was cut short, or a hostile ring.
+            // The table was truncated, or the ring is hostile.
             self.state = before.0;
             out.truncate(before.1);
             self.lost(1, LossReason::Damaged, out);
         }
     }
 
-    /// The ticks of the next line. The counters of a machine may go back (a virtual machine that is moved), and a
-    /// hostile ring may say anything: the order of the file holds, and the break is told once.
+    /// Returns the ticks of the next line. The counters of a machine may go back (a virtual machine that is
+    /// moved), and a hostile ring may say anything: the order of the file holds, and the break is reported
+    /// once.
     fn go_on_to(&mut self, ticks: Ticks, out: &mut Vec<u8>) {
         let back = self.state.last.0.saturating_sub(ticks.0);
         if back == 0 {
@@ -318,7 +322,7 @@ impl Renderer {
         }
     }
 
-    /// The same where the thread goes on with its next message: no piece of the last one will come.
+    /// Ends a message whose thread goes on with its next message: no further piece of it will come.
     fn close_before_next(&mut self, out: &mut Vec<u8>) {
         if self.state.in_message {
             self.close_torn(out);
@@ -326,7 +330,7 @@ impl Renderer {
         }
     }
 
-    /// Appends what was lost and how long was waited since that was told last. Does nothing inside a message.
+    /// Appends the losses and the waiting time that were not reported yet. Does nothing inside a message.
     pub fn losses(&mut self, now: &Losses, out: &mut Vec<u8>) {
         if self.state.in_message {
             return;
@@ -343,7 +347,7 @@ impl Renderer {
         }
     }
 
-    /// Appends that records are missing, if they are. Only between messages.
+    /// Appends that records are missing, if they are. It may be called only between messages.
     pub fn lost(&mut self, records: u64, reason: LossReason, out: &mut Vec<u8>) {
         if records > 0 {
             self.state.ended = false;
@@ -353,7 +357,8 @@ impl Renderer {
         }
     }
 
-    /// Appends what an earlier part of the file, or an earlier file, which is no more, has told of losses and stalls.
+    /// Appends the losses and stalls that were reported by an earlier part of the file, or an earlier file,
+    /// that no longer exists.
     pub fn told_before(&mut self, gone: &Elsewhere, out: &mut Vec<u8>) {
         for (records, reason) in gone.lost.iter().zip(LossReason::ALL) {
             if *records > 0 {
@@ -365,8 +370,9 @@ impl Renderer {
         }
     }
 
-    /// The file is written no more, and the thread goes on in another one, where all is to be told again that stands
-    /// in no file. `remaining` is what all its files that are there hold. Messages that are in none of them are lost.
+    /// Leaves the file, which is no longer written: the thread goes on in another one, where everything is
+    /// reported again that stands in no file. `remaining` is the content of all its files that are still
+    /// there. Messages that are in none of them are lost.
     pub fn leave(&mut self, remaining: &Elsewhere) {
         let state = &mut self.state;
         let most = Elsewhere {
@@ -379,7 +385,8 @@ impl Renderer {
         let lost = &mut state.lost[LossReason::FileRemoved as usize];
         *lost = lost.saturating_add(most.records - state.elsewhere.records);
         if state.in_message {
-            // Its beginning stays behind, and nobody knows whether the rest of it will come: it is told now.
+            // The beginning of the message stays behind, and nobody knows whether the rest of it will come:
+            // it is reported now.
             let torn = &mut state.lost[LossReason::Torn as usize];
             *torn = torn.saturating_add(1);
             state.in_lost = true;
@@ -388,8 +395,9 @@ impl Renderer {
         (state.in_message, state.ended) = (false, false);
     }
 
-    /// Of the files that were left, only those are still there that hold `remaining`: appends what is told in none any
-    /// more, and tells lost what was in the others. Only between messages.
+    /// Reports what the missing ones of the files that were left contained: only those are still there that
+    /// hold `remaining`. Reports again the losses that stand in no file any more, and reports the messages of
+    /// the missing files as lost. It may be called only between messages.
     pub fn miss(&mut self, remaining: &Elsewhere, out: &mut Vec<u8>) {
         let before = self.state.elsewhere;
         let now = remaining.at_most(&before);
@@ -404,8 +412,8 @@ impl Renderer {
         self.lost(gone.records, LossReason::FileRemoved, out);
     }
 
-    /// `gone` messages are in the file no more, for the given reason, and the file goes on behind them with a
-    /// line of its own.
+    /// Notes that `gone` messages are no longer in the file, for the given reason, and that the file goes on
+    /// behind them with a line of its own.
     pub fn forget(&mut self, gone: u64, reason: LossReason) {
         let gone = gone.min(self.state.records);
         self.state.records -= gone;
@@ -414,7 +422,8 @@ impl Renderer {
         (self.state.in_message, self.state.ended) = (false, false);
     }
 
-    /// Appends the last line of a file; `files` is how many the run has made so far, where that was counted.
+    /// Appends the last line of a file; `files` is the number of files that the run has made so far, where
+    /// that was counted.
     pub fn end(&mut self, reason: EndReason, files: Option<u64>, out: &mut Vec<u8>) {
         self.close_torn(out);
         self.state.ended = true;
@@ -424,7 +433,7 @@ impl Renderer {
 
     /// Appends a metadata line with the ticks of the line before it.
     ///
-    /// Only between messages; see [`Renderer::state`].
+    /// It may be called only between messages; see [`Renderer::state`].
     pub fn meta(&mut self, meta: &Meta, out: &mut Vec<u8>) {
         debug_assert!(!self.state.in_message);
         match &mut self.form {
@@ -435,14 +444,14 @@ impl Renderer {
 }
 
 /// The next records of a ring, as long as they are whole messages and their ticks do not go back.
-struct Usual<'s, 'a> {
+struct RingMessages<'s, 'a> {
     records: Records<'a>,
     plans: &'s Plans,
-    next: Option<Message<'a>>,
+    next: Option<MessagePiece<'a>>,
     last: Ticks,
 }
 
-impl Plains for Usual<'_, '_> {
+impl Plains for RingMessages<'_, '_> {
     #[inline(always)]
     fn peek(&mut self) -> Option<Plain<'_>> {
         let next = self.records.peek_whole().filter(|message| message.ticks >= self.last)?;

@@ -1,8 +1,8 @@
-//! What types write: as many bytes as they say, descriptors that parse, signatures that differ.
+//! Tests of captured types: each writes as many bytes as it says, descriptors parse, signatures differ.
 
 pub(crate) mod types;
 
-use super::descriptor::{self, DescriptorError, Fields, MAX_DEPTH, Scalar, Shape, Type};
+use super::descriptor::{self, Composite, DescriptorError, FieldTypes, MAX_DEPTH, Scalar, Type};
 use super::{Capture, Cursor, by};
 use crate::record::MAX_PAYLOAD;
 use proptest::prelude::*;
@@ -13,7 +13,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use types::{Kinds, Named, Never, Nothing, Tuple, Unit};
 
-/// The bytes of a value, which are as many as it says.
+/// Returns the bytes of a value, after checking that they are as many as it says.
 pub(crate) fn bytes_of<By, T: Capture<By> + ?Sized>(value: &T) -> Vec<u8> {
     let mut bytes = vec![0xaa; value.size() + 1];
     let mut cursor = Cursor::new(&mut bytes);
@@ -24,7 +24,8 @@ pub(crate) fn bytes_of<By, T: Capture<By> + ?Sized>(value: &T) -> Vec<u8> {
     bytes
 }
 
-/// The same, for few types: with less room than it takes, a value says so, too.
+/// Does the same as [`bytes_of`], for few types: it also checks that with less room than the value takes, the
+/// cursor says so.
 fn checked_bytes_of<By, T: Capture<By> + ?Sized>(value: &T) -> Vec<u8> {
     let bytes = bytes_of(value);
     for short in 0..bytes.len() {
@@ -155,7 +156,7 @@ fn signatures_tell_types_apart() {
     assert_ne!(<&str as Capture<by::Pointer>>::SIGNATURE, <&str as Capture<by::Debug>>::SIGNATURE);
 }
 
-/// The writer of whole types, the parser's other side.
+/// Writes a whole type: the counterpart of the parser.
 pub(crate) fn write_type(ty: &Type, to: &mut Vec<u8>) {
     match ty {
         Type::Scalar(scalar) => to.push(scalar.tag()),
@@ -184,14 +185,14 @@ pub(crate) fn write_type(ty: &Type, to: &mut Vec<u8>) {
     }
 }
 
-fn write_shape(shape: &Shape, to: &mut Vec<u8>) {
+fn write_shape(shape: &Composite, to: &mut Vec<u8>) {
     match &shape.fields {
-        Fields::None => descriptor::unit(to, &shape.name),
-        Fields::Tuple(types) => {
+        FieldTypes::None => descriptor::unit(to, &shape.name),
+        FieldTypes::Tuple(types) => {
             descriptor::tuple(to, &shape.name, types.len() as u16);
             types.iter().for_each(|ty| write_type(ty, to));
         }
-        Fields::Named(fields) => {
+        FieldTypes::Named(fields) => {
             descriptor::named(to, &shape.name, fields.len() as u16);
             for (name, ty) in fields {
                 descriptor::name(to, name);
@@ -207,9 +208,12 @@ pub(crate) fn any_type() -> impl Strategy<Value = Type> {
         let name = || "[A-Za-zé]{0,5}".prop_map(String::into_boxed_str);
         let types = prop::collection::vec(ty.clone(), 0..4).prop_map(Vec::into_boxed_slice);
         let named = prop::collection::vec((name(), ty.clone()), 0..4).prop_map(Vec::into_boxed_slice);
-        let fields =
-            prop_oneof![Just(Fields::None), types.prop_map(Fields::Tuple), named.prop_map(Fields::Named)];
-        let shape = (name(), fields).prop_map(|(name, fields)| Shape { name, fields });
+        let fields = prop_oneof![
+            Just(FieldTypes::None),
+            types.prop_map(FieldTypes::Tuple),
+            named.prop_map(FieldTypes::Named)
+        ];
+        let shape = (name(), fields).prop_map(|(name, fields)| Composite { name, fields });
         prop_oneof![
             ty.clone().prop_map(|ty| Type::Option(ty.into())),
             [ty.clone(), ty.clone()].prop_map(|either| Type::Result(either.into())),

@@ -1,7 +1,8 @@
-//! Rendered text against `format!` of the same values; and bytes that are not what they should be.
+//! Rendered text is compared with `format!` of the same values; and bytes that are not what they should be
+//! are refused.
 //!
-//! `CASES=5000000 cargo test --release -p trace-format fields` tries that many values in each of the tests that
-//! draw them.
+//! `CASES=5000000 cargo test --release -p trace-format fields` tries that many values in each of the tests
+//! that draw them.
 
 mod composites;
 mod hostile;
@@ -9,13 +10,14 @@ mod messages;
 mod scalars;
 mod values;
 
-use super::Plan;
+use super::SitePlan;
 use crate::capture::tests::bytes_of;
 use crate::capture::{Capture, by};
 use std::fmt;
 use values::{Draw, Drawn};
 
-/// A format string, and what `format!` makes of it with a value and, where it asks for them, width and precision.
+/// A format string, and the text that `format!` makes of it with a value and, where it asks for them, width
+/// and precision.
 ///
 /// The value is argument 0; a width is argument 1 and a precision the one after that.
 struct Entry<V: ?Sized> {
@@ -40,7 +42,7 @@ macro_rules! shown {
 
 shown!(Display Debug LowerHex UpperHex Octal Binary LowerExp UpperExp Pointer);
 
-/// The entries of one set of flags, with and without width and precision.
+/// Makes the entries of one set of flags, with and without width and precision.
 macro_rules! leaf {
     ($value:ty, $by:literal, $flags:expr) => {
         [
@@ -80,7 +82,8 @@ macro_rules! leaf {
     };
 }
 
-/// The entries of one letter, for all flags: each of the alternatives of one flag with each of the others.
+/// Makes the entries of one letter, for all flags: each of the alternatives of one flag with each of the
+/// others.
 macro_rules! entries {
     ($value:ty, $by:literal) => { entries!($value, $by; "", "<", "é^", "🦀>") };
     ($value:ty, $by:literal; $($fill:literal),*) => {
@@ -101,14 +104,15 @@ macro_rules! entries {
 }
 use {entries, leaf};
 
-/// How many cases the tests that draw values shall try.
+/// Returns the number of cases that the tests that draw values shall try.
 fn cases(usual: usize) -> usize {
     std::env::var("CASES").map_or(usual, |number| number.parse().unwrap())
 }
 
-/// Draws values of type `T` and compares, for each of the entries in turn, what is made of them.
+/// Draws values of type `T` and compares, for each of the entries in turn, the rendered text with the
+/// expected one.
 ///
-/// Generic over the type is only what must be: there are many types, and compilers are slow.
+/// No more is generic over the type than must be: there are many types, and compilers are slow.
 fn draw_and_compare<By, T, V>(entries: &[Entry<V>], as_shown: fn(&T) -> &V, cases: usize)
 where
     T: Drawn + Capture<By>,
@@ -136,9 +140,9 @@ fn compare_all<V: ?Sized>(
         for _ in 0..u8::from(entry.width) + u8::from(entry.precision) {
             <usize as Capture<by::Count>>::describe(&mut descriptor);
         }
-        Plan::new(entry.format, &descriptor).unwrap_or_else(|e| panic!("{}: {e}", entry.format))
+        SitePlan::new(entry.format, &descriptor).unwrap_or_else(|e| panic!("{}: {e}", entry.format))
     };
-    let plans: Vec<Plan> = entries.iter().map(plan).collect();
+    let plans: Vec<SitePlan> = entries.iter().map(plan).collect();
     for (entry, plan) in entries.iter().zip(&plans).cycle().take(cases.max(entries.len())) {
         let width = draw.pick(&[0, 1, 2, 5, 8, 12, 19, 40]);
         let precision = draw.pick(&[0, 1, 2, 3, 6, 9, 17, 30]);

@@ -1,12 +1,12 @@
 //! The grammar of format strings: parser, writer, and the counting of arguments.
 //!
-//! The macros read a program's format strings with it at compile time, the renderer reads the strings that the
-//! macros made of them at run time. The grammar is that of [`std::fmt`]; where its text says little, the
+//! The macros read a program's format strings with it at compile time, the renderer reads the strings that
+//! the macros made of them at run time. The grammar is that of [`std::fmt`]; where its text says little, the
 //! behaviour of the compiler's own parser (`rustc_parse_format`) was followed: white space is allowed before
 //! `:` and before `}` only, `0$` is a width and no flag, any character before an alignment is a fill.
 //!
-//! It accepts a little more than the compiler does (identifiers of any letters, numbers of any size): the
-//! compiler has seen, or will see, the same string.
+//! The parser accepts a little more than the compiler does (identifiers of any letters, numbers of any size):
+//! the compiler has seen, or will see, the same string.
 
 mod parse;
 mod write;
@@ -16,7 +16,7 @@ use std::fmt;
 /// A format string, taken apart.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Template {
-    /// Texts and arguments as they follow each other. No two literals stand side by side.
+    /// The texts and arguments as they follow each other. No two literals stand side by side.
     pub pieces: Vec<Piece>,
 }
 
@@ -27,62 +27,63 @@ pub enum Piece {
     Literal(String),
     /// A place for an argument.
     Argument {
-        /// Which one.
+        /// The argument that is meant.
         position: Position,
-        /// How it is to look.
+        /// The look of the argument.
         spec: Spec,
     },
 }
 
-/// Which argument is meant.
+/// The argument that a place means.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Position {
-    /// `{}`: the next one that no other place without a number has taken.
+    /// `{}`, the next argument that no other place without a number has taken.
     Next,
-    /// `{0}`
+    /// `{0}`, the argument of this index.
     Index(usize),
-    /// `{name}`
+    /// `{name}`, the argument of this name.
     Name(String),
 }
 
-/// How an argument is to look: what follows the `:`.
+/// The look of an argument: the part of its place after the `:`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Spec {
-    /// The character that fills up to the width. Only where there is an alignment; else it is not written.
+    /// The character that fills up to the width. It counts only where there is an alignment; else it is not
+    /// written.
     pub fill: Option<char>,
-    /// Where the value stands in its width.
+    /// The position of the value in its width.
     pub align: Option<Align>,
-    /// `+` or `-`.
+    /// The sign flag, `+` or `-`.
     pub sign: Option<Sign>,
-    /// `#`
+    /// Whether the flag `#` is there.
     pub alternate: bool,
-    /// `0`
+    /// Whether the flag `0` is there.
     pub zero: bool,
-    /// The least number of characters. Never [`Count::Star`].
-    pub width: Count,
-    /// What follows the `.`.
-    pub precision: Count,
+    /// The least number of characters. It is never [`CountSpec::Star`].
+    pub width: CountSpec,
+    /// The precision, which follows the `.`.
+    pub precision: CountSpec,
     /// The `x` or `X` of `{:x?}` and `{:X?}`; only with [`Trait::Debug`].
-    pub debug_hex: Option<Case>,
-    /// The trait that formats it.
+    pub debug_hex: Option<HexCase>,
+    /// The trait that formats the argument.
     pub by: Trait,
 }
 
-/// Where a value stands in its width.
+/// The position of a value in its width.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Align {
-    /// `<`
+    /// `<`, at the left.
     Left,
-    /// `^`
+    /// `^`, in the middle.
     Center,
-    /// `>`
+    /// `>`, at the right.
     Right,
 }
 
 /// A sign flag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sign {
-    /// `+`
+    /// `+`, a sign in any case.
     Plus,
     /// `-`, which std gives no meaning.
     Minus,
@@ -90,55 +91,55 @@ pub enum Sign {
 
 /// The case of hex digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Case {
-    /// `x`
+pub enum HexCase {
+    /// `x`, lower case.
     Lower,
-    /// `X`
+    /// `X`, upper case.
     Upper,
 }
 
 /// A width or precision.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Count {
-    /// There is none.
+pub enum CountSpec {
+    /// No width or precision.
     #[default]
     None,
     /// A number in the format string.
     Is(usize),
-    /// `1$`: the value of an argument.
+    /// `1$`, the value of an argument by its index.
     Index(usize),
-    /// `name$`: the value of an argument.
+    /// `name$`, the value of an argument by its name.
     Name(String),
-    /// `.*`: the value of the next argument, taken before the one that is formatted. Precision only.
+    /// `.*`, the value of the next argument, taken before the one that is formatted; for a precision only.
     Star,
 }
 
 /// The trait of [`std::fmt`] that formats an argument.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Trait {
-    /// Nothing, as in `{}`.
+    /// No letter, as in `{}`.
     #[default]
     Display,
-    /// `?`
+    /// `?`, as in `{:?}`.
     Debug,
-    /// `x`
+    /// `x`, as in `{:x}`.
     LowerHex,
-    /// `X`
+    /// `X`, as in `{:X}`.
     UpperHex,
-    /// `o`
+    /// `o`, as in `{:o}`.
     Octal,
-    /// `b`
+    /// `b`, as in `{:b}`.
     Binary,
-    /// `e`
+    /// `e`, as in `{:e}`.
     LowerExp,
-    /// `E`
+    /// `E`, as in `{:E}`.
     UpperExp,
-    /// `p`
+    /// `p`, as in `{:p}`.
     Pointer,
 }
 
 impl Trait {
-    /// All of them.
+    /// All traits.
     pub const ALL: [Trait; 9] = [
         Trait::Display,
         Trait::Debug,
@@ -151,7 +152,7 @@ impl Trait {
         Trait::Pointer,
     ];
 
-    /// What stands for it in a format string.
+    /// Returns the letter that stands for the trait in a format string; empty for [`Trait::Display`].
     #[must_use]
     pub const fn letter(self) -> &'static str {
         match self {
@@ -168,27 +169,27 @@ impl Trait {
     }
 }
 
-/// Why a text is no format string.
+/// A reason why a text is no format string, and its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TemplateError {
-    /// Where in the text, in bytes.
+    /// The position of the error in the text, in bytes.
     pub at: usize,
-    /// What is wrong there.
+    /// The mistake at that position.
     pub reason: TemplateErrorReason,
 }
 
-/// What is wrong with a format string.
+/// A mistake in a format string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TemplateErrorReason {
-    /// A `}` should stand here.
+    /// A `}` is missing here.
     Unclosed,
-    /// A `}` without a `{`.
+    /// A `}` has no `{` before it.
     Unopened,
-    /// This names no trait.
+    /// A letter or word here names no trait.
     UnknownTrait,
-    /// A number beyond all counting.
+    /// A number is beyond the range of `usize`.
     TooLarge,
-    /// `_` is no name.
+    /// `_` is used as a name, which it cannot be.
     NoName,
 }
 
@@ -208,9 +209,9 @@ impl fmt::Display for TemplateError {
 impl std::error::Error for TemplateError {}
 
 impl Template {
-    /// Replaces every [`Position::Next`], [`Position::Name`], [`Count::Name`] and [`Count::Star`] by the index
-    /// that `format_args!` gives it: `positional` arguments come first, then those with `names`. A name that is
-    /// not among them is appended: it is captured from the scope of the call.
+    /// Replaces every [`Position::Next`], [`Position::Name`], [`CountSpec::Name`] and [`CountSpec::Star`] by
+    /// the index that `format_args!` gives it: `positional` arguments come first, then those with `names`. A
+    /// name that is not among them is appended: it is captured from the scope of the call.
     ///
     /// Indices are not checked against the number of arguments.
     pub fn resolve(&mut self, positional: usize, names: &mut Vec<String>) {
@@ -229,8 +230,8 @@ impl Template {
         };
         for piece in &mut self.pieces {
             let Piece::Argument { position, spec } = piece else { continue };
-            if spec.precision == Count::Star {
-                spec.precision = Count::Index(take_next());
+            if spec.precision == CountSpec::Star {
+                spec.precision = CountSpec::Index(take_next());
             }
             match position {
                 Position::Next => *position = Position::Index(take_next()),
@@ -238,8 +239,8 @@ impl Template {
                 Position::Index(_) => {}
             }
             for count in [&mut spec.width, &mut spec.precision] {
-                if let Count::Name(name) = count {
-                    *count = Count::Index(index_of(name));
+                if let CountSpec::Name(name) = count {
+                    *count = CountSpec::Index(index_of(name));
                 }
             }
         }

@@ -1,8 +1,8 @@
-//! The torture: random settings, faults and kills against one equation, made = in files + told lost.
+//! The torture: random settings, faults and kills against one equation, made = in files + reported lost.
 //!
-//! [`plan`] makes all of a trial from one number, [`texts`] says which records the program makes, [`counters`] is where
-//! the program counts them so that a kill leaves the count, [`trial`] does what the plan says, and [`oracle`] holds the
-//! counters against the files. The traced program is `tests/programs/torture.rs`.
+//! [`plan`] makes all of a trial from one number, [`texts`] says which records the program makes, in
+//! [`counters`] the program counts them so that a kill leaves the count, [`trial`] does what the plan says,
+//! and [`oracle`] holds the counters against the files. The traced program is `tests/programs/torture.rs`.
 
 pub mod counters;
 pub mod oracle;
@@ -10,19 +10,19 @@ pub mod plan;
 pub mod texts;
 pub mod trial;
 
-/// SplitMix64, the generator of Steele, Lea and Flood, "Fast splittable pseudorandom number generators" (OOPSLA 2014):
-/// small, and the same on every machine.
+/// SplitMix64, the generator of Steele, Lea and Flood, "Fast splittable pseudorandom number generators"
+/// (OOPSLA 2014): small, and the same on every machine.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
 impl Random {
-    /// The sequence of this seed.
+    /// Returns the sequence of this seed.
     #[must_use]
     pub fn new(seed: u64) -> Random {
         Random(seed)
     }
 
-    /// The next number.
+    /// Returns the next number.
     #[must_use]
     pub fn number(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -32,26 +32,26 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// A number from `from` to below `to`.
+    /// Returns a number from `from` to below `to`.
     #[must_use]
     pub fn below(&mut self, from: u64, to: u64) -> u64 {
         from + self.number() % (to - from)
     }
 
-    /// A number from `from` to below `to` of which each order of magnitude is as likely as another.
+    /// Returns a number from `from` to below `to` of which each order of magnitude is as likely as another.
     #[must_use]
     pub fn magnitude(&mut self, from: u64, to: u64) -> u64 {
         let share = (self.number() >> 11) as f64 / (1u64 << 53) as f64;
         (from as f64 * (to as f64 / from as f64).powf(share)) as u64
     }
 
-    /// True so many times in a hundred.
+    /// Returns true so many times in a hundred.
     #[must_use]
     pub fn percent(&mut self, of_hundred: u64) -> bool {
         self.number() % 100 < of_hundred
     }
 
-    /// One of these.
+    /// Returns one of these values.
     #[must_use]
     pub fn pick<T: Copy>(&mut self, from: &[T]) -> T {
         from[(self.number() % from.len() as u64) as usize]

@@ -1,16 +1,18 @@
-//! The raw file: a thread's records as they lay in its ring, for volume. `tracemerge` makes text of them later.
+//! The raw file: a thread's records as they lay in its ring, for volume. `tracemerge` makes text of them
+//! later.
 //!
 //! ```text
 //! file    blocks of 256 KiB; the last is as long as it is
 //! block   magic "TRCRAW1\n", thread id u64, then records up to the border
-//! record  as in a ring, see `record`: two words of header, payload, bytes of no meaning up to a multiple of 8
+//! record  as in a ring, see `record`: two words of header, payload, meaningless bytes up to a multiple of 8
 //! ```
 //!
-//! No record crosses the border of a block; a *pad*, a single word, fills what a record does not fit in. Besides
-//! the records of a ring there are two kinds: [`RecordKind::Meta`] has the payload of a `#` line, [`RecordKind::Site`]
-//! has the number of a site in word 0, nothing in word 1, and the site's entry in a site table as its payload. It
-//! stands before the first record of that site *in each block*. So any block can be read alone: a reader may begin
-//! at any time, the older half of a file may be dropped, and damage goes no further than the next border.
+//! No record crosses the border of a block; where a record does not fit, a *pad*, a single word, fills the
+//! rest of the block. Besides the records of a ring there are two kinds: [`RecordKind::Meta`] has the payload
+//! of a `#` line, [`RecordKind::Site`] has the number of a site in word 0, nothing in word 1, and the site's
+//! entry in a site table as its payload. It stands before the first record of that site *in each block*. So
+//! any block can be read alone: a reader may begin at any time, the older half of a file may be dropped, and
+//! damage goes no further than the next border.
 //!
 //! Ticks never go back in a file. All numbers are little-endian.
 
@@ -26,12 +28,12 @@ use crate::record::{Flags, HEADER, MAX_PAYLOAD, PAD_WORD, RecordKind, Records, a
 pub use decoder::{Decoder, Rendered};
 pub use reader::{Raw, Record, is_clean};
 
-/// What every block begins with.
+/// The first eight bytes of every block.
 pub const MAGIC: [u8; 8] = *b"TRCRAW1\n";
-/// Bytes of a block. The longest record takes a quarter of it.
+/// The number of bytes of a block. The longest record takes a quarter of it.
 pub const BLOCK: u64 = 256 * 1024;
 const BLOCK_BYTES: usize = BLOCK as usize;
-/// Bytes before the first record of a block.
+/// The number of bytes before the first record of a block.
 pub const BLOCK_HEADER: usize = 16;
 
 /// The sites that a block has defined, a bit each.
@@ -62,34 +64,36 @@ impl Defined {
 #[derive(Clone, Debug)]
 pub struct Writer {
     tid: u64,
-    /// The place in the file of the first byte of what is written to.
+    /// The position in the file, in bytes, of the beginning of the output vector.
     base: u64,
     defined: Defined,
 }
 
 impl Writer {
-    /// For an empty file of thread `tid`.
+    /// Returns a writer for an empty file of thread `tid`.
     #[must_use]
     pub fn new(tid: u64) -> Writer {
         Writer { tid, base: 0, defined: Defined::default() }
     }
 
-    /// Goes on at this place of the file: what is written to is empty.
+    /// Goes on at this position of the file, in bytes; the output vector is empty from here on.
     pub(crate) fn begin_at(&mut self, position: u64) {
         if position != self.base {
-            // Who says that what was written last is what is there?
+            // The bytes of the block that were written before need not be those that are there, so no site
+            // counts as defined.
             self.base = position;
             self.defined.clear();
         }
     }
 
-    /// All of `out` was written to the file; what comes is written to an empty one.
+    /// Notes that all `bytes` bytes of the output vector were written to the file, and that the next records
+    /// go to an empty one.
     pub fn written(&mut self, bytes: usize) {
         self.base += bytes as u64;
     }
 
-    /// A record of another file, in which sites mean what `plans` says. Definitions of sites are left out, and made
-    /// where they are needed. False where nobody knows what it means.
+    /// Copies a record of another file, in which sites mean what `plans` says. Definitions of sites are left
+    /// out, and made where they are needed. Returns false where the site is not in `plans`.
     pub fn copy(&mut self, record: &Record<'_>, plans: &Plans, out: &mut Vec<u8>) -> bool {
         match record.kind {
             RecordKind::Captured => {
@@ -104,17 +108,18 @@ impl Writer {
         true
     }
 
-    /// A `#` line.
+    /// Writes a `#` line.
     pub(crate) fn meta(&mut self, ticks: Ticks, meta: &Meta, out: &mut Vec<u8>) {
         let mut payload = Vec::new();
         meta.write(&mut payload);
-        // No `#` line is so long but one of a hostile manifest.
+        // Only a line of a hostile manifest is so long.
         payload.truncate(MAX_PAYLOAD);
         self.record(word(RecordKind::Meta, 0, payload.len()), ticks, &payload, out);
     }
 
-    /// As many whole messages as can be copied at once: up to one that needs a definition, a border, another order or
-    /// more than `limit` bytes. Returns their number, and the ticks of the last one, which was `last`.
+    /// Copies as many whole messages as can be copied at once: up to one that needs a definition, a border,
+    /// another order or more than `limit` bytes. Returns their number and the ticks of the last one; `last`
+    /// are the ticks of the record before them.
     pub(crate) fn copy_run(
         &mut self,
         records: &mut Records<'_>,
@@ -140,13 +145,13 @@ impl Writer {
         (count, last)
     }
 
-    /// A message, or a piece of one.
+    /// Writes a message, or a piece of one.
     pub(crate) fn message(&mut self, site: u32, flags: Flags, ticks: Ticks, text: &[u8], out: &mut Vec<u8>) {
         let word = word(RecordKind::Message, site, text.len()) | u64::from(flags.0) << 8;
         self.record(word, ticks, text, out);
     }
 
-    /// Captured arguments; false where nobody knows what they mean.
+    /// Writes captured arguments; returns false where the site is not in `plans`.
     #[inline]
     pub(crate) fn captured(
         &mut self,
@@ -165,7 +170,7 @@ impl Writer {
         true
     }
 
-    /// Says what the number means, in the block that a record with `len` bytes of payload will be in.
+    /// Defines a site in the block that a record with `len` bytes of payload will be in.
     #[cold]
     fn define(&mut self, site: u32, entry: &[u8], len: usize, out: &mut Vec<u8>) {
         if (record_bytes(entry.len()) + record_bytes(len)) as u64 > self.to_border(out) {
@@ -186,7 +191,7 @@ impl Writer {
         out.extend_from_slice(&[0; 8][..pad]);
     }
 
-    /// Sees to it that a record with `len` bytes of payload has room in the block.
+    /// Ensures that a record with `len` bytes of payload has room in the block.
     #[inline]
     fn make_room(&mut self, len: usize, out: &mut Vec<u8>) {
         let room = self.to_border(out);
@@ -214,13 +219,13 @@ impl Writer {
     }
 }
 
-/// Bytes of a record with `len` bytes of payload.
+/// Returns the number of bytes of a record with `len` bytes of payload.
 #[inline]
 fn record_bytes(len: usize) -> usize {
     HEADER + aligned(len as u64) as usize
 }
 
-/// Word 0 of a record without flags.
+/// Returns word 0 of a record without flags.
 #[inline]
 fn word(kind: RecordKind, site: u32, len: usize) -> u64 {
     debug_assert!(len <= MAX_PAYLOAD);

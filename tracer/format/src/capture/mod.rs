@@ -1,28 +1,28 @@
 //! Arguments as they are copied into a record: raw now, formatted later.
 //!
-//! The thread that traces copies the bytes of the arguments; what they mean stands in the site's *descriptor*,
-//! written once per site by the same types. [`Plan`](crate::fields::Plan) makes the text of both.
+//! The thread that traces copies the bytes of the arguments; their meaning stands in the site's *descriptor*,
+//! written once per site by the same types. [`SitePlan`](crate::fields::SitePlan) makes the text of both.
 //!
 //! # Bytes
 //!
-//! All numbers little-endian and unaligned, one value after the other:
+//! All numbers are little-endian and unaligned, one value after the other:
 //!
 //! | value | bytes |
 //! |---|---|
-//! | integer, float | itself; `usize` and `isize` in the width of the process |
+//! | integer, float | its own bytes; `usize` and `isize` in the width of the process |
 //! | `bool`, `char` | 1, 4 |
 //! | pointer | its address, in the width of the process |
 //! | text | length u16, UTF-8 |
 //! | `()`, struct, tuple | the fields in order |
-//! | `Option`, `Result` | u8: 0 for `None` or `Ok`, 1 for `Some` or `Err`; what is in it |
+//! | `Option`, `Result` | u8: 0 for `None` or `Ok`, 1 for `Some` or `Err`; then its content |
 //! | enum | u16: index of the variant; its fields in order |
 //! | slice | count u16, elements |
 //! | array | elements |
 //!
-//! An element of a slice or array that would take no byte (`()`, a unit struct) takes one, which is 0. So no few
-//! bytes stand for a great many values.
+//! An element of a slice or array that would take no byte (`()`, a unit struct) takes one, which is 0. So no
+//! few bytes stand for a great many values.
 //!
-//! What the descriptor looks like is told in [`descriptor`].
+//! The form of the descriptor is described in [`descriptor`].
 
 mod builtin;
 mod composite;
@@ -31,40 +31,40 @@ pub mod signature;
 #[cfg(test)]
 pub(crate) mod tests;
 
-/// How a value is to be formatted later: the trait of [`std::fmt`].
+/// Markers for the ways in which a value is formatted later: one for each trait of [`std::fmt`].
 pub mod by {
-    /// `{}`
+    /// Marks `{}`.
     pub enum Display {}
-    /// `{:?}` without a width.
+    /// Marks `{:?}` without a width.
     pub enum Debug {}
-    /// `{:?}` with a width, a fill or `0`: for values that are padded as a whole.
+    /// Marks `{:?}` with a width, a fill or `0`, for values that are padded as a whole.
     pub enum PaddedDebug {}
-    /// `{:x}`
+    /// Marks `{:x}`.
     pub enum LowerHex {}
-    /// `{:X}`
+    /// Marks `{:X}`.
     pub enum UpperHex {}
-    /// `{:o}`
+    /// Marks `{:o}`.
     pub enum Octal {}
-    /// `{:b}`
+    /// Marks `{:b}`.
     pub enum Binary {}
-    /// `{:e}`
+    /// Marks `{:e}`.
     pub enum LowerExp {}
-    /// `{:E}`
+    /// Marks `{:E}`.
     pub enum UpperExp {}
-    /// `{:p}`
+    /// Marks `{:p}`.
     pub enum Pointer {}
-    /// A width or precision given by an argument: `usize` only.
+    /// Marks a width or precision that is given by an argument: `usize` only.
     pub enum Count {}
 
-    /// What a value shows through references and boxes: all but [`Pointer`] and [`Count`].
+    /// The ways to format that work through references and boxes: all but [`Pointer`] and [`Count`].
     pub trait OfValue {}
-    /// What integers have.
+    /// The ways to format an integer.
     pub trait OfInteger: OfValue {}
-    /// What floats have.
+    /// The ways to format a float.
     pub trait OfFloat: OfValue {}
-    /// What text, characters and `bool` have.
+    /// The ways to format text, a character or a `bool`.
     pub trait OfText: OfValue {}
-    /// What pointers have.
+    /// The ways to format a pointer.
     pub trait OfPointer {}
 
     macro_rules! mark {
@@ -85,13 +85,13 @@ pub mod by {
     }
 }
 
-/// What [`Capture::size`] gives for a value that no record can hold.
+/// The result of [`Capture::size`] for a value that no record can hold.
 pub const TOO_LONG: usize = usize::MAX;
 
 /// A type whose values are copied into a record as they are, and formatted later as `By` says.
 ///
-/// To be implemented for a user's types by `derive(Capture)` only, which stands beside `derive(Debug)`: values are
-/// printed as that one prints them. What it makes:
+/// It is to be implemented for a user's types by `derive(Capture)` only, which stands beside `derive(Debug)`:
+/// values are printed as that one prints them. It makes code like this:
 ///
 /// ```
 /// # use trace_format::capture::{Capture, Cursor, by, descriptor, signature::Signature};
@@ -162,28 +162,30 @@ pub const TOO_LONG: usize = usize::MAX;
     note = "`#[derive(Capture)]` makes a type capturable whose fields are"
 )]
 pub trait Capture<By> {
-    /// Tells types apart: types with different descriptors have different signatures, but for a chance of one in
-    /// four thousand million. Never 0, never [`u32::MAX`].
+    /// The number that tells types apart: types with different descriptors have different signatures, but for
+    /// a chance of one in four thousand million. It is never 0 and never [`u32::MAX`].
     const SIGNATURE: u32;
 
-    /// Bytes of every value, where all have the same: makes slices of such faster.
+    /// The number of bytes of every value, where all values have the same; it makes slices of such values
+    /// faster.
     #[doc(hidden)]
     const SIZE: Option<usize> = None;
 
-    /// Appends what [`write`](Capture::write) means.
+    /// Appends the descriptor of the bytes that [`write`](Capture::write) writes.
     fn describe(descriptor: &mut Vec<u8>);
 
-    /// Bytes that [`write`](Capture::write) writes; more than [`MAX_PAYLOAD`](crate::record::MAX_PAYLOAD) where it
-    /// cannot write the value.
+    /// Returns the number of bytes that [`write`](Capture::write) writes; more than
+    /// [`MAX_PAYLOAD`](crate::record::MAX_PAYLOAD) where it cannot write the value.
     fn size(&self) -> usize;
 
     /// Writes the value.
     fn write(&self, to: &mut Cursor<'_>);
 }
 
-/// Where captured bytes go.
+/// The place to which captured bytes are written.
 ///
-/// Writing more than there is room for writes nothing, then and afterwards; [`is_full`](Cursor::is_full) tells.
+/// Writing more than there is room for writes nothing, then and afterwards; [`is_full`](Cursor::is_full)
+/// tells.
 #[derive(Debug)]
 pub struct Cursor<'a> {
     rest: &'a mut [u8],
@@ -191,14 +193,14 @@ pub struct Cursor<'a> {
 }
 
 impl<'a> Cursor<'a> {
-    /// Writes to the beginning of `to`.
+    /// Returns a cursor that writes to the beginning of `to`.
     #[inline(always)]
     #[must_use]
     pub fn new(to: &'a mut [u8]) -> Cursor<'a> {
         Cursor { rest: to, full: false }
     }
 
-    /// Writes `bytes`. Compiles to one store where the room is known.
+    /// Writes the array `bytes`. The call compiles to one store where the room is known.
     #[inline(always)]
     pub fn put<const N: usize>(&mut self, bytes: [u8; N]) {
         match std::mem::take(&mut self.rest).split_first_chunk_mut::<N>() {
@@ -210,7 +212,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Writes `bytes`.
+    /// Writes the slice `bytes`.
     #[inline(always)]
     pub fn put_slice(&mut self, bytes: &[u8]) {
         if let Some(here) = self.take(bytes.len()) {
@@ -218,7 +220,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The next `length` bytes, to be written by the caller; `None` where there is no room for them.
+    /// Takes the next `length` bytes, to be written by the caller; `None` where there is no room for them.
     #[inline(always)]
     fn take(&mut self, length: usize) -> Option<&'a mut [u8]> {
         let parts = std::mem::take(&mut self.rest).split_at_mut_checked(length);
@@ -228,7 +230,7 @@ impl<'a> Cursor<'a> {
         Some(here)
     }
 
-    /// Writes a length of 16 bits; one that does not fit counts as no room.
+    /// Writes a length of 16 bits; one that does not fit into them counts as no room.
     #[inline(always)]
     pub fn put_length(&mut self, length: usize) {
         match u16::try_from(length) {
@@ -240,14 +242,14 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Bytes that there is room for.
+    /// Returns the number of bytes that there is room for.
     #[inline(always)]
     #[must_use]
     pub fn remaining(&self) -> usize {
         self.rest.len()
     }
 
-    /// Whether something was not written for lack of room.
+    /// Returns whether something was not written for lack of room.
     #[inline(always)]
     #[must_use]
     pub fn is_full(&self) -> bool {

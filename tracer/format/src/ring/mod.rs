@@ -1,8 +1,8 @@
 //! The ring file: a header of [`HEADER_BYTES`], the data of the ring, the data of the nested ring.
 //!
 //! The header is shared between a traced thread (*producer*), the flusher or, after death, the recoverer
-//! (*consumer*), and whoever looks on. All its fields are atomics; each group has a cache line of its own
-//! and one writer:
+//! (*consumer*), and whoever looks on. All its fields are atomics; each group has a cache line of its own and
+//! one writer:
 //!
 //! ```text
 //! line  group       writer                      read by
@@ -20,10 +20,11 @@
 //!
 //! A position counts bytes ever written; it only grows; its place in the data is `position % capacity`.
 //! `consumed <= head <= reserve`, and `head - consumed <= capacity`. Bytes from `consumed` to `head` are
-//! committed records. Positions of records are multiples of 8, so the lowest three bits of the word that holds the head
-//! are free: they hold how many messages the thread has committed, modulo 8. See [`Written::publish`]. The producer writes only in `[head, reserve)`; it advances `reserve`, block by block,
-//! before it writes there. So a reader that comes late to a producer which laps it knows what may be
-//! half-overwritten: what lies below `reserve - capacity`. Every block begins with a record.
+//! committed records. Positions of records are multiples of 8, so the lowest three bits of the word that
+//! holds the head are free: they hold the number of messages that the thread has committed, modulo 8. See
+//! [`Written::publish`]. The producer writes only in `[head, reserve)`; it advances `reserve`, block by
+//! block, before it writes there. So a reader that comes late to a producer which laps it knows which bytes
+//! may be half-overwritten: those below `reserve - capacity`. Every block begins with a record.
 //!
 //! # Publication
 //!
@@ -37,9 +38,9 @@
 //!   may overwrite up to consumed + capacity
 //! ```
 //!
-//! A consumer that dies before `selected` is stored has done nothing: the file is cut to the length in the
-//! slot that rules and the records are rendered again. One that dies after it has done all but free the
-//! space. The producer never sees a consumed position that the ruling slot does not have.
+//! A consumer that dies before `selected` is stored has done nothing: the file is truncated to the length in
+//! the slot that rules and the records are rendered again. A consumer that dies after it has done everything
+//! but free the space. The producer never sees a consumed position that the ruling slot does not have.
 
 mod geometry;
 
@@ -52,32 +53,32 @@ pub use geometry::{Geometry, MAX_CAPACITY, MIN_CAPACITY, RingError, block_size, 
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
-/// Bytes before the data.
+/// The number of bytes before the data.
 pub const HEADER_BYTES: usize = 4096;
 /// The first eight bytes of a ring file.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"TRCRING\n");
-/// Version of the ring's layout, as rings are made here.
+/// The version of the ring's layout, as rings are made here.
 pub const LAYOUT_VERSION: u32 = 3;
-/// The oldest layout that is read and recovered here. In layout 2, the lowest bits of the head's word are zero and say
-/// nothing, and the slots tell of no [`Elsewhere`].
+/// The oldest layout that is read and recovered here. In layout 2, the lowest bits of the head's word are
+/// zero and say nothing, and the slots have no [`Elsewhere`].
 pub const OLDEST_LAYOUT: u32 = 2;
-/// How often [`Written::end`] looks again while the producer goes on.
+/// The number of times that [`Written::end`] looks again while the producer goes on.
 const TRIES: u32 = 100;
 
-/// Who has the ring. See [`Header`] for who may change it.
+/// The state of a ring: who has it. See [`Header`] for who may change it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum State {
-    /// Nobody: its content has no meaning.
+    /// Nobody has the ring: its content has no meaning.
     Free = 0,
-    /// A thread writes to it.
+    /// A thread writes to the ring.
     Owned = 1,
-    /// Its thread has ended; the records in it still count.
+    /// The thread of the ring has ended; the records in it still count.
     Ended = 2,
 }
 
 impl State {
-    /// The state that a number stands for.
+    /// Returns the state that a number stands for; `None` where it stands for none.
     #[must_use]
     pub const fn from_number(number: u32) -> Option<State> {
         match number {
@@ -89,98 +90,100 @@ impl State {
     }
 }
 
-/// What a ring file is, fixed when it is made.
+/// The kind and the sizes of a ring file, fixed when it is made.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Identity {
-    /// [`MAGIC`].
+    /// The magic number, [`MAGIC`].
     pub magic: AtomicU64,
-    /// [`LAYOUT_VERSION`].
+    /// The version of the layout, [`LAYOUT_VERSION`].
     pub version: AtomicU32,
-    /// [`HEADER_BYTES`].
+    /// The length of the header in bytes, [`HEADER_BYTES`].
     pub header_bytes: AtomicU32,
-    /// Bytes of data; a power of two from [`MIN_CAPACITY`] to [`MAX_CAPACITY`].
+    /// The number of bytes of data; a power of two from [`MIN_CAPACITY`] to [`MAX_CAPACITY`].
     pub capacity: AtomicU64,
-    /// Bytes of nested data; a power of two.
+    /// The number of bytes of nested data; a power of two.
     pub nested_capacity: AtomicU64,
-    /// Bytes of a block of the ring.
+    /// The number of bytes of a block of the ring.
     pub block: AtomicU32,
-    /// Bytes of a block of the nested ring.
+    /// The number of bytes of a block of the nested ring.
     pub nested_block: AtomicU32,
     /// The id of the run.
     pub run: AtomicU32,
     /// The number of the ring in its run.
     pub index: AtomicU32,
-    /// 1 where the producer does not wait for the consumer but overwrites what is oldest; see [`survivors`].
+    /// A flag, 1 where the producer does not wait for the consumer but overwrites the oldest records; see
+    /// [`survivors`].
     pub overwrite: AtomicU32,
 }
 
-/// Which thread has the ring.
+/// The thread that has the ring.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Tenancy {
-    /// A [`State`].
+    /// The number of a [`State`].
     pub state: AtomicU32,
-    /// Grows by one with each thread that takes the ring.
+    /// A count that grows by one with each thread that takes the ring.
     pub generation: AtomicU32,
     /// The thread's id.
     pub tid: AtomicU64,
-    /// Its name, cut to 16 bytes, filled with zeros.
+    /// The thread's name, shortened to 16 bytes, filled with zeros.
     pub name: [AtomicU64; 2],
-    /// Ticks when it took the ring.
+    /// The ticks when the thread took the ring.
     pub since: AtomicU64,
 }
 
-/// How far the producer is, in the ring or in the nested ring. See the module's text for the positions.
+/// The progress of the producer, in the ring or in the nested ring. See the module's text for the positions.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Written {
-    /// Where records end, and in the lowest three bits how many messages were committed before, modulo 8. Stored with
-    /// `Release` by [`Written::publish`], loaded with `Acquire` by [`Written::head`] and [`Written::end`].
+    /// The position where records end, and in the lowest three bits the number of messages that were
+    /// committed before, modulo 8. It is stored with `Release` by [`Written::publish`], loaded with `Acquire`
+    /// by [`Written::head`] and [`Written::end`].
     head: AtomicU64,
-    /// The producer may be writing up to here. A multiple of the block size.
+    /// The position up to which the producer may be writing. A multiple of the block size.
     pub reserve: AtomicU64,
-    /// Messages committed by the thread that has the ring. It is stored behind the head that ends the last of them, so
-    /// it may be one less than what [`Written::end`] tells.
+    /// The number of messages committed by the thread that has the ring. It is stored behind the head that
+    /// ends the last of them, so it may be one less than the number that [`Written::end`] returns.
     pub committed: AtomicU64,
-    /// Messages lost because there was no room.
+    /// The number of messages lost because there was no room.
     pub lost_full: AtomicU64,
-    /// Messages lost because their formatting did not end.
+    /// The number of messages lost because their formatting did not end.
     pub lost_panic: AtomicU64,
-    /// How often the thread waited for room.
+    /// The number of times that the thread waited for room.
     pub stalls: AtomicU64,
-    /// How long, in nanoseconds.
+    /// The time that the thread waited for room, in nanoseconds.
     pub stall_ns: AtomicU64,
 }
 
-/// How far the consumer is, as the producer sees it.
+/// The progress of the consumer, as the producer sees it.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Consumed {
-    /// Space of the ring before this may be written again.
+    /// The position of the ring before which space may be written again.
     pub main: AtomicU64,
-    /// The same of the nested ring.
+    /// The position of the nested ring before which space may be written again.
     pub nested: AtomicU64,
 }
 
-/// Which slot rules.
+/// The number of the slot that rules.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Selected {
-    /// How often a slot was published; the lowest bit is the number of the one that rules. Stored with `Release`,
-    /// loaded with `Acquire`.
+    /// The number of times that a slot was published; the lowest bit is the number of the slot that rules. It
+    /// is stored with `Release`, loaded with `Acquire`.
     pub count: AtomicU64,
 }
 
-/// What the consumer has done, all of one moment. Only the ruling slot has a meaning.
+/// The progress of the consumer, all of one moment. Only the ruling slot has a meaning.
 #[derive(Debug)]
 #[repr(C, align(128))]
 pub struct Slot {
-    /// Records of the ring before this position are in the file.
+    /// The position of the ring before which records are in the file.
     pub consumed: AtomicU64,
-    /// The same of the nested ring.
+    /// The position of the nested ring before which records are in the file.
     pub nested_consumed: AtomicU64,
-    /// Length of the file that goes with it; 0 where no file was made yet.
+    /// The length in bytes of the file that goes with this progress; 0 where no file was made yet.
     pub file_length: AtomicU64,
     /// The file's device.
     pub device: AtomicU64,
@@ -188,40 +191,41 @@ pub struct Slot {
     pub inode: AtomicU64,
     /// The `<n>` of the file's name.
     pub file_number: AtomicU64,
-    /// 1 while the file ends inside a message whose last piece was not seen; 2 while the ring goes on inside one that is
-    /// told lost.
+    /// A state: 1 while the file ends inside a message whose last piece was not seen; 2 while the ring goes
+    /// on inside a message that is reported lost.
     pub in_message: AtomicU64,
-    /// 1 when the file's last line is an `# end`.
+    /// A flag, 1 when the file's last line is an `# end`.
     pub ended: AtomicU64,
-    /// Ticks of the last line.
+    /// The ticks of the last line.
     pub last_ticks: AtomicU64,
-    /// Messages in the file.
+    /// The number of messages in the file.
     pub records: AtomicU64,
-    /// Messages told lost in the file and in those before that are still there, in the order of [`LossReason`].
+    /// The numbers of messages reported lost in the file and in those before it that are still there, in the
+    /// order of [`LossReason`].
     pub lost: [AtomicU64; LossReason::COUNT],
-    /// Stall time told in the same files, in nanoseconds.
+    /// The stall time reported in the same files, in nanoseconds.
     pub stall_ns: AtomicU64,
-    /// 1 while the clock of the thread is behind the file's last line.
+    /// A flag, 1 while the clock of the thread is behind the file's last line.
     pub behind: AtomicU64,
-    /// Messages in the thread's earlier files that are still there; with the three below an
-    /// [`Elsewhere`].
+    /// The number of messages in the thread's earlier files that are still there; with the three fields below
+    /// an [`Elsewhere`].
     pub records_elsewhere: AtomicU64,
-    /// Messages told lost in them, in the order of [`LossReason`].
+    /// The numbers of messages reported lost in the earlier files, in the order of [`LossReason`].
     pub lost_elsewhere: [AtomicU64; LossReason::COUNT],
-    /// Stall time told in them, in nanoseconds.
+    /// The stall time reported in the earlier files, in nanoseconds.
     pub stall_ns_elsewhere: AtomicU64,
-    /// Their lengths together.
+    /// The sum of the earlier files' lengths in bytes.
     pub bytes_elsewhere: AtomicU64,
 }
 
 /// The plain values of a [`Slot`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// Records of the ring before this position are in the file.
+    /// The position of the ring before which records are in the file.
     pub consumed: u64,
-    /// The same of the nested ring.
+    /// The position of the nested ring before which records are in the file.
     pub nested_consumed: u64,
-    /// Length of the file.
+    /// The length of the file in bytes.
     pub file_length: u64,
     /// The file's device.
     pub device: u64,
@@ -229,7 +233,7 @@ pub struct Progress {
     pub inode: u64,
     /// The `<n>` of the file's name.
     pub file_number: u32,
-    /// What the renderer goes on from.
+    /// The state from which the renderer goes on.
     pub render: RenderState,
 }
 
@@ -290,7 +294,8 @@ impl Slot {
 }
 
 impl Header {
-    /// A header in memory of its own, all zero. For tests and model checking: a real one lies in a mapping.
+    /// Returns a header in memory of its own, all zero. It is for tests and model checking: a real one lies
+    /// in a mapping.
     #[must_use]
     pub fn zeroed() -> Header {
         let (zero, small) = (|| AtomicU64::new(0), || AtomicU32::new(0));
@@ -350,8 +355,8 @@ impl Header {
         }
     }
 
-    /// Publishes what a consumer has done: steps (b) and (c) of the write order. Call it after the text is in
-    /// the file and before [`Header::free`].
+    /// Publishes the progress of a consumer: steps (b) and (c) of the write order. It is to be called after
+    /// the text is in the file and before [`Header::free`].
     pub fn publish(&self, progress: &Progress) {
         let count = self.selected.count.load(Ordering::Relaxed).wrapping_add(1);
         // An onlooker may still read the slot that is filled now. If it sees any of that, it sees, when it is
@@ -361,20 +366,21 @@ impl Header {
         self.selected.count.store(count, Ordering::Release);
     }
 
-    /// Lets the producer write again where `progress` has read: step (d).
+    /// Lets the producer write again to the space that `progress` has read: step (d).
     pub fn free(&self, progress: &Progress) {
         self.consumed.main.store(progress.consumed, Ordering::Release);
         self.consumed.nested.store(progress.nested_consumed, Ordering::Release);
     }
 
-    /// What was published last. For the consumer itself; others ask [`Header::published_meanwhile`].
+    /// Returns the progress that was published last. It is for the consumer itself; others call
+    /// [`Header::published_meanwhile`].
     #[must_use]
     pub fn published(&self) -> Progress {
         self.slot(self.selected.count.load(Ordering::Acquire))
     }
 
-    /// What a living consumer has published last, and which publication that was; `None` where it published
-    /// more while this was read.
+    /// Returns the number of the last publication of a living consumer, and its progress; `None` where the
+    /// consumer published more while this was read.
     #[must_use]
     pub fn published_meanwhile(&self) -> Option<(u64, Progress)> {
         let count = self.selected.count.load(Ordering::Acquire);
@@ -388,21 +394,21 @@ impl Header {
         self.slots[usize::from(count & 1 == 1)].load()
     }
 
-    /// Version of the ring's layout.
+    /// Returns the version of the ring's layout.
     #[must_use]
     pub fn layout(&self) -> u32 {
         self.identity.version.load(Ordering::Relaxed)
     }
 
-    /// How many messages the thread that has the ring has committed, those made inside others included: exact where the
-    /// thread has ended, however that was; see [`Written::end`].
+    /// Returns the number of messages that the thread that has the ring has committed, those made inside
+    /// others included: exact where the thread has ended, in whatever way; see [`Written::end`].
     #[must_use]
     pub fn committed(&self) -> u64 {
         let layout = self.layout();
         self.main.end(layout).messages.wrapping_add(self.nested.end(layout).messages)
     }
 
-    /// What the producer has lost, as the renderer reports it.
+    /// Returns the producer's losses, as the renderer reports them.
     #[must_use]
     pub fn losses(&self) -> Losses {
         let (main, nested) = (self.main.counts(), self.nested.counts());
@@ -432,19 +438,19 @@ impl Header {
 #[derive(Debug)]
 #[repr(C)]
 pub struct Header {
-    /// What it is.
+    /// The kind and the sizes of the ring.
     pub identity: Identity,
-    /// Who has it.
+    /// The thread that has the ring.
     pub tenancy: Tenancy,
-    /// How far the producer is.
+    /// The progress of the producer.
     pub main: Written,
-    /// How far the producer is with records made inside others.
+    /// The progress of the producer with records made inside others.
     pub nested: Written,
-    /// How far the consumer is.
+    /// The progress of the consumer.
     pub consumed: Consumed,
-    /// Which slot rules.
+    /// The number of the slot that rules.
     pub selected: Selected,
-    /// The slots.
+    /// The two slots, of which one rules.
     pub slots: [Slot; 2],
 }
 
@@ -459,24 +465,24 @@ const _: () = assert!(size_of::<Slot>() == 256 && core::mem::offset_of!(Header, 
 /// The plain values of the counters in [`Written`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Messages committed.
+    /// The number of messages committed.
     pub committed: u64,
-    /// Messages lost for want of room.
+    /// The number of messages lost for want of room.
     pub lost_full: u64,
-    /// Messages lost because their formatting did not end.
+    /// The number of messages lost because their formatting did not end.
     pub lost_panic: u64,
-    /// Waits for room.
+    /// The number of waits for room.
     pub stalls: u64,
-    /// Their time, in nanoseconds.
+    /// The time waited for room, in nanoseconds.
     pub stall_ns: u64,
 }
 
-/// Where a producer's records end, and how many messages it has committed before that.
+/// The position where a producer's records end, and the number of messages that it has committed before that.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct End {
-    /// The head.
+pub struct CommittedEnd {
+    /// The position of the head.
     pub position: u64,
-    /// Messages that the thread that has the ring has committed up to there.
+    /// The number of messages that the thread that has the ring has committed up to there.
     pub messages: u64,
 }
 
@@ -486,12 +492,12 @@ const POSITION: u64 = !COUNT;
 const COUNT: u64 = 7;
 
 impl Written {
-    /// Makes everything before `position`, a multiple of 8, readable: with it, the thread has committed `messages`
-    /// messages. Only for the producer, which then stores `messages` in [`Written::committed`] if that is more than
-    /// before.
+    /// Makes everything before `position`, a multiple of 8, readable: with it, the thread has committed
+    /// `messages` messages. Only the producer may call it, which then stores `messages` in
+    /// [`Written::committed`] if that is more than before.
     ///
-    /// Position and count are one word, so a producer that is stopped after this and before the other store has still
-    /// said how many messages there are: see [`Written::end`].
+    /// Position and count are one word, so a producer that is stopped after this and before the other store
+    /// has still said how many messages there are: see [`Written::end`].
     #[inline(always)]
     pub fn publish(&self, position: u64, messages: u64) {
         debug_assert!(position & COUNT == 0);
@@ -499,52 +505,56 @@ impl Written {
         self.head.store(position | (messages & COUNT), Ordering::Release);
     }
 
-    /// Where records end.
+    /// Returns the position where records end.
     #[must_use]
     #[inline(always)]
     pub fn head(&self) -> u64 {
-        // Acquire: who sees this head sees the records before it.
+        // Acquire: whoever sees this head sees the records before it.
         self.head.load(Ordering::Acquire) & POSITION
     }
 
-    /// Where records end, and how many messages were committed before that: both of one moment, in a ring of layout
-    /// `layout`.
+    /// Returns the position where records end, and the number of messages that were committed before that:
+    /// both of one moment, in a ring of layout `layout`.
     ///
-    /// The producer stores head `h` (with the number of messages `n` modulo 8), then the counter `n`, then the next
-    /// head. So of a head that is loaded between two loads of the counter, which gave `before` and `after`:
+    /// The producer stores head `h` (with the number of messages `n` modulo 8), then the counter `n`, then
+    /// the next head. So this holds for a head that is loaded between two loads of the counter, which gave
+    /// `before` and `after`:
     ///
-    /// - `before <= n`: who sees the counter `before` sees the head that was stored ahead of it, or a later one;
-    /// - `n <= after + 1`: who sees the head with `n` sees the counter `n - 1`, or a later one.
+    /// - `before <= n`: whoever sees the counter `before` sees the head that was stored ahead of it, or a
+    ///   later one;
+    /// - `n <= after + 1`: whoever sees the head with `n` sees the counter `n - 1`, or a later one.
     ///
-    /// Where fewer than eight numbers are between, one of them is `n` modulo 8: that is it. Of a producer that has
-    /// ended, however that was, `before` and `after` are equal, and `n` is that or one more. If a living one has gone on
-    /// meanwhile by more, it is looked at again; after many tries the smallest possible number is taken, so nothing is
-    /// counted that is not there. In layout 2 the head has no number, and the counter is taken.
+    /// Where fewer than eight numbers are between, one of them is `n` modulo 8: that is the number. Where a
+    /// producer has ended, in whatever way, `before` and `after` are equal, and `n` is that number or one
+    /// more. If a living one has gone on meanwhile by more, its words are read again; after many tries the
+    /// smallest possible number is taken, so nothing is counted that is not there. In layout 2 the head has
+    /// no number, and the counter is taken.
     #[must_use]
-    pub fn end(&self, layout: u32) -> End {
+    pub fn end(&self, layout: u32) -> CommittedEnd {
         let mut tries = 0;
         loop {
             let before = self.committed.load(Ordering::Acquire);
             let word = self.head.load(Ordering::Acquire);
-            // Behind the head, which was loaded with Acquire.
+            // This load comes behind that of the head, which was loaded with Acquire.
             let after = self.committed.load(Ordering::Relaxed);
             let position = word & POSITION;
             if layout < 3 {
-                return End { position, messages: before };
+                return CommittedEnd { position, messages: before };
             }
             let more = word.wrapping_sub(before) & COUNT;
             let most = after.wrapping_sub(before).wrapping_add(1);
             tries += 1;
             if most <= COUNT || tries == TRIES {
-                // No producer leaves a head whose number does not fit the counter. Who may have written that?
+                // No producer leaves a head whose number does not fit the counter; where it does not fit, the
+                // counter is believed.
                 let more = if more <= most { more } else { 0 };
-                return End { position, messages: before.wrapping_add(more) };
+                return CommittedEnd { position, messages: before.wrapping_add(more) };
             }
             core::hint::spin_loop();
         }
     }
 
-    /// The counters, each as it is now.
+    /// Returns the counters, each as it is now.
     #[must_use]
     pub fn counts(&self) -> Counts {
         let get = |field: &AtomicU64| field.load(Ordering::Relaxed);
@@ -557,7 +567,8 @@ impl Written {
         }
     }
 
-    /// Sets the counters back for another thread; the positions go on. Only while no thread has the ring.
+    /// Sets the counters back for another thread; the positions go on. It may be called only while no thread
+    /// has the ring.
     pub fn clear_counters(&self) {
         self.publish(self.head(), 0);
         let counters = [&self.committed, &self.lost_full, &self.lost_panic, &self.stalls, &self.stall_ns];
@@ -568,16 +579,16 @@ impl Written {
 }
 
 impl Tenancy {
-    /// The state, where it is one.
+    /// Returns the state of the ring.
     ///
     /// # Errors
-    /// A number that is no state.
+    /// The number in the header is no state.
     pub fn state(&self) -> Result<State, RingError> {
         let number = self.state.load(Ordering::Acquire);
         State::from_number(number).ok_or(RingError::State(number))
     }
 
-    /// The thread's name without the zeros behind it.
+    /// Returns the thread's name without the zeros behind it.
     #[must_use]
     pub fn name(&self) -> Vec<u8> {
         let words = [self.name[0].load(Ordering::Relaxed), self.name[1].load(Ordering::Relaxed)];
@@ -595,18 +606,19 @@ impl Tenancy {
     }
 }
 
-/// The range of committed records that a consumer at `consumed` may read.
+/// Returns the range of committed records that a consumer at `consumed` may read, in positions.
 ///
 /// # Errors
-/// Positions that contradict each other or the alignment.
+/// The positions contradict each other or the alignment.
 pub fn readable(written: &Written, consumed: u64, capacity: u64) -> Result<std::ops::Range<u64>, RingError> {
     readable_to(written.head(), consumed, capacity)
 }
 
-/// The same where the head was loaded before, with [`Written::head`] or [`Written::end`].
+/// Returns the range of committed records that a consumer at `consumed` may read, where the head was loaded
+/// before, with [`Written::head`] or [`Written::end`]; see [`readable`].
 ///
 /// # Errors
-/// As [`readable`].
+/// The positions contradict each other or the alignment.
 pub fn readable_to(head: u64, consumed: u64, capacity: u64) -> Result<std::ops::Range<u64>, RingError> {
     match head.checked_sub(consumed) {
         Some(bytes) if consumed % 8 == 0 && bytes <= capacity => Ok(consumed..head),
@@ -614,12 +626,13 @@ pub fn readable_to(head: u64, consumed: u64, capacity: u64) -> Result<std::ops::
     }
 }
 
-/// The range of committed records at or after `consumed` and before `head`, which was loaded from `written` just now,
-/// that a producer has not overwritten: for a reader whose position the producer does not wait for. It begins where a record does, but that may be a later piece of a
-/// message. What was read is to be checked with [`oldest`] afterwards: the producer goes on.
+/// Returns the range of committed records at or after `consumed` and before `head`, which was loaded from
+/// `written` just now, that a producer has not overwritten. It is for a reader whose position the producer
+/// does not wait for. The range begins where a record does, but that may be a later piece of a message. The
+/// bytes that were read are to be checked with [`oldest`] afterwards: the producer goes on.
 ///
 /// # Errors
-/// As [`readable`].
+/// The positions contradict each other or the alignment.
 pub fn survivors(
     written: &Written,
     head: u64,
@@ -634,11 +647,12 @@ pub fn survivors(
     Ok(start.clamp(consumed, head)..head)
 }
 
-/// Where the oldest bytes begin that the producer has not begun to overwrite by now: the border of a block, so
-/// that of a record. To be asked after the bytes were read.
+/// Returns the position where the oldest bytes begin that the producer has not begun to overwrite by now: the
+/// border of a block, and so of a record. It is to be called after the bytes were read.
 #[must_use]
 pub fn oldest(written: &Written, capacity: u64, block: u64) -> u64 {
-    // The other half is in the producer, which stores `reserve`, then a fence, then what it overwrites with.
+    // The other half is in the producer, which stores `reserve`, then a fence, then the bytes that overwrite
+    // older ones.
     fence(Ordering::Acquire);
     let reserve = written.reserve.load(Ordering::Relaxed);
     reserve.saturating_sub(capacity).checked_next_multiple_of(block).unwrap_or(u64::MAX)

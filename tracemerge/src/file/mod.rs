@@ -2,9 +2,9 @@
 //! them.
 
 pub mod damage;
-pub mod held;
+pub mod file_with_ring;
+pub mod line_source;
 pub mod lines;
 pub mod map;
-pub mod raw;
-pub mod render;
+pub mod raw_file;
 pub mod truncation;

@@ -14,7 +14,7 @@ use trace_format::line::{Kind, Line};
 use trace_format::meta::{Claim, FIRST_CHECKED, Meta, Run, RunLine};
 use trace_format::raw::Raw;
 
-use crate::file::held::Held;
+use crate::file::file_with_ring::FileWithRing;
 use crate::file::lines::{Token, first_line, last_ticks, line_at, lines_of, without_feed};
 use crate::file::map::Map;
 use crate::find::discover::{App, Candidate};
@@ -41,7 +41,7 @@ pub struct Trace {
     /// The bytes of the file, where they are kept.
     pub map: Option<Arc<Map>>,
     /// The file and its ring, where that was read; then the file itself is not opened again.
-    pub held: Option<Arc<Held>>,
+    pub held: Option<Arc<FileWithRing>>,
     /// The owner of the file. Where a run has recorded that its process became another user's, this is the
     /// user whose run it is.
     pub owner: u32,

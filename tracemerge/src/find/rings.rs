@@ -13,7 +13,7 @@ use trace_format::raw::Raw;
 use trace_store::inspect::{self, RunInMemory, ThreadInMemory};
 use trace_store::recovery::{Recovered, runtime_directories};
 
-use crate::file::held::Held;
+use crate::file::file_with_ring::FileWithRing;
 use crate::find::discover::Candidate;
 use crate::find::header::Trace;
 use crate::find::liveness;
@@ -90,7 +90,7 @@ fn trace(run: &RunInMemory, thread: ThreadInMemory, alive: bool, messages: &mut 
     let metadata = opened.or_else(|| fs::metadata(&path).ok());
     let owner = metadata.as_ref().map_or_else(effective_user, owner);
     let id = metadata.map(|metadata| file_id(&path, &metadata));
-    let held = Held::new(thread, alive).map_err(|error| messages.warn(error)).ok()?;
+    let held = FileWithRing::new(thread, alive).map_err(|error| messages.warn(error)).ok()?;
     let (first, last) = held.range()?;
     let of_file = Raw::parse(held.file()).map_or_else(|| Marks::of_text(held.file()), Marks::of_raw);
     let marks = of_file.followed_by(held.rest());

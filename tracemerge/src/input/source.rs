@@ -13,11 +13,11 @@ use std::sync::Arc;
 
 use trace_format::file::Encoding;
 
-use crate::file::held::Held;
+use crate::file::file_with_ring::FileWithRing;
+use crate::file::line_source::LineSource;
 use crate::file::lines::{Token, first_ticks, last_ticks, line_at, skip_bad, without_torn_tail};
 use crate::file::map::Map;
-use crate::file::raw::RawFile;
-use crate::file::render::Render;
+use crate::file::raw_file::RawFile;
 use crate::find::header::Trace;
 use crate::os::processors::{OPENING, map_on_all_processors};
 use crate::ui::error::Error;
@@ -37,7 +37,7 @@ pub enum Content<'a> {
     /// The source is text, and these are its bytes.
     Text(&'a [u8]),
     /// The source has no text before this renders it.
-    Rendered(&'a dyn Render),
+    Rendered(&'a dyn LineSource),
 }
 
 /// The things that a source keeps open.
@@ -47,7 +47,7 @@ enum Stored {
     /// `end`.
     Text { bytes: TextBytes, end: usize },
     /// A renderer, which makes text when it is asked for it.
-    Rendered(Box<dyn Render>),
+    Rendered(Box<dyn LineSource>),
 }
 
 /// The bytes of a text, with their owner.
@@ -56,9 +56,9 @@ enum TextBytes {
     /// A file.
     Mapped(Arc<Map>),
     /// The file of a thread whose ring was read.
-    File(Arc<Held>),
+    File(Arc<FileWithRing>),
     /// The bytes that a ring in memory has for the file.
-    Ring(Arc<Held>),
+    Ring(Arc<FileWithRing>),
 }
 
 impl Deref for TextBytes {
@@ -150,7 +150,7 @@ impl Source {
 
     /// A source whose lines `render` makes; `path` is for messages.
     #[cfg(test)]
-    pub fn of_lines(path: PathBuf, render: Box<dyn Render>) -> Source {
+    pub fn of_lines(path: PathBuf, render: Box<dyn LineSource>) -> Source {
         Source { path, stored: Stored::Rendered(render) }
     }
 
@@ -222,7 +222,7 @@ impl Source {
         }
     }
 
-    /// The number of bytes of the text; of a source that is rendered, its [`Render::size`].
+    /// The number of bytes of the text; of a source that is rendered, its [`LineSource::size`].
     #[must_use]
     pub fn size(&self) -> usize {
         match self.content() {

@@ -4,8 +4,8 @@ use std::io;
 use std::mem;
 use std::ops::Range;
 
+use crate::file::line_source::LineSource;
 use crate::file::map::prefetch;
-use crate::file::render::Render;
 use crate::file::truncation;
 use crate::input::boundary::{Boundary, first_from};
 use crate::input::findings::Findings;
@@ -58,7 +58,7 @@ enum OpenRange<'a> {
     /// Text, with a cursor at the beginning of the window and one at its end.
     Text { begin: LineCursor<'a>, end: LineCursor<'a> },
     /// A source that renders its lines when it is asked for them.
-    Rendered { source: usize, render: &'a dyn Render },
+    Rendered { source: usize, render: &'a dyn LineSource },
 }
 
 /// Neighbouring lines of one sorted range.

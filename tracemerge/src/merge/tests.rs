@@ -6,8 +6,8 @@
 
 use super::*;
 use crate::file::damage::SHOWN;
+use crate::file::line_source::LineSource;
 use crate::file::lines::without_feed;
-use crate::file::render::Render;
 use crate::input::findings::{FindingCounts, Findings};
 use crate::input::slice::TickSpan;
 use crate::input::source::{SortedRange, Source, breaks, whole};
@@ -100,7 +100,7 @@ fn merged(files: &[Vec<u8>]) -> Merged {
 #[derive(Debug)]
 struct Made(Vec<(u64, Vec<u8>)>);
 
-impl Render for Made {
+impl LineSource for Made {
     fn span(&self) -> Option<(u64, u64)> {
         Some((self.0.first()?.0, self.0.last()?.0))
     }

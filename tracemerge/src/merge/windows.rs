@@ -16,7 +16,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::file::render::Render;
+use crate::file::line_source::LineSource;
 use crate::input::findings::Findings;
 use crate::input::slice::{SlicePart, TickSpan};
 use crate::input::source::{Content, SortedRange, Source};
@@ -57,7 +57,7 @@ pub struct Windows<'a> {
     bytes: usize,
     sources: &'a [Source],
     /// The renderers of those ranges that are no text.
-    rendered: Vec<&'a dyn Render>,
+    rendered: Vec<&'a dyn LineSource>,
     stage: Stage<'a>,
 }
 
@@ -217,7 +217,7 @@ impl<'a> Windows<'a> {
         let Window { since, until, .. } = self.window;
         let until = until.unwrap_or(u64::MAX);
         let bytes =
-            |render: &&dyn Render| render.bytes_before(until).saturating_sub(render.bytes_before(since));
+            |render: &&dyn LineSource| render.bytes_before(until).saturating_sub(render.bytes_before(since));
         let bytes = self.rendered.iter().map(bytes).fold(0, u64::saturating_add);
         usize::try_from(bytes).unwrap_or(usize::MAX)
     }

@@ -1,11 +1,11 @@
-//! The environment variables that are read here. Those of the tracer have their names in [`trace_store::environment`].
+//! The environment variables that are read here. Those of the tracer have their names in [`trace_store::variables`].
 
 use std::env;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-pub use trace_store::environment::ENABLE;
-use trace_store::environment::{DIR, value};
+pub use trace_store::variables::ENABLE;
+use trace_store::variables::{DIR, value};
 
 /// Returns the directory that traces are said to be in.
 #[must_use]

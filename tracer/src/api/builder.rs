@@ -1,6 +1,6 @@
 //! The settings that a program makes for itself: [`Builder`].
 
-use crate::traced::decide;
+use crate::traced::startup;
 use crate::user::config::{Clock, Config, Format, FullPolicy, MIN_FILE_LIMIT};
 use crate::user::filter::Filter;
 use std::path::PathBuf;
@@ -97,7 +97,7 @@ impl Builder {
     ///
     /// Returns whether the program traces. See [`Tracer::startup`](crate::Tracer::startup).
     pub fn startup(self, variable: &str) -> bool {
-        decide::decide_anew(Some(variable), self.config)
+        startup::decide_anew(Some(variable), self.config)
     }
 
     /// Has the program trace, whatever the environment says, with these settings (which the environment may
@@ -105,6 +105,6 @@ impl Builder {
     ///
     /// Returns whether this program traces: not where it is setuid, nor where no flusher could be started.
     pub fn enable(self) -> bool {
-        decide::decide_anew(None, self.config)
+        startup::decide_anew(None, self.config)
     }
 }

@@ -3,7 +3,7 @@
 use super::builder::Builder;
 use crate::shared::run::{CounterSums, Run};
 use crate::shared::{process, unplaced};
-use crate::traced::{decide, record};
+use crate::traced::{record, startup};
 use crate::user::config::Config;
 use std::fmt;
 use std::io;
@@ -59,7 +59,7 @@ impl Tracer {
     #[inline]
     #[must_use]
     pub fn is_enabled(&self) -> bool {
-        !process::is_off() && decide::is_on()
+        !process::is_off() && startup::is_on()
     }
 
     /// Makes `variable` the environment variable that switches tracing on, the only one, and decides by it
@@ -69,7 +69,7 @@ impl Tracer {
     /// Returns whether the process traces now. If it traced before and the answer is no, the trace so far is
     /// ended as by [`shutdown`](Tracer::shutdown). Not needed where `TRACER_ENABLE` will do.
     pub fn startup(&self, variable: &str) -> bool {
-        decide::decide_anew(Some(variable), Config::default())
+        startup::decide_anew(Some(variable), Config::default())
     }
 
     /// Settings other than the defaults; ends with [`Builder::startup`].
@@ -118,7 +118,7 @@ impl Tracer {
         if record::is_inside() {
             return Err(io::Error::new(io::ErrorKind::WouldBlock, "shutdown was called inside of a record"));
         }
-        decide::shut_down()
+        startup::shut_down()
     }
 
     /// Gives the counters of this run. The call takes a lock and looks at every thread's ring: for now and

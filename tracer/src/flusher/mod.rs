@@ -3,15 +3,15 @@
 //! | file | what |
 //! |---|---|
 //! | `mod` | the thread: its loop, requests, the end of the process |
-//! | `tail` | a ring of this process and the drain of the thread that has it |
+//! | `ring_drain` | a ring of this process and the drain of the thread that has it |
 //! | `supply` | rings: made, reserved, lent out again, freed |
 //!
 //! Every file is created, reserved, written and closed on this thread, which takes no signals. It never
-//! panics, never writes to stdout, and its own records are discarded. DrainContext is done by
+//! panics, never writes to stdout, and its own records are discarded. The work is done in
 //! [`Flusher::drain_once`]; the loop around it only waits.
 
+mod ring_drain;
 mod supply;
-mod tail;
 
 #[cfg(all(test, unix, not(loom)))]
 mod tests;
@@ -23,11 +23,11 @@ use crate::sync::exclusion::Excluded;
 use crate::sys;
 use crate::user::teller;
 use crossbeam_channel::{Receiver, Sender};
+use ring_drain::RingDrain;
 use std::io;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use supply::Supply;
-use tail::Tail;
 use trace_format::life::Ending;
 use trace_format::meta::{self, EndReason, Meta, RingPlace};
 use trace_format::plans::Plans;
@@ -82,7 +82,7 @@ struct Flusher {
     supply: Supply,
     /// The sites of this process that have a number.
     plans: Plans,
-    tails: Vec<Tail>,
+    tails: Vec<RingDrain>,
     /// The lines on their way into a file.
     out: Vec<u8>,
     looked_after: Instant,
@@ -199,7 +199,8 @@ impl Flusher {
             if made % 8 == 0 {
                 self.drain_once();
             }
-            let ended: fn(&Tail) -> bool = |tail| tail.has_ended() && !tail.is_failing() && !tail.keeps();
+            let ended: fn(&RingDrain) -> bool =
+                |tail| tail.has_ended() && !tail.is_failing() && !tail.keeps();
             if self.tails.iter().any(ended) {
                 self.drain_where(ended);
             } else if !self.supply.add(self.run, &mut self.tails) {
@@ -240,23 +241,23 @@ impl Flusher {
 
     /// Writes what all rings hold, flight recorders included.
     fn drain_all(&mut self) {
-        self.tails.iter_mut().for_each(Tail::want);
+        self.tails.iter_mut().for_each(RingDrain::want);
         self.drain_once();
     }
 
     /// Writes what flight recorders hold, if a panic asked for it.
     fn take_snapshot(&mut self) {
-        let snapshot = &self.run.snapshot;
+        let snapshot = &self.run.panic_request;
         let wanted = snapshot.wanted.load(Ordering::Acquire);
         if snapshot.done.load(Ordering::Relaxed) != wanted {
             self.drain_all();
-            let snapshot = &self.run.snapshot;
+            let snapshot = &self.run.panic_request;
             snapshot.done.store(wanted, Ordering::Release);
             sys::wake_word(&snapshot.done, i32::MAX);
         }
     }
 
-    fn drain_where(&mut self, which: fn(&Tail) -> bool) {
+    fn drain_where(&mut self, which: fn(&RingDrain) -> bool) {
         let retry = self.retry.is_none_or(|at| Instant::now() >= at);
         if retry {
             self.retry = None;
@@ -275,7 +276,7 @@ impl Flusher {
             }
         }
         errors.extend(self.place.trouble.take());
-        if errors.is_empty() && self.error.is_none() && !self.tails.iter().any(Tail::is_failing) {
+        if errors.is_empty() && self.error.is_none() && !self.tails.iter().any(RingDrain::is_failing) {
             self.outage = None;
         }
         errors.into_iter().for_each(|error| self.note_error(error));
@@ -286,9 +287,9 @@ impl Flusher {
 
     /// Limits how many rings of ended threads wait while files cannot be written, to [`WAITING`].
     fn limit_waiting(&mut self) {
-        let waits = |tail: &&mut Tail| tail.has_ended() && tail.is_failing();
+        let waits = |tail: &&mut RingDrain| tail.has_ended() && tail.is_failing();
         let surplus = self.tails.iter_mut().filter(waits).count().saturating_sub(WAITING);
-        let lost: u64 = self.tails.iter_mut().filter(waits).take(surplus).map(Tail::give_up).sum();
+        let lost: u64 = self.tails.iter_mut().filter(waits).take(surplus).map(RingDrain::give_up).sum();
         if lost > 0 {
             teller::say(format_args!(
                 "{lost} records of threads that have ended are lost: no file can be written"
@@ -301,7 +302,7 @@ impl Flusher {
     /// Keeps the flight recorders of the last few threads that have ended. Of what goes with the others, the
     /// run's own file tells. At the end of the process all of them are written.
     fn limit_kept(&mut self) {
-        let kept = |tail: &&mut Tail| tail.has_ended() && tail.keeps();
+        let kept = |tail: &&mut RingDrain| tail.has_ended() && tail.keeps();
         for tail in self.tails.iter_mut().filter(kept) {
             tail.note_end(&mut self.ended);
         }
@@ -375,15 +376,15 @@ impl Flusher {
                 break;
             }
             std::thread::sleep(Duration::from_micros(200));
-            self.tails.iter_mut().for_each(Tail::want);
-            self.drain_where(Tail::has_ended);
+            self.tails.iter_mut().for_each(RingDrain::want);
+            self.drain_where(RingDrain::has_ended);
         }
         // A thread that gets its ring behind the last look at it has told them there in vain.
         let unplaced = self.run.unplaced();
         self.end_files(EndReason::Exit);
         // The ring of the thread that called `exit` has waited for that.
-        self.tails.iter_mut().filter(|tail| tail.has_ended()).for_each(Tail::want);
-        self.drain_where(Tail::has_ended);
+        self.tails.iter_mut().filter(|tail| tail.has_ended()).for_each(RingDrain::want);
+        self.drain_where(RingDrain::has_ended);
         // Shared rings stay, and are recovered when files can be written.
         let untold = self.tell_untold(|tail| tail.ring.place == RingPlace::Private);
         self.end_run_file(EndReason::Exit, unplaced, untold);
@@ -422,7 +423,7 @@ impl Flusher {
 
     /// Says how many records are lost with their rings, since their files cannot be written, and returns that
     /// number.
-    fn tell_untold(&mut self, goes: fn(&Tail) -> bool) -> u64 {
+    fn tell_untold(&mut self, goes: fn(&RingDrain) -> bool) -> u64 {
         let context =
             DrainContext { info: &self.info, place: &mut self.place, plans: &self.plans, out: &mut self.out };
         let going = self.tails.iter().filter(|tail| goes(tail) && tail.is_failing());

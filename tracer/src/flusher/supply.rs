@@ -1,7 +1,7 @@
 //! The supply of rings: made and reserved ahead of need, lent, taken back, freed. Flusher thread only.
 #![allow(unsafe_code, reason = "frees rings that nobody has; argued where it stands")]
 
-use super::tail::Tail;
+use super::ring_drain::RingDrain;
 use crate::shared::run::{CounterSums, Run, SPARE};
 use crate::shared::thread_ring::ThreadRing;
 use crate::sys;
@@ -128,7 +128,7 @@ impl Supply {
     pub(crate) fn follow_user(
         &mut self,
         run: &'static Run,
-        tails: &mut Vec<Tail>,
+        tails: &mut Vec<RingDrain>,
         info: &meta::Run,
         place: &mut TracePlace,
         sites: impl FnOnce() -> Vec<Site>,
@@ -176,14 +176,14 @@ impl Supply {
     }
 
     /// Makes a ring ready; false where that cannot be done, or there is no place for it.
-    pub(crate) fn add(&mut self, run: &'static Run, tails: &mut Vec<Tail>) -> bool {
+    pub(crate) fn add(&mut self, run: &'static Run, tails: &mut Vec<RingDrain>) -> bool {
         match self.make(run) {
             Ok(None) => {}
             Ok(Some(ring)) => {
                 run.barren.store(false, Ordering::Relaxed);
                 run.rings.lock().push(ring);
                 if run.put_ready(ring) {
-                    tails.push(Tail::new(run, ring));
+                    tails.push(RingDrain::new(run, ring));
                     return true;
                 }
                 self.discard(run, ring);
@@ -230,7 +230,7 @@ impl Supply {
     }
 
     /// Lends freed rings again, or frees them where there are too many.
-    pub(crate) fn take_back(&mut self, run: &'static Run, tails: &mut Vec<Tail>) {
+    pub(crate) fn take_back(&mut self, run: &'static Run, tails: &mut Vec<RingDrain>) {
         let mut ready = run.ready.count();
         let mut surplus = Vec::new();
         tails.retain_mut(|tail| {
@@ -271,11 +271,11 @@ impl Supply {
 
     /// Removes, at the process's exit, the files of rings that no thread has; if no others are left, the
     /// directory too. A thread that comes later still finds the ready rings.
-    pub(crate) fn clear(&mut self, tails: &[Tail]) {
+    pub(crate) fn clear(&mut self, tails: &[RingDrain]) {
         for tail in tails.iter().filter(|tail| tail.is_free()) {
             self.unlink(tail.ring);
         }
-        if tails.iter().all(Tail::is_free) {
+        if tails.iter().all(RingDrain::is_free) {
             self.remove_directories();
         }
     }
@@ -290,7 +290,7 @@ impl Supply {
     }
 
     /// Removes everything at shutdown but the memory of rings that threads still point to.
-    pub(crate) fn end(&mut self, run: &'static Run, tails: &mut Vec<Tail>) {
+    pub(crate) fn end(&mut self, run: &'static Run, tails: &mut Vec<RingDrain>) {
         let taken: Vec<_> = std::iter::from_fn(|| run.ready.take()).map(|(ring, _)| ring).collect();
         run.rings.lock().clear();
         for tail in tails.drain(..) {

@@ -5,9 +5,9 @@
 #![allow(clippy::unwrap_used)]
 
 use super::lane::Lane;
-use crate::sync::decision::{Stand, Word};
 use crate::sync::parting::Parting;
 use crate::sync::pool::ReadyPool;
+use crate::sync::switch::{Stand, SwitchWord};
 use crate::sync::wake::Wake;
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
@@ -386,7 +386,7 @@ fn loom_no_wake_up_is_missed() {
 #[test]
 fn loom_a_decision_that_is_taken_over_is_made_once() {
     model(|| {
-        let decision = Arc::new((Word::new(), AtomicU64::new(0), AtomicU64::new(0)));
+        let decision = Arc::new((SwitchWord::new(), AtomicU64::new(0), AtomicU64::new(0)));
         let threads = [1, 2].map(|me| {
             let decision = decision.clone();
             thread::spawn(move || {

@@ -3,15 +3,15 @@
 //! Runs on any thread. The hot path only loads [`STATE`].
 
 use super::run::Run;
-use crate::sync::decision::{Stand, Word};
+use crate::sync::switch::{Stand, SwitchWord};
 use crate::sys;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// The decision whether this process traces; its states are told at [`Word`].
+/// The decision whether this process traces; its states are told at [`SwitchWord`].
 #[cfg(not(loom))]
-pub(crate) static STATE: Word = Word::new();
+pub(crate) static STATE: SwitchWord = SwitchWord::new();
 #[cfg(loom)]
-pub(crate) static STATE: std::sync::LazyLock<Word> = std::sync::LazyLock::new(Word::new);
+pub(crate) static STATE: std::sync::LazyLock<SwitchWord> = std::sync::LazyLock::new(SwitchWord::new);
 
 /// The current run. Never freed, so a reference to it is good for ever.
 static RUN: AtomicPtr<Run> = AtomicPtr::new(std::ptr::null_mut());

@@ -46,7 +46,7 @@ pub(crate) struct Run {
     /// The teller, which says what the flusher has to say.
     pub teller: Teller,
     pub exit: Exit,
-    pub snapshot: Snapshot,
+    pub panic_request: PanicRequest,
     /// Tells that sites wait for a number.
     pub sites_queued: AtomicBool,
     /// The rings that threads may take.
@@ -95,7 +95,7 @@ pub(crate) struct Exit {
 /// The words by which a panic asks a flight recorder's flusher: no channel, for the panic may be inside of a
 /// record.
 #[derive(Debug, Default)]
-pub(crate) struct Snapshot {
+pub(crate) struct PanicRequest {
     /// A count that grows with each request.
     pub wanted: AtomicU32,
     /// The number of the last request that was carried out.
@@ -163,7 +163,7 @@ impl Run {
             wake: Wake::default(),
             teller: Teller::default(),
             exit: Exit::default(),
-            snapshot: Snapshot::default(),
+            panic_request: PanicRequest::default(),
             // In a forked child some may wait that its parent's flusher did not come to.
             sites_queued: AtomicBool::new(true),
             ready: ReadyPool::new(),

@@ -1,6 +1,6 @@
 //! A site: the static behind one call of [`trace!`](crate::trace), and how it gets its number.
 //!
-//! Runs on traced threads; [`Site::word`] and [`Site::record`] are hot. The flusher gives the numbers.
+//! The calls themselves are in `traced`, and hot; here the flusher gives sites their numbers, which is not.
 
 #![allow(unsafe_code, reason = "a list of statics, and a function pointer in an atomic; each argued")]
 

@@ -6,11 +6,11 @@
 //! | `wake` | a flag that one thread sleeps on | both |
 //! | `pool` | places from which threads take what the flusher has put there | both |
 //! | `parting` | who of the two that know a ring has done with it | both |
-//! | `decision` | the word that says whether the process traces, and who may change it | any thread |
+//! | `switch` | the word that says whether the process traces, and who may change it | any thread |
 //! | `exclusion` | the mark of a thread that is inside the tracer's own code | any thread |
 
-pub(crate) mod decision;
 pub(crate) mod exclusion;
 pub(crate) mod parting;
 pub(crate) mod pool;
+pub(crate) mod switch;
 pub(crate) mod wake;

@@ -35,16 +35,16 @@ pub(crate) fn arm(run: &Run) {
 fn on_panic() {
     let run = process::current().filter(|run| run.is_of_this_process() && !run.is_closed());
     let Some(run) = run.filter(|run| run.config.full_policy == FullPolicy::Overwrite) else { return };
-    let request = run.snapshot.wanted.fetch_add(1, Ordering::Release).wrapping_add(1);
+    let request = run.panic_request.wanted.fetch_add(1, Ordering::Release).wrapping_add(1);
     let start = sys::monotonic_ns();
     loop {
         run.wake.wake();
-        let done = run.snapshot.done.load(Ordering::Acquire);
+        let done = run.panic_request.done.load(Ordering::Acquire);
         // Requests are carried out together: one that came later may have been done with this one.
         let behind = request.wrapping_sub(done) as i32;
         if behind <= 0 || u128::from(sys::monotonic_ns().saturating_sub(start)) > PATIENCE.as_nanos() {
             return;
         }
-        sys::wait_word(&run.snapshot.done, done, Duration::from_millis(50));
+        sys::wait_word(&run.panic_request.done, done, Duration::from_millis(50));
     }
 }

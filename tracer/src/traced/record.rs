@@ -3,8 +3,8 @@
 //! Runs on traced threads. Only [`trace`] is hot.
 #![allow(unsafe_code, reason = "the thread's pointer to its ring; each use argued")]
 
-use super::decide;
 use super::own_ring::{CURRENT, RING, leave};
+use super::startup;
 use crate::ring::{Arguments, Outcome, Producer, clock};
 use crate::shared::{process, unplaced};
 use crate::sync::exclusion::{self, Excluded};
@@ -85,7 +85,7 @@ fn attach() -> Option<&'static Producer> {
     let excluded = Excluded::enter()?;
     let _errno = sys::keep_errno();
     leave(&excluded, EndReason::Thread);
-    let run = decide::run(&excluded)?;
+    let run = startup::run(&excluded)?;
     let ring = run.claim()?;
     let (counted_by, lost) = LOST.take();
     let lost = if [0, run.id].contains(&counted_by) { lost } else { 0 };

@@ -2,7 +2,7 @@
 //!
 //! Runs on traced threads; [`Site::word`] and [`Site::record`] are hot.
 
-use super::{decide, record};
+use super::{record, startup};
 use crate::ring::{Arguments, clock};
 use crate::shared::process;
 use crate::shared::sites::{self, FORMATTED, KINDS, NEW, OFF, Site};
@@ -76,7 +76,7 @@ impl Site {
             // Inside of the tracer itself: to be counted as lost.
             return true;
         }
-        let decided = decide::is_on();
+        let decided = startup::is_on();
         self.list();
         // Whoever switches tracing off changes the state, then walks the list: either he finds this site
         // there, or it is seen here.

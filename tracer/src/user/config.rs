@@ -8,10 +8,10 @@ use std::time::Duration;
 use trace_format::file::Encoding;
 use trace_format::meta::ClockKind;
 use trace_format::ring::{MAX_CAPACITY, MIN_CAPACITY};
-use trace_store::environment;
+use trace_store::variables;
 
 /// The variable that switches tracing on where no other was named.
-pub const DEFAULT_VARIABLE: &str = environment::ENABLE;
+pub const DEFAULT_VARIABLE: &str = variables::ENABLE;
 
 /// The smallest limit of a file, in bytes.
 pub(crate) const MIN_FILE_LIMIT: u64 = 64 * 1024;
@@ -112,49 +112,49 @@ impl Config {
     /// Gives these settings overridden by the environment. What cannot be read is said on stderr and left as
     /// it was.
     pub(crate) fn with_environment(mut self) -> Config {
-        if let Some(directory) = environment::value(environment::DIR) {
+        if let Some(directory) = variables::value(variables::DIR) {
             self.directory = Some(directory.into());
         }
-        if let Some(directory) = environment::value(environment::RUNTIME_DIR) {
+        if let Some(directory) = variables::value(variables::RUNTIME_DIR) {
             self.runtime_directory = Some(directory.into());
         }
-        read(environment::RING_SIZE, "a size from 16K to 1G, such as 4M", &mut self.ring_size, |text| {
+        read(variables::RING_SIZE, "a size from 16K to 1G, such as 4M", &mut self.ring_size, |text| {
             parse_size(text).filter(|size| (MIN_CAPACITY..=MAX_CAPACITY).contains(size))
         });
-        read(environment::FULL, "block, drop or overwrite", &mut self.full_policy, |text| match text {
+        read(variables::FULL, "block, drop or overwrite", &mut self.full_policy, |text| match text {
             "block" => Some(FullPolicy::Block),
             "drop" => Some(FullPolicy::Drop),
             "overwrite" => Some(FullPolicy::Overwrite),
             _ => None,
         });
-        read(environment::FORMAT, "text or raw", &mut self.format, |text| match text {
+        read(variables::FORMAT, "text or raw", &mut self.format, |text| match text {
             "text" => Some(Format::Text),
             "raw" => Some(Format::Raw),
             _ => None,
         });
-        read(environment::CLOCK, "ordered or fast", &mut self.clock, |text| match text {
+        read(variables::CLOCK, "ordered or fast", &mut self.clock, |text| match text {
             "ordered" => Some(ClockKind::Ordered),
             "fast" => Some(ClockKind::Fast),
             _ => None,
         });
-        if let Some(filter) = environment::value(environment::FILTER) {
+        if let Some(filter) = variables::value(variables::FILTER) {
             self.filter = Some(Filter::parse(&filter.to_string_lossy()));
         }
         let milliseconds = |text: &str, range: std::ops::RangeInclusive<u64>| {
             text.parse().ok().filter(|ms| range.contains(ms)).map(Duration::from_millis)
         };
-        read(environment::FLUSH_MS, "milliseconds from 1 to 60000", &mut self.flush_interval, |text| {
+        read(variables::FLUSH_MS, "milliseconds from 1 to 60000", &mut self.flush_interval, |text| {
             milliseconds(text, 1..=60_000)
         });
-        read(environment::MAX_STALL, "milliseconds from 0 to 3600000", &mut self.max_stall, |text| {
+        read(variables::MAX_STALL, "milliseconds from 0 to 3600000", &mut self.max_stall, |text| {
             milliseconds(text, 0..=3_600_000)
         });
-        read(environment::DESCRIPTORS, "own or shared", &mut self.own_descriptors, |text| match text {
+        read(variables::DESCRIPTORS, "own or shared", &mut self.own_descriptors, |text| match text {
             "own" => Some(true),
             "shared" => Some(false),
             _ => None,
         });
-        read(environment::MAX_BYTES, "a size from 64K on, such as 100M", &mut self.max_bytes, |text| {
+        read(variables::MAX_BYTES, "a size from 64K on, such as 100M", &mut self.max_bytes, |text| {
             parse_size(text).filter(|size| *size >= MIN_FILE_LIMIT)
         });
         self
@@ -163,7 +163,7 @@ impl Config {
 
 /// Sets `value` from the variable `name`, if that is set to something that `parse` accepts.
 fn read<T>(name: &str, expected: &str, value: &mut T, parse: impl Fn(&str) -> Option<T>) {
-    let Some(text) = environment::value(name) else { return };
+    let Some(text) = variables::value(name) else { return };
     match text.to_str().map(str::trim).and_then(parse) {
         Some(parsed) => *value = parsed,
         None => teller::say(format_args!("{name}={text:?} is not {expected}; it is ignored")),

@@ -7,7 +7,7 @@
 //!
 //! | module | what is in it |
 //! |---|---|
-//! | [`environment`] | the variables that set the tracer up, by name |
+//! | [`variables`] | the variables that set the tracer up, by name |
 //! | [`sys`] | what differs by operating system, as far as files, locks, users and the counter go |
 //! | [`counter`] | reading the processor's counter, and the wall clock at the same moment |
 //! | [`descriptor`] | files that stay open in a thread whose descriptors may not be its own |
@@ -23,7 +23,6 @@
 pub mod counter;
 pub mod descriptor;
 pub mod drain;
-pub mod environment;
 pub mod inspect;
 pub mod life;
 #[cfg(not(loom))]
@@ -34,3 +33,4 @@ pub mod memory;
 pub mod recovery;
 pub mod run_directory;
 pub mod sys;
+pub mod variables;

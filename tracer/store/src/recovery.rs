@@ -10,11 +10,11 @@
 //! leaves the whole run as it is, and says what it does not know. Earlier layouts it knows.
 
 use crate::drain::{Drain, DrainContext, DrainedRing, RunFile, TracePlace};
-use crate::environment;
 use crate::life::Lock;
 use crate::memory::Memory;
 use crate::run_directory::{self, lock_file, read_manifest, read_plans, ring_paths};
 use crate::sys;
+use crate::variables;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -70,7 +70,7 @@ pub struct RecoveredThread {
 /// Returns where directories of this user's runs may be: `TRACER_RUNTIME_DIR`, or the system's places.
 #[must_use]
 pub fn runtime_directories() -> Vec<PathBuf> {
-    match environment::value(environment::RUNTIME_DIR) {
+    match variables::value(variables::RUNTIME_DIR) {
         Some(directory) => vec![directory.into()],
         None => sys::runtime_directories(),
     }

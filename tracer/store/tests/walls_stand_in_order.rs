@@ -24,5 +24,5 @@ fn a_module_uses_only_those_above_it() {
 
 #[test]
 fn the_environment_is_read_in_one_place() {
-    reads_the_environment_only_in(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), "environment.rs");
+    reads_the_environment_only_in(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), "variables.rs");
 }

@@ -9,7 +9,7 @@ use trace_format::line::{Kind, Line};
 use trace_format::raw::{self, Raw};
 
 use crate::file::lines::{last_ticks, without_feed};
-use crate::file::raw::{lines_of, whole_messages};
+use crate::file::raw_file::{lines_of, whole_messages};
 use crate::os::sys::{FileId, file_id, read_at};
 
 /// The number of bytes of a file that are read at once; a queue with as many is not filled further.

@@ -12,7 +12,8 @@
 
 mod file_reader;
 mod files;
-mod late;
+mod late_in_view;
+mod late_mark;
 mod order;
 mod outlet;
 mod runs;

@@ -15,7 +15,7 @@ use trace_format::line::{Line, parse_ticks};
 use trace_format::meta::{ClockKind, Meta, Run};
 use trace_format::wall::Wall;
 
-use crate::command::follow::late::Late;
+use crate::command::follow::late_in_view::LateInView;
 use crate::command::follow::outlet::{Beginning, Outlet};
 use crate::command::follow::stream::ThreadKey;
 use crate::command::follow::times::{Times, Until, wall_as_ticks};
@@ -99,7 +99,7 @@ pub struct ViewOutlet<'a> {
     /// Whether a line was seen that is behind the wanted time.
     is_past: bool,
     rounds: u32,
-    records: RecordJoiner<LossCounter<Matching<'a, Limit<Late<TextOutput>>>>>,
+    records: RecordJoiner<LossCounter<Matching<'a, Limit<LateInView<TextOutput>>>>>,
 }
 
 impl<'a> ViewOutlet<'a> {
@@ -121,7 +121,7 @@ impl<'a> ViewOutlet<'a> {
         };
         let shown =
             TextOutput { text: TextFormat::new(look), origins: Vec::new(), made: Vec::new(), out, lines: 0 };
-        let mut limit = Limit::new(selection.amount, Late::new(shown));
+        let mut limit = Limit::new(selection.amount, LateInView::new(shown));
         if anew {
             limit.release()?;
         }
@@ -143,7 +143,7 @@ impl<'a> ViewOutlet<'a> {
         })
     }
 
-    fn limit(&mut self) -> &mut Limit<Late<TextOutput>> {
+    fn limit(&mut self) -> &mut Limit<LateInView<TextOutput>> {
         self.records.next_mut().next.next_mut()
     }
 

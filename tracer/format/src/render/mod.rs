@@ -36,7 +36,7 @@ pub struct RenderState {
     /// The stall time reported in all files that there are, in nanoseconds.
     pub stall_ns: u64,
     /// The content of the thread's earlier files.
-    pub elsewhere: Elsewhere,
+    pub elsewhere: FileTotals,
     /// Whether the thread's clock went back behind `last` and has not caught up yet; a `# backward` line has
     /// reported it.
     pub behind: bool,
@@ -44,7 +44,7 @@ pub struct RenderState {
 
 /// The content of those files of a thread that are no longer written and are still there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Elsewhere {
+pub struct FileTotals {
     /// The number of messages in these files.
     pub records: u64,
     /// The numbers of messages reported lost in these files, in the order of [`LossReason`].
@@ -55,11 +55,11 @@ pub struct Elsewhere {
     pub bytes: u64,
 }
 
-impl Elsewhere {
+impl FileTotals {
     /// Returns the content of these files and of `others` together.
     #[must_use]
-    pub fn and(&self, others: &Elsewhere) -> Elsewhere {
-        Elsewhere {
+    pub fn and(&self, others: &FileTotals) -> FileTotals {
+        FileTotals {
             records: self.records.saturating_add(others.records),
             lost: std::array::from_fn(|i| self.lost[i].saturating_add(others.lost[i])),
             stall_ns: self.stall_ns.saturating_add(others.stall_ns),
@@ -69,8 +69,8 @@ impl Elsewhere {
 
     /// Returns the part of this that can be in files that have no more than `most`: somebody may have put
     /// anything there.
-    fn at_most(&self, most: &Elsewhere) -> Elsewhere {
-        Elsewhere {
+    fn at_most(&self, most: &FileTotals) -> FileTotals {
+        FileTotals {
             records: self.records.min(most.records),
             lost: std::array::from_fn(|i| self.lost[i].min(most.lost[i])),
             stall_ns: self.stall_ns.min(most.stall_ns),
@@ -82,9 +82,9 @@ impl Elsewhere {
 impl RenderState {
     /// Returns the content of the current file, whose length is `bytes`.
     #[must_use]
-    pub fn here(&self, bytes: u64) -> Elsewhere {
+    pub fn here(&self, bytes: u64) -> FileTotals {
         let elsewhere = &self.elsewhere;
-        Elsewhere {
+        FileTotals {
             records: self.records,
             lost: std::array::from_fn(|i| self.lost[i].saturating_sub(elsewhere.lost[i])),
             stall_ns: self.stall_ns.saturating_sub(elsewhere.stall_ns),
@@ -359,7 +359,7 @@ impl Renderer {
 
     /// Appends the losses and stalls that were reported by an earlier part of the file, or an earlier file,
     /// that no longer exists.
-    pub fn told_before(&mut self, gone: &Elsewhere, out: &mut Vec<u8>) {
+    pub fn told_before(&mut self, gone: &FileTotals, out: &mut Vec<u8>) {
         for (records, reason) in gone.lost.iter().zip(LossReason::ALL) {
             if *records > 0 {
                 self.meta(&Meta::Lost { records: *records, reason }, out);
@@ -373,9 +373,9 @@ impl Renderer {
     /// Leaves the file, which is no longer written: the thread goes on in another one, where everything is
     /// reported again that stands in no file. `remaining` is the content of all its files that are still
     /// there. Messages that are in none of them are lost.
-    pub fn leave(&mut self, remaining: &Elsewhere) {
+    pub fn leave(&mut self, remaining: &FileTotals) {
         let state = &mut self.state;
-        let most = Elsewhere {
+        let most = FileTotals {
             records: state.records.saturating_add(state.elsewhere.records),
             lost: state.lost,
             stall_ns: state.stall_ns,
@@ -398,11 +398,11 @@ impl Renderer {
     /// Reports what the missing ones of the files that were left contained: only those are still there that
     /// hold `remaining`. Reports again the losses that stand in no file any more, and reports the messages of
     /// the missing files as lost. It may be called only between messages.
-    pub fn miss(&mut self, remaining: &Elsewhere, out: &mut Vec<u8>) {
+    pub fn miss(&mut self, remaining: &FileTotals, out: &mut Vec<u8>) {
         let before = self.state.elsewhere;
         let now = remaining.at_most(&before);
         self.state.elsewhere = now;
-        let gone = Elsewhere {
+        let gone = FileTotals {
             records: before.records - now.records,
             lost: std::array::from_fn(|i| before.lost[i] - now.lost[i]),
             stall_ns: before.stall_ns - now.stall_ns,

@@ -46,7 +46,7 @@ mod geometry;
 
 use crate::line::Ticks;
 use crate::meta::LossReason;
-use crate::render::{Elsewhere, Losses, RenderState};
+use crate::render::{FileTotals, Losses, RenderState};
 #[cfg(not(loom))]
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 pub use geometry::{Geometry, MAX_CAPACITY, MIN_CAPACITY, RingError, block_size, nested_capacity};
@@ -60,7 +60,7 @@ pub const MAGIC: u64 = u64::from_le_bytes(*b"TRCRING\n");
 /// The version of the ring's layout, as rings are made here.
 pub const LAYOUT_VERSION: u32 = 3;
 /// The oldest layout that is read and recovered here. In layout 2, the lowest bits of the head's word are
-/// zero and say nothing, and the slots have no [`Elsewhere`].
+/// zero and say nothing, and the slots have no [`FileTotals`].
 pub const OLDEST_LAYOUT: u32 = 2;
 /// The number of times that [`Written::end`] looks again while the producer goes on.
 const TRIES: u32 = 100;
@@ -208,7 +208,7 @@ pub struct Slot {
     /// A flag, 1 while the clock of the thread is behind the file's last line.
     pub behind: AtomicU64,
     /// The number of messages in the thread's earlier files that are still there; with the three fields below
-    /// an [`Elsewhere`].
+    /// an [`FileTotals`].
     pub records_elsewhere: AtomicU64,
     /// The numbers of messages reported lost in the earlier files, in the order of [`LossReason`].
     pub lost_elsewhere: [AtomicU64; LossReason::COUNT],
@@ -282,7 +282,7 @@ impl Slot {
                 lost: std::array::from_fn(|i| get(&self.lost[i])),
                 stall_ns: get(&self.stall_ns),
                 behind: get(&self.behind) != 0,
-                elsewhere: Elsewhere {
+                elsewhere: FileTotals {
                     records: get(&self.records_elsewhere),
                     lost: std::array::from_fn(|i| get(&self.lost_elsewhere[i])),
                     stall_ns: get(&self.stall_ns_elsewhere),

@@ -82,7 +82,7 @@ fn the_slot_that_does_not_rule_is_filled_and_then_rules() {
             lost: [n; LossReason::COUNT],
             stall_ns: n,
             behind: n % 2 == 1,
-            elsewhere: Elsewhere {
+            elsewhere: FileTotals {
                 records: n + 1,
                 lost: [n + 2; LossReason::COUNT],
                 stall_ns: n + 3,

@@ -27,7 +27,7 @@ use trace_format::line::Ticks;
 use trace_format::meta::{self, EndReason, LossReason, Meta, RingPlace};
 use trace_format::plans::Plans;
 use trace_format::record::Records;
-use trace_format::render::{Elsewhere, RenderState, Renderer};
+use trace_format::render::{FileTotals, RenderState, Renderer};
 use trace_format::ring::{Header, Progress, RingError, readable};
 
 /// The size in bytes of the portions in which text is written, so that a waiting thread soon finds room.
@@ -450,7 +450,7 @@ impl Drain {
     }
 
     /// Returns what the thread's earlier files hold, if that is not what they held when they were left.
-    fn missed(&self, drained: DrainedRing<'_>, context: &DrainContext<'_>) -> io::Result<Option<Elsewhere>> {
+    fn missed(&self, drained: DrainedRing<'_>, context: &DrainContext<'_>) -> io::Result<Option<FileTotals>> {
         let bytes = self.progress.render.elsewhere.bytes;
         let look = || {
             if bytes == 0 || context.place.bytes_beside(self.tid, &self.progress)? == bytes {
@@ -572,7 +572,7 @@ impl Drain {
     }
 
     /// Leaves the file, since there will be another one; `remaining` is what the thread's files hold.
-    fn leave(&mut self, remaining: &Elsewhere) {
+    fn leave(&mut self, remaining: &FileTotals) {
         self.renderer.leave(remaining);
         self.progress.render = self.renderer.state();
         (self.progress.file_length, self.progress.device, self.progress.inode) = (0, 0, 0);
@@ -615,7 +615,7 @@ impl Drain {
             context.place.count_file();
         }
         header.free(&self.progress);
-        self.rotate(drained, context);
+        self.rotate_if_full(drained, context);
         if context.place.is_crowded() {
             self.file = None;
         }
@@ -624,7 +624,7 @@ impl Drain {
 
     /// Drops the older half of the file if it has reached its limit. Where that cannot be done, the file
     /// grows on, and it is tried again when it has grown by a quarter of the limit.
-    fn rotate(&mut self, drained: DrainedRing<'_>, context: &mut DrainContext<'_>) {
+    fn rotate_if_full(&mut self, drained: DrainedRing<'_>, context: &mut DrainContext<'_>) {
         let state = self.renderer.state();
         let may = !state.in_message && !state.ended;
         let Some(file) = self.file.as_mut().filter(|file| may && file.length > file.rotate_at) else {

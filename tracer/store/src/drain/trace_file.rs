@@ -19,7 +19,7 @@ use trace_format::meta::{Meta, Run};
 use trace_format::name::{stem, trace_file_suffix};
 use trace_format::raw;
 use trace_format::record::HEADER;
-use trace_format::render::{Elsewhere, RenderState, Renderer};
+use trace_format::render::{FileTotals, RenderState, Renderer};
 use trace_format::ring::Progress;
 
 /// Tells the user something, in one line.
@@ -484,12 +484,12 @@ impl TracePlace {
         since: Ticks,
         progress: &Progress,
         current: Option<&FileIdentity>,
-    ) -> io::Result<Elsewhere> {
+    ) -> io::Result<FileTotals> {
         let named = |path: &Path| {
             let path = path.to_path_buf();
             move |e: io::Error| io::Error::new(e.kind(), format!("cannot read {path:?}: {e}"))
         };
-        let mut found = Elsewhere::default();
+        let mut found = FileTotals::default();
         for path in self.paths_of(tid, progress)? {
             let identity = sys::path_identity(&path);
             if identity.is_err() || current.is_some_and(|own| identity.is_ok_and(|it| it.is_same_file(own))) {

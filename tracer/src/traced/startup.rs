@@ -8,15 +8,15 @@ use crate::ring::clock;
 use crate::shared::process::{STATE, current, set_current, stand};
 use crate::shared::run::Run;
 use crate::shared::sites;
-use crate::sync::decision::{Attempt, Stand};
 use crate::sync::exclusion::Excluded;
+use crate::sync::switch::{Attempt, Stand};
 use crate::sys;
 use crate::user::config::{self, Config, Switch};
 use crate::user::teller;
 use std::io;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
-use trace_store::environment;
+use trace_store::variables;
 
 /// A count that grows when a decision ends; who waits for one sleeps on it.
 static SETTLED: AtomicU32 = AtomicU32::new(0);
@@ -246,7 +246,7 @@ fn outcome() -> bool {
 }
 
 fn is_switched_on(variable: &str) -> bool {
-    let value = environment::value(variable);
+    let value = variables::value(variable);
     match config::parse_switch(value.as_ref()) {
         Switch::On => true,
         Switch::Off => false,

@@ -8,9 +8,9 @@ use trace_format::line::{Key, Kind, Line, Ticks};
 use trace_format::raw::{self, Decoder, Raw, Record, is_clean};
 use trace_format::record::RecordKind;
 
-use crate::file::held::Held;
+use crate::file::file_with_ring::FileWithRing;
+use crate::file::line_source::LineSource;
 use crate::file::map::Map;
-use crate::file::render::Render;
 
 /// The number of records from which it is learnt how much longer lines are than records.
 const SAMPLED: usize = 200;
@@ -35,7 +35,7 @@ enum RawBytes {
     /// The bytes of a file up to an offset.
     Mapped(Arc<Map>, usize),
     /// The file of a thread whose ring was read.
-    Held(Arc<Held>),
+    FileWithRing(Arc<FileWithRing>),
 }
 
 impl Deref for RawBytes {
@@ -44,7 +44,7 @@ impl Deref for RawBytes {
     fn deref(&self) -> &[u8] {
         match self {
             RawBytes::Mapped(map, end) => &map[..*end],
-            RawBytes::Held(held) => held.file(),
+            RawBytes::FileWithRing(held) => held.file(),
         }
     }
 }
@@ -60,8 +60,8 @@ impl RawFile {
 
     /// Makes a raw file of the file of a thread whose ring was read.
     #[must_use]
-    pub fn held(path: &Path, held: Arc<Held>) -> RawFile {
-        RawFile::of(path, RawBytes::Held(held))
+    pub fn held(path: &Path, held: Arc<FileWithRing>) -> RawFile {
+        RawFile::of(path, RawBytes::FileWithRing(held))
     }
 
     fn of(path: &Path, bytes: RawBytes) -> RawFile {
@@ -111,7 +111,7 @@ fn records_of(raw: Raw<'_>, block: usize) -> impl Iterator<Item = Record<'_>> {
     records.map(|(_, record)| record)
 }
 
-impl Render for RawFile {
+impl LineSource for RawFile {
     fn span(&self) -> Option<(u64, u64)> {
         self.span
     }

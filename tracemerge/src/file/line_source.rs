@@ -6,7 +6,7 @@ use std::fmt::Debug;
 ///
 /// Several threads ask for slices of time one after the other, and a slice may be asked for again. The same
 /// question has the same answer at any time: nothing is kept between two of them.
-pub trait Render: Debug + Send + Sync {
+pub trait LineSource: Debug + Send + Sync {
     /// The ticks of the first line and of the last; `None` where there is no line.
     fn span(&self) -> Option<(u64, u64)>;
 

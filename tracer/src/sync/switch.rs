@@ -1,6 +1,6 @@
 //! The word that says whether this process traces, and how a decision goes from thread to thread.
 //!
-//! Runs on any thread; [`Word::is_off`] is hot. The word alone: what is decided, and who waits, is in
+//! Runs on any thread; [`SwitchWord::is_off`] is hot. The word alone: what is decided, and who waits, is in
 //! `traced/decide.rs`.
 
 #[cfg(loom)]
@@ -38,7 +38,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 /// ON is stored with Release after the run's pointer, and loaded with Acquire by who asks for that; the hot
 /// path's load is relaxed, for all that it then uses comes from its own thread.
 #[derive(Debug)]
-pub(crate) struct Word {
+pub(crate) struct SwitchWord {
     word: AtomicU64,
     /// The last attempt number given.
     attempts: AtomicU32,
@@ -100,17 +100,17 @@ impl Seen {
     }
 }
 
-impl Word {
+impl SwitchWord {
     /// Makes the word of a process that has not decided.
     #[cfg(not(loom))]
-    pub(crate) const fn new() -> Word {
-        Word { word: AtomicU64::new(UNDECIDED), attempts: AtomicU32::new(0) }
+    pub(crate) const fn new() -> SwitchWord {
+        SwitchWord { word: AtomicU64::new(UNDECIDED), attempts: AtomicU32::new(0) }
     }
 
     /// Makes the word of a process that has not decided. Loom's atomics are no constants.
     #[cfg(loom)]
-    pub(crate) fn new() -> Word {
-        Word { word: AtomicU64::new(UNDECIDED), attempts: AtomicU32::new(0) }
+    pub(crate) fn new() -> SwitchWord {
+        SwitchWord { word: AtomicU64::new(UNDECIDED), attempts: AtomicU32::new(0) }
     }
 
     /// Returns whether a call may return at once. This is one relaxed load.
@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn of_a_decider_and_who_took_it_over_only_the_second_can_end_the_decision() {
-        let word = Word::new();
+        let word = SwitchWord::new();
         let slow = word.begin(word.see(), 7).expect("nobody else decides");
         assert_eq!(word.see().stand(|| 7), Stand::Deciding);
         assert_eq!(word.see().stand(|| 8), Stand::Undecided, "a forked child decides for itself");

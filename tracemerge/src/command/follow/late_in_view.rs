@@ -7,14 +7,14 @@ use std::io;
 
 use trace_format::line::Line;
 
-use crate::command::follow::order::write_late;
+use crate::command::follow::late_mark::write_late;
 use crate::file::lines::{lines_of, without_feed};
 use crate::view::records::{RecordText, Take};
 
 /// The stage that marks late records. It holds back late records of one thread, at most until the end of a
 /// round.
 #[derive(Debug)]
-pub struct Late<T> {
+pub struct LateInView<T> {
     next: T,
     /// The largest ticks that were passed on.
     shown: u64,
@@ -24,10 +24,10 @@ pub struct Late<T> {
     pub lines: u64,
 }
 
-impl<T: Take> Late<T> {
+impl<T: Take> LateInView<T> {
     /// Makes a stage that passes records on to `next`.
-    pub fn new(next: T) -> Late<T> {
-        Late { next, shown: 0, held: Vec::new(), of: 0, lines: 0 }
+    pub fn new(next: T) -> LateInView<T> {
+        LateInView { next, shown: 0, held: Vec::new(), of: 0, lines: 0 }
     }
 
     /// The next stage.
@@ -53,7 +53,7 @@ impl<T: Take> Late<T> {
     }
 }
 
-impl<T: Take> Take for Late<T> {
+impl<T: Take> Take for LateInView<T> {
     fn record(&mut self, record: &RecordText<'_>) -> io::Result<()> {
         let is_late = record.ticks.0 < self.shown;
         if !is_late || record.origin != self.of {
@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn late_records_of_one_thread_stand_behind_one_mark() {
-        let mut late = Late::new(Passed::default());
+        let mut late = LateInView::new(Passed::default());
         for (origin, ticks, lines) in [(0, 5, 1), (1, 3, 2), (1, 4, 1), (0, 2, 1), (0, 6, 1), (0, 5, 1)] {
             late.record(&RecordText::new(origin, record(ticks, lines).as_bytes())).unwrap();
         }
@@ -118,7 +118,7 @@ mod tests {
         fn all_is_passed_on_and_ticks_go_back_only_behind_a_mark(
             records in prop::collection::vec((0..3usize, 0..20u64, 1..3usize, any::<bool>()), 0..40)
         ) {
-            let mut late = Late::new(Passed::default());
+            let mut late = LateInView::new(Passed::default());
             let mut given = Vec::new();
             for (origin, ticks, lines, flush) in records {
                 late.record(&RecordText::new(origin, record(ticks, lines).as_bytes())).unwrap();

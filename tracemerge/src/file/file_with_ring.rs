@@ -9,12 +9,12 @@ use trace_store::inspect::ThreadInMemory;
 
 use crate::file::lines::{first_ticks, last_ticks, without_torn_tail};
 use crate::file::map::Map;
-use crate::file::raw::{lines_of, whole_messages};
+use crate::file::raw_file::{lines_of, whole_messages};
 use crate::ui::error::Error;
 
 /// The trace of a thread at the moment when its ring was read, in two parts that each consist of lines.
 #[derive(Debug)]
-pub struct Held {
+pub struct FileWithRing {
     /// The ring's path, which stands for the ring's text in messages.
     pub ring: PathBuf,
     /// The ticks of the first line of the thread's file.
@@ -30,13 +30,13 @@ pub struct Held {
     rest: Vec<u8>,
 }
 
-impl Held {
+impl FileWithRing {
     /// Maps the thread's file and puts the ring's text behind it. If the thread is `alive`, a last line that
     /// is not whole is left out, so that the merge has a prefix of the thread.
     ///
     /// # Errors
     /// The file cannot be mapped.
-    pub fn new(thread: ThreadInMemory, alive: bool) -> Result<Held, Error> {
+    pub fn new(thread: ThreadInMemory, alive: bool) -> Result<FileWithRing, Error> {
         let (map, length) = match &thread.file {
             Some(file) => (Map::of_file(&file.file, &file.path)?, file.length),
             None => (Map::nothing(), 0),
@@ -59,7 +59,7 @@ impl Held {
             rest.truncate(without_torn_tail(&rest).len());
         }
         let ThreadInMemory { since, ring, records, committed, .. } = thread;
-        Ok(Held { ring, since: since.0, records, committed, map, whole, rest })
+        Ok(FileWithRing { ring, since: since.0, records, committed, map, whole, rest })
     }
 
     /// The bytes of the file, lines or records, up to the end of the last message that is whole.

@@ -13,7 +13,7 @@ use std::io::{self, BufRead, BufReader, Seek, SeekFrom, Write};
 use trace_format::file::Encoding;
 use trace_format::line::{Kind, Line, Ticks};
 use trace_format::meta::{LossReason, Meta};
-use trace_format::render::Elsewhere;
+use trace_format::render::FileTotals;
 use trace_format::tally::Tally;
 
 /// The most bytes of a line that are looked at: `#` lines that matter here are shorter.
@@ -88,13 +88,13 @@ impl Dropped {
 
 /// Returns what a file holds, all of it: a record or line at its end that is not all there counts for
 /// nothing.
-pub(super) fn content(file: &mut File, encoding: Encoding) -> io::Result<Elsewhere> {
+pub(super) fn content(file: &mut File, encoding: Encoding) -> io::Result<FileTotals> {
     let bytes = file.metadata()?.len();
     let all = match encoding {
         Encoding::Text => Dropped::find(file, u64::MAX, bytes)?,
         Encoding::Raw => raw::find(file, u64::MAX, bytes)?.0,
     };
-    Ok(Elsewhere { records: all.messages, lost: all.lost, stall_ns: all.stall_ns, bytes })
+    Ok(FileTotals { records: all.messages, lost: all.lost, stall_ns: all.stall_ns, bytes })
 }
 
 /// Reads a line of any length, its feed included, and keeps its first [`LONGEST`] bytes without the feed;
@@ -238,7 +238,7 @@ mod tests {
         file.write_all(format!("{key} : not all there").as_bytes()).unwrap();
         let bytes = file.metadata().unwrap().len();
         lost[LossReason::Full as usize] = 12;
-        let expected = Elsewhere { records: 3, lost, stall_ns: 5, bytes };
+        let expected = FileTotals { records: 3, lost, stall_ns: 5, bytes };
         assert_eq!(content(&mut file, Encoding::Text).unwrap(), expected);
     }
 }

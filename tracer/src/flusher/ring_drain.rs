@@ -16,7 +16,7 @@ const CLOCK_INTERVAL: Duration = Duration::from_secs(10);
 
 /// A ring, its file, and how far the one is in the other.
 #[derive(Debug)]
-pub(crate) struct Tail {
+pub(crate) struct RingDrain {
     run: &'static Run,
     pub ring: &'static ThreadRing,
     /// The drain of the thread that has the ring, once it was looked at.
@@ -30,9 +30,17 @@ pub(crate) struct Tail {
     ended: Option<u64>,
 }
 
-impl Tail {
-    pub(crate) fn new(run: &'static Run, ring: &'static ThreadRing) -> Tail {
-        Tail { run, ring, drain: None, clock_told: Instant::now(), freed: false, wanted: false, ended: None }
+impl RingDrain {
+    pub(crate) fn new(run: &'static Run, ring: &'static ThreadRing) -> RingDrain {
+        RingDrain {
+            run,
+            ring,
+            drain: None,
+            clock_told: Instant::now(),
+            freed: false,
+            wanted: false,
+            ended: None,
+        }
     }
 
     /// Returns whether no thread has the ring and nothing of one is left to write.

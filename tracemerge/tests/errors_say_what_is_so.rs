@@ -30,7 +30,7 @@ fn as_ordinary_user(place: &Place, args: &[&str]) -> Ran {
 #[test]
 fn files_that_may_not_be_read_are_not_said_to_be_absent() {
     let place = Place::with_one_file();
-    set_permissions(place.path("app.trace.9"), Permissions::from_mode(0)).unwrap();
+    set_permissions(place.path("app.trace.9"), Permissions::from_mode(0o000)).unwrap();
     for app in ["app", "."] {
         let ran = as_ordinary_user(&place, &[app, "-o", "-"]);
         assert_eq!(ran.status, Some(2), "{}", ran.err);
@@ -44,7 +44,7 @@ fn files_that_may_not_be_read_are_not_said_to_be_absent() {
 fn a_directory_that_may_not_be_searched_is_not_said_to_be_empty() {
     let place = Place::new();
     std::fs::create_dir(place.path("shut")).unwrap();
-    set_permissions(place.path("shut"), Permissions::from_mode(0)).unwrap();
+    set_permissions(place.path("shut"), Permissions::from_mode(0o000)).unwrap();
     let ran = as_ordinary_user(&place, &["shut", "-o", "-"]);
     assert_eq!(ran.status, Some(2), "{}", ran.err);
     assert!(ran.err.contains("not all places can be searched"), "{}", ran.err);

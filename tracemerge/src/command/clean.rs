@@ -23,7 +23,8 @@ use crate::ui::messages::{Messages, count, shown};
 /// merges into its directory have left.
 ///
 /// # Errors
-/// There is neither such an application nor a trace of it. The user is warned of each file that cannot be deleted.
+/// There is neither such an application nor a trace of it. The user is warned of each file that cannot be
+/// deleted.
 pub fn clean(app: &App, messages: &mut Messages) -> Result<(), Error> {
     // What a killed run has left in memory would come back as files with the next merge.
     recover(app, messages);

@@ -92,8 +92,8 @@ impl HeaderRefusal {
     }
 }
 
-/// Reads the headers of all candidates; `excused` says which refusals are not reported. Returns the traces, and why
-/// candidates cannot be read.
+/// Reads the headers of all candidates; `excused` says which refusals are not reported. Returns the traces,
+/// and the reasons why candidates cannot be read.
 pub fn read_all(
     candidates: Vec<Candidate>,
     app: &App,

@@ -65,7 +65,8 @@ pub fn find_files(
 pub struct Found {
     /// The traces that were chosen.
     pub chosen: Chosen,
-    /// The path of the merged file unless the user names another: that of the first application that has traces.
+    /// The path of the merged file unless the user names another: that of the first application that has
+    /// traces.
     pub merged_path: PathBuf,
     /// The identities of all files that were found: nothing is written over them.
     pub inputs: HashSet<FileId>,

@@ -1,4 +1,4 @@
-//! Before anything is read, what dead runs of the application left in their rings goes into their files first.
+//! Before anything is read, what dead runs of the application left in their rings goes into their files.
 
 use trace_format::manifest::Manifest;
 use trace_format::meta::Run;

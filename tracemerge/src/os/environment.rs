@@ -1,4 +1,5 @@
-//! The environment variables that are read here. Those of the tracer have their names in [`trace_store::variables`].
+//! The environment variables that are read here. Those of the tracer have their names in
+//! [`trace_store::variables`].
 
 use std::env;
 use std::ffi::OsString;
@@ -13,14 +14,15 @@ pub fn trace_directory() -> Option<PathBuf> {
     value(DIR).map(PathBuf::from)
 }
 
-/// Returns whether colours are unwanted: by `NO_COLOR`, any value of it but the empty one (<https://no-color.org>), or
-/// because the terminal has none.
+/// Returns whether colours are unwanted: by `NO_COLOR`, any value of it but the empty one
+/// (<https://no-color.org>), or because the terminal has none.
 #[must_use]
 pub fn forbids_colours() -> bool {
     value("NO_COLOR").is_some() || env::var_os("TERM").is_some_and(|term| term == "dumb")
 }
 
-/// Returns the pager that the user has named, which is empty where none is wanted; `None` where nothing is said.
+/// Returns the pager that the user has named, which is empty where none is wanted; `None` where the variable
+/// is not set.
 #[must_use]
 pub fn pager() -> Option<OsString> {
     env::var_os("PAGER")

@@ -54,7 +54,8 @@ pub enum Target {
 }
 
 impl Target {
-    /// Makes a target of the `option` behind `-o`, or without one of `default`. Refuses to write over one of `inputs` or over an application.
+    /// Makes a target of the `option` behind `-o`, or without one of `default`. Refuses to write over one of
+    /// `inputs` or over an application.
     ///
     /// # Errors
     /// The target is a directory, an input or an application.

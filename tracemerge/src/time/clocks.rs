@@ -108,11 +108,11 @@ impl Rate {
     }
 
     /// The nanoseconds in so many ticks, rounded down, at most `u64::MAX`: what [`Rate::scale`] gives, by two
-    /// multiplications and a correction in the place of a division. Granlund and Montgomery, "Division by invariant
-    /// integers using multiplication" (1994).
+    /// multiplications and a correction in the place of a division. Granlund and Montgomery, "Division by
+    /// invariant integers using multiplication" (1994).
     fn nanoseconds(self, ticks: u64) -> u64 {
         let rest = (u128::from(ticks) * u128::from(self.part)) >> 64;
-        // `part` is less than one too small, and so is what that makes here: the true value is this or one more.
+        // `part` is less than one too small, and so is what it makes here: the true value is this or one more.
         let product = u128::from(ticks) * u128::from(self.ns % self.ticks);
         let is_short = product - rest * u128::from(self.ticks) >= u128::from(self.ticks);
         let all = u128::from(ticks) * u128::from(self.whole) + rest + u128::from(is_short);

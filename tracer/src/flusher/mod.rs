@@ -17,7 +17,7 @@ mod supply;
 mod tests;
 
 use crate::ring::clock;
-use crate::shared::run::{Request, Run};
+use crate::shared::run::{FlusherRequest, Run};
 use crate::shared::{sites, unplaced};
 use crate::sync::exclusion::Excluded;
 use crate::sys;
@@ -44,7 +44,7 @@ const KEPT: usize = 16;
 const RETRY: Duration = Duration::from_millis(500);
 
 /// Runs the flusher thread. `publish` makes the run the process's; where it is not wanted, nothing is made.
-pub(crate) fn run(run: &'static Run, requests: Receiver<Request>, publish: impl FnOnce() -> bool) {
+pub(crate) fn run(run: &'static Run, requests: Receiver<FlusherRequest>, publish: impl FnOnce() -> bool) {
     let _excluded = Excluded::for_good();
     sys::name_thread(c"tracer-flusher");
     if !publish() {
@@ -75,7 +75,7 @@ fn take_own_descriptors(run: &'static Run) {
 /// The flusher thread's own data.
 struct Flusher {
     run: &'static Run,
-    requests: Receiver<Request>,
+    requests: Receiver<FlusherRequest>,
     /// The `# run` line of each file.
     info: meta::Run,
     place: TracePlace,
@@ -104,7 +104,7 @@ struct Flusher {
 }
 
 impl Flusher {
-    fn new(run: &'static Run, requests: Receiver<Request>) -> Flusher {
+    fn new(run: &'static Run, requests: Receiver<FlusherRequest>) -> Flusher {
         let (ticks, wall) = clock::pair();
         let wanted = run.config.directory.as_deref();
         let mut place = TracePlace::new(wanted, &run.exe, run.here.as_deref(), run.id, teller::say);
@@ -213,8 +213,8 @@ impl Flusher {
     fn obey(&mut self) -> std::ops::ControlFlow<()> {
         while let Ok(request) = self.requests.try_recv() {
             match request {
-                Request::Flush(answer) => self.answer_flush(&answer),
-                Request::ShutDown(answer) => {
+                FlusherRequest::Flush(answer) => self.answer_flush(&answer),
+                FlusherRequest::ShutDown(answer) => {
                     self.shut_down();
                     let _ = answer.send(self.error.take().map_or(Ok(()), Err));
                     return std::ops::ControlFlow::Break(());

@@ -73,7 +73,7 @@ pub(crate) struct Run {
     /// A word that is 1 in this process and 0 in a forked child, in a page that a fork wipes.
     alive: *const AtomicU32,
     closed: AtomicBool,
-    requests: Sender<Request>,
+    requests: Sender<FlusherRequest>,
 }
 
 // SAFETY: `alive` points to an atomic in a page that is never unmapped; everything else is Sync by itself.
@@ -104,7 +104,7 @@ pub(crate) struct PanicRequest {
 
 /// A request to the flusher; the answer is sent when it is done.
 #[derive(Debug)]
-pub(crate) enum Request {
+pub(crate) enum FlusherRequest {
     Flush(Sender<io::Result<()>>),
     ShutDown(Sender<io::Result<()>>),
 }
@@ -144,7 +144,7 @@ impl Run {
     pub(crate) fn prepare(
         mut config: Config,
         root: Option<u32>,
-    ) -> io::Result<(&'static Run, Receiver<Request>)> {
+    ) -> io::Result<(&'static Run, Receiver<FlusherRequest>)> {
         let alive = sys::page_wiped_on_fork().cast::<AtomicU32>();
         if alive.is_null() {
             return Err(io::Error::other("the system has no memory that is wiped on fork"));
@@ -289,7 +289,7 @@ impl Run {
 
     /// Returns when all that was traced before is in the files.
     pub(crate) fn flush(&self) -> io::Result<()> {
-        self.ask(Request::Flush, || {})
+        self.ask(FlusherRequest::Flush, || {})
     }
 
     /// Drains, ends the files and the flusher.
@@ -300,7 +300,7 @@ impl Run {
     /// Drains, ends the files and the flusher; `meanwhile` is called several times a second as long as that
     /// takes.
     pub(crate) fn shut_down_while(&self, meanwhile: impl FnMut()) -> io::Result<()> {
-        let result = self.ask(Request::ShutDown, meanwhile);
+        let result = self.ask(FlusherRequest::ShutDown, meanwhile);
         self.close();
         result
     }
@@ -312,7 +312,7 @@ impl Run {
 
     fn ask(
         &self,
-        request: fn(Sender<io::Result<()>>) -> Request,
+        request: fn(Sender<io::Result<()>>) -> FlusherRequest,
         mut meanwhile: impl FnMut(),
     ) -> io::Result<()> {
         let gone = || io::Error::other("the flusher thread has ended");

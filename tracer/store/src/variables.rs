@@ -1,5 +1,5 @@
-//! The environment variables of the tracer, by name: those that switch it on and set it up, which `tracemerge` reads too
-//! where it has to look in the same places.
+//! The environment variables of the tracer, by name: those that switch it on and set it up, which
+//! `tracemerge` reads too where it has to look in the same places.
 //!
 //! The documentation of the crate `tracer` says what each means and what is taken for it.
 

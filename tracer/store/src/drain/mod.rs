@@ -10,6 +10,7 @@ mod rotation;
 mod run_file;
 mod survivors;
 mod trace_file;
+mod trace_place;
 
 use crate::memory::Memory;
 use crate::sys;
@@ -21,7 +22,6 @@ use std::sync::atomic::Ordering;
 pub use survivors::Survivors;
 use trace_file::FirstBytes;
 use trace_file::TraceFile;
-pub use trace_file::{Say, TracePlace};
 use trace_format::file::Encoding;
 use trace_format::line::Ticks;
 use trace_format::meta::{self, EndReason, LossReason, Meta, RingPlace};
@@ -29,6 +29,7 @@ use trace_format::plans::Plans;
 use trace_format::record::Records;
 use trace_format::render::{FileTotals, RenderState, Renderer};
 use trace_format::ring::{Header, Progress, RingError, readable};
+pub use trace_place::{Say, TracePlace};
 
 /// The size in bytes of the portions in which text is written, so that a waiting thread soon finds room.
 const PORTION: usize = 512 * 1024;

@@ -3,7 +3,7 @@
 //!
 //! It has the name of a thread's file, with the flusher's thread id, and gets it when it is whole.
 
-use super::trace_file::TracePlace;
+use super::trace_place::TracePlace;
 use std::io;
 use trace_format::meta::{EndReason, LossReason, RingPlace, Run, Thread};
 use trace_format::render::{RenderState, Renderer};

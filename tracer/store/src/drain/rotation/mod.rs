@@ -6,7 +6,8 @@
 
 mod raw;
 
-use super::trace_file::{TraceFile, TracePlace};
+use super::trace_file::TraceFile;
+use super::trace_place::TracePlace;
 use crate::sys;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Seek, SeekFrom, Write};

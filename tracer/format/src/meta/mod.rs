@@ -1,0 +1,222 @@
+//! The `#` lines: `word key=value key="quoted" ...`, typed.
+//!
+//! Numbers are decimal unless a field says hex; strings stand between double quotes and are escaped as
+//! [`crate::escape`] says, with `"` as `\x22`. A reader ignores keys and words that it does not know, so that
+//! later versions may add some. A reason that it does not know is kept by its [`Name`]: a loss is a loss, and
+//! an end an end, whatever the reason.
+//!
+//! The content of a `# run` line decides what is shown, so from version 2 on it ends in a checksum; see
+//! [`RunLine`].
+
+mod payload;
+mod reasons;
+mod run_line;
+
+use crate::crc32;
+use crate::line::Ticks;
+use crate::wall::Wall;
+
+pub(crate) use self::payload::{PayloadWriter, split};
+use self::reasons::value_of;
+pub use self::reasons::{ClockKind, EndReason, LossReason, Name, RingPlace};
+use self::run_line::CHECK;
+pub use self::run_line::{Claim, FIRST_CHECKED, Run, RunDamage, RunLine};
+
+/// The content of a `# thread` line, the second line of each file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Thread {
+    /// The thread's name as the operating system knows it.
+    pub name: Vec<u8>,
+    /// The place where the thread's ring lives.
+    pub ring: RingPlace,
+    /// The reason why the ring is private; empty where it is not.
+    pub why: Vec<u8>,
+    /// The number of this file among the run's files, from 1, in the order in which they were made; `None`
+    /// where the line does not give it.
+    pub file: Option<u32>,
+}
+
+/// The content of an `# end` line, the last line of a whole file. More lines after it mean that the program
+/// still traced while it exited; then the last `# end` counts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct End {
+    /// The number of this thread's records that are in the file.
+    pub records: u64,
+    /// The number of this thread's records that are lost.
+    pub lost: u64,
+    /// The reason why the file ends.
+    pub reason: EndReason,
+    /// The number of files that the run had made by then; where the run has ended, of all its files. `None`
+    /// where the files were not counted.
+    pub files: Option<u64>,
+}
+
+/// The payload of one metadata line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Meta {
+    /// The run that the file belongs to.
+    Run(Run),
+    /// The thread that the file belongs to.
+    Thread(Thread),
+    /// The counter and the wall clock at one moment.
+    Clock {
+        /// The ticks at that moment.
+        ticks: Ticks,
+        /// The wall clock at that moment.
+        wall: Wall,
+    },
+    /// Records that are missing here.
+    Lost {
+        /// The number of missing records.
+        records: u64,
+        /// The reason why they are missing.
+        reason: LossReason,
+    },
+    /// Records that are missing here, for a reason that only later versions know.
+    LostOtherwise {
+        /// The number of missing records.
+        records: u64,
+        /// The name of the reason.
+        reason: Name,
+    },
+    /// The thread waited for room in its ring.
+    Stall {
+        /// The time waited since the last such line, in nanoseconds.
+        ns: u64,
+    },
+    /// The counter of the thread's processor went back; lines keep the ticks of the line before this one
+    /// until it has caught up.
+    Backward {
+        /// The number of ticks by which the counter went back.
+        ticks: u64,
+    },
+    /// The process's effective user id changed to this: later files of the run belong to that user.
+    Credentials {
+        /// The user's number.
+        uid: u32,
+    },
+    /// The end of the file.
+    End(End),
+    /// A line that `tracemerge` writes in the place of bytes that are no trace line.
+    Damaged {
+        /// The name of the file in which the bytes were found.
+        file: Vec<u8>,
+        /// The position of the bytes in that file, in bytes.
+        offset: u64,
+        /// The number of the bytes.
+        bytes: u64,
+        /// The first of the bytes.
+        text: Vec<u8>,
+    },
+}
+
+impl Meta {
+    /// Appends the payload of the line.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        let start = out.len();
+        match self {
+            Meta::Run(run) => {
+                let mut fields = PayloadWriter::new(out, "run");
+                fields.number("version", u64::from(run.version)).bare("id", &format!("{:08x}", run.id));
+                fields.bare("root", &format!("{:08x}", run.root)).number("pid", u64::from(run.pid));
+                fields.quoted("exe", &run.exe).quoted("boot", &run.boot).number("ticks", run.ticks.0);
+                fields.bare("wall", &run.wall.to_string()).bare("clock", run.clock.name());
+                if run.version >= FIRST_CHECKED {
+                    let check = crc32::of(&out[start..]);
+                    out.extend_from_slice(CHECK);
+                    out.extend_from_slice(format!("{check:08x}").as_bytes());
+                }
+            }
+            Meta::Thread(thread) => {
+                let mut fields = PayloadWriter::new(out, "thread");
+                fields.quoted("name", &thread.name).bare("ring", thread.ring.name());
+                if !thread.why.is_empty() {
+                    fields.quoted("why", &thread.why);
+                }
+                if let Some(file) = thread.file {
+                    fields.number("file", u64::from(file));
+                }
+            }
+            Meta::Clock { ticks, wall } => {
+                PayloadWriter::new(out, "clock").number("ticks", ticks.0).bare("wall", &wall.to_string());
+            }
+            Meta::Lost { records, reason } => {
+                PayloadWriter::new(out, "lost").number("records", *records).bare("reason", reason.name());
+            }
+            Meta::LostOtherwise { records, reason } => {
+                PayloadWriter::new(out, "lost").number("records", *records).bare("reason", reason.as_str());
+            }
+            Meta::Stall { ns } => {
+                PayloadWriter::new(out, "stall").number("ns", *ns);
+            }
+            Meta::Backward { ticks } => {
+                PayloadWriter::new(out, "backward").number("ticks", *ticks);
+            }
+            Meta::Credentials { uid } => {
+                PayloadWriter::new(out, "credentials").number("uid", u64::from(*uid));
+            }
+            Meta::End(end) => {
+                let mut fields = PayloadWriter::new(out, "end");
+                fields.number("records", end.records).number("lost", end.lost);
+                fields.bare("reason", end.reason.name());
+                if let Some(files) = end.files {
+                    fields.number("files", files);
+                }
+            }
+            Meta::Damaged { file, offset, bytes, text } => {
+                let mut fields = PayloadWriter::new(out, "damaged");
+                fields.quoted("file", file).number("offset", *offset).number("bytes", *bytes);
+                fields.quoted("text", text);
+            }
+        }
+    }
+
+    /// Reads a payload; `None` for an unknown word, where a needed key is missing or malformed, and for a
+    /// `# run` line whose checksum is not right.
+    #[must_use]
+    pub fn parse(payload: &[u8]) -> Option<Meta> {
+        let (word, fields) = split(payload)?;
+        Some(match word {
+            b"run" => match RunLine::parse(payload)? {
+                RunLine::Sound(run) => Meta::Run(run),
+                RunLine::Damaged(_) => return None,
+            },
+            b"thread" => Meta::Thread(Thread {
+                name: fields.string("name")?,
+                ring: value_of(&RingPlace::NAMES, fields.bare("ring")?)?,
+                why: fields.string("why").unwrap_or_default(),
+                file: fields.number("file").and_then(|file| file.try_into().ok()),
+            }),
+            b"clock" => Meta::Clock {
+                ticks: Ticks(fields.number("ticks")?),
+                wall: Wall::parse(fields.bare("wall")?)?,
+            },
+            b"lost" => {
+                let (records, name) = (fields.number("records")?, fields.bare("reason")?);
+                match value_of(&LossReason::NAMES, name) {
+                    Some(reason) => Meta::Lost { records, reason },
+                    None => Meta::LostOtherwise { records, reason: Name::parse(name)? },
+                }
+            }
+            b"stall" => Meta::Stall { ns: fields.number("ns")? },
+            b"backward" => Meta::Backward { ticks: fields.number("ticks")? },
+            b"credentials" => Meta::Credentials { uid: fields.number("uid")?.try_into().ok()? },
+            b"end" => Meta::End(End {
+                records: fields.number("records")?,
+                lost: fields.number("lost")?,
+                reason: EndReason::parse(fields.bare("reason")?)?,
+                files: fields.number("files"),
+            }),
+            b"damaged" => Meta::Damaged {
+                file: fields.string("file")?,
+                offset: fields.number("offset")?,
+                bytes: fields.number("bytes")?,
+                text: fields.string("text")?,
+            },
+            _ => return None,
+        })
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,86 @@
+//! The keys and values of a `#` line's payload.
+
+use crate::escape::{EscapeContext, escape_into, unescape};
+
+/// A writer of `word key=value ...`.
+pub(crate) struct PayloadWriter<'a>(&'a mut Vec<u8>);
+
+impl<'a> PayloadWriter<'a> {
+    pub(crate) fn new(out: &'a mut Vec<u8>, word: &str) -> PayloadWriter<'a> {
+        out.extend_from_slice(word.as_bytes());
+        PayloadWriter(out)
+    }
+
+    pub(crate) fn bare(&mut self, key: &str, value: &str) -> &mut Self {
+        self.0.push(b' ');
+        self.0.extend_from_slice(key.as_bytes());
+        self.0.push(b'=');
+        self.0.extend_from_slice(value.as_bytes());
+        self
+    }
+
+    pub(crate) fn number(&mut self, key: &str, value: u64) -> &mut Self {
+        self.bare(key, &value.to_string())
+    }
+
+    pub(crate) fn quoted(&mut self, key: &str, value: &[u8]) -> &mut Self {
+        self.bare(key, "\"");
+        escape_into(self.0, value, EscapeContext::Quoted);
+        self.0.push(b'"');
+        self
+    }
+}
+
+/// The `key=value` part of a payload, in which values are looked up by key. Payloads are short: a search per
+/// key is cheap.
+pub(crate) struct PayloadReader<'a>(&'a [u8]);
+
+/// Splits a payload into its word and the text after it.
+pub(crate) fn split(payload: &[u8]) -> Option<(&[u8], PayloadReader<'_>)> {
+    let end = payload.iter().position(|&b| b == b' ').unwrap_or(payload.len());
+    (end > 0).then(|| (&payload[..end], PayloadReader(&payload[end..])))
+}
+
+impl<'a> PayloadReader<'a> {
+    /// Returns the raw value of `key`, quotes included.
+    pub(super) fn raw(&self, key: &str) -> Option<&'a [u8]> {
+        let mut rest = self.0;
+        while let [b' ', after @ ..] = rest {
+            let equals = after.iter().position(|&b| b == b'=')?;
+            let (name, value) = (&after[..equals], &after[equals + 1..]);
+            let len = match value {
+                [b'"', text @ ..] => text.iter().position(|&b| b == b'"')? + 2,
+                _ => value.iter().position(|&b| b == b' ').unwrap_or(value.len()),
+            };
+            if name == key.as_bytes() {
+                return Some(&value[..len]);
+            }
+            rest = &value[len..];
+        }
+        None
+    }
+
+    pub(crate) fn bare(&self, key: &str) -> Option<&'a [u8]> {
+        self.raw(key).filter(|value| value.first() != Some(&b'"'))
+    }
+
+    fn text(&self, key: &str) -> Option<&'a str> {
+        std::str::from_utf8(self.bare(key)?).ok()
+    }
+
+    pub(crate) fn number(&self, key: &str) -> Option<u64> {
+        self.text(key)?.parse().ok()
+    }
+
+    pub(crate) fn hex(&self, key: &str) -> Option<u32> {
+        let text = self.text(key)?;
+        (text.len() == 8).then(|| u32::from_str_radix(text, 16).ok())?
+    }
+
+    pub(crate) fn string(&self, key: &str) -> Option<Vec<u8>> {
+        match self.raw(key)? {
+            [b'"', text @ .., b'"'] => Some(unescape(text)),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! The `#` lines: what is written is read, and what is damaged is known.
+
+use super::*;
+use proptest::prelude::*;
+
+pub(crate) fn any_run() -> impl Strategy<Value = Run> {
+    let ids = (any::<u32>(), any::<u32>(), any::<u32>(), any::<u32>());
+    let texts = (any::<Vec<u8>>(), any::<String>());
+    let clock = prop::sample::select(vec![ClockKind::Ordered, ClockKind::Fast, ClockKind::System]);
+    (ids, texts, any::<u64>(), any::<u64>(), clock).prop_map(
+        |((version, id, root, pid), (exe, boot), ticks, wall, clock)| Run {
+            version,
+            id,
+            root,
+            pid,
+            exe,
+            boot: boot.into_bytes(),
+            ticks: Ticks(ticks),
+            wall: Wall(wall),
+            clock,
+        },
+    )
+}
+
+fn any_meta() -> impl Strategy<Value = Meta> {
+    let losses = prop::sample::select(LossReason::NAMES.map(|(v, _)| v).to_vec());
+    let ends = prop::sample::select(EndReason::NAMES.map(|(v, _)| v).to_vec());
+    let name = || "[!#-~]{1,31}".prop_map(|name| Name::parse(name.as_bytes()).unwrap());
+    let unknown = |name: &Name| !LossReason::NAMES.iter().any(|(_, known)| *known == name.as_str());
+    let ends = prop_oneof![ends, name().prop_map(|name| EndReason::parse(name.as_str().as_bytes()).unwrap())];
+    let rings = prop::sample::select(RingPlace::NAMES.map(|(v, _)| v).to_vec());
+    prop_oneof![
+        any_run().prop_map(Meta::Run),
+        (any::<Vec<u8>>(), rings, any::<Vec<u8>>(), any::<Option<u32>>())
+            .prop_map(|(name, ring, why, file)| Meta::Thread(Thread { name, ring, why, file })),
+        any::<u32>().prop_map(|uid| Meta::Credentials { uid }),
+        any::<(u64, u64)>().prop_map(|(t, w)| Meta::Clock { ticks: Ticks(t), wall: Wall(w) }),
+        (any::<u64>(), losses).prop_map(|(records, reason)| Meta::Lost { records, reason }),
+        (any::<u64>(), name().prop_filter("a known one", unknown))
+            .prop_map(|(records, reason)| Meta::LostOtherwise { records, reason }),
+        any::<u64>().prop_map(|ns| Meta::Stall { ns }),
+        any::<u64>().prop_map(|ticks| Meta::Backward { ticks }),
+        (any::<u64>(), any::<u64>(), ends, any::<Option<u64>>())
+            .prop_map(|(records, lost, reason, files)| Meta::End(End { records, lost, reason, files })),
+        any::<(Vec<u8>, u64, u64, Vec<u8>)>().prop_map(|(file, offset, bytes, text)| Meta::Damaged {
+            file,
+            offset,
+            bytes,
+            text
+        }),
+    ]
+}
+
+#[test]
+fn the_lines_of_the_documentation_are_written_so() {
+    let mut out = Vec::new();
+    Meta::Lost { records: 12, reason: LossReason::Full }.write(&mut out);
+    assert_eq!(out, b"lost records=12 reason=full");
+    out.clear();
+    let name = br#"worker "3""#.to_vec();
+    Meta::Thread(Thread { name, ring: RingPlace::Shared, why: vec![], file: None }).write(&mut out);
+    assert_eq!(out, br#"thread name="worker \x223\x22" ring=shared"#);
+}
+
+fn written(meta: &Meta) -> Vec<u8> {
+    let mut out = Vec::new();
+    meta.write(&mut out);
+    out
+}
+
+fn some_run(version: u32) -> Run {
+    Run {
+        version,
+        id: 0x9f0c_23d1,
+        root: 0x9f0c_23d1,
+        pid: 800,
+        exe: b"/srv/app".to_vec(),
+        boot: b"6c1e".to_vec(),
+        ticks: Ticks(1_275_565_779_000),
+        wall: Wall(1_795_187_462_000_000_000),
+        clock: ClockKind::Ordered,
+    }
+}
+
+#[test]
+fn a_run_line_has_a_checksum_from_version_2_on() {
+    let said = |version| {
+        format!(
+            "run version={version} id=9f0c23d1 root=9f0c23d1 pid=800 exe=\"/srv/app\" boot=\"6c1e\" \
+             ticks=1275565779000 wall=2026-11-20T15:11:02.000000000Z clock=ordered"
+        )
+    };
+    assert_eq!(written(&Meta::Run(some_run(1))), said(1).as_bytes());
+    // The checksum was computed by Python's zlib.
+    assert_eq!(written(&Meta::Run(some_run(2))), format!("{} check=93262037", said(2)).as_bytes());
+    for payload in [said(2), said(9), format!("{} check=93262037", said(1)), said(1) + " check=1"] {
+        let Some(RunLine::Damaged(claim)) = RunLine::parse(payload.as_bytes()) else { panic!("{payload}") };
+        assert_eq!((claim.pid, claim.id), (Some(800), Some(0x9f0c_23d1)), "{payload}");
+        assert_eq!(Meta::parse(payload.as_bytes()), None, "{payload}");
+    }
+    assert_eq!(RunLine::parse(b"stall ns=5"), None);
+    let why = |payload: &[u8]| match RunLine::parse(payload) {
+        Some(RunLine::Damaged(claim)) => claim.why,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(why(b"run version=1 id=9f0c23d1"), RunDamage::Unreadable("root"));
+    assert_eq!(why(b"run version=one"), RunDamage::Unreadable("version"));
+    assert_eq!(why(said(2).as_bytes()), RunDamage::NoCheck);
+}
+
+#[test]
+fn no_run_line_is_read_of_which_one_bit_is_another() {
+    let payload = written(&Meta::Run(some_run(2)));
+    for (at, bit) in (0..payload.len()).flat_map(|at| (0..8).map(move |bit| (at, bit))) {
+        let mut changed = payload.clone();
+        changed[at] ^= 1 << bit;
+        assert_eq!(Meta::parse(&changed), None, "{}", String::from_utf8_lossy(&changed));
+    }
+}
+
+#[test]
+fn a_loss_is_a_loss_and_an_end_an_end_whatever_the_reason() {
+    let reason = Name::parse(b"of_a_later_version").unwrap();
+    let lost = Meta::parse(b"lost records=12 reason=of_a_later_version at=5");
+    assert_eq!(lost, Some(Meta::LostOtherwise { records: 12, reason }));
+    let end = Meta::parse(b"end records=3 lost=12 reason=of_a_later_version");
+    assert_eq!(
+        end,
+        Some(Meta::End(End { records: 3, lost: 12, reason: EndReason::Other(reason), files: None }))
+    );
+    let long = [b"lost records=1 reason=", &[b'x'; 100][..]].concat();
+    let Some(Meta::LostOtherwise { records: 1, reason }) = Meta::parse(&long) else { panic!("a loss") };
+    assert_eq!(reason.as_str(), "x".repeat(Name::LONGEST));
+    for no_word in ["", "\"x\"", "\u{e9}", "\u{1b}[31m"] {
+        assert_eq!(Meta::parse(format!("lost records=1 reason={no_word}").as_bytes()), None, "{no_word}");
+    }
+}
+
+#[test]
+fn unknown_keys_are_skipped_and_missing_ones_are_an_error() {
+    assert_eq!(Meta::parse(b"stall later=\"a b=c\" ns=5 x=y"), Some(Meta::Stall { ns: 5 }));
+    for text in [
+        "",
+        "stall",
+        "stall ns=",
+        "stall ns=\"5\"",
+        "stall ns=-1",
+        "stall  ns=5",
+        "unknown a=1",
+        "stall ns=99999999999999999999",
+        "clock ticks=1 wall=yesterday",
+        "thread name=\"open ring=shared",
+    ] {
+        assert_eq!(Meta::parse(text.as_bytes()), None, "{text}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn metadata_parses_back(meta in any_meta()) {
+        let mut out = Vec::new();
+        meta.write(&mut out);
+        prop_assert!(!out.contains(&b'\n'));
+        prop_assert_eq!(Meta::parse(&out), Some(meta));
+    }
+
+    #[test]
+    fn no_run_line_is_read_of_which_a_few_bits_are_others(
+        run in any_run(), changes in prop::collection::vec((any::<prop::sample::Index>(), 0..8u8), 1..4)
+    ) {
+        let run = Run { version: run.version.max(FIRST_CHECKED), ..run };
+        let payload = written(&Meta::Run(run));
+        let mut changed = payload.clone();
+        for (at, bit) in &changes {
+            changed[at.index(payload.len())] ^= 1 << bit;
+        }
+        // Two changes may be of one bit; with three it may become a line of version 1 that has no
+        // checksum.
+        if changed != payload && !changed.windows(9).any(|part| part.starts_with(b"version=") && part[8] < b'2') {
+            prop_assert_eq!(Meta::parse(&changed), None);
+        }
+    }
+
+    #[test]
+    fn any_bytes_are_parsed_without_panic(bytes: Vec<u8>, word in "(run|thread|clock|lost|end) ") {
+        let _ = Meta::parse(&bytes);
+        let _ = Meta::parse(&[word.as_bytes(), &bytes].concat());
+    }
+}

@@ -1,0 +1,236 @@
+//! The making of trace files: without a name, with their first lines, and then under the first free name.
+
+use crate::descriptor::{self};
+use crate::drain::trace_file::{FirstBytes, TraceFile};
+use crate::drain::trace_place::TracePlace;
+use crate::drain::trace_place::find::is_of_run;
+use crate::sys::{self};
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use trace_format::name::trace_file_suffix;
+
+impl TracePlace {
+    /// Makes a new file for thread `tid` of run `run`, which has the bytes in `first`; `publish` is told
+    /// before it has its name. Where a directory cannot be written, goes on to the next and says so once.
+    ///
+    /// # Errors
+    /// There can be no such file, now or at all; nothing is left of it.
+    pub(in crate::drain) fn create(
+        &mut self,
+        tid: u64,
+        run: u32,
+        first: &FirstBytes<'_>,
+        publish: &mut dyn FnMut(&TraceFile),
+    ) -> io::Result<TraceFile> {
+        loop {
+            let error = match self.create_here(tid, run, first, publish) {
+                Ok(file) => return Ok(file),
+                Err(error) => error,
+            };
+            let message = format!("cannot create trace files in {:?}: {error}", self.directory());
+            if !self.leave_if_refused(&error) {
+                return Err(io::Error::new(error.kind(), message));
+            }
+        }
+    }
+
+    /// Goes on to the next directory if this one refuses for good, and says so. Out of space or descriptors
+    /// may pass.
+    pub(in crate::drain) fn leave_if_refused(&mut self, error: &io::Error) -> bool {
+        let refused = matches!(
+            error.kind(),
+            io::ErrorKind::PermissionDenied
+                | io::ErrorKind::ReadOnlyFilesystem
+                | io::ErrorKind::NotFound
+                | io::ErrorKind::NotADirectory
+        );
+        if !refused || self.directories.len() < 2 {
+            return false;
+        }
+        self.leave(error);
+        true
+    }
+
+    pub(in crate::drain) fn leave(&mut self, error: &io::Error) {
+        let left = self.directories.remove(0);
+        self.left.push(left.clone());
+        (self.say)(format_args!(
+            "cannot create trace files in {left:?}: {error}; they go to {:?}",
+            self.directory()
+        ));
+    }
+
+    pub(in crate::drain) fn path(&self, tid: u64, number: u32) -> PathBuf {
+        self.directory().join(self.file_name(tid, number))
+    }
+
+    pub(in crate::drain) fn file_name(&self, tid: u64, number: u32) -> OsString {
+        let mut name = self.name.clone();
+        name.push(trace_file_suffix(tid, number));
+        name
+    }
+
+    /// Returns whether one of the first files that have this thread's name is of this run.
+    pub(in crate::drain) fn has_file_of(&self, tid: u64, run: u32) -> bool {
+        let mut numbers = self.directories.iter().flat_map(|place| {
+            (0..=u32::MAX)
+                .map(move |number| place.join(self.file_name(tid, number)))
+                .take_while(|path| path.exists())
+        });
+        numbers.any(|path| is_of_run(&path, run))
+    }
+
+    /// Makes a file that has `bytes`, under the first name of thread `tid` that is free.
+    ///
+    /// # Errors
+    /// No directory takes it.
+    pub(in crate::drain) fn create_whole(&mut self, tid: u64, run: u32, bytes: &[u8]) -> io::Result<()> {
+        let path = loop {
+            let path = self.unfinished_path(tid, run);
+            let _ = std::fs::remove_file(&path);
+            let written = sys::create_private_file(&path).and_then(|mut file| file.write_all(bytes));
+            match written {
+                Ok(()) => break path,
+                Err(error) => {
+                    let _ = std::fs::remove_file(&path);
+                    if !self.leave_if_refused(&error) {
+                        return Err(io::Error::new(error.kind(), format!("cannot write {path:?}: {error}")));
+                    }
+                }
+            }
+        };
+        self.announce();
+        let mut number = 0;
+        let linked = loop {
+            let own = self.path(tid, number);
+            match std::fs::hard_link(&path, &own) {
+                Err(e) if e.kind() == io::ErrorKind::AlreadyExists && number < u32::MAX => number += 1,
+                // There are no links here.
+                Err(_) if !own.exists() => break std::fs::rename(&path, &own),
+                linked => break linked,
+            }
+        };
+        let _ = std::fs::remove_file(&path);
+        linked.map(|()| self.count_file())
+    }
+
+    /// Makes the file without a name, or under one that is this run's alone, has `publish` write down what it
+    /// is, and only then gives it its own name, the first that is free: killed at any step, recovery finds
+    /// the file, or none.
+    pub(in crate::drain) fn create_here(
+        &mut self,
+        tid: u64,
+        run: u32,
+        first: &FirstBytes<'_>,
+        publish: &mut dyn FnMut(&TraceFile),
+    ) -> io::Result<TraceFile> {
+        // A file without a name is linked by the number of its descriptor, so no other thread may close that.
+        let unnamed = if descriptor::are_own() { sys::create_unnamed_file(self.directory())? } else { None };
+        if let Some(file) = unnamed {
+            self.announce();
+            let mut made = self.opened(file, self.path(tid, 0), 0, 0)?;
+            made.append(first.bytes, first.room)?;
+            if self.give_first_free_name(&mut made, tid, publish, sys::link_unnamed_file).is_ok() {
+                return Ok(made);
+            }
+            // The file system has no links, or there is no `/proc`.
+        }
+        let mut made = self.create_named(tid, run, publish)?;
+        match made.append(first.bytes, first.room) {
+            Ok(()) => Ok(made),
+            Err(error) => {
+                made.discard();
+                Err(error)
+            }
+        }
+    }
+
+    /// Makes an empty file where there are none without names.
+    pub(in crate::drain) fn create_named(
+        &mut self,
+        tid: u64,
+        run: u32,
+        publish: &mut dyn FnMut(&TraceFile),
+    ) -> io::Result<TraceFile> {
+        let unfinished = self.unfinished_path(tid, run);
+        let file = match sys::create_private_file(&unfinished) {
+            // Put there by somebody else; it is not removed.
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
+                return self.create_without_links(tid, publish);
+            }
+            created => created?,
+        };
+        self.announce();
+        let mut made = self.opened(file, PathBuf::new(), 0, 0)?;
+        let link = |_: &File, own: &Path| std::fs::hard_link(&unfinished, own);
+        let result = self.give_first_free_name(&mut made, tid, publish, link);
+        let _ = std::fs::remove_file(&unfinished);
+        match result {
+            Ok(()) => Ok(made),
+            Err(_) => self.create_without_links(tid, publish),
+        }
+    }
+
+    /// Has `publish` write down what the file is, and then gives it, by `link`, the first name that is free.
+    pub(in crate::drain) fn give_first_free_name(
+        &self,
+        made: &mut TraceFile,
+        tid: u64,
+        publish: &mut dyn FnMut(&TraceFile),
+        link: impl Fn(&File, &Path) -> io::Result<()>,
+    ) -> io::Result<()> {
+        loop {
+            made.path = self.path(tid, made.number);
+            publish(made);
+            match link(&made.file, &made.path) {
+                Err(e) if e.kind() == io::ErrorKind::AlreadyExists && made.number < u32::MAX => {
+                    made.number += 1
+                }
+                other => return other,
+            }
+        }
+    }
+
+    /// Announces that there are files in the directory that they go to now, before one has its name there.
+    pub(in crate::drain) fn announce(&mut self) {
+        if let (Some(announcement), Some(directory)) = (&mut self.announcement, self.directories.first()) {
+            announcement.announce(directory);
+        }
+    }
+
+    /// Makes the file where the file system has no links: killed between the two steps, an empty file is
+    /// left.
+    pub(in crate::drain) fn create_without_links(
+        &self,
+        tid: u64,
+        publish: &mut dyn FnMut(&TraceFile),
+    ) -> io::Result<TraceFile> {
+        let mut number = 0;
+        loop {
+            let path = self.path(tid, number);
+            match sys::create_private_file(&path) {
+                Ok(file) => {
+                    let made = self.opened(file, path, number, 0)?;
+                    publish(&made);
+                    return Ok(made);
+                }
+                Err(e) if e.kind() == io::ErrorKind::AlreadyExists && number < u32::MAX => number += 1,
+                Err(e) => return Err(e),
+            }
+        }
+    }
+
+    /// Returns the path that a file of thread `tid` of run `run` has until it gets its own name.
+    pub(in crate::drain) fn unfinished_path(&self, tid: u64, run: u32) -> PathBuf {
+        self.directory().join(self.unfinished_name(tid, run))
+    }
+
+    pub(in crate::drain) fn unfinished_name(&self, tid: u64, run: u32) -> OsString {
+        let mut name = OsString::from(".");
+        name.push(&self.name);
+        name.push(format!("{}.{run:08x}.new", trace_file_suffix(tid, 0)));
+        name
+    }
+}

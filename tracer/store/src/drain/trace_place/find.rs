@@ -1,0 +1,209 @@
+//! The finding of trace files that were made before, under whatever name they have now.
+
+use crate::drain::rotation;
+use crate::drain::trace_place::TracePlace;
+use crate::sys::{self, FileIdentity};
+use std::fs::{DirEntry, File};
+use std::io::{self, Read, Seek};
+use std::path::{Path, PathBuf};
+use trace_format::file::{Encoding, FIRST_BYTES, run_of};
+use trace_format::line::{TICKS_DIGITS, Ticks};
+use trace_format::meta::{Meta, Run};
+use trace_format::raw;
+use trace_format::record::HEADER;
+use trace_format::render::{FileTotals, RenderState, Renderer};
+use trace_format::ring::Progress;
+
+impl TracePlace {
+    /// Opens the file that `progress` names: under its name or, if somebody has given it another one or it
+    /// has not got its own yet, under any in the directory.
+    pub(in crate::drain) fn find(
+        &self,
+        tid: u64,
+        run: u32,
+        progress: &Progress,
+    ) -> io::Result<Option<(File, PathBuf)>> {
+        self.find_by(&sys::open_named_file, tid, run, progress)
+    }
+
+    /// Opens the file that `progress` names for an onlooker; the file may be that user's.
+    pub fn find_to_read(
+        &self,
+        user: u32,
+        tid: u64,
+        run: u32,
+        progress: &Progress,
+    ) -> io::Result<Option<(File, PathBuf)>> {
+        let open = |path: &Path| sys::open_file_of_user_to_read(path, user);
+        self.find_by(&open, tid, run, progress)
+    }
+
+    fn find_by(
+        &self,
+        open: &dyn Fn(&Path) -> io::Result<File>,
+        tid: u64,
+        run: u32,
+        progress: &Progress,
+    ) -> io::Result<Option<(File, PathBuf)>> {
+        let names = [self.file_name(tid, progress.file_number), self.unfinished_name(tid, run)];
+        let places = || self.directories.iter().chain(&self.left);
+        for path in places().flat_map(|place| names.iter().map(|name| place.join(name))) {
+            match open_same(open, &path, progress) {
+                Ok(None) => {}
+                Ok(Some(file)) => return Ok(Some((file, path))),
+                Err(e) => return Err(io::Error::new(e.kind(), format!("cannot open {path:?}: {e}"))),
+            }
+        }
+        let mut entries = places().filter_map(|place| std::fs::read_dir(place).ok()).flatten().flatten();
+        // The number of a file that was deleted may be a directory's now.
+        let is_file = |entry: &DirEntry| entry.file_type().is_ok_and(|kind| kind.is_file());
+        let renamed = entries.find(|entry| {
+            is_file(entry)
+                && sys::path_identity(&entry.path()).is_ok_and(|found| is_named_by(&found, progress))
+        });
+        let Some(path) = renamed.map(|entry| entry.path()) else { return Ok(None) };
+        Ok(open_same(open, &path, progress)?.map(|file| (file, path)))
+    }
+
+    /// Returns what the files of thread `tid` of run `run` hold that are there now, but for that with the
+    /// identity `current`, where one is given. A file is known by its name and its first line: `since` is
+    /// when the thread took its ring.
+    ///
+    /// Where `progress` tells of no earlier file, only that which has the current one's name is looked at.
+    ///
+    /// # Errors
+    /// A file cannot be read, or the directory.
+    pub(in crate::drain) fn survey(
+        &self,
+        tid: u64,
+        run: &Run,
+        since: Ticks,
+        progress: &Progress,
+        current: Option<&FileIdentity>,
+    ) -> io::Result<FileTotals> {
+        let named = |path: &Path| {
+            let path = path.to_path_buf();
+            move |e: io::Error| io::Error::new(e.kind(), format!("cannot read {path:?}: {e}"))
+        };
+        let mut found = FileTotals::default();
+        for path in self.paths_of(tid, progress)? {
+            let identity = sys::path_identity(&path);
+            if identity.is_err() || current.is_some_and(|own| identity.is_ok_and(|it| it.is_same_file(own))) {
+                continue;
+            }
+            // What may not be opened is not this run's.
+            let Ok(mut file) = sys::open_file_of_user_to_read(&path, sys::effective_user()) else { continue };
+            if begins_at(&file, since).map_err(named(&path))?
+                && begins_as(&file, tid, run, self.encoding, true).map_err(named(&path))?
+            {
+                found = found.and(&rotation::content(&mut file, self.encoding).map_err(named(&path))?);
+            }
+        }
+        Ok(found)
+    }
+
+    /// Returns the lengths together, in bytes, of the files of thread `tid` that are there, but for that with
+    /// the number `own`.
+    pub(in crate::drain) fn bytes_beside(&self, tid: u64, own: &Progress) -> io::Result<u64> {
+        let name = self.file_name(tid, own.file_number);
+        let others = self.paths_of(tid, own)?.into_iter().filter(|other| !other.ends_with(&name));
+        let length = |other: PathBuf| sys::path_identity(&other).map_or(0, |found| found.length);
+        Ok(others.map(length).fold(0, u64::saturating_add))
+    }
+
+    /// Returns the names that files of thread `tid` have here: only that of the current one where there was
+    /// no other.
+    fn paths_of(&self, tid: u64, progress: &Progress) -> io::Result<Vec<PathBuf>> {
+        let places = || self.directories.iter().chain(&self.left);
+        if progress.render.elsewhere.bytes == 0 {
+            let name = self.file_name(tid, progress.file_number);
+            return Ok(places().map(|place| place.join(&name)).collect());
+        }
+        let first = self.file_name(tid, 0);
+        let is_number = |rest: &[u8]| match rest {
+            [] => true,
+            [b'.', digits @ ..] => !digits.is_empty() && digits.iter().all(u8::is_ascii_digit),
+            _ => false,
+        };
+        let mut paths = Vec::new();
+        for place in places() {
+            let entries = match std::fs::read_dir(place) {
+                Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+                    continue;
+                }
+                entries => entries?,
+            };
+            for entry in entries {
+                let name = entry?.file_name();
+                if name.as_encoded_bytes().strip_prefix(first.as_encoded_bytes()).is_some_and(is_number) {
+                    paths.push(place.join(name));
+                }
+            }
+        }
+        Ok(paths)
+    }
+}
+
+/// Opens the file at `path` if it is the one that `progress` names.
+fn open_same(
+    open: &dyn Fn(&Path) -> io::Result<File>,
+    path: &Path,
+    progress: &Progress,
+) -> io::Result<Option<File>> {
+    // Nothing is opened that is another's: a FIFO, a link, a file that may not be read.
+    if !sys::path_identity(path).is_ok_and(|found| is_named_by(&found, progress)) {
+        return Ok(None);
+    }
+    let file = match open(path) {
+        // It has been given another name meanwhile.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        opened => opened?,
+    };
+    Ok(is_named_by(&sys::file_identity(&file)?, progress).then_some(file))
+}
+
+/// Returns whether a file begins with the `# run` line of thread `tid` of run `run`, but for its ticks; what
+/// was never published may end inside of it. A deleted file's number is given to the next one that is made,
+/// which may be anybody's.
+pub(in crate::drain) fn begins_as(
+    file: &File,
+    tid: u64,
+    run: &Run,
+    encoding: Encoding,
+    published: bool,
+) -> io::Result<bool> {
+    let (mut first, mut found) = (Vec::new(), Vec::new());
+    Renderer::new(tid, RenderState::default(), encoding).meta(&Meta::Run(run.clone()), &mut first);
+    file.take(first.len() as u64).read_to_end(&mut found)?;
+    let whole = found.len() == first.len() || !published;
+    let ticks = match encoding {
+        Encoding::Text => 0..TICKS_DIGITS,
+        Encoding::Raw => raw::BLOCK_HEADER + 8..raw::BLOCK_HEADER + HEADER,
+    };
+    let same = |at: usize, found: u8| match encoding {
+        Encoding::Text if ticks.contains(&at) => found.is_ascii_hexdigit(),
+        _ => ticks.contains(&at) || found == first[at],
+    };
+    Ok(whole && found.iter().enumerate().all(|(at, byte)| same(at, *byte)))
+}
+
+/// Returns whether the first line or record of a file has these ticks. Reads from the start and goes back
+/// there.
+fn begins_at(mut file: &File, since: Ticks) -> io::Result<bool> {
+    let mut first = Vec::new();
+    file.take(FIRST_BYTES as u64).read_to_end(&mut first)?;
+    file.rewind()?;
+    Ok(run_of(&first).is_some_and(|(key, _)| key.ticks == since))
+}
+
+fn is_named_by(found: &FileIdentity, progress: &Progress) -> bool {
+    (found.device, found.inode) == (progress.device, progress.inode)
+}
+
+/// Returns whether the file at `path` says in its first line that it is of run `run`.
+pub(in crate::drain) fn is_of_run(path: &Path, run: u32) -> bool {
+    let Ok(file) = sys::open_own_file(path) else { return false };
+    let mut first = Vec::new();
+    let read = file.take(FIRST_BYTES as u64).read_to_end(&mut first);
+    read.is_ok() && run_of(&first).is_some_and(|(_, found)| found.id == run)
+}

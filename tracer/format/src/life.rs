@@ -14,8 +14,9 @@
 //! process is. Whoever gets it knows that the run is dead. Whoever wants to recover the run takes the lock on
 //! [`RECOVERY_BYTE`] first, so that only one tries.
 
-use crate::meta::EndReason;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use crate::meta::EndReason;
 
 /// The file's name in the run's directory.
 pub const FILE_NAME: &str = "life";

@@ -1,11 +1,12 @@
 //! `trace!`: from the tokens of a call to the code that captures its arguments.
 
-use crate::normalize::Normalized;
 use proc_macro2::{Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens as _, quote, quote_spanned};
 use syn::ext::IdentExt as _;
 use syn::parse::{ParseStream, Parser as _};
 use syn::{Expr, LitStr, Token};
+
+use crate::normalize::Normalized;
 
 /// Returns the code for `trace!(..)`.
 pub(crate) fn expand(input: TokenStream) -> TokenStream {

@@ -1,12 +1,14 @@
 //! The settings that a program makes for itself: [`Builder`].
 
+use std::path::PathBuf;
+use std::time::Duration;
+
+use trace_format::meta::ClockKind;
+use trace_format::ring::{MAX_CAPACITY, MIN_CAPACITY};
+
 use crate::traced::startup;
 use crate::user::config::{Clock, Config, Format, FullPolicy, MIN_FILE_LIMIT};
 use crate::user::filter::Filter;
-use std::path::PathBuf;
-use std::time::Duration;
-use trace_format::meta::ClockKind;
-use trace_format::ring::{MAX_CAPACITY, MIN_CAPACITY};
 
 /// Settings for a program that does not want the defaults. [`Tracer::builder`](crate::Tracer::builder) makes
 /// them, [`startup`](Builder::startup) ends them.

@@ -1,14 +1,16 @@
 //! The public face: [`Tracer`] and [`Stats`].
 
+use std::fmt;
+use std::io;
+use std::sync::atomic::Ordering;
+
+use trace_format::meta::RingPlace;
+
 use super::builder::Builder;
 use crate::shared::run::{CounterSums, Run};
 use crate::shared::{process, unplaced};
 use crate::traced::{record, startup};
 use crate::user::config::Config;
-use std::fmt;
-use std::io;
-use std::sync::atomic::Ordering;
-use trace_format::meta::RingPlace;
 
 /// The tracer of this process. There is one; [`Tracer::get`] gives it.
 ///

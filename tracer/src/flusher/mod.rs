@@ -16,23 +16,25 @@ mod supply;
 #[cfg(all(test, unix, not(loom)))]
 mod tests;
 
-use crate::ring::clock;
-use crate::shared::run::{FlusherRequest, Run};
-use crate::shared::{sites, unplaced};
-use crate::sync::exclusion::Excluded;
-use crate::sys;
-use crate::user::teller;
-use crossbeam_channel::{Receiver, Sender};
-use ring_drain::RingDrain;
 use std::io;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, Sender};
+use ring_drain::RingDrain;
 use supply::Supply;
 use trace_format::life::Ending;
 use trace_format::meta::{self, EndReason, Meta, RingPlace};
 use trace_format::plans::Plans;
 use trace_store::drain::{Announcement, Drain, DrainContext, RunFile, TracePlace};
 use trace_store::{descriptor, recovery};
+
+use crate::ring::clock;
+use crate::shared::run::{FlusherRequest, Run};
+use crate::shared::{sites, unplaced};
+use crate::sync::exclusion::Excluded;
+use crate::sys;
+use crate::user::teller;
 
 /// The time between two looks after threads and files.
 const LOOK_AFTER: Duration = Duration::from_secs(1);

@@ -1,15 +1,17 @@
 //! A ring of this process and the drain of the thread that has it. Flusher thread only.
 
+use std::io;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use trace_format::meta::{EndReason, Meta, RingPlace};
+use trace_format::ring::{Progress, State};
+use trace_store::drain::{Drain, DrainContext, DrainedRing, Onlooker};
+
 use crate::ring::clock;
 use crate::shared::run::{CounterSums, Run};
 use crate::shared::thread_ring::ThreadRing;
 use crate::sys;
-use std::io;
-use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
-use trace_format::meta::{EndReason, Meta, RingPlace};
-use trace_format::ring::{Progress, State};
-use trace_store::drain::{Drain, DrainContext, DrainedRing, Onlooker};
 
 /// The time that passes at least between two `# clock` lines of a file.
 const CLOCK_INTERVAL: Duration = Duration::from_secs(10);

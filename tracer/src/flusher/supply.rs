@@ -1,13 +1,9 @@
 //! The supply of rings: made and reserved ahead of need, lent, taken back, freed. Flusher thread only.
 #![allow(unsafe_code, reason = "frees rings that nobody has; argued where it stands")]
 
-use super::ring_drain::RingDrain;
-use crate::shared::run::{CounterSums, Run, SPARE};
-use crate::shared::thread_ring::ThreadRing;
-use crate::sys;
-use crate::user::teller;
 use std::io;
 use std::sync::atomic::Ordering;
+
 use trace_format::life::Ending;
 use trace_format::meta::{self, RingPlace};
 use trace_format::ring::{Geometry, MIN_CAPACITY};
@@ -15,6 +11,12 @@ use trace_format::sites::Site;
 use trace_store::drain::TracePlace;
 use trace_store::memory::Memory;
 use trace_store::run_directory::RunDirectory;
+
+use super::ring_drain::RingDrain;
+use crate::shared::run::{CounterSums, Run, SPARE};
+use crate::shared::thread_ring::ThreadRing;
+use crate::sys;
+use crate::user::teller;
 
 /// The number of ready rings beyond which further ones are freed.
 const SURPLUS: usize = 4 * SPARE;

@@ -2,17 +2,19 @@
 #![allow(unsafe_code, reason = "plays the traced thread")]
 #![allow(clippy::unwrap_used)]
 
+use std::fmt::Arguments;
+use std::path::Path;
+
+use tempfile::TempDir;
+use trace_format::line::Ticks;
+use trace_format::meta::{EndReason, RingPlace};
+use trace_format::ring::State;
+
 use super::Flusher;
 use crate::ring::Outcome;
 use crate::shared::run::Run;
 use crate::shared::thread_ring::ThreadRing;
 use crate::user::config::{Config, FullPolicy};
-use std::fmt::Arguments;
-use std::path::Path;
-use tempfile::TempDir;
-use trace_format::line::Ticks;
-use trace_format::meta::{EndReason, RingPlace};
-use trace_format::ring::State;
 
 /// A run whose only flusher is the test.
 fn run(files: &Path, rings: &Path) -> (&'static Run, Flusher) {

@@ -4,6 +4,7 @@
 //! fence, is in [`trace_store::counter`].
 
 use std::sync::atomic::{AtomicU32, Ordering};
+
 use trace_format::line::Ticks;
 use trace_format::meta::ClockKind;
 use trace_format::wall::Wall;

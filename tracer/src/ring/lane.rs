@@ -4,14 +4,14 @@
 #![allow(unsafe_code, reason = "calls of the raw access in `memory`, and pointers that a fork wipes")]
 
 use std::cell::Cell;
-use trace_format::record::{ALIGN, Flags, HEADER, PAD_WORD, aligned, captured_word, message_word};
-use trace_format::ring::Written;
-use trace_store::memory::Data;
+#[cfg(not(loom))]
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicU64, Ordering, fence};
-#[cfg(not(loom))]
-use std::sync::atomic::{AtomicU64, Ordering, fence};
+use trace_format::record::{ALIGN, Flags, HEADER, PAD_WORD, aligned, captured_word, message_word};
+use trace_format::ring::Written;
+use trace_store::memory::Data;
 
 /// The bytes that can be written at least where a record is begun; less at a block's end is padded.
 pub(crate) const MIN_ROOM: u64 = 64;

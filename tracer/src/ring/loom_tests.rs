@@ -4,22 +4,24 @@
 #![allow(unsafe_code, reason = "drives lanes as the producer does")]
 #![allow(clippy::unwrap_used)]
 
-use super::lane::Lane;
-use crate::sync::parting::Parting;
-use crate::sync::pool::ReadyPool;
-use crate::sync::switch::{Stand, SwitchWord};
-use crate::sync::wake::Wake;
+use std::time::Duration;
+
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU64, Ordering};
 use loom::thread;
-use std::time::Duration;
 use trace_format::file::Encoding;
 use trace_format::plans::Plans;
 use trace_format::record::{Flags, HEADER, Records};
 use trace_format::render::{RenderState, Renderer};
 use trace_format::ring::{Header, LAYOUT_VERSION, Progress, State, readable};
 use trace_store::memory::Data;
+
+use super::lane::Lane;
+use crate::sync::parting::Parting;
+use crate::sync::pool::ReadyPool;
+use crate::sync::switch::{Stand, SwitchWord};
+use crate::sync::wake::Wake;
 
 const BLOCK: u64 = 64;
 const CAPACITY: u64 = 128;

@@ -3,18 +3,20 @@
 //! Runs on the traced thread. What fits in the room that is known takes the short way; the rest is `#[cold]`.
 #![allow(unsafe_code, reason = "calls of `Lane` with reservations that it gave; each argued")]
 
-use super::lane::{Lane, MIN_ROOM, Reservation, add};
-use super::producer::{Outcome, Producer};
-#[cfg(loom)]
-use loom::sync::atomic::AtomicU64;
 use std::fmt::{self, Write as _};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 #[cfg(not(loom))]
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::{AtomicUsize, Ordering};
+
+#[cfg(loom)]
+use loom::sync::atomic::AtomicU64;
 use trace_format::escape::LOOKAHEAD;
 use trace_format::record::{Flags, HEADER};
 use trace_format::ring::Written;
+
+use super::lane::{Lane, MIN_ROOM, Reservation, add};
+use super::producer::{Outcome, Producer};
 
 /// A message that is being written: the `fmt::Write` that the arguments are formatted into.
 ///

@@ -7,6 +7,15 @@
 //! [`Producer::frame`] tells; such a record goes to the nested ring.
 #![allow(unsafe_code, reason = "calls of `Lane` with reservations that it gave; each argued")]
 
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, compiler_fence};
+use std::time::Duration;
+
+use trace_format::capture::Cursor;
+use trace_format::line::Ticks;
+use trace_format::record::HEADER;
+use trace_store::memory::Memory;
+
 use super::arguments::Arguments;
 use super::clock;
 use super::lane::{Lane, MIN_ROOM, Reservation, add};
@@ -14,13 +23,6 @@ use super::message::MessageWriter;
 use crate::sync::wake::Wake;
 use crate::sys;
 use crate::user::config::FullPolicy;
-use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, compiler_fence};
-use std::time::Duration;
-use trace_format::capture::Cursor;
-use trace_format::line::Ticks;
-use trace_format::record::HEADER;
-use trace_store::memory::Memory;
 
 /// The most bytes that captured arguments take; what takes more is formatted at the call: a block of the
 /// smallest ring has 2 KiB.

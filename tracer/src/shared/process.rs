@@ -2,10 +2,11 @@
 //!
 //! Runs on any thread. The hot path only loads [`STATE`].
 
+use std::sync::atomic::{AtomicPtr, Ordering};
+
 use super::run::Run;
 use crate::sync::switch::{Stand, SwitchWord};
 use crate::sys;
-use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// The decision whether this process traces; its states are told at [`SwitchWord`].
 #[cfg(not(loom))]

@@ -3,6 +3,18 @@
 //! Threads take rings from here, wake the flusher and send it requests; they never touch its files.
 #![allow(unsafe_code, reason = "rings are lent by raw pointer; pages are wiped by fork; each argued")]
 
+use std::hash::{BuildHasher, Hasher};
+use std::io;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
+use parking_lot::Mutex;
+use trace_format::meta::LossReason;
+use trace_format::ring::Header;
+use trace_store::counter;
+
 use super::thread_ring::{Terms, ThreadRing};
 use super::unplaced::{self, Unplaced};
 use crate::sync::pool::ReadyPool;
@@ -10,16 +22,6 @@ use crate::sync::wake::Wake;
 use crate::sys;
 use crate::user::config::Config;
 use crate::user::teller::Teller;
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
-use parking_lot::Mutex;
-use std::hash::{BuildHasher, Hasher};
-use std::io;
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::time::Duration;
-use trace_format::meta::LossReason;
-use trace_format::ring::Header;
-use trace_store::counter;
 
 /// The number of rings that can lie ready, which is not that of threads that can trace.
 const READY: usize = 64;

@@ -4,12 +4,14 @@
 
 #![allow(unsafe_code, reason = "a list of statics, and a function pointer in an atomic; each argued")]
 
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
+
+use trace_format::sites;
+
 use super::process;
 use super::run::Run;
 use crate::ring::clock;
 use crate::user::filter::Filter;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
-use trace_format::sites;
 
 /// The word of a site that is off. Every word larger than [`NEW`] is that of a site that is on.
 pub(crate) const OFF: u64 = 0;

@@ -3,19 +3,21 @@
 //! Made by the flusher, lent to one thread at a time, freed by the last of the two that know it.
 #![allow(unsafe_code, reason = "rings are lent by raw pointer; pages are wiped by fork; each argued")]
 
+use std::io;
+use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use trace_format::line::Ticks;
+use trace_format::meta::{EndReason, RingPlace};
+use trace_format::ring::{Geometry, Header, State};
+use trace_store::memory::Memory;
+
 use crate::ring::{Link, Producer, is_plenty};
 use crate::sync::parting::Parting;
 use crate::sync::wake::Wake;
 use crate::sys;
 use crate::user::config::FullPolicy;
-use std::io;
-use std::ptr;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
-use trace_format::line::Ticks;
-use trace_format::meta::{EndReason, RingPlace};
-use trace_format::ring::{Geometry, Header, State};
-use trace_store::memory::Memory;
 
 /// The properties that a run's rings have in common.
 #[derive(Clone, Copy, Debug)]

@@ -2,8 +2,9 @@
 //!
 //! Runs on any thread. What such a thread traces is discarded and counted.
 
-use crate::sys;
 use std::cell::Cell;
+
+use crate::sys;
 
 thread_local! {
     /// The end of the stack of the call that has this thread inside the tracer's own cold code, or 0. The

@@ -1,10 +1,11 @@
 //! A thread and the flusher part from a ring: the second of the two may free it, and only the flusher may
 //! lend it again, once its thread has let go.
 
-#[cfg(loom)]
-use loom::sync::atomic::{AtomicU32, Ordering};
 #[cfg(not(loom))]
 use std::sync::atomic::{AtomicU32, Ordering};
+
+#[cfg(loom)]
+use loom::sync::atomic::{AtomicU32, Ordering};
 
 const THREAD_LEFT: u32 = 1;
 const FLUSHER_LEFT: u32 = 2;

@@ -1,11 +1,12 @@
 //! Rings that lie ready: put there by the flusher, taken by threads, each with one compare-exchange.
 #![allow(unsafe_code, reason = "gives back references that were put in as pointers")]
 
-#[cfg(loom)]
-use loom::sync::atomic::{AtomicPtr, Ordering};
 use std::ptr;
 #[cfg(not(loom))]
 use std::sync::atomic::{AtomicPtr, Ordering};
+
+#[cfg(loom)]
+use loom::sync::atomic::{AtomicPtr, Ordering};
 
 /// Places for `N` things. Who takes one out has it alone.
 ///

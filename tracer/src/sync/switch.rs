@@ -3,10 +3,11 @@
 //! Runs on any thread; [`SwitchWord::is_off`] is hot. The word alone: what is decided, and who waits, is in
 //! `traced/decide.rs`.
 
-#[cfg(loom)]
-use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 #[cfg(not(loom))]
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+#[cfg(loom)]
+use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// The word that holds the decision whether a process traces.
 ///

@@ -1,12 +1,12 @@
 //! Waking the flusher, and a thread that waits for it: one word, async-signal-safe, at most one system call
 //! per wake-up.
 
+#[cfg(not(loom))]
+use std::sync::atomic::{AtomicU32, Ordering, fence};
 use std::time::Duration;
 
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicU32, Ordering, fence};
-#[cfg(not(loom))]
-use std::sync::atomic::{AtomicU32, Ordering, fence};
 
 #[cfg(not(loom))]
 use crate::sys::{wait_word, wake_word};

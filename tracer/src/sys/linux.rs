@@ -1,13 +1,14 @@
 //! Linux.
 #![allow(unsafe_code, reason = "calls of the C library; each argued where it stands")]
 
-use super::hook::Hook;
 use std::ffi::CStr;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
+
+use super::hook::Hook;
 
 /// Returns the calling thread's id, as `ps -L` and debuggers show it.
 pub(crate) fn thread_id() -> u64 {

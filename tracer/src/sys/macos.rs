@@ -1,12 +1,13 @@
 //! macOS, and what other Unix systems have of it. Type-checked, not yet run.
 #![allow(unsafe_code, reason = "calls of the C library; each argued where it stands")]
 
-use super::hook::Hook;
 use std::ffi::CStr;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
+
+use super::hook::Hook;
 
 /// Returns the calling thread's id, as debuggers show it.
 #[cfg(target_vendor = "apple")]

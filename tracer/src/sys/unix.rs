@@ -1,10 +1,11 @@
 //! What all Unix systems do alike.
 #![allow(unsafe_code, reason = "calls of the C library; each argued where it stands")]
 
-use super::hook::Hook;
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::hook::Hook;
 
 /// Returns the calling process's id.
 pub(crate) fn process_id() -> u32 {

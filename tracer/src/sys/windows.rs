@@ -1,13 +1,14 @@
 //! Windows. Type-checked, not yet run.
 #![allow(unsafe_code, reason = "calls of the system; each argued where it stands")]
 
-use super::hook::Hook;
 use std::ffi::CStr;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
+
+use super::hook::Hook;
 
 #[link(name = "kernel32", kind = "raw-dylib")]
 unsafe extern "system" {

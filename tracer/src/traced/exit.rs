@@ -3,14 +3,16 @@
 //! Runs at `exit()` on the thread that called it, after the handlers of `atexit`. Other threads may still run
 //! and trace; what they still write is drained by the flusher as long as the process lives.
 
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use trace_format::meta::EndReason;
+
 use super::own_ring;
 use crate::shared::process;
 use crate::shared::run::Run;
 use crate::sync::exclusion::Excluded;
 use crate::sys;
-use std::sync::atomic::Ordering;
-use std::time::Duration;
-use trace_format::meta::EndReason;
 
 /// The exit waits as long as the flusher gets on; after this long without progress it gives up.
 const PATIENCE: Duration = Duration::from_secs(2);

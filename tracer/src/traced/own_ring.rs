@@ -3,12 +3,14 @@
 //! Runs on traced threads.
 #![allow(unsafe_code, reason = "the thread's pointer to its ring; each use argued")]
 
+use std::cell::Cell;
+use std::ptr;
+
+use trace_format::meta::EndReason;
+
 use crate::ring::Producer;
 use crate::shared::thread_ring::ThreadRing;
 use crate::sync::exclusion::Excluded;
-use std::cell::Cell;
-use std::ptr;
-use trace_format::meta::EndReason;
 
 thread_local! {
     /// The calling thread's producer, or null. It has no destructor, so it can be used as long as the thread

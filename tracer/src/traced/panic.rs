@@ -2,12 +2,13 @@
 //!
 //! Runs on the panicking thread, after the program's own panic hook.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
 use crate::shared::process;
 use crate::shared::run::Run;
 use crate::sys;
 use crate::user::config::FullPolicy;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 /// The time that a panic waits for its snapshot: with a panic that ends the process nothing is lost by not
 /// waiting, for recovery finds the rings.

@@ -3,17 +3,19 @@
 //! Runs on traced threads. Only [`trace`] is hot.
 #![allow(unsafe_code, reason = "the thread's pointer to its ring; each use argued")]
 
+use std::cell::Cell;
+use std::fmt;
+use std::ptr;
+
+use trace_format::line::Ticks;
+use trace_format::meta::EndReason;
+
 use super::own_ring::{CURRENT, RING, leave};
 use super::startup;
 use crate::ring::{Arguments, Outcome, Producer, clock};
 use crate::shared::{process, unplaced};
 use crate::sync::exclusion::{self, Excluded};
 use crate::sys;
-use std::cell::Cell;
-use std::fmt;
-use std::ptr;
-use trace_format::line::Ticks;
-use trace_format::meta::EndReason;
 
 thread_local! {
     /// The id of the run that counts this thread's records without a ring as unplaced, or 0 where there was

@@ -2,15 +2,17 @@
 //!
 //! Runs on traced threads; [`Site::word`] and [`Site::record`] are hot.
 
+use std::fmt;
+use std::sync::atomic::{Ordering, fence};
+
+use trace_format::line::Ticks;
+use trace_store::counter;
+
 use super::{record, startup};
 use crate::ring::{Arguments, clock};
 use crate::shared::process;
 use crate::shared::sites::{self, FORMATTED, KINDS, NEW, OFF, Site};
 use crate::sync::exclusion;
-use std::fmt;
-use std::sync::atomic::{Ordering, fence};
-use trace_format::line::Ticks;
-use trace_store::counter;
 
 impl Site {
     /// Returns what the site is now, for [`is_on`](Site::is_on) and [`record`](Site::record). This is one

@@ -2,6 +2,12 @@
 //!
 //! Runs on any thread. The hot path only loads [`STATE`].
 
+use std::io;
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+use trace_store::variables;
+
 use super::{exit, own_ring, panic};
 use crate::flusher;
 use crate::ring::clock;
@@ -13,10 +19,6 @@ use crate::sync::switch::{Attempt, Stand};
 use crate::sys;
 use crate::user::config::{self, Config, Switch};
 use crate::user::teller;
-use std::io;
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
-use std::time::Duration;
-use trace_store::variables;
 
 /// A count that grows when a decision ends; who waits for one sleeps on it.
 static SETTLED: AtomicU32 = AtomicU32::new(0);

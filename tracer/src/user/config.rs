@@ -1,14 +1,16 @@
 //! What a run is to do: defaults, then the builder, then the environment, which has the last word.
 
-use super::filter::Filter;
-use super::teller;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
+
 use trace_format::file::Encoding;
 use trace_format::meta::ClockKind;
 use trace_format::ring::{MAX_CAPACITY, MIN_CAPACITY};
 use trace_store::variables;
+
+use super::filter::Filter;
+use super::teller;
 
 /// The variable that switches tracing on where no other was named.
 pub const DEFAULT_VARIABLE: &str = variables::ENABLE;

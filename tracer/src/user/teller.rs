@@ -4,16 +4,18 @@
 //! through its run's [`Teller`]: a thread that shares the host's descriptors, or, at the end of the process,
 //! the thread that exits.
 
-use crate::sync::exclusion::Excluded;
-use crate::sync::wake::Wake;
-use crate::sys;
-use parking_lot::Mutex;
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::fmt;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use crate::sync::exclusion::Excluded;
+use crate::sync::wake::Wake;
+use crate::sys;
 
 /// The number of lines that wait to be said; further ones are dropped.
 const WAITING: usize = 256;

@@ -9,10 +9,11 @@
 //! [`ordered`], [`fast`] and [`system`] run on the traced thread, inside every record.
 #![allow(unsafe_code, reason = "the counter is read by intrinsics and one line of assembly")]
 
-use crate::sys;
 use trace_format::line::Ticks;
 use trace_format::meta::ClockKind;
 use trace_format::wall::Wall;
+
+use crate::sys;
 
 /// Returns the clock that this machine allows, `wanted` or the system's.
 pub fn available(wanted: ClockKind) -> ClockKind {

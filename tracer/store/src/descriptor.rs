@@ -7,12 +7,13 @@
 //! the window and does not close it.
 #![allow(unsafe_code, reason = "closes the descriptor, if it is still the one that was opened")]
 
-use crate::sys::{self, FileIdentity};
 use std::cell::Cell;
 use std::fs::File;
 use std::io;
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
+
+use crate::sys::{self, FileIdentity};
 
 thread_local! {
     /// Tells that the calling thread shares its descriptors with nobody.

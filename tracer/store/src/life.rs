@@ -10,13 +10,15 @@
 //! gets wrong.
 #![allow(unsafe_code, reason = "the page of a mapping as atomics; argued where it stands")]
 
-use crate::sys;
-use memmap2::{MmapOptions, MmapRaw};
 use std::fs::File;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+
+use memmap2::{MmapOptions, MmapRaw};
 use trace_format::life::{FILE_BYTES, LAYOUT_VERSION, LIFE_BYTE, Life};
+
+use crate::sys;
 
 /// A mapped file through which locks on some of its bytes are held.
 #[derive(Debug)]

@@ -4,10 +4,11 @@
 #![allow(unsafe_code, reason = "the functions that it stands in for are unsafe")]
 #![allow(missing_docs, clippy::missing_safety_doc, reason = "what each does is said in `memory.rs`")]
 
-use loom::cell::UnsafeCell;
 use std::fs::File;
 use std::io;
 use std::ops::Range;
+
+use loom::cell::UnsafeCell;
 use trace_format::ring::{Geometry, Header};
 
 /// A mapped ring, which is never made under the model checker.

@@ -4,11 +4,12 @@
 //! functions say which positions may be given; the rest of the ring is safe code on top of that promise.
 #![allow(unsafe_code, reason = "raw access to a mapping that two threads share; each block argued")]
 
-use memmap2::{MmapOptions, MmapRaw};
 use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
+
+use memmap2::{MmapOptions, MmapRaw};
 use trace_format::ring::{Geometry, HEADER_BYTES, Header, RingError};
 
 /// A mapped ring. Unmapped when dropped.

@@ -9,23 +9,25 @@
 //! A recoverer that does not know a layout (of the manifest, the life file, the site table, a ring, a record)
 //! leaves the whole run as it is, and says what it does not know. Earlier layouts it knows.
 
-use crate::drain::{Drain, DrainContext, DrainedRing, RunFile, TracePlace};
-use crate::life::Lock;
-use crate::memory::Memory;
-use crate::run_directory::{self, lock_file, read_manifest, read_plans, ring_paths};
-use crate::sys;
-use crate::variables;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+
 use trace_format::file::Encoding;
 use trace_format::life::{self, LIFE_BYTE, RECOVERY_BYTE};
 use trace_format::manifest::{Manifest, ManifestError, UNFINISHED_SUFFIX};
 use trace_format::meta::{EndReason, RingPlace, Run};
 use trace_format::plans::Plans;
 use trace_format::ring::{RingError, State};
+
+use crate::drain::{Drain, DrainContext, DrainedRing, RunFile, TracePlace};
+use crate::life::Lock;
+use crate::memory::Memory;
+use crate::run_directory::{self, lock_file, read_manifest, read_plans, ring_paths};
+use crate::sys;
+use crate::variables;
 
 /// The result of a look for dead runs.
 #[derive(Debug, Default)]

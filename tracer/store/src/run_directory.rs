@@ -1,16 +1,12 @@
 //! The run's directory: life file, manifest, site table, ring files. The flusher thread makes it; recoverers
 //! and onlookers read it.
 
-use crate::descriptor::Descriptor;
-use crate::drain::TracePlace;
-use crate::life::{self, Lock};
-use crate::memory::Memory;
-use crate::sys;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+
 use trace_format::life::{FILE_NAME as LIFE_NAME, Life};
 use trace_format::manifest::{
     FILE_NAME, Manifest, ManifestError, RING_PREFIX, SITES_NAME, UNFINISHED_SUFFIX,
@@ -19,6 +15,12 @@ use trace_format::meta;
 use trace_format::plans::Plans;
 use trace_format::ring::Geometry;
 use trace_format::sites::{self, Site};
+
+use crate::descriptor::Descriptor;
+use crate::drain::TracePlace;
+use crate::life::{self, Lock};
+use crate::memory::Memory;
+use crate::sys;
 
 /// The number of times, a millisecond apart, that the making is begun anew where a recoverer has taken away
 /// what was begun.

@@ -1,13 +1,14 @@
 //! Captures of single values (numbers, text, pointers) and of types that only wrap one.
 
-use super::descriptor as d;
-use super::signature::Signature;
-use super::{Capture, Cursor, TOO_LONG, by};
 use std::borrow::Cow;
 use std::num::{NonZero, Saturating, Wrapping};
 use std::ptr::NonNull;
 use std::rc::Rc;
 use std::sync::Arc;
+
+use super::descriptor as d;
+use super::signature::Signature;
+use super::{Capture, Cursor, TOO_LONG, by};
 
 /// Implements [`Capture`] for a type whose bytes are those of a type of fixed size, given by an expression of
 /// the value.

@@ -1,12 +1,13 @@
 //! Values made of other values, printed by std itself: it is told only their structure, piece by piece.
 
+use std::cell::Cell;
+use std::fmt::{self, Debug, Write};
+
 use super::field::Field;
 use super::value::ValueReader;
 use super::{MAX_MESSAGE, PayloadError};
 use crate::capture::descriptor::{Composite, FieldTypes, Scalar, Type};
 use crate::template::HexCase;
-use std::cell::Cell;
-use std::fmt::{self, Debug, Write};
 
 /// Appends the text that `{:?}` with the flags of `field` gives for a value.
 pub(super) fn render(

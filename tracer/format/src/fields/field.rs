@@ -1,13 +1,14 @@
 //! One place of a format string, rendered the general way: the body first, then the characters that fill it
 //! up to its width.
 
+use std::fmt::{self, Debug, Display, LowerExp, UpperExp};
+
 use super::PayloadError;
 use super::composite;
 use super::digits::{self, NUMBER_PAGE};
 use super::value::{Value, ValueReader};
 use crate::capture::descriptor::Type;
 use crate::template::{Align, HexCase, Trait};
-use std::fmt::{self, Debug, Display, LowerExp, UpperExp};
 
 /// A place for an argument in a format string.
 #[derive(Clone, Debug)]

@@ -16,12 +16,14 @@ mod field;
 mod tests;
 mod value;
 
-use crate::capture::descriptor::{self, DescriptorError, Scalar, Type};
-use crate::template::{CountSpec, Piece, Position, Sign, Spec, Template, TemplateError, Trait};
+use std::fmt;
+
 use fast::FastPlan;
 use field::{Field, Size};
-use std::fmt;
 use value::ValueReader;
+
+use crate::capture::descriptor::{self, DescriptorError, Scalar, Type};
+use crate::template::{CountSpec, Piece, Position, Sign, Spec, Template, TemplateError, Trait};
 
 /// The longest message that is rendered, in bytes. Programs capture far less; the limit is for damaged
 /// tables.

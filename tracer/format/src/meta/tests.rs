@@ -1,7 +1,8 @@
 //! The `#` lines: what is written is read, and what is damaged is known.
 
-use super::*;
 use proptest::prelude::*;
+
+use super::*;
 
 pub(crate) fn any_run() -> impl Strategy<Value = Run> {
     let ids = (any::<u32>(), any::<u32>(), any::<u32>(), any::<u32>());

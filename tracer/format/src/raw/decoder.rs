@@ -3,6 +3,8 @@
 //! Bytes that are no record are shown in their place, and nothing is believed twice: bytes may change while
 //! they are looked at.
 
+use std::ops::Range;
+
 use super::reader::{Raw, RawItem, Record, is_clean};
 use super::{BLOCK_BYTES, Defined};
 use crate::line::Ticks;
@@ -11,7 +13,6 @@ use crate::plans::Plans;
 use crate::record::{Flags, RecordKind};
 use crate::render::{LineWriter, ONE_BY_ONE, Plain, Plains};
 use crate::sites::Site;
-use std::ops::Range;
 
 /// The number of bytes of a damaged place that are shown at most.
 const SHOWN: usize = 256;

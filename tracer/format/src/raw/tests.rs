@@ -1,5 +1,9 @@
 //! Raw files are compared with text files: the same records give the same lines, by whatever way.
 
+use std::sync::LazyLock;
+
+use proptest::prelude::*;
+
 use super::*;
 use crate::file::{Encoding, run_of};
 use crate::line::Line;
@@ -8,8 +12,6 @@ use crate::meta::{EndReason, LossReason, RingPlace, Run, Thread};
 use crate::record::{Records, captured_word, message_word};
 use crate::render::{RenderState, Renderer};
 use crate::sites::Site;
-use proptest::prelude::*;
-use std::sync::LazyLock;
 
 const TID: u64 = 320;
 /// The length in bytes of a block of the rings that are made up here.

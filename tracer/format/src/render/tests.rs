@@ -1,10 +1,11 @@
 //! Rings are made up record by record, and the lines that are rendered of them are compared.
 
+use proptest::prelude::*;
+
 use super::*;
 use crate::escape::{EscapeContext, unescape};
 use crate::line::{Kind, Line};
 use crate::record::tests::lay_out;
-use proptest::prelude::*;
 
 const BLOCK: u64 = 64;
 

@@ -1,10 +1,12 @@
 //! The sizes of the parts of a ring, and whether the sizes that a file gives can be believed.
 
-use super::{HEADER_BYTES, Identity, LAYOUT_VERSION, MAGIC, OLDEST_LAYOUT};
 #[cfg(not(loom))]
 use core::sync::atomic::Ordering;
+
 #[cfg(loom)]
 use loom::sync::atomic::Ordering;
+
+use super::{HEADER_BYTES, Identity, LAYOUT_VERSION, MAGIC, OLDEST_LAYOUT};
 
 /// The capacity of the smallest ring, in bytes.
 pub const MIN_CAPACITY: u64 = 16 * 1024;

@@ -44,11 +44,12 @@
 
 mod geometry;
 
+#[cfg(not(loom))]
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+
 use crate::line::Ticks;
 use crate::meta::LossReason;
 use crate::render::{FileTotals, Losses, RenderState};
-#[cfg(not(loom))]
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 pub use geometry::{Geometry, MAX_CAPACITY, MIN_CAPACITY, RingError, block_size, nested_capacity};
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};

@@ -1,7 +1,8 @@
 //! Format strings are read as the compiler reads them: those that it takes, counts and refuses.
 
-use super::*;
 use proptest::prelude::*;
+
+use super::*;
 
 /// Returns the position and the look in a format string with one place for an argument.
 fn only(text: &str) -> (Position, Spec) {

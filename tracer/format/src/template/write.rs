@@ -1,7 +1,8 @@
 //! The writer of format strings.
 
-use super::{Align, CountSpec, HexCase, Piece, Position, Sign, Spec, Template};
 use std::fmt;
+
+use super::{Align, CountSpec, HexCase, Piece, Position, Sign, Spec, Template};
 
 /// Writes a format string that [`Template::parse`] reads as the same template, if it came from there.
 impl fmt::Display for Template {

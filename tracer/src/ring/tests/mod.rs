@@ -6,14 +6,11 @@
 mod onlookers;
 mod survivors;
 
-use super::{Link, Outcome, Producer};
-use crate::ring::clock::now;
-use crate::sync::wake::Wake;
-use crate::user::config::FullPolicy;
-use proptest::prelude::*;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+
+use proptest::prelude::*;
 use trace_format::escape::unescape;
 use trace_format::file::Encoding;
 use trace_format::line::{Kind, Line};
@@ -23,6 +20,11 @@ use trace_format::record::Records;
 use trace_format::render::{RenderState, Renderer};
 use trace_format::ring::{Geometry, MIN_CAPACITY, Progress, readable};
 use trace_store::memory::Memory;
+
+use super::{Link, Outcome, Producer};
+use crate::ring::clock::now;
+use crate::sync::wake::Wake;
+use crate::user::config::FullPolicy;
 
 /// A ring, its producer and what plays the flusher. The lane's memory is a real mapping.
 struct Bench {

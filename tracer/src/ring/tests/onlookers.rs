@@ -1,13 +1,11 @@
 //! A ring looked at from outside, beside a busy thread and its flusher.
 
-use crate::ring::{Link, Producer};
-use crate::sync::wake::Wake;
-use crate::user::config::FullPolicy;
 use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, FileExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
+
 use trace_format::file::Encoding;
 use trace_format::line::Ticks;
 use trace_format::manifest::Manifest;
@@ -19,6 +17,10 @@ use trace_store::drain::{Drain, DrainContext, DrainedRing, TracePlace};
 use trace_store::inspect::{RunInMemory, ThreadInMemory, runs};
 use trace_store::memory::Memory;
 use trace_store::sys;
+
+use crate::ring::{Link, Producer};
+use crate::sync::wake::Wake;
+use crate::user::config::FullPolicy;
 
 const TID: u64 = 7;
 

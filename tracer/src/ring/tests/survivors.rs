@@ -1,10 +1,8 @@
 //! What is left of a ring that its producer overwrites, copied while it does.
 
-use crate::ring::{Link, Producer};
-use crate::sync::wake::Wake;
-use crate::user::config::FullPolicy;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+
 use trace_format::file::Encoding;
 use trace_format::meta::LossReason;
 use trace_format::record::{Flags, Records};
@@ -12,6 +10,10 @@ use trace_format::render::{RenderState, Renderer};
 use trace_format::ring::{Geometry, MIN_CAPACITY};
 use trace_store::drain::Survivors;
 use trace_store::memory::Memory;
+
+use crate::ring::{Link, Producer};
+use crate::sync::wake::Wake;
+use crate::user::config::FullPolicy;
 
 /// A ring that is overwritten, and a producer bound to it.
 fn recorder() -> (Memory, Producer) {

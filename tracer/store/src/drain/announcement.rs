@@ -1,11 +1,13 @@
 //! Says beside the executable where its trace files are, if they are elsewhere.
 
-use crate::sys;
 use std::ffi::OsStr;
 use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
+
 use trace_format::meta::Run;
 use trace_format::places::{LONGEST, Place, SUFFIX, newer_half};
+
+use crate::sys;
 
 /// The announcement of a run's directories.
 #[derive(Debug)]

@@ -1,12 +1,14 @@
 //! Renders what the flusher or a recoverer would write next, for an onlooker, who writes nothing.
 
-use super::{Drain, DrainedRing, PORTION, Survivors, TracePlace, first_lines};
 use std::io;
+
 use trace_format::file::Encoding;
 use trace_format::meta::{self, EndReason};
 use trace_format::plans::Plans;
 use trace_format::render::{Losses, RenderState};
 use trace_format::ring::Progress;
+
+use super::{Drain, DrainedRing, PORTION, Survivors, TracePlace, first_lines};
 
 /// A drain without a file of its own.
 pub struct Onlooker<'a> {

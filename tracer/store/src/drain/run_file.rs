@@ -3,10 +3,12 @@
 //!
 //! It has the name of a thread's file, with the flusher's thread id, and gets it when it is whole.
 
-use super::trace_place::TracePlace;
 use std::io;
+
 use trace_format::meta::{EndReason, LossReason, RingPlace, Run, Thread};
 use trace_format::render::{RenderState, Renderer};
+
+use super::trace_place::TracePlace;
 
 /// The content of the run's own file.
 #[derive(Clone, Copy, Debug)]

@@ -7,12 +7,14 @@
 //! an onlooker copies all of such a ring, and afterwards asks what was published meanwhile: from there on the
 //! copy is what it was.
 
-use crate::memory::Memory;
 use std::ops::Range;
+
 use trace_format::meta::LossReason;
 use trace_format::record::{Flags, Records};
 use trace_format::render::Renderer;
 use trace_format::ring::{CommittedEnd, RingError, Written, oldest, readable_to, survivors};
+
+use crate::memory::Memory;
 
 /// The number of times that a copy is begun anew of which nothing is left when it is done.
 const TRIES: u32 = 100;

@@ -1,15 +1,17 @@
 //! An open trace file: how it is opened again, named, and appended to.
 
-use crate::descriptor::Descriptor;
-use crate::drain::trace_place::TracePlace;
-use crate::drain::trace_place::find::{begins_as, is_of_run};
-use crate::sys::{self, FileIdentity};
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+
 use trace_format::meta::Run;
 use trace_format::ring::Progress;
+
+use crate::descriptor::Descriptor;
+use crate::drain::trace_place::TracePlace;
+use crate::drain::trace_place::find::{begins_as, is_of_run};
+use crate::sys::{self, FileIdentity};
 
 /// The first bytes of a new trace file.
 #[derive(Debug)]

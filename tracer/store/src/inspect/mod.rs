@@ -6,18 +6,13 @@
 //! the length that its ring publishes, and behind that [`ThreadInMemory::text`], which has what the flusher
 //! would write next. Everything that is read is taken for hostile.
 
-use crate::counter;
-use crate::drain::{DrainedRing, Onlooker, Survivors, TracePlace};
-use crate::life::Lock;
-use crate::memory::Memory;
-use crate::run_directory::{open_table, plans_in, read_manifest, ring_paths};
-use crate::sys;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
+
 use trace_format::file::{FIRST_BYTES, run_of};
 use trace_format::life;
 use trace_format::line::Ticks;
@@ -26,6 +21,13 @@ use trace_format::meta::{ClockKind, EndReason, RingPlace};
 use trace_format::plans::Plans;
 use trace_format::ring::{Header, Progress, State};
 use trace_format::wall::Wall;
+
+use crate::counter;
+use crate::drain::{DrainedRing, Onlooker, Survivors, TracePlace};
+use crate::life::Lock;
+use crate::memory::Memory;
+use crate::run_directory::{open_table, plans_in, read_manifest, ring_paths};
+use crate::sys;
 
 /// The number of times that a ring is read that changes meanwhile.
 const TRIES: u32 = 1000;

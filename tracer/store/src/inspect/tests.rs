@@ -1,7 +1,6 @@
 //! Rings that are hostile, looked at from outside.
 #![allow(clippy::unwrap_used)]
 
-use super::*;
 use proptest::prelude::*;
 use trace_format::file::Encoding;
 use trace_format::line::Line;
@@ -9,6 +8,8 @@ use trace_format::meta::{ClockKind, Run};
 use trace_format::record::{Flags, message_word};
 use trace_format::ring::{Geometry, HEADER_BYTES};
 use trace_format::wall::Wall;
+
+use super::*;
 
 const TID: u64 = 7;
 

@@ -1,13 +1,14 @@
 //! What all Unix systems do alike.
 #![allow(unsafe_code, reason = "calls of the C library; each argued where it stands")]
 
-use super::FileIdentity;
 use std::fs::{DirBuilder, File, OpenOptions, Permissions};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+
+use super::FileIdentity;
 
 /// Makes `path` a directory that only its owner, this user, can enter, or accepts that it is one.
 pub fn make_private_directory(path: &Path) -> io::Result<()> {

@@ -1,13 +1,14 @@
 //! Windows. Type-checked, not yet run.
 #![allow(unsafe_code, reason = "calls of the system; each argued where it stands")]
 
-use super::FileIdentity;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::windows::fs::{MetadataExt, OpenOptionsExt};
 use std::os::windows::io::AsRawHandle;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
+
+use super::FileIdentity;
 
 #[link(name = "kernel32", kind = "raw-dylib")]
 unsafe extern "system" {

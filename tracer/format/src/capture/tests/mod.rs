@@ -2,16 +2,18 @@
 
 pub(crate) mod types;
 
-use super::descriptor::{self, Composite, DescriptorError, FieldTypes, MAX_DEPTH, Scalar, Type};
-use super::{Capture, Cursor, by};
-use crate::record::MAX_PAYLOAD;
-use proptest::prelude::*;
 use std::borrow::Cow;
 use std::num::{NonZero, Saturating, Wrapping};
 use std::ptr::NonNull;
 use std::rc::Rc;
 use std::sync::Arc;
+
+use proptest::prelude::*;
 use types::{Kinds, Named, Never, Nothing, Tuple, Unit};
+
+use super::descriptor::{self, Composite, DescriptorError, FieldTypes, MAX_DEPTH, Scalar, Type};
+use super::{Capture, Cursor, by};
+use crate::record::MAX_PAYLOAD;
 
 /// Returns the bytes of a value, after checking that they are as many as it says.
 pub(crate) fn bytes_of<By, T: Capture<By> + ?Sized>(value: &T) -> Vec<u8> {

@@ -1,11 +1,12 @@
 //! Values made of other values, whose Debug is std's own, which is told only their structure.
 
+use std::fmt::Debug;
+
 use super::values::{Draw, Drawn};
 use super::{Entry, cases, draw_and_compare, leaf};
 use crate::capture::tests::bytes_of;
 use crate::capture::tests::types::{Kinds, Named, Nothing, Tuple, Unit};
 use crate::capture::{Capture, by};
-use std::fmt::Debug;
 
 /// Returns entries without a width; fill, alignment and `0` have no effect then.
 fn table() -> Vec<Entry<dyn Debug>> {

@@ -1,12 +1,14 @@
 //! Format strings, descriptors and payloads that no program has written.
 
+use std::time::{Duration, Instant};
+
+use proptest::prelude::*;
+
 use super::SitePlan;
 use crate::capture::descriptor::{ARRAY, NAMED, SLICE, STR, TUPLE, U8, U64, VOID};
 use crate::capture::tests::{any_type, write_type};
 use crate::fields::{MAX_MESSAGE, PayloadError, PlanError};
 use crate::template::{TemplateError, TemplateErrorReason};
-use proptest::prelude::*;
-use std::time::{Duration, Instant};
 
 fn render(format: &str, descriptor: &[u8], payload: &[u8]) -> Result<Vec<u8>, PayloadError> {
     let mut out = b"before".to_vec();

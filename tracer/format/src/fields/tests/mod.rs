@@ -10,11 +10,13 @@ mod messages;
 mod scalars;
 mod values;
 
+use std::fmt;
+
+use values::{Draw, Drawn};
+
 use super::SitePlan;
 use crate::capture::tests::bytes_of;
 use crate::capture::{Capture, by};
-use std::fmt;
-use values::{Draw, Drawn};
 
 /// A format string, and the text that `format!` makes of it with a value and, where it asks for them, width
 /// and precision.

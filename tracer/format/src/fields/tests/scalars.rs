@@ -1,9 +1,10 @@
 //! Single values: every trait with every combination of flags, widths and precisions.
 
+use std::fmt::{Binary, Debug, Display, LowerExp, LowerHex, Octal, Pointer, UpperExp, UpperHex};
+
 use super::{cases, draw_and_compare, entries, leaf};
 use crate::capture::tests::bytes_of;
 use crate::capture::{Capture, by};
-use std::fmt::{Binary, Debug, Display, LowerExp, LowerHex, Octal, Pointer, UpperExp, UpperHex};
 
 /// Calls `draw_and_compare` for several types of one trait.
 macro_rules! for_types {

@@ -6,16 +6,18 @@
 
 mod raw;
 
-use super::trace_file::TraceFile;
-use super::trace_place::TracePlace;
-use crate::sys;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Seek, SeekFrom, Write};
+
 use trace_format::file::Encoding;
 use trace_format::line::{Kind, Line, Ticks};
 use trace_format::meta::{LossReason, Meta};
 use trace_format::render::FileTotals;
 use trace_format::tally::Tally;
+
+use super::trace_file::TraceFile;
+use super::trace_place::TracePlace;
+use crate::sys;
 
 /// The most bytes of a line that are looked at: `#` lines that matter here are shorter.
 const LONGEST: usize = 256;

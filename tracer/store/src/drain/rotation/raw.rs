@@ -1,14 +1,16 @@
 //! Drops the older half of a raw file. The records that are kept are laid out anew, for the borders of blocks
 //! lie elsewhere in the new file.
 
-use super::{Dropped, cut_short};
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::ops::Range;
+
 use trace_format::plans::Plans;
 use trace_format::raw::{BLOCK, Raw, Record, Writer};
 use trace_format::record::{Flags, RecordKind};
 use trace_format::sites::Site;
+
+use super::{Dropped, cut_short};
 
 /// Looks for the first record at or behind `from` that is no part of a message begun before; returns what
 /// stands before it, and what the sites of the file mean.

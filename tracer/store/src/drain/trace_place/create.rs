@@ -1,15 +1,17 @@
 //! The making of trace files: without a name, with their first lines, and then under the first free name.
 
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use trace_format::name::trace_file_suffix;
+
 use crate::descriptor::{self};
 use crate::drain::trace_file::{FirstBytes, TraceFile};
 use crate::drain::trace_place::TracePlace;
 use crate::drain::trace_place::find::is_of_run;
 use crate::sys::{self};
-use std::ffi::OsString;
-use std::fs::File;
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
-use trace_format::name::trace_file_suffix;
 
 impl TracePlace {
     /// Makes a new file for thread `tid` of run `run`, which has the bytes in `first`; `publish` is told

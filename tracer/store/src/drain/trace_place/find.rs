@@ -1,11 +1,9 @@
 //! The finding of trace files that were made before, under whatever name they have now.
 
-use crate::drain::rotation;
-use crate::drain::trace_place::TracePlace;
-use crate::sys::{self, FileIdentity};
 use std::fs::{DirEntry, File};
 use std::io::{self, Read, Seek};
 use std::path::{Path, PathBuf};
+
 use trace_format::file::{Encoding, FIRST_BYTES, run_of};
 use trace_format::line::{TICKS_DIGITS, Ticks};
 use trace_format::meta::{Meta, Run};
@@ -13,6 +11,10 @@ use trace_format::raw;
 use trace_format::record::HEADER;
 use trace_format::render::{FileTotals, RenderState, Renderer};
 use trace_format::ring::Progress;
+
+use crate::drain::rotation;
+use crate::drain::trace_place::TracePlace;
+use crate::sys::{self, FileIdentity};
 
 impl TracePlace {
     /// Opens the file that `progress` names: under its name or, if somebody has given it another one or it

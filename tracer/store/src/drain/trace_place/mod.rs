@@ -3,11 +3,6 @@
 mod create;
 pub(in crate::drain) mod find;
 
-use crate::descriptor::{self, Descriptor};
-use crate::drain::Announcement;
-use crate::drain::trace_file::{Open, TraceFile};
-use crate::life::Lock;
-use crate::sys::{self};
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -16,9 +11,16 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+
 use trace_format::file::Encoding;
 use trace_format::manifest::Manifest;
 use trace_format::name::stem;
+
+use crate::descriptor::{self, Descriptor};
+use crate::drain::Announcement;
+use crate::drain::trace_file::{Open, TraceFile};
+use crate::life::Lock;
+use crate::sys::{self};
 
 /// Tells the user something, in one line.
 pub type Say = fn(fmt::Arguments<'_>);

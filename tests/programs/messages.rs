@@ -1,7 +1,9 @@
 //! Texts that can stand in a message, and events that can happen while one is made.
 
 use std::fmt;
+use std::thread;
 use std::time::{Duration, Instant};
+
 use tracer::Tracer;
 
 /// Traces every text of [`texts`], then says so.
@@ -227,4 +229,24 @@ pub fn startup(variable: &str) {
     Tracer::get().trace(format_args!("after startup"));
     assert_eq!(on, Tracer::get().is_enabled());
     println!("{on}");
+}
+
+/// Makes first records of the process and of ten threads, each followed by the nanoseconds that its call took.
+pub fn first_records() {
+    fn first_record(of: &str) {
+        let before = Instant::now();
+        Tracer::get().trace(format_args!("the first record of {of}"));
+        let took = before.elapsed().as_nanos();
+        Tracer::get().trace(format_args!("its call took {took}"));
+    }
+    first_record("the process");
+    let before = Instant::now();
+    Tracer::get().trace(format_args!("calibration begins"));
+    thread::sleep(Duration::from_millis(50));
+    let passed = before.elapsed().as_nanos();
+    Tracer::get().trace(format_args!("calibration ends {passed}"));
+    for number in 0..10 {
+        let thread = thread::spawn(move || first_record(&format!("thread {number}")));
+        thread.join().expect("the thread ends");
+    }
 }

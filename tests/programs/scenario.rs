@@ -55,6 +55,7 @@ fn main() {
         "without-flusher" => messages::without_flusher(number()),
         "own-file-gone" => endings::own_file_gone(&argument.expect("what is done to it as second argument")),
         "idle" => messages::idle(number()),
+        "first-records" => messages::first_records(),
         "quiet" => messages::quiet(),
         "startup" => messages::startup(&argument.expect("a variable as second argument")),
         // This is the command, as a process of its own: `tracemerge -q APP`.

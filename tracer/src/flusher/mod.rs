@@ -29,7 +29,6 @@ use trace_format::plans::Plans;
 use trace_store::drain::{Announcement, Drain, DrainContext, RunFile, TracePlace};
 use trace_store::{descriptor, recovery};
 
-use crate::ring::clock;
 use crate::shared::run::{FlusherRequest, Run};
 use crate::shared::{sites, unplaced};
 use crate::sync::exclusion::Excluded;
@@ -107,7 +106,7 @@ struct Flusher {
 
 impl Flusher {
     fn new(run: &'static Run, requests: Receiver<FlusherRequest>) -> Flusher {
-        let (ticks, wall) = clock::pair();
+        let (ticks, wall) = run.began;
         let wanted = run.config.directory.as_deref();
         let mut place = TracePlace::new(wanted, &run.exe, run.here.as_deref(), run.id, teller::say);
         place.max_bytes = run.config.max_bytes;

@@ -34,6 +34,15 @@ pub(crate) fn kind() -> u32 {
     KIND.load(Ordering::Relaxed)
 }
 
+/// Reads the clock of that kind and the wall clock at one moment, whichever clock [`now`] reads.
+pub(crate) fn pair_of(kind: ClockKind) -> (Ticks, Wall) {
+    counter::pair(|| match kind {
+        ClockKind::Ordered => Ticks(counter::ordered()),
+        ClockKind::Fast => Ticks(counter::fast()),
+        ClockKind::System => Ticks(counter::system()),
+    })
+}
+
 /// Reads the process's clock. On the hot path that is done before anything else: what follows does not wait
 /// for the counter.
 #[inline(always)]

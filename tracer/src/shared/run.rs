@@ -11,12 +11,15 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
 use parking_lot::Mutex;
+use trace_format::line::Ticks;
 use trace_format::meta::LossReason;
 use trace_format::ring::Header;
+use trace_format::wall::Wall;
 use trace_store::counter;
 
 use super::thread_ring::{Terms, ThreadRing};
 use super::unplaced::{self, Unplaced};
+use crate::ring::clock;
 use crate::sync::pool::ReadyPool;
 use crate::sync::wake::Wake;
 use crate::sys;
@@ -38,6 +41,9 @@ pub(crate) struct Run {
     pub config: Config,
     /// The run's random id.
     pub id: u32,
+    /// The ticks of the run's `# run` line and the wall clock at that moment, read when it was decided that the
+    /// process traces: no record of the run has smaller ticks.
+    pub began: (Ticks, Wall),
     /// The id of the run at the root of its tree of forks.
     pub root: u32,
     /// The executable and the current directory as they were at the start.
@@ -154,11 +160,13 @@ impl Run {
         // SAFETY: a fresh zeroed page, larger than the atomic and aligned.
         unsafe { &*alive }.store(1, Ordering::Release);
         config.clock = counter::available(config.clock);
+        let began = clock::pair_of(config.clock);
         let (requests, receiver) = unbounded();
         let id = random_id();
         let run: &'static Run = Box::leak(Box::new(Run {
             config,
             id,
+            began,
             root: root.unwrap_or(id),
             exe: sys::executable(),
             here: std::env::current_dir().ok(),

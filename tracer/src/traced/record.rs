@@ -45,7 +45,7 @@ pub(crate) fn trace(args: fmt::Arguments<'_>) {
             Outcome::Gone => {}
         }
     }
-    trace_first(args);
+    trace_first(ticks, producer, args);
 }
 
 /// Copies the arguments of a site into a record. Returns false where the message is to be formatted.
@@ -56,13 +56,14 @@ pub(crate) fn capture<A: Arguments>(ticks: Ticks, site: u32, arguments: &A) -> b
     !producer.is_null() && unsafe { &*producer }.capture(ticks, site, arguments)
 }
 
-/// Writes the first record of a thread, of a forked child, or after the ring was closed.
+/// Writes the first record of a thread, of a forked child, or after the ring was closed. `ticks` are those of
+/// the call, which has found `producer`.
 #[cold]
 #[inline(never)]
-fn trace_first(args: fmt::Arguments<'_>) {
-    match attach() {
-        Some(producer) => {
-            producer.record(clock::now(), args);
+fn trace_first(ticks: Ticks, producer: *const Producer, args: fmt::Arguments<'_>) {
+    match attach(ticks, producer) {
+        Some((producer, ticks)) => {
+            producer.record(ticks, args);
         }
         // What the host's allocator traces on a thread of the tracer's own is no record of the host's.
         None if process::is_off() || exclusion::is_tracers_own() => {}
@@ -81,17 +82,21 @@ fn trace_first(args: fmt::Arguments<'_>) {
     }
 }
 
-/// Takes a ring for the calling thread, in exchange for the one that it may have had.
-fn attach() -> Option<&'static Producer> {
+/// Takes a ring for the calling thread, in exchange for the one that it may have had. Returns the ring's
+/// producer, and the ticks of the record that the thread has called for: `called` where that can be, however
+/// long starting the run and getting the ring has taken.
+fn attach(called: Ticks, found: *const Producer) -> Option<(&'static Producer, Ticks)> {
     // A handler that traces meanwhile is turned away here.
     let excluded = Excluded::enter()?;
     let _errno = sys::keep_errno();
+    let is_first = CURRENT.get() == found;
     leave(&excluded, EndReason::Thread);
     let run = startup::run(&excluded)?;
     let ring = run.claim()?;
     let (counted_by, lost) = LOST.take();
     let lost = if [0, run.id].contains(&counted_by) { lost } else { 0 };
-    ring.lend(sys::thread_id(), sys::thread_name(), clock::now(), lost);
+    let ticks = first_ticks(called, is_first, run.began.0, clock::now());
+    ring.lend(sys::thread_id(), sys::thread_name(), ticks, lost);
     // Behind that: killed in between, or at an exit, they are told twice rather than never.
     unplaced::told_in_ring(lost);
     if counted_by == run.id {
@@ -101,5 +106,12 @@ fn attach() -> Option<&'static Producer> {
     RING.set(ptr::from_ref(ring));
     CURRENT.set(ring.producer());
     // SAFETY: as in `trace`: mapped while this thread has the ring.
-    Some(unsafe { &*ring.producer() })
+    Some((unsafe { &*ring.producer() }, ticks))
+}
+
+/// Returns the ticks of the first record in a ring: those of its call, but none from before the run began,
+/// whose `# run` line stands first. They are `now` where a handler has traced since the call (`is_first` is
+/// false), and where the call has read another clock than the run turned out to have.
+fn first_ticks(called: Ticks, is_first: bool, began: Ticks, now: Ticks) -> Ticks {
+    if is_first && called <= now { called.max(began) } else { now }
 }

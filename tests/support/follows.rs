@@ -5,7 +5,7 @@ use crate::merges::tracemerge;
 use std::fs::File;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use trace_format::line::{Kind, Line};
 
 /// A `tracemerge --follow` at work.
@@ -36,20 +36,7 @@ impl Follower {
         let file = |name: &str| Stdio::from(File::create(directory.path().join(name)).expect("a file"));
         let mut command = tracemerge(program, runtime, [&["--follow"], words].concat());
         command.env("TZ", "UTC").stdout(file("shown")).stderr(file("said"));
-        let interruptible = || {
-            // Where these tests are run in the background, a shell may have the signal ignored.
-            // SAFETY: the call sets the default action; no memory is touched.
-            #[allow(unsafe_code, reason = "a signal")]
-            unsafe {
-                libc::signal(libc::SIGINT, libc::SIG_DFL)
-            };
-            Ok(())
-        };
-        // SAFETY: `signal` is async-signal-safe, and nothing else is called.
-        #[allow(unsafe_code, reason = "between fork and exec")]
-        unsafe {
-            command.pre_exec(interruptible)
-        };
+        interruptible(&mut command);
         let child = command.spawn().expect("the command can be run");
         Follower { child, directory }
     }
@@ -159,4 +146,22 @@ pub fn assert_same(shown: &str, merged: &str) -> usize {
         lines.iter().filter(|line| expected.binary_search(line).is_err()).take(5).collect();
     assert!(lines == expected, "twice {twice:#?}, missing {missing:#?}, foreign {foreign:#?}");
     late
+}
+
+/// Has the command end when it is interrupted, also where these tests are run in the background: there a shell
+/// may have the signal ignored, and what it starts inherits that.
+pub fn interruptible(command: &mut Command) {
+    let usual = || {
+        // SAFETY: the call sets the default action; no memory is touched.
+        #[allow(unsafe_code, reason = "a signal")]
+        unsafe {
+            libc::signal(libc::SIGINT, libc::SIG_DFL)
+        };
+        Ok(())
+    };
+    // SAFETY: `signal` is async-signal-safe, and nothing else is called.
+    #[allow(unsafe_code, reason = "between fork and exec")]
+    unsafe {
+        command.pre_exec(usual)
+    };
 }

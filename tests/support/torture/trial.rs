@@ -4,6 +4,7 @@
 use super::counters::{BYTES, Counters, EXECUTED, PROCESSES};
 use super::oracle::{Evidence, judge, made};
 use super::plan::{After, Aside, ChildEnd, Policy, ProgramEnd, Runtime, TrialPlan};
+use crate::follows::interruptible;
 use std::ffi::{CString, OsStr, OsString};
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -251,7 +252,9 @@ impl Trial<'_> {
                     let words = [OsStr::new("--follow"), self.app().as_os_str()].map(OsStr::to_os_string);
                     let shown = self.path("followed");
                     let out = Stdio::from(File::create(shown).expect("a file"));
-                    follower = Some(self.tracemerge(&words).stdout(out).spawn().expect("the command starts"));
+                    let mut command = self.tracemerge(&words);
+                    interruptible(&mut command);
+                    follower = Some(command.stdout(out).spawn().expect("the command starts"));
                 }
                 Event::Begin(what) => {
                     asides.push((format!("{what:?} beside"), self.begin(what, first.id(), number)));

@@ -327,7 +327,7 @@ pub enum Subcommand {
         /// Say nothing when all is well
         #[arg(short, long)]
         quiet: bool,
-        /// The application: the path of its executable
+        /// The application: the path of its executable, or a directory with traces
         #[arg(value_name = "APP")]
         app: PathBuf,
     },

@@ -8,12 +8,12 @@ use std::fs;
 use std::io;
 
 use crate::find::choose::of_nearest;
+use crate::find::dead_runs::recover_dead_runs;
 use crate::find::discover::App;
 use crate::find::find_files;
 use crate::find::liveness;
 use crate::find::owners::{Owners, of_users, recorded};
 use crate::find::places::{self, Places};
-use crate::find::recover::recover;
 use crate::find::rings;
 use crate::output::target::abandoned;
 use crate::ui::error::Error;
@@ -27,7 +27,7 @@ use crate::ui::messages::{Messages, count, shown};
 /// deleted.
 pub fn clean(app: &App, messages: &mut Messages) -> Result<(), Error> {
     // What a killed run has left in memory would come back as files with the next merge.
-    recover(app, messages);
+    recover_dead_runs(app, messages);
     let (mut removed, mut kept) = (0, 0);
     let mut places = rings::places(&rings::runs(|manifest| app.is_of(manifest)));
     places.extend(Places::of(app).directories());

@@ -1,12 +1,13 @@
 //! The traces that there are, and the choice among them.
 //!
-//! The modules are used in this order: [`mod@recover`] takes in what dead runs left in their rings, [`rings`]
+//! The modules are used in this order: [`dead_runs`] takes in what dead runs left in their rings, [`rings`]
 //! reads what is still in memory, [`places`] and [`discover`] find the files, [`header`] reads what they say
 //! of themselves, [`owners`] and [`identity`] tell whose they are and of which run, [`choose`] picks the runs
 //! that are shown, [`completeness`] tells whether all of these is there.
 
 pub mod choose;
 pub mod completeness;
+pub mod dead_runs;
 pub mod discover;
 pub mod header;
 pub mod identity;
@@ -14,7 +15,6 @@ pub mod liveness;
 pub mod marks;
 pub mod owners;
 pub mod places;
-pub mod recover;
 pub mod rings;
 
 use std::collections::HashSet;
@@ -25,11 +25,11 @@ use trace_store::recovery::{Recovered, path_from_bytes};
 
 use crate::find::choose::{Choice, Chosen, choose_runs};
 use crate::find::completeness::Completeness;
+use crate::find::dead_runs::recover_dead_runs;
 use crate::find::discover::{App, Search, search};
 use crate::find::header::{HeaderRefusal, Trace, read_all};
 use crate::find::owners::{Owners, of_users, recorded};
 use crate::find::places::Places;
-use crate::find::recover::recover;
 use crate::os::environment::trace_directory;
 use crate::os::sys::{FileId, effective_user};
 use crate::ui::error::Error;
@@ -90,7 +90,7 @@ pub fn find_traces(app: &App, choice: Choice, messages: &mut Messages) -> Result
     // Files that are made from here on need not be there either.
     let made = runs.iter().filter_map(|run| Some((run.manifest.run.id, run.files()?))).collect();
     let alone = matches!(choice, Choice::Alone { .. });
-    let mut recovered = if alone { Vec::new() } else { recover(app, messages) };
+    let mut recovered = if alone { Vec::new() } else { recover_dead_runs(app, messages) };
     let said = Places::of(app);
     let mut places = rings::places(&runs);
     places.extend(said.directories());

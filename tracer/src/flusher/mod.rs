@@ -83,7 +83,7 @@ struct Flusher {
     supply: Supply,
     /// The sites of this process that have a number.
     plans: Plans,
-    tails: Vec<RingDrain>,
+    rings: Vec<RingDrain>,
     /// The lines on their way into a file.
     out: Vec<u8>,
     looked_after: Instant,
@@ -133,7 +133,7 @@ impl Flusher {
             place,
             supply,
             plans: Plans::of(&numbered),
-            tails: Vec::new(),
+            rings: Vec::new(),
             out: Vec::new(),
             looked_after: Instant::now(),
             recovered: false,
@@ -169,10 +169,10 @@ impl Flusher {
     /// Looks whether the process has become another user, and tells it in the files of the former one: what
     /// comes from here on belongs to the other.
     fn follow_user(&mut self) {
-        let (tails, place) = (&mut self.tails, &mut self.place);
-        let user = self.supply.follow_user(self.run, tails, &self.info, place, sites::numbered);
+        let (rings, place) = (&mut self.rings, &mut self.place);
+        let user = self.supply.follow_user(self.run, rings, &self.info, place, sites::numbered);
         let Some(uid) = user else { return };
-        for tail in &mut self.tails {
+        for ring in &mut self.rings {
             let mut context = DrainContext {
                 info: &self.info,
                 place: &mut self.place,
@@ -180,7 +180,7 @@ impl Flusher {
                 out: &mut self.out,
             };
             // A file that has no room now is still the former user's.
-            let _ = tail.tell(&mut context, &Meta::Credentials { uid });
+            let _ = ring.tell(&mut context, &Meta::Credentials { uid });
         }
     }
 
@@ -201,10 +201,10 @@ impl Flusher {
                 self.drain_once();
             }
             let ended: fn(&RingDrain) -> bool =
-                |tail| tail.has_ended() && !tail.is_failing() && !tail.keeps();
-            if self.tails.iter().any(ended) {
+                |ring| ring.has_ended() && !ring.is_failing() && !ring.keeps();
+            if self.rings.iter().any(ended) {
                 self.drain_where(ended);
-            } else if !self.supply.add(self.run, &mut self.tails) {
+            } else if !self.supply.add(self.run, &mut self.rings) {
                 return;
             }
         }
@@ -242,7 +242,7 @@ impl Flusher {
 
     /// Writes what all rings hold, flight recorders included.
     fn drain_all(&mut self) {
-        self.tails.iter_mut().for_each(RingDrain::want);
+        self.rings.iter_mut().for_each(RingDrain::want);
         self.drain_once();
     }
 
@@ -264,33 +264,33 @@ impl Flusher {
             self.retry = None;
         }
         let mut errors = Vec::new();
-        for tail in self.tails.iter_mut().filter(|tail| which(tail) && (retry || !tail.is_failing())) {
+        for ring in self.rings.iter_mut().filter(|ring| which(ring) && (retry || !ring.is_failing())) {
             let mut context = DrainContext {
                 info: &self.info,
                 place: &mut self.place,
                 plans: &self.plans,
                 out: &mut self.out,
             };
-            match tail.drain(&mut context) {
+            match ring.drain(&mut context) {
                 Ok(ended) => self.last_ended = ended.or(self.last_ended.take()),
                 Err(error) => errors.push(error),
             }
         }
         errors.extend(self.place.trouble.take());
-        if errors.is_empty() && self.error.is_none() && !self.tails.iter().any(RingDrain::is_failing) {
+        if errors.is_empty() && self.error.is_none() && !self.rings.iter().any(RingDrain::is_failing) {
             self.outage = None;
         }
         errors.into_iter().for_each(|error| self.note_error(error));
         self.limit_waiting();
         self.limit_kept();
-        self.supply.take_back(self.run, &mut self.tails);
+        self.supply.take_back(self.run, &mut self.rings);
     }
 
     /// Limits how many rings of ended threads wait while files cannot be written, to [`WAITING`].
     fn limit_waiting(&mut self) {
-        let waits = |tail: &&mut RingDrain| tail.has_ended() && tail.is_failing();
-        let surplus = self.tails.iter_mut().filter(waits).count().saturating_sub(WAITING);
-        let lost: u64 = self.tails.iter_mut().filter(waits).take(surplus).map(RingDrain::give_up).sum();
+        let waits = |ring: &&mut RingDrain| ring.has_ended() && ring.is_failing();
+        let surplus = self.rings.iter_mut().filter(waits).count().saturating_sub(WAITING);
+        let lost: u64 = self.rings.iter_mut().filter(waits).take(surplus).map(RingDrain::give_up).sum();
         if lost > 0 {
             teller::say(format_args!(
                 "{lost} records of threads that have ended are lost: no file can be written"
@@ -303,16 +303,16 @@ impl Flusher {
     /// Keeps the flight recorders of the last few threads that have ended. Of what goes with the others, the
     /// run's own file tells. At the end of the process all of them are written.
     fn limit_kept(&mut self) {
-        let kept = |tail: &&mut RingDrain| tail.has_ended() && tail.keeps();
-        for tail in self.tails.iter_mut().filter(kept) {
-            tail.note_end(&mut self.ended);
+        let kept = |ring: &&mut RingDrain| ring.has_ended() && ring.keeps();
+        for ring in self.rings.iter_mut().filter(kept) {
+            ring.note_end(&mut self.ended);
         }
         if self.is_exiting() {
             return;
         }
-        let surplus = self.tails.iter_mut().filter(kept).count().saturating_sub(KEPT);
+        let surplus = self.rings.iter_mut().filter(kept).count().saturating_sub(KEPT);
         for _ in 0..surplus {
-            if let Some(oldest) = self.tails.iter_mut().filter(kept).min_by_key(|tail| tail.ended_as()) {
+            if let Some(oldest) = self.rings.iter_mut().filter(kept).min_by_key(|ring| ring.ended_as()) {
                 self.supply.forget(oldest.give_up());
             }
         }
@@ -358,9 +358,9 @@ impl Flusher {
     fn look_after(&mut self) {
         if self.looked_after.elapsed() >= LOOK_AFTER {
             self.looked_after = Instant::now();
-            for tail in &mut self.tails {
-                tail.end_if_thread_is_gone();
-                tail.look_after_file();
+            for ring in &mut self.rings {
+                ring.end_if_thread_is_gone();
+                ring.look_after_file();
             }
         }
     }
@@ -373,23 +373,23 @@ impl Flusher {
         self.drain_all();
         // Threads that have just been joined, or are about to, get a moment to go.
         for _ in 0..10 {
-            if self.tails.iter().all(|tail| tail.is_free() || tail.waits_for_exit()) {
+            if self.rings.iter().all(|ring| ring.is_free() || ring.waits_for_exit()) {
                 break;
             }
             std::thread::sleep(Duration::from_micros(200));
-            self.tails.iter_mut().for_each(RingDrain::want);
+            self.rings.iter_mut().for_each(RingDrain::want);
             self.drain_where(RingDrain::has_ended);
         }
         // A thread that gets its ring behind the last look at it has told them there in vain.
         let unplaced = self.run.unplaced();
         self.end_files(EndReason::Exit);
         // The ring of the thread that called `exit` has waited for that.
-        self.tails.iter_mut().filter(|tail| tail.has_ended()).for_each(RingDrain::want);
+        self.rings.iter_mut().filter(|ring| ring.has_ended()).for_each(RingDrain::want);
         self.drain_where(RingDrain::has_ended);
         // Shared rings stay, and are recovered when files can be written.
-        let untold = self.tell_untold(|tail| tail.ring.place == RingPlace::Private);
+        let untold = self.tell_untold(|ring| ring.ring.place == RingPlace::Private);
         self.end_run_file(EndReason::Exit, unplaced, untold);
-        self.supply.clear(&self.tails);
+        self.supply.clear(&self.rings);
         self.let_exit_go_on();
     }
 
@@ -427,8 +427,8 @@ impl Flusher {
     fn tell_untold(&mut self, goes: fn(&RingDrain) -> bool) -> u64 {
         let context =
             DrainContext { info: &self.info, place: &mut self.place, plans: &self.plans, out: &mut self.out };
-        let going = self.tails.iter().filter(|tail| goes(tail) && tail.is_failing());
-        let lost = going.map(|tail| tail.untold(&context)).fold(0, u64::saturating_add);
+        let going = self.rings.iter().filter(|ring| goes(ring) && ring.is_failing());
+        let lost = going.map(|ring| ring.untold(&context)).fold(0, u64::saturating_add);
         if lost > 0 {
             let error = &self.last_error;
             teller::say(format_args!("{lost} records could not be written and are lost: {error}"));
@@ -440,14 +440,14 @@ impl Flusher {
     fn end_files(&mut self, reason: EndReason) {
         let mut errors = Vec::new();
         let mut said = false;
-        for tail in &mut self.tails {
+        for ring in &mut self.rings {
             let mut context = DrainContext {
                 info: &self.info,
                 place: &mut self.place,
                 plans: &self.plans,
                 out: &mut self.out,
             };
-            match tail.end(&mut context, reason) {
+            match ring.end(&mut context, reason) {
                 Ok(ended) => said |= ended,
                 Err(error) => errors.push(error),
             }
@@ -470,15 +470,15 @@ impl Flusher {
         self.retry = None;
         self.supply.set_ending(Ending::Shutdown);
         self.run.barren.store(true, Ordering::Relaxed);
-        for tail in &self.tails {
-            tail.close();
+        for ring in &self.rings {
+            ring.close();
         }
         self.drain_all();
         let unplaced = self.run.unplaced();
         self.end_files(EndReason::Shutdown);
         let untold = self.tell_untold(|_| true);
         self.end_run_file(EndReason::Shutdown, unplaced, untold);
-        self.supply.end(self.run, &mut self.tails);
+        self.supply.end(self.run, &mut self.rings);
         self.run.teller.end();
         // Should the process exit meanwhile: there is nothing to wait for.
         self.let_exit_go_on();

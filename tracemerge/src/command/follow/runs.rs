@@ -16,10 +16,10 @@ use trace_store::inspect::{Looked, RunInMemory, ThreadInMemory};
 use trace_store::recovery::runtime_directories;
 
 use crate::command::follow::files::{Directories, first_line};
+use crate::find::dead_runs::recover_dead_runs;
 use crate::find::discover::{App, search};
 use crate::find::liveness;
 use crate::find::owners::{Owners, Rank};
-use crate::find::recover::recover;
 use crate::find::rings;
 use crate::ui::messages::Messages;
 
@@ -181,7 +181,7 @@ impl Runs {
         let left = |run: &Run| !self.alive.contains(&id(run)) && !self.finished.contains(&id(run));
         let known = || self.known.iter().map(|run| &run.manifest.run);
         if died || known().any(|run| self.is_followed(run) && left(run)) {
-            recover(&self.app, messages);
+            recover_dead_runs(&self.app, messages);
             self.manifests = None;
             self.read_manifests();
         }

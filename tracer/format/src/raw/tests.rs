@@ -7,9 +7,11 @@ use proptest::prelude::*;
 use super::*;
 use crate::file::{Encoding, run_of};
 use crate::line::Line;
+use crate::line::Ticks;
 use crate::meta::tests::any_run;
 use crate::meta::{EndReason, LossReason, RingPlace, Run, Thread};
-use crate::record::{Records, captured_word, message_word};
+use crate::plans::Plans;
+use crate::record::{Flags, PAD_WORD, Records, captured_word, message_word};
 use crate::render::{RenderState, Renderer};
 use crate::sites::Site;
 

@@ -1,4 +1,5 @@
-//! Before anything is read, what dead runs of the application left in their rings goes into their files.
+//! Before anything is read, what dead runs of the application left in their rings goes into their files; the
+//! work is [`trace_store::recovery`]'s, and here the user is told of it.
 
 use trace_format::manifest::Manifest;
 use trace_format::meta::Run;
@@ -9,7 +10,7 @@ use crate::ui::messages::{Messages, count, shown};
 
 /// Recovers the dead runs of `app` and tells what was found. What could not be recovered is for the next
 /// stage to tell, but runs of other versions are reported here, for no stage can read them.
-pub fn recover(app: &App, messages: &mut Messages) -> Vec<Recovered> {
+pub fn recover_dead_runs(app: &App, messages: &mut Messages) -> Vec<Recovered> {
     let is_wanted = |run: &Run, manifest: Option<&Manifest>| match manifest {
         Some(manifest) => app.is_of(manifest),
         None => app.exe() == Some(&run.exe[..]),

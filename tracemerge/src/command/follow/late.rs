@@ -4,9 +4,8 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::io;
 
-use trace_format::line::{Key, Ticks};
+use trace_format::line::{Key, Kind, Line, Ticks};
 
-use crate::command::follow::late_mark::write_late;
 use crate::command::follow::outlet::Outlet;
 use crate::command::follow::stream::{Stream, ThreadKey};
 
@@ -133,4 +132,11 @@ impl<O: Outlet> Order<O> {
         }
         self.out.lines(key, &mark, &text)
     }
+}
+
+/// Writes the `# late` line that stands before so many late `lines`, the first of which begins with `key`;
+/// lines up to the ticks `shown` have been shown already.
+pub fn write_late(out: &mut Vec<u8>, lines: u64, key: Key, shown: u64) {
+    let payload = format!("late lines={lines} ticks={}", shown - key.ticks.0);
+    Line { key, kind: Kind::Meta, payload: payload.as_bytes() }.write(out);
 }

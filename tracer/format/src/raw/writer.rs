@@ -1,0 +1,179 @@
+//! The writing of raw files: records as they are in a ring, in blocks that can be read alone.
+
+use crate::line::Ticks;
+use crate::meta::Meta;
+use crate::plans::Plans;
+use crate::raw::{BLOCK, Defined, MAGIC, Record};
+use crate::record::{Flags, HEADER, MAX_PAYLOAD, PAD_WORD, RecordKind, Records, aligned};
+
+/// Writes the records of one thread as a raw file has them.
+#[derive(Clone, Debug)]
+pub struct Writer {
+    tid: u64,
+    /// The position in the file, in bytes, of the beginning of the output vector.
+    base: u64,
+    defined: Defined,
+}
+
+impl Writer {
+    /// Returns a writer for an empty file of thread `tid`.
+    #[must_use]
+    pub fn new(tid: u64) -> Writer {
+        Writer { tid, base: 0, defined: Defined::default() }
+    }
+
+    /// Goes on at this position of the file, in bytes; the output vector is empty from here on.
+    pub(crate) fn begin_at(&mut self, position: u64) {
+        if position != self.base {
+            // The bytes of the block that were written before need not be those that are there, so no site
+            // counts as defined.
+            self.base = position;
+            self.defined.clear();
+        }
+    }
+
+    /// Notes that all `bytes` bytes of the output vector were written to the file, and that the next records
+    /// go to an empty one.
+    pub fn written(&mut self, bytes: usize) {
+        self.base += bytes as u64;
+    }
+
+    /// Copies a record of another file, in which sites mean what `plans` says. Definitions of sites are left
+    /// out, and made where they are needed. Returns false where the site is not in `plans`.
+    pub fn copy(&mut self, record: &Record<'_>, plans: &Plans, out: &mut Vec<u8>) -> bool {
+        match record.kind {
+            RecordKind::Captured => {
+                return self.captured(record.site, record.ticks, record.payload, plans, out);
+            }
+            RecordKind::Site => {}
+            kind => {
+                let word = word(kind, record.site, record.payload.len()) | u64::from(record.flags.0) << 8;
+                self.record(word, record.ticks, record.payload, out);
+            }
+        }
+        true
+    }
+
+    /// Writes a `#` line.
+    pub(crate) fn meta(&mut self, ticks: Ticks, meta: &Meta, out: &mut Vec<u8>) {
+        let mut payload = Vec::new();
+        meta.write(&mut payload);
+        // Only a line of a hostile manifest is so long.
+        payload.truncate(MAX_PAYLOAD);
+        self.record(word(RecordKind::Meta, 0, payload.len()), ticks, &payload, out);
+    }
+
+    /// Copies as many whole messages as can be copied at once: up to one that needs a definition, a border,
+    /// another order or more than `limit` bytes. Returns their number and the ticks of the last one; `last`
+    /// are the ticks of the record before them.
+    pub(crate) fn copy_run(
+        &mut self,
+        records: &mut Records<'_>,
+        mut last: Ticks,
+        limit: usize,
+        out: &mut Vec<u8>,
+    ) -> (u64, Ticks) {
+        let room = self.to_border(out);
+        if room == BLOCK {
+            return (0, last);
+        }
+        let room = usize::try_from(room).unwrap_or(usize::MAX).min(limit.saturating_sub(out.len()));
+        let mut count = 0;
+        let bytes = records.take_whole(room, |message| {
+            let known = !message.captured || self.defined.has(message.site);
+            let next = known && message.ticks >= last;
+            if next {
+                (count, last) = (count + 1, message.ticks);
+            }
+            next
+        });
+        out.extend_from_slice(bytes);
+        (count, last)
+    }
+
+    /// Writes a message, or a piece of one.
+    pub(crate) fn message(&mut self, site: u32, flags: Flags, ticks: Ticks, text: &[u8], out: &mut Vec<u8>) {
+        let word = word(RecordKind::Message, site, text.len()) | u64::from(flags.0) << 8;
+        self.record(word, ticks, text, out);
+    }
+
+    /// Writes captured arguments; returns false where the site is not in `plans`.
+    #[inline]
+    pub(crate) fn captured(
+        &mut self,
+        site: u32,
+        ticks: Ticks,
+        arguments: &[u8],
+        plans: &Plans,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        let Some(entry) = plans.entry(site) else { return false };
+        self.make_room(arguments.len(), out);
+        if !self.defined.has(site) {
+            self.define(site, entry, arguments.len(), out);
+        }
+        self.record(word(RecordKind::Captured, site, arguments.len()), ticks, arguments, out);
+        true
+    }
+
+    /// Defines a site in the block that a record with `len` bytes of payload will be in.
+    #[cold]
+    fn define(&mut self, site: u32, entry: &[u8], len: usize, out: &mut Vec<u8>) {
+        if (record_bytes(entry.len()) + record_bytes(len)) as u64 > self.to_border(out) {
+            self.next_block(out);
+        }
+        self.record(word(RecordKind::Site, site, entry.len()), Ticks(0), entry, out);
+        self.defined.add(site);
+    }
+
+    #[inline]
+    fn record(&mut self, word: u64, ticks: Ticks, payload: &[u8], out: &mut Vec<u8>) {
+        self.make_room(payload.len(), out);
+        out.reserve(record_bytes(payload.len()));
+        out.extend_from_slice(&word.to_le_bytes());
+        out.extend_from_slice(&ticks.0.to_le_bytes());
+        out.extend_from_slice(payload);
+        let pad = payload.len().wrapping_neg() % 8;
+        out.extend_from_slice(&[0; 8][..pad]);
+    }
+
+    /// Ensures that a record with `len` bytes of payload has room in the block.
+    #[inline]
+    fn make_room(&mut self, len: usize, out: &mut Vec<u8>) {
+        let room = self.to_border(out);
+        if room == BLOCK || record_bytes(len) as u64 > room {
+            self.next_block(out);
+        }
+    }
+
+    #[inline]
+    fn to_border(&self, out: &[u8]) -> u64 {
+        BLOCK - (self.base + out.len() as u64) % BLOCK
+    }
+
+    #[cold]
+    fn next_block(&mut self, out: &mut Vec<u8>) {
+        let room = self.to_border(out);
+        if room < BLOCK {
+            out.extend_from_slice(&PAD_WORD.to_le_bytes());
+            #[expect(clippy::cast_possible_truncation, reason = "less than a block")]
+            out.resize(out.len() + room as usize - 8, 0);
+        }
+        out.extend_from_slice(&MAGIC);
+        out.extend_from_slice(&self.tid.to_le_bytes());
+        self.defined.clear();
+    }
+}
+
+/// Returns the number of bytes of a record with `len` bytes of payload.
+#[inline]
+fn record_bytes(len: usize) -> usize {
+    HEADER + aligned(len as u64) as usize
+}
+
+/// Returns word 0 of a record without flags.
+#[inline]
+fn word(kind: RecordKind, site: u32, len: usize) -> u64 {
+    debug_assert!(len <= MAX_PAYLOAD);
+    u64::from(site) << 32 | ((len & MAX_PAYLOAD) as u64) << 16 | kind as u64
+}

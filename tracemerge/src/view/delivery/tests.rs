@@ -28,10 +28,10 @@ fn lines(tid: u64, ticks: impl Iterator<Item = u64>) -> Vec<u8> {
     ticks.flat_map(|ticks| format!("{ticks:016x}-{tid:08} : {:011}\n", ticks * 7).into_bytes()).collect()
 }
 
-fn open_one(path: &Path) -> Source {
-    let path = path.to_owned();
-    let trace = Trace {
-        path,
+/// Returns the trace at `path`, of which nothing is known but that.
+fn trace_at(path: &Path) -> Trace {
+    Trace {
+        path: path.to_owned(),
         tid: 1,
         number: 0,
         id: None,
@@ -43,8 +43,11 @@ fn open_one(path: &Path) -> Source {
         marks: Marks::default(),
         first: 0,
         last: 0,
-    };
-    Source::open(&trace, false).unwrap().remove(0)
+    }
+}
+
+fn open_one(path: &Path) -> Source {
+    Source::open(&trace_at(path), false).unwrap().remove(0)
 }
 
 /// Makes two files of 10,000 lines. The second has odd ticks, and is truncated to `length` bytes once both
@@ -230,20 +233,7 @@ fn a_file_that_has_grown_or_was_replaced_since_its_header_was_read_is_opened_aga
     fs::write(&path, &short).unwrap();
     let id = Some(file_id(&path, &fs::metadata(&path).unwrap()));
     let map = Some(Arc::new(Map::open(&path).unwrap()));
-    let mut trace = Trace {
-        path: path.clone(),
-        tid: 1,
-        number: 0,
-        id,
-        map,
-        held: None,
-        owner: 0,
-        run: None,
-        claim: None,
-        marks: Marks::default(),
-        first: 0,
-        last: 0,
-    };
+    let mut trace = Trace { id, map, ..trace_at(&path) };
     let read = |trace: &Trace| Source::open(trace, false).unwrap().remove(0).bytes().to_vec();
     let kept = Source::open(&trace, false).unwrap().remove(0);
     assert_eq!(
@@ -265,21 +255,10 @@ fn a_file_that_became_empty_before_it_was_mapped_is_named() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("empty");
     fs::write(&path, "").unwrap();
-    let trace = Trace {
-        path,
-        tid: 1,
-        number: 0,
-        id: None,
-        map: None,
-        held: None,
-        owner: 0,
-        run: None,
-        claim: None,
-        marks: Marks::default(),
-        first: 0,
-        last: 0,
-    };
     assert!(
-        Source::open(&trace, false).unwrap_err().to_string().contains("has become empty while it was read")
+        Source::open(&trace_at(&path), false)
+            .unwrap_err()
+            .to_string()
+            .contains("has become empty while it was read")
     );
 }

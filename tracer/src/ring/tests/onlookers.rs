@@ -8,11 +8,9 @@ use std::time::Duration;
 
 use trace_format::file::Encoding;
 use trace_format::line::Ticks;
-use trace_format::manifest::Manifest;
-use trace_format::meta::{ClockKind, RingPlace, Run};
+use trace_format::meta::RingPlace;
 use trace_format::plans::Plans;
 use trace_format::ring::{Geometry, State};
-use trace_format::wall::Wall;
 use trace_store::drain::{Drain, DrainContext, DrainedRing, TracePlace};
 use trace_store::inspect::{RunInMemory, ThreadInMemory, runs};
 use trace_store::memory::Memory;
@@ -22,24 +20,16 @@ use crate::ring::{Link, Producer};
 use crate::sync::wake::Wake;
 use crate::user::config::FullPolicy;
 
+#[path = "../../../../tests/support/manifest.rs"]
+mod manifest;
+
+use manifest::manifest;
+
 const TID: u64 = 7;
 
 /// A run with one ring, which a thread has: in `directory`, where its trace files are, too.
 fn run_with_ring(directory: &Path, capacity: u64) -> (RunInMemory, Memory) {
-    let run = Run {
-        version: 1,
-        id: 1,
-        root: 1,
-        pid: 1,
-        exe: b"/app".to_vec(),
-        boot: b"boot".to_vec(),
-        ticks: Ticks(1),
-        wall: Wall(1),
-        clock: ClockKind::Ordered,
-    };
-    let traces = directory.as_os_str().as_encoded_bytes().to_vec();
-    let manifest =
-        Manifest { run, directories: vec![traces], name: b"app".to_vec(), encoding: Encoding::Text };
+    let manifest = manifest(directory);
     let place = directory.join("rings/1-00000001");
     std::fs::DirBuilder::new().mode(0o700).recursive(true).create(&place).unwrap();
     let written = sys::create_private_file(&place.join("manifest")).unwrap().write_all(&manifest.write());

@@ -77,7 +77,7 @@ impl TraceFile {
         }
         let length = progress.file_length;
         let cut = found.file.set_len(length).and_then(|()| found.file.seek(SeekFrom::Start(length)));
-        cut.map_err(|e| io::Error::new(e.kind(), format!("cannot cut {:?}: {e}", found.path)))?;
+        cut.map_err(|e| io::Error::new(e.kind(), format!("cannot truncate {:?}: {e}", found.path)))?;
         if is_unfinished {
             found.take_own_name(place, tid, run.id)?;
         }

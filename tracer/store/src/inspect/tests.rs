@@ -2,33 +2,22 @@
 #![allow(clippy::unwrap_used)]
 
 use proptest::prelude::*;
-use trace_format::file::Encoding;
 use trace_format::line::Line;
-use trace_format::meta::{ClockKind, Run};
 use trace_format::record::{Flags, message_word};
 use trace_format::ring::{Geometry, HEADER_BYTES};
-use trace_format::wall::Wall;
 
 use super::*;
+
+#[path = "../../../../tests/support/manifest.rs"]
+mod manifest;
+
+use manifest::manifest;
 
 const TID: u64 = 7;
 
 /// A run with one ring, which a thread has.
 fn run_with_ring(directory: &Path, capacity: u64) -> (RunInMemory, Memory) {
-    let run = Run {
-        version: 1,
-        id: 1,
-        root: 1,
-        pid: 1,
-        exe: b"/app".to_vec(),
-        boot: b"boot".to_vec(),
-        ticks: Ticks(1),
-        wall: Wall(1),
-        clock: ClockKind::Ordered,
-    };
-    let traces = directory.as_os_str().as_encoded_bytes().to_vec();
-    let manifest =
-        Manifest { run, directories: vec![traces], name: b"app".to_vec(), encoding: Encoding::Text };
+    let manifest = manifest(directory);
     let geometry = Geometry::of(capacity);
     let file = sys::create_private_file(&directory.join("ring-0")).unwrap();
     sys::reserve(&file, geometry.file_size()).unwrap();

@@ -38,6 +38,11 @@ mod unix;
 #[cfg(unix)]
 pub use unix::*;
 
+#[cfg(not(target_os = "linux"))]
+mod named_files;
+#[cfg(not(target_os = "linux"))]
+pub use named_files::*;
+
 #[cfg(windows)]
 mod windows;
 #[cfg(windows)]

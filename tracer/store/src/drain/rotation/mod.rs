@@ -193,7 +193,7 @@ impl TraceFile {
 }
 
 fn cut_short() -> io::Error {
-    io::Error::new(io::ErrorKind::UnexpectedEof, "it was cut short meanwhile")
+    io::Error::new(io::ErrorKind::UnexpectedEof, "it was truncated meanwhile")
 }
 
 #[cfg(test)]

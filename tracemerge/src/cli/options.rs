@@ -10,7 +10,7 @@ use regex::bytes::{Regex, RegexBuilder};
 
 use crate::time::when::When;
 use crate::ui::colour;
-use crate::view::export::text::TimeMode;
+use crate::view::export::time_column::TimeMode;
 use crate::view::request::{Request, ThreadIs, View};
 use crate::view::select::{Amount, Selection};
 

@@ -8,7 +8,7 @@ use std::io::{self, Write};
 
 use trace_format::meta::{EndReason, LossReason, Run};
 
-use crate::command::audit::{Audit, PartOffset};
+use crate::command::thread_audit::{Audit, PartOffset};
 use crate::find::choose::{Choice, Chosen};
 use crate::find::discover::App;
 use crate::find::header::Trace;

@@ -13,6 +13,7 @@ use crate::ui::error::Error;
 use crate::ui::messages::{Messages, count};
 use crate::view::delivery::Delivery;
 use crate::view::export::text::{TextFormat, TextStyle};
+use crate::view::export::time_column::TimeColumn;
 use crate::view::plan::Plan;
 use crate::view::request::{Request, is_terminal};
 
@@ -49,9 +50,7 @@ pub fn run(job: &Job, messages: &mut Messages) -> Result<(), Error> {
     }
     let selection = &view.selection;
     let style = TextStyle {
-        time: view.time,
-        first: plan.times.first,
-        zone: plan.zone.clone(),
+        time: TimeColumn::new(view.time, plan.times.first, plan.zone.clone()),
         palette: view.colours(&target).then(Palette::colours),
         found: selection.pattern.clone().filter(|_| !selection.invert),
     };

@@ -1,6 +1,5 @@
 //! The subcommands, each in a file or folder of its own. The command merges if no subcommand is named.
 
-pub mod audit;
 pub mod check;
 pub mod clean;
 pub mod diff;
@@ -11,3 +10,4 @@ pub mod run;
 pub mod snapshot;
 #[cfg(test)]
 mod tests;
+pub mod thread_audit;

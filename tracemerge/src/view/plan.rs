@@ -18,7 +18,7 @@ use crate::ui::error::Error;
 use crate::ui::messages::{Grouped, Messages, shown, shown_name};
 use crate::ui::units::duration;
 use crate::view::breaks::{Breaks, Wanted};
-use crate::view::export::text::TimeMode;
+use crate::view::export::time_column::TimeMode;
 use crate::view::range::{narrowed, since_for_last};
 use crate::view::request::View;
 use crate::view::select::Amount;

@@ -11,7 +11,7 @@ use crate::output::target::Target;
 use crate::time::when::When;
 use crate::ui::colour;
 use crate::ui::colour::stdout_is_terminal;
-use crate::view::export::text::TimeMode;
+use crate::view::export::time_column::TimeMode;
 use crate::view::select::Selection;
 
 /// A merge that is asked for, without the applications whose traces are merged.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use trace_format::meta::ClockKind;
 use trace_format::ring::{MAX_CAPACITY, MIN_CAPACITY};
 
-use crate::traced::startup;
+use crate::traced::decision;
 use crate::user::config::{Clock, Config, Format, FullPolicy, MIN_FILE_LIMIT};
 use crate::user::filter::Filter;
 
@@ -99,7 +99,7 @@ impl Builder {
     ///
     /// Returns whether the program traces. See [`Tracer::startup`](crate::Tracer::startup).
     pub fn startup(self, variable: &str) -> bool {
-        startup::decide_anew(Some(variable), self.config)
+        decision::decide_anew(Some(variable), self.config)
     }
 
     /// Has the program trace, whatever the environment says, with these settings (which the environment may
@@ -107,6 +107,6 @@ impl Builder {
     ///
     /// Returns whether this program traces: not where it is setuid, nor where no flusher could be started.
     pub fn enable(self) -> bool {
-        startup::decide_anew(None, self.config)
+        decision::decide_anew(None, self.config)
     }
 }

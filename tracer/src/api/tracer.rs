@@ -9,7 +9,7 @@ use trace_format::meta::RingPlace;
 use super::builder::Builder;
 use crate::shared::run::{CounterSums, Run};
 use crate::shared::{process, unplaced};
-use crate::traced::{record, startup};
+use crate::traced::{decision, record};
 use crate::user::config::Config;
 
 /// The tracer of this process. There is one; [`Tracer::get`] gives it.
@@ -61,7 +61,7 @@ impl Tracer {
     #[inline]
     #[must_use]
     pub fn is_enabled(&self) -> bool {
-        !process::is_off() && startup::is_on()
+        !process::is_off() && decision::is_on()
     }
 
     /// Makes `variable` the environment variable that switches tracing on, the only one, and decides by it
@@ -71,7 +71,7 @@ impl Tracer {
     /// Returns whether the process traces now. If it traced before and the answer is no, the trace so far is
     /// ended as by [`shutdown`](Tracer::shutdown). Not needed where `TRACER_ENABLE` will do.
     pub fn startup(&self, variable: &str) -> bool {
-        startup::decide_anew(Some(variable), Config::default())
+        decision::decide_anew(Some(variable), Config::default())
     }
 
     /// Settings other than the defaults; ends with [`Builder::startup`].
@@ -120,7 +120,7 @@ impl Tracer {
         if record::is_inside() {
             return Err(io::Error::new(io::ErrorKind::WouldBlock, "shutdown was called inside of a record"));
         }
-        startup::shut_down()
+        decision::shut_down()
     }
 
     /// Gives the counters of this run. The call takes a lock and looks at every thread's ring: for now and

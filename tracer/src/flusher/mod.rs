@@ -4,12 +4,14 @@
 //! |---|---|
 //! | `mod` | the thread: its loop, requests, the end of the process |
 //! | `ring_drain` | a ring of this process and the drain of the thread that has it |
+//! | `descriptors` | the table of open files, the flusher's own or the program's |
 //! | `supply` | rings: made, reserved, lent out again, freed |
 //!
 //! Every file is created, reserved, written and closed on this thread, which takes no signals. It never
 //! panics, never writes to stdout, and its own records are discarded. The work is done in
 //! [`Flusher::drain_once`]; the loop around it only waits.
 
+mod descriptors;
 mod ring_drain;
 mod supply;
 
@@ -27,7 +29,7 @@ use trace_format::life::Ending;
 use trace_format::meta::{self, EndReason, Meta, RingPlace};
 use trace_format::plans::Plans;
 use trace_store::drain::{Announcement, Drain, DrainContext, RunFile, TracePlace};
-use trace_store::{descriptor, recovery};
+use trace_store::recovery;
 
 use crate::shared::run::{FlusherRequest, Run};
 use crate::shared::{sites, unplaced};
@@ -52,25 +54,8 @@ pub(crate) fn run(run: &'static Run, requests: Receiver<FlusherRequest>, publish
         run.close();
         return;
     }
-    take_own_descriptors(run);
+    descriptors::take_own(run);
     Flusher::new(run, requests).run();
-}
-
-/// Leaves the host's descriptors to the host: what this thread opens from here on, nobody else can close.
-/// This is called before anything is opened.
-fn take_own_descriptors(run: &'static Run) {
-    if !run.config.own_descriptors {
-        return;
-    }
-    let taken = run.teller.start().and_then(|()| descriptor::take_own().inspect_err(|_| run.teller.end()));
-    match taken {
-        Ok(()) => run.teller.speak_for_this_thread(),
-        Err(error) if error.kind() == io::ErrorKind::Unsupported => {}
-        Err(error) => teller::say(format_args!(
-            "the flusher shares the program's descriptors ({error}); a program that closes those that it does not \
-             know may cost records; TRACER_DESCRIPTORS=shared silences this"
-        )),
-    }
 }
 
 /// The flusher thread's own data.

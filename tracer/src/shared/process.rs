@@ -2,7 +2,7 @@
 //!
 //! Runs on any thread. The hot path only loads [`STATE`].
 
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 use super::run::Run;
 use crate::sync::switch::{Stand, SwitchWord};
@@ -13,6 +13,9 @@ use crate::sys;
 pub(crate) static STATE: SwitchWord = SwitchWord::new();
 #[cfg(loom)]
 pub(crate) static STATE: std::sync::LazyLock<SwitchWord> = std::sync::LazyLock::new(SwitchWord::new);
+
+/// A count that grows when a decision ends; who waits for one sleeps on it.
+pub(crate) static SETTLED: AtomicU32 = AtomicU32::new(0);
 
 /// The current run. Never freed, so a reference to it is good for ever.
 static RUN: AtomicPtr<Run> = AtomicPtr::new(std::ptr::null_mut());
@@ -42,4 +45,11 @@ pub(crate) fn current() -> Option<&'static Run> {
 /// Makes `run`, which is leaked, the process's. Release: who sees the pointer sees the run.
 pub(crate) fn set_current(run: &'static Run) {
     RUN.store(std::ptr::from_ref(run).cast_mut(), Ordering::Release);
+}
+
+/// Wakes those who wait for a decision that has ended.
+pub(crate) fn announce() {
+    // Release: after the word was changed, so who sees this grown sees that.
+    SETTLED.fetch_add(1, Ordering::Release);
+    sys::wake_word(&SETTLED, i32::MAX);
 }

@@ -1,7 +1,7 @@
 //! The word that says whether this process traces, and how a decision goes from thread to thread.
 //!
 //! Runs on any thread; [`SwitchWord::is_off`] is hot. The word alone: what is decided, and who waits, is in
-//! `traced/decide.rs`.
+//! `traced/decision.rs`.
 
 #[cfg(not(loom))]
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};

@@ -5,14 +5,18 @@
 //! |---|---|
 //! | `record` | a record on its way to the thread's ring; a thread's first record takes one |
 //! | `site` | a call of `trace!`: on or off, captured or formatted |
-//! | `startup` | whether the process traces; starts and ends runs |
+//! | `decision` | whether the process traces: decided once, or anew by the program |
+//! | `startup` | the start of a run |
+//! | `fork` | a forked child, which becomes a run of its own |
 //! | `own_ring` | where a thread keeps its ring, and how it gives it up |
 //! | `exit` | the end of the process |
 //! | `panic` | the snapshot of a program that panics |
 
+pub(crate) mod decision;
 mod exit;
+mod fork;
 mod own_ring;
 mod panic;
 pub(crate) mod record;
 mod site;
-pub(crate) mod startup;
+mod startup;

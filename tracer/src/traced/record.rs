@@ -10,8 +10,8 @@ use std::ptr;
 use trace_format::line::Ticks;
 use trace_format::meta::EndReason;
 
+use super::fork;
 use super::own_ring::{CURRENT, RING, leave};
-use super::startup;
 use crate::ring::{Arguments, Outcome, Producer, clock};
 use crate::shared::{process, unplaced};
 use crate::sync::exclusion::{self, Excluded};
@@ -91,7 +91,7 @@ fn attach(called: Ticks, found: *const Producer) -> Option<(&'static Producer, T
     let _errno = sys::keep_errno();
     let is_first = CURRENT.get() == found;
     leave(&excluded, EndReason::Thread);
-    let run = startup::run(&excluded)?;
+    let run = fork::run_of_this_process(&excluded)?;
     let ring = run.claim()?;
     let (counted_by, lost) = LOST.take();
     let lost = if [0, run.id].contains(&counted_by) { lost } else { 0 };

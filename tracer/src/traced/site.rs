@@ -8,7 +8,7 @@ use std::sync::atomic::{Ordering, fence};
 use trace_format::line::Ticks;
 use trace_store::counter;
 
-use super::{record, startup};
+use super::{decision, record};
 use crate::ring::{Arguments, clock};
 use crate::shared::process;
 use crate::shared::sites::{self, FORMATTED, KINDS, NEW, OFF, Site};
@@ -78,7 +78,7 @@ impl Site {
             // Inside of the tracer itself: to be counted as lost.
             return true;
         }
-        let decided = startup::is_on();
+        let decided = decision::is_on();
         self.list();
         // Whoever switches tracing off changes the state, then walks the list: either he finds this site
         // there, or it is seen here.

@@ -1,270 +1,23 @@
-//! Whether this process traces, decided once, and the run if it does.
+//! The start of a run: its flusher thread, and the hooks of thread exit, process exit and panics.
 //!
-//! Runs on any thread. The hot path only loads [`STATE`].
+//! Runs on the thread whose decision it was, and on the flusher thread.
 
 use std::io;
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
-use std::time::Duration;
-
-use trace_store::variables;
 
 use super::{exit, own_ring, panic};
 use crate::flusher;
 use crate::ring::clock;
-use crate::shared::process::{STATE, current, set_current, stand};
+use crate::shared::process::{STATE, announce, set_current};
 use crate::shared::run::Run;
 use crate::shared::sites;
-use crate::sync::exclusion::Excluded;
-use crate::sync::switch::{Attempt, Stand};
+use crate::sync::switch::Attempt;
 use crate::sys;
-use crate::user::config::{self, Config, Switch};
+use crate::user::config::Config;
 use crate::user::teller;
-
-/// A count that grows when a decision ends; who waits for one sleeps on it.
-static SETTLED: AtomicU32 = AtomicU32::new(0);
-
-/// The time, in nanoseconds, that a thread waits for a decision that is not its own before it takes it over:
-/// a signal handler may have jumped out of the decider, which will never end it then.
-const PATIENCE: u64 = 1_000_000_000;
-
-/// The time, in nanoseconds of the monotonic clock, until which nobody waits: a decision that could not be
-/// taken over has not ended within the patience. Relaxed: it saves time and nothing else.
-static TIRED_UNTIL: AtomicU64 = AtomicU64::new(0);
-
-/// The question of the newest explicit decision, for who takes it over. The pointer is null, or to what is
-/// leaked and never changed.
-static ASKED: AtomicPtr<Question> = AtomicPtr::new(std::ptr::null_mut());
-
-/// A question that is to be decided.
-#[derive(Debug, PartialEq, Eq)]
-struct Question {
-    /// The environment variable that decides; without one, it is yes.
-    variable: Option<String>,
-    /// The settings, to which the environment is added.
-    config: Config,
-    /// The root of the tree of forks in a forked child, which goes on as its parent did, with just these
-    /// settings.
-    root: Option<u32>,
-}
-
-impl Question {
-    /// Makes the question that a first record asks.
-    fn by_default() -> Question {
-        Question { variable: Some(config::DEFAULT_VARIABLE.into()), config: Config::default(), root: None }
-    }
-
-    /// Has those who take the decision over decide this question. It is leaked, unless it is the one that was
-    /// asked last.
-    fn publish(self) -> &'static Question {
-        if let Some(asked) = Question::asked().filter(|asked| **asked == self) {
-            return asked;
-        }
-        let question: &'static Question = Box::leak(Box::new(self));
-        ASKED.store(std::ptr::from_ref(question).cast_mut(), Ordering::Release);
-        question
-    }
-
-    fn asked() -> Option<&'static Question> {
-        let asked = ASKED.load(Ordering::Acquire);
-        #[allow(unsafe_code, reason = "a leaked box, never freed")]
-        // SAFETY: null, or a leaked box that is never freed and only ever used by shared reference.
-        unsafe {
-            asked.as_ref()
-        }
-    }
-}
-
-/// Returns whether this process traces, and decides that if nobody has.
-pub(crate) fn is_on() -> bool {
-    match stand() {
-        Stand::On => true,
-        Stand::Off => false,
-        _ => Excluded::enter().is_some_and(|excluded| settle(&excluded)),
-    }
-}
-
-/// Gives the run of this process, if it traces; a forked child gets one of its own. `None` where none can be
-/// had.
-pub(crate) fn run(excluded: &Excluded) -> Option<&'static Run> {
-    if !settle(excluded) {
-        return None;
-    }
-    let run = current()?;
-    if run.is_of_this_process() {
-        return Some(run);
-    }
-    // A forked child: what was inherited is left alone, the child becomes a run of the same tree.
-    let question = Question { variable: None, config: run.config.clone(), root: Some(run.root) }.publish();
-    let seen = STATE.see();
-    let begun = (seen.stand(sys::process_id) == Stand::On).then(|| STATE.begin(seen, sys::process_id()));
-    match begun.flatten() {
-        Some(attempt) => decide(attempt, question),
-        None => settle(excluded),
-    };
-    current().filter(|run| run.is_of_this_process())
-}
-
-/// Decides by the default variable if nobody has, or waits for whoever does. Returns whether it is yes.
-fn settle(excluded: &Excluded) -> bool {
-    match stand() {
-        Stand::On => true,
-        Stand::Off => false,
-        _ => match take_decision(excluded, |stand| stand == Stand::Undecided) {
-            Some(OwnDecision { attempt, afresh: true }) => decide(attempt, &Question::by_default()),
-            Some(OwnDecision { attempt, afresh: false }) => match Question::asked() {
-                Some(question) => decide(attempt, question),
-                None => decide(attempt, &Question::by_default()),
-            },
-            None => stand() == Stand::On,
-        },
-    }
-}
-
-/// A decision that is the calling thread's to make.
-struct OwnDecision {
-    attempt: Attempt,
-    /// Tells that nobody else in this process, or in the one that it was forked from, had begun the decision.
-    afresh: bool,
-}
-
-/// Takes the decision from a state that `from` accepts. While another thread decides, waits; where that takes
-/// longer than the patience, takes it over. `None` where the state is or becomes another one, or the decision
-/// cannot be taken over and takes too long.
-#[cold]
-fn take_decision(_: &Excluded, from: impl Fn(Stand) -> bool) -> Option<OwnDecision> {
-    let _errno = sys::keep_errno();
-    let pid = sys::process_id();
-    let start = sys::monotonic_ns();
-    let (mut seen, mut since) = (STATE.see(), start);
-    loop {
-        let settled = SETTLED.load(Ordering::Acquire);
-        let (now, found) = (sys::monotonic_ns(), STATE.see());
-        if found != seen {
-            (seen, since) = (found, now);
-        }
-        let stand = found.stand(|| pid);
-        let is_overdue = stand == Stand::Deciding && now.saturating_sub(since) >= PATIENCE;
-        if from(stand) || is_overdue {
-            if let Some(attempt) = STATE.begin(found, pid) {
-                let afresh = !is_overdue && !found.is_inherited(pid);
-                return Some(OwnDecision { attempt, afresh });
-            }
-            continue;
-        }
-        if !matches!(stand, Stand::Deciding | Stand::Settling | Stand::Undecided) {
-            return None;
-        }
-        if now < TIRED_UNTIL.load(Ordering::Relaxed) {
-            return None;
-        }
-        // It settles for too long, or who decides says all the time that it lives: the record of the first is
-        // lost, and that of others for a while, or every call of every thread would take as long.
-        let is_stuck = stand == Stand::Settling && now.saturating_sub(since) >= PATIENCE;
-        if is_stuck || now.saturating_sub(start) >= 2 * PATIENCE {
-            TIRED_UNTIL.store(now + PATIENCE, Ordering::Relaxed);
-            return None;
-        }
-        let left = PATIENCE.saturating_sub(now.saturating_sub(since)).max(PATIENCE / 100);
-        sys::wait_word(&SETTLED, settled, Duration::from_nanos(left));
-    }
-}
-
-/// Wakes those who wait for a decision that has ended.
-fn announce() {
-    // Release: after the word was changed, so who sees this grown sees that.
-    SETTLED.fetch_add(1, Ordering::Release);
-    sys::wake_word(&SETTLED, i32::MAX);
-}
-
-/// Decides again, by `variable` or, without one, for yes. Returns whether the process traces now.
-pub(crate) fn decide_anew(variable: Option<&str>, config: Config) -> bool {
-    let Some(excluded) = Excluded::enter() else { return false };
-    // Known before the decision is begun: who takes it over at any moment decides this.
-    let question = Question { variable: variable.map(Into::into), config, root: None }.publish();
-    match take_decision(&excluded, |stand| !matches!(stand, Stand::Deciding | Stand::Settling)) {
-        Some(OwnDecision { attempt, .. }) => decide(attempt, question),
-        None => stand() == Stand::On,
-    }
-}
-
-/// Ends the decision, unless another thread takes it over meanwhile; that one's counts then. Returns whether
-/// it is yes.
-fn decide(mut attempt: Attempt, question: &Question) -> bool {
-    let by_variable = || question.variable.as_deref().is_none_or(is_switched_on);
-    let on = question.root.is_some() || (!sys::privileged() && by_variable());
-    let running = current().filter(|run| run.is_of_this_process() && !run.is_closed());
-    if !on {
-        if !STATE.end_off(attempt) {
-            return outcome();
-        }
-        announce();
-        sites::end();
-        if let Some(run) = running {
-            let _ = run.shut_down();
-        }
-        return false;
-    }
-    let config = question.config.clone();
-    let config = if question.root.is_some() { config } else { config.with_environment() };
-    match running {
-        Some(run) if question.root.is_some() || run.config.same_settings(&config) => {
-            if !STATE.end_on(attempt) {
-                return outcome();
-            }
-            announce();
-            true
-        }
-        running => {
-            if let Some(run) = running {
-                // That takes as long as the disk does.
-                let _ = run.shut_down_while(|| {
-                    STATE.renew(&mut attempt);
-                });
-            }
-            start(attempt, config, question.root)
-        }
-    }
-}
-
-/// Waits for a bounded time for the end of a decision that is another thread's now. Returns whether it is
-/// yes.
-fn outcome() -> bool {
-    let _errno = sys::keep_errno();
-    let start = sys::monotonic_ns();
-    loop {
-        let settled = SETTLED.load(Ordering::Acquire);
-        let stand = stand();
-        let now = sys::monotonic_ns();
-        let waited = now.saturating_sub(start);
-        if !matches!(stand, Stand::Deciding | Stand::Settling) {
-            return stand == Stand::On;
-        }
-        if waited >= PATIENCE {
-            TIRED_UNTIL.store(now + PATIENCE, Ordering::Relaxed);
-            return false;
-        }
-        sys::wait_word(&SETTLED, settled, Duration::from_nanos(PATIENCE - waited));
-    }
-}
-
-fn is_switched_on(variable: &str) -> bool {
-    let value = variables::value(variable);
-    match config::parse_switch(value.as_ref()) {
-        Switch::On => true,
-        Switch::Off => false,
-        Switch::Unclear => {
-            let value = value.unwrap_or_default();
-            teller::say(format_args!(
-                "{variable}={value:?} is neither on (1, true, on, yes) nor off (0, false, off, no); tracing stays off"
-            ));
-            false
-        }
-    }
-}
 
 /// Starts a run: makes it, and the flusher thread that publishes it and so ends the decision; ends it for no
 /// where that thread cannot be made.
-fn start(attempt: Attempt, config: Config, root: Option<u32>) -> bool {
+pub(super) fn start(attempt: Attempt, config: Config, root: Option<u32>) {
     match start_flusher(config, root, move |run| publish(attempt, run)) {
         // From here on only that thread has to get on.
         Ok(()) => _ = STATE.hand_over(attempt),
@@ -274,7 +27,6 @@ fn start(attempt: Attempt, config: Config, root: Option<u32>) -> bool {
         }
         Err(_) => {}
     }
-    outcome()
 }
 
 /// Makes a run and its flusher thread, which begins with `publish`; if that says that the run is not wanted,
@@ -310,15 +62,4 @@ fn publish(attempt: Attempt, run: &'static Run) -> bool {
     STATE.settle(attempt);
     announce();
     true
-}
-
-/// Ends the run, if there is one; tracing is off afterwards.
-pub(crate) fn shut_down() -> io::Result<()> {
-    let running = || current().filter(|run| run.is_of_this_process() && !run.is_closed());
-    if running().is_none() || !STATE.shut_down() {
-        return Ok(());
-    }
-    sites::end();
-    // Asked again: another thread may have ended that run and begun one in between.
-    running().map_or(Ok(()), Run::shut_down)
 }

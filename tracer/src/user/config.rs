@@ -11,6 +11,7 @@ use trace_store::variables;
 
 use super::filter::Filter;
 use super::teller;
+use crate::sys;
 
 /// The variable that switches tracing on where no other was named.
 pub const DEFAULT_VARIABLE: &str = variables::ENABLE;
@@ -163,6 +164,27 @@ impl Config {
     }
 }
 
+/// Returns whether the user wants tracing: never in a process that has more rights than who started it
+/// (setuid), else if `variable` says so or none is to be asked.
+pub(crate) fn is_wanted(variable: Option<&str>) -> bool {
+    !sys::privileged() && variable.is_none_or(is_switched_on)
+}
+
+fn is_switched_on(variable: &str) -> bool {
+    let value = variables::value(variable);
+    match parse_switch(value.as_ref()) {
+        Switch::On => true,
+        Switch::Off => false,
+        Switch::Unclear => {
+            let value = value.unwrap_or_default();
+            teller::say(format_args!(
+                "{variable}={value:?} is neither on (1, true, on, yes) nor off (0, false, off, no); tracing stays off"
+            ));
+            false
+        }
+    }
+}
+
 /// Sets `value` from the variable `name`, if that is set to something that `parse` accepts.
 fn read<T>(name: &str, expected: &str, value: &mut T, parse: impl Fn(&str) -> Option<T>) {
     let Some(text) = variables::value(name) else { return };
@@ -185,14 +207,14 @@ fn parse_size(text: &str) -> Option<u64> {
 
 /// The meaning of a variable that switches something on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Switch {
+enum Switch {
     On,
     Off,
     Unclear,
 }
 
 /// Reads `1/true/on/yes` and `0/false/off/no/empty`, in any case.
-pub(crate) fn parse_switch(value: Option<&OsString>) -> Switch {
+fn parse_switch(value: Option<&OsString>) -> Switch {
     let Some(value) = value else { return Switch::Off };
     match value.to_str().map(|text| text.trim().to_ascii_lowercase()).as_deref() {
         Some("1" | "true" | "on" | "yes") => Switch::On,

@@ -29,7 +29,8 @@ use crate::ui::colour::Palette;
 use crate::ui::error::Error;
 use crate::ui::messages::count;
 use crate::view::export::Export;
-use crate::view::export::text::{TextFormat, TextStyle, TimeMode};
+use crate::view::export::text::{TextFormat, TextStyle};
+use crate::view::export::time_column::{TimeColumn, TimeMode};
 use crate::view::records::{RecordJoiner, RecordText, Take};
 use crate::view::request::View;
 use crate::view::select::{Limit, Matching, Selection, enough};
@@ -113,9 +114,7 @@ impl<'a> ViewOutlet<'a> {
     ) -> io::Result<ViewOutlet<'a>> {
         let FollowedView { view, selection, zone, until } = wanted;
         let look = TextStyle {
-            time: view.time,
-            first: Wall(0),
-            zone: zone.clone(),
+            time: TimeColumn::new(view.time, Wall(0), zone.clone()),
             palette: colours.then(Palette::colours),
             found: selection.pattern.clone().filter(|_| !selection.invert),
         };

@@ -13,9 +13,9 @@ use std::io::{self, Write};
 
 use trace_format::meta::{EndReason, Run};
 
-use crate::command::audit::Audit;
 use crate::command::info::model::{RunInfo, Sums, ThreadInfo, TraceInfo};
 use crate::command::info::quality::ClockQuality;
+use crate::command::thread_audit::Audit;
 use crate::find::choose::Choice;
 use crate::find::discover::App;
 use crate::find::find_traces;

@@ -14,7 +14,8 @@ use crate::merge::{MANY, MergeWork, Room, Turn, Windows, silently, unless_trunca
 use crate::os::sys::file_id;
 use crate::time::clocks::TickClock;
 use crate::ui::messages::Status;
-use crate::view::export::text::{TextFormat, TextStyle, TimeMode};
+use crate::view::export::text::{TextFormat, TextStyle};
+use crate::view::export::time_column::{TimeColumn, TimeMode};
 use crate::view::request::View;
 use itertools::Itertools;
 use std::fs::{self, OpenOptions};
@@ -80,9 +81,7 @@ fn deliver(
 ) -> Result<Option<u64>, Error> {
     let mut plan = Plan::new(inputs, view, messages).unwrap();
     let style = TextStyle {
-        time: view.time,
-        first: plan.times.first,
-        zone: plan.zone.clone(),
+        time: TimeColumn::new(view.time, plan.times.first, plan.zone.clone()),
         palette: None,
         found: None,
     };

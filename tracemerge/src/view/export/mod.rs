@@ -1,6 +1,7 @@
 //! Puts records into a format. Each format has a file of its own, behind one trait.
 
 pub mod text;
+pub mod time_column;
 
 use std::io::{self, Write};
 

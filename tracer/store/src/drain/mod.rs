@@ -6,9 +6,9 @@
 
 mod announcement;
 mod onlooker;
+mod ring_copy;
 mod rotation;
 mod run_file;
-mod survivors;
 mod trace_file;
 mod trace_place;
 
@@ -16,10 +16,10 @@ use crate::memory::Memory;
 use crate::sys;
 pub use announcement::Announcement;
 pub use onlooker::{Onlooker, Rest};
+pub use ring_copy::Survivors;
 pub use run_file::RunFile;
 use std::io;
 use std::sync::atomic::Ordering;
-pub use survivors::Survivors;
 use trace_file::FirstBytes;
 use trace_file::TraceFile;
 use trace_format::file::Encoding;

@@ -1,0 +1,175 @@
+//! The time with which a line begins: ticks, seconds, or date and time.
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use trace_format::line::{TICKS_DIGITS, Ticks, ticks_digits};
+use trace_format::wall::Wall;
+
+use crate::time::clocks::TickClock;
+
+/// The terms in which the time of a line is given.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TimeMode {
+    /// Raw ticks: lines as they are in the trace
+    #[default]
+    Ticks,
+    /// Seconds since the first line of the chosen runs
+    Offset,
+    /// Seconds since the record shown before
+    Delta,
+    /// Local date and time
+    Wall,
+    /// Date and time in UTC
+    Utc,
+}
+
+/// The nanoseconds of a second.
+const NS: u64 = 1_000_000_000;
+/// The columns that seconds take before their decimal point. The point and nine digits make them as wide as
+/// ticks are.
+const SECONDS_COLUMNS: usize = TICKS_DIGITS - 10;
+
+/// The column of times.
+#[derive(Clone, Debug)]
+pub struct TimeColumn {
+    /// The terms in which times are given.
+    pub mode: TimeMode,
+    /// The time from which offsets count: that of the first line of the chosen runs.
+    pub first: Wall,
+    /// The time zone of local times.
+    zone: TimeZone,
+    /// The time of the record shown before.
+    before: Option<Wall>,
+    second: Second,
+}
+
+impl TimeColumn {
+    /// Makes a column in the terms of `mode`, whose offsets count from `first` and whose local times are those
+    /// of `zone`.
+    #[must_use]
+    pub fn new(mode: TimeMode, first: Wall, zone: TimeZone) -> TimeColumn {
+        TimeColumn { mode, first, zone, before: None, second: Second::default() }
+    }
+
+    /// Writes the time of a record, whose `ticks` are those of `clock`.
+    pub fn write(&mut self, clock: &TickClock, ticks: Ticks, out: &mut Vec<u8>) {
+        if self.mode == TimeMode::Ticks {
+            return out.extend_from_slice(&ticks_digits(ticks));
+        }
+        let wall = clock.wall(ticks);
+        match self.mode {
+            TimeMode::Offset => seconds(out, self.first, wall),
+            TimeMode::Delta => seconds(out, self.before.unwrap_or(wall), wall),
+            TimeMode::Wall => self.second.write(out, wall, Some(&self.zone)),
+            TimeMode::Utc | TimeMode::Ticks => self.second.write(out, wall, None),
+        }
+        self.before = Some(wall);
+    }
+}
+
+/// Writes the seconds from `from` to `to`, in at least as many columns as ticks have.
+fn seconds(out: &mut Vec<u8>, from: Wall, to: Wall) {
+    let ns = to.0.abs_diff(from.0);
+    let start = out.len();
+    // The machinery of `write!` would take longer than all other work that is done for a line.
+    let mut whole = ns / NS;
+    loop {
+        out.push(digit(whole));
+        whole /= 10;
+        if whole == 0 {
+            break;
+        }
+    }
+    if to < from {
+        out.push(b'-');
+    }
+    while out.len() < start + SECONDS_COLUMNS {
+        out.push(b' ');
+    }
+    out[start..].reverse();
+    fraction(out, ns % NS);
+}
+
+/// Returns the last decimal digit of `number`.
+fn digit(number: u64) -> u8 {
+    b"0123456789"[(number % 10) as usize]
+}
+
+/// Writes a decimal point and the nine digits of a number of nanoseconds.
+fn fraction(out: &mut Vec<u8>, ns: u64) {
+    let mut text = *b".000000000";
+    // Each step writes two digits, because nine steps would take as long as the rest of the line.
+    let mut rest = ns;
+    for pair in text[2..].rchunks_exact_mut(2) {
+        pair.copy_from_slice(&PAIRS[(rest % 100) as usize]);
+        rest /= 100;
+    }
+    text[1] = digit(rest);
+    out.extend_from_slice(&text);
+}
+
+/// The decimal digits of the numbers from 00 to 99.
+const PAIRS: [[u8; 2]; 100] = {
+    let mut pairs = [[b'0'; 2]; 100];
+    let mut number = 0;
+    while number < 100 {
+        pairs[number] = [b'0' + (number / 10) as u8, b'0' + (number % 10) as u8];
+        number += 1;
+    }
+    pairs
+};
+
+/// The text of the last second that was written. It is kept because many lines are of the same second, and
+/// time zones take long.
+#[derive(Clone, Debug, Default)]
+struct Second {
+    number: Option<u64>,
+    text: String,
+}
+
+impl Second {
+    /// Writes a time in `zone`; without a zone, in UTC and with a `Z` behind it.
+    fn write(&mut self, out: &mut Vec<u8>, wall: Wall, zone: Option<&TimeZone>) {
+        let number = wall.0 / NS;
+        if self.number != Some(number) {
+            self.number = Some(number);
+            let instant = i64::try_from(number).ok().and_then(|number| Timestamp::from_second(number).ok());
+            let instant = instant.unwrap_or_default();
+            self.text = match zone {
+                Some(zone) => zone.to_datetime(instant).strftime("%Y-%m-%d %H:%M:%S").to_string(),
+                None => instant.strftime("%Y-%m-%dT%H:%M:%S").to_string(),
+            };
+        }
+        out.extend_from_slice(self.text.as_bytes());
+        fraction(out, wall.0 % NS);
+        if zone.is_none() {
+            out.push(b'Z');
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn offsets_are_what_the_standard_library_writes() {
+        for (from, to) in [
+            (0, 0),
+            (5, 4),
+            (0, 9_999_999_999),
+            (0, 10 * NS),
+            (7 * NS, 0),
+            (1, 123_456 * NS),
+            (0, u64::MAX),
+            (u64::MAX, 0),
+        ] {
+            let mut out = b"x".to_vec();
+            seconds(&mut out, Wall(from), Wall(to));
+            let ns = from.abs_diff(to);
+            let sign = if to < from { "-" } else { "" };
+            let expected = format!("{:>16}", format!("{sign}{}.{:09}", ns / NS, ns % NS));
+            assert_eq!(String::from_utf8(out).unwrap(), format!("x{expected}"));
+        }
+    }
+}

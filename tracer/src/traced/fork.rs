@@ -1,0 +1,19 @@
+//! A forked child: with its first record it becomes a run of its own, of the same tree as its parent.
+
+use super::decision;
+use crate::shared::process::current;
+use crate::shared::run::Run;
+use crate::sync::exclusion::Excluded;
+
+/// Gives the run of this process, if it traces; a forked child gets one of its own. `None` where none can be
+/// had.
+pub(super) fn run_of_this_process(excluded: &Excluded) -> Option<&'static Run> {
+    if !decision::settle(excluded) {
+        return None;
+    }
+    let run = current()?;
+    if !run.is_of_this_process() {
+        decision::decide_in_child(excluded, run);
+    }
+    current().filter(|run| run.is_of_this_process())
+}

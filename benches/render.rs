@@ -71,15 +71,7 @@ fn captured(format: &str, mut arguments: impl FnMut(&mut Ring, &mut Vec<u8>, u64
         ring.push(captured_word(1, payload.len()), ticks(i), &payload);
     }
     let descriptor = ring.descriptor.clone();
-    let site = Site {
-        id: 1,
-        line: 1,
-        column: 1,
-        module: String::new(),
-        file: String::new(),
-        format: format.to_owned(),
-        descriptor,
-    };
+    let site = Site { id: 1, format: format.to_owned(), descriptor, ..Site::default() };
     (ring, Plans::of(&[site]))
 }
 

@@ -175,12 +175,9 @@ fn some_sites() -> Vec<Site> {
     ];
     let site = |(id, (format, descriptor)): (u32, (&str, &[u8]))| Site {
         id,
-        line: 1,
-        column: 1,
-        module: String::new(),
-        file: String::new(),
         format: format.to_owned(),
         descriptor: descriptor.to_vec(),
+        ..Site::default()
     };
     (1..).zip(sites).map(site).collect()
 }

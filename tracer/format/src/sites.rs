@@ -6,11 +6,19 @@
 //! ```text
 //! header  magic "TRCSITE\n", version u32, 4 bytes of zero, used u64
 //! entry   length u32 (of the whole entry, a multiple of 8), id u32, line u32, column u32,
-//!         then module, file, format, descriptor, each: length u32, bytes; zeros up to the length
+//!         then module, file, format, descriptor, each a text;
+//!         then kind u8, level u8, 2 bytes of zero, target, function, template, each a text,
+//!         and the names of the values: count u32, that many texts;
+//!         zeros up to the length
+//! text    length u32, bytes
 //! ```
 //!
 //! All numbers are little-endian. `used` is the number of bytes that count, header included; it is published
-//! after the entry is written. Site 0 is free text and has no entry.
+//! after the entry is written. Site 0 is free text and has no entry. Of two entries of one number the later
+//! one counts.
+//!
+//! An entry may end behind its descriptor, as those of earlier versions do: then fewer than eight bytes are
+//! left. A reader passes over bytes behind what it knows.
 
 use core::fmt;
 
@@ -23,8 +31,63 @@ pub const HEADER_BYTES: usize = 24;
 /// The position of `used` in the header, in bytes.
 pub const USED_OFFSET: usize = 16;
 
+/// The kind of a site: what its records are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum SiteKind {
+    /// The records are messages.
+    #[default]
+    Message = 0,
+    /// The records are calls of a function, entered and left.
+    Function = 1,
+    /// The records are spans, entered and left, perhaps more than once and on several threads.
+    Span = 2,
+}
+
+/// The importance that the program gives to a site's records.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Level {
+    /// The program says nothing of it.
+    #[default]
+    None = 0,
+    /// The records are errors.
+    Error = 1,
+    /// The records are warnings.
+    Warn = 2,
+    /// The records inform.
+    Info = 3,
+    /// The records are for who looks for a fault.
+    Debug = 4,
+    /// The records are details.
+    Trace = 5,
+}
+
+impl SiteKind {
+    fn of(byte: u8) -> SiteKind {
+        match byte {
+            1 => SiteKind::Function,
+            2 => SiteKind::Span,
+            _ => SiteKind::Message,
+        }
+    }
+}
+
+impl Level {
+    fn of(byte: u8) -> Level {
+        match byte {
+            1 => Level::Error,
+            2 => Level::Warn,
+            3 => Level::Info,
+            4 => Level::Debug,
+            5 => Level::Trace,
+            _ => Level::None,
+        }
+    }
+}
+
 /// One static place in the program that makes records.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Site {
     /// The number of the site, from 1.
     pub id: u32,
@@ -36,10 +99,24 @@ pub struct Site {
     pub module: String,
     /// The source file's path.
     pub file: String,
-    /// The format string, or the function's name.
+    /// The format string by which captured values become text. It names values by their numbers. It is empty
+    /// where values are not captured.
     pub format: String,
-    /// The types of the site's arguments; see [`crate::capture::descriptor`].
+    /// The types of the captured values; see [`crate::capture::descriptor`].
     pub descriptor: Vec<u8>,
+    /// The kind of the site.
+    pub kind: SiteKind,
+    /// The level of the site's records.
+    pub level: Level,
+    /// The name by which records are filtered where the program gives one; otherwise empty, and the module is
+    /// that name.
+    pub target: String,
+    /// The path of the function that the site is in; empty where it is not known.
+    pub function: String,
+    /// The format string as it stands in the program; empty where it is not known.
+    pub template: String,
+    /// The names of the captured values, in their order. A name is empty where the value has none.
+    pub names: Vec<String>,
 }
 
 /// Returns the header of a table in which `used` bytes count.
@@ -56,12 +133,19 @@ impl Site {
     /// Appends the entry. Texts beyond 4 GiB do not occur: they are literals of a program.
     pub fn write(&self, out: &mut Vec<u8>) {
         let start = out.len();
-        let words = [0, self.id, self.line, self.column];
-        out.extend(words.iter().flat_map(|w| w.to_le_bytes()));
-        let texts = [&self.module, &self.file, &self.format].map(String::as_bytes);
-        for text in texts.into_iter().chain([&self.descriptor[..]]) {
-            out.extend_from_slice(&(text.len() as u32).to_le_bytes());
-            out.extend_from_slice(text);
+        for number in [0, self.id, self.line, self.column] {
+            put_number(out, number);
+        }
+        for text in [self.module.as_bytes(), self.file.as_bytes(), self.format.as_bytes(), &self.descriptor] {
+            put_text(out, text);
+        }
+        out.extend_from_slice(&[self.kind as u8, self.level as u8, 0, 0]);
+        for text in [&self.target, &self.function, &self.template] {
+            put_text(out, text.as_bytes());
+        }
+        put_number(out, self.names.len() as u32);
+        for name in &self.names {
+            put_text(out, name.as_bytes());
         }
         out.resize(start + (out.len() - start).next_multiple_of(8), 0);
         let length = (out.len() - start) as u32;
@@ -71,22 +155,63 @@ impl Site {
     /// Reads one entry; `None` where the bytes are none.
     #[must_use]
     pub fn parse(entry: &[u8]) -> Option<Site> {
-        let mut rest = entry.get(4..)?;
-        let mut number = || {
-            let (word, after) = rest.split_first_chunk::<4>()?;
-            rest = after;
-            Some(u32::from_le_bytes(*word))
-        };
-        let (id, line, column) = (number()?, number()?, number()?);
-        let mut bytes = || {
-            let (len, after) = rest.split_first_chunk::<4>()?;
-            let (bytes, after) = after.split_at_checked(usize::try_from(u32::from_le_bytes(*len)).ok()?)?;
-            rest = after;
-            Some(bytes.to_vec())
-        };
-        let mut text = || String::from_utf8(bytes()?).ok();
-        let (module, file, format) = (text()?, text()?, text()?);
-        Some(Site { id, line, column, module, file, format, descriptor: bytes()? })
+        let mut rest = EntryBytes(entry.get(4..)?);
+        let (id, line, column) = (rest.number()?, rest.number()?, rest.number()?);
+        let (module, file, format) = (rest.text()?, rest.text()?, rest.text()?);
+        let descriptor = rest.bytes()?.to_vec();
+        let site = Site { id, line, column, module, file, format, descriptor, ..Site::default() };
+        if rest.0.len() < EXTENDED_FROM {
+            return Some(site);
+        }
+        let [kind, level, ..] = rest.number()?.to_le_bytes();
+        let (target, function, template) = (rest.text()?, rest.text()?, rest.text()?);
+        let mut names = Vec::new();
+        for _ in 0..rest.number()? {
+            names.push(rest.text()?);
+        }
+        Some(Site {
+            kind: SiteKind::of(kind),
+            level: Level::of(level),
+            target,
+            function,
+            template,
+            names,
+            ..site
+        })
+    }
+}
+
+/// The number of bytes behind the descriptor from which on an entry has more than that: fewer are zeros.
+const EXTENDED_FROM: usize = 8;
+
+fn put_number(out: &mut Vec<u8>, number: u32) {
+    out.extend_from_slice(&number.to_le_bytes());
+}
+
+fn put_text(out: &mut Vec<u8>, text: &[u8]) {
+    put_number(out, text.len() as u32);
+    out.extend_from_slice(text);
+}
+
+/// The bytes of an entry that are still to be read.
+struct EntryBytes<'a>(&'a [u8]);
+
+impl<'a> EntryBytes<'a> {
+    fn number(&mut self) -> Option<u32> {
+        let (word, rest) = self.0.split_first_chunk::<4>()?;
+        self.0 = rest;
+        Some(u32::from_le_bytes(*word))
+    }
+
+    fn bytes(&mut self) -> Option<&'a [u8]> {
+        let length = usize::try_from(self.number()?).ok()?;
+        let (bytes, rest) = self.0.split_at_checked(length)?;
+        self.0 = rest;
+        Some(bytes)
+    }
+
+    fn text(&mut self) -> Option<String> {
+        String::from_utf8(self.bytes()?.to_vec()).ok()
     }
 }
 
@@ -144,14 +269,37 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    fn site() -> impl Strategy<Value = Site> {
+        let numbers = any::<(u32, u32, u32, u8, u8)>();
+        let texts = any::<[String; 6]>();
+        (numbers, texts, any::<Vec<u8>>(), prop::collection::vec(any::<String>(), 0..4)).prop_map(
+            |((id, line, column, kind, level), texts, descriptor, names)| {
+                let [module, file, format, target, function, template] = texts;
+                let (kind, level) = (SiteKind::of(kind % 4), Level::of(level % 8));
+                Site {
+                    id,
+                    line,
+                    column,
+                    module,
+                    file,
+                    format,
+                    descriptor,
+                    kind,
+                    level,
+                    target,
+                    function,
+                    template,
+                    names,
+                }
+            },
+        )
+    }
+
     proptest! {
         #[test]
         fn a_table_parses_back_and_a_cut_one_gives_whole_sites(
-            given in prop::collection::vec(any::<(u32, u32, u32, String, String, String, Vec<u8>)>(), 0..5), cut: usize
+            sites in prop::collection::vec(site(), 0..5), cut: usize
         ) {
-            let sites: Vec<Site> = given.into_iter().map(|(id, line, column, module, file, format, descriptor)| {
-                Site { id, line, column, module, file, format, descriptor }
-            }).collect();
             let mut entries = Vec::new();
             for site in &sites {
                 site.write(&mut entries);
@@ -162,6 +310,21 @@ mod tests {
             let cut = HEADER_BYTES + cut % (entries.len() + 1);
             let fewer = parse(&table[..cut]).unwrap();
             prop_assert_eq!(&fewer[..], &sites[..fewer.len()]);
+        }
+
+        #[test]
+        fn an_entry_that_ends_behind_its_descriptor_has_no_names(site in site()) {
+            let mut entry = Vec::new();
+            for number in [0, site.id, site.line, site.column] {
+                put_number(&mut entry, number);
+            }
+            for text in [site.module.as_bytes(), site.file.as_bytes(), site.format.as_bytes(), &site.descriptor] {
+                put_text(&mut entry, text);
+            }
+            entry.resize(entry.len().next_multiple_of(8), 0);
+            let Site { id, line, column, module, file, format, descriptor, .. } = site;
+            let expected = Site { id, line, column, module, file, format, descriptor, ..Site::default() };
+            prop_assert_eq!(Site::parse(&entry), Some(expected));
         }
 
         #[test]

@@ -4,7 +4,7 @@ use proc_macro2::{Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens as _, quote, quote_spanned};
 use syn::ext::IdentExt as _;
 use syn::parse::{ParseStream, Parser as _};
-use syn::{Expr, LitStr, Token};
+use syn::{Expr, LitStr, Member, Token};
 
 use crate::normalize::Normalized;
 
@@ -85,11 +85,27 @@ impl LiteralCall {
                 }
             };
         };
-        Some(if_on(&normalized.format, &record))
+        let names = normalized.values.iter().map(|(argument, _)| self.name(*argument, &normalized.implicit));
+        let names: Vec<String> = names.collect();
+        Some(if_on(&self.text.value(), &normalized.format, &names, &record))
+    }
+
+    /// Returns the name of an argument, given or taken from the scope; it is empty where the argument has
+    /// none.
+    fn name(&self, argument: usize, implicit: &[String]) -> String {
+        match self.arguments.get(argument) {
+            Some(argument) => argument.name(),
+            None => implicit.get(argument - self.arguments.len()).cloned().unwrap_or_default(),
+        }
     }
 }
 
 impl Argument {
+    /// Returns the name that the argument was given, or that of the variable or field that it is.
+    fn name(&self) -> String {
+        self.name.as_ref().map_or_else(|| path_of(&self.value), |name| name.unraw().to_string())
+    }
+
     /// Returns the argument by its reference, where the compiler's messages shall point at the user's own
     /// text.
     fn shown(&self, binding: &Ident) -> TokenStream {
@@ -107,21 +123,48 @@ fn formatted(input: &TokenStream) -> TokenStream {
     let record = quote_spanned! {Span::mixed_site()=>
         site.format(&::tracer::__macro_support::NotCaptured, ::core::format_args!(#input));
     };
-    if_on("", &record)
+    let template = literal_of(input).map_or_else(String::new, |text| text.value());
+    if_on(&template, "", &[], &record)
+}
+
+/// Returns the literal with which a call begins, if it does.
+fn literal_of(input: &TokenStream) -> Option<LitStr> {
+    syn::parse2(input.clone().into_iter().next()?.into()).ok()
+}
+
+/// Returns a variable, or a field of one, as it is written; nothing for any other expression.
+fn path_of(value: &Expr) -> String {
+    match value {
+        Expr::Path(path) => path.path.get_ident().map_or_else(String::new, |ident| ident.unraw().to_string()),
+        Expr::Field(field) => match (path_of(&field.base), &field.member) {
+            (base, _) if base.is_empty() => base,
+            (base, Member::Named(name)) => format!("{base}.{}", name.unraw()),
+            (base, Member::Unnamed(index)) => format!("{base}.{}", index.index),
+        },
+        Expr::Reference(reference) => path_of(&reference.expr),
+        _ => String::new(),
+    }
 }
 
 /// Returns `record` as code that runs if the site is on; it knows `site` and `word`.
 ///
-/// The static has a block of its own: unlike variables, items are seen by the user's expressions.
-fn if_on(format: &str, record: &TokenStream) -> TokenStream {
+/// The items have a block of their own: unlike variables, items are seen by the user's expressions. The path of
+/// the function `__here` tells which function the call is in.
+fn if_on(template: &str, format: &str, names: &[String], record: &TokenStream) -> TokenStream {
     quote_spanned! {Span::mixed_site()=> {
         let site: &'static ::tracer::__macro_support::Site = {
+            fn __here() -> &'static ::core::primitive::str {
+                ::core::any::type_name_of_val(&__here)
+            }
             static SITE: ::tracer::__macro_support::Site = ::tracer::__macro_support::Site::new(
-                ::core::module_path!(),
-                ::core::file!(),
-                ::core::line!(),
-                ::core::column!(),
-                #format,
+                ::tracer::__macro_support::Place {
+                    module: ::core::module_path!(),
+                    file: ::core::file!(),
+                    line: ::core::line!(),
+                    column: ::core::column!(),
+                    here: __here,
+                },
+                ::tracer::__macro_support::Call { template: #template, format: #format, names: &[#(#names),*] },
             );
             &SITE
         };

@@ -39,28 +39,37 @@ pub mod __macro_support {
         pub was_captured: bool,
         pub line: u32,
         pub module: &'static str,
+        pub function: &'static str,
+        pub template: &'static str,
+        pub names: &'static [&'static str],
     }
 
     pub struct Site {
-        module: &'static str,
-        file: &'static str,
-        line: u32,
-        format: &'static str,
+        place: Place,
+        call: Call,
+    }
+
+    pub struct Place {
+        pub module: &'static str,
+        pub file: &'static str,
+        pub line: u32,
+        pub column: u32,
+        pub here: fn() -> &'static str,
+    }
+
+    pub struct Call {
+        pub template: &'static str,
+        pub format: &'static str,
+        pub names: &'static [&'static str],
     }
 
     impl Site {
-        pub const fn new(
-            module: &'static str,
-            file: &'static str,
-            line: u32,
-            _: u32,
-            format: &'static str,
-        ) -> Site {
-            Site { module, file, line, format }
+        pub const fn new(place: Place, call: Call) -> Site {
+            Site { place, call }
         }
 
         pub fn word(&self) -> u64 {
-            assert!(self.file.ends_with(".rs"));
+            assert!(self.place.file.ends_with(".rs") && self.place.column > 0);
             u64::from(!OFF.get())
         }
 
@@ -75,11 +84,11 @@ pub mod __macro_support {
                 let mut payload = vec![0; arguments.size()];
                 let mut cursor = Cursor::new(&mut payload);
                 arguments.write(&mut cursor);
-                assert!(!cursor.is_full() && cursor.remaining() == 0, "{}", self.format);
+                assert!(!cursor.is_full() && cursor.remaining() == 0, "{}", self.call.format);
                 let mut descriptor = Vec::new();
                 A::describe(&mut descriptor);
                 let mut text = Vec::new();
-                SitePlan::new(self.format, &descriptor).unwrap().render(&payload, &mut text).unwrap();
+                SitePlan::new(self.call.format, &descriptor).unwrap().render(&payload, &mut text).unwrap();
                 self.say(String::from_utf8(text).unwrap(), true);
             }
             false
@@ -88,14 +97,23 @@ pub mod __macro_support {
         pub fn format<A: Arguments>(&'static self, arguments: &A, message: fmt::Arguments<'_>) {
             if A::CAPTURED && arguments.size() <= MAX_PAYLOAD {
                 let rendered = SAID.with_borrow(|said| said.last().unwrap().text.clone());
-                assert_eq!(rendered, message.to_string(), "{}", self.format);
+                assert_eq!(rendered, message.to_string(), "{}", self.call.format);
             } else {
                 self.say(message.to_string(), false);
             }
         }
 
         fn say(&self, text: String, was_captured: bool) {
-            let said = Said { text, was_captured, line: self.line, module: self.module };
+            let Site { place, call } = self;
+            let said = Said {
+                text,
+                was_captured,
+                line: place.line,
+                module: place.module,
+                function: (place.here)().strip_suffix("::__here").unwrap(),
+                template: call.template,
+                names: call.names,
+            };
             SAID.with_borrow_mut(|all| all.push(said));
         }
     }
@@ -583,4 +601,36 @@ fn a_type_that_is_known_later_is_captured() {
     trace!("{parsed}");
     let _: u64 = parsed;
     assert!(said().iter().all(|said| said.was_captured));
+}
+
+#[test]
+fn a_site_knows_its_template_its_function_and_the_names_of_its_values() {
+    struct Job {
+        id: u32,
+    }
+    impl Job {
+        fn run(&self, items: &[u8]) {
+            let sort = 'x';
+            trace!("job {} {sort} of {total:>4} {:?} {}", self.id, &items, self.id + 1, total = items.len());
+        }
+    }
+    let waits = || trace!("waits {} {0:?}", Job { id: 8 }.id);
+    Job { id: 7 }.run(&[1, 2]);
+    waits();
+    trace!("{}", Unknown);
+    let said = said();
+    assert_eq!(said[0].template, "job {} {sort} of {total:>4} {:?} {}");
+    assert_eq!(said[0].names, ["self.id", "items", "", "total", "sort"]);
+    assert!(said[0].function.ends_with("::run"), "{}", said[0].function);
+    assert_eq!(said[1].names, ["", ""]);
+    // What a function's path is called is the compiler's business, so closures may be named or not.
+    assert!(said[1].function.contains("::a_site_knows_its_template_"), "{}", said[1].function);
+    assert_eq!((said[2].template, said[2].was_captured, said[2].names.len()), ("{}", false, 0));
+
+    struct Unknown;
+    impl Display for Unknown {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("unknown")
+        }
+    }
 }

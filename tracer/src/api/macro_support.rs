@@ -11,7 +11,7 @@
 //! a user has.
 
 pub use crate::ring::Arguments;
-pub use crate::shared::sites::Site;
+pub use crate::shared::sites::{Call, Place, Site};
 pub use trace_format::capture::signature::Signature;
 pub use trace_format::capture::{Capture, Cursor, by, descriptor};
 

@@ -51,7 +51,7 @@ impl Tracer {
     #[inline(always)]
     pub fn trace(&self, message: fmt::Arguments<'_>) {
         if !process::is_off() {
-            record::trace(message);
+            record::trace(0, message);
         }
     }
 

@@ -27,12 +27,11 @@ use ring_drain::RingDrain;
 use supply::Supply;
 use trace_format::life::Ending;
 use trace_format::meta::{self, EndReason, Meta, RingPlace};
-use trace_format::plans::Plans;
 use trace_store::drain::{Announcement, Drain, DrainContext, RunFile, TracePlace};
 use trace_store::recovery;
 
 use crate::shared::run::{FlusherRequest, Run};
-use crate::shared::{sites, unplaced};
+use crate::shared::unplaced;
 use crate::sync::exclusion::Excluded;
 use crate::sys;
 use crate::user::teller;
@@ -66,8 +65,6 @@ struct Flusher {
     info: meta::Run,
     place: TracePlace,
     supply: Supply,
-    /// The sites of this process that have a number.
-    plans: Plans,
     rings: Vec<RingDrain>,
     /// The lines on their way into a file.
     out: Vec<u8>,
@@ -109,15 +106,13 @@ impl Flusher {
         };
         let runtime = run.config.runtime_directory.clone().unwrap_or_else(sys::runtime_directory);
         place.announcement = Announcement::new(&info, place.name(), runtime);
-        let numbered = sites::numbered();
-        let supply = Supply::new(run, &info, &mut place, &numbered);
+        let supply = Supply::new(run, &info, &mut place);
         Flusher {
             run,
             requests,
             info,
             place,
             supply,
-            plans: Plans::of(&numbered),
             rings: Vec::new(),
             out: Vec::new(),
             looked_after: Instant::now(),
@@ -135,7 +130,7 @@ impl Flusher {
         loop {
             self.supply.keep_open();
             self.follow_user();
-            self.number_sites();
+            self.supply.tell_sites();
             self.supply_rings();
             if self.obey().is_break() {
                 return;
@@ -155,24 +150,18 @@ impl Flusher {
     /// comes from here on belongs to the other.
     fn follow_user(&mut self) {
         let (rings, place) = (&mut self.rings, &mut self.place);
-        let user = self.supply.follow_user(self.run, rings, &self.info, place, sites::numbered);
+        let user = self.supply.follow_user(self.run, rings, &self.info, place);
         let Some(uid) = user else { return };
         for ring in &mut self.rings {
             let mut context = DrainContext {
                 info: &self.info,
                 place: &mut self.place,
-                plans: &self.plans,
+                sites: &mut self.supply,
                 out: &mut self.out,
             };
             // A file that has no room now is still the former user's.
             let _ = ring.tell(&mut context, &Meta::Credentials { uid });
         }
-    }
-
-    /// Gives numbers to sites that were used for the first time.
-    fn number_sites(&mut self) {
-        let (supply, plans) = (&mut self.supply, &mut self.plans);
-        sites::give_numbers(self.run, |entry| plans.add(&entry) && supply.add_site(&entry));
     }
 
     /// Sees to it that rings are ready. To use one again is cheaper than to make one.
@@ -253,7 +242,7 @@ impl Flusher {
             let mut context = DrainContext {
                 info: &self.info,
                 place: &mut self.place,
-                plans: &self.plans,
+                sites: &mut self.supply,
                 out: &mut self.out,
             };
             match ring.drain(&mut context) {
@@ -410,10 +399,14 @@ impl Flusher {
     /// Says how many records are lost with their rings, since their files cannot be written, and returns that
     /// number.
     fn tell_untold(&mut self, goes: fn(&RingDrain) -> bool) -> u64 {
-        let context =
-            DrainContext { info: &self.info, place: &mut self.place, plans: &self.plans, out: &mut self.out };
+        let mut context = DrainContext {
+            info: &self.info,
+            place: &mut self.place,
+            sites: &mut self.supply,
+            out: &mut self.out,
+        };
         let going = self.rings.iter().filter(|ring| goes(ring) && ring.is_failing());
-        let lost = going.map(|ring| ring.untold(&context)).fold(0, u64::saturating_add);
+        let lost = going.map(|ring| ring.untold(&mut context)).fold(0, u64::saturating_add);
         if lost > 0 {
             let error = &self.last_error;
             teller::say(format_args!("{lost} records could not be written and are lost: {error}"));
@@ -429,7 +422,7 @@ impl Flusher {
             let mut context = DrainContext {
                 info: &self.info,
                 place: &mut self.place,
-                plans: &self.plans,
+                sites: &mut self.supply,
                 out: &mut self.out,
             };
             match ring.end(&mut context, reason) {
@@ -441,7 +434,7 @@ impl Flusher {
             let mut context = DrainContext {
                 info: &self.info,
                 place: &mut self.place,
-                plans: &self.plans,
+                sites: &mut self.supply,
                 out: &mut self.out,
             };
             // Whoever has taken the file away knows.

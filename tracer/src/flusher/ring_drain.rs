@@ -184,12 +184,12 @@ impl RingDrain {
 
     /// Returns how many records of the thread are neither in its files nor told lost there, by what recovery
     /// would write.
-    pub(crate) fn untold(&self, context: &DrainContext<'_>) -> u64 {
+    pub(crate) fn untold(&self, context: &mut DrainContext<'_>) -> u64 {
         let header = self.ring.header();
         if self.is_free() {
             return 0;
         }
-        let onlooker = Onlooker::new(self.drained(), context.info, context.plans, header.published());
+        let onlooker = Onlooker::new(self.drained(), context.info, context.sites.plans(), header.published());
         // A ring that is damaged: nobody knows what was in there.
         onlooker.dead(EndReason::Exit).map_or(0, |rest| rest.records.saturating_add(rest.lost))
     }

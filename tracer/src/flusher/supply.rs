@@ -6,14 +6,15 @@ use std::sync::atomic::Ordering;
 
 use trace_format::life::Ending;
 use trace_format::meta::{self, RingPlace};
+use trace_format::plans::Plans;
 use trace_format::ring::{Geometry, MIN_CAPACITY};
-use trace_format::sites::Site;
-use trace_store::drain::TracePlace;
+use trace_store::drain::{SitePlans, TracePlace};
 use trace_store::memory::Memory;
 use trace_store::run_directory::RunDirectory;
 
 use super::ring_drain::RingDrain;
 use crate::shared::run::{CounterSums, Run, SPARE};
+use crate::shared::sites;
 use crate::shared::thread_ring::ThreadRing;
 use crate::sys;
 use crate::user::teller;
@@ -66,17 +67,21 @@ pub(crate) struct Supply {
     /// Tells whether it was said that a ring is private.
     said: bool,
     made: u32,
+    /// The sites that readers of the run's directory know.
+    plans: Plans,
+    run: &'static Run,
 }
 
 impl Supply {
     /// Prepares the run's directory; without one, rings will be private.
-    pub(crate) fn new(run: &'static Run, info: &meta::Run, place: &mut TracePlace, sites: &[Site]) -> Supply {
+    pub(crate) fn new(run: &'static Run, info: &meta::Run, place: &mut TracePlace) -> Supply {
+        let sites = sites::told();
         let directory = RunDirectory::create(
             run.config.runtime_directory.as_deref(),
             sys::thread_id(),
             info,
             place,
-            sites,
+            &sites,
         );
         let budget = directory.as_ref().map_or(0, |d| sys::shared_memory_budget(d.path()));
         if let Err(why) = &directory {
@@ -95,6 +100,8 @@ impl Supply {
             budget,
             private_budget: PRIVATE_BUDGET,
             made: 0,
+            plans: Plans::of(&sites),
+            run,
         }
     }
 
@@ -133,14 +140,13 @@ impl Supply {
         tails: &mut Vec<RingDrain>,
         info: &meta::Run,
         place: &mut TracePlace,
-        sites: impl FnOnce() -> Vec<Site>,
     ) -> Option<u32> {
         let user = sys::effective_user();
         if std::mem::replace(&mut self.user, user) == user {
             return None;
         }
         let wanted = run.config.runtime_directory.as_deref();
-        let made = RunDirectory::create(wanted, sys::thread_id(), info, place, &sites());
+        let made = RunDirectory::create(wanted, sys::thread_id(), info, place, &sites::told());
         match &made {
             Ok(directory) => {
                 self.budget = sys::shared_memory_budget(directory.path());
@@ -162,10 +168,13 @@ impl Supply {
         Some(user)
     }
 
-    /// Writes a site where recovery will find it. Returns false where that cannot be done. With private rings
-    /// there is nothing to recover.
-    pub(crate) fn add_site(&mut self, site: &Site) -> bool {
-        self.directories_mut().all(|directory| directory.add_site(site).is_ok())
+    /// Writes the sites that wait for it where recovery will find them. With private rings there is nothing
+    /// to recover.
+    pub(crate) fn tell_sites(&mut self) {
+        sites::tell_queued(self.run, |entry| {
+            let mut directories = self.directory.iter_mut().chain(&mut self.former);
+            self.plans.add(&entry) && directories.all(|directory| directory.add_site(&entry).is_ok())
+        });
     }
 
     /// Returns whether a ring should be made: some are kept ready, and one for each thread that waits. A
@@ -307,5 +316,13 @@ impl Supply {
             }
         }
         self.remove_directories();
+    }
+}
+
+impl SitePlans for Supply {
+    fn plans(&mut self) -> &Plans {
+        // A thread has its site queued before it commits the first record of the site.
+        self.tell_sites();
+        &self.plans
     }
 }

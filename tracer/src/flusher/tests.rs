@@ -45,7 +45,8 @@ fn attach(run: &'static Run, tid: u64) -> &'static ThreadRing {
 
 fn record(ring: &ThreadRing, message: Arguments<'_>) {
     // SAFETY: the ring is mapped; this test is the thread that has it.
-    assert_eq!(unsafe { &*ring.producer() }.record(crate::ring::clock::now(), message), Outcome::Committed);
+    let producer = unsafe { &*ring.producer() };
+    assert_eq!(producer.record(crate::ring::clock::now(), 0, message), Outcome::Committed);
 }
 
 fn files(directory: &Path) -> Vec<String> {

@@ -194,11 +194,11 @@ impl Lane {
     /// `start` is the start of the reservation that was found last and `end` lies in it, at least a header
     /// later.
     #[inline(always)]
-    pub(crate) unsafe fn seal(&self, start: u64, end: u64, ticks: u64, flags: Flags) -> u64 {
+    pub(crate) unsafe fn seal(&self, site: u32, start: u64, end: u64, ticks: u64, flags: Flags) -> u64 {
         let len = (end - start) as usize - HEADER;
         // SAFETY: both words lie in the reservation, which is aligned and the producer's own.
         unsafe {
-            self.data.write_word(start, message_word(0, flags, len));
+            self.data.write_word(start, message_word(site, flags, len));
             self.data.write_word(start + ALIGN as u64, ticks);
         }
         aligned(end)

@@ -58,7 +58,7 @@ fn produce(ring: &Ring, count: u64, text: usize) {
         // SAFETY: the reservation has at least 64 bytes.
         let end = unsafe {
             lane.write(at, &bytes);
-            lane.seal(reservation.start, at + text as u64, ticks, Flags::NONE)
+            lane.seal(0, reservation.start, at + text as u64, ticks, Flags::NONE)
         };
         lane.commit(end, ticks);
     }
@@ -222,7 +222,7 @@ impl Lent {
         lane.take(reservation);
         // SAFETY: the reservation has at least 64 bytes.
         lane.commit(
-            unsafe { lane.seal(reservation.start, reservation.start + HEADER as u64, tid, Flags::NONE) },
+            unsafe { lane.seal(0, reservation.start, reservation.start + HEADER as u64, tid, Flags::NONE) },
             tid,
         );
         tenancy.state.store(State::Ended as u32, Ordering::Release);

@@ -33,6 +33,8 @@ pub(super) struct MessageWriter<'a> {
     /// The position at which the piece's text ends so far.
     at: u64,
     ticks: u64,
+    /// The number of the site that makes the message, or 0.
+    site: u32,
     /// The number of whole pieces before the current one.
     pieces: u32,
     /// Tells that some pieces are published: the message can no longer be taken back.
@@ -64,6 +66,7 @@ impl<'a> MessageWriter<'a> {
         frame: &'a AtomicUsize,
         here: usize,
         ticks: u64,
+        site: u32,
     ) -> MessageWriter<'a> {
         let start = lane.pos();
         let at = start + HEADER as u64;
@@ -75,6 +78,7 @@ impl<'a> MessageWriter<'a> {
             start,
             at,
             ticks,
+            site,
             pieces: 0,
             published: false,
             failed: false,
@@ -130,7 +134,7 @@ impl<'a> MessageWriter<'a> {
         self.at -= count as u64;
         let flags = Flags::MORE.with(self.flags());
         // SAFETY: `start` begins the current reservation, `at` lies in it, behind the header.
-        let end = unsafe { self.lane.seal(self.start, self.at, self.ticks, flags) };
+        let end = unsafe { self.lane.seal(self.site, self.start, self.at, self.ticks, flags) };
         let Some(reservation) = self.lane.find(end, MIN_ROOM).or_else(|| self.wait_for_room(end)) else {
             self.failed = true;
             self.lane.revoke();
@@ -183,7 +187,7 @@ impl<'a> MessageWriter<'a> {
             return self.abandon(|written| &written.lost_full);
         }
         // SAFETY: as in `next_piece`.
-        let end = unsafe { self.lane.seal(self.start, self.at, self.ticks, self.flags()) };
+        let end = unsafe { self.lane.seal(self.site, self.start, self.at, self.ticks, self.flags()) };
         self.lane.commit(end, self.ticks);
         Outcome::Committed
     }

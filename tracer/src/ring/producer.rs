@@ -156,14 +156,15 @@ impl Producer {
         frame != 0 && !sys::is_deeper(frame, here)
     }
 
-    /// Writes a message that was begun at `ticks`. Never panics, whatever the arguments' `Display` does.
+    /// Writes a message of a `site` (0: of none) that was begun at `ticks`. Never panics, whatever the
+    /// arguments' `Display` does.
     #[inline(always)]
-    pub(crate) fn record(&self, ticks: Ticks, args: fmt::Arguments<'_>) -> Outcome {
+    pub(crate) fn record(&self, ticks: Ticks, site: u32, args: fmt::Arguments<'_>) -> Outcome {
         let here = sys::stack_pointer();
         if self.frame.load(Ordering::Relaxed) != 0 && !self.was_left(here) {
-            return self.record_inside(ticks, args, here);
+            return self.record_inside(ticks, site, args, here);
         }
-        self.record_in(&self.main, &self.frame, here, ticks, args)
+        self.record_in(&self.main, &self.frame, here, ticks, site, args)
     }
 
     #[inline(always)]
@@ -173,13 +174,14 @@ impl Producer {
         frame: &AtomicUsize,
         here: usize,
         ticks: Ticks,
+        site: u32,
         args: fmt::Arguments<'_>,
     ) -> Outcome {
         let ticks = Producer::enter(lane, frame, here, ticks);
         let opened =
             if lane.has_room() { Outcome::Committed } else { self.open(lane, frame, here, MIN_ROOM) };
         let outcome = match opened {
-            Outcome::Committed => MessageWriter::begin(self, lane, frame, here, ticks).format(args),
+            Outcome::Committed => MessageWriter::begin(self, lane, frame, here, ticks, site).format(args),
             outcome => outcome,
         };
         compiler_fence(Ordering::SeqCst);
@@ -235,14 +237,14 @@ impl Producer {
     /// Writes a record that is made inside another one of the same thread.
     #[cold]
     #[inline(never)]
-    fn record_inside(&self, ticks: Ticks, args: fmt::Arguments<'_>, here: usize) -> Outcome {
+    fn record_inside(&self, ticks: Ticks, site: u32, args: fmt::Arguments<'_>, here: usize) -> Outcome {
         let inner = self.nested_frame.load(Ordering::Relaxed);
         if inner != 0 && !sys::is_deeper(inner, here) {
             // Inside a record inside a record: there is no third ring.
             add(&self.nested.written().lost_full, 1);
             return Outcome::Lost;
         }
-        self.record_in(&self.nested, &self.nested_frame, here, ticks, args)
+        self.record_in(&self.nested, &self.nested_frame, here, ticks, site, args)
     }
 
     /// Returns whether the record that is marked as being written was left without ending (`longjmp`).

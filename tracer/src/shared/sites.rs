@@ -1,6 +1,6 @@
-//! A site: the static behind one call of [`trace!`](crate::trace), and how it gets its number.
+//! A site: the static behind one call of [`trace!`](crate::trace), and how readers are told of it.
 //!
-//! The calls themselves are in `traced`, and hot; here the flusher gives sites their numbers, which is not.
+//! The calls themselves are in `traced`, and hot; here the flusher tells readers what a site is, which is not.
 
 #![allow(unsafe_code, reason = "a list of statics, and a function pointer in an atomic; each argued")]
 
@@ -16,11 +16,17 @@ use crate::user::filter::Filter;
 /// The word of a site that is off. Every word larger than [`NEW`] is that of a site that is on.
 pub(crate) const OFF: u64 = 0;
 pub(crate) const NEW: u64 = 1;
-/// The word of a site that is on, and whose messages are formatted at the call. The upper half is no
-/// signature.
+/// The word of a site that is on, of which readers have not been told, and whose messages are formatted at the
+/// call. The upper half is no signature.
 pub(crate) const FORMATTED: u64 = 2;
-/// The word of a site that formats messages at the call until the flusher has given it a number.
+/// The word of a site that waits for the flusher to tell readers of it. Messages are formatted at the call.
 const QUEUED: u64 = 3;
+/// The word of a site of which a thread is about to say what the arguments are.
+const CLAIMED: u64 = 4;
+/// The word of a site of which readers have been told, and whose messages are formatted at the call.
+const TOLD: u64 = 5;
+/// The word of a site whose messages are formatted at the call and no thread shall ask to capture.
+const TOLD_FOR_GOOD: u64 = 6;
 
 /// A call of `trace!`, and all that is known of it.
 ///
@@ -30,37 +36,80 @@ const QUEUED: u64 = 3;
 ///          first_use: tracing is off, or the filter says no
 ///   NEW ───────────────────────────────────────────────────► OFF
 ///    │ first_use: on
-///    ▼       a thread, with a compare-exchange    the thread   flusher: in the table (Release)
+///    ▼       a thread, with a compare-exchange    the thread     flusher: in the table (Release)
 ///   FORMATTED ─────────────────────────► CLAIMED ──────────► QUEUED ──────────► numbered
-///   (and stays so if some argument cannot be captured)
+///                                           ▲                  │ flusher: arguments are not captured
+///                                           │ a thread whose   ▼
+///                                           └──────────────── TOLD
+///                                             call captures
 ///
 ///   all ──► NEW, OFF: tracing is switched on anew, is switched off; by the thread that decides
 /// ```
 ///
 /// Numbered: the signature of the arguments' types in the upper 30 bits, the kind of the clock in the next
 /// two, the number in the lower half. So the one load of it tells the hot path everything. The load is
-/// relaxed: a number means nothing to the traced thread, and what the reader of a record needs, the table, is
-/// written before the number can be seen.
+/// relaxed: a number means nothing to the traced thread, and what the reader of captured arguments needs, the
+/// table, is written before the number can be seen.
+///
+/// A message that is formatted at the call has the number of its site from the first one on, before the table
+/// has it: if the process is killed in between, the text is whole and only its site is unknown.
 #[derive(Debug)]
 pub struct Site {
     pub(crate) word: AtomicU64,
-    /// The number, once the site has one; it is kept as long as the process lives.
+    /// The number, or 0 before the first record. It changes at most once, from that of a site whose
+    /// arguments are not captured to that of one whose are: a table's entry never changes its meaning.
     number: AtomicU32,
     signature: AtomicU32,
-    /// A `fn(&mut Vec<u8>)` that describes the arguments.
+    /// A `fn(&mut Vec<u8>)` that describes the arguments; null where they are not captured.
     describe: AtomicPtr<()>,
+    /// Tells that the table of a run of this process has the site's number; those of later runs have it from
+    /// their beginning.
+    told: AtomicBool,
     /// Tells that the site is in the list of all sites.
     listed: AtomicBool,
     next: AtomicPtr<Site>,
-    pub(crate) module: &'static str,
-    file: &'static str,
-    line: u32,
-    column: u32,
-    format: &'static str,
+    pub(crate) place: Place,
+    call: Call,
 }
 
-/// The word of a site of which a thread is about to say what the arguments are.
-const CLAIMED: u64 = 4;
+/// The place of a call in the program.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    /// The path of the module.
+    pub module: &'static str,
+    /// The path of the source file.
+    pub file: &'static str,
+    /// The line in the file, from 1.
+    pub line: u32,
+    /// The column in the line, from 1.
+    pub column: u32,
+    /// Returns the path of an item with the name [`HERE`] in the body that the call is in.
+    pub here: fn() -> &'static str,
+}
+
+/// The name of the item whose path tells what function a call is in.
+const HERE: &str = "::__here";
+
+/// The texts of a call.
+#[derive(Clone, Copy, Debug)]
+pub struct Call {
+    /// The format string as it stands in the program.
+    pub template: &'static str,
+    /// The format string that names the captured values by their numbers.
+    pub format: &'static str,
+    /// The names of the captured values.
+    pub names: &'static [&'static str],
+}
+
+/// The types of the arguments of a call that captures them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Captured {
+    /// The signature of the types.
+    pub signature: u32,
+    /// Appends the types' description.
+    pub describe: fn(&mut Vec<u8>),
+}
+
 /// The bits of the upper half that hold the kind of the clock.
 pub(crate) const KINDS: u32 = 3;
 
@@ -75,25 +124,17 @@ static FILTER: AtomicPtr<Filter> = AtomicPtr::new(std::ptr::null_mut());
 impl Site {
     /// Makes a site that nobody has used yet.
     #[must_use]
-    pub const fn new(
-        module: &'static str,
-        file: &'static str,
-        line: u32,
-        column: u32,
-        format: &'static str,
-    ) -> Site {
+    pub const fn new(place: Place, call: Call) -> Site {
         Site {
             word: AtomicU64::new(NEW),
             number: AtomicU32::new(0),
             signature: AtomicU32::new(0),
             describe: AtomicPtr::new(std::ptr::null_mut()),
+            told: AtomicBool::new(false),
             listed: AtomicBool::new(false),
             next: AtomicPtr::new(std::ptr::null_mut()),
-            module,
-            file,
-            line,
-            column,
-            format,
+            place,
+            call,
         }
     }
 
@@ -114,48 +155,95 @@ impl Site {
         }
     }
 
-    /// Has the flusher give the site its number; the first of several threads does it.
-    pub(crate) fn ask_for_number(&'static self, signature: u32, describe: fn(&mut Vec<u8>)) {
-        let number = self.number.load(Ordering::Acquire);
-        if number != 0 {
-            // It had one when tracing was switched on before; another run's table has it as well.
-            if self.signature.load(Ordering::Relaxed) == signature {
-                self.word.store(numbered_word(signature, number), Ordering::Relaxed);
+    /// Gives the number for a message that is formatted at the call.
+    #[inline(always)]
+    pub(crate) fn number(&self) -> u32 {
+        self.number.load(Ordering::Relaxed)
+    }
+
+    /// Has the flusher tell readers of the site, unless that was done; the first of several threads does it.
+    /// Afterwards the site has a number. `captured` are the types of the arguments where they can be
+    /// captured.
+    pub(crate) fn have_told(&'static self, captured: Option<Captured>) {
+        if self.number() == 0 {
+            // Whoever comes second takes the first one's number; his own is nobody's.
+            let fresh = NUMBERS.fetch_add(1, Ordering::Relaxed) + 1;
+            let _ = self.number.compare_exchange(0, fresh, Ordering::Relaxed, Ordering::Relaxed);
+        }
+        let word = self.word.load(Ordering::Relaxed);
+        let is_asked_for = word == FORMATTED || (word == TOLD && captured.is_some());
+        let claim = |word| self.word.compare_exchange(word, CLAIMED, Ordering::Relaxed, Ordering::Relaxed);
+        if !is_asked_for || claim(word).is_err() {
+            return;
+        }
+        // Acquire: see `tell_queued`.
+        let told = self.told.load(Ordering::Acquire);
+        let is_captured = !self.describe.load(Ordering::Relaxed).is_null();
+        match captured {
+            Some(captured) if told && is_captured => {
+                // Tracing was switched on before; this run's table has had it from the beginning.
+                let same = self.signature.load(Ordering::Relaxed) == captured.signature;
+                let word = if same { numbered_word(captured.signature, self.number()) } else { FORMATTED };
+                self.word.store(word, Ordering::Relaxed);
+                return;
             }
-            return;
+            None if told => return self.word.store(TOLD, Ordering::Relaxed),
+            Some(captured) => {
+                if told {
+                    // Another instance of a generic function was first, whose arguments cannot be captured.
+                    self.told.store(false, Ordering::Relaxed);
+                    self.number.store(NUMBERS.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
+                }
+                self.signature.store(captured.signature, Ordering::Relaxed);
+                self.describe.store(captured.describe as *mut (), Ordering::Relaxed);
+            }
+            None => {}
         }
-        if self.word.compare_exchange(FORMATTED, CLAIMED, Ordering::Relaxed, Ordering::Relaxed).is_err() {
-            return;
-        }
-        self.signature.store(signature, Ordering::Relaxed);
-        self.describe.store(describe as *mut (), Ordering::Relaxed);
-        // Release: the flusher that sees it queued sees the two above.
+        // Release: the flusher that sees it queued sees what is above.
         self.word.store(QUEUED, Ordering::Release);
         if let Some(run) = process::current().filter(|run| run.is_of_this_process()) {
             run.sites_queued.store(true, Ordering::Release);
-            run.wake.wake();
+            // Whose messages are formatted in any case can wait.
+            if captured.is_some() {
+                run.wake.wake();
+            }
         }
     }
 
-    /// Gives what the table says of the site. For the flusher; the site is queued or has its number.
-    fn entry(&self, number: u32) -> sites::Site {
+    /// Gives what the table says of the site. For the flusher; the site is queued or was told.
+    fn entry(&self) -> sites::Site {
         let describe = self.describe.load(Ordering::Relaxed);
         let mut descriptor = Vec::new();
         if !describe.is_null() {
-            // SAFETY: stored by `ask_for_number`, from a function pointer of this type.
+            // SAFETY: stored by `have_told`, from a function pointer of this type.
             let describe = unsafe { std::mem::transmute::<*mut (), fn(&mut Vec<u8>)>(describe) };
             describe(&mut descriptor);
         }
+        let (place, call) = (&self.place, &self.call);
+        let (format, names) = if describe.is_null() { ("", &[][..]) } else { (call.format, call.names) };
         sites::Site {
-            id: number,
-            line: self.line,
-            column: self.column,
-            module: self.module.to_owned(),
-            file: self.file.to_owned(),
-            format: self.format.to_owned(),
+            id: self.number(),
+            line: place.line,
+            column: place.column,
+            module: place.module.to_owned(),
+            file: place.file.to_owned(),
+            format: format.to_owned(),
             descriptor,
+            function: function_of((place.here)()).to_owned(),
+            template: call.template.to_owned(),
+            names: names.iter().map(|&name| name.to_owned()).collect(),
+            ..sites::Site::default()
         }
     }
+}
+
+/// Gives the function in which an item is, from the item's path.
+fn function_of(here: &str) -> &str {
+    let mut function = here.strip_suffix(HERE).unwrap_or(here);
+    while let Some(outer) = function.strip_suffix("::{{closure}}") {
+        function = outer;
+    }
+    function
 }
 
 /// Gives the filter that says which sites are on, if there is one.
@@ -186,10 +274,12 @@ pub(crate) fn begin(filter: Option<Filter>) {
     }
 }
 
-/// Gives the sites that have a number, oldest first. For the flusher of a new run, whose table is empty.
-pub(crate) fn numbered() -> Vec<sites::Site> {
-    let number = |site: &'static Site| Some(site.number.load(Ordering::Acquire)).filter(|n| *n != 0);
-    let mut entries: Vec<_> = all().filter_map(|site| Some(site.entry(number(site)?))).collect();
+/// Gives the sites of which readers were told before, oldest first. For the flusher of a new run, whose table
+/// is empty.
+pub(crate) fn told() -> Vec<sites::Site> {
+    // Acquire: see `tell_queued`.
+    let mut entries: Vec<_> =
+        all().filter(|site| site.told.load(Ordering::Acquire)).map(Site::entry).collect();
     entries.sort_by_key(|entry| entry.id);
     entries
 }
@@ -209,24 +299,24 @@ fn numbered_word(signature: u32, number: u32) -> u64 {
     u64::from(upper) << 32 | u64::from(number)
 }
 
-/// Gives numbers to the sites that wait for one. `tell` writes an entry where readers will find it; a site
+/// Tells readers of the sites that wait for it. `tell` writes an entry where readers will find it; a site
 /// whose entry it refuses goes on formatting at the call.
-pub(crate) fn give_numbers(run: &Run, mut tell: impl FnMut(sites::Site) -> bool) {
+pub(crate) fn tell_queued(run: &Run, mut tell: impl FnMut(sites::Site) -> bool) {
     if !run.sites_queued.swap(false, Ordering::Acquire) {
         return;
     }
-    // Acquire: as `ask_for_number` says.
+    // Acquire: as `have_told` says.
     for site in all().filter(|site| site.word.load(Ordering::Acquire) == QUEUED) {
-        let number = NUMBERS.fetch_add(1, Ordering::Relaxed) + 1;
-        if tell(site.entry(number)) {
-            // Release: a forked child that sees the number sees what goes with it.
-            site.number.store(number, Ordering::Release);
-            let word = numbered_word(site.signature.load(Ordering::Relaxed), number);
-            // Release: whoever reads a record with this number finds the entry. Unless tracing was switched
-            // off.
-            let _ = site.word.compare_exchange(QUEUED, word, Ordering::Release, Ordering::Relaxed);
+        let word = if !tell(site.entry()) {
+            TOLD_FOR_GOOD
         } else {
-            site.word.store(CLAIMED, Ordering::Relaxed);
-        }
+            // Release: a forked child that sees this sees what goes with it.
+            site.told.store(true, Ordering::Release);
+            let is_captured = !site.describe.load(Ordering::Relaxed).is_null();
+            let signature = site.signature.load(Ordering::Relaxed);
+            if is_captured { numbered_word(signature, site.number()) } else { TOLD }
+        };
+        // Release: whoever reads a record with this number finds the entry. Unless tracing was switched off.
+        let _ = site.word.compare_exchange(QUEUED, word, Ordering::Release, Ordering::Relaxed);
     }
 }

@@ -32,20 +32,20 @@ pub(crate) fn is_inside() -> bool {
     exclusion::is_marked(here) || (!producer.is_null() && unsafe { &*producer }.is_inside(here))
 }
 
-/// Writes a record. It is called where tracing is not off.
+/// Writes a message of a `site` (0: of none). It is called where tracing is not off.
 #[inline(never)]
-pub(crate) fn trace(args: fmt::Arguments<'_>) {
+pub(crate) fn trace(site: u32, args: fmt::Arguments<'_>) {
     let ticks = clock::now();
     let producer = CURRENT.get();
     if !producer.is_null() {
         // SAFETY: a ring and its page stay mapped while a thread has them; this thread gives them up only in
         // `leave`, which sets the pointer to null.
-        match unsafe { &*producer }.record(ticks, args) {
+        match unsafe { &*producer }.record(ticks, site, args) {
             Outcome::Committed | Outcome::Lost => return,
             Outcome::Gone => {}
         }
     }
-    trace_first(ticks, producer, args);
+    trace_first(ticks, producer, site, args);
 }
 
 /// Copies the arguments of a site into a record. Returns false where the message is to be formatted.
@@ -60,10 +60,10 @@ pub(crate) fn capture<A: Arguments>(ticks: Ticks, site: u32, arguments: &A) -> b
 /// the call, which has found `producer`.
 #[cold]
 #[inline(never)]
-fn trace_first(ticks: Ticks, producer: *const Producer, args: fmt::Arguments<'_>) {
+fn trace_first(ticks: Ticks, producer: *const Producer, site: u32, args: fmt::Arguments<'_>) {
     match attach(ticks, producer) {
         Some((producer, ticks)) => {
-            producer.record(ticks, args);
+            producer.record(ticks, site, args);
         }
         // What the host's allocator traces on a thread of the tracer's own is no record of the host's.
         None if process::is_off() || exclusion::is_tracers_own() => {}

@@ -11,7 +11,7 @@ use trace_store::counter;
 use super::{decision, record};
 use crate::ring::{Arguments, clock};
 use crate::shared::process;
-use crate::shared::sites::{self, FORMATTED, KINDS, NEW, OFF, Site};
+use crate::shared::sites::{self, Captured, FORMATTED, KINDS, NEW, OFF, Site};
 use crate::sync::exclusion;
 
 impl Site {
@@ -45,29 +45,25 @@ impl Site {
         record::capture(Ticks(ticks), word as u32, arguments)
     }
 
-    /// Formats the message at the call, as `Tracer::trace` does; has the site get its number.
+    /// Formats the message at the call, as `Tracer::trace` does; has the site told to readers, and its
+    /// arguments captured from then on where they can be.
     #[inline(always)]
     pub fn format<A: Arguments>(&'static self, _: &A, message: fmt::Arguments<'_>) {
         // Nothing but the message is passed on: the arguments themselves can stay in registers.
         if A::CAPTURED {
-            self.format_this_time(A::SIGNATURE, A::describe, message);
+            self.format_this_time(Some(Captured { signature: A::SIGNATURE, describe: A::describe }), message);
+        } else if self.word() == FORMATTED {
+            self.format_this_time(None, message);
         } else {
-            record::trace(message);
+            record::trace(self.number(), message);
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn format_this_time(
-        &'static self,
-        signature: u32,
-        describe: fn(&mut Vec<u8>),
-        message: fmt::Arguments<'_>,
-    ) {
-        if self.word.load(Ordering::Relaxed) == FORMATTED {
-            self.ask_for_number(signature, describe);
-        }
-        record::trace(message);
+    fn format_this_time(&'static self, captured: Option<Captured>, message: fmt::Arguments<'_>) {
+        self.have_told(captured);
+        record::trace(self.number(), message);
     }
 
     /// Decides by the filter, at the first use since tracing was switched on, whether the site is on.
@@ -84,7 +80,7 @@ impl Site {
         // there, or it is seen here.
         fence(Ordering::SeqCst);
         let filter = sites::filter();
-        let allowed = || filter.is_none_or(|filter| filter.allows(self.module));
+        let allowed = || filter.is_none_or(|filter| filter.allows(self.place.module));
         let on = decided && !process::is_off() && allowed();
         let word = if on { FORMATTED } else { OFF };
         let _ = self.word.compare_exchange(NEW, word, Ordering::Relaxed, Ordering::Relaxed);

@@ -332,7 +332,7 @@ fn recover_ring(
     run: &Run,
     unended: EndReason,
     place: &mut TracePlace,
-    plans: &Plans,
+    mut plans: &Plans,
     mut going_on: impl FnMut(),
 ) -> io::Result<Option<(RecoveredThread, bool)>> {
     let Some(memory) = Memory::existing(&sys::open_own_file(path)?)? else { return Ok(None) };
@@ -350,7 +350,7 @@ fn recover_ring(
     let mut drain = Drain::new(header, place.encoding);
     let mut out = Vec::new();
     let drained = DrainedRing { memory: &memory, place: RingPlace::Shared, why: "" };
-    let mut context = DrainContext { info: run, place, plans, out: &mut out };
+    let mut context = DrainContext { info: run, place, sites: &mut plans, out: &mut out };
     drain.resume(drained, &mut context)?;
     context.place.remove_unfinished(tid, run.id);
     let before = drain.records();

@@ -3,7 +3,9 @@
 //! Bytes that are no record are shown in their place, and nothing is believed twice: bytes may change while
 //! they are looked at.
 
+use std::fmt;
 use std::ops::Range;
+use std::sync::Arc;
 
 use super::reader::{Raw, RawItem, Record, is_clean};
 use super::{BLOCK_BYTES, Defined};
@@ -26,6 +28,16 @@ pub struct Rendered {
     pub open: bool,
 }
 
+/// A maker of marks: gives each site a number, from 1.
+#[derive(Clone)]
+pub struct Marker(pub Arc<dyn Fn(&Site) -> u32 + Send + Sync>);
+
+impl fmt::Debug for Marker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Marker")
+    }
+}
+
 /// Makes lines of the records of one file.
 #[derive(Clone, Debug)]
 pub struct Decoder {
@@ -34,6 +46,8 @@ pub struct Decoder {
     plans: Plans,
     /// The sites that the block has defined.
     defined: Defined,
+    /// The maker of marks, and the mark of each site that was ever met, by its number.
+    marks: Option<(Marker, Vec<u32>)>,
     last: Ticks,
     most: Ticks,
     behind: bool,
@@ -48,11 +62,20 @@ impl Decoder {
             lines: LineWriter::new(tid),
             plans: Plans::default(),
             defined: Defined::default(),
+            marks: None,
             last: Ticks(0),
             most: Ticks(u64::MAX),
             behind: false,
             open: false,
         }
+    }
+
+    /// Has each message whose site the file tells begin with a [mark](crate::mark), which `marker` makes of
+    /// the site.
+    #[must_use]
+    pub fn marking(mut self, marker: Marker) -> Decoder {
+        self.marks = Some((marker, Vec::new()));
+        self
     }
 
     /// Appends the lines of the records from `from` on and before `until`, where given, as if all others were
@@ -173,8 +196,8 @@ impl Decoder {
             RecordKind::Captured if self.defined.has(record.site) => {
                 self.close(out);
                 self.go_on_to(record.ticks, out);
-                let plan = self.plans.get(record.site);
-                plan.is_some_and(|plan| self.lines.captured(self.last, plan, record.payload, out))
+                let (plan, mark) = (self.plans.get(record.site), self.mark(record.site));
+                plan.is_some_and(|plan| self.lines.captured(self.last, mark, plan, record.payload, out))
             }
             RecordKind::Message => {
                 self.message(record, out);
@@ -200,7 +223,7 @@ impl Decoder {
         } else {
             self.close(out);
             self.go_on_to(record.ticks, out);
-            self.lines.message(self.last, out);
+            self.lines.message(self.last, self.mark(record.site), out);
         }
         self.lines.text(self.last, record.payload, out);
         self.open = record.flags.has(Flags::MORE);
@@ -240,12 +263,22 @@ impl Decoder {
     fn define(&mut self, record: &Record<'_>) -> bool {
         if self.plans.entry(record.site) != Some(record.payload) {
             let site = Site::parse(record.payload).filter(|site| site.id == record.site);
-            if !site.is_some_and(|site| self.plans.add(&site)) {
-                return false;
+            let Some(site) = site.filter(|site| self.plans.add(site)) else { return false };
+            if let Some((marker, marks)) = &mut self.marks {
+                let index = site.id as usize;
+                marks.resize(marks.len().max(index + 1), 0);
+                marks[index] = (marker.0)(&site);
             }
         }
         self.defined.add(record.site);
         true
+    }
+
+    /// Returns the mark of a site, or 0 where none is wanted or the block does not tell the site.
+    #[inline]
+    fn mark(&self, site: u32) -> u32 {
+        let Some((_, marks)) = &self.marks else { return 0 };
+        marks.get(site as usize).copied().filter(|_| self.defined.has(site)).unwrap_or(0)
     }
 
     /// Shows bytes that are no record.
@@ -295,7 +328,8 @@ impl Plains for RawMessages<'_, '_> {
             return None;
         }
         self.next = Some((record.ticks, record.end));
-        Some(Plain { ticks: record.ticks, plan, bytes: record.payload })
+        let mark = self.decoder.mark(record.site);
+        Some(Plain { ticks: record.ticks, plan, bytes: record.payload, mark })
     }
 
     #[inline(always)]

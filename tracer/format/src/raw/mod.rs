@@ -23,7 +23,7 @@ mod reader;
 mod tests;
 mod writer;
 
-pub use decoder::{Decoder, Rendered};
+pub use decoder::{Decoder, Marker, Rendered};
 pub use reader::{Raw, Record, is_clean};
 pub use writer::Writer;
 

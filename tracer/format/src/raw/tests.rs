@@ -1,17 +1,18 @@
 //! Raw files are compared with text files: the same records give the same lines, by whatever way.
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use proptest::prelude::*;
 
 use super::*;
 use crate::file::{Encoding, run_of};
-use crate::line::Line;
 use crate::line::Ticks;
+use crate::line::{Kind, Line};
+use crate::mark::take_mark;
 use crate::meta::tests::any_run;
 use crate::meta::{EndReason, LossReason, RingPlace, Run, Thread};
 use crate::plans::Plans;
-use crate::record::{Flags, PAD_WORD, Records, captured_word, message_word};
+use crate::record::{Flags, PAD_WORD, RecordKind, Records, captured_word, message_word};
 use crate::render::{RenderState, Renderer};
 use crate::sites::Site;
 
@@ -20,16 +21,7 @@ const TID: u64 = 320;
 const RING_BLOCK: u64 = 1 << 17;
 
 fn site(id: u32) -> Site {
-    let text = String::new;
-    Site {
-        id,
-        line: 1,
-        column: 1,
-        module: text(),
-        file: text(),
-        format: format!("site {id}: {{}}\n"),
-        descriptor: vec![b'm'],
-    }
+    Site { id, format: format!("site {id}: {{}}\n"), descriptor: vec![b'm'], ..Site::default() }
 }
 
 fn plans() -> Plans {
@@ -348,4 +340,51 @@ fn a_copy_has_the_same_lines() {
         assert!(writer.copy(&record, &plans, &mut out));
     }
     assert_eq!(decode(&out).0, decode(bytes).0);
+}
+
+#[test]
+fn messages_are_marked_by_their_sites_and_are_otherwise_the_same() {
+    let marker = Marker(Arc::new(|site: &Site| site.id + 1000));
+    let bytes = several_blocks();
+    let raw = Raw::parse(bytes).unwrap();
+    let mut marked = Vec::new();
+    Decoder::new(TID).marking(marker).decode(raw, 0..bytes.len(), b"f", &mut marked);
+    let mut unmarked = Vec::new();
+    for line in marked.split_inclusive(|&byte| byte == b'\n') {
+        let line = Line::parse(line.strip_suffix(b"\n").unwrap()).unwrap();
+        let (mark, text) = take_mark(line.payload);
+        let told = text.strip_prefix(b"site ").filter(|_| line.kind == Kind::Message);
+        let expected = told.map_or(0, |text| {
+            let digits = text.split(|&byte| byte == b':').next().unwrap();
+            std::str::from_utf8(digits).unwrap().parse::<u32>().unwrap() + 1000
+        });
+        assert_eq!(mark, expected);
+        Line { payload: text, ..line }.write(&mut unmarked);
+    }
+    assert!(unmarked == decode(bytes).0);
+}
+
+#[test]
+fn a_formatted_message_has_its_site_where_the_table_has_it() {
+    let records = [(7, 1u64), (250, 2), (0, 3), (7, 4)];
+    let mut ring = Vec::new();
+    for (site, ticks) in records {
+        ring.extend_from_slice(&message_word(site, Flags::NONE, 8).to_le_bytes());
+        ring.extend_from_slice(&ticks.to_le_bytes());
+        ring.extend_from_slice(b"a text..");
+    }
+    let mut renderer = Renderer::new(TID, RenderState::default(), Encoding::Raw);
+    let (mut main, mut nested) = (Records::new([&ring, &[]], 0, RING_BLOCK), Records::empty(0, RING_BLOCK));
+    let mut bytes = Vec::new();
+    renderer.begin_at(0);
+    renderer.records(&mut main, &mut nested, true, &plans(), usize::MAX, &mut bytes);
+    let raw = Raw::parse(&bytes).unwrap();
+    let kinds: Vec<_> = raw.records(0).map(|(_, record)| (record.kind, record.site)).collect();
+    let message = |site| (RecordKind::Message, site);
+    assert_eq!(kinds, [(RecordKind::Site, 7), message(7), message(250), message(0), message(7)]);
+    let marker = Marker(Arc::new(|site: &Site| site.id));
+    let mut lines = Vec::new();
+    Decoder::new(TID).marking(marker).decode(raw, 0..bytes.len(), b"f", &mut lines);
+    let lines = lines.split(|&byte| byte == b'\n').filter_map(|line| Line::parse(line).ok());
+    assert_eq!(lines.map(|line| take_mark(line.payload).0).collect::<Vec<_>>(), [7, 0, 0, 7]);
 }

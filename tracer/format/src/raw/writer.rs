@@ -45,6 +45,9 @@ impl Writer {
             RecordKind::Captured => {
                 return self.captured(record.site, record.ticks, record.payload, plans, out);
             }
+            RecordKind::Message => {
+                self.message(record.site, record.flags, record.ticks, record.payload, plans, out);
+            }
             RecordKind::Site => {}
             kind => {
                 let word = word(kind, record.site, record.payload.len()) | u64::from(record.flags.0) << 8;
@@ -70,6 +73,7 @@ impl Writer {
         &mut self,
         records: &mut Records<'_>,
         mut last: Ticks,
+        plans: &Plans,
         limit: usize,
         out: &mut Vec<u8>,
     ) -> (u64, Ticks) {
@@ -80,7 +84,8 @@ impl Writer {
         let room = usize::try_from(room).unwrap_or(usize::MAX).min(limit.saturating_sub(out.len()));
         let mut count = 0;
         let bytes = records.take_whole(room, |message| {
-            let known = !message.captured || self.defined.has(message.site);
+            let needs_none = message.site == 0 || (!message.captured && plans.entry(message.site).is_none());
+            let known = needs_none || self.defined.has(message.site);
             let next = known && message.ticks >= last;
             if next {
                 (count, last) = (count + 1, message.ticks);
@@ -91,8 +96,23 @@ impl Writer {
         (count, last)
     }
 
-    /// Writes a message, or a piece of one.
-    pub(crate) fn message(&mut self, site: u32, flags: Flags, ticks: Ticks, text: &[u8], out: &mut Vec<u8>) {
+    /// Writes a message, or a piece of one. The text is whole without its site, so a site that is not in
+    /// `plans` is not missed.
+    pub(crate) fn message(
+        &mut self,
+        site: u32,
+        flags: Flags,
+        ticks: Ticks,
+        text: &[u8],
+        plans: &Plans,
+        out: &mut Vec<u8>,
+    ) {
+        if site != 0 && !flags.has(Flags::CONT) {
+            self.make_room(text.len(), out);
+            if let Some(entry) = plans.entry(site).filter(|_| !self.defined.has(site)) {
+                self.define(site, entry, text.len(), out);
+            }
+        }
         let word = word(RecordKind::Message, site, text.len()) | u64::from(flags.0) << 8;
         self.record(word, ticks, text, out);
     }

@@ -3,6 +3,7 @@
 use crate::escape::{EscapeContext, escape_line, is_plain};
 use crate::fields::SitePlan;
 use crate::line::{Kind, Prefix, Ticks};
+use crate::mark::{put_mark, write_mark};
 
 /// The length in bytes of the window that lines are written into at once.
 const WINDOW: usize = 4096;
@@ -16,6 +17,8 @@ pub(crate) struct Plain<'a> {
     /// The plan by which `bytes` become text; `None` where they are text.
     pub plan: Option<&'a SitePlan>,
     pub bytes: &'a [u8],
+    /// The mark of the message's site, which is written before the text; 0 is none.
+    pub mark: u32,
 }
 
 /// Messages that are taken one after the other.
@@ -40,10 +43,13 @@ impl LineWriter {
         LineWriter { prefix: Prefix::new(tid), text: Vec::new() }
     }
 
-    /// Begins the line of a message.
+    /// Begins the line of a message, with the mark of its site.
     #[inline]
-    pub(crate) fn message(&self, ticks: Ticks, out: &mut Vec<u8>) {
+    pub(crate) fn message(&self, ticks: Ticks, mark: u32, out: &mut Vec<u8>) {
         self.prefix.begin(out, ticks, Kind::Message);
+        if mark != 0 {
+            write_mark(mark, out);
+        }
     }
 
     /// Goes on with the message that was begun.
@@ -67,6 +73,7 @@ impl LineWriter {
     pub(crate) fn captured(
         &mut self,
         ticks: Ticks,
+        mark: u32,
         plan: &SitePlan,
         arguments: &[u8],
         out: &mut Vec<u8>,
@@ -75,7 +82,7 @@ impl LineWriter {
         text.clear();
         let rendered = plan.render(arguments, &mut text).is_ok();
         if rendered {
-            self.message(ticks, out);
+            self.message(ticks, mark, out);
             self.text(ticks, &text, out);
             out.push(b'\n');
         }
@@ -121,7 +128,10 @@ impl LineWriter {
     /// written in another way.
     #[inline(always)]
     fn plain_line(&self, message: &Plain<'_>, page: &mut [u8]) -> Option<usize> {
-        let start = self.prefix.write_message(page, message.ticks)?;
+        let mut start = self.prefix.write_message(page, message.ticks)?;
+        if message.mark != 0 {
+            start += put_mark(message.mark, page.get_mut(start..)?)?;
+        }
         let text = page.get_mut(start..)?;
         let length = match message.plan {
             Some(plan) => plan.write_plain(message.bytes, text)?,

@@ -198,7 +198,7 @@ impl Renderer {
             if message.captured {
                 self.captured(&message, plans, out);
             } else {
-                self.piece(&message, from_main, out);
+                self.piece(&message, from_main, plans, out);
             }
         }
         let damaged = main.damaged() + nested.damaged() - damaged;
@@ -220,7 +220,7 @@ impl Renderer {
                 *main = usual.records;
                 (count, usual.last)
             }
-            Form::Raw(raw) => raw.copy_run(main, last, limit, out),
+            Form::Raw(raw) => raw.copy_run(main, last, plans, limit, out),
         };
         if count > 0 {
             self.state.records = self.state.records.saturating_add(count);
@@ -231,7 +231,7 @@ impl Renderer {
     }
 
     /// Appends one piece of a message.
-    fn piece(&mut self, piece: &MessagePiece<'_>, from_main: bool, out: &mut Vec<u8>) {
+    fn piece(&mut self, piece: &MessagePiece<'_>, from_main: bool, plans: &Plans, out: &mut Vec<u8>) {
         let continues = piece.flags.has(Flags::CONT);
         if continues && !self.state.in_message {
             return self.headless(piece, from_main, out);
@@ -247,14 +247,14 @@ impl Renderer {
         match &mut self.form {
             Form::Text(lines) => {
                 if !continues {
-                    lines.message(self.state.last, out);
+                    lines.message(self.state.last, 0, out);
                 }
                 lines.text(self.state.last, piece.text, out);
                 if !more {
                     out.push(b'\n');
                 }
             }
-            Form::Raw(raw) => raw.message(piece.site, piece.flags, self.state.last, piece.text, out),
+            Form::Raw(raw) => raw.message(piece.site, piece.flags, self.state.last, piece.text, plans, out),
         }
         self.state.in_message = more;
         if !more {
@@ -285,7 +285,7 @@ impl Renderer {
         let before = (self.state, out.len());
         self.go_on_to(message.ticks, out);
         let written = match &mut self.form {
-            Form::Text(lines) => lines.captured(self.state.last, plan, message.text, out),
+            Form::Text(lines) => lines.captured(self.state.last, 0, plan, message.text, out),
             Form::Raw(raw) => raw.captured(message.site, self.state.last, message.text, plans, out),
         };
         if written {
@@ -457,7 +457,7 @@ impl Plains for RingMessages<'_, '_> {
         let next = self.records.peek_whole().filter(|message| message.ticks >= self.last)?;
         self.next = Some(next);
         let plan = if next.captured { Some(self.plans.get(next.site)?) } else { None };
-        Some(Plain { ticks: next.ticks, plan, bytes: next.text })
+        Some(Plain { ticks: next.ticks, plan, bytes: next.text, mark: 0 })
     }
 
     #[inline(always)]

@@ -128,8 +128,8 @@ fn a_message_larger_than_the_ring_arrives_whole() {
             }
             drain(memory, true, progress, renderer, text);
         });
-        assert_eq!(producer.record(now(), format_args!("{long}")), Outcome::Committed);
-        assert_eq!(producer.record(now(), format_args!("after")), Outcome::Committed);
+        assert_eq!(producer.record(now(), 0, format_args!("{long}")), Outcome::Committed);
+        assert_eq!(producer.record(now(), 0, format_args!("after")), Outcome::Committed);
         done.store(true, Ordering::Release);
     });
     assert_eq!(bench.messages(), [long.as_str(), "after"]);
@@ -140,7 +140,7 @@ fn a_full_ring_drops_counts_and_goes_on_when_there_is_room() {
     let mut bench = Bench::new(FullPolicy::Drop, Duration::ZERO);
     let mut outcomes = Vec::new();
     for i in 0..1000 {
-        outcomes.push(bench.producer.record(now(), format_args!("message number {i:>20}")));
+        outcomes.push(bench.producer.record(now(), 0, format_args!("message number {i:>20}")));
     }
     let kept = outcomes.iter().filter(|o| **o == Outcome::Committed).count();
     assert!(kept > 250 && kept < 350, "{kept} records of 48 bytes in 16 KiB");
@@ -150,7 +150,7 @@ fn a_full_ring_drops_counts_and_goes_on_when_there_is_room() {
         bench.metas(),
         [Meta::Lost { records: 1000 - kept as u64, reason: trace_format::meta::LossReason::Full }]
     );
-    assert_eq!(bench.producer.record(now(), format_args!("room again")), Outcome::Committed);
+    assert_eq!(bench.producer.record(now(), 0, format_args!("room again")), Outcome::Committed);
     bench.drain();
     assert_eq!(bench.messages().len(), kept + 1);
 }
@@ -159,9 +159,9 @@ fn a_full_ring_drops_counts_and_goes_on_when_there_is_room() {
 fn a_dropped_long_message_leaves_nothing_behind() {
     let mut bench = Bench::new(FullPolicy::Drop, Duration::ZERO);
     let long = "x".repeat(20_000);
-    bench.producer.record(now(), format_args!("before"));
-    assert_eq!(bench.producer.record(now(), format_args!("{long}")), Outcome::Lost);
-    bench.producer.record(now(), format_args!("after"));
+    bench.producer.record(now(), 0, format_args!("before"));
+    assert_eq!(bench.producer.record(now(), 0, format_args!("{long}")), Outcome::Lost);
+    bench.producer.record(now(), 0, format_args!("after"));
     bench.drain();
     assert_eq!(bench.messages(), ["before", "after"]);
     assert_eq!(bench.metas().len(), 1);
@@ -170,10 +170,10 @@ fn a_dropped_long_message_leaves_nothing_behind() {
 #[test]
 fn a_wait_for_room_is_bounded_and_told_and_then_records_drop_at_once() {
     let mut bench = Bench::new(FullPolicy::Block, Duration::from_millis(30));
-    while bench.producer.record(now(), format_args!("fill")) == Outcome::Committed {}
+    while bench.producer.record(now(), 0, format_args!("fill")) == Outcome::Committed {}
     let start = Instant::now();
     for _ in 0..1000 {
-        assert_eq!(bench.producer.record(now(), format_args!("no room")), Outcome::Lost);
+        assert_eq!(bench.producer.record(now(), 0, format_args!("no room")), Outcome::Lost);
     }
     assert!(start.elapsed() < Duration::from_secs(5), "a thread that waited once does not wait again");
     bench.drain();
@@ -196,10 +196,10 @@ fn a_panic_in_a_display_abandons_that_record_only() {
     let mut bench = Bench::new(FullPolicy::Block, Duration::ZERO);
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| {}));
-    bench.producer.record(now(), format_args!("one"));
-    assert_eq!(bench.producer.record(now(), format_args!("{Panics}")), Outcome::Lost);
+    bench.producer.record(now(), 0, format_args!("one"));
+    assert_eq!(bench.producer.record(now(), 0, format_args!("{Panics}")), Outcome::Lost);
     std::panic::set_hook(hook);
-    bench.producer.record(now(), format_args!("two"));
+    bench.producer.record(now(), 0, format_args!("two"));
     bench.drain();
     assert_eq!(bench.messages(), ["one", "two"]);
     assert_eq!(bench.metas(), [Meta::Lost { records: 1, reason: trace_format::meta::LossReason::Panic }]);
@@ -212,13 +212,13 @@ fn a_record_inside_a_record_is_kept_and_one_further_in_is_counted() {
     impl fmt::Display for Traces<'_> {
         fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             if self.1 > 0 {
-                self.0.record(now(), format_args!("inner {} {}", self.1, Traces(self.0, self.1 - 1)));
+                self.0.record(now(), 0, format_args!("inner {} {}", self.1, Traces(self.0, self.1 - 1)));
             }
             write!(f, "outer {}", self.1)
         }
     }
     let mut bench = Bench::new(FullPolicy::Block, Duration::ZERO);
-    bench.producer.record(now(), format_args!("{}", Traces(&bench.producer, 2)));
+    bench.producer.record(now(), 0, format_args!("{}", Traces(&bench.producer, 2)));
     bench.drain();
     assert_eq!(bench.messages(), ["outer 2", "inner 2 outer 1"]);
     assert_eq!(bench.metas(), [Meta::Lost { records: 1, reason: trace_format::meta::LossReason::Nested }]);
@@ -229,10 +229,10 @@ fn a_record_inside_a_record_is_kept_and_one_further_in_is_counted() {
 #[test]
 fn a_closed_ring_sends_its_thread_away() {
     let bench = Bench::new(FullPolicy::Block, Duration::ZERO);
-    assert_eq!(bench.producer.record(now(), format_args!("open")), Outcome::Committed);
+    assert_eq!(bench.producer.record(now(), 0, format_args!("open")), Outcome::Committed);
     bench.link.closed.store(true, Ordering::Release);
     bench.producer.revoke();
-    assert_eq!(bench.producer.record(now(), format_args!("closed")), Outcome::Gone);
+    assert_eq!(bench.producer.record(now(), 0, format_args!("closed")), Outcome::Gone);
 }
 
 #[test]
@@ -241,7 +241,7 @@ fn a_wiped_producer_sends_its_thread_away() {
     // SAFETY: all-zero bytes are a valid producer, as its documentation says; nothing in it needs dropping.
     let wiped: Producer = unsafe { std::mem::zeroed() };
     assert!(wiped.is_wiped());
-    assert_eq!(wiped.record(now(), format_args!("in a child")), Outcome::Gone);
+    assert_eq!(wiped.record(now(), 0, format_args!("in a child")), Outcome::Gone);
     assert!(wiped.is_idle());
     drop(bench);
 }
@@ -251,7 +251,7 @@ fn a_wiped_producer_sends_its_thread_away() {
 fn a_record_left_by_longjmp_leaves_nothing_stuck() {
     let mut bench = Bench::new(FullPolicy::Block, Duration::ZERO);
     bench.producer.mark_as_left_for_test();
-    assert_eq!(bench.producer.record(now(), format_args!("next")), Outcome::Committed);
+    assert_eq!(bench.producer.record(now(), 0, format_args!("next")), Outcome::Committed);
     assert!(bench.producer.is_idle());
     bench.drain();
     assert_eq!(bench.messages(), ["next"]);
@@ -272,7 +272,7 @@ proptest! {
         for chunks in &messages {
             let text = format!("{}", Chunks(chunks));
             prop_assert!(text.len() < 14_000);
-            prop_assert_eq!(bench.producer.record(now(), format_args!("{}", Chunks(chunks))), Outcome::Committed);
+            prop_assert_eq!(bench.producer.record(now(), 0, format_args!("{}", Chunks(chunks))), Outcome::Committed);
             expected.push(text);
             bench.drain();
         }

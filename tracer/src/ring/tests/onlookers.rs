@@ -97,7 +97,7 @@ fn beside_a_busy_thread_and_a_busy_flusher_file_and_text_have_no_seam() {
             while !last {
                 last = done.load(Ordering::Acquire);
                 let mut context =
-                    DrainContext { info, place: &mut place, plans: &Plans::default(), out: &mut out };
+                    DrainContext { info, place: &mut place, sites: &mut &Plans::default(), out: &mut out };
                 drain.portion(drained, &mut context, &|| false).unwrap();
             }
         });
@@ -113,7 +113,7 @@ fn beside_a_busy_thread_and_a_busy_flusher_file_and_text_have_no_seam() {
             }
         });
         for n in 0.. {
-            producer.record(Ticks(n + 2), format_args!("number {n}"));
+            producer.record(Ticks(n + 2), 0, format_args!("number {n}"));
             returned.store(n + 1, Ordering::Release);
             if done.load(Ordering::Relaxed) {
                 break;

@@ -50,7 +50,7 @@ fn texts(records: Records<'_>) -> Vec<String> {
 fn the_newest_records_are_there_and_the_rest_is_counted() {
     let (memory, producer) = recorder();
     for n in 0..5000 {
-        producer.record(crate::ring::clock::now(), format_args!("record number {n}"));
+        producer.record(crate::ring::clock::now(), 0, format_args!("record number {n}"));
     }
     let copy = Survivors::copy(&memory, 0, 0).unwrap();
     let found = texts(copy.records(0, 0).0);
@@ -69,7 +69,7 @@ fn a_producer_that_was_killed_before_it_counted_its_last_message_has_lost_none()
     for made in (1..40).chain(5000..5010) {
         let (memory, producer) = recorder();
         for n in 0..made {
-            producer.record(crate::ring::clock::now(), format_args!("record number {n}"));
+            producer.record(crate::ring::clock::now(), 0, format_args!("record number {n}"));
         }
         // Its last store did not happen.
         memory.header().main.committed.store(made - 1, Ordering::Relaxed);
@@ -87,9 +87,9 @@ fn a_producer_that_was_killed_before_it_counted_its_last_message_has_lost_none()
 fn of_a_message_whose_beginning_was_overwritten_nothing_is_left() {
     let (memory, producer) = recorder();
     let long = "long ".repeat(10_000);
-    producer.record(crate::ring::clock::now(), format_args!("before"));
-    producer.record(crate::ring::clock::now(), format_args!("{long}"));
-    producer.record(crate::ring::clock::now(), format_args!("after"));
+    producer.record(crate::ring::clock::now(), 0, format_args!("before"));
+    producer.record(crate::ring::clock::now(), 0, format_args!("{long}"));
+    producer.record(crate::ring::clock::now(), 0, format_args!("after"));
     let copy = Survivors::copy(&memory, 0, 0).unwrap();
     assert_eq!(texts(copy.records(0, 0).0), ["after"]);
     assert_eq!((copy.committed, copy.messages()), (3, 1));
@@ -126,7 +126,7 @@ fn a_copy_beside_a_busy_producer_has_whole_records_without_a_gap() {
         });
         let filling = "x".repeat(90);
         for n in 0..400_000usize {
-            producer.record(crate::ring::clock::now(), format_args!("{n} {}", &filling[..n % 90]));
+            producer.record(crate::ring::clock::now(), 0, format_args!("{n} {}", &filling[..n % 90]));
         }
         done.store(true, Ordering::Release);
         let (copies, seen) = reader.join().unwrap();

@@ -69,15 +69,27 @@ impl<'a> DrainedRing<'a> {
     }
 }
 
+/// The plans of the sites that records refer to.
+pub trait SitePlans {
+    /// Returns the plans of all sites, at least of those that records refer to which were committed before
+    /// this call.
+    fn plans(&mut self) -> &Plans;
+}
+
+impl SitePlans for &Plans {
+    fn plans(&mut self) -> &Plans {
+        self
+    }
+}
+
 /// The files and lines that a drain works with.
-#[derive(Debug)]
 pub struct DrainContext<'a> {
     /// The `# run` line of the files.
     pub info: &'a meta::Run,
     /// The place where files are made.
     pub place: &'a mut TracePlace,
     /// The plans by which captured arguments are rendered.
-    pub plans: &'a Plans,
+    pub sites: &'a mut dyn SitePlans,
     /// The lines on their way into a file.
     pub out: &'a mut Vec<u8>,
 }
@@ -208,11 +220,11 @@ impl Drain {
     ) -> io::Result<usize> {
         let before = (self.renderer.clone(), self.progress);
         let first = self.begin(drained, context);
-        self.render(drained.memory, context.plans, is_idle, first.saturating_add(limit), context.out)?;
+        self.render(drained.memory, context.sites, is_idle, first.saturating_add(limit), context.out)?;
         let mut length = first;
         while whole && self.renderer.state().in_message && context.out.len() > length {
             length = context.out.len();
-            self.render(drained.memory, context.plans, is_idle, length + 1, context.out)?;
+            self.render(drained.memory, context.sites, is_idle, length + 1, context.out)?;
         }
         if context.out.len() == first {
             return Ok(0);
@@ -297,15 +309,15 @@ impl Drain {
     fn render(
         &mut self,
         memory: &Memory,
-        plans: &Plans,
+        sites: &mut dyn SitePlans,
         is_idle: &dyn Fn() -> bool,
         limit: usize,
         out: &mut Vec<u8>,
     ) -> io::Result<()> {
         let rendered = if memory.overwrites() {
-            self.render_copy(memory, plans, is_idle, limit, out)
+            self.render_copy(memory, sites, is_idle, limit, out)
         } else {
-            self.render_ring(memory, plans, is_idle, limit, out)
+            self.render_ring(memory, sites, is_idle, limit, out)
         };
         rendered.map_err(|e| io::Error::other(format!("the ring of thread {} is damaged: {e}", self.tid)))?;
         self.renderer.losses(&memory.header().losses(), out);
@@ -316,7 +328,7 @@ impl Drain {
     fn render_ring(
         &mut self,
         memory: &Memory,
-        plans: &Plans,
+        sites: &mut dyn SitePlans,
         is_idle: &dyn Fn() -> bool,
         limit: usize,
         out: &mut Vec<u8>,
@@ -325,7 +337,7 @@ impl Drain {
         // could belong to.
         let (mut main, mut nested, whole) = self.unread(memory)?;
         let idle = is_idle() && memory.header().main.head() == whole;
-        self.renderer.records(&mut main, &mut nested, idle, plans, limit, out);
+        self.renderer.records(&mut main, &mut nested, idle, sites.plans(), limit, out);
         if idle && main.position() == whole {
             // Its thread has gone on without the rest of the message.
             self.renderer.close_torn(out);
@@ -373,7 +385,7 @@ impl Drain {
     fn render_copy(
         &mut self,
         memory: &Memory,
-        plans: &Plans,
+        sites: &mut dyn SitePlans,
         is_idle: &dyn Fn() -> bool,
         limit: usize,
         out: &mut Vec<u8>,
@@ -390,7 +402,7 @@ impl Drain {
         };
         let idle = is_idle() && header.main.head() == copy.end();
         let (mut main, mut nested) = copy.records(consumed, nested_consumed);
-        self.renderer.records(&mut main, &mut nested, idle, plans, limit, out);
+        self.renderer.records(&mut main, &mut nested, idle, sites.plans(), limit, out);
         (self.progress.consumed, self.progress.nested_consumed) = (main.position(), nested.position());
         // What is left of the nested ring waits for the record that it was made in: for the next copy.
         if self.progress.consumed < copy.end() {

@@ -84,7 +84,7 @@ impl<'a> Onlooker<'a> {
         let (mut text, mut portion) = (Vec::new(), Vec::new());
         loop {
             portion.clear();
-            self.drain.render(self.drained.memory, self.plans, &|| true, PORTION, &mut portion)?;
+            self.drain.render(self.drained.memory, &mut self.plans, &|| true, PORTION, &mut portion)?;
             if portion.is_empty() {
                 break;
             }

@@ -32,6 +32,7 @@ mod ui;
 mod view;
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 use crate::cli::{Merge, Subcommand};
 use crate::command::diff::Told;
@@ -41,7 +42,9 @@ use crate::find::discover::App;
 use crate::os::signals::Signals;
 use crate::ui::error::Error;
 use crate::ui::messages::Messages;
-use crate::view::request::Request;
+use crate::view::export::stats::StatsStyle;
+use crate::view::export::time_column::TimeMode;
+use crate::view::request::{Layout, Request};
 
 /// Runs the command with `args`, the first of which is the command's own name, and returns the exit status.
 pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
@@ -57,6 +60,14 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
     let Some(command) = cli.command else { return merge(cli.merge) };
     match command {
         Subcommand::Merge(of) => merge(of),
+        Subcommand::Show { options, columns, apps } => {
+            let mut options = options;
+            options.view.time.get_or_insert(TimeMode::Offset);
+            view(Request { layout: Layout::Show(columns), ..options.into() }, apps)
+        }
+        Subcommand::Stats { options, json, rows, apps } => {
+            view(Request { layout: Layout::Stats(StatsStyle { json, rows }), ..options.into() }, apps)
+        }
         Subcommand::Run { options, command } => command::run::run(&options.into(), command),
         Subcommand::Clean { quiet, app } => {
             reporting(quiet, |messages| command::clean::clean(&App::or_directory(app)?, messages))
@@ -96,19 +107,25 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
 
 fn merge(merge: Merge) -> u8 {
     let Merge { options, follow, apps } = merge;
-    let request = Request::from(options);
+    let request = Request { shows_end: true, ..Request::from(options) };
     if !follow {
-        // An interrupted merge deletes its temporary file.
-        Signals::take();
+        return view(request, apps);
     }
+    reporting(request.quiet, |messages| command::follow::follow(&opened(apps)?, &request, messages))
+}
+
+/// Merges the traces of `apps` as the request asks for it.
+fn view(request: Request, apps: Vec<PathBuf>) -> u8 {
+    // An interrupted merge deletes its temporary file.
+    Signals::take();
     reporting(request.quiet, |messages| {
-        let apps = apps.into_iter().map(App::or_directory).collect::<Result<Vec<App>, Error>>()?;
-        if follow {
-            return command::follow::follow(&apps, &request, messages);
-        }
         let choice = if request.all_runs { Choice::All } else { Choice::Newest };
-        command::merge::run(&Job { apps: &apps, request: &request, choice }, messages)
+        command::merge::run(&Job { apps: &opened(apps)?, request: &request, choice }, messages)
     })
+}
+
+fn opened(apps: Vec<PathBuf>) -> Result<Vec<App>, Error> {
+    apps.into_iter().map(App::or_directory).collect()
 }
 
 /// Does `work`, tells the user its error, and returns the exit status.

@@ -10,6 +10,7 @@ mod options;
 
 use self::options::{MergeOptions, ViewOptions};
 use crate::ui::subcommands::{RESERVED, SUBCOMMANDS};
+use crate::view::export::show::Column;
 
 const EXAMPLES: &str = "\
 Where it looks for <APP>.trace.<thread id>:
@@ -159,6 +160,34 @@ Exit status:
   1  some files could not be read; stderr says which
   2  there is no trace";
 
+const SHOW_HELP: &str = "\
+Lays the records out for people: the time, the thread, the message. Threads are called
+by their names; the first one of a process is 'main', those without a name are
+numbered. Of the '#' lines only those are shown that warn. The options select as those
+of a merge do (tracemerge --help). --time says in which terms times are shown, in
+seconds since the first line if nothing is said. The columns 'module', 'site' and
+'function' are empty for files of TRACER_FORMAT=text, which do not tell them.
+
+Examples:
+  tracemerge show ./app
+  tracemerge show --columns time,delta,thread,site --last 100 ./app
+  tracemerge show --site worker.rs --time wall ./app
+
+Exit status: that of a merge";
+
+const STATS_HELP: &str = "\
+Counts the messages of each call of trace!, as far as the traces tell which one made
+them: files of TRACER_FORMAT=raw do. Other messages are counted by what they look like
+without their numbers. Of each sort: how many there are, in all and in a second, in
+how many threads; how long it is until the next message of the same thread (median,
+99th percentile, to 1 %, and maximum); the range of the arguments that are numbers.
+The options select as those of a merge do (tracemerge --help).
+
+--json writes the same for programs: times in nanoseconds, fields described in
+docs/stats-json.md; new fields may come, none goes while `version` stays.
+
+Exit status: that of a merge";
+
 const DIFF_HELP: &str = "\
 A and B are each an application (its newest run), a merged file or a trace file, or a
 directory of trace files. Threads are compared that have the same name and came in the
@@ -228,7 +257,7 @@ pub struct Merge {
     #[command(flatten)]
     pub options: MergeOptions,
     /// Show what running applications trace, as it comes, until they have ended
-    #[arg(short, long, conflicts_with_all = ["all_runs", "with"])]
+    #[arg(short, long, conflicts_with_all = ["all_runs", "with", "module", "site"])]
     pub follow: bool,
     /// The applications whose traces are merged: paths of executables, or directories with traces
     #[arg(value_name = "APP", required = true)]
@@ -241,6 +270,35 @@ pub enum Subcommand {
     /// Merge the traces: what is done without a subcommand, too
     #[command(override_usage = "tracemerge merge [OPTIONS] <APP>...")]
     Merge(Merge),
+    /// Show the traces to people: times, threads by their names, messages
+    #[command(override_usage = "tracemerge show [OPTIONS] <APP>...", after_help = SHOW_HELP)]
+    Show {
+        /// The options of the merge
+        #[command(flatten)]
+        options: MergeOptions,
+        /// The columns before the message, from the left
+        #[arg(long, value_name = "COLUMNS", value_enum, value_delimiter = ',', default_values_t = Column::USUAL)]
+        columns: Vec<Column>,
+        /// The applications whose traces are shown: paths of executables, or directories with traces
+        #[arg(value_name = "APP", required = true)]
+        apps: Vec<PathBuf>,
+    },
+    /// Count the messages by the places that trace them, with the times to the next ones
+    #[command(override_usage = "tracemerge stats [OPTIONS] <APP>...", after_help = STATS_HELP)]
+    Stats {
+        /// The options of the merge
+        #[command(flatten)]
+        options: MergeOptions,
+        /// Write JSON
+        #[arg(long)]
+        json: bool,
+        /// The number of sorts of messages in the table
+        #[arg(long, value_name = "N", default_value_t = 20)]
+        rows: usize,
+        /// The applications whose messages are counted: paths of executables, or directories with traces
+        #[arg(value_name = "APP", required = true)]
+        apps: Vec<PathBuf>,
+    },
     /// Run the application with tracing on, then merge what it traced
     #[command(
         override_usage = "tracemerge run [OPTIONS] [--] <APP> [ARGS]...",
@@ -449,7 +507,11 @@ mod tests {
             &["-q", "run", "a", "b"],
             &["merge"],
             &["tree", "a"],
-            &["-q", "stats"],
+            &["-q", "tree"],
+            &["show"],
+            &["stats", "--rows", "x", "a"],
+            &["show", "--columns", "colour", "a"],
+            &["-f", "--site", "a.rs", "b"],
         ] {
             assert_eq!(parse(args).unwrap_err().exit_code(), 2, "{args:?}");
         }

@@ -10,9 +10,11 @@ use regex::bytes::{Regex, RegexBuilder};
 
 use crate::time::when::When;
 use crate::ui::colour;
+use crate::view::export::show::Column;
 use crate::view::export::time_column::TimeMode;
 use crate::view::request::{Request, ThreadIs, View};
 use crate::view::select::{Amount, Selection};
+use crate::view::sites::{SiteSelection, SourcePlace};
 
 /// The options that merging takes, alone or after a run.
 #[derive(Args, Debug)]
@@ -40,7 +42,7 @@ pub struct MergeOptions {
 impl From<MergeOptions> for Request {
     fn from(options: MergeOptions) -> Request {
         let MergeOptions { output, all_runs, with, view, quiet, verbose } = options;
-        Request { output, all_runs, with, view: view.into(), quiet, verbose }
+        Request { output, all_runs, with, view: view.into(), quiet, verbose, ..Request::default() }
     }
 }
 
@@ -72,9 +74,15 @@ pub struct ViewOptions {
     /// Only the last N records of what is left
     #[arg(long, value_name = "N", value_parser = amount, help_heading = SELECT)]
     pub last: Option<usize>,
-    /// The terms in which the time of each line is shown
-    #[arg(long, value_name = "TERMS", value_enum, default_value_t, help_heading = SHOW)]
-    pub time: TimeMode,
+    /// Only messages of this module and those in it, as app::net; of raw files; may be repeated
+    #[arg(long, value_name = "PATH", help_heading = SELECT)]
+    pub module: Vec<String>,
+    /// Only messages of this source file or line, as net.rs or net.rs:12; of raw files; may be repeated
+    #[arg(long, value_name = "FILE[:LINE]", value_parser = SourcePlace::parse, help_heading = SELECT)]
+    pub site: Vec<SourcePlace>,
+    /// The terms in which the time of each line is shown [default: ticks; of show: offset]
+    #[arg(long, value_name = "TERMS", value_enum, help_heading = SHOW)]
+    pub time: Option<TimeMode>,
     /// The use of colours
     #[arg(long, value_name = "WHEN", value_enum, default_value_t, help_heading = SHOW)]
     pub color: colour::ColourMode,
@@ -88,14 +96,20 @@ const SHOW: &str = "How it is shown";
 
 impl From<ViewOptions> for View {
     fn from(options: ViewOptions) -> View {
-        let ViewOptions { thread, process, since, until, grep, invert, head, last, time, color, no_pager } =
-            options;
+        let ViewOptions { thread, process, since, until, grep, invert, head, last, .. } = options;
+        let ViewOptions { module: modules, site: places, time, color, no_pager, .. } = options;
         let amount = match (head, last) {
             (Some(wanted), _) => Amount::First(wanted),
             (None, Some(wanted)) => Amount::Last(wanted),
             (None, None) => Amount::All,
         };
-        let selection = Selection { pattern: grep, invert, amount };
+        let sites = (!modules.is_empty() || !places.is_empty()).then(|| SiteSelection {
+            modules,
+            places,
+            ..SiteSelection::default()
+        });
+        let selection = Selection { pattern: grep, invert, amount, sites };
+        let time = time.unwrap_or_default();
         View { thread, process, since, until, selection, time, color, no_pager }
     }
 }
@@ -122,6 +136,33 @@ impl ValueEnum for TimeMode {
             TimeMode::Delta => ("delta", "Seconds since the record shown before"),
             TimeMode::Wall => ("wall", "Local date and time"),
             TimeMode::Utc => ("utc", "Date and time in UTC"),
+        };
+        Some(PossibleValue::new(name).help(help))
+    }
+}
+
+impl ValueEnum for Column {
+    fn value_variants<'a>() -> &'a [Column] {
+        &[
+            Column::Time,
+            Column::Delta,
+            Column::Thread,
+            Column::Process,
+            Column::Module,
+            Column::Site,
+            Column::Function,
+        ]
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        let (name, help) = match self {
+            Column::Time => ("time", "The time, in the terms of --time"),
+            Column::Delta => ("delta", "Seconds since the record shown before"),
+            Column::Thread => ("thread", "The thread: its name, and its id where names are not unique"),
+            Column::Process => ("process", "The process id"),
+            Column::Module => ("module", "The module that traced the message; of raw files"),
+            Column::Site => ("site", "The source file and line that traced it; of raw files"),
+            Column::Function => ("function", "The function that traced it; of raw files"),
         };
         Some(PossibleValue::new(name).help(help))
     }

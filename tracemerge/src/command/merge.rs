@@ -2,20 +2,27 @@
 //! write them. A view goes the same way as the merge of all lines.
 
 use std::ffi::OsStr;
+use std::io::{self, IsTerminal};
 
 use crate::find::choose::Choice;
 use crate::find::discover::App;
 use crate::find::{Found, find_traces_of_all, threads};
 use crate::input::inputs::Inputs;
+use crate::input::site_catalog::SiteCatalog;
 use crate::output::target::Target;
 use crate::ui::colour::Palette;
 use crate::ui::error::Error;
 use crate::ui::messages::{Messages, count};
 use crate::view::delivery::Delivery;
+use crate::view::export::Export;
+use crate::view::export::show::{Column, ShowFormat, ShowStyle};
+use crate::view::export::stats::StatsFormat;
 use crate::view::export::text::{TextFormat, TextStyle};
-use crate::view::export::time_column::TimeColumn;
+use crate::view::export::time_column::{TimeColumn, TimeMode};
 use crate::view::plan::Plan;
-use crate::view::request::{Request, is_terminal};
+use crate::view::request::{Layout, Request, View, is_terminal};
+use crate::view::select::{Amount, Selection};
+use crate::view::thread_labels::thread_labels;
 
 /// The applications and runs that are merged, and the request for it.
 #[derive(Debug)]
@@ -33,41 +40,47 @@ pub struct Job<'a> {
 /// # Errors
 /// Nothing could be merged, or the output could not be written.
 pub fn run(job: &Job, messages: &mut Messages) -> Result<(), Error> {
-    let Request { output, view, verbose, with, .. } = job.request;
+    let Request { output, verbose, with, layout, .. } = job.request;
+    let mut view = job.request.view.clone();
+    if layout.tells_sites() {
+        view.selection.sites.get_or_insert_default();
+    }
     if *verbose {
         messages.tell_details();
     }
     let Found { chosen, inputs: input_ids, completeness, merged_path, .. } =
         find_traces_of_all(job.apps, job.choice, messages)?;
     completeness.tell(false, messages);
-    let stdout = (output.is_none() && view.is_asked_for()).then_some(OsStr::new("-"));
+    let is_view = view.is_asked_for() || *layout != Layout::Trace;
+    let stdout = (output.is_none() && is_view).then_some(OsStr::new("-"));
     let target = Target::new(output.as_deref().or(stdout), &merged_path, job.apps, &input_ids)?;
-    let with_names = *verbose || !view.thread.is_empty();
-    let mut inputs = Inputs::open(&chosen, with, with_names, messages)?;
-    let mut plan = Plan::new(&mut inputs, view, messages)?;
+    let shows_end = job.request.shows_end && !is_view && shows_end_of(&target);
+    let with_names = *verbose || !view.thread.is_empty() || *layout != Layout::Trace || shows_end;
+    let marker = view.selection.sites.as_ref().map(|sites| SiteCatalog::marker(&sites.catalog));
+    let mut inputs = Inputs::open(&chosen, with, with_names, marker.as_ref(), messages)?;
+    if let Some(sites) = &mut view.selection.sites {
+        sites.marked = inputs.origins.iter().map(|origin| origin.tells_sites).collect();
+        tell_without_sites(&inputs, messages);
+    }
+    let mut plan = Plan::new(&mut inputs, &view, messages)?;
     if *verbose {
         plan.tell_details(&inputs, messages);
     }
-    let selection = &view.selection;
-    let style = TextStyle {
-        time: TimeColumn::new(view.time, plan.times.first, plan.zone.clone()),
-        palette: view.colours(&target).then(Palette::colours),
-        found: selection.pattern.clone().filter(|_| !selection.invert),
-    };
+    let format = format_of(layout, &view, &inputs, &plan, view.colours(&target).then(Palette::colours));
     let delivery = Delivery {
         inputs: &mut inputs,
         plan: &mut plan,
-        selection,
-        format: &|| Box::new(TextFormat::new(style.clone())),
+        selection: &view.selection,
+        format: &*format,
         target: &target,
-        paged: view.pages(&target),
+        paged: view.pages(&target) && !matches!(layout, Layout::Stats(_)),
     };
     let Some(lines) = delivery.write(messages)? else { return Ok(()) };
     if lines == 0 && view.is_of_a_time() {
         plan.tell_times(&inputs, messages);
     }
     let (lines, name) = (count(lines, "line"), target.name());
-    if !view.is_asked_for() && !is_terminal(&target) {
+    if !is_view && !is_terminal(&target) {
         let merged = merged(&inputs);
         let runs =
             if chosen.runs == 0 { "an unknown run".to_owned() } else { count(chosen.runs as u64, "run") };
@@ -75,13 +88,88 @@ pub fn run(job: &Job, messages: &mut Messages) -> Result<(), Error> {
             if with.is_empty() { String::new() } else { format!(", {}", count(with.len() as u64, "log")) };
         let threads = count(threads(&chosen), "thread");
         messages.done(format_args!("merged {merged} of {runs} ({threads}{logs}, {lines}) into {name}"));
-    } else if !is_terminal(&target) {
+        if shows_end {
+            show_end(&mut inputs, &view, messages);
+        }
+    } else if !is_terminal(&target) && !matches!(target, Target::Stdout if *layout != Layout::Trace) {
         let runs = count(chosen.runs as u64, "run");
         messages.done(format_args!("selected {lines} of {runs} into {name}"));
     }
     // The process ends soon, and its end unmaps thousands of files sooner than a drop would.
     std::mem::forget(inputs);
     Ok(())
+}
+
+/// A maker of the format of an output.
+type FormatMaker = Box<dyn Fn() -> Box<dyn Export>>;
+
+/// Returns what makes the format of a layout.
+fn format_of(
+    layout: &Layout,
+    view: &View,
+    inputs: &Inputs,
+    plan: &Plan<'_>,
+    palette: Option<Palette>,
+) -> FormatMaker {
+    let Selection { pattern, invert, sites, .. } = &view.selection;
+    let found = pattern.clone().filter(|_| !invert);
+    let time = TimeColumn::new(view.time, plan.times.first, plan.zone.clone());
+    let catalog = || sites.as_ref().map(|sites| sites.catalog.clone()).unwrap_or_default();
+    match layout {
+        Layout::Trace => {
+            let style = TextStyle { time, palette, found };
+            Box::new(move || Box::new(TextFormat::new(style.clone())))
+        }
+        Layout::Show(columns) => {
+            let (columns, threads) = (columns.clone(), thread_labels(inputs).into());
+            let style = ShowStyle { columns, time, threads, catalog: catalog(), palette, found };
+            Box::new(move || Box::new(ShowFormat::new(style.clone())))
+        }
+        Layout::Stats(style) => {
+            let (style, catalog) = (style.clone(), catalog());
+            Box::new(move || Box::new(StatsFormat::new(style.clone(), catalog.clone())))
+        }
+    }
+}
+
+/// Says which of the traces do not tell where their messages come from.
+fn tell_without_sites(inputs: &Inputs, messages: &mut Messages) {
+    let traces = || inputs.files().filter(|(origin, source)| !origin.is_log && !source.is_ring());
+    let without = traces().filter(|(origin, _)| !origin.tells_sites).count();
+    if without > 0 {
+        messages.note(format_args!(
+            "{without} of {} text and do not tell where messages come from; those of TRACER_FORMAT=raw do",
+            match traces().count() {
+                1 => "1 file is".to_owned(),
+                all => format!("{} are", count(all as u64, "file")),
+            }
+        ));
+    }
+}
+
+/// The number of records with which a merge ends on a terminal.
+const END: usize = 5;
+
+/// Returns whether a merge into `target` may end with its last records on standard error.
+fn shows_end_of(target: &Target) -> bool {
+    matches!(target, Target::File { .. }) && io::stderr().is_terminal()
+}
+
+/// Shows the last records on standard error. What is wrong with them was told before.
+fn show_end(inputs: &mut Inputs, view: &View, messages: &mut Messages) {
+    let selection = Selection { amount: Amount::Last(END), ..Selection::default() };
+    let view = View { selection, time: TimeMode::Offset, ..view.clone() };
+    let silent = &mut Messages::new(true);
+    let Ok(mut plan) = Plan::new(inputs, &view, silent) else { return };
+    let palette = view.color.is_now(true).then(Palette::colours);
+    let format = format_of(&Layout::Show(Column::USUAL.to_vec()), &view, inputs, &plan, palette);
+    let mut text = Vec::new();
+    let selection = &view.selection;
+    let target = &Target::Stdout;
+    let delivery = Delivery { inputs, plan: &mut plan, selection, format: &*format, target, paged: false };
+    if delivery.write_into(&mut text).is_ok() {
+        messages.show(&String::from_utf8_lossy(&text));
+    }
 }
 
 /// Returns the number of merged files and rings in words.

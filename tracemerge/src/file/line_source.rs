@@ -2,6 +2,8 @@
 
 use std::fmt::Debug;
 
+use trace_format::raw::Marker;
+
 /// A source that can be read as lines of text, sorted by their ticks.
 ///
 /// Several threads ask for slices of time one after the other, and a slice may be asked for again. The same
@@ -25,6 +27,12 @@ pub trait LineSource: Debug + Send + Sync {
 
     /// The ticks of each record that was traced, the last record first.
     fn newest_first(&self) -> Box<dyn Iterator<Item = u64> + '_>;
+
+    /// Has each message from here on begin with a [mark](trace_format::mark) of its site, where the source
+    /// tells sites. Returns whether it does.
+    fn mark_sites(&mut self, _marker: &Marker) -> bool {
+        false
+    }
 
     /// Appends the lines with ticks from `from` on, and smaller than `until` if that is given, to `out`: in
     /// order of their ticks, each with its line feed. Bytes of the file that are no record are reported to

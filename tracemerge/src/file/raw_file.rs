@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use trace_format::line::{Key, Kind, Line, Ticks};
-use trace_format::raw::{self, Decoder, Raw, Record, is_clean};
+use trace_format::raw::{self, Decoder, Marker, Raw, Record, is_clean};
 use trace_format::record::RecordKind;
 
 use crate::file::file_with_ring::FileWithRing;
@@ -28,6 +28,8 @@ pub struct RawFile {
     growth: u64,
     /// The ticks of the first record and of the last, which are asked for often.
     span: Option<(u64, u64)>,
+    /// What marks messages by their sites, if that is wanted.
+    marker: Option<Marker>,
 }
 
 #[derive(Debug)]
@@ -67,7 +69,7 @@ impl RawFile {
     fn of(path: &Path, bytes: RawBytes) -> RawFile {
         let growth = growth(&bytes);
         let span = Raw::parse(&bytes).and_then(|raw| Some((raw.first()?.0.0, raw.last()?.0)));
-        RawFile { path: path.to_path_buf(), bytes, growth, span }
+        RawFile { path: path.to_path_buf(), bytes, growth, span, marker: None }
     }
 
     fn raw(&self) -> Option<Raw<'_>> {
@@ -149,11 +151,20 @@ impl LineSource for RawFile {
         Box::new((0..blocks).rev().flat_map(of_block))
     }
 
+    fn mark_sites(&mut self, marker: &Marker) -> bool {
+        self.marker = Some(marker.clone());
+        true
+    }
+
     fn lines(&self, from: u64, until: Option<u64>, out: &mut Vec<u8>, damaged: &mut dyn FnMut(usize, usize)) {
         let Some(raw) = self.raw() else { return };
         let name = self.path.as_os_str().as_encoded_bytes();
         let times = (Ticks(from), until.map(Ticks));
-        let found = Decoder::new(raw.tid()).decode_times(raw, times, name, out);
+        let mut decoder = Decoder::new(raw.tid());
+        if let Some(marker) = &self.marker {
+            decoder = decoder.marking(marker.clone());
+        }
+        let found = decoder.decode_times(raw, times, name, out);
         found.damaged.iter().for_each(|place| damaged(place.start, place.len()));
     }
 }

@@ -2,11 +2,11 @@
 //! order of boots.
 
 use std::collections::BTreeMap;
-use std::iter;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use trace_format::meta::{ClockKind, Run};
+use trace_format::raw::Marker;
 
 use crate::find::choose::Chosen;
 use crate::find::header::{Trace, thread_name};
@@ -33,6 +33,8 @@ pub struct Origin {
     pub is_shown: bool,
     /// Whether the origin is a log of another program, which is of no process and of no thread.
     pub is_log: bool,
+    /// Whether the messages of the origin are marked by their sites.
+    pub tells_sites: bool,
 }
 
 /// The chosen traces, open.
@@ -51,7 +53,8 @@ pub struct Inputs {
 
 impl Inputs {
     /// Maps the chosen files, reads the logs `with`, and puts traces of several machines on one scale. The
-    /// names of threads are read if `with_names`, which takes a look at the beginning of each file.
+    /// names of threads are read if `with_names`, which takes a look at the beginning of each file. Messages
+    /// whose sites are known begin with marks of `marker`, if one is given.
     ///
     /// # Errors
     /// No file can be mapped, or a log cannot be read.
@@ -59,6 +62,7 @@ impl Inputs {
         chosen: &Chosen,
         with: &[PathBuf],
         with_names: bool,
+        marker: Option<&Marker>,
         messages: &mut Messages,
     ) -> Result<Inputs, Error> {
         let (mut boots, mut by_boot) = (Vec::new(), Vec::new());
@@ -69,7 +73,7 @@ impl Inputs {
             let (mut sources, mut origins) =
                 (Vec::with_capacity(files.len()), Vec::with_capacity(files.len()));
             for (trace, opened) in files.iter().zip(Source::open_all(files, &mut is_alive)) {
-                let parts = match opened {
+                let mut parts = match opened {
                     Ok(parts) => parts,
                     Err(error) => {
                         messages.warn(error);
@@ -80,8 +84,11 @@ impl Inputs {
                 let name = if with_names { parts.iter().find_map(name_in) } else { None };
                 let (run, tid, clock) = (trace.run.clone(), trace.tid, unknown.clone());
                 let name = name.unwrap_or_default();
-                let origin = Origin { run, tid, name, clock, is_shown: true, is_log: false };
-                origins.extend(iter::repeat_n(origin, parts.len()));
+                let origin =
+                    Origin { run, tid, name, clock, is_shown: true, is_log: false, tells_sites: false };
+                let marks = |part: &mut Source| marker.is_some_and(|marker| part.mark_sites(marker));
+                let of = |part: &mut Source| Origin { tells_sites: marks(part), ..origin.clone() };
+                origins.extend(parts.iter_mut().map(of));
                 sources.extend(parts);
             }
             boots.push(sources);
@@ -95,7 +102,15 @@ impl Inputs {
             let of_log = |log: &Source| {
                 let name =
                     log.path.file_name().map_or_else(Vec::new, |name| name.as_encoded_bytes().to_vec());
-                Origin { run: None, tid: 0, name, clock: unknown.clone(), is_shown: true, is_log: true }
+                Origin {
+                    run: None,
+                    tid: 0,
+                    name,
+                    clock: unknown.clone(),
+                    is_shown: true,
+                    is_log: true,
+                    tells_sites: false,
+                }
             };
             let logs: Vec<Origin> = sources[origins.len()..].iter().map(of_log).collect();
             origins.extend(logs);

@@ -6,5 +6,6 @@ pub mod boundary;
 pub mod findings;
 pub mod foreign;
 pub mod inputs;
+pub mod site_catalog;
 pub mod slice;
 pub mod source;

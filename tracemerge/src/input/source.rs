@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use trace_format::file::Encoding;
+use trace_format::raw::Marker;
 
 use crate::file::file_with_ring::FileWithRing;
 use crate::file::line_source::LineSource;
@@ -193,6 +194,14 @@ impl Source {
         match self.content() {
             Content::Text(bytes) => bytes,
             Content::Rendered(_) => &[],
+        }
+    }
+
+    /// Has each message begin with a mark of its site, where the source tells sites. Returns whether it does.
+    pub fn mark_sites(&mut self, marker: &Marker) -> bool {
+        match &mut self.stored {
+            Stored::Text { .. } => false,
+            Stored::Rendered(render) => render.mark_sites(marker),
         }
     }
 

@@ -56,6 +56,13 @@ impl Messages {
         }
     }
 
+    /// Shows text that has its line feeds, unless only troubles are told.
+    pub fn show(&self, text: &str) {
+        if !self.quiet {
+            write(text);
+        }
+    }
+
     /// Tells something that the user should know though nothing is wrong.
     pub fn note(&self, text: impl Display) {
         say("", text);
@@ -83,12 +90,15 @@ impl Messages {
 /// Writes one line with one system call, so that lines of several processes do not mix. A closed stderr is no
 /// failure.
 fn say(grade: &str, text: impl Display) {
-    let line = format!("tracemerge: {grade}{text}\n");
+    write(&format!("tracemerge: {grade}{text}\n"));
+}
+
+fn write(text: &str) {
     // A test's messages are shown if it fails.
     #[cfg(test)]
-    eprint!("{line}");
+    eprint!("{text}");
     #[cfg(not(test))]
-    let _ = io::stderr().write_all(line.as_bytes());
+    let _ = io::stderr().write_all(text.as_bytes());
 }
 
 /// Returns a path for a message, in quotes; characters that could drive a terminal are escaped.

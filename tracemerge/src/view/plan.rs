@@ -236,7 +236,9 @@ impl<'v> Plan<'v> {
             }
             self.spans.push(of_boot);
         }
-        if let (Amount::Last(wanted), None) = (self.view.selection.amount, &self.view.selection.pattern) {
+        if let (Amount::Last(wanted), false) =
+            (self.view.selection.amount, self.view.selection.judges_messages())
+        {
             self.narrow_to_last(inputs, wanted);
         }
         Ok(())

@@ -10,6 +10,7 @@ use std::io;
 
 use memchr::{memchr, memchr_iter};
 use trace_format::line::{Kind, Line, TICKS_DIGITS, TID_DIGITS, Ticks, parse_ticks};
+use trace_format::mark::take_mark;
 
 use crate::file::lines::{lines_of, whole_line, without_feed};
 use crate::output::sink::Sink;
@@ -27,6 +28,8 @@ pub struct RecordText<'a> {
     pub lines: &'a [u8],
     /// The number of lines of the record.
     pub line_count: u64,
+    /// The mark of the site that the record is of; 0 where that is not known.
+    pub site: u32,
 }
 
 impl<'a> RecordText<'a> {
@@ -38,7 +41,25 @@ impl<'a> RecordText<'a> {
 
     fn of_lines(origin: usize, lines: &'a [u8], line_count: u64) -> RecordText<'a> {
         let ticks = parse_ticks(lines).unwrap_or_default();
-        RecordText { origin, ticks, kind: kind_of(lines).unwrap_or(Kind::Meta), lines, line_count }
+        RecordText { origin, ticks, kind: kind_of(lines).unwrap_or(Kind::Meta), lines, line_count, site: 0 }
+    }
+
+    /// Returns the record, of a source that marks messages, without the mark before its text, which tells its
+    /// site. Its lines are put together in `buffer`.
+    #[must_use]
+    pub fn without_mark<'b>(&self, buffer: &'b mut Vec<u8>) -> RecordText<'b>
+    where
+        'a: 'b,
+    {
+        // The space, the kind, and another space are between the key and the text.
+        let Some(start) = key_length(self.lines).map(|key| key + 3).filter(|_| self.is_traced()) else {
+            return *self;
+        };
+        let (site, text) = take_mark(self.lines.get(start..).unwrap_or_default());
+        buffer.clear();
+        buffer.extend_from_slice(&self.lines[..start]);
+        buffer.extend_from_slice(text);
+        RecordText { lines: buffer, site, ..*self }
     }
 
     /// Returns the lines of the record, parsed.

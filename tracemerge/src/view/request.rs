@@ -11,6 +11,8 @@ use crate::output::target::Target;
 use crate::time::when::When;
 use crate::ui::colour;
 use crate::ui::colour::stdout_is_terminal;
+use crate::view::export::show::Column;
+use crate::view::export::stats::StatsStyle;
 use crate::view::export::time_column::TimeMode;
 use crate::view::select::Selection;
 
@@ -29,6 +31,34 @@ pub struct Request {
     pub quiet: bool,
     /// Whether the user is told details: which files are read, and how the clocks run.
     pub verbose: bool,
+    /// The layout of the output.
+    pub layout: Layout,
+    /// Whether a merge into a file ends with its last records on standard error, if that is a terminal.
+    pub shows_end: bool,
+}
+
+/// The layout of the output.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Layout {
+    /// The lines are those of the traces, with their times in other terms if that is asked for.
+    #[default]
+    Trace,
+    /// The records are laid out for people, in these columns before the message.
+    Show(Vec<Column>),
+    /// The messages are counted by their sites.
+    Stats(StatsStyle),
+}
+
+impl Layout {
+    /// Returns whether the output tells which sites the messages are of.
+    #[must_use]
+    pub fn tells_sites(&self) -> bool {
+        match self {
+            Layout::Trace => false,
+            Layout::Show(columns) => columns.iter().any(|column| column.is_of_site()),
+            Layout::Stats(_) => true,
+        }
+    }
 }
 
 /// A part of the traces, and the way in which it is shown. The default is the view of everything, as it

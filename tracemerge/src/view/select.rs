@@ -11,7 +11,9 @@ use std::io;
 
 use regex::bytes::Regex;
 
+use crate::input::site_catalog::PerSite;
 use crate::view::records::{RecordText, Take};
+use crate::view::sites::SiteSelection;
 
 /// The selection of the wanted records among those that are merged.
 #[derive(Clone, Debug, Default)]
@@ -22,6 +24,8 @@ pub struct Selection {
     pub invert: bool,
     /// The number of these records that are shown.
     pub amount: Amount,
+    /// The sites whose messages are wanted, where records are marked by their sites.
+    pub sites: Option<SiteSelection>,
 }
 
 /// A number of records, counted from one end.
@@ -37,10 +41,16 @@ pub enum Amount {
 }
 
 impl Selection {
-    /// Returns whether all records are wanted.
+    /// Returns whether messages are left out by what they are, whatever their number.
+    #[must_use]
+    pub fn judges_messages(&self) -> bool {
+        self.pattern.is_some() || self.sites.as_ref().is_some_and(|sites| !sites.is_all())
+    }
+
+    /// Returns whether all records are wanted, as they are.
     #[must_use]
     pub fn is_all(&self) -> bool {
-        self.pattern.is_none() && self.amount == Amount::All
+        self.pattern.is_none() && self.amount == Amount::All && self.sites.is_none()
     }
 }
 
@@ -52,12 +62,17 @@ pub struct Matching<'a, T> {
     next: T,
     /// A buffer in which the lines of a message are joined.
     text: Vec<u8>,
+    /// A buffer for the lines of a record without the mark of its site.
+    unmarked: Vec<u8>,
+    /// Whether the messages of each site are wanted.
+    sites: Option<PerSite<bool>>,
 }
 
 impl<'a, T: Take> Matching<'a, T> {
     /// Makes a stage that passes on to `next` the records that `selection` wants by its pattern.
     pub fn new(selection: &'a Selection, next: T) -> Matching<'a, T> {
-        Matching { selection, next, text: Vec::new() }
+        let sites = selection.sites.as_ref().map(|sites| PerSite::new(sites.catalog.clone()));
+        Matching { selection, next, text: Vec::new(), unmarked: Vec::new(), sites }
     }
 
     /// Returns the next stage.
@@ -95,7 +110,18 @@ impl<'a, T: Take> Matching<'a, T> {
 
 impl<T: Take> Take for Matching<'_, T> {
     fn record(&mut self, record: &RecordText<'_>) -> io::Result<()> {
-        if self.matches(record) { self.next.record(record) } else { Ok(()) }
+        let Some((sites, wanted)) = self.sites.as_mut().zip(self.selection.sites.as_ref()) else {
+            return if self.matches(record) { self.next.record(record) } else { Ok(()) };
+        };
+        let mut unmarked = std::mem::take(&mut self.unmarked);
+        let is_marked = wanted.marked.get(record.origin).is_some_and(|is_marked| *is_marked);
+        let record = if is_marked { record.without_mark(&mut unmarked) } else { *record };
+        let is_of_site = wanted.is_all()
+            || (record.is_traced()
+                && sites.get(record.site, |site| wanted.takes(site)).is_some_and(|takes| *takes));
+        let result = if is_of_site && self.matches(&record) { self.next.record(&record) } else { Ok(()) };
+        self.unmarked = unmarked;
+        result
     }
 }
 
@@ -107,8 +133,16 @@ pub struct Limit<T> {
     next: T,
     /// The number of messages that were passed on or are held back.
     taken: usize,
-    /// The records that are held back: the origin, whether the record is a message, and the lines.
-    held: VecDeque<(usize, bool, Vec<u8>)>,
+    held: VecDeque<Held>,
+}
+
+/// A record that is held back.
+#[derive(Debug)]
+struct Held {
+    origin: usize,
+    site: u32,
+    is_traced: bool,
+    lines: Vec<u8>,
 }
 
 /// The error by which [`Limit`] says that it wants no more records. It is not a failure.
@@ -174,22 +208,28 @@ impl<T: Take> Limit<T> {
     }
 
     fn pass_held(&mut self) -> io::Result<()> {
-        for (origin, _, lines) in self.held.drain(..) {
-            self.next.record(&RecordText::new(origin, &lines))?;
+        for Held { origin, site, lines, .. } in self.held.drain(..) {
+            self.next.record(&RecordText { site, ..RecordText::new(origin, &lines) })?;
         }
         Ok(())
     }
 
     /// Holds back a record, and forgets all records before the last `wanted` messages.
     fn hold(&mut self, record: &RecordText<'_>, wanted: usize) {
-        self.held.push_back((record.origin, record.is_traced(), record.lines.to_vec()));
+        let &RecordText { origin, site, .. } = record;
+        self.held.push_back(Held {
+            origin,
+            site,
+            is_traced: record.is_traced(),
+            lines: record.lines.to_vec(),
+        });
         if record.is_traced() {
             self.taken += 1;
         }
         while self.taken > wanted
-            || self.held.front().is_some_and(|(_, traced, _)| !traced && self.taken >= wanted)
+            || self.held.front().is_some_and(|held| !held.is_traced && self.taken >= wanted)
         {
-            if let Some((_, true, _)) = self.held.pop_front() {
+            if self.held.pop_front().is_some_and(|held| held.is_traced) {
                 self.taken -= 1;
             }
         }
@@ -256,7 +296,7 @@ mod tests {
         let records = [record(7, false), record(8, true)];
         let count = |pattern: &str, invert| {
             let pattern = Some(regex::bytes::RegexBuilder::new(pattern).multi_line(true).build().unwrap());
-            selected(&Selection { pattern, invert, amount: Amount::All }, &records).len()
+            selected(&Selection { pattern, invert, ..Selection::default() }, &records).len()
         };
         for (pattern, found) in
             [("first 7$", 1), ("^second", 1), ("7\\nsec", 1), ("0009", 0), ("stall", 0), ("", 1), ("x", 0)]

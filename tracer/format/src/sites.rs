@@ -87,7 +87,7 @@ impl Level {
 }
 
 /// One static place in the program that makes records.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Site {
     /// The number of the site, from 1.
     pub id: u32,

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use similar::{Algorithm, DiffOp, capture_diff_slices_deadline};
 
 use crate::command::diff::input::{Input, ThreadMessages};
-use crate::command::diff::shape::ShapeId;
+use crate::view::shape::ShapeId;
 
 /// The time that finding the differences of one thread may take; then they are told less exactly.
 const PATIENCE: Duration = Duration::from_secs(2);

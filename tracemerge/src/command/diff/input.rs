@@ -9,8 +9,6 @@ use trace_format::line::{Kind, Line, Ticks};
 use trace_format::meta::{Meta, Run};
 use trace_format::name::parse_trace_file_suffix;
 
-use crate::command::diff::latency::Latencies;
-use crate::command::diff::shape::{ShapeId, Shapes};
 use crate::file::lines::{Token, first_line, line_at, skip_bad, without_feed};
 use crate::file::map::Map;
 use crate::find::choose::Choice;
@@ -23,6 +21,8 @@ use crate::time::clocks::{Anchor, TickClock};
 use crate::ui::error::Error;
 use crate::ui::few::Few;
 use crate::ui::messages::{Messages, count, shown, shown_name};
+use crate::view::latency::Latencies;
+use crate::view::shape::{ShapeId, Shapes};
 
 /// The text between an executable's name and a thread id.
 const INFIX: &[u8] = b".trace.";

@@ -6,9 +6,7 @@
 
 mod compare;
 mod input;
-mod latency;
 mod model;
-mod shape;
 mod text;
 
 use std::io::{self, Write};
@@ -16,9 +14,9 @@ use std::path::PathBuf;
 
 use crate::command::diff::input::Input;
 use crate::command::diff::model::Comparison;
-use crate::command::diff::shape::Shapes;
 use crate::ui::error::Error;
 use crate::ui::messages::Messages;
+use crate::view::shape::Shapes;
 
 /// The form in which a comparison is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

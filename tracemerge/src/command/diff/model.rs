@@ -5,10 +5,10 @@ use serde::Serialize;
 
 use crate::command::diff::compare::Pair;
 use crate::command::diff::input::{Input, ThreadMessages};
-use crate::command::diff::latency::Latencies;
-use crate::command::diff::shape::{ShapeId, Shapes};
 use crate::ui::error::Error;
 use crate::ui::messages::shown_name;
+use crate::view::latency::Latencies;
+use crate::view::shape::{ShapeId, Shapes};
 
 /// The version of the layout. It grows when a field changes its meaning or goes; new fields may come at any
 /// time.

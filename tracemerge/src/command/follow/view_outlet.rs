@@ -163,7 +163,15 @@ impl<'a> ViewOutlet<'a> {
             self.times.learn_run(run);
         }
         let clock = Arc::new(TickClock::of(ClockKind::Ordered, []));
-        let origin = Origin { run, tid: of.tid(), name: Vec::new(), clock, is_shown: false, is_log: false };
+        let origin = Origin {
+            run,
+            tid: of.tid(),
+            name: Vec::new(),
+            clock,
+            is_shown: false,
+            is_log: false,
+            tells_sites: false,
+        };
         self.shown_mut().origins.push(origin);
         let number = self.known.len();
         self.known.push(ThreadFacts { has_name: false, since: 0, until: u64::MAX });

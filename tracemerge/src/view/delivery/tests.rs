@@ -66,7 +66,15 @@ fn place(length: u64) -> (TempDir, Vec<Vec<Source>>) {
 /// Returns these sources as inputs, of threads of which nothing is known.
 fn inputs(boots: Vec<Vec<Source>>) -> Inputs {
     let clock = Arc::new(TickClock::of(ClockKind::Ordered, []));
-    let origin = Origin { run: None, tid: 1, name: Vec::new(), clock, is_shown: true, is_log: false };
+    let origin = Origin {
+        run: None,
+        tid: 1,
+        name: Vec::new(),
+        clock,
+        is_shown: true,
+        is_log: false,
+        tells_sites: false,
+    };
     let sources = boots.iter().flatten().count();
     let ends = vec![(0, u64::MAX); boots.len()];
     Inputs { boots, origins: vec![origin; sources], ends, references: vec![None; sources] }

@@ -1,5 +1,8 @@
 //! Puts records into a format. Each format has a file of its own, behind one trait.
 
+pub mod paint;
+pub mod show;
+pub mod stats;
 pub mod text;
 pub mod time_column;
 

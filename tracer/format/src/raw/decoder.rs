@@ -70,8 +70,8 @@ impl Decoder {
         }
     }
 
-    /// Has each message whose site the file tells begin with a [mark](crate::mark), which `marker` makes of
-    /// the site.
+    /// Has each message begin with a [mark](crate::mark): `marker` makes it of the site, where the file tells
+    /// that.
     #[must_use]
     pub fn marking(mut self, marker: Marker) -> Decoder {
         self.marks = Some((marker, Vec::new()));
@@ -274,11 +274,11 @@ impl Decoder {
         true
     }
 
-    /// Returns the mark of a site, or 0 where none is wanted or the block does not tell the site.
+    /// Returns the mark of a site, if marks are wanted: 0 where the block does not tell the site.
     #[inline]
-    fn mark(&self, site: u32) -> u32 {
-        let Some((_, marks)) = &self.marks else { return 0 };
-        marks.get(site as usize).copied().filter(|_| self.defined.has(site)).unwrap_or(0)
+    fn mark(&self, site: u32) -> Option<u32> {
+        let (_, marks) = self.marks.as_ref()?;
+        Some(marks.get(site as usize).copied().filter(|_| self.defined.has(site)).unwrap_or(0))
     }
 
     /// Shows bytes that are no record.

@@ -17,8 +17,8 @@ pub(crate) struct Plain<'a> {
     /// The plan by which `bytes` become text; `None` where they are text.
     pub plan: Option<&'a SitePlan>,
     pub bytes: &'a [u8],
-    /// The mark of the message's site, which is written before the text; 0 is none.
-    pub mark: u32,
+    /// The mark of the message's site, which is written before the text, if any is.
+    pub mark: Option<u32>,
 }
 
 /// Messages that are taken one after the other.
@@ -43,11 +43,11 @@ impl LineWriter {
         LineWriter { prefix: Prefix::new(tid), text: Vec::new() }
     }
 
-    /// Begins the line of a message, with the mark of its site.
+    /// Begins the line of a message, with the mark of its site if there is one.
     #[inline]
-    pub(crate) fn message(&self, ticks: Ticks, mark: u32, out: &mut Vec<u8>) {
+    pub(crate) fn message(&self, ticks: Ticks, mark: Option<u32>, out: &mut Vec<u8>) {
         self.prefix.begin(out, ticks, Kind::Message);
-        if mark != 0 {
+        if let Some(mark) = mark {
             write_mark(mark, out);
         }
     }
@@ -73,7 +73,7 @@ impl LineWriter {
     pub(crate) fn captured(
         &mut self,
         ticks: Ticks,
-        mark: u32,
+        mark: Option<u32>,
         plan: &SitePlan,
         arguments: &[u8],
         out: &mut Vec<u8>,
@@ -129,8 +129,8 @@ impl LineWriter {
     #[inline(always)]
     fn plain_line(&self, message: &Plain<'_>, page: &mut [u8]) -> Option<usize> {
         let mut start = self.prefix.write_message(page, message.ticks)?;
-        if message.mark != 0 {
-            start += put_mark(message.mark, page.get_mut(start..)?)?;
+        if let Some(mark) = message.mark {
+            start += put_mark(mark, page.get_mut(start..)?)?;
         }
         let text = page.get_mut(start..)?;
         let length = match message.plan {

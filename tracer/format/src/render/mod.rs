@@ -247,7 +247,7 @@ impl Renderer {
         match &mut self.form {
             Form::Text(lines) => {
                 if !continues {
-                    lines.message(self.state.last, 0, out);
+                    lines.message(self.state.last, None, out);
                 }
                 lines.text(self.state.last, piece.text, out);
                 if !more {
@@ -285,7 +285,7 @@ impl Renderer {
         let before = (self.state, out.len());
         self.go_on_to(message.ticks, out);
         let written = match &mut self.form {
-            Form::Text(lines) => lines.captured(self.state.last, 0, plan, message.text, out),
+            Form::Text(lines) => lines.captured(self.state.last, None, plan, message.text, out),
             Form::Raw(raw) => raw.captured(message.site, self.state.last, message.text, plans, out),
         };
         if written {
@@ -457,7 +457,7 @@ impl Plains for RingMessages<'_, '_> {
         let next = self.records.peek_whole().filter(|message| message.ticks >= self.last)?;
         self.next = Some(next);
         let plan = if next.captured { Some(self.plans.get(next.site)?) } else { None };
-        Some(Plain { ticks: next.ticks, plan, bytes: next.text, mark: 0 })
+        Some(Plain { ticks: next.ticks, plan, bytes: next.text, mark: None })
     }
 
     #[inline(always)]

@@ -7,7 +7,6 @@
 use std::collections::HashSet;
 use std::io::Write;
 
-use anstyle::Style;
 use regex::bytes::Regex;
 use trace_format::line::{Kind, Line, TICKS_DIGITS, TID_DIGITS};
 use trace_format::wall::Wall;
@@ -15,6 +14,7 @@ use trace_format::wall::Wall;
 use crate::file::lines::{lines_of, whole_line};
 use crate::input::inputs::Origin;
 use crate::ui::colour::Palette;
+use crate::view::export::paint::{paint, write_found};
 use crate::view::export::time_column::{TimeColumn, TimeMode};
 use crate::view::export::{Copies, Export};
 use crate::view::records::{RecordText, is_warning};
@@ -86,22 +86,9 @@ impl TextFormat {
                 paint(out, warning, |out| out.extend_from_slice(line.payload));
             }
             Kind::Meta => paint(out, meta, |out| out.extend_from_slice(line.payload)),
-            _ => self.write_message(line.payload, out),
+            _ => write_found(out, self.style.found.as_ref(), self.palette.found, line.payload),
         }
         out.push(b'\n');
-    }
-
-    /// Writes the text of a message; the matches of the pattern in it stand out.
-    fn write_message(&self, payload: &[u8], out: &mut Vec<u8>) {
-        let mut done = 0;
-        if let Some(found) = &self.style.found {
-            for hit in found.find_iter(payload).filter(|hit| !hit.is_empty()) {
-                out.extend_from_slice(&payload[done..hit.start()]);
-                paint(out, self.palette.found, |out| out.extend_from_slice(hit.as_bytes()));
-                done = hit.end();
-            }
-        }
-        out.extend_from_slice(&payload[done..]);
     }
 }
 
@@ -157,16 +144,6 @@ impl Export for TextFormat {
 /// Returns a line without its ticks and without the byte between them and the thread id.
 fn behind_ticks(line: &[u8]) -> &[u8] {
     line.get(TICKS_DIGITS + 1..).unwrap_or_default()
-}
-
-/// Calls `write`, and has all that it writes shown in `style`.
-fn paint(out: &mut Vec<u8>, style: Style, write: impl FnOnce(&mut Vec<u8>)) {
-    if style.is_plain() {
-        return write(out);
-    }
-    let _ = write!(out, "{}", style.render());
-    write(out);
-    let _ = write!(out, "{}", style.render_reset());
 }
 
 #[cfg(test)]

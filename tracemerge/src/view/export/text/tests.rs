@@ -27,7 +27,15 @@ fn origin(pid: u32) -> Origin {
         clock: ClockKind::System,
     };
     let clock = Arc::new(TickClock::of(ClockKind::System, [Anchor { ticks, wall }]));
-    Origin { run: Some(run), tid: 320, name: Vec::new(), clock, is_shown: true, is_log: false }
+    Origin {
+        run: Some(run),
+        tid: 320,
+        name: Vec::new(),
+        clock,
+        is_shown: true,
+        is_log: false,
+        tells_sites: false,
+    }
 }
 
 /// Returns the output for `records` of the first of these processes.

@@ -13,7 +13,7 @@ const LONG_HEX: usize = 8;
 pub type ShapeId = u32;
 
 /// All shapes that were seen.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub struct Shapes {
     ids: HashMap<Vec<u8>, ShapeId>,
     texts: Vec<Vec<u8>>,

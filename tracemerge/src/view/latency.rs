@@ -10,6 +10,7 @@ const BITS: u32 = 7;
 pub struct Latencies {
     classes: BTreeMap<u64, u64>,
     count: u64,
+    most: u64,
 }
 
 impl Latencies {
@@ -17,11 +18,17 @@ impl Latencies {
     pub fn push(&mut self, ticks: u64) {
         *self.classes.entry(class(ticks)).or_default() += 1;
         self.count += 1;
+        self.most = self.most.max(ticks);
     }
 
     /// The number of distances.
     pub fn count(&self) -> u64 {
         self.count
+    }
+
+    /// The greatest distance; `None` where there are no distances.
+    pub fn most(&self) -> Option<u64> {
+        (self.count > 0).then_some(self.most)
     }
 
     /// The least distance that `percent` of all do not exceed, as its class has it; `None` where there are no

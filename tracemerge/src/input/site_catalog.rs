@@ -1,0 +1,112 @@
+//! The catalog of sites: all places in programs that the records of a merge come from, whatever files and runs
+//! tell them.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use trace_format::raw::Marker;
+use trace_format::sites::Site;
+
+/// The sites that were met so far, each once: the same place in two processes is one site.
+#[derive(Debug, Default)]
+pub struct SiteCatalog(Mutex<Known>);
+
+#[derive(Debug, Default)]
+struct Known {
+    sites: Vec<Arc<Site>>,
+    /// The mark of each place in a program.
+    marks: HashMap<Site, u32>,
+}
+
+/// Returns what two entries of the same place have in common: neither the number, which differs from process to
+/// process, nor the captured values, which an entry may not tell.
+fn place_of(site: &Site) -> Site {
+    Site { id: 0, format: String::new(), descriptor: Vec::new(), names: Vec::new(), ..site.clone() }
+}
+
+impl SiteCatalog {
+    /// Returns the mark of a site, from 1. The same place has one mark, whatever number its process gave it.
+    pub fn mark(&self, site: &Site) -> u32 {
+        let place = place_of(site);
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(mark) = known.marks.get(&place) {
+            return *mark;
+        }
+        known.sites.push(Arc::new(site.clone()));
+        let mark = u32::try_from(known.sites.len()).unwrap_or(0);
+        known.marks.insert(place, mark);
+        mark
+    }
+
+    /// Returns the site that has a mark.
+    pub fn site(&self, mark: u32) -> Option<Arc<Site>> {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.sites.get((mark as usize).checked_sub(1)?).cloned()
+    }
+
+    /// Returns what gives readers of raw files the marks of this catalog.
+    #[must_use]
+    pub fn marker(catalog: &Arc<SiteCatalog>) -> Marker {
+        let catalog = catalog.clone();
+        Marker(Arc::new(move |site| catalog.mark(site)))
+    }
+}
+
+/// What one thread of a merge knows of the catalog's sites: something that is made of each site once.
+#[derive(Clone, Debug)]
+pub struct PerSite<T> {
+    catalog: Arc<SiteCatalog>,
+    made: Vec<Option<T>>,
+}
+
+impl<T> PerSite<T> {
+    /// Knows nothing yet of the sites of `catalog`.
+    #[must_use]
+    pub fn new(catalog: Arc<SiteCatalog>) -> PerSite<T> {
+        PerSite { catalog, made: Vec::new() }
+    }
+
+    /// Returns what `make` has made of the site with this mark; `None` where no site has it.
+    pub fn get(&mut self, mark: u32, make: impl FnOnce(&Site) -> T) -> Option<&mut T> {
+        let index = (mark as usize).checked_sub(1)?;
+        if self.made.get(index).is_none_or(Option::is_none) {
+            let site = self.catalog.site(mark)?;
+            self.made.resize_with(self.made.len().max(index + 1), || None);
+            self.made[index] = Some(make(&site));
+        }
+        self.made.get_mut(index)?.as_mut()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn site(id: u32, line: u32) -> Site {
+        Site { id, line, ..Site::default() }
+    }
+
+    #[test]
+    fn the_same_place_has_one_mark_whatever_number_its_process_gave_it() {
+        let catalog = SiteCatalog::default();
+        assert_eq!([site(3, 10), site(1, 20), site(4, 10)].map(|site| catalog.mark(&site)), [1, 2, 1]);
+        assert_eq!(catalog.site(2).map(|site| site.line), Some(20));
+        assert!(catalog.site(0).is_none() && catalog.site(3).is_none());
+    }
+
+    #[test]
+    fn what_is_made_of_a_site_is_made_once() {
+        let catalog = Arc::new(SiteCatalog::default());
+        let marks = [5, 6, 5].map(|line| catalog.mark(&site(0, line)));
+        let (mut lines, mut made) = (PerSite::new(catalog), 0);
+        for (mark, line) in marks.into_iter().zip([5, 6, 5]) {
+            let found = lines.get(mark, |site| {
+                made += 1;
+                site.line
+            });
+            assert_eq!(found, Some(&mut { line }));
+        }
+        assert_eq!(made, 2);
+        assert!(lines.get(9, |site| site.line).is_none() && lines.get(0, |site| site.line).is_none());
+    }
+}

@@ -1,0 +1,29 @@
+//! Parts of lines in colours.
+
+use std::io::Write;
+
+use anstyle::Style;
+use regex::bytes::Regex;
+
+/// Calls `write`, and has all that it writes shown in `style`.
+pub fn paint(out: &mut Vec<u8>, style: Style, write: impl FnOnce(&mut Vec<u8>)) {
+    if style.is_plain() {
+        return write(out);
+    }
+    let _ = write!(out, "{}", style.render());
+    write(out);
+    let _ = write!(out, "{}", style.render_reset());
+}
+
+/// Writes the text of a message; what the pattern `found` matches in it is shown in `style`.
+pub fn write_found(out: &mut Vec<u8>, found: Option<&Regex>, style: Style, text: &[u8]) {
+    let mut done = 0;
+    if let Some(found) = found.filter(|_| !style.is_plain()) {
+        for hit in found.find_iter(text).filter(|hit| !hit.is_empty()) {
+            out.extend_from_slice(&text[done..hit.start()]);
+            paint(out, style, |out| out.extend_from_slice(hit.as_bytes()));
+            done = hit.end();
+        }
+    }
+    out.extend_from_slice(&text[done..]);
+}

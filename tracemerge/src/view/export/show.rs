@@ -1,0 +1,311 @@
+//! The format for people: the time, the thread's name and the message in columns, and nothing else but what
+//! warns.
+
+use std::io::Write;
+use std::sync::Arc;
+
+use anstyle::Style;
+use regex::bytes::Regex;
+use trace_format::line::Kind;
+use trace_format::sites::Site;
+
+use crate::input::inputs::Origin;
+use crate::input::site_catalog::{PerSite, SiteCatalog};
+use crate::ui::colour::Palette;
+use crate::view::export::paint::{paint, write_found};
+use crate::view::export::time_column::{TimeColumn, TimeMode};
+use crate::view::export::{Copies, Export};
+use crate::view::records::{RecordText, is_warning};
+
+/// A column before the message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Column {
+    /// The time
+    Time,
+    /// Seconds since the record shown before
+    Delta,
+    /// The thread: its name, or its id where names are not unique
+    Thread,
+    /// The process id
+    Process,
+    /// The module that traced the message
+    Module,
+    /// The source file and the line that traced the message
+    Site,
+    /// The function that traced the message
+    Function,
+}
+
+impl Column {
+    /// The columns that are shown where none are asked for.
+    pub const USUAL: [Column; 2] = [Column::Time, Column::Thread];
+
+    /// Returns whether the column tells where a message comes from, which only raw files tell.
+    #[must_use]
+    pub fn is_of_site(self) -> bool {
+        matches!(self, Column::Module | Column::Site | Column::Function)
+    }
+
+    /// The number of characters that a column of texts of any length takes.
+    fn width(self) -> usize {
+        match self {
+            Column::Site => 24,
+            _ => 28,
+        }
+    }
+}
+
+/// The look of the lines.
+#[derive(Clone, Debug)]
+pub struct ShowStyle {
+    /// The columns before the message, from the left.
+    pub columns: Vec<Column>,
+    /// The times.
+    pub time: TimeColumn,
+    /// The label of each origin's thread.
+    pub threads: Arc<[String]>,
+    /// The sites of the records' marks.
+    pub catalog: Arc<SiteCatalog>,
+    /// The colours, or none.
+    pub palette: Option<Palette>,
+    /// A pattern whose matches stand out in colours.
+    pub found: Option<Regex>,
+}
+
+/// The format that writes lines for people.
+#[derive(Clone, Debug)]
+pub struct ShowFormat {
+    style: ShowStyle,
+    palette: Palette,
+    /// The seconds since the record before.
+    delta: TimeColumn,
+    /// The width of the column of threads, in characters.
+    thread_width: usize,
+    sites: PerSite<SiteColumns>,
+    /// A buffer for one column.
+    cell: Vec<u8>,
+}
+
+/// A site as its columns show it.
+#[derive(Clone, Debug)]
+struct SiteColumns {
+    module: String,
+    site: String,
+    function: String,
+}
+
+impl SiteColumns {
+    fn of(site: &Site) -> SiteColumns {
+        // Most of the path is the same for all.
+        let file = site.file.rsplit(['/', '\\']).next().unwrap_or_default();
+        SiteColumns {
+            module: fitted(&site.module, Column::Module.width()),
+            site: fitted(&format!("{file}:{}", site.line), Column::Site.width()),
+            function: fitted(&site.function, Column::Function.width()),
+        }
+    }
+}
+
+/// Returns a text that has exactly `width` characters: filled up, or without its beginning.
+fn fitted(text: &str, width: usize) -> String {
+    let text: String = text.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
+    let length = text.chars().count();
+    if length <= width {
+        return format!("{text:<width$}");
+    }
+    std::iter::once('\u{2026}').chain(text.chars().skip(length + 1 - width)).collect()
+}
+
+impl ShowFormat {
+    /// Makes a format whose lines look as `style` says.
+    #[must_use]
+    pub fn new(style: ShowStyle) -> ShowFormat {
+        let mut delta = style.time.clone();
+        delta.mode = TimeMode::Delta;
+        ShowFormat {
+            palette: style.palette.unwrap_or_default(),
+            delta,
+            thread_width: 0,
+            sites: PerSite::new(style.catalog.clone()),
+            cell: Vec::new(),
+            style,
+        }
+    }
+
+    /// Writes the columns before the message; returns the number of characters that they take.
+    fn write_columns(&mut self, origin: &Origin, record: &RecordText<'_>, out: &mut Vec<u8>) -> usize {
+        let mut width = 0;
+        let columns = std::mem::take(&mut self.style.columns);
+        for column in &columns {
+            self.cell.clear();
+            let style = self.write_cell(*column, origin, record);
+            let text = String::from_utf8_lossy(&self.cell);
+            width += text.chars().count() + 2;
+            let end = text.trim_end().len();
+            paint(out, style, |out| out.extend_from_slice(&self.cell[..end]));
+            out.extend_from_slice(&self.cell[end..]);
+            out.extend_from_slice(b"  ");
+        }
+        self.style.columns = columns;
+        width
+    }
+
+    /// Writes one column into the buffer for it; returns how it looks.
+    fn write_cell(&mut self, column: Column, origin: &Origin, record: &RecordText<'_>) -> Style {
+        let cell = &mut self.cell;
+        match column {
+            Column::Time => {
+                self.style.time.write(&origin.clock, record.ticks, cell);
+                return self.palette.time;
+            }
+            Column::Delta => {
+                self.delta.write(&origin.clock, record.ticks, cell);
+                return self.palette.time;
+            }
+            Column::Thread => {
+                let name = self.style.threads.get(record.origin).map_or("", String::as_str);
+                let width = self.thread_width;
+                // Writing to memory does not fail.
+                let _ = write!(cell, "{name:<width$}");
+                return self.palette.thread(origin.tid);
+            }
+            Column::Process => {
+                let _ = match &origin.run {
+                    Some(run) => write!(cell, "{:>7}", run.pid),
+                    None => write!(cell, "{:>7}", "-"),
+                };
+            }
+            Column::Module | Column::Site | Column::Function => {
+                let site = self.sites.get(record.site, SiteColumns::of).map(|site| &*site);
+                let text = site.map_or("", |site| match column {
+                    Column::Module => &site.module,
+                    Column::Site => &site.site,
+                    _ => &site.function,
+                });
+                let width = column.width();
+                let _ = write!(cell, "{text:<width$}");
+            }
+        }
+        self.palette.meta
+    }
+}
+
+impl Export for ShowFormat {
+    fn begin(&mut self, origins: &[Origin], _out: &mut Vec<u8>) {
+        let shown = origins.iter().zip(self.style.threads.iter()).filter(|(origin, _)| origin.is_shown);
+        self.thread_width = shown.map(|(_, name)| name.chars().count()).max().unwrap_or(0);
+    }
+
+    fn record(&mut self, origin: &Origin, record: &RecordText<'_>, out: &mut Vec<u8>) {
+        if !record.is_traced() && !record.is_warning() {
+            return;
+        }
+        let indent = self.write_columns(origin, record, out);
+        for (number, line) in record.parsed().enumerate() {
+            if number > 0 {
+                out.resize(out.len() + indent, b' ');
+            }
+            match line.kind {
+                Kind::Meta if is_warning(line.payload) => paint(out, self.palette.warning, |out| {
+                    out.extend_from_slice(b"# ");
+                    out.extend_from_slice(line.payload);
+                }),
+                _ => write_found(out, self.style.found.as_ref(), self.palette.found, line.payload),
+            }
+            out.push(b'\n');
+        }
+    }
+
+    fn finish(&mut self, _out: &mut Vec<u8>) {}
+
+    fn copies(&self) -> Option<Copies<'_>> {
+        let shows_delta =
+            self.style.time.mode == TimeMode::Delta || self.style.columns.contains(&Column::Delta);
+        (!shows_delta).then(|| Box::new(|| Box::new(self.clone()) as Box<dyn Export>) as Copies<'_>)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::tz::TimeZone;
+    use trace_format::line::Ticks;
+    use trace_format::meta::ClockKind;
+    use trace_format::wall::Wall;
+
+    use super::*;
+    use crate::time::clocks::{Anchor, TickClock};
+
+    fn origin(tid: u64) -> Origin {
+        let anchor = Anchor { ticks: Ticks(0), wall: Wall(0) };
+        Origin {
+            run: None,
+            tid,
+            name: Vec::new(),
+            clock: Arc::new(TickClock::of(ClockKind::System, [anchor])),
+            is_shown: true,
+            is_log: false,
+            tells_sites: true,
+        }
+    }
+
+    fn style(columns: &[Column]) -> ShowStyle {
+        ShowStyle {
+            columns: columns.to_vec(),
+            time: TimeColumn::new(TimeMode::Offset, Wall(0), TimeZone::UTC),
+            threads: ["main", "worker 17"].map(str::to_owned).into(),
+            catalog: Arc::default(),
+            palette: None,
+            found: None,
+        }
+    }
+
+    fn shown(style: ShowStyle, records: &[(usize, &str, u32)]) -> String {
+        let origins = [origin(7), origin(8)];
+        let (mut show, mut out) = (ShowFormat::new(style), Vec::new());
+        show.begin(&origins, &mut out);
+        for (at, lines, site) in records {
+            let record = RecordText { site: *site, ..RecordText::new(*at, lines.as_bytes()) };
+            show.record(&origins[*at], &record, &mut out);
+        }
+        String::from_utf8(out).unwrap()
+    }
+
+    const FIRST: &str = "0000000000000001-00000007 : one\n0000000000000001-00000007 | two\n";
+    const SECOND: &str = "000000003b9aca02-00000008 : three\n";
+
+    #[test]
+    fn columns_are_aligned_and_the_lines_of_a_message_stand_below_each_other() {
+        let run = "0000000000000000-00000007 # thread name=\"x\"\n";
+        let lost = "0000000000000003-00000008 # lost records=2 reason=full\n";
+        let text = shown(style(&Column::USUAL), &[(0, run, 0), (0, FIRST, 0), (1, lost, 0), (1, SECOND, 0)]);
+        assert_eq!(
+            text,
+            "     0.000000001  main       one\n                             two\n     0.000000003  worker 17  # \
+             lost records=2 reason=full\n     1.000000002  worker 17  three\n"
+        );
+    }
+
+    #[test]
+    fn a_message_tells_where_it_comes_from() {
+        let style = style(&[Column::Delta, Column::Site, Column::Function]);
+        let function = "app::inner::Worker<alloc::vec::Vec<u8>>::run".to_owned();
+        let site = Site { file: "src/a.rs".to_owned(), line: 12, function, ..Site::default() };
+        let mark = style.catalog.mark(&site);
+        let text = shown(style, &[(0, FIRST, mark), (1, SECOND, 0)]);
+        assert_eq!(
+            text,
+            "     0.000000000  a.rs:12                   \u{2026}r<alloc::vec::Vec<u8>>::run  one\n{:74}two\n     \
+             1.000000001  {:24}  {:28}  three\n"
+                .replace("{:74}", &" ".repeat(74))
+                .replace("{:24}", &" ".repeat(24))
+                .replace("{:28}", &" ".repeat(28))
+        );
+    }
+
+    #[test]
+    fn colours_paint_texts_and_not_the_space_between_columns() {
+        let style = ShowStyle { palette: Some(Palette::colours()), ..style(&Column::USUAL) };
+        let text = shown(style, &[(0, FIRST, 0)]);
+        assert!(text.contains("main\x1b[0m       one\n"), "{text:?}");
+    }
+}

@@ -1,0 +1,288 @@
+//! The statistics of messages: how often each sort comes, how long it is until the thread's next message, and in
+//! which range its numbers are.
+
+mod arguments;
+
+use std::collections::{BTreeSet, HashMap};
+use std::fmt::Write;
+use std::sync::Arc;
+
+use serde::Serialize;
+use trace_format::wall::Wall;
+
+use crate::input::inputs::Origin;
+use crate::input::site_catalog::SiteCatalog;
+use crate::ui::columns::Alignment::{Left, Right};
+use crate::ui::columns::Columns;
+use crate::ui::messages::{Grouped, count};
+use crate::ui::units::duration;
+use crate::view::export::Export;
+use crate::view::export::stats::arguments::{ArgumentRange, Arguments};
+use crate::view::latency::Latencies;
+use crate::view::records::RecordText;
+use crate::view::sorts::{Sort, SortId, Sorts};
+
+/// The version of the layout of the JSON. It grows when a field changes its meaning or goes; new fields may
+/// come at any time.
+const VERSION: u32 = 1;
+/// The number of characters of a message that the table shows at most.
+const MESSAGE: usize = 60;
+
+/// The form of the statistics.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StatsStyle {
+    /// Whether JSON is written, for programs.
+    pub json: bool,
+    /// The number of sorts of messages that the table has at most.
+    pub rows: usize,
+}
+
+/// The format that counts messages.
+#[derive(Debug)]
+pub struct StatsFormat {
+    style: StatsStyle,
+    sorts: Sorts,
+    /// What is known of each sort.
+    counted: Vec<Counted>,
+    /// The number of the thread of each origin.
+    threads: Vec<usize>,
+    /// The last message of each thread: its sort, and its time.
+    last: Vec<Option<(SortId, Wall)>>,
+    /// The times of the first message and of the last one.
+    span: Option<(Wall, Wall)>,
+    /// A buffer for the text of a message.
+    text: String,
+}
+
+/// What is known of one sort of messages.
+#[derive(Debug, Default)]
+struct Counted {
+    count: u64,
+    threads: BTreeSet<usize>,
+    to_next: Latencies,
+    arguments: Option<Arguments>,
+}
+
+/// The statistics, as `--json` writes them. The names of the fields are part of the interface. Times are
+/// nanoseconds.
+#[derive(Debug, Serialize)]
+struct Stats {
+    /// The version of this layout.
+    version: u32,
+    /// The number of messages.
+    messages: u64,
+    /// The number of threads that have messages.
+    threads: u64,
+    /// The time from the first message to the last.
+    span_ns: u64,
+    /// The number of sorts of messages.
+    sorts: u64,
+    /// The sorts of messages, the most frequent first.
+    by_sort: Vec<SortStats>,
+}
+
+/// One sort of messages.
+#[derive(Debug, Serialize)]
+struct SortStats {
+    /// The template of the messages, or, where no site is known, their text with `#` for numbers.
+    message: String,
+    /// Whether the site of the messages is known.
+    has_site: bool,
+    /// The source file, the line and the function of the site.
+    file: Option<String>,
+    line: Option<u32>,
+    module: Option<String>,
+    function: Option<String>,
+    /// The number of messages.
+    count: u64,
+    /// The number of messages in a second, on average over all of the time that the statistics span.
+    per_second: Option<f64>,
+    /// The number of threads that have such messages.
+    threads: u64,
+    /// The number of messages that have another one of their thread behind them.
+    measured: u64,
+    /// The time to that one: the median, to 1 %.
+    median_ns: Option<u64>,
+    /// The 99th percentile of these times, to 1 %.
+    p99_ns: Option<u64>,
+    /// The greatest of these times.
+    max_ns: Option<u64>,
+    /// The ranges of those arguments that are numbers.
+    arguments: Vec<ArgumentRange>,
+}
+
+impl StatsFormat {
+    /// Makes a format that counts the messages of the sites of `catalog`.
+    #[must_use]
+    pub fn new(style: StatsStyle, catalog: Arc<SiteCatalog>) -> StatsFormat {
+        StatsFormat {
+            style,
+            sorts: Sorts::new(catalog),
+            counted: Vec::new(),
+            threads: Vec::new(),
+            last: Vec::new(),
+            span: None,
+            text: String::new(),
+        }
+    }
+
+    fn stats(&self) -> Stats {
+        let span_ns = self.span.map_or(0, |(first, last)| last.0.saturating_sub(first.0));
+        let sort = |(id, counted): (u32, &Counted)| self.sort(id, counted, span_ns);
+        let mut by_sort: Vec<SortStats> = (0..).zip(&self.counted).map(sort).collect();
+        by_sort.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.message.cmp(&b.message)));
+        Stats {
+            version: VERSION,
+            messages: self.counted.iter().map(|counted| counted.count).sum(),
+            threads: self.last.iter().flatten().count() as u64,
+            span_ns,
+            sorts: by_sort.len() as u64,
+            by_sort,
+        }
+    }
+
+    fn sort(&self, id: SortId, counted: &Counted, span_ns: u64) -> SortStats {
+        let site = match self.sorts.get(id) {
+            Some(Sort::Site(site)) => Some(site),
+            _ => None,
+        };
+        let Counted { count, threads, to_next, arguments } = counted;
+        #[expect(clippy::cast_precision_loss, reason = "an average is shown")]
+        let per_second = (span_ns > 0).then(|| *count as f64 * 1e9 / span_ns as f64);
+        SortStats {
+            message: self.sorts.text(id),
+            has_site: site.is_some(),
+            file: site.map(|site| site.file.clone()),
+            line: site.map(|site| site.line),
+            module: site.map(|site| site.module.clone()),
+            function: site.map(|site| site.function.clone()),
+            count: *count,
+            per_second,
+            threads: threads.len() as u64,
+            measured: to_next.count(),
+            median_ns: to_next.percentile(50),
+            p99_ns: to_next.percentile(99),
+            max_ns: to_next.most(),
+            arguments: arguments.as_ref().map(Arguments::ranges).unwrap_or_default(),
+        }
+    }
+}
+
+impl Export for StatsFormat {
+    fn begin(&mut self, origins: &[Origin], _out: &mut Vec<u8>) {
+        let mut known = HashMap::new();
+        for origin in origins {
+            let run = origin.run.as_ref().map(|run| (&run.boot, run.pid, run.id));
+            let next = known.len();
+            let log = origin.is_log.then_some(&origin.name);
+            self.threads.push(*known.entry((run, origin.tid, log)).or_insert(next));
+        }
+        self.last = vec![None; known.len()];
+    }
+
+    fn record(&mut self, origin: &Origin, record: &RecordText<'_>, _out: &mut Vec<u8>) {
+        if !record.is_traced() {
+            return;
+        }
+        let (sort, wall) = (self.sorts.of(record), origin.clock.wall(record.ticks));
+        let thread = self.threads[record.origin];
+        if self.counted.len() <= sort as usize {
+            self.counted.resize_with(sort as usize + 1, Counted::default);
+        }
+        if let Some((before, since)) = self.last[thread].replace((sort, wall)) {
+            self.counted[before as usize].to_next.push(wall.0.saturating_sub(since.0));
+        }
+        let (first, last) = self.span.unwrap_or((wall, wall));
+        self.span = Some((Wall(first.0.min(wall.0)), Wall(last.0.max(wall.0))));
+        let counted = &mut self.counted[sort as usize];
+        counted.count += 1;
+        counted.threads.insert(thread);
+        let Some(Sort::Site(site)) = self.sorts.get(sort) else { return };
+        self.text.clear();
+        for (number, line) in record.parsed().enumerate() {
+            if number > 0 {
+                self.text.push('\n');
+            }
+            self.text.push_str(&String::from_utf8_lossy(line.payload));
+        }
+        counted.arguments.get_or_insert_with(|| Arguments::of(site)).take(&self.text);
+    }
+
+    fn finish(&mut self, out: &mut Vec<u8>) {
+        let stats = self.stats();
+        if self.style.json {
+            // Writing to memory does not fail.
+            let _ = serde_json::to_writer_pretty(&mut *out, &stats);
+            out.push(b'\n');
+        } else {
+            out.extend_from_slice(table(&stats, self.style.rows).as_bytes());
+        }
+    }
+}
+
+fn table(stats: &Stats, rows: usize) -> String {
+    let mut text = format!(
+        "{} of {} in {}, {}\n",
+        count(stats.messages, "message"),
+        count(stats.threads, "thread"),
+        duration(stats.span_ns),
+        count(stats.sorts, "sort"),
+    );
+    if stats.by_sort.is_empty() {
+        return text;
+    }
+    let mut columns = Columns::new(&[
+        ("count", Right),
+        ("per s", Right),
+        ("threads", Right),
+        ("to next", Right),
+        ("p99", Right),
+        ("max", Right),
+        ("message", Left),
+    ]);
+    let time = |ns: Option<u64>| ns.map_or("-".to_owned(), duration);
+    for sort in stats.by_sort.iter().take(rows) {
+        columns.row([
+            Grouped(sort.count).to_string(),
+            sort.per_second.map_or("-".to_owned(), rate),
+            Grouped(sort.threads).to_string(),
+            time(sort.median_ns),
+            time(sort.p99_ns),
+            time(sort.max_ns),
+            message(sort),
+        ]);
+    }
+    text.push_str(&columns.text(""));
+    let more = stats.sorts.saturating_sub(rows as u64);
+    if more > 0 {
+        let _ = writeln!(text, "and {} of messages; --rows shows more", count(more, "more sort"));
+    }
+    text
+}
+
+fn rate(per_second: f64) -> String {
+    if per_second < 10.0 {
+        return format!("{per_second:.2}");
+    }
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a positive count is shown")]
+    Grouped(per_second.round() as u64).to_string()
+}
+
+/// Returns a sort's text on one line, with its place and the ranges of its arguments.
+fn message(sort: &SortStats) -> String {
+    let line: String =
+        sort.message.chars().map(|c| if c.is_control() { ' ' } else { c }).take(MESSAGE).collect();
+    let mut text = line;
+    if sort.message.chars().count() > MESSAGE {
+        text.push('\u{2026}');
+    }
+    for ArgumentRange { name, min, max } in &sort.arguments {
+        let _ =
+            if min == max { write!(text, "  {name}={min}") } else { write!(text, "  {name}={min}..{max}") };
+    }
+    if let (Some(file), Some(line)) = (&sort.file, sort.line) {
+        let file = file.rsplit(['/', '\\']).next().unwrap_or_default();
+        let _ = write!(text, "  ({file}:{line})");
+    }
+    text
+}

@@ -1,0 +1,172 @@
+//! The labels by which people tell threads apart: names, where these are unique.
+
+use std::collections::{BTreeMap, HashMap};
+
+use trace_format::meta::Run;
+
+use crate::input::inputs::{Inputs, Origin};
+
+/// The bytes that the operating system keeps of a thread's name. A thread that was given none has that of the
+/// thread that made it: the beginning of the program's name, as a rule.
+const SYSTEM_NAME: usize = 15;
+/// The greatest number of characters of a label without its process.
+const WIDEST: usize = 24;
+
+/// Returns the label of each origin's thread. The first thread of a process is `main`. A thread without a name
+/// of its own has a number, by the order in which these threads appear; where several have one name, the
+/// thread id stands behind it. Where several processes are shown, the process id and `/` stand before.
+#[must_use]
+pub fn thread_labels(inputs: &Inputs) -> Vec<String> {
+    let first = |source: usize| {
+        inputs.boots.iter().flatten().nth(source).and_then(|source| source.ends()).map_or(0, |ends| ends.0)
+    };
+    let threads: Vec<(u64, &Origin)> =
+        inputs.origins.iter().enumerate().map(|(number, origin)| (first(number), origin)).collect();
+    labels(&threads)
+}
+
+/// A thread of a run: a thread may have several files.
+type ThreadKey<'a> = (Option<(u32, u32, &'a [u8])>, u64, &'a [u8]);
+
+fn key(origin: &Origin) -> ThreadKey<'_> {
+    let run = origin.run.as_ref().map(|run| (run.pid, run.id, &run.boot[..]));
+    (run, origin.tid, if origin.is_log { &origin.name } else { &[] })
+}
+
+fn labels(origins: &[(u64, &Origin)]) -> Vec<String> {
+    let mut threads: BTreeMap<ThreadKey<'_>, (u64, &Origin)> = BTreeMap::new();
+    for &(first, origin) in origins {
+        let known = threads.entry(key(origin)).or_insert((first, origin));
+        known.0 = known.0.min(first);
+    }
+    let mut in_order: Vec<(&ThreadKey<'_>, &(u64, &Origin))> = threads.iter().collect();
+    in_order.sort_by_key(|(key, (first, _))| (*first, **key));
+    let mut unnamed: HashMap<_, u32> = HashMap::new();
+    let named: Vec<(ThreadKey<'_>, String)> = in_order
+        .into_iter()
+        .map(|(key, (_, origin))| {
+            let number = unnamed.entry(key.0).or_default();
+            (*key, own_label(origin, number))
+        })
+        .collect();
+    let mut times: HashMap<_, u32> = HashMap::new();
+    for (key, label) in &named {
+        *times.entry((key.0, label.clone())).or_default() += 1;
+    }
+    let processes = named.iter().filter_map(|(key, _)| key.0).collect::<std::collections::HashSet<_>>().len();
+    let full: HashMap<ThreadKey<'_>, String> = named
+        .iter()
+        .map(|(key, label)| {
+            let mut text = match key.0 {
+                Some((pid, ..)) if processes > 1 => format!("{pid}/{label}"),
+                _ => label.clone(),
+            };
+            if times.get(&(key.0, label.clone())).is_some_and(|times| *times > 1) {
+                text.push_str(&format!(" {}", key.1));
+            }
+            (*key, text)
+        })
+        .collect();
+    origins.iter().map(|(_, origin)| full.get(&key(origin)).cloned().unwrap_or_default()).collect()
+}
+
+/// Returns the label of a thread in its process; `unnamed` counts the process's threads without names.
+fn own_label(origin: &Origin, unnamed: &mut u32) -> String {
+    let name = String::from_utf8_lossy(&origin.name);
+    if origin.is_log {
+        return shortened(&name);
+    }
+    match &origin.run {
+        Some(run) if u64::from(run.pid) == origin.tid => "main".to_owned(),
+        Some(run) if is_inherited(&origin.name, run) => {
+            *unnamed += 1;
+            format!("thread {unnamed}")
+        }
+        _ if name.is_empty() => origin.tid.to_string(),
+        _ => shortened(&name),
+    }
+}
+
+/// Returns whether a thread's name is that of its program, so that nobody has given it one.
+fn is_inherited(name: &[u8], run: &Run) -> bool {
+    let program = run.exe.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
+    name == &program[..program.len().min(SYSTEM_NAME)]
+}
+
+/// Returns a name that is not wider than a column may be, and that a terminal shows as it is.
+fn shortened(name: &str) -> String {
+    let name: String = name.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
+    if name.chars().count() <= WIDEST {
+        return name;
+    }
+    name.chars().take(WIDEST - 1).chain(['\u{2026}']).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use trace_format::line::Ticks;
+    use trace_format::meta::ClockKind;
+    use trace_format::wall::Wall;
+
+    use super::*;
+    use crate::time::clocks::TickClock;
+
+    fn origin(pid: u32, tid: u64, name: &str) -> Origin {
+        let run = Run {
+            version: 2,
+            id: pid,
+            root: pid,
+            pid,
+            exe: b"/srv/a_program_with_a_long_name".to_vec(),
+            boot: b"b".to_vec(),
+            ticks: Ticks(0),
+            wall: Wall(0),
+            clock: ClockKind::System,
+        };
+        Origin {
+            run: Some(run),
+            tid,
+            name: name.as_bytes().to_vec(),
+            clock: Arc::new(TickClock::of(ClockKind::System, [])),
+            is_shown: true,
+            is_log: false,
+            tells_sites: false,
+        }
+    }
+
+    fn labels_of(origins: &[(u64, Origin)]) -> Vec<String> {
+        labels(&origins.iter().map(|(first, origin)| (*first, origin)).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn threads_are_called_by_their_names_where_these_tell_them_apart() {
+        let inherited = "a_program_with_";
+        let origins = [
+            (9, origin(5, 7, inherited)),
+            (1, origin(5, 5, inherited)),
+            (4, origin(5, 8, inherited)),
+            (5, origin(5, 10, "worker")),
+            (6, origin(5, 11, "worker")),
+            (7, origin(5, 12, "logger")),
+            (8, origin(5, 12, "logger")),
+            (8, origin(5, 13, "")),
+        ];
+        let expected = ["thread 2", "main", "thread 1", "worker 10", "worker 11", "logger", "logger", "13"];
+        assert_eq!(labels_of(&origins), expected);
+    }
+
+    #[test]
+    fn threads_of_several_processes_are_told_apart_by_these() {
+        let log = Origin { run: None, tid: 0, is_log: true, ..origin(5, 0, "access.log") };
+        let origins = [(1, origin(5, 5, "x")), (2, origin(6, 6, "x")), (3, origin(6, 7, "x")), (1, log)];
+        assert_eq!(labels_of(&origins), ["5/main", "6/main", "6/x", "access.log"]);
+    }
+
+    #[test]
+    fn a_name_is_no_wider_than_its_column_and_controls_no_terminal() {
+        assert_eq!(labels_of(&[(1, origin(5, 6, "\x1b[2Jx"))]), ["?[2Jx"]);
+        assert_eq!(labels_of(&[(1, origin(5, 6, &"x".repeat(40)))])[0].chars().count(), WIDEST);
+    }
+}

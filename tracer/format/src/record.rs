@@ -30,7 +30,7 @@ pub const MAX_PAYLOAD: usize = 0xffff;
 
 /// The kind of a record. Values of [`RESERVED`] that are not listed are kept for records to come: 4 and 5 for
 /// entering and leaving a function (16 bytes, the address in the place of word 0's upper 56 bits), 6 for a
-/// call stack.
+/// call stack, 9 for entering and leaving a site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum RecordKind {

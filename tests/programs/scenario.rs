@@ -116,6 +116,7 @@ fn main() {
         "held-inside" => signals::held_inside(number()),
         "at-exit" => signals::at_exit(),
         "tracing-allocator" => allocations::tracing_allocator(),
+        "places" => sites::places(),
         "sites" => sites::every_kind(),
         "sites-filtered" => sites::filtered(),
         "sites-disabled" => sites::disabled(),

@@ -172,3 +172,35 @@ pub fn restarted(second: &str) {
     Tracer::get().flush().expect("the site has its number");
     call(5);
 }
+
+/// The module of a call, for selections by it.
+pub mod desk {
+    /// Traces that a client has come, and prints where.
+    pub fn welcome(client: u32, weight: u32) {
+        println!("{}:{}|scenario::sites::desk|welcome|welcome #", file!(), line!() + 1);
+        tracer::trace!("welcome {client} of {weight} kg");
+    }
+}
+
+/// Traces some messages of known places on named threads, a pool of two and one without a name. Prints each
+/// message's `file:line|module|function|beginning`.
+pub fn places() {
+    fn serve(client: u32) {
+        println!("{}:{}|scenario::sites|serve|serves #", file!(), line!() + 1);
+        trace!("serves {}", Custom(client));
+        println!("{}:{}|scenario::sites|serve|served #", file!(), line!() + 1);
+        trace!("served {client}\nin {:?}", Point { x: 1, y: f64::from(client) });
+    }
+    for client in 0..30 {
+        desk::welcome(client, 50 + client % 7);
+    }
+    for (name, clients) in [(Some("clerk"), 0..10), (Some("clerk"), 10..25), (None, 25..30)] {
+        let thread = std::thread::Builder::new();
+        let thread = match name {
+            Some(name) => thread.name(String::from(name)),
+            None => thread,
+        };
+        thread.spawn(move || clients.for_each(serve)).expect("a thread").join().expect("no panic");
+    }
+    Tracer::get().trace(format_args!("closed"));
+}

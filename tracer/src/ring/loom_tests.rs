@@ -1,6 +1,6 @@
 //! Models of the ring, checked over all interleavings (up to a bound on preemptions) by loom.
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test -p tracer --lib --release loom`
+//! `RUSTFLAGS="--cfg loom" cargo test -p tracer-lib --lib --release loom`
 #![allow(unsafe_code, reason = "drives lanes as the producer does")]
 #![allow(clippy::unwrap_used)]
 

@@ -183,30 +183,36 @@ fn start(take: fn(&Queue) -> Job, jobs: u64) -> io::Result<Arc<Work>> {
     Ok(work)
 }
 
+/// Runs the queue, as it ought to be if it is `fixed`; says how it went, and returns whether it was finished.
+pub fn hunt(fixed: bool) -> io::Result<bool> {
+    let work = if fixed { start(Queue::take_fixed, JOBS_FIXED) } else { start(Queue::take, JOBS) }?;
+    let finished = watch(&work);
+    let done = work.done.load(Ordering::Acquire);
+    if finished {
+        println!("{done} jobs done, checksum {:016x}", work.checksum.load(Ordering::Relaxed));
+    } else {
+        eprintln!("bug_hunt: hung after {done} of {} jobs", work.jobs);
+    }
+    Ok(finished)
+}
+
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
-    let started = match args[..] {
-        [] => start(Queue::take, JOBS),
-        ["--fixed"] => start(Queue::take_fixed, JOBS_FIXED),
+    let finished = match args[..] {
+        [] => hunt(false),
+        ["--fixed"] => hunt(true),
         _ => {
             eprintln!("usage: bug_hunt [--fixed]");
             return ExitCode::from(2);
         }
     };
-    let work = match started {
-        Ok(work) => work,
+    match finished {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
         Err(error) => {
             eprintln!("bug_hunt: cannot start a thread: {error}");
-            return ExitCode::from(2);
+            ExitCode::from(2)
         }
-    };
-    let finished = watch(&work);
-    let done = work.done.load(Ordering::Acquire);
-    if !finished {
-        eprintln!("bug_hunt: hung after {done} of {} jobs", work.jobs);
-        return ExitCode::FAILURE;
     }
-    println!("{done} jobs done, checksum {:016x}", work.checksum.load(Ordering::Relaxed));
-    ExitCode::SUCCESS
 }

@@ -174,8 +174,8 @@ fn walk(directory: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
 
 /// Returns the directory that is counted if nothing is named.
 fn sources() -> PathBuf {
-    let repository = Path::new(env!("CARGO_MANIFEST_DIR"));
-    if repository.is_dir() { repository.to_owned() } else { PathBuf::from(".") }
+    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).parent().filter(|path| path.is_dir());
+    repository.unwrap_or(Path::new(".")).to_owned()
 }
 
 /// The options of the command line.

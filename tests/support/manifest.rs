@@ -1,4 +1,5 @@
-//! The manifest of a run that tests make up. Included by the tests of several crates.
+//! The manifest of a run that tests make up. Included by the tests of several crates, through symbolic links: so it is
+//! in each package that is published.
 
 use std::path::Path;
 

@@ -1,6 +1,7 @@
 //! Models of the ring, checked over all interleavings (up to a bound on preemptions) by loom.
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test -p tracer --lib --release loom`
+//! `RUSTFLAGS="--cfg loom" cargo test -p tracer-lib --lib --release loom`; the test
+//! `models_of_the_ring_hold_in_every_order` does that, too.
 #![allow(unsafe_code, reason = "drives lanes as the producer does")]
 #![allow(clippy::unwrap_used)]
 

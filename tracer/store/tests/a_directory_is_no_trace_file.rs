@@ -2,7 +2,7 @@
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 
-#[path = "../../../tests/support/manifest.rs"]
+#[path = "support/manifest.rs"]
 mod manifest;
 
 use manifest::manifest;

@@ -20,7 +20,7 @@ use crate::ring::{Link, Producer};
 use crate::sync::wake::Wake;
 use crate::user::config::FullPolicy;
 
-#[path = "../../../../tests/support/manifest.rs"]
+#[path = "../../../tests/support/manifest.rs"]
 mod manifest;
 
 use manifest::manifest;

@@ -8,7 +8,7 @@ use trace_format::ring::{Geometry, HEADER_BYTES};
 
 use super::*;
 
-#[path = "../../../../tests/support/manifest.rs"]
+#[path = "../../tests/support/manifest.rs"]
 mod manifest;
 
 use manifest::manifest;

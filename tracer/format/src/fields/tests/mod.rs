@@ -1,7 +1,7 @@
 //! Rendered text is compared with `format!` of the same values; and bytes that are not what they should be
 //! are refused.
 //!
-//! `CASES=5000000 cargo test --release -p trace-format fields` tries that many values in each of the tests
+//! `CASES=5000000 cargo test --release -p tracer-format fields` tries that many values in each of the tests
 //! that draw them.
 
 mod composites;

@@ -1,0 +1,58 @@
+//! `cargo demo`: the bug hunt is run with tracing on, and the end of its trace is shown.
+//!
+//! That is `tracemerge run --last 18 bug_hunt` in one program, so that one build is enough: started by a person,
+//! this program is `tracemerge`, which starts it once more, with an argument, as the bug hunt.
+
+#[allow(dead_code, reason = "its `main` is not used here")]
+mod bug_hunt;
+
+use std::env;
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+/// The argument by which this program is the bug hunt.
+const HUNT: &str = "hunt";
+/// The number of messages that are shown: the hang, and the wait before it, which went well.
+const SHOWN: &str = "18";
+
+fn main() -> ExitCode {
+    if env::args_os().nth(1).is_some_and(|argument| argument == HUNT) {
+        return hunt();
+    }
+    match env::current_exe() {
+        Ok(program) => merge(program.into()),
+        Err(error) => {
+            eprintln!("demo: this program's own file cannot be found: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Runs the bug hunt. That it hangs is what is wanted.
+fn hunt() -> ExitCode {
+    match bug_hunt::hunt(false) {
+        Ok(false) => ExitCode::SUCCESS,
+        Ok(true) => {
+            eprintln!("demo: this time the queue did not hang; please try it once more");
+            ExitCode::FAILURE
+        }
+        Err(error) => {
+            eprintln!("demo: cannot start a thread: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Runs `program` as the bug hunt, and shows the end of its trace.
+fn merge(program: OsString) -> ExitCode {
+    eprintln!("$ tracemerge run --last {SHOWN} {} {HUNT}", program.display());
+    let words = ["tracemerge", "run", "--last", SHOWN].map(OsString::from);
+    let status = tracemerge::main(words.into_iter().chain([program.clone(), HUNT.into()]));
+    if status == 0 {
+        eprintln!(
+            "These are the last {SHOWN} messages; the trace is in {}.trace.<thread id>.",
+            program.display()
+        );
+    }
+    ExitCode::from(status)
+}

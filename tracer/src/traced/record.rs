@@ -61,7 +61,15 @@ pub(crate) fn capture<A: Arguments>(ticks: Ticks, site: u32, arguments: &A) -> b
 #[cold]
 #[inline(never)]
 fn trace_first(ticks: Ticks, producer: *const Producer, args: fmt::Arguments<'_>) {
-    match attach(ticks, producer) {
+    let mut attached = attach(ticks, producer);
+    if let Some((producer, ticks)) = attached {
+        match producer.record(ticks, args) {
+            Outcome::Committed | Outcome::Lost => return,
+            // The ring was closed since it was handed out.
+            Outcome::Gone => attached = attach(ticks, producer),
+        }
+    }
+    match attached {
         Some((producer, ticks)) => {
             producer.record(ticks, args);
         }

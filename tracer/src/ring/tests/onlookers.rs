@@ -77,6 +77,7 @@ fn beside_a_busy_thread_and_a_busy_flusher_file_and_text_have_no_seam() {
     let (run, memory) = run_with_ring(directory.path(), 256 * 1024);
     let link: &Link = Box::leak(Box::new(Link {
         closed: AtomicBool::new(false),
+        whole: AtomicBool::new(true),
         failing: AtomicBool::new(false),
         wake: Box::leak(Box::new(Wake::default())),
         room: Wake::default(),

@@ -11,11 +11,23 @@ use std::path::{Path, PathBuf};
 
 /// Reserves the file's space, so that touching its mapping cannot fail with SIGBUS for want of memory.
 pub fn reserve(file: &File, bytes: u64) -> io::Result<()> {
+    reserve_part(file, 0, bytes)
+}
+
+/// Reserves the space of `bytes` bytes from `offset` on, which makes the file longer where need be.
+pub fn reserve_part(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
     // SAFETY: the descriptor is open.
-    match unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, bytes as libc::off_t) } {
+    match unsafe { libc::posix_fallocate(file.as_raw_fd(), offset as libc::off_t, bytes as libc::off_t) } {
         0 => Ok(()),
         error => Err(io::Error::from_raw_os_error(error)),
     }
+}
+
+/// Has the pages of a shared mapping ready, so that who touches them first need not wait for the kernel.
+/// Kernels before 5.14 make each page ready when it is touched.
+pub fn populate(start: *mut u8, bytes: usize) {
+    // SAFETY: a mapping of the caller's, whose content is not touched.
+    unsafe { libc::madvise(start.cast(), bytes, libc::MADV_POPULATE_WRITE) };
 }
 
 /// Makes a file in `directory` that has no name, readable and writable by its owner only; `None` where the

@@ -98,7 +98,7 @@ impl Supply {
             teller::say(format_args!("{why}; what is in memory when the process is killed will be lost"));
         }
         if let Ok(directory) = &directory {
-            run.keep_unplaced_in(&directory.life.traced.unplaced);
+            run.keep_counts_in(&directory.life.traced);
             place.count_files_in(directory.lock.clone());
         }
         Supply {

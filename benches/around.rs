@@ -1,10 +1,11 @@
-//! The costs of tracing around the calls: of a thread's first record, of the start of a process, and of an
-//! idle program.
+//! The costs of tracing around the calls: of the first record of a process and of a thread, of the start of a
+//! process, and of an idle program.
 //!
 //! Quantiles of many measurements are printed; measurements that are compared take turns. The program starts
 //! itself, with a variable that says what the new process is to do.
 //!
-//! `cargo bench --bench around` measures; `cargo test --bench around` is a test, with few of each.
+//! `cargo bench --bench around` measures; `cargo bench --bench around -- starts` measures the first records of
+//! processes only; `cargo test --bench around` is a test, with few of each.
 
 use std::hint::black_box;
 use std::process::{Command, Stdio};
@@ -17,16 +18,44 @@ const ROLE: &str = "AROUND_BENCH_ROLE";
 fn main() {
     match std::env::var(ROLE).as_deref() {
         Ok("one record") => trace!("the only record: {}", black_box(1)),
+        Ok("first call") => time_first_call(),
         Ok("idle") => be_idle(),
-        _ => measure(!std::env::args().any(|argument| argument == "--bench")),
+        _ => measure(&std::env::args().skip(1).collect::<Vec<_>>()),
     }
 }
 
-fn measure(as_test: bool) {
-    let (threads, starts, idle) = if as_test { (10, 3, 1) } else { (1000, 200, 10) };
+fn measure(arguments: &[String]) {
+    let is_given = |word: &str| arguments.iter().any(|argument| argument == word);
+    let (first_calls, threads, starts, idle) =
+        if is_given("--bench") { (100, 1000, 200, 10) } else { (3, 10, 3, 1) };
+    first_calls_of_processes(first_calls);
+    if is_given("starts") {
+        return;
+    }
     first_records(threads);
     starts_of_processes(starts);
     idle_program(Duration::from_secs(idle));
+}
+
+/// Measures the first record of processes that come one after the other, each by its own clock: the call that
+/// decides whether the process traces, has the run made and gets a ring.
+fn first_calls_of_processes(starts: usize) {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let first_call = || {
+        let mut command = myself("first call");
+        command.env("TRACER_ENABLE", "1").env("TRACER_DIR", directory.path());
+        let output = command.stdout(Stdio::piped()).output().expect("a process");
+        let text = String::from_utf8_lossy(&output.stdout);
+        Duration::from_nanos(text.trim().parse().expect("nanoseconds"))
+    };
+    let mut taken: Vec<Duration> = (0..starts).map(|_| first_call()).collect();
+    println!("first record of a process, us: {}", quantiles(&mut taken, 1e6));
+}
+
+fn time_first_call() {
+    let start = Instant::now();
+    trace!("the only record: {}", black_box(1));
+    println!("{}", start.elapsed().as_nanos());
 }
 
 /// Measures the first record of threads that come one after the other, each by its own clock.

@@ -116,7 +116,12 @@ fn assert_each_once(file: &ThreadTrace, outer: usize, handled: usize) {
     let usual = |meta: &Meta| {
         matches!(
             meta,
-            Meta::Run(_) | Meta::Thread(_) | Meta::Clock { .. } | Meta::Stall { .. } | Meta::End(_)
+            Meta::Run(_)
+                | Meta::Thread(_)
+                | Meta::Start { .. }
+                | Meta::Clock { .. }
+                | Meta::Stall { .. }
+                | Meta::End(_)
         )
     };
     assert!(file.metas.iter().all(usual), "{:?}", file.metas);

@@ -89,6 +89,14 @@ pub fn killed() {
     unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
 }
 
+/// Traces for the first time, and is killed as soon as that call has returned.
+pub fn killed_at_once() {
+    println!("{}", std::process::id());
+    Tracer::get().trace(format_args!("killed at once"));
+    // SAFETY: the call touches no memory; the process ends here.
+    unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
+}
+
 /// Ends tracing, traces in vain, starts again; another thread keeps its old ring all the while.
 pub fn shutdown_and_again() {
     let (go, wait) = mpsc::channel::<()>();

@@ -39,6 +39,7 @@ fn main() {
         "thread-local" => endings::thread_local_destructor(),
         "running-threads" => endings::running_threads(),
         "killed" => endings::killed(),
+        "killed-at-once" => endings::killed_at_once(),
         "shutdown" => endings::shutdown_and_again(),
         "handover" => threads::handover(number()),
         "short-lived" => threads::short_lived(number()),

@@ -3,7 +3,8 @@
 //!
 //! `SLOW_FILES=slow` splits each write in parts with pauses between them, some of which are reported as short
 //! writes, and pauses around every change of a name or a length: a kill nearly always hits the middle of
-//! something. `SLOW_FILES=nolinks` refuses links besides.
+//! something. `SLOW_FILES=nolinks` refuses links besides. `SLOW_FILES=norest` does something else: it finds no
+//! space for the rest of a file of which a part was reserved before.
 #![cfg(target_os = "linux")]
 #![allow(unsafe_code, reason = "takes the place of functions of the C library; each passes its arguments on")]
 
@@ -30,14 +31,18 @@ fn pause() {
     unsafe { libc::nanosleep(&time, std::ptr::null_mut()) };
 }
 
+fn is_slow() -> bool {
+    !mode().is_empty() && mode() != b"norest"
+}
+
 fn is_of_a_trace(path: &[u8]) -> bool {
-    !mode().is_empty() && path.windows(7).any(|part| part == b".trace.")
+    is_slow() && path.windows(7).any(|part| part == b".trace.")
 }
 
 /// Returns whether the kernel calls an open file by this name because it was made without one; the kernel
 /// goes on to do so when the file has got its name.
 fn is_of_an_unnamed_file(path: &[u8]) -> bool {
-    !mode().is_empty() && path.windows(2).any(|part| part == b"/#")
+    is_slow() && path.windows(2).any(|part| part == b"/#")
 }
 
 /// Returns whether an open file of the calling thread, which may have descriptors of its own, is a trace
@@ -172,6 +177,28 @@ pub unsafe extern "C" fn unlink(path: *const c_char) -> c_int {
         // SAFETY: the caller's arguments are passed on.
         unsafe { libc::syscall(libc::SYS_unlinkat, libc::AT_FDCWD, path, 0) as c_int }
     })
+}
+
+/// Reserves space, unless that is the rest of a file of which a part was reserved before and there is to be
+/// none for that.
+///
+/// # Safety
+/// The conditions are those of `posix_fallocate` of the C library.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn posix_fallocate(fd: c_int, offset: off64_t, length: off64_t) -> c_int {
+    // SAFETY: the result may be written, and is read where the call has succeeded; the other arguments are
+    // passed on.
+    unsafe {
+        let mut found: libc::stat = std::mem::zeroed();
+        let has_part = libc::fstat(fd, &mut found) == 0 && found.st_blocks > 0;
+        if mode() == b"norest" && offset == 0 && has_part {
+            return libc::ENOSPC;
+        }
+        match libc::syscall(libc::SYS_fallocate, fd, 0, offset, length) {
+            0 => 0,
+            _ => *libc::__errno_location(),
+        }
+    }
 }
 
 /// Pauses before and after a call.

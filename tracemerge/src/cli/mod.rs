@@ -12,6 +12,16 @@ use self::options::{MergeOptions, ViewOptions};
 use crate::ui::subcommands::{RESERVED, SUBCOMMANDS};
 use crate::view::export::show::Column;
 
+const BRIEF: &str = "\
+Examples:
+  TRACER_ENABLE=1 ./app            make traces
+  tracemerge ./app                 merge them into ./app.trace.merge
+  tracemerge show ./app            read them
+  tracemerge --last 20 ./app       the last 20 messages, as in the trace
+  tracemerge run ./app             run it with tracing on, then merge
+
+--help has the rest: all options, where traces are found, how times are written.";
+
 const EXAMPLES: &str = "\
 Where it looks for <APP>.trace.<thread id>:
   beside APP, beside the file that APP is a symbolic link to, in $TRACER_DIR,
@@ -234,9 +244,10 @@ Examples:
 #[command(
     name = "tracemerge",
     version,
-    about = "Merges the trace files of an application, one per thread, into one file sorted by time",
-    after_help = EXAMPLES,
-    override_usage = "tracemerge [OPTIONS] <APP>...\n       tracemerge run [OPTIONS] [--] <APP> [ARGS]...\n       tracemerge check [OPTIONS] <APP>\n       tracemerge info [OPTIONS] <APP>\n       tracemerge diff [OPTIONS] <A> <B>\n       tracemerge snapshot [OPTIONS] <PID>\n       tracemerge clean <APP>\n       tracemerge completions <SHELL>\n       tracemerge man [COMMAND]",
+    about = "Merges the trace files of an application's threads by time",
+    after_help = BRIEF,
+    after_long_help = EXAMPLES,
+    override_usage = "tracemerge [OPTIONS] <APP>...\n       tracemerge <COMMAND> [OPTIONS] ...",
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true,
     disable_help_subcommand = true
@@ -256,10 +267,10 @@ pub struct Merge {
     /// The options of the merge
     #[command(flatten)]
     pub options: MergeOptions,
-    /// Show what running applications trace, as it comes, until they have ended
+    /// Show what running applications trace, as it comes
     #[arg(short, long, conflicts_with_all = ["all_runs", "with", "module", "site"])]
     pub follow: bool,
-    /// The applications whose traces are merged: paths of executables, or directories with traces
+    /// The applications: executables, or directories with traces
     #[arg(value_name = "APP", required = true)]
     pub apps: Vec<PathBuf>,
 }
@@ -267,11 +278,11 @@ pub struct Merge {
 /// The subcommands.
 #[derive(Debug, clap::Subcommand)]
 pub enum Subcommand {
-    /// Merge the traces: what is done without a subcommand, too
+    /// Merge the traces, as without a command
     #[command(override_usage = "tracemerge merge [OPTIONS] <APP>...")]
     Merge(Merge),
-    /// Show the traces to people: times, threads by their names, messages
-    #[command(override_usage = "tracemerge show [OPTIONS] <APP>...", after_help = SHOW_HELP)]
+    /// Show the traces to people, with times and names of threads
+    #[command(override_usage = "tracemerge show [OPTIONS] <APP>...", after_long_help = SHOW_HELP)]
     Show {
         /// The options of the merge
         #[command(flatten)]
@@ -283,8 +294,8 @@ pub enum Subcommand {
         #[arg(value_name = "APP", required = true)]
         apps: Vec<PathBuf>,
     },
-    /// Count the messages by the places that trace them, with the times to the next ones
-    #[command(override_usage = "tracemerge stats [OPTIONS] <APP>...", after_help = STATS_HELP)]
+    /// Count the messages by the places that trace them
+    #[command(override_usage = "tracemerge stats [OPTIONS] <APP>...", after_long_help = STATS_HELP)]
     Stats {
         /// The options of the merge
         #[command(flatten)]
@@ -299,10 +310,10 @@ pub enum Subcommand {
         #[arg(value_name = "APP", required = true)]
         apps: Vec<PathBuf>,
     },
-    /// Run the application with tracing on, then merge what it traced
+    /// Run the application with tracing on, then merge
     #[command(
         override_usage = "tracemerge run [OPTIONS] [--] <APP> [ARGS]...",
-        after_help = RUN_HELP
+        after_long_help = RUN_HELP
     )]
     Run {
         /// The options of the merge
@@ -312,8 +323,8 @@ pub enum Subcommand {
         #[arg(value_name = "APP", required = true, num_args = 1.., trailing_var_arg = true)]
         command: Vec<OsString>,
     },
-    /// Prove that the application's traces are complete, or say what is missing
-    #[command(after_help = CHECK_HELP)]
+    /// Prove that the traces are complete, or say what is missing
+    #[command(after_long_help = CHECK_HELP)]
     Check {
         /// Check all runs, not only the newest
         #[arg(long)]
@@ -329,7 +340,7 @@ pub enum Subcommand {
         app: PathBuf,
     },
     /// Say which runs and threads there are, and how much of each
-    #[command(after_help = INFO_HELP)]
+    #[command(after_long_help = INFO_HELP)]
     Info {
         /// Tell of all runs, not only the newest
         #[arg(long)]
@@ -341,8 +352,8 @@ pub enum Subcommand {
         #[arg(value_name = "APP")]
         app: PathBuf,
     },
-    /// Say where two traces differ, thread by thread, numbers aside
-    #[command(after_help = DIFF_HELP)]
+    /// Say where two traces differ
+    #[command(after_long_help = DIFF_HELP)]
     Diff {
         /// Say nothing on standard output: only the exit status tells
         #[arg(short, long, conflicts_with = "json")]
@@ -361,7 +372,7 @@ pub enum Subcommand {
         b: PathBuf,
     },
     /// Merge what a running process has traced up to now
-    #[command(after_help = SNAPSHOT_HELP)]
+    #[command(after_long_help = SNAPSHOT_HELP)]
     Snapshot {
         /// The file to write; - is standard output [default: APP.trace.merge]
         #[arg(short, long, value_name = "FILE")]
@@ -380,7 +391,7 @@ pub enum Subcommand {
         pid: u32,
     },
     /// Delete the application's traces and the merged file
-    #[command(after_help = CLEAN_HELP)]
+    #[command(after_long_help = CLEAN_HELP)]
     Clean {
         /// Say nothing when all is well
         #[arg(short, long)]
@@ -389,14 +400,14 @@ pub enum Subcommand {
         #[arg(value_name = "APP")]
         app: PathBuf,
     },
-    /// Write a shell's completions for this command to standard output
+    /// Write completions for a shell to standard output
     #[command(after_help = COMPLETIONS_HELP)]
     Completions {
         /// The shell
         #[arg(value_name = "SHELL", value_enum)]
         shell: clap_complete::Shell,
     },
-    /// Write the manual page of this command to standard output
+    /// Write the manual page to standard output
     #[command(after_help = MAN_HELP)]
     Man {
         /// The subcommand whose page is written; without one, that of the whole command
@@ -436,6 +447,21 @@ mod tests {
     #[test]
     fn the_definition_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    /// A screen of 80 columns has at least these lines with any but the smallest terminal.
+    const SCREEN: usize = 45;
+
+    #[test]
+    fn the_short_help_fits_on_a_screen_and_the_long_one_has_all_options() {
+        let mut command = Cli::command().term_width(80);
+        let short = command.render_help().to_string();
+        assert!(short.lines().count() <= SCREEN, "{} lines\n{short}", short.lines().count());
+        assert!(short.lines().all(|line| line.chars().count() <= 80), "{short}");
+        let long = command.render_long_help().to_string();
+        for option in command.get_arguments().filter_map(clap::Arg::get_long) {
+            assert!(long.contains(&format!("--{option}")), "{option}");
+        }
     }
 
     #[test]

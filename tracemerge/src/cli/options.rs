@@ -19,14 +19,14 @@ use crate::view::sites::{SiteSelection, SourcePlace};
 /// The options that merging takes, alone or after a run.
 #[derive(Args, Debug)]
 pub struct MergeOptions {
-    /// The file to write; - is standard output [default: APP.trace.merge]
+    /// The file to write, or - [default: APP.trace.merge]
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<OsString>,
     /// Merge all runs, not only the newest
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     pub all_runs: bool,
-    /// Merge the lines of a text log by their times, too; - is standard input; may be repeated
-    #[arg(long, value_name = "FILE")]
+    /// Merge a text log by its times, too; - is standard input; may be repeated
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
     pub with: Vec<PathBuf>,
     /// The options of the view
     #[command(flatten)]
@@ -35,7 +35,7 @@ pub struct MergeOptions {
     #[arg(short, long, conflicts_with = "verbose")]
     pub quiet: bool,
     /// Say what is read, and how the clocks run
-    #[arg(short, long)]
+    #[arg(short, long, hide_short_help = true)]
     pub verbose: bool,
 }
 
@@ -50,23 +50,23 @@ impl From<MergeOptions> for Request {
 /// output goes to standard output.
 #[derive(Args, Debug)]
 pub struct ViewOptions {
-    /// Only these threads: an id, or a pattern for the name, as 'worker*'; may be repeated
+    /// Only these threads, as 17 or 'worker*'
     #[arg(long, value_name = "TID|NAME", value_parser = ThreadIs::parse, help_heading = SELECT)]
     pub thread: Vec<ThreadIs>,
     /// Only these processes; may be repeated
-    #[arg(long, value_name = "PID", help_heading = SELECT)]
+    #[arg(long, value_name = "PID", hide_short_help = true, help_heading = SELECT)]
     pub process: Vec<u32>,
-    /// Only from this time on: 1.5s, -200ms, 14:43:52, ticks; see below
+    /// Only from this time on: 1.5s, -200ms, 14:43:52, ticks
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, help_heading = SELECT)]
     pub since: Option<When>,
     /// Only what is before this time
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, help_heading = SELECT)]
     pub until: Option<When>,
-    /// Only messages in which this regular expression is found
+    /// Only messages in which this is found
     #[arg(long, value_name = "REGEX", allow_hyphen_values = true, value_parser = pattern, help_heading = SELECT)]
     pub grep: Option<Regex>,
     /// Only messages in which the expression of --grep is not found
-    #[arg(long, requires = "grep", help_heading = SELECT)]
+    #[arg(long, requires = "grep", hide_short_help = true, help_heading = SELECT)]
     pub invert: bool,
     /// Only the first N records of what is left
     #[arg(long, value_name = "N", value_parser = amount, conflicts_with = "last", help_heading = SELECT)]
@@ -75,19 +75,19 @@ pub struct ViewOptions {
     #[arg(long, value_name = "N", value_parser = amount, help_heading = SELECT)]
     pub last: Option<usize>,
     /// Only messages of this module and those in it, as app::net; of raw files; may be repeated
-    #[arg(long, value_name = "PATH", help_heading = SELECT)]
+    #[arg(long, value_name = "PATH", hide_short_help = true, help_heading = SELECT)]
     pub module: Vec<String>,
     /// Only messages of this source file or line, as net.rs or net.rs:12; of raw files; may be repeated
-    #[arg(long, value_name = "FILE[:LINE]", value_parser = SourcePlace::parse, help_heading = SELECT)]
+    #[arg(long, value_name = "FILE[:LINE]", value_parser = SourcePlace::parse, hide_short_help = true, help_heading = SELECT)]
     pub site: Vec<SourcePlace>,
-    /// The terms in which the time of each line is shown [default: ticks; of show: offset]
-    #[arg(long, value_name = "TERMS", value_enum, help_heading = SHOW)]
+    /// The terms of times: ticks, offset, delta, wall or utc
+    #[arg(long, value_name = "TERMS", value_enum, hide_possible_values = true, help_heading = SHOW)]
     pub time: Option<TimeMode>,
     /// The use of colours
-    #[arg(long, value_name = "WHEN", value_enum, default_value_t, help_heading = SHOW)]
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t, hide_short_help = true, help_heading = SHOW)]
     pub color: colour::ColourMode,
     /// Write to a terminal directly, not through $PAGER or less
-    #[arg(long, help_heading = SHOW)]
+    #[arg(long, hide_short_help = true, help_heading = SHOW)]
     pub no_pager: bool,
 }
 

@@ -43,6 +43,8 @@ pub struct Audit {
     pub damaged: Few<(PartOffset, usize)>,
     /// Whether the last line has no line feed.
     pub torn: bool,
+    /// The cost of the run's start, in nanoseconds, if the thread reports it.
+    pub start_ns: Option<u64>,
     /// The number of times that the thread reports to have waited for room.
     pub stalls: u64,
     /// The time that the thread reports to have waited in all, in nanoseconds.
@@ -175,6 +177,7 @@ impl Audit {
             Some(Meta::LostOtherwise { records, reason }) => {
                 add_loss(&mut self.lost_otherwise, reason, records);
             }
+            Some(Meta::Start { ns }) => self.start_ns = Some(ns),
             Some(Meta::Stall { ns }) => {
                 self.stalls += 1;
                 self.stall_ns = self.stall_ns.saturating_add(ns);

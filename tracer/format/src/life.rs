@@ -5,7 +5,7 @@
 //! offset  group      fields                                                writer
 //!   0     identity   magic "TRCLIFE\n" u64, version u32, file bytes u32,   flusher, before it is locked
 //!                    flusher's thread id u64
-//!  64     traced     unplaced u64                                          traced threads
+//!  64     traced     unplaced u64; start: thread id u64, since u64, ns u64 traced threads
 //! 128     flusher    files u64, ending u32, forgotten u64                  flusher, then the recoverer
 //! ```
 //!
@@ -16,6 +16,7 @@
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use crate::line::Ticks;
 use crate::meta::EndReason;
 
 /// The file's name in the run's directory.
@@ -53,6 +54,39 @@ pub struct TracedCounters {
     /// The number of records that found no ring and are reported in no file. Any thread adds to it; a thread
     /// that gets its ring after all takes its own records from it and reports them in its own file.
     pub unplaced: AtomicU64,
+    /// The cost of the run's start.
+    pub start: Start,
+}
+
+/// The cost of a run's start, and the thread whose file tells of it: the one that made the first record.
+/// Runs that did not tell it have zeros here.
+#[derive(Debug, Default)]
+#[repr(C)]
+pub struct Start {
+    /// The thread's id.
+    tid: AtomicU64,
+    /// The ticks at which the thread took its ring.
+    since: AtomicU64,
+    /// The time that the start has taken the program's threads, in nanoseconds; 0 where it is not known.
+    ns: AtomicU64,
+}
+
+impl Start {
+    /// Sets the cost: `ns` nanoseconds, to be told in the file of the thread `tid`, which took its ring at
+    /// `since`. This is done before the thread commits a record, so who sees that sees this.
+    pub fn set(&self, tid: u64, since: Ticks, ns: u64) {
+        self.tid.store(tid, Ordering::Relaxed);
+        self.since.store(since.0, Ordering::Relaxed);
+        self.ns.store(ns.max(1), Ordering::Release);
+    }
+
+    /// Returns the cost if it is to be told in the file of the thread `tid`, which took its ring at `since`.
+    #[must_use]
+    pub fn told_by(&self, tid: u64, since: Ticks) -> Option<u64> {
+        let ns = self.ns.load(Ordering::Acquire);
+        let teller = (self.tid.load(Ordering::Relaxed), self.since.load(Ordering::Relaxed));
+        (ns > 0 && teller == (tid, since.0)).then_some(ns)
+    }
 }
 
 /// The counters of the flusher.

@@ -127,6 +127,8 @@ impl Flusher {
     }
 
     fn run(mut self) {
+        // The process's first record waits for it.
+        self.supply.add(self.run, &mut self.rings);
         loop {
             self.supply.keep_open();
             self.follow_user();

@@ -100,7 +100,8 @@ impl RingDrain {
     }
 
     fn drained(&self) -> DrainedRing<'static> {
-        DrainedRing { memory: &self.ring.memory, place: self.ring.place, why: &self.ring.why }
+        let start = Some(&self.run.start);
+        DrainedRing { memory: &self.ring.memory, place: self.ring.place, why: &self.ring.why, start }
     }
 
     /// Writes what the ring holds. If its thread has ended, ends the file and frees the ring; returns what

@@ -9,14 +9,15 @@ use trace_format::meta::{self, RingPlace};
 use trace_format::plans::Plans;
 use trace_format::ring::{Geometry, MIN_CAPACITY};
 use trace_store::drain::{SitePlans, TracePlace};
-use trace_store::memory::Memory;
-use trace_store::run_directory::RunDirectory;
+use trace_store::memory::{Memory, may_begin_small};
+use trace_store::run_directory::{RunDirectory, Unreserved};
 
 use super::ring_drain::RingDrain;
 use crate::shared::run::{CounterSums, Run, SPARE};
 use crate::shared::sites;
 use crate::shared::thread_ring::ThreadRing;
 use crate::sys;
+use crate::user::config::FullPolicy;
 use crate::user::teller;
 
 /// The number of ready rings beyond which further ones are freed.
@@ -39,10 +40,21 @@ fn largest_within(wanted: u64, budget: u64) -> Geometry {
     geometry
 }
 
-/// Makes a ring file, or a smaller one where others have taken the memory meanwhile.
-fn create_shared(directory: &RunDirectory, index: u32, mut geometry: Geometry) -> io::Result<Memory> {
+/// Makes a ring file, or a smaller one where others have taken the memory meanwhile. `in_part` allows that
+/// the rest of a large one is left to be reserved.
+fn create_shared(
+    directory: &RunDirectory,
+    index: u32,
+    mut geometry: Geometry,
+    in_part: bool,
+) -> io::Result<(Memory, Option<Unreserved>)> {
     loop {
-        match directory.create_ring(index, geometry) {
+        let made = if in_part && may_begin_small(&geometry) {
+            directory.create_ring_in_part(index, geometry).map(|(memory, rest)| (memory, Some(rest)))
+        } else {
+            directory.create_ring(index, geometry).map(|memory| (memory, None))
+        };
+        match made {
             Err(e) if e.kind() == io::ErrorKind::StorageFull && geometry.capacity > MIN_CAPACITY => {
                 geometry = Geometry::of(geometry.capacity / 2);
             }
@@ -64,6 +76,9 @@ pub(crate) struct Supply {
     private_budget: u64,
     /// The number of records that were dropped with flight recorders of threads that had ended.
     forgotten: u64,
+    /// Tells that a ring may be handed out before its memory is reserved as a whole: so far that was always
+    /// had afterwards.
+    in_part: bool,
     /// Tells whether it was said that a ring is private.
     said: bool,
     made: u32,
@@ -88,10 +103,11 @@ impl Supply {
             teller::say(format_args!("{why}; what is in memory when the process is killed will be lost"));
         }
         if let Ok(directory) = &directory {
-            run.keep_unplaced_in(&directory.life.traced.unplaced);
+            run.keep_counts_in(&directory.life.traced);
             place.count_files_in(directory.lock.clone());
         }
         Supply {
+            in_part: true,
             said: directory.is_err(),
             former: Vec::new(),
             forgotten: 0,
@@ -190,11 +206,24 @@ impl Supply {
     pub(crate) fn add(&mut self, run: &'static Run, tails: &mut Vec<RingDrain>) -> bool {
         match self.make(run) {
             Ok(None) => {}
-            Ok(Some(ring)) => {
+            Ok(Some((ring, rest))) => {
                 run.barren.store(false, Ordering::Relaxed);
                 run.rings.lock().push(ring);
                 if run.put_ready(ring) {
                     tails.push(RingDrain::new(run, ring));
+                    if rest.is_some() {
+                        // To reserve the rest keeps the processor for long, and who waits for the ring may
+                        // have to run on the same one.
+                        std::thread::yield_now();
+                    }
+                    match rest.map_or(Ok(()), |rest| rest.reserve(&ring.memory)) {
+                        Ok(()) => ring.make_whole(),
+                        Err(_) => {
+                            // Its thread takes another one, which may be smaller, at its next record.
+                            self.in_part = false;
+                            ring.close();
+                        }
+                    }
                     return true;
                 }
                 self.discard(run, ring);
@@ -212,18 +241,24 @@ impl Supply {
 
     /// Makes a ring: shared if that can be had, smaller where memory is short, private at last; but none
     /// where a shared one could not be had now and nobody waits: it may be had when somebody does.
-    fn make(&mut self, run: &'static Run) -> io::Result<Option<&'static ThreadRing>> {
+    ///
+    /// A ring that somebody waits for is given with a part of its memory that is still to be reserved.
+    fn make(&mut self, run: &'static Run) -> io::Result<Option<(&'static ThreadRing, Option<Unreserved>)>> {
         let index = self.made;
         self.made += 1;
         let geometry = largest_within(run.config.ring_size, self.budget / SHARE);
+        // The first one is about to be waited for. Who does not wait for room later does not have to, either.
+        let is_urgent = index == 0 || run.waiting.load(Ordering::Relaxed) > 0;
+        let in_part = self.in_part && is_urgent && run.config.full_policy == FullPolicy::Block;
         let why = match &self.directory {
             Err(why) => why.clone(),
             Ok(_) if geometry.file_size() > self.budget => "a quarter of the shared memory is in use".into(),
-            Ok(directory) => match create_shared(directory, index, geometry) {
-                Ok(memory) => {
+            Ok(directory) => match create_shared(directory, index, geometry, in_part) {
+                Ok((memory, rest)) => {
                     self.budget -= memory.geometry().file_size();
-                    return ThreadRing::leak(run.terms(), memory, index, RingPlace::Shared, String::new())
-                        .map(Some);
+                    let (whole, place) = (rest.is_none(), RingPlace::Shared);
+                    let ring = ThreadRing::leak(run.terms(), memory, whole, index, place, String::new());
+                    return ring.map(|ring| Some((ring, rest)));
                 }
                 Err(_) if run.waiting.load(Ordering::Relaxed) == 0 => return Ok(None),
                 Err(error) => error.to_string(),
@@ -237,7 +272,8 @@ impl Supply {
         let geometry = largest_within(run.config.ring_size, self.private_budget);
         let memory = Memory::private(geometry)?;
         self.private_budget = self.private_budget.saturating_sub(geometry.file_size());
-        ThreadRing::leak(run.terms(), memory, index, RingPlace::Private, why).map(Some)
+        let ring = ThreadRing::leak(run.terms(), memory, true, index, RingPlace::Private, why);
+        ring.map(|ring| Some((ring, None)))
     }
 
     /// Lends freed rings again, or frees them where there are too many.
@@ -248,7 +284,7 @@ impl Supply {
             if !tail.was_freed() {
                 return true;
             }
-            let again = ready < SURPLUS && run.put_ready(tail.ring);
+            let again = ready < SURPLUS && !tail.ring.is_closed() && run.put_ready(tail.ring);
             ready += usize::from(again);
             if !again {
                 surplus.push(tail.ring);

@@ -52,6 +52,13 @@ pub(crate) struct Reservation {
     pub pending: u64,
 }
 
+impl Reservation {
+    /// Returns the part of the room that lies below `end`.
+    pub(crate) fn within(self, end: u64) -> Reservation {
+        Reservation { limit: self.limit.min(end), ..self }
+    }
+}
+
 impl Lane {
     /// Makes a lane for the given memory, at its head.
     ///

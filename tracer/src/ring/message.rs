@@ -135,7 +135,13 @@ impl<'a> MessageWriter<'a> {
         let flags = Flags::MORE.with(self.flags());
         // SAFETY: `start` begins the current reservation, `at` lies in it, behind the header.
         let end = unsafe { self.lane.seal(self.site, self.start, self.at, self.ticks, flags) };
-        let Some(reservation) = self.lane.find(end, MIN_ROOM).or_else(|| self.wait_for_room(end)) else {
+        // `None` also in a forked child, where nothing more may be asked.
+        let memory = self.producer.memory_end(self.lane, end, MIN_ROOM);
+        let found = memory.and_then(|memory| {
+            let found = self.lane.find(end, MIN_ROOM).map(|found| found.within(memory));
+            found.or_else(|| self.wait_for_room(end))
+        });
+        let Some(reservation) = found else {
             self.failed = true;
             self.lane.revoke();
             return;

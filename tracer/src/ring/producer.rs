@@ -14,7 +14,7 @@ use std::time::Duration;
 use trace_format::capture::Cursor;
 use trace_format::line::Ticks;
 use trace_format::record::HEADER;
-use trace_store::memory::Memory;
+use trace_store::memory::{FIRST_BYTES, FIRST_NESTED_BYTES, Memory};
 
 use super::arguments::Arguments;
 use super::clock;
@@ -27,6 +27,10 @@ use crate::user::config::FullPolicy;
 /// The most bytes that captured arguments take; what takes more is formatted at the call: a block of the
 /// smallest ring has 2 KiB.
 const MAX_CAPTURED: usize = 1024;
+
+/// The time, in nanoseconds, that a thread waits at most for the rest of its ring's memory. To reserve it
+/// takes about a millisecond.
+const MEMORY_PATIENCE: u64 = 1_000_000_000;
 
 /// The outcome of writing a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +48,9 @@ pub(crate) enum Outcome {
 pub(crate) struct Link {
     /// Tells that the ring was closed: its thread must take another. Set once, by the flusher.
     pub closed: AtomicBool,
+    /// Tells that the ring's memory is reserved as a whole, not only the first bytes of its two parts. Set
+    /// once, by the flusher, with Release.
+    pub whole: AtomicBool,
     /// Tells that the thread's file cannot be written now: waiting for room is useless.
     pub failing: AtomicBool,
     /// Wakes the flusher.
@@ -272,7 +279,10 @@ impl Producer {
             return Outcome::Gone;
         }
         let Some(reservation) = self.find(lane, lane.pos(), need) else {
-            if self.link.is_null() {
+            // Where the rest of a ring's memory cannot be had, its thread takes another ring.
+            if self.link.is_null()
+                || (!link.whole.load(Ordering::Acquire) && link.closed.load(Ordering::Acquire))
+            {
                 return Outcome::Gone;
             }
             add(&lane.written().lost_full, 1);
@@ -305,11 +315,15 @@ impl Producer {
     pub(super) fn find(&self, lane: &Lane, from: u64, need: u64) -> Option<Reservation> {
         // SAFETY: as in `open`, which was asked first.
         let link = unsafe { &*self.link };
+        let main = std::ptr::eq(lane, &self.main);
+        let memory = self.memory_end(lane, from, need)?;
+        if memory < u64::MAX {
+            return lane.find(from, need).map(|found| found.within(memory));
+        }
         let found = lane.find(from, need).or_else(|| {
             link.wake.wake();
             if self.may_wait(lane) { self.wait(lane, from, need, link) } else { None }
         })?;
-        let main = std::ptr::eq(lane, &self.main);
         // Nobody waits for room in the nested ring, so the flusher has to come earlier.
         if found.pending >= lane.capacity() / if main { 2 } else { 4 } {
             link.wake.wake();
@@ -325,6 +339,47 @@ impl Producer {
     pub(super) fn may_wait(&self, lane: &Lane) -> bool {
         // SAFETY: as in `find`.
         std::ptr::eq(lane, &self.main) && unsafe { &*self.link }.policy == FullPolicy::Block
+    }
+
+    /// Returns the position below which the memory of a lane may be written, which is none where all of it is
+    /// reserved. Waits where `need` bytes from `from` on take more than the first bytes, and that is all there
+    /// is; `None` where the rest cannot be had.
+    pub(super) fn memory_end(&self, lane: &Lane, from: u64, need: u64) -> Option<u64> {
+        // SAFETY: as in `find`.
+        let link = unsafe { &*self.link };
+        // Acquire: who sees it set finds the memory reserved.
+        if link.whole.load(Ordering::Acquire) {
+            return Some(u64::MAX);
+        }
+        let first = if std::ptr::eq(lane, &self.main) { FIRST_BYTES } else { FIRST_NESTED_BYTES };
+        if from + need <= first {
+            return Some(first);
+        }
+        self.wait_for_memory(link).then_some(u64::MAX)
+    }
+
+    /// Waits until the rest of the ring's memory is reserved, which the flusher does as soon as it has handed
+    /// the ring out. Returns false where that takes too long or cannot be, and in a forked child.
+    ///
+    /// Nested records wait, too: the flusher needs nothing of this thread for that.
+    #[cold]
+    fn wait_for_memory(&self, link: &Link) -> bool {
+        let _errno = sys::keep_errno();
+        let start = sys::monotonic_ns();
+        loop {
+            link.room.sleep(Duration::from_millis(1));
+            if self.link.is_null() {
+                return false;
+            }
+            let waited = sys::monotonic_ns().saturating_sub(start);
+            let whole = link.whole.load(Ordering::Acquire);
+            if whole || link.closed.load(Ordering::Acquire) || waited >= MEMORY_PATIENCE {
+                let written = self.main.written();
+                add(&written.stalls, 1);
+                add(&written.stall_ns, waited);
+                return whole;
+            }
+        }
     }
 
     #[cold]

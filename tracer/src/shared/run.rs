@@ -6,11 +6,13 @@
 use std::hash::{BuildHasher, Hasher};
 use std::io;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
 use parking_lot::Mutex;
+use trace_format::life::{Start, TracedCounters};
 use trace_format::line::Ticks;
 use trace_format::meta::LossReason;
 use trace_format::ring::Header;
@@ -76,6 +78,14 @@ pub(crate) struct Run {
     /// The count of records that found no ring, and of which no file tells: here, and in a page that outlives
     /// the process.
     unplaced: Unplaced,
+    /// The cost of the run's start, here, for the flusher.
+    pub start: Start,
+    /// The same in a page that outlives the process; null where there is none.
+    start_there: AtomicPtr<Start>,
+    /// Tells that a thread has noted that cost, or is about to.
+    start_noted: AtomicBool,
+    /// The time, in nanoseconds, that the decision to trace took the thread that made it.
+    deciding_ns: AtomicU64,
     /// The number of records without a ring that are of the process that this one was forked from.
     inherited: u64,
     /// A word that is 1 in this process and 0 in a forked child, in a page that a fork wipes.
@@ -185,6 +195,10 @@ impl Run {
             finished: Mutex::default(),
             bytes: AtomicU64::new(0),
             unplaced: Unplaced::default(),
+            start: Start::default(),
+            start_there: AtomicPtr::default(),
+            start_noted: AtomicBool::new(false),
+            deciding_ns: AtomicU64::new(0),
             inherited: if root.is_some() { unplaced::untold() } else { 0 },
             alive,
             closed: AtomicBool::new(false),
@@ -234,9 +248,32 @@ impl Run {
         unplaced::tell(records);
     }
 
-    /// Has records that found no ring counted in `place`, which outlives the process. For the flusher.
-    pub(crate) fn keep_unplaced_in(&self, place: &'static AtomicU64) {
-        self.unplaced.go_to(place);
+    /// Has what traced threads count of the run counted in `page`, which outlives the process. For the
+    /// flusher, before there is a ring.
+    pub(crate) fn keep_counts_in(&self, page: &'static TracedCounters) {
+        self.unplaced.go_to(&page.unplaced);
+        // Release is that of the pool: no thread that has no ring looks here.
+        self.start_there.store(ptr::from_ref(&page.start).cast_mut(), Ordering::Relaxed);
+    }
+
+    /// Notes that the decision that has begun this run took its thread `ns` nanoseconds.
+    pub(crate) fn note_deciding(&self, ns: u64) {
+        self.deciding_ns.store(ns, Ordering::Relaxed);
+    }
+
+    /// Notes that the thread `tid` took a ring at `since`, for which it has waited `ns` nanoseconds, unless
+    /// another one has noted that: the first record tells what the start has cost. For that thread, before it
+    /// makes a record.
+    pub(crate) fn note_start(&self, tid: u64, since: Ticks, ns: u64) {
+        if self.start_noted.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let ns = ns.saturating_add(self.deciding_ns.load(Ordering::Relaxed));
+        self.start.set(tid, since, ns);
+        // SAFETY: null, or from a reference that is good for ever.
+        if let Some(there) = unsafe { self.start_there.load(Ordering::Relaxed).as_ref() } {
+            there.set(tid, since, ns);
+        }
     }
 
     /// Takes a ring for the calling thread; waits a bounded time where none is ready.

@@ -57,10 +57,12 @@ unsafe impl Sync for ThreadRing {}
 unsafe impl Send for ThreadRing {}
 
 impl ThreadRing {
-    /// Makes a ring in `memory`, never freed but by [`ThreadRing::free`].
+    /// Makes a ring in `memory`, which is reserved as a `whole` or only at its beginnings; never freed but by
+    /// [`ThreadRing::free`].
     pub(crate) fn leak(
         terms: Terms,
         memory: Memory,
+        whole: bool,
         index: u32,
         place: RingPlace,
         why: String,
@@ -74,6 +76,7 @@ impl ThreadRing {
         memory.header().identity.set(&memory.geometry(), run, index, policy == FullPolicy::Overwrite);
         let link = Link {
             closed: AtomicBool::new(false),
+            whole: AtomicBool::new(whole),
             failing: AtomicBool::new(false),
             wake,
             room: Wake::default(),
@@ -118,6 +121,18 @@ impl ThreadRing {
         if is_plenty(head.saturating_sub(consumed), self.geometry().capacity) {
             self.link.room.wake();
         }
+    }
+
+    /// Notes that the ring's memory is reserved as a whole, and wakes its thread if it waits for that. For the
+    /// flusher.
+    pub(crate) fn make_whole(&self) {
+        self.link.whole.store(true, Ordering::Release);
+        self.link.room.wake();
+    }
+
+    /// Returns whether the ring was closed: no thread may take it any more.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.link.closed.load(Ordering::Relaxed)
     }
 
     /// Returns whether the ring's thread is outside of any record. For the flusher.

@@ -197,8 +197,13 @@ fn decide(mut attempt: Attempt, question: &Question) -> bool {
                     STATE.renew(&mut attempt);
                 });
             }
+            let begun = sys::monotonic_ns();
             startup::start(attempt, config, question.root);
-            outcome()
+            let on = outcome();
+            if let Some(run) = current().filter(|run| on && run.is_of_this_process()) {
+                run.note_deciding(sys::monotonic_ns().saturating_sub(begun));
+            }
+            on
         }
     }
 }

@@ -61,7 +61,15 @@ pub(crate) fn capture<A: Arguments>(ticks: Ticks, site: u32, arguments: &A) -> b
 #[cold]
 #[inline(never)]
 fn trace_first(ticks: Ticks, producer: *const Producer, site: u32, args: fmt::Arguments<'_>) {
-    match attach(ticks, producer) {
+    let mut attached = attach(ticks, producer);
+    if let Some((producer, ticks)) = attached {
+        match producer.record(ticks, site, args) {
+            Outcome::Committed | Outcome::Lost => return,
+            // The ring was closed since it was handed out.
+            Outcome::Gone => attached = attach(ticks, producer),
+        }
+    }
+    match attached {
         Some((producer, ticks)) => {
             producer.record(ticks, site, args);
         }
@@ -92,11 +100,14 @@ fn attach(called: Ticks, found: *const Producer) -> Option<(&'static Producer, T
     let is_first = CURRENT.get() == found;
     leave(&excluded, EndReason::Thread);
     let run = fork::run_of_this_process(&excluded)?;
+    let asked = sys::monotonic_ns();
     let ring = run.claim()?;
     let (counted_by, lost) = LOST.take();
     let lost = if [0, run.id].contains(&counted_by) { lost } else { 0 };
     let ticks = first_ticks(called, is_first, run.began.0, clock::now());
-    ring.lend(sys::thread_id(), sys::thread_name(), ticks, lost);
+    let tid = sys::thread_id();
+    ring.lend(tid, sys::thread_name(), ticks, lost);
+    run.note_start(tid, ticks, sys::monotonic_ns().saturating_sub(asked));
     // Behind that: killed in between, or at an exit, they are told twice rather than never.
     unplaced::told_in_ring(lost);
     if counted_by == run.id {

@@ -12,6 +12,20 @@ use std::sync::atomic::Ordering;
 use memmap2::{MmapOptions, MmapRaw};
 use trace_format::ring::{Geometry, HEADER_BYTES, Header, RingError};
 
+use crate::sys;
+
+/// The bytes at the beginning of a ring's data that are reserved first where somebody waits for the ring.
+pub const FIRST_BYTES: u64 = 16 * 1024;
+/// The bytes at the beginning of a ring's nested data that are reserved first.
+pub const FIRST_NESTED_BYTES: u64 = 4096;
+
+/// Returns whether a ring may be lent while only its first bytes are reserved: those that the producer may
+/// write before it looks again must lie in the first block.
+#[must_use]
+pub fn may_begin_small(geometry: &Geometry) -> bool {
+    FIRST_BYTES <= geometry.block && FIRST_NESTED_BYTES <= geometry.nested_block
+}
+
 /// A mapped ring. Unmapped when dropped.
 #[derive(Debug)]
 pub struct Memory {
@@ -25,6 +39,21 @@ impl Memory {
         let len = usize::try_from(geometry.file_size()).map_err(io::Error::other)?;
         let map = MmapOptions::new().len(len).populate().map_raw(file)?;
         Ok(Memory { map, geometry })
+    }
+
+    /// Maps `file` shared, of which only the first bytes of each part may be reserved: no page is touched.
+    ///
+    /// # Errors
+    /// The file cannot be mapped.
+    pub fn shared_in_part(file: &File, geometry: Geometry) -> io::Result<Memory> {
+        let len = usize::try_from(geometry.file_size()).map_err(io::Error::other)?;
+        let map = MmapOptions::new().len(len).map_raw(file)?;
+        Ok(Memory { map, geometry })
+    }
+
+    /// Has all pages ready, once their space is reserved.
+    pub fn populate(&self) {
+        sys::populate(self.map.as_mut_ptr(), self.map.len());
     }
 
     /// Maps the ring in `file` that a dead run has left. Returns `None` where its making was not finished, so

@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use trace_format::file::Encoding;
-use trace_format::life::{self, LIFE_BYTE, RECOVERY_BYTE};
+use trace_format::life::{self, LIFE_BYTE, RECOVERY_BYTE, Start};
 use trace_format::manifest::{Manifest, ManifestError, UNFINISHED_SUFFIX};
 use trace_format::meta::{EndReason, RingPlace, Run};
 use trace_format::plans::Plans;
@@ -260,7 +260,8 @@ impl DeadRun {
         let unended = self.life().map_or(EndReason::Killed, life::Life::end_reason);
         let mut threads = Vec::new();
         for path in rings {
-            match recover_ring(path, &self.manifest.run, unended, place, plans, &mut *going_on) {
+            let start = self.life().map(|life| &life.traced.start);
+            match recover_ring(path, &self.manifest.run, unended, start, place, plans, &mut *going_on) {
                 Ok(thread) => threads.extend(thread),
                 Err(e) => errors.push(io::Error::new(e.kind(), format!("cannot recover {path:?}: {e}"))),
             }
@@ -331,6 +332,7 @@ fn recover_ring(
     path: &Path,
     run: &Run,
     unended: EndReason,
+    start: Option<&Start>,
     place: &mut TracePlace,
     mut plans: &Plans,
     mut going_on: impl FnMut(),
@@ -349,7 +351,7 @@ fn recover_ring(
     let tid = header.tenancy.tid.load(Ordering::Relaxed);
     let mut drain = Drain::new(header, place.encoding);
     let mut out = Vec::new();
-    let drained = DrainedRing { memory: &memory, place: RingPlace::Shared, why: "" };
+    let drained = DrainedRing { memory: &memory, place: RingPlace::Shared, why: "", start };
     let mut context = DrainContext { info: run, place, sites: &mut plans, out: &mut out };
     drain.resume(drained, &mut context)?;
     context.place.remove_unfinished(tid, run.id);

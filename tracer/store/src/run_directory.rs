@@ -13,13 +13,13 @@ use trace_format::manifest::{
 };
 use trace_format::meta;
 use trace_format::plans::Plans;
-use trace_format::ring::Geometry;
+use trace_format::ring::{Geometry, HEADER_BYTES};
 use trace_format::sites::{self, Site};
 
 use crate::descriptor::Descriptor;
 use crate::drain::TracePlace;
 use crate::life::{self, Lock};
-use crate::memory::Memory;
+use crate::memory::{FIRST_BYTES, FIRST_NESTED_BYTES, Memory};
 use crate::sys;
 
 /// The number of times, a millisecond apart, that the making is begun anew where a recoverer has taken away
@@ -148,6 +148,25 @@ impl RunDirectory {
         })
     }
 
+    /// Makes a ring file and maps it, with the space of its first bytes reserved: those of [`FIRST_BYTES`] and
+    /// [`FIRST_NESTED_BYTES`], beside the header. The rest is reserved by [`Unreserved::reserve`].
+    pub fn create_ring_in_part(&self, index: u32, geometry: Geometry) -> io::Result<(Memory, Unreserved)> {
+        let path = self.ring_path(index);
+        let file = sys::create_private_file(&path)?;
+        let header = HEADER_BYTES as u64;
+        let make = || {
+            file.set_len(geometry.file_size())?;
+            sys::reserve_part(&file, 0, header + FIRST_BYTES)?;
+            sys::reserve_part(&file, header + geometry.capacity, FIRST_NESTED_BYTES)?;
+            Memory::shared_in_part(&file, geometry)
+        };
+        let made =
+            make().and_then(|memory| Ok((memory, Unreserved { file: Descriptor::new(file)?, geometry })));
+        made.inspect_err(|_| {
+            let _ = std::fs::remove_file(&path);
+        })
+    }
+
     /// Removes a ring's file; its mapping stays.
     pub fn remove_ring(&self, index: u32) {
         let _ = std::fs::remove_file(self.ring_path(index));
@@ -156,6 +175,28 @@ impl RunDirectory {
     /// Removes the directory and what is in it. The directory above stays: another run may be starting there.
     pub fn remove(&self) {
         let _ = remove(&self.path);
+    }
+}
+
+/// The file of a ring of which only the first bytes are reserved.
+#[derive(Debug)]
+pub struct Unreserved {
+    file: Descriptor,
+    geometry: Geometry,
+}
+
+impl Unreserved {
+    /// Reserves the rest of the file's space, and has the pages of its mapping `memory` ready.
+    ///
+    /// # Errors
+    /// There is no space, or the host has closed the descriptor.
+    pub fn reserve(self, memory: &Memory) -> io::Result<()> {
+        if !self.file.is_ours() {
+            return Err(io::Error::other("somebody has closed the descriptor of a ring"));
+        }
+        sys::reserve(&self.file, self.geometry.file_size())?;
+        memory.populate();
+        Ok(())
     }
 }
 

@@ -130,6 +130,7 @@ fn of_run(run: Option<&Run>, files: &[Read<'_>]) -> RunInfo {
         format_version: run.map(|run| run.version),
         state: if alive { "alive" } else { state(&threads) },
         start_wall_ns: run.map(|run| run.wall.0),
+        start_ns: files.iter().find_map(|file| file.audit.start_ns),
         first_ns,
         last_ns,
         first_wall_ns: threads.iter().filter_map(|thread| thread.first_wall_ns).min(),

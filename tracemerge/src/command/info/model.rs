@@ -70,6 +70,9 @@ pub struct RunInfo {
     pub state: &'static str,
     /// The time when the run began, in nanoseconds since 1970.
     pub start_wall_ns: Option<u64>,
+    /// The time that the start of the run took the program's threads, in nanoseconds; `null` where no file
+    /// tells it.
+    pub start_ns: Option<u64>,
     /// The time of the first message, in nanoseconds since the run began.
     pub first_ns: Option<i64>,
     /// The time of the last message, in nanoseconds since the run began.

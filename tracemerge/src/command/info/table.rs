@@ -74,7 +74,8 @@ fn of_run(run: &RunInfo, forks: &[u32]) -> String {
     }
     if let Some(start) = run.start_wall_ns {
         let span = run.span_ns.map_or_else(String::new, |span| format!(", messages over {}", duration(span)));
-        text.push_str(&format!("  begun {}{span}\n", Wall(start)));
+        let cost = run.start_ns.map_or_else(String::new, |ns| format!(", started within {}", duration(ns)));
+        text.push_str(&format!("  begun {}{cost}{span}\n", Wall(start)));
     }
     text.push_str(&of_clock(run));
     text.push_str(&of_threads(run));

@@ -79,6 +79,12 @@ pub enum Meta {
         /// The name of the reason.
         reason: Name,
     },
+    /// The thread made the first record of its run.
+    Start {
+        /// The time that the start of the run has taken the program's threads, in nanoseconds: until it was
+        /// decided that the process traces, and until the first record had a ring.
+        ns: u64,
+    },
     /// The thread waited for room in its ring.
     Stall {
         /// The time waited since the last such line, in nanoseconds.
@@ -146,6 +152,9 @@ impl Meta {
             Meta::LostOtherwise { records, reason } => {
                 PayloadWriter::new(out, "lost").number("records", *records).bare("reason", reason.as_str());
             }
+            Meta::Start { ns } => {
+                PayloadWriter::new(out, "start").number("ns", *ns);
+            }
             Meta::Stall { ns } => {
                 PayloadWriter::new(out, "stall").number("ns", *ns);
             }
@@ -198,6 +207,7 @@ impl Meta {
                     None => Meta::LostOtherwise { records, reason: Name::parse(name)? },
                 }
             }
+            b"start" => Meta::Start { ns: fields.number("ns")? },
             b"stall" => Meta::Stall { ns: fields.number("ns")? },
             b"backward" => Meta::Backward { ticks: fields.number("ticks")? },
             b"credentials" => Meta::Credentials { uid: fields.number("uid")?.try_into().ok()? },

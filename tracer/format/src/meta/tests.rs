@@ -40,6 +40,7 @@ fn any_meta() -> impl Strategy<Value = Meta> {
         (any::<u64>(), name().prop_filter("a known one", unknown))
             .prop_map(|(records, reason)| Meta::LostOtherwise { records, reason }),
         any::<u64>().prop_map(|ns| Meta::Stall { ns }),
+        any::<u64>().prop_map(|ns| Meta::Start { ns }),
         any::<u64>().prop_map(|ticks| Meta::Backward { ticks }),
         (any::<u64>(), any::<u64>(), ends, any::<Option<u64>>())
             .prop_map(|(records, lost, reason, files)| Meta::End(End { records, lost, reason, files })),
@@ -57,6 +58,9 @@ fn the_lines_of_the_documentation_are_written_so() {
     let mut out = Vec::new();
     Meta::Lost { records: 12, reason: LossReason::Full }.write(&mut out);
     assert_eq!(out, b"lost records=12 reason=full");
+    out.clear();
+    Meta::Start { ns: 412_007 }.write(&mut out);
+    assert_eq!(out, b"start ns=412007");
     out.clear();
     let name = br#"worker "3""#.to_vec();
     Meta::Thread(Thread { name, ring: RingPlace::Shared, why: vec![], file: None }).write(&mut out);

@@ -19,7 +19,7 @@ use trace_format::plans::Plans;
 use trace_format::record::Records;
 use trace_format::render::{RenderState, Renderer};
 use trace_format::ring::{Geometry, MIN_CAPACITY, Progress, readable};
-use trace_store::memory::Memory;
+use trace_store::memory::{FIRST_BYTES, FIRST_NESTED_BYTES, Memory, may_begin_small};
 
 use super::{Link, Outcome, Producer};
 use crate::ring::clock::now;
@@ -38,9 +38,21 @@ struct Bench {
 
 impl Bench {
     fn new(policy: FullPolicy, max_stall: Duration) -> Bench {
-        let memory = Memory::private(Geometry::of(MIN_CAPACITY)).unwrap();
+        Bench::with(Geometry::of(MIN_CAPACITY), true, policy, max_stall)
+    }
+
+    /// Makes a ring of which only the first bytes may be written so far.
+    fn in_part() -> Bench {
+        let geometry = Geometry::of(1 << 20);
+        assert!(may_begin_small(&geometry));
+        Bench::with(geometry, false, FullPolicy::Block, Duration::ZERO)
+    }
+
+    fn with(geometry: Geometry, whole: bool, policy: FullPolicy, max_stall: Duration) -> Bench {
+        let memory = Memory::private(geometry).unwrap();
         let link = Box::new(Link {
             closed: AtomicBool::new(false),
+            whole: AtomicBool::new(whole),
             failing: AtomicBool::new(false),
             wake: Box::leak(Box::new(Wake::default())),
             room: Wake::default(),
@@ -233,6 +245,80 @@ fn a_closed_ring_sends_its_thread_away() {
     bench.link.closed.store(true, Ordering::Release);
     bench.producer.revoke();
     assert_eq!(bench.producer.record(now(), 0, format_args!("closed")), Outcome::Gone);
+}
+
+/// Returns whether a part of the data that begins with its first bytes has zeros only behind these.
+fn is_untouched_behind(first: u64, data: &[u8]) -> bool {
+    data[usize::try_from(first).unwrap()..].iter().all(|byte| *byte == 0)
+}
+
+#[test]
+fn behind_its_first_bytes_a_ring_is_written_when_all_of_it_is_reserved() {
+    struct Inner<'a>(&'a Producer, usize);
+    impl fmt::Display for Inner<'_> {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            (0..self.1).try_for_each(|n| {
+                self.0.record(now(), 0, format_args!("inner {n}"));
+                Ok(())
+            })?;
+            write!(f, "with {} inside", self.1)
+        }
+    }
+    // More than the first bytes in one message, in many, in those inside another, and nearly as many.
+    let long = "x".repeat(60_000);
+    let cases: [(&str, usize, usize, usize); 4] =
+        [("in many", 0, 2000, 0), ("in one", 60_000, 1, 0), ("inside", 0, 1, 600), ("few", 10, 100, 1)];
+    for (case, length, count, inside) in cases {
+        let mut bench = Bench::in_part();
+        let Bench { memory, link, producer, .. } = &bench;
+        let (memory, link) = (memory, &**link);
+        std::thread::scope(|scope| {
+            let (head, geometry) = (&memory.header().main, memory.geometry());
+            scope.spawn(move || {
+                std::thread::sleep(Duration::from_millis(30));
+                // Nobody writes now: the producer waits, or has done.
+                let (main, nested) =
+                    (memory.copy(0..geometry.capacity), memory.copy_nested(0..geometry.nested_capacity));
+                let untouched = is_untouched_behind(FIRST_BYTES, &main)
+                    && is_untouched_behind(FIRST_NESTED_BYTES, &nested);
+                let within = head.head() <= FIRST_BYTES;
+                link.whole.store(true, Ordering::Release);
+                link.room.wake();
+                assert!(untouched && within, "{case}");
+            });
+            for n in 0..count {
+                let text = &long[..length];
+                let outcome =
+                    producer.record(now(), 0, format_args!("{n} {text} {}", Inner(producer, inside)));
+                assert_eq!(outcome, Outcome::Committed, "{case}");
+            }
+        });
+        bench.drain();
+        assert_eq!(bench.messages().len(), count * (1 + inside), "{case}");
+        let waited = matches!(bench.metas()[..], [Meta::Stall { ns: 1.. }]);
+        assert_eq!(waited, case != "few", "{case}: {:?}", bench.metas());
+    }
+}
+
+#[test]
+fn a_ring_whose_rest_cannot_be_had_sends_its_thread_away() {
+    let mut bench = Bench::in_part();
+    let many = |bench: &Bench| {
+        let outcomes = (0..10_000).map(|n| bench.producer.record(now(), 0, format_args!("{n}")));
+        outcomes.take_while(|outcome| *outcome == Outcome::Committed).count()
+    };
+    std::thread::scope(|scope| {
+        let link = &*bench.link;
+        scope.spawn(move || {
+            std::thread::sleep(Duration::from_millis(20));
+            link.closed.store(true, Ordering::Release);
+        });
+        let kept = many(&bench);
+        assert!((100..2000).contains(&kept), "{kept} records fit in the first bytes");
+    });
+    assert_eq!(bench.producer.record(now(), 0, format_args!("later")), Outcome::Gone);
+    bench.drain();
+    assert!(bench.metas().iter().all(|meta| matches!(meta, Meta::Stall { .. })), "{:?}", bench.metas());
 }
 
 #[test]

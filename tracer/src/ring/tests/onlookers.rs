@@ -77,6 +77,7 @@ fn beside_a_busy_thread_and_a_busy_flusher_file_and_text_have_no_seam() {
     let (run, memory) = run_with_ring(directory.path(), 256 * 1024);
     let link: &Link = Box::leak(Box::new(Link {
         closed: AtomicBool::new(false),
+        whole: AtomicBool::new(true),
         failing: AtomicBool::new(false),
         wake: Box::leak(Box::new(Wake::default())),
         room: Wake::default(),
@@ -90,7 +91,7 @@ fn beside_a_busy_thread_and_a_busy_flusher_file_and_text_have_no_seam() {
         let (run, memory, returned, done) = (&run, &memory, &returned, &done);
         scope.spawn(move || {
             let (mut place, mut out) = (TracePlace::of(&run.manifest), Vec::new());
-            let drained = DrainedRing { memory, place: RingPlace::Shared, why: "" };
+            let drained = DrainedRing { memory, place: RingPlace::Shared, why: "", start: None };
             let info = &run.manifest.run;
             let mut drain = Drain::new(memory.header(), Encoding::Text);
             let mut last = false;

@@ -21,6 +21,7 @@ fn recorder() -> (Memory, Producer) {
     memory.header().identity.set(&memory.geometry(), 1, 0, true);
     let link: &Link = Box::leak(Box::new(Link {
         closed: AtomicBool::new(false),
+        whole: AtomicBool::new(true),
         failing: AtomicBool::new(false),
         wake: Box::leak(Box::new(Wake::default())),
         room: Wake::default(),

@@ -23,6 +23,7 @@ use std::sync::atomic::Ordering;
 use trace_file::FirstBytes;
 use trace_file::TraceFile;
 use trace_format::file::Encoding;
+use trace_format::life::Start;
 use trace_format::line::Ticks;
 use trace_format::meta::{self, EndReason, LossReason, Meta, RingPlace};
 use trace_format::plans::Plans;
@@ -56,6 +57,8 @@ pub struct DrainedRing<'a> {
     pub place: RingPlace,
     /// The reason why the ring does not outlive its process; empty where it does.
     pub why: &'a str,
+    /// The place that says what the start of the run has cost; `None` where nobody has noted that.
+    pub start: Option<&'a Start>,
 }
 
 impl<'a> DrainedRing<'a> {
@@ -678,7 +681,7 @@ impl Drain {
 }
 
 /// Appends to `out`, which is empty, the two lines that a file begins with; their ticks are those when the
-/// thread took the ring. If this is not the thread's first file, what an earlier one has told of losses
+/// thread took the ring. The cost of the run's start follows in the file that tells it. If this is not the thread's first file, what an earlier one has told of losses
 /// follows. The thread is given by its id and the number of the file in its run.
 fn first_lines(
     (tid, file): (u64, Option<u32>),
@@ -692,6 +695,10 @@ fn first_lines(
     let (name, why) = (tenancy.name(), drained.why.as_bytes().to_vec());
     let thread = meta::Thread { name, ring: drained.place, why, file };
     let at = |last| Renderer::new(tid, RenderState { last, ..RenderState::default() }, encoding);
-    at(since).header(info, &thread, out);
+    let mut first = at(since);
+    first.header(info, &thread, out);
+    if let Some(ns) = drained.start.and_then(|start| start.told_by(tid, since)) {
+        first.meta(&Meta::Start { ns }, out);
+    }
     at(since.max(told.last)).told_before(&told.here(0), out);
 }

@@ -146,12 +146,15 @@ impl RunInMemory {
     /// Returns how many trace files the run has made so far; `None` where it does not say that.
     #[must_use]
     pub fn files(&self) -> Option<u64> {
-        let lock = Lock::to_read(
-            &sys::open_file_of_user_to_read(&self.directory.join(life::FILE_NAME), self.user).ok()?,
-        )
-        .ok()?;
+        let lock = self.life()?;
         let life = lock.life().ok()??;
         Some(life.flusher.files.load(Ordering::Acquire))
+    }
+
+    /// Maps the life file for reading, if it is there.
+    fn life(&self) -> Option<Lock> {
+        let path = self.directory.join(life::FILE_NAME);
+        Lock::to_read(&sys::open_file_of_user_to_read(&path, self.user).ok()?).ok()
     }
 
     /// Returns why nobody can recover this run here, if it is dead: its files in memory cannot be written.
@@ -325,7 +328,9 @@ impl RingReader<'_> {
                 return Ok(Reading::Changing);
             }
         }
-        let drained = DrainedRing { memory: self.memory, place: RingPlace::Shared, why: "" };
+        let lock = self.run.life();
+        let start = lock.as_ref().and_then(|lock| Some(&lock.life().ok()??.traced.start));
+        let drained = DrainedRing { memory: self.memory, place: RingPlace::Shared, why: "", start };
         // After the copy: what it has was in the table before.
         let plans = self.table.map_or_else(|| Ok(Plans::default()), plans_in)?;
         let mut onlooker = Onlooker::new(drained, &self.run.manifest.run, &plans, progress);

@@ -11,7 +11,8 @@
 //! | `try_to_make_file` | looks whether a directory takes files | start of a run |
 //! | `open_own_file`, `open_named_file`, `open_to_append` | open files that nobody else can have made | both |
 //! | `open_file_of_user_to_read` | opens a file for an onlooker | inspection |
-//! | `reserve`, `hold_lock` | reserve a file's space, lock one of its bytes | flusher, recovery |
+//! | `reserve`, `reserve_part`, `hold_lock` | reserve a file's space, lock one of its bytes | flusher, recovery |
+//! | `populate` | has the pages of a mapping ready | flusher |
 //! | `MAPPINGS_HOLD_LOCKS` | tells whether a mapping alone holds a lock | start of a run; recovery |
 //! | `keep_from_children` | keeps a mapping from forked children | start of a run; recovery |
 //! | `path_from_bytes` | gives a path that a manifest names | recovery |

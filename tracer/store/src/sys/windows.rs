@@ -74,6 +74,14 @@ pub fn reserve(file: &File, bytes: u64) -> io::Result<()> {
     file.set_len(bytes)
 }
 
+/// Makes the file long enough for `bytes` bytes from `offset` on. Its space is not reserved.
+pub fn reserve_part(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
+    if file.metadata()?.len() < offset + bytes { file.set_len(offset + bytes) } else { Ok(()) }
+}
+
+/// Leaves the pages of a mapping to be made ready when they are touched.
+pub fn populate(_start: *mut u8, _bytes: usize) {}
+
 /// Returns whether `path` is a directory. The temp directory is the user's own.
 pub fn is_private_directory(path: &Path) -> bool {
     path.is_dir()

@@ -1,0 +1,46 @@
+//! The first ring of a process is handed out before all of its memory is reserved. Where the rest cannot be had,
+//! its thread goes on in another ring. The record that it is just writing may be lost, which is reported: it was
+//! formatted already, and is not formatted again.
+//!
+//! Cargo builds the library that refuses the rest for `cargo test`, not for `cargo test --test ...`: then build it
+//! before.
+#![cfg(target_os = "linux")]
+
+use std::path::Path;
+
+use support::{Scenario, Traced};
+
+const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
+
+fn run(mode: &str, count: u64) -> Traced {
+    let test = std::env::current_exe().expect("the path of the test");
+    let profile = test.parent().and_then(Path::parent).expect("the directory of the profile");
+    let library = profile.join("examples/libslow_files.so");
+    assert!(library.is_file(), "{} is missing: cargo build --examples", library.display());
+    let scenario = Scenario::new(SCENARIO, &["full", &count.to_string()])
+        .env("LD_PRELOAD", &library.to_string_lossy())
+        .env("SLOW_FILES", mode);
+    scenario.run().succeeded()
+}
+
+#[test]
+fn a_ring_that_does_not_get_its_memory_is_left_for_another() {
+    const COUNT: u64 = 5000;
+    for (mode, files) in [("", 1), ("norest", 2)] {
+        let traced = run(mode, COUNT);
+        let (mut records, mut lost) = (Vec::new(), 0);
+        // In the order of their names: the later one has a number behind.
+        for (name, thread) in &traced.files {
+            records.extend(thread.texts());
+            lost += thread.end().lost;
+            assert!(!thread.messages.is_empty(), "{name}");
+        }
+        assert_eq!(traced.files.len(), files, "{mode}");
+        assert!(lost <= u64::from(mode == "norest"), "{mode}: {lost} are lost");
+        let number = |text: &str| text.split(' ').nth(2).and_then(|number| number.parse::<u64>().ok());
+        let numbers: Vec<u64> = records.iter().filter_map(|text| number(text)).collect();
+        assert!(numbers.windows(2).all(|two| two[0] < two[1]), "{mode}: in their order, none twice");
+        assert_eq!((numbers.len() as u64 + lost, numbers[0]), (COUNT, 0), "{mode}");
+        assert!(traced.left_in_runtime().is_empty(), "{mode}");
+    }
+}

@@ -81,18 +81,17 @@ pub struct ViewOptions {
     #[arg(long, value_name = "FILE[:LINE]", value_parser = SourcePlace::parse, hide_short_help = true, help_heading = SELECT)]
     pub site: Vec<SourcePlace>,
     /// The terms of times: ticks, offset, delta, wall or utc
-    #[arg(long, value_name = "TERMS", value_enum, hide_possible_values = true, help_heading = SHOW)]
+    #[arg(long, value_name = "TERMS", value_enum, hide_possible_values = true, help_heading = SELECT)]
     pub time: Option<TimeMode>,
     /// The use of colours
-    #[arg(long, value_name = "WHEN", value_enum, default_value_t, hide_short_help = true, help_heading = SHOW)]
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t, hide_short_help = true, help_heading = SELECT)]
     pub color: colour::ColourMode,
     /// Write to a terminal directly, not through $PAGER or less
-    #[arg(long, hide_short_help = true, help_heading = SHOW)]
+    #[arg(long, hide_short_help = true, help_heading = SELECT)]
     pub no_pager: bool,
 }
 
-const SELECT: &str = "What is shown";
-const SHOW: &str = "How it is shown";
+const SELECT: &str = "What is shown, and how";
 
 impl From<ViewOptions> for View {
     fn from(options: ViewOptions) -> View {

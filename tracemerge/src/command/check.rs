@@ -9,8 +9,8 @@ use std::io::{self, Write};
 use trace_format::meta::{EndReason, LossReason, Run};
 
 use crate::command::thread_audit::{Audit, PartOffset};
+use crate::find::app::App;
 use crate::find::choose::{Choice, Chosen};
-use crate::find::discover::App;
 use crate::find::header::Trace;
 use crate::find::liveness::asking_once;
 use crate::find::{Found, find_traces, threads};

@@ -7,9 +7,9 @@
 use std::fs;
 use std::io;
 
+use crate::find::app::App;
 use crate::find::choose::of_nearest;
 use crate::find::dead_runs::recover_dead_runs;
-use crate::find::discover::App;
 use crate::find::find_files;
 use crate::find::liveness;
 use crate::find::owners::{Owners, of_users, recorded};

@@ -4,8 +4,8 @@
 use std::ffi::OsStr;
 use std::io::{self, IsTerminal};
 
+use crate::find::app::App;
 use crate::find::choose::Choice;
-use crate::find::discover::App;
 use crate::find::{Found, find_traces_of_all, threads};
 use crate::input::inputs::Inputs;
 use crate::input::site_catalog::SiteCatalog;

@@ -10,8 +10,8 @@ use std::process::{Command, ExitStatus};
 use std::time::{Duration, SystemTime};
 
 use crate::command::merge::{self, Job};
+use crate::find::app::App;
 use crate::find::choose::Choice;
-use crate::find::discover::App;
 use crate::os::environment::{ENABLE, program_directories};
 use crate::os::signals::Signals;
 use crate::reporting;

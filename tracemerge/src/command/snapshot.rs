@@ -9,8 +9,8 @@ use trace_format::wall::Wall;
 use trace_store::recovery::runtime_directories;
 
 use crate::command::merge::{self, Job};
+use crate::find::app::App;
 use crate::find::choose::Choice;
-use crate::find::discover::App;
 use crate::find::liveness;
 use crate::find::rings;
 use crate::ui::error::Error;

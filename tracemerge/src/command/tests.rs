@@ -22,8 +22,8 @@ use crate::cli;
 use crate::command::diff::{Told, diff};
 use crate::command::merge::{Job, run};
 use crate::command::{check, info};
+use crate::find::app::App;
 use crate::find::choose::Choice;
-use crate::find::discover::App;
 use crate::ui::error::Error;
 use crate::ui::messages::{Messages, Status};
 

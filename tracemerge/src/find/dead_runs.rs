@@ -5,7 +5,7 @@ use trace_format::manifest::Manifest;
 use trace_format::meta::Run;
 use trace_store::recovery::{self, Recovered, Recovery};
 
-use crate::find::discover::App;
+use crate::find::app::App;
 use crate::ui::messages::{Messages, count, shown};
 
 /// Recovers the dead runs of `app` and tells what was found. What could not be recovered is for the next

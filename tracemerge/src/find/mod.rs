@@ -1,10 +1,11 @@
 //! The traces that there are, and the choice among them.
 //!
-//! The modules are used in this order: [`dead_runs`] takes in what dead runs left in their rings, [`rings`]
+//! [`app`] is what the user named. The other modules are used in this order: [`dead_runs`] takes in what dead runs left in their rings, [`rings`]
 //! reads what is still in memory, [`places`] and [`discover`] find the files, [`header`] reads what they say
 //! of themselves, [`owners`] and [`identity`] tell whose they are and of which run, [`choose`] picks the runs
 //! that are shown, [`completeness`] tells whether all of these is there.
 
+pub mod app;
 pub mod choose;
 pub mod completeness;
 pub mod dead_runs;
@@ -23,10 +24,11 @@ use std::path::{Path, PathBuf};
 use trace_format::meta::Run;
 use trace_store::recovery::{Recovered, path_from_bytes};
 
+use crate::find::app::App;
 use crate::find::choose::{Choice, Chosen, choose_runs};
 use crate::find::completeness::Completeness;
 use crate::find::dead_runs::recover_dead_runs;
-use crate::find::discover::{App, Search, search};
+use crate::find::discover::{Search, search};
 use crate::find::header::{HeaderRefusal, Trace, read_all};
 use crate::find::owners::{Owners, of_users, recorded};
 use crate::find::places::Places;

@@ -17,7 +17,7 @@ use trace_format::record::RecordKind;
 
 use crate::file::lines::{Token, line_at, without_feed};
 use crate::file::map::Map;
-use crate::find::discover::App;
+use crate::find::app::App;
 use crate::find::header::Trace;
 use crate::os::sys;
 use crate::ui::messages::count;

@@ -9,7 +9,7 @@ use trace_format::name::stem;
 use trace_format::places::{self, LONGEST, Place, SUFFIX};
 use trace_store::recovery::{path_from_bytes, runtime_directories};
 
-use crate::find::discover::App;
+use crate::find::app::App;
 use crate::os::sys;
 
 /// The number of directories that are looked into at most: those of the newest runs.

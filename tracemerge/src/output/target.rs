@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use tempfile::NamedTempFile;
 
-use crate::find::discover::App;
+use crate::find::app::App;
 use crate::os::sys::{FileId, file_id, hold_lock, is_locked, is_own, link_unnamed, unnamed_file};
 use crate::os::unfinished::unfinished;
 use crate::ui::error::Error;

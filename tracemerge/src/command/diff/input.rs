@@ -11,8 +11,8 @@ use trace_format::name::parse_trace_file_suffix;
 
 use crate::file::lines::{Token, first_line, line_at, skip_bad, without_feed};
 use crate::file::map::Map;
+use crate::find::app::App;
 use crate::find::choose::Choice;
-use crate::find::discover::App;
 use crate::find::find_traces;
 use crate::find::liveness::asking_once;
 use crate::input::slice::as_text;

@@ -1,0 +1,165 @@
+//! What the user named: the executable or directory whose traces are wanted, and the names that follow from it.
+
+use std::borrow::Cow;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use trace_format::manifest::Manifest;
+use trace_format::name::{MERGED_SUFFIX, stem};
+
+use crate::ui::error::Error;
+use crate::ui::messages::shown;
+
+/// The executable whose traces are wanted, which need not exist; or a directory, all traces in which are
+/// wanted.
+#[derive(Clone, Debug)]
+pub struct App {
+    /// The path as the user wrote it, from which messages and the merged file have their name.
+    pub given: PathBuf,
+    /// The path where the executable is, which differs from `given` where `PATH` was searched.
+    pub(super) found: PathBuf,
+    /// The file name of the executable.
+    pub(super) whole: OsString,
+    /// The beginning of the names of the executable's traces.
+    pub(super) name: OsString,
+    /// The real path, where the executable exists. The library names its files after that.
+    pub(super) real: Option<PathBuf>,
+    directory: bool,
+}
+
+impl App {
+    /// Means the executable at `given`.
+    ///
+    /// # Errors
+    /// The path names no file.
+    pub fn new(given: PathBuf) -> Result<App, Error> {
+        App::found_at(given.clone(), given)
+    }
+
+    /// Means the executable or the directory at `given`.
+    ///
+    /// # Errors
+    /// The path names no file, or the directory cannot be found.
+    pub fn or_directory(given: PathBuf) -> Result<App, Error> {
+        if !given.is_dir() {
+            return App::new(given);
+        }
+        let real = fs::canonicalize(&given).map_err(|error| Error::io("find", &given, error))?;
+        let name = real.file_name().unwrap_or_default().to_owned();
+        Ok(App { found: given.clone(), given, whole: name.clone(), name, real: Some(real), directory: true })
+    }
+
+    /// Returns whether this is a directory.
+    #[must_use]
+    pub fn is_directory(&self) -> bool {
+        self.directory
+    }
+
+    /// Means the executable that the user called `given` and that was found at `found`.
+    ///
+    /// # Errors
+    /// The path names no file.
+    pub fn found_at(given: PathBuf, found: PathBuf) -> Result<App, Error> {
+        if found.is_dir() {
+            return Err(Error::plain(format!("{} is a directory, not an executable", shown(&given))));
+        }
+        let Some(name) = found.file_name().map(OsStr::to_owned) else {
+            return Err(Error::plain(format!("{} does not name an executable", shown(&given))));
+        };
+        let real = fs::canonicalize(&found).ok();
+        Ok(App { given, found, name: short(&name), whole: name, real, directory: false })
+    }
+
+    /// The beginning of the names of the executable's traces: its file name, shortened where that is very
+    /// long.
+    #[must_use]
+    pub fn name(&self) -> &OsStr {
+        &self.name
+    }
+
+    /// The path of the merged file unless the user names another.
+    #[must_use]
+    pub fn merged_path(&self) -> PathBuf {
+        if self.directory {
+            return self.given.join(MERGED_SUFFIX.trim_start_matches('.'));
+        }
+        let mut name = self.given.file_name().map_or_else(|| self.name.clone(), short);
+        name.push(MERGED_SUFFIX);
+        self.given.with_file_name(name)
+    }
+
+    /// The executable's path as the library writes it in `# run`; `None` where it does not exist.
+    #[must_use]
+    pub fn exe(&self) -> Option<&[u8]> {
+        let bytes = self.real.as_deref()?.as_os_str().as_encoded_bytes();
+        // Windows marks a canonical path by this prefix.
+        Some(if cfg!(windows) { bytes.strip_prefix(br"\\?\").unwrap_or(bytes) } else { bytes })
+    }
+
+    /// Returns whether a run is one of this executable, or has its traces in this directory.
+    #[must_use]
+    pub fn is_of(&self, manifest: &Manifest) -> bool {
+        if self.directory {
+            return self.exe() == manifest.directories.first().map(Vec::as_slice);
+        }
+        let beside = || directory_of(&self.given).canonicalize().ok();
+        self.exe().is_some_and(|exe| manifest.run.exe == exe)
+            || (manifest.name == self.name.as_encoded_bytes()
+                && beside().is_some_and(|here| {
+                    manifest.directories.iter().any(|place| here.as_os_str().as_encoded_bytes() == place)
+                }))
+    }
+
+    /// The real path of the executable, where it exists.
+    #[must_use]
+    pub fn real_path(&self) -> Option<&Path> {
+        self.real.as_deref()
+    }
+}
+
+/// Returns the beginning that the library gives the names of traces of an executable called `name`.
+pub(super) fn short(name: &OsStr) -> OsString {
+    match stem(name.as_encoded_bytes()) {
+        Cow::Borrowed(_) => name.to_owned(),
+        Cow::Owned(short) => os_string(short),
+    }
+}
+
+#[cfg(unix)]
+fn os_string(bytes: Vec<u8>) -> OsString {
+    std::os::unix::ffi::OsStringExt::from_vec(bytes)
+}
+
+#[cfg(not(unix))]
+fn os_string(bytes: Vec<u8>) -> OsString {
+    String::from_utf8_lossy(&bytes).into_owned().into()
+}
+
+/// Returns the directory that a file is in.
+pub(super) fn directory_of(file: &Path) -> PathBuf {
+    match file.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
+        _ => PathBuf::from("."),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_merged_file_stands_beside_the_executable_as_given() {
+        let merged = |given: &str| App::new(PathBuf::from(given)).unwrap().merged_path();
+        assert_eq!(merged("./app"), Path::new("./app.trace.merge"));
+        assert_eq!(merged("app.exe"), Path::new("app.exe.trace.merge"));
+        assert_eq!(merged("/srv/my app"), Path::new("/srv/my app.trace.merge"));
+    }
+
+    #[test]
+    fn what_names_no_file_is_refused() {
+        for given in ["", "/", "..", "."] {
+            App::new(PathBuf::from(given)).unwrap_err();
+        }
+    }
+}

@@ -91,24 +91,31 @@ fn threads_are_shown_by_their_names_and_messages_in_their_columns() {
     let (shown, _) = command(&traced, &["show"]);
     let merged = merged(&traced);
     let clerks: BTreeSet<u64> = merged.iter().filter(|m| m.2.starts_with("serves")).map(|m| m.1).collect();
-    assert_eq!(clerks.len(), 3);
+    assert_eq!(clerks.len(), 4);
     let mut column = None;
     let mut names: BTreeMap<u64, String> = BTreeMap::new();
     let records: Vec<&str> = shown.lines().filter(|line| !line[..20].trim().is_empty()).collect();
     assert_eq!(records.len(), merged.len(), "{shown}");
     for (record, (_, tid, text)) in records.iter().zip(&merged) {
         let at = record.find(text.as_str()).expect("the text");
-        assert_eq!(*column.get_or_insert(at), at, "{shown}");
+        let column_here = record[..at].chars().count();
+        assert_eq!(*column.get_or_insert(column_here), column_here, "{shown}");
         assert_eq!(record[..16].trim().split('.').nth(1).map(str::len), Some(9), "{record}");
         names.insert(*tid, record[16..at].trim().to_owned());
     }
     let mut expected: Vec<String> = vec!["main".to_owned(), "thread 1".to_owned()];
-    let named: Vec<&u64> = clerks.iter().filter(|&tid| names[tid] != "thread 1").collect();
+    // Of long names, as much is shown as there is room for.
+    let archivist = "the archivist of the ce\u{2026}";
+    expected.push(archivist.to_owned());
+    let named: Vec<&u64> =
+        clerks.iter().filter(|&tid| ![archivist, "thread 1"].contains(&&*names[tid])).collect();
     expected.extend(named.iter().map(|tid| format!("clerk {tid}")));
     expected.sort();
     let mut found: Vec<String> = names.into_values().collect();
     found.sort();
     assert_eq!(found, expected, "{shown}");
+    let (text, _) = command(&traced, &["-o", "-"]);
+    assert!(text.contains("# thread name=\"the archivist of the cellar\" "), "{text}");
     // The second lines of messages stand below the first ones, and nothing before them.
     let continued: Vec<&str> = shown.lines().filter(|line| line.contains("in Point")).collect();
     assert_eq!(continued.len(), 30);

@@ -182,6 +182,9 @@ pub mod desk {
     }
 }
 
+/// A name that is longer than the system keeps.
+pub const ARCHIVIST: &str = "the archivist of the cellar";
+
 /// Traces some messages of known places on named threads, a pool of two and one without a name. Prints each
 /// message's `file:line|module|function|beginning`.
 pub fn places() {
@@ -194,7 +197,9 @@ pub fn places() {
     for client in 0..30 {
         desk::welcome(client, 50 + client % 7);
     }
-    for (name, clients) in [(Some("clerk"), 0..10), (Some("clerk"), 10..25), (None, 25..30)] {
+    for (name, clients) in
+        [(Some("clerk"), 0..10), (Some("clerk"), 10..25), (None, 25..28), (Some(ARCHIVIST), 28..30)]
+    {
         let thread = std::thread::Builder::new();
         let thread = match name {
             Some(name) => thread.name(String::from(name)),

@@ -13,6 +13,7 @@ use trace_format::ring::State;
 use super::Flusher;
 use crate::ring::Outcome;
 use crate::shared::run::Run;
+use crate::shared::thread_name::ThreadName;
 use crate::shared::thread_ring::ThreadRing;
 use crate::user::config::{Config, FullPolicy};
 
@@ -39,7 +40,7 @@ fn rings_directory() -> TempDir {
 /// Plays a thread that takes a ring.
 fn attach(run: &'static Run, tid: u64) -> &'static ThreadRing {
     let (ring, _) = run.ready.take().unwrap();
-    ring.lend(tid, *b"played by a test", Ticks(1), 0);
+    ring.lend(tid, &ThreadName { system: *b"played by a test", thread: None }, Ticks(1), 0);
     ring
 }
 

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `run` | one process's life with tracing on: ready rings, requests, the end |
 //! | `process` | whether this process traces, and its run |
+//! | `thread_name` | the name of a thread, longer than the system's where that can be had |
 //! | `thread_ring` | a ring, and who has it |
 //! | `sites` | the static behind each call of `trace!`, and the number that the flusher gives it |
 //! | `unplaced` | records that found no ring, until a file tells of them |
@@ -11,5 +12,6 @@
 pub(crate) mod process;
 pub(crate) mod run;
 pub(crate) mod sites;
+pub(crate) mod thread_name;
 pub(crate) mod thread_ring;
 pub(crate) mod unplaced;

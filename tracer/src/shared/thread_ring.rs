@@ -13,6 +13,7 @@ use trace_format::meta::{EndReason, RingPlace};
 use trace_format::ring::{Geometry, Header, State};
 use trace_store::memory::Memory;
 
+use super::thread_name::ThreadName;
 use crate::ring::{Link, Producer, is_plenty};
 use crate::sync::parting::Parting;
 use crate::sync::wake::Wake;
@@ -144,14 +145,14 @@ impl ThreadRing {
     /// Binds the ring to the calling thread, which has claimed it.
     ///
     /// `lost` records found no ring before; they are told in this thread's file.
-    pub(crate) fn lend(&self, tid: u64, name: [u8; 16], since: Ticks, lost: u64) {
+    pub(crate) fn lend(&self, tid: u64, name: &ThreadName, since: Ticks, lost: u64) {
         // SAFETY: claimed, and not yet known to its thread's records.
         unsafe { (*self.producer).renew() };
         self.header().main.lost_full.store(lost, Ordering::Relaxed);
         let tenancy = &self.header().tenancy;
         self.ended_by_exit.store(false, Ordering::Relaxed);
         tenancy.tid.store(tid, Ordering::Relaxed);
-        tenancy.set_name(name);
+        self.header().set_thread_name(name.system, name.longer());
         tenancy.since.store(since.0, Ordering::Relaxed);
         tenancy
             .generation

@@ -25,6 +25,19 @@ pub(crate) fn thread_name() -> [u8; 16] {
     name
 }
 
+/// Returns whether the calling thread is inside of what Rust's library runs on a thread that it has made, and
+/// outside of a signal handler with a stack of its own. The library gives each of its threads such a stack,
+/// for a handler that tells of overflows, and takes it away before the thread's variables are dropped.
+/// (A thread that other code gave such a stack counts, too.)
+pub(crate) fn is_inside_of_a_rust_thread() -> bool {
+    // SAFETY: a `stack_t` of zeros is a value of this type, and the call only writes to it.
+    unsafe {
+        let mut stack: libc::stack_t = std::mem::zeroed();
+        libc::sigaltstack(std::ptr::null(), &raw mut stack) == 0
+            && stack.ss_flags & (libc::SS_DISABLE | libc::SS_ONSTACK) == 0
+    }
+}
+
 /// Names the calling thread for those who look at the process.
 pub(crate) fn name_thread(name: &CStr) {
     // SAFETY: the name is a C string, of which the system takes the first 15 bytes.

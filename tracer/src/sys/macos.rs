@@ -25,6 +25,11 @@ pub(crate) fn thread_id() -> u64 {
     unsafe { libc::pthread_self() as usize as u64 }
 }
 
+/// Returns false: the name that the system has is taken, also where it is shorter.
+pub(crate) fn is_inside_of_a_rust_thread() -> bool {
+    false
+}
+
 /// Returns the calling thread's name, truncated to 15 bytes.
 pub(crate) fn thread_name() -> [u8; 16] {
     let mut name = [0u8; 16];

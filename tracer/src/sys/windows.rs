@@ -41,6 +41,11 @@ pub(crate) fn thread_id() -> u64 {
     u64::from(unsafe { GetCurrentThreadId() })
 }
 
+/// Returns false: the name that the system has is taken, also where it is shorter.
+pub(crate) fn is_inside_of_a_rust_thread() -> bool {
+    false
+}
+
 /// Returns the calling thread's name as Rust knows it, truncated to 16 bytes.
 pub(crate) fn thread_name() -> [u8; 16] {
     let mut name = [0; 16];

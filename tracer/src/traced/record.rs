@@ -13,6 +13,7 @@ use trace_format::meta::EndReason;
 use super::fork;
 use super::own_ring::{CURRENT, RING, leave};
 use crate::ring::{Arguments, Outcome, Producer, clock};
+use crate::shared::thread_name::ThreadName;
 use crate::shared::{process, unplaced};
 use crate::sync::exclusion::{self, Excluded};
 use crate::sys;
@@ -106,7 +107,7 @@ fn attach(called: Ticks, found: *const Producer) -> Option<(&'static Producer, T
     let lost = if [0, run.id].contains(&counted_by) { lost } else { 0 };
     let ticks = first_ticks(called, is_first, run.began.0, clock::now());
     let tid = sys::thread_id();
-    ring.lend(tid, sys::thread_name(), ticks, lost);
+    ring.lend(tid, &ThreadName::of_this_thread(tid), ticks, lost);
     run.note_start(tid, ticks, sys::monotonic_ns().saturating_sub(asked));
     // Behind that: killed in between, or at an exit, they are told twice rather than never.
     unplaced::told_in_ring(lost);

@@ -363,6 +363,6 @@ fn recover_ring(
     let records = drain.records().saturating_sub(before);
     let committed = header.committed();
     header.tenancy.state.store(State::Free as u32, Ordering::Release);
-    let thread = RecoveredThread { tid, name: header.tenancy.name(), records, committed, killed };
+    let thread = RecoveredThread { tid, name: header.thread_name(), records, committed, killed };
     Ok(Some((thread, drain.has_file() && state == State::Owned)))
 }

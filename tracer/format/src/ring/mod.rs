@@ -134,6 +134,20 @@ pub struct Tenancy {
     pub since: AtomicU64,
 }
 
+/// A thread's name of more bytes than [`Tenancy::name`] has. In rings of programs that know no longer names,
+/// these bytes are zero.
+#[derive(Debug)]
+#[repr(C, align(128))]
+pub struct LongName {
+    /// The number of bytes; 0 where the name in the tenancy is whole.
+    pub length: AtomicU64,
+    /// The bytes, eight in a word.
+    pub bytes: [AtomicU64; MAX_NAME / 8],
+}
+
+/// The number of bytes of a thread's name that are kept at most.
+pub const MAX_NAME: usize = 248;
+
 /// The progress of the producer, in the ring or in the nested ring. See the module's text for the positions.
 #[derive(Debug)]
 #[repr(C, align(64))]
@@ -353,7 +367,35 @@ impl Header {
             consumed: Consumed { main: zero(), nested: zero() },
             selected: Selected { count: zero() },
             slots: [slot(), slot()],
+            long_name: LongName { length: zero(), bytes: std::array::from_fn(|_| zero()) },
         }
+    }
+
+    /// Returns the name of the thread that has the ring.
+    #[must_use]
+    pub fn thread_name(&self) -> Vec<u8> {
+        let length = usize::try_from(self.long_name.length.load(Ordering::Relaxed)).unwrap_or(usize::MAX);
+        if !(1..=MAX_NAME).contains(&length) {
+            return self.tenancy.name();
+        }
+        let words = self.long_name.bytes.iter().map(|word| word.load(Ordering::Relaxed).to_le_bytes());
+        words.flatten().take(length).collect()
+    }
+
+    /// Sets the name of the thread that has the ring: the system's, and a longer one where that is known, of
+    /// which at most [`MAX_NAME`] bytes are kept.
+    pub fn set_thread_name(&self, name: [u8; 16], longer: Option<&str>) {
+        self.tenancy.set_name(name);
+        let mut longer = longer.unwrap_or_default();
+        while longer.len() > MAX_NAME {
+            longer = longer.char_indices().next_back().map_or("", |(last, _)| &longer[..last]);
+        }
+        for (to, from) in self.long_name.bytes.iter().zip(longer.as_bytes().chunks(8)) {
+            let mut word = [0; 8];
+            word[..from.len()].copy_from_slice(from);
+            to.store(u64::from_le_bytes(word), Ordering::Relaxed);
+        }
+        self.long_name.length.store(longer.len() as u64, Ordering::Relaxed);
     }
 
     /// Publishes the progress of a consumer: steps (b) and (c) of the write order. It is to be called after
@@ -453,6 +495,8 @@ pub struct Header {
     pub selected: Selected,
     /// The two slots, of which one rules.
     pub slots: [Slot; 2],
+    /// The thread's name where it is longer than the tenancy has room for.
+    pub long_name: LongName,
 }
 
 #[cfg(not(loom))]
@@ -462,6 +506,8 @@ const _: () =
     assert!(size_of::<Identity>() == 64 && size_of::<Tenancy>() == 64 && size_of::<Written>() == 64);
 #[cfg(not(loom))]
 const _: () = assert!(size_of::<Slot>() == 256 && core::mem::offset_of!(Header, slots) == 384);
+#[cfg(not(loom))]
+const _: () = assert!(size_of::<LongName>() == 256 && core::mem::offset_of!(Header, long_name) == 896);
 
 /// The plain values of the counters in [`Written`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -136,3 +136,21 @@ fn a_name_of_sixteen_bytes_is_kept_whole() {
     header.tenancy.set_name(*b"main\0\0\0\0\0\0\0\0\0\0\0\0");
     assert_eq!(header.tenancy.name(), b"main");
 }
+
+#[test]
+fn a_longer_name_is_kept_as_far_as_there_is_room() {
+    let header = header();
+    let long = "a worker of the pool with a long name";
+    for (longer, expected) in [
+        (Some(long), long.to_owned()),
+        (None, "a worker of the".to_owned()),
+        (Some(&*"\u{e4}".repeat(200)), "\u{e4}".repeat(MAX_NAME / 2)),
+        (Some(&*format!("x{}", "\u{e4}".repeat(200))), format!("x{}", "\u{e4}".repeat(MAX_NAME / 2 - 1))),
+        (Some(&long[..17]), long[..17].to_owned()),
+    ] {
+        header.set_thread_name(*b"a worker of the\0", longer);
+        assert_eq!(String::from_utf8(header.thread_name()).unwrap(), expected);
+    }
+    header.long_name.length.store(u64::MAX, Ordering::Relaxed);
+    assert_eq!(header.thread_name(), b"a worker of the");
+}

@@ -681,8 +681,9 @@ impl Drain {
 }
 
 /// Appends to `out`, which is empty, the two lines that a file begins with; their ticks are those when the
-/// thread took the ring. The cost of the run's start follows in the file that tells it. If this is not the thread's first file, what an earlier one has told of losses
-/// follows. The thread is given by its id and the number of the file in its run.
+/// thread took the ring. The cost of the run's start follows in the file that tells it. If this is not the
+/// thread's first file, what an earlier one has told of losses follows. The thread is given by its id and the
+/// number of the file in its run.
 fn first_lines(
     (tid, file): (u64, Option<u32>),
     encoding: Encoding,
@@ -691,8 +692,8 @@ fn first_lines(
     told: &RenderState,
     out: &mut Vec<u8>,
 ) {
-    let (tenancy, since) = (&drained.header().tenancy, drained.since());
-    let (name, why) = (tenancy.name(), drained.why.as_bytes().to_vec());
+    let since = drained.since();
+    let (name, why) = (drained.header().thread_name(), drained.why.as_bytes().to_vec());
     let thread = meta::Thread { name, ring: drained.place, why, file };
     let at = |last| Renderer::new(tid, RenderState { last, ..RenderState::default() }, encoding);
     let mut first = at(since);

@@ -301,7 +301,7 @@ impl RingReader<'_> {
         let header = self.memory.header();
         let Some((tenant, reason)) = Tenant::of(header)? else { return Ok(Reading::Nobody) };
         let Some(first) = header.published_meanwhile() else { return Ok(Reading::Changed) };
-        let (name, since) = (header.tenancy.name(), header.tenancy.since.load(Ordering::Relaxed));
+        let (name, since) = (header.thread_name(), header.tenancy.since.load(Ordering::Relaxed));
         let copy = Survivors::copy(self.memory, first.1.consumed, first.1.nested_consumed);
         let losses = header.losses();
         // The copy is read before what is published now: the producer overwrites nothing of it from there on.

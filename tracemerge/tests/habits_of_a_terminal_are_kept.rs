@@ -6,7 +6,7 @@ mod support;
 
 use std::process::Command;
 
-use support::{Place, ran};
+use support::{Place, file, ran, run};
 
 /// Returns the output of the command line `tracemerge ARGS` on a terminal, with these settings; `None` where
 /// no terminal is to be had.
@@ -61,6 +61,27 @@ fn a_pager_gets_what_is_shown_on_a_terminal_only() {
     assert_eq!(told, "FRX\n");
     let piped = ran(place.command().env("PAGER", "sed s/^/paged:/").args(["app", "--last", "1"]));
     assert_eq!(String::from_utf8(piped.out).unwrap(), SHOWN);
+}
+
+#[test]
+fn a_merge_ends_with_its_last_records_on_a_terminal_and_nowhere_else() {
+    let place = Place::new();
+    let ticks: Vec<u64> = (1..=9).collect();
+    place.write("app.trace.4", file(&run(4, 1), 9, &ticks));
+    let piped = place.merge(["app"]);
+    assert_eq!(piped.err.lines().count(), 1, "{}", piped.err);
+    let Some(said) = on_a_terminal(&place, "NO_COLOR=1", "app") else { return };
+    let lines: Vec<&str> = said.lines().collect();
+    assert!(lines[0].starts_with("tracemerge: merged 1 file"), "{said}");
+    let messages: Vec<&str> = lines[1..].iter().map(|line| line.split("  ").last().unwrap()).collect();
+    let of_file = String::from_utf8(place.merge(["app", "--last", "5"]).out).unwrap();
+    let expected: Vec<&str> = of_file.lines().map(|line| line.split(" : ").nth(1).unwrap()).collect();
+    assert_eq!((expected.len(), &messages), (5, &expected), "{said}");
+    assert!(on_a_terminal(&place, "", "app").unwrap().contains("\x1b["));
+    for args in ["-q app", "app -o - --no-pager", "--head 1 --no-pager app"] {
+        let said = on_a_terminal(&place, "NO_COLOR=1", args).unwrap();
+        assert!(!said.contains("0.000000"), "{args}: {said}");
+    }
 }
 
 #[test]

@@ -51,7 +51,7 @@ fn what_this_run_wrote_is_merged() {
     let place = place("echo to standard output; exit 0");
     let ran = place.merge(["run", "./app", "-o", "x", "--", "y"]);
     assert_eq!((ran.status, &ran.out[..]), (Some(0), &b"to standard output\n"[..]), "{}", ran.err);
-    assert!(ran.err.contains("merged 1 file of 1 run"), "{}", ran.err);
+    assert!(ran.err.contains("merged 1 file of 1 run") && !ran.err.contains("ended with"), "{}", ran.err);
     let text = place.text("app.trace.merge");
     assert!(text.contains(" : enabled=1 args=-o x -- y\n"), "{text}");
     let all = place.merge(["run", "--all-runs", "-o", "all", "--", "./app"]);
@@ -61,10 +61,16 @@ fn what_this_run_wrote_is_merged() {
 
 #[test]
 fn the_status_is_the_applications() {
-    for (rest, status) in [("exit 3", 3), ("kill -9 $$", 137), ("kill -SEGV $$", 139), ("exit 255", 255)] {
+    for (rest, status, said) in [
+        ("exit 3", 3, "'./app' ended with exit status: 3"),
+        ("kill -9 $$", 137, "'./app' ended with signal: 9 (SIGKILL)"),
+        ("kill -SEGV $$", 139, "'./app' ended with signal: 11 (SIGSEGV)"),
+        ("exit 255", 255, "'./app' ended with exit status: 255"),
+    ] {
         let place = place(rest);
         let ran = place.merge(["run", "./app"]);
         assert_eq!(ran.status, Some(status), "{rest}: {}", ran.err);
+        assert!(ran.err.contains(said), "{rest}: {}", ran.err);
         assert!(place.text("app.trace.merge").contains("enabled=1"), "{rest}");
     }
 }

@@ -42,8 +42,9 @@ pub fn page(subcommand: Option<&str>) -> Result<(), Error> {
 /// Returns the manual page of a command. The notes behind the options keep their lines, which `clap_mangen`
 /// would fill.
 fn rendered(mut command: Command) -> io::Result<Vec<u8>> {
-    let notes = command.get_after_help().map(ToString::to_string).unwrap_or_default();
-    command = command.after_help(None::<&str>);
+    let notes = command.get_after_long_help().or(command.get_after_help());
+    let notes = notes.map(ToString::to_string).unwrap_or_default();
+    command = command.after_help(None::<&str>).after_long_help(None::<&str>);
     let (has_commands, has_version) = (command.has_subcommands(), command.get_version().is_some());
     let (page, mut text) = (Man::new(command), Vec::new());
     page.render_title(&mut text)?;

@@ -159,7 +159,7 @@ fn shows_end_of(target: &Target) -> bool {
 fn show_end(inputs: &mut Inputs, view: &View, messages: &mut Messages) {
     let selection = Selection { amount: Amount::Last(END), ..Selection::default() };
     let view = View { selection, time: TimeMode::Offset, ..view.clone() };
-    let silent = &mut Messages::new(true);
+    let silent = &mut Messages::silent();
     let Ok(mut plan) = Plan::new(inputs, &view, silent) else { return };
     let palette = view.color.is_now(true).then(Palette::colours);
     let format = format_of(&Layout::Show(Column::USUAL.to_vec()), &view, inputs, &plan, palette);

@@ -42,6 +42,10 @@ pub fn run(request: &Request, command: Vec<OsString>) -> u8 {
     };
     let choice = if request.all_runs { Choice::All } else { Choice::Process { pid, since } };
     let merged = reporting(request.quiet, |messages| {
+        if !status.success() {
+            // What its traces say of the end, `killed`, is all that they can know.
+            messages.note(format_args!("{} ended with {status}", shown(&given)));
+        }
         let app = App::found_at(given, found)?;
         merge::run(&Job { apps: &[app], request, choice }, messages)
     });

@@ -27,6 +27,8 @@ pub enum Status {
 pub struct Messages {
     quiet: bool,
     verbose: bool,
+    /// Whether nothing is written at all.
+    silent: bool,
     status: Status,
 }
 
@@ -34,7 +36,13 @@ impl Messages {
     /// Begins with no message written. `quiet` leaves out reports of success.
     #[must_use]
     pub fn new(quiet: bool) -> Messages {
-        Messages { quiet, verbose: false, status: Status::Complete }
+        Messages { quiet, verbose: false, silent: false, status: Status::Complete }
+    }
+
+    /// Begins with no message written, and writes none: what is wrong is told elsewhere.
+    #[must_use]
+    pub fn silent() -> Messages {
+        Messages { silent: true, ..Messages::new(true) }
     }
 
     /// Shows details, too, from here on.
@@ -45,14 +53,14 @@ impl Messages {
     /// Tells a detail, which only those see who have asked for details.
     pub fn detail(&self, text: impl Display) {
         if self.verbose {
-            say("", text);
+            self.say("", text);
         }
     }
 
     /// Reports success.
     pub fn done(&self, text: impl Display) {
         if !self.quiet {
-            say("", text);
+            self.say("", text);
         }
     }
 
@@ -65,19 +73,25 @@ impl Messages {
 
     /// Tells something that the user should know though nothing is wrong.
     pub fn note(&self, text: impl Display) {
-        say("", text);
+        self.say("", text);
     }
 
     /// Warns of something that was lost or damaged.
     pub fn warn(&mut self, text: impl Display) {
-        say("warning: ", text);
+        self.say("warning: ", text);
         self.status = self.status.max(Status::Damaged);
     }
 
     /// Tells why nothing was done.
     pub fn error(&mut self, text: impl Display) {
-        say("error: ", text);
+        self.say("error: ", text);
         self.status = Status::Nothing;
+    }
+
+    fn say(&self, grade: &str, text: impl Display) {
+        if !self.silent {
+            write(&format!("tracemerge: {grade}{text}\n"));
+        }
     }
 
     /// The exit status of the command.
@@ -87,12 +101,7 @@ impl Messages {
     }
 }
 
-/// Writes one line with one system call, so that lines of several processes do not mix. A closed stderr is no
-/// failure.
-fn say(grade: &str, text: impl Display) {
-    write(&format!("tracemerge: {grade}{text}\n"));
-}
-
+/// Writes with one system call, so that lines of several processes do not mix. A closed stderr is no failure.
 fn write(text: &str) {
     // A test's messages are shown if it fails.
     #[cfg(test)]

@@ -6,11 +6,11 @@
 //!
 //! ```text
 //! cargo build --release --example word_count
-//! TRACER_ENABLE=1 target/release/examples/word_count --threads 4
-//! tracemerge target/release/examples/word_count -o - | less
+//! TRACER_FORMAT=raw TRACER_ENABLE=1 target/release/examples/word_count --threads 4
+//! tracemerge show --columns time,thread,site target/release/examples/word_count
 //! ```
 //!
-//! Look whether the threads have equal shares of the work (`grep -c ' : done'` by thread id), which file they
+//! Look whether the threads have equal shares of the work (`tracemerge stats --thread NAME`), which file they
 //! wait for at the end, and what the merge of the counts costs after the last of them.
 
 #![allow(clippy::print_stdout)]
@@ -25,7 +25,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 use std::{env, fs, io, thread};
 use thread_local::ThreadLocal;
-use tracer::Tracer;
+use tracer::trace;
 
 /// The number of the most frequent words that are printed.
 const SHOWN: usize = 20;
@@ -93,17 +93,16 @@ fn words_of(text: &str) -> impl Iterator<Item = &str> {
 /// Counts one file into the calling thread's counts.
 fn count_file(path: &Path, counts: &mut WordCounts) {
     let start = Instant::now();
-    Tracer::get().trace(format_args!("taken {}", path.display()));
+    trace!("taken {}", path.display());
     match fs::read_to_string(path) {
         Ok(text) => {
             let words = counts.add_text(&text);
             let (bytes, us) = (text.len(), start.elapsed().as_micros());
-            Tracer::get()
-                .trace(format_args!("done {}: {bytes} bytes, {words} words, {us} µs", path.display()));
+            trace!("done {}: {bytes} bytes, {words} words, {us} µs", path.display());
         }
         Err(error) => {
             counts.totals.unreadable += 1;
-            Tracer::get().trace(format_args!("unreadable {}: {error}", path.display()));
+            trace!("unreadable {}: {error}", path.display());
             eprintln!("word_count: {}: {error}", path.display());
         }
     }
@@ -115,7 +114,7 @@ fn work(queue: &Receiver<PathBuf>, counts: &ThreadLocal<RefCell<WordCounts>>) {
     for path in queue {
         count_file(&path, &mut counts);
     }
-    Tracer::get().trace(format_args!("the queue is closed: {} files done", counts.totals.files));
+    trace!("the queue is closed: {} files done", counts.totals.files);
 }
 
 /// Counts all files with `threads` threads.
@@ -145,7 +144,7 @@ fn merge_counts(counts: ThreadLocal<RefCell<WordCounts>>) -> WordCounts {
     let start = Instant::now();
     let all = counts.into_iter().map(RefCell::into_inner).fold(WordCounts::default(), WordCounts::merge);
     let us = start.elapsed().as_micros();
-    Tracer::get().trace(format_args!("counts merged: {} different words, {us} µs", all.words.len()));
+    trace!("counts merged: {} different words, {us} µs", all.words.len());
     all
 }
 

@@ -11,8 +11,6 @@ use crate::ui::units::duration;
 
 /// The number of characters of a message that are shown.
 const WIDTH: usize = 100;
-/// The number of sorts of messages that are shown of a pool at most.
-const OF_POOL: usize = 10;
 /// The number of orders of two messages that are shown of a pool at most, and of characters of each message.
 const ORDERS: (usize, usize) = (3, 40);
 
@@ -93,13 +91,13 @@ fn of_pool(pool: &PoolComparison, by_site: bool) -> String {
         let heading = message_heading(by_site);
         let mut columns =
             Columns::new(&[("A", Alignment::Right), ("B", Alignment::Right), (heading, Alignment::Left)]);
-        for sort in pool.messages.iter().take(OF_POOL) {
+        for sort in &pool.messages {
             columns.row([Grouped(sort.a).to_string(), Grouped(sort.b).to_string(), of_sort(&sort.sort)]);
         }
         text.push_str(&columns.text("  "));
     }
-    let shown = pool.messages.len().min(OF_POOL) as u64;
-    text.push_str(&more_sorts("  ", pool.sorts - shown, [pool.once_a, pool.once_b, 0], "--json"));
+    let hidden = pool.sorts - pool.messages.len() as u64;
+    text.push_str(&more_sorts("  ", hidden, [pool.once_a, pool.once_b, 0]));
     text.push_str(&of_orders(&pool.successions, pool.orders));
     text
 }
@@ -124,15 +122,15 @@ fn of_orders(orders: &[SuccessionDifference], all: u64) -> String {
 }
 
 /// Tells how many sorts of messages are not shown, and how many of these no trace has twice: those that come
-/// `once` in the first trace only, in the second only, and in both. `option` shows more of the others.
-fn more_sorts(indent: &str, hidden: u64, once: [u64; 3], option: &str) -> String {
+/// `once` in the first trace only, in the second only, and in both.
+fn more_sorts(indent: &str, hidden: u64, once: [u64; 3]) -> String {
     // All of these are shown, or none, for they are the last.
     let once = if hidden >= once.iter().sum() { once } else { [0; 3] };
     let more = hidden - once.iter().sum::<u64>();
     let mut text = String::new();
     if more > 0 {
         let more = count(more, "more sort");
-        text.push_str(&format!("{indent}and {more} of messages; {option} shows more\n"));
+        text.push_str(&format!("{indent}and {more} of messages; --rows shows more\n"));
     }
     for (number, where_so) in
         once.into_iter().zip(["in A and never in B", "in B and never in A", "in A and once in B"])
@@ -212,7 +210,7 @@ fn table(comparison: &Comparison) -> String {
     }
     let hidden = comparison.sorts - comparison.messages.len() as u64;
     let once = [comparison.once_a, comparison.once_b, comparison.once_both];
-    columns.text("") + &more_sorts("", hidden, once, "--rows")
+    columns.text("") + &more_sorts("", hidden, once)
 }
 
 fn ratio(a: Option<u64>, b: Option<u64>) -> String {

@@ -99,7 +99,8 @@ fn what_was_taken_away_and_put_in_is_found_in_its_thread() {
     let pool = "pool \"scenario\" (A 7 threads, B 7): the same 2,100 records\n";
     assert!(report.contains(pool), "{report}");
     let expected = format!(
-        "thread \"alone\" (A {tid}, B {tid}): A has 300 records, B 301; the first 99 alike, 1 only in A, 2 only in B"
+        "thread \"alone\" (A {tid}, B {tid}): A has 300 records, B 301; the first 99 alike, 1 only in A, \
+         2 only in B"
     );
     assert!(report.contains(&expected), "{report}");
     // The line that it names is the one that was taken away.

@@ -1,5 +1,5 @@
-//! `tracemerge diff` compares threads of one name as one set of messages, by sorts: by the sites of messages where
-//! all traces tell them.
+//! `tracemerge diff` compares threads of one name as one set of messages, by sorts: by the sites of messages
+//! where all traces tell them.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 
@@ -19,7 +19,8 @@ type Made = (u64, u32, String);
 const SITES: [(u32, &str); 4] =
     [(1, "open {}"), (2, "searched {}: {} matches"), (3, "steal from {}"), (4, "done with {}")];
 
-/// Writes the trace of a first thread and a pool `rg` with the messages `made`, in their order; as text or raw.
+/// Writes the trace of a first thread and a pool `rg` with the messages `made`, in their order; as text or
+/// raw.
 fn write(place: &Place, directory: &str, raw: bool, made: &[Made]) {
     std::fs::create_dir(place.path(directory)).unwrap();
     let run = run(5, 1);

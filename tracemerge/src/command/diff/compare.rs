@@ -33,7 +33,8 @@ pub struct Pair<'a> {
 }
 
 impl Compared<'_> {
-    /// Returns whether the traces have the same messages: threads of their own in the same order, pools in any.
+    /// Returns whether the traces have the same messages: threads of their own in the same order, pools in
+    /// any.
     pub fn is_same(&self) -> bool {
         self.pairs.iter().all(Pair::is_same) && self.pools.iter().all(Pool::is_same)
     }
@@ -51,7 +52,8 @@ impl Pair<'_> {
 enum Role<'a> {
     /// The thread is the first one of the first process.
     First,
-    /// The thread is the first one of another process. It is called as its executable, so its name says nothing.
+    /// The thread is the first one of another process. It is called as its executable, so its name says
+    /// nothing.
     FirstOfOther,
     /// The thread has a name.
     Named(&'a [u8]),

@@ -1,10 +1,10 @@
-//! The messages of two threads that have no counterpart: those that are not in a longest common subsequence of
-//! both threads' sorts of messages.
+//! The messages of two threads that have no counterpart: those that are not in a longest common subsequence
+//! of both threads' sorts of messages.
 //!
-//! Messages of sorts that the other thread does not have are left out first, and what both begin and end with.
-//! Of the rest, few differences are found by Myers' greedy algorithm, which takes the longer the more there are,
-//! and many by rows of bits, which take a time that is known beforehand. Where neither can be paid, the threads
-//! are compared in parts.
+//! Messages of sorts that the other thread does not have are left out first, and what both begin and end
+//! with. Of the rest, few differences are found by Myers' greedy algorithm, which takes the longer the more
+//! there are, and many by rows of bits, which take a time that is known beforehand. Where neither can be
+//! paid, the threads are compared in parts.
 
 use std::collections::{HashMap, HashSet};
 
@@ -75,8 +75,8 @@ fn common(a: &[SortId], b: &[SortId], budget: &mut Budget) -> (usize, bool) {
     (common_in_parts(a, b), false)
 }
 
-/// Returns the least number of messages that are left out of `a` and put in from `b` to make `b` of `a`, and the
-/// number of steps that it took to find it. There is no result where it takes more than `limit` steps.
+/// Returns the least number of messages that are left out of `a` and put in from `b` to make `b` of `a`, and
+/// the number of steps that it took to find it. There is no result where it takes more than `limit` steps.
 fn edits(a: &[SortId], b: &[SortId], limit: u64) -> (Option<usize>, u64) {
     // After `n` rounds the diagonals from -n to n have been reached, which takes at least n * n / 2 steps.
     let rounds = usize::try_from((2 * limit).isqrt()).unwrap_or(usize::MAX).min(a.len() + b.len());
@@ -106,8 +106,8 @@ fn edits(a: &[SortId], b: &[SortId], limit: u64) -> (Option<usize>, u64) {
     (None, steps)
 }
 
-/// The lengths of longest common subsequences of each prefix of one sequence with all of another: a bit for each
-/// element of the first, which is zero where one more element makes that length grow by one.
+/// The lengths of longest common subsequences of each prefix of one sequence with all of another: a bit for
+/// each element of the first, which is zero where one more element makes that length grow by one.
 struct Prefixes {
     bits: Vec<u64>,
 }
@@ -176,8 +176,8 @@ fn round(bits: &mut [u64], mask: &[u64]) {
     }
 }
 
-/// Returns the length of a common subsequence, which need not be a longest one: part by part of `a` is compared
-/// with what follows in `b`.
+/// Returns the length of a common subsequence, which need not be a longest one: part by part of `a` is
+/// compared with what follows in `b`.
 fn common_in_parts(a: &[SortId], mut b: &[SortId]) -> usize {
     let mut common = 0;
     let parts = a.len().div_ceil(PART);

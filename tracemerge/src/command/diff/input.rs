@@ -107,7 +107,8 @@ pub struct ShownMessage {
 }
 
 impl Opened {
-    /// Opens the traces that `given` means. Their messages are marked by their sites where the traces tell these.
+    /// Opens the traces that `given` means. Their messages are marked by their sites where the traces tell
+    /// these.
     ///
     /// # Errors
     /// There are no traces, or they cannot be read.
@@ -127,8 +128,8 @@ impl Opened {
 }
 
 impl Input {
-    /// Reads all messages. Those of one site are of one sort if that is wanted; otherwise messages of one shape
-    /// are.
+    /// Reads all messages. Those of one site are of one sort if that is wanted; otherwise messages of one
+    /// shape are.
     ///
     /// # Errors
     /// There are no messages.

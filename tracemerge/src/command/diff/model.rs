@@ -46,8 +46,8 @@ pub struct Comparison {
     pub once_b: u64,
     /// The number of sorts that come once in each trace.
     pub once_both: u64,
-    /// The first of all sorts; those that differ most are first. Sorts that no trace has twice are last, and left
-    /// out unless there is room for all.
+    /// The first of all sorts; those that differ most are first. Sorts that no trace has twice are last, and
+    /// left out unless there is room for all.
     pub messages: Vec<SortComparison>,
 }
 
@@ -104,8 +104,8 @@ pub struct MessageLine {
 /// The threads of one name, of which there are several in one of the traces at least.
 #[derive(Debug, Serialize)]
 pub struct PoolComparison {
-    /// The name of the threads, escaped as in the trace; `None` for the first threads of all processes but the
-    /// first.
+    /// The name of the threads, escaped as in the trace; `None` for the first threads of all processes but
+    /// the first.
     pub name: Option<String>,
     /// Whether the messages are the same, in any order and on any of the threads.
     pub same: bool,
@@ -350,8 +350,8 @@ fn once<'a>(counts: impl IntoIterator<Item = &'a SortCounts>) -> (u64, u64) {
     once.fold((0, 0), |(a, b), counts| (a + counts.a, b + counts.b))
 }
 
-/// Returns the number of sorts that are told one by one, of `all`, of which no trace has the last `once` twice.
-/// Some of these would tell less than their number does.
+/// Returns the number of sorts that are told one by one, of `all`, of which no trace has the last `once`
+/// twice. Some of these would tell less than their number does.
 fn listed(all: usize, once: u64, rows: usize) -> usize {
     if all <= rows { all } else { rows.min(all.saturating_sub(usize::try_from(once).unwrap_or(all))) }
 }

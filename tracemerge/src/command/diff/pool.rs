@@ -1,13 +1,13 @@
-//! Pools: threads of one name, of which there are several in one of the traces at least. Which of them does what,
-//! and when, differs from run to run, so they are compared as one set of messages.
+//! Pools: threads of one name, of which there are several in one of the traces at least. Which of them does
+//! what, and when, differs from run to run, so they are compared as one set of messages.
 
 use std::collections::{BTreeSet, HashMap};
 
 use crate::command::diff::input::ThreadMessages;
 use crate::view::sorts::SortId;
 
-/// The least number of messages of a sort, in each trace, from which on the orders are told in which it comes.
-/// What is rare comes in any order.
+/// The least number of messages of a sort, in each trace, from which on the orders are told in which it
+/// comes. What is rare comes in any order.
 const FREQUENT: u64 = 10;
 
 /// The threads of one name in both traces.
@@ -33,8 +33,8 @@ pub struct SortCounts {
     pub b: u64,
 }
 
-/// Two messages, one right behind the other in the same thread. It comes in only one of the traces, though both
-/// have many messages of these sorts.
+/// Two messages, one right behind the other in the same thread. It comes in only one of the traces, though
+/// both have many messages of these sorts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Succession {
     /// The sort of the first message.

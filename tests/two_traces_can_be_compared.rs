@@ -2,9 +2,12 @@
 //! times are compared.
 #![cfg(target_os = "linux")]
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Output;
+
+use serde_json::Value;
 use support::merges::tracemerge;
 use support::{Scenario, Traced};
 use tempfile::TempDir;
@@ -50,9 +53,11 @@ fn runs_of_the_same_program_are_the_same_whatever_they_are_given_as() {
     ] {
         let (status, report, said) = diff(a, b, two.runtime.path());
         assert_eq!((status, said.as_str()), (Some(0), ""), "{report}");
-        let threads =
-            if threads == 1 { "1 thread the same, 300 records" } else { "8 threads the same, 2,400 records" };
-        assert!(report.contains(threads), "{report}");
+        let same = match threads {
+            1 => "1 thread the same, 300 records\n",
+            _ => "pool \"scenario\" (A 8 threads, B 8): the same 2,400 records\n",
+        };
+        assert!(report.contains(same), "{report}");
     }
 }
 
@@ -63,6 +68,13 @@ fn what_was_taken_away_and_put_in_is_found_in_its_thread() {
     let text = std::fs::read_to_string(&a).expect("UTF-8");
     let tid =
         Line::parse(text.lines().last().expect("a line").as_bytes()).expect("a line of a trace").key.tid;
+    // This thread gets a name of its own, so that it is compared alone.
+    let (key, name) = (format!("-{tid:08} # thread "), "name=\"scenario\"");
+    let renamed =
+        |line: &str| if line.contains(&key) { line.replace(name, "name=\"alone\"") } else { line.into() };
+    let text: String = text.lines().map(|line| renamed(line) + "\n").collect();
+    assert_eq!(text.matches("name=\"alone\"").count(), 1);
+    std::fs::write(&a, &text).expect("a file");
     let (mut changed, mut number) = (String::new(), 0);
     for line in text.lines() {
         let parsed = Line::parse(line.as_bytes()).expect("a line of a trace");
@@ -84,9 +96,12 @@ fn what_was_taken_away_and_put_in_is_found_in_its_thread() {
     std::fs::write(&b, changed).expect("a file");
     let (status, report, _) = diff(&a, &b, one.runtime.path());
     assert_eq!(status, Some(1), "{report}");
-    assert!(report.contains("7 threads the same, 2,100 records"), "{report}");
-    let expected =
-        format!("(A {tid}, B {tid}): A has 300 records, B 301; the first 99 alike, 1 only in A, 2 only in B");
+    let pool = "pool \"scenario\" (A 7 threads, B 7): the same 2,100 records\n";
+    assert!(report.contains(pool), "{report}");
+    let expected = format!(
+        "thread \"alone\" (A {tid}, B {tid}): A has 300 records, B 301; the first 99 alike, 1 only in A, \
+         2 only in B"
+    );
     assert!(report.contains(&expected), "{report}");
     // The line that it names is the one that was taken away.
     let named =
@@ -138,6 +153,32 @@ fn what_takes_longer_is_told_first() {
             "#"
         ]
     );
+}
+
+#[test]
+fn raw_traces_are_compared_by_the_places_that_the_program_names() {
+    let [one, two] = ["raw"; 2]
+        .map(|format| Scenario::new(SCENARIO, &["places"]).env("TRACER_FORMAT", format).run().succeeded());
+    let (a, b) = (one.directory.path(), two.directory.path());
+    let args = [Path::new("diff"), Path::new("--json"), a, b];
+    let output = tracemerge(SCENARIO, one.runtime.path(), args).output().expect("the command can be run");
+    let json: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!((output.status.code(), &json["by_site"]), (Some(0), &Value::Bool(true)), "{json:#}");
+    let place = |sort: &Value| Some(format!("{}:{}", sort["file"].as_str()?, sort["line"].as_u64()?));
+    let sorts = json["messages"].as_array().expect("an array");
+    let found: BTreeSet<(String, u64)> =
+        sorts.iter().filter_map(|sort| Some((place(sort)?, sort["a"]["count"].as_u64()?))).collect();
+    let mut expected: BTreeMap<String, u64> = BTreeMap::new();
+    for line in one.stdout().lines() {
+        *expected.entry(line.split('|').next().expect("a place").to_owned()).or_default() += 1;
+    }
+    assert_eq!(found, expected.into_iter().collect());
+    // A trace of text tells no places, and has the same messages.
+    let text = Scenario::new(SCENARIO, &["places"]).env("TRACER_FORMAT", "text").run().succeeded();
+    let (status, report, said) = diff(a, text.directory.path(), one.runtime.path());
+    assert_eq!(status, Some(0), "{report}");
+    assert!(said.contains("do not tell where messages come from; all are compared by their text"), "{said}");
+    assert!(report.contains("serves custom #"), "{report}");
 }
 
 #[test]

@@ -200,8 +200,9 @@ Exit status: that of a merge";
 
 const DIFF_HELP: &str = "\
 A and B are each an application (its newest run), a merged file or a trace file, or a
-directory of trace files. Threads are compared that have the same name and came in the
-same order; messages are the same if they look the same without their numbers.
+directory of trace files. Threads of the same name are compared: in order if each trace
+has one of them, otherwise as one set. Messages are the same if one call of trace! made
+them (raw traces tell it), or else if they look the same without their numbers.
 
 Says of each thread that differs where it does so first, with the messages there, and
 how many messages have no counterpart. Then a table of all sorts of messages: how often
@@ -212,7 +213,7 @@ middle and at the 99th percentile (to 1 %); what differs most stands first.
 docs/diff-json.md; new fields may come, none goes while `version` stays.
 
 Exit status:
-  0  the same messages in the same order in every thread, numbers aside
+  0  the same messages, numbers aside, in the same order unless threads share a name
   1  they differ, or a trace is damaged
   2  nothing could be compared";
 

@@ -111,11 +111,11 @@ impl Sorts {
         }
     }
 
-    /// Returns the place of a sort in the program, `file:line`, where that is known.
+    /// Returns the site of a sort, where that is known.
     #[must_use]
-    pub fn place(&self, id: SortId) -> Option<String> {
+    pub fn site(&self, id: SortId) -> Option<&Site> {
         match self.get(id)? {
-            Sort::Site(site) => Some(format!("{}:{}", site.file, site.line)),
+            Sort::Site(site) => Some(site),
             Sort::Shape(_) => None,
         }
     }
@@ -158,6 +158,6 @@ mod tests {
         assert_eq!(found, [0, 0, 1, 2, 2, 2, 0]);
         let texts = [0, 1, 2, 3].map(|sort| sorts.text(sort));
         assert_eq!(texts, ["got {x}", "lost {x}", "got #", ""]);
-        assert_eq!((sorts.place(1).as_deref(), sorts.place(2)), (Some(":4"), None));
+        assert_eq!((sorts.site(1).map(|site| site.line), sorts.site(2)), (Some(4), None));
     }
 }

@@ -9,7 +9,7 @@
 
 mod raw;
 
-pub use raw::raw_file;
+pub use raw::{raw_file, raw_file_of_sites};
 
 use std::ffi::OsStr;
 use std::fs;

@@ -1,12 +1,24 @@
 //! A maker of raw files that builds them by hand, word by word.
 
 use trace_format::meta::Meta;
+use trace_format::sites::Site;
 
 /// Returns a raw file that has `metas`, each as the payload of a `#` line at its ticks, and then `messages`.
 pub fn raw_file(
     tid: u64,
     metas: &[(u64, &Meta)],
     messages: impl IntoIterator<Item = (u64, String)>,
+) -> Vec<u8> {
+    let messages = messages.into_iter().map(|(ticks, text)| (ticks, 0, text));
+    raw_file_of_sites(tid, metas, &[], messages)
+}
+
+/// Returns the same with sites, which its first block defines, and each message with the number of its site.
+pub fn raw_file_of_sites(
+    tid: u64,
+    metas: &[(u64, &Meta)],
+    sites: &[Site],
+    messages: impl IntoIterator<Item = (u64, u32, String)>,
 ) -> Vec<u8> {
     const BLOCK: usize = 256 << 10;
     let mut bytes = Vec::new();
@@ -32,6 +44,13 @@ pub fn raw_file(
         meta.write(&mut payload);
         put(7, *ticks, &payload);
     }
-    messages.into_iter().for_each(|(ticks, text)| put(2, ticks, text.as_bytes()));
+    for site in sites {
+        let mut entry = Vec::new();
+        site.write(&mut entry);
+        put(8 | u64::from(site.id) << 32, 0, &entry);
+    }
+    for (ticks, site, text) in messages {
+        put(2 | u64::from(site) << 32, ticks, text.as_bytes());
+    }
     bytes
 }

@@ -1,15 +1,20 @@
-//! Pairs of threads that are compared with each other, and the places where their messages differ.
+//! Threads that have the same part in both traces, and the places where their messages differ.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::time::{Duration, Instant};
+use std::collections::HashMap;
 
-use similar::{Algorithm, DiffOp, capture_diff_slices_deadline};
-
+use crate::command::diff::counterparts::{Budget, unmatched};
 use crate::command::diff::input::{Input, ThreadMessages};
-use crate::view::shape::ShapeId;
+use crate::command::diff::pool::Pool;
+use crate::view::sorts::SortId;
 
-/// The time that finding the differences of one thread may take; then they are told less exactly.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// The threads of both traces: each that is the only one of its name in its trace with its counterpart, the
+/// others in pools.
+pub struct Compared<'a> {
+    /// The threads of the first trace in their order, then those that only the second has.
+    pub pairs: Vec<Pair<'a>>,
+    /// The pools of the first trace in the order of their first threads, then those that only the second has.
+    pub pools: Vec<Pool<'a>>,
+}
 
 /// Two threads that have the same part in both traces, or one that has none in the other.
 pub struct Pair<'a> {
@@ -23,6 +28,16 @@ pub struct Pair<'a> {
     pub only_a: usize,
     /// The number of messages that are only in the second trace.
     pub only_b: usize,
+    /// Whether these numbers are exact; otherwise they may be larger than necessary.
+    pub exact: bool,
+}
+
+impl Compared<'_> {
+    /// Returns whether the traces have the same messages: threads of their own in the same order, pools in
+    /// any.
+    pub fn is_same(&self) -> bool {
+        self.pairs.iter().all(Pair::is_same) && self.pools.iter().all(Pool::is_same)
+    }
 }
 
 impl Pair<'_> {
@@ -32,80 +47,97 @@ impl Pair<'_> {
     }
 }
 
-/// A thread's part in its trace: its name, and how many threads had that before. A process's first thread has
-/// no name.
-type ThreadRole<'a> = (Option<&'a [u8]>, usize);
-
-/// Pairs all threads of both traces: those of the first in their order, then those that only the second has.
-pub fn pairs<'a>(a: &'a Input, b: &'a Input) -> Vec<Pair<'a>> {
-    let (of_a, of_b) = (parts(a), parts(b));
-    let by_part: BTreeMap<ThreadRole<'_>, &ThreadMessages> = of_b.iter().copied().collect();
-    let known: BTreeSet<ThreadRole<'_>> = of_a.iter().map(|(part, _)| *part).collect();
-    let first = of_a.iter().map(|(part, thread)| pair(Some(thread), by_part.get(part).copied()));
-    let second =
-        of_b.iter().filter(|(part, _)| !known.contains(part)).map(|(_, thread)| pair(None, Some(thread)));
-    first.chain(second).collect()
+/// The part of a thread in its trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Role<'a> {
+    /// The thread is the first one of the first process.
+    First,
+    /// The thread is the first one of another process. It is called as its executable, so its name says
+    /// nothing.
+    FirstOfOther,
+    /// The thread has a name.
+    Named(&'a [u8]),
 }
 
-fn parts(input: &Input) -> Vec<(ThreadRole<'_>, &ThreadMessages)> {
-    let mut seen: BTreeMap<Option<&[u8]>, usize> = BTreeMap::new();
-    let part = |thread| {
-        let thread: &ThreadMessages = thread;
-        let before = seen.entry(thread.name.as_deref()).or_default();
-        *before += 1;
-        ((thread.name.as_deref(), *before - 1), thread)
-    };
-    input.threads.iter().map(part).collect()
-}
+/// The threads of one role in the first trace and in the second.
+type OfRole<'a> = [Vec<&'a ThreadMessages>; 2];
 
-fn pair<'a>(a: Option<&'a ThreadMessages>, b: Option<&'a ThreadMessages>) -> Pair<'a> {
-    let shapes = |thread: Option<&'a ThreadMessages>| thread.map_or(&[][..], |thread| &thread.shapes[..]);
-    let (of_a, of_b) = (shapes(a), shapes(b));
-    let alike = of_a.iter().zip(of_b).take_while(|(a, b)| a == b).count();
-    let (only_a, only_b) = only(&of_a[alike..], &of_b[alike..]);
-    Pair { a, b, alike, only_a, only_b }
-}
-
-/// The number of messages of each side that have no counterpart in the other.
-fn only(a: &[ShapeId], b: &[ShapeId]) -> (usize, usize) {
-    let deadline = Instant::now().checked_add(PATIENCE);
-    let mut only = (0, 0);
-    for change in capture_diff_slices_deadline(Algorithm::Myers, a, b, deadline) {
-        let (_, in_a, in_b) = change.as_tag_tuple();
-        if !matches!(change, DiffOp::Equal { .. }) {
-            only = (only.0 + in_a.len(), only.1 + in_b.len());
+/// Compares the threads of both traces.
+pub fn compare<'a>(a: &'a Input, b: &'a Input) -> Compared<'a> {
+    let mut compared = Compared { pairs: Vec::new(), pools: Vec::new() };
+    let mut budget = Budget::WHOLE;
+    for (role, threads) in roles(&a.threads, &b.threads) {
+        let [of_a, of_b] = &threads;
+        if of_a.len() <= 1 && of_b.len() <= 1 {
+            compared.pairs.push(pair(of_a.first().copied(), of_b.first().copied(), &mut budget));
+        } else {
+            let name = if let Role::Named(name) = role { Some(name) } else { None };
+            compared.pools.push(Pool::of(name, threads));
         }
     }
-    only
+    compared
+}
+
+/// Returns all roles in the order in which their first threads appear.
+fn roles<'a>(a: &'a [ThreadMessages], b: &'a [ThreadMessages]) -> Vec<(Role<'a>, OfRole<'a>)> {
+    let mut roles: Vec<(Role<'a>, OfRole<'a>)> = Vec::new();
+    let mut known: HashMap<Role<'a>, usize> = HashMap::new();
+    for (side, threads) in [a, b].into_iter().enumerate() {
+        let mut first = Role::First;
+        for thread in threads {
+            let role = match thread.name.as_deref() {
+                Some(name) => Role::Named(name),
+                None => std::mem::replace(&mut first, Role::FirstOfOther),
+            };
+            let at = *known.entry(role).or_insert_with(|| {
+                roles.push((role, OfRole::default()));
+                roles.len() - 1
+            });
+            roles[at].1[side].push(thread);
+        }
+    }
+    roles
+}
+
+fn pair<'a>(a: Option<&'a ThreadMessages>, b: Option<&'a ThreadMessages>, budget: &mut Budget) -> Pair<'a> {
+    let sorts = |thread: Option<&'a ThreadMessages>| thread.map_or(&[][..], |thread| &thread.sorts[..]);
+    let (of_a, of_b): (&[SortId], &[SortId]) = (sorts(a), sorts(b));
+    let alike = of_a.iter().zip(of_b).take_while(|(a, b)| a == b).count();
+    let found = unmatched(&of_a[alike..], &of_b[alike..], budget);
+    Pair { a, b, alike, only_a: found.only_a, only_b: found.only_b, exact: found.exact }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
 
-    /// The length of the longest common subsequence, by the book.
-    fn common(a: &[u32], b: &[u32]) -> usize {
-        let mut row = vec![0; b.len() + 1];
-        for x in a {
-            let mut corner = 0;
-            for (at, y) in b.iter().enumerate() {
-                let above = row[at + 1];
-                row[at + 1] = if x == y { corner + 1 } else { above.max(row[at]) };
-                corner = above;
-            }
-        }
-        row[b.len()]
+    fn threads(names: &[Option<&str>]) -> Vec<ThreadMessages> {
+        let thread = |(tid, name): (u64, &Option<&str>)| {
+            let mut thread = ThreadMessages::new(tid);
+            thread.name = name.map(|name| name.as_bytes().to_vec());
+            thread
+        };
+        (1..).zip(names).map(thread).collect()
     }
 
-    proptest! {
-        #[test]
-        fn what_has_no_counterpart_is_what_is_not_in_a_longest_common_sequence(
-            a in prop::collection::vec(0..4u32, 0..40),
-            b in prop::collection::vec(0..4u32, 0..40),
-        ) {
-            let common = common(&a, &b);
-            prop_assert_eq!(only(&a, &b), (a.len() - common, b.len() - common));
-        }
+    #[test]
+    fn threads_of_one_name_have_one_role_and_a_first_thread_has_its_own() {
+        let a = threads(&[None, Some("w"), Some("io"), Some("w"), None]);
+        let b = threads(&[Some("new"), Some("w"), None]);
+        let found: Vec<_> = roles(&a, &b)
+            .into_iter()
+            .map(|(role, threads)| {
+                (role, threads.map(|of| of.iter().map(|thread| thread.tid).collect::<Vec<_>>()))
+            })
+            .collect();
+        let named = |name: &'static str| Role::Named(name.as_bytes());
+        let expected = [
+            (Role::First, [vec![1], vec![3]]),
+            (named("w"), [vec![2, 4], vec![2]]),
+            (named("io"), [vec![3], vec![]]),
+            (Role::FirstOfOther, [vec![5], vec![]]),
+            (named("new"), [vec![], vec![1]]),
+        ];
+        assert_eq!(found, expected);
     }
 }

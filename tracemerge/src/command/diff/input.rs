@@ -1,13 +1,16 @@
 //! One side of a comparison: its threads, and the messages of each.
 
+use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use trace_format::file::Encoding;
 use trace_format::line::{Kind, Line, Ticks};
+use trace_format::mark::take_mark;
 use trace_format::meta::{Meta, Run};
 use trace_format::name::parse_trace_file_suffix;
+use trace_format::raw::Marker;
 
 use crate::file::lines::{Token, first_line, line_at, skip_bad, without_feed};
 use crate::file::map::Map;
@@ -22,25 +25,50 @@ use crate::ui::error::Error;
 use crate::ui::few::Few;
 use crate::ui::messages::{Messages, count, shown, shown_name};
 use crate::view::latency::Latencies;
-use crate::view::shape::{ShapeId, Shapes};
+use crate::view::records::RecordText;
+use crate::view::sorts::{SortId, Sorts};
 
 /// The text between an executable's name and a thread id.
 const INFIX: &[u8] = b".trace.";
+/// The number of bytes of a text whose lines are counted at once.
+const COUNTED: usize = 1 << 16;
+
+/// The sources of a trace that is compared, which were not read yet.
+pub struct Opened {
+    given: PathBuf,
+    sources: Vec<OpenSource>,
+}
+
+/// A source, and what is known of it.
+struct OpenSource {
+    source: Source,
+    /// Whether each message begins with the mark of its site.
+    marked: bool,
+    /// The number of lines before each part of the text, where that was asked for.
+    lines_before: OnceCell<Vec<usize>>,
+}
 
 /// A trace that is compared.
 pub struct Input {
     /// The path as the user wrote it.
     pub given: PathBuf,
-    sources: Vec<Source>,
+    sources: Vec<OpenSource>,
     /// The threads, in the order of their beginnings.
     pub threads: Vec<ThreadMessages>,
-    /// The times from one message to the next of the same thread, by the shape of the later one.
-    pub latencies: HashMap<ShapeId, Latencies>,
-    /// The number of messages of each shape.
-    pub counts: HashMap<ShapeId, u64>,
+    /// What was measured of the messages of each sort, by its number.
+    measured: Vec<Measured>,
     clock: Option<TickClock>,
     /// The ticks of the first message.
     first: u64,
+}
+
+/// What was measured of the messages of one sort.
+#[derive(Clone, Debug, Default)]
+pub struct Measured {
+    /// The number of messages.
+    pub count: u64,
+    /// The times from the message before of the same thread.
+    pub latencies: Latencies,
 }
 
 /// The messages of a thread.
@@ -49,11 +77,14 @@ pub struct ThreadMessages {
     pub tid: u64,
     /// The name of the thread; a process's first thread, which is called as the executable, has none.
     pub name: Option<Vec<u8>>,
-    /// The shapes of the thread's messages, in order.
-    pub shapes: Vec<ShapeId>,
+    /// The sorts of the thread's messages, in order.
+    pub sorts: Vec<SortId>,
     /// The place of each of these messages.
     places: Vec<MessagePlace>,
+    /// The ticks of the first message.
     began: u64,
+    /// The ticks of the last message that was read.
+    last: u64,
 }
 
 /// The place of a message: its source, and its offset there.
@@ -75,17 +106,46 @@ pub struct ShownMessage {
     pub text: Vec<u8>,
 }
 
-impl Input {
-    /// Reads the traces that `given` means.
+impl Opened {
+    /// Opens the traces that `given` means. Their messages are marked by their sites where the traces tell
+    /// these.
     ///
     /// # Errors
     /// There are no traces, or they cannot be read.
-    pub fn read(given: PathBuf, shapes: &mut Shapes, messages: &mut Messages) -> Result<Input, Error> {
-        let sources: Vec<Source> =
-            sources(&given, messages)?.into_iter().map(as_text).collect::<Result<_, _>>()?;
+    pub fn open(given: PathBuf, marker: &Marker, messages: &mut Messages) -> Result<Opened, Error> {
+        let open = |mut source: Source| {
+            let marked = source.mark_sites(marker);
+            as_text(source).map(|source| OpenSource { source, marked, lines_before: OnceCell::new() })
+        };
+        let sources = sources(&given, messages)?.into_iter().map(open).collect::<Result<_, _>>()?;
+        Ok(Opened { given, sources })
+    }
+
+    /// Returns the number of sources that tell the sites of their messages, and that of all.
+    pub fn telling_sites(&self) -> (usize, usize) {
+        (self.sources.iter().filter(|source| source.marked).count(), self.sources.len())
+    }
+}
+
+impl Input {
+    /// Reads all messages. Those of one site are of one sort if that is wanted; otherwise messages of one
+    /// shape are.
+    ///
+    /// # Errors
+    /// There are no messages.
+    pub fn read(
+        opened: Opened,
+        by_site: bool,
+        sorts: &mut Sorts,
+        messages: &mut Messages,
+    ) -> Result<Input, Error> {
+        let Opened { given, sources } = opened;
         let mut reader = InputReader {
-            shapes,
+            sorts,
+            by_site,
+            buffer: Vec::new(),
             threads: Vec::new(),
+            measured: Vec::new(),
             open: HashMap::new(),
             runs: Vec::new(),
             damaged: Few::default(),
@@ -103,11 +163,11 @@ impl Input {
         for source in reader.unread_runs.iter().filter_map(|number| sources.get(*number as usize)) {
             messages.warn(format_args!(
                 "{}: a '# run' line is damaged; the run of the lines behind it is not known",
-                shown(&source.path)
+                shown(&source.source.path)
             ));
         }
-        let InputReader { mut threads, runs, .. } = reader;
-        threads.retain(|thread| !thread.shapes.is_empty());
+        let InputReader { mut threads, measured, runs, .. } = reader;
+        threads.retain(|thread| !thread.sorts.is_empty());
         if threads.is_empty() {
             return Err(Error::plain(format!("{} has no messages", shown(&given))));
         }
@@ -118,49 +178,38 @@ impl Input {
         });
         let clock = clock.filter(TickClock::rate_is_known);
         let first = threads.iter().map(|thread| thread.began).min().unwrap_or(0);
-        let mut input = Input {
-            given,
-            sources,
-            threads,
-            latencies: HashMap::new(),
-            counts: HashMap::new(),
-            clock,
-            first,
-        };
-        input.measure();
-        Ok(input)
+        Ok(Input { given, sources, threads, measured, clock, first })
     }
 
-    fn measure(&mut self) {
-        for thread in &self.threads {
-            let mut before = None;
-            for (shape, place) in thread.shapes.iter().zip(&thread.places) {
-                *self.counts.entry(*shape).or_default() += 1;
-                let Some(ticks) = self.line(*place).map(|line| line.key.ticks.0) else { continue };
-                if let Some(before) = before.replace(ticks) {
-                    self.latencies.entry(*shape).or_default().push(ticks.saturating_sub(before));
-                }
-            }
-        }
+    /// Returns what was measured of the messages of a sort; `None` where there is no such message.
+    pub fn measured(&self, sort: SortId) -> Option<&Measured> {
+        self.measured.get(sort as usize).filter(|measured| measured.count > 0)
     }
 
     fn line(&self, place: MessagePlace) -> Option<Line<'_>> {
-        let bytes = self.sources.get(place.source as usize)?.bytes();
+        let source = self.sources.get(place.source as usize)?;
+        let bytes = source.source.bytes();
         let at = usize::try_from(place.at).ok()?;
-        match line_at(bytes, at) {
-            Token::Line(line) => Line::parse(without_feed(&bytes[at..line.end])).ok(),
-            Token::Bad | Token::End => None,
-        }
+        let line = match line_at(bytes, at) {
+            Token::Line(line) => Line::parse(without_feed(&bytes[at..line.end])).ok()?,
+            Token::Bad | Token::End => return None,
+        };
+        let payload = if source.marked { take_mark(line.payload).1 } else { line.payload };
+        Some(Line { payload, ..line })
     }
 
     /// Returns the message `number` of a thread.
     pub fn message(&self, thread: &ThreadMessages, number: usize) -> Option<ShownMessage> {
         let place = *thread.places.get(number)?;
         let (line, source) = (self.line(place)?, self.sources.get(place.source as usize)?);
-        let before = &source.bytes()[..usize::try_from(place.at).ok()?];
-        let number = memchr::memchr_iter(b'\n', before).count() + 1;
+        let number = source.lines_before(usize::try_from(place.at).ok()?) + 1;
         let since = self.ns(line.key.ticks.0.saturating_sub(self.first));
-        Some(ShownMessage { path: source.path.clone(), line: number, since, text: line.payload.to_vec() })
+        Some(ShownMessage {
+            path: source.source.path.clone(),
+            line: number,
+            since,
+            text: line.payload.to_vec(),
+        })
     }
 
     /// The nanoseconds that so many `ticks` take; `None` where that is not known.
@@ -168,6 +217,25 @@ impl Input {
         let clock = self.clock.as_ref()?;
         let wall = |ticks| clock.wall(Ticks(ticks)).0;
         Some(wall(self.first.saturating_add(ticks)).saturating_sub(wall(self.first)))
+    }
+}
+
+impl OpenSource {
+    /// Returns the number of lines that end before the offset `at`.
+    fn lines_before(&self, at: usize) -> usize {
+        let bytes = self.source.bytes();
+        let feeds = |part: &[u8]| memchr::memchr_iter(b'\n', part).count();
+        let parts = self.lines_before.get_or_init(|| {
+            let mut lines = 0;
+            let count = |part: &[u8]| {
+                let before = lines;
+                lines += feeds(part);
+                before
+            };
+            bytes.chunks(COUNTED).map(count).collect()
+        });
+        let part = at / COUNTED;
+        parts.get(part).map_or(0, |before| before + feeds(&bytes[part * COUNTED..at.min(bytes.len())]))
     }
 }
 
@@ -216,8 +284,14 @@ fn is_trace(path: &Path) -> bool {
 }
 
 struct InputReader<'a> {
-    shapes: &'a mut Shapes,
+    sorts: &'a mut Sorts,
+    /// Whether messages of one site are of one sort.
+    by_site: bool,
+    /// A buffer for a message without its mark.
+    buffer: Vec<u8>,
     threads: Vec<ThreadMessages>,
+    /// What was measured of each sort.
+    measured: Vec<Measured>,
     /// The thread that has each id now, and the run that the thread is of.
     open: HashMap<u64, (usize, Option<usize>)>,
     /// The runs, with all the moments that they tell.
@@ -228,19 +302,27 @@ struct InputReader<'a> {
     unread_runs: Vec<u32>,
 }
 
-/// A message whose end was not seen yet: its thread, place, text and ticks.
-type Begun = Option<(usize, MessagePlace, Vec<u8>, u64)>;
+/// A message whose end was not seen yet.
+struct Begun<'a> {
+    thread: usize,
+    place: MessagePlace,
+    ticks: u64,
+    /// The lines of the message so far.
+    lines: &'a [u8],
+    /// Whether they begin with a mark.
+    marked: bool,
+}
 
 impl InputReader<'_> {
-    fn read(&mut self, number: u32, source: &Source) {
-        let bytes = source.bytes();
-        let (mut at, mut begun): (usize, Begun) = (0, None);
+    fn read(&mut self, number: u32, source: &OpenSource) {
+        let bytes = source.source.bytes();
+        let (mut at, mut begun): (usize, Option<Begun<'_>>) = (0, None);
         loop {
             let line = match line_at(bytes, at) {
                 Token::End => break,
                 Token::Bad => {
                     let end = skip_bad(bytes, at);
-                    let file = source.path.as_os_str().as_encoded_bytes().to_vec();
+                    let file = source.source.path.as_os_str().as_encoded_bytes().to_vec();
                     self.damaged.push((file, at as u64, (end - at) as u64));
                     at = end;
                     continue;
@@ -251,16 +333,16 @@ impl InputReader<'_> {
             let Ok(line) = Line::parse(without_feed(&bytes[start..line.end])) else { continue };
             match line.kind {
                 Kind::Continuation => {
-                    if let Some((_, _, text, _)) = &mut begun {
-                        text.push(b'\n');
-                        text.extend_from_slice(line.payload);
+                    if let Some(Begun { place, lines, .. }) = &mut begun {
+                        *lines = &bytes[usize::try_from(place.at).unwrap_or(start)..at];
                     }
                 }
                 Kind::Message => {
                     self.end(begun.take());
                     let thread = self.thread(&line);
                     let place = MessagePlace { source: number, at: start as u64 };
-                    begun = Some((thread, place, line.payload.to_vec(), line.key.ticks.0));
+                    let (ticks, lines) = (line.key.ticks.0, &bytes[start..at]);
+                    begun = Some(Begun { thread, place, ticks, lines, marked: source.marked });
                 }
                 Kind::Meta => {
                     self.end(begun.take());
@@ -272,14 +354,28 @@ impl InputReader<'_> {
         self.end(begun);
     }
 
-    fn end(&mut self, begun: Begun) {
-        let Some((thread, place, text, ticks)) = begun else { return };
-        let shape = self.shapes.of(&text);
-        let thread = &mut self.threads[thread];
-        if thread.shapes.is_empty() {
-            thread.began = ticks;
+    fn end(&mut self, begun: Option<Begun<'_>>) {
+        let Some(Begun { thread, place, ticks, lines, marked }) = begun else { return };
+        let mut record = RecordText::new(0, lines);
+        if marked {
+            record = record.without_mark(&mut self.buffer);
         }
-        thread.shapes.push(shape);
+        if !self.by_site {
+            record.site = 0;
+        }
+        let sort = self.sorts.of(&record);
+        if self.measured.len() <= sort as usize {
+            self.measured.resize_with(sort as usize + 1, Measured::default);
+        }
+        let (measured, thread) = (&mut self.measured[sort as usize], &mut self.threads[thread]);
+        measured.count += 1;
+        if thread.sorts.is_empty() {
+            thread.began = ticks;
+        } else {
+            measured.latencies.push(ticks.saturating_sub(thread.last));
+        }
+        thread.last = ticks;
+        thread.sorts.push(sort);
         thread.places.push(place);
     }
 
@@ -328,9 +424,10 @@ impl InputReader<'_> {
 }
 
 impl ThreadMessages {
-    fn new(tid: u64) -> ThreadMessages {
+    /// A thread without messages.
+    pub fn new(tid: u64) -> ThreadMessages {
         // Lines of other logs that were merged with the traces are of no thread.
         let name = (tid == 0).then(|| b"other logs".to_vec());
-        ThreadMessages { tid, name, shapes: Vec::new(), places: Vec::new(), began: 0 }
+        ThreadMessages { tid, name, sorts: Vec::new(), places: Vec::new(), began: 0, last: 0 }
     }
 }

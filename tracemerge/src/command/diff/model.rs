@@ -1,20 +1,24 @@
 //! The differences of two traces, as `--json` writes them. The names of the fields are part of the interface.
 //! Times are nanoseconds; an unknown value is `null`.
 
+use std::cmp::Reverse;
+
 use serde::Serialize;
 
-use crate::command::diff::compare::Pair;
+use crate::command::diff::compare::{Compared, Pair};
 use crate::command::diff::input::{Input, ThreadMessages};
+use crate::command::diff::pool::{Pool, SortCounts};
 use crate::ui::error::Error;
 use crate::ui::messages::shown_name;
-use crate::view::latency::Latencies;
-use crate::view::shape::{ShapeId, Shapes};
+use crate::view::sorts::{SortId, Sorts};
 
 /// The version of the layout. It grows when a field changes its meaning or goes; new fields may come at any
 /// time.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// The numbers of messages that are shown before the first one that differs, and from there on.
 const CONTEXT: (usize, usize) = (2, 2);
+/// The least number of times in each trace whose medians are compared: less of them tell nothing.
+const MEASURED: u64 = 5;
 
 /// All differences of two traces.
 #[derive(Debug, Serialize)]
@@ -25,13 +29,25 @@ pub struct Comparison {
     pub a: String,
     /// The second trace, as the user wrote it.
     pub b: String,
-    /// Whether all threads have the same messages in the same order, numbers aside.
+    /// Whether all threads of their own have the same messages in the same order, and pools the same in any.
     pub same: bool,
-    /// The threads of the first trace in their order, then those that only the second has.
+    /// Whether messages of one site are of one sort; otherwise those of one shape are.
+    pub by_site: bool,
+    /// The threads that are the only ones of their names: those of the first trace in their order, then those
+    /// that only the second has.
     pub threads: Vec<ThreadComparison>,
+    /// The pools of the first trace, then those that only the second has.
+    pub pools: Vec<PoolComparison>,
     /// The number of sorts of messages.
     pub sorts: u64,
-    /// The first of these sorts; those that differ most are first.
+    /// The number of sorts that come once in the first trace and never in the second.
+    pub once_a: u64,
+    /// The number of sorts that come once in the second trace and never in the first.
+    pub once_b: u64,
+    /// The number of sorts that come once in each trace.
+    pub once_both: u64,
+    /// The first of all sorts; those that differ most are first. Sorts that no trace has twice are last, and
+    /// left out unless there is room for all.
     pub messages: Vec<SortComparison>,
 }
 
@@ -52,6 +68,8 @@ pub struct ThreadComparison {
     pub only_a: u64,
     /// The number of messages that are only in the second trace.
     pub only_b: u64,
+    /// Whether these numbers are the least that are possible; otherwise they may be larger than necessary.
+    pub exact: bool,
     /// The last messages before the first that differs, of the first trace; none where a side is missing or
     /// all messages are the same.
     pub before: Vec<MessageLine>,
@@ -83,11 +101,87 @@ pub struct MessageLine {
     pub text: String,
 }
 
+/// The threads of one name, of which there are several in one of the traces at least.
+#[derive(Debug, Serialize)]
+pub struct PoolComparison {
+    /// The name of the threads, escaped as in the trace; `None` for the first threads of all processes but
+    /// the first.
+    pub name: Option<String>,
+    /// Whether the messages are the same, in any order and on any of the threads.
+    pub same: bool,
+    /// The threads in the first trace.
+    pub a: PoolSide,
+    /// The threads in the second trace.
+    pub b: PoolSide,
+    /// The number of messages that are only in the first trace.
+    pub only_a: u64,
+    /// The number of messages that are only in the second trace.
+    pub only_b: u64,
+    /// The number of sorts of messages of which one trace has more.
+    pub sorts: u64,
+    /// The number of sorts that come once in the first trace and never in the second.
+    pub once_a: u64,
+    /// The number of sorts that come once in the second trace and never in the first.
+    pub once_b: u64,
+    /// The first of the sorts of which one trace has more, in the order of those of both traces.
+    pub messages: Vec<SortDifference>,
+    /// The number of orders of two messages that only one trace has.
+    pub orders: u64,
+    /// The most frequent of these orders.
+    pub successions: Vec<SuccessionDifference>,
+}
+
+/// The threads of a pool in one of the traces.
+#[derive(Debug, Serialize)]
+pub struct PoolSide {
+    /// The number of threads.
+    pub threads: u64,
+    /// The number of their messages.
+    pub records: u64,
+}
+
+/// The text of a sort of messages and its place in the program.
+#[derive(Debug, Serialize)]
+pub struct SortText {
+    /// The template of the messages, or their shape, with `#` for numbers.
+    pub message: String,
+    /// The source file of the site that made the messages, if it is known.
+    pub file: Option<String>,
+    /// The line in that file.
+    pub line: Option<u32>,
+}
+
+/// A sort of messages of which one trace has more.
+#[derive(Debug, Serialize)]
+pub struct SortDifference {
+    /// The sort.
+    #[serde(flatten)]
+    pub sort: SortText,
+    /// The number of these messages in the first trace.
+    pub a: u64,
+    /// The number of these messages in the second trace.
+    pub b: u64,
+}
+
+/// Two messages, one right behind the other in the same thread, which only one of the traces has so.
+#[derive(Debug, Serialize)]
+pub struct SuccessionDifference {
+    /// The sort of the first message.
+    pub first: SortText,
+    /// The sort of the second message.
+    pub second: SortText,
+    /// How often they come so in the first trace.
+    pub a: u64,
+    /// How often they come so in the second trace.
+    pub b: u64,
+}
+
 /// One sort of messages in both traces.
 #[derive(Debug, Serialize)]
 pub struct SortComparison {
-    /// The shape of the messages, with `#` for numbers.
-    pub message: String,
+    /// The sort.
+    #[serde(flatten)]
+    pub sort: SortText,
     /// The messages in the first trace.
     pub a: SortSide,
     /// The messages in the second trace.
@@ -95,7 +189,7 @@ pub struct SortComparison {
 }
 
 /// One sort of messages in one trace.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 pub struct SortSide {
     /// The number of messages of this sort.
     pub count: u64,
@@ -108,20 +202,36 @@ pub struct SortSide {
 }
 
 impl Comparison {
-    /// Compares two traces, with at most `rows` sorts of messages.
-    pub fn of(a: &Input, b: &Input, pairs: &[Pair<'_>], shapes: &Shapes, rows: usize) -> Comparison {
-        let given = |input: &Input| shown_name(input.given.as_os_str().as_encoded_bytes());
-        let sorts = sorts(a, b);
-        let message = |shape| String::from_utf8_lossy(shapes.text(shape)).into_owned();
-        let of_sort = |(shape, a, b)| SortComparison { message: message(shape), a, b };
+    /// Tells what was compared, with at most `rows` sorts of messages of all threads, and of each pool.
+    pub fn of(
+        a: &Input,
+        b: &Input,
+        compared: &Compared<'_>,
+        sorts: &Sorts,
+        by_site: bool,
+        rows: usize,
+    ) -> Self {
+        let all = sorts_by_significance(a, b, sorts);
+        let (once_a, once_b) = once(all.iter().map(|(counts, ..)| counts));
+        let once_both = all.iter().filter(|(counts, ..)| (counts.a, counts.b) == (1, 1)).count() as u64;
+        let listed = listed(all.len(), once_a + once_b + once_both, rows);
+        let sort = |(counts, a, b): (SortCounts, SortSide, SortSide)| {
+            let sort = SortText::of(sorts, counts.sort);
+            SortComparison { sort, a, b }
+        };
         Comparison {
             version: VERSION,
-            a: given(a),
-            b: given(b),
-            same: pairs.iter().all(Pair::is_same),
-            threads: pairs.iter().map(|pair| ThreadComparison::of(a, b, pair)).collect(),
-            sorts: sorts.len() as u64,
-            messages: sorts.into_iter().take(rows).map(of_sort).collect(),
+            a: shown_name(a.given.as_os_str().as_encoded_bytes()),
+            b: shown_name(b.given.as_os_str().as_encoded_bytes()),
+            same: compared.is_same(),
+            by_site,
+            threads: compared.pairs.iter().map(|pair| ThreadComparison::of(a, b, pair)).collect(),
+            pools: compared.pools.iter().map(|pool| PoolComparison::of(pool, sorts, rows)).collect(),
+            sorts: all.len() as u64,
+            once_a,
+            once_b,
+            once_both,
+            messages: all.into_iter().take(listed).map(sort).collect(),
         }
     }
 
@@ -147,7 +257,7 @@ impl ThreadComparison {
         let side = |input, thread: Option<&ThreadMessages>| {
             thread.map(|thread| ThreadSide {
                 tid: thread.tid,
-                records: thread.shapes.len() as u64,
+                records: thread.sorts.len() as u64,
                 next: from(input, thread, pair.alike, CONTEXT.1),
             })
         };
@@ -160,6 +270,7 @@ impl ThreadComparison {
             alike: pair.alike as u64,
             only_a: pair.only_a as u64,
             only_b: pair.only_b as u64,
+            exact: pair.exact,
             before: pair.a.map_or_else(Vec::new, |thread| from(a, thread, first, pair.alike - first)),
         }
     }
@@ -178,45 +289,103 @@ impl MessageLine {
     }
 }
 
-impl SortSide {
-    fn of(input: &Input, shape: ShapeId) -> SortSide {
-        let latencies = input.latencies.get(&shape);
-        let ns = |percent| input.ns(latencies?.percentile(percent)?);
-        SortSide {
-            count: input.counts.get(&shape).copied().unwrap_or(0),
-            measured: latencies.map_or(0, Latencies::count),
-            median_ns: ns(50),
-            p99_ns: ns(99),
+impl PoolComparison {
+    fn of(pool: &Pool<'_>, sorts: &Sorts, rows: usize) -> PoolComparison {
+        let [records_a, records_b] = pool.records();
+        let [threads_a, threads_b] = pool.threads.each_ref().map(|threads| threads.len() as u64);
+        let (once_a, once_b) = once(&pool.sorts);
+        let listed = listed(pool.sorts.len(), once_a + once_b, rows);
+        let difference = |counts: &SortCounts| SortDifference {
+            sort: SortText::of(sorts, counts.sort),
+            a: counts.a,
+            b: counts.b,
+        };
+        let successions = pool.successions.iter().take(rows).map(|found| SuccessionDifference {
+            first: SortText::of(sorts, found.first),
+            second: SortText::of(sorts, found.second),
+            a: found.a,
+            b: found.b,
+        });
+        PoolComparison {
+            name: pool.name.map(shown_name),
+            same: pool.is_same(),
+            a: PoolSide { threads: threads_a, records: records_a },
+            b: PoolSide { threads: threads_b, records: records_b },
+            only_a: pool.sorts.iter().map(|counts| counts.a.saturating_sub(counts.b)).sum(),
+            only_b: pool.sorts.iter().map(|counts| counts.b.saturating_sub(counts.a)).sum(),
+            sorts: pool.sorts.len() as u64,
+            once_a,
+            once_b,
+            messages: pool.sorts.iter().take(listed).map(difference).collect(),
+            orders: pool.successions.len() as u64,
+            successions: successions.collect(),
         }
     }
 }
 
-/// Returns all sorts of messages; those that differ most are first.
-fn sorts(a: &Input, b: &Input) -> Vec<(ShapeId, SortSide, SortSide)> {
-    let mut all: Vec<ShapeId> = a.counts.keys().chain(b.counts.keys()).copied().collect();
-    all.sort_unstable();
-    all.dedup();
-    let sort = |shape| {
-        let (a, b) = (SortSide::of(a, shape), SortSide::of(b, shape));
-        (significance(&a, &b), (shape, a, b))
+impl SortText {
+    fn of(sorts: &Sorts, id: SortId) -> SortText {
+        let site = sorts.site(id);
+        SortText {
+            message: sorts.text(id),
+            file: site.map(|site| site.file.clone()),
+            line: site.map(|site| site.line),
+        }
+    }
+}
+
+impl SortSide {
+    fn of(input: &Input, sort: SortId) -> SortSide {
+        let Some(measured) = input.measured(sort) else { return SortSide::default() };
+        let latencies = &measured.latencies;
+        let ns = |percent| input.ns(latencies.percentile(percent)?);
+        SortSide { count: measured.count, measured: latencies.count(), median_ns: ns(50), p99_ns: ns(99) }
+    }
+}
+
+/// Returns the numbers of sorts that come once in the first trace and never in the second, and the other way
+/// round.
+fn once<'a>(counts: impl IntoIterator<Item = &'a SortCounts>) -> (u64, u64) {
+    let once = counts.into_iter().filter(|counts| counts.is_once());
+    once.fold((0, 0), |(a, b), counts| (a + counts.a, b + counts.b))
+}
+
+/// Returns the number of sorts that are told one by one, of `all`, of which no trace has the last `once`
+/// twice. Some of these would tell less than their number does.
+fn listed(all: usize, once: u64, rows: usize) -> usize {
+    if all <= rows { all } else { rows.min(all.saturating_sub(usize::try_from(once).unwrap_or(all))) }
+}
+
+/// Returns all sorts of messages; those that differ most are first. Sorts that no trace has twice are behind
+/// all others, and those that only one trace has are the last of them.
+fn sorts_by_significance(a: &Input, b: &Input, sorts: &Sorts) -> Vec<(SortCounts, SortSide, SortSide)> {
+    let ids = (0..).take_while(|id| sorts.get(*id).is_some());
+    let sort = |sort| {
+        let (a, b) = (SortSide::of(a, sort), SortSide::of(b, sort));
+        let counts = SortCounts { sort, a: a.count, b: b.count };
+        (significance(&counts, &a, &b), (counts, a, b))
     };
-    let mut sorts: Vec<_> = all.into_iter().map(sort).collect();
-    sorts.sort_by(|(x, (of_x, ..)), (y, (of_y, ..))| y.total_cmp(x).then(of_x.cmp(of_y)));
+    let mut sorts: Vec<_> = ids.map(sort).collect();
+    sorts.sort_by(|(x, (of_x, ..)), (y, (of_y, ..))| {
+        let comes_twice = |counts: &SortCounts| Reverse(counts.a.max(counts.b) > 1);
+        let class = |counts: &SortCounts| (comes_twice(counts), counts.is_once());
+        class(of_x).cmp(&class(of_y)).then(y.total_cmp(x)).then(of_x.sort.cmp(&of_y.sort))
+    });
     sorts.into_iter().map(|(_, sort)| sort).collect()
 }
 
 /// The significance of a difference: by how many standard deviations the counts differ, or by which factor
 /// the medians, with more weight the more often they were measured.
-fn significance(a: &SortSide, b: &SortSide) -> f64 {
+fn significance(counts: &SortCounts, a: &SortSide, b: &SortSide) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "an estimate")]
     let float = |number: u64| number as f64;
-    let counts = float(a.count.abs_diff(b.count)) / float(a.count + b.count).sqrt().max(1.0);
+    let measured = a.measured.min(b.measured);
     let medians = match (a.median_ns, b.median_ns) {
-        (Some(a_ns), Some(b_ns)) => {
+        (Some(a_ns), Some(b_ns)) if measured >= MEASURED => {
             let times = (float(a_ns.max(1)) / float(b_ns.max(1))).log2().abs();
-            times * float(a.measured.min(b.measured)).sqrt()
+            times * float(measured).sqrt()
         }
         _ => 0.0,
     };
-    counts.max(medians)
+    counts.significance().max(medians)
 }

@@ -2,15 +2,19 @@
 
 use std::path::Path;
 
-use crate::command::diff::model::{Comparison, MessageLine, ThreadComparison, ThreadSide};
+use crate::command::diff::model::{
+    Comparison, MessageLine, PoolComparison, SortText, SuccessionDifference, ThreadComparison, ThreadSide,
+};
 use crate::ui::columns::{Alignment, Columns};
 use crate::ui::messages::{Grouped, count};
 use crate::ui::units::duration;
 
 /// The number of characters of a message that are shown.
 const WIDTH: usize = 100;
+/// The number of orders of two messages that are shown of a pool at most, and of characters of each message.
+const ORDERS: (usize, usize) = (3, 40);
 
-/// Writes the comparison as text: threads, then sorts of messages.
+/// Writes the comparison as text: threads, then pools, then sorts of messages.
 pub fn of(comparison: &Comparison) -> String {
     let mut text = format!("A  '{}'\nB  '{}'\n\n", comparison.a, comparison.b);
     let same = comparison.threads.iter().filter(|thread| thread.same);
@@ -22,6 +26,7 @@ pub fn of(comparison: &Comparison) -> String {
     for thread in comparison.threads.iter().filter(|thread| !thread.same) {
         text.push_str(&of_thread(thread));
     }
+    comparison.pools.iter().for_each(|pool| text.push_str(&of_pool(pool, comparison.by_site)));
     text.push('\n');
     text.push_str(&table(comparison));
     text
@@ -36,8 +41,9 @@ fn of_thread(thread: &ThreadComparison) -> String {
         (None, Some(only)) => return format!("{name} ({}) is only in B: {}\n", only.tid, records(only)),
         (None, None) => return String::new(),
     };
+    let most = if thread.exact { "" } else { "at most " };
     let mut text = format!(
-        "{name} (A {}, B {}): A has {}, B {}; the first {} alike, {} only in A, {} only in B\n",
+        "{name} (A {}, B {}): A has {}, B {}; the first {} alike, {most}{} only in A, {most}{} only in B\n",
         a.tid,
         b.tid,
         records(a),
@@ -60,16 +66,115 @@ fn of_thread(thread: &ThreadComparison) -> String {
     text
 }
 
+fn of_pool(pool: &PoolComparison, by_site: bool) -> String {
+    let name = pool
+        .name
+        .as_ref()
+        .map_or("first threads of other processes".to_owned(), |name| format!("pool \"{name}\""));
+    let (a, b) = (&pool.a, &pool.b);
+    let records = count(a.records, "record");
+    for (side, only, other) in [("A", a, b), ("B", b, a)] {
+        if other.threads == 0 {
+            let (threads, records) = (count(only.threads, "thread"), count(only.records, "record"));
+            return format!("{name} ({threads}) is only in {side}: {records}\n");
+        }
+    }
+    let threads = format!("A {}, B {}", count(a.threads, "thread"), Grouped(b.threads));
+    let mut text = if pool.same {
+        format!("{name} ({threads}): the same {records}\n")
+    } else {
+        let (only_a, only_b) = (Grouped(pool.only_a), Grouped(pool.only_b));
+        let b = Grouped(b.records);
+        format!("{name} ({threads}): A has {records}, B {b}; {only_a} only in A, {only_b} only in B\n")
+    };
+    if !pool.messages.is_empty() {
+        let heading = message_heading(by_site);
+        let mut columns =
+            Columns::new(&[("A", Alignment::Right), ("B", Alignment::Right), (heading, Alignment::Left)]);
+        for sort in &pool.messages {
+            columns.row([Grouped(sort.a).to_string(), Grouped(sort.b).to_string(), of_sort(&sort.sort)]);
+        }
+        text.push_str(&columns.text("  "));
+    }
+    let hidden = pool.sorts - pool.messages.len() as u64;
+    text.push_str(&more_sorts("  ", hidden, [pool.once_a, pool.once_b, 0]));
+    text.push_str(&of_orders(&pool.successions, pool.orders));
+    text
+}
+
+/// Tells the orders of two messages that only one trace has, of which there are `all`.
+fn of_orders(orders: &[SuccessionDifference], all: u64) -> String {
+    let mut text = String::new();
+    let (most, width) = ORDERS;
+    for order in orders.iter().take(most) {
+        let side = if order.b == 0 { "A" } else { "B" };
+        let [first, second] =
+            [&order.first, &order.second].map(|sort| shortened(&on_one_line(&sort.message), width));
+        let times = count(order.a.max(order.b), "time");
+        text.push_str(&format!("  only in {side}, {times}: '{first}', then '{second}' in the same thread\n"));
+    }
+    let more = all - orders.len().min(most) as u64;
+    if more > 0 {
+        let more = count(more, "more order");
+        text.push_str(&format!("  and {more} of two messages that only one of the traces has\n"));
+    }
+    text
+}
+
+/// Tells how many sorts of messages are not shown, and how many of these no trace has twice: those that come
+/// `once` in the first trace only, in the second only, and in both.
+fn more_sorts(indent: &str, hidden: u64, once: [u64; 3]) -> String {
+    // All of these are shown, or none, for they are the last.
+    let once = if hidden >= once.iter().sum() { once } else { [0; 3] };
+    let more = hidden - once.iter().sum::<u64>();
+    let mut text = String::new();
+    if more > 0 {
+        let more = count(more, "more sort");
+        text.push_str(&format!("{indent}and {more} of messages; --rows shows more\n"));
+    }
+    for (number, where_so) in
+        once.into_iter().zip(["in A and never in B", "in B and never in A", "in A and once in B"])
+    {
+        if number > 0 {
+            let (sorts, come) = (count(number, "sort"), if number == 1 { "comes" } else { "come" });
+            text.push_str(&format!("{indent}{sorts} of messages {come} once {where_so}\n"));
+        }
+    }
+    text
+}
+
+/// Returns the heading of a column of sorts.
+fn message_heading(by_site: bool) -> &'static str {
+    if by_site { "message" } else { "message, # for numbers" }
+}
+
+/// Returns the text of a sort, with its place if that is known.
+fn of_sort(sort: &SortText) -> String {
+    let text = shortened(&on_one_line(&sort.message), WIDTH);
+    match (&sort.file, sort.line) {
+        (Some(file), Some(line)) => {
+            let file = file.rsplit(['/', '\\']).next().unwrap_or_default();
+            format!("{text}  ({file}:{line})")
+        }
+        _ => text,
+    }
+}
+
+/// Returns a text whose control characters, line feeds among them, are spaces.
+fn on_one_line(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
 fn of_message(side: &str, message: &MessageLine) -> String {
     let file = Path::new(&message.file).file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
     let since = message.since_ns.map_or("?".to_owned(), |ns| format!("+{}", duration(ns)));
-    format!("  {side} {file}:{} {since}  {}\n", message.line, shortened(&message.text))
+    format!("  {side} {file}:{} {since}  {}\n", message.line, shortened(&message.text, WIDTH))
 }
 
-/// Returns the first line of a text, shortened. Control characters in a trace are escaped already.
-fn shortened(line: &str) -> String {
-    let line = line.split('\n').next().unwrap_or_default();
-    match line.char_indices().nth(WIDTH) {
+/// Returns a line with so many characters at most, and dots for the rest. Control characters in a trace are
+/// escaped already.
+fn shortened(line: &str, width: usize) -> String {
+    match line.char_indices().nth(width) {
         Some((at, _)) => format!("{}...", &line[..at]),
         None => line.to_owned(),
     }
@@ -86,7 +191,7 @@ fn table(comparison: &Comparison) -> String {
         ("p99 A", Right),
         ("B", Right),
         ("B/A", Right),
-        ("message, # for numbers", Left),
+        (message_heading(comparison.by_site), Left),
     ]);
     for sort in &comparison.messages {
         let (a, b) = (&sort.a, &sort.b);
@@ -100,16 +205,12 @@ fn table(comparison: &Comparison) -> String {
             time(a.p99_ns),
             time(b.p99_ns),
             ratio(a.p99_ns, b.p99_ns),
-            shortened(&sort.message),
+            of_sort(&sort.sort),
         ]);
     }
-    let mut text = columns.text("");
-    let more = comparison.sorts - comparison.messages.len() as u64;
-    if more > 0 {
-        let more = count(more, "more sort");
-        text.push_str(&format!("and {more} of messages; --rows shows more\n"));
-    }
-    text
+    let hidden = comparison.sorts - comparison.messages.len() as u64;
+    let once = [comparison.once_a, comparison.once_b, comparison.once_both];
+    columns.text("") + &more_sorts("", hidden, once)
 }
 
 fn ratio(a: Option<u64>, b: Option<u64>) -> String {

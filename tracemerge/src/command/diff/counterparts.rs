@@ -1,0 +1,292 @@
+//! The messages of two threads that have no counterpart: those that are not in a longest common subsequence
+//! of both threads' sorts of messages.
+//!
+//! Messages of sorts that the other thread does not have are left out first, and what both begin and end
+//! with. Of the rest, few differences are found by Myers' greedy algorithm, which takes the longer the more
+//! there are, and many by rows of bits, which take a time that is known beforehand. Where neither can be
+//! paid, the threads are compared in parts.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::view::sorts::SortId;
+
+/// The work that may be spent on exact results, in words of rows of bits.
+///
+/// It is counted and not timed, so that the same traces have the same differences on each machine.
+#[derive(Debug)]
+pub struct Budget(u64);
+
+impl Budget {
+    /// The work for one comparison of two traces: a few tenths of a second.
+    pub const WHOLE: Budget = Budget(1 << 28);
+}
+
+/// The numbers of messages that have no counterpart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unmatched {
+    /// The number of messages that are only in the first thread.
+    pub only_a: usize,
+    /// The number of messages that are only in the second thread.
+    pub only_b: usize,
+    /// Whether these are the least numbers; otherwise both may be larger than necessary.
+    pub exact: bool,
+}
+
+/// The number of words that one step of the greedy algorithm takes as long as.
+const STEP: u64 = 4;
+/// The number of messages of the first thread that are compared at once where threads are compared in parts.
+const PART: usize = 1024;
+
+/// Counts the messages of each thread that have no counterpart in the other.
+pub fn unmatched(a: &[SortId], b: &[SortId], budget: &mut Budget) -> Unmatched {
+    let (a, b) = without_common_ends(a, b);
+    let (kept_a, kept_b) = (of_sorts_in(a, b), of_sorts_in(b, a));
+    let (common, exact) = common(&kept_a, &kept_b, budget);
+    Unmatched { only_a: a.len() - common, only_b: b.len() - common, exact }
+}
+
+/// Returns both without what both begin with, and without what both end with.
+fn without_common_ends<'a>(a: &'a [SortId], b: &'a [SortId]) -> (&'a [SortId], &'a [SortId]) {
+    let alike = a.iter().zip(b).take_while(|(a, b)| a == b).count();
+    let (a, b) = (&a[alike..], &b[alike..]);
+    let alike = a.iter().rev().zip(b.iter().rev()).take_while(|(a, b)| a == b).count();
+    (&a[..a.len() - alike], &b[..b.len() - alike])
+}
+
+/// Returns those of `messages` that are of a sort that `other` has, too.
+fn of_sorts_in(messages: &[SortId], other: &[SortId]) -> Vec<SortId> {
+    let sorts: HashSet<SortId> = other.iter().copied().collect();
+    messages.iter().copied().filter(|sort| sorts.contains(sort)).collect()
+}
+
+/// Returns the length of a longest common subsequence, and true; or that of a long one, and false.
+fn common(a: &[SortId], b: &[SortId], budget: &mut Budget) -> (usize, bool) {
+    let cost = a.len().div_ceil(64) as u64 * b.len() as u64;
+    let steps = cost.min(budget.0) / (2 * STEP);
+    let (edits, steps) = edits(a, b, steps);
+    budget.0 -= (steps * STEP).min(budget.0);
+    if let Some(edits) = edits {
+        return ((a.len() + b.len() - edits) / 2, true);
+    }
+    if cost <= budget.0 {
+        budget.0 -= cost;
+        return (Prefixes::of(a, b).count(), true);
+    }
+    (common_in_parts(a, b), false)
+}
+
+/// Returns the least number of messages that are left out of `a` and put in from `b` to make `b` of `a`, and
+/// the number of steps that it took to find it. There is no result where it takes more than `limit` steps.
+fn edits(a: &[SortId], b: &[SortId], limit: u64) -> (Option<usize>, u64) {
+    // After `n` rounds the diagonals from -n to n have been reached, which takes at least n * n / 2 steps.
+    let rounds = usize::try_from((2 * limit).isqrt()).unwrap_or(usize::MAX).min(a.len() + b.len());
+    // How far `a` was followed on each diagonal; the one of number 0 is in the middle.
+    let mut reached = vec![0_usize; 2 * rounds + 3];
+    let middle = rounds + 1;
+    let mut steps = 0;
+    for round in 0..=rounds {
+        for diagonal in (middle - round..=middle + round).step_by(2) {
+            let (below, above) = (reached[diagonal - 1], reached[diagonal + 1]);
+            let down = diagonal == middle - round || (diagonal != middle + round && below < above);
+            let from = if down { above } else { below + 1 };
+            let (rest_a, rest_b) = (a.get(from..), b.get((from + middle).saturating_sub(diagonal)..));
+            let (rest_a, rest_b) = (rest_a.unwrap_or_default(), rest_b.unwrap_or_default());
+            let alike = rest_a.iter().zip(rest_b).take_while(|(a, b)| a == b).count();
+            reached[diagonal] = from + alike;
+            steps += 1 + alike as u64;
+            let in_b = (from + alike + middle).saturating_sub(diagonal);
+            if from + alike >= a.len() && in_b >= b.len() {
+                return (Some(round), steps);
+            }
+            if steps > limit {
+                return (None, steps);
+            }
+        }
+    }
+    (None, steps)
+}
+
+/// The lengths of longest common subsequences of each prefix of one sequence with all of another: a bit for
+/// each element of the first, which is zero where one more element makes that length grow by one.
+struct Prefixes {
+    bits: Vec<u64>,
+}
+
+/// The places of one sort in a sequence.
+enum Mask {
+    /// A bit for each place in the sequence.
+    Bits(Vec<u64>),
+    /// The places, where they are so few that setting a bit for each is less work than a round.
+    Places(Vec<usize>),
+}
+
+impl Prefixes {
+    /// Compares all prefixes of `a` with `b`, by the algorithm of Hyyrö, 64 elements of `a` at a time.
+    fn of(a: &[SortId], b: &[SortId]) -> Prefixes {
+        let words = a.len().div_ceil(64);
+        let mut masks: HashMap<SortId, Mask> = HashMap::new();
+        for (place, sort) in a.iter().enumerate() {
+            let mask = masks.entry(*sort).or_insert(Mask::Places(Vec::new()));
+            match mask {
+                Mask::Bits(bits) => bits[place / 64] |= 1 << (place % 64),
+                Mask::Places(places) => {
+                    places.push(place);
+                    if places.len() >= words {
+                        let mut bits = vec![0; words];
+                        places.iter().for_each(|place| bits[place / 64] |= 1 << (place % 64));
+                        *mask = Mask::Bits(bits);
+                    }
+                }
+            }
+        }
+        let (mut bits, mut scratch) = (vec![u64::MAX; words], vec![0; words]);
+        for sort in b {
+            match masks.get(sort) {
+                Some(Mask::Bits(mask)) => round(&mut bits, mask),
+                Some(Mask::Places(places)) => {
+                    places.iter().for_each(|place| scratch[place / 64] |= 1 << (place % 64));
+                    round(&mut bits, &scratch);
+                    places.iter().for_each(|place| scratch[place / 64] = 0);
+                }
+                None => {}
+            }
+        }
+        Prefixes { bits }
+    }
+
+    /// The length for the whole of the first sequence.
+    fn count(&self) -> usize {
+        self.bits.iter().map(|word| word.count_zeros() as usize).sum()
+    }
+
+    /// Returns whether the length grows with the element at this place.
+    fn grows_at(&self, place: usize) -> bool {
+        self.bits[place / 64] >> (place % 64) & 1 == 0
+    }
+}
+
+/// Goes on by one element of the second sequence, whose places in the first are in `mask`.
+fn round(bits: &mut [u64], mask: &[u64]) {
+    let mut carry = false;
+    for (word, mask) in bits.iter_mut().zip(mask) {
+        let (sum, over) = word.overflowing_add(*word & mask);
+        let (sum, over_again) = sum.overflowing_add(u64::from(carry));
+        carry = over || over_again;
+        *word = sum | (*word & !mask);
+    }
+}
+
+/// Returns the length of a common subsequence, which need not be a longest one: part by part of `a` is
+/// compared with what follows in `b`.
+fn common_in_parts(a: &[SortId], mut b: &[SortId]) -> usize {
+    let mut common = 0;
+    let parts = a.len().div_ceil(PART);
+    for (number, part) in a.chunks(PART).enumerate() {
+        let window = if number + 1 == parts { b } else { &b[..b.len().min(2 * PART)] };
+        // The last part may be compared with much; what is far away would cost more than it tells.
+        let window = &window[..window.len().min(8 * PART)];
+        let prefixes = Prefixes::of(window, part);
+        if number + 1 == parts {
+            return common + prefixes.count();
+        }
+        // The part ends where most messages have a counterpart for those that have none.
+        let (mut length, mut best) = (0, None);
+        let mut at_same_length = (0, 0);
+        for place in 0..window.len() {
+            length += usize::from(prefixes.grows_at(place));
+            let (score, end) = ((2 * length).checked_sub(place + 1), (place + 1, length));
+            if score.is_some_and(|score| score > 0 && best.is_none_or(|(most, _)| score > most)) {
+                best = score.map(|score| (score, end));
+            }
+            if place < part.len() {
+                at_same_length = end;
+            }
+        }
+        let (taken, found) = best.map_or(at_same_length, |(_, end)| end);
+        common += found;
+        b = &b[taken..];
+    }
+    common
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// The length of the longest common subsequence, by the book.
+    fn longest(a: &[u32], b: &[u32]) -> usize {
+        let mut row = vec![0; b.len() + 1];
+        for x in a {
+            let mut corner = 0;
+            for (at, y) in b.iter().enumerate() {
+                let above = row[at + 1];
+                row[at + 1] = if x == y { corner + 1 } else { above.max(row[at]) };
+                corner = above;
+            }
+        }
+        row[b.len()]
+    }
+
+    fn sequence(sorts: u32, length: usize) -> impl Strategy<Value = Vec<u32>> {
+        prop::collection::vec(prop_oneof![0..4u32, 0..sorts], 0..length)
+    }
+
+    proptest! {
+        #[test]
+        fn what_has_no_counterpart_is_what_is_not_in_a_longest_common_sequence(
+            a in sequence(40, 300), b in sequence(40, 300), budget in 0..40_000u64,
+        ) {
+            let common = longest(&a, &b);
+            let found = unmatched(&a, &b, &mut Budget(1 << 28));
+            let expected = Unmatched { only_a: a.len() - common, only_b: b.len() - common, exact: true };
+            prop_assert_eq!(found, expected);
+            // With less work the result is the same, or says that it may be too large.
+            let found = unmatched(&a, &b, &mut Budget(budget));
+            prop_assert!(!found.exact || found == expected);
+            prop_assert!(found.only_a >= expected.only_a && found.only_a <= a.len());
+            prop_assert_eq!(found.only_a + b.len(), found.only_b + a.len());
+        }
+
+        #[test]
+        fn both_exact_algorithms_find_the_longest(a in sequence(200, 400), b in sequence(200, 400)) {
+            let common = longest(&a, &b);
+            prop_assert_eq!(Prefixes::of(&a, &b).count(), common);
+            prop_assert_eq!(edits(&a, &b, u64::from(u32::MAX)).0, Some(a.len() + b.len() - 2 * common));
+        }
+    }
+
+    /// Numbers that look as if they were random.
+    fn numbers(seed: u64) -> impl Iterator<Item = u32> {
+        std::iter::successors(Some(seed), |n| Some(n.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1)))
+            .map(|n| (n >> 40) as u32 % 1000)
+    }
+
+    #[test]
+    fn threads_that_are_too_long_are_compared_in_parts_and_their_common_messages_found() {
+        let a: Vec<u32> = numbers(1).take(50_000).collect();
+        // Each tenth message is missing, and a row of others is in the middle.
+        let mut b: Vec<u32> =
+            a.iter().enumerate().filter(|(n, _)| n % 10 != 3).map(|(_, sort)| *sort).collect();
+        b.splice(20_000..20_000, numbers(5).take(700));
+        let found = unmatched(&a, &b, &mut Budget(1000));
+        assert!(!found.exact);
+        // The parts in which the row begins and ends may be lost.
+        let (least, most) = (5_000, 5_000 + 2 * PART);
+        assert!((least..=most).contains(&found.only_a), "{found:?}");
+        assert_eq!(found.only_a + b.len(), found.only_b + a.len());
+    }
+
+    #[test]
+    fn the_work_that_is_done_is_taken_from_the_budget() {
+        let (a, b): (Vec<u32>, Vec<u32>) =
+            (numbers(1).take(6_400).collect(), numbers(2).take(6_000).collect());
+        let mut budget = Budget(2 * 100 * 6_000);
+        assert!(unmatched(&a, &b, &mut budget).exact);
+        assert!(!unmatched(&a, &b, &mut budget).exact);
+        // What is almost alike is still found.
+        let mut c = a.clone();
+        c.remove(3_000);
+        assert_eq!(unmatched(&a, &c, &mut budget), Unmatched { only_a: 1, only_b: 0, exact: true });
+    }
+}

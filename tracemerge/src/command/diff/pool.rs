@@ -1,0 +1,192 @@
+//! Pools: threads of one name, of which there are several in one of the traces at least. Which of them does
+//! what, and when, differs from run to run, so they are compared as one set of messages.
+
+use std::collections::{BTreeSet, HashMap};
+
+use crate::command::diff::input::ThreadMessages;
+use crate::view::sorts::SortId;
+
+/// The least number of messages of a sort, in each trace, from which on the orders are told in which it
+/// comes. What is rare comes in any order.
+const FREQUENT: u64 = 10;
+
+/// The threads of one name in both traces.
+pub struct Pool<'a> {
+    /// The name of the threads; none for the first threads of processes but the first.
+    pub name: Option<&'a [u8]>,
+    /// The threads in the first trace and those in the second.
+    pub threads: [Vec<&'a ThreadMessages>; 2],
+    /// The sorts of messages that one trace has more of, those that differ most first.
+    pub sorts: Vec<SortCounts>,
+    /// The orders of two messages that only one of the traces has, the most frequent first.
+    pub successions: Vec<Succession>,
+}
+
+/// The numbers of messages of a sort in both traces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SortCounts {
+    /// The sort.
+    pub sort: SortId,
+    /// The number of its messages in the first trace.
+    pub a: u64,
+    /// The number of its messages in the second trace.
+    pub b: u64,
+}
+
+/// Two messages, one right behind the other in the same thread. It comes in only one of the traces, though
+/// both have many messages of these sorts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Succession {
+    /// The sort of the first message.
+    pub first: SortId,
+    /// The sort of the second message.
+    pub second: SortId,
+    /// How often it comes in the first trace.
+    pub a: u64,
+    /// How often it comes in the second trace.
+    pub b: u64,
+}
+
+impl SortCounts {
+    /// Returns whether the message comes once in one trace and never in the other.
+    pub fn is_once(&self) -> bool {
+        self.a + self.b == 1
+    }
+
+    /// Returns by how many standard deviations the counts differ.
+    pub fn significance(&self) -> f64 {
+        #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+        let float = |number: u64| number as f64;
+        float(self.a.abs_diff(self.b)) / float(self.a + self.b).sqrt().max(1.0)
+    }
+}
+
+impl<'a> Pool<'a> {
+    /// Compares the threads of both traces.
+    pub fn of(name: Option<&'a [u8]>, threads: [Vec<&'a ThreadMessages>; 2]) -> Pool<'a> {
+        let counts = threads.each_ref().map(|threads| {
+            let mut counts: HashMap<SortId, u64> = HashMap::new();
+            for sort in threads.iter().flat_map(|thread| &thread.sorts) {
+                *counts.entry(*sort).or_default() += 1;
+            }
+            counts
+        });
+        let all: BTreeSet<SortId> = counts.iter().flat_map(HashMap::keys).copied().collect();
+        let count = |side: usize, sort: SortId| counts[side].get(&sort).copied().unwrap_or(0);
+        let both = |sort| SortCounts { sort, a: count(0, sort), b: count(1, sort) };
+        let mut sorts: Vec<SortCounts> = all.into_iter().map(both).collect();
+        let is_frequent = |sort| count(0, sort).min(count(1, sort)) >= FREQUENT;
+        let successions = successions(&threads, is_frequent);
+        sorts.retain(|sort| sort.a != sort.b);
+        sorts.sort_by(|x, y| {
+            let by_weight = y.significance().total_cmp(&x.significance());
+            x.is_once().cmp(&y.is_once()).then(by_weight).then(x.sort.cmp(&y.sort))
+        });
+        Pool { name, threads, sorts, successions }
+    }
+
+    /// Returns whether both traces have the same messages in this pool, whatever thread has them.
+    pub fn is_same(&self) -> bool {
+        self.sorts.is_empty()
+    }
+
+    /// Returns the number of messages in each trace.
+    pub fn records(&self) -> [u64; 2] {
+        self.threads.each_ref().map(|threads| threads.iter().map(|thread| thread.sorts.len() as u64).sum())
+    }
+}
+
+/// Finds the orders of two messages of frequent sorts that only one of the traces has.
+fn successions(threads: &[Vec<&ThreadMessages>; 2], is_frequent: impl Fn(SortId) -> bool) -> Vec<Succession> {
+    let mut counts: HashMap<(SortId, SortId), [u64; 2]> = HashMap::new();
+    for (side, threads) in threads.iter().enumerate() {
+        let mut frequent: HashMap<SortId, bool> = HashMap::new();
+        for thread in threads {
+            let mut is_frequent = |sort| *frequent.entry(sort).or_insert_with(|| is_frequent(sort));
+            for pair in thread.sorts.windows(2) {
+                if is_frequent(pair[0]) && is_frequent(pair[1]) {
+                    counts.entry((pair[0], pair[1])).or_default()[side] += 1;
+                }
+            }
+        }
+    }
+    let of = |((first, second), [a, b]): (_, [u64; 2])| Succession { first, second, a, b };
+    let mut successions: Vec<Succession> =
+        counts.into_iter().map(of).filter(|succession| succession.a == 0 || succession.b == 0).collect();
+    successions.sort_by_key(|succession| {
+        (u64::MAX - succession.a.max(succession.b), succession.first, succession.second)
+    });
+    successions
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn pool(sides: [&[Vec<SortId>]; 2], see: impl FnOnce(&Pool<'_>)) {
+        let thread = |sorts: &Vec<SortId>| {
+            let mut thread = ThreadMessages::new(7);
+            thread.sorts.clone_from(sorts);
+            thread
+        };
+        let threads = sides.map(|threads| threads.iter().map(thread).collect());
+        let [a, b]: [Vec<ThreadMessages>; 2] = threads;
+        see(&Pool::of(Some(b"pool"), [a.iter().collect(), b.iter().collect()]));
+    }
+
+    /// Removes each message of `a` from `b` once, and returns what is left of both.
+    fn left(a: &[SortId], b: &[SortId]) -> (usize, usize) {
+        let (mut only_a, mut b) = (0, b.to_vec());
+        for sort in a {
+            match b.iter().position(|other| other == sort) {
+                Some(at) => drop(b.remove(at)),
+                None => only_a += 1,
+            }
+        }
+        (only_a, b.len())
+    }
+
+    proptest! {
+        #[test]
+        fn pools_differ_by_what_is_left_when_each_message_has_taken_its_like(
+            a in prop::collection::vec(prop::collection::vec(0..6u32, 0..9), 0..4),
+            b in prop::collection::vec(prop::collection::vec(0..6u32, 0..9), 0..4),
+        ) {
+            let expected = left(&a.concat(), &b.concat());
+            pool([&a, &b], |pool| {
+                let surplus = |x: u64, y: u64| x.saturating_sub(y) as usize;
+                let only_a: usize = pool.sorts.iter().map(|sort| surplus(sort.a, sort.b)).sum();
+                let only_b: usize = pool.sorts.iter().map(|sort| surplus(sort.b, sort.a)).sum();
+                assert_eq!((only_a, only_b), expected);
+                assert_eq!(pool.is_same(), expected == (0, 0));
+            });
+        }
+
+        #[test]
+        fn it_is_no_difference_which_thread_has_done_the_work(
+            mut messages in prop::collection::vec(0..6u32, 1..60), ways in any::<[u8; 2]>(),
+        ) {
+            let parts = |messages: &[u32], way: u8| -> Vec<Vec<u32>> {
+                messages.chunks(1 + usize::from(way % 20)).map(<[u32]>::to_vec).collect()
+            };
+            let a = parts(&messages, ways[0]);
+            messages.reverse();
+            pool([&a, &parts(&messages, ways[1])], |pool| assert!(pool.is_same()));
+        }
+    }
+
+    #[test]
+    fn an_order_that_only_one_run_has_is_told_where_its_messages_are_frequent_in_both() {
+        let sound = [1, 2].repeat(20);
+        // One thread has forgotten a 2, and a rare message comes in any order.
+        let mut other = sound.clone();
+        other.remove(21);
+        other.insert(5, 3);
+        pool([&[sound.clone(), sound.clone()], &[sound.clone(), other]], |pool| {
+            assert_eq!(pool.successions, [Succession { first: 1, second: 1, a: 0, b: 1 }]);
+            let counts = |sort, a, b| SortCounts { sort, a, b };
+            assert_eq!(pool.sorts, [counts(2, 40, 39), counts(3, 0, 1)]);
+        });
+    }
+}

@@ -83,7 +83,7 @@ pub struct Place {
     pub line: u32,
     /// The column in the line, from 1.
     pub column: u32,
-    /// Returns the path of an item with the name [`HERE`] in the body that the call is in.
+    /// Returns the path of an item that is called `__here`, in the body that the call is in.
     pub here: fn() -> &'static str,
 }
 

@@ -12,9 +12,10 @@ use crate::time::when::When;
 use crate::ui::colour;
 use crate::view::export::show::Column;
 use crate::view::export::time_column::TimeMode;
-use crate::view::request::{Request, ThreadIs, View};
+use crate::view::request::{Request, View};
 use crate::view::select::{Amount, Selection};
 use crate::view::sites::{SiteSelection, SourcePlace};
+use crate::view::wanted_threads::ThreadIs;
 
 /// The options that merging takes, alone or after a run.
 #[derive(Args, Debug)]

@@ -2,9 +2,9 @@
 //! the words of the command line that they name.
 
 pub mod colour;
-pub mod columns;
 pub mod error;
 pub mod few;
 pub mod messages;
 pub mod subcommands;
+pub mod table;
 pub mod units;

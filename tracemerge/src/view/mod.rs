@@ -21,3 +21,4 @@ pub mod shape;
 pub mod sites;
 pub mod sorts;
 pub mod thread_labels;
+pub mod wanted_threads;

@@ -4,14 +4,14 @@
 //! |---|---|
 //! | `mod` | the thread: its loop, requests, the end of the process |
 //! | `ring_drain` | a ring of this process and the drain of the thread that has it |
-//! | `descriptors` | the table of open files, the flusher's own or the program's |
+//! | `own_descriptors` | the table of open files, the flusher's own or the program's |
 //! | `supply` | rings: made, reserved, lent out again, freed |
 //!
 //! Every file is created, reserved, written and closed on this thread, which takes no signals. It never
 //! panics, never writes to stdout, and its own records are discarded. The work is done in
 //! [`Flusher::drain_once`]; the loop around it only waits.
 
-mod descriptors;
+mod own_descriptors;
 mod ring_drain;
 mod supply;
 
@@ -53,7 +53,7 @@ pub(crate) fn run(run: &'static Run, requests: Receiver<FlusherRequest>, publish
         run.close();
         return;
     }
-    descriptors::take_own(run);
+    own_descriptors::take_own(run);
     Flusher::new(run, requests).run();
 }
 

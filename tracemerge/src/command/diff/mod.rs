@@ -5,12 +5,12 @@
 //! several have one name are a pool, which is compared as one set of messages. A comparison takes about 20
 //! bytes of memory for each message.
 
-mod compare;
-mod counterparts;
+mod common_messages;
 mod input;
 mod model;
 mod pool;
 mod text;
+mod thread_pairs;
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -49,7 +49,7 @@ pub fn diff(a: PathBuf, b: PathBuf, told: Told, rows: usize, messages: &mut Mess
     let mut sorts = Sorts::new(catalog);
     let a = Input::read(a, by_site, &mut sorts, messages)?;
     let b = Input::read(b, by_site, &mut sorts, messages)?;
-    let compared = compare::compare(&a, &b);
+    let compared = thread_pairs::compare(&a, &b);
     let comparison = || Comparison::of(&a, &b, &compared, &sorts, by_site, rows);
     let text = match told {
         Told::Nothing => String::new(),

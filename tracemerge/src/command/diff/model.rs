@@ -5,9 +5,9 @@ use std::cmp::Reverse;
 
 use serde::Serialize;
 
-use crate::command::diff::compare::{Compared, Pair};
 use crate::command::diff::input::{Input, ThreadMessages};
 use crate::command::diff::pool::{Pool, SortCounts};
+use crate::command::diff::thread_pairs::{Compared, Pair};
 use crate::ui::error::Error;
 use crate::ui::messages::shown_name;
 use crate::view::sorts::{SortId, Sorts};

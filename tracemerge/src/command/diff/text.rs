@@ -5,8 +5,8 @@ use std::path::Path;
 use crate::command::diff::model::{
     Comparison, MessageLine, PoolComparison, SortText, SuccessionDifference, ThreadComparison, ThreadSide,
 };
-use crate::ui::columns::{Alignment, Columns};
 use crate::ui::messages::{Grouped, count};
+use crate::ui::table::{Alignment, Columns};
 use crate::ui::units::duration;
 
 /// The number of characters of a message that are shown.

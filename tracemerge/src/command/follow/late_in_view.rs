@@ -7,7 +7,7 @@ use std::io;
 
 use trace_format::line::Line;
 
-use crate::command::follow::late::write_late;
+use crate::command::follow::order::write_late;
 use crate::file::lines::{lines_of, without_feed};
 use crate::view::records::{RecordText, Take};
 

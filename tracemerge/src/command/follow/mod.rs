@@ -12,8 +12,8 @@
 
 mod file_reader;
 mod files;
-mod late;
 mod late_in_view;
+mod order;
 mod outlet;
 mod runs;
 mod stream;
@@ -35,7 +35,7 @@ use trace_format::meta::Run;
 use trace_format::wall::Wall;
 
 use crate::command::follow::files::Files;
-use crate::command::follow::late::Order;
+use crate::command::follow::order::Order;
 use crate::command::follow::outlet::{Beginning, Outlet};
 use crate::command::follow::runs::{FollowedRun, Runs};
 use crate::command::follow::stream::{Stream, ThreadKey};

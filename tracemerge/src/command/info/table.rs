@@ -4,8 +4,8 @@ use itertools::Itertools;
 use trace_format::wall::Wall;
 
 use crate::command::info::model::{RunInfo, Sums, TraceInfo};
-use crate::ui::columns::{Alignment, Columns};
 use crate::ui::messages::{Grouped, count};
+use crate::ui::table::{Alignment, Columns};
 use crate::ui::units::{bytes, duration, signed_duration};
 
 /// The number of forks of a process that are named.

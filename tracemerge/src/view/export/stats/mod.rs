@@ -12,9 +12,9 @@ use trace_format::wall::Wall;
 
 use crate::input::inputs::Origin;
 use crate::input::site_catalog::SiteCatalog;
-use crate::ui::columns::Alignment::{Left, Right};
-use crate::ui::columns::Columns;
 use crate::ui::messages::{Grouped, count};
+use crate::ui::table::Alignment::{Left, Right};
+use crate::ui::table::Columns;
 use crate::ui::units::duration;
 use crate::view::export::Export;
 use crate::view::export::stats::arguments::{ArgumentRange, Arguments};

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::command::diff::counterparts::{Budget, unmatched};
+use crate::command::diff::common_messages::{Budget, unmatched};
 use crate::command::diff::input::{Input, ThreadMessages};
 use crate::command::diff::pool::Pool;
 use crate::view::sorts::SortId;

@@ -2,6 +2,7 @@
 //! afterwards; it begins and ends where it is told to; several applications are followed as one.
 #![cfg(target_os = "linux")]
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 use support::Scenario;
 use support::follows::{Follower, assert_same, view};
@@ -363,4 +364,41 @@ fn colours_are_those_of_the_view() {
     assert!(shown.contains("\x1b["), "{shown}");
     assert_eq!(shown, view_of(&watched, &options));
     assert_same(&plain.ended().1, &view_of(&watched, &[]));
+}
+
+#[test]
+fn what_is_followed_is_laid_out_for_people_too() {
+    let mut watched = Watched::start(SCENARIO, "all", &[PATIENT]);
+    go_on_to(&watched, 100);
+    let with_sites = Follower::start_showing(SCENARIO, &[&watched.scenario], &["--columns", "time,site"]);
+    let (status, _, said) = with_sites.ended();
+    assert!(status.code() == Some(2) && said.contains("leave out the columns"), "{said}");
+    let options = ["--time", "utc", "--grep", "^(3|5) [0-9]*$"];
+    let follower = Follower::start_showing(SCENARIO, &[&watched.scenario], &options);
+    begun(&follower);
+    for goal in [300, 900] {
+        go_on_to(&watched, goal);
+    }
+    watched.end();
+    let (status, shown, said) = follower.ended();
+    assert_eq!(status.code(), Some(0), "{said}");
+    let columns = |line: &str| -> [String; 3] {
+        let columns: Vec<String> = line.splitn(3, "  ").map(|column| column.trim().to_owned()).collect();
+        columns.try_into().unwrap_or_else(|_| panic!("{line}"))
+    };
+    let shown: Vec<[String; 3]> = shown.lines().map(columns).collect();
+    assert!(
+        shown.iter().all(|[time, _, _]| time.len() == "2026-11-20T15:11:02.123456789Z".len()),
+        "{shown:?}"
+    );
+    let threads: BTreeSet<&String> = shown.iter().map(|[_, thread, _]| thread).collect();
+    assert_eq!(threads.len(), 2, "{threads:?}");
+    // What comes late is shown late, so the order is not that of the view.
+    let mut texts: Vec<&str> = shown.iter().map(|[_, _, text]| &**text).collect();
+    let lines = view_of(&watched, &options);
+    let mut expected: Vec<&str> =
+        lines.lines().map(|line| line.split_once(" : ").expect("a text").1).collect();
+    texts.sort_unstable();
+    expected.sort_unstable();
+    assert_eq!(texts, expected);
 }

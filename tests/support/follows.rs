@@ -30,11 +30,23 @@ impl Follower {
         Follower::start_with(program, scenarios[0].runtime.path(), &[options, &apps].concat())
     }
 
+    /// Follows the programs as `tracemerge show` does, otherwise as [`Follower::start`].
+    pub fn start_showing(program: &str, scenarios: &[&Scenario], options: &[&str]) -> Follower {
+        let apps = apps(scenarios);
+        let apps: Vec<&str> = apps.iter().map(String::as_str).collect();
+        let words = [&["show", "--follow"], options, &apps].concat();
+        Follower::start_words(program, scenarios[0].runtime.path(), &words)
+    }
+
     /// Starts the command with these words behind `--follow`; rings are in `runtime`.
     pub fn start_with(program: &str, runtime: &Path, words: &[&str]) -> Follower {
+        Follower::start_words(program, runtime, &[&["--follow"], words].concat())
+    }
+
+    fn start_words(program: &str, runtime: &Path, words: &[&str]) -> Follower {
         let directory = tempfile::tempdir().expect("a directory");
         let file = |name: &str| Stdio::from(File::create(directory.path().join(name)).expect("a file"));
-        let mut command = tracemerge(program, runtime, [&["--follow"], words].concat());
+        let mut command = tracemerge(program, runtime, words);
         command.env("TZ", "UTC").stdout(file("shown")).stderr(file("said"));
         interruptible(&mut command);
         let child = command.spawn().expect("the command can be run");

@@ -60,10 +60,10 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
     let Some(command) = cli.command else { return merge(cli.merge) };
     match command {
         Subcommand::Merge(of) => merge(of),
-        Subcommand::Show { options, columns, apps } => {
-            let mut options = options;
+        Subcommand::Show { mut options, columns, follow, apps } => {
             options.view.time.get_or_insert(TimeMode::Offset);
-            view(Request { layout: Layout::Show(columns), ..options.into() }, apps)
+            let request = Request { layout: Layout::Show(columns), ..options.into() };
+            if follow { self::follow(&request, apps) } else { view(request, apps) }
         }
         Subcommand::Stats { options, json, rows, apps } => {
             view(Request { layout: Layout::Stats(StatsStyle { json, rows }), ..options.into() }, apps)
@@ -108,10 +108,12 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
 fn merge(merge: Merge) -> u8 {
     let Merge { options, follow, apps } = merge;
     let request = Request { shows_end: true, ..Request::from(options) };
-    if !follow {
-        return view(request, apps);
-    }
-    reporting(request.quiet, |messages| command::follow::follow(&opened(apps)?, &request, messages))
+    if follow { self::follow(&request, apps) } else { view(request, apps) }
+}
+
+/// Shows what `apps` trace, as it comes.
+fn follow(request: &Request, apps: Vec<PathBuf>) -> u8 {
+    reporting(request.quiet, |messages| command::follow::follow(&opened(apps)?, request, messages))
 }
 
 /// Merges the traces of `apps` as the request asks for it.

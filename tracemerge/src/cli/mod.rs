@@ -291,6 +291,9 @@ pub enum Subcommand {
         /// The columns before the message, from the left
         #[arg(long, value_name = "COLUMNS", value_enum, value_delimiter = ',', default_values_t = Column::USUAL)]
         columns: Vec<Column>,
+        /// Show what running applications trace, as it comes
+        #[arg(short, long, conflicts_with_all = ["all_runs", "with", "module", "site"])]
+        follow: bool,
         /// The applications whose traces are shown: paths of executables, or directories with traces
         #[arg(value_name = "APP", required = true)]
         apps: Vec<PathBuf>,

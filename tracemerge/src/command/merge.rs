@@ -12,7 +12,7 @@ use crate::input::site_catalog::SiteCatalog;
 use crate::output::target::Target;
 use crate::ui::colour::Palette;
 use crate::ui::error::Error;
-use crate::ui::messages::{Messages, count};
+use crate::ui::messages::{Grouped, Messages, count};
 use crate::view::delivery::Delivery;
 use crate::view::export::Export;
 use crate::view::export::show::{Column, ShowFormat, ShowStyle};
@@ -121,7 +121,7 @@ fn format_of(
             Box::new(move || Box::new(TextFormat::new(style.clone())))
         }
         Layout::Show(columns) => {
-            let (columns, threads) = (columns.clone(), thread_labels(inputs).into());
+            let (columns, threads) = (columns.clone(), thread_labels(inputs));
             let style = ShowStyle { columns, time, threads, catalog: catalog(), palette, found };
             Box::new(move || Box::new(ShowFormat::new(style.clone())))
         }
@@ -137,12 +137,12 @@ fn tell_without_sites(inputs: &Inputs, messages: &mut Messages) {
     let traces = || inputs.files().filter(|(origin, source)| !origin.is_log && !source.is_ring());
     let without = traces().filter(|(origin, _)| !origin.tells_sites).count();
     if without > 0 {
+        let all = traces().count() as u64;
+        let which =
+            if without as u64 == all { "all".to_owned() } else { Grouped(without as u64).to_string() };
         messages.note(format_args!(
-            "{without} of {} text and do not tell where messages come from; those of TRACER_FORMAT=raw do",
-            match traces().count() {
-                1 => "1 file is".to_owned(),
-                all => format!("{} are", count(all as u64, "file")),
-            }
+            "{which} of {}: text, which does not tell where messages come from; TRACER_FORMAT=raw does",
+            count(all, "file")
         ));
     }
 }

@@ -1,5 +1,6 @@
 //! The labels by which people tell threads apart: names, where these are unique.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 
 use trace_format::meta::Run;
@@ -68,6 +69,37 @@ fn labels(origins: &[(u64, &Origin)]) -> Vec<String> {
         })
         .collect();
     origins.iter().map(|(_, origin)| full.get(&key(origin)).cloned().unwrap_or_default()).collect()
+}
+
+/// The labels of threads that become known one after the other. A thread's label does not change, so where one
+/// more thread has a name that another one has already, only the later one has its id behind it.
+#[derive(Debug, Default)]
+pub struct ThreadLabels {
+    /// The number of threads without names of each process.
+    unnamed: HashMap<Option<u32>, u32>,
+    /// The threads that have a label, by process and label.
+    given: HashMap<(Option<u32>, String), u64>,
+}
+
+impl ThreadLabels {
+    /// Returns the label of an origin's thread, without its process.
+    pub fn label(&mut self, origin: &Origin) -> String {
+        let pid = origin.run.as_ref().map(|run| run.pid);
+        let of_thread = |(key, tid): (&(Option<u32>, String), &u64)| {
+            (key.0 == pid && *tid == origin.tid).then(|| key.1.clone())
+        };
+        if let Some(known) = self.given.iter().find_map(of_thread).filter(|_| !origin.name.is_empty()) {
+            return known;
+        }
+        let label = own_label(origin, self.unnamed.entry(pid).or_default());
+        match self.given.entry((pid, label.clone())) {
+            Entry::Occupied(_) => format!("{label} {}", origin.tid),
+            Entry::Vacant(free) => {
+                free.insert(origin.tid);
+                label
+            }
+        }
+    }
 }
 
 /// Returns the label of a thread in its process; `unnamed` counts the process's threads without names.
@@ -162,6 +194,16 @@ mod tests {
         let log = Origin { run: None, tid: 0, is_log: true, ..origin(5, 0, "access.log") };
         let origins = [(1, origin(5, 5, "x")), (2, origin(6, 6, "x")), (3, origin(6, 7, "x")), (1, log)];
         assert_eq!(labels_of(&origins), ["5/main", "6/main", "6/x", "access.log"]);
+    }
+
+    #[test]
+    fn threads_that_become_known_one_by_one_keep_their_labels() {
+        let mut labels = ThreadLabels::default();
+        let mut of = |tid, name: &str| labels.label(&origin(5, tid, name));
+        assert_eq!(of(5, "x"), "main");
+        assert_eq!([of(7, "worker"), of(8, "worker"), of(7, "worker")], ["worker", "worker 8", "worker"]);
+        assert_eq!([of(9, "a_program_with_"), of(10, "a_program_with_")], ["thread 1", "thread 2"]);
+        assert_eq!(of(9, "a_program_with_"), "thread 1");
     }
 
     #[test]

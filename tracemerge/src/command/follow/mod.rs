@@ -48,7 +48,7 @@ use crate::output::target::Target;
 use crate::time::clocks::wall_clock;
 use crate::ui::error::Error;
 use crate::ui::messages::{Grouped, Messages, count, shown};
-use crate::view::request::Request;
+use crate::view::request::{Layout, Request};
 use crate::view::select::is_enough;
 
 /// The pause between rounds. A line waits for one, a tenth of a second at most all together.
@@ -66,6 +66,11 @@ const BUFFER: usize = 1 << 16;
 /// An option has no sense here, or the output cannot be written.
 pub fn follow(apps: &[App], request: &Request, messages: &mut Messages) -> Result<(), Error> {
     let view = &request.view;
+    if request.layout.tells_sites() {
+        return Err(Error::plain(
+            "what is followed does not tell where messages come from: leave out the columns module, site and function",
+        ));
+    }
     let wanted = FollowedView::new(view)?;
     let inputs =
         apps.iter().flat_map(|app| search(app, &[]).candidates).map(|candidate| candidate.id).collect();
@@ -86,8 +91,12 @@ pub fn follow(apps: &[App], request: &Request, messages: &mut Messages) -> Resul
         apps.iter_mut().for_each(|app| app.look_for_start(since));
     }
     let out = BufWriter::with_capacity(BUFFER, open(&target)?);
-    let ended = if view.is_asked_for() || view.colours(&target) {
-        let part = ViewOutlet::new(&wanted, anew, view.colours(&target), Box::new(out));
+    let columns = match &request.layout {
+        Layout::Show(columns) => Some(&columns[..]),
+        Layout::Trace | Layout::Stats(_) => None,
+    };
+    let ended = if view.is_asked_for() || view.colours(&target) || columns.is_some() {
+        let part = ViewOutlet::new(&wanted, columns, anew, view.colours(&target), Box::new(out));
         let part = part.map_err(|error| target.error(error))?;
         Follower::new(apps, since, part).until_the_end(&interrupted, messages)
     } else {

@@ -29,11 +29,13 @@ use crate::ui::colour::Palette;
 use crate::ui::error::Error;
 use crate::ui::messages::count;
 use crate::view::export::Export;
+use crate::view::export::show::{Column, ShowFormat, ShowStyle};
 use crate::view::export::text::{TextFormat, TextStyle};
 use crate::view::export::time_column::{TimeColumn, TimeMode};
 use crate::view::records::{RecordJoiner, RecordText, Take};
 use crate::view::request::View;
 use crate::view::select::{Limit, Matching, Selection, enough};
+use crate::view::thread_labels::ThreadLabels;
 
 /// The number of rounds that show the present: everything that exists already is found in the first one, and
 /// passed on by the end of the second.
@@ -97,6 +99,7 @@ pub struct ViewOutlet<'a> {
     numbers: HashMap<ThreadKey, usize>,
     known: Vec<ThreadFacts>,
     text: Vec<u8>,
+    labels: ThreadLabels,
     /// Whether a line was seen that is behind the wanted time.
     is_past: bool,
     rounds: u32,
@@ -104,22 +107,28 @@ pub struct ViewOutlet<'a> {
 }
 
 impl<'a> ViewOutlet<'a> {
-    /// Shows the wanted view in `out`. `anew` says that there was nothing before, so there are no last
-    /// records of that.
+    /// Shows the wanted view in `out`, in `columns` for people if they are given. `anew` says that there was
+    /// nothing before, so there are no last records of that.
     pub fn new(
         wanted: &'a FollowedView<'a>,
+        columns: Option<&[Column]>,
         anew: bool,
         colours: bool,
         out: Box<dyn Write>,
     ) -> io::Result<ViewOutlet<'a>> {
         let FollowedView { view, selection, zone, until } = wanted;
-        let look = TextStyle {
-            time: TimeColumn::new(view.time, Wall(0), zone.clone()),
-            palette: colours.then(Palette::colours),
-            found: selection.pattern.clone().filter(|_| !selection.invert),
+        let time = TimeColumn::new(view.time, Wall(0), zone.clone());
+        let palette = colours.then(Palette::colours);
+        let found = selection.pattern.clone().filter(|_| !selection.invert);
+        let format: Box<dyn FollowedFormat> = match columns {
+            None => Box::new(TextFormat::new(TextStyle { time, palette, found })),
+            Some(columns) => {
+                let (columns, catalog) = (columns.to_vec(), Arc::default());
+                let style = ShowStyle { columns, time, threads: Vec::new(), catalog, palette, found };
+                Box::new(ShowFormat::new(style))
+            }
         };
-        let shown =
-            TextOutput { text: TextFormat::new(look), origins: Vec::new(), made: Vec::new(), out, lines: 0 };
+        let shown = TextOutput { format, origins: Vec::new(), made: Vec::new(), out, lines: 0 };
         let mut limit = Limit::new(selection.amount, LateInView::new(shown));
         if anew {
             limit.release()?;
@@ -136,6 +145,7 @@ impl<'a> ViewOutlet<'a> {
             numbers: HashMap::new(),
             known: Vec::new(),
             text: Vec::new(),
+            labels: ThreadLabels::default(),
             is_past: false,
             rounds: 0,
             records: RecordJoiner::new(losses),
@@ -189,6 +199,10 @@ impl<'a> ViewOutlet<'a> {
         let origin = &mut self.shown_mut().origins[number];
         origin.name = name.unwrap_or_default();
         origin.is_shown = view.wants(Some(of.pid()), of.tid(), &origin.name);
+        let label =
+            self.labels.label(&self.records.next_mut().next.next_mut().next_mut().next_mut().origins[number]);
+        self.shown_mut().format.label_thread(number, label);
+        let origin = &mut self.shown_mut().origins[number];
         if let Some(run) = origin.run.clone().filter(|_| origin.is_shown) {
             self.tell_apart(&run);
         }
@@ -197,7 +211,7 @@ impl<'a> ViewOutlet<'a> {
     fn tell_apart(&mut self, run: &Run) {
         self.processes.insert((run.boot.clone(), run.pid, run.id));
         if self.processes.len() > 1 {
-            self.shown_mut().text.tell_apart();
+            self.shown_mut().format.tell_apart();
         }
     }
 
@@ -259,7 +273,7 @@ impl Outlet for ViewOutlet<'_> {
             last = last.max(clock.wall(*ends));
         }
         self.span = Some(WallSpan { first, last });
-        self.shown_mut().text.begin_at(first);
+        self.shown_mut().format.begin_at(first);
         // Runs of which only some threads are shown, or none, are told apart when their lines come.
         let View { thread, process, .. } = self.wanted.view;
         let shown = |run: &&Run| thread.is_empty() && (process.is_empty() || process.contains(&run.pid));
@@ -345,9 +359,47 @@ impl<T: Take> Take for LossCounter<T> {
     }
 }
 
+/// A format of what is followed, which learns on the way what other formats know at their beginning.
+trait FollowedFormat: Export {
+    /// Makes the offsets of all later records count from `first`.
+    fn begin_at(&mut self, first: Wall);
+
+    /// Makes all later records name the process of their thread, because there are several processes.
+    fn tell_apart(&mut self);
+
+    /// Gives the thread of an origin the label by which it is shown.
+    fn label_thread(&mut self, origin: usize, label: String);
+}
+
+impl FollowedFormat for TextFormat {
+    fn begin_at(&mut self, first: Wall) {
+        TextFormat::begin_at(self, first);
+    }
+
+    fn tell_apart(&mut self) {
+        TextFormat::tell_apart(self);
+    }
+
+    fn label_thread(&mut self, _origin: usize, _label: String) {}
+}
+
+impl FollowedFormat for ShowFormat {
+    fn begin_at(&mut self, first: Wall) {
+        ShowFormat::begin_at(self, first);
+    }
+
+    fn tell_apart(&mut self) {
+        ShowFormat::tell_apart(self);
+    }
+
+    fn label_thread(&mut self, origin: usize, label: String) {
+        ShowFormat::label_thread(self, origin, label);
+    }
+}
+
 /// The last stage: it writes records as text.
 struct TextOutput {
-    text: TextFormat,
+    format: Box<dyn FollowedFormat>,
     origins: Vec<Origin>,
     /// The lines that are written next.
     made: Vec<u8>,
@@ -359,7 +411,7 @@ impl Take for TextOutput {
     fn record(&mut self, record: &RecordText<'_>) -> io::Result<()> {
         self.lines += record.line_count;
         self.made.clear();
-        self.text.record(&self.origins[record.origin], record, &mut self.made);
+        self.format.record(&self.origins[record.origin], record, &mut self.made);
         self.out.write_all(&self.made)
     }
 }

@@ -8,6 +8,7 @@ use anstyle::Style;
 use regex::bytes::Regex;
 use trace_format::line::Kind;
 use trace_format::sites::Site;
+use trace_format::wall::Wall;
 
 use crate::input::inputs::Origin;
 use crate::input::site_catalog::{PerSite, SiteCatalog};
@@ -63,7 +64,7 @@ pub struct ShowStyle {
     /// The times.
     pub time: TimeColumn,
     /// The label of each origin's thread.
-    pub threads: Arc<[String]>,
+    pub threads: Vec<String>,
     /// The sites of the records' marks.
     pub catalog: Arc<SiteCatalog>,
     /// The colours, or none.
@@ -81,6 +82,8 @@ pub struct ShowFormat {
     delta: TimeColumn,
     /// The width of the column of threads, in characters.
     thread_width: usize,
+    /// Whether the process is named before each thread.
+    names_processes: bool,
     sites: PerSite<SiteColumns>,
     /// A buffer for one column.
     cell: Vec<u8>,
@@ -126,10 +129,29 @@ impl ShowFormat {
             palette: style.palette.unwrap_or_default(),
             delta,
             thread_width: 0,
+            names_processes: false,
             sites: PerSite::new(style.catalog.clone()),
             cell: Vec::new(),
             style,
         }
+    }
+
+    /// Makes the offsets of all later records count from `first`.
+    pub fn begin_at(&mut self, first: Wall) {
+        self.style.time.first = first;
+    }
+
+    /// Makes all later records name the process of their thread, which the labels do not.
+    pub fn tell_apart(&mut self) {
+        self.names_processes = true;
+    }
+
+    /// Gives the thread of an origin its label.
+    pub fn label_thread(&mut self, origin: usize, label: String) {
+        self.thread_width = self.thread_width.max(label.chars().count());
+        let threads = &mut self.style.threads;
+        threads.resize(threads.len().max(origin + 1), String::new());
+        threads[origin] = label;
     }
 
     /// Writes the columns before the message; returns the number of characters that they take.
@@ -166,7 +188,10 @@ impl ShowFormat {
                 let name = self.style.threads.get(record.origin).map_or("", String::as_str);
                 let width = self.thread_width;
                 // Writing to memory does not fail.
-                let _ = write!(cell, "{name:<width$}");
+                let _ = match origin.run.as_ref().filter(|_| self.names_processes) {
+                    Some(run) => write!(cell, "{}/{name:<width$}", run.pid),
+                    None => write!(cell, "{name:<width$}"),
+                };
                 return self.palette.thread(origin.tid);
             }
             Column::Process => {
@@ -230,7 +255,6 @@ mod tests {
     use jiff::tz::TimeZone;
     use trace_format::line::Ticks;
     use trace_format::meta::ClockKind;
-    use trace_format::wall::Wall;
 
     use super::*;
     use crate::time::clocks::{Anchor, TickClock};
@@ -252,7 +276,7 @@ mod tests {
         ShowStyle {
             columns: columns.to_vec(),
             time: TimeColumn::new(TimeMode::Offset, Wall(0), TimeZone::UTC),
-            threads: ["main", "worker 17"].map(str::to_owned).into(),
+            threads: ["main", "worker 17"].map(str::to_owned).to_vec(),
             catalog: Arc::default(),
             palette: None,
             found: None,

@@ -132,17 +132,16 @@ fn format_of(
     }
 }
 
-/// Says which of the traces do not tell where their messages come from.
+/// Says how many of the traces do not tell where their messages come from.
 fn tell_without_sites(inputs: &Inputs, messages: &mut Messages) {
-    let traces = || inputs.files().filter(|(origin, source)| !origin.is_log && !source.is_ring());
-    let without = traces().filter(|(origin, _)| !origin.tells_sites).count();
+    let traces = || inputs.origins.iter().filter(|origin| !origin.is_log);
+    let without = traces().filter(|origin| !origin.tells_sites).count() as u64;
     if without > 0 {
-        let all = traces().count() as u64;
-        let which =
-            if without as u64 == all { "all".to_owned() } else { Grouped(without as u64).to_string() };
         messages.note(format_args!(
-            "{which} of {}: text, which does not tell where messages come from; TRACER_FORMAT=raw does",
-            count(all, "file")
+            "text files and rings do not tell where messages come from ({} of {} here); raw files do \
+             (TRACER_FORMAT=raw)",
+            Grouped(without),
+            Grouped(traces().count() as u64)
         ));
     }
 }

@@ -54,7 +54,9 @@ fn records_from_destructors_of_thread_locals_are_kept() {
 
 #[test]
 fn threads_that_still_trace_when_main_returns_keep_what_they_traced_before() {
-    let traced = run(&["running-threads"]).succeeded();
+    let scenario = Scenario::new(env!("CARGO_BIN_EXE_scenario"), &["running-threads"]);
+    let traced = scenario.run_and_recover().succeeded();
+    assert!(traced.left_in_runtime().is_empty());
     let messages = traced.messages();
     assert!(messages.contains(&"main returns".to_string()));
     for thread in 0..3 {

@@ -101,6 +101,21 @@ impl Scenario {
         let files = read_directory(self.directory.path());
         Traced { output, files, directory: self.directory, runtime: self.runtime }
     }
+
+    /// Runs the program to its end, has the command recover what is left, and reads the files then.
+    ///
+    /// A program whose threads trace while it ends may be cut off in the middle of a write, as by a kill.
+    pub fn run_and_recover(mut self) -> Traced {
+        let output = self.command.output().expect("the program can be run");
+        let program = self.command.get_program();
+        let app = self.directory.path().join(Path::new(program).file_name().expect("a program's name"));
+        let mut merge = Command::new(program);
+        merge.arg("merge").arg(app).env("TRACER_RUNTIME_DIR", self.runtime.path());
+        let merged = merge.output().expect("the merge can be run");
+        assert!(merged.status.success(), "{}", String::from_utf8_lossy(&merged.stderr));
+        let files = read_directory(self.directory.path());
+        Traced { output, files, directory: self.directory, runtime: self.runtime }
+    }
 }
 
 impl Traced {

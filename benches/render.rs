@@ -14,7 +14,7 @@ use trace_format::file::Encoding;
 use trace_format::plans::Plans;
 use trace_format::raw::{self, Decoder, Raw};
 use trace_format::record::{ALIGN, Flags, HEADER, PAD_WORD, Records, captured_word, message_word};
-use trace_format::render::{RenderState, Renderer};
+use trace_format::render::{References, RenderState, Renderer};
 use trace_format::sites::Site;
 
 const TID: u64 = 320;
@@ -106,7 +106,8 @@ fn render(ring: &Ring, plans: &Plans, encoding: Encoding, out: &mut Vec<u8>, mut
     let mut nested = Records::empty(0, BLOCK as u64);
     loop {
         out.clear();
-        renderer.records(&mut main, &mut nested, true, plans, PORTION, out);
+        let mut refer = References::without_modules(plans);
+        renderer.records(&mut main, &mut nested, true, &mut refer, PORTION, out);
         if out.is_empty() {
             return;
         }

@@ -16,7 +16,7 @@ use trace_format::name::{parse_trace_file_suffix, trace_file_suffix};
 use trace_format::plans::Plans;
 use trace_format::raw::{self, Decoder, Raw};
 use trace_format::record::{PAD_WORD, RecordKind, Records};
-use trace_format::render::Renderer;
+use trace_format::render::{References, Renderer};
 use trace_format::ring::{Geometry, Header, MIN_CAPACITY, Progress, readable};
 use trace_format::sites::{self, Site};
 use trace_format::template::Template;
@@ -91,6 +91,7 @@ pub fn ring(bytes: &[u8]) {
     let idle = flags & right::IDLE != 0;
     let mut renderer = Renderer::new(tid, progress.render, Encoding::Text);
     let plans = Plans::of(&some_sites());
+    let mut refer = References::without_modules(&plans);
     let mut text = Vec::new();
     if progress.render.in_message {
         // The file ends inside a line of this message.
@@ -100,7 +101,7 @@ pub fn ring(bytes: &[u8]) {
     }
     loop {
         let before = (text.len(), records.position(), nested_records.position());
-        renderer.records(&mut records, &mut nested_records, idle, &plans, before.0 + 512, &mut text);
+        renderer.records(&mut records, &mut nested_records, idle, &mut refer, before.0 + 512, &mut text);
         if idle && records.position() == main.end {
             renderer.close_torn(&mut text);
         }

@@ -62,7 +62,7 @@ fn unwritten(path: &Path, run: u32) -> Vec<String> {
     let data = &bytes[trace_format::ring::HEADER_BYTES..];
     let records =
         Records::new([&data[range.start as usize..range.end as usize], &[]], range.start, geometry.block);
-    records.map(|r| String::from_utf8(r.text.to_vec()).unwrap()).collect()
+    records.map(|r| String::from_utf8(r.payload.to_vec()).unwrap()).collect()
 }
 
 fn lock_is_free(path: &Path) -> bool {

@@ -78,7 +78,9 @@ fn captured_arguments_of_a_killed_program_are_formatted_by_who_recovers_it() {
         let (head, block) =
             (word(128) as usize, u64::from(u32::from_le_bytes(ring[32..36].try_into().expect("four"))));
         let data = &ring[HEADER_BYTES..HEADER_BYTES + head];
-        Records::new([data, &[]], 0, block).filter(|record| record.captured).count()
+        Records::new([data, &[]], 0, block)
+            .filter(|record| record.kind == trace_format::record::RecordKind::Captured)
+            .count()
     });
     assert_eq!(captured.sum::<usize>(), 999);
     let text = |n: u32| {

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use trace_format::line::{Key, Kind, Line, Ticks};
-use trace_format::raw::{self, Decoder, Marker, Raw, Record, is_clean};
-use trace_format::record::RecordKind;
+use trace_format::raw::{self, Decoder, Marker, Raw, is_clean};
+use trace_format::record::{Record, RecordKind};
 
 use crate::file::file_with_ring::FileWithRing;
 use crate::file::line_source::LineSource;
@@ -143,8 +143,7 @@ impl LineSource for RawFile {
         let blocks = self.bytes.len().div_ceil(BLOCK);
         let of_block = move |block| {
             let records = self.raw().into_iter().flat_map(move |raw| records_of(raw, block));
-            let mut ticks: Vec<u64> =
-                records.filter(Record::begins_message).map(|record| record.ticks.0).collect();
+            let mut ticks: Vec<u64> = records.filter(Record::begins).map(|record| record.ticks.0).collect();
             ticks.reverse();
             ticks
         };

@@ -36,6 +36,7 @@ pub mod crc32;
 pub mod escape;
 pub mod fields;
 pub mod file;
+pub mod function;
 pub mod life;
 pub mod line;
 pub mod manifest;

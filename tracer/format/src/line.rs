@@ -226,13 +226,14 @@ impl Prefix {
         Prefix { bytes, len: text.len() - 2 }
     }
 
-    /// Writes the bytes that [`begin`](Prefix::begin) appends for a message to the beginning of `page`;
-    /// returns their number. `None` where there is no room for the longest prefix.
+    /// Writes the bytes that [`begin`](Prefix::begin) appends to the beginning of `page`; returns their
+    /// number. `None` where there is no room for the longest prefix.
     #[inline(always)]
-    pub(crate) fn write_message(&self, page: &mut [u8], ticks: Ticks) -> Option<usize> {
+    pub(crate) fn put(&self, page: &mut [u8], ticks: Ticks, kind: Kind) -> Option<usize> {
         // The number of bytes is always the same, so there is no call.
         *page.first_chunk_mut()? = self.bytes;
         *page.first_chunk_mut()? = ticks_digits(ticks);
+        *page.get_mut(self.len)? = kind.byte();
         Some(self.len + 2)
     }
 

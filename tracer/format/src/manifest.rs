@@ -22,6 +22,8 @@ use crate::meta::{Meta, Run};
 pub const FILE_NAME: &str = "manifest";
 /// The site table's name in the run's directory.
 pub const SITES_NAME: &str = "sites";
+/// The module table's name in the run's directory.
+pub const MODULES_NAME: &str = "modules";
 /// The beginning of the names of ring files; the number follows.
 pub const RING_PREFIX: &str = "ring-";
 /// The end of the name of a run's directory until the directory is whole.

@@ -1,6 +1,7 @@
 //! The sites of a run, ready to be rendered, by number.
 
 use crate::fields::SitePlan;
+use crate::function;
 use crate::record::MAX_PAYLOAD;
 use crate::sites::Site;
 
@@ -15,6 +16,8 @@ pub struct Plans(Vec<Option<Box<PlannedSite>>>);
 #[derive(Clone, Debug)]
 struct PlannedSite {
     plan: SitePlan,
+    /// The place of the site, as lines tell it where a function is entered.
+    place: Box<[u8]>,
     /// The site's entry in a site table.
     entry: Box<[u8]>,
 }
@@ -43,8 +46,16 @@ impl Plans {
         if self.0.len() <= index {
             self.0.resize(index + 1, None);
         }
-        self.0[index] = Some(Box::new(PlannedSite { plan, entry: entry.into() }));
+        let mut place = Vec::new();
+        function::write_site(site, &mut place);
+        self.0[index] = Some(Box::new(PlannedSite { plan, place: place.into(), entry: entry.into() }));
         true
+    }
+
+    /// Returns the place of a site, as lines tell it where a function is entered.
+    #[must_use]
+    pub(crate) fn place(&self, site: u32) -> Option<&[u8]> {
+        Some(&self.known(site)?.place)
     }
 
     /// Returns the plan of a site.

@@ -3,7 +3,8 @@
 use crate::line::{Kind, Line, Ticks};
 use crate::meta::{LossReason, Meta};
 
-/// A counter of a thread's messages, by its lines.
+/// A counter of a thread's messages, by its lines. Functions that were entered or left, and call stacks, count
+/// as messages of one line.
 ///
 /// A message whose end will not come is followed by `# lost records=1 reason=torn` with its own ticks: it is
 /// counted there, and not as a message. A message whose beginning is not in the file is reported in the same
@@ -22,6 +23,8 @@ impl Tally {
             return;
         }
         self.closed += u64::from(self.open.is_some() && !self.is_torn_by(line));
+        // What is no message is one line, which is whole.
+        self.closed += u64::from(matches!(line.kind, Kind::Enter | Kind::Leave | Kind::Stack));
         self.open = (line.kind == Kind::Message).then_some(line.key.ticks);
     }
 
@@ -70,6 +73,7 @@ mod tests {
         assert_eq!(tally(&[(1, ": a"), (2, TORN), (2, ": b")]), 2, "of one whose beginning is elsewhere");
         assert_eq!(tally(&[(1, ": a"), (1, "# lost records=1 reason=full")]), 1);
         assert_eq!(tally(&[(1, ": a"), (1, "# lost records=2 reason=torn")]), 1);
+        assert_eq!(tally(&[(1, "> 0x1"), (1, TORN), (1, "^ 0x1 0x2"), (2, "< 0x1")]), 3);
         assert_eq!(tally(&[(1, TORN), (1, ": a"), (1, TORN), (1, TORN)]), 0);
     }
 }

@@ -131,6 +131,7 @@ impl Flusher {
         self.supply.add(self.run, &mut self.rings);
         loop {
             self.supply.keep_open();
+            self.supply.tell_modules();
             self.follow_user();
             self.supply.tell_sites();
             self.supply_rings();
@@ -158,7 +159,7 @@ impl Flusher {
             let mut context = DrainContext {
                 info: &self.info,
                 place: &mut self.place,
-                sites: &mut self.supply,
+                tables: &mut self.supply,
                 out: &mut self.out,
             };
             // A file that has no room now is still the former user's.
@@ -244,7 +245,7 @@ impl Flusher {
             let mut context = DrainContext {
                 info: &self.info,
                 place: &mut self.place,
-                sites: &mut self.supply,
+                tables: &mut self.supply,
                 out: &mut self.out,
             };
             match ring.drain(&mut context) {
@@ -404,7 +405,7 @@ impl Flusher {
         let mut context = DrainContext {
             info: &self.info,
             place: &mut self.place,
-            sites: &mut self.supply,
+            tables: &mut self.supply,
             out: &mut self.out,
         };
         let going = self.rings.iter().filter(|ring| goes(ring) && ring.is_failing());
@@ -424,7 +425,7 @@ impl Flusher {
             let mut context = DrainContext {
                 info: &self.info,
                 place: &mut self.place,
-                sites: &mut self.supply,
+                tables: &mut self.supply,
                 out: &mut self.out,
             };
             match ring.end(&mut context, reason) {
@@ -436,7 +437,7 @@ impl Flusher {
             let mut context = DrainContext {
                 info: &self.info,
                 place: &mut self.place,
-                sites: &mut self.supply,
+                tables: &mut self.supply,
                 out: &mut self.out,
             };
             // Whoever has taken the file away knows.

@@ -190,7 +190,7 @@ impl RingDrain {
         if self.is_free() {
             return 0;
         }
-        let onlooker = Onlooker::new(self.drained(), context.info, context.sites.plans(), header.published());
+        let onlooker = Onlooker::new(self.drained(), context.info, &mut *context.tables, header.published());
         // A ring that is damaged: nobody knows what was in there.
         onlooker.dead(EndReason::Exit).map_or(0, |rest| rest.records.saturating_add(rest.lost))
     }

@@ -7,12 +7,15 @@ use std::sync::atomic::Ordering;
 use trace_format::life::Ending;
 use trace_format::meta::{self, RingPlace};
 use trace_format::plans::Plans;
+use trace_format::render::References;
 use trace_format::ring::{Geometry, MIN_CAPACITY};
-use trace_store::drain::{SitePlans, TracePlace};
+use trace_store::drain::{RunTables, TracePlace};
 use trace_store::memory::{Memory, may_begin_small};
+use trace_store::modules::ModuleTable;
 use trace_store::run_directory::{RunDirectory, Unreserved};
 
 use super::ring_drain::RingDrain;
+use crate::ring::clock;
 use crate::shared::run::{CounterSums, Run, SPARE};
 use crate::shared::sites;
 use crate::shared::thread_ring::ThreadRing;
@@ -84,6 +87,8 @@ pub(crate) struct Supply {
     made: u32,
     /// The sites that readers of the run's directory know.
     plans: Plans,
+    /// The modules that readers of the run's directory know, once it is made.
+    modules: ModuleTable,
     run: &'static Run,
 }
 
@@ -117,6 +122,7 @@ impl Supply {
             private_budget: PRIVATE_BUDGET,
             made: 0,
             plans: Plans::of(&sites),
+            modules: ModuleTable::new(clock::now),
             run,
         }
     }
@@ -127,6 +133,13 @@ impl Supply {
             // Tried again the next time.
             let _ = directory.keep_open();
         }
+    }
+
+    /// Looks which modules the process has and writes that where recovery will find it: once, and then again
+    /// where records have addresses.
+    pub(crate) fn tell_modules(&mut self) {
+        let directory = self.directory.as_ref().ok().map(RunDirectory::path);
+        self.modules.keep_in(directory);
     }
 
     /// Counts `records` of flight recorders that are dropped with the rings of threads that have ended long
@@ -355,10 +368,10 @@ impl Supply {
     }
 }
 
-impl SitePlans for Supply {
-    fn plans(&mut self) -> &Plans {
+impl RunTables for Supply {
+    fn references(&mut self) -> References<'_> {
         // A thread has its site queued before it commits the first record of the site.
         self.tell_sites();
-        &self.plans
+        References { plans: &self.plans, modules: &mut self.modules }
     }
 }

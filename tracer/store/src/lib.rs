@@ -11,6 +11,7 @@
 //! | [`sys`] | what differs by operating system, as far as files, locks, users and the counter go |
 //! | [`counter`] | reading the processor's counter, and the wall clock at the same moment |
 //! | [`descriptor`] | files that stay open in a thread whose descriptors may not be its own |
+//! | [`modules`] | which files are mapped as code, and since when |
 //! | [`memory`] | a mapped ring, and every raw access to it |
 //! | [`life`] | the life file and its lock: whether a run lives |
 //! | [`drain`] | a ring into a file, in the order that loses and doubles nothing |
@@ -30,6 +31,7 @@ pub mod memory;
 #[cfg(loom)]
 #[path = "loom_memory.rs"]
 pub mod memory;
+pub mod modules;
 pub mod recovery;
 pub mod run_directory;
 pub mod sys;

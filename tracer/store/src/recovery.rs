@@ -19,13 +19,12 @@ use trace_format::file::Encoding;
 use trace_format::life::{self, LIFE_BYTE, RECOVERY_BYTE, Start};
 use trace_format::manifest::{Manifest, ManifestError, UNFINISHED_SUFFIX};
 use trace_format::meta::{EndReason, RingPlace, Run};
-use trace_format::plans::Plans;
 use trace_format::ring::{RingError, State};
 
 use crate::drain::{Drain, DrainContext, DrainedRing, RunFile, TracePlace};
 use crate::life::Lock;
 use crate::memory::Memory;
-use crate::run_directory::{self, lock_file, read_manifest, read_plans, ring_paths};
+use crate::run_directory::{self, StoredTables, lock_file, read_manifest, ring_paths};
 use crate::sys;
 use crate::variables;
 
@@ -211,8 +210,8 @@ impl DeadRun {
     fn recover(self, mut going_on: impl FnMut()) -> Recovered {
         let mut errors = Vec::new();
         let threads = match self.prepare() {
-            Ok((mut place, plans, rings)) => {
-                let threads = self.recover_rings(&rings, &mut place, &plans, &mut going_on, &mut errors);
+            Ok((mut place, mut tables, rings)) => {
+                let threads = self.recover_rings(&rings, &mut place, &mut tables, &mut going_on, &mut errors);
                 let said = threads.iter().any(|(_, said)| *said);
                 if errors.is_empty() {
                     errors.extend(self.end_run(&mut place, said).err());
@@ -233,10 +232,10 @@ impl DeadRun {
     }
 
     /// Looks at everything before anything is changed: who does not know a layout leaves all as it is.
-    fn prepare(&self) -> io::Result<(TracePlace, Plans, Vec<PathBuf>)> {
+    fn prepare(&self) -> io::Result<(TracePlace, StoredTables, Vec<PathBuf>)> {
         let in_run = |e: io::Error| io::Error::new(e.kind(), format!("cannot recover {:?}: {e}", self.path));
         self.lock.life().map_err(in_run)?;
-        let plans = read_plans(&self.path).map_err(in_run)?;
+        let tables = StoredTables::read(&self.path).map_err(in_run)?;
         let rings = ring_paths(&self.path);
         let mut place = TracePlace::of(&self.manifest);
         for path in &rings {
@@ -246,14 +245,14 @@ impl DeadRun {
             }
         }
         place.count_files_in(self.lock.clone());
-        Ok((place, plans, rings))
+        Ok((place, tables, rings))
     }
 
     fn recover_rings(
         &self,
         rings: &[PathBuf],
         place: &mut TracePlace,
-        plans: &Plans,
+        tables: &mut StoredTables,
         going_on: &mut impl FnMut(),
         errors: &mut Vec<io::Error>,
     ) -> Vec<(RecoveredThread, bool)> {
@@ -261,7 +260,7 @@ impl DeadRun {
         let mut threads = Vec::new();
         for path in rings {
             let start = self.life().map(|life| &life.traced.start);
-            match recover_ring(path, &self.manifest.run, unended, start, place, plans, &mut *going_on) {
+            match recover_ring(path, &self.manifest.run, unended, start, place, tables, &mut *going_on) {
                 Ok(thread) => threads.extend(thread),
                 Err(e) => errors.push(io::Error::new(e.kind(), format!("cannot recover {path:?}: {e}"))),
             }
@@ -334,7 +333,7 @@ fn recover_ring(
     unended: EndReason,
     start: Option<&Start>,
     place: &mut TracePlace,
-    mut plans: &Plans,
+    tables: &mut StoredTables,
     mut going_on: impl FnMut(),
 ) -> io::Result<Option<(RecoveredThread, bool)>> {
     let Some(memory) = Memory::existing(&sys::open_own_file(path)?)? else { return Ok(None) };
@@ -352,7 +351,7 @@ fn recover_ring(
     let mut drain = Drain::new(header, place.encoding);
     let mut out = Vec::new();
     let drained = DrainedRing { memory: &memory, place: RingPlace::Shared, why: "", start };
-    let mut context = DrainContext { info: run, place, sites: &mut plans, out: &mut out };
+    let mut context = DrainContext { info: run, place, tables, out: &mut out };
     drain.resume(drained, &mut context)?;
     context.place.remove_unfinished(tid, run.id);
     let before = drain.records();

@@ -1,4 +1,4 @@
-//! The run's directory: life file, manifest, site table, ring files. The flusher thread makes it; recoverers
+//! The run's directory: life file, manifest, site table, module table, ring files. The flusher thread makes it; recoverers
 //! and onlookers read it.
 
 use std::fs::File;
@@ -13,13 +13,15 @@ use trace_format::manifest::{
 };
 use trace_format::meta;
 use trace_format::plans::Plans;
+use trace_format::render::References;
 use trace_format::ring::{Geometry, HEADER_BYTES};
 use trace_format::sites::{self, Site};
 
 use crate::descriptor::Descriptor;
-use crate::drain::TracePlace;
+use crate::drain::{RunTables, TracePlace};
 use crate::life::{self, Lock};
 use crate::memory::{FIRST_BYTES, FIRST_NESTED_BYTES, Memory};
+use crate::modules::StoredModules;
 use crate::sys;
 
 /// The number of times, a millisecond apart, that the making is begun anew where a recoverer has taken away
@@ -259,16 +261,40 @@ pub(crate) fn ring_paths(directory: &Path) -> Vec<PathBuf> {
     rings
 }
 
-/// Reads what captured arguments of the run in `directory` mean.
-///
-/// # Errors
-/// The table is of no layout that is known, or cannot be read: then nobody here knows what records mean.
-pub(crate) fn read_plans(directory: &Path) -> io::Result<Plans> {
-    match open_table(directory, sys::effective_user()) {
-        // A run that was killed before it had one has no records.
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Plans::default()),
-        Err(error) => Err(io::Error::new(error.kind(), format!("cannot open its site table: {error}"))),
-        Ok(table) => plans_in(&table),
+/// What the records of a run refer to, as its directory tells it.
+pub(crate) struct StoredTables {
+    plans: Plans,
+    modules: StoredModules,
+}
+
+impl StoredTables {
+    /// Returns tables of which the plans are known.
+    pub(crate) fn new(plans: Plans, modules: StoredModules) -> StoredTables {
+        StoredTables { plans, modules }
+    }
+
+    /// Reads the tables of the run in `directory`, which belongs to this user.
+    ///
+    /// # Errors
+    /// The site table is of no layout that is known, or cannot be read: then nobody here knows what records
+    /// mean.
+    pub(crate) fn read(directory: &Path) -> io::Result<StoredTables> {
+        let user = sys::effective_user();
+        let plans = match open_table(directory, user) {
+            // A run that was killed before it had one has no records.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Plans::default(),
+            Err(error) => {
+                return Err(io::Error::new(error.kind(), format!("cannot open its site table: {error}")));
+            }
+            Ok(table) => plans_in(&table)?,
+        };
+        Ok(StoredTables::new(plans, StoredModules::open(directory, user)))
+    }
+}
+
+impl RunTables for StoredTables {
+    fn references(&mut self) -> References<'_> {
+        References { plans: &self.plans, modules: &mut self.modules }
     }
 }
 

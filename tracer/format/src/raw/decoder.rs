@@ -7,13 +7,13 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::reader::{Raw, RawItem, Record, is_clean};
+use super::reader::{Raw, RawItem, is_clean};
 use super::{BLOCK_BYTES, Defined};
 use crate::line::Ticks;
 use crate::meta::{LossReason, Meta};
 use crate::plans::Plans;
-use crate::record::{Flags, RecordKind};
-use crate::render::{LineWriter, ONE_BY_ONE, Plain, Plains};
+use crate::record::{Flags, Record, RecordKind};
+use crate::render::{LineWriter, ONE_BY_ONE, Plain, PlainContent, Plains};
 use crate::sites::Site;
 
 /// The number of bytes of a damaged place that are shown at most.
@@ -129,7 +129,7 @@ impl Decoder {
                     }
                     at = end;
                 }
-                RawItem::Record(record) => {
+                RawItem::Record(record, behind) => {
                     if one_by_one > 0 {
                         one_by_one -= 1;
                     } else if !self.open {
@@ -141,9 +141,9 @@ impl Decoder {
                         one_by_one = ONE_BY_ONE;
                     }
                     if !self.record(&record, out) {
-                        self.damaged(raw, at..record.end, name, &mut found, out);
+                        self.damaged(raw, at..behind, name, &mut found, out);
                     }
-                    at = record.end;
+                    at = behind;
                 }
                 RawItem::Bad(end) => {
                     let end = self.next_sound(raw, end).min(range.end);
@@ -193,10 +193,10 @@ impl Decoder {
     #[inline]
     fn record(&mut self, record: &Record<'_>, out: &mut Vec<u8>) -> bool {
         match record.kind {
-            RecordKind::Captured if self.defined.has(record.site) => {
+            RecordKind::Captured if self.defined.has(record.site()) => {
                 self.close(out);
                 self.go_on_to(record.ticks, out);
-                let (plan, mark) = (self.plans.get(record.site), self.mark(record.site));
+                let (plan, mark) = (self.plans.get(record.site()), self.mark(record.site()));
                 plan.is_some_and(|plan| self.lines.captured(self.last, mark, plan, record.payload, out))
             }
             RecordKind::Message => {
@@ -210,12 +210,19 @@ impl Decoder {
                 true
             }
             RecordKind::Site => self.define(record),
+            RecordKind::Enter | RecordKind::Leave | RecordKind::Stack | RecordKind::Scope => {
+                self.close(out);
+                self.go_on_to(record.ticks, out);
+                let place = self.plans.place(record.site()).filter(|_| self.defined.has(record.site()));
+                self.lines.function(self.last, record, place, out);
+                true
+            }
             RecordKind::Captured | RecordKind::Meta | RecordKind::Pad => false,
         }
     }
 
     fn message(&mut self, record: &Record<'_>, out: &mut Vec<u8>) {
-        if record.flags.has(Flags::CONT) {
+        if record.continues() {
             if !self.open {
                 // The message's beginning is in front of the range, or was dropped.
                 return;
@@ -223,10 +230,10 @@ impl Decoder {
         } else {
             self.close(out);
             self.go_on_to(record.ticks, out);
-            self.lines.message(self.last, self.mark(record.site), out);
+            self.lines.message(self.last, self.mark(record.site()), out);
         }
         self.lines.text(self.last, record.payload, out);
-        self.open = record.flags.has(Flags::MORE);
+        self.open = record.flags().has(Flags::MORE);
         if !self.open {
             out.push(b'\n');
         }
@@ -261,8 +268,8 @@ impl Decoder {
     }
 
     fn define(&mut self, record: &Record<'_>) -> bool {
-        if self.plans.entry(record.site) != Some(record.payload) {
-            let site = Site::parse(record.payload).filter(|site| site.id == record.site);
+        if self.plans.entry(record.site()) != Some(record.payload) {
+            let site = Site::parse(record.payload).filter(|site| site.id == record.site());
             let Some(site) = site.filter(|site| self.plans.add(site)) else { return false };
             if let Some((marker, marks)) = &mut self.marks {
                 let index = site.id as usize;
@@ -270,7 +277,7 @@ impl Decoder {
                 marks[index] = (marker.0)(&site);
             }
         }
-        self.defined.add(record.site);
+        self.defined.add(record.site());
         true
     }
 
@@ -316,20 +323,22 @@ impl Plains for RawMessages<'_, '_> {
         if self.at >= self.range.end {
             return None;
         }
-        let RawItem::Record(record) = self.raw.next(self.at) else { return None };
-        let plan = match record.kind {
-            RecordKind::Captured if self.decoder.defined.has(record.site) => {
-                Some(self.decoder.plans.get(record.site)?)
+        let RawItem::Record(record, behind) = self.raw.next(self.at) else { return None };
+        let content = match record.kind {
+            RecordKind::Captured if self.decoder.defined.has(record.site()) => {
+                PlainContent::Captured(self.decoder.plans.get(record.site())?, record.payload)
             }
-            RecordKind::Message if record.flags == Flags::NONE => None,
+            RecordKind::Message if record.flags() == Flags::NONE => PlainContent::Text(record.payload),
+            RecordKind::Enter | RecordKind::Leave if record.flags() == Flags::NONE => {
+                PlainContent::Address(record.kind, record.address())
+            }
             _ => return None,
         };
         if record.ticks < self.last || record.ticks > self.decoder.most {
             return None;
         }
-        self.next = Some((record.ticks, record.end));
-        let mark = self.decoder.mark(record.site);
-        Some(Plain { ticks: record.ticks, plan, bytes: record.payload, mark })
+        self.next = Some((record.ticks, behind));
+        Some(Plain { ticks: record.ticks, content, mark: self.decoder.mark(record.site()) })
     }
 
     #[inline(always)]

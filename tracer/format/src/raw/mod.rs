@@ -24,7 +24,7 @@ mod tests;
 mod writer;
 
 pub use decoder::{Decoder, Marker, Rendered};
-pub use reader::{Raw, Record, is_clean};
+pub use reader::{Raw, is_clean};
 pub use writer::Writer;
 
 /// The first eight bytes of every block.

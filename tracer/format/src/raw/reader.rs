@@ -7,7 +7,7 @@ use super::{BLOCK_BYTES, BLOCK_HEADER, MAGIC};
 use crate::escape::is_harmless;
 use crate::line::Ticks;
 use crate::meta::Meta;
-use crate::record::{Flags, HEADER, MAX_PAYLOAD, PAD_WORD, RecordKind, aligned};
+use crate::record::{Flags, PAD_WORD, Record, RecordKind, aligned};
 
 /// The bytes of a raw file.
 #[derive(Clone, Copy, Debug)]
@@ -24,44 +24,8 @@ pub(super) enum RawItem<'a> {
     Bad(usize),
     /// The beginning of a block, or a pad; the next record is to be looked for at this position.
     Border(usize),
-    Record(Record<'a>),
-}
-
-/// One record of a raw file.
-#[derive(Clone, Copy, Debug)]
-pub struct Record<'a> {
-    /// The kind of the record.
-    pub kind: RecordKind,
-    /// The flags that say which piece of a message the record is.
-    pub flags: Flags,
-    /// The number of the record's site; 0 where it has none.
-    pub site: u32,
-    /// The ticks of the record; without meaning in a [`RecordKind::Site`].
-    pub ticks: Ticks,
-    /// The content of the record.
-    pub payload: &'a [u8],
-    /// The position where the next record may begin, in bytes.
-    pub(super) end: usize,
-}
-
-impl Record<'_> {
-    /// Returns whether lines are made of the record, so that it has ticks.
-    #[must_use]
-    pub fn has_ticks(&self) -> bool {
-        self.kind != RecordKind::Site
-    }
-
-    /// Returns whether a message begins with the record.
-    #[must_use]
-    pub fn begins_message(&self) -> bool {
-        matches!(self.kind, RecordKind::Message | RecordKind::Captured) && !self.flags.has(Flags::CONT)
-    }
-
-    /// Returns whether a message ends with the record.
-    #[must_use]
-    pub fn ends_message(&self) -> bool {
-        matches!(self.kind, RecordKind::Message | RecordKind::Captured) && !self.flags.has(Flags::MORE)
-    }
+    /// A record, and the position where the next one may begin.
+    Record(Record<'a>, usize),
 }
 
 impl<'a> Raw<'a> {
@@ -153,7 +117,8 @@ impl<'a> Raw<'a> {
     #[must_use]
     pub fn last_record(&self) -> Option<Record<'a>> {
         let block = self.bytes.len().saturating_sub(1) / BLOCK_BYTES * BLOCK_BYTES;
-        self.records(block).last().map(|(_, record)| record).filter(|record| record.end == self.bytes.len())
+        let (at, record) = self.records(block).last()?;
+        (end_of(at, &record) == self.bytes.len()).then_some(record)
     }
 
     /// Returns the position where the last message begins, in bytes, if its last piece is missing.
@@ -163,10 +128,10 @@ impl<'a> Raw<'a> {
         let mut open = None;
         for (at, record) in self.records(last) {
             match record.kind {
-                RecordKind::Message if record.flags.has(Flags::CONT) => {
-                    open = open.filter(|_| record.flags.has(Flags::MORE));
+                RecordKind::Message if record.continues() => {
+                    open = open.filter(|_| record.flags().has(Flags::MORE));
                 }
-                RecordKind::Message => open = record.flags.has(Flags::MORE).then_some(at),
+                RecordKind::Message => open = record.flags().has(Flags::MORE).then_some(at),
                 RecordKind::Site => {}
                 _ => open = None,
             }
@@ -183,7 +148,7 @@ impl<'a> Raw<'a> {
                 RawItem::End | RawItem::Bad(_) => return at.min(self.bytes.len()),
                 RawItem::Border(end) if at % BLOCK_BYTES != 0 && end % BLOCK_BYTES != 0 => return at,
                 RawItem::Border(end) => at = end,
-                RawItem::Record(record) => at = record.end,
+                RawItem::Record(_, end) => at = end,
             }
         }
     }
@@ -219,9 +184,9 @@ impl<'a> Raw<'a> {
                 match self.next(at) {
                     RawItem::End => return None,
                     RawItem::Bad(end) | RawItem::Border(end) => at = end,
-                    RawItem::Record(record) => {
+                    RawItem::Record(record, end) => {
                         let found = at;
-                        at = record.end;
+                        at = end;
                         return Some((found, record));
                     }
                 }
@@ -244,36 +209,17 @@ impl<'a> Raw<'a> {
         if word == PAD_WORD {
             return RawItem::Border(end);
         }
-        match record(word, payload, at) {
-            Some(record) if record.end <= end => RawItem::Record(record),
+        match Record::read(word, payload).map(|record| (record, end_of(at, &record))) {
+            Some((record, behind)) if behind <= end => RawItem::Record(record, behind),
             _ => RawItem::Bad(end),
         }
     }
 }
 
+/// Returns the position behind a record that begins at `at`.
 #[inline]
-fn record(word: u64, rest: &[u8], at: usize) -> Option<Record<'_>> {
-    let [kind, flags, ..] = word.to_le_bytes();
-    let (kind, known) = match kind {
-        k if k == RecordKind::Captured as u8 => (RecordKind::Captured, 0),
-        k if k == RecordKind::Message as u8 => (RecordKind::Message, Flags::MORE.0 | Flags::CONT.0),
-        k if k == RecordKind::Meta as u8 => (RecordKind::Meta, 0),
-        k if k == RecordKind::Site as u8 => (RecordKind::Site, 0),
-        _ => return None,
-    };
-    if flags & !known != 0 {
-        return None;
-    }
-    let len = usize::try_from(word >> 16 & MAX_PAYLOAD as u64).ok()?;
-    let (ticks, payload) = rest.split_first_chunk::<8>()?;
-    Some(Record {
-        kind,
-        flags: Flags(flags),
-        site: u32::try_from(word >> 32).ok()?,
-        ticks: Ticks(u64::from_le_bytes(*ticks)),
-        payload: payload.get(..len)?,
-        end: at + HEADER + usize::try_from(aligned(len as u64)).ok()?,
-    })
+fn end_of(at: usize, record: &Record<'_>) -> usize {
+    at.saturating_add(usize::try_from(aligned(record.bytes() as u64)).unwrap_or(usize::MAX))
 }
 
 /// Returns whether `payload` can be the payload of one line.

@@ -12,8 +12,11 @@ use crate::mark::take_mark;
 use crate::meta::tests::any_run;
 use crate::meta::{EndReason, LossReason, RingPlace, Run, Thread};
 use crate::plans::Plans;
-use crate::record::{Flags, PAD_WORD, RecordKind, Records, captured_word, message_word};
-use crate::render::{RenderState, Renderer};
+use crate::record::{
+    Flags, PAD_WORD, RecordKind, Records, captured_word, enter_word, leave_word, message_word, scope_word,
+    stack_word,
+};
+use crate::render::{References, RenderState, Renderer};
 use crate::sites::Site;
 
 const TID: u64 = 320;
@@ -33,6 +36,10 @@ fn plans() -> Plans {
 enum Act {
     Message(usize, Flags),
     Captured(u32),
+    Enter(u64),
+    Leave(u64, bool),
+    Stack(Vec<u64>, bool),
+    Scope(u32, Option<u64>, bool),
     /// The flusher writes the records that there are.
     Flush,
     Lost,
@@ -44,6 +51,10 @@ fn acts() -> impl Strategy<Value = Vec<(u64, Act)>> {
     let act = prop_oneof![
         4 => (length, flags).prop_map(|(length, flags)| Act::Message(length, flags)),
         6 => (1u32..200).prop_map(Act::Captured),
+        4 => (0u64..1 << 55).prop_map(Act::Enter),
+        3 => (0u64..1 << 55, any::<bool>()).prop_map(|(address, unwinding)| Act::Leave(address, unwinding)),
+        1 => (any::<Vec<u64>>(), any::<bool>()).prop_map(|(stack, whole)| Act::Stack(stack, whole)),
+        2 => (1u32..220, any::<Option<u64>>(), any::<bool>()).prop_map(|(site, span, left)| Act::Scope(site, span, left)),
         1 => Just(Act::Flush),
         1 => Just(Act::Lost),
     ];
@@ -60,7 +71,14 @@ fn file(acts: &[(u64, Act)], run: &Run, encoding: Encoding) -> Vec<u8> {
     let (mut ring, mut ticks) = (Vec::new(), 1000);
     let flush = |renderer: &mut Renderer, ring: &mut Vec<u8>, out: &mut Vec<u8>, file: &mut Vec<u8>| {
         let mut main = Records::new([ring, &[]], 0, RING_BLOCK);
-        renderer.records(&mut main, &mut Records::empty(0, 64), true, &plans, usize::MAX, out);
+        renderer.records(
+            &mut main,
+            &mut Records::empty(0, 64),
+            true,
+            &mut References::without_modules(&plans),
+            usize::MAX,
+            out,
+        );
         assert_eq!(main.damaged(), 0);
         ring.clear();
         file.extend_from_slice(out);
@@ -75,6 +93,17 @@ fn file(acts: &[(u64, Act)], run: &Run, encoding: Encoding) -> Vec<u8> {
                 (message_word(0, *flags, text.len()), text.into_bytes())
             }
             Act::Captured(site) => (captured_word(*site, 4), ticks.to_le_bytes()[..4].to_vec()),
+            Act::Enter(address) => (enter_word(*address), Vec::new()),
+            Act::Leave(address, unwinding) => (leave_word(*address, *unwinding), Vec::new()),
+            Act::Stack(stack, whole) => {
+                let flags = if *whole { Flags::WHOLE } else { Flags::NONE };
+                (stack_word(flags, 8 * stack.len()), stack.iter().flat_map(|at| at.to_le_bytes()).collect())
+            }
+            Act::Scope(site, span, left) => {
+                let flags = if *left { Flags::LEAVE } else { Flags::NONE };
+                let flags = if span.is_some() { flags.with(Flags::ID) } else { flags };
+                (scope_word(*site, flags), span.iter().flat_map(|id| id.to_le_bytes()).collect())
+            }
             Act::Flush | Act::Lost => {
                 flush(&mut renderer, &mut ring, &mut out, &mut file);
                 if let Act::Lost = act {
@@ -377,9 +406,16 @@ fn a_formatted_message_has_its_site_where_the_table_has_it() {
     let (mut main, mut nested) = (Records::new([&ring, &[]], 0, RING_BLOCK), Records::empty(0, RING_BLOCK));
     let mut bytes = Vec::new();
     renderer.begin_at(0);
-    renderer.records(&mut main, &mut nested, true, &plans(), usize::MAX, &mut bytes);
+    renderer.records(
+        &mut main,
+        &mut nested,
+        true,
+        &mut References::without_modules(&plans()),
+        usize::MAX,
+        &mut bytes,
+    );
     let raw = Raw::parse(&bytes).unwrap();
-    let kinds: Vec<_> = raw.records(0).map(|(_, record)| (record.kind, record.site)).collect();
+    let kinds: Vec<_> = raw.records(0).map(|(_, record)| (record.kind, record.site())).collect();
     let message = |site| (RecordKind::Message, site);
     assert_eq!(kinds, [(RecordKind::Site, 7), message(7), message(250), message(0), message(7)]);
     let marker = Marker(Arc::new(|site: &Site| site.id));

@@ -3,8 +3,8 @@
 use crate::line::Ticks;
 use crate::meta::Meta;
 use crate::plans::Plans;
-use crate::raw::{BLOCK, Defined, MAGIC, Record};
-use crate::record::{Flags, HEADER, MAX_PAYLOAD, PAD_WORD, RecordKind, Records, aligned};
+use crate::raw::{BLOCK, Defined, MAGIC};
+use crate::record::{HEADER, MAX_PAYLOAD, PAD_WORD, Record, RecordKind, Records, aligned};
 
 /// Writes the records of one thread as a raw file has them.
 #[derive(Clone, Debug)]
@@ -43,16 +43,10 @@ impl Writer {
     pub fn copy(&mut self, record: &Record<'_>, plans: &Plans, out: &mut Vec<u8>) -> bool {
         match record.kind {
             RecordKind::Captured => {
-                return self.captured(record.site, record.ticks, record.payload, plans, out);
-            }
-            RecordKind::Message => {
-                self.message(record.site, record.flags, record.ticks, record.payload, plans, out);
+                return self.captured(record.site(), record.ticks, record.payload, plans, out);
             }
             RecordKind::Site => {}
-            kind => {
-                let word = word(kind, record.site, record.payload.len()) | u64::from(record.flags.0) << 8;
-                self.record(word, record.ticks, record.payload, out);
-            }
+            _ => self.whole_without_site(record, record.ticks, plans, out),
         }
         true
     }
@@ -66,14 +60,15 @@ impl Writer {
         self.record(word(RecordKind::Meta, 0, payload.len()), ticks, &payload, out);
     }
 
-    /// Copies as many whole messages as can be copied at once: up to one that needs a definition, a border,
-    /// another order or more than `limit` bytes. Returns their number and the ticks of the last one; `last`
-    /// are the ticks of the record before them.
+    /// Copies as many whole records as can be copied at once: up to one that is not `wanted`, that needs a
+    /// definition, a border, another order or more than `limit` bytes. Returns their number and the ticks of
+    /// the last one; `last` are the ticks of the record before them.
     pub(crate) fn copy_run(
         &mut self,
         records: &mut Records<'_>,
         mut last: Ticks,
         plans: &Plans,
+        wanted: impl Fn(&Record<'_>) -> bool,
         limit: usize,
         out: &mut Vec<u8>,
     ) -> (u64, Ticks) {
@@ -83,12 +78,10 @@ impl Writer {
         }
         let room = usize::try_from(room).unwrap_or(usize::MAX).min(limit.saturating_sub(out.len()));
         let mut count = 0;
-        let bytes = records.take_whole(room, |message| {
-            let needs_none = message.site == 0 || (!message.captured && plans.entry(message.site).is_none());
-            let known = needs_none || self.defined.has(message.site);
-            let next = known && message.ticks >= last;
+        let bytes = records.take_whole(room, |record| {
+            let next = self.is_told(record, plans) && record.ticks >= last && wanted(record);
             if next {
-                (count, last) = (count + 1, message.ticks);
+                (count, last) = (count + 1, record.ticks);
             }
             next
         });
@@ -96,25 +89,33 @@ impl Writer {
         (count, last)
     }
 
-    /// Writes a message, or a piece of one. The text is whole without its site, so a site that is not in
-    /// `plans` is not missed.
-    pub(crate) fn message(
+    /// Returns whether the record can stand where it would stand now: its site is defined in the block, or
+    /// nobody can define it and the record means something without it.
+    #[inline]
+    fn is_told(&self, record: &Record<'_>, plans: &Plans) -> bool {
+        let site = record.site();
+        site == 0
+            || self.defined.has(site)
+            || (record.kind != RecordKind::Captured && plans.entry(site).is_none())
+    }
+
+    /// Writes a record that means something without its site, with the given ticks: one of a function, or a
+    /// message or a piece of one, whose text is whole. So a site that is not in `plans` is not missed.
+    pub(crate) fn whole_without_site(
         &mut self,
-        site: u32,
-        flags: Flags,
+        record: &Record<'_>,
         ticks: Ticks,
-        text: &[u8],
         plans: &Plans,
         out: &mut Vec<u8>,
     ) {
-        if site != 0 && !flags.has(Flags::CONT) {
-            self.make_room(text.len(), out);
+        let (site, len) = (record.site(), record.payload.len());
+        if site != 0 && !record.continues() {
+            self.make_room(len, out);
             if let Some(entry) = plans.entry(site).filter(|_| !self.defined.has(site)) {
-                self.define(site, entry, text.len(), out);
+                self.define(site, entry, len, out);
             }
         }
-        let word = word(RecordKind::Message, site, text.len()) | u64::from(flags.0) << 8;
-        self.record(word, ticks, text, out);
+        self.record(record.word(), ticks, record.payload, out);
     }
 
     /// Writes captured arguments; returns false where the site is not in `plans`.

@@ -1,32 +1,43 @@
-//! The writer of one thread's lines: messages, pieces of them, captured arguments and metadata.
+//! The writer of one thread's lines: messages, pieces of them, captured arguments, functions and metadata.
 
 use crate::escape::{EscapeContext, escape_line, is_plain};
 use crate::fields::SitePlan;
+use crate::function::{self, put_address};
 use crate::line::{Kind, Prefix, Ticks};
 use crate::mark::{put_mark, write_mark};
+use crate::record::{Flags, Record, RecordKind};
 
 /// The length in bytes of the window that lines are written into at once.
 const WINDOW: usize = 4096;
 /// The length in bytes beyond which a line may find the window too short.
 const LINE: usize = 512;
 
-/// A whole message, of which perhaps nothing is to be escaped.
+/// A record that is whole, of which perhaps nothing is to be escaped.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plain<'a> {
     pub ticks: Ticks,
-    /// The plan by which `bytes` become text; `None` where they are text.
-    pub plan: Option<&'a SitePlan>,
-    pub bytes: &'a [u8],
-    /// The mark of the message's site, which is written before the text, if any is.
+    pub content: PlainContent<'a>,
+    /// The mark of a message's site, which is written before the text, if any is.
     pub mark: Option<u32>,
 }
 
-/// Messages that are taken one after the other.
+/// The content of such a record.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum PlainContent<'a> {
+    /// The text of a message.
+    Text(&'a [u8]),
+    /// The values of a message, and the plan by which they become text.
+    Captured(&'a SitePlan, &'a [u8]),
+    /// The address of a function that was entered or left, without more.
+    Address(RecordKind, u64),
+}
+
+/// Records that are taken one after the other.
 pub(crate) trait Plains {
-    /// Returns the next message; `None` where there is something else.
+    /// Returns the next record; `None` where there is something else.
     fn peek(&mut self) -> Option<Plain<'_>>;
 
-    /// Goes on behind the message that was seen last.
+    /// Goes on behind the record that was seen last.
     fn advance(&mut self);
 }
 
@@ -128,21 +139,46 @@ impl LineWriter {
     /// written in another way.
     #[inline(always)]
     fn plain_line(&self, message: &Plain<'_>, page: &mut [u8]) -> Option<usize> {
-        let mut start = self.prefix.write_message(page, message.ticks)?;
-        if let Some(mark) = message.mark {
+        let kind = match message.content {
+            PlainContent::Address(RecordKind::Enter, _) => Kind::Enter,
+            PlainContent::Address(..) => Kind::Leave,
+            _ => Kind::Message,
+        };
+        let mut start = self.prefix.put(page, message.ticks, kind)?;
+        if let Some(mark) = message.mark.filter(|_| kind == Kind::Message) {
             start += put_mark(mark, page.get_mut(start..)?)?;
         }
         let text = page.get_mut(start..)?;
-        let length = match message.plan {
-            Some(plan) => plan.write_plain(message.bytes, text)?,
-            None => {
-                let to = text.get_mut(..message.bytes.len()).filter(|_| is_plain(message.bytes))?;
-                to.copy_from_slice(message.bytes);
-                message.bytes.len()
+        let length = match message.content {
+            PlainContent::Captured(plan, values) => plan.write_plain(values, text)?,
+            PlainContent::Text(bytes) => {
+                text.get_mut(..bytes.len()).filter(|_| is_plain(bytes))?.copy_from_slice(bytes);
+                bytes.len()
             }
+            PlainContent::Address(_, address) => put_address(address, text)?,
         };
         *text.get_mut(length)? = b'\n';
         Some(start + length + 1)
+    }
+
+    /// Writes the line of a function that was entered or left, or of a call stack. `place` is that of the
+    /// record's site, where it is known.
+    pub(crate) fn function(
+        &self,
+        ticks: Ticks,
+        record: &Record<'_>,
+        place: Option<&[u8]>,
+        out: &mut Vec<u8>,
+    ) {
+        let kind = match record.kind {
+            RecordKind::Stack => Kind::Stack,
+            RecordKind::Leave => Kind::Leave,
+            RecordKind::Scope if record.flags().has(Flags::LEAVE) => Kind::Leave,
+            _ => Kind::Enter,
+        };
+        self.prefix.begin(out, ticks, kind);
+        function::write(record, place, out);
+        out.push(b'\n');
     }
 
     /// Writes a `#` line.

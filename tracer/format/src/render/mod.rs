@@ -12,10 +12,10 @@ use crate::line::Ticks;
 use crate::meta::{End, EndReason, LossReason, Meta, Run, Thread};
 use crate::plans::Plans;
 use crate::raw;
-use crate::record::{Flags, MessagePiece, Records};
-pub(crate) use lines::{LineWriter, Plain, Plains};
+use crate::record::{Flags, Record, RecordKind, Records};
+pub(crate) use lines::{LineWriter, Plain, PlainContent, Plains};
 
-/// The number of messages that are rendered one by one behind two that are not of the usual kind.
+/// The number of records that are rendered one by one behind two that are not of the usual kind.
 pub(crate) const ONE_BY_ONE: u32 = 16;
 
 /// The state from which the renderer of a thread's records goes on.
@@ -106,11 +106,45 @@ pub struct Losses {
     pub stall_ns: u64,
 }
 
+/// What the records of a process refer to.
+pub struct References<'a> {
+    /// The plans of the process's sites.
+    pub plans: &'a Plans,
+    /// The table of the process's modules.
+    pub modules: &'a mut dyn Modules,
+}
+
+/// The module table of a process: which file the code at an address is of.
+pub trait Modules {
+    /// Returns the lines of all modules that the process has had, as far as that is known, in the order in
+    /// which they were seen; at least of those that it had at this call. There are never fewer of them.
+    fn lines(&mut self) -> &[Meta];
+}
+
+impl<const N: usize> Modules for [Meta; N] {
+    fn lines(&mut self) -> &[Meta] {
+        self
+    }
+}
+
+impl<'a> References<'a> {
+    /// Returns what records refer to that have no addresses.
+    #[must_use]
+    pub fn without_modules(plans: &'a Plans) -> References<'a> {
+        References { plans, modules: &mut [] }
+    }
+}
+
 /// Renders the records of one thread.
 #[derive(Clone, Debug)]
 pub struct Renderer {
     state: RenderState,
     form: Form,
+    /// The number of lines of the module table that were appended. Who goes on from a state appends them
+    /// again: that says the same twice.
+    modules_told: usize,
+    /// Whether the module table was asked for its lines since the records at hand were committed.
+    modules_asked: bool,
 }
 
 /// The form of the output.
@@ -128,7 +162,7 @@ impl Renderer {
             Encoding::Text => Form::Text(LineWriter::new(tid)),
             Encoding::Raw => Form::Raw(raw::Writer::new(tid)),
         };
-        Renderer { state, form }
+        Renderer { state, form, modules_told: 0, modules_asked: false }
     }
 
     /// Notes that the output from here on begins at this position of the file, in bytes, and that the vector
@@ -152,6 +186,11 @@ impl Renderer {
         self.state
     }
 
+    /// Notes that the output goes on in another file, which has no line of the module table.
+    pub fn begin_file(&mut self) {
+        self.modules_told = 0;
+    }
+
     /// Appends the two lines that every file begins with.
     pub fn header(&mut self, run: &Run, thread: &Thread, out: &mut Vec<u8>) {
         self.meta(&Meta::Run(run.clone()), out);
@@ -168,19 +207,20 @@ impl Renderer {
         main: &mut Records<'a>,
         nested: &mut Records<'a>,
         idle: bool,
-        plans: &Plans,
+        refer: &mut References<'_>,
         limit: usize,
         out: &mut Vec<u8>,
     ) {
         let damaged = main.damaged() + nested.damaged();
         let alone = nested.peek().is_none();
-        // Where one message is not of the usual kind, the next ones may not be either.
+        self.modules_asked = false;
+        // Where one record is not of the usual kind, the next ones may not be either.
         let mut one_by_one = 0;
         while out.len() < limit {
             if one_by_one > 0 {
                 one_by_one -= 1;
             } else if alone && !self.state.in_message {
-                if !self.many(main, plans, limit, out) {
+                if !self.many(main, refer.plans, limit, out) {
                     one_by_one = ONE_BY_ONE;
                 } else if out.len() >= limit {
                     break;
@@ -193,12 +233,12 @@ impl Renderer {
                 (None, _) => break,
             };
             let source = if from_main { &mut *main } else { &mut *nested };
-            let Some(message) = source.next() else { break };
-            self.state.in_lost &= !from_main || message.flags.has(Flags::CONT);
-            if message.captured {
-                self.captured(&message, plans, out);
-            } else {
-                self.piece(&message, from_main, plans, out);
+            let Some(record) = source.next() else { break };
+            self.state.in_lost &= !from_main || record.continues();
+            match record.kind {
+                RecordKind::Captured => self.captured(&record, refer.plans, out),
+                RecordKind::Message => self.piece(&record, from_main, refer.plans, out),
+                _ => self.function(&record, refer, out),
             }
         }
         let damaged = main.damaged() + nested.damaged() - damaged;
@@ -208,19 +248,24 @@ impl Renderer {
         }
     }
 
-    /// Appends as many of the next messages as can be done at once, if there are any.
+    /// Appends as many of the next records as can be done at once, if there are any.
     #[inline]
     fn many(&mut self, main: &mut Records<'_>, plans: &Plans, limit: usize, out: &mut Vec<u8>) -> bool {
         let last = self.state.last;
+        let with_addresses = self.modules_asked;
         let (count, last) = match &mut self.form {
             Form::Text(lines) => {
                 // The records are cloned, so the values that change stay in registers.
-                let mut usual = RingMessages { records: main.clone(), plans, next: None, last };
+                let mut usual =
+                    WholeRecords { records: main.clone(), plans, with_addresses, next: None, last };
                 let count = lines.plain_lines(&mut usual, limit, out);
                 *main = usual.records;
                 (count, usual.last)
             }
-            Form::Raw(raw) => raw.copy_run(main, last, plans, limit, out),
+            Form::Raw(raw) => {
+                let wanted = |record: &Record<'_>| with_addresses || !record.needs_modules();
+                raw.copy_run(main, last, plans, wanted, limit, out)
+            }
         };
         if count > 0 {
             self.state.records = self.state.records.saturating_add(count);
@@ -231,8 +276,8 @@ impl Renderer {
     }
 
     /// Appends one piece of a message.
-    fn piece(&mut self, piece: &MessagePiece<'_>, from_main: bool, plans: &Plans, out: &mut Vec<u8>) {
-        let continues = piece.flags.has(Flags::CONT);
+    fn piece(&mut self, piece: &Record<'_>, from_main: bool, plans: &Plans, out: &mut Vec<u8>) {
+        let continues = piece.continues();
         if continues && !self.state.in_message {
             return self.headless(piece, from_main, out);
         }
@@ -243,18 +288,18 @@ impl Renderer {
         if !continues {
             self.go_on_to(piece.ticks, out);
         }
-        let more = piece.flags.has(Flags::MORE);
+        let more = piece.flags().has(Flags::MORE);
         match &mut self.form {
             Form::Text(lines) => {
                 if !continues {
                     lines.message(self.state.last, None, out);
                 }
-                lines.text(self.state.last, piece.text, out);
+                lines.text(self.state.last, piece.payload, out);
                 if !more {
                     out.push(b'\n');
                 }
             }
-            Form::Raw(raw) => raw.message(piece.site, piece.flags, self.state.last, piece.text, plans, out),
+            Form::Raw(raw) => raw.whole_without_site(piece, self.state.last, plans, out),
         }
         self.state.in_message = more;
         if !more {
@@ -264,8 +309,8 @@ impl Renderer {
 
     /// Goes on behind a piece of a message whose start is not in this text. The last piece of the message
     /// reports it, once.
-    fn headless(&mut self, piece: &MessagePiece<'_>, from_main: bool, out: &mut Vec<u8>) {
-        if piece.flags.has(Flags::MORE) {
+    fn headless(&mut self, piece: &Record<'_>, from_main: bool, out: &mut Vec<u8>) {
+        if piece.flags().has(Flags::MORE) {
             return;
         }
         if from_main && std::mem::take(&mut self.state.in_lost) {
@@ -278,15 +323,15 @@ impl Renderer {
 
     /// Appends a message whose arguments were captured.
     #[inline]
-    fn captured(&mut self, message: &MessagePiece<'_>, plans: &Plans, out: &mut Vec<u8>) {
+    fn captured(&mut self, message: &Record<'_>, plans: &Plans, out: &mut Vec<u8>) {
         self.state.ended = false;
         self.close_before_next(out);
-        let Some(plan) = plans.get(message.site) else { return self.lost(1, LossReason::Damaged, out) };
+        let Some(plan) = plans.get(message.site()) else { return self.lost(1, LossReason::Damaged, out) };
         let before = (self.state, out.len());
         self.go_on_to(message.ticks, out);
         let written = match &mut self.form {
-            Form::Text(lines) => lines.captured(self.state.last, None, plan, message.text, out),
-            Form::Raw(raw) => raw.captured(message.site, self.state.last, message.text, plans, out),
+            Form::Text(lines) => lines.captured(self.state.last, None, plan, message.payload, out),
+            Form::Raw(raw) => raw.captured(message.site(), self.state.last, message.payload, plans, out),
         };
         if written {
             self.state.records = self.state.records.saturating_add(1);
@@ -296,6 +341,34 @@ impl Renderer {
             out.truncate(before.1);
             self.lost(1, LossReason::Damaged, out);
         }
+    }
+
+    /// Appends that a function was entered or left, or a call stack, behind what its addresses mean.
+    fn function(&mut self, record: &Record<'_>, refer: &mut References<'_>, out: &mut Vec<u8>) {
+        self.state.ended = false;
+        self.close_before_next(out);
+        if record.needs_modules() {
+            self.tell_modules(refer.modules, out);
+        }
+        self.go_on_to(record.ticks, out);
+        let last = self.state.last;
+        match &mut self.form {
+            Form::Text(lines) => lines.function(last, record, refer.plans.place(record.site()), out),
+            Form::Raw(raw) => raw.whole_without_site(record, last, refer.plans, out),
+        }
+        self.state.records = self.state.records.saturating_add(1);
+    }
+
+    /// Appends those lines of the module table that were not appended yet.
+    fn tell_modules(&mut self, modules: &mut dyn Modules, out: &mut Vec<u8>) {
+        if std::mem::replace(&mut self.modules_asked, true) {
+            return;
+        }
+        let lines = modules.lines();
+        for line in lines.get(self.modules_told..).unwrap_or_default() {
+            self.meta(line, out);
+        }
+        self.modules_told = lines.len();
     }
 
     /// Returns the ticks of the next line. The counters of a machine may go back (a virtual machine that is
@@ -443,28 +516,38 @@ impl Renderer {
     }
 }
 
-/// The next records of a ring, as long as they are whole messages and their ticks do not go back.
-struct RingMessages<'s, 'a> {
+/// The next records of a ring, as long as they are whole and their ticks do not go back.
+struct WholeRecords<'s, 'a> {
     records: Records<'a>,
     plans: &'s Plans,
-    next: Option<MessagePiece<'a>>,
+    /// Whether what addresses mean was told.
+    with_addresses: bool,
+    next: Option<Record<'a>>,
     last: Ticks,
 }
 
-impl Plains for RingMessages<'_, '_> {
+impl Plains for WholeRecords<'_, '_> {
     #[inline(always)]
     fn peek(&mut self) -> Option<Plain<'_>> {
-        let next = self.records.peek_whole().filter(|message| message.ticks >= self.last)?;
+        let next = self.records.peek_whole().filter(|record| record.ticks >= self.last)?;
         self.next = Some(next);
-        let plan = if next.captured { Some(self.plans.get(next.site)?) } else { None };
-        Some(Plain { ticks: next.ticks, plan, bytes: next.text, mark: None })
+        let content = match next.kind {
+            RecordKind::Message => PlainContent::Text(next.payload),
+            RecordKind::Captured => PlainContent::Captured(self.plans.get(next.site())?, next.payload),
+            RecordKind::Enter if self.with_addresses => PlainContent::Address(next.kind, next.address()),
+            RecordKind::Leave if self.with_addresses && next.flags() == Flags::NONE => {
+                PlainContent::Address(next.kind, next.address())
+            }
+            _ => return None,
+        };
+        Some(Plain { ticks: next.ticks, content, mark: None })
     }
 
     #[inline(always)]
     fn advance(&mut self) {
-        if let Some(message) = &self.next {
-            self.last = message.ticks;
-            self.records.advance(message);
+        if let Some(record) = &self.next {
+            self.last = record.ticks;
+            self.records.advance(record);
         }
     }
 }

@@ -6,6 +6,7 @@ use super::*;
 use crate::escape::{EscapeContext, unescape};
 use crate::line::{Kind, Line};
 use crate::record::tests::lay_out;
+use crate::record::{enter_word, leave_word, message_word, stack_word};
 
 const BLOCK: u64 = 64;
 
@@ -22,7 +23,14 @@ fn render(
     let mut out = Vec::new();
     let mut main = Records::new([&main, &[]], 0, BLOCK);
     let mut nested = Records::new([&nested, &[]], 0, BLOCK);
-    state.records(&mut main, &mut nested, idle, &Plans::default(), usize::MAX, &mut out);
+    state.records(
+        &mut main,
+        &mut nested,
+        idle,
+        &mut References::without_modules(&Plans::default()),
+        usize::MAX,
+        &mut out,
+    );
     String::from_utf8(out).unwrap()
 }
 
@@ -50,7 +58,7 @@ proptest! {
         let bytes = lay_out(&messages, 4096);
         let mut main = Records::new([&bytes, &[]], 0, 4096);
         let (mut renderer, mut out) = (renderer(), Vec::new());
-        renderer.records(&mut main, &mut Records::empty(0, BLOCK), true, &Plans::default(), usize::MAX, &mut out);
+        renderer.records(&mut main, &mut Records::empty(0, BLOCK), true, &mut References::without_modules(&Plans::default()), usize::MAX, &mut out);
         prop_assert_eq!(String::from_utf8_lossy(&out), String::from_utf8_lossy(&expected));
         prop_assert_eq!(renderer.state().records, texts.len() as u64);
     }
@@ -177,11 +185,55 @@ proptest! {
         let mut state = renderer();
         let mut main = Records::new([&mixed, &main], 0, 128);
         let mut nested = Records::new([&nested, &[]], 0, 64);
-        state.records(&mut main, &mut nested, true, &Plans::default(), usize::MAX, &mut out);
+        state.records(&mut main, &mut nested, true, &mut References::without_modules(&Plans::default()), usize::MAX, &mut out);
         state.end(EndReason::Killed, None, &mut out);
         let text = String::from_utf8(out).unwrap();
         let lines: Vec<&str> = text.split_terminator('\n').collect();
         prop_assert!(lines.iter().all(|l| Line::parse(l.as_bytes()).is_ok()), "{}", text);
         prop_assert!(lines.is_sorted_by_key(|l| &l[..16]));
     }
+}
+
+#[test]
+fn the_module_table_stands_before_the_first_address_of_each_file_and_once() {
+    let line = |path: &str| {
+        Meta::parse(format!(
+            "module start=0000000000001000 end=0000000000002000 bias=0000000000000000 build_id= path=\"{path}\" after=0 seen=1"
+        ).as_bytes()).expect("a line")
+    };
+    let mut modules = [line("/a"), line("/b")];
+    let words = [
+        message_word(0, Flags::NONE, 0),
+        enter_word(0x1a2b),
+        leave_word(0x1a2b, true),
+        stack_word(Flags::WHOLE, 0),
+    ];
+    let records = |words: &[u64]| -> Vec<u8> {
+        words.iter().flat_map(|word| [*word, 7]).flat_map(u64::to_le_bytes).collect()
+    };
+    let (plans, mut renderer) = (Plans::default(), renderer());
+    let mut rendered = |renderer: &mut Renderer, words: &[u64]| {
+        let (bytes, mut out) = (records(words), Vec::new());
+        let mut refer = References { plans: &plans, modules: &mut modules };
+        renderer.records(
+            &mut Records::new([&bytes, &[]], 0, 4096),
+            &mut Records::empty(0, 64),
+            true,
+            &mut refer,
+            usize::MAX,
+            &mut out,
+        );
+        let text = String::from_utf8(out).expect("UTF-8");
+        text.lines()
+            .map(|line| line[26..].split(" start").next().unwrap_or_default().trim_end().to_owned())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        rendered(&mut renderer, &words),
+        [":", "# module", "# module", "> 0x1a2b", "< unwinding 0x1a2b", "^"]
+    );
+    assert_eq!(rendered(&mut renderer, &words[1..2]), ["> 0x1a2b"]);
+    assert_eq!(renderer.state().records, 5);
+    renderer.begin_file();
+    assert_eq!(rendered(&mut renderer, &words[3..]), ["# module", "# module", "^"]);
 }

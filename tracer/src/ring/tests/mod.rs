@@ -17,7 +17,7 @@ use trace_format::line::{Kind, Line};
 use trace_format::meta::Meta;
 use trace_format::plans::Plans;
 use trace_format::record::Records;
-use trace_format::render::{RenderState, Renderer};
+use trace_format::render::{References, RenderState, Renderer};
 use trace_format::ring::{Geometry, MIN_CAPACITY, Progress, readable};
 use trace_store::memory::{FIRST_BYTES, FIRST_NESTED_BYTES, Memory, may_begin_small};
 
@@ -109,7 +109,9 @@ fn drain(memory: &Memory, idle: bool, progress: &mut Progress, renderer: &mut Re
         unsafe { (memory.data().parts(main.clone()), memory.nested_data().parts(nested.clone())) };
     let mut main = Records::new(main_parts, main.start, geometry.block);
     let mut nested = Records::new(nested_parts, nested.start, geometry.nested_block);
-    renderer.records(&mut main, &mut nested, idle, &Plans::default(), usize::MAX, text);
+    let plans = Plans::default();
+    let mut refer = References::without_modules(&plans);
+    renderer.records(&mut main, &mut nested, idle, &mut refer, usize::MAX, text);
     assert_eq!(main.damaged() + nested.damaged(), 0);
     progress.consumed = main.position();
     progress.nested_consumed = nested.position();

@@ -98,7 +98,7 @@ fn beside_a_busy_thread_and_a_busy_flusher_file_and_text_have_no_seam() {
             while !last {
                 last = done.load(Ordering::Acquire);
                 let mut context =
-                    DrainContext { info, place: &mut place, sites: &mut &Plans::default(), out: &mut out };
+                    DrainContext { info, place: &mut place, tables: &mut &Plans::default(), out: &mut out };
                 drain.portion(drained, &mut context, &|| false).unwrap();
             }
         });

@@ -38,8 +38,8 @@ fn recorder() -> (Memory, Producer) {
 fn texts(records: Records<'_>) -> Vec<String> {
     let mut texts: Vec<String> = Vec::new();
     for piece in records {
-        let text = std::str::from_utf8(piece.text).unwrap();
-        match texts.last_mut().filter(|_| piece.flags.has(Flags::CONT)) {
+        let text = std::str::from_utf8(piece.payload).unwrap();
+        match texts.last_mut().filter(|_| piece.flags().has(Flags::CONT)) {
             Some(message) => message.push_str(text),
             None => texts.push(text.into()),
         }

@@ -28,7 +28,7 @@ use trace_format::line::Ticks;
 use trace_format::meta::{self, EndReason, LossReason, Meta, RingPlace};
 use trace_format::plans::Plans;
 use trace_format::record::Records;
-use trace_format::render::{FileTotals, RenderState, Renderer};
+use trace_format::render::{FileTotals, References, RenderState, Renderer};
 use trace_format::ring::{Header, Progress, RingError, readable};
 pub use trace_place::{Say, TracePlace};
 
@@ -72,16 +72,16 @@ impl<'a> DrainedRing<'a> {
     }
 }
 
-/// The plans of the sites that records refer to.
-pub trait SitePlans {
-    /// Returns the plans of all sites, at least of those that records refer to which were committed before
-    /// this call.
-    fn plans(&mut self) -> &Plans;
+/// The tables of a run: what its records refer to.
+pub trait RunTables {
+    /// Returns what the records of the run refer to, at least of those that were committed before this call.
+    fn references(&mut self) -> References<'_>;
 }
 
-impl SitePlans for &Plans {
-    fn plans(&mut self) -> &Plans {
-        self
+/// The tables of a run of whose records none has an address.
+impl RunTables for &Plans {
+    fn references(&mut self) -> References<'_> {
+        References::without_modules(self)
     }
 }
 
@@ -91,8 +91,8 @@ pub struct DrainContext<'a> {
     pub info: &'a meta::Run,
     /// The place where files are made.
     pub place: &'a mut TracePlace,
-    /// The plans by which captured arguments are rendered.
-    pub sites: &'a mut dyn SitePlans,
+    /// The tables that say what the records refer to.
+    pub tables: &'a mut dyn RunTables,
     /// The lines on their way into a file.
     pub out: &'a mut Vec<u8>,
 }
@@ -223,11 +223,11 @@ impl Drain {
     ) -> io::Result<usize> {
         let before = (self.renderer.clone(), self.progress);
         let first = self.begin(drained, context);
-        self.render(drained.memory, context.sites, is_idle, first.saturating_add(limit), context.out)?;
+        self.render(drained.memory, context.tables, is_idle, first.saturating_add(limit), context.out)?;
         let mut length = first;
         while whole && self.renderer.state().in_message && context.out.len() > length {
             length = context.out.len();
-            self.render(drained.memory, context.sites, is_idle, length + 1, context.out)?;
+            self.render(drained.memory, context.tables, is_idle, length + 1, context.out)?;
         }
         if context.out.len() == first {
             return Ok(0);
@@ -294,6 +294,7 @@ impl Drain {
         }
         self.renderer.begin_at(self.progress.file_length);
         if self.progress.file_length == 0 {
+            self.renderer.begin_file();
             let told = drained.header().published().render;
             // Nothing of it is there yet, and others may have been made since this was tried.
             self.serial = context.place.next_file();
@@ -312,15 +313,15 @@ impl Drain {
     fn render(
         &mut self,
         memory: &Memory,
-        sites: &mut dyn SitePlans,
+        tables: &mut dyn RunTables,
         is_idle: &dyn Fn() -> bool,
         limit: usize,
         out: &mut Vec<u8>,
     ) -> io::Result<()> {
         let rendered = if memory.overwrites() {
-            self.render_copy(memory, sites, is_idle, limit, out)
+            self.render_copy(memory, tables, is_idle, limit, out)
         } else {
-            self.render_ring(memory, sites, is_idle, limit, out)
+            self.render_ring(memory, tables, is_idle, limit, out)
         };
         rendered.map_err(|e| io::Error::other(format!("the ring of thread {} is damaged: {e}", self.tid)))?;
         self.renderer.losses(&memory.header().losses(), out);
@@ -331,7 +332,7 @@ impl Drain {
     fn render_ring(
         &mut self,
         memory: &Memory,
-        sites: &mut dyn SitePlans,
+        tables: &mut dyn RunTables,
         is_idle: &dyn Fn() -> bool,
         limit: usize,
         out: &mut Vec<u8>,
@@ -340,7 +341,7 @@ impl Drain {
         // could belong to.
         let (mut main, mut nested, whole) = self.unread(memory)?;
         let idle = is_idle() && memory.header().main.head() == whole;
-        self.renderer.records(&mut main, &mut nested, idle, sites.plans(), limit, out);
+        self.renderer.records(&mut main, &mut nested, idle, &mut tables.references(), limit, out);
         if idle && main.position() == whole {
             // Its thread has gone on without the rest of the message.
             self.renderer.close_torn(out);
@@ -388,7 +389,7 @@ impl Drain {
     fn render_copy(
         &mut self,
         memory: &Memory,
-        sites: &mut dyn SitePlans,
+        tables: &mut dyn RunTables,
         is_idle: &dyn Fn() -> bool,
         limit: usize,
         out: &mut Vec<u8>,
@@ -405,7 +406,7 @@ impl Drain {
         };
         let idle = is_idle() && header.main.head() == copy.end();
         let (mut main, mut nested) = copy.records(consumed, nested_consumed);
-        self.renderer.records(&mut main, &mut nested, idle, sites.plans(), limit, out);
+        self.renderer.records(&mut main, &mut nested, idle, &mut tables.references(), limit, out);
         (self.progress.consumed, self.progress.nested_consumed) = (main.position(), nested.position());
         // What is left of the nested ring waits for the record that it was made in: for the next copy.
         if self.progress.consumed < copy.end() {
@@ -653,6 +654,8 @@ impl Drain {
         }
         let (header, info, tid, serial) = (drained.header(), context.info, self.tid, self.serial);
         let encoding = context.place.encoding;
+        // What the kept records refer to may be told in the half that is dropped.
+        let tables = &mut *context.tables;
         let (mut renderer, mut progress) = (self.renderer.clone(), self.progress);
         let first = |dropped: &rotation::Dropped| {
             let mut told = RenderState { last: dropped.last, lost: dropped.lost, ..RenderState::default() };
@@ -660,6 +663,12 @@ impl Drain {
             told.stall_ns = dropped.stall_ns;
             let mut lines = Vec::with_capacity(512);
             first_lines((tid, serial), encoding, drained, info, &told, &mut lines);
+            let mut more = Renderer::new(tid, told, encoding);
+            more.begin_at(0);
+            more.written(lines.len());
+            if dropped.modules {
+                tables.references().modules.lines().iter().for_each(|line| more.meta(line, &mut lines));
+            }
             lines
         };
         let publish = |file: &TraceFile, dropped: &rotation::Dropped| {

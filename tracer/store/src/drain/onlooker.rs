@@ -4,17 +4,16 @@ use std::io;
 
 use trace_format::file::Encoding;
 use trace_format::meta::{self, EndReason};
-use trace_format::plans::Plans;
 use trace_format::render::{Losses, RenderState};
 use trace_format::ring::Progress;
 
-use super::{Drain, DrainedRing, PORTION, Survivors, TracePlace, first_lines};
+use super::{Drain, DrainedRing, PORTION, RunTables, Survivors, TracePlace, first_lines};
 
 /// A drain without a file of its own.
 pub struct Onlooker<'a> {
     drained: DrainedRing<'a>,
     info: &'a meta::Run,
-    plans: &'a Plans,
+    tables: &'a mut dyn RunTables,
     drain: Drain,
     /// The state in which the thread's file, and earlier ones, have left the renderer.
     told: RenderState,
@@ -36,11 +35,11 @@ impl<'a> Onlooker<'a> {
     pub fn new(
         drained: DrainedRing<'a>,
         info: &'a meta::Run,
-        plans: &'a Plans,
+        tables: &'a mut dyn RunTables,
         progress: Progress,
     ) -> Onlooker<'a> {
         let drain = Drain::going_on_from(drained.header(), progress, Encoding::Text);
-        Onlooker { drained, info, plans, told: drain.renderer.state(), drain }
+        Onlooker { drained, info, tables, told: drain.renderer.state(), drain }
     }
 
     /// Notes that there is no file where there should be one: the text begins another. The thread's files are
@@ -65,12 +64,19 @@ impl<'a> Onlooker<'a> {
             copy.tell_overwritten(renderer, &mut text);
         }
         let (mut main, mut nested) = copy.records(consumed, nested_consumed);
-        renderer.records(&mut main, &mut nested, false, self.plans, usize::MAX, &mut text);
+        renderer.records(&mut main, &mut nested, false, &mut self.tables.references(), usize::MAX, &mut text);
         if nested.peek().is_some() {
             if patient {
                 return None;
             }
-            renderer.records(&mut main, &mut nested, true, self.plans, usize::MAX, &mut text);
+            renderer.records(
+                &mut main,
+                &mut nested,
+                true,
+                &mut self.tables.references(),
+                usize::MAX,
+                &mut text,
+            );
         }
         renderer.losses(losses, &mut text);
         Some(self.finish(text))
@@ -84,7 +90,7 @@ impl<'a> Onlooker<'a> {
         let (mut text, mut portion) = (Vec::new(), Vec::new());
         loop {
             portion.clear();
-            self.drain.render(self.drained.memory, &mut self.plans, &|| true, PORTION, &mut portion)?;
+            self.drain.render(self.drained.memory, self.tables, &|| true, PORTION, &mut portion)?;
             if portion.is_empty() {
                 break;
             }

@@ -10,7 +10,7 @@
 use std::ops::Range;
 
 use trace_format::meta::LossReason;
-use trace_format::record::{Flags, Records};
+use trace_format::record::{Record, Records};
 use trace_format::render::Renderer;
 use trace_format::ring::{CommittedEnd, RingError, Written, oldest, readable_to, survivors};
 
@@ -131,7 +131,7 @@ impl Survivors {
     /// Returns how many messages the copies have.
     pub fn messages(&self) -> u64 {
         let (main, nested) = self.records(0, 0);
-        main.chain(nested).filter(|piece| !piece.flags.has(Flags::MORE)).count() as u64
+        main.chain(nested).filter(Record::counts).count() as u64
     }
 }
 
@@ -169,7 +169,7 @@ impl RingCopy {
         let skipped = usize::try_from(from - self.start).unwrap_or(usize::MAX);
         let mut records = Records::new([self.bytes.get(skipped..).unwrap_or(&[]), &[]], from, self.block);
         if self.jumped && from == self.start {
-            while let Some(piece) = records.peek().filter(|piece| piece.flags.has(Flags::CONT)) {
+            while let Some(piece) = records.peek().filter(Record::continues) {
                 records.advance(&piece);
             }
         }

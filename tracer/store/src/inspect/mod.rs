@@ -26,7 +26,8 @@ use crate::counter;
 use crate::drain::{DrainedRing, Onlooker, Survivors, TracePlace};
 use crate::life::Lock;
 use crate::memory::Memory;
-use crate::run_directory::{open_table, plans_in, read_manifest, ring_paths};
+use crate::modules::StoredModules;
+use crate::run_directory::{StoredTables, open_table, plans_in, read_manifest, ring_paths};
 use crate::sys;
 
 /// The number of times that a ring is read that changes meanwhile.
@@ -333,7 +334,9 @@ impl RingReader<'_> {
         let drained = DrainedRing { memory: self.memory, place: RingPlace::Shared, why: "", start };
         // After the copy: what it has was in the table before.
         let plans = self.table.map_or_else(|| Ok(Plans::default()), plans_in)?;
-        let mut onlooker = Onlooker::new(drained, &self.run.manifest.run, &plans, progress);
+        let modules = StoredModules::open(&self.run.directory, self.run.user);
+        let mut tables = StoredTables::new(plans, modules);
+        let mut onlooker = Onlooker::new(drained, &self.run.manifest.run, &mut tables, progress);
         if file.is_none() && progress.inode != 0 {
             onlooker.forget_file(self.place)?;
         }

@@ -19,6 +19,7 @@
 //! | `file_identity`, `path_identity` | tell which file it is | flusher, recovery |
 //! | `descriptor_limit`, `is_without_descriptors`, `file_size_limit` | tell limits | flusher, recovery |
 //! | `effective_user`, `boot_id` | tell facts | flusher, recovery |
+//! | `module_counts`, `loaded_modules` | tell which files are mapped as code | flusher |
 //! | `counter_is_trusted`, `monotonic_ns` | tell about clocks | start of a run; a record without a counter |
 //!
 //! What hooks into a process that traces (the ends of threads and of the process, `errno`, waking) is in
@@ -27,7 +28,11 @@
 #[cfg(target_os = "linux")]
 mod linux;
 #[cfg(target_os = "linux")]
+mod loader;
+#[cfg(target_os = "linux")]
 pub use linux::*;
+#[cfg(target_os = "linux")]
+pub use loader::*;
 
 #[cfg(all(unix, not(target_os = "linux")))]
 mod macos;
@@ -48,6 +53,17 @@ pub use named_files::*;
 mod windows;
 #[cfg(windows)]
 pub use windows::*;
+
+use trace_format::meta::Module;
+
+/// What the system says of a process's modules at one moment: of the files that are mapped as code.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LoadedModules {
+    /// The number of modules that were loaded so far, and of those that were unloaded.
+    pub counts: (u64, u64),
+    /// The modules that are there; when they were loaded is not said.
+    pub modules: Vec<Module>,
+}
 
 /// The identity of a file, which tells it from others, and what has become of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use std::os::windows::io::AsRawHandle;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use super::FileIdentity;
+use super::{FileIdentity, LoadedModules};
 
 #[link(name = "kernel32", kind = "raw-dylib")]
 unsafe extern "system" {
@@ -168,4 +168,14 @@ pub fn monotonic_ns() -> u64 {
     static CLOCK: OnceLock<quanta::Clock> = OnceLock::new();
     let clock = CLOCK.get_or_init(quanta::Clock::new);
     clock.delta_as_nanos(0, clock.raw())
+}
+
+/// Returns that no module was ever loaded: they are not looked for here.
+pub fn module_counts() -> (u64, u64) {
+    (0, 0)
+}
+
+/// Returns no modules: they are not looked for here, so addresses get no names.
+pub fn loaded_modules() -> LoadedModules {
+    LoadedModules::default()
 }

@@ -35,6 +35,8 @@ pub(super) struct Dropped {
     pub stall_ns: u64,
     /// The ticks of its last line.
     pub last: Ticks,
+    /// Whether lines of the module table were in it.
+    pub modules: bool,
 }
 
 impl Dropped {
@@ -73,6 +75,7 @@ impl Dropped {
     }
 
     fn count_meta(&mut self, payload: &[u8]) {
+        self.modules |= payload.starts_with(b"module ");
         match Meta::parse(payload) {
             Some(Meta::Lost { records, reason }) => self.lost(reason, records),
             // A slot has no place for what only later versions know: it is told on as what was dropped with
@@ -217,7 +220,14 @@ mod tests {
         let mut lost = [0; LossReason::COUNT];
         lost[LossReason::Full as usize] = 3;
         lost[LossReason::Rotated as usize] = 4;
-        let expected = Dropped { bytes: old.len() as u64, messages: 2, lost, stall_ns: 5, last: Ticks(7) };
+        let expected = Dropped {
+            bytes: old.len() as u64,
+            messages: 2,
+            lost,
+            stall_ns: 5,
+            last: Ticks(7),
+            modules: false,
+        };
         // Anywhere in the long message or its further lines: it is not cut.
         for from in [old.len() - 100_000, old.len() - 60, old.len()] {
             assert_eq!(Dropped::find(&mut file, from as u64, length).unwrap(), expected, "{from}");

@@ -6,8 +6,8 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::ops::Range;
 
 use trace_format::plans::Plans;
-use trace_format::raw::{BLOCK, Raw, Record, Writer};
-use trace_format::record::{Flags, RecordKind};
+use trace_format::raw::{BLOCK, Raw, Writer};
+use trace_format::record::{Record, RecordKind};
 use trace_format::sites::Site;
 
 use super::{Dropped, cut_short};
@@ -18,15 +18,15 @@ pub(super) fn find(file: &mut File, from: u64, length: u64) -> io::Result<(Dropp
     let (mut dropped, mut plans, mut kept) = (Dropped::default(), Plans::default(), None);
     each_record(file, 0..length, |at, record| {
         if record.kind == RecordKind::Site {
-            if let Some(site) = Site::parse(record.payload).filter(|_| plans.entry(record.site).is_none()) {
+            if let Some(site) = Site::parse(record.payload).filter(|_| plans.entry(record.site()).is_none()) {
                 plans.add(&site);
             }
-        } else if at >= from && !record.flags.has(Flags::CONT) {
+        } else if at >= from && !record.continues() {
             kept.get_or_insert(at);
         }
         if kept.is_none() && record.has_ticks() {
             dropped.last = record.ticks;
-            dropped.messages += u64::from(record.ends_message());
+            dropped.messages += u64::from(record.counts());
             if record.kind == RecordKind::Meta {
                 dropped.count_meta(record.payload);
             }

@@ -1,0 +1,173 @@
+//! The module table of a process: which files are mapped as code, and since when.
+//!
+//! It is looked at on the flusher thread, before records with addresses are rendered, and now and then. What
+//! the looks have found stands in the file `modules` of the run's directory, where a recoverer reads it, and
+//! in each trace file that has addresses.
+
+use std::fs::File;
+use std::io::{Read, Seek, Write};
+use std::path::{Path, PathBuf};
+
+use trace_format::line::Ticks;
+use trace_format::manifest::MODULES_NAME;
+use trace_format::meta::{Between, Meta, Module};
+use trace_format::render::Modules;
+
+use crate::sys::{self, LoadedModules};
+
+/// The most bytes of the file that are read: a line takes some hundred bytes.
+const LARGEST: u64 = 16 << 20;
+
+/// The modules of this process, as they were found.
+pub struct ModuleTable {
+    now: fn() -> Ticks,
+    /// The counts of the last look.
+    counts: (u64, u64),
+    /// The ticks of the last look.
+    looked: Ticks,
+    /// The modules that were there at the last look.
+    there: Vec<Module>,
+    /// All that was found so far, as it is written.
+    lines: Vec<Meta>,
+    /// The file in the run's directory, and how many of the lines are in it; `None` where there is none.
+    file: Option<(PathBuf, usize)>,
+    /// Whether records with addresses were met.
+    needed: bool,
+}
+
+impl ModuleTable {
+    /// Returns a table in which nothing was looked for yet. `now` reads the clock of the process's records.
+    #[must_use]
+    pub fn new(now: fn() -> Ticks) -> ModuleTable {
+        ModuleTable {
+            now,
+            counts: (0, 0),
+            looked: Ticks(0),
+            there: Vec::new(),
+            lines: Vec::new(),
+            file: None,
+            needed: false,
+        }
+    }
+
+    /// Sees to it that what is known stands in a run's directory, if there is one: looks at once, and later
+    /// each time if records with addresses were met, so that little is missed of what comes and goes.
+    pub fn keep_in(&mut self, directory: Option<&Path>) {
+        let Some(directory) = directory else { return self.file = None };
+        let known = self.file.as_ref().is_some_and(|(path, _)| path.parent() == Some(directory));
+        if !known {
+            self.file = Some((directory.join(MODULES_NAME), 0));
+        }
+        if !known || self.needed {
+            self.look();
+            self.write();
+        }
+    }
+
+    /// Looks whether modules have come or gone. Where none have, this costs a few nanoseconds and the
+    /// loader's lock.
+    fn look(&mut self) {
+        let before = Between { after: self.looked, seen: (self.now)() };
+        let counts = sys::module_counts();
+        if counts == self.counts && !self.lines.is_empty() {
+            // What is there now was there at the moment that was read before.
+            self.looked = before.seen;
+            return;
+        }
+        let found = sys::loaded_modules();
+        let seen = (self.now)();
+        self.compare(found, Between { seen, ..before });
+        // What is there was seen between the two readings of the clock; the next change may have been in
+        // between, too.
+        self.looked = before.seen;
+        self.write();
+    }
+
+    /// Notes what has changed.
+    fn compare(&mut self, found: LoadedModules, between: Between) {
+        let is_in = |module: &Module, all: &[Module]| {
+            let same = |other: &Module| {
+                (other.range, &other.build_id, &other.path) == (module.range, &module.build_id, &module.path)
+            };
+            all.iter().any(same)
+        };
+        let (mut came, mut went) = (0, 0);
+        let mut lines = Vec::new();
+        for old in self.there.iter().filter(|old| !is_in(old, &found.modules)) {
+            went += 1;
+            lines.push(Meta::Unloaded { range: old.range, gone: between });
+        }
+        for new in found.modules.iter().filter(|new| !is_in(new, &self.there)) {
+            came += 1;
+            lines.push(Meta::Module(Module { loaded: between, ..new.clone() }));
+        }
+        let is_first = self.lines.is_empty();
+        let hidden = found.counts.0.saturating_sub(self.counts.0).saturating_sub(came);
+        let hidden = hidden.max(found.counts.1.saturating_sub(self.counts.1).saturating_sub(went));
+        if hidden > 0 && !is_first {
+            lines.push(Meta::Missed { modules: hidden, there: between });
+        }
+        self.lines.append(&mut lines);
+        (self.there, self.counts) = (found.modules, found.counts);
+    }
+
+    /// Writes the lines that are not in the file yet. Where that cannot be done, it is tried again at the next
+    /// change; a line that was written in part is written again as a whole, behind that.
+    fn write(&mut self) {
+        let Some((path, written)) = &mut self.file else { return };
+        let mut text = Vec::new();
+        for line in self.lines.get(*written..).unwrap_or_default() {
+            line.write(&mut text);
+            text.push(b'\n');
+        }
+        if text.is_empty() {
+            return;
+        }
+        // A line that a full disk has cut is ended by this, and read as none.
+        let begun = if *written == 0 { &b""[..] } else { b"\n" };
+        if sys::open_to_append(path).and_then(|mut file| file.write_all(&[begun, &text].concat())).is_ok() {
+            *written = self.lines.len();
+        }
+    }
+}
+
+impl Modules for ModuleTable {
+    fn lines(&mut self) -> &[Meta] {
+        self.needed = true;
+        self.look();
+        &self.lines
+    }
+}
+
+/// The module table of another process, read from its run's directory when it is asked for.
+pub(crate) struct StoredModules {
+    file: Option<File>,
+    lines: Vec<Meta>,
+}
+
+impl StoredModules {
+    /// Opens the table of the run in `directory`, which belongs to `user`; one that is not there has no lines.
+    pub(crate) fn open(directory: &Path, user: u32) -> StoredModules {
+        let file = sys::open_file_of_user_to_read(&directory.join(MODULES_NAME), user).ok();
+        StoredModules { file, lines: Vec::new() }
+    }
+}
+
+impl Modules for StoredModules {
+    fn lines(&mut self) -> &[Meta] {
+        if let Some(mut file) = self.file.as_ref().filter(|_| self.lines.is_empty()) {
+            let mut bytes = Vec::new();
+            let read = file.rewind().and_then(|()| file.take(LARGEST).read_to_end(&mut bytes));
+            // A last line without its end is still being written.
+            let whole = bytes.split_inclusive(|&byte| byte == b'\n').filter(|_| read.is_ok());
+            self.lines = whole.filter_map(|line| parse(line.strip_suffix(b"\n")?)).collect();
+        }
+        &self.lines
+    }
+}
+
+/// Reads a line of the table.
+fn parse(line: &[u8]) -> Option<Meta> {
+    Meta::parse(line)
+        .filter(|meta| matches!(meta, Meta::Module(_) | Meta::Unloaded { .. } | Meta::Missed { .. }))
+}

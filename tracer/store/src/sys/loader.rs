@@ -1,0 +1,173 @@
+//! Linux: which files are mapped as code, as the loader tells it.
+#![allow(unsafe_code, reason = "reads what the loader shows; argued where it stands")]
+
+use std::os::unix::ffi::OsStringExt;
+
+#[cfg(target_pointer_width = "32")]
+use libc::Elf32_Phdr as ProgramHeader;
+#[cfg(target_pointer_width = "64")]
+use libc::Elf64_Phdr as ProgramHeader;
+use trace_format::meta::{AddressRange, Between, Module};
+
+use super::LoadedModules;
+
+/// Returns how many modules were loaded so far, and how many of them were unloaded. This takes the loader's
+/// lock, for a few nanoseconds.
+pub fn module_counts() -> (u64, u64) {
+    unsafe extern "C" fn first(
+        info: *mut libc::dl_phdr_info,
+        bytes: libc::size_t,
+        counts: *mut libc::c_void,
+    ) -> libc::c_int {
+        // SAFETY: `counts` is the pair that `dl_iterate_phdr` was called with, and `info` is the loader's.
+        unsafe { *counts.cast::<(u64, u64)>() = counts_in(info, bytes) };
+        // No further modules.
+        1
+    }
+    let mut counts = (0, 0);
+    // SAFETY: `first` writes to `counts`, which outlives the call.
+    unsafe { libc::dl_iterate_phdr(Some(first), (&raw mut counts).cast()) };
+    counts
+}
+
+/// Returns the counts that the loader gives with each module.
+///
+/// # Safety
+/// `info` points to at least `bytes` bytes.
+unsafe fn counts_in(info: *const libc::dl_phdr_info, bytes: usize) -> (u64, u64) {
+    if bytes < size_of::<libc::dl_phdr_info>() {
+        // Of a C library that does not count.
+        return (0, 0);
+    }
+    // SAFETY: there are so many bytes, by the caller's promise.
+    unsafe { ((*info).dlpi_adds, (*info).dlpi_subs) }
+}
+
+/// Returns the files that are mapped as code now. This takes the loader's lock, for some microseconds, and
+/// allocates under it: it is not for threads that trace.
+pub fn loaded_modules() -> LoadedModules {
+    unsafe extern "C" fn each(
+        info: *mut libc::dl_phdr_info,
+        bytes: libc::size_t,
+        found: *mut libc::c_void,
+    ) -> libc::c_int {
+        // SAFETY: `found` is what `dl_iterate_phdr` was called with; `info` is the loader's, and valid here.
+        unsafe {
+            let found = &mut *found.cast::<LoadedModules>();
+            found.counts = counts_in(info, bytes);
+            found.modules.extend(module_in(&*info));
+        }
+        0
+    }
+    let mut found = LoadedModules::default();
+    // SAFETY: `each` writes to `found`, which outlives the call. It does not unwind: it only copies.
+    unsafe { libc::dl_iterate_phdr(Some(each), (&raw mut found).cast()) };
+    // The loader does not tell the path of the executable, which comes first.
+    if let Some(executable) = found.modules.first_mut().filter(|module| module.path.is_empty()) {
+        let path = std::fs::read_link("/proc/self/exe").unwrap_or_default();
+        executable.path = path.into_os_string().into_vec();
+    }
+    found
+}
+
+/// Returns what the loader says of one module; `None` where it has no code.
+///
+/// # Safety
+/// `info` is from the loader, which keeps the module mapped meanwhile.
+unsafe fn module_in(info: &libc::dl_phdr_info) -> Option<Module> {
+    // SAFETY: the headers are mapped with the module.
+    let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
+    let addresses = |header: &ProgramHeader| {
+        let start = u64::from(info.dlpi_addr.wrapping_add(header.p_vaddr));
+        AddressRange { start, end: start.wrapping_add(header.p_memsz.into()) }
+    };
+    let is_code =
+        |header: &&ProgramHeader| header.p_type == libc::PT_LOAD && header.p_flags & libc::PF_X != 0;
+    let code = headers
+        .iter()
+        .filter(is_code)
+        .map(addresses)
+        .reduce(|all, next| AddressRange { start: all.start.min(next.start), end: all.end.max(next.end) })?;
+    let mut notes = headers.iter().filter(|header| header.p_type == libc::PT_NOTE);
+    let build_id = notes.find_map(|header| {
+        let range = addresses(header);
+        let (start, bytes) = (range.start as *const u8, usize::try_from(header.p_memsz).ok()?);
+        // SAFETY: the segment is mapped with the module, and readable: it is a part of one that is loaded.
+        build_id_in(unsafe { std::slice::from_raw_parts(start, bytes) }, header.p_align.into())
+    });
+    let path = if info.dlpi_name.is_null() {
+        Vec::new()
+    } else {
+        // SAFETY: the loader's name of the module, a text that ends in zero.
+        unsafe { std::ffi::CStr::from_ptr(info.dlpi_name) }.to_bytes().to_vec()
+    };
+    Some(Module {
+        range: code,
+        bias: info.dlpi_addr.into(),
+        build_id: build_id.unwrap_or_default(),
+        path,
+        loaded: Between::default(),
+    })
+}
+
+/// Returns the GNU build-id among the notes of a segment with the given alignment.
+fn build_id_in(notes: &[u8], align: u64) -> Option<Vec<u8>> {
+    const BUILD_ID: u32 = 3;
+    let align = if align == 8 { 8 } else { 4 };
+    let mut rest = notes;
+    loop {
+        let number = |at: usize| Some(u32::from_ne_bytes(*rest.get(at..)?.first_chunk()?));
+        let (name, content, kind) = (number(0)? as usize, number(4)? as usize, number(8)?);
+        let start = 12 + name.checked_next_multiple_of(4)?;
+        let start = start.checked_next_multiple_of(align)?;
+        let end = start.checked_add(content)?;
+        if kind == BUILD_ID && rest.get(12..12 + name) == Some(b"GNU\0") {
+            return Some(rest.get(start..end)?.to_vec());
+        }
+        rest = rest.get(end.checked_next_multiple_of(align)?..)?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_program_is_found_with_its_own_functions() {
+        let found = loaded_modules();
+        assert_eq!(found.counts, module_counts());
+        let here = this_program_is_found_with_its_own_functions as fn() as usize as u64;
+        let own = found.modules.iter().find(|module| module.range.contains(here)).expect("this program");
+        let path = std::env::current_exe().expect("a path");
+        assert_eq!(own.path, path.into_os_string().into_vec());
+        let libc = libc::getpid as *const () as usize as u64;
+        let libc = found.modules.iter().find(|module| module.range.contains(libc)).expect("the C library");
+        assert!(String::from_utf8_lossy(&libc.path).contains("libc"), "{libc:?}");
+        assert_eq!(libc.build_id.len(), 20, "{libc:?}");
+    }
+
+    #[test]
+    fn a_build_id_is_found_among_other_notes_and_in_damage_none() {
+        let note = |name: &[u8], kind: u32, content: &[u8], align: usize| {
+            let mut note = Vec::new();
+            for number in [name.len() as u32, content.len() as u32, kind] {
+                note.extend_from_slice(&number.to_ne_bytes());
+            }
+            note.extend_from_slice(name);
+            note.resize(note.len().next_multiple_of(align), 0);
+            note.extend_from_slice(content);
+            note.resize(note.len().next_multiple_of(align), 0);
+            note
+        };
+        for align in [4, 8] {
+            let other = note(b"GNU\0", 5, b"123456789", align);
+            let own = note(b"GNU\0", 3, b"id of build!", align);
+            let notes = [other, note(b"Go\0\0", 3, b"other", align), own].concat();
+            assert_eq!(build_id_in(&notes, align as u64).as_deref(), Some(&b"id of build!"[..]));
+            for end in 0..notes.len() - 4 {
+                assert_eq!(build_id_in(&notes[..end], align as u64), None, "{end}");
+            }
+        }
+        assert_eq!(build_id_in(&[0xff; 64], 4), None);
+    }
+}

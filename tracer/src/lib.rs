@@ -89,6 +89,16 @@ macro_rules! trace {
     }};
 }
 
+/// Does nothing, since the feature `compile-out` is on. The arguments are still checked.
+#[cfg(feature = "compile-out")]
+#[macro_export]
+macro_rules! scope {
+    ($($arguments:tt)*) => {{
+        $crate::trace!($($arguments)*);
+        $crate::Scope::off()
+    }};
+}
+
 // At the root, for the compiler shows users the shortest path to what it talks about.
 #[doc(hidden)]
 #[path = "api/macro_support.rs"]
@@ -103,9 +113,13 @@ mod traced;
 mod user;
 
 pub use api::builder::Builder;
+pub use api::scope::scope;
 pub use api::tracer::{Stats, Tracer};
 pub use trace_format::capture;
+pub use traced::scope::Scope;
 pub use tracer_macros::Capture;
+#[cfg(feature = "compile-out")]
+pub use tracer_macros::untraced as traced;
 #[cfg(not(feature = "compile-out"))]
-pub use tracer_macros::trace;
+pub use tracer_macros::{scope, trace, traced};
 pub use user::config::{Clock, Format, FullPolicy};

@@ -5,6 +5,7 @@
 //! > my_crate::parse at src/parse.rs:88    a site
 //! < unwinding 0x55d5c0ffee00              left because a panic unwinds the stack
 //! > span=17 my_crate::run at src/run.rs:5 one span of those that enter the site
+//! < span=17 ended my_crate::run at ...    left for the last time; `cancelled`: given up before its end
 //! > site 12                               a site of which only the number is known
 //! ^ 0x55d5c0ffee00 0x55d5c0ffed11 ...     a call stack, the innermost first; cut off where `...` follows
 //! ```
@@ -16,8 +17,9 @@ use crate::escape::{EscapeContext, escape_line};
 use crate::record::{Flags, Record, RecordKind};
 use crate::sites::Site;
 
-/// What says that a function was left because a panic unwinds the stack.
-const UNWINDING: &[u8] = b"unwinding ";
+/// The words that tell how a function was left, if not as usual.
+const LEFT: [(Flags, &[u8]); 3] =
+    [(Flags::UNWINDING, b"unwinding "), (Flags::ENDED, b"ended "), (Flags::CANCELLED, b"cancelled ")];
 /// What the id of a span stands behind.
 const SPAN: &[u8] = b"span=";
 /// What stands between the name of a function and its place.
@@ -66,8 +68,8 @@ pub struct FunctionLine<'a> {
     pub place: FunctionPlace<'a>,
     /// The id of the span, which no other span of the run has, where there is one.
     pub span: Option<u64>,
-    /// Whether the function was left because a panic unwinds the stack.
-    pub unwinding: bool,
+    /// How the function was left: [`Flags::UNWINDING`], [`Flags::ENDED`], [`Flags::CANCELLED`], if any.
+    pub left: Flags,
 }
 
 impl<'a> FunctionLine<'a> {
@@ -80,8 +82,12 @@ impl<'a> FunctionLine<'a> {
             let end = text.iter().position(|&byte| byte == b' ')?;
             (span, rest) = (Some(std::str::from_utf8(&text[..end]).ok()?.parse().ok()?), &text[end + 1..]);
         }
-        let unwinding = rest.starts_with(UNWINDING);
-        rest = rest.strip_prefix(UNWINDING).unwrap_or(rest);
+        let mut left = Flags::NONE;
+        for (flag, word) in LEFT {
+            if let Some(text) = rest.strip_prefix(word) {
+                (left, rest) = (left.with(flag), text);
+            }
+        }
         let place = if let Some((address, rest)) = take_address(rest) {
             FunctionPlace::Address(address, Named::parse(rest.strip_prefix(b" ").unwrap_or(rest)))
         } else if let Some(number) = rest.strip_prefix(SITE).and_then(decimal) {
@@ -89,7 +95,7 @@ impl<'a> FunctionLine<'a> {
         } else {
             FunctionPlace::Site(Named::parse(rest))
         };
-        Some(FunctionLine { place, span, unwinding })
+        Some(FunctionLine { place, span, left })
     }
 }
 
@@ -171,8 +177,8 @@ pub(crate) fn write(record: &Record<'_>, site: Option<&[u8]>, out: &mut Vec<u8>)
         out.extend_from_slice(SPAN);
         out.extend_from_slice(format!("{id} ").as_bytes());
     }
-    if record.flags().has(Flags::UNWINDING) {
-        out.extend_from_slice(UNWINDING);
+    for (_, word) in LEFT.iter().filter(|(flag, _)| record.flags().has(*flag)) {
+        out.extend_from_slice(word);
     }
     match site {
         _ if record.kind != RecordKind::Scope => write_address(record.address(), out),
@@ -242,6 +248,11 @@ mod tests {
         assert_eq!(line(scope_word(5, Flags::LEAVE), &[], None), "site 5");
         let flags = Flags::ID.with(Flags::LEAVE).with(Flags::UNWINDING);
         assert_eq!(line(scope_word(5, flags), &17u64.to_le_bytes(), None), "span=17 unwinding site 5");
+        let flags = Flags::ID.with(Flags::LEAVE).with(Flags::ENDED);
+        assert_eq!(
+            line(scope_word(5, flags), &17u64.to_le_bytes(), place),
+            "span=17 ended my::f at src/f.rs:3"
+        );
         let addresses = [1u64, 0xff].map(u64::to_le_bytes).concat();
         assert_eq!(line(stack_word(Flags::WHOLE, 16), &addresses, None), "0x1 0xff");
         assert_eq!(line(stack_word(Flags::NONE, 16), &addresses, None), "0x1 0xff ...");
@@ -275,7 +286,8 @@ mod tests {
                 FunctionPlace::Address(address, Named::default())
             };
             let read = FunctionLine::parse(written.as_bytes());
-            prop_assert_eq!(read, Some(FunctionLine { place, span, unwinding }));
+            let left = if unwinding { Flags::UNWINDING } else { Flags::NONE };
+            prop_assert_eq!(read, Some(FunctionLine { place, span, left }));
         }
 
         #[test]

@@ -8,12 +8,53 @@ use syn::{Expr, LitStr, Member, Token};
 
 use crate::normalize::Normalized;
 
+/// What the records of a call are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum RecordOf {
+    /// A message of its own.
+    Message,
+    /// Values that go with another record, whose ticks are in the variable `ticks`.
+    Values,
+}
+
 /// Returns the code for `trace!(..)`.
 pub(crate) fn expand(input: TokenStream) -> TokenStream {
+    expand_as(RecordOf::Message, input)
+}
+
+/// Returns the code that makes a record of the arguments of `trace!`.
+pub(crate) fn expand_as(of: RecordOf, input: TokenStream) -> TokenStream {
     match parse.parse2(input.clone()) {
-        Ok(call) => call.captured().unwrap_or_else(|| formatted(&input)),
+        Ok(call) => call.captured(of).unwrap_or_else(|| formatted(of, &input)),
         // The format string is no literal, or this is no call at all: the compiler knows what to make of it.
-        Err(_) => formatted(&input),
+        Err(_) => formatted(of, &input),
+    }
+}
+
+impl RecordOf {
+    /// Returns the code that makes a record of `captured`, or of the `message` where that cannot be had.
+    fn record(self, captured: &TokenStream, message: &TokenStream) -> TokenStream {
+        match self {
+            RecordOf::Message => quote_spanned! {Span::mixed_site()=>
+                if !site.record(word, #captured) {
+                    site.format(#captured, #message);
+                }
+            },
+            RecordOf::Values => quote_spanned! {Span::mixed_site()=>
+                if !site.record_at(ticks, word, #captured) {
+                    site.format_at(ticks, #captured, #message);
+                }
+            },
+        }
+    }
+
+    /// Returns the kind of the sites.
+    fn kind(self) -> Ident {
+        let kind = match self {
+            RecordOf::Message => "Message",
+            RecordOf::Values => "Function",
+        };
+        Ident::new(kind, Span::mixed_site())
     }
 }
 
@@ -52,7 +93,7 @@ fn parse(input: ParseStream) -> syn::Result<LiteralCall> {
 
 impl LiteralCall {
     /// Returns the code that captures the arguments; `None` where the compiler is to explain what is wrong.
-    fn captured(&self) -> Option<TokenStream> {
+    fn captured(&self, of: RecordOf) -> Option<TokenStream> {
         let positional = self.arguments.iter().take_while(|argument| argument.name.is_none()).count();
         let names = self.arguments.iter().skip(positional);
         let names = names.map(|argument| Some(argument.name.as_ref()?.unraw().to_string()));
@@ -75,19 +116,20 @@ impl LiteralCall {
         let captures = tuple(captures.collect::<Option<_>>()?);
         let shown = self.arguments.iter().zip(&bindings).map(|(argument, binding)| argument.shown(binding));
         let format = &self.format;
+        let message = quote!(::core::format_args!(#format #(, #shown)*));
+        let record = of.record(&quote_spanned!(Span::mixed_site()=> &captured), &message);
         let record = quote_spanned! {Span::mixed_site()=>
             match (#(#references,)*) {
                 (#(#bindings,)*) => {
                     let captured = #captures;
-                    if !site.record(word, &captured) {
-                        site.format(&captured, ::core::format_args!(#format #(, #shown)*));
-                    }
+                    #record
                 }
             };
         };
         let names = normalized.values.iter().map(|(argument, _)| self.name(*argument, &normalized.implicit));
         let names: Vec<String> = names.collect();
-        Some(if_on(&self.text.value(), &normalized.format, &names, &record))
+        let texts = Texts { template: &self.text.value(), format: &normalized.format, names: &names };
+        Some(if_on(&of.kind(), &texts, &record))
     }
 
     /// Returns the name of an argument, given or taken from the scope; it is empty where the argument has
@@ -119,12 +161,26 @@ impl Argument {
 
 /// Returns the call with nothing captured: any format string that `format_args!` takes, and any that it
 /// refuses.
-fn formatted(input: &TokenStream) -> TokenStream {
-    let record = quote_spanned! {Span::mixed_site()=>
-        site.format(&::tracer::__macro_support::NotCaptured, ::core::format_args!(#input));
+fn formatted(of: RecordOf, input: &TokenStream) -> TokenStream {
+    let captured = quote_spanned!(Span::mixed_site()=> &::tracer::__macro_support::NotCaptured);
+    let record = match of {
+        RecordOf::Message => quote_spanned! {Span::mixed_site()=>
+            site.format(#captured, ::core::format_args!(#input));
+        },
+        RecordOf::Values => quote_spanned! {Span::mixed_site()=>
+            site.format_at(ticks, #captured, ::core::format_args!(#input));
+        },
     };
     let template = literal_of(input).map_or_else(String::new, |text| text.value());
-    if_on(&template, "", &[], &record)
+    if_on(&of.kind(), &Texts { template: &template, format: "", names: &[] }, &record)
+}
+
+/// The texts of a site.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Texts<'a> {
+    template: &'a str,
+    format: &'a str,
+    names: &'a [String],
 }
 
 /// Returns the literal with which a call begins, if it does.
@@ -150,9 +206,22 @@ fn path_of(value: &Expr) -> String {
 ///
 /// The items have a block of their own: unlike variables, items are seen by the user's expressions. The path of
 /// the function `__here` tells which function the call is in.
-fn if_on(template: &str, format: &str, names: &[String], record: &TokenStream) -> TokenStream {
+fn if_on(kind: &Ident, texts: &Texts<'_>, record: &TokenStream) -> TokenStream {
+    let site = site(kind, texts);
     quote_spanned! {Span::mixed_site()=> {
-        let site: &'static ::tracer::__macro_support::Site = {
+        let site = #site;
+        let word = site.word();
+        if site.is_on(word) {
+            #record
+        }
+    }}
+}
+
+/// Returns an expression that is the site of the call.
+pub(crate) fn site(kind: &Ident, texts: &Texts<'_>) -> TokenStream {
+    let Texts { template, format, names } = texts;
+    quote_spanned! {Span::mixed_site()=>
+        {
             fn __here() -> &'static ::core::primitive::str {
                 ::core::any::type_name_of_val(&__here)
             }
@@ -164,15 +233,17 @@ fn if_on(template: &str, format: &str, names: &[String], record: &TokenStream) -
                     column: ::core::column!(),
                     here: __here,
                 },
-                ::tracer::__macro_support::Call { template: #template, format: #format, names: &[#(#names),*] },
+                ::tracer::__macro_support::Call {
+                    kind: ::tracer::__macro_support::SiteKind::#kind,
+                    template: #template,
+                    format: #format,
+                    names: &[#(#names),*],
+                },
             );
-            &SITE
-        };
-        let word = site.word();
-        if site.is_on(word) {
-            #record
+            let site: &'static ::tracer::__macro_support::Site = &SITE;
+            site
         }
-    }}
+    }
 }
 
 /// Returns the variable that refers to an argument. It stands at the end of the argument's value: with a

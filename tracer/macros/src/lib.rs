@@ -6,6 +6,8 @@
 mod call;
 mod derive;
 mod normalize;
+mod scope;
+mod traced;
 
 use proc_macro::TokenStream;
 
@@ -37,6 +39,86 @@ use proc_macro::TokenStream;
 #[proc_macro]
 pub fn trace(input: TokenStream) -> TokenStream {
     call::expand(input.into()).into()
+}
+
+/// Records that the function is entered in which this stands, and that it is left when the guard is dropped.
+///
+/// ```
+/// # use tracer::scope;
+/// fn parse(id: u32) {
+///     let _scope = scope!("parsing {id}");
+/// }
+///
+/// fn check() {
+///     let _scope = scope!();
+/// }
+/// # parse(1);
+/// # check();
+/// ```
+///
+/// The name of the function, the file and the line are those that the compiler knows, so no debug information
+/// is needed to show them. Arguments are those of [`trace!`]: a message that goes with the entering, with the
+/// same time. The filter decides as for `trace!`. Off, this is a load and a branch, and another branch where
+/// the guard is dropped; no argument is evaluated. On, entering and leaving read the clock once each.
+#[proc_macro]
+pub fn scope(input: TokenStream) -> TokenStream {
+    scope::expand(input.into()).into()
+}
+
+/// Has each call of a function recorded: of the function that this stands before, or of all functions of an
+/// `impl`, a `trait` or an inline `mod`.
+///
+/// ```
+/// # use tracer::traced;
+/// #[traced]
+/// fn parse(text: &str) -> usize {
+///     text.len()
+/// }
+///
+/// struct Queue(Vec<u32>);
+///
+/// #[traced]
+/// impl Queue {
+///     #[traced(args, skip(self))]
+///     fn push(&mut self, value: u32) -> usize {
+///         self.0.push(value);
+///         self.0.len()
+///     }
+///
+///     #[traced(skip)]
+///     fn is_empty(&self) -> bool {
+///         self.0.is_empty()
+///     }
+/// }
+/// # assert_eq!(parse("abc"), 3);
+/// # let mut queue = Queue(Vec::new());
+/// # assert!(queue.is_empty());
+/// # assert_eq!(queue.push(7), 1);
+/// ```
+///
+/// * `#[traced]`: entering and leaving, as by [`scope!`]; the same costs.
+/// * `#[traced(args)]`: the arguments by `{:?}`, which go with the entering, and the value that the function
+///   returns, which goes with the leaving. They are copied as those of [`trace!`] are, and formatted later
+///   where that can be.
+/// * `#[traced(skip(a, b))]`: as `args`, without these; `ret` stands for the value that is returned. An
+///   argument whose type has no `Debug` must be skipped.
+/// * `#[traced(skip)]`: nothing of this function, inside of something that is traced.
+///
+/// An `async fn` is a span: it has an id, and each poll is an entering and a leaving, on whichever thread. The
+/// last one says that it has ended; where it was given up before, that is recorded when it is dropped.
+///
+/// `const fn`, functions of a foreign ABI (`extern "C"`) and naked ones are left as they are. On such a
+/// function itself, and on what is none of the items above, the attribute is an error. A function that a macro
+/// makes inside of an `impl`, `trait` or `mod` is not seen.
+#[proc_macro_attribute]
+pub fn traced(arguments: TokenStream, item: TokenStream) -> TokenStream {
+    traced::expand(arguments.into(), item.into()).unwrap_or_else(|e| e.to_compile_error()).into()
+}
+
+/// Leaves its item as it is: [`traced`](macro@traced) where traces are compiled out.
+#[proc_macro_attribute]
+pub fn untraced(_arguments: TokenStream, item: TokenStream) -> TokenStream {
+    item
 }
 
 /// Has [`trace!`] copy values of this type as they are, for `{:?}`.

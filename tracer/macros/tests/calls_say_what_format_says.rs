@@ -58,6 +58,7 @@ pub mod __macro_support {
     }
 
     pub struct Call {
+        pub kind: SiteKind,
         pub template: &'static str,
         pub format: &'static str,
         pub names: &'static [&'static str],

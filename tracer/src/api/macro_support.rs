@@ -12,8 +12,11 @@
 
 pub use crate::ring::Arguments;
 pub use crate::shared::sites::{Call, Place, Site};
+pub use crate::traced::scope::AsyncCall;
 pub use trace_format::capture::signature::Signature;
 pub use trace_format::capture::{Capture, Cursor, by, descriptor};
+pub use trace_format::line::Ticks;
+pub use trace_format::sites::SiteKind;
 
 use std::fmt;
 use std::marker::PhantomData;

@@ -236,6 +236,23 @@ impl Lane {
         aligned(start + (HEADER + size) as u64)
     }
 
+    /// Writes a record at the lane's position that consists of words: word 0, the ticks and the payload. Returns
+    /// where the next record may begin.
+    ///
+    /// # Safety
+    /// The lane has room for the header and the payload.
+    #[inline(always)]
+    pub(crate) unsafe fn write_words(&self, word: u64, ticks: u64, payload: &[u64]) -> u64 {
+        let mut at = self.pos.get();
+        for word in [word, ticks].iter().chain(payload) {
+            // SAFETY: inside of the reservation that was found last, by the caller's promise, which is aligned
+            // and the producer's own.
+            unsafe { self.data.write_word(at, *word) };
+            at += ALIGN as u64;
+        }
+        at
+    }
+
     /// Returns the ticks of the last record of this lane, of whichever thread.
     #[inline(always)]
     pub(crate) fn last(&self) -> u64 {

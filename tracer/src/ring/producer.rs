@@ -225,6 +225,57 @@ impl Producer {
         opened != Outcome::Gone
     }
 
+    /// Writes a record that consists of words: word 0 and the payload, which has at most
+    /// [`MAX_CAPTURED`] bytes.
+    #[inline(always)]
+    pub(crate) fn record_words(&self, ticks: Ticks, word: u64, payload: &[u64]) -> Outcome {
+        let here = sys::stack_pointer();
+        if self.frame.load(Ordering::Relaxed) != 0 && !self.was_left(here) {
+            return self.record_words_inside(ticks, word, payload, here);
+        }
+        self.record_words_in(&self.main, &self.frame, here, ticks, word, payload)
+    }
+
+    #[inline(always)]
+    fn record_words_in(
+        &self,
+        lane: &Lane,
+        frame: &AtomicUsize,
+        here: usize,
+        ticks: Ticks,
+        word: u64,
+        payload: &[u64],
+    ) -> Outcome {
+        let total = (HEADER + size_of_val(payload)) as u64;
+        let ticks = Producer::enter(lane, frame, here, ticks);
+        let opened =
+            if lane.has_room_for(total) { Outcome::Committed } else { self.open(lane, frame, here, total) };
+        if opened == Outcome::Committed {
+            // SAFETY: there is room for `total` bytes.
+            let end = unsafe { lane.write_words(word, ticks, payload) };
+            // 0 after a fork in a signal handler.
+            if frame.load(Ordering::Relaxed) != 0 {
+                lane.commit(end, ticks);
+            }
+        }
+        compiler_fence(Ordering::SeqCst);
+        frame.store(0, Ordering::Release);
+        opened
+    }
+
+    /// Writes a record of words that is made inside another record of the same thread.
+    #[cold]
+    #[inline(never)]
+    fn record_words_inside(&self, ticks: Ticks, word: u64, payload: &[u64], here: usize) -> Outcome {
+        let inner = self.nested_frame.load(Ordering::Relaxed);
+        if inner != 0 && !sys::is_deeper(inner, here) {
+            // Inside a record inside a record: there is no third ring.
+            add(&self.nested.written().lost_full, 1);
+            return Outcome::Lost;
+        }
+        self.record_words_in(&self.nested, &self.nested_frame, here, ticks, word, payload)
+    }
+
     /// Begins a record: marks it, and sees to it that its ticks are not less than those of the one before.
     #[inline(always)]
     fn enter(lane: &Lane, frame: &AtomicUsize, here: usize, ticks: Ticks) -> u64 {

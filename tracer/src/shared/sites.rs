@@ -6,7 +6,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
 
-use trace_format::sites;
+use trace_format::sites::{self, SiteKind};
 
 use super::process;
 use super::run::Run;
@@ -93,6 +93,8 @@ const HERE: &str = "::__here";
 /// The texts of a call.
 #[derive(Clone, Copy, Debug)]
 pub struct Call {
+    /// The kind of the records.
+    pub kind: SiteKind,
     /// The format string as it stands in the program.
     pub template: &'static str,
     /// The format string that names the captured values by their numbers.
@@ -232,6 +234,7 @@ impl Site {
             function: function_of((place.here)()).to_owned(),
             template: call.template.to_owned(),
             names: names.iter().map(|&name| name.to_owned()).collect(),
+            kind: call.kind,
             ..sites::Site::default()
         }
     }

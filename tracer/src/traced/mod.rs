@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `record` | a record on its way to the thread's ring; a thread's first record takes one |
 //! | `site` | a call of `trace!`: on or off, captured or formatted |
+//! | `scope` | functions entered and left |
 //! | `decision` | whether the process traces: decided once, or anew by the program |
 //! | `startup` | the start of a run |
 //! | `fork` | a forked child, which becomes a run of its own |
@@ -18,5 +19,6 @@ mod fork;
 mod own_ring;
 mod panic;
 pub(crate) mod record;
+pub(crate) mod scope;
 mod site;
 mod startup;

@@ -29,14 +29,19 @@ thread_local! {
 pub(crate) fn is_inside() -> bool {
     let here = sys::stack_pointer();
     let producer = CURRENT.get();
-    // SAFETY: as in `trace`.
+    // SAFETY: as in `trace_at`.
     exclusion::is_marked(here) || (!producer.is_null() && unsafe { &*producer }.is_inside(here))
 }
 
 /// Writes a message of a `site` (0: of none). It is called where tracing is not off.
 #[inline(never)]
 pub(crate) fn trace(site: u32, args: fmt::Arguments<'_>) {
-    let ticks = clock::now();
+    trace_at(clock::now(), site, args);
+}
+
+/// Writes a message of a `site` (0: of none) whose call was at `ticks`.
+#[inline(always)]
+pub(crate) fn trace_at(ticks: Ticks, site: u32, args: fmt::Arguments<'_>) {
     let producer = CURRENT.get();
     if !producer.is_null() {
         // SAFETY: a ring and its page stay mapped while a thread has them; this thread gives them up only in
@@ -46,25 +51,43 @@ pub(crate) fn trace(site: u32, args: fmt::Arguments<'_>) {
             Outcome::Gone => {}
         }
     }
-    trace_first(ticks, producer, site, args);
+    record_first(ticks, producer, &mut |producer, ticks| producer.record(ticks, site, args));
+}
+
+/// Writes a record that consists of words: word 0 and the payload. It is called where tracing is not off.
+#[inline(always)]
+pub(crate) fn words(ticks: Ticks, word: u64, payload: &[u64]) {
+    let producer = CURRENT.get();
+    if !producer.is_null() {
+        // SAFETY: as in `trace_at`.
+        match unsafe { &*producer }.record_words(ticks, word, payload) {
+            Outcome::Committed | Outcome::Lost => return,
+            Outcome::Gone => {}
+        }
+    }
+    record_first(ticks, producer, &mut |producer, ticks| producer.record_words(ticks, word, payload));
 }
 
 /// Copies the arguments of a site into a record. Returns false where the message is to be formatted.
 #[inline(always)]
 pub(crate) fn capture<A: Arguments>(ticks: Ticks, site: u32, arguments: &A) -> bool {
     let producer = CURRENT.get();
-    // SAFETY: as in `trace`.
+    // SAFETY: as in `trace_at`.
     !producer.is_null() && unsafe { &*producer }.capture(ticks, site, arguments)
 }
 
 /// Writes the first record of a thread, of a forked child, or after the ring was closed. `ticks` are those of
-/// the call, which has found `producer`.
+/// the call, which has found `producer`; `record` writes the record into another one.
 #[cold]
 #[inline(never)]
-fn trace_first(ticks: Ticks, producer: *const Producer, site: u32, args: fmt::Arguments<'_>) {
+fn record_first(
+    ticks: Ticks,
+    producer: *const Producer,
+    record: &mut dyn FnMut(&Producer, Ticks) -> Outcome,
+) {
     let mut attached = attach(ticks, producer);
     if let Some((producer, ticks)) = attached {
-        match producer.record(ticks, site, args) {
+        match record(producer, ticks) {
             Outcome::Committed | Outcome::Lost => return,
             // The ring was closed since it was handed out.
             Outcome::Gone => attached = attach(ticks, producer),
@@ -72,7 +95,7 @@ fn trace_first(ticks: Ticks, producer: *const Producer, site: u32, args: fmt::Ar
     }
     match attached {
         Some((producer, ticks)) => {
-            producer.record(ticks, site, args);
+            record(producer, ticks);
         }
         // What the host's allocator traces on a thread of the tracer's own is no record of the host's.
         None if process::is_off() || exclusion::is_tracers_own() => {}
@@ -117,7 +140,7 @@ fn attach(called: Ticks, found: *const Producer) -> Option<(&'static Producer, T
     sys::call_at_thread_exit();
     RING.set(ptr::from_ref(ring));
     CURRENT.set(ring.producer());
-    // SAFETY: as in `trace`: mapped while this thread has the ring.
+    // SAFETY: as in `trace_at`: mapped while this thread has the ring.
     Some((unsafe { &*ring.producer() }, ticks))
 }
 

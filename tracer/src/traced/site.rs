@@ -45,6 +45,21 @@ impl Site {
         record::capture(Ticks(ticks), word as u32, arguments)
     }
 
+    /// As [`record`](Site::record), for values that go with another record, whose ticks they get.
+    #[inline(always)]
+    #[must_use]
+    pub fn record_at<A: Arguments>(&self, ticks: Ticks, word: u64, arguments: &A) -> bool {
+        let kind = (word >> 32) as u32 ^ (A::SIGNATURE & !KINDS);
+        let is_numbered = matches!(kind, clock::ORDERED | clock::FAST | clock::SYSTEM);
+        A::CAPTURED && is_numbered && record::capture(ticks, word as u32, arguments)
+    }
+
+    /// As [`format`](Site::format), for values that go with another record, whose ticks they get.
+    pub fn format_at<A: Arguments>(&'static self, ticks: Ticks, _: &A, message: fmt::Arguments<'_>) {
+        self.have_told(A::CAPTURED.then_some(Captured { signature: A::SIGNATURE, describe: A::describe }));
+        record::trace_at(ticks, self.number(), message);
+    }
+
     /// Formats the message at the call, as `Tracer::trace` does; has the site told to readers, and its
     /// arguments captured from then on where they can be.
     #[inline(always)]

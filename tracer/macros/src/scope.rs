@@ -1,0 +1,33 @@
+//! `scope!`: the code that records that a function is entered and left, with values.
+
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::quote_spanned;
+
+use crate::call::{self, RecordOf, Texts};
+
+/// Returns the code for `scope!(..)`: an expression that is the guard.
+pub(crate) fn expand(input: TokenStream) -> TokenStream {
+    let site = function_site();
+    if input.is_empty() {
+        return quote_spanned! {Span::mixed_site()=> {
+            let site = #site;
+            if site.is_on(site.word()) { site.enter() } else { ::tracer::Scope::off() }
+        }};
+    }
+    let values = call::expand_as(RecordOf::Values, input);
+    quote_spanned! {Span::mixed_site()=> {
+        let site = #site;
+        if site.is_on(site.word()) {
+            let (scope, ticks) = site.enter_with();
+            #values
+            scope
+        } else {
+            ::tracer::Scope::off()
+        }
+    }}
+}
+
+/// Returns an expression that is the site of the function in which it stands.
+pub(crate) fn function_site() -> TokenStream {
+    call::site(&Ident::new("Function", Span::mixed_site()), &Texts::default())
+}

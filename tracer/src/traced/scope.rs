@@ -1,0 +1,244 @@
+//! Entering and leaving: the records of a function, by address or by site, and the guard that makes them.
+//!
+//! Runs on traced threads; everything here is hot.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Poll;
+
+use trace_format::line::Ticks;
+use trace_format::record::{Flags, RecordKind, enter_word, leave_word, scope_word};
+
+use super::record;
+use crate::ring::clock;
+use crate::shared::process;
+use crate::shared::sites::{FORMATTED, Site};
+
+/// Records that a function is left, when it is dropped.
+///
+/// [`scope`](crate::scope()), [`scope!`](macro@crate::scope) and `#[traced]` make one. It belongs to the thread
+/// that has made it. One that was made while tracing was off records nothing.
+#[must_use = "a scope is left where its guard is dropped: `let _scope = ..`, and not `let _ = ..`"]
+pub struct Scope {
+    /// Word 0 of the record of leaving; 0 where tracing was off. [`IN_PANIC`] may be set in it.
+    leave: u64,
+    /// The thread's own.
+    _not_send: PhantomData<*const ()>,
+}
+
+/// The bit of [`Scope::leave`] that tells that a panic was unwinding when the scope was entered: what is left
+/// then is left as usual. Neither an address of user space nor the number of a site reaches so far.
+const IN_PANIC: u64 = 1 << 62;
+
+impl fmt::Debug for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Scope").field("is_recorded", &(self.leave != 0)).finish()
+    }
+}
+
+impl Scope {
+    /// Makes the guard of a scope in which nothing is recorded.
+    #[inline(always)]
+    pub fn off() -> Scope {
+        Scope { leave: 0, _not_send: PhantomData }
+    }
+
+    /// Records that the function is entered in which `address` lies. It is called where tracing is not off.
+    #[inline(always)]
+    pub(crate) fn enter(address: u64) -> Scope {
+        Scope { leave: enter(address), _not_send: PhantomData }
+    }
+}
+
+impl Scope {
+    /// Records that the function is left, behind what `values` records, which gets the ticks of the leaving.
+    #[inline(always)]
+    pub fn leave_with(self, values: impl FnOnce(Ticks)) {
+        let word = self.leave;
+        std::mem::forget(self);
+        if word != 0 {
+            let ticks = clock::now();
+            values(ticks);
+            record::words(ticks, left(word), &[]);
+        }
+    }
+}
+
+impl Drop for Scope {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if self.leave != 0 {
+            leave(self.leave);
+        }
+    }
+}
+
+/// Records that a function is entered; returns [`Scope::leave`].
+#[inline(never)]
+fn enter(address: u64) -> u64 {
+    record::words(clock::now(), enter_word(address), &[]);
+    mark_panic(leave_word(address, false))
+}
+
+#[inline(never)]
+fn leave(word: u64) {
+    record::words(clock::now(), left(word), &[]);
+}
+
+#[inline(always)]
+fn mark_panic(leave: u64) -> u64 {
+    if std::thread::panicking() { leave | IN_PANIC } else { leave }
+}
+
+/// Returns word 0 of the record of leaving, which tells whether a panic unwinds the stack.
+#[inline(always)]
+fn left(word: u64) -> u64 {
+    if std::thread::panicking() && word & IN_PANIC == 0 { unwinding(word) } else { word & !IN_PANIC }
+}
+
+#[cold]
+fn unwinding(word: u64) -> u64 {
+    if word.to_le_bytes()[0] == RecordKind::Leave as u8 {
+        leave_word(word >> 8, true)
+    } else {
+        word | u64::from(Flags::UNWINDING.0) << 8
+    }
+}
+
+impl Site {
+    /// Records that the site is entered, at the clock's reading. It is called where the site is on.
+    #[inline(always)]
+    pub fn enter(&'static self) -> Scope {
+        Scope { leave: enter_site(self).0, _not_send: PhantomData }
+    }
+
+    /// Records that the site is entered; returns the ticks of that, too, for the values that go with it.
+    #[inline(always)]
+    #[must_use]
+    pub fn enter_with(&'static self) -> (Scope, Ticks) {
+        let (leave, ticks) = enter_site(self);
+        (Scope { leave, _not_send: PhantomData }, ticks)
+    }
+
+    /// Returns the number of the site, of which readers are told.
+    #[inline(always)]
+    fn told_number(&'static self) -> u32 {
+        if self.word() == FORMATTED {
+            self.have_told(None);
+        }
+        self.number()
+    }
+}
+
+#[inline(never)]
+fn enter_site(site: &'static Site) -> (u64, Ticks) {
+    let ticks = clock::now();
+    let number = site.told_number();
+    record::words(ticks, scope_word(number, Flags::NONE), &[]);
+    (mark_panic(scope_word(number, Flags::LEAVE)), ticks)
+}
+
+/// The number of spans that were begun so far.
+static SPANS: AtomicU64 = AtomicU64::new(0);
+
+/// One call of an asynchronous function: a span, which is entered and left each time that it is polled.
+#[derive(Debug)]
+pub struct AsyncCall {
+    site: &'static Site,
+    /// The id of the span; 0 where it was never recorded.
+    id: u64,
+    /// Whether the span is entered already, for the poll that goes on now.
+    is_entered: bool,
+    is_over: bool,
+}
+
+impl AsyncCall {
+    /// Returns the call of the function that the site is in.
+    #[must_use]
+    pub fn new(site: &'static Site) -> AsyncCall {
+        AsyncCall { site, id: 0, is_entered: false, is_over: false }
+    }
+
+    /// Enters the span, if its site is on; then `values` is called with the ticks of that.
+    pub fn begin(&mut self, values: impl FnOnce(Ticks)) {
+        if self.site.is_on(self.site.word()) {
+            values(self.enter());
+            self.is_entered = true;
+        }
+    }
+
+    /// Runs the body of the function, each poll of it inside of the span. `returned` is called with what it
+    /// returns, before the span is left for the last time, with the ticks of that.
+    pub async fn run<F: Future>(
+        mut self,
+        mut body: Pin<&mut F>,
+        returned: impl FnOnce(Ticks, &F::Output),
+    ) -> F::Output {
+        let mut returned = Some(returned);
+        poll_fn(move |context| self.poll(&mut returned, || body.as_mut().poll(context))).await
+    }
+
+    fn poll<T>(
+        &mut self,
+        returned: &mut Option<impl FnOnce(Ticks, &T)>,
+        poll: impl FnOnce() -> Poll<T>,
+    ) -> Poll<T> {
+        if !std::mem::take(&mut self.is_entered) {
+            if !self.site.is_on(self.site.word()) {
+                let polled = poll();
+                self.is_over |= polled.is_ready();
+                return polled;
+            }
+            self.enter();
+        }
+        let guard = PollGuard { leave: mark_panic(self.word(Flags::LEAVE)), id: self.id };
+        // If it panics, it is over: nobody polls it again.
+        self.is_over = true;
+        let polled = poll();
+        self.is_over = polled.is_ready();
+        if let (Poll::Ready(value), Some(returned)) = (&polled, returned.take_if(|_| self.is_over)) {
+            let ticks = clock::now();
+            returned(ticks, value);
+            record::words(ticks, left(guard.leave) | u64::from(Flags::ENDED.0) << 8, &[self.id]);
+            std::mem::forget(guard);
+        }
+        polled
+    }
+
+    fn enter(&mut self) -> Ticks {
+        if self.id == 0 {
+            self.id = SPANS.fetch_add(1, Ordering::Relaxed) + 1;
+        }
+        let ticks = clock::now();
+        record::words(ticks, self.word(Flags::NONE), &[self.id]);
+        ticks
+    }
+
+    fn word(&self, flags: Flags) -> u64 {
+        scope_word(self.site.told_number(), flags.with(Flags::ID))
+    }
+}
+
+impl Drop for AsyncCall {
+    fn drop(&mut self) {
+        if self.id != 0 && !self.is_over && !process::is_off() {
+            self.enter();
+            record::words(clock::now(), self.word(Flags::LEAVE.with(Flags::CANCELLED)), &[self.id]);
+        }
+    }
+}
+
+/// Records that a span is left, when it is dropped.
+struct PollGuard {
+    leave: u64,
+    id: u64,
+}
+
+impl Drop for PollGuard {
+    fn drop(&mut self) {
+        record::words(clock::now(), left(self.leave), &[self.id]);
+    }
+}

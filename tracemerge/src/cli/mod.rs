@@ -193,6 +193,11 @@ how many threads; how long it is until the next message of the same thread (medi
 99th percentile, to 1 %, and maximum); the range of the arguments that are numbers.
 The options select as those of a merge do (tracemerge --help).
 
+-f counts what running applications trace, and ends with them or by Ctrl-C. On a
+terminal the table is drawn again every second; elsewhere, and as JSON, it comes at
+the end. Messages are counted by what they look like: what is followed does not tell
+which call made them.
+
 --json writes the same for programs: times in nanoseconds, fields described in
 docs/stats-json.md; new fields may come, none goes while `version` stays.
 
@@ -310,6 +315,9 @@ pub enum Subcommand {
         /// The number of sorts of messages in the table
         #[arg(long, value_name = "N", default_value_t = 20)]
         rows: usize,
+        /// Count what running applications trace, until they end
+        #[arg(short, long, conflicts_with_all = ["all_runs", "with", "module", "site"])]
+        follow: bool,
         /// The applications whose messages are counted: paths of executables, or directories with traces
         #[arg(value_name = "APP", required = true)]
         apps: Vec<PathBuf>,
@@ -542,6 +550,7 @@ mod tests {
             &["stats", "--rows", "x", "a"],
             &["show", "--columns", "colour", "a"],
             &["-f", "--site", "a.rs", "b"],
+            &["stats", "-f", "--module", "a", "b"],
         ] {
             assert_eq!(parse(args).unwrap_err().exit_code(), 2, "{args:?}");
         }

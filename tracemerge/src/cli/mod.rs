@@ -205,8 +205,8 @@ Exit status: that of a merge";
 
 const DIFF_HELP: &str = "\
 A and B are each an application (its newest run), a merged file or a trace file, or a
-directory of trace files. Threads of the same name are compared: in order if each trace
-has one of them, otherwise as one set. Messages are the same if one call of trace! made
+directory of trace files. Threads of the same name, numbers aside, are compared: in
+order if each trace has one of them, otherwise as one set. Messages are the same if one call of trace! made
 them (raw traces tell it), or else if they look the same without their numbers.
 
 Says of each thread that differs where it does so first, with the messages there, and

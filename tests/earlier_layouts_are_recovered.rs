@@ -8,6 +8,7 @@ use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use support::{names, tracemerge};
 use tempfile::TempDir;
+use trace_format::meta::Cause;
 use trace_store::recovery::{Recovered, recover};
 
 /// The positions of the parts of a ring's header in bytes, as `docs/trace-format.md` has them.
@@ -97,7 +98,7 @@ impl Kept {
     }
 
     fn recover(&self) -> Recovered {
-        let mut runs = recover(&[self.runtime.path().to_path_buf()], |_, _| true).runs;
+        let mut runs = recover(&[self.runtime.path().to_path_buf()], |_, _| true, |_| Cause::default()).runs;
         assert_eq!(runs.len(), 1, "the run is dead");
         runs.remove(0)
     }

@@ -17,7 +17,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use support::{Scenario, names};
 use tempfile::TempDir;
 use trace_format::line::Line;
-use trace_format::meta::Meta;
+use trace_format::meta::{Cause, Meta};
 use trace_format::ring::{HEADER_BYTES, Header, Progress, State, Tenancy};
 use trace_store::recovery::{Recovered, recover};
 
@@ -109,7 +109,7 @@ impl Prey {
 
     fn recover(&self) -> Recovered {
         let directories = [self.scenario.runtime.path().to_path_buf()];
-        let mut runs = recover(&directories, |_, _| true).runs;
+        let mut runs = recover(&directories, |_, _| true, |_| Cause::default()).runs;
         assert_eq!(runs.len(), 1, "the run is dead");
         runs.remove(0)
     }

@@ -147,3 +147,58 @@ pub fn own_file_gone(what: &str) {
     }
     Tracer::get().trace(format_args!("its file was {what}"));
 }
+
+/// Traces, and ends in the given way by something other than a return from `main`.
+pub fn ended(how: &str) {
+    if how == "hook-aborts" {
+        std::panic::set_hook(Box::new(|_| std::process::abort()));
+    } else if how == "hook-exits" {
+        std::panic::set_hook(Box::new(|_| std::process::exit(7)));
+    }
+    Tracer::get().trace(format_args!("before the end"));
+    match how {
+        // SAFETY: nobody else has this address, and the process ends here.
+        "fault" => unsafe { std::ptr::without_provenance_mut::<u8>(8).write_volatile(1) },
+        // SAFETY: the call touches no memory; the process ends here.
+        "skips-handlers" => unsafe { libc::_exit(3) },
+        "exits" => std::process::exit(3),
+        "hook-aborts" | "hook-exits" => panic!("as the test wants"),
+        "cannot-unwind" => cannot_unwind(),
+        "panics-twice" => {
+            let _panics = PanicsWhenDropped;
+            panic!("as the test wants");
+        }
+        "panics" => panic!("as the test wants"),
+        "aborts" => std::process::abort(),
+        "caught" | "caught-and-exits" => {
+            std::panic::catch_unwind(|| panic!("as the test wants")).expect_err("the panic");
+        }
+        "thread-panics" | "thread-panics-and-aborts" => {
+            let thread = std::thread::spawn(|| {
+                Tracer::get().trace(format_args!("the thread"));
+                panic!("as the test wants");
+            });
+            thread.join().expect_err("the panic");
+        }
+        "killed" => {}
+        other => panic!("no end {other:?}"),
+    }
+    match how {
+        "caught-and-exits" => std::process::exit(4),
+        "thread-panics-and-aborts" => std::process::abort(),
+        // SAFETY: the call touches no memory; the process ends here.
+        _ => unsafe { libc::kill(libc::getpid(), libc::SIGKILL) },
+    };
+}
+
+extern "C" fn cannot_unwind() {
+    panic!("as the test wants");
+}
+
+struct PanicsWhenDropped;
+
+impl Drop for PanicsWhenDropped {
+    fn drop(&mut self) {
+        panic!("as the test wants, again");
+    }
+}

@@ -37,6 +37,7 @@ fn main() {
         "exit" => endings::exit(argument.as_deref()),
         "panic" => endings::panic(),
         "thread-local" => endings::thread_local_destructor(),
+        "ended" => endings::ended(&argument.expect("its end as second argument")),
         "running-threads" => endings::running_threads(),
         "killed" => endings::killed(),
         "killed-at-once" => endings::killed_at_once(),

@@ -38,6 +38,16 @@ impl Follower {
         Follower::start_words(program, scenarios[0].runtime.path(), &words)
     }
 
+    /// Follows the programs as `tracemerge stats` does, and returns when it has found them.
+    pub fn start_counting(program: &str, scenarios: &[&Scenario], options: &[&str]) -> Follower {
+        let apps = apps(scenarios);
+        let apps: Vec<&str> = apps.iter().map(String::as_str).collect();
+        let words = [&["stats", "--follow"], options, &apps].concat();
+        let follower = Follower::start_words(program, scenarios[0].runtime.path(), &words);
+        crate::wait_until(60, "it begins", || follower.said().contains("counted by what they look like"));
+        follower
+    }
+
     /// Starts the command with these words behind `--follow`; rings are in `runtime`.
     pub fn start_with(program: &str, runtime: &Path, words: &[&str]) -> Follower {
         Follower::start_words(program, runtime, &[&["--follow"], words].concat())

@@ -65,8 +65,9 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
             let request = Request { layout: Layout::Show(columns), ..options.into() };
             if follow { self::follow(&request, apps) } else { view(request, apps) }
         }
-        Subcommand::Stats { options, json, rows, apps } => {
-            view(Request { layout: Layout::Stats(StatsStyle { json, rows }), ..options.into() }, apps)
+        Subcommand::Stats { options, json, rows, follow, apps } => {
+            let request = Request { layout: Layout::Stats(StatsStyle { json, rows }), ..options.into() };
+            if follow { self::follow(&request, apps) } else { view(request, apps) }
         }
         Subcommand::Run { options, command } => command::run::run(&options.into(), command),
         Subcommand::Clean { quiet, app } => {

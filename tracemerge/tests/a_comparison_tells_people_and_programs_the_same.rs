@@ -53,7 +53,7 @@ fn both_tell_the_same_of_threads() {
     let (json, text) = compare(&place, &["a", "b"]);
     assert_eq!(
         (&json["version"], &json["a"], &json["b"], &json["same"]),
-        (&json!(2), &json!("a"), &json!("b"), &json!(false))
+        (&json!(3), &json!("a"), &json!("b"), &json!(false))
     );
     let threads = json["threads"].as_array().unwrap();
     assert_eq!(threads.len(), 4);

@@ -1,4 +1,4 @@
-//! `tracemerge diff` compares threads of one name as one set of messages, by sorts: by the sites of messages
+//! `tracemerge diff` compares threads of one name, numbers in it aside, as one set of messages, by sorts: by the sites of messages
 //! where all traces tell them.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
@@ -22,6 +22,11 @@ const SITES: [(u32, &str); 4] =
 /// Writes the trace of a first thread and a pool `rg` with the messages `made`, in their order; as text or
 /// raw.
 fn write(place: &Place, directory: &str, raw: bool, made: &[Made]) {
+    write_named(place, directory, raw, made, |_| "rg".to_owned());
+}
+
+/// Does the same with threads that are named by their ids.
+fn write_named(place: &Place, directory: &str, raw: bool, made: &[Made], name: impl Fn(u64) -> String) {
     std::fs::create_dir(place.path(directory)).unwrap();
     let run = run(5, 1);
     let mut threads: BTreeMap<u64, Vec<(u64, u32, String)>> = BTreeMap::new();
@@ -31,7 +36,7 @@ fn write(place: &Place, directory: &str, raw: bool, made: &[Made]) {
     threads.insert(5, vec![(2, 0, "begin".to_owned()), (900_000_000, 0, "end".to_owned())]);
     for (tid, messages) in threads {
         let run = Meta::Run(trace_format::meta::Run { clock: ClockKind::System, ..run.clone() });
-        let name = if tid == 5 { "app" } else { "rg" };
+        let name = if tid == 5 { "app".to_owned() } else { name(tid) };
         let thread = Thread { name: name.into(), ring: RingPlace::Shared, why: Vec::new(), file: None };
         let thread = Meta::Thread(thread);
         let bytes = if raw {
@@ -117,6 +122,42 @@ fn the_same_work_is_the_same_whatever_threads_of_a_pool_do_it_and_when() {
             "{text}"
         );
     }
+}
+
+#[test]
+fn threads_whose_names_differ_in_numbers_are_one_pool() {
+    let place = Place::new();
+    let (a, b) = (search(1, 8, 200), search(2, 5, 200));
+    // Each thread has a name of its own; the second trace goes on counting.
+    write_named(&place, "a", true, &a, |tid| format!("worker-{}", tid - 9));
+    write_named(&place, "b", true, &b, |tid| format!("worker-{}", tid + 80));
+    let (status, json, text, _) = compare(&place, &[]);
+    assert_eq!((status, &json["same"]), (Some(0), &json!(true)), "{text}");
+    assert_eq!((json["threads"].as_array().unwrap().len(), json["pools"].as_array().unwrap().len()), (1, 1));
+    let pool = &json["pools"][0];
+    assert_eq!((&pool["name"], &pool["numbered"]), (&json!("worker-#"), &json!(true)));
+    assert_eq!((&pool["a"]["threads"], &pool["b"]["threads"]), (&json!(8), &json!(5)));
+    let records = a.len();
+    assert!(
+        text.contains(&format!("pool \"worker-#\" (A 8 threads, B 5): the same {records} records\n")),
+        "{text}"
+    );
+    // A message too many is one, whichever of them has it.
+    let mut more = b;
+    more.push((22, 4, "done with one more".to_owned()));
+    let place = Place::new();
+    write_named(&place, "a", true, &a, |tid| format!("worker-{tid}"));
+    write_named(&place, "b", true, &more, |tid| format!("worker-{tid}"));
+    let (status, json, ..) = compare(&place, &[]);
+    let pool = &json["pools"][0];
+    assert_eq!((status, &pool["only_a"], &pool["only_b"]), (Some(1), &json!(0), &json!(1)));
+    // A number in a name that all have is a part of the name.
+    let place = Place::new();
+    write_named(&place, "a", true, &a, |_| "http2".to_owned());
+    write_named(&place, "b", true, &a, |_| "http2".to_owned());
+    let (_, json, ..) = compare(&place, &[]);
+    let pool = &json["pools"][0];
+    assert_eq!((&pool["name"], &pool["numbered"]), (&json!("http2"), &json!(false)));
 }
 
 #[test]

@@ -193,6 +193,11 @@ how many threads; how long it is until the next message of the same thread (medi
 99th percentile, to 1 %, and maximum); the range of the arguments that are numbers.
 The options select as those of a merge do (tracemerge --help).
 
+-f counts what running applications trace, and ends with them or by Ctrl-C. On a
+terminal the table is drawn again every second; elsewhere, and as JSON, it comes at
+the end. Messages are counted by what they look like: what is followed does not tell
+which call made them.
+
 --json writes the same for programs: times in nanoseconds, fields described in
 docs/stats-json.md; new fields may come, none goes while `version` stays.
 
@@ -200,8 +205,8 @@ Exit status: that of a merge";
 
 const DIFF_HELP: &str = "\
 A and B are each an application (its newest run), a merged file or a trace file, or a
-directory of trace files. Threads of the same name are compared: in order if each trace
-has one of them, otherwise as one set. Messages are the same if one call of trace! made
+directory of trace files. Threads of the same name, numbers aside, are compared: in
+order if each trace has one of them, otherwise as one set. Messages are the same if one call of trace! made
 them (raw traces tell it), or else if they look the same without their numbers.
 
 Says of each thread that differs where it does so first, with the messages there, and
@@ -310,6 +315,9 @@ pub enum Subcommand {
         /// The number of sorts of messages in the table
         #[arg(long, value_name = "N", default_value_t = 20)]
         rows: usize,
+        /// Count what running applications trace, until they end
+        #[arg(short, long, conflicts_with_all = ["all_runs", "with", "module", "site"])]
+        follow: bool,
         /// The applications whose messages are counted: paths of executables, or directories with traces
         #[arg(value_name = "APP", required = true)]
         apps: Vec<PathBuf>,
@@ -542,6 +550,7 @@ mod tests {
             &["stats", "--rows", "x", "a"],
             &["show", "--columns", "colour", "a"],
             &["-f", "--site", "a.rs", "b"],
+            &["stats", "-f", "--module", "a", "b"],
         ] {
             assert_eq!(parse(args).unwrap_err().exit_code(), 2, "{args:?}");
         }

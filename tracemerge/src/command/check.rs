@@ -16,6 +16,7 @@ use crate::find::liveness::asking_once;
 use crate::find::{Found, find_traces, threads};
 use crate::input::source::{Content, Source};
 use crate::os::processors::map_on_all_processors;
+use crate::ui::cause::in_words;
 use crate::ui::error::Error;
 use crate::ui::messages::{Grouped, Messages, Status, count, shown, shown_name};
 
@@ -155,17 +156,19 @@ impl Checked<'_> {
 
     fn state(&self) -> String {
         let mut state = match &self.audit.end {
-            Some(end) => match end.reason {
+            Some(end) => match &end.reason {
                 EndReason::Exit => "exited".to_owned(),
                 EndReason::Shutdown => "shut down".to_owned(),
                 EndReason::Thread => "ended".to_owned(),
-                EndReason::Killed => "killed".to_owned(),
+                EndReason::Killed | EndReason::Panic => "killed".to_owned(),
                 EndReason::Full => "file is full".to_owned(),
                 EndReason::Other(name) => format!("ended ({name})"),
             },
             None if self.alive => "living".to_owned(),
             None => "no end".to_owned(),
         };
+        let cause = self.audit.end.as_ref().map_or_else(String::new, |end| in_words(&end.cause));
+        state.push_str(&cause);
         let in_memory = self.trace.held.as_ref().map_or(0, |held| held.records);
         for (records, how) in [(self.recovered, "recovered now"), (in_memory, "in memory")] {
             if records > 0 {

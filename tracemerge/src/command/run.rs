@@ -9,11 +9,17 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use std::time::{Duration, SystemTime};
 
+use trace_format::meta::Cause;
+#[cfg(unix)]
+use trace_format::meta::Name;
+
 use crate::command::merge::{self, Job};
-use crate::find::app::App;
+use crate::find::app::{App, EndedProcess};
 use crate::find::choose::Choice;
 use crate::os::environment::{ENABLE, program_directories};
 use crate::os::signals::Signals;
+#[cfg(unix)]
+use crate::os::signals::signal_name;
 use crate::reporting;
 use crate::time::clocks::wall_clock;
 use crate::ui::error::Error;
@@ -43,10 +49,10 @@ pub fn run(request: &Request, command: Vec<OsString>) -> u8 {
     let choice = if request.all_runs { Choice::All } else { Choice::Process { pid, since } };
     let merged = reporting(request.quiet, |messages| {
         if !status.success() {
-            // What its traces say of the end, `killed`, is all that they can know.
             messages.note(format_args!("{} ended with {status}", shown(&given)));
         }
-        let app = App::found_at(given, found)?;
+        let app =
+            App::found_at(given, found)?.that_has_run(EndedProcess { pid, since, cause: cause(status) });
         merge::run(&Job { apps: &[app], request, choice }, messages)
     });
     match exit_code(status) {
@@ -86,6 +92,21 @@ fn is_executable(file: &Path) -> bool {
 #[cfg(not(unix))]
 fn is_executable(file: &Path) -> bool {
     fs::metadata(file).is_ok_and(|metadata| metadata.is_file())
+}
+
+/// Returns what a process's parent knows of how it has ended.
+#[cfg(unix)]
+fn cause(status: ExitStatus) -> Cause {
+    use std::os::unix::process::ExitStatusExt;
+    let name = |signal: i32| signal_name(signal).map_or_else(|| signal.to_string(), str::to_owned);
+    let signal = status.signal().and_then(|signal| Name::parse(name(signal).as_bytes()));
+    Cause { signal, status: status.code().and_then(|code| code.try_into().ok()), panic: None }
+}
+
+#[cfg(not(unix))]
+fn cause(status: ExitStatus) -> Cause {
+    // An exit code of Windows is a number of 32 bits without a sign, which std gives with one.
+    Cause { status: status.code().map(|code| code as u32), ..Cause::default() }
 }
 
 #[cfg(unix)]

@@ -14,7 +14,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use proptest::prelude::*;
 use tempfile::TempDir;
 use trace_format::line::{Line, Ticks};
-use trace_format::meta::{ClockKind, End, EndReason, LossReason, Meta, RingPlace, Run, Thread};
+use trace_format::meta::{Cause, ClockKind, End, EndReason, LossReason, Meta, RingPlace, Run, Thread};
 use trace_format::wall::Wall;
 
 use self::raw_file::raw_file;
@@ -180,7 +180,17 @@ fn text(tid: u64, first: u64) -> Vec<u8> {
             text.extend(format!("{:016x}-{tid:08} {kind} {line}\n", first + 2 + n as u64).bytes());
         }
     }
-    meta(first + 6, &Meta::End(End { records: 4, lost: 2, reason: EndReason::Exit, files: None }), &mut text);
+    meta(
+        first + 6,
+        &Meta::End(End {
+            records: 4,
+            lost: 2,
+            reason: EndReason::Exit,
+            files: None,
+            cause: Cause::default(),
+        }),
+        &mut text,
+    );
     text
 }
 

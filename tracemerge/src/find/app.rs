@@ -6,7 +6,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use trace_format::manifest::Manifest;
+use trace_format::meta::Cause;
 use trace_format::name::{MERGED_SUFFIX, stem};
+use trace_format::wall::Wall;
 
 use crate::ui::error::Error;
 use crate::ui::messages::shown;
@@ -26,6 +28,19 @@ pub struct App {
     /// The real path, where the executable exists. The library names its files after that.
     pub(super) real: Option<PathBuf>,
     directory: bool,
+    /// The process of the executable that this command itself has run to its end, if it has.
+    pub(super) ended: Option<EndedProcess>,
+}
+
+/// A process that has ended, and what its parent knows of that.
+#[derive(Clone, Copy, Debug)]
+pub struct EndedProcess {
+    /// The process id.
+    pub pid: u32,
+    /// The time before which a run was another process's that had the same pid.
+    pub since: Wall,
+    /// What ended the process.
+    pub cause: Cause,
 }
 
 impl App {
@@ -47,7 +62,8 @@ impl App {
         }
         let real = fs::canonicalize(&given).map_err(|error| Error::io("find", &given, error))?;
         let name = real.file_name().unwrap_or_default().to_owned();
-        Ok(App { found: given.clone(), given, whole: name.clone(), name, real: Some(real), directory: true })
+        let (found, whole, real) = (given.clone(), name.clone(), Some(real));
+        Ok(App { found, given, whole, name, real, directory: true, ended: None })
     }
 
     /// Returns whether this is a directory.
@@ -68,7 +84,13 @@ impl App {
             return Err(Error::plain(format!("{} does not name an executable", shown(&given))));
         };
         let real = fs::canonicalize(&found).ok();
-        Ok(App { given, found, name: short(&name), whole: name, real, directory: false })
+        Ok(App { given, found, name: short(&name), whole: name, real, directory: false, ended: None })
+    }
+
+    /// Means the same executable, of which this command has run `process`.
+    #[must_use]
+    pub fn that_has_run(self, process: EndedProcess) -> App {
+        App { ended: Some(process), ..self }
     }
 
     /// The beginning of the names of the executable's traces: its file name, shortened where that is very

@@ -1,8 +1,11 @@
 //! Before anything is read, what dead runs of the application left in their rings goes into their files; the
 //! work is [`trace_store::recovery`]'s, and here the user is told of it.
 
+use std::path::PathBuf;
+
 use trace_format::manifest::Manifest;
-use trace_format::meta::Run;
+use trace_format::meta::{Cause, Run};
+use trace_store::inspect;
 use trace_store::recovery::{self, Recovered, Recovery};
 
 use crate::find::app::App;
@@ -15,10 +18,26 @@ pub fn recover_dead_runs(app: &App, messages: &mut Messages) -> Vec<Recovered> {
         Some(manifest) => app.is_of(manifest),
         None => app.exe() == Some(&run.exe[..]),
     };
-    let Recovery { runs, unknown } = recovery::recover(&recovery::runtime_directories(), is_wanted);
+    let directories = recovery::runtime_directories();
+    let ended = ended_run(app, &directories);
+    let cause = |run: &Run| match &ended {
+        Some((ended, cause)) if ended == run => *cause,
+        _ => Cause::default(),
+    };
+    let Recovery { runs, unknown } = recovery::recover(&directories, is_wanted, cause);
     runs.iter().for_each(|run| tell(run, messages));
     unknown.iter().for_each(|error| messages.warn(error));
     runs
+}
+
+/// Returns the run of the process that this command has run to its end, if that has left something, and what
+/// ended it. A process may have had several runs, by `exec` or `shutdown`: its end is that of the last.
+fn ended_run(app: &App, directories: &[PathBuf]) -> Option<(Run, Cause)> {
+    let ended = app.ended?;
+    let is_of = |run: &Run| run.pid == ended.pid && run.wall >= ended.since;
+    let runs = inspect::runs(directories, |manifest| app.is_of(manifest) && is_of(&manifest.run));
+    let last = runs.into_iter().map(|run| run.manifest.run).max_by_key(|run| run.wall)?;
+    Some((last, ended.cause))
 }
 
 fn tell(run: &Recovered, messages: &Messages) {

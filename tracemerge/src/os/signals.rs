@@ -6,7 +6,7 @@
 //! its own handles signals, so nothing here runs in a signal handler.
 
 #[cfg(unix)]
-pub use unix::{Signals, interruption, keep_interrupts_from_this_process};
+pub use unix::{Signals, interruption, keep_interrupts_from_this_process, signal_name};
 
 #[cfg(not(unix))]
 pub use elsewhere::{Signals, interruption, keep_interrupts_from_this_process};
@@ -22,6 +22,7 @@ mod unix {
     use parking_lot::Mutex;
     use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
     use signal_hook::low_level::emulate_default_handler;
+    pub use signal_hook::low_level::signal_name;
     use signal_hook::{flag, iterator};
 
     use crate::os::sys::{is_ignored, send_signal, wait_until_ended};

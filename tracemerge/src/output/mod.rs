@@ -3,5 +3,6 @@
 pub mod draft;
 pub mod pager;
 pub mod progress;
+pub mod redrawn;
 pub mod sink;
 pub mod target;

@@ -5,7 +5,8 @@
 //! offset  group      fields                                                writer
 //!   0     identity   magic "TRCLIFE\n" u64, version u32, file bytes u32,   flusher, before it is locked
 //!                    flusher's thread id u64
-//!  64     traced     unplaced u64; start: thread id u64, since u64, ns u64 traced threads
+//!  64     traced     unplaced u64; start: thread id u64, since u64, ns   traced threads
+//!                    u64; panics: thread id u64, deadly u32
 //! 128     flusher    files u64, ending u32, forgotten u64                  flusher, then the recoverer
 //! ```
 //!
@@ -17,7 +18,7 @@
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::line::Ticks;
-use crate::meta::EndReason;
+use crate::meta::{Cause, EndReason, Ended};
 
 /// The file's name in the run's directory.
 pub const FILE_NAME: &str = "life";
@@ -56,6 +57,8 @@ pub struct TracedCounters {
     pub unplaced: AtomicU64,
     /// The cost of the run's start.
     pub start: Start,
+    /// The panics of the program.
+    pub panics: Panics,
 }
 
 /// The cost of a run's start, and the thread whose file tells of it: the one that made the first record.
@@ -86,6 +89,56 @@ impl Start {
         let ns = self.ns.load(Ordering::Acquire);
         let teller = (self.tid.load(Ordering::Relaxed), self.since.load(Ordering::Relaxed));
         (ns > 0 && teller == (tid, since.0)).then_some(ns)
+    }
+}
+
+/// The panics of a program, as its panic hook sees them: those that nothing can stop from ending the process.
+/// Runs that did not note them have zeros here.
+///
+/// A panic is deadly while its hooks run: one that ends the process there unwinds no more. It stays deadly if it
+/// cannot unwind, and is not any longer if it can: what unwinds may be caught, or end its thread alone.
+///
+/// ```text
+///           begin                 leave, cannot unwind
+/// 0 ─────────────────► deadly ─────────────────────────► deadly, until the process is gone
+///   ◄────────────────
+///   leave, can unwind
+/// ```
+///
+/// Several threads may panic at once, so `deadly` counts them. Who reads it after the process's death, or on its
+/// way through `exit`, needs no order between the two words but that of [`begin`](Panics::begin).
+#[derive(Debug, Default)]
+#[repr(C)]
+pub struct Panics {
+    /// The id of the thread whose panic began last; 0 where none has.
+    tid: AtomicU64,
+    /// The number of panics that are deadly.
+    deadly: AtomicU32,
+}
+
+impl Panics {
+    /// Notes that the hooks of a panic of thread `tid` begin to run.
+    pub fn begin(&self, tid: u64) {
+        self.tid.store(tid, Ordering::Relaxed);
+        // Release: who sees the count sees a thread.
+        self.deadly.fetch_add(1, Ordering::Release);
+    }
+
+    /// Notes that the hooks of a panic have run, which [`begin`](Panics::begin) has noted, and that it unwinds.
+    pub fn leave_to_unwind(&self) {
+        self.deadly.fetch_sub(1, Ordering::Release);
+    }
+
+    /// Returns the id of the thread whose panic is deadly.
+    #[must_use]
+    pub fn deadly(&self) -> Option<u64> {
+        (self.deadly.load(Ordering::Acquire) > 0).then(|| self.tid.load(Ordering::Relaxed))
+    }
+
+    /// Returns the id of the thread whose panic began last, whatever has become of it.
+    #[must_use]
+    pub fn last(&self) -> Option<u64> {
+        Some(self.tid.load(Ordering::Relaxed)).filter(|tid| *tid != 0)
     }
 }
 
@@ -149,13 +202,18 @@ impl Life {
         self.flusher.ending.store(ending as u32, Ordering::Release);
     }
 
-    /// Returns the reason in the `# end` line of a thread that still had its ring when the process was gone.
+    /// Returns what the `# end` line says of a thread that still had its ring when the process was gone; `known`
+    /// is what the caller knows of the process's end.
     #[must_use]
-    pub fn end_reason(&self) -> EndReason {
+    pub fn ended(&self, known: Cause) -> Ended {
+        let panic = self.traced.panics.deadly();
+        let cause = Cause { panic, ..Cause::default() }.or(known);
         match self.flusher.ending.load(Ordering::Acquire) {
-            number if number == Ending::Exit as u32 => EndReason::Exit,
-            number if number == Ending::Shutdown as u32 => EndReason::Shutdown,
-            _ => EndReason::Killed,
+            number if number == Ending::Exit as u32 => Ended { reason: EndReason::Exit, cause },
+            // The run has ended before its process.
+            number if number == Ending::Shutdown as u32 => EndReason::Shutdown.into(),
+            _ if panic.is_some() => Ended { reason: EndReason::Panic, cause },
+            _ => Ended { reason: EndReason::Killed, cause },
         }
     }
 }

@@ -26,7 +26,7 @@ use crossbeam_channel::{Receiver, Sender};
 use ring_drain::RingDrain;
 use supply::Supply;
 use trace_format::life::Ending;
-use trace_format::meta::{self, EndReason, Meta, RingPlace};
+use trace_format::meta::{self, EndReason, Ended, Meta, RingPlace};
 use trace_store::drain::{Announcement, Drain, DrainContext, RunFile, TracePlace};
 use trace_store::recovery;
 
@@ -359,13 +359,14 @@ impl Flusher {
         }
         // A thread that gets its ring behind the last look at it has told them there in vain.
         let unplaced = self.run.unplaced();
-        self.end_files(EndReason::Exit);
+        let ended = self.run.ended(EndReason::Exit);
+        self.end_files(ended);
         // The ring of the thread that called `exit` has waited for that.
         self.rings.iter_mut().filter(|ring| ring.has_ended()).for_each(RingDrain::want);
         self.drain_where(RingDrain::has_ended);
         // Shared rings stay, and are recovered when files can be written.
         let untold = self.tell_untold(|ring| ring.ring.place == RingPlace::Private);
-        self.end_run_file(EndReason::Exit, unplaced, untold);
+        self.end_run_file(ended, unplaced, untold);
         self.supply.clear(&self.rings);
         self.let_exit_go_on();
     }
@@ -373,7 +374,7 @@ impl Flusher {
     /// Tells in a file of the run's own what no thread's file can tell: losses of threads that never got a
     /// ring, what went with flight recorders, and `untold` records that could not be written. `unplaced` is
     /// how many had found no ring when the files were ended.
-    fn end_run_file(&mut self, reason: EndReason, unplaced: u64, untold: u64) {
+    fn end_run_file(&mut self, ended: Ended, unplaced: u64, untold: u64) {
         let (unplaced, forgotten) = (self.run.unplaced().max(unplaced), self.supply.forgotten());
         if unplaced > 0 {
             teller::say(format_args!(
@@ -383,7 +384,7 @@ impl Flusher {
         if unplaced == 0 && forgotten == 0 && untold == 0 {
             return;
         }
-        let file = RunFile { tid: sys::thread_id(), unplaced: unplaced + untold, forgotten, reason };
+        let file = RunFile { tid: sys::thread_id(), unplaced: unplaced + untold, forgotten, ended };
         match file.write(&mut self.place, &self.info) {
             Ok(()) => self.run.unplaced_are_told(unplaced),
             Err(error) => self.note_error(error),
@@ -418,7 +419,7 @@ impl Flusher {
     }
 
     /// Ends all files, and says in one of them, the run's own at last, how many there are.
-    fn end_files(&mut self, reason: EndReason) {
+    fn end_files(&mut self, ended: Ended) {
         let mut errors = Vec::new();
         let mut said = false;
         for ring in &mut self.rings {
@@ -428,8 +429,8 @@ impl Flusher {
                 tables: &mut self.supply,
                 out: &mut self.out,
             };
-            match ring.end(&mut context, reason) {
-                Ok(ended) => said |= ended,
+            match ring.end(&mut context, ended) {
+                Ok(is_written) => said |= is_written,
                 Err(error) => errors.push(error),
             }
         }
@@ -441,7 +442,7 @@ impl Flusher {
                 out: &mut self.out,
             };
             // Whoever has taken the file away knows.
-            let _ = last.end_run(&mut context, reason);
+            let _ = last.end_run(&mut context, ended);
         }
         errors.into_iter().for_each(|error| self.note_error(error));
     }
@@ -456,9 +457,9 @@ impl Flusher {
         }
         self.drain_all();
         let unplaced = self.run.unplaced();
-        self.end_files(EndReason::Shutdown);
+        self.end_files(EndReason::Shutdown.into());
         let untold = self.tell_untold(|_| true);
-        self.end_run_file(EndReason::Shutdown, unplaced, untold);
+        self.end_run_file(EndReason::Shutdown.into(), unplaced, untold);
         self.supply.end(self.run, &mut self.rings);
         self.run.teller.end();
         // Should the process exit meanwhile: there is nothing to wait for.

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use trace_format::meta::{EndReason, Meta, RingPlace};
+use trace_format::meta::{EndReason, Ended, Meta, RingPlace};
 use trace_format::ring::{Progress, State};
 use trace_store::drain::{Drain, DrainContext, DrainedRing, Onlooker};
 
@@ -121,7 +121,7 @@ impl RingDrain {
         result?;
         self.wanted = false;
         if self.has_ended() && state == Ok(State::Ended) && !self.waits_for_exit() {
-            self.end(context, self.ring.end_reason())?;
+            self.end(context, self.run.ended(self.ring.end_reason()))?;
             return Ok(self.free().filter(Drain::has_file));
         }
         Ok(None)
@@ -160,7 +160,7 @@ impl RingDrain {
     }
 
     /// Writes the last lines of the file, if there is one that has none; returns whether it did.
-    pub(crate) fn end(&mut self, context: &mut DrainContext<'_>, reason: EndReason) -> io::Result<bool> {
+    pub(crate) fn end(&mut self, context: &mut DrainContext<'_>, ended: Ended) -> io::Result<bool> {
         let drained = self.drained();
         let header = self.ring.header();
         let Some(drain) = self.drain.as_mut().filter(|drain| !drain.is_ended(header)) else {
@@ -170,7 +170,7 @@ impl RingDrain {
             // Records inside of one that is not finished wait for it, and nobody recovers a private ring.
             while drain.portion(drained, context, &|| true)? > 0 {}
         }
-        let bytes = drain.end(drained, context, reason, Some(clock_line()))?;
+        let bytes = drain.end(drained, context, ended, Some(clock_line()))?;
         self.run.count_written(bytes);
         Ok(bytes > 0)
     }
@@ -192,7 +192,7 @@ impl RingDrain {
         }
         let onlooker = Onlooker::new(self.drained(), context.info, &mut *context.tables, header.published());
         // A ring that is damaged: nobody knows what was in there.
-        onlooker.dead(EndReason::Exit).map_or(0, |rest| rest.records.saturating_add(rest.lost))
+        onlooker.dead(EndReason::Exit.into()).map_or(0, |rest| rest.records.saturating_add(rest.lost))
     }
 
     /// Notes, unless that was done before, that the ring's thread has ended, behind the `count` that have

@@ -12,9 +12,9 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
 use parking_lot::Mutex;
-use trace_format::life::{Start, TracedCounters};
+use trace_format::life::{Panics, Start, TracedCounters};
 use trace_format::line::Ticks;
-use trace_format::meta::LossReason;
+use trace_format::meta::{Cause, EndReason, Ended, LossReason};
 use trace_format::ring::Header;
 use trace_format::wall::Wall;
 use trace_store::counter;
@@ -82,6 +82,10 @@ pub(crate) struct Run {
     pub start: Start,
     /// The same in a page that outlives the process; null where there is none.
     start_there: AtomicPtr<Start>,
+    /// The program's panics, where no page outlives the process.
+    panics: Panics,
+    /// The same in a page that does; null where there is none.
+    panics_there: AtomicPtr<Panics>,
     /// Tells that a thread has noted that cost, or is about to.
     start_noted: AtomicBool,
     /// The time, in nanoseconds, that the decision to trace took the thread that made it.
@@ -197,6 +201,8 @@ impl Run {
             unplaced: Unplaced::default(),
             start: Start::default(),
             start_there: AtomicPtr::default(),
+            panics: Panics::default(),
+            panics_there: AtomicPtr::default(),
             start_noted: AtomicBool::new(false),
             deciding_ns: AtomicU64::new(0),
             inherited: if root.is_some() { unplaced::untold() } else { 0 },
@@ -254,6 +260,34 @@ impl Run {
         self.unplaced.go_to(&page.unplaced);
         // Release is that of the pool: no thread that has no ring looks here.
         self.start_there.store(ptr::from_ref(&page.start).cast_mut(), Ordering::Relaxed);
+        // Release: a thread may panic that has no ring.
+        self.panics_there.store(ptr::from_ref(&page.panics).cast_mut(), Ordering::Release);
+    }
+
+    /// Gives the place where the program's panics are noted. A panic that began before there was a page ends in
+    /// the place where it began.
+    pub(crate) fn panics(&self) -> &Panics {
+        // SAFETY: null, or from a reference that is good for ever.
+        unsafe { self.panics_there.load(Ordering::Acquire).as_ref() }.unwrap_or(&self.panics)
+    }
+
+    /// Returns what the last line of a file says of a thread that has ended for `reason`: where that is the
+    /// exit, with what is known of why the process exits.
+    ///
+    /// A panic is why if its hooks have called `exit`, or if it was in the main thread and the status is that
+    /// which Rust gives to such an end.
+    pub(crate) fn ended(&self, reason: EndReason) -> Ended {
+        /// The status of a program whose `main` has panicked.
+        const PANICKED: u32 = 101;
+        let status = sys::exit_status();
+        if reason != EndReason::Exit {
+            return reason.into();
+        }
+        let in_main = |tid: &u64| status == Some(PANICKED) && *tid == u64::from(sys::process_id());
+        let panic = self.panics().deadly().or_else(|| self.panics().last().filter(in_main));
+        // That all went well goes without saying.
+        let status = status.filter(|status| *status != 0);
+        Ended { reason, cause: Cause { panic, signal: None, status } }
     }
 
     /// Notes that the decision that has begun this run took its thread `ns` nanoseconds.

@@ -153,6 +153,57 @@ extern "C" fn at_exit() {
 pub(crate) fn arm_exit_handler(handler: fn()) {
     ON_EXIT.set(handler);
     std::hint::black_box(&AT_EXIT);
+    status::watch();
+}
+
+/// Returns the status that the process exits with, as far as the system tells it: what its parent will see.
+pub(crate) fn exit_status() -> Option<u32> {
+    status::seen()
+}
+
+/// The status that `exit` was called with, of which the C library of GNU tells its handlers.
+#[cfg(target_env = "gnu")]
+mod status {
+    use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+    /// The status plus one, or 0 before the process exits. Written by the thread that exits, before it calls
+    /// what else there is to call; so who works for that thread sees it.
+    static STATUS: AtomicU32 = AtomicU32::new(0);
+
+    unsafe extern "C" {
+        fn on_exit(
+            handler: extern "C" fn(libc::c_int, *mut libc::c_void),
+            argument: *mut libc::c_void,
+        ) -> libc::c_int;
+    }
+
+    extern "C" fn see(status: libc::c_int, _: *mut libc::c_void) {
+        STATUS.store(status as u32 % 256 + 1, Ordering::Relaxed);
+    }
+
+    /// Sees to it that the status is noted when the process exits.
+    pub(super) fn watch() {
+        static DONE: AtomicBool = AtomicBool::new(false);
+        if !DONE.swap(true, Ordering::Relaxed) {
+            // SAFETY: the function lives as long as the process: what it is in stays loaded. Without room for
+            // one more handler the status stays unknown.
+            unsafe { on_exit(see, std::ptr::null_mut()) };
+        }
+    }
+
+    pub(super) fn seen() -> Option<u32> {
+        STATUS.load(Ordering::Relaxed).checked_sub(1)
+    }
+}
+
+/// Other C libraries tell nobody.
+#[cfg(not(target_env = "gnu"))]
+mod status {
+    pub(super) fn watch() {}
+
+    pub(super) fn seen() -> Option<u32> {
+        None
+    }
 }
 
 /// Keeps the shared object that this code is in, if it is in one, from being unloaded: a program may close a

@@ -138,6 +138,11 @@ pub(crate) unsafe fn release_page(page: *mut u8) {
     unsafe { std::alloc::dealloc(page, std::alloc::Layout::new::<[u64; PAGE / 8]>()) };
 }
 
+/// Returns `None`: the system does not tell handlers of `exit` which status it was called with.
+pub(crate) fn exit_status() -> Option<u32> {
+    None
+}
+
 /// The function that is called at `exit`.
 static ON_EXIT: Hook = Hook::new();
 

@@ -14,6 +14,7 @@
 //! | `on_alternate_stack` | whether the caller runs on a signal stack | a record inside a record |
 //! | `page_wiped_on_fork` | a zeroed page that is zero again in a forked child | flusher |
 //! | `arm_exit_handler` | has a function called at `exit()` | start of a run |
+//! | `exit_status` | what `exit()` was called with, where that is told | flusher, at `exit()` |
 //! | `stay_loaded` | keeps a plugin that holds this code from being unloaded | start of a run |
 //! | `spawn_hidden`, `name_thread` | a thread that takes no signals and runs nothing else | start of a run |
 //! | `thread_lives`, `shared_memory_budget`, `process_id` | tell facts | flusher |

@@ -1,7 +1,9 @@
-//! A panic of a program whose rings are flight recorders: what they hold is written.
+//! A panic of the program: it is noted whether it ends the process, and what flight recorders hold is written.
 //!
-//! Runs on the panicking thread, after the program's own panic hook.
+//! Runs on the panicking thread, before and after the program's own panic hook.
 
+use std::fmt::{self, Write};
+use std::panic::PanicHookInfo;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -14,28 +16,77 @@ use crate::user::config::FullPolicy;
 /// waiting, for recovery finds the rings.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Adds the snapshot to the program's panic hook, once, where the run's rings are overwritten. A hook that is
-/// set later and does not call the one before it takes it away again.
-pub(crate) fn arm(run: &Run) {
+/// Adds what is done here to the program's panic hook, once. A hook that is set later and does not call the one
+/// before it takes it away again.
+pub(crate) fn arm() {
     // No `Once`: if a signal handler jumps out of this, who comes next has to do it, and must not wait. That
     // two threads do it at once harms nothing; it takes a decision that was taken over.
     static ARMED: AtomicBool = AtomicBool::new(false);
     // A panicking thread may not touch the hook.
-    let wanted = run.config.full_policy == FullPolicy::Overwrite && !std::thread::panicking();
-    if wanted && !ARMED.load(Ordering::Relaxed) {
+    if !ARMED.load(Ordering::Relaxed) && !std::thread::panicking() {
         let before = std::panic::take_hook();
-        std::panic::set_hook(Box::new(move |info| {
-            before(info);
-            on_panic();
-        }));
+        std::panic::set_hook(Box::new(move |info| on_panic(info, &before)));
         // Relaxed: only says that nothing is left to do.
         ARMED.store(true, Ordering::Relaxed);
     }
 }
 
-fn on_panic() {
-    let run = process::current().filter(|run| run.is_of_this_process() && !run.is_closed());
-    let Some(run) = run.filter(|run| run.config.full_policy == FullPolicy::Overwrite) else { return };
+/// Calls `before`, the program's own hook, and notes that it runs: it may end the process.
+fn on_panic(info: &PanicHookInfo<'_>, before: &dyn Fn(&PanicHookInfo<'_>)) {
+    let panics = current_run().map(Run::panics);
+    if let Some(panics) = panics {
+        panics.begin(sys::thread_id());
+    }
+    before(info);
+    // The program may have begun its first run, or another one, in there.
+    if let Some(run) = current_run().filter(|run| run.config.full_policy == FullPolicy::Overwrite) {
+        take_snapshot(run);
+    }
+    if let Some(panics) = panics.filter(|_| can_unwind(info)) {
+        panics.leave_to_unwind();
+    }
+}
+
+/// Gives the run of this process, if there is one that goes on.
+fn current_run() -> Option<&'static Run> {
+    process::current().filter(|run| run.is_of_this_process() && !run.is_closed())
+}
+
+/// Returns whether the panic unwinds the thread's stack behind its hooks, so that it may be caught. If not, the
+/// process is aborted.
+///
+/// The standard library tells only by how it prints the information: there is no stable function for that.
+/// Should it print it in another way, the panic is taken for one that unwinds.
+fn can_unwind(info: &PanicHookInfo<'_>) -> bool {
+    let mut printed = Find { text: b"can_unwind: false", found: 0 };
+    // It does not fail; should it all the same, nothing is known.
+    let _ = write!(printed, "{info:?}");
+    cfg!(panic = "unwind") && printed.found < printed.text.len()
+}
+
+/// A search for a text in what is written, without memory for that: the panic may be one of the allocator. The
+/// text's first byte stands nowhere else in it.
+struct Find {
+    text: &'static [u8],
+    /// The number of bytes of the text that were written last.
+    found: usize,
+}
+
+impl Write for Find {
+    fn write_str(&mut self, part: &str) -> fmt::Result {
+        for byte in part.bytes() {
+            match self.text.get(self.found) {
+                None => break,
+                Some(next) if *next == byte => self.found += 1,
+                Some(_) => self.found = usize::from(self.text.first() == Some(&byte)),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Has what the run's flight recorders hold written, and waits for that.
+fn take_snapshot(run: &Run) {
     let request = run.panic_request.wanted.fetch_add(1, Ordering::Release).wrapping_add(1);
     let start = sys::monotonic_ns();
     loop {

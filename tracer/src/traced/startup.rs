@@ -38,7 +38,7 @@ fn start_flusher(
 ) -> io::Result<()> {
     let (run, requests) = Run::prepare(config, root)?;
     sys::stay_loaded();
-    panic::arm(run);
+    panic::arm();
     sys::spawn_hidden(Box::new(move || {
         flusher::run(run, requests, || {
             // Here, where no signal handler can jump out of them.

@@ -18,7 +18,7 @@ use std::time::Duration;
 use trace_format::file::Encoding;
 use trace_format::life::{self, LIFE_BYTE, RECOVERY_BYTE, Start};
 use trace_format::manifest::{Manifest, ManifestError, UNFINISHED_SUFFIX};
-use trace_format::meta::{EndReason, RingPlace, Run};
+use trace_format::meta::{Cause, EndReason, Ended, RingPlace, Run};
 use trace_format::ring::{RingError, State};
 
 use crate::drain::{Drain, DrainContext, DrainedRing, RunFile, TracePlace};
@@ -84,14 +84,19 @@ pub fn path_from_bytes(bytes: &[u8]) -> PathBuf {
 }
 
 /// Recovers the dead runs in `directories` whose manifests `wanted` accepts. Living runs, other users'
-/// directories and what is no run are passed over. Where another recoverer is at work, waits for it.
+/// directories and what is no run are passed over. Where another recoverer is at work, waits for it. `cause`
+/// gives what the caller knows of how a run's process has ended.
 ///
 /// Root recovers other users' runs, too, with those users' rights: what they say can do no more than they
 /// may.
-pub fn recover(directories: &[PathBuf], wanted: impl Fn(&Run, Option<&Manifest>) -> bool + Sync) -> Recovery {
+pub fn recover(
+    directories: &[PathBuf],
+    wanted: impl Fn(&Run, Option<&Manifest>) -> bool + Sync,
+    cause: impl Fn(&Run) -> Cause + Sync,
+) -> Recovery {
     let mut recovery = Recovery::default();
     for directory in directories {
-        let recover_here = || recover_in(directory, &wanted, OtherRecoverer::IsWaitedFor, &mut || ());
+        let recover_here = || recover_in(directory, &wanted, &cause, OtherRecoverer::IsWaitedFor, &mut || ());
         let (runs, unknown) = match sys::private_directory_of(directory) {
             Some(user) if user == sys::effective_user() => recover_here(),
             Some(user) => sys::as_user(user, recover_here).unwrap_or_default(),
@@ -112,7 +117,8 @@ pub fn recover_meanwhile(
     mut going_on: impl FnMut(),
 ) {
     for directory in directories.iter().filter(|directory| sys::is_private_directory(directory)) {
-        recover_in(directory, &wanted, OtherRecoverer::IsLeftAlone, &mut going_on);
+        let nobody_knows = |_: &Run| Cause::default();
+        recover_in(directory, &wanted, &nobody_knows, OtherRecoverer::IsLeftAlone, &mut going_on);
         going_on();
     }
 }
@@ -128,6 +134,7 @@ enum OtherRecoverer {
 fn recover_in(
     directory: &Path,
     wanted: &impl Fn(&Run, Option<&Manifest>) -> bool,
+    cause: &impl Fn(&Run) -> Cause,
     other: OtherRecoverer,
     going_on: &mut impl FnMut(),
 ) -> (Vec<Recovered>, Vec<io::Error>) {
@@ -139,7 +146,10 @@ fn recover_in(
             continue;
         }
         match DeadRun::take(&path, wanted, other) {
-            Ok(Some(run)) => runs.push(run.recover(&mut *going_on)),
+            Ok(Some(run)) => {
+                let cause = cause(&run.manifest.run);
+                runs.push(run.recover(cause, &mut *going_on));
+            }
             Ok(None) => {}
             Err(error) => unknown.push(error),
         }
@@ -207,14 +217,17 @@ impl DeadRun {
         Ok(Some(DeadRun { path: path.to_path_buf(), manifest, lock: Arc::new(lock) }))
     }
 
-    fn recover(self, mut going_on: impl FnMut()) -> Recovered {
+    fn recover(self, cause: Cause, mut going_on: impl FnMut()) -> Recovered {
         let mut errors = Vec::new();
+        let killed = Ended { reason: EndReason::Killed, cause };
+        let ended = self.life().map_or(killed, |life| life.ended(cause));
         let threads = match self.prepare() {
             Ok((mut place, mut tables, rings)) => {
-                let threads = self.recover_rings(&rings, &mut place, &mut tables, &mut going_on, &mut errors);
+                let threads =
+                    self.recover_rings(&rings, ended, &mut place, &mut tables, &mut going_on, &mut errors);
                 let said = threads.iter().any(|(_, said)| *said);
                 if errors.is_empty() {
-                    errors.extend(self.end_run(&mut place, said).err());
+                    errors.extend(self.end_run(&mut place, ended, said).err());
                 }
                 threads.into_iter().map(|(thread, _)| thread).collect()
             }
@@ -251,16 +264,16 @@ impl DeadRun {
     fn recover_rings(
         &self,
         rings: &[PathBuf],
+        ended: Ended,
         place: &mut TracePlace,
         tables: &mut StoredTables,
         going_on: &mut impl FnMut(),
         errors: &mut Vec<io::Error>,
     ) -> Vec<(RecoveredThread, bool)> {
-        let unended = self.life().map_or(EndReason::Killed, life::Life::end_reason);
         let mut threads = Vec::new();
         for path in rings {
             let start = self.life().map(|life| &life.traced.start);
-            match recover_ring(path, &self.manifest.run, unended, start, place, tables, &mut *going_on) {
+            match recover_ring(path, &self.manifest.run, ended, start, place, tables, &mut *going_on) {
                 Ok(thread) => threads.extend(thread),
                 Err(e) => errors.push(io::Error::new(e.kind(), format!("cannot recover {path:?}: {e}"))),
             }
@@ -274,7 +287,7 @@ impl DeadRun {
 
     /// Writes what belongs to the run and to no thread: records that found no ring, and how many files there
     /// are, where no thread's file says that.
-    fn end_run(&self, place: &mut TracePlace, said: bool) -> io::Result<()> {
+    fn end_run(&self, place: &mut TracePlace, ended: Ended, said: bool) -> io::Result<()> {
         let Some(life) = self.life() else { return Ok(()) };
         let unplaced = life.traced.unplaced.load(Ordering::Acquire);
         let unsaid = place.files() > 0 && !said;
@@ -283,7 +296,7 @@ impl DeadRun {
             return Ok(());
         }
         let tid = life.identity.flusher.load(Ordering::Relaxed);
-        RunFile { tid, unplaced, forgotten, reason: life.end_reason() }.write(place, &self.manifest.run)
+        RunFile { tid, unplaced, forgotten, ended }.write(place, &self.manifest.run)
     }
 }
 
@@ -330,7 +343,7 @@ fn become_recoverer(lock: &Lock, other: OtherRecoverer) -> bool {
 fn recover_ring(
     path: &Path,
     run: &Run,
-    unended: EndReason,
+    unended: Ended,
     start: Option<&Start>,
     place: &mut TracePlace,
     tables: &mut StoredTables,
@@ -342,10 +355,10 @@ fn recover_ring(
         return Err(io::Error::other("it belongs to another run"));
     }
     let state = header.tenancy.state().map_err(io::Error::other)?;
-    let (killed, reason) = match state {
+    let (killed, ended) = match state {
         State::Free => return Ok(None),
-        State::Owned => (unended == EndReason::Killed, unended),
-        State::Ended => (false, EndReason::Thread),
+        State::Owned => (unended.reason.is_death(), unended),
+        State::Ended => (false, EndReason::Thread.into()),
     };
     let tid = header.tenancy.tid.load(Ordering::Relaxed);
     let mut drain = Drain::new(header, place.encoding);
@@ -358,7 +371,7 @@ fn recover_ring(
     while drain.portion(drained, &mut context, &|| true)? > 0 {
         going_on();
     }
-    drain.end(drained, &mut context, reason, None)?;
+    drain.end(drained, &mut context, ended, None)?;
     let records = drain.records().saturating_sub(before);
     let committed = header.committed();
     header.tenancy.state.store(State::Free as u32, Ordering::Release);

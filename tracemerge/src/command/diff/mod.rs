@@ -1,9 +1,9 @@
 //! The subcommand `diff`: compares two traces thread by thread, by sorts of messages. Messages of one site
 //! are of one sort where all traces tell sites; otherwise those are that look the same without their numbers.
 //!
-//! A thread is paired with the one of its name, for thread ids differ from run to run. Threads of which
-//! several have one name are a pool, which is compared as one set of messages. A comparison takes about 20
-//! bytes of memory for each message.
+//! A thread is paired with the one of its name, for thread ids differ from run to run. Threads of which several
+//! have one name, numbers in it aside, are a pool, which is compared as one set of messages. A comparison takes
+//! about 20 bytes of memory for each message.
 
 mod common_messages;
 mod input;

@@ -14,7 +14,7 @@ use crate::view::sorts::{SortId, Sorts};
 
 /// The version of the layout. It grows when a field changes its meaning or goes; new fields may come at any
 /// time.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// The numbers of messages that are shown before the first one that differs, and from there on.
 const CONTEXT: (usize, usize) = (2, 2);
 /// The least number of times in each trace whose medians are compared: less of them tell nothing.
@@ -33,7 +33,7 @@ pub struct Comparison {
     pub same: bool,
     /// Whether messages of one site are of one sort; otherwise those of one shape are.
     pub by_site: bool,
-    /// The threads that are the only ones of their names: those of the first trace in their order, then those
+    /// The threads that are the only ones of their names, numbers aside: those of the first trace in their order, then those
     /// that only the second has.
     pub threads: Vec<ThreadComparison>,
     /// The pools of the first trace, then those that only the second has.
@@ -101,12 +101,14 @@ pub struct MessageLine {
     pub text: String,
 }
 
-/// The threads of one name, of which there are several in one of the traces at least.
+/// The threads of one name, numbers aside, of which there are several in one of the traces at least.
 #[derive(Debug, Serialize)]
 pub struct PoolComparison {
-    /// The name of the threads, escaped as in the trace; `None` for the first threads of all processes but
-    /// the first.
+    /// The name of the threads, escaped as in the trace, with `#` for numbers in which their names differ;
+    /// `None` for the first threads of all processes but the first.
     pub name: Option<String>,
+    /// Whether the names of the threads differ in their numbers.
+    pub numbered: bool,
     /// Whether the messages are the same, in any order and on any of the threads.
     pub same: bool,
     /// The threads in the first trace.
@@ -307,7 +309,8 @@ impl PoolComparison {
             b: found.b,
         });
         PoolComparison {
-            name: pool.name.map(shown_name),
+            name: pool.name.as_deref().map(shown_name),
+            numbered: pool.is_numbered(),
             same: pool.is_same(),
             a: PoolSide { threads: threads_a, records: records_a },
             b: PoolSide { threads: threads_b, records: records_b },

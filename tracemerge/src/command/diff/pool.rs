@@ -1,6 +1,8 @@
-//! Pools: threads of one name, of which there are several in one of the traces at least. Which of them does
-//! what, and when, differs from run to run, so they are compared as one set of messages.
+//! Pools: threads of one name, or of names that differ in their numbers only, of which there are several in one
+//! of the traces at least. Which of them does what, and when, differs from run to run, so they are compared as
+//! one set of messages.
 
+use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
 
 use crate::command::diff::input::ThreadMessages;
@@ -10,10 +12,11 @@ use crate::view::sorts::SortId;
 /// comes. What is rare comes in any order.
 const FREQUENT: u64 = 10;
 
-/// The threads of one name in both traces.
+/// The threads of one name, numbers aside, in both traces.
 pub struct Pool<'a> {
-    /// The name of the threads; none for the first threads of processes but the first.
-    pub name: Option<&'a [u8]>,
+    /// The name of the threads, with `#` for its numbers if these differ; none for the first threads of
+    /// processes but the first.
+    pub name: Option<Cow<'a, [u8]>>,
     /// The threads in the first trace and those in the second.
     pub threads: [Vec<&'a ThreadMessages>; 2],
     /// The sorts of messages that one trace has more of, those that differ most first.
@@ -63,7 +66,8 @@ impl SortCounts {
 
 impl<'a> Pool<'a> {
     /// Compares the threads of both traces.
-    pub fn of(name: Option<&'a [u8]>, threads: [Vec<&'a ThreadMessages>; 2]) -> Pool<'a> {
+    pub fn of(threads: [Vec<&'a ThreadMessages>; 2]) -> Pool<'a> {
+        let name = common_name(&threads);
         let counts = threads.each_ref().map(|threads| {
             let mut counts: HashMap<SortId, u64> = HashMap::new();
             for sort in threads.iter().flat_map(|thread| &thread.sorts) {
@@ -85,6 +89,11 @@ impl<'a> Pool<'a> {
         Pool { name, threads, sorts, successions }
     }
 
+    /// Returns whether the threads have several names, which differ in their numbers.
+    pub fn is_numbered(&self) -> bool {
+        matches!(self.name, Some(Cow::Owned(_)))
+    }
+
     /// Returns whether both traces have the same messages in this pool, whatever thread has them.
     pub fn is_same(&self) -> bool {
         self.sorts.is_empty()
@@ -94,6 +103,30 @@ impl<'a> Pool<'a> {
     pub fn records(&self) -> [u64; 2] {
         self.threads.each_ref().map(|threads| threads.iter().map(|thread| thread.sorts.len() as u64).sum())
     }
+}
+
+/// Returns the name with `#` for each of its numbers, the runs of decimal digits.
+pub fn without_numbers(name: &[u8]) -> Vec<u8> {
+    let mut kept: Vec<u8> = Vec::with_capacity(name.len());
+    let mut in_number = false;
+    for byte in name {
+        let is_digit = byte.is_ascii_digit();
+        match (is_digit, in_number) {
+            (false, _) => kept.push(*byte),
+            (true, false) => kept.push(b'#'),
+            (true, true) => {}
+        }
+        in_number = is_digit;
+    }
+    kept
+}
+
+/// Returns the name that all threads have, or the one that they have without its numbers.
+fn common_name<'a>(threads: &[Vec<&'a ThreadMessages>; 2]) -> Option<Cow<'a, [u8]>> {
+    let mut names = threads.iter().flatten().map(|thread| thread.name.as_deref());
+    let first = names.next()??;
+    let all_have_it = names.all(|name| name == Some(first));
+    Some(if all_have_it { Cow::Borrowed(first) } else { Cow::Owned(without_numbers(first)) })
 }
 
 /// Finds the orders of two messages of frequent sorts that only one of the traces has.
@@ -127,12 +160,13 @@ mod tests {
     fn pool(sides: [&[Vec<SortId>]; 2], see: impl FnOnce(&Pool<'_>)) {
         let thread = |sorts: &Vec<SortId>| {
             let mut thread = ThreadMessages::new(7);
+            thread.name = Some(b"pool".to_vec());
             thread.sorts.clone_from(sorts);
             thread
         };
         let threads = sides.map(|threads| threads.iter().map(thread).collect());
         let [a, b]: [Vec<ThreadMessages>; 2] = threads;
-        see(&Pool::of(Some(b"pool"), [a.iter().collect(), b.iter().collect()]));
+        see(&Pool::of([a.iter().collect(), b.iter().collect()]));
     }
 
     /// Removes each message of `a` from `b` once, and returns what is left of both.
@@ -173,6 +207,44 @@ mod tests {
             let a = parts(&messages, ways[0]);
             messages.reverse();
             pool([&a, &parts(&messages, ways[1])], |pool| assert!(pool.is_same()));
+        }
+    }
+
+    #[test]
+    fn a_name_without_numbers_has_a_sign_for_each() {
+        for (name, expected) in [
+            ("worker-1", "worker-#"),
+            ("worker-20", "worker-#"),
+            ("tokio-runtime-w 3", "tokio-runtime-w #"),
+            ("3rd of 12", "#rd of #"),
+            ("17", "#"),
+            ("worker", "worker"),
+            ("gr\u{f6}\u{df}e7", "gr\u{f6}\u{df}e#"),
+            ("", ""),
+        ] {
+            assert_eq!(without_numbers(name.as_bytes()), expected.as_bytes(), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_pool_has_the_name_of_its_threads_or_what_their_names_have_in_common() {
+        let named = |names: &[&str]| -> Vec<ThreadMessages> {
+            let thread = |name: &&str| {
+                let mut thread = ThreadMessages::new(7);
+                thread.name = Some(name.as_bytes().to_vec());
+                thread
+            };
+            names.iter().map(thread).collect()
+        };
+        for (a, b, name, numbered) in [
+            (&["http2", "http2"][..], &["http2"][..], "http2", false),
+            (&["w1", "w2"], &[], "w#", true),
+            (&["w1", "w1"], &["w2"], "w#", true),
+            (&[], &["w1", "w1"], "w1", false),
+        ] {
+            let (a, b) = (named(a), named(b));
+            let pool = Pool::of([a.iter().collect(), b.iter().collect()]);
+            assert_eq!((pool.name.as_deref(), pool.is_numbered()), (Some(name.as_bytes()), numbered));
         }
     }
 

@@ -4,11 +4,11 @@ use std::collections::HashMap;
 
 use crate::command::diff::common_messages::{Budget, unmatched};
 use crate::command::diff::input::{Input, ThreadMessages};
-use crate::command::diff::pool::Pool;
+use crate::command::diff::pool::{Pool, without_numbers};
 use crate::view::sorts::SortId;
 
-/// The threads of both traces: each that is the only one of its name in its trace with its counterpart, the
-/// others in pools.
+/// The threads of both traces: each that is the only one of its name, numbers aside, in its trace with its
+/// counterpart, the others in pools.
 pub struct Compared<'a> {
     /// The threads of the first trace in their order, then those that only the second has.
     pub pairs: Vec<Pair<'a>>,
@@ -48,15 +48,16 @@ impl Pair<'_> {
 }
 
 /// The part of a thread in its trace.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Role<'a> {
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Role {
     /// The thread is the first one of the first process.
     First,
     /// The thread is the first one of another process. It is called as its executable, so its name says
     /// nothing.
     FirstOfOther,
-    /// The thread has a name.
-    Named(&'a [u8]),
+    /// The thread has a name, which is this one without its numbers: which thread of a pool has which number
+    /// says nothing.
+    Named(Vec<u8>),
 }
 
 /// The threads of one role in the first trace and in the second.
@@ -66,30 +67,29 @@ type OfRole<'a> = [Vec<&'a ThreadMessages>; 2];
 pub fn compare<'a>(a: &'a Input, b: &'a Input) -> Compared<'a> {
     let mut compared = Compared { pairs: Vec::new(), pools: Vec::new() };
     let mut budget = Budget::WHOLE;
-    for (role, threads) in roles(&a.threads, &b.threads) {
+    for (_, threads) in roles(&a.threads, &b.threads) {
         let [of_a, of_b] = &threads;
         if of_a.len() <= 1 && of_b.len() <= 1 {
             compared.pairs.push(pair(of_a.first().copied(), of_b.first().copied(), &mut budget));
         } else {
-            let name = if let Role::Named(name) = role { Some(name) } else { None };
-            compared.pools.push(Pool::of(name, threads));
+            compared.pools.push(Pool::of(threads));
         }
     }
     compared
 }
 
 /// Returns all roles in the order in which their first threads appear.
-fn roles<'a>(a: &'a [ThreadMessages], b: &'a [ThreadMessages]) -> Vec<(Role<'a>, OfRole<'a>)> {
-    let mut roles: Vec<(Role<'a>, OfRole<'a>)> = Vec::new();
-    let mut known: HashMap<Role<'a>, usize> = HashMap::new();
+fn roles<'a>(a: &'a [ThreadMessages], b: &'a [ThreadMessages]) -> Vec<(Role, OfRole<'a>)> {
+    let mut roles: Vec<(Role, OfRole<'a>)> = Vec::new();
+    let mut known: HashMap<Role, usize> = HashMap::new();
     for (side, threads) in [a, b].into_iter().enumerate() {
         let mut first = Role::First;
         for thread in threads {
             let role = match thread.name.as_deref() {
-                Some(name) => Role::Named(name),
+                Some(name) => Role::Named(without_numbers(name)),
                 None => std::mem::replace(&mut first, Role::FirstOfOther),
             };
-            let at = *known.entry(role).or_insert_with(|| {
+            let at = *known.entry(role.clone()).or_insert_with(|| {
                 roles.push((role, OfRole::default()));
                 roles.len() - 1
             });
@@ -130,7 +130,7 @@ mod tests {
                 (role, threads.map(|of| of.iter().map(|thread| thread.tid).collect::<Vec<_>>()))
             })
             .collect();
-        let named = |name: &'static str| Role::Named(name.as_bytes());
+        let named = |name: &str| Role::Named(name.as_bytes().to_vec());
         let expected = [
             (Role::First, [vec![1], vec![3]]),
             (named("w"), [vec![2, 4], vec![2]]),
@@ -139,5 +139,17 @@ mod tests {
             (named("new"), [vec![], vec![1]]),
         ];
         assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn threads_whose_names_differ_in_numbers_have_one_role() {
+        let a = threads(&[None, Some("worker-1"), Some("worker-2"), Some("io 1"), Some("io")]);
+        let b = threads(&[None, Some("worker-3"), Some("io 2")]);
+        let found = roles(&a, &b);
+        let tids = |threads: &OfRole<'_>| {
+            threads.each_ref().map(|of| of.iter().map(|thread| thread.tid).collect::<Vec<_>>())
+        };
+        let found: Vec<_> = found.iter().map(|(_, threads)| tids(threads)).collect();
+        assert_eq!(found, [[vec![1], vec![1]], [vec![2, 3], vec![2]], [vec![4], vec![3]], [vec![5], vec![]]]);
     }
 }

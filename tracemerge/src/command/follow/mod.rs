@@ -48,7 +48,7 @@ use crate::output::target::Target;
 use crate::time::clocks::wall_clock;
 use crate::ui::error::Error;
 use crate::ui::messages::{Grouped, Messages, count, shown};
-use crate::view::request::{Layout, Request};
+use crate::view::request::{Layout, Request, is_terminal};
 use crate::view::select::is_enough;
 
 /// The pause between rounds. A line waits for one, a tenth of a second at most all together.
@@ -66,7 +66,8 @@ const BUFFER: usize = 1 << 16;
 /// An option has no sense here, or the output cannot be written.
 pub fn follow(apps: &[App], request: &Request, messages: &mut Messages) -> Result<(), Error> {
     let view = &request.view;
-    if request.layout.tells_sites() {
+    let counts = matches!(request.layout, Layout::Stats(_));
+    if request.layout.tells_sites() && !counts {
         return Err(Error::plain(
             "what is followed does not tell where messages come from: leave out the columns module, site and function",
         ));
@@ -90,13 +91,15 @@ pub fn follow(apps: &[App], request: &Request, messages: &mut Messages) -> Resul
         thread::sleep(PAUSE);
         apps.iter_mut().for_each(|app| app.look_for_start(since));
     }
+    if counts {
+        messages.note(
+            "what is followed does not tell where messages come from: they are counted by what they look like",
+        );
+    }
     let out = BufWriter::with_capacity(BUFFER, open(&target)?);
-    let columns = match &request.layout {
-        Layout::Show(columns) => Some(&columns[..]),
-        Layout::Trace | Layout::Stats(_) => None,
-    };
-    let ended = if view.is_asked_for() || view.colours(&target) || columns.is_some() {
-        let part = ViewOutlet::new(&wanted, columns, anew, view.colours(&target), Box::new(out));
+    let ended = if view.is_asked_for() || view.colours(&target) || request.layout != Layout::Trace {
+        let looks = (is_terminal(&target), view.colours(&target));
+        let part = ViewOutlet::new(&wanted, &request.layout, anew, looks, Box::new(out));
         let part = part.map_err(|error| target.error(error))?;
         Follower::new(apps, since, part).until_the_end(&interrupted, messages)
     } else {
@@ -187,9 +190,9 @@ impl<O: Outlet> Follower<O> {
             (count(self.streams.len() as u64, "thread"), count(self.order.lines(), "line"));
         match self.order.outlet().shown() {
             None => messages.done(format_args!("followed {threads}: {lines}, {} late", self.order.late())),
-            Some((shown, late)) => {
+            Some((shown, verb, late)) => {
                 let shown = Grouped(shown);
-                messages.done(format_args!("followed {threads}: {lines}, {shown} shown, {late} late"));
+                messages.done(format_args!("followed {threads}: {lines}, {shown} {verb}, {late} late"));
             }
         }
         Ok(())

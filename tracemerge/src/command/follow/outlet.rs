@@ -59,9 +59,9 @@ pub trait Outlet {
         None
     }
 
-    /// The number of lines that were shown, and of those among them that were late, if the outlet does not
-    /// show all lines.
-    fn shown(&mut self) -> Option<(u64, u64)> {
+    /// The number of lines that were shown, with a word for what was done with them, and of those among them that
+    /// were late, if the outlet does not show all lines.
+    fn shown(&mut self) -> Option<(u64, &'static str, u64)> {
         None
     }
 }

@@ -22,6 +22,7 @@ use crate::command::follow::times::{Times, Until, wall_as_ticks};
 use crate::file::lines::{lines_of, without_feed};
 use crate::find::header::thread_name;
 use crate::input::inputs::Origin;
+use crate::output::redrawn::Redrawn;
 use crate::output::sink::Sink;
 use crate::time::clocks::{TickClock, anchors_in, wall_clock};
 use crate::time::when::{WallSpan, When};
@@ -29,11 +30,12 @@ use crate::ui::colour::Palette;
 use crate::ui::error::Error;
 use crate::ui::messages::count;
 use crate::view::export::Export;
-use crate::view::export::show::{Column, ShowFormat, ShowStyle};
+use crate::view::export::show::{ShowFormat, ShowStyle};
+use crate::view::export::stats::StatsFormat;
 use crate::view::export::text::{TextFormat, TextStyle};
 use crate::view::export::time_column::{TimeColumn, TimeMode};
 use crate::view::records::{RecordJoiner, RecordText, Take};
-use crate::view::request::View;
+use crate::view::request::{Layout, View};
 use crate::view::select::{Limit, Matching, Selection, enough};
 use crate::view::thread_labels::ThreadLabels;
 
@@ -107,28 +109,31 @@ pub struct ViewOutlet<'a> {
 }
 
 impl<'a> ViewOutlet<'a> {
-    /// Shows the wanted view in `out`, in `columns` for people if they are given. `anew` says that there was
+    /// Shows the wanted view in `out`, in this `layout`; `terminal` says whether `out` is one. `anew` says that there was
     /// nothing before, so there are no last records of that.
     pub fn new(
         wanted: &'a FollowedView<'a>,
-        columns: Option<&[Column]>,
+        layout: &Layout,
         anew: bool,
-        colours: bool,
+        (terminal, colours): (bool, bool),
         out: Box<dyn Write>,
     ) -> io::Result<ViewOutlet<'a>> {
         let FollowedView { view, selection, zone, until } = wanted;
         let time = TimeColumn::new(view.time, Wall(0), zone.clone());
         let palette = colours.then(Palette::colours);
         let found = selection.pattern.clone().filter(|_| !selection.invert);
-        let format: Box<dyn FollowedFormat> = match columns {
-            None => Box::new(TextFormat::new(TextStyle { time, palette, found })),
-            Some(columns) => {
-                let (columns, catalog) = (columns.to_vec(), Arc::default());
+        let format: Box<dyn FollowedFormat> = match layout {
+            Layout::Trace => Box::new(TextFormat::new(TextStyle { time, palette, found })),
+            Layout::Stats(style) => Box::new(StatsFormat::new(style.clone(), Arc::default())),
+            Layout::Show(columns) => {
+                let (columns, catalog) = (columns.clone(), Arc::default());
                 let style = ShowStyle { columns, time, threads: Vec::new(), catalog, palette, found };
                 Box::new(ShowFormat::new(style))
             }
         };
-        let shown = TextOutput { format, origins: Vec::new(), made: Vec::new(), out, lines: 0 };
+        let redrawn = (terminal && format.so_far().is_some()).then(Redrawn::default);
+        let (origins, made) = (Vec::new(), Vec::new());
+        let shown = TextOutput { format, origins, made, out, lines: 0, redrawn };
         let mut limit = Limit::new(selection.amount, LateInView::new(shown));
         if anew {
             limit.release()?;
@@ -138,7 +143,10 @@ impl<'a> ViewOutlet<'a> {
         let since = view.since.is_some_and(When::needs_clock);
         Ok(ViewOutlet {
             wanted,
-            needs_clock: since || until.is_some() || view.time != TimeMode::Ticks,
+            needs_clock: since
+                || until.is_some()
+                || view.time != TimeMode::Ticks
+                || matches!(layout, Layout::Stats(_)),
             times: Times::default(),
             span: None,
             processes: HashSet::new(),
@@ -199,10 +207,9 @@ impl<'a> ViewOutlet<'a> {
         let origin = &mut self.shown_mut().origins[number];
         origin.name = name.unwrap_or_default();
         origin.is_shown = view.wants(Some(of.pid()), of.tid(), &origin.name);
-        let label =
-            self.labels.label(&self.records.next_mut().next.next_mut().next_mut().next_mut().origins[number]);
-        self.shown_mut().format.label_thread(number, label);
-        let origin = &mut self.shown_mut().origins[number];
+        let shown = self.records.next_mut().next.next_mut().next_mut().next_mut();
+        let origin = &shown.origins[number];
+        shown.format.learn_thread(number, origin, self.labels.label(origin));
         if let Some(run) = origin.run.clone().filter(|_| origin.is_shown) {
             self.tell_apart(&run);
         }
@@ -306,7 +313,7 @@ impl Outlet for ViewOutlet<'_> {
             }
         }
         self.limit().next_mut().flush()?;
-        self.shown_mut().out.flush()?;
+        self.shown_mut().end_round()?;
         if self.is_past || self.limit().is_full() { Err(enough()) } else { Ok(()) }
     }
 
@@ -317,7 +324,7 @@ impl Outlet for ViewOutlet<'_> {
             self.limit().release()?;
         }
         self.limit().next_mut().flush()?;
-        self.shown_mut().out.flush()
+        self.shown_mut().finish()
     }
 
     fn unseen(&mut self) -> Option<String> {
@@ -330,9 +337,10 @@ impl Outlet for ViewOutlet<'_> {
         (!what.is_empty()).then(|| format!("{}; {lines}", what.join(", ")))
     }
 
-    fn shown(&mut self) -> Option<(u64, u64)> {
+    fn shown(&mut self) -> Option<(u64, &'static str, u64)> {
         let late = self.limit().next_mut();
-        Some((late.next_mut().lines, late.lines))
+        let (late, shown) = (late.lines, late.next_mut());
+        Some((shown.lines, shown.format.verb(), late))
     }
 }
 
@@ -367,8 +375,19 @@ trait FollowedFormat: Export {
     /// Makes all later records name the process of their thread, because there are several processes.
     fn tell_apart(&mut self);
 
-    /// Gives the thread of an origin the label by which it is shown.
-    fn label_thread(&mut self, origin: usize, label: String);
+    /// Learns the thread of the origin with this number, a new one or one whose name has become known, and the
+    /// label by which it is shown.
+    fn learn_thread(&mut self, number: usize, origin: &Origin, label: String);
+
+    /// Returns the whole output as it would be now, if that is another one with each record.
+    fn so_far(&self) -> Option<String> {
+        None
+    }
+
+    /// The word for what is done with the lines.
+    fn verb(&self) -> &'static str {
+        "shown"
+    }
 }
 
 impl FollowedFormat for TextFormat {
@@ -380,7 +399,7 @@ impl FollowedFormat for TextFormat {
         TextFormat::tell_apart(self);
     }
 
-    fn label_thread(&mut self, _origin: usize, _label: String) {}
+    fn learn_thread(&mut self, _number: usize, _origin: &Origin, _label: String) {}
 }
 
 impl FollowedFormat for ShowFormat {
@@ -392,8 +411,28 @@ impl FollowedFormat for ShowFormat {
         ShowFormat::tell_apart(self);
     }
 
-    fn label_thread(&mut self, origin: usize, label: String) {
-        ShowFormat::label_thread(self, origin, label);
+    fn learn_thread(&mut self, number: usize, _origin: &Origin, label: String) {
+        ShowFormat::label_thread(self, number, label);
+    }
+}
+
+impl FollowedFormat for StatsFormat {
+    fn begin_at(&mut self, _first: Wall) {}
+
+    fn tell_apart(&mut self) {}
+
+    fn learn_thread(&mut self, number: usize, origin: &Origin, _label: String) {
+        if number == self.origins() {
+            self.add_origin(origin);
+        }
+    }
+
+    fn so_far(&self) -> Option<String> {
+        StatsFormat::so_far(self)
+    }
+
+    fn verb(&self) -> &'static str {
+        "counted"
     }
 }
 
@@ -405,6 +444,27 @@ struct TextOutput {
     made: Vec<u8>,
     out: Box<dyn Write>,
     lines: u64,
+    /// The place on the terminal, if there is one, where the output so far is drawn.
+    redrawn: Option<Redrawn>,
+}
+
+impl TextOutput {
+    /// Has everything written, or drawn again.
+    fn end_round(&mut self) -> io::Result<()> {
+        if let Some(redrawn) = self.redrawn.as_mut().filter(|redrawn| redrawn.is_due()) {
+            self.format.so_far().into_iter().for_each(|text| redrawn.draw(text));
+        }
+        self.out.flush()
+    }
+
+    /// Writes what the format has kept for the end.
+    fn finish(&mut self) -> io::Result<()> {
+        self.redrawn = None;
+        self.made.clear();
+        self.format.finish(&mut self.made);
+        self.out.write_all(&self.made)?;
+        self.out.flush()
+    }
 }
 
 impl Take for TextOutput {

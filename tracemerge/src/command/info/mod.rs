@@ -11,7 +11,7 @@ mod table;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use trace_format::meta::{EndReason, Run};
+use trace_format::meta::{Cause, EndReason, Run};
 
 use crate::command::info::model::{RunInfo, Sums, ThreadInfo, TraceInfo};
 use crate::command::info::quality::ClockQuality;
@@ -118,6 +118,9 @@ fn of_run(run: Option<&Run>, files: &[Read<'_>]) -> RunInfo {
     let mut sums = Sums::default();
     threads.iter().for_each(|thread| sums.add(&thread.sums));
     let alive = files.iter().any(|file| file.alive);
+    // Of threads that ended with the process all say the same; others do not know.
+    let ends = files.iter().filter_map(|file| file.audit.end.as_ref());
+    let cause = ends.fold(Cause::default(), |known, end| known.or(end.cause));
     let first_ns = threads.iter().filter_map(|thread| thread.first_ns).min();
     let last_ns = threads.iter().filter_map(|thread| thread.last_ns).max();
     RunInfo {
@@ -129,6 +132,10 @@ fn of_run(run: Option<&Run>, files: &[Read<'_>]) -> RunInfo {
         boot: run.map(|run| shown_name(&run.boot)),
         format_version: run.map(|run| run.version),
         state: if alive { "alive" } else { state(&threads) },
+        panic_tid: cause.panic,
+        signal: cause.signal.map(|signal| signal.to_string()),
+        status: cause.status,
+        cause,
         start_wall_ns: run.map(|run| run.wall.0),
         start_ns: files.iter().find_map(|file| file.audit.start_ns),
         first_ns,
@@ -145,7 +152,8 @@ fn of_run(run: Option<&Run>, files: &[Read<'_>]) -> RunInfo {
 /// The end of a run, which those of its threads' traces tell.
 fn state(threads: &[ThreadInfo]) -> &'static str {
     let mut ends = threads.iter().filter_map(|thread| thread.end.as_deref());
-    if ends.clone().any(|end| end == EndReason::Killed.name()) {
+    let deaths = [EndReason::Killed, EndReason::Panic];
+    if ends.clone().any(|end| deaths.iter().any(|death| end == death.name())) {
         "killed"
     } else if ends.next().is_some() {
         "ended"

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+use trace_format::meta::Cause;
 
 use crate::ui::error::Error;
 
@@ -68,6 +69,15 @@ pub struct RunInfo {
     pub format_version: Option<u32>,
     /// The state of the run: `alive`, `ended`, `killed`, or `unknown` where no file has an end.
     pub state: &'static str,
+    /// The id of the thread whose panic ended the process; `null` where none is known to have done that.
+    pub panic_tid: Option<u64>,
+    /// The name of the signal that ended the process, or its number; `null` where none is known.
+    pub signal: Option<String>,
+    /// The status with which the process exited; `null` where that is not known, or where it was 0 at an `exit`.
+    pub status: Option<u32>,
+    /// The last three as one.
+    #[serde(skip)]
+    pub cause: Cause,
     /// The time when the run began, in nanoseconds since 1970.
     pub start_wall_ns: Option<u64>,
     /// The time that the start of the run took the program's threads, in nanoseconds; `null` where no file
@@ -119,7 +129,7 @@ pub struct ThreadInfo {
     pub name: String,
     /// The memory of the thread's ring: `shared` or `private`.
     pub ring: Option<&'static str>,
-    /// The end of the thread's trace: `exit`, `shutdown`, `thread`, `killed`, or a word of a later version;
+    /// The end of the thread's trace: `exit`, `shutdown`, `thread`, `killed`, `panic`, or a word of a later version;
     /// `null` where the trace has no end.
     pub end: Option<String>,
     /// The time of the first message, in nanoseconds since the run began.

@@ -4,6 +4,7 @@ use itertools::Itertools;
 use trace_format::wall::Wall;
 
 use crate::command::info::model::{RunInfo, Sums, TraceInfo};
+use crate::ui::cause::in_words;
 use crate::ui::messages::{Grouped, count};
 use crate::ui::table::{Alignment, Columns};
 use crate::ui::units::{bytes, duration, signed_duration};
@@ -54,7 +55,7 @@ fn is_fork_of(fork: &RunInfo, root: &RunInfo) -> bool {
 fn of_run(run: &RunInfo, forks: &[u32]) -> String {
     let unknown = || "?".to_owned();
     let mut text = match (&run.exe, run.pid) {
-        (Some(exe), Some(pid)) => format!("{exe}, process {pid}, {}\n", run.state),
+        (Some(exe), Some(pid)) => format!("{exe}, process {pid}, {}{}\n", run.state, in_words(&run.cause)),
         _ => "files that do not say which run they are of\n".to_owned(),
     };
     if let (Some(id), Some(root)) = (&run.run, &run.root) {

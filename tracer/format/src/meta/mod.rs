@@ -8,6 +8,7 @@
 //! The content of a `# run` line decides what is shown, so from version 2 on it ends in a checksum; see
 //! [`RunLine`].
 
+mod cause;
 mod module;
 mod payload;
 mod reasons;
@@ -17,6 +18,7 @@ use crate::crc32;
 use crate::line::Ticks;
 use crate::wall::Wall;
 
+pub use self::cause::{Cause, Ended};
 pub use self::module::{AddressRange, Between, Module};
 pub(crate) use self::payload::{PayloadWriter, split};
 use self::reasons::value_of;
@@ -51,6 +53,8 @@ pub struct End {
     /// The number of files that the run had made by then; where the run has ended, of all its files. `None`
     /// where the files were not counted.
     pub files: Option<u64>,
+    /// What ended the process, where the file ends with it and that is known.
+    pub cause: Cause,
 }
 
 /// The payload of one metadata line.
@@ -198,6 +202,7 @@ impl Meta {
                 if let Some(files) = end.files {
                     fields.number("files", files);
                 }
+                end.cause.write(&mut fields);
             }
             Meta::Damaged { file, offset, bytes, text } => {
                 let mut fields = PayloadWriter::new(out, "damaged");
@@ -246,6 +251,7 @@ impl Meta {
                 lost: fields.number("lost")?,
                 reason: EndReason::parse(fields.bare("reason")?)?,
                 files: fields.number("files"),
+                cause: Cause::parse(&fields),
             }),
             b"damaged" => Meta::Damaged {
                 file: fields.string("file")?,

@@ -155,6 +155,8 @@ pub enum EndReason {
     Thread,
     /// The process was killed; the line was written by recovery.
     Killed,
+    /// A panic ended the process, which has not exited; the line was written by recovery.
+    Panic,
     /// The file may not become longer: the thread goes on in its next one.
     Full,
     /// A reason that only later versions know.
@@ -162,11 +164,12 @@ pub enum EndReason {
 }
 
 impl EndReason {
-    pub(super) const NAMES: [(EndReason, &'static str); 5] = [
+    pub(super) const NAMES: [(EndReason, &'static str); 6] = [
         (EndReason::Exit, "exit"),
         (EndReason::Shutdown, "shutdown"),
         (EndReason::Thread, "thread"),
         (EndReason::Killed, "killed"),
+        (EndReason::Panic, "panic"),
         (EndReason::Full, "full"),
     ];
 
@@ -177,6 +180,12 @@ impl EndReason {
             EndReason::Other(name) => name.as_str(),
             known => name_of(&EndReason::NAMES, *known),
         }
+    }
+
+    /// Returns whether the process has ended without an `exit`.
+    #[must_use]
+    pub fn is_death(&self) -> bool {
+        matches!(self, EndReason::Killed | EndReason::Panic)
     }
 
     pub(super) fn parse(name: &[u8]) -> Option<EndReason> {

@@ -23,6 +23,15 @@ pub(crate) fn any_run() -> impl Strategy<Value = Run> {
     )
 }
 
+fn any_cause() -> impl Strategy<Value = Cause> {
+    let signal = prop::option::of("[!#-~]{1,31}".prop_map(|name| Name::parse(name.as_bytes()).unwrap()));
+    (any::<Option<u64>>(), signal, any::<Option<u32>>()).prop_map(|(panic, signal, status)| Cause {
+        panic,
+        signal,
+        status,
+    })
+}
+
 fn any_meta() -> impl Strategy<Value = Meta> {
     let losses = prop::sample::select(LossReason::NAMES.map(|(v, _)| v).to_vec());
     let ends = prop::sample::select(EndReason::NAMES.map(|(v, _)| v).to_vec());
@@ -57,8 +66,9 @@ fn any_meta() -> impl Strategy<Value = Meta> {
         any::<u64>().prop_map(|ns| Meta::Stall { ns }),
         any::<u64>().prop_map(|ns| Meta::Start { ns }),
         any::<u64>().prop_map(|ticks| Meta::Backward { ticks }),
-        (any::<u64>(), any::<u64>(), ends, any::<Option<u64>>())
-            .prop_map(|(records, lost, reason, files)| Meta::End(End { records, lost, reason, files })),
+        (any::<u64>(), any::<u64>(), ends, any::<Option<u64>>(), any_cause()).prop_map(
+            |(records, lost, reason, files, cause)| Meta::End(End { records, lost, reason, files, cause })
+        ),
         any::<(Vec<u8>, u64, u64, Vec<u8>)>().prop_map(|(file, offset, bytes, text)| Meta::Damaged {
             file,
             offset,
@@ -193,13 +203,40 @@ fn a_loss_is_a_loss_and_an_end_an_end_whatever_the_reason() {
     let end = Meta::parse(b"end records=3 lost=12 reason=of_a_later_version");
     assert_eq!(
         end,
-        Some(Meta::End(End { records: 3, lost: 12, reason: EndReason::Other(reason), files: None }))
+        Some(Meta::End(End {
+            records: 3,
+            lost: 12,
+            reason: EndReason::Other(reason),
+            files: None,
+            cause: Cause::default()
+        }))
     );
     let long = [b"lost records=1 reason=", &[b'x'; 100][..]].concat();
     let Some(Meta::LostOtherwise { records: 1, reason }) = Meta::parse(&long) else { panic!("a loss") };
     assert_eq!(reason.as_str(), "x".repeat(Name::LONGEST));
     for no_word in ["", "\"x\"", "\u{e9}", "\u{1b}[31m"] {
         assert_eq!(Meta::parse(format!("lost records=1 reason={no_word}").as_bytes()), None, "{no_word}");
+    }
+}
+
+#[test]
+fn an_end_says_what_ended_the_process_where_that_is_known() {
+    let told = |text: &[u8]| match Meta::parse(text) {
+        Some(Meta::End(end)) => (end.reason, end.cause),
+        other => panic!("{other:?}"),
+    };
+    let signal = Name::parse(b"SIGABRT");
+    let panic = Cause { panic: Some(77), signal, status: None };
+    let text = b"end records=3 lost=0 reason=panic files=2 panic=77 signal=SIGABRT";
+    assert_eq!(told(text), (EndReason::Panic, panic));
+    let reason = EndReason::Panic;
+    assert_eq!(written(&Meta::End(End { records: 3, lost: 0, reason, files: Some(2), cause: panic })), text);
+    let status = Cause { status: Some(3), ..Cause::default() };
+    assert_eq!(told(b"end records=3 lost=0 reason=killed status=3"), (EndReason::Killed, status));
+    // What cannot be read says nothing, and the end is one all the same.
+    for odd in ["signal=", "signal=\"x\"", "status=-1", "status=4294967296", "panic=main"] {
+        let text = format!("end records=3 lost=0 reason=killed {odd}");
+        assert_eq!(told(text.as_bytes()), (EndReason::Killed, Cause::default()), "{odd}");
     }
 }
 

@@ -9,7 +9,7 @@ mod lines;
 
 use crate::file::Encoding;
 use crate::line::Ticks;
-use crate::meta::{End, EndReason, LossReason, Meta, Run, Thread};
+use crate::meta::{End, Ended, LossReason, Meta, Run, Thread};
 use crate::plans::Plans;
 use crate::raw;
 use crate::record::{Flags, Record, RecordKind, Records};
@@ -497,11 +497,12 @@ impl Renderer {
 
     /// Appends the last line of a file; `files` is the number of files that the run has made so far, where
     /// that was counted.
-    pub fn end(&mut self, reason: EndReason, files: Option<u64>, out: &mut Vec<u8>) {
+    pub fn end(&mut self, ended: impl Into<Ended>, files: Option<u64>, out: &mut Vec<u8>) {
         self.close_torn(out);
         self.state.ended = true;
         let lost = self.state.here(0).lost.iter().fold(0, |sum: u64, lost| sum.saturating_add(*lost));
-        self.meta(&Meta::End(End { records: self.state.records, lost, reason, files }), out);
+        let Ended { reason, cause } = ended.into();
+        self.meta(&Meta::End(End { records: self.state.records, lost, reason, files, cause }), out);
     }
 
     /// Appends a metadata line with the ticks of the line before it.

@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::escape::{EscapeContext, unescape};
 use crate::line::{Kind, Line};
+use crate::meta::EndReason;
 use crate::record::tests::lay_out;
 use crate::record::{enter_word, leave_word, message_word, stack_word};
 

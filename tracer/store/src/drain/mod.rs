@@ -25,7 +25,7 @@ use trace_file::TraceFile;
 use trace_format::file::Encoding;
 use trace_format::life::Start;
 use trace_format::line::Ticks;
-use trace_format::meta::{self, EndReason, LossReason, Meta, RingPlace};
+use trace_format::meta::{self, EndReason, Ended, LossReason, Meta, RingPlace};
 use trace_format::plans::Plans;
 use trace_format::record::Records;
 use trace_format::render::{FileTotals, References, RenderState, Renderer};
@@ -263,7 +263,7 @@ impl Drain {
         }
         if !self.renderer.state().in_message && !self.is_ended(drained.header()) {
             // There is room for that, unless it is not by the process's limit that the file ends.
-            let _ = self.write_end(drained, context, EndReason::Full, None);
+            let _ = self.write_end(drained, context, EndReason::Full.into(), None);
         }
         let header = drained.header();
         // Closed, for there may be no descriptor for another one beside it. What comes back to it opens it
@@ -423,7 +423,7 @@ impl Drain {
         &mut self,
         drained: DrainedRing<'_>,
         context: &mut DrainContext<'_>,
-        reason: EndReason,
+        ended: Ended,
         clock: Option<Meta>,
     ) -> io::Result<usize> {
         if self.is_ended(drained.header()) {
@@ -436,10 +436,10 @@ impl Drain {
                 return Ok(0);
             }
         }
-        match self.write_end(drained, context, reason, clock.clone()) {
+        match self.write_end(drained, context, ended, clock.clone()) {
             Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {
                 self.in_next_file(drained, context, error, |this, context| {
-                    this.write_end(drained, context, reason, clock)
+                    this.write_end(drained, context, ended, clock)
                 })
             }
             result => result,
@@ -450,7 +450,7 @@ impl Drain {
         &mut self,
         drained: DrainedRing<'_>,
         context: &mut DrainContext<'_>,
-        reason: EndReason,
+        ended: Ended,
         clock: Option<Meta>,
     ) -> io::Result<usize> {
         let missed = self.missed(drained, context)?;
@@ -462,7 +462,7 @@ impl Drain {
         }
         // Of a file that is made for this, too.
         let files = context.place.files_so_far().max(self.serial.map(u64::from));
-        self.render_end(drained.header(), reason, clock, files, context.out);
+        self.render_end(drained.header(), ended, clock, files, context.out);
         self.write(drained, context, 0).inspect_err(|_| self.go_back(before))
     }
 
@@ -488,7 +488,7 @@ impl Drain {
     fn render_end(
         &mut self,
         header: &Header,
-        reason: EndReason,
+        ended: Ended,
         clock: Option<Meta>,
         files: Option<u64>,
         out: &mut Vec<u8>,
@@ -498,7 +498,7 @@ impl Drain {
         if let Some(clock) = clock {
             self.renderer.meta(&clock, out);
         }
-        self.renderer.end(reason, files, out);
+        self.renderer.end(ended, files, out);
     }
 
     /// Writes another last line, behind the one of a thread that has ended: how the run has ended, and how
@@ -506,13 +506,13 @@ impl Drain {
     ///
     /// # Errors
     /// The file is gone, or cannot be written.
-    pub fn end_run(&mut self, context: &mut DrainContext<'_>, reason: EndReason) -> io::Result<()> {
+    pub fn end_run(&mut self, context: &mut DrainContext<'_>, ended: Ended) -> io::Result<()> {
         if !self.find_file(context)? {
             return Err(io::Error::new(io::ErrorKind::NotFound, "the last trace file is gone"));
         }
         context.out.clear();
         self.renderer.begin_at(self.progress.file_length);
-        self.renderer.end(reason, context.place.files_so_far(), context.out);
+        self.renderer.end(ended, context.place.files_so_far(), context.out);
         self.file.as_mut().map_or(Ok(()), |file| file.append(context.out, 0))
     }
 

@@ -3,7 +3,7 @@
 use std::io;
 
 use trace_format::file::Encoding;
-use trace_format::meta::{self, EndReason};
+use trace_format::meta::{self, Ended};
 use trace_format::render::{Losses, RenderState};
 use trace_format::ring::Progress;
 
@@ -86,7 +86,7 @@ impl<'a> Onlooker<'a> {
     ///
     /// # Errors
     /// The ring is damaged.
-    pub fn dead(mut self, reason: EndReason) -> io::Result<Rest> {
+    pub fn dead(mut self, ended: Ended) -> io::Result<Rest> {
         let (mut text, mut portion) = (Vec::new(), Vec::new());
         loop {
             portion.clear();
@@ -98,7 +98,7 @@ impl<'a> Onlooker<'a> {
         }
         let has_file = self.drain.has_file() || !text.is_empty();
         if has_file && !self.drain.renderer.state().ended {
-            self.drain.render_end(self.drained.header(), reason, None, None, &mut text);
+            self.drain.render_end(self.drained.header(), ended, None, None, &mut text);
         }
         Ok(self.finish(text))
     }

@@ -5,7 +5,7 @@
 
 use std::io;
 
-use trace_format::meta::{EndReason, LossReason, RingPlace, Run, Thread};
+use trace_format::meta::{Ended, LossReason, RingPlace, Run, Thread};
 use trace_format::render::{RenderState, Renderer};
 
 use super::trace_place::TracePlace;
@@ -20,7 +20,7 @@ pub struct RunFile {
     /// The number of records that were dropped with flight recorders of threads that had ended.
     pub forgotten: u64,
     /// The way in which the run ended.
-    pub reason: EndReason,
+    pub ended: Ended,
 }
 
 impl RunFile {
@@ -41,7 +41,7 @@ impl RunFile {
         renderer.header(run, &Thread { name, ring: RingPlace::Shared, why: Vec::new(), file }, &mut text);
         renderer.lost(self.unplaced, LossReason::Full, &mut text);
         renderer.lost(self.forgotten, LossReason::Overwritten, &mut text);
-        renderer.end(self.reason, file.map(u64::from), &mut text);
+        renderer.end(self.ended, file.map(u64::from), &mut text);
         place.create_whole(self.tid, run.id, &text)
     }
 }

@@ -17,7 +17,7 @@ use trace_format::file::{FIRST_BYTES, run_of};
 use trace_format::life;
 use trace_format::line::Ticks;
 use trace_format::manifest::{FILE_NAME, Manifest};
-use trace_format::meta::{ClockKind, EndReason, RingPlace};
+use trace_format::meta::{Cause, ClockKind, EndReason, RingPlace};
 use trace_format::plans::Plans;
 use trace_format::ring::{Header, Progress, State};
 use trace_format::wall::Wall;
@@ -330,7 +330,8 @@ impl RingReader<'_> {
             }
         }
         let lock = self.run.life();
-        let start = lock.as_ref().and_then(|lock| Some(&lock.life().ok()??.traced.start));
+        let life = lock.as_ref().and_then(|lock| lock.life().ok()?);
+        let start = life.map(|life| &life.traced.start);
         let drained = DrainedRing { memory: self.memory, place: RingPlace::Shared, why: "", start };
         // After the copy: what it has was in the table before.
         let plans = self.table.map_or_else(|| Ok(Plans::default()), plans_in)?;
@@ -349,7 +350,9 @@ impl RingReader<'_> {
             }
             rest
         } else {
-            let rest = onlooker.dead(reason)?;
+            let of_run =
+                life.filter(|_| reason == EndReason::Killed).map(|life| life.ended(Cause::default()));
+            let rest = onlooker.dead(of_run.unwrap_or(reason.into()))?;
             // Another recoverer may have been at work.
             if header.published_meanwhile().is_none_or(|(count, _)| count != now.0) {
                 return Ok(Reading::Changed);

@@ -46,6 +46,8 @@ pub struct StatsFormat {
     counted: Vec<Counted>,
     /// The number of the thread of each origin.
     threads: Vec<usize>,
+    /// The numbers of the threads that are known.
+    numbers: HashMap<ThreadId, usize>,
     /// The last message of each thread: its sort, and its time.
     last: Vec<Option<(SortId, Wall)>>,
     /// The times of the first message and of the last one.
@@ -53,6 +55,9 @@ pub struct StatsFormat {
     /// A buffer for the text of a message.
     text: String,
 }
+
+/// What makes a thread another one: its run (boot, pid and id), its id, and, where it is a log, the log's name.
+type ThreadId = (Option<(Vec<u8>, u32, u32)>, u64, Option<Vec<u8>>);
 
 /// What is known of one sort of messages.
 #[derive(Debug, Default)]
@@ -120,10 +125,34 @@ impl StatsFormat {
             sorts: Sorts::new(catalog),
             counted: Vec::new(),
             threads: Vec::new(),
+            numbers: HashMap::new(),
             last: Vec::new(),
             span: None,
             text: String::new(),
         }
+    }
+
+    /// Learns the next origin, of which records may come from here on.
+    pub fn add_origin(&mut self, origin: &Origin) {
+        let run = origin.run.as_ref().map(|run| (run.boot.clone(), run.pid, run.id));
+        let log = origin.is_log.then(|| origin.name.clone());
+        let next = self.numbers.len();
+        let number = *self.numbers.entry((run, origin.tid, log)).or_insert(next);
+        self.threads.push(number);
+        self.last.resize(self.numbers.len(), None);
+    }
+
+    /// Returns how many origins are known.
+    #[must_use]
+    pub fn origins(&self) -> usize {
+        self.threads.len()
+    }
+
+    /// Returns the table of what was counted so far; `None` where JSON is written, which has no use before the
+    /// end.
+    #[must_use]
+    pub fn so_far(&self) -> Option<String> {
+        (!self.style.json).then(|| table(&self.stats(), self.style.rows))
     }
 
     fn stats(&self) -> Stats {
@@ -170,14 +199,7 @@ impl StatsFormat {
 
 impl Export for StatsFormat {
     fn begin(&mut self, origins: &[Origin], _out: &mut Vec<u8>) {
-        let mut known = HashMap::new();
-        for origin in origins {
-            let run = origin.run.as_ref().map(|run| (&run.boot, run.pid, run.id));
-            let next = known.len();
-            let log = origin.is_log.then_some(&origin.name);
-            self.threads.push(*known.entry((run, origin.tid, log)).or_insert(next));
-        }
-        self.last = vec![None; known.len()];
+        origins.iter().for_each(|origin| self.add_origin(origin));
     }
 
     fn record(&mut self, origin: &Origin, record: &RecordText<'_>, _out: &mut Vec<u8>) {

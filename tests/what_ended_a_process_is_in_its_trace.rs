@@ -1,0 +1,157 @@
+//! What ended a process is in its trace, where anybody knows it: a signal or a status that `tracemerge run` has
+//! seen, a status at `exit`, a panic that nothing could catch.
+#![cfg(target_os = "linux")]
+
+use std::process::{Command, Output};
+
+use support::{Scenario, Traced, read_directory};
+use trace_format::meta::{Cause, End, EndReason, Name};
+
+const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
+
+/// Runs the program by itself, and has what it left recovered afterwards.
+fn by_itself(how: &str) -> Traced {
+    Scenario::new(SCENARIO, &["ended", how]).run_and_recover()
+}
+
+/// Runs the program by `tracemerge run`.
+fn by_run(how: &str) -> Traced {
+    by_run_with(how, &[])
+}
+
+fn by_run_with(how: &str, env: &[(&str, &str)]) -> Traced {
+    let args = ["tracemerge", "run", "-q", "-o", "/dev/null", "--", SCENARIO, "ended", how];
+    let mut scenario = Scenario::new(SCENARIO, &args).without("TRACER_ENABLE");
+    let output: Output = scenario.command().envs(env.iter().copied()).output().expect("it can be run");
+    let files = read_directory(scenario.directory.path());
+    Traced { output, files, directory: scenario.directory, runtime: scenario.runtime }
+}
+
+/// Gives the end of the main thread's file, and checks that nothing is missing.
+fn end(traced: &Traced) -> End {
+    traced.assert_whole();
+    let main = traced.thread("scenario");
+    assert_eq!(main.texts(), ["before the end"], "{}", traced.said());
+    main.end().clone()
+}
+
+/// Gives what the end of the main thread's file says, with the panic by whether it was in that thread.
+fn said(traced: &Traced) -> (EndReason, bool, Option<String>, Option<u32>) {
+    let End { reason, cause: Cause { panic, signal, status }, .. } = end(traced);
+    let main = traced.thread("scenario").messages[0].0.tid;
+    assert!(panic.is_none_or(|tid| tid == main), "{panic:?}, not {main}");
+    (reason, panic.is_some(), signal.as_ref().map(Name::to_string), status)
+}
+
+fn signal(name: &str) -> Option<String> {
+    Some(name.to_owned())
+}
+
+#[test]
+fn a_process_that_was_run_says_which_signal_or_status_ended_it() {
+    assert_eq!(said(&by_run("killed")), (EndReason::Killed, false, signal("SIGKILL"), None));
+    assert_eq!(said(&by_run("fault")), (EndReason::Killed, false, signal("SIGSEGV"), None));
+    assert_eq!(said(&by_run("aborts")), (EndReason::Killed, false, signal("SIGABRT"), None));
+    assert_eq!(said(&by_run("skips-handlers")), (EndReason::Killed, false, None, Some(3)));
+}
+
+#[test]
+fn a_process_that_ended_by_itself_was_killed_and_nobody_knows_by_what() {
+    for how in ["killed", "fault", "aborts", "skips-handlers"] {
+        assert_eq!(said(&by_itself(how)), (EndReason::Killed, false, None, None), "{how}");
+    }
+}
+
+#[test]
+fn a_panic_that_nothing_can_catch_is_what_ended_the_process() {
+    for how in ["hook-aborts", "cannot-unwind", "panics-twice"] {
+        assert_eq!(said(&by_itself(how)), (EndReason::Panic, true, None, None), "{how}");
+        assert_eq!(said(&by_run(how)), (EndReason::Panic, true, signal("SIGABRT"), None), "{how}");
+    }
+}
+
+#[test]
+fn a_panic_that_was_caught_or_ended_its_thread_alone_is_not() {
+    for (how, ending) in
+        [("caught", "SIGKILL"), ("thread-panics", "SIGKILL"), ("thread-panics-and-aborts", "SIGABRT")]
+    {
+        assert_eq!(said(&by_itself(how)), (EndReason::Killed, false, None, None), "{how}");
+        assert_eq!(said(&by_run(how)), (EndReason::Killed, false, signal(ending), None), "{how}");
+    }
+    let traced = by_run("thread-panics");
+    let threads = traced.files.values().filter(|file| file.texts() == ["the thread"]);
+    let ends: Vec<End> = threads.map(|file| file.end().clone()).collect();
+    assert_eq!(ends.len(), 1);
+    assert_eq!((ends[0].reason, ends[0].cause), (EndReason::Thread, Cause::default()));
+}
+
+#[test]
+#[cfg(target_env = "gnu")]
+fn an_exit_says_its_status_and_the_panic_that_led_to_it() {
+    for run in [by_itself, by_run] {
+        assert_eq!(said(&run("exits")), (EndReason::Exit, false, None, Some(3)));
+        assert_eq!(said(&run("panics")), (EndReason::Exit, true, None, Some(101)));
+        assert_eq!(said(&run("hook-exits")), (EndReason::Exit, true, None, Some(7)));
+        assert_eq!(said(&run("caught-and-exits")), (EndReason::Exit, false, None, Some(4)));
+    }
+    // An exit that says that all went well is told as before.
+    let traced = Scenario::new(SCENARIO, &["return"]).run().succeeded();
+    assert_eq!(traced.thread("scenario").end().cause, Cause::default());
+}
+
+#[test]
+fn flight_recorders_say_it_too() {
+    let traced = by_run_with("cannot-unwind", &[("TRACER_FULL", "overwrite")]);
+    assert_eq!(said(&traced), (EndReason::Panic, true, signal("SIGABRT"), None));
+}
+
+/// Returns what the command writes of the traces.
+fn command(traced: &Traced, args: &[&str]) -> String {
+    let mut command = Command::new(SCENARIO);
+    command.arg("tracemerge").args(args).arg(traced.directory.path().join("scenario"));
+    let output = command.env("TRACER_RUNTIME_DIR", traced.runtime.path()).output().expect("it can be run");
+    String::from_utf8(output.stdout).expect("text")
+}
+
+#[test]
+fn the_commands_that_tell_the_end_tell_what_ended_it() {
+    let traced = by_run("cannot-unwind");
+    let tid = end(&traced).cause.panic.expect("the thread");
+    let state = format!("killed (a panic of thread {tid}, SIGABRT)");
+    let info = command(&traced, &["info"]);
+    assert!(info.contains(&format!(", {state}\n")), "{info}");
+    let check = command(&traced, &["check", "-v"]);
+    assert!(check.contains(&format!("  {state}\n")), "{check}");
+    let merged = command(&traced, &["merge", "-o", "-"]);
+    assert!(merged.contains(&format!("reason=panic files=1 panic={tid} signal=SIGABRT")), "{merged}");
+    let json: serde_json::Value = serde_json::from_str(&command(&traced, &["info", "--json"])).expect("JSON");
+    let run = &json["runs"][0];
+    assert_eq!((run["state"].as_str(), run["threads"][0]["end"].as_str()), (Some("killed"), Some("panic")));
+    assert_eq!((run["panic_tid"].as_u64(), run["signal"].as_str()), (Some(tid), Some("SIGABRT")));
+    assert!(run["status"].is_null(), "{run}");
+}
+
+/// Returns what a program prints that panics, without the ids of its threads and the frames of its stacks, of
+/// which the hook is one.
+fn printed(how: &str, enabled: bool) -> String {
+    let scenario = Scenario::new(SCENARIO, &["ended", how]);
+    let scenario = if enabled { scenario } else { scenario.without("TRACER_ENABLE") };
+    let traced = scenario.env("RUST_BACKTRACE", "0").run();
+    let without_ids = |line: &str| match line.split_once(" (") {
+        Some((before, after)) if line.starts_with("thread ") => {
+            format!("{before}{}", after.split_once(')').expect("an id").1)
+        }
+        _ => line.to_owned(),
+    };
+    let lines = traced.stderr();
+    lines.lines().filter(|line| !line.starts_with(' ')).map(without_ids).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn what_a_program_prints_when_it_panics_is_the_same_with_tracing() {
+    for how in ["panics", "cannot-unwind", "panics-twice", "hook-aborts", "caught-and-exits"] {
+        let without = printed(how, false);
+        assert_eq!(without.is_empty(), how == "hook-aborts", "{how}: {without}");
+        assert_eq!(printed(how, true), without, "{how}");
+    }
+}

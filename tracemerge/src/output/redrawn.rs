@@ -1,0 +1,49 @@
+//! A text on a terminal that is drawn again and again in its place, while what it tells goes on.
+
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// The time between two drawings.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// A text at the end of standard output, which is a terminal. It goes when this is dropped.
+#[derive(Debug)]
+pub struct Redrawn {
+    /// A bar that is nothing but its message, which may have several lines. What does not fit on the terminal is
+    /// left out.
+    bar: ProgressBar,
+    drawn: Option<Instant>,
+}
+
+impl Default for Redrawn {
+    fn default() -> Redrawn {
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stdout());
+        if let Ok(style) = ProgressStyle::with_template("{msg}") {
+            bar.set_style(style);
+        }
+        Redrawn { bar, drawn: None }
+    }
+}
+
+impl Redrawn {
+    /// Returns whether the text is to be drawn now.
+    #[must_use]
+    pub fn is_due(&self) -> bool {
+        self.drawn.is_none_or(|drawn| drawn.elapsed() >= PAUSE)
+    }
+
+    /// Draws `text` in the place of what was drawn before.
+    pub fn draw(&mut self, text: String) {
+        self.bar.set_message(text);
+        self.bar.tick();
+        self.drawn = Some(Instant::now());
+    }
+}
+
+impl Drop for Redrawn {
+    fn drop(&mut self) {
+        // Without this, the text would stay on the screen.
+        self.bar.finish_and_clear();
+    }
+}

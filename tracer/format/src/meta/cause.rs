@@ -1,0 +1,69 @@
+//! What ended a process: the part of an `# end` line that says more than by which way the file came to its end.
+
+use super::payload::{PayloadReader, PayloadWriter};
+use super::reasons::{EndReason, Name};
+
+/// What ended a process, as far as somebody knows it: the program's panic hook, the exit itself, or the parent
+/// that has waited for the process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Cause {
+    /// The id of the thread whose panic ended the process.
+    pub panic: Option<u64>,
+    /// The name of the signal that ended the process, such as `SIGKILL`; its number where it has no name.
+    pub signal: Option<Name>,
+    /// The status with which the process exited.
+    pub status: Option<u32>,
+}
+
+impl Cause {
+    /// Returns whether nothing is known.
+    #[must_use]
+    pub fn is_unknown(&self) -> bool {
+        *self == Cause::default()
+    }
+
+    /// Adds what `other` knows beyond this.
+    #[must_use]
+    pub fn or(self, other: Cause) -> Cause {
+        Cause {
+            panic: self.panic.or(other.panic),
+            signal: self.signal.or(other.signal),
+            status: self.status.or(other.status),
+        }
+    }
+
+    pub(super) fn write(&self, fields: &mut PayloadWriter<'_>) {
+        if let Some(tid) = self.panic {
+            fields.number("panic", tid);
+        }
+        if let Some(signal) = &self.signal {
+            fields.bare("signal", signal.as_str());
+        }
+        if let Some(status) = self.status {
+            fields.number("status", u64::from(status));
+        }
+    }
+
+    pub(super) fn parse(fields: &PayloadReader<'_>) -> Cause {
+        Cause {
+            panic: fields.number("panic"),
+            signal: fields.bare("signal").and_then(Name::parse),
+            status: fields.number("status").and_then(|status| status.try_into().ok()),
+        }
+    }
+}
+
+/// The way in which a file comes to its end, and what ended the process where that is why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Ended {
+    /// The reason why the file ends.
+    pub reason: EndReason,
+    /// What ended the process, where the file ends with it.
+    pub cause: Cause,
+}
+
+impl From<EndReason> for Ended {
+    fn from(reason: EndReason) -> Ended {
+        Ended { reason, cause: Cause::default() }
+    }
+}

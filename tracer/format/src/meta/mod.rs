@@ -1,6 +1,6 @@
 //! The `#` lines: `word key=value key="quoted" ...`, typed.
 //!
-//! Numbers are decimal unless a field says hex; strings stand between double quotes and are escaped as
+//! Numbers are decimal unless a field says hex; addresses have 16 hex digits; strings stand between double quotes and are escaped as
 //! [`crate::escape`] says, with `"` as `\x22`. A reader ignores keys and words that it does not know, so that
 //! later versions may add some. A reason that it does not know is kept by its [`Name`]: a loss is a loss, and
 //! an end an end, whatever the reason.
@@ -8,6 +8,7 @@
 //! The content of a `# run` line decides what is shown, so from version 2 on it ends in a checksum; see
 //! [`RunLine`].
 
+mod module;
 mod payload;
 mod reasons;
 mod run_line;
@@ -16,6 +17,7 @@ use crate::crc32;
 use crate::line::Ticks;
 use crate::wall::Wall;
 
+pub use self::module::{AddressRange, Module};
 pub(crate) use self::payload::{PayloadWriter, split};
 use self::reasons::value_of;
 pub use self::reasons::{ClockKind, EndReason, LossReason, Name, RingPlace};
@@ -101,6 +103,10 @@ pub enum Meta {
         /// The user's number.
         uid: u32,
     },
+    /// A file is mapped as code, from here on.
+    Module(Module),
+    /// The [`Module`]s at these addresses are gone, from here on.
+    Unloaded(AddressRange),
     /// The end of the file.
     End(End),
     /// A line that `tracemerge` writes in the place of bytes that are no trace line.
@@ -164,6 +170,8 @@ impl Meta {
             Meta::Credentials { uid } => {
                 PayloadWriter::new(out, "credentials").number("uid", u64::from(*uid));
             }
+            Meta::Module(module) => module.write(out),
+            Meta::Unloaded(range) => range.write(&mut PayloadWriter::new(out, "unloaded")),
             Meta::End(end) => {
                 let mut fields = PayloadWriter::new(out, "end");
                 fields.number("records", end.records).number("lost", end.lost);
@@ -211,6 +219,8 @@ impl Meta {
             b"stall" => Meta::Stall { ns: fields.number("ns")? },
             b"backward" => Meta::Backward { ticks: fields.number("ticks")? },
             b"credentials" => Meta::Credentials { uid: fields.number("uid")?.try_into().ok()? },
+            b"module" => Meta::Module(Module::of(&fields)?),
+            b"unloaded" => Meta::Unloaded(AddressRange::of(&fields)?),
             b"end" => Meta::End(End {
                 records: fields.number("records")?,
                 lost: fields.number("lost")?,

@@ -23,6 +23,10 @@ impl<'a> PayloadWriter<'a> {
         self.bare(key, &value.to_string())
     }
 
+    pub(super) fn address(&mut self, key: &str, value: u64) -> &mut Self {
+        self.bare(key, &format!("{value:016x}"))
+    }
+
     pub(crate) fn quoted(&mut self, key: &str, value: &[u8]) -> &mut Self {
         self.bare(key, "\"");
         escape_into(self.0, value, EscapeContext::Quoted);
@@ -77,10 +81,33 @@ impl<'a> PayloadReader<'a> {
         (text.len() == 8).then(|| u32::from_str_radix(text, 16).ok())?
     }
 
+    /// Returns the value of 16 hex digits in lower case.
+    pub(super) fn address(&self, key: &str) -> Option<u64> {
+        let digits = self.bare(key)?;
+        let value =
+            digits.iter().try_fold(0, |value, digit| Some(value << 4 | u64::from(digit_of(*digit)?)))?;
+        (digits.len() == 16).then_some(value)
+    }
+
+    /// Returns the bytes that pairs of hex digits in lower case are; no bytes where the value is empty.
+    pub(super) fn bytes(&self, key: &str) -> Option<Vec<u8>> {
+        let byte = |pair: &[u8]| Some(digit_of(pair[0])? << 4 | digit_of(*pair.get(1)?)?);
+        self.bare(key)?.chunks(2).map(byte).collect()
+    }
+
     pub(crate) fn string(&self, key: &str) -> Option<Vec<u8>> {
         match self.raw(key)? {
             [b'"', text @ .., b'"'] => Some(unescape(text)),
             _ => None,
         }
+    }
+}
+
+/// Returns the value of a hex digit in lower case.
+fn digit_of(digit: u8) -> Option<u8> {
+    match digit {
+        b'0'..=b'9' => Some(digit - b'0'),
+        b'a'..=b'f' => Some(digit - b'a' + 10),
+        _ => None,
     }
 }

@@ -30,8 +30,13 @@ fn any_meta() -> impl Strategy<Value = Meta> {
     let unknown = |name: &Name| !LossReason::NAMES.iter().any(|(_, known)| *known == name.as_str());
     let ends = prop_oneof![ends, name().prop_map(|name| EndReason::parse(name.as_str().as_bytes()).unwrap())];
     let rings = prop::sample::select(RingPlace::NAMES.map(|(v, _)| v).to_vec());
+    let addresses = || any::<(u64, u64)>().prop_map(|(start, end)| AddressRange { start, end });
+    let module = (addresses(), any::<u64>(), any::<Vec<u8>>(), any::<Vec<u8>>())
+        .prop_map(|(range, bias, build_id, path)| Module { range, bias, build_id, path });
     prop_oneof![
         any_run().prop_map(Meta::Run),
+        module.prop_map(Meta::Module),
+        addresses().prop_map(Meta::Unloaded),
         (any::<Vec<u8>>(), rings, any::<Vec<u8>>(), any::<Option<u32>>())
             .prop_map(|(name, ring, why, file)| Meta::Thread(Thread { name, ring, why, file })),
         any::<u32>().prop_map(|uid| Meta::Credentials { uid }),
@@ -65,6 +70,44 @@ fn the_lines_of_the_documentation_are_written_so() {
     let name = br#"worker "3""#.to_vec();
     Meta::Thread(Thread { name, ring: RingPlace::Shared, why: vec![], file: None }).write(&mut out);
     assert_eq!(out, br#"thread name="worker \x223\x22" ring=shared"#);
+}
+
+/// The beginning of a line of the module table, up to what differs in these tests.
+const MAPPED: &str = "module start=00007f1c2a001000 end=00007f1c2a0f4000 bias=00007f1c2a000000";
+
+#[test]
+fn the_module_table_is_written_in_hex_digits_of_fixed_width() {
+    let range = AddressRange { start: 0x7f1c_2a00_1000, end: 0x7f1c_2a0f_4000 };
+    let build_id = vec![0x0b, 0xad, 0xf0, 0x0d];
+    let module = Module { range, bias: 0x7f1c_2a00_0000, build_id, path: b"/usr/lib/libz.so.1".to_vec() };
+    let said = |build_id: &str| format!("{MAPPED} build_id={build_id} path=\"/usr/lib/libz.so.1\"");
+    assert_eq!(written(&Meta::Module(module.clone())), said("0badf00d").as_bytes());
+    let unnamed = Module { build_id: vec![], ..module };
+    assert_eq!(written(&Meta::Module(unnamed.clone())), said("").as_bytes());
+    assert_eq!(Meta::parse(said("").as_bytes()), Some(Meta::Module(unnamed)));
+    let unloaded = b"unloaded start=00007f1c2a001000 end=00007f1c2a0f4000";
+    assert_eq!(written(&Meta::Unloaded(range)), unloaded);
+    assert_eq!(Meta::parse(unloaded), Some(Meta::Unloaded(range)));
+}
+
+#[test]
+fn a_module_of_damaged_digits_is_none() {
+    for build_id in ["0", "0BAD", "0bad\"", "0x12", "+1", "\"\""] {
+        let line = format!("{MAPPED} build_id={build_id} path=\"/a\"");
+        assert_eq!(Meta::parse(line.as_bytes()), None, "{line}");
+    }
+    for start in ["", "7f1c2a001000", "00007f1c2a001000f", "+0007f1c2a001000", "00007F1C2A001000"] {
+        let line = format!("unloaded start={start} end=00007f1c2a0f4000");
+        assert_eq!(Meta::parse(line.as_bytes()), None, "{line}");
+    }
+}
+
+#[test]
+fn a_range_has_its_first_address_and_not_its_end() {
+    let range = AddressRange { start: 0x1000, end: 0x2000 };
+    let is_in = [0xfff, 0x1000, 0x1fff, 0x2000].map(|address| range.contains(address));
+    assert_eq!(is_in, [false, true, true, false]);
+    assert!(!AddressRange { start: 0x2000, end: 0x1000 }.contains(0x1800), "a damaged range has none");
 }
 
 fn written(meta: &Meta) -> Vec<u8> {
@@ -187,7 +230,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_parsed_without_panic(bytes: Vec<u8>, word in "(run|thread|clock|lost|end) ") {
+    fn any_bytes_are_parsed_without_panic(bytes: Vec<u8>, word in "(run|thread|clock|lost|module|unloaded|end) ") {
         let _ = Meta::parse(&bytes);
         let _ = Meta::parse(&[word.as_bytes(), &bytes].concat());
     }

@@ -1,0 +1,66 @@
+//! The module table: which file the code at an address is of, as `# module` and `# unloaded` lines tell it.
+
+use std::fmt::Write as _;
+
+use crate::meta::payload::{PayloadReader, PayloadWriter};
+
+/// The addresses from `start` on, up to `end` and without it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct AddressRange {
+    /// The first address.
+    pub start: u64,
+    /// The address behind the last one.
+    pub end: u64,
+}
+
+/// The content of a `# module` line: a file that is mapped as code.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Module {
+    /// The addresses at which the file is mapped: from its first segment with code to the end of its last one.
+    pub range: AddressRange,
+    /// The load bias, `dlpi_addr` of `dl_iterate_phdr`: an address minus it, modulo 2⁶⁴, is the address that
+    /// the file's own symbols have.
+    pub bias: u64,
+    /// The file's GNU build-id; empty where the file has none.
+    pub build_id: Vec<u8>,
+    /// The file's path, as bytes; empty where the module has no file.
+    pub path: Vec<u8>,
+}
+
+impl AddressRange {
+    /// Returns whether `address` is one of these.
+    #[must_use]
+    pub fn contains(&self, address: u64) -> bool {
+        (self.start..self.end).contains(&address)
+    }
+
+    pub(super) fn write(&self, fields: &mut PayloadWriter<'_>) {
+        fields.address("start", self.start).address("end", self.end);
+    }
+
+    pub(super) fn of(fields: &PayloadReader<'_>) -> Option<AddressRange> {
+        Some(AddressRange { start: fields.address("start")?, end: fields.address("end")? })
+    }
+}
+
+impl Module {
+    pub(super) fn write(&self, out: &mut Vec<u8>) {
+        let mut fields = PayloadWriter::new(out, "module");
+        self.range.write(&mut fields);
+        let build_id = self.build_id.iter().fold(String::new(), |mut digits, byte| {
+            // A `String` takes whatever is written.
+            let _ = write!(digits, "{byte:02x}");
+            digits
+        });
+        fields.address("bias", self.bias).bare("build_id", &build_id).quoted("path", &self.path);
+    }
+
+    pub(super) fn of(fields: &PayloadReader<'_>) -> Option<Module> {
+        Some(Module {
+            range: AddressRange::of(fields)?,
+            bias: fields.address("bias")?,
+            build_id: fields.bytes("build_id")?,
+            path: fields.string("path")?,
+        })
+    }
+}

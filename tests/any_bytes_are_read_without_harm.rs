@@ -74,7 +74,7 @@ fn lines() -> impl Strategy<Value = String> {
         r#""(\\x[0-9a-f]{2}){0,3}""#
     ];
     let keys = "(version|id|root|pid|exe|boot|ticks|wall|clock|name|ring|why|records|reason|ns|lost|file|offset|bytes|text)";
-    let words = "(run|thread|clock|lost|stall|end|damaged|backward)";
+    let words = "(run|thread|clock|lost|stall|module|unloaded|end|damaged|backward)";
     let fields = prop::collection::vec((keys, value).prop_map(|(k, v)| format!(" {k}={v}")), 0..9);
     let meta = (words, fields).prop_map(|(word, fields)| format!("{word}{}", fields.concat()));
     let payload = prop_oneof![meta, "[\u{0}-\u{ff}]{0,20}", r"(\\|x|[0-9a-fA-F]){0,12}"];

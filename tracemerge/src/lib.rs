@@ -7,6 +7,7 @@
 //! | `ui` | what the user is told, and how it looks |
 //! | `file` | one trace file: its bytes, and the lines in them |
 //! | `time` | ticks and the wall clock |
+//! | `symbols` | names for addresses |
 //! | `find` | which traces there are, and which are wanted |
 //! | `input` | the traces as sources of lines; logs of others |
 //! | `output` | where lines go |
@@ -27,6 +28,7 @@ mod input;
 mod merge;
 mod os;
 mod output;
+pub mod symbols;
 mod time;
 mod ui;
 mod view;

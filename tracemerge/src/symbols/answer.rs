@@ -1,0 +1,221 @@
+//! What is answered to the question for an address, and the way in which it is asked.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::symbols::demangle::is_last_part;
+
+/// The way in which an address came about: which instruction it tells of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Lookup {
+    /// The address is of the instruction that is meant, as that of a function or of a scope.
+    Code,
+    /// The address is where a call returns to: meant is the call, which is the instruction before. It may be
+    /// of another line, or the last one of its function.
+    ReturnAddress,
+}
+
+impl Lookup {
+    /// Returns an address in the instruction that is meant.
+    pub(super) fn probe(self, address: u64) -> u64 {
+        match self {
+            Lookup::Code => address,
+            Lookup::ReturnAddress => address.wrapping_sub(1),
+        }
+    }
+}
+
+/// The source of an answer, from which it follows how much can be expected of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Source {
+    /// Debug information: functions, also inlined ones, with their files and lines as far as it has them.
+    DebugInfo,
+    /// File and line are of a line table; the function, where there is one, is of the symbol table. Inlined
+    /// functions are not known.
+    LineTable,
+    /// The symbol table: the function that has the machine code, without file and line. The code may be of a
+    /// function that was inlined there.
+    SymbolTable,
+    /// There is no name, for this reason.
+    Nothing(Unnamed),
+}
+
+/// The reason why an address has no name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Unnamed {
+    /// Names are switched off.
+    SwitchedOff,
+    /// The address is of no module that the trace knows.
+    NoModule,
+    /// The module has no file, or none that is here.
+    NoFile,
+    /// The files that were found are of other builds.
+    OtherBuildId,
+    /// The file has neither debug information nor symbols of functions.
+    NoSymbols,
+    /// The file has functions, but none at this address.
+    NoFunction,
+    /// The file is damaged, or not of a kind that is known.
+    Damaged,
+}
+
+impl fmt::Display for Unnamed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Unnamed::SwitchedOff => "names are switched off",
+            Unnamed::NoModule => "of no known module",
+            Unnamed::NoFile => "the module's file is not here",
+            Unnamed::OtherBuildId => "the module's file is of another build",
+            Unnamed::NoSymbols => "the module's file has no symbols",
+            Unnamed::NoFunction => "of no known function",
+            Unnamed::Damaged => "the module's file is damaged",
+        })
+    }
+}
+
+/// A function that an address is of.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Frame {
+    /// The function's names as people write them. There are several where functions of the same machine code
+    /// share their address, and none where only file and line are known.
+    pub names: Vec<Arc<str>>,
+    /// The number of names that are left out of `names`.
+    pub further_names: usize,
+    /// The source file, as the compiler was told it.
+    pub file: Option<Arc<str>>,
+    /// The line in that file.
+    pub line: Option<u32>,
+    /// Whether the function is inlined in the one that the next frame tells.
+    pub is_inlined: bool,
+}
+
+impl fmt::Display for Frame {
+    /// Writes all names: `a = b`; of more than are kept, `a = b = c = d = 17 more`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, name) in self.names.iter().enumerate() {
+            f.write_str(if number == 0 { "" } else { " = " })?;
+            f.write_str(name)?;
+        }
+        if self.names.is_empty() {
+            f.write_str("??")?;
+        }
+        if self.further_names > 0 { write!(f, " = {} more", self.further_names) } else { Ok(()) }
+    }
+}
+
+/// The answer to the question for an address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// The functions that the address is of: the innermost inlined one first; the last is the one that has
+    /// the machine code. Empty where nothing is known.
+    pub frames: Vec<Frame>,
+    /// The source of the answer.
+    pub source: Source,
+    /// Whether the file is proven to be the module's by its build-id. Where the module has none, a file
+    /// without one is believed, and this is false.
+    pub is_verified: bool,
+}
+
+impl Answer {
+    pub(super) fn nothing(why: Unnamed) -> Answer {
+        Answer { frames: Vec::new(), source: Source::Nothing(why), is_verified: false }
+    }
+
+    /// Returns the function that has the machine code at the address, whatever is inlined there.
+    #[must_use]
+    pub fn outermost(&self) -> Option<&Frame> {
+        self.frames.last()
+    }
+
+    /// Returns the frames without those at the innermost end that are of the tracer itself: what is left
+    /// begins with the function of the host in which a scope is.
+    #[must_use]
+    pub fn frames_of_host(&self) -> &[Frame] {
+        let of_tracer = self.frames.iter().take_while(|frame| is_of_tracer(frame)).count();
+        &self.frames[of_tracer..]
+    }
+}
+
+/// The crates of which the tracer in a host consists, by their names in code.
+const CRATES: [&str; 3] = ["tracer", "trace_format", "trace_store"];
+
+/// Returns whether a function is of the tracer: by its path, with the glue that drops a value of the tracer;
+/// where its name has no path, by its file.
+fn is_of_tracer(frame: &Frame) -> bool {
+    let Some(name) = frame.names.first().filter(|name| !is_last_part(name)) else {
+        return frame.file.as_deref().is_some_and(is_file_of_tracer);
+    };
+    let of_glue = ["core::ptr::drop_in_place<", "core::ptr::drop_glue<"];
+    let path = of_glue.iter().find_map(|glue| name.strip_prefix(glue)).unwrap_or(name);
+    let path = path.trim_start_matches('<');
+    CRATES.iter().any(|own| path.strip_prefix(own).is_some_and(|rest| rest.starts_with("::")))
+}
+
+/// The folders of the library, as they lie in its repository.
+const FOLDERS: [&str; 8] = ["api", "flusher", "ring", "shared", "sync", "sys", "traced", "user"];
+
+/// Returns whether a source file is one of the library: in its repository, or where cargo unpacks packages.
+fn is_file_of_tracer(file: &str) -> bool {
+    let file = file.replace('\\', "/");
+    let is_version = |rest: &str| rest.starts_with(|c: char| c.is_ascii_digit());
+    let packages = ["/tracer-lib-", "/tracer-format-", "/tracer-store-"];
+    packages.iter().any(|package| file.split(package).skip(1).any(is_version))
+        || FOLDERS.iter().any(|folder| file.contains(&format!("tracer/src/{folder}/")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(name: &str) -> Frame {
+        Frame { names: vec![name.into()], ..Frame::default() }
+    }
+
+    fn left(names: &[&str]) -> Vec<String> {
+        let frames = names.iter().map(|name| frame(name)).collect();
+        let answer = Answer { frames, source: Source::DebugInfo, is_verified: true };
+        answer.frames_of_host().iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn the_tracers_own_functions_are_no_place_of_a_scope() {
+        let host = ["app::work", "tracer::api::scope"];
+        assert_eq!(left(&["tracer::api::scope", "app::work"]), ["app::work"]);
+        assert_eq!(left(&["<tracer::Scope as core::ops::drop::Drop>::drop", "app::work"]), ["app::work"]);
+        let dropped = ["tracer::a", "core::ptr::drop_in_place<tracer::api::Scope>", "app::work"];
+        assert_eq!(left(&dropped), ["app::work"]);
+        assert_eq!(left(&["tracer::traced::enter"]), [""; 0]);
+        // Only the innermost ones: the host may be called by the tracer. And only this crate.
+        assert_eq!(left(&host), host);
+        for other in ["app::tracer::a", "tracer_of_rays::a", "<app::S as tracer::T>::a", "tracer"] {
+            assert_eq!(left(&[other]), [other]);
+        }
+    }
+
+    #[test]
+    fn a_place_without_a_name_is_the_tracers_by_its_file() {
+        let at = |file: &str| Frame { file: Some(file.into()), ..Frame::default() };
+        assert!(is_of_tracer(&at("/home/u/.cargo/registry/src/x-1/tracer-lib-0.1.0/src/api/mod.rs")));
+        assert!(is_of_tracer(&at("/home/u/project/tracer/src/api/mod.rs")));
+        assert!(!is_of_tracer(&at("/home/u/tracer-library/src/main.rs")));
+        assert!(!is_of_tracer(&at("/home/u/tracer/src/main.rs")));
+        assert!(!is_of_tracer(&Frame::default()));
+    }
+
+    #[test]
+    fn all_names_of_shared_code_are_shown_up_to_a_limit() {
+        let names: Vec<Arc<str>> = vec!["a".into(), "b".into()];
+        let mut shared = Frame { names, ..Frame::default() };
+        assert_eq!(shared.to_string(), "a = b");
+        shared.further_names = 17;
+        assert_eq!(shared.to_string(), "a = b = 17 more");
+        assert_eq!(Frame::default().to_string(), "??");
+    }
+
+    #[test]
+    fn a_return_address_is_looked_up_at_its_call() {
+        assert_eq!(Lookup::ReturnAddress.probe(0x1005), 0x1004);
+        assert_eq!(Lookup::Code.probe(0x1005), 0x1005);
+        assert_eq!(Lookup::ReturnAddress.probe(0), u64::MAX, "no call ends there");
+    }
+}

@@ -1,0 +1,168 @@
+//! The functions, files and lines of a file's debug information (DWARF), also where it is split into files of
+//! its own (`.dwo`, `.dwp`) or compressed.
+
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use addr2line::{Context, LookupContinuation, LookupResult, SplitDwarfLoad};
+use gimli::{DwarfPackage, EndianSlice, RunTimeEndian};
+use object::{CompressionFormat, Object, ObjectSection};
+use trace_store::recovery::path_from_bytes;
+
+use crate::symbols::answer::Frame;
+use crate::symbols::demangle::demangled;
+use crate::symbols::files::Files;
+use crate::symbols::find_files::{Found, Settings, find_shared};
+use crate::ui::messages::shown_name;
+
+type Slice<'f> = EndianSlice<'f, RunTimeEndian>;
+
+/// The most frames that are told of one address.
+const MOST_FRAMES: usize = 256;
+
+/// How many times more bytes a section may have than it has compressed: zlib reaches a thousand, and more is
+/// an attack.
+const BEST_COMPRESSION: u64 = 2048;
+
+/// The debug information of a module.
+pub(super) struct DebugInfo<'f> {
+    context: Context<Slice<'f>>,
+    package: Option<DwarfPackage<Slice<'f>>>,
+    /// The directories in which split files may lie by their names.
+    places: Vec<PathBuf>,
+    files: &'f Files,
+}
+
+/// Returns whether a file has debug information of its own.
+pub(super) fn has_debug_info(object: &object::File<'_>) -> bool {
+    // A file from which it was taken may still have the section, without bytes.
+    ["debug_info", "debug_line"].iter().any(|name| {
+        let section = object.section_by_name(&format!(".{name}"));
+        section.and_then(|section| section.compressed_data().ok()).is_some_and(|data| !data.data.is_empty())
+    })
+}
+
+impl<'f> DebugInfo<'f> {
+    /// Opens the debug information of `debug`, which is the module's file `main` itself or the file that has
+    /// its debug information.
+    pub(super) fn open(
+        debug: &Found<'f>,
+        main: &Path,
+        settings: &Settings,
+        files: &'f Files,
+    ) -> Result<DebugInfo<'f>, gimli::Error> {
+        let endian = endian_of(&debug.object);
+        let load = |object: &object::File<'f>, name: &str| -> Result<Slice<'f>, gimli::Error> {
+            Ok(EndianSlice::new(section(object, name, files), endian))
+        };
+        let mut dwarf = gimli::Dwarf::load(|id| load(&debug.object, id.name()))?;
+        if let Some(shared) = find_shared(debug, settings, files) {
+            dwarf.load_sup(|id| load(&shared.object, id.name()))?;
+        }
+        dwarf.populate_abbreviations_cache(gimli::AbbreviationsCacheStrategy::Duplicates);
+        let folders = [main, &debug.path].into_iter().filter_map(Path::parent);
+        let places: Vec<PathBuf> = folders.chain(settings.places()).map(Path::to_owned).collect();
+        let package = [main, &debug.path].into_iter().find_map(|path| package_of(path, &places, files));
+        Ok(DebugInfo { context: Context::from_dwarf(dwarf)?, package, places, files })
+    }
+
+    /// Returns the functions that the code at `address` is of, the innermost inlined one first; none where it
+    /// is of none that is known.
+    pub(super) fn frames(&self, address: u64) -> Result<Vec<Frame>, gimli::Error> {
+        let mut lookup = self.context.find_frames(address);
+        let mut found = loop {
+            match lookup {
+                LookupResult::Output(found) => break found?,
+                LookupResult::Load { load, continuation } => lookup = continuation.resume(self.split(&load)),
+            }
+        };
+        let mut frames: Vec<Frame> = Vec::new();
+        while let Some(frame) = found.next()? {
+            let name = frame.function.map(|function| demangled(function.name.slice()));
+            let (file, line) = frame.location.map_or((None, None), |place| (place.file, place.line));
+            if let Some(inner) = frames.last_mut() {
+                inner.is_inlined = true;
+            }
+            frames.push(Frame {
+                names: name.map(Arc::from).into_iter().collect(),
+                file: file.map(|file| shown_name(file.as_bytes()).into()),
+                // Line 0 says that the code is of no line.
+                line: line.filter(|line| *line > 0),
+                ..Frame::default()
+            });
+            if frames.len() == MOST_FRAMES {
+                break;
+            }
+        }
+        Ok(frames)
+    }
+
+    /// Finds the part of the debug information that was split off one unit.
+    fn split(&self, load: &SplitDwarfLoad<Slice<'f>>) -> Option<Arc<gimli::Dwarf<Slice<'f>>>> {
+        let packed =
+            self.package.as_ref().and_then(|package| package.find_cu(load.dwo_id, &load.parent).ok()?);
+        packed.map(Arc::new).or_else(|| {
+            let path = path_from_bytes(load.path.as_ref()?.slice());
+            let built = load.comp_dir.as_ref().map(|folder| path_from_bytes(folder.slice()).join(&path));
+            let name = path.file_name()?.to_owned();
+            let named = self.places.iter().map(|place| place.join(&name));
+            let mut candidates = built.into_iter().chain(named);
+            candidates.find_map(|path| split_file(&path, load, self.files))
+        })
+    }
+}
+
+/// Opens the split file at `path`, if it is the one that is wanted.
+fn split_file<'f>(
+    path: &Path,
+    load: &SplitDwarfLoad<Slice<'f>>,
+    files: &'f Files,
+) -> Option<Arc<gimli::Dwarf<Slice<'f>>>> {
+    let object = object::File::parse(files.map(path).ok()?).ok()?;
+    let mut dwarf = gimli::Dwarf::load(|id| split_section(id, &object, files)).ok()?;
+    let header = dwarf.units().next().ok()??;
+    let is_wanted = dwarf.unit(header).ok()?.dwo_id == Some(load.dwo_id);
+    dwarf.make_dwo(&load.parent);
+    is_wanted.then(|| Arc::new(dwarf))
+}
+
+/// Opens the package `<path>.dwp` of split files, beside the file itself or in one of `places`.
+fn package_of<'f>(path: &Path, places: &[PathBuf], files: &'f Files) -> Option<DwarfPackage<Slice<'f>>> {
+    let mut name = path.file_name()?.to_owned();
+    name.push(".dwp");
+    places.iter().find_map(|place| {
+        let object = object::File::parse(files.map(&place.join(&name)).ok()?).ok()?;
+        let empty = EndianSlice::new(&[][..], endian_of(&object));
+        DwarfPackage::load(|id| split_section(id, &object, files), empty).ok()
+    })
+}
+
+fn split_section<'f>(
+    id: gimli::SectionId,
+    object: &object::File<'f>,
+    files: &'f Files,
+) -> Result<Slice<'f>, gimli::Error> {
+    let bytes = id.dwo_name().map_or(&[][..], |name| section(object, name, files));
+    Ok(EndianSlice::new(bytes, endian_of(object)))
+}
+
+/// Returns the bytes of a section, unpacked; none where it is missing or damaged, so that the others still
+/// tell what they can.
+fn section<'f>(object: &object::File<'f>, name: &str, files: &'f Files) -> &'f [u8] {
+    let found = object.section_by_name(name).and_then(|section| section.compressed_data().ok());
+    let Some(data) = found else { return &[] };
+    let length = data.data.len() as u64;
+    if data.format != CompressionFormat::None && data.uncompressed_size / BEST_COMPRESSION > length {
+        return &[];
+    }
+    match data.decompress() {
+        Ok(Cow::Borrowed(bytes)) => bytes,
+        Ok(Cow::Owned(bytes)) => files.keep(bytes),
+        Err(_) => &[],
+    }
+}
+
+fn endian_of(object: &object::File<'_>) -> RunTimeEndian {
+    if object.is_little_endian() { RunTimeEndian::Little } else { RunTimeEndian::Big }
+}

@@ -1,0 +1,166 @@
+//! Which file is a module's, and which has its debug information.
+//!
+//! A file with a build-id is believed if that is the one that is asked for, wherever it lies. A file without
+//! one is believed only for a module that has none either; its separate debug file then has to have the
+//! checksum that the link to it says.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use object::Object;
+use trace_format::meta::Module;
+use trace_store::recovery::path_from_bytes;
+
+use crate::symbols::files::Files;
+use crate::ui::messages::shown;
+
+/// Where the system has separate debug files.
+const SYSTEM_DEBUG: &str = "/usr/lib/debug";
+
+/// What the user has said about names, and where files may be.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Whether names are wanted. If not, no file is opened.
+    pub names: bool,
+    /// The directories of `--debug-dir`: each may have binaries by their names, separate debug files by their
+    /// names, and a tree like that of `/usr/lib/debug`.
+    pub debug_dirs: Vec<PathBuf>,
+    /// The directories of the traces: whoever takes traces to another machine may put the binaries beside.
+    pub trace_dirs: Vec<PathBuf>,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings { names: true, debug_dirs: Vec::new(), trace_dirs: Vec::new() }
+    }
+}
+
+impl Settings {
+    /// The directories in which a file may lie by its name.
+    pub(super) fn places(&self) -> impl Iterator<Item = &Path> {
+        self.debug_dirs.iter().chain(&self.trace_dirs).map(PathBuf::as_path)
+    }
+
+    /// The directories that are laid out like `/usr/lib/debug`.
+    pub(super) fn debug_trees(&self) -> impl Iterator<Item = &Path> {
+        self.debug_dirs.iter().map(PathBuf::as_path).chain([Path::new(SYSTEM_DEBUG)])
+    }
+}
+
+/// A file that was found to be the right one.
+#[derive(Debug)]
+pub(super) struct Found<'f> {
+    pub path: PathBuf,
+    pub object: object::File<'f>,
+    pub bytes: &'f [u8],
+}
+
+/// The reason why no file was found, with a sentence for the user.
+#[derive(Debug)]
+pub(super) enum Missing {
+    NoFile(String),
+    OtherBuildId(String),
+    Damaged(String),
+}
+
+/// Finds the file of a module; fails with what was found instead.
+pub(super) fn find_module<'f>(
+    module: &Module,
+    settings: &Settings,
+    files: &'f Files,
+) -> Result<Found<'f>, Missing> {
+    let path = path_from_bytes(&module.path);
+    let Some(name) = path.file_name() else {
+        return Err(Missing::NoFile(format!("the module at {:#x} has no file", module.range.start)));
+    };
+    let named = settings.places().map(|place| place.join(name));
+    let mut missing = None;
+    for candidate in std::iter::once(path.clone()).chain(named) {
+        match open(&candidate, &module.build_id, files) {
+            Ok(found) => return Ok(found),
+            Err(why) => missing = Some(graver(missing, why)),
+        }
+    }
+    Err(missing.unwrap_or_else(|| Missing::NoFile(shown(&path))))
+}
+
+/// Of two reasons, what is told to the user: the file that is there, rather than one that is not.
+fn graver(before: Option<Missing>, now: Missing) -> Missing {
+    match before {
+        Some(before) if !matches!(before, Missing::NoFile(_)) || matches!(now, Missing::NoFile(_)) => before,
+        _ => now,
+    }
+}
+
+/// Opens a file and compares its build-id.
+fn open<'f>(path: &Path, build_id: &[u8], files: &'f Files) -> Result<Found<'f>, Missing> {
+    let bytes = files.map(path).map_err(|error| Missing::NoFile(error.to_string()))?;
+    let damaged = |error| Missing::Damaged(format!("cannot read {}: {error}", shown(path)));
+    let object = object::File::parse(bytes).map_err(damaged)?;
+    let own = own_build_id(&object).map_err(damaged)?;
+    if own == build_id {
+        return Ok(Found { path: path.to_owned(), object, bytes });
+    }
+    let id = |id: &[u8]| if id.is_empty() { "none".to_owned() } else { hex(id) };
+    Err(Missing::OtherBuildId(format!(
+        "{} is of another build: its build-id is {}, and that of the traced file is {}",
+        shown(path),
+        id(own),
+        id(build_id)
+    )))
+}
+
+fn own_build_id<'f>(object: &object::File<'f>) -> object::Result<&'f [u8]> {
+    Ok(object.build_id()?.unwrap_or_default())
+}
+
+pub(super) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut digits, byte| {
+        // A `String` takes whatever is written.
+        let _ = write!(digits, "{byte:02x}");
+        digits
+    })
+}
+
+/// Finds the separate file with the debug information of the files of this build-id.
+pub(super) fn find_by_build_id<'f>(
+    build_id: &[u8],
+    settings: &Settings,
+    files: &'f Files,
+) -> Option<Found<'f>> {
+    let digits = hex(build_id);
+    let (folder, rest) = digits.split_at_checked(2).filter(|(_, rest)| !rest.is_empty())?;
+    let place = Path::new(".build-id").join(folder).join(format!("{rest}.debug"));
+    settings.debug_trees().find_map(|tree| open(&tree.join(&place), build_id, files).ok())
+}
+
+/// Finds the separate debug file that `found` links to, in the places where gdb looks, and by its name in
+/// those that the user has named.
+pub(super) fn find_by_link<'f>(
+    found: &Found<'f>,
+    settings: &Settings,
+    files: &'f Files,
+) -> Option<Found<'f>> {
+    let (name, checksum) = found.object.gnu_debuglink().ok()??;
+    let build_id = own_build_id(&found.object).ok()?;
+    let name = path_from_bytes(name);
+    let folder = std::path::absolute(found.path.parent()?).ok()?;
+    let beside = [folder.join(&name), folder.join(".debug").join(&name)];
+    let below = folder.strip_prefix("/").unwrap_or(&folder);
+    let in_trees = settings.debug_trees().map(|tree| tree.join(below).join(&name));
+    let named = settings.places().map(|place| place.join(&name));
+    let mut candidates = beside.into_iter().chain(in_trees).chain(named);
+    candidates.find_map(|path| {
+        let debug = open(&path, build_id, files).ok()?;
+        // A build-id proves more than a checksum, for which all of the file would have to be read.
+        let is_right = !build_id.is_empty() || trace_format::crc32::of(debug.bytes) == checksum;
+        (is_right && path != found.path).then_some(debug)
+    })
+}
+
+/// Finds the file with what several debug files share (`.gnu_debugaltlink`, made by `dwz`).
+pub(super) fn find_shared<'f>(debug: &Found<'f>, settings: &Settings, files: &'f Files) -> Option<Found<'f>> {
+    let (path, build_id) = debug.object.gnu_debugaltlink().ok()??;
+    let path = debug.path.parent()?.join(path_from_bytes(path));
+    open(&path, build_id, files).ok().or_else(|| find_by_build_id(build_id, settings, files))
+}

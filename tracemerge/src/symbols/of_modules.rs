@@ -1,0 +1,259 @@
+//! Names for the addresses of many modules: each file is opened when the first of its addresses is asked for,
+//! and each answer is kept.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use trace_format::meta::Module;
+use trace_store::recovery::path_from_bytes;
+
+use crate::symbols::answer::{Answer, Frame, Lookup, Source, Unnamed};
+use crate::symbols::debug_info::{DebugInfo, has_debug_info};
+use crate::symbols::demangle::{is_last_part, last_part};
+use crate::symbols::files::Files;
+use crate::symbols::find_files::{Found, Missing, Settings, find_by_build_id, find_by_link, find_module};
+use crate::symbols::symbol_table::SymbolTable;
+use crate::ui::messages::shown;
+
+/// The most names that are shown of one function.
+const MOST_NAMES: usize = 4;
+
+/// Names for addresses.
+pub struct Symbols<'f> {
+    files: &'f Files,
+    settings: Settings,
+    /// The number of each module's file in `opened`.
+    modules: HashMap<Arc<Module>, usize>,
+    /// The same by build-id and path: processes have the same files at different addresses.
+    numbers: HashMap<(Vec<u8>, Vec<u8>), usize>,
+    opened: Vec<ModuleNames<'f>>,
+    answers: HashMap<(usize, u64), Arc<Answer>>,
+    warnings: Vec<String>,
+}
+
+impl fmt::Debug for Symbols<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (opened, answers) = (self.opened.len(), self.answers.len());
+        f.debug_struct("Symbols").field("opened", &opened).field("answers", &answers).finish_non_exhaustive()
+    }
+}
+
+impl<'f> Symbols<'f> {
+    /// Begins with no file opened; files are kept in `files`.
+    #[must_use]
+    pub fn new(files: &'f Files, settings: Settings) -> Symbols<'f> {
+        Symbols {
+            files,
+            settings,
+            modules: HashMap::new(),
+            numbers: HashMap::new(),
+            opened: Vec::new(),
+            answers: HashMap::new(),
+            warnings: Vec::new(),
+        }
+    }
+
+    /// Returns the functions that the code at `address` is of, where `module` is what the [timeline](super::Timeline)
+    /// has found for it.
+    pub fn name(&mut self, module: Option<&Arc<Module>>, address: u64, lookup: Lookup) -> Arc<Answer> {
+        if !self.settings.names {
+            return Arc::new(Answer::nothing(Unnamed::SwitchedOff));
+        }
+        let Some(module) = module else { return Arc::new(Answer::nothing(Unnamed::NoModule)) };
+        let number = self.number(module);
+        let probe = lookup.probe(address).wrapping_sub(module.bias);
+        if let Some(answer) = self.answers.get(&(number, probe)) {
+            return Arc::clone(answer);
+        }
+        let answer = Arc::new(self.answer(number, probe));
+        self.answers.insert((number, probe), Arc::clone(&answer));
+        answer
+    }
+
+    /// Returns what the user should be told about files since the last call: which one is missing, damaged or
+    /// of another build. Each module is told of once.
+    pub fn take_warnings(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.warnings)
+    }
+
+    fn number(&mut self, module: &Arc<Module>) -> usize {
+        if let Some(number) = self.modules.get(module) {
+            return *number;
+        }
+        let key = (module.build_id.clone(), module.path.clone());
+        let number = self.numbers.get(&key).copied().unwrap_or_else(|| {
+            self.numbers.insert(key, self.opened.len());
+            let (files, settings) = (self.files, &self.settings);
+            let (names, warning) =
+                guarded(|| ModuleNames::open(module, settings, files)).unwrap_or_else(|| {
+                    let path = shown(&path_from_bytes(&module.path));
+                    (
+                        ModuleNames::without(Unnamed::Damaged),
+                        Some(format!("cannot read {path}: it is damaged")),
+                    )
+                });
+            self.warnings.extend(warning.map(|what| format!("{what}; {}", advice(module))));
+            self.opened.push(names);
+            self.opened.len() - 1
+        });
+        self.modules.insert(Arc::clone(module), number);
+        number
+    }
+
+    fn answer(&mut self, number: usize, probe: u64) -> Answer {
+        let names = &mut self.opened[number];
+        if let Some(answer) = guarded(|| names.answer(probe)) {
+            return answer;
+        }
+        // What has panicked may be half changed, and is not asked again.
+        names.debug = None;
+        names.answer(probe)
+    }
+}
+
+/// Does `work` on a file that may be hostile; `None` where that panics. The libraries that read debug
+/// information promise not to, and are tested for it; the user's trace does not depend on that promise.
+fn guarded<T>(work: impl FnOnce() -> T) -> Option<T> {
+    catch_unwind(AssertUnwindSafe(work)).ok()
+}
+
+/// Says what the user may do about a file that is not there.
+fn advice(module: &Module) -> String {
+    let name = path_from_bytes(&module.path).file_name().map(PathBuf::from).unwrap_or_default();
+    format!(
+        "functions of it are shown as addresses; put the traced {} beside the trace, or name its directory by \
+         --debug-dir",
+        shown(&name)
+    )
+}
+
+/// What tells the names of one module.
+struct ModuleNames<'f> {
+    table: SymbolTable<'f>,
+    debug: Option<DebugInfo<'f>>,
+    is_verified: bool,
+    /// The reason why there are no names, where there are none.
+    why: Unnamed,
+}
+
+impl<'f> ModuleNames<'f> {
+    fn without(why: Unnamed) -> ModuleNames<'f> {
+        ModuleNames { table: SymbolTable::default(), debug: None, is_verified: false, why }
+    }
+
+    /// Opens what tells the names of a module; the second is a warning for the user.
+    fn open(module: &Module, settings: &Settings, files: &'f Files) -> (ModuleNames<'f>, Option<String>) {
+        let main = find_module(module, settings, files);
+        let has_own = main.as_ref().is_ok_and(|main| has_debug_info(&main.object));
+        let separate = if has_own { None } else { separate(module, main.as_ref().ok(), settings, files) };
+        let (main, missing) = match main {
+            Ok(main) => (Some(main), None),
+            Err(missing) => (None, Some(missing)),
+        };
+        let Some(debug) = separate.as_ref().or(main.as_ref()) else {
+            return match missing {
+                Some(Missing::OtherBuildId(what)) => (Self::without(Unnamed::OtherBuildId), Some(what)),
+                Some(Missing::Damaged(what)) => (Self::without(Unnamed::Damaged), Some(what)),
+                Some(Missing::NoFile(what)) if !module.path.is_empty() => {
+                    (Self::without(Unnamed::NoFile), Some(what))
+                }
+                _ => (Self::without(Unnamed::NoFile), None),
+            };
+        };
+        let path = main.as_ref().map_or_else(|| path_from_bytes(&module.path), |main| main.path.clone());
+        let opened = DebugInfo::open(debug, &path, settings, files);
+        let warning = opened
+            .as_ref()
+            .err()
+            .map(|error| format!("cannot read the debug information of {}: {error}", shown(&debug.path)));
+        let table = symbols_of([separate.as_ref(), main.as_ref()]);
+        let why = if table.is_empty() && !has_debug_info(&debug.object) {
+            Unnamed::NoSymbols
+        } else {
+            Unnamed::NoFunction
+        };
+        let is_verified = !module.build_id.is_empty();
+        (ModuleNames { table, debug: opened.ok(), is_verified, why }, warning)
+    }
+
+    fn answer(&self, probe: u64) -> Answer {
+        let frames = self.debug.as_ref().map(|debug| debug.frames(probe));
+        let is_damaged = matches!(frames, Some(Err(_)));
+        let mut frames = frames.and_then(Result::ok).unwrap_or_default();
+        let in_table = self.table.names(probe);
+        let source = match frames.last_mut() {
+            Some(outermost) if !outermost.names.is_empty() => {
+                complete_names(outermost, in_table);
+                Source::DebugInfo
+            }
+            Some(outermost) => {
+                set_names(outermost, in_table);
+                Source::LineTable
+            }
+            None if !in_table.is_empty() => {
+                let mut frame = Frame::default();
+                set_names(&mut frame, in_table);
+                frames.push(frame);
+                Source::SymbolTable
+            }
+            None if is_damaged => Source::Nothing(Unnamed::Damaged),
+            None => Source::Nothing(self.why),
+        };
+        let is_nothing = matches!(source, Source::Nothing(_));
+        Answer { frames, source, is_verified: self.is_verified && !is_nothing }
+    }
+}
+
+/// Finds the separate file with a module's debug information.
+fn separate<'f>(
+    module: &Module,
+    main: Option<&Found<'f>>,
+    settings: &Settings,
+    files: &'f Files,
+) -> Option<Found<'f>> {
+    let by_link = || find_by_link(main?, settings, files);
+    find_by_build_id(&module.build_id, settings, files).or_else(by_link)
+}
+
+/// Returns the first symbol table of these files that has functions; one for the dynamic linker has few.
+fn symbols_of<'f>(files: [Option<&Found<'f>>; 2]) -> SymbolTable<'f> {
+    let tables = files.into_iter().flatten().map(|file| SymbolTable::of(&file.object));
+    tables.into_iter().find(|table| !table.is_empty()).unwrap_or_default()
+}
+
+/// Completes the name of a function that debug information tells by what the symbol table has at its address.
+///
+/// Names of the symbol table are those of another function's code unless the function's own is among them.
+/// Debug information has only the last part of some names: in C++ of functions of one file, in Rust where it
+/// is line tables. Then the symbol table has the whole one.
+fn complete_names(frame: &mut Frame, in_table: Vec<String>) {
+    let Some(own) = frame.names.first().cloned() else { return };
+    let mut names: Vec<String> = Vec::new();
+    for name in in_table {
+        let name = without_mark(&name, &own).to_owned();
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    let is_own = |name: &String| **name == *own;
+    let is_whole = |name: &String| is_last_part(&own) && last_part(name) == last_part(&own);
+    if let Some(at) = names.iter().position(is_own).or_else(|| names.iter().position(is_whole)) {
+        names[..=at].rotate_right(1);
+        set_names(frame, names);
+    }
+}
+
+/// Returns the symbol of a part of a function without the compiler's mark for that: `f(int) [clone .cold]` and
+/// `f.cold` are parts of `f`.
+fn without_mark<'a>(symbol: &'a str, own: &'a str) -> &'a str {
+    let is_part = symbol.strip_prefix(own).is_some_and(|rest| rest.starts_with('.'));
+    if is_part { own } else { symbol.split(" [clone ").next().unwrap_or(symbol) }
+}
+
+fn set_names(frame: &mut Frame, names: Vec<String>) {
+    frame.further_names = names.len().saturating_sub(MOST_NAMES);
+    frame.names = names.into_iter().take(MOST_NAMES).map(Arc::from).collect();
+}

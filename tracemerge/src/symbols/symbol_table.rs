@@ -1,0 +1,113 @@
+//! The functions of a file's symbol table, by address.
+
+use object::{Object, ObjectSection, ObjectSymbol, SectionFlags, SymbolKind};
+
+use crate::symbols::demangle::demangled;
+
+/// The number of symbols before an address that are looked at: functions do not nest, labels may.
+const NESTING: usize = 64;
+
+/// The functions of a file, as its symbol table tells them.
+#[derive(Debug, Default)]
+pub(super) struct SymbolTable<'f> {
+    /// The functions by their first address.
+    functions: Vec<Function<'f>>,
+}
+
+#[derive(Debug)]
+struct Function<'f> {
+    start: u64,
+    end: u64,
+    /// Whether the symbol says that it is a function, and how long. Others are labels: each reaches up to the
+    /// next symbol, and a function around it counts more.
+    is_sized: bool,
+    /// The better of two names of the same place has the lower rank.
+    rank: u8,
+    name: &'f [u8],
+}
+
+impl<'f> SymbolTable<'f> {
+    /// Reads the symbol table of a file; where that has none, its table for the dynamic linker.
+    pub(super) fn of(object: &object::File<'f>) -> SymbolTable<'f> {
+        let code = code_sections(object);
+        let mut functions: Vec<Function<'f>> = object.symbols().filter_map(|s| function(&s, &code)).collect();
+        if functions.is_empty() {
+            functions = object.dynamic_symbols().filter_map(|s| function(&s, &code)).collect();
+        }
+        functions.sort_unstable_by_key(|function| {
+            (function.start, function.is_sized, function.rank, function.name)
+        });
+        let mut next = u64::MAX;
+        for at in (0..functions.len()).rev() {
+            let (start, following) = (functions[at].start, functions.get(at + 1).map(|other| other.start));
+            next = following.filter(|other| *other > start).unwrap_or(next);
+            if !functions[at].is_sized {
+                functions[at].end = functions[at].end.min(next);
+            }
+        }
+        SymbolTable { functions }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.functions.is_empty()
+    }
+
+    /// Returns the names of the function that has the code at `address`, demangled, each once, the best first;
+    /// none where the address is of no function.
+    pub(super) fn names(&self, address: u64) -> Vec<String> {
+        let before = self.functions.partition_point(|function| function.start <= address);
+        let near = &self.functions[before.saturating_sub(NESTING)..before];
+        let around = |is_sized| move |f: &&Function<'_>| f.is_sized == is_sized && address < f.end;
+        let found = near.iter().rev().find(around(true)).or_else(|| near.iter().rev().find(around(false)));
+        let Some(found) = found else { return Vec::new() };
+        let first = self.functions.partition_point(|function| function.start < found.start);
+        let same = self.functions[first..].iter().take_while(|other| other.start == found.start);
+        let mut names: Vec<String> = Vec::new();
+        for other in same.filter(|other| other.is_sized == found.is_sized) {
+            let name = demangled(without_version(other.name));
+            if !names.contains(&name) {
+                names.push(name);
+            }
+            // Nobody reads so many, and each new one is compared with all.
+            if names.len() == 256 {
+                break;
+            }
+        }
+        names
+    }
+}
+
+/// Returns the numbers of the sections that have code, with their ends.
+fn code_sections(object: &object::File<'_>) -> Vec<(usize, u64)> {
+    let has_code = |flags| matches!(flags, SectionFlags::Elf { sh_flags } if sh_flags & u64::from(object::elf::SHF_EXECINSTR) != 0);
+    let sections = object.sections().filter(|section| has_code(section.flags()));
+    let end = |section: &object::Section<'_, '_>| section.address().saturating_add(section.size());
+    sections.map(|section| (section.index().0, end(&section))).collect()
+}
+
+fn function<'f>(symbol: &object::Symbol<'f, '_>, code: &[(usize, u64)]) -> Option<Function<'f>> {
+    let section = symbol.section_index()?.0;
+    let name = symbol.name_bytes().ok().filter(|name| !name.is_empty())?;
+    let is_function = symbol.kind() == SymbolKind::Text;
+    if !is_function && symbol.kind() != SymbolKind::Unknown {
+        return None;
+    }
+    let at = code.binary_search_by_key(&section, |(number, _)| *number).ok()?;
+    // Marks of the compiler between code and data, on ARM and others.
+    if name.first() == Some(&b'$') && !is_function {
+        return None;
+    }
+    let (start, size) = (symbol.address(), symbol.size());
+    let is_sized = is_function && size > 0;
+    let end = if is_sized { start.saturating_add(size) } else { code[at].1 };
+    let binding = if symbol.is_local() { 2 } else { u8::from(symbol.is_weak()) };
+    let underscores = name.iter().take_while(|byte| **byte == b'_').count().min(9);
+    #[expect(clippy::cast_possible_truncation, reason = "at most nine")]
+    Some(Function { start, end, is_sized, rank: binding * 10 + underscores as u8, name })
+}
+
+/// Returns a name without the version of its library: `write@@GLIBC_2.2.5` is `write`.
+fn without_version(name: &[u8]) -> &[u8] {
+    let end = name.iter().position(|byte| *byte == b'@').filter(|at| *at > 0);
+    &name[..end.unwrap_or(name.len())]
+}

@@ -1,0 +1,14 @@
+/* A shared library whose functions are named by the test `names_are_those_of_addr2line`. */
+
+static inline int doubled(int n) { return n * 2; }
+
+static __attribute__((noinline)) int hidden(int n) {
+    int sum = 0;
+    for (int at = 0; at < n; at++) sum += doubled(at) ^ n;
+    return sum;
+}
+
+int shown(int n) { return hidden(n) + doubled(n); }
+
+/* The same code by another name. */
+int also_shown(int n) __attribute__((alias("shown")));

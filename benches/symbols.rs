@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use trace_format::meta::{AddressRange, Module};
+use trace_format::meta::{AddressRange, Between, Module};
 use tracemerge::symbols::{Files, Lookup, Settings, Source, Symbols};
 
 /// The variable that has the path of the binary in a process which this program has started.
@@ -80,11 +80,12 @@ fn find_names(binary: &Path) {
         bias: 0,
         build_id: bytes(&std::env::var(BUILD_ID).expect("hex digits")),
         path: binary.as_os_str().as_encoded_bytes().to_vec(),
+        loaded: Between::default(),
     });
     let (mut named, mut frames, mut first) = (0, 0, None);
     for line in asked.lines() {
         let address = u64::from_str_radix(&line[2..], 16).expect("a hex number");
-        let answer = symbols.name(Some(&module), address, Lookup::Code);
+        let answer = symbols.name(Ok(&module), address, Lookup::Code);
         first.get_or_insert_with(|| start.elapsed());
         named += usize::from(!matches!(answer.source, Source::Nothing(_)));
         frames += answer.frames.len();

@@ -40,7 +40,7 @@ fn asked(settings: Settings, traced: &Path, build_id: &[u8], oracle: &Path) -> (
     let module = module(traced, build_id);
     let mut sources = Vec::new();
     for address in addresses(oracle) {
-        let answer = symbols.name(Some(&module), BIAS + address, Lookup::Code);
+        let answer = symbols.name(Ok(&module), BIAS + address, Lookup::Code);
         if !sources.contains(&answer.source) {
             sources.push(answer.source);
         }
@@ -279,7 +279,7 @@ fn is_survived(bytes: &[u8], directory: &Path, id: &[u8], some: &[u64]) {
     let module = module(&path, id);
     let begin = std::time::Instant::now();
     for address in some {
-        let _ = symbols.name(Some(&module), BIAS + address, Lookup::Code);
+        let _ = symbols.name(Ok(&module), BIAS + address, Lookup::Code);
     }
     assert!(begin.elapsed().as_secs() < 10, "{:?}", begin.elapsed());
 }

@@ -47,6 +47,8 @@ pub enum Unnamed {
     SwitchedOff,
     /// The address is of no module that the trace knows.
     NoModule,
+    /// Modules have come or gone about the time of the record, and nobody knows which had the address.
+    Changing,
     /// The module has no file, or none that is here.
     NoFile,
     /// The files that were found are of other builds.
@@ -64,6 +66,7 @@ impl fmt::Display for Unnamed {
         f.write_str(match self {
             Unnamed::SwitchedOff => "names are switched off",
             Unnamed::NoModule => "of no known module",
+            Unnamed::Changing => "of a module that came or went unseen",
             Unnamed::NoFile => "the module's file is not here",
             Unnamed::OtherBuildId => "the module's file is of another build",
             Unnamed::NoSymbols => "the module's file has no symbols",

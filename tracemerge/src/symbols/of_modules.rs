@@ -58,11 +58,19 @@ impl<'f> Symbols<'f> {
 
     /// Returns the functions that the code at `address` is of, where `module` is what the [timeline](super::Timeline)
     /// has found for it.
-    pub fn name(&mut self, module: Option<&Arc<Module>>, address: u64, lookup: Lookup) -> Arc<Answer> {
+    pub fn name(
+        &mut self,
+        module: Result<&Arc<Module>, Unnamed>,
+        address: u64,
+        lookup: Lookup,
+    ) -> Arc<Answer> {
         if !self.settings.names {
             return Arc::new(Answer::nothing(Unnamed::SwitchedOff));
         }
-        let Some(module) = module else { return Arc::new(Answer::nothing(Unnamed::NoModule)) };
+        let module = match module {
+            Ok(module) => module,
+            Err(why) => return Arc::new(Answer::nothing(why)),
+        };
         let number = self.number(module);
         let probe = lookup.probe(address).wrapping_sub(module.bias);
         if let Some(answer) = self.answers.get(&(number, probe)) {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use trace_format::meta::{AddressRange, Module};
+use trace_format::meta::{AddressRange, Between, Module};
 use tracemerge::symbols::{Answer, Frame, Lookup, Source, Symbols};
 
 /// The most addresses of functions that are not the program's own.
@@ -82,7 +82,7 @@ pub fn differences(module: &Arc<Module>, symbols: &mut Symbols<'_>, debug: &Path
     assert_eq!(expected.len(), addresses.len());
     let mut differences = Vec::new();
     for (address, expected) in expected {
-        let answer = symbols.name(Some(module), address.wrapping_add(module.bias), Lookup::Code);
+        let answer = symbols.name(Ok(module), address.wrapping_add(module.bias), Lookup::Code);
         if !is_same(&answer, &expected) {
             differences.push(format!("{address:#x}:\n  {:?}\n  {expected:?}", told(&answer)));
         }
@@ -95,7 +95,7 @@ pub const BIAS: u64 = 0x7f00_1234_5000;
 pub fn module(path: &Path, build_id: &[u8]) -> Arc<Module> {
     let path = path.as_os_str().as_encoded_bytes().to_vec();
     let range = AddressRange { start: BIAS, end: u64::MAX };
-    Arc::new(Module { range, bias: BIAS, build_id: build_id.to_vec(), path })
+    Arc::new(Module { range, bias: BIAS, build_id: build_id.to_vec(), path, loaded: Between::default() })
 }
 
 pub fn rust(name: &str, flags: &[&str]) -> Binary {

@@ -226,11 +226,7 @@ fn never_of_another_build() {
 
 fn answered(path: &Path, id: &[u8], address: u64, lookup: Lookup) -> Arc<Answer> {
     let files = Files::default();
-    Symbols::new(&files, Settings::default()).name(
-        Some(&module(path, id)),
-        BIAS.wrapping_add(address),
-        lookup,
-    )
+    Symbols::new(&files, Settings::default()).name(Ok(&module(path, id)), BIAS.wrapping_add(address), lookup)
 }
 
 /// The first address of the function with this symbol, and its length.

@@ -47,6 +47,8 @@ pub(super) fn last_part(name: &str) -> String {
     }
     let is_name = |part: &&str| !part.is_empty() && !["const", "volatile", "&", "&&"].contains(part);
     let last = flat.rsplit([':', ' ']).find(is_name).unwrap_or_default();
+    // The way to a function through a table of methods has the function's own name.
+    let last = last.strip_suffix("{{vtable.shim}}").unwrap_or(last);
     // The two schemes of Rust and its debug information write closures differently.
     if last.starts_with("{closure") || last.starts_with("{{closure") {
         "{closure}".into()

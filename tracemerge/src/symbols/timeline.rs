@@ -58,7 +58,8 @@ impl Stay {
     /// Returns whether the module was there at the first and at the last moment of a time.
     fn is_around(&self, time: &Between) -> bool {
         let loaded = self.module.loaded;
-        (loaded.seen <= time.after || loaded.after.0 == 0) && self.gone.is_none_or(|gone| time.seen <= gone.after)
+        (loaded.seen <= time.after || loaded.after.0 == 0)
+            && self.gone.is_none_or(|gone| time.seen <= gone.after)
     }
 }
 
@@ -301,8 +302,10 @@ mod tests {
     /// Asks each stay by itself.
     fn naive(lines: &[ModuleLine], ticks: u64, address: u64) -> String {
         let stays = stays(lines);
-        let there = stays.iter().filter(|stay| stay.module.range.contains(address) && stay.may_be_at(Ticks(ticks)));
-        let paths: Vec<_> = there.map(|stay| String::from_utf8_lossy(&stay.module.path).into_owned()).collect();
+        let there =
+            stays.iter().filter(|stay| stay.module.range.contains(address) && stay.may_be_at(Ticks(ticks)));
+        let paths: Vec<_> =
+            there.map(|stay| String::from_utf8_lossy(&stay.module.path).into_owned()).collect();
         match &paths[..] {
             [] => String::new(),
             [path] => path.clone(),
@@ -322,8 +325,8 @@ mod tests {
 
     #[test]
     fn a_hundred_thousand_lines_that_replace_each_other_take_no_time() {
-        let lines = (1..100_000u64)
-            .map(|n| loaded((2 * n, 2 * n + 1), (n % 977, 5000 + n % 1013), &n.to_string()));
+        let lines =
+            (1..100_000u64).map(|n| loaded((2 * n, 2 * n + 1), (n % 977, 5000 + n % 1013), &n.to_string()));
         let all = Timeline::new(lines);
         for n in (1..99_999).step_by(97) {
             assert_eq!(found(&all, 2 * n + 1, 3000), n.to_string());

@@ -97,6 +97,8 @@ mod api;
 mod flusher;
 mod ring;
 mod shared;
+#[allow(dead_code, reason = "the records of stacks are going to use it")]
+mod stack;
 mod sync;
 mod sys;
 mod traced;

@@ -1,0 +1,142 @@
+//! How a frame is left: the rule of a place in the code, and the memory of rules that were looked up.
+//!
+//! A rule of a place is the same whenever it is looked up, until the place's module is unloaded. So rules are
+//! kept for all threads, each in one word together with the place, at a position that the place gives.
+//! Threads that look up two places of one position overwrite each other's words; both are right.
+//!
+//! ```text
+//! word:  0 ──► place | rule << 48 ──► any other place's   (relaxed: the word is all there is)
+//! ```
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::Registers;
+
+/// How a frame is left whose function is at a certain place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rule {
+    /// The frame pointer points to the caller's, and the return lies above that.
+    FramePointer,
+    /// The frame has this size from the stack pointer on, the return included, and the caller's frame
+    /// pointer lies `saved` bytes below its end; 0 if it is still in its register.
+    StackPointer { size: usize, saved: usize },
+    /// The kernel made the frame, for a signal handler.
+    Signal,
+    /// Nobody called.
+    Outermost,
+}
+
+/// The number of rules that are kept: a power of two.
+const KEPT: usize = 4096;
+static MEMORY: [AtomicU64; KEPT] = [const { AtomicU64::new(0) }; KEPT];
+
+/// The part of a word that is the place: addresses of programs have 47 bits.
+const PLACE: u64 = (1 << 48) - 1;
+
+const FRAME_POINTER: u64 = 1;
+const SIGNAL: u64 = 2;
+const OUTERMOST: u64 = 3;
+/// The bit of a rule by the stack pointer; below are the frame's words (12 bits) and the saved one's.
+const STACK_POINTER: u64 = 1 << 15;
+
+impl Rule {
+    /// Returns the rule of the place before `pc`; `None` if that is no code, or cannot be left.
+    #[inline(always)]
+    pub(super) fn at(pc: usize) -> Option<Rule> {
+        let kept = MEMORY[position(pc)].load(Ordering::Relaxed);
+        if kept & PLACE == pc as u64 { Rule::decode(kept >> 48) } else { Rule::look_up(pc) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn look_up(pc: usize) -> Option<Rule> {
+        if pc < 4096 || pc as u64 > PLACE >> 1 {
+            return None;
+        }
+        let rule = imp::find(pc)?;
+        if let Some(code) = rule.encode() {
+            MEMORY[position(pc)].store(pc as u64 | code << 48, Ordering::Relaxed);
+        }
+        Some(rule)
+    }
+
+    /// Packs the rule into 16 bits, if it has room there.
+    fn encode(self) -> Option<u64> {
+        match self {
+            Rule::FramePointer => Some(FRAME_POINTER),
+            Rule::Signal => Some(SIGNAL),
+            Rule::Outermost => Some(OUTERMOST),
+            Rule::StackPointer { size, saved } => {
+                let fits = size < 8 << 12 && saved < 8 << 3;
+                fits.then_some(STACK_POINTER | ((size as u64) & !7) | (saved as u64 / 8))
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn decode(code: u64) -> Option<Rule> {
+        match code {
+            FRAME_POINTER => Some(Rule::FramePointer),
+            code if code & STACK_POINTER != 0 => {
+                Some(Rule::StackPointer { size: code as usize & 0x7ff8, saved: (code as usize & 7) * 8 })
+            }
+            SIGNAL => Some(Rule::Signal),
+            OUTERMOST => Some(Rule::Outermost),
+            _ => None,
+        }
+    }
+}
+
+#[inline(always)]
+fn position(pc: usize) -> usize {
+    (pc ^ pc >> 12) % KEPT
+}
+
+/// Forgets all rules. To be called where modules may have been unloaded.
+pub(super) fn forget() {
+    for word in &MEMORY {
+        word.store(0, Ordering::Relaxed);
+    }
+}
+
+/// Returns the frame with its rule, if its place is code.
+#[inline(always)]
+pub(super) fn believe(frame: Registers) -> Option<(Registers, Rule)> {
+    Some((frame, Rule::at(frame.pc)?))
+}
+
+#[cfg(all(feature = "unwind", target_os = "linux", target_arch = "x86_64"))]
+mod imp {
+    use super::Rule;
+    use crate::stack::module::Module;
+    use crate::stack::tables;
+
+    pub(super) fn find(pc: usize) -> Option<Rule> {
+        let module = Module::with_code(pc - 1)?;
+        match tables::Entry::find(&module, pc - 1) {
+            Some(entry) => entry.rule(),
+            // Written by hand, or compiled at run time: then it has a frame pointer, or cannot be left.
+            None => Some(Rule::FramePointer),
+        }
+    }
+}
+
+#[cfg(all(not(feature = "unwind"), target_os = "linux", target_arch = "x86_64"))]
+mod imp {
+    use super::Rule;
+    use crate::stack::module::Module;
+
+    pub(super) fn find(pc: usize) -> Option<Rule> {
+        // Where the system cannot say what is code, all is believed.
+        (!Module::can_be_found() || Module::with_code(pc - 1).is_some()).then_some(Rule::FramePointer)
+    }
+}
+
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+mod imp {
+    use super::Rule;
+
+    pub(super) fn find(_: usize) -> Option<Rule> {
+        None
+    }
+}

@@ -97,7 +97,6 @@ mod api;
 mod flusher;
 mod ring;
 mod shared;
-#[allow(dead_code, reason = "the records of stacks are going to use it")]
 mod stack;
 mod sync;
 mod sys;
@@ -105,6 +104,8 @@ mod traced;
 mod user;
 
 pub use api::builder::Builder;
+#[cfg(feature = "unwind")]
+pub use api::called_from::{CalledFrom, is_called_from};
 pub use api::tracer::{Stats, Tracer};
 pub use trace_format::capture;
 pub use tracer_macros::Capture;

@@ -10,8 +10,11 @@
 //! derefs to, [`Uncapturable`], whose method gives [`NotCaptured`]. The method's name is one that no trait of
 //! a user has.
 
+#[cfg(feature = "unwind")]
+pub use crate::api::called_from::Question;
 pub use crate::ring::Arguments;
 pub use crate::shared::sites::{Call, Place, Site};
+pub use crate::stack::{End, Registers, Walk, walk};
 pub use trace_format::capture::signature::Signature;
 pub use trace_format::capture::{Capture, Cursor, by, descriptor};
 

@@ -1,4 +1,6 @@
 //! What programs call. What macros call for them, `macro_support`, is a module of the crate's root.
 
 pub(crate) mod builder;
+#[cfg(feature = "unwind")]
+pub(crate) mod called_from;
 pub(crate) mod tracer;

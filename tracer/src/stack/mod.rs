@@ -15,15 +15,21 @@
 //! Linux on x86-64. Elsewhere a walk finds nothing.
 
 mod bounds;
+#[cfg(feature = "unwind")]
+pub(crate) mod functions;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod module;
 mod rules;
+#[cfg(all(feature = "unwind", target_os = "linux", target_arch = "x86_64"))]
+mod symbols;
 #[cfg(all(feature = "unwind", target_os = "linux", target_arch = "x86_64"))]
 mod tables;
 #[cfg(all(test, target_os = "linux", target_arch = "x86_64"))]
 mod tests;
 
 use std::ops::ControlFlow;
+#[cfg(feature = "unwind")]
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use bounds::Stack;
 use rules::Rule;
@@ -58,6 +64,18 @@ impl Registers {
         }
         #[cfg(not(target_arch = "x86_64"))]
         Registers { pc: 0, sp: 0, fp: 0 }
+    }
+}
+
+/// Forgets the rules of places whose module may be gone. To be called with what tells the modules' changes
+/// ([`functions::generation`]), outside of signal handlers.
+#[cfg(feature = "unwind")]
+pub(crate) fn notice(generation: u64) {
+    static KNOWN: AtomicU64 = AtomicU64::new(0);
+    // Relaxed: a rule of a module that is gone leads to wrong frames at worst.
+    if KNOWN.load(Ordering::Relaxed) != generation {
+        rules::forget();
+        KNOWN.store(generation, Ordering::Relaxed);
     }
 }
 

@@ -5,8 +5,14 @@
 #![allow(unsafe_code, reason = "reads the headers of loaded modules; each argued where it stands")]
 
 use std::arch::asm;
+#[cfg(feature = "unwind")]
+use std::ffi::{CStr, OsStr};
 use std::ffi::{c_int, c_void};
 use std::ops::Range;
+#[cfg(feature = "unwind")]
+use std::os::unix::ffi::OsStrExt;
+#[cfg(feature = "unwind")]
+use std::path::PathBuf;
 use std::{mem, ptr, slice};
 
 /// glibc's `struct dl_find_object` of x86-64.
@@ -86,6 +92,42 @@ impl Module {
     pub(super) fn can_be_found() -> bool {
         find_object().is_some()
     }
+}
+
+/// Returns a number that changes when a module is loaded or unloaded. Takes the loader's lock.
+#[cfg(feature = "unwind")]
+pub(super) fn generation() -> u64 {
+    unsafe extern "C" fn first(info: *mut libc::dl_phdr_info, _: usize, number: *mut c_void) -> c_int {
+        // SAFETY: the loader's description of a module, and the variable below.
+        unsafe { *number.cast::<u64>() = (*info).dlpi_adds << 32 | (*info).dlpi_subs };
+        1
+    }
+    let mut number = 0u64;
+    // SAFETY: the function is called during the call only, with that variable.
+    unsafe { libc::dl_iterate_phdr(Some(first), (&raw mut number).cast()) };
+    number
+}
+
+/// Returns the modules that are loaded: what is added to the addresses in the file, and the file.
+#[cfg(feature = "unwind")]
+pub(super) fn loaded() -> Vec<(usize, PathBuf)> {
+    unsafe extern "C" fn each(info: *mut libc::dl_phdr_info, _: usize, modules: *mut c_void) -> c_int {
+        // SAFETY: the loader's description of a module with its name, and the variable below.
+        let (modules, bias, name) = unsafe {
+            let name = (*info).dlpi_name;
+            let name = if name.is_null() { c"" } else { CStr::from_ptr(name) };
+            (&mut *modules.cast::<Vec<(usize, PathBuf)>>(), (*info).dlpi_addr, name)
+        };
+        // The executable has no name there.
+        let path =
+            if name.is_empty() { "/proc/self/exe".as_ref() } else { OsStr::from_bytes(name.to_bytes()) };
+        modules.push((bias as usize, path.into()));
+        0
+    }
+    let mut modules = Vec::new();
+    // SAFETY: as above.
+    unsafe { libc::dl_iterate_phdr(Some(each), (&raw mut modules).cast()) };
+    modules
 }
 
 type FindObject = unsafe extern "C" fn(*mut c_void, *mut Found) -> c_int;

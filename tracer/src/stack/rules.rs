@@ -93,6 +93,7 @@ fn position(pc: usize) -> usize {
 }
 
 /// Forgets all rules. To be called where modules may have been unloaded.
+#[cfg(feature = "unwind")]
 pub(super) fn forget() {
     for word in &MEMORY {
         word.store(0, Ordering::Relaxed);

@@ -107,6 +107,8 @@ pub use api::builder::Builder;
 #[cfg(feature = "unwind")]
 pub use api::called_from::{CalledFrom, is_called_from};
 pub use api::tracer::{Stats, Tracer};
+#[cfg(all(feature = "unwind", target_os = "linux", target_arch = "x86_64"))]
+pub use stack::on_return::OnReturnError;
 pub use trace_format::capture;
 pub use tracer_macros::Capture;
 #[cfg(not(feature = "compile-out"))]

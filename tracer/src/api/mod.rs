@@ -3,4 +3,5 @@
 pub(crate) mod builder;
 #[cfg(feature = "unwind")]
 pub(crate) mod called_from;
+mod on_return;
 pub(crate) mod tracer;

@@ -19,6 +19,8 @@ mod bounds;
 pub(crate) mod functions;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod module;
+#[cfg(all(feature = "unwind", target_os = "linux", target_arch = "x86_64"))]
+pub(crate) mod on_return;
 mod rules;
 #[cfg(all(feature = "unwind", target_os = "linux", target_arch = "x86_64"))]
 mod symbols;
@@ -130,7 +132,7 @@ pub(crate) fn visit(from: Registers, mut on_frame: impl FnMut(usize) -> ControlF
     let mut frame = from;
     loop {
         let caller = match rule {
-            Rule::FramePointer => leave_by_frame_pointer(&stack, frame),
+            Rule::FramePointer | Rule::Presumed => leave_by_frame_pointer(&stack, frame),
             Rule::StackPointer { size, saved } => leave_by_size(&stack, frame, size, saved),
             Rule::Signal => leave_signal(&stack, frame),
             Rule::Outermost => return End::Complete,

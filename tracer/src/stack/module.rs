@@ -1,7 +1,8 @@
 //! The loaded modules (the executable, shared libraries): which one has a place, and where its parts are.
 //!
-//! `_dl_find_object` of glibc 2.35 and later answers without a lock and in signal handlers. Where there is no
-//! such function (older systems, musl) no module is found.
+//! The kernel tells a process where its executable is. Of libraries `_dl_find_object` of glibc 2.35 and later
+//! does, without a lock and in signal handlers. Where there is no such function (older systems, musl), code of
+//! libraries is not found.
 #![allow(unsafe_code, reason = "reads the headers of loaded modules; each argued where it stands")]
 
 use std::arch::asm;
@@ -21,7 +22,7 @@ struct Found {
     flags: u64,
     start: *const u8,
     end: *const u8,
-    link_map: *const c_void,
+    link_map: *const usize,
     unwind_index: *const u8,
     reserved: [u64; 7],
 }
@@ -31,9 +32,6 @@ pub(super) struct Module {
     headers: &'static [libc::Elf64_Phdr],
     /// What is added to the addresses in its file.
     bias: usize,
-    /// Where the index of its unwind tables, `.eh_frame_hdr`, is.
-    #[cfg_attr(not(feature = "unwind"), expect(dead_code))]
-    pub(super) unwind_index: usize,
 }
 
 impl Module {
@@ -46,26 +44,59 @@ impl Module {
     }
 
     fn around(address: usize) -> Option<Module> {
-        let find = find_object()?;
-        // SAFETY: zeros are a value of this type; glibc fills it in. It takes any address.
-        let found = unsafe {
-            let mut found: Found = mem::zeroed();
-            (find(ptr::without_provenance_mut(address), &raw mut found) == 0).then_some(found)?
+        Module::executable().filter(|module| module.segment_of(address, 0).is_some()).or_else(|| {
+            let module = Module::library(address)?;
+            module.segment_of(address, 0).is_some().then_some(module)
+        })
+    }
+
+    /// Gives the executable, whose program headers the kernel tells.
+    fn executable() -> Option<Module> {
+        // SAFETY: both ask only. The headers stay where the kernel has mapped them.
+        let headers = unsafe {
+            let start =
+                ptr::with_exposed_provenance::<libc::Elf64_Phdr>(libc::getauxval(libc::AT_PHDR) as usize);
+            let number = libc::getauxval(libc::AT_PHNUM) as usize;
+            (!start.is_null()).then(|| slice::from_raw_parts(start, number))?
         };
-        // SAFETY: a module begins with the page of its first segment, which can be read and has the ELF
-        // header; that is checked by its first bytes. It says where the program headers are, in that segment
-        // as the loader needs them, too. They stay as long as the module, which has code that is running.
-        unsafe {
-            let header = &*found.start.cast::<libc::Elf64_Ehdr>();
-            if !header.e_ident.starts_with(b"\x7fELF") {
+        let own = headers.iter().find(|header| header.p_type == libc::PT_PHDR);
+        let bias = own.map_or(0, |own| headers.as_ptr().addr().wrapping_sub(own.p_vaddr as usize));
+        Some(Module { headers, bias })
+    }
+
+    /// Finds the library that has this address.
+    fn library(address: usize) -> Option<Module> {
+        let find = find_object()?;
+        // SAFETY: zeros are a value of this type; glibc fills it in. It takes any address. The public part of a
+        // `link_map` begins with what is added to the addresses in the file.
+        let (start, bias) = unsafe {
+            let mut found: Found = mem::zeroed();
+            if find(ptr::without_provenance_mut(address), &raw mut found) != 0 || found.link_map.is_null() {
                 return None;
             }
-            let headers = found.start.add(header.e_phoff as usize).cast::<libc::Elf64_Phdr>();
-            let headers = slice::from_raw_parts(headers, header.e_phnum.into());
-            let first = headers.iter().find(|header| header.p_type == libc::PT_LOAD)?;
-            let bias = found.start.addr().wrapping_sub(first.p_vaddr as usize & !4095);
-            Some(Module { headers, bias, unwind_index: found.unwind_index.addr() })
+            (found.start, *found.link_map)
+        };
+        // A library begins with its headers, at the address 0 of its file. (What glibc says of the executable
+        // is the start of its code, not of its mapping.)
+        if start.addr() != bias {
+            return None;
         }
+        // SAFETY: the library's first page, which can be read; that it has the ELF header is checked by the
+        // first bytes. The program headers are in that segment as the loader needs them, too. They stay as
+        // long as the library, which has code that is running.
+        unsafe {
+            let header = &*start.cast::<libc::Elf64_Ehdr>();
+            let headers = start.add(header.e_phoff as usize).cast::<libc::Elf64_Phdr>();
+            let is_elf = header.e_ident.starts_with(b"\x7fELF");
+            is_elf.then(|| Module { headers: slice::from_raw_parts(headers, header.e_phnum.into()), bias })
+        }
+    }
+
+    /// Returns where the index of the module's unwind tables, `.eh_frame_hdr`, is.
+    #[cfg(feature = "unwind")]
+    pub(super) fn unwind_index(&self) -> Option<usize> {
+        let index = self.headers.iter().find(|header| header.p_type == libc::PT_GNU_EH_FRAME)?;
+        Some(self.bias.wrapping_add(index.p_vaddr as usize))
     }
 
     /// Returns where the segment is that has this address, if it has all these rights.
@@ -79,18 +110,12 @@ impl Module {
     }
 
     /// Returns what the module has in memory from `address` to the end of the segment that has that address.
-    #[cfg_attr(not(feature = "unwind"), expect(dead_code))]
+    #[cfg(feature = "unwind")]
     pub(super) fn bytes_from(&self, address: usize) -> Option<&'static [u8]> {
         let segment = self.segment_of(address, libc::PF_R)?;
         // SAFETY: mapped and readable as long as the module is loaded; a caller uses it while code of the
         // module is in a frame. Unwind tables are not written any more.
         Some(unsafe { slice::from_raw_parts(ptr::with_exposed_provenance(address), segment.end - address) })
-    }
-
-    /// Returns whether modules can be found on this system.
-    #[cfg_attr(feature = "unwind", expect(dead_code))]
-    pub(super) fn can_be_found() -> bool {
-        find_object().is_some()
     }
 }
 

@@ -17,6 +17,8 @@ use super::Registers;
 pub(super) enum Rule {
     /// The frame pointer points to the caller's, and the return lies above that.
     FramePointer,
+    /// There is no unwind table, and so there may be a frame pointer.
+    Presumed,
     /// The frame has this size from the stack pointer on, the return included, and the caller's frame
     /// pointer lies `saved` bytes below its end; 0 if it is still in its register.
     StackPointer { size: usize, saved: usize },
@@ -36,6 +38,7 @@ const PLACE: u64 = (1 << 48) - 1;
 const FRAME_POINTER: u64 = 1;
 const SIGNAL: u64 = 2;
 const OUTERMOST: u64 = 3;
+const PRESUMED: u64 = 4;
 /// The bit of a rule by the stack pointer; below are the frame's words (12 bits) and the saved one's.
 const STACK_POINTER: u64 = 1 << 15;
 
@@ -64,6 +67,7 @@ impl Rule {
     fn encode(self) -> Option<u64> {
         match self {
             Rule::FramePointer => Some(FRAME_POINTER),
+            Rule::Presumed => Some(PRESUMED),
             Rule::Signal => Some(SIGNAL),
             Rule::Outermost => Some(OUTERMOST),
             Rule::StackPointer { size, saved } => {
@@ -80,6 +84,7 @@ impl Rule {
             code if code & STACK_POINTER != 0 => {
                 Some(Rule::StackPointer { size: code as usize & 0x7ff8, saved: (code as usize & 7) * 8 })
             }
+            PRESUMED => Some(Rule::Presumed),
             SIGNAL => Some(Rule::Signal),
             OUTERMOST => Some(Rule::Outermost),
             _ => None,
@@ -100,44 +105,66 @@ pub(super) fn forget() {
     }
 }
 
-/// Returns the frame with its rule, if its place is code.
+/// Returns the frame with its rule, if its place is code. A return that `on_return!` has changed is shown as
+/// it was.
 #[inline(always)]
 pub(super) fn believe(frame: Registers) -> Option<(Registers, Rule)> {
-    Some((frame, Rule::at(frame.pc)?))
+    match Rule::at(frame.pc) {
+        Some(rule) => Some((frame, rule)),
+        None => imp::behind_trampoline(frame),
+    }
 }
 
 #[cfg(all(feature = "unwind", target_os = "linux", target_arch = "x86_64"))]
 mod imp {
-    use super::Rule;
+    use super::{Registers, Rule};
     use crate::stack::module::Module;
-    use crate::stack::tables;
+    use crate::stack::{on_return, tables};
+
+    #[cold]
+    #[inline(never)]
+    pub(super) fn behind_trampoline(frame: Registers) -> Option<(Registers, Rule)> {
+        let pc = on_return::real_return(frame.pc)?;
+        Some((Registers { pc, ..frame }, Rule::at(pc)?))
+    }
 
     pub(super) fn find(pc: usize) -> Option<Rule> {
+        if on_return::is_trampoline(pc) {
+            return None;
+        }
         let module = Module::with_code(pc - 1)?;
         match tables::Entry::find(&module, pc - 1) {
             Some(entry) => entry.rule(),
-            // Written by hand, or compiled at run time: then it has a frame pointer, or cannot be left.
-            None => Some(Rule::FramePointer),
+            None => Some(Rule::Presumed),
         }
     }
 }
 
 #[cfg(all(not(feature = "unwind"), target_os = "linux", target_arch = "x86_64"))]
 mod imp {
-    use super::Rule;
+    use super::{Registers, Rule};
     use crate::stack::module::Module;
 
     pub(super) fn find(pc: usize) -> Option<Rule> {
-        // Where the system cannot say what is code, all is believed.
-        (!Module::can_be_found() || Module::with_code(pc - 1).is_some()).then_some(Rule::FramePointer)
+        Module::with_code(pc - 1).map(|_| Rule::Presumed)
+    }
+
+    #[inline(always)]
+    pub(super) fn behind_trampoline(_: Registers) -> Option<(Registers, Rule)> {
+        None
     }
 }
 
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
 mod imp {
-    use super::Rule;
+    use super::{Registers, Rule};
 
     pub(super) fn find(_: usize) -> Option<Rule> {
+        None
+    }
+
+    #[inline(always)]
+    pub(super) fn behind_trampoline(_: Registers) -> Option<(Registers, Rule)> {
         None
     }
 }

@@ -35,8 +35,9 @@ impl Entry {
     /// Finds the function that has the instruction at `place`.
     pub(super) fn find(module: &Module, place: usize) -> Option<Entry> {
         let bytes = |address| Some(EndianSlice::new(module.bytes_from(address)?, NativeEndian));
-        let index = EhFrameHdr::from(bytes(module.unwind_index)?);
-        let bases = BaseAddresses::default().set_eh_frame_hdr(module.unwind_index as u64);
+        let index = module.unwind_index()?;
+        let bases = BaseAddresses::default().set_eh_frame_hdr(index as u64);
+        let index = EhFrameHdr::from(bytes(index)?);
         let index = index.parse(&bases, 8).ok()?;
         let gimli::Pointer::Direct(start) = index.eh_frame_ptr() else { return None };
         let frames = EhFrame::from(bytes(start as usize)?);

@@ -42,37 +42,28 @@ const PRESUMED: u64 = 4;
 /// The bit of a rule by the stack pointer; below are the frame's words (12 bits) and the saved one's.
 const STACK_POINTER: u64 = 1 << 15;
 
+/// The bit of a rule by the stack pointer that does not fit into 16 bits, and is not kept: the size is above
+/// the lowest 8 bits, which have the saved one's word.
+const LARGE: u64 = 1 << 63;
+
 impl Rule {
     /// Returns the rule of the place before `pc`; `None` if that is no code, or cannot be left.
     #[inline(always)]
     pub(super) fn at(pc: usize) -> Option<Rule> {
-        let kept = MEMORY[position(pc)].load(Ordering::Relaxed);
-        if kept & PLACE == pc as u64 { Rule::decode(kept >> 48) } else { Rule::look_up(pc) }
+        Rule::decode(code_at(pc))
     }
 
-    #[cold]
-    #[inline(never)]
-    fn look_up(pc: usize) -> Option<Rule> {
-        if pc < 4096 || pc as u64 > PLACE >> 1 {
-            return None;
-        }
-        let rule = imp::find(pc)?;
-        if let Some(code) = rule.encode() {
-            MEMORY[position(pc)].store(pc as u64 | code << 48, Ordering::Relaxed);
-        }
-        Some(rule)
-    }
-
-    /// Packs the rule into 16 bits, if it has room there.
-    fn encode(self) -> Option<u64> {
+    /// Packs the rule into 16 bits if it has room there.
+    fn encode(self) -> u64 {
         match self {
-            Rule::FramePointer => Some(FRAME_POINTER),
-            Rule::Presumed => Some(PRESUMED),
-            Rule::Signal => Some(SIGNAL),
-            Rule::Outermost => Some(OUTERMOST),
+            Rule::FramePointer => FRAME_POINTER,
+            Rule::Presumed => PRESUMED,
+            Rule::Signal => SIGNAL,
+            Rule::Outermost => OUTERMOST,
             Rule::StackPointer { size, saved } => {
-                let fits = size < 8 << 12 && saved < 8 << 3;
-                fits.then_some(STACK_POINTER | ((size as u64) & !7) | (saved as u64 / 8))
+                let (size, word) = (size as u64, saved as u64 / 8);
+                let fits = size < 8 << 12 && word < 8;
+                if fits { STACK_POINTER | size | word } else { LARGE | size << 8 | word }
             }
         }
     }
@@ -81,6 +72,10 @@ impl Rule {
     fn decode(code: u64) -> Option<Rule> {
         match code {
             FRAME_POINTER => Some(Rule::FramePointer),
+            code if code & LARGE != 0 => Some(Rule::StackPointer {
+                size: ((code & !LARGE) >> 8) as usize,
+                saved: (code as usize & 0xff) * 8,
+            }),
             code if code & STACK_POINTER != 0 => {
                 Some(Rule::StackPointer { size: code as usize & 0x7ff8, saved: (code as usize & 7) * 8 })
             }
@@ -90,6 +85,29 @@ impl Rule {
             _ => None,
         }
     }
+}
+
+/// Returns the packed rule of the place before `pc`, or 0. Words are passed on, not values of [`Rule`]: a walk
+/// keeps all that it has in registers then.
+#[inline(always)]
+fn code_at(pc: usize) -> u64 {
+    let kept = MEMORY[position(pc)].load(Ordering::Relaxed);
+    if kept & PLACE == pc as u64 { kept >> 48 } else { look_up(pc) }
+}
+
+#[cold]
+#[inline(never)]
+fn look_up(pc: usize) -> u64 {
+    if pc < 4096 || pc as u64 > PLACE >> 1 {
+        return 0;
+    }
+    // A rule that is longer than it can be is none.
+    let found = imp::find(pc).map(Rule::encode).filter(|code| Rule::decode(*code).is_some());
+    let code = found.unwrap_or(0);
+    if code != 0 && code & LARGE == 0 {
+        MEMORY[position(pc)].store(pc as u64 | code << 48, Ordering::Relaxed);
+    }
+    code
 }
 
 #[inline(always)]
@@ -109,23 +127,24 @@ pub(super) fn forget() {
 /// it was.
 #[inline(always)]
 pub(super) fn believe(frame: Registers) -> Option<(Registers, Rule)> {
-    match Rule::at(frame.pc) {
-        Some(rule) => Some((frame, rule)),
-        None => imp::behind_trampoline(frame),
+    let (mut pc, mut code) = (frame.pc, code_at(frame.pc));
+    if code == 0 {
+        pc = imp::behind_trampoline(pc);
+        code = code_at(pc);
     }
+    Some((Registers { pc, ..frame }, Rule::decode(code)?))
 }
 
 #[cfg(all(feature = "unwind", target_os = "linux", target_arch = "x86_64"))]
 mod imp {
-    use super::{Registers, Rule};
+    use super::Rule;
     use crate::stack::module::Module;
     use crate::stack::{on_return, tables};
 
     #[cold]
     #[inline(never)]
-    pub(super) fn behind_trampoline(frame: Registers) -> Option<(Registers, Rule)> {
-        let pc = on_return::real_return(frame.pc)?;
-        Some((Registers { pc, ..frame }, Rule::at(pc)?))
+    pub(super) fn behind_trampoline(pc: usize) -> usize {
+        on_return::real_return(pc).unwrap_or(0)
     }
 
     pub(super) fn find(pc: usize) -> Option<Rule> {
@@ -142,7 +161,7 @@ mod imp {
 
 #[cfg(all(not(feature = "unwind"), target_os = "linux", target_arch = "x86_64"))]
 mod imp {
-    use super::{Registers, Rule};
+    use super::Rule;
     use crate::stack::module::Module;
 
     pub(super) fn find(pc: usize) -> Option<Rule> {
@@ -150,21 +169,21 @@ mod imp {
     }
 
     #[inline(always)]
-    pub(super) fn behind_trampoline(_: Registers) -> Option<(Registers, Rule)> {
-        None
+    pub(super) fn behind_trampoline(_: usize) -> usize {
+        0
     }
 }
 
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
 mod imp {
-    use super::{Registers, Rule};
+    use super::Rule;
 
     pub(super) fn find(_: usize) -> Option<Rule> {
         None
     }
 
     #[inline(always)]
-    pub(super) fn behind_trampoline(_: Registers) -> Option<(Registers, Rule)> {
-        None
+    pub(super) fn behind_trampoline(_: usize) -> usize {
+        0
     }
 }

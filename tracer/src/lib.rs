@@ -107,6 +107,7 @@ mod api;
 mod flusher;
 mod ring;
 mod shared;
+mod stack;
 mod sync;
 mod sys;
 mod traced;
@@ -114,7 +115,11 @@ mod user;
 
 pub use api::builder::Builder;
 pub use api::scope::scope;
+#[cfg(feature = "unwind")]
+pub use api::called_from::{CalledFrom, is_called_from};
 pub use api::tracer::{Stats, Tracer};
+#[cfg(all(feature = "unwind", target_os = "linux", target_arch = "x86_64"))]
+pub use stack::on_return::OnReturnError;
 pub use trace_format::capture;
 pub use traced::scope::Scope;
 pub use tracer_macros::Capture;

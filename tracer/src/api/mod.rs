@@ -2,4 +2,7 @@
 
 pub(crate) mod builder;
 pub(crate) mod scope;
+#[cfg(feature = "unwind")]
+pub(crate) mod called_from;
+mod on_return;
 pub(crate) mod tracer;

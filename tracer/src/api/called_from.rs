@@ -1,0 +1,244 @@
+//! The question whether the current function was called from a given one.
+//!
+//! Runs on any thread. The first question for a function searches for it; then a question walks the stack and
+//! compares. What was found is kept for the life of the process, so that threads can use it without a lock.
+
+use std::cell::Cell;
+use std::fmt;
+use std::ops::ControlFlow;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+
+use crate::stack::functions::{Functions, generation};
+use crate::stack::{self, End, Registers};
+use crate::sync::exclusion::Excluded;
+use crate::user::teller;
+
+/// The answer of [`is_called_from`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CalledFrom {
+    /// The function is among those that called the current one, directly or not.
+    Yes,
+    /// It is not: the stack was walked to the thread's beginning. An inlined caller has no frame, so this may
+    /// be wrong where the function was inlined into another one, or had ended with a tail call.
+    No,
+    /// The stack could not be walked to the thread's beginning, or no function was found.
+    Unknown,
+}
+
+/// Returns whether the current function was called, directly or not, from a function with this name.
+///
+/// A name is a path as the compiler writes it, with or without its hash, or the last segments of that:
+/// `parse::value` means `my_crate::parse::value`, and each other function whose path ends so. Functions of C
+/// have their plain names. The instances of a generic function have one name, and all count; a closure is a
+/// function of its own, `parse::value::{{closure}}`. The macro [`is_called_from!`](crate::is_called_from!)
+/// takes a path that the compiler checks.
+///
+/// ```no_run
+/// # fn invalidate() {
+/// // The cache may be cleared by its owner only.
+/// if tracer::is_called_from("Cache::clear") == tracer::CalledFrom::No {
+///     tracer::trace!("the cache is invalidated by somebody else");
+/// }
+/// # }
+/// ```
+///
+/// # What is not seen
+/// A function that the compiler has inlined has no frame: its caller is found in its place, and the answer
+/// may be [`No`](CalledFrom::No) although the source says otherwise. Mark a function that is asked for as
+/// `#[inline(never)]`. "The current function" is, likewise, the one into which the caller was inlined. Of a
+/// function that ends with a call of another one, the compiler may have reused the frame. Functions with equal
+/// code may have been merged, and are one then.
+///
+/// # Costs
+/// The first question for a name reads the symbol tables of the executable and of all loaded libraries: a
+/// millisecond or more. It allocates and opens files. A further question costs a look whether libraries were
+/// loaded meanwhile (if so, the tables are read again) and a nanosecond or a few for each frame; see
+/// `docs/performance.md`. What was found is kept for the life of the process, once for each name.
+///
+/// # Safety of the process
+/// Nothing on the stack can make it fault, and it does not panic. It is not to be called in signal handlers,
+/// for the first question allocates and locks. [`Unknown`](CalledFrom::Unknown) is the answer on stacks that
+/// are not the thread's own (coroutines), where the executable has no unwind tables, on systems other than
+/// Linux on x86-64, before glibc 2.35, and for a name that is in no symbol table (the program is stripped, or
+/// the name is misspelt). Of the latter the user is told on stderr, once for each name.
+#[inline(always)]
+#[must_use]
+pub fn is_called_from(name: &str) -> CalledFrom {
+    by_name(name, Registers::here())
+}
+
+/// Returns whether the current function was called, directly or not, from the function at this path:
+/// `is_called_from!(parse::value)`.
+///
+/// All that is said at [`is_called_from()`] is so here, too, but for the name: the compiler knows the function,
+/// so it is found in a stripped program as well. Of a generic function the path has to say which instance is
+/// meant (`sum::<u64>`). Copies of the function that the compiler has made for other units of compilation count
+/// if the symbol table has them.
+///
+/// ```
+/// use tracer::CalledFrom;
+///
+/// #[inline(never)]
+/// fn outer() -> CalledFrom {
+///     std::hint::black_box(inner())
+/// }
+///
+/// #[inline(never)]
+/// fn inner() -> CalledFrom {
+///     tracer::is_called_from!(outer)
+/// }
+///
+/// # #[cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64"))]
+/// # {
+/// assert_eq!(outer(), CalledFrom::Yes);
+/// assert_eq!(inner(), CalledFrom::No);
+/// # }
+/// ```
+#[macro_export]
+macro_rules! is_called_from {
+    ($function:path) => {{
+        static QUESTION: $crate::__macro_support::Question = $crate::__macro_support::Question::new();
+        QUESTION.ask($function as *const (), $crate::__macro_support::Registers::here())
+    }};
+}
+
+/// What is asked for.
+#[derive(Debug, PartialEq, Eq)]
+enum Wanted {
+    Name(String),
+    Address(usize),
+}
+
+/// What was found for a question, as long as no module is loaded or unloaded.
+#[derive(Debug)]
+struct Answered {
+    wanted: Wanted,
+    /// The modules' generation for which this was found last.
+    generation: AtomicU64,
+    functions: Functions,
+}
+
+impl Answered {
+    fn is_of(&self, generation: u64) -> bool {
+        // Relaxed: the rest never changes, and what is not seen yet is searched for again.
+        self.generation.load(Ordering::Relaxed) == generation
+    }
+
+    #[inline(always)]
+    fn answer(&self, from: Registers) -> CalledFrom {
+        if self.functions.is_empty() {
+            return CalledFrom::Unknown;
+        }
+        let (mut is_own, mut is_found) = (true, false);
+        let end = stack::visit(from, |frame| {
+            is_found = !is_own && self.functions.have(frame);
+            is_own = false;
+            if is_found { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        match end {
+            _ if is_found => CalledFrom::Yes,
+            End::Complete => CalledFrom::No,
+            _ => CalledFrom::Unknown,
+        }
+    }
+}
+
+/// All that was found so far. One that is replaced stays: other threads may be reading it. It is found again
+/// when the same modules are at the same places again, so a plugin that comes and goes fills no memory.
+static ANSWERED: Mutex<Vec<&'static Answered>> = Mutex::new(Vec::new());
+
+thread_local! {
+    /// What this thread has asked for by name last.
+    static LAST: Cell<Option<&'static Answered>> = const { Cell::new(None) };
+}
+
+fn by_name(name: &str, from: Registers) -> CalledFrom {
+    let generation = generation();
+    stack::notice(generation);
+    let last = LAST
+        .get()
+        .filter(|last| last.is_of(generation) && matches!(&last.wanted, Wanted::Name(last) if last == name));
+    match last.or_else(|| find(Wanted::Name(name.to_owned()), generation)) {
+        Some(answered) => {
+            LAST.set(Some(answered));
+            answered.answer(from)
+        }
+        None => CalledFrom::Unknown,
+    }
+}
+
+/// A place in the source that asks for a function.
+pub struct Question {
+    /// What this place has asked for last: null, then answers that stay (release, acquire).
+    last: AtomicPtr<Answered>,
+}
+
+impl Question {
+    /// Makes the place.
+    #[must_use]
+    pub const fn new() -> Question {
+        Question { last: AtomicPtr::new(ptr::null_mut()) }
+    }
+
+    /// Answers whether the function that `from` belongs to was called from the one with this address.
+    #[must_use]
+    pub fn ask(&'static self, function: *const (), from: Registers) -> CalledFrom {
+        let generation = generation();
+        stack::notice(generation);
+        let wanted = Wanted::Address(function.expose_provenance());
+        #[allow(unsafe_code, reason = "reads what was found last")]
+        // SAFETY: null, or what `find` has given, which stays for the life of the process.
+        let last = unsafe { self.last.load(Ordering::Acquire).as_ref() };
+        // In a generic function one place asks for several functions.
+        let last = last.filter(|last| last.is_of(generation) && last.wanted == wanted);
+        let Some(answered) = last.or_else(|| find(wanted, generation)) else { return CalledFrom::Unknown };
+        self.last.store(ptr::from_ref(answered).cast_mut(), Ordering::Release);
+        answered.answer(from)
+    }
+}
+
+impl Default for Question {
+    fn default() -> Question {
+        Question::new()
+    }
+}
+
+impl fmt::Debug for Question {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Question")
+    }
+}
+
+/// Finds what is wanted, among the answers or in the modules. `None` inside of the tracer's own code, such as
+/// this.
+#[cold]
+#[inline(never)]
+fn find(wanted: Wanted, generation: u64) -> Option<&'static Answered> {
+    let _excluded = Excluded::enter()?;
+    let mut all = ANSWERED.lock();
+    if let Some(known) = all.iter().find(|known| known.wanted == wanted && known.is_of(generation)) {
+        return Some(known);
+    }
+    let functions = match &wanted {
+        Wanted::Name(name) => Functions::named(name),
+        Wanted::Address(address) => Functions::at(*address),
+    };
+    let is_first = !all.iter().any(|known| known.wanted == wanted);
+    if let (Wanted::Name(name), true, true) = (&wanted, functions.is_empty(), is_first) {
+        teller::say(format_args!(
+            "is_called_from: no function {name:?} is in the symbol tables of this process, the answer is \
+             `Unknown`; look for the name in the output of `nm -C`, and whether the program is stripped"
+        ));
+    }
+    if let Some(known) = all.iter().find(|known| known.wanted == wanted && known.functions == functions) {
+        known.generation.store(generation, Ordering::Relaxed);
+        return Some(known);
+    }
+    let answered: &'static Answered =
+        Box::leak(Box::new(Answered { wanted, generation: AtomicU64::new(generation), functions }));
+    all.push(answered);
+    Some(answered)
+}

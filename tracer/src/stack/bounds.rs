@@ -1,0 +1,168 @@
+//! The limits of the calling thread's stack, and reads between them.
+//!
+//! Only what is known to be the thread's own stack is read: from a function's stack pointer up to the top,
+//! which never moves. That memory stays mapped as long as the thread runs. How far down the stack is known
+//! grows with the thread's walks: each page between the stack pointer and what is known already is tried
+//! once. A stack pointer with a page between that cannot be read is on a stack of somebody else (a
+//! coroutine's, a signal handler's): stacks end in guard pages.
+//!
+//! `pthread_getattr_np` would say the same, but it allocates, and opens a file on the main thread: a signal
+//! handler, in which a thread's first walk may be, must not call it. A page is tried by a system call that
+//! reads its argument and refuses it. On a stack without a guard page, directly below the thread's own, it
+//! succeeds where it should not; a walk may take that stack for the thread's then.
+#![allow(unsafe_code, reason = "reads the thread's stack; each argued where it stands")]
+
+use std::cell::Cell;
+use std::ptr;
+
+thread_local! {
+    /// The lowest address that is known to be of this thread's stack.
+    static LOW: Cell<usize> = const { Cell::new(0) };
+    /// The end of the stack, or 0 before the thread's first walk. Set after [`LOW`].
+    static TOP: Cell<usize> = const { Cell::new(0) };
+    /// The range that was last found to be of another stack.
+    static FOREIGN: Cell<(usize, usize)> = const { Cell::new((0, 0)) };
+}
+
+/// The calling thread's stack, as far as it is known.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stack {
+    top: usize,
+}
+
+impl Stack {
+    /// Gives the calling thread's stack if `sp` points into it.
+    #[inline(always)]
+    pub(super) fn around(sp: usize) -> Option<Stack> {
+        let top = TOP.get();
+        if LOW.get() <= sp && sp < top { Some(Stack { top }) } else { imp::learn(sp) }
+    }
+
+    /// Reads two neighbouring words at `address`, if they lie between `sp` and the stack's end.
+    #[inline(always)]
+    pub(super) fn pair(&self, sp: usize, address: usize) -> Option<[usize; 2]> {
+        let is_inside = sp <= address && address <= self.top - 16 && address % 8 == 0;
+        // SAFETY: aligned, and between a stack pointer that is in the stack and the stack's end: mapped
+        // while the thread runs. The words may be in use by functions that run now, so each is read as it is.
+        is_inside.then(|| unsafe { [read(address), read(address + 8)] })
+    }
+
+    /// Reads the word at `address`, if that lies between `sp` and the stack's end.
+    #[inline(always)]
+    pub(super) fn word(&self, sp: usize, address: usize) -> Option<usize> {
+        let is_inside = sp <= address && address <= self.top - 8 && address % 8 == 0;
+        // SAFETY: as in `pair`.
+        is_inside.then(|| unsafe { read(address) })
+    }
+}
+
+/// Reads a word of memory, whoever uses it.
+///
+/// # Safety
+/// The word is aligned and mapped.
+#[inline(always)]
+unsafe fn read(address: usize) -> usize {
+    // SAFETY: the caller's promise. Volatile, for the compiler knows nothing of who wrote it.
+    unsafe { ptr::read_volatile(ptr::with_exposed_provenance(address)) }
+}
+
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod imp {
+    use std::arch::asm;
+    use std::sync::atomic::{Ordering, compiler_fence};
+
+    use super::{FOREIGN, LOW, Stack, TOP};
+
+    /// The size of the pages that are tried; pages of a system may be larger.
+    const PAGE: usize = 4096;
+    /// How far a stack may have grown since the thread's last walk: beyond that, one more system call for
+    /// each page takes too long.
+    const FARTHEST: usize = 64 << 20;
+
+    /// Finds out whether `sp` is in the thread's stack, deeper than what is known of it.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn learn(sp: usize) -> Option<Stack> {
+        let (from, to) = FOREIGN.get();
+        if from <= sp && sp < to {
+            return None;
+        }
+        let known = TOP.get();
+        let top = if known == 0 { top()? } else { known };
+        // From where on all is known to be readable.
+        let upper = if known == 0 { top } else { LOW.get() };
+        if sp >= upper || upper - sp > FARTHEST || !refuses_what_is_unmapped() {
+            return None;
+        }
+        let first = sp & !(PAGE - 1);
+        if let Some(guard) = (first..upper).step_by(PAGE).find(|page| !is_readable(*page)) {
+            FOREIGN.set((first, guard));
+            return None;
+        }
+        LOW.set(first);
+        // A signal handler that comes between sees no top, and finds all out itself.
+        compiler_fence(Ordering::SeqCst);
+        TOP.set(top);
+        Some(Stack { top })
+    }
+
+    /// Returns the end of the thread's stack. Threads have their descriptor there. The main thread has it
+    /// elsewhere; for that the loader says where the stack was when the program began.
+    fn top() -> Option<usize> {
+        // SAFETY: both ask only.
+        let is_main = unsafe { libc::gettid() == libc::getpid() };
+        let top = if is_main { initial_stack() } else { thread_pointer() };
+        // Aligned, and large enough to subtract from.
+        (top > PAGE).then_some(top & !15)
+    }
+
+    fn thread_pointer() -> usize {
+        let pointer: usize;
+        // SAFETY: the first word that this register points to is its own address, by the processor's ABI.
+        unsafe { asm!("mov {}, fs:[0]", out(reg) pointer, options(nostack, preserves_flags, readonly)) };
+        pointer
+    }
+
+    /// Returns the loader's `__libc_stack_end`, or 0 where there is no such variable.
+    fn initial_stack() -> usize {
+        let variable: *const usize;
+        // SAFETY: the address of a variable that may be missing, and is null then.
+        unsafe {
+            asm!(".weak __libc_stack_end", "mov {}, qword ptr [rip + __libc_stack_end@GOTPCREL]",
+                out(reg) variable, options(nostack, preserves_flags, pure, readonly));
+            if variable.is_null() { 0 } else { variable.read() }
+        }
+    }
+
+    /// Returns whether a page can be read: the kernel reads a set of signals there, and then refuses what is
+    /// to be done with it.
+    fn is_readable(page: usize) -> bool {
+        answer(page) == -i64::from(libc::EINVAL)
+    }
+
+    /// Returns whether the kernel (or what stands in its place) looks at the argument at all.
+    fn refuses_what_is_unmapped() -> bool {
+        answer(8) == -i64::from(libc::EFAULT)
+    }
+
+    fn answer(address: usize) -> i64 {
+        let answer: i64;
+        // SAFETY: `rt_sigprocmask` with an operation that does not exist changes nothing. Called without the C
+        // library, so `errno` stays as it is.
+        unsafe {
+            asm!("syscall", inlateout("rax") libc::SYS_rt_sigprocmask => answer, in("rdi") -1i64,
+                in("rsi") address, in("rdx") 0, in("r10") 8, lateout("rcx") _, lateout("r11") _,
+                options(nostack, readonly));
+        }
+        answer
+    }
+}
+
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+mod imp {
+    use super::Stack;
+
+    pub(super) fn learn(_: usize) -> Option<Stack> {
+        None
+    }
+}

@@ -1,0 +1,155 @@
+//! Functions by their names or their addresses: where their code is.
+//!
+//! Runs on any thread, but not in signal handlers: files are read and memory is allocated.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Where the code of some functions is.
+#[derive(Debug, Default)]
+pub(crate) struct Functions {
+    /// Sorted, without overlap.
+    ranges: Vec<Range<usize>>,
+    /// Where there are many ranges: addresses that were looked up, the answer in their highest bits. Each
+    /// word is right in itself, whichever thread wrote it.
+    memory: Vec<AtomicU64>,
+}
+
+/// The number of ranges up to which to compare with each is fastest.
+const FEW: usize = 4;
+/// The number of addresses that are remembered otherwise: a power of two.
+const REMEMBERED: usize = 512;
+const YES: u64 = 1 << 63;
+
+impl PartialEq for Functions {
+    fn eq(&self, other: &Functions) -> bool {
+        self.ranges == other.ranges
+    }
+}
+
+impl Functions {
+    /// Makes the set of these ranges of code.
+    fn new(mut ranges: Vec<Range<usize>>) -> Functions {
+        ranges.retain(|range| !range.is_empty());
+        ranges.sort_by_key(|range| (range.start, range.end));
+        // Of functions that the compiler has merged, several names have one range.
+        ranges.dedup_by(|next, before| {
+            let overlap = next.start < before.end;
+            if overlap {
+                before.end = before.end.max(next.end);
+            }
+            overlap
+        });
+        let remembered = if ranges.len() > FEW { REMEMBERED } else { 0 };
+        Functions { ranges, memory: (0..remembered).map(|_| AtomicU64::new(0)).collect() }
+    }
+
+    /// Finds all functions of the process that have this name: a path, or its last segments.
+    pub(crate) fn named(name: &str) -> Functions {
+        Functions::new(imp::named(name))
+    }
+
+    /// Finds the function with this address, and its copies in other units of compilation. There is none
+    /// where the function is nothing but a jump to another one, so that it never has a frame.
+    pub(crate) fn at(address: usize) -> Functions {
+        Functions::new(imp::at(address))
+    }
+
+    /// Returns whether no function was found.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.ranges.is_empty()
+    }
+
+    /// Returns whether a frame, as walks give them, is one of these functions.
+    #[inline(always)]
+    pub(crate) fn have(&self, frame: usize) -> bool {
+        let place = frame.wrapping_sub(1);
+        if self.memory.is_empty() {
+            return self.ranges.iter().any(|range| place.wrapping_sub(range.start) < range.end - range.start);
+        }
+        let word = &self.memory[(frame ^ frame >> 9) % REMEMBERED];
+        let known = word.load(Ordering::Relaxed);
+        if known & !YES == frame as u64 { known & YES != 0 } else { self.search(place, word) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn search(&self, place: usize, word: &AtomicU64) -> bool {
+        let behind = self.ranges.partition_point(|range| range.start <= place);
+        let is_inside = behind > 0 && self.ranges[behind - 1].contains(&place);
+        word.store((place + 1) as u64 | if is_inside { YES } else { 0 }, Ordering::Relaxed);
+        is_inside
+    }
+}
+
+/// Returns a number that changes when a module is loaded or unloaded.
+pub(crate) fn generation() -> u64 {
+    imp::generation()
+}
+
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod imp {
+    use std::ops::Range;
+
+    use crate::stack::module::Module;
+    pub(super) use crate::stack::module::generation;
+    use crate::stack::symbols;
+    use crate::stack::tables::Entry;
+
+    pub(super) fn named(name: &str) -> Vec<Range<usize>> {
+        let mut ranges = Vec::new();
+        symbols::for_each(|symbol, range| {
+            if symbols::has_name(symbol, name) {
+                ranges.push(with_size(range));
+            }
+        });
+        ranges
+    }
+
+    pub(super) fn at(address: usize) -> Vec<Range<usize>> {
+        let address = symbols::behind_stub(address);
+        let own = with_size(address..address);
+        if own.start != address || symbols::is_a_jump(&own) {
+            return Vec::new();
+        }
+        let mut names = Vec::new();
+        symbols::for_each(|symbol, range| {
+            if range.start == address {
+                names.push(symbol.to_vec());
+            }
+        });
+        let mut ranges = vec![own];
+        symbols::for_each(|symbol, range| {
+            if names.iter().any(|name| name == symbol) {
+                ranges.push(with_size(range));
+            }
+        });
+        ranges
+    }
+
+    /// Returns the range as the unwind tables have it, if a symbol has no size.
+    fn with_size(range: Range<usize>) -> Range<usize> {
+        if !range.is_empty() {
+            return range;
+        }
+        let entry = Module::with_code(range.start).and_then(|module| Entry::find(&module, range.start));
+        entry.map_or(range, |entry| entry.range())
+    }
+}
+
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+mod imp {
+    use std::ops::Range;
+
+    pub(super) fn named(_: &str) -> Vec<Range<usize>> {
+        Vec::new()
+    }
+
+    pub(super) fn at(_: usize) -> Vec<Range<usize>> {
+        Vec::new()
+    }
+
+    pub(super) fn generation() -> u64 {
+        0
+    }
+}

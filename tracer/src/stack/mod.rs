@@ -1,0 +1,173 @@
+//! Which functions called the current one: a walk of the calling thread's stack.
+//!
+//! Runs on any thread, in a signal handler too: a walk takes no lock, allocates nothing, keeps `errno`, and
+//! makes system calls only where the thread's stack has grown since its last walk.
+//!
+//! No content of a register or of the stack can make a walk fault. It reads only between the stack pointer
+//! and the top of the thread's own stack ([`bounds`]), it goes only upwards, and each address of a return is
+//! looked up among the loaded modules before it is believed ([`rules`]).
+//!
+//! A frame is left by the rule of the place at which its function is. With the feature `unwind` that rule is
+//! in the unwind tables of the module ([`tables`]), and the walk is exact with and without frame pointers.
+//! Without the feature the rule is always that of a frame pointer: a function compiled without one is left
+//! out, together with its caller or more, and the walk ends where `rbp` holds no frame of this stack.
+//!
+//! Linux on x86-64. Elsewhere a walk finds nothing.
+
+mod bounds;
+#[cfg(feature = "unwind")]
+pub(crate) mod functions;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod module;
+#[cfg(all(feature = "unwind", target_os = "linux", target_arch = "x86_64"))]
+pub(crate) mod on_return;
+mod rules;
+#[cfg(all(feature = "unwind", target_os = "linux", target_arch = "x86_64"))]
+mod symbols;
+#[cfg(all(feature = "unwind", target_os = "linux", target_arch = "x86_64"))]
+mod tables;
+#[cfg(all(test, target_os = "linux", target_arch = "x86_64"))]
+mod tests;
+
+use std::ops::ControlFlow;
+#[cfg(feature = "unwind")]
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bounds::Stack;
+use rules::Rule;
+
+/// The registers of a function from which a walk begins.
+#[derive(Clone, Copy, Debug)]
+pub struct Registers {
+    /// One more than the address of an instruction of the function: the form that the address of a return
+    /// has, which lies behind the call.
+    pub(crate) pc: usize,
+    /// The address where the function's frame ends.
+    pub(crate) sp: usize,
+    /// The frame pointer's register, whatever is in it.
+    pub(crate) fp: usize,
+}
+
+impl Registers {
+    /// Gives the registers of the function into which this call is inlined.
+    #[allow(unsafe_code, reason = "reads registers")]
+    #[inline(always)]
+    #[must_use]
+    pub fn here() -> Registers {
+        #[cfg(target_arch = "x86_64")]
+        {
+            let (pc, sp, fp): (usize, usize, usize);
+            // SAFETY: copies registers. All three are read at one place, so that they belong together.
+            unsafe {
+                std::arch::asm!("lea {}, [rip + 1]", "mov {}, rsp", "mov {}, rbp",
+                    out(reg) pc, out(reg) sp, out(reg) fp, options(nomem, nostack, preserves_flags));
+            }
+            Registers { pc, sp, fp }
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        Registers { pc: 0, sp: 0, fp: 0 }
+    }
+}
+
+/// Forgets the rules of places whose module may be gone. To be called with what tells the modules' changes
+/// ([`functions::generation`]), outside of signal handlers.
+#[cfg(feature = "unwind")]
+pub(crate) fn notice(generation: u64) {
+    static KNOWN: AtomicU64 = AtomicU64::new(0);
+    // Relaxed: a rule of a module that is gone leads to wrong frames at worst.
+    if KNOWN.load(Ordering::Relaxed) != generation {
+        rules::forget();
+        KNOWN.store(generation, Ordering::Relaxed);
+    }
+}
+
+/// How a walk ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// At the thread's outermost frame, which its unwind table says to be that: nothing is missing. Known
+    /// with the feature `unwind` only.
+    Complete,
+    /// The caller wanted no more frames.
+    Cut,
+    /// At a frame that cannot be left, or that is not on the thread's own stack: what called it is unknown.
+    Stopped,
+}
+
+/// What a walk has found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Walk {
+    /// The number of frames that were written.
+    pub len: usize,
+    /// How the walk ended.
+    pub end: End,
+}
+
+/// Writes where the calling functions are into `frames`, the innermost first, without the first `skip`.
+///
+/// The first frame is the function that `from` belongs to. Each is the address of a return, so the call lies
+/// before it; of a function that a signal has interrupted, it is one more than the place of the interruption.
+pub fn walk(from: Registers, frames: &mut [u64], skip: usize) -> Walk {
+    let (mut len, mut skipped) = (0, 0);
+    let end = visit(from, |pc| {
+        if skipped < skip {
+            skipped += 1;
+            return ControlFlow::Continue(());
+        }
+        let Some(frame) = frames.get_mut(len) else { return ControlFlow::Break(()) };
+        *frame = pc as u64;
+        len += 1;
+        ControlFlow::Continue(())
+    });
+    Walk { len, end }
+}
+
+/// Calls `on_frame` with each frame of the thread's stack, as [`walk`] writes them, until it breaks off.
+#[inline(always)]
+pub(crate) fn visit(from: Registers, mut on_frame: impl FnMut(usize) -> ControlFlow<()>) -> End {
+    if on_frame(from.pc).is_break() {
+        return End::Cut;
+    }
+    let Some(stack) = Stack::around(from.sp) else { return End::Stopped };
+    let Some(mut rule) = Rule::at(from.pc) else { return End::Stopped };
+    let mut frame = from;
+    loop {
+        let caller = match rule {
+            Rule::FramePointer | Rule::Presumed => leave_by_frame_pointer(&stack, frame),
+            Rule::StackPointer { size, saved } => leave_by_size(&stack, frame, size, saved),
+            Rule::Signal => leave_signal(&stack, frame),
+            Rule::Outermost => return End::Complete,
+        };
+        // The rule is looked up before the frame is shown: what is no code is no frame.
+        let Some((caller, found)) = caller.and_then(rules::believe) else { return End::Stopped };
+        (frame, rule) = (caller, found);
+        if on_frame(frame.pc).is_break() {
+            return End::Cut;
+        }
+    }
+}
+
+/// Leaves a frame whose function has a frame pointer: there lies the caller's, and above that the return.
+#[inline(always)]
+fn leave_by_frame_pointer(stack: &Stack, frame: Registers) -> Option<Registers> {
+    let [fp, pc] = stack.pair(frame.sp, frame.fp)?;
+    Some(Registers { pc, sp: frame.fp + 16, fp })
+}
+
+/// Leaves a frame of `size` bytes, the return included. The caller's frame pointer lies `saved` bytes below
+/// its end, or is still in its register if that is 0.
+#[inline(always)]
+fn leave_by_size(stack: &Stack, frame: Registers, size: usize, saved: usize) -> Option<Registers> {
+    let sp = frame.sp.checked_add(size)?;
+    let pc = stack.word(frame.sp, sp.checked_sub(8)?)?;
+    let fp = if saved == 0 { frame.fp } else { stack.word(frame.sp, sp.checked_sub(saved)?)? };
+    Some(Registers { pc, sp, fp })
+}
+
+/// Leaves the frame that the kernel has made for a signal handler: the registers of the interrupted function
+/// lie in it, in a `ucontext_t`.
+#[cold]
+fn leave_signal(stack: &Stack, frame: Registers) -> Option<Registers> {
+    let saved = |offset: usize| stack.word(frame.sp, frame.sp.checked_add(offset)?);
+    let (fp, sp, pc) = (saved(120)?, saved(160)?, saved(168)?);
+    (sp > frame.sp).then_some(Registers { pc: pc.wrapping_add(1), sp, fp })
+}

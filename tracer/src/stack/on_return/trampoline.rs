@@ -1,0 +1,271 @@
+//! Where functions return to that are to be followed by something: code for each slot, and the slots.
+//!
+//! A function whose return is to be noticed finds the address of a trampoline where its return was. It leads
+//! to [`super::returned`], which runs what is to be run, and then to where the function was called.
+//!
+//! ```text
+//!   page of code, 4 KiB                          slots of the page, 32 bytes each
+//!   ┌───────────────────────────────┐           ┌──────────────────────────────────┐
+//!   │ distance to the page's slots ─┼─────────► │ (not used)                       │
+//!   │ 1: mov r11d, 1;  jmp common   │           │ 1: where the function was called │
+//!   │ 2: mov r11d, 2;  jmp common   │           │ 2: …                             │
+//! ```
+//!
+//! So whoever finds the address of a trampoline on the stack can compute where the caller is. That is what
+//! the trampolines' entry in the unwind tables does, and therefore panics, backtraces and debuggers go through
+//! them. In that entry the frame of a trampoline ends 8 bytes below that of its caller, which it would be taken
+//! for otherwise, and its personality routine has panics run what is to be run.
+#![allow(unsafe_code, reason = "code that the compiler does not write; each argued where it stands")]
+
+use std::arch::global_asm;
+use std::ffi::{c_int, c_void};
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
+use super::Call;
+
+/// The number of pages, and of slots in a page, of which the first is not used.
+const PAGES: usize = 16;
+const IN_PAGE: usize = 256;
+const PAGE: usize = 4096;
+
+/// The bytes that the state of the vector registers takes at most.
+pub(super) const STATE: usize = 2752;
+
+/// Whether the processor saves that state with `xsave`; otherwise it has no registers but those of `fxsave`.
+pub(super) static HAS_XSAVE: AtomicU8 = AtomicU8::new(0);
+
+global_asm!(
+    ".pushsection .text.tracer_on_return,\"ax\",@progbits",
+    ".balign 4096",
+    ".globl tracer_lib_0_1_on_return_trampolines",
+    ".hidden tracer_lib_0_1_on_return_trampolines",
+    ".type tracer_lib_0_1_on_return_trampolines, @function",
+    "tracer_lib_0_1_on_return_trampolines:",
+    ".cfi_startproc simple",
+    ".cfi_personality 0x1b, {personality}",
+    // The frame ends at rsp - 8; rsp itself stays.
+    ".cfi_escape 0x0f, 2, 0x77, 0x78",
+    ".cfi_escape 0x16, 7, 2, 0x77, 0x00",
+    // The return is at page + *(u32 *)page + (rip & 0xff0) * 2, with page = rip & -4096.
+    ".cfi_escape 0x10, 0x10, 19, 0x80,0x00, 0x0b,0x00,0xf0, 0x1a, 0x12, 0x94,0x04, 0x22, \
+     0x80,0x00, 0x0a,0xf0,0x0f, 0x1a, 0x31, 0x24, 0x22",
+    ".set tracer_on_return_page, 0",
+    ".rept {pages}",
+    ".long {slots} + tracer_on_return_page * 8192 - .",
+    ".balign 16, 0xcc",
+    ".set tracer_on_return_slot, 1",
+    ".rept 255",
+    // mov r11d, slot; jmp common
+    ".byte 0x41, 0xbb",
+    ".long tracer_on_return_page * 256 + tracer_on_return_slot",
+    ".byte 0xe9",
+    ".long 7f - . - 4",
+    ".balign 16, 0xcc",
+    ".set tracer_on_return_slot, tracer_on_return_slot + 1",
+    ".endr",
+    ".set tracer_on_return_page, tracer_on_return_page + 1",
+    ".endr",
+    ".cfi_endproc",
+    ".size tracer_lib_0_1_on_return_trampolines, . - tracer_lib_0_1_on_return_trampolines",
+    // What all trampolines lead to. The return is right below the stack pointer: there it was.
+    "7:",
+    ".cfi_startproc",
+    ".cfi_def_cfa rsp, 0",
+    "lea rsp, [rsp - 8]",
+    ".cfi_def_cfa rsp, 8",
+    "push rbp",
+    ".cfi_def_cfa rsp, 16",
+    ".cfi_offset rbp, -16",
+    "mov rbp, rsp",
+    ".cfi_def_cfa rbp, 16",
+    // All registers that a function may change, for it may return something in each.
+    "push rax",
+    "push rdx",
+    "push rcx",
+    "push rsi",
+    "push rdi",
+    "push r8",
+    "push r9",
+    "push r10",
+    "sub rsp, {state}",
+    "and rsp, -64",
+    "cmp byte ptr [rip + {has_xsave}], 0",
+    "je 2f",
+    "xor eax, eax",
+    "mov qword ptr [rsp + 512], rax",
+    "mov qword ptr [rsp + 520], rax",
+    "mov qword ptr [rsp + 528], rax",
+    "mov qword ptr [rsp + 536], rax",
+    "mov qword ptr [rsp + 544], rax",
+    "mov qword ptr [rsp + 552], rax",
+    "mov qword ptr [rsp + 560], rax",
+    "mov qword ptr [rsp + 568], rax",
+    // The x87, SSE, AVX and AVX-512 registers.
+    "mov eax, 0xe7",
+    "xor edx, edx",
+    "xsave64 [rsp]",
+    "jmp 3f",
+    "2:",
+    "fxsave64 [rsp]",
+    "3:",
+    // The x87 registers of the function may be in use, which other functions do not expect.
+    "fninit",
+    "mov edi, r11d",
+    "lea rsi, [rbp + 8]",
+    "call {returned}",
+    "cmp byte ptr [rip + {has_xsave}], 0",
+    "je 4f",
+    "mov eax, 0xe7",
+    "xor edx, edx",
+    "xrstor64 [rsp]",
+    "jmp 5f",
+    "4:",
+    "fxrstor64 [rsp]",
+    "5:",
+    "lea rsp, [rbp - 64]",
+    "pop r10",
+    "pop r9",
+    "pop r8",
+    "pop rdi",
+    "pop rsi",
+    "pop rcx",
+    "pop rdx",
+    "pop rax",
+    "pop rbp",
+    ".cfi_def_cfa rsp, 8",
+    ".cfi_restore rbp",
+    // A jump: the processor's own stack of returns has had the function's return already.
+    "pop r11",
+    ".cfi_def_cfa rsp, 0",
+    "jmp r11",
+    ".cfi_endproc",
+    ".popsection",
+    personality = sym personality,
+    returned = sym super::returned,
+    slots = sym SLOTS,
+    has_xsave = sym HAS_XSAVE,
+    pages = const PAGES,
+    state = const STATE,
+);
+
+unsafe extern "C" {
+    static tracer_lib_0_1_on_return_trampolines: u8;
+    fn _Unwind_GetIP(context: *mut c_void) -> usize;
+}
+
+/// A function whose return is awaited. Only the thread that has taken a slot uses it, so what is in it needs
+/// no order; free slots are handed over by [`FREE`].
+#[repr(C)]
+pub(super) struct Slot {
+    /// Where the function was called. Unwinders read it, at its place.
+    pub(super) caller: AtomicUsize,
+    /// Where the function's return is on the stack.
+    pub(super) place: AtomicUsize,
+    /// What is to be run, the last one first; null if it has been.
+    pub(super) calls: AtomicPtr<Vec<Call>>,
+    /// The thread's slot before this one; of a free slot the next free one. 0 if there is none.
+    pub(super) below: AtomicU32,
+}
+
+const _: () = assert!(size_of::<Slot>() * IN_PAGE == 8192);
+
+static SLOTS: [Slot; PAGES * IN_PAGE] = [const {
+    Slot {
+        caller: AtomicUsize::new(0),
+        place: AtomicUsize::new(0),
+        calls: AtomicPtr::new(ptr::null_mut()),
+        below: AtomicU32::new(0),
+    }
+}; PAGES * IN_PAGE];
+
+/// The free slots: the number of changes so far (upper half), which tells a list that looks the same from one
+/// that is the same, and the first slot. Acquire and release: a slot is handed over with what is in it.
+static FREE: AtomicU64 = AtomicU64::new(0);
+/// The slots that were never taken begin here.
+static FRESH: AtomicU32 = AtomicU32::new(1);
+
+/// Returns the slot with this number.
+pub(super) fn slot(number: u32) -> &'static Slot {
+    &SLOTS[number as usize % SLOTS.len()]
+}
+
+/// Takes a free slot. `None` if all are in use.
+pub(super) fn take() -> Option<u32> {
+    let mut free = FREE.load(Ordering::Acquire);
+    while free as u32 != 0 {
+        let below = slot(free as u32).below.load(Ordering::Relaxed);
+        let rest = next_change(free) | u64::from(below);
+        match FREE.compare_exchange_weak(free, rest, Ordering::Acquire, Ordering::Acquire) {
+            Ok(_) => return Some(free as u32),
+            Err(now) => free = now,
+        }
+    }
+    let next = |fresh: u32| {
+        let is_left = (fresh as usize) < SLOTS.len();
+        // The first slot of each page is not used.
+        is_left.then(|| fresh + if (fresh as usize + 1) % IN_PAGE == 0 { 2 } else { 1 })
+    };
+    FRESH.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).ok()
+}
+
+/// Gives a slot back that no frame has any more.
+pub(super) fn give_back(number: u32) {
+    let mut free = FREE.load(Ordering::Relaxed);
+    loop {
+        slot(number).below.store(free as u32, Ordering::Relaxed);
+        let with = next_change(free) | u64::from(number);
+        match FREE.compare_exchange_weak(free, with, Ordering::Release, Ordering::Relaxed) {
+            Ok(_) => return,
+            Err(now) => free = now,
+        }
+    }
+}
+
+fn next_change(free: u64) -> u64 {
+    ((free >> 32) + 1) << 32
+}
+
+fn start() -> usize {
+    (&raw const tracer_lib_0_1_on_return_trampolines).addr()
+}
+
+/// Returns the address of a slot's trampoline.
+pub(super) fn address(number: u32) -> usize {
+    start() + number as usize * 16
+}
+
+/// Returns the slot whose trampoline has this address, if any has.
+pub(super) fn number_of(address: usize) -> Option<u32> {
+    let offset = address.wrapping_sub(start());
+    let is_one = offset < PAGES * PAGE && offset % 16 == 0 && offset % PAGE != 0;
+    is_one.then_some((offset / 16) as u32)
+}
+
+/// Returns whether trampolines lead unwinders to their slots: the linker has put these behind the code.
+pub(super) fn finds_slots() -> bool {
+    let code = &raw const tracer_lib_0_1_on_return_trampolines;
+    // SAFETY: the page's first four bytes, as they are written above.
+    let distance = unsafe { code.cast::<u32>().read() };
+    start() + distance as usize == SLOTS.as_ptr().addr()
+}
+
+/// Says to unwinders that there is nothing to catch, and runs what is to be run when the function is unwound.
+unsafe extern "C" fn personality(
+    _version: c_int,
+    actions: c_int,
+    _class: u64,
+    _exception: *mut c_void,
+    context: *mut c_void,
+) -> c_int {
+    const CLEANUP: c_int = 2;
+    const CONTINUE: c_int = 8;
+    if actions & CLEANUP != 0 {
+        // SAFETY: the unwinder's own, at whose request this runs.
+        let place = unsafe { _Unwind_GetIP(context) };
+        if let Some(number) = number_of(place) {
+            super::unwound(number);
+        }
+    }
+    CONTINUE
+}

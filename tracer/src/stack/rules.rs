@@ -1,0 +1,189 @@
+//! How a frame is left: the rule of a place in the code, and the memory of rules that were looked up.
+//!
+//! A rule of a place is the same whenever it is looked up, until the place's module is unloaded. So rules are
+//! kept for all threads, each in one word together with the place, at a position that the place gives.
+//! Threads that look up two places of one position overwrite each other's words; both are right.
+//!
+//! ```text
+//! word:  0 ──► place | rule << 48 ──► any other place's   (relaxed: the word is all there is)
+//! ```
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::Registers;
+
+/// How a frame is left whose function is at a certain place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rule {
+    /// The frame pointer points to the caller's, and the return lies above that.
+    FramePointer,
+    /// There is no unwind table, and so there may be a frame pointer.
+    Presumed,
+    /// The frame has this size from the stack pointer on, the return included, and the caller's frame
+    /// pointer lies `saved` bytes below its end; 0 if it is still in its register.
+    StackPointer { size: usize, saved: usize },
+    /// The kernel made the frame, for a signal handler.
+    Signal,
+    /// Nobody called.
+    Outermost,
+}
+
+/// The number of rules that are kept: a power of two.
+const KEPT: usize = 4096;
+static MEMORY: [AtomicU64; KEPT] = [const { AtomicU64::new(0) }; KEPT];
+
+/// The part of a word that is the place: addresses of programs have 47 bits.
+const PLACE: u64 = (1 << 48) - 1;
+
+const FRAME_POINTER: u64 = 1;
+const SIGNAL: u64 = 2;
+const OUTERMOST: u64 = 3;
+const PRESUMED: u64 = 4;
+/// The bit of a rule by the stack pointer; below are the frame's words (12 bits) and the saved one's.
+const STACK_POINTER: u64 = 1 << 15;
+
+/// The bit of a rule by the stack pointer that does not fit into 16 bits, and is not kept: the size is above
+/// the lowest 8 bits, which have the saved one's word.
+const LARGE: u64 = 1 << 63;
+
+impl Rule {
+    /// Returns the rule of the place before `pc`; `None` if that is no code, or cannot be left.
+    #[inline(always)]
+    pub(super) fn at(pc: usize) -> Option<Rule> {
+        Rule::decode(code_at(pc))
+    }
+
+    /// Packs the rule into 16 bits if it has room there.
+    fn encode(self) -> u64 {
+        match self {
+            Rule::FramePointer => FRAME_POINTER,
+            Rule::Presumed => PRESUMED,
+            Rule::Signal => SIGNAL,
+            Rule::Outermost => OUTERMOST,
+            Rule::StackPointer { size, saved } => {
+                let (size, word) = (size as u64, saved as u64 / 8);
+                let fits = size < 8 << 12 && word < 8;
+                if fits { STACK_POINTER | size | word } else { LARGE | size << 8 | word }
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn decode(code: u64) -> Option<Rule> {
+        match code {
+            FRAME_POINTER => Some(Rule::FramePointer),
+            code if code & LARGE != 0 => Some(Rule::StackPointer {
+                size: ((code & !LARGE) >> 8) as usize,
+                saved: (code as usize & 0xff) * 8,
+            }),
+            code if code & STACK_POINTER != 0 => {
+                Some(Rule::StackPointer { size: code as usize & 0x7ff8, saved: (code as usize & 7) * 8 })
+            }
+            PRESUMED => Some(Rule::Presumed),
+            SIGNAL => Some(Rule::Signal),
+            OUTERMOST => Some(Rule::Outermost),
+            _ => None,
+        }
+    }
+}
+
+/// Returns the packed rule of the place before `pc`, or 0. Words are passed on, not values of [`Rule`]: a walk
+/// keeps all that it has in registers then.
+#[inline(always)]
+fn code_at(pc: usize) -> u64 {
+    let kept = MEMORY[position(pc)].load(Ordering::Relaxed);
+    if kept & PLACE == pc as u64 { kept >> 48 } else { look_up(pc) }
+}
+
+#[cold]
+#[inline(never)]
+fn look_up(pc: usize) -> u64 {
+    if pc < 4096 || pc as u64 > PLACE >> 1 {
+        return 0;
+    }
+    // A rule that is longer than it can be is none.
+    let found = imp::find(pc).map(Rule::encode).filter(|code| Rule::decode(*code).is_some());
+    let code = found.unwrap_or(0);
+    if code != 0 && code & LARGE == 0 {
+        MEMORY[position(pc)].store(pc as u64 | code << 48, Ordering::Relaxed);
+    }
+    code
+}
+
+#[inline(always)]
+fn position(pc: usize) -> usize {
+    (pc ^ pc >> 12) % KEPT
+}
+
+/// Forgets all rules. To be called where modules may have been unloaded.
+#[cfg(feature = "unwind")]
+pub(super) fn forget() {
+    for word in &MEMORY {
+        word.store(0, Ordering::Relaxed);
+    }
+}
+
+/// Returns the frame with its rule, if its place is code. A return that `on_return!` has changed is shown as
+/// it was.
+#[inline(always)]
+pub(super) fn believe(frame: Registers) -> Option<(Registers, Rule)> {
+    let (mut pc, mut code) = (frame.pc, code_at(frame.pc));
+    if code == 0 {
+        pc = imp::behind_trampoline(pc);
+        code = code_at(pc);
+    }
+    Some((Registers { pc, ..frame }, Rule::decode(code)?))
+}
+
+#[cfg(all(feature = "unwind", target_os = "linux", target_arch = "x86_64"))]
+mod imp {
+    use super::Rule;
+    use crate::stack::module::Module;
+    use crate::stack::{on_return, tables};
+
+    #[cold]
+    #[inline(never)]
+    pub(super) fn behind_trampoline(pc: usize) -> usize {
+        on_return::real_return(pc).unwrap_or(0)
+    }
+
+    pub(super) fn find(pc: usize) -> Option<Rule> {
+        if on_return::is_trampoline(pc) {
+            return None;
+        }
+        let module = Module::with_code(pc - 1)?;
+        match tables::Entry::find(&module, pc - 1) {
+            Some(entry) => entry.rule(),
+            None => Some(Rule::Presumed),
+        }
+    }
+}
+
+#[cfg(all(not(feature = "unwind"), target_os = "linux", target_arch = "x86_64"))]
+mod imp {
+    use super::Rule;
+    use crate::stack::module::Module;
+
+    pub(super) fn find(pc: usize) -> Option<Rule> {
+        Module::with_code(pc - 1).map(|_| Rule::Presumed)
+    }
+
+    #[inline(always)]
+    pub(super) fn behind_trampoline(_: usize) -> usize {
+        0
+    }
+}
+
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+mod imp {
+    use super::Rule;
+
+    pub(super) fn find(_: usize) -> Option<Rule> {
+        None
+    }
+
+    #[inline(always)]
+    pub(super) fn behind_trampoline(_: usize) -> usize {
+        0
+    }
+}

@@ -1,0 +1,150 @@
+//! The symbol tables of the executable and of the shared libraries that are loaded: names of functions.
+//!
+//! The files are read anew for each question, a few milliseconds for a large program, and nothing is kept.
+
+#![allow(unsafe_code, reason = "reads the beginning of functions; each argued where it stands")]
+
+use std::fs::File;
+use std::ops::Range;
+use std::path::PathBuf;
+use std::ptr;
+
+use object::elf::{FileHeader64, SHN_UNDEF, SHT_DYNSYM, SHT_SYMTAB, STT_FUNC, STT_GNU_IFUNC};
+use object::read::elf::{FileHeader, SectionHeader, Sym};
+use object::{Endianness, ReadCache};
+
+use super::module;
+
+/// Calls `on_function` with the name and the code of each function of the process that is in a symbol table.
+pub(super) fn for_each(mut on_function: impl FnMut(&[u8], Range<usize>)) {
+    for (bias, path) in module::loaded() {
+        // What has no file (the kernel's own module) or is damaged has no names.
+        let _ = read(bias, path, &mut on_function);
+    }
+}
+
+fn read(bias: usize, path: PathBuf, on_function: &mut impl FnMut(&[u8], Range<usize>)) -> Option<()> {
+    let file = ReadCache::new(File::open(path).ok()?);
+    let header = FileHeader64::<Endianness>::parse(&file).ok()?;
+    let endian = header.endian().ok()?;
+    let sections = header.sections(endian, &file).ok()?;
+    let all = sections.symbols(endian, &file, SHT_SYMTAB).ok().filter(|table| !table.is_empty());
+    // A stripped file has those that others link with.
+    let symbols = all.or_else(|| sections.symbols(endian, &file, SHT_DYNSYM).ok())?;
+    // The names at once: asked for one by one, each would be read from the file.
+    let names = sections.section(symbols.string_section()).ok()?.data(endian, &file).ok()?;
+    for symbol in symbols.symbols() {
+        let is_code = [STT_FUNC, STT_GNU_IFUNC].contains(&symbol.st_type());
+        if is_code && symbol.st_shndx(endian) != SHN_UNDEF {
+            let name = names.get(symbol.st_name(endian) as usize..).unwrap_or_default();
+            let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
+            let start = bias.wrapping_add(symbol.st_value(endian) as usize);
+            on_function(name, start..start.saturating_add(symbol.st_size(endian) as usize));
+        }
+    }
+    Some(())
+}
+
+/// Returns whether a symbol is of a function with this name: its path, with or without the compiler's hash,
+/// or the last segments of that.
+pub(super) fn has_name(symbol: &[u8], name: &str) -> bool {
+    let Ok(symbol) = std::str::from_utf8(symbol) else { return false };
+    // Quick: most symbols do not have the last segment's letters.
+    let last = name.rsplit("::").next().unwrap_or(name);
+    if last.chars().all(char::is_alphanumeric) && !symbol.contains(last) {
+        return false;
+    }
+    let demangled = rustc_demangle::demangle(symbol);
+    let path = format!("{demangled:#}");
+    spellings(without_suffix(&path)).iter().any(|path| ends_with(path, name))
+        || ends_with(&demangled.to_string(), name)
+}
+
+/// Returns the path without what compilers add to the name of a part or of a variant of a function.
+fn without_suffix(path: &str) -> &str {
+    let known = [".cold", ".part.", ".isra.", ".constprop.", ".llvm."];
+    known.iter().filter_map(|suffix| path.find(suffix)).min().map_or(path, |end| &path[..end])
+}
+
+/// Returns the path as it is, without generic arguments at its end, and with the type, or the trait, that a
+/// method is of in place of `<Type as Trait>`.
+fn spellings(path: &str) -> Vec<String> {
+    let mut all = vec![path.to_owned()];
+    if let Some(generic) = path.strip_suffix('>').and_then(|_| path.rfind("::<")) {
+        all.push(path[..generic].to_owned());
+    }
+    for path in all.clone() {
+        let Some((types, method)) = path.strip_prefix('<').and_then(|rest| rest.split_once(">::")) else {
+            continue;
+        };
+        all.extend(types.split(" as ").map(|of| format!("{of}::{method}")));
+    }
+    all
+}
+
+/// Returns whether a path is `name`, or ends with its segments.
+fn ends_with(path: &str, name: &str) -> bool {
+    path.strip_suffix(name).is_some_and(|before| before.is_empty() || before.ends_with("::"))
+}
+
+/// Returns what a stub of the linker leads to: the function itself.
+pub(super) fn behind_stub(address: usize) -> usize {
+    let endbr = |at: usize| bytes(at, 4) == Some(b"\xf3\x0f\x1e\xfa");
+    let jump = if endbr(address) { address + 4 } else { address };
+    let jump = if bytes(jump, 1) == Some(b"\xf2") { jump + 1 } else { jump };
+    let Some([0xff, 0x25, offset @ ..]) = bytes(jump, 6) else { return address };
+    let offset = offset.try_into().map_or(0, i32::from_le_bytes);
+    let slot = (jump + 6).wrapping_add_signed(offset as isize);
+    // SAFETY: the instruction is in code that somebody has the address of as a function's, and it reads this
+    // word whenever that is called.
+    unsafe { ptr::read_unaligned(ptr::with_exposed_provenance::<usize>(slot)) }
+}
+
+/// Returns whether a function is nothing but a jump to another one.
+pub(super) fn is_a_jump(function: &Range<usize>) -> bool {
+    let size = match bytes(function.start, 1) {
+        Some(b"\xe9") => 5,
+        Some(b"\xeb") => 2,
+        _ => return false,
+    };
+    function.len() <= size
+}
+
+/// Gives the bytes of code at an address, if that is code.
+fn bytes(address: usize, len: usize) -> Option<&'static [u8]> {
+    let module = module::Module::with_code(address)?;
+    module.bytes_from(address)?.get(..len)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_the_path_or_its_last_segments() {
+        let legacy = b"_ZN8my_crate5parse5value17h0123456789abcdefE";
+        for name in
+            ["my_crate::parse::value", "parse::value", "value", "my_crate::parse::value::h0123456789abcdef"]
+        {
+            assert!(has_name(legacy, name), "{name}");
+        }
+        for name in ["arse::value", "parse", "alue", "other::parse::value", "parse::value::x", ""] {
+            assert!(!has_name(legacy, name), "{name}");
+        }
+    }
+
+    #[test]
+    fn names_of_generic_functions_methods_and_parts_are_found() {
+        assert!(has_name(b"_RINvNtCs1234_7mycrate3foo3barmE", "foo::bar"));
+        // <my_crate::Type as my_crate::Trait>::method, and an inherent method.
+        let method = b"_ZN50_$LT$my_crate..Type$u20$as$u20$my_crate..Trait$GT$6method17h0123456789abcdefE";
+        for name in ["Type::method", "Trait::method", "method", "<my_crate::Type as my_crate::Trait>::method"]
+        {
+            assert!(has_name(method, name), "{name}");
+        }
+        assert!(
+            has_name(b"qsort_r", "qsort_r") && has_name(b"sum.part.0", "sum") && has_name(b"sum.cold", "sum")
+        );
+        assert!(!has_name(b"summary", "sum"));
+    }
+}

@@ -1,0 +1,87 @@
+//! The unwind tables of a module: of which function a place is, and how its frame is left there.
+//!
+//! The tables are in memory wherever a program can panic or throw. They are read where they are, in place and
+//! without allocation, so in a signal handler as well.
+
+use std::ops::Range;
+
+use gimli::{
+    BaseAddresses, CfaRule, EhFrame, EhFrameHdr, EndianSlice, FrameDescriptionEntry, NativeEndian, Register,
+    RegisterRule, UnwindContext, UnwindContextStorage, UnwindSection, UnwindTableRow, X86_64,
+};
+
+use super::module::Module;
+use super::rules::Rule;
+
+type Bytes = EndianSlice<'static, NativeEndian>;
+
+/// What the unwind tables have about one function.
+pub(super) struct Entry {
+    function: FrameDescriptionEntry<Bytes>,
+    frames: EhFrame<Bytes>,
+    bases: BaseAddresses,
+    place: u64,
+}
+
+/// Room for the rules of all registers that x86-64 has, and for one row that a function puts aside.
+struct Room;
+
+impl UnwindContextStorage<usize> for Room {
+    type Rules = [(Register, RegisterRule<usize>); 20];
+    type Stack = [UnwindTableRow<usize, Self>; 3];
+}
+
+impl Entry {
+    /// Finds the function that has the instruction at `place`.
+    pub(super) fn find(module: &Module, place: usize) -> Option<Entry> {
+        let bytes = |address| Some(EndianSlice::new(module.bytes_from(address)?, NativeEndian));
+        let index = module.unwind_index()?;
+        let bases = BaseAddresses::default().set_eh_frame_hdr(index as u64);
+        let index = EhFrameHdr::from(bytes(index)?);
+        let index = index.parse(&bases, 8).ok()?;
+        let gimli::Pointer::Direct(start) = index.eh_frame_ptr() else { return None };
+        let frames = EhFrame::from(bytes(start as usize)?);
+        let bases = bases.set_eh_frame(start);
+        let place = place as u64;
+        let function = index.table()?.fde_for_address(&frames, &bases, place, EhFrame::cie_from_offset);
+        Some(Entry { function: function.ok()?, frames, bases, place })
+    }
+
+    /// Returns where the function's code is. Of a function that the compiler has split, it is one part.
+    pub(super) fn range(&self) -> Range<usize> {
+        let start = self.function.initial_address() as usize;
+        start..start + self.function.len() as usize
+    }
+
+    /// Returns how the function's frame is left at the place; `None` where that takes more than [`Rule`] can
+    /// say.
+    pub(super) fn rule(&self) -> Option<Rule> {
+        if self.function.is_signal_trampoline() {
+            return Some(Rule::Signal);
+        }
+        let mut context = UnwindContext::<usize, Room>::new_in();
+        let row = self.function.unwind_info_for_address(&self.frames, &self.bases, &mut context, self.place);
+        let row = row.ok()?;
+        let (base, size) = match *row.cfa() {
+            CfaRule::RegisterAndOffset { register, offset } => (register, usize::try_from(offset).ok()?),
+            CfaRule::Expression(_) => return None,
+        };
+        match row.register(X86_64::RA) {
+            RegisterRule::Undefined => return Some(Rule::Outermost),
+            RegisterRule::Offset(-8) => {}
+            _ => return None,
+        }
+        let saved = match row.register(X86_64::RBP) {
+            RegisterRule::Undefined | RegisterRule::SameValue => 0,
+            RegisterRule::Offset(offset) => usize::try_from(offset.checked_neg()?).ok()?,
+            _ => return None,
+        };
+        match (base, size, saved) {
+            (X86_64::RBP, 16, 16) => Some(Rule::FramePointer),
+            (X86_64::RSP, size, saved) if size % 8 == 0 && saved % 8 == 0 && size >= 8 && saved <= size => {
+                Some(Rule::StackPointer { size, saved })
+            }
+            _ => None,
+        }
+    }
+}

@@ -44,7 +44,9 @@ use crate::find::choose::Choice;
 use crate::os::signals::Signals;
 use crate::ui::error::Error;
 use crate::ui::messages::Messages;
+use crate::view::export::report::ReportStyle;
 use crate::view::export::stats::StatsStyle;
+use crate::view::export::tree::TreeStyle;
 use crate::view::export::time_column::TimeMode;
 use crate::view::request::{Layout, Request};
 
@@ -69,6 +71,17 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
         }
         Subcommand::Stats { options, json, rows, follow, apps } => {
             let request = Request { layout: Layout::Stats(StatsStyle { json, rows }), ..options.into() };
+            if follow { self::follow(&request, apps) } else { view(request, apps) }
+        }
+        Subcommand::Tree { mut options, symbols, depth, min_duration, function, follow, apps } => {
+            options.view.time.get_or_insert(TimeMode::Offset);
+            let style = TreeStyle { depth, min_duration: min_duration.unwrap_or(0), function };
+            let request = Request { layout: Layout::Tree(style), symbols: symbols.into(), ..options.into() };
+            if follow { self::follow(&request, apps) } else { view(request, apps) }
+        }
+        Subcommand::Report { options, symbols, sort, by_thread, format, follow, apps } => {
+            let style = ReportStyle { order: sort, by_thread, folded: format == "folded" };
+            let request = Request { layout: Layout::Report(style), symbols: symbols.into(), ..options.into() };
             if follow { self::follow(&request, apps) } else { view(request, apps) }
         }
         Subcommand::Run { options, command } => command::run::run(&options.into(), command),

@@ -8,8 +8,9 @@ use clap::{CommandFactory, Parser};
 pub mod manual;
 mod options;
 
-use self::options::{MergeOptions, ViewOptions};
+use self::options::{MergeOptions, SymbolOptions, ViewOptions, function_pattern, nanoseconds};
 use crate::ui::subcommands::{RESERVED, SUBCOMMANDS};
+use crate::view::export::report::ReportOrder;
 use crate::view::export::show::Column;
 
 const BRIEF: &str = "\
@@ -185,6 +186,37 @@ Examples:
 
 Exit status: that of a merge";
 
+const TREE_HELP: &str = "\
+Shows the calls of scope(), scope! and #[traced], indented below the calls that they are
+in: the time, the thread, how long the call took, the function with the place of its
+scope. A call with something inside has two lines, 'f {' and '} f'; messages and call
+stacks stand in their place, begun by ':'. What never returned says why.
+
+A call whose leaving no record tells (it was lost, or a longjmp has left it) ends with the
+call around it. --min-duration leaves out calls that were shorter, and messages that came
+before the call around them had taken so long.
+
+Functions that were recorded by address get their names from the executable and its debug
+information: line tables tell the function that the scope stands in and its line. The
+file must have the build-id that the trace tells, and may lie where it was, beside the
+traces or in --debug-dir. '(symbol)' is behind names that are of the symbol table: the
+function may be one that was inlined there.
+
+Examples:
+  tracemerge tree ./app
+  tracemerge tree --thread 'worker*' --min-duration 100us ./app
+  tracemerge tree --function 'parse' --depth 5 ./app";
+
+const REPORT_HELP: &str = "\
+Of each function: how often it was called; the time of all calls (a recursive call counts
+with the outermost one), the same without the calls inside, and of one call the minimum,
+average, maximum and 99th percentile (to 1 %). Calls that were still running count up to
+the last record of their thread. Where names come from: tracemerge tree --help.
+
+--format folded writes a line for each call path with its own time in nanoseconds, which
+tools for flame graphs read:
+  tracemerge report --format folded ./app | inferno-flamegraph > flames.svg";
+
 const STATS_HELP: &str = "\
 Counts the messages of each call of trace!, as far as the traces tell which one made
 them: files of TRACER_FORMAT=raw do. Other messages are counted by what they look like
@@ -319,6 +351,56 @@ pub enum Subcommand {
         #[arg(short, long, conflicts_with_all = ["all_runs", "with", "module", "site"])]
         follow: bool,
         /// The applications whose messages are counted: paths of executables, or directories with traces
+        #[arg(value_name = "APP", required = true)]
+        apps: Vec<PathBuf>,
+    },
+    /// Show which functions called which, and how long they took
+    #[command(override_usage = "tracemerge tree [OPTIONS] <APP>...", after_long_help = TREE_HELP)]
+    Tree {
+        /// The options of the merge
+        #[command(flatten)]
+        options: MergeOptions,
+        /// The names of functions
+        #[command(flatten)]
+        symbols: SymbolOptions,
+        /// The number of calls inside of each other that are shown at most
+        #[arg(long, value_name = "N")]
+        depth: Option<usize>,
+        /// Only calls that took so long, as 10us or 1.5ms, and messages in them
+        #[arg(long, value_name = "TIME", value_parser = nanoseconds)]
+        min_duration: Option<u64>,
+        /// Only calls of functions in whose name this is found, with what they call
+        #[arg(long, value_name = "REGEX", value_parser = function_pattern)]
+        function: Option<String>,
+        /// Show what running applications trace, as it comes
+        #[arg(short, long, conflicts_with_all = ["all_runs", "with", "module", "site"])]
+        follow: bool,
+        /// The applications whose calls are shown: paths of executables, or directories with traces
+        #[arg(value_name = "APP", required = true)]
+        apps: Vec<PathBuf>,
+    },
+    /// Count the calls of each function, and how long they took
+    #[command(override_usage = "tracemerge report [OPTIONS] <APP>...", after_long_help = REPORT_HELP)]
+    Report {
+        /// The options of the merge
+        #[command(flatten)]
+        options: MergeOptions,
+        /// The names of functions
+        #[command(flatten)]
+        symbols: SymbolOptions,
+        /// What the functions are sorted by
+        #[arg(long, value_name = "WHAT", value_enum, default_value_t)]
+        sort: ReportOrder,
+        /// A report for each thread
+        #[arg(long)]
+        by_thread: bool,
+        /// The form: a table, or folded call paths for flame graphs
+        #[arg(long, value_name = "FORM", value_parser = ["table", "folded"], default_value = "table")]
+        format: String,
+        /// Count what running applications trace, until they end
+        #[arg(short, long, conflicts_with_all = ["all_runs", "with", "module", "site"])]
+        follow: bool,
+        /// The applications whose calls are counted: paths of executables, or directories with traces
         #[arg(value_name = "APP", required = true)]
         apps: Vec<PathBuf>,
     },

@@ -8,8 +8,10 @@ use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
 use regex::bytes::{Regex, RegexBuilder};
 
+use crate::symbols::Settings;
 use crate::time::when::When;
 use crate::ui::colour;
+use crate::view::export::report::ReportOrder;
 use crate::view::export::show::Column;
 use crate::view::export::time_column::TimeMode;
 use crate::view::request::{Request, View};
@@ -92,6 +94,26 @@ pub struct ViewOptions {
     pub no_pager: bool,
 }
 
+/// The options that say how names of functions are looked up.
+#[derive(Args, Debug)]
+pub struct SymbolOptions {
+    /// A directory with binaries or their debug files; may be repeated
+    #[arg(long, value_name = "DIR", help_heading = SYMBOLS)]
+    pub debug_dir: Vec<PathBuf>,
+    /// Show addresses, and look no names up
+    #[arg(long, help_heading = SYMBOLS)]
+    pub no_symbols: bool,
+}
+
+impl From<SymbolOptions> for Settings {
+    fn from(options: SymbolOptions) -> Settings {
+        let SymbolOptions { debug_dir, no_symbols } = options;
+        Settings { names: !no_symbols, debug_dirs: debug_dir, ..Settings::default() }
+    }
+}
+
+const SYMBOLS: &str = "Names of functions";
+
 const SELECT: &str = "What is shown, and how";
 
 impl From<ViewOptions> for View {
@@ -117,6 +139,45 @@ impl From<ViewOptions> for View {
 /// Compiles a pattern in which `^` and `$` are the ends of each line of a message.
 fn pattern(text: &str) -> Result<Regex, String> {
     RegexBuilder::new(text).multi_line(true).build().map_err(|error| error.to_string())
+}
+
+/// Checks a pattern for the names of functions.
+pub fn function_pattern(text: &str) -> Result<String, String> {
+    regex::Regex::new(text).map(|_| text.to_owned()).map_err(|error| error.to_string())
+}
+
+/// Reads a duration with its unit; returns nanoseconds.
+pub fn nanoseconds(text: &str) -> Result<u64, String> {
+    let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(split);
+    let factor = match unit.trim() {
+        "ns" => 1.0,
+        "us" | "\u{b5}s" => 1e3,
+        "ms" => 1e6,
+        "s" => 1e9,
+        _ => return Err("a time with its unit is wanted, such as 10us, 1.5ms or 2s".to_owned()),
+    };
+    let number: f64 = number.parse().map_err(|_| "a time is wanted, such as 10us".to_owned())?;
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not negative")]
+    Ok((number * factor) as u64)
+}
+
+impl ValueEnum for ReportOrder {
+    fn value_variants<'a>() -> &'a [ReportOrder] {
+        use ReportOrder::{Average, Calls, Max, Own, Total};
+        &[Total, Own, Calls, Average, Max]
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        let (name, help) = match self {
+            ReportOrder::Total => ("total", "The time of all calls, with what they call"),
+            ReportOrder::Own => ("self", "The same without what they call"),
+            ReportOrder::Calls => ("calls", "The number of calls"),
+            ReportOrder::Average => ("avg", "The time of a call on average"),
+            ReportOrder::Max => ("max", "The time of the longest call"),
+        };
+        Some(PossibleValue::new(name).help(help))
+    }
 }
 
 /// Reads a number of records.

@@ -2,23 +2,30 @@
 //! write them. A view goes the same way as the merge of all lines.
 
 use std::ffi::OsStr;
+use std::collections::BTreeSet;
 use std::io::{self, IsTerminal};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
 
 use crate::find::app::App;
-use crate::find::choose::Choice;
+use crate::find::choose::{Choice, Chosen};
 use crate::find::{Found, find_traces_of_all, threads};
 use crate::input::inputs::Inputs;
 use crate::input::site_catalog::SiteCatalog;
 use crate::output::target::Target;
+use crate::symbols::Settings;
 use crate::ui::colour::Palette;
 use crate::ui::error::Error;
 use crate::ui::messages::{Grouped, Messages, count};
 use crate::view::delivery::Delivery;
 use crate::view::export::Export;
+use crate::view::export::report::ReportFormat;
 use crate::view::export::show::{Column, ShowFormat, ShowStyle};
 use crate::view::export::stats::StatsFormat;
 use crate::view::export::text::{TextFormat, TextStyle};
 use crate::view::export::time_column::{TimeColumn, TimeMode};
+use crate::view::export::tree::TreeFormat;
+use crate::view::names::{Names, SharedNames, lock};
 use crate::view::plan::Plan;
 use crate::view::request::{Layout, Request, View, is_terminal};
 use crate::view::select::{Amount, Selection};
@@ -66,16 +73,20 @@ pub fn run(job: &Job, messages: &mut Messages) -> Result<(), Error> {
     if *verbose {
         plan.tell_details(&inputs, messages);
     }
-    let format = format_of(layout, &view, &inputs, &plan, view.colours(&target).then(Palette::colours));
+    let names = names_of(&job.request.symbols, &chosen);
+    let palette = view.colours(&target).then(Palette::colours);
+    let format = format_of(layout, &view, &inputs, &plan, palette, &names);
     let delivery = Delivery {
         inputs: &mut inputs,
         plan: &mut plan,
         selection: &view.selection,
         format: &*format,
         target: &target,
-        paged: view.pages(&target) && !matches!(layout, Layout::Stats(_)),
+        paged: view.pages(&target) && !layout.is_summary(),
     };
-    let Some(lines) = delivery.write(messages)? else { return Ok(()) };
+    let written = delivery.write(messages)?;
+    lock(&names).take_warnings().into_iter().for_each(|warning| messages.warn(warning));
+    let Some(lines) = written else { return Ok(()) };
     if lines == 0 && view.is_of_a_time() {
         plan.tell_times(&inputs, messages);
     }
@@ -100,6 +111,15 @@ pub fn run(job: &Job, messages: &mut Messages) -> Result<(), Error> {
     Ok(())
 }
 
+/// Returns the names of functions, which are looked up when they are asked for. Binaries may lie beside the
+/// traces.
+fn names_of(settings: &Settings, chosen: &Chosen) -> SharedNames {
+    let mut settings = settings.clone();
+    let directories = chosen.boots.iter().flatten().filter_map(|trace| trace.path.parent());
+    settings.trace_dirs = directories.map(Path::to_path_buf).collect::<BTreeSet<_>>().into_iter().collect();
+    Arc::new(Mutex::new(Names::new(settings)))
+}
+
 /// A maker of the format of an output.
 type FormatMaker = Box<dyn Fn() -> Box<dyn Export>>;
 
@@ -110,6 +130,7 @@ fn format_of(
     inputs: &Inputs,
     plan: &Plan<'_>,
     palette: Option<Palette>,
+    names: &SharedNames,
 ) -> FormatMaker {
     let Selection { pattern, invert, sites, .. } = &view.selection;
     let found = pattern.clone().filter(|_| !invert);
@@ -128,6 +149,16 @@ fn format_of(
         Layout::Stats(style) => {
             let (style, catalog) = (style.clone(), catalog());
             Box::new(move || Box::new(StatsFormat::new(style.clone(), catalog.clone())))
+        }
+        Layout::Tree(style) => {
+            let (style, names, labels) = (style.clone(), names.clone(), thread_labels(inputs));
+            Box::new(move || {
+                Box::new(TreeFormat::new(style.clone(), time.clone(), names.clone(), labels.clone()))
+            })
+        }
+        Layout::Report(style) => {
+            let (style, names, labels) = (*style, names.clone(), thread_labels(inputs));
+            Box::new(move || Box::new(ReportFormat::new(style, names.clone(), labels.clone())))
         }
     }
 }
@@ -161,7 +192,9 @@ fn show_end(inputs: &mut Inputs, view: &View, messages: &mut Messages) {
     let silent = &mut Messages::silent();
     let Ok(mut plan) = Plan::new(inputs, &view, silent) else { return };
     let palette = view.color.is_now(true).then(Palette::colours);
-    let format = format_of(&Layout::Show(Column::USUAL.to_vec()), &view, inputs, &plan, palette);
+    let layout = Layout::Show(Column::USUAL.to_vec());
+    let names = Arc::new(Mutex::new(Names::new(Settings::default())));
+    let format = format_of(&layout, &view, inputs, &plan, palette, &names);
     let mut text = Vec::new();
     let selection = &view.selection;
     let target = &Target::Stdout;

@@ -5,10 +5,10 @@ use std::path::Path;
 use similar::get_close_matches;
 
 /// The subcommands.
-pub const SUBCOMMANDS: [&str; 11] =
-    ["merge", "show", "stats", "run", "check", "info", "diff", "snapshot", "clean", "completions", "man"];
+pub const SUBCOMMANDS: [&str; 13] =
+    ["merge", "show", "stats", "tree", "report", "run", "check", "info", "diff", "snapshot", "clean", "completions", "man"];
 /// The words that will be subcommands. An application that is called so is given with its path.
-pub const RESERVED: [&str; 6] = ["tree", "report", "locks", "open", "on", "off"];
+pub const RESERVED: [&str; 4] = ["locks", "open", "on", "off"];
 
 /// The similarity from which on a word is taken for another one that is misspelt: 1 is the same word.
 const SIMILAR: f32 = 0.6;

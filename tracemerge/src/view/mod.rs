@@ -9,9 +9,11 @@
 
 pub mod batch;
 pub mod breaks;
+pub mod calls;
 pub mod delivery;
 pub mod export;
 pub mod latency;
+pub mod names;
 pub mod plan;
 pub mod range;
 pub mod records;

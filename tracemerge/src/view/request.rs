@@ -6,12 +6,15 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use crate::output::target::Target;
+use crate::symbols::Settings;
 use crate::time::when::When;
 use crate::ui::colour;
 use crate::ui::colour::stdout_is_terminal;
+use crate::view::export::report::ReportStyle;
 use crate::view::export::show::Column;
 use crate::view::export::stats::StatsStyle;
 use crate::view::export::time_column::TimeMode;
+use crate::view::export::tree::TreeStyle;
 use crate::view::select::Selection;
 use crate::view::wanted_threads::ThreadIs;
 
@@ -32,6 +35,8 @@ pub struct Request {
     pub verbose: bool,
     /// The layout of the output.
     pub layout: Layout,
+    /// The way in which names of functions are looked up.
+    pub symbols: Settings,
     /// Whether a merge into a file ends with its last records on standard error, if that is a terminal.
     pub shows_end: bool,
 }
@@ -46,14 +51,24 @@ pub enum Layout {
     Show(Vec<Column>),
     /// The messages are counted by their sites.
     Stats(StatsStyle),
+    /// Calls are indented below the calls that they are in.
+    Tree(TreeStyle),
+    /// Calls are counted by their functions.
+    Report(ReportStyle),
 }
 
 impl Layout {
+    /// Returns whether the output is a summary, which is there when all records have been read.
+    #[must_use]
+    pub fn is_summary(&self) -> bool {
+        matches!(self, Layout::Stats(_) | Layout::Report(_))
+    }
+
     /// Returns whether the output tells which sites the messages are of.
     #[must_use]
     pub fn tells_sites(&self) -> bool {
         match self {
-            Layout::Trace => false,
+            Layout::Trace | Layout::Tree(_) | Layout::Report(_) => false,
             Layout::Show(columns) => columns.iter().any(|column| column.is_of_site()),
             Layout::Stats(_) => true,
         }

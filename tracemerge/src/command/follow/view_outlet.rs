@@ -7,7 +7,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::io::{self, Write};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
 use jiff::tz::TimeZone;
@@ -24,16 +24,20 @@ use crate::find::header::thread_name;
 use crate::input::inputs::Origin;
 use crate::output::redrawn::Redrawn;
 use crate::output::sink::Sink;
+use crate::symbols::Settings;
 use crate::time::clocks::{TickClock, anchors_in, wall_clock};
 use crate::time::when::{WallSpan, When};
 use crate::ui::colour::Palette;
 use crate::ui::error::Error;
 use crate::ui::messages::count;
 use crate::view::export::Export;
+use crate::view::export::report::ReportFormat;
 use crate::view::export::show::{ShowFormat, ShowStyle};
 use crate::view::export::stats::StatsFormat;
 use crate::view::export::text::{TextFormat, TextStyle};
 use crate::view::export::time_column::{TimeColumn, TimeMode};
+use crate::view::export::tree::TreeFormat;
+use crate::view::names::{Names, SharedNames};
 use crate::view::records::{RecordJoiner, RecordText, Take};
 use crate::view::request::{Layout, View};
 use crate::view::select::{Limit, Matching, Selection, enough};
@@ -113,7 +117,7 @@ impl<'a> ViewOutlet<'a> {
     /// nothing before, so there are no last records of that.
     pub fn new(
         wanted: &'a FollowedView<'a>,
-        layout: &Layout,
+        (layout, symbols): (&Layout, &Settings),
         anew: bool,
         (terminal, colours): (bool, bool),
         out: Box<dyn Write>,
@@ -125,6 +129,12 @@ impl<'a> ViewOutlet<'a> {
         let format: Box<dyn FollowedFormat> = match layout {
             Layout::Trace => Box::new(TextFormat::new(TextStyle { time, palette, found })),
             Layout::Stats(style) => Box::new(StatsFormat::new(style.clone(), Arc::default())),
+            Layout::Tree(style) => {
+                Box::new(TreeFormat::new(style.clone(), time, shared_names(symbols), Vec::new()))
+            }
+            Layout::Report(style) => {
+                Box::new(ReportFormat::new(*style, shared_names(symbols), Vec::new()))
+            }
             Layout::Show(columns) => {
                 let (columns, catalog) = (columns.clone(), Arc::default());
                 let style = ShowStyle { columns, time, threads: Vec::new(), catalog, palette, found };
@@ -146,7 +156,7 @@ impl<'a> ViewOutlet<'a> {
             needs_clock: since
                 || until.is_some()
                 || view.time != TimeMode::Ticks
-                || matches!(layout, Layout::Stats(_)),
+                || matches!(layout, Layout::Stats(_) | Layout::Tree(_) | Layout::Report(_)),
             times: Times::default(),
             span: None,
             processes: HashSet::new(),
@@ -434,6 +444,41 @@ impl FollowedFormat for StatsFormat {
     fn verb(&self) -> &'static str {
         "counted"
     }
+}
+
+impl FollowedFormat for TreeFormat {
+    fn begin_at(&mut self, first: Wall) {
+        TreeFormat::begin_at(self, first);
+    }
+
+    fn tell_apart(&mut self) {}
+
+    fn learn_thread(&mut self, number: usize, origin: &Origin, label: String) {
+        self.label_thread(number, origin, label);
+    }
+}
+
+impl FollowedFormat for ReportFormat {
+    fn begin_at(&mut self, _first: Wall) {}
+
+    fn tell_apart(&mut self) {}
+
+    fn learn_thread(&mut self, number: usize, origin: &Origin, label: String) {
+        self.label_thread(number, origin, label);
+    }
+
+    fn so_far(&self) -> Option<String> {
+        ReportFormat::so_far(self)
+    }
+
+    fn verb(&self) -> &'static str {
+        "counted"
+    }
+}
+
+/// Returns names of functions that are looked up as `settings` say.
+fn shared_names(settings: &Settings) -> SharedNames {
+    Arc::new(Mutex::new(Names::new(settings.clone())))
 }
 
 /// The last stage: it writes records as text.

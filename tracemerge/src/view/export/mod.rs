@@ -1,10 +1,12 @@
 //! Puts records into a format. Each format has a file of its own, behind one trait.
 
 pub mod paint;
+pub mod report;
 pub mod show;
 pub mod stats;
 pub mod text;
 pub mod time_column;
+pub mod tree;
 
 use std::io::{self, Write};
 

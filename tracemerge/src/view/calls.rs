@@ -1,0 +1,136 @@
+//! The calls of a thread that are open, by the records of their entering and leaving.
+//!
+//! A leaving belongs to the innermost open call of the same function. Calls that are further in have no
+//! leaving of their own: the record was lost, or a `longjmp` or an unwinding that runs no code has left them.
+//! They end with the call around them. A leaving without an open call is left aside: its entering was lost, or
+//! was before the part that is looked at. So the depth never drifts.
+
+use crate::view::names::FunctionId;
+
+/// An open call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpenCall {
+    /// The function.
+    pub function: FunctionId,
+    /// The id of the span that the call is a part of, if it is one.
+    pub span: Option<u64>,
+    /// The time of the entering, in nanoseconds.
+    pub entered: u64,
+    /// The time that calls inside of this one have taken so far, in nanoseconds.
+    pub inner: u64,
+}
+
+impl OpenCall {
+    /// Returns how long the call has taken, and how long without the calls inside of it, in nanoseconds, if it
+    /// ends now.
+    #[must_use]
+    pub fn taken(&self, now: u64) -> (u64, u64) {
+        let total = now.saturating_sub(self.entered);
+        (total, total.saturating_sub(self.inner))
+    }
+}
+
+/// How a call has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// It was left.
+    Left,
+    /// No record tells that it was left, and a call around it was left.
+    Unseen,
+}
+
+/// The open calls of a thread, the outermost first.
+#[derive(Clone, Debug, Default)]
+pub struct OpenCalls {
+    calls: Vec<OpenCall>,
+    /// The number of leavings that no open call belongs to.
+    pub unmatched: u64,
+}
+
+impl OpenCalls {
+    /// Takes the entering of a function.
+    pub fn enter(&mut self, function: FunctionId, span: Option<u64>, now: u64) {
+        self.calls.push(OpenCall { function, span, entered: now, inner: 0 });
+    }
+
+    /// Takes the leaving of a function; returns the calls that end by that, the innermost first, with the depth
+    /// of each.
+    pub fn leave(&mut self, function: FunctionId, span: Option<u64>, now: u64) -> Vec<(usize, OpenCall, Ending)> {
+        let is_it = |call: &OpenCall| call.function == function && call.span == span;
+        let Some(at) = self.calls.iter().rposition(is_it) else {
+            self.unmatched += 1;
+            return Vec::new();
+        };
+        let mut ended = Vec::with_capacity(self.calls.len() - at);
+        while self.calls.len() > at {
+            let depth = self.calls.len() - 1;
+            let Some(call) = self.calls.pop() else { break };
+            if let Some(outer) = self.calls.last_mut() {
+                outer.inner = outer.inner.saturating_add(call.taken(now).0);
+            }
+            ended.push((depth, call, if depth == at { Ending::Left } else { Ending::Unseen }));
+        }
+        ended
+    }
+
+    /// Returns the calls that are open now, the outermost first.
+    #[must_use]
+    pub fn open(&self) -> &[OpenCall] {
+        &self.calls
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn calls_without_a_leaving_end_with_the_call_around_them() {
+        let mut calls = OpenCalls::default();
+        calls.enter(1, None, 10);
+        calls.enter(2, None, 20);
+        calls.enter(3, None, 30);
+        assert_eq!(calls.leave(9, None, 35), [], "nobody has entered it");
+        let ended = calls.leave(1, None, 50);
+        let told: Vec<_> = ended.iter().map(|(depth, call, how)| (*depth, call.function, call.taken(50), *how)).collect();
+        use Ending::{Left, Unseen};
+        assert_eq!(told, [(2, 3, (20, 20), Unseen), (1, 2, (30, 10), Unseen), (0, 1, (40, 10), Left)]);
+        assert_eq!((calls.open().len(), calls.unmatched), (0, 1));
+    }
+
+    #[test]
+    fn spans_of_one_function_are_told_apart() {
+        let mut calls = OpenCalls::default();
+        calls.enter(1, Some(7), 1);
+        calls.enter(1, Some(8), 2);
+        assert_eq!(calls.leave(1, Some(8), 3).len(), 1);
+        assert_eq!(calls.leave(1, Some(7), 4).len(), 1);
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_was_lost_the_depth_is_that_of_the_program_where_its_outermost_call_is_left(
+            steps in prop::collection::vec((0u32..4, any::<bool>(), 0u8..8), 0..200)
+        ) {
+            let (mut calls, mut truth, mut now) = (OpenCalls::default(), Vec::new(), 0);
+            calls.enter(99, None, 0);
+            for (function, enters, lost) in steps {
+                now += 1;
+                if enters {
+                    truth.push(function);
+                    if lost > 0 {
+                        calls.enter(function, None, now);
+                    }
+                } else if let Some(function) = truth.pop() {
+                    if lost > 0 {
+                        calls.leave(function, None, now);
+                    }
+                }
+                prop_assert!(!calls.open().is_empty(), "the outermost call is left by its own leaving only");
+            }
+            calls.leave(99, None, now);
+            prop_assert_eq!(calls.open().len(), 0);
+        }
+    }
+}

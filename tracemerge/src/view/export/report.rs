@@ -1,0 +1,347 @@
+//! The report: how often each function was called, and how long that took; and the same by call path, for
+//! flame graphs.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+
+use trace_format::function::FunctionLine;
+use trace_format::line::Kind;
+
+use crate::input::inputs::Origin;
+use crate::ui::messages::{Grouped, count};
+use crate::ui::table::Alignment::{Left, Right};
+use crate::ui::table::Columns;
+use crate::ui::units::duration;
+use crate::view::calls::{OpenCall, OpenCalls};
+use crate::view::export::Export;
+use crate::view::latency::Latencies;
+use crate::view::names::{FunctionId, SharedNames, lock};
+use crate::view::records::RecordText;
+
+/// What the functions of a report are sorted by; the greatest comes first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ReportOrder {
+    /// The number of calls.
+    Calls,
+    /// The time from entering to leaving, of all calls together.
+    #[default]
+    Total,
+    /// The same without the calls inside.
+    Own,
+    /// The longest call.
+    Max,
+    /// The average call.
+    Average,
+}
+
+/// The form of a report.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReportStyle {
+    /// What the functions are sorted by.
+    pub order: ReportOrder,
+    /// Whether each thread has a report of its own.
+    pub by_thread: bool,
+    /// Whether call paths are written, one in a line with its own time in nanoseconds: the form that flame
+    /// graphs are made of.
+    pub folded: bool,
+}
+
+/// The format that counts calls.
+#[derive(Debug)]
+pub struct ReportFormat {
+    style: ReportStyle,
+    names: SharedNames,
+    /// The labels of the threads, by origin.
+    labels: Vec<String>,
+    /// The number of each origin's process, and that of its thread.
+    processes: Vec<usize>,
+    threads: Vec<usize>,
+    /// The number of each thread, by its process and its id.
+    by_id: HashMap<(usize, u64), usize>,
+    /// The label of each thread.
+    thread_labels: Vec<String>,
+    open: Vec<OpenThread>,
+    /// What is known of each function, by thread where that is wanted.
+    functions: HashMap<(usize, FunctionId), Counted>,
+    paths: Paths,
+    /// The calls whose leaving no record tells.
+    unseen: u64,
+}
+
+/// The open calls of one thread.
+#[derive(Debug, Default)]
+struct OpenThread {
+    calls: OpenCalls,
+    /// The path of each open call.
+    paths: Vec<u32>,
+    /// The time of the last record.
+    last: u64,
+}
+
+/// What is known of a function. Times are nanoseconds.
+#[derive(Clone, Debug, Default)]
+struct Counted {
+    calls: u64,
+    total: u64,
+    own: u64,
+    min: u64,
+    max: u64,
+    times: Latencies,
+}
+
+/// The paths of calls: a tree of functions.
+#[derive(Debug, Default)]
+struct Paths {
+    /// The path around each path, or none for a thread, and the function, or the thread's number.
+    nodes: Vec<(Option<u32>, u32)>,
+    by_step: HashMap<(Option<u32>, u32), u32>,
+    /// The time of each path, without the calls inside.
+    own: Vec<u64>,
+}
+
+impl Paths {
+    fn step(&mut self, around: Option<u32>, function: u32) -> u32 {
+        *self.by_step.entry((around, function)).or_insert_with(|| {
+            self.nodes.push((around, function));
+            self.own.push(0);
+            u32::try_from(self.nodes.len() - 1).unwrap_or(u32::MAX)
+        })
+    }
+}
+
+impl ReportFormat {
+    /// Makes a report of the functions of `names`, with `labels` for the threads of all origins.
+    #[must_use]
+    pub fn new(style: ReportStyle, names: SharedNames, labels: Vec<String>) -> ReportFormat {
+        ReportFormat {
+            style,
+            names,
+            labels,
+            processes: Vec::new(),
+            threads: Vec::new(),
+            by_id: HashMap::new(),
+            thread_labels: Vec::new(),
+            open: Vec::new(),
+            functions: HashMap::new(),
+            paths: Paths::default(),
+            unseen: 0,
+        }
+    }
+
+    /// Gives an origin its process and its thread, when it is first met.
+    fn know(&mut self, number: usize, origin: &Origin) {
+        while self.processes.len() <= number {
+            self.processes.push(usize::MAX);
+            self.threads.push(usize::MAX);
+        }
+        if self.processes[number] != usize::MAX {
+            return;
+        }
+        let process = lock(&self.names).process(origin);
+        let thread = *self.by_id.entry((process, origin.tid)).or_insert_with(|| {
+            let label = self.labels.get(number).cloned().unwrap_or_else(|| origin.tid.to_string());
+            self.thread_labels.push(label);
+            self.open.push(OpenThread::default());
+            self.open.len() - 1
+        });
+        (self.processes[number], self.threads[number]) = (process, thread);
+    }
+
+    /// Gives the thread of an origin its label.
+    pub fn label_thread(&mut self, number: usize, origin: &Origin, label: String) {
+        self.know(number, origin);
+        let thread = self.threads[number];
+        self.thread_labels[thread] = label;
+    }
+
+    /// Returns the report as it would be now, without the calls that are open.
+    #[must_use]
+    pub fn so_far(&self) -> Option<String> {
+        let mut out = Vec::new();
+        self.write(0, &mut out);
+        (!self.style.folded).then(|| String::from_utf8_lossy(&out).into_owned())
+    }
+
+    fn function(&mut self, origin: &Origin, record: &RecordText<'_>) {
+        let Some(line) = record.parsed().next() else { return };
+        let Some(told) = FunctionLine::parse(line.payload) else { return };
+        let (process, thread) = (self.processes[record.origin], self.threads[record.origin]);
+        let function = lock(&self.names).of_line(process, record.ticks, &told);
+        let now = origin.clock.wall(record.ticks).0;
+        let open = &mut self.open[thread];
+        open.last = open.last.max(now);
+        if line.kind == Kind::Enter {
+            let around = open.paths.last().copied();
+            let around = around.unwrap_or_else(|| self.paths.step(None, u32::try_from(thread).unwrap_or(u32::MAX)));
+            open.paths.push(self.paths.step(Some(around), function));
+            open.calls.enter(function, told.span, now);
+        } else {
+            let ended = open.calls.leave(function, told.span, now);
+            self.unseen += ended.len().saturating_sub(1) as u64;
+            for (depth, call, _) in ended {
+                self.end(thread, depth, &call, now);
+            }
+        }
+    }
+
+    /// Counts a call that has ended, at the given depth of its thread.
+    fn end(&mut self, thread: usize, depth: usize, call: &OpenCall, now: u64) {
+        let (total, own) = call.taken(now);
+        let open = &mut self.open[thread];
+        if let Some(path) = open.paths.get(depth) {
+            let sum = &mut self.paths.own[*path as usize];
+            *sum = sum.saturating_add(own);
+        }
+        open.paths.truncate(depth);
+        // A call inside of one of the same function is a part of that one's time.
+        let is_recursive = open.calls.open().iter().any(|outer| outer.function == call.function);
+        let key = (if self.style.by_thread { thread } else { 0 }, call.function);
+        let counted = self.functions.entry(key).or_default();
+        counted.min = if counted.calls == 0 { total } else { counted.min.min(total) };
+        counted.calls += 1;
+        counted.total = counted.total.saturating_add(if is_recursive { 0 } else { total });
+        counted.own = counted.own.saturating_add(own);
+        counted.max = counted.max.max(total);
+        counted.times.push(total);
+    }
+
+    /// Ends what is still open, as if it were left with the last record of its thread.
+    fn close(&mut self) -> u64 {
+        let mut still_open = 0;
+        for thread in 0..self.open.len() {
+            let now = self.open[thread].last;
+            while let Some(innermost) = self.open[thread].calls.open().last().copied() {
+                for (depth, call, _) in self.open[thread].calls.leave(innermost.function, innermost.span, now) {
+                    still_open += 1;
+                    self.end(thread, depth, &call, now);
+                }
+            }
+        }
+        still_open
+    }
+
+    fn write_table(&self, thread: usize, out: &mut Vec<u8>) {
+        let mut rows: Vec<(FunctionId, &Counted)> = self
+            .functions
+            .iter()
+            .filter(|((of, _), _)| *of == thread)
+            .map(|((_, function), counted)| (*function, counted))
+            .collect();
+        let names = lock(&self.names);
+        let key = |counted: &Counted| match self.style.order {
+            ReportOrder::Calls => counted.calls,
+            ReportOrder::Total => counted.total,
+            ReportOrder::Own => counted.own,
+            ReportOrder::Max => counted.max,
+            ReportOrder::Average => average(counted),
+        };
+        rows.sort_by(|a, b| {
+            key(b.1).cmp(&key(a.1)).then_with(|| names.get(a.0).name.cmp(&names.get(b.0).name))
+        });
+        let mut columns = Columns::new(&[
+            ("calls", Right),
+            ("total", Right),
+            ("self", Right),
+            ("min", Right),
+            ("avg", Right),
+            ("max", Right),
+            ("p99", Right),
+            ("function", Left),
+        ]);
+        for (function, counted) in rows {
+            let function = names.get(function);
+            let place = if function.at.is_empty() { String::new() } else { format!("  ({})", function.at) };
+            columns.row([
+                Grouped(counted.calls).to_string(),
+                duration(counted.total),
+                duration(counted.own),
+                duration(counted.min),
+                duration(average(counted)),
+                duration(counted.max),
+                duration(counted.times.percentile(99).unwrap_or(0)),
+                format!("{}{place}", function.name),
+            ]);
+        }
+        out.extend_from_slice(columns.text("").as_bytes());
+    }
+
+    /// Writes each path with its time: `main;serve;parse 1234`.
+    fn write_folded(&self, out: &mut Vec<u8>) {
+        let names = lock(&self.names);
+        let mut lines: Vec<String> = Vec::new();
+        for (number, own) in (0u32..).zip(&self.paths.own).filter(|(_, own)| **own > 0) {
+            let (mut steps, mut at) = (Vec::new(), Some(number));
+            while let Some(node) = at {
+                let (around, function) = self.paths.nodes[node as usize];
+                let text = match around {
+                    Some(_) => names.get(function).name.replace(';', ":"),
+                    None => self.thread_labels.get(function as usize).cloned().unwrap_or_default(),
+                };
+                steps.push(text);
+                at = around;
+            }
+            steps.reverse();
+            lines.push(format!("{} {own}", steps.join(";")));
+        }
+        lines.sort();
+        for line in lines {
+            out.extend_from_slice(line.as_bytes());
+            out.push(b'\n');
+        }
+    }
+}
+
+fn average(counted: &Counted) -> u64 {
+    counted.total.checked_div(counted.calls).unwrap_or(0)
+}
+
+impl Export for ReportFormat {
+    fn begin(&mut self, _origins: &[Origin], _out: &mut Vec<u8>) {}
+
+    fn record(&mut self, origin: &Origin, record: &RecordText<'_>, _out: &mut Vec<u8>) {
+        self.know(record.origin, origin);
+        match record.kind {
+            Kind::Enter | Kind::Leave => self.function(origin, record),
+            Kind::Meta => {
+                if let Some(line) = record.parsed().next() {
+                    lock(&self.names).take_meta(self.processes[record.origin], line.payload);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn finish(&mut self, out: &mut Vec<u8>) {
+        let still_open = self.close();
+        if self.style.folded { self.write_folded(out) } else { self.write(still_open, out) }
+    }
+}
+
+impl ReportFormat {
+    /// Writes the whole report; `still_open` is the number of calls that have not ended.
+    fn write(&self, still_open: u64, out: &mut Vec<u8>) {
+        let calls: u64 = self.functions.values().map(|counted| counted.calls).sum();
+        let unmatched: u64 = self.open.iter().map(|open| open.calls.unmatched).sum();
+        let mut head = format!("{} of {}", count(calls, "call"), count(self.open.len() as u64, "thread"));
+        for (number, what) in [
+            (still_open, "still running at the end"),
+            (self.unseen, "whose leaving no record tells"),
+            (unmatched, "whose entering no record tells"),
+        ] {
+            if number > 0 {
+                let _ = write!(head, ", {} {what}", Grouped(number));
+            }
+        }
+        out.extend_from_slice(head.as_bytes());
+        out.push(b'\n');
+        if !self.style.by_thread {
+            return self.write_table(0, out);
+        }
+        for (thread, label) in self.thread_labels.iter().enumerate() {
+            if self.functions.keys().any(|(of, _)| *of == thread) {
+                out.extend_from_slice(format!("\n{label}\n").as_bytes());
+                self.write_table(thread, out);
+            }
+        }
+    }
+}

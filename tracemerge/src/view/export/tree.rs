@@ -1,0 +1,356 @@
+//! The tree: calls indented below the calls that they are in, with how long each took, and messages and call
+//! stacks in their place.
+//!
+//! A call without anything inside is one line; any other call has a line where it is entered and one where it
+//! is left. Nothing is kept but the calls that are open.
+
+use std::collections::HashMap;
+use std::io::Write as _;
+
+use regex::Regex;
+use trace_format::function::{FunctionLine, StackLine};
+use trace_format::line::{Kind, Ticks};
+use trace_format::meta::{EndReason, Meta};
+use trace_format::record::Flags;
+use trace_format::wall::Wall;
+
+use crate::input::inputs::Origin;
+use crate::symbols::Lookup;
+use crate::ui::units::duration;
+use crate::view::calls::{Ending, OpenCall, OpenCalls};
+use crate::view::export::Export;
+use crate::view::export::time_column::TimeColumn;
+use crate::view::names::{FunctionId, SharedNames, lock};
+use crate::view::records::RecordText;
+
+/// The number of characters of a duration.
+const DURATION: usize = 9;
+/// The number of spaces by which a call stands further in than the one around it.
+const STEP: usize = 2;
+
+/// What of the calls is shown.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TreeStyle {
+    /// The number of calls inside of each other that are shown at most; `None` shows all.
+    pub depth: Option<usize>,
+    /// How long a call must take to be shown, in nanoseconds, and a message in it.
+    pub min_duration: u64,
+    /// The functions that are shown, with what they call; `None` shows all.
+    pub function: Option<String>,
+}
+
+/// The format that shows calls.
+#[derive(Debug)]
+pub struct TreeFormat {
+    style: TreeStyle,
+    /// The pattern of the functions that are shown.
+    function: Option<Regex>,
+    time: TimeColumn,
+    names: SharedNames,
+    labels: Vec<String>,
+    width: usize,
+    processes: Vec<Option<usize>>,
+    /// The thread of each origin: a thread may have several files.
+    threads: Vec<usize>,
+    /// The number of each thread, by its process and its id.
+    by_id: HashMap<(usize, u64), usize>,
+    tree: Vec<ThreadTree>,
+}
+
+/// The calls of one thread.
+#[derive(Debug, Default)]
+struct ThreadTree {
+    label: String,
+    calls: OpenCalls,
+    /// What is known of each open call beside its times.
+    shown: Vec<ShownCall>,
+}
+
+/// An open call, as far as it is shown.
+#[derive(Clone, Copy, Debug)]
+struct ShownCall {
+    /// The ticks of its entering.
+    entered: Ticks,
+    /// Whether its line is written: it has something inside, or has become long enough.
+    is_written: bool,
+    /// Whether it is one of those that are asked for, or in one of them.
+    is_wanted: bool,
+}
+
+impl TreeFormat {
+    /// Makes a format that shows the calls of functions of `names`, with `labels` for the threads of all
+    /// origins, and times by `time`.
+    #[must_use]
+    pub fn new(style: TreeStyle, time: TimeColumn, names: SharedNames, labels: Vec<String>) -> TreeFormat {
+        let width = labels.iter().map(|label| label.chars().count()).max().unwrap_or(0);
+        TreeFormat {
+            // The command line takes none that is no pattern.
+            function: style.function.as_deref().and_then(|pattern| Regex::new(pattern).ok()),
+            style,
+            time,
+            names,
+            labels,
+            width,
+            processes: Vec::new(),
+            threads: Vec::new(),
+            by_id: HashMap::new(),
+            tree: Vec::new(),
+        }
+    }
+
+    /// Returns the number of an origin's process and of its thread.
+    fn know(&mut self, number: usize, origin: &Origin) -> (usize, usize) {
+        while self.processes.len() <= number {
+            self.processes.push(None);
+            self.threads.push(0);
+        }
+        if let Some(process) = self.processes[number] {
+            return (process, self.threads[number]);
+        }
+        let process = lock(&self.names).process(origin);
+        let thread = *self.by_id.entry((process, origin.tid)).or_insert_with(|| {
+            let label = self.labels.get(number).cloned().unwrap_or_else(|| origin.tid.to_string());
+            self.tree.push(ThreadTree { label, ..ThreadTree::default() });
+            self.tree.len() - 1
+        });
+        (self.processes[number], self.threads[number]) = (Some(process), thread);
+        (process, thread)
+    }
+
+    /// Writes what stands before the text of a line.
+    fn begin(&mut self, thread: usize, origin: &Origin, ticks: Ticks, taken: Option<u64>, out: &mut Vec<u8>) {
+        self.time.write(&origin.clock, ticks, out);
+        let (label, width) = (&self.tree[thread].label, self.width);
+        let taken = taken.map(duration).unwrap_or_default();
+        // Writing to memory does not fail.
+        let _ = write!(out, "  {label:<width$}  {taken:>DURATION$}  ");
+    }
+
+    /// Makes the offsets of all later records count from `first`.
+    pub fn begin_at(&mut self, first: Wall) {
+        self.time.first = first;
+    }
+
+    /// Gives the thread of an origin its label.
+    pub fn label_thread(&mut self, number: usize, origin: &Origin, label: String) {
+        self.width = self.width.max(label.chars().count());
+        self.labels.resize(self.labels.len().max(number + 1), String::new());
+        self.labels[number].clone_from(&label);
+        let (_, thread) = self.know(number, origin);
+        self.tree[thread].label = label;
+    }
+
+    fn is_deep(&self, depth: usize) -> bool {
+        self.style.depth.is_some_and(|most| depth >= most)
+    }
+
+    /// Writes the lines of the open calls that have none yet, up to the given depth, if they are wanted and
+    /// have taken long enough.
+    fn write_open(&mut self, thread: usize, origin: &Origin, up_to: usize, now: u64, out: &mut Vec<u8>) {
+        for depth in 0..up_to.min(self.tree[thread].shown.len()) {
+            let (call, shown) = (self.tree[thread].calls.open()[depth], self.tree[thread].shown[depth]);
+            let is_long = call.taken(now).0 >= self.style.min_duration;
+            if shown.is_written || !shown.is_wanted || !is_long || self.is_deep(depth) {
+                continue;
+            }
+            self.tree[thread].shown[depth].is_written = true;
+            self.begin(thread, origin, shown.entered, None, out);
+            self.write_function(call.function, call.span, depth, out);
+            out.extend_from_slice(b" {\n");
+        }
+    }
+
+    fn write_function(&self, function: FunctionId, span: Option<u64>, depth: usize, out: &mut Vec<u8>) {
+        indent(depth, out);
+        let names = lock(&self.names);
+        let function = names.get(function);
+        out.extend_from_slice(function.name.as_bytes());
+        if let Some(span) = span {
+            let _ = write!(out, " #{span}");
+        }
+        if !function.at.is_empty() {
+            let _ = write!(out, "  ({})", function.at);
+        }
+    }
+
+    fn enter(&mut self, thread: usize, origin: &Origin, ticks: Ticks, (function, span): (FunctionId, Option<u64>), out: &mut Vec<u8>) {
+        let now = origin.clock.wall(ticks).0;
+        self.write_open(thread, origin, usize::MAX, now, out);
+        let matches = |pattern: &Regex| pattern.is_match(&lock(&self.names).get(function).name);
+        let is_wanted = self.function.as_ref().is_none_or(matches)
+            || self.tree[thread].shown.last().is_some_and(|outer| outer.is_wanted);
+        let tree = &mut self.tree[thread];
+        tree.calls.enter(function, span, now);
+        tree.shown.push(ShownCall { entered: ticks, is_written: false, is_wanted });
+    }
+
+    fn leave(&mut self, thread: usize, origin: &Origin, ticks: Ticks, told: (FunctionId, Option<u64>, Flags), out: &mut Vec<u8>) {
+        let now = origin.clock.wall(ticks).0;
+        let (function, span, flags) = told;
+        let how = match flags {
+            _ if flags.has(Flags::UNWINDING) => " left by a panic",
+            _ if flags.has(Flags::CANCELLED) => " given up",
+            _ => "",
+        };
+        for (depth, call, ending) in self.tree[thread].calls.leave(function, span, now) {
+            let Some(shown) = self.tree[thread].shown.pop() else { continue };
+            let how = if ending == Ending::Unseen { " no record of its leaving" } else { how };
+            self.end(thread, origin, ticks, now, (depth, &call, &shown), how, out);
+        }
+    }
+
+    /// Writes the line of a call that has ended.
+    fn end(
+        &mut self,
+        thread: usize,
+        origin: &Origin,
+        ticks: Ticks,
+        now: u64,
+        (depth, call, shown): (usize, &OpenCall, &ShownCall),
+        how: &str,
+        out: &mut Vec<u8>,
+    ) {
+        let (taken, _) = call.taken(now);
+        if !shown.is_wanted || taken < self.style.min_duration || self.is_deep(depth) {
+            return;
+        }
+        // What is around a call that took long enough did, too.
+        self.write_open(thread, origin, usize::MAX, now, out);
+        if shown.is_written {
+            self.begin(thread, origin, ticks, Some(taken), out);
+            indent(depth, out);
+            let name = lock(&self.names).get(call.function).name.clone();
+            let _ = writeln!(out, "}} {name}{}", said(how));
+        } else {
+            self.begin(thread, origin, shown.entered, Some(taken), out);
+            self.write_function(call.function, call.span, depth, out);
+            let _ = writeln!(out, "{}", said(how));
+        }
+    }
+
+    /// Writes a message, a call stack or a warning in its place.
+    fn write_lines(&mut self, thread: usize, origin: &Origin, record: &RecordText<'_>, process: usize, out: &mut Vec<u8>) {
+        let now = origin.clock.wall(record.ticks).0;
+        let depth = self.tree[thread].shown.len();
+        let around = depth.checked_sub(1).map(|at| (self.tree[thread].shown[at], self.tree[thread].calls.open()[at]));
+        let is_wanted = match around {
+            Some((shown, call)) => shown.is_wanted && call.taken(now).0 >= self.style.min_duration,
+            None => self.function.is_none() && self.style.min_duration == 0,
+        };
+        if (!is_wanted && record.kind != Kind::Meta) || self.is_deep(depth) {
+            return;
+        }
+        self.write_open(thread, origin, usize::MAX, now, out);
+        for line in record.parsed() {
+            let stack = (line.kind == Kind::Stack).then(|| StackLine::parse(line.payload)).flatten();
+            let texts = stack.map_or_else(
+                || vec![line.payload.to_vec()],
+                |stack| self.stack(process, record.ticks, &stack),
+            );
+            for text in texts {
+                self.begin(thread, origin, record.ticks, None, out);
+                indent(depth, out);
+                out.extend_from_slice(if line.kind == Kind::Meta { b"# " } else { b": " });
+                out.extend_from_slice(&text);
+                out.push(b'\n');
+            }
+        }
+    }
+
+    /// Returns the lines of a call stack, the innermost function first.
+    fn stack(&self, process: usize, ticks: Ticks, stack: &StackLine<'_>) -> Vec<Vec<u8>> {
+        let mut names = lock(&self.names);
+        let mut lines: Vec<Vec<u8>> = Vec::with_capacity(stack.frames.len());
+        for (address, _) in &stack.frames {
+            let id = names.of_address(process, ticks, *address, Lookup::ReturnAddress);
+            let function = names.get(id);
+            let place = if function.at.is_empty() { String::new() } else { format!("  ({})", function.at) };
+            lines.push(format!("by {}{place}", function.name).into_bytes());
+        }
+        if !stack.whole {
+            lines.push(b"by ... (the walk ended here)".to_vec());
+        }
+        lines
+    }
+
+    /// Says of the calls that are still open why nothing is told of their end.
+    fn still_open(&mut self, thread: usize, origin: &Origin, ticks: Ticks, why: &str, out: &mut Vec<u8>) {
+        let now = origin.clock.wall(ticks).0;
+        while let Some(call) = self.tree[thread].calls.open().last().copied() {
+            for (depth, call, _) in self.tree[thread].calls.leave(call.function, call.span, now) {
+                let Some(shown) = self.tree[thread].shown.pop() else { continue };
+                self.end(thread, origin, ticks, now, (depth, &call, &shown), why, out);
+            }
+        }
+    }
+}
+
+fn indent(depth: usize, out: &mut Vec<u8>) {
+    out.resize(out.len() + depth * STEP, b' ');
+}
+
+/// Returns a remark as it stands behind a call.
+fn said(how: &str) -> String {
+    if how.is_empty() { String::new() } else { format!("  <-{how}") }
+}
+
+/// Returns why calls are open where a thread's trace ends; `None` where that is no end.
+fn why_open(payload: &[u8]) -> Option<&'static str> {
+    let Some(Meta::End(end)) = Meta::parse(payload) else { return None };
+    match end.reason {
+        EndReason::Killed => Some(" still running when the process was killed"),
+        EndReason::Panic => Some(" still running when a panic ended the process"),
+        EndReason::Exit => Some(" still running when the process ended"),
+        EndReason::Shutdown => Some(" still running when tracing was switched off"),
+        EndReason::Thread => Some(" still open when the thread ended"),
+        _ => None,
+    }
+}
+
+impl Export for TreeFormat {
+    fn begin(&mut self, _origins: &[Origin], _out: &mut Vec<u8>) {}
+
+    fn record(&mut self, origin: &Origin, record: &RecordText<'_>, out: &mut Vec<u8>) {
+        let (process, thread) = self.know(record.origin, origin);
+        match record.kind {
+            Kind::Enter | Kind::Leave => {
+                let Some(line) = record.parsed().next() else { return };
+                let Some(told) = FunctionLine::parse(line.payload) else { return };
+                let function = lock(&self.names).of_line(process, record.ticks, &told);
+                if record.kind == Kind::Enter {
+                    self.enter(thread, origin, record.ticks, (function, told.span), out);
+                } else {
+                    self.leave(thread, origin, record.ticks, (function, told.span, told.left), out);
+                }
+            }
+            Kind::Meta => {
+                let Some(line) = record.parsed().next() else { return };
+                lock(&self.names).take_meta(process, line.payload);
+                if let Some(why) = why_open(line.payload) {
+                    self.still_open(thread, origin, record.ticks, why, out);
+                } else if record.is_warning() {
+                    self.write_lines(thread, origin, record, process, out);
+                }
+            }
+            Kind::Message | Kind::Continuation | Kind::Stack => {
+                self.write_lines(thread, origin, record, process, out);
+            }
+        }
+    }
+
+    fn finish(&mut self, out: &mut Vec<u8>) {
+        // Of threads that still run, or of which a part was selected.
+        for thread in 0..self.tree.len() {
+            let open: Vec<_> = self.tree[thread].calls.open().to_vec();
+            for (depth, call) in open.iter().enumerate() {
+                if self.tree[thread].shown[depth].is_written || self.is_deep(depth) {
+                    continue;
+                }
+                out.extend_from_slice(self.tree[thread].label.as_bytes());
+                out.extend_from_slice(b": ");
+                self.write_function(call.function, call.span, depth, out);
+                out.extend_from_slice(b"  <- still running at the end of what is shown\n");
+            }
+        }
+    }
+}

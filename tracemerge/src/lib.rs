@@ -46,8 +46,8 @@ use crate::ui::error::Error;
 use crate::ui::messages::Messages;
 use crate::view::export::report::ReportStyle;
 use crate::view::export::stats::StatsStyle;
-use crate::view::export::tree::TreeStyle;
 use crate::view::export::time_column::TimeMode;
+use crate::view::export::tree::TreeStyle;
 use crate::view::request::{Layout, Request};
 
 /// Runs the command with `args`, the first of which is the command's own name, and returns the exit status.
@@ -81,7 +81,8 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
         }
         Subcommand::Report { options, symbols, sort, by_thread, format, follow, apps } => {
             let style = ReportStyle { order: sort, by_thread, folded: format == "folded" };
-            let request = Request { layout: Layout::Report(style), symbols: symbols.into(), ..options.into() };
+            let request =
+                Request { layout: Layout::Report(style), symbols: symbols.into(), ..options.into() };
             if follow { self::follow(&request, apps) } else { view(request, apps) }
         }
         Subcommand::Run { options, command } => command::run::run(&options.into(), command),

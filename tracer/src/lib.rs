@@ -114,9 +114,9 @@ mod traced;
 mod user;
 
 pub use api::builder::Builder;
-pub use api::scope::scope;
 #[cfg(feature = "unwind")]
 pub use api::called_from::{CalledFrom, is_called_from};
+pub use api::scope::scope;
 pub use api::tracer::{Stats, Tracer};
 #[cfg(all(feature = "unwind", target_os = "linux", target_arch = "x86_64"))]
 pub use stack::on_return::OnReturnError;

@@ -18,7 +18,6 @@ Examples:
   TRACER_ENABLE=1 ./app            make traces
   tracemerge ./app                 merge them into ./app.trace.merge
   tracemerge show ./app            read them
-  tracemerge --last 20 ./app       the last 20 messages, as in the trace
   tracemerge run ./app             run it with tracing on, then merge
 
 --help has the rest: all options, where traces are found, how times are written.";
@@ -626,8 +625,12 @@ mod tests {
             &["snapshot", "-1"],
             &["-q", "run", "a", "b"],
             &["merge"],
-            &["tree", "a"],
-            &["-q", "tree"],
+            &["locks", "a"],
+            &["-q", "locks"],
+            &["tree"],
+            &["tree", "--min-duration", "10", "a"],
+            &["tree", "--function", "(", "a"],
+            &["report", "--sort", "name", "a"],
             &["show"],
             &["stats", "--rows", "x", "a"],
             &["show", "--columns", "colour", "a"],

@@ -72,7 +72,7 @@ pub struct ViewOptions {
     #[arg(long, requires = "grep", hide_short_help = true, help_heading = SELECT)]
     pub invert: bool,
     /// Only the first N records of what is left
-    #[arg(long, value_name = "N", value_parser = amount, conflicts_with = "last", help_heading = SELECT)]
+    #[arg(long, value_name = "N", value_parser = amount, conflicts_with = "last", hide_short_help = true, help_heading = SELECT)]
     pub head: Option<usize>,
     /// Only the last N records of what is left
     #[arg(long, value_name = "N", value_parser = amount, help_heading = SELECT)]

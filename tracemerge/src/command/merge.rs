@@ -1,8 +1,8 @@
 //! The merge: find the traces, open them as inputs, plan which of their lines are wanted, merge these, and
 //! write them. A view goes the same way as the merge of all lines.
 
-use std::ffi::OsStr;
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::io::{self, IsTerminal};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -51,6 +51,10 @@ pub fn run(job: &Job, messages: &mut Messages) -> Result<(), Error> {
     let mut view = job.request.view.clone();
     if layout.tells_sites() {
         view.selection.sites.get_or_insert_default();
+    }
+    if layout.is_summary() && view.time == TimeMode::Ticks {
+        // Durations need the clocks.
+        view.time = TimeMode::Offset;
     }
     if *verbose {
         messages.tell_details();

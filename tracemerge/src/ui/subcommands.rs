@@ -5,8 +5,21 @@ use std::path::Path;
 use similar::get_close_matches;
 
 /// The subcommands.
-pub const SUBCOMMANDS: [&str; 13] =
-    ["merge", "show", "stats", "tree", "report", "run", "check", "info", "diff", "snapshot", "clean", "completions", "man"];
+pub const SUBCOMMANDS: [&str; 13] = [
+    "merge",
+    "show",
+    "stats",
+    "tree",
+    "report",
+    "run",
+    "check",
+    "info",
+    "diff",
+    "snapshot",
+    "clean",
+    "completions",
+    "man",
+];
 /// The words that will be subcommands. An application that is called so is given with its path.
 pub const RESERVED: [&str; 4] = ["locks", "open", "on", "off"];
 

@@ -53,24 +53,23 @@ impl OpenCalls {
         self.calls.push(OpenCall { function, span, entered: now, inner: 0 });
     }
 
-    /// Takes the leaving of a function; returns the calls that end by that, the innermost first, with the depth
-    /// of each.
-    pub fn leave(&mut self, function: FunctionId, span: Option<u64>, now: u64) -> Vec<(usize, OpenCall, Ending)> {
+    /// Takes the leaving of a function; returns the number of the calls that are open behind it. Those beyond that
+    /// are to be [taken](OpenCalls::pop), the innermost first. `None`: no open call is left by this.
+    pub fn leave(&mut self, function: FunctionId, span: Option<u64>) -> Option<usize> {
         let is_it = |call: &OpenCall| call.function == function && call.span == span;
-        let Some(at) = self.calls.iter().rposition(is_it) else {
-            self.unmatched += 1;
-            return Vec::new();
-        };
-        let mut ended = Vec::with_capacity(self.calls.len() - at);
-        while self.calls.len() > at {
-            let depth = self.calls.len() - 1;
-            let Some(call) = self.calls.pop() else { break };
-            if let Some(outer) = self.calls.last_mut() {
-                outer.inner = outer.inner.saturating_add(call.taken(now).0);
-            }
-            ended.push((depth, call, if depth == at { Ending::Left } else { Ending::Unseen }));
+        let found = self.calls.iter().rposition(is_it);
+        self.unmatched += u64::from(found.is_none());
+        found
+    }
+
+    /// Takes the innermost open call, which ends now; `None` where no more than `left` are open. The one that
+    /// is taken last has been left.
+    pub fn pop(&mut self, left: usize, now: u64) -> Option<(OpenCall, Ending)> {
+        let call = (self.calls.len() > left).then(|| self.calls.pop()).flatten()?;
+        if let Some(outer) = self.calls.last_mut() {
+            outer.inner = outer.inner.saturating_add(call.taken(now).0);
         }
-        ended
+        Some((call, if self.calls.len() == left { Ending::Left } else { Ending::Unseen }))
     }
 
     /// Returns the calls that are open now, the outermost first.
@@ -91,9 +90,12 @@ mod tests {
         calls.enter(1, None, 10);
         calls.enter(2, None, 20);
         calls.enter(3, None, 30);
-        assert_eq!(calls.leave(9, None, 35), [], "nobody has entered it");
-        let ended = calls.leave(1, None, 50);
-        let told: Vec<_> = ended.iter().map(|(depth, call, how)| (*depth, call.function, call.taken(50), *how)).collect();
+        assert_eq!(calls.leave(9, None), None, "nobody has entered it");
+        let left = calls.leave(1, None).expect("it is open");
+        let mut told = Vec::new();
+        while let Some((call, how)) = calls.pop(left, 50) {
+            told.push((calls.open().len(), call.function, call.taken(50), how));
+        }
         use Ending::{Left, Unseen};
         assert_eq!(told, [(2, 3, (20, 20), Unseen), (1, 2, (30, 10), Unseen), (0, 1, (40, 10), Left)]);
         assert_eq!((calls.open().len(), calls.unmatched), (0, 1));
@@ -104,8 +106,7 @@ mod tests {
         let mut calls = OpenCalls::default();
         calls.enter(1, Some(7), 1);
         calls.enter(1, Some(8), 2);
-        assert_eq!(calls.leave(1, Some(8), 3).len(), 1);
-        assert_eq!(calls.leave(1, Some(7), 4).len(), 1);
+        assert_eq!([calls.leave(1, Some(7)), calls.leave(1, Some(8))], [Some(0), Some(1)]);
     }
 
     proptest! {
@@ -123,14 +124,12 @@ mod tests {
                         calls.enter(function, None, now);
                     }
                 } else if let Some(function) = truth.pop() {
-                    if lost > 0 {
-                        calls.leave(function, None, now);
-                    }
+                    let left = if lost > 0 { calls.leave(function, None) } else { None };
+                    while left.is_some_and(|left| calls.pop(left, now).is_some()) {}
                 }
                 prop_assert!(!calls.open().is_empty(), "the outermost call is left by its own leaving only");
             }
-            calls.leave(99, None, now);
-            prop_assert_eq!(calls.open().len(), 0);
+            prop_assert_eq!(calls.leave(99, None), Some(0));
         }
     }
 }

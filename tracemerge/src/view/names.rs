@@ -89,7 +89,8 @@ impl Names {
 
     /// Takes the payload of a `#` line of a process, which may be one of the module table.
     pub fn take_meta(&mut self, process: usize, payload: &[u8]) {
-        let is_table = [&b"module "[..], b"unloaded ", b"missed "].iter().any(|word| payload.starts_with(word));
+        let is_table =
+            [&b"module "[..], b"unloaded ", b"missed "].iter().any(|word| payload.starts_with(word));
         let modules = &mut self.modules[process];
         if !is_table || !modules.known.insert(payload.to_vec()) {
             return;
@@ -127,10 +128,8 @@ impl Names {
             return *id;
         }
         let at = String::from_utf8_lossy(named.at);
-        let function = Function {
-            name: String::from_utf8_lossy(named.function).into_owned(),
-            at: short_place(&at),
-        };
+        let function =
+            Function { name: String::from_utf8_lossy(named.function).into_owned(), at: short_place(&at) };
         let id = self.number(function);
         self.by_text.insert(text, id);
         id

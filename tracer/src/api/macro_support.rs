@@ -14,10 +14,10 @@
 pub use crate::api::called_from::Question;
 pub use crate::ring::Arguments;
 pub use crate::shared::sites::{Call, Place, Site};
-pub use crate::traced::scope::AsyncCall;
 #[cfg(all(feature = "unwind", target_os = "linux", target_arch = "x86_64"))]
 pub use crate::stack::on_return::on_return;
 pub use crate::stack::{End, Registers, Walk, walk};
+pub use crate::traced::scope::AsyncCall;
 pub use trace_format::capture::signature::Signature;
 pub use trace_format::capture::{Capture, Cursor, by, descriptor};
 pub use trace_format::line::Ticks;

@@ -1,8 +1,8 @@
 //! What programs call. What macros call for them, `macro_support`, is a module of the crate's root.
 
 pub(crate) mod builder;
-pub(crate) mod scope;
 #[cfg(feature = "unwind")]
 pub(crate) mod called_from;
 mod on_return;
+pub(crate) mod scope;
 pub(crate) mod tracer;

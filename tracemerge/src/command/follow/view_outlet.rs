@@ -132,9 +132,7 @@ impl<'a> ViewOutlet<'a> {
             Layout::Tree(style) => {
                 Box::new(TreeFormat::new(style.clone(), time, shared_names(symbols), Vec::new()))
             }
-            Layout::Report(style) => {
-                Box::new(ReportFormat::new(*style, shared_names(symbols), Vec::new()))
-            }
+            Layout::Report(style) => Box::new(ReportFormat::new(*style, shared_names(symbols), Vec::new())),
             Layout::Show(columns) => {
                 let (columns, catalog) = (columns.clone(), Arc::default());
                 let style = ShowStyle { columns, time, threads: Vec::new(), catalog, palette, found };

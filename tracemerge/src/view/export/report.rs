@@ -12,7 +12,7 @@ use crate::ui::messages::{Grouped, count};
 use crate::ui::table::Alignment::{Left, Right};
 use crate::ui::table::Columns;
 use crate::ui::units::duration;
-use crate::view::calls::{OpenCall, OpenCalls};
+use crate::view::calls::{Ending, OpenCall, OpenCalls};
 use crate::view::export::Export;
 use crate::view::latency::Latencies;
 use crate::view::names::{FunctionId, SharedNames, lock};
@@ -82,7 +82,10 @@ struct OpenThread {
 #[derive(Clone, Debug, Default)]
 struct Counted {
     calls: u64,
+    /// The time of all calls, those inside of another call of the function left out.
     total: u64,
+    /// The sum of the times of all calls.
+    sum: u64,
     own: u64,
     min: u64,
     max: u64,
@@ -172,27 +175,27 @@ impl ReportFormat {
         open.last = open.last.max(now);
         if line.kind == Kind::Enter {
             let around = open.paths.last().copied();
-            let around = around.unwrap_or_else(|| self.paths.step(None, u32::try_from(thread).unwrap_or(u32::MAX)));
+            let around =
+                around.unwrap_or_else(|| self.paths.step(None, u32::try_from(thread).unwrap_or(u32::MAX)));
             open.paths.push(self.paths.step(Some(around), function));
             open.calls.enter(function, told.span, now);
         } else {
-            let ended = open.calls.leave(function, told.span, now);
-            self.unseen += ended.len().saturating_sub(1) as u64;
-            for (depth, call, _) in ended {
-                self.end(thread, depth, &call, now);
+            let Some(left) = open.calls.leave(function, told.span) else { return };
+            while let Some((call, ending)) = self.open[thread].calls.pop(left, now) {
+                self.unseen += u64::from(ending == Ending::Unseen);
+                self.end(thread, &call, now);
             }
         }
     }
 
-    /// Counts a call that has ended, at the given depth of its thread.
-    fn end(&mut self, thread: usize, depth: usize, call: &OpenCall, now: u64) {
+    /// Counts a call that has ended, which was taken from the open ones.
+    fn end(&mut self, thread: usize, call: &OpenCall, now: u64) {
         let (total, own) = call.taken(now);
         let open = &mut self.open[thread];
-        if let Some(path) = open.paths.get(depth) {
-            let sum = &mut self.paths.own[*path as usize];
+        if let Some(path) = open.paths.pop() {
+            let sum = &mut self.paths.own[path as usize];
             *sum = sum.saturating_add(own);
         }
-        open.paths.truncate(depth);
         // A call inside of one of the same function is a part of that one's time.
         let is_recursive = open.calls.open().iter().any(|outer| outer.function == call.function);
         let key = (if self.style.by_thread { thread } else { 0 }, call.function);
@@ -200,6 +203,7 @@ impl ReportFormat {
         counted.min = if counted.calls == 0 { total } else { counted.min.min(total) };
         counted.calls += 1;
         counted.total = counted.total.saturating_add(if is_recursive { 0 } else { total });
+        counted.sum = counted.sum.saturating_add(total);
         counted.own = counted.own.saturating_add(own);
         counted.max = counted.max.max(total);
         counted.times.push(total);
@@ -210,11 +214,9 @@ impl ReportFormat {
         let mut still_open = 0;
         for thread in 0..self.open.len() {
             let now = self.open[thread].last;
-            while let Some(innermost) = self.open[thread].calls.open().last().copied() {
-                for (depth, call, _) in self.open[thread].calls.leave(innermost.function, innermost.span, now) {
-                    still_open += 1;
-                    self.end(thread, depth, &call, now);
-                }
+            while let Some((call, _)) = self.open[thread].calls.pop(0, now) {
+                still_open += 1;
+                self.end(thread, &call, now);
             }
         }
         still_open
@@ -292,7 +294,7 @@ impl ReportFormat {
 }
 
 fn average(counted: &Counted) -> u64 {
-    counted.total.checked_div(counted.calls).unwrap_or(0)
+    counted.sum.checked_div(counted.calls).unwrap_or(0)
 }
 
 impl Export for ReportFormat {

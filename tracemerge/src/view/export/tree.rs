@@ -144,10 +144,9 @@ impl TreeFormat {
         self.style.depth.is_some_and(|most| depth >= most)
     }
 
-    /// Writes the lines of the open calls that have none yet, up to the given depth, if they are wanted and
-    /// have taken long enough.
-    fn write_open(&mut self, thread: usize, origin: &Origin, up_to: usize, now: u64, out: &mut Vec<u8>) {
-        for depth in 0..up_to.min(self.tree[thread].shown.len()) {
+    /// Writes the lines of the open calls that have none yet, if they are wanted and have taken long enough.
+    fn write_open(&mut self, thread: usize, origin: &Origin, now: u64, out: &mut Vec<u8>) {
+        for depth in 0..self.tree[thread].shown.len() {
             let (call, shown) = (self.tree[thread].calls.open()[depth], self.tree[thread].shown[depth]);
             let is_long = call.taken(now).0 >= self.style.min_duration;
             if shown.is_written || !shown.is_wanted || !is_long || self.is_deep(depth) {
@@ -173,9 +172,18 @@ impl TreeFormat {
         }
     }
 
-    fn enter(&mut self, thread: usize, origin: &Origin, ticks: Ticks, (function, span): (FunctionId, Option<u64>), out: &mut Vec<u8>) {
+    fn enter(
+        &mut self,
+        thread: usize,
+        origin: &Origin,
+        ticks: Ticks,
+        (function, span): (FunctionId, Option<u64>),
+        out: &mut Vec<u8>,
+    ) {
         let now = origin.clock.wall(ticks).0;
-        self.write_open(thread, origin, usize::MAX, now, out);
+        if !self.is_deep(self.tree[thread].shown.len()) {
+            self.write_open(thread, origin, now, out);
+        }
         let matches = |pattern: &Regex| pattern.is_match(&lock(&self.names).get(function).name);
         let is_wanted = self.function.as_ref().is_none_or(matches)
             || self.tree[thread].shown.last().is_some_and(|outer| outer.is_wanted);
@@ -184,7 +192,14 @@ impl TreeFormat {
         tree.shown.push(ShownCall { entered: ticks, is_written: false, is_wanted });
     }
 
-    fn leave(&mut self, thread: usize, origin: &Origin, ticks: Ticks, told: (FunctionId, Option<u64>, Flags), out: &mut Vec<u8>) {
+    fn leave(
+        &mut self,
+        thread: usize,
+        origin: &Origin,
+        ticks: Ticks,
+        told: (FunctionId, Option<u64>, Flags),
+        out: &mut Vec<u8>,
+    ) {
         let now = origin.clock.wall(ticks).0;
         let (function, span, flags) = told;
         let how = match flags {
@@ -192,30 +207,30 @@ impl TreeFormat {
             _ if flags.has(Flags::CANCELLED) => " given up",
             _ => "",
         };
-        for (depth, call, ending) in self.tree[thread].calls.leave(function, span, now) {
-            let Some(shown) = self.tree[thread].shown.pop() else { continue };
+        let Some(left) = self.tree[thread].calls.leave(function, span) else { return };
+        while let Some((call, ending)) = self.tree[thread].calls.pop(left, now) {
             let how = if ending == Ending::Unseen { " no record of its leaving" } else { how };
-            self.end(thread, origin, ticks, now, (depth, &call, &shown), how, out);
+            self.end(thread, origin, (ticks, now), &call, how, out);
         }
     }
 
-    /// Writes the line of a call that has ended.
+    /// Writes the line of a call that has ended, which was taken from the open ones.
     fn end(
         &mut self,
         thread: usize,
         origin: &Origin,
-        ticks: Ticks,
-        now: u64,
-        (depth, call, shown): (usize, &OpenCall, &ShownCall),
+        (ticks, now): (Ticks, u64),
+        call: &OpenCall,
         how: &str,
         out: &mut Vec<u8>,
     ) {
-        let (taken, _) = call.taken(now);
+        let Some(shown) = self.tree[thread].shown.pop() else { return };
+        let ((taken, _), depth) = (call.taken(now), self.tree[thread].shown.len());
         if !shown.is_wanted || taken < self.style.min_duration || self.is_deep(depth) {
             return;
         }
         // What is around a call that took long enough did, too.
-        self.write_open(thread, origin, usize::MAX, now, out);
+        self.write_open(thread, origin, now, out);
         if shown.is_written {
             self.begin(thread, origin, ticks, Some(taken), out);
             indent(depth, out);
@@ -229,10 +244,18 @@ impl TreeFormat {
     }
 
     /// Writes a message, a call stack or a warning in its place.
-    fn write_lines(&mut self, thread: usize, origin: &Origin, record: &RecordText<'_>, process: usize, out: &mut Vec<u8>) {
+    fn write_lines(
+        &mut self,
+        thread: usize,
+        origin: &Origin,
+        record: &RecordText<'_>,
+        process: usize,
+        out: &mut Vec<u8>,
+    ) {
         let now = origin.clock.wall(record.ticks).0;
         let depth = self.tree[thread].shown.len();
-        let around = depth.checked_sub(1).map(|at| (self.tree[thread].shown[at], self.tree[thread].calls.open()[at]));
+        let around =
+            depth.checked_sub(1).map(|at| (self.tree[thread].shown[at], self.tree[thread].calls.open()[at]));
         let is_wanted = match around {
             Some((shown, call)) => shown.is_wanted && call.taken(now).0 >= self.style.min_duration,
             None => self.function.is_none() && self.style.min_duration == 0,
@@ -240,7 +263,7 @@ impl TreeFormat {
         if (!is_wanted && record.kind != Kind::Meta) || self.is_deep(depth) {
             return;
         }
-        self.write_open(thread, origin, usize::MAX, now, out);
+        self.write_open(thread, origin, now, out);
         for line in record.parsed() {
             let stack = (line.kind == Kind::Stack).then(|| StackLine::parse(line.payload)).flatten();
             let texts = stack.map_or_else(
@@ -276,11 +299,8 @@ impl TreeFormat {
     /// Says of the calls that are still open why nothing is told of their end.
     fn still_open(&mut self, thread: usize, origin: &Origin, ticks: Ticks, why: &str, out: &mut Vec<u8>) {
         let now = origin.clock.wall(ticks).0;
-        while let Some(call) = self.tree[thread].calls.open().last().copied() {
-            for (depth, call, _) in self.tree[thread].calls.leave(call.function, call.span, now) {
-                let Some(shown) = self.tree[thread].shown.pop() else { continue };
-                self.end(thread, origin, ticks, now, (depth, &call, &shown), why, out);
-            }
+        while let Some((call, _)) = self.tree[thread].calls.pop(0, now) {
+            self.end(thread, origin, (ticks, now), &call, why, out);
         }
     }
 }
@@ -352,5 +372,138 @@ impl Export for TreeFormat {
                 out.extend_from_slice(b"  <- still running at the end of what is shown\n");
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use jiff::tz::TimeZone;
+    use trace_format::meta::ClockKind;
+
+    use super::*;
+    use crate::symbols::Settings;
+    use crate::time::clocks::{Anchor, TickClock};
+    use crate::view::export::report::{ReportFormat, ReportOrder, ReportStyle};
+    use crate::view::export::time_column::TimeMode;
+    use crate::view::names::Names;
+
+    fn origin(tid: u64) -> Origin {
+        let clock = Arc::new(TickClock::of(ClockKind::System, [Anchor { ticks: Ticks(0), wall: Wall(0) }]));
+        let name = Vec::new();
+        Origin { run: None, tid, name, clock, is_shown: true, is_log: false, tells_sites: true }
+    }
+
+    /// Lines of two threads: ticks in nanoseconds, the thread, and the rest of the line.
+    const LINES: &[(u64, usize, &str)] = &[
+        (100, 0, "> app::main at src/main.rs:1"),
+        (110, 0, ": begun"),
+        (120, 0, "> app::fib at src/main.rs:9"),
+        (125, 0, "> app::fib at src/main.rs:9"),
+        (145, 0, "< app::fib at src/main.rs:9"),
+        (150, 0, "< app::fib at src/main.rs:9"),
+        (160, 1, "> span=3 app::serve at src/net.rs:7"),
+        (170, 1, "> app::lost at src/net.rs:8"),
+        (180, 1, "< span=3 ended app::serve at src/net.rs:7"),
+        (200, 0, "> app::wait at src/main.rs:20"),
+        (201, 0, "^ 0x10 0x20 ..."),
+        (400, 0, "< app::never at src/main.rs:99"),
+        (500, 0, "> 0x1f"),
+        (510, 0, "< unwinding 0x1f"),
+        (900, 0, "# end records=13 lost=0 reason=killed"),
+    ];
+
+    fn exported(format: &mut dyn Export) -> String {
+        let (origins, mut out) = ([origin(7), origin(8)], Vec::new());
+        format.begin(&origins, &mut out);
+        for (ticks, at, text) in LINES {
+            let line = format!("{ticks:016x}-{:08} {text}\n", at + 7);
+            format.record(&origins[*at], &RecordText::new(*at, line.as_bytes()), &mut out);
+        }
+        format.finish(&mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    fn names() -> SharedNames {
+        Arc::new(Mutex::new(Names::new(Settings::default())))
+    }
+
+    fn labels() -> Vec<String> {
+        ["main", "net"].map(str::to_owned).to_vec()
+    }
+
+    fn tree(style: TreeStyle) -> String {
+        let time = TimeColumn::new(TimeMode::Offset, Wall(0), TimeZone::UTC);
+        let text = exported(&mut TreeFormat::new(style, time, names(), labels()));
+        // Without the column of times.
+        text.lines().map(|line| format!("{}\n", &line[18..])).collect()
+    }
+
+    #[test]
+    fn calls_are_indented_and_what_did_not_return_says_why() {
+        assert_eq!(
+            tree(TreeStyle::default()),
+            "main             app::main  (main.rs:1) {
+main               : begun
+main               app::fib  (main.rs:9) {
+main      20 ns      app::fib  (main.rs:9)
+main      30 ns    } app::fib
+net              app::serve #3  (net.rs:7) {
+net       10 ns    app::lost  (net.rs:8)  <- no record of its leaving
+net       20 ns  } app::serve
+main               app::wait  (main.rs:20) {
+main                 : by 0x10 (of no known module)
+main                 : by 0x20 (of no known module)
+main                 : by ... (the walk ended here)
+main      10 ns      0x1f (of no known module)  <- left by a panic
+main     700 ns    } app::wait  <- still running when the process was killed
+main     800 ns  } app::main  <- still running when the process was killed
+"
+        );
+    }
+
+    #[test]
+    fn depth_duration_and_function_choose_calls() {
+        let depth = tree(TreeStyle { depth: Some(1), ..TreeStyle::default() });
+        let lines = [
+            "net       20 ns  app::serve #3  (net.rs:7)",
+            "main     800 ns  app::main  (main.rs:1)  <- still",
+        ];
+        assert_eq!(depth.lines().count(), 2, "{depth}");
+        assert!(depth.lines().zip(lines).all(|(line, begins)| line.starts_with(begins)), "{depth}");
+        let long = tree(TreeStyle { min_duration: 100, ..TreeStyle::default() });
+        assert!(!long.contains("fib") && !long.contains("begun") && !long.contains("serve"), "{long}");
+        assert!(
+            long.contains("app::wait  (main.rs:20)") && long.contains("app::main  (main.rs:1) {"),
+            "{long}"
+        );
+        let some = tree(TreeStyle { function: Some("fib|serve".to_owned()), ..TreeStyle::default() });
+        assert_eq!(some.lines().count(), 6, "{some}");
+        assert!(some.contains("app::lost") && !some.contains("app::main"), "what is called is shown: {some}");
+    }
+
+    #[test]
+    fn a_report_counts_recursion_once_and_what_still_runs() {
+        let report = |style| exported(&mut ReportFormat::new(style, names(), labels()));
+        let text = report(ReportStyle { order: ReportOrder::Calls, ..ReportStyle::default() });
+        let rows: Vec<Vec<&str>> = text
+            .lines()
+            .skip(2)
+            .map(|line| line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect())
+            .collect();
+        assert!(
+            text.starts_with(
+                "7 calls of 2 threads, 2 still running at the end, 1 whose leaving no record tells, 1 whose"
+            ),
+            "{text}"
+        );
+        let fib = ["2", "30 ns", "30 ns", "20 ns", "25 ns", "30 ns", "30 ns", "app::fib", "(main.rs:9)"];
+        assert_eq!(rows[0], fib, "{text}");
+        let folded = report(ReportStyle { folded: true, ..ReportStyle::default() });
+        let expected = "main;app::main 70\nmain;app::main;app::fib 10\nmain;app::main;app::fib;app::fib 20\n\
+                        main;app::main;app::wait 300\nmain;app::main;app::wait;0x1f (of no known module) 10\n\
+                        net;app::serve 10\nnet;app::serve;app::lost 10\n";
+        assert_eq!(folded, expected);
     }
 }

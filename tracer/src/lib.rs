@@ -99,6 +99,13 @@ macro_rules! scope {
     }};
 }
 
+/// Does nothing, since the feature `compile-out` is on. The arguments are still checked.
+#[cfg(feature = "compile-out")]
+#[macro_export]
+macro_rules! trace_stack {
+    ($($arguments:tt)*) => { $crate::trace!($($arguments)*) };
+}
+
 // At the root, for the compiler shows users the shortest path to what it talks about.
 #[doc(hidden)]
 #[path = "api/macro_support.rs"]
@@ -126,5 +133,5 @@ pub use tracer_macros::Capture;
 #[cfg(feature = "compile-out")]
 pub use tracer_macros::untraced as traced;
 #[cfg(not(feature = "compile-out"))]
-pub use tracer_macros::{scope, trace, traced};
+pub use tracer_macros::{scope, trace, trace_stack, traced};
 pub use user::config::{Clock, Format, FullPolicy};

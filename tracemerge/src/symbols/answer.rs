@@ -155,7 +155,7 @@ fn is_of_tracer(frame: &Frame) -> bool {
 }
 
 /// The folders of the library, as they lie in its repository.
-const FOLDERS: [&str; 8] = ["api", "flusher", "ring", "shared", "sync", "sys", "traced", "user"];
+const FOLDERS: [&str; 9] = ["api", "flusher", "ring", "shared", "stack", "sync", "sys", "traced", "user"];
 
 /// Returns whether a source file is one of the library: in its repository, or where cargo unpacks packages.
 fn is_file_of_tracer(file: &str) -> bool {
@@ -203,6 +203,16 @@ mod tests {
         assert!(!is_of_tracer(&at("/home/u/tracer-library/src/main.rs")));
         assert!(!is_of_tracer(&at("/home/u/tracer/src/main.rs")));
         assert!(!is_of_tracer(&Frame::default()));
+    }
+
+    #[test]
+    fn the_folders_are_those_of_the_library() {
+        // A package on its own is without its neighbours.
+        let Ok(entries) = std::fs::read_dir("../tracer/src") else { return };
+        let folders = entries.flatten().filter(|entry| entry.path().is_dir());
+        let mut folders: Vec<_> = folders.map(|entry| entry.file_name().into_string().unwrap()).collect();
+        folders.sort();
+        assert_eq!(folders, FOLDERS);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use trace_format::line::Ticks;
 use trace_format::meta::{Meta, Run};
 
 use crate::input::inputs::Origin;
-use crate::symbols::{Answer, Files, Lookup, ModuleLine, Settings, Source, Symbols, Timeline};
+use crate::symbols::{Answer, Files, Frame, Lookup, ModuleLine, Settings, Source, Symbols, Timeline};
 
 /// The number of a function.
 pub type FunctionId = u32;
@@ -114,12 +114,23 @@ impl Names {
     /// Returns the number of the function that a `>` or `<` line of a process tells of.
     pub fn of_line(&mut self, process: usize, ticks: Ticks, line: &FunctionLine<'_>) -> FunctionId {
         match line.place {
-            FunctionPlace::Address(address, _) => self.of_address(process, ticks, address, Lookup::Code),
+            FunctionPlace::Address(address, _) => self.of_address(process, ticks, address),
             FunctionPlace::Site(named) => self.of_site(named),
             FunctionPlace::Unknown(site) => {
                 self.number(Function { name: format!("site {site}"), at: String::new() })
             }
         }
+    }
+
+    /// Returns the functions that the address of a return is in: the innermost inlined one first, none of the
+    /// tracer's own.
+    pub fn of_return(&mut self, process: usize, ticks: Ticks, address: u64) -> Vec<FunctionId> {
+        let answer = self.answer(process, ticks, address, Lookup::ReturnAddress);
+        let frames = answer.frames_of_host();
+        if frames.len() < 2 {
+            return vec![self.number(function_of(&answer, address))];
+        }
+        frames.iter().map(|frame| self.number(function_in(frame))).collect()
     }
 
     fn of_site(&mut self, named: Named<'_>) -> FunctionId {
@@ -136,13 +147,13 @@ impl Names {
     }
 
     /// Returns the number of the function that an address of a process is in.
-    pub fn of_address(&mut self, process: usize, ticks: Ticks, address: u64, lookup: Lookup) -> FunctionId {
+    fn of_address(&mut self, process: usize, ticks: Ticks, address: u64) -> FunctionId {
         let key = (process, address);
-        let is_kept = !self.modules[process].changes && lookup == Lookup::Code;
+        let is_kept = !self.modules[process].changes;
         if let Some(id) = self.by_address.get(&key).filter(|_| is_kept) {
             return *id;
         }
-        let answer = self.answer(process, ticks, address, lookup);
+        let answer = self.answer(process, ticks, address, Lookup::Code);
         let id = self.number(function_of(&answer, address));
         if is_kept {
             self.by_address.insert(key, id);
@@ -180,16 +191,20 @@ fn function_of(answer: &Answer, address: u64) -> Function {
     }
     let frame = answer.frames_of_host().first().or_else(|| answer.outermost());
     let Some(frame) = frame else { return Function { name: format!("{address:#x}"), at: String::new() } };
-    let name = match answer.source {
+    let mut function = function_in(frame);
+    if answer.source == Source::SymbolTable {
         // What is inlined there is not known.
-        Source::SymbolTable => format!("{frame} (symbol)"),
-        _ => frame.to_string(),
-    };
+        function.name.push_str(" (symbol)");
+    }
+    function
+}
+
+fn function_in(frame: &Frame) -> Function {
     let at = match (&frame.file, frame.line) {
         (Some(file), Some(line)) => short_place(&format!("{file}:{line}")),
         _ => String::new(),
     };
-    Function { name, at }
+    Function { name: frame.to_string(), at }
 }
 
 /// Returns a place without the directories of its file.

@@ -13,6 +13,8 @@ use crate::normalize::Normalized;
 pub(crate) enum RecordOf {
     /// A message of its own.
     Message,
+    /// A message of its own, and the call stack behind it.
+    MessageWithStack,
     /// Values that go with another record, whose ticks are in the variable `ticks`.
     Values,
 }
@@ -40,6 +42,12 @@ impl RecordOf {
                     site.format(#captured, #message);
                 }
             },
+            RecordOf::MessageWithStack => {
+                let message = RecordOf::Message.record(captured, message);
+                quote!(#message ::tracer::__macro_support::record_stack_of_message(
+                    ::tracer::__macro_support::Registers::here(),
+                );)
+            }
             RecordOf::Values => quote_spanned! {Span::mixed_site()=>
                 if !site.record_at(ticks, word, #captured) {
                     site.format_at(ticks, #captured, #message);
@@ -51,7 +59,7 @@ impl RecordOf {
     /// Returns the kind of the sites.
     fn kind(self) -> Ident {
         let kind = match self {
-            RecordOf::Message => "Message",
+            RecordOf::Message | RecordOf::MessageWithStack => "Message",
             RecordOf::Values => "Function",
         };
         Ident::new(kind, Span::mixed_site())
@@ -166,6 +174,10 @@ fn formatted(of: RecordOf, input: &TokenStream) -> TokenStream {
     let record = match of {
         RecordOf::Message => quote_spanned! {Span::mixed_site()=>
             site.format(#captured, ::core::format_args!(#input));
+        },
+        RecordOf::MessageWithStack => quote_spanned! {Span::mixed_site()=>
+            site.format(#captured, ::core::format_args!(#input));
+            ::tracer::__macro_support::record_stack_of_message(::tracer::__macro_support::Registers::here());
         },
         RecordOf::Values => quote_spanned! {Span::mixed_site()=>
             site.format_at(ticks, #captured, ::core::format_args!(#input));

@@ -41,6 +41,21 @@ pub fn trace(input: TokenStream) -> TokenStream {
     call::expand(input.into()).into()
 }
 
+/// Traces a message as [`trace!`] does, and behind it, with the same time, the call stack of the function in
+/// which this stands.
+///
+/// ```
+/// # use tracer::trace_stack;
+/// # let waited = 3;
+/// trace_stack!("who waits {waited} s?");
+/// ```
+///
+/// The stack is that of `Tracer::stack`, with its costs and its limits.
+#[proc_macro]
+pub fn trace_stack(input: TokenStream) -> TokenStream {
+    call::expand_as(call::RecordOf::MessageWithStack, input.into()).into()
+}
+
 /// Records that the function is entered in which this stands, and that it is left when the guard is dropped.
 ///
 /// ```

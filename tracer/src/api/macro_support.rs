@@ -18,6 +18,7 @@ pub use crate::shared::sites::{Call, Place, Site};
 pub use crate::stack::on_return::on_return;
 pub use crate::stack::{End, Registers, Walk, walk};
 pub use crate::traced::scope::AsyncCall;
+pub use crate::traced::stack_record::record_stack_of_message;
 pub use trace_format::capture::signature::Signature;
 pub use trace_format::capture::{Capture, Cursor, by, descriptor};
 pub use trace_format::line::Ticks;

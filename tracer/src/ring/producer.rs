@@ -163,6 +163,11 @@ impl Producer {
         frame != 0 && !sys::is_deeper(frame, here)
     }
 
+    /// Returns the ticks of the thread's last record that was made outside of any other one.
+    pub(crate) fn last_ticks(&self) -> Ticks {
+        Ticks(self.main.last())
+    }
+
     /// Writes a message of a `site` (0: of none) that was begun at `ticks`. Never panics, whatever the
     /// arguments' `Display` does.
     #[inline(always)]

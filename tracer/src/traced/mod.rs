@@ -6,6 +6,7 @@
 //! | `record` | a record on its way to the thread's ring; a thread's first record takes one |
 //! | `site` | a call of `trace!`: on or off, captured or formatted |
 //! | `scope` | functions entered and left |
+//! | `stack_record` | call stacks |
 //! | `decision` | whether the process traces: decided once, or anew by the program |
 //! | `startup` | the start of a run |
 //! | `fork` | a forked child, which becomes a run of its own |
@@ -21,4 +22,5 @@ mod panic;
 pub(crate) mod record;
 pub(crate) mod scope;
 mod site;
+pub(crate) mod stack_record;
 mod startup;

@@ -68,6 +68,13 @@ pub(crate) fn words(ticks: Ticks, word: u64, payload: &[u64]) {
     record_first(ticks, producer, &mut |producer, ticks| producer.record_words(ticks, word, payload));
 }
 
+/// Returns the ticks of the record that the thread has made last, outside of any other, if it has a ring.
+pub(crate) fn last_ticks() -> Option<Ticks> {
+    let producer = CURRENT.get();
+    // SAFETY: as in `trace_at`.
+    (!producer.is_null()).then(|| unsafe { &*producer }.last_ticks())
+}
+
 /// Copies the arguments of a site into a record. Returns false where the message is to be formatted.
 #[inline(always)]
 pub(crate) fn capture<A: Arguments>(ticks: Ticks, site: u32, arguments: &A) -> bool {

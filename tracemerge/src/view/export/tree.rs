@@ -15,7 +15,6 @@ use trace_format::record::Flags;
 use trace_format::wall::Wall;
 
 use crate::input::inputs::Origin;
-use crate::symbols::Lookup;
 use crate::ui::units::duration;
 use crate::view::calls::{Ending, OpenCall, OpenCalls};
 use crate::view::export::Export;
@@ -285,10 +284,12 @@ impl TreeFormat {
         let mut names = lock(&self.names);
         let mut lines: Vec<Vec<u8>> = Vec::with_capacity(stack.frames.len());
         for (address, _) in &stack.frames {
-            let id = names.of_address(process, ticks, *address, Lookup::ReturnAddress);
-            let function = names.get(id);
-            let place = if function.at.is_empty() { String::new() } else { format!("  ({})", function.at) };
-            lines.push(format!("by {}{place}", function.name).into_bytes());
+            for id in names.of_return(process, ticks, *address) {
+                let function = names.get(id);
+                let place =
+                    if function.at.is_empty() { String::new() } else { format!("  ({})", function.at) };
+                lines.push(format!("by {}{place}", function.name).into_bytes());
+            }
         }
         if !stack.whole {
             lines.push(b"by ... (the walk ended here)".to_vec());

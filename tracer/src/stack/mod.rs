@@ -8,7 +8,7 @@
 //! looked up among the loaded modules before it is believed ([`rules`]).
 //!
 //! A frame is left by the rule of the place at which its function is. With the feature `unwind` that rule is
-//! in the unwind tables of the module ([`tables`]), and the walk is exact with and without frame pointers.
+//! in the unwind tables of the module (`tables`), and the walk is exact with and without frame pointers.
 //! Without the feature the rule is always that of a frame pointer: a function compiled without one is left
 //! out, together with its caller or more, and the walk ends where `rbp` holds no frame of this stack.
 //!

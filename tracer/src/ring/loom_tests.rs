@@ -14,7 +14,7 @@ use loom::thread;
 use trace_format::file::Encoding;
 use trace_format::plans::Plans;
 use trace_format::record::{Flags, HEADER, Records};
-use trace_format::render::{RenderState, Renderer};
+use trace_format::render::{References, RenderState, Renderer};
 use trace_format::ring::{Header, LAYOUT_VERSION, Progress, State, readable};
 use trace_store::memory::Data;
 
@@ -81,7 +81,7 @@ fn consume(ring: &Ring, count: u64, text: usize) {
         for record in records.by_ref() {
             seen += 1;
             assert_eq!(record.ticks.0, seen);
-            assert_eq!(record.text, vec![b'a' + seen as u8; text]);
+            assert_eq!(record.payload, vec![b'a' + seen as u8; text]);
         }
         assert_eq!((records.damaged(), records.position()), (0, range.end));
         progress.consumed = range.end;
@@ -173,7 +173,7 @@ fn loom_who_takes_over_a_dead_consumer_sees_every_record_once() {
             let parts = unsafe { ring.data.parts(range.clone()) };
             let (mut main, mut nested) = (Records::new(parts, range.start, BLOCK), Records::empty(0, BLOCK));
             let mut renderer = Renderer::new(1, published.render, Encoding::Text);
-            renderer.records(&mut main, &mut nested, true, &Plans::default(), usize::MAX, &mut Vec::new());
+            renderer.records(&mut main, &mut nested, true, &mut References::without_modules(&Plans::default()), usize::MAX, &mut Vec::new());
             assert_eq!(renderer.state().records, 2);
         });
     }

@@ -107,7 +107,7 @@ fn decimal(digits: &[u8]) -> Option<u32> {
 fn take_address(text: &[u8]) -> Option<(u64, &[u8])> {
     let digits = text.strip_prefix(b"0x")?;
     let end = digits.iter().position(|&byte| !byte.is_ascii_hexdigit()).unwrap_or(digits.len());
-    if end == 0 || end > 16 || !digits.get(end).is_none_or(|&byte| byte == b' ') {
+    if end == 0 || end > 16 || digits.get(end).is_some_and(|&byte| byte != b' ') {
         return None;
     }
     let value = digits[..end]

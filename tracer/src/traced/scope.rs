@@ -117,7 +117,6 @@ impl Site {
 
     /// Records that the site is entered; returns the ticks of that, too, for the values that go with it.
     #[inline(always)]
-    #[must_use]
     pub fn enter_with(&'static self) -> (Scope, Ticks) {
         let (leave, ticks) = enter_site(self);
         (Scope { leave, _not_send: PhantomData }, ticks)

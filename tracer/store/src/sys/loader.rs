@@ -1,5 +1,6 @@
 //! Linux: which files are mapped as code, as the loader tells it.
 #![allow(unsafe_code, reason = "reads what the loader shows; argued where it stands")]
+#![allow(clippy::useless_conversion, reason = "addresses have 32 bits on some processors")]
 
 use std::os::unix::ffi::OsStringExt;
 

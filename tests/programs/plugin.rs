@@ -9,6 +9,7 @@ use tracer::Tracer;
 #[unsafe(no_mangle)]
 pub extern "C" fn plugin_trace(round: u32) {
     let work = move |thread: u32| {
+        let _scope = tracer::scope();
         (0..100).for_each(|n| Tracer::get().trace(format_args!("plugin {round} {thread} {n}")));
     };
     let others = if round == 0 { 1..1 } else { 1..3 };

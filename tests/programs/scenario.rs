@@ -8,6 +8,7 @@ mod confined;
 mod daemons;
 mod endings;
 mod forks;
+mod functions;
 mod hostile;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod jumps;
@@ -125,6 +126,15 @@ fn main() {
         "sites-killed" => sites::killed(),
         "sites-forked" => sites::forked(),
         "sites-restarted" => sites::restarted(&argument.expect("a directory as second argument")),
+        "functions" => functions::functions(number()),
+        "functions-killed" => functions::killed(&argument.expect("a file of counters as second argument")),
+        "functions-inside" => functions::inside_of_messages(),
+        "functions-unwound" => functions::unwound(),
+        "functions-forked" => functions::forked(),
+        "functions-polled" => functions::polled(),
+        "functions-filtered" => functions::with_filter(),
+        "functions-many" => functions::many(number(), std::env::args().nth(3).as_deref()),
+        "libraries" => functions::libraries(&std::env::args().skip(2).collect::<Vec<_>>()),
         "flight" => recorder::flight(&argument.expect("its end as second argument")),
         "flight-of-many" => recorder::flight_of_many(),
         "rotated" => recorder::rotated(number()),

@@ -8,7 +8,7 @@ use tracer::Tracer;
 
 /// Has `handler` called for `signal`, which is blocked meanwhile; on the alternate stack if the thread has
 /// one.
-fn handle(signal: libc::c_int, handler: extern "C" fn(libc::c_int)) {
+pub fn handle(signal: libc::c_int, handler: extern "C" fn(libc::c_int)) {
     // SAFETY: the handlers of this file only trace, store to atomics and make calls that handlers may make.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();

@@ -7,7 +7,7 @@ use tracer::Tracer;
 /// The number of threads of the program.
 pub const THREADS: usize = 8;
 
-/// Traces numbered records on eight threads until it is killed, or for ten seconds. `counters` is a file of
+/// Traces numbered records on eight threads until it is killed, or for ten seconds. `path` is a file of
 /// one word per thread: the number of its records that were committed, that is, of the calls that have
 /// returned.
 ///
@@ -15,17 +15,8 @@ pub const THREADS: usize = 8;
 ///
 /// With `STRESS_PAUSE_US`, every thread sleeps so many microseconds after each record: then the flusher
 /// writes often, and little.
-pub fn stress(counters: &str) {
-    let file =
-        std::fs::OpenOptions::new().read(true).write(true).open(counters).expect("the file of counters");
-    // SAFETY: the file has as many bytes and keeps them; both sides use it as atomics.
-    let shared = unsafe {
-        let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED);
-        let fd = std::os::fd::AsRawFd::as_raw_fd(&file);
-        let address = libc::mmap(std::ptr::null_mut(), THREADS * 8, access, kind, fd, 0);
-        assert_ne!(address, libc::MAP_FAILED);
-        std::slice::from_raw_parts(address.cast::<AtomicU64>(), THREADS)
-    };
+pub fn stress(path: &str) {
+    let shared = counters(path, THREADS);
     let pause =
         std::env::var("STRESS_PAUSE_US").ok().and_then(|us| us.parse().ok()).map(Duration::from_micros);
     let deferred = std::env::var_os("STRESS_DEFERRED").is_some();
@@ -55,4 +46,17 @@ pub fn stress(counters: &str) {
             });
         }
     });
+}
+
+/// Maps a file of so many counters, which outlives this process.
+pub fn counters(path: &str, count: usize) -> &'static [AtomicU64] {
+    let file = std::fs::OpenOptions::new().read(true).write(true).open(path).expect("the file of counters");
+    // SAFETY: the file has as many bytes and keeps them; both sides use it as atomics. It stays mapped.
+    unsafe {
+        let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED);
+        let fd = std::os::fd::AsRawFd::as_raw_fd(&file);
+        let address = libc::mmap(std::ptr::null_mut(), count * 8, access, kind, fd, 0);
+        assert_ne!(address, libc::MAP_FAILED);
+        std::slice::from_raw_parts(address.cast::<AtomicU64>(), count)
+    }
 }

@@ -50,6 +50,8 @@ pub struct ThreadTrace {
     pub name: String,
     /// The whole messages with their keys, in order.
     pub messages: Vec<(Key, String)>,
+    /// The functions that were entered and left, in order: the mark, and what is told of it.
+    pub calls: Vec<(Key, Kind, String)>,
     /// The content of all `#` lines.
     pub metas: Vec<Meta>,
 }
@@ -158,7 +160,7 @@ impl Traced {
     pub fn assert_whole(&self) {
         for (name, file) in &self.files {
             let end = file.end();
-            assert_eq!((end.records, end.lost), (file.messages.len() as u64, 0), "{name}: {end:?}");
+            assert_eq!((end.records, end.lost), (file.records(), 0), "{name}: {end:?}");
         }
     }
 
@@ -175,6 +177,11 @@ impl ThreadTrace {
         ends.into_iter()
             .find_map(|m| if let Meta::End(end) = m { Some(end) } else { None })
             .expect("an `# end` line")
+    }
+
+    /// Returns the number of records: messages, and functions entered and left.
+    pub fn records(&self) -> u64 {
+        (self.messages.len() + self.calls.len()) as u64
     }
 
     /// Returns the texts of the messages.
@@ -214,7 +221,8 @@ pub fn text_of<'a>(name: &str, bytes: &'a [u8]) -> Cow<'a, [u8]> {
 pub fn parse(name: &str, bytes: &[u8]) -> ThreadTrace {
     let bytes = &*text_of(name, bytes);
     let text = bytes.strip_suffix(b"\n").unwrap_or_else(|| panic!("{name} does not end in a line feed"));
-    let mut trace = ThreadTrace { name: String::new(), messages: Vec::new(), metas: Vec::new() };
+    let mut trace =
+        ThreadTrace { name: String::new(), messages: Vec::new(), calls: Vec::new(), metas: Vec::new() };
     let mut last = Key::default();
     for line in text.split(|&b| b == b'\n') {
         let line =
@@ -238,6 +246,7 @@ pub fn parse(name: &str, bytes: &[u8]) -> ThreadTrace {
                 }
                 trace.metas.push(meta);
             }
+            Kind::Enter | Kind::Leave => trace.calls.push((line.key, line.kind, text())),
             other => panic!("{name}: a line of kind {other:?}"),
         }
     }

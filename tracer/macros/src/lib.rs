@@ -119,8 +119,15 @@ pub fn scope(input: TokenStream) -> TokenStream {
 ///   argument whose type has no `Debug` must be skipped.
 /// * `#[traced(skip)]`: nothing of this function, inside of something that is traced.
 ///
+/// What has an attribute of its own follows that one. Before an `impl`, `trait` or `mod`, `skip(a)` leaves out
+/// the argument `a` of every function that has one. Functions and closures inside of a function are not traced
+/// with it.
+///
 /// An `async fn` is a span: it has an id, and each poll is an entering and a leaving, on whichever thread. The
 /// last one says that it has ended; where it was given up before, that is recorded when it is dropped.
+///
+/// The value that a `#[track_caller]` function returns is not recorded, so that it knows its caller still; nor is
+/// an argument with a `#[cfg(..)]`.
 ///
 /// `const fn`, functions of a foreign ABI (`extern "C"`) and naked ones are left as they are. On such a
 /// function itself, and on what is none of the items above, the attribute is an error. A function that a macro

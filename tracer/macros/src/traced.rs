@@ -2,17 +2,19 @@
 //!
 //! The body stays where it is, behind a guard: lifetimes, `impl Trait`, `?` and `return` mean what they meant.
 //! Where the returned value is recorded, the body is moved into a closure that is called at once, and that of
-//! an asynchronous function into a future that is polled inside of a span.
+//! an asynchronous function into a future that is polled inside of a span. Nothing of what is added needs an
+//! `allow`: a program may forbid that.
 
 use proc_macro2::{Ident, Span, TokenStream};
-use quote::{ToTokens as _, format_ident, quote, quote_spanned};
+use quote::{ToTokens as _, quote, quote_spanned};
 use syn::ext::IdentExt as _;
 use syn::parse::{ParseStream, Parser as _};
 use syn::punctuated::Punctuated;
 use syn::spanned::Spanned as _;
 use syn::visit::Visit;
+use syn::visit_mut::VisitMut;
 use syn::{
-    Attribute, Block, FnArg, ImplItem, Item, Meta, Pat, ReturnType, Signature, Token, TraitItem, Type,
+    Attribute, Block, FnArg, ImplItem, Item, Meta, Pat, ReturnType, Signature, Stmt, Token, TraitItem, Type,
 };
 
 use crate::call::{self, RecordOf};
@@ -25,6 +27,9 @@ struct Options {
     nothing: bool,
     /// The arguments and the returned value, but for these.
     values: Option<Vec<Ident>>,
+    /// Whether these are the options of what the function is in. Then the function may be one that cannot be
+    /// traced, and need not have the arguments that are left out.
+    inherited: bool,
 }
 
 /// Returns the item with its functions traced.
@@ -32,7 +37,7 @@ pub(crate) fn expand(arguments: TokenStream, item: TokenStream) -> syn::Result<T
     let options = options.parse2(arguments)?;
     let mut item = syn::parse2::<Item>(item)?;
     let why = match &item {
-        Item::Fn(function) => untraceable(&function.sig, &function.attrs),
+        Item::Fn(_) => None,
         Item::Impl(_) | Item::Trait(_) => None,
         Item::Mod(module) if module.content.is_some() => None,
         Item::Mod(_) => Some("a module whose content stands in another file"),
@@ -40,10 +45,15 @@ pub(crate) fn expand(arguments: TokenStream, item: TokenStream) -> syn::Result<T
         _ => Some("what is neither a function nor an `impl`, a `trait` or a `mod`"),
     };
     if let Some(why) = why {
-        return Err(syn::Error::new(item.span(), format!("{why} cannot be traced")));
+        return Err(refused(why, item.span()));
     }
-    trace_item(&options, &mut item)?;
+    let inherited = !matches!(item, Item::Fn(_));
+    trace_item(&Options { inherited, ..options }, &mut item)?;
     Ok(item.into_token_stream())
+}
+
+fn refused(why: &str, at: Span) -> syn::Error {
+    syn::Error::new(at, format!("{why} cannot be traced"))
 }
 
 fn options(input: ParseStream) -> syn::Result<Options> {
@@ -74,66 +84,60 @@ fn options(input: ParseStream) -> syn::Result<Options> {
 fn trace_item(options: &Options, item: &mut Item) -> syn::Result<()> {
     match item {
         Item::Fn(function) => {
-            trace_function(options, &mut function.attrs, &function.sig, Some(&mut function.block))
+            trace_function(options, &function.attrs, &function.sig, Some(&mut function.block))
         }
         Item::Impl(item) => item.items.iter_mut().try_for_each(|item| match item {
-            ImplItem::Fn(method) => {
-                trace_function(options, &mut method.attrs, &method.sig, Some(&mut method.block))
+            ImplItem::Fn(method) if !has_own(&method.attrs) => {
+                trace_function(options, &method.attrs, &method.sig, Some(&mut method.block))
             }
             _ => Ok(()),
         }),
         Item::Trait(item) => item.items.iter_mut().try_for_each(|item| match item {
-            TraitItem::Fn(method) => {
-                trace_function(options, &mut method.attrs, &method.sig, method.default.as_mut())
+            TraitItem::Fn(method) if !has_own(&method.attrs) => {
+                trace_function(options, &method.attrs, &method.sig, method.default.as_mut())
             }
             _ => Ok(()),
         }),
         Item::Mod(module) => {
             let items = module.content.iter_mut().flat_map(|(_, items)| items);
-            items.into_iter().try_for_each(|item| trace_inner_item(options, item))
+            items.filter(|item| !has_own(attributes_of(item))).try_for_each(|item| trace_item(options, item))
         }
         _ => Ok(()),
     }
 }
 
-/// Traces an item of a module by its own attribute, if it has one, and by the module's otherwise.
-fn trace_inner_item(options: &Options, item: &mut Item) -> syn::Result<()> {
-    let attributes = match item {
-        Item::Impl(item) => &mut item.attrs,
-        Item::Trait(item) => &mut item.attrs,
-        Item::Mod(item) => &mut item.attrs,
-        other => return trace_item(options, other),
-    };
-    let own = take_own(attributes)?;
-    trace_item(own.as_ref().unwrap_or(options), item)
-}
-
-/// Traces a function by its own attribute, if it has one, and by the one of what it is in otherwise. What
-/// cannot be traced is left as it is.
-fn trace_function(
-    options: &Options,
-    attributes: &mut Vec<Attribute>,
-    signature: &Signature,
-    body: Option<&mut Block>,
-) -> syn::Result<()> {
-    let own = take_own(attributes)?;
-    match body {
-        Some(body) if untraceable(signature, attributes).is_none() => {
-            trace(own.as_ref().unwrap_or(options), signature, body)
-        }
-        _ => Ok(()),
+fn attributes_of(item: &Item) -> &[Attribute] {
+    match item {
+        Item::Fn(item) => &item.attrs,
+        Item::Impl(item) => &item.attrs,
+        Item::Trait(item) => &item.attrs,
+        Item::Mod(item) => &item.attrs,
+        _ => &[],
     }
 }
 
-/// Takes the attribute `#[traced]` from a list of attributes; returns what it says, if it is there.
-fn take_own(attributes: &mut Vec<Attribute>) -> syn::Result<Option<Options>> {
+/// Returns whether an item has an attribute `#[traced]` of its own, which the compiler expands later.
+fn has_own(attributes: &[Attribute]) -> bool {
     let is_own = |attribute: &Attribute| {
         attribute.path().segments.last().is_some_and(|segment| segment.ident == "traced")
     };
-    let Some(at) = attributes.iter().position(is_own) else { return Ok(None) };
-    match attributes.remove(at).meta {
-        Meta::List(list) => options.parse2(list.tokens).map(Some),
-        _ => Ok(Some(Options::default())),
+    attributes.iter().any(is_own)
+}
+
+/// Traces a function. If the options are those of what it is in, it is left as it is where it cannot be traced.
+fn trace_function(
+    options: &Options,
+    attributes: &[Attribute],
+    signature: &Signature,
+    body: Option<&mut Block>,
+) -> syn::Result<()> {
+    if options.nothing {
+        return Ok(());
+    }
+    match (body, untraceable(signature, attributes)) {
+        (Some(body), None) => trace(options, signature, attributes, body),
+        (_, Some(why)) if !options.inherited => Err(refused(why, signature.span())),
+        _ => Ok(()),
     }
 }
 
@@ -146,22 +150,27 @@ fn untraceable(signature: &Signature, attributes: &[Attribute]) -> Option<&'stat
     let is_foreign = |abi: &syn::Abi| abi.name.as_ref().is_none_or(|name| name.value() != "Rust");
     if signature.constness.is_some() {
         Some("a `const fn`, which may run in the compiler,")
-    } else if signature.abi.as_ref().is_some_and(is_foreign) {
-        Some("a function of a foreign ABI, which its callers know by its instructions,")
     } else if attributes.iter().any(is_naked) {
         Some("a naked function, which has nothing but its instructions,")
+    } else if signature.abi.as_ref().is_some_and(is_foreign) {
+        Some("a function of a foreign ABI, out of which no panic may unwind through a guard,")
     } else {
         None
     }
 }
 
 /// Has each call of a function recorded.
-fn trace(options: &Options, signature: &Signature, body: &mut Block) -> syn::Result<()> {
-    if options.nothing {
-        return Ok(());
-    }
-    let values = options.values.as_ref().map(|skipped| Values::of(signature, skipped)).transpose()?;
-    let values = values.unwrap_or_default();
+fn trace(
+    options: &Options,
+    signature: &Signature,
+    attributes: &[Attribute],
+    body: &mut Block,
+) -> syn::Result<()> {
+    let values = match &options.values {
+        Some(skipped) if options.inherited => Values::of(signature, attributes, skipped),
+        Some(skipped) => Values::of(signature, attributes, skipped).and_all_of(signature, skipped)?,
+        None => Values::default(),
+    };
     let traced = if signature.asyncness.is_some() {
         asynchronous(&values, signature, body)
     } else {
@@ -178,31 +187,33 @@ struct Values {
     returned: bool,
 }
 
+/// The name of the value that a function returns.
+const RETURNED: &str = "ret";
+
 impl Values {
-    fn of(signature: &Signature, skipped: &[Ident]) -> syn::Result<Values> {
-        let mut names = Names::default();
-        for input in &signature.inputs {
-            match input {
-                FnArg::Receiver(receiver) => names.0.push(receiver.self_token.into()),
-                FnArg::Typed(argument) => names.visit_pat(&argument.pat),
-            }
-        }
-        let returns = Ident::new("ret", Span::call_site());
-        for name in skipped {
-            if *name != returns && !names.0.contains(name) {
-                return Err(syn::Error::new(
-                    name.span(),
-                    format!("there is no argument `{name}` to be skipped"),
-                ));
-            }
-        }
+    fn of(signature: &Signature, attributes: &[Attribute], skipped: &[Ident]) -> Values {
+        let mut arguments = Names::of(signature).0;
+        arguments.retain(|name| !skipped.contains(name));
         let is_value = match &signature.output {
             ReturnType::Default => false,
             ReturnType::Type(_, of) => !matches!(**of, Type::Never(_)),
         };
-        let returned = is_value && !skipped.contains(&returns);
-        names.0.retain(|name| !skipped.contains(name));
-        Ok(Values { arguments: names.0, returned })
+        // Within a closure, `Location::caller` would tell another place.
+        let tracks_caller = attributes.iter().any(|attribute| attribute.path().is_ident("track_caller"));
+        let returned = is_value && !tracks_caller && !skipped.iter().any(|name| name == RETURNED);
+        Values { arguments, returned }
+    }
+
+    /// Returns the values if each name that is left out is one of the function's.
+    fn and_all_of(self, signature: &Signature, skipped: &[Ident]) -> syn::Result<Values> {
+        let names = Names::of(signature).0;
+        match skipped.iter().find(|&name| name != RETURNED && !names.contains(name)) {
+            Some(name) => {
+                let why = format!("there is no argument `{name}` that could be left out");
+                Err(syn::Error::new(name.span(), why))
+            }
+            None => Ok(self),
+        }
     }
 
     /// Returns the arguments of `trace!` for the values of the arguments; `None` where there are none.
@@ -213,14 +224,32 @@ impl Values {
     }
 }
 
-/// The names that a pattern binds.
+/// The names of arguments.
 #[derive(Debug, Default)]
 struct Names(Vec<Ident>);
 
+impl Names {
+    fn of(signature: &Signature) -> Names {
+        let mut names = Names::default();
+        for input in &signature.inputs {
+            match input {
+                FnArg::Receiver(receiver) => names.0.push(receiver.self_token.into()),
+                // What is compiled under a condition may not be there.
+                FnArg::Typed(argument) if argument.attrs.iter().any(|a| a.path().is_ident("cfg")) => {}
+                FnArg::Typed(argument) => names.visit_pat(&argument.pat),
+            }
+        }
+        names
+    }
+}
+
 impl<'a> Visit<'a> for Names {
     fn visit_pat(&mut self, pattern: &'a Pat) {
-        if let Pat::Ident(name) = pattern {
-            self.0.push(name.ident.clone());
+        // In a pattern, a name that begins with a capital is that of a constant or of a type.
+        let is_variable = |name: &Ident| !name.unraw().to_string().starts_with(char::is_uppercase);
+        match pattern {
+            Pat::Ident(name) if is_variable(&name.ident) => self.0.push(name.ident.clone()),
+            _ => {}
         }
         syn::visit::visit_pat(self, pattern);
     }
@@ -228,69 +257,92 @@ impl<'a> Visit<'a> for Names {
     fn visit_expr(&mut self, _: &'a syn::Expr) {}
 }
 
-/// Returns the type that the body must have, where it can be written.
-fn returned_type(signature: &Signature) -> Option<&Type> {
-    struct FindsImpl(bool);
-    impl<'a> Visit<'a> for FindsImpl {
-        fn visit_type_impl_trait(&mut self, _: &'a syn::TypeImplTrait) {
-            self.0 = true;
+/// Returns the type that the body must have, with `_` for each `impl Trait` in it; `None` where the signature
+/// names none.
+fn returned_type(signature: &Signature) -> Option<Type> {
+    struct Inferred;
+    impl VisitMut for Inferred {
+        fn visit_type_mut(&mut self, of: &mut Type) {
+            match of {
+                Type::ImplTrait(_) => *of = syn::parse_quote!(_),
+                _ => syn::visit_mut::visit_type_mut(self, of),
+            }
         }
     }
     let ReturnType::Type(_, of) = &signature.output else { return None };
-    let mut finds = FindsImpl(false);
-    finds.visit_type(of);
-    (!finds.0).then_some(of)
+    let mut of = (**of).clone();
+    Inferred.visit_type_mut(&mut of);
+    Some(of)
+}
+
+/// Separates the items with which a body begins from what follows: whatever is added stands behind them, as
+/// lints want it.
+fn items_first(body: &Block) -> (&[Stmt], &[Stmt]) {
+    let items = body.stmts.iter().take_while(|statement| matches!(statement, Stmt::Item(_))).count();
+    body.stmts.split_at(items)
 }
 
 /// Returns the body of a function behind a guard.
 fn synchronous(values: &Values, signature: &Signature, body: &Block) -> TokenStream {
-    let statements = &body.stmts;
-    let arguments = values.of_arguments();
-    let scope = crate::scope::expand(arguments.unwrap_or_default());
+    let scope = crate::scope::expand(values.of_arguments().unwrap_or_default());
     if !values.returned {
+        let (items, statements) = items_first(body);
         return quote_spanned! {Span::mixed_site()=>
+            #(#items)*
             let _scope = #scope;
             #(#statements)*
         };
     }
-    let value = format_ident!("ret", span = Span::mixed_site());
-    let returns = returned_type(signature).map(|of| quote!(-> #of));
+    let statements = &body.stmts;
+    let value = Ident::new(RETURNED, Span::mixed_site());
+    let of = returned_type(signature);
     let record = call::expand_as(RecordOf::Values, quote!("ret={:?}", #value));
     quote_spanned! {Span::mixed_site()=>
         let scope = #scope;
-        #[allow(clippy::redundant_closure_call, clippy::blocks_in_conditions, reason = "`return` and `?` in it")]
-        let #value = (move || #returns { #(#statements)* })();
-        scope.leave_with(|ticks| #record);
+        let #value = ::tracer::__macro_support::call_once(move || -> #of { #(#statements)* });
+        ::tracer::Scope::leave_with(scope, |ticks| #record);
         #value
     }
 }
 
 /// Returns the body of an asynchronous function inside of a span.
 fn asynchronous(values: &Values, signature: &Signature, body: &Block) -> TokenStream {
-    let statements = &body.stmts;
+    let (items, statements) = items_first(body);
     let site = function_site();
-    let arguments = values.of_arguments().map(|arguments| call::expand_as(RecordOf::Values, arguments));
-    let typed = match &signature.output {
-        ReturnType::Default => Some(quote!(())),
-        _ => returned_type(signature).map(|of| quote!(#of)),
+    let of = match returned_type(signature) {
+        None => quote!(()),
+        // The type cannot be named, but by one that has no values either.
+        Some(Type::Never(_)) => quote!(::core::convert::Infallible),
+        Some(of) => of.into_token_stream(),
     };
-    // Says of which type the body is, and is never run.
-    let typed = typed.map(|of| {
-        quote_spanned! {Span::mixed_site()=>
-            #[allow(unreachable_code, clippy::diverging_sub_expression, clippy::empty_loop, reason = "never run")]
-            if false {
-                let never: #of = loop {};
+    let is_never = matches!(&signature.output, ReturnType::Type(_, of) if matches!(**of, Type::Never(_)));
+    let value = Ident::new(RETURNED, Span::mixed_site());
+    let arguments = values.of_arguments().map(|arguments| call::expand_as(RecordOf::Values, arguments));
+    let arguments = arguments.map(|record| {
+        quote_spanned!(Span::mixed_site()=> ::tracer::__macro_support::AsyncCall::begin(&mut call, |ticks| #record);)
+    });
+    let mutable = arguments.as_ref().map(|_| quote!(mut));
+    let returned = if values.returned {
+        let record = call::expand_as(RecordOf::Values, quote!("ret={:?}", #value));
+        quote_spanned!(Span::mixed_site()=> |ticks, #value| #record)
+    } else {
+        quote_spanned!(Span::mixed_site()=> |_, _| ())
+    };
+    let run = quote_spanned! {Span::mixed_site()=>
+        ::tracer::__macro_support::AsyncCall::run(call, body, #returned).await
+    };
+    let run = if is_never { quote!(match #run {}) } else { run };
+    quote_spanned! {Span::mixed_site()=>
+        let #mutable call = ::tracer::__macro_support::AsyncCall::new(#site);
+        #arguments
+        let body = ::core::pin::pin!(async move {
+            #(#items)*
+            // Says of which type the body is: an `async` block cannot say it otherwise.
+            if let ::core::option::Option::Some(never) = ::tracer::__macro_support::none::<#of>() {
                 return never;
             }
-        }
-    });
-    let value = format_ident!("ret", span = Span::mixed_site());
-    let arguments = arguments.map(|record| quote_spanned!(Span::mixed_site()=> call.begin(|ticks| #record);));
-    let record = values.returned.then(|| call::expand_as(RecordOf::Values, quote!("ret={:?}", #value)));
-    quote_spanned! {Span::mixed_site()=>
-        let mut call = ::tracer::__macro_support::AsyncCall::new(#site);
-        #arguments
-        let body = ::core::pin::pin!(async move { #typed #(#statements)* });
-        call.run(body, |ticks, #value| { let _ = (ticks, &#value); #record }).await
+            #(#statements)*
+        });
+        #run
     }
 }

@@ -12,7 +12,7 @@
 
 use std::fmt;
 use std::future::ready;
-use tracer::{Capture, trace};
+use tracer::{Capture, scope, trace, traced};
 
 #[derive(Debug, Capture)]
 struct Point<'a, T> {
@@ -59,8 +59,66 @@ async fn waits(x: u32) -> u32 {
     x
 }
 
+fn enters(x: u32) -> u32 {
+    let _entered = scope();
+    let _with_name = scope!();
+    let _with_values = scope!("{x} {}", Foreign);
+    x
+}
+
+#[traced]
+fn entered(x: u32) -> u32 {
+    use std::convert::identity;
+    identity(x)
+}
+
+#[traced(args)]
+fn returned(x: u32, mut text: String) -> Option<u32> {
+    text.push('a');
+    let length = u32::try_from(text.len()).ok()?;
+    x.checked_add(length)
+}
+
+struct Holder<'a>(Point<'a, u8>);
+
+#[traced(args, skip(self))]
+impl<'a> Holder<'a> {
+    fn name(&self) -> &'a str {
+        self.0.name
+    }
+
+    fn place(&mut self) -> &mut [u8; 2] {
+        &mut self.0.place
+    }
+
+    async fn later(&self, x: u32) -> Result<u32, fmt::Error> {
+        let now = ready(x).await;
+        let checked = now.checked_add(1).ok_or(fmt::Error)?;
+        Ok(checked)
+    }
+
+    async fn nothing(&self) {
+        ready(()).await;
+    }
+}
+
+#[traced]
+async fn polled(x: u32) -> u32 {
+    ready(x).await
+}
+
 #[test]
 fn a_strict_program_may_trace() {
     traces(1, "text", &[None, Some(2)]);
     drop(waits(3));
+}
+
+#[test]
+fn a_strict_program_may_have_its_functions_traced() {
+    assert_eq!((enters(1), entered(2), returned(3, String::new())), (1, 2, Some(4)));
+    let mut holder = Holder(Point { name: "origin", place: [0, 0] });
+    *holder.place() = [1, 2];
+    assert_eq!((holder.name(), holder.0.place), ("origin", [1, 2]));
+    drop((holder.later(1), holder.nothing()));
+    drop(polled(1));
 }

@@ -28,6 +28,20 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Deref;
 
+/// Calls `body`. What is asked for by `FnOnce` may give away what it has captured, references into `&mut self`
+/// for one; a closure that is called where it stands may not.
+#[inline(always)]
+pub fn call_once<T>(body: impl FnOnce() -> T) -> T {
+    body()
+}
+
+/// Returns nothing, of a certain type.
+#[inline(always)]
+#[must_use]
+pub fn none<T>() -> Option<T> {
+    None
+}
+
 /// An argument of a call, and how it is to be formatted.
 pub struct Arg<'a, By, T: ?Sized>(&'a T, PhantomData<By>);
 

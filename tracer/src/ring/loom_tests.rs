@@ -173,7 +173,14 @@ fn loom_who_takes_over_a_dead_consumer_sees_every_record_once() {
             let parts = unsafe { ring.data.parts(range.clone()) };
             let (mut main, mut nested) = (Records::new(parts, range.start, BLOCK), Records::empty(0, BLOCK));
             let mut renderer = Renderer::new(1, published.render, Encoding::Text);
-            renderer.records(&mut main, &mut nested, true, &mut References::without_modules(&Plans::default()), usize::MAX, &mut Vec::new());
+            renderer.records(
+                &mut main,
+                &mut nested,
+                true,
+                &mut References::without_modules(&Plans::default()),
+                usize::MAX,
+                &mut Vec::new(),
+            );
             assert_eq!(renderer.state().records, 2);
         });
     }

@@ -205,8 +205,8 @@ impl Site {
         self.word.store(QUEUED, Ordering::Release);
         if let Some(run) = process::current().filter(|run| run.is_of_this_process()) {
             run.sites_queued.store(true, Ordering::Release);
-            // Whose messages are formatted in any case can wait.
-            if captured.is_some() {
+            // Whose messages are formatted in any case can wait. A function has no name but the table's.
+            if captured.is_some() || self.call.kind != SiteKind::Message {
                 run.wake.wake();
             }
         }
@@ -273,11 +273,16 @@ pub(crate) fn begin(filter: Option<Filter>) {
     FILTER.store(filter, Ordering::Release);
     fence(Ordering::SeqCst);
     for site in all() {
+        // A function that was entered before, in the process that this one was forked from for one, is left by
+        // its number: the table of this run, which is made behind this, has all that have one.
+        if site.number() != 0 {
+            site.told.store(true, Ordering::Release);
+        }
         site.word.store(NEW, Ordering::Relaxed);
     }
 }
 
-/// Gives the sites of which readers were told before, oldest first. For the flusher of a new run, whose table
+/// Gives the sites of which readers were told before, or may meet the number, oldest first. For the flusher of a new run, whose table
 /// is empty.
 pub(crate) fn told() -> Vec<sites::Site> {
     // Acquire: see `tell_queued`.

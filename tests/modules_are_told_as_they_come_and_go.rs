@@ -1,0 +1,171 @@
+//! Which file the code at an address is of: as the kernel says, at the time of the record, and after a kill as
+//! the run's directory tells it.
+//!
+//! Cargo builds examples, of which the libraries are two, for `cargo test`, not for `cargo test --test ...`:
+//! then build them before.
+#![cfg(target_os = "linux")]
+
+use std::path::{Path, PathBuf};
+use support::processes::merge;
+use support::{Scenario, ThreadTrace, names, read_directory};
+use trace_format::function::{FunctionLine, FunctionPlace};
+use trace_format::meta::{AddressRange, Between, Meta, Module};
+
+const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
+const PAGE: u64 = 4096;
+
+/// Returns a library: `target/<profile>/deps/<this test>` stands beside `target/<profile>/examples/`.
+fn library(name: &str) -> PathBuf {
+    let test = std::env::current_exe().expect("the path of the test");
+    let profile = test.parent().and_then(Path::parent).expect("the directory of the profile");
+    let path = profile.join("examples").join(name);
+    assert!(path.is_file(), "{} is missing: cargo build --examples", path.display());
+    path
+}
+
+fn modules(file: &ThreadTrace) -> Vec<&Module> {
+    let module = |meta| if let &Meta::Module(ref module) = meta { Some(module) } else { None };
+    file.metas.iter().filter_map(module).collect()
+}
+
+fn named<'a>(modules: &[&'a Module], path: &str) -> &'a Module {
+    let found: Vec<_> = modules.iter().filter(|module| module.path == path.as_bytes()).collect();
+    assert_eq!(found.len(), 1, "{path}: {modules:?}");
+    found[0]
+}
+
+/// Panics unless a module is mapped as this line of `/proc/self/maps` says.
+fn assert_mapped(module: &Module, maps: &str) {
+    let (start, rest) = maps.split_once('-').expect("a range");
+    let end = rest.split(' ').next().expect("its end");
+    let [start, end] = [start, end].map(|digits| u64::from_str_radix(digits, 16).expect("an address"));
+    let AddressRange { start: first, end: behind } = module.range;
+    assert!((start..start + PAGE).contains(&first), "{module:?}: {maps}");
+    assert!((end - PAGE + 1..=end).contains(&behind), "{module:?}: {maps}");
+}
+
+fn gone(file: &ThreadTrace) -> Vec<(AddressRange, Between)> {
+    let gone = |meta: &Meta| match meta {
+        Meta::Unloaded { range, gone } => Some((*range, *gone)),
+        _ => None,
+    };
+    file.metas.iter().filter_map(gone).collect()
+}
+
+#[test]
+fn libraries_at_the_same_addresses_are_told_apart_by_time() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let paths = ["first.so", "second.so"].map(|name| {
+        let path = directory.path().join(name);
+        std::fs::copy(library("libslow_files.so"), &path).expect("a copy");
+        path.to_str().expect("UTF-8").to_owned()
+    });
+    for format in ["text", "raw"] {
+        let scenario = Scenario::new(SCENARIO, &["libraries", &paths[0], &paths[1]]);
+        let traced = scenario.env("TRACER_FORMAT", format).run().succeeded();
+        traced.assert_whole();
+        let file = traced.thread("scenario");
+        let modules = modules(file);
+        let [first, second] = [0, 1].map(|n| named(&modules, &paths[n]));
+        let said = traced.stdout();
+        let lines: Vec<&str> = said.lines().collect();
+        assert_eq!(lines.len(), 2, "{said}");
+        assert_mapped(first, lines[0]);
+        assert_mapped(second, lines[1]);
+        let gone = gone(file);
+        assert_eq!(gone.iter().map(|(range, _)| *range).collect::<Vec<_>>(), [first.range, second.range]);
+        // The times of the four calls, in pairs: without a library, with the first, with the second, without.
+        let times: Vec<u64> = file.calls.iter().map(|(key, ..)| key.ticks.0).collect();
+        let [_, alone, with_first, _, with_second, _, again, _] = times[..] else { panic!("{times:?}") };
+        let is_between = |between: Between, from: u64, to: u64| {
+            assert!(
+                from <= between.after.0 && between.after < between.seen && between.seen.0 <= to,
+                "{between:?}"
+            );
+        };
+        // A library is loaded between two calls, and was seen so before the records of the later one were
+        // written: no later than the call after that.
+        is_between(first.loaded, alone, with_second);
+        is_between(gone[0].1, with_first, again);
+        is_between(second.loaded, with_first, again);
+        assert!(gone[1].1.after.0 >= with_second && first.loaded.seen <= gone[0].1.after);
+        assert!(gone[0].1.seen <= second.loaded.seen);
+        if first.range == second.range {
+            assert!(gone[0].1.seen.0 <= again, "the place was free before");
+        }
+        let own = named(&modules, SCENARIO);
+        for (_, _, payload) in &file.calls {
+            let FunctionPlace::Address(address, _) =
+                FunctionLine::parse(payload.as_bytes()).expect("a line").place
+            else {
+                panic!("{payload}")
+            };
+            assert!(own.range.contains(address), "{own:?}: {payload}");
+        }
+        assert_eq!(own.build_id.len(), 20, "{own:?}");
+    }
+}
+
+#[test]
+fn a_plugin_with_a_tracer_of_its_own_tells_itself() {
+    let plugin = library("libplugin.so");
+    let path = plugin.to_str().expect("UTF-8");
+    let traced = Scenario::new(SCENARIO, &["plugin", path]).run().succeeded();
+    traced.assert_whole();
+    let of_plugin = |file: &&ThreadTrace| !file.calls.is_empty();
+    let files: Vec<_> = traced.files.values().filter(of_plugin).collect();
+    assert!(!files.is_empty());
+    for file in files {
+        let modules = modules(file);
+        let own = named(&modules, path);
+        for (_, _, payload) in &file.calls {
+            let FunctionPlace::Address(address, _) =
+                FunctionLine::parse(payload.as_bytes()).expect("a line").place
+            else {
+                panic!("{payload}")
+            };
+            assert!(own.range.contains(address), "{own:?}: {payload}");
+        }
+    }
+}
+
+#[test]
+fn after_a_kill_the_modules_are_those_of_the_runs_directory() {
+    for (format, marked) in [("text", false), ("raw", false), ("text", true), ("raw", true)] {
+        let mut scenario = Scenario::new(SCENARIO, &["functions-many", "100", "killed"])
+            // Nothing is written before the recovery.
+            .env("TRACER_FULL", "overwrite")
+            .env("TRACER_FORMAT", format);
+        assert!(!scenario.command().status().expect("the program runs").success());
+        let runs = names(scenario.runtime.path());
+        let [run] = &runs[..] else { panic!("{runs:?}") };
+        let table = run.join("modules");
+        let text = std::fs::read_to_string(&table).expect("the table of a killed run");
+        let path = if marked {
+            // Nobody but this file can say so.
+            std::fs::write(&table, text.replace(SCENARIO, "/where/it/was")).expect("the table");
+            "/where/it/was"
+        } else {
+            SCENARIO
+        };
+        merge(&scenario, &[SCENARIO.as_ref()]).succeeded();
+        let files = read_directory(scenario.directory.path());
+        let [file] = &files.values().collect::<Vec<_>>()[..] else { panic!("one file") };
+        assert_eq!(file.records(), 501, "{format}");
+        let modules = modules(file);
+        let own = named(&modules, path);
+        let (_, _, payload) = &file.calls[0];
+        let FunctionPlace::Address(address, _) =
+            FunctionLine::parse(payload.as_bytes()).expect("a line").place
+        else {
+            panic!("{payload}")
+        };
+        assert!(own.range.contains(address), "{own:?}: {payload}");
+    }
+}
+
+#[test]
+fn files_without_addresses_tell_no_modules() {
+    let traced = Scenario::new(SCENARIO, &["return"]).run().succeeded();
+    assert!(traced.files.values().all(|file| modules(file).is_empty()));
+}

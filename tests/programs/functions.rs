@@ -1,0 +1,298 @@
+//! Functions whose calls are recorded: on threads, in handlers and in messages, unwound, polled, forked.
+//!
+//! What each thread enters and leaves it also prints, so that a test can compare: `THREAD MARK WHAT` a line,
+//! in the order of its calls.
+
+use crate::signals::handle;
+use std::fmt::{self, Write as _};
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, Waker};
+use tracer::{Tracer, scope, trace, traced};
+
+/// What the calling thread has entered and left, as the test is told.
+struct Diary {
+    thread: String,
+    lines: String,
+}
+
+impl Diary {
+    fn new(thread: &str) -> Diary {
+        Diary { thread: thread.into(), lines: String::new() }
+    }
+
+    fn note(&mut self, mark: char, what: impl fmt::Display) {
+        writeln!(self.lines, "{}|{mark}|{what}", self.thread).expect("a string grows");
+    }
+
+    fn print(&self) {
+        print!("{}", self.lines);
+    }
+}
+
+/// Enters and leaves itself and others, `depth` deep.
+fn nested(diary: &mut Diary, depth: u32) {
+    let _scope = scope!();
+    diary.note('>', "nested");
+    for child in 0..depth.min(3) {
+        if child == 1 {
+            let _by_address = tracer::scope();
+            diary.note('>', "0x");
+            with_values(diary, depth, child);
+            diary.note('<', "0x");
+        }
+        nested(diary, depth - 1);
+    }
+    diary.note('<', "nested");
+}
+
+/// Has a message with the entering.
+fn with_values(diary: &mut Diary, depth: u32, child: u32) {
+    let _scope = scope!("child {child} at {depth}");
+    diary.note('>', "with_values");
+    diary.note(':', format_args!("child {child} at {depth}"));
+    diary.note('=', returns(depth));
+    diary.note('<', "with_values");
+}
+
+/// Has a message with its argument, and one with what it returns.
+#[traced(args)]
+fn returns(depth: u32) -> u64 {
+    u64::from(depth) + 1
+}
+
+/// Calls functions within functions on three threads, and prints each one's diary.
+pub fn functions(depth: u64) {
+    let work = move |name: &str| {
+        let mut diary = Diary::new(name);
+        for _ in 0..20 {
+            nested(&mut diary, u32::try_from(depth).expect("a small number"));
+        }
+        diary
+    };
+    // Sites have numbers from then on: what they capture is copied.
+    work("main").print();
+    Tracer::get().flush().expect("sites have their numbers");
+    let threads = ["first", "second"].map(|name| {
+        let thread = std::thread::Builder::new().name(name.into());
+        thread.spawn(move || work(name)).expect("a thread")
+    });
+    for thread in threads {
+        thread.join().expect("its end").print();
+    }
+}
+
+/// Enters and leaves functions, and counts each record whose call has returned in the file at `path`, until it
+/// is killed.
+pub fn killed(path: &str) {
+    let counters = crate::stress::counters(path, 1);
+    let count = &counters[0];
+    loop {
+        let by_address = tracer::scope();
+        count.fetch_add(1, Ordering::Relaxed);
+        let by_site = scope!();
+        count.fetch_add(1, Ordering::Relaxed);
+        drop(by_site);
+        count.fetch_add(1, Ordering::Relaxed);
+        drop(by_address);
+        count.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+static HANDLED: AtomicU64 = AtomicU64::new(0);
+
+/// Is interrupted by handlers that enter and leave a function, and formats values that do so, too; prints how
+/// many scopes there were of each.
+pub fn inside_of_messages() {
+    extern "C" fn handler(_: libc::c_int) {
+        let _scope = scope!();
+        HANDLED.fetch_add(1, Ordering::Relaxed);
+    }
+    struct Traces;
+    impl fmt::Display for Traces {
+        #[traced]
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            // SAFETY: the signal is handled on this thread, before the call returns.
+            assert_eq!(unsafe { libc::raise(libc::SIGUSR1) }, 0);
+            f.write_str("traced inside")
+        }
+    }
+    fn messages() {
+        let _scope = scope!("outer {}", Traces);
+        Tracer::get().trace(format_args!("message {Traces}"));
+    }
+    handle(libc::SIGUSR1, handler);
+    for _ in 0..100 {
+        messages();
+    }
+    println!("{} {} {}", 100, 200, HANDLED.load(Ordering::Relaxed));
+}
+
+/// Unwinds functions by a panic, with a destructor on the way that enters and leaves one.
+pub fn unwound() {
+    struct Cleans;
+    impl Drop for Cleans {
+        #[traced]
+        fn drop(&mut self) {}
+    }
+    #[traced(args)]
+    fn inner(n: u32) -> u32 {
+        let _cleans = Cleans;
+        let _by_address = tracer::scope();
+        assert!(n > 3, "as the test wants");
+        n
+    }
+    #[traced]
+    fn outer() {
+        inner(2);
+    }
+    std::panic::set_hook(Box::new(|_| {}));
+    let _scope = scope!();
+    assert!(std::panic::catch_unwind(outer).is_err());
+    assert_eq!(inner(5), 5);
+}
+
+/// Forks a child inside of a function; both leave it.
+pub fn forked() {
+    let scope = scope!("before the fork");
+    // SAFETY: the child only traces, waits for nobody, and ends.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let inner = scope!("in the child");
+        drop((inner, scope));
+        std::process::exit(0);
+    }
+    let mut status = 0;
+    // SAFETY: the call waits for a child of this process.
+    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+    assert_eq!(status, 0);
+    drop(scope);
+}
+
+/// Is ready at the given poll.
+async fn ready_at(poll: u32) {
+    let mut polls = 0;
+    std::future::poll_fn(|_| {
+        polls += 1;
+        if polls < poll { Poll::Pending } else { Poll::Ready(()) }
+    })
+    .await;
+}
+
+#[traced(args)]
+async fn task(name: &'static str, polls: u32) -> usize {
+    ready_at(polls).await;
+    name.len()
+}
+
+#[traced]
+async fn panics() {
+    ready_at(2).await;
+    panic!("as the test wants");
+}
+
+fn poll<F: Future>(future: &mut Pin<Box<F>>) -> Poll<F::Output> {
+    future.as_mut().poll(&mut Context::from_waker(Waker::noop()))
+}
+
+/// Polls futures: one on two threads in turn, one that is dropped in between, one that is leaked, one that
+/// panics, and one that is never polled at all.
+pub fn polled() {
+    std::panic::set_hook(Box::new(|_| {}));
+    let mut moves = Box::pin(task("moves", 3));
+    assert!(poll(&mut moves).is_pending());
+    let thread = std::thread::Builder::new().name("other".into());
+    let thread = thread.spawn(move || {
+        assert!(poll(&mut moves).is_pending());
+        moves
+    });
+    let mut moves = thread.expect("a thread").join().expect("its end");
+    assert_eq!(poll(&mut moves), Poll::Ready(5));
+    drop(moves);
+    let mut dropped = Box::pin(task("dropped", 3));
+    assert!(poll(&mut dropped).is_pending());
+    drop(dropped);
+    let mut leaked = Box::pin(task("leaked", 3));
+    assert!(poll(&mut leaked).is_pending());
+    std::mem::forget(leaked);
+    let mut fails = Box::pin(panics());
+    assert!(poll(&mut fails).is_pending());
+    assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| poll(&mut fails))).is_err());
+    drop(fails);
+    drop(task("never polled", 1));
+    let mut never = pin!(task("at once", 1));
+    assert!(never.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready());
+}
+
+/// A module that a filter can name.
+mod filtered {
+    use super::{scope, traced};
+
+    pub fn by_macro(evaluated: &mut u32) {
+        let _scope = scope!("argument {}", {
+            *evaluated += 1;
+            *evaluated
+        });
+    }
+
+    #[traced(args)]
+    pub fn by_attribute(n: u32) -> u32 {
+        n
+    }
+
+    #[traced]
+    pub async fn polled() {}
+}
+
+/// Calls functions of a module that a filter may leave out, twice; prints how many arguments were evaluated.
+pub fn with_filter() {
+    let mut evaluated = 0;
+    for _ in 0..2 {
+        let _here = scope!();
+        filtered::by_macro(&mut evaluated);
+        filtered::by_attribute(1);
+        assert!(poll(&mut Box::pin(filtered::polled())).is_ready());
+        let _ = Tracer::get().flush();
+    }
+    println!("{evaluated}");
+}
+
+/// Enters and leaves functions many times, more than a ring or a limited file holds; says at the end how
+/// often, and is killed if it is asked to be.
+pub fn many(calls: u64, end: Option<&str>) {
+    for n in 0..calls {
+        let _by_address = tracer::scope();
+        let _by_site = scope!("call {n}");
+    }
+    trace!("called {calls} times");
+    if end == Some("killed") {
+        // What readers need to know has been written by then: the flusher does it when it is woken.
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        // SAFETY: the call sends a signal to this process.
+        unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
+    }
+}
+
+/// Enters and leaves a function with each of these libraries loaded, one after the other, and before and
+/// between; prints for each which of its addresses are mapped as code.
+pub fn libraries(paths: &[String]) {
+    let step = || {
+        drop(tracer::scope());
+        Tracer::get().flush().expect("the flusher has looked");
+    };
+    step();
+    for path in paths {
+        let name = std::ffi::CString::new(path.as_str()).expect("a path without NUL");
+        // SAFETY: this is a shared object of this workspace, whose constructors do nothing.
+        let library = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+        assert!(!library.is_null(), "{path} can be loaded");
+        step();
+        let maps = std::fs::read_to_string("/proc/self/maps").expect("what is mapped");
+        let is_code = |line: &&str| line.contains(" r-xp ") && line.ends_with(path.as_str());
+        maps.lines().filter(is_code).for_each(|line| println!("{line}"));
+        // SAFETY: nothing of the library is in use.
+        assert_eq!(unsafe { libc::dlclose(library) }, 0);
+    }
+    step();
+}

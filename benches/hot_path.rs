@@ -10,7 +10,7 @@ use criterion::{Criterion, criterion_group, criterion_main};
 use std::fmt::Write;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
-use tracer::{Clock, Tracer, trace};
+use tracer::{Clock, Tracer, scope, trace, traced};
 
 /// The name of a case, and its call, which gets the number of the call.
 type Case = (&'static str, fn(u64));
@@ -97,6 +97,10 @@ fn disabled(c: &mut Criterion) {
         b.iter(|| Tracer::get().trace(format_args!("A number {}", black_box(1u64))));
     });
     group.bench_function("trace!", |b| b.iter(|| trace!("A number {}", black_box(1u64))));
+    group.bench_function("a function", |b| b.iter(|| untraced_function(black_box(1))));
+    group.bench_function("a function with scope()", |b| b.iter(|| function_with_scope(black_box(1))));
+    group.bench_function("a function with scope!", |b| b.iter(|| function_with_site(black_box(1))));
+    group.bench_function("a function with #[traced]", |b| b.iter(|| traced_function(black_box(1))));
     group.finish();
 }
 
@@ -167,6 +171,65 @@ fn captured(c: &mut Criterion) {
     }
 }
 
+#[inline(never)]
+fn untraced_function(n: u64) -> u64 {
+    n + 1
+}
+
+#[inline(never)]
+fn function_with_scope(n: u64) -> u64 {
+    let _scope = tracer::scope();
+    n + 1
+}
+
+#[inline(never)]
+fn function_with_site(n: u64) -> u64 {
+    let _scope = scope!();
+    n + 1
+}
+
+#[traced]
+#[inline(never)]
+fn traced_function(n: u64) -> u64 {
+    n + 1
+}
+
+/// Measures functions that are entered and left, beside the two readings of the clock that this takes.
+fn functions(c: &mut Criterion) {
+    let clocks = [("ordered", Clock::Ordered, ordered as fn() -> u64), ("fast", Clock::Fast, plain)];
+    for (name, clock, read) in clocks {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        assert!(Tracer::builder().directory(directory.path()).ring_size(4 << 20).clock(clock).enable());
+        let mut group = c.benchmark_group(format!("functions, {name}"));
+        let bare = |_| {
+            black_box((read(), read()));
+        };
+        group.bench_function("clock, twice", |b| b.iter_custom(|n| in_bursts(n, bare)));
+        let cases: [Case; 4] = [
+            ("no scope", |i| {
+                black_box(untraced_function(i));
+            }),
+            ("scope()", |i| {
+                black_box(function_with_scope(i));
+            }),
+            ("scope!", |i| {
+                black_box(function_with_site(i));
+            }),
+            ("#[traced]", |i| {
+                black_box(traced_function(i));
+            }),
+        ];
+        for (name, call) in cases {
+            // The first call gives the site its number.
+            call(0);
+            let _ = Tracer::get().flush();
+            group.bench_function(name, |b| b.iter_custom(|n| in_bursts(n, call)));
+        }
+        group.finish();
+        let _ = Tracer::get().shutdown();
+    }
+}
+
 /// Prints percentiles of calls that are timed one by one. The cost of the two clock reads around a call is in
 /// the figures.
 fn single_calls(cases: &[Case]) {
@@ -213,6 +276,6 @@ criterion_group! {
         .sample_size(40)
         .warm_up_time(Duration::from_millis(300))
         .measurement_time(Duration::from_secs(1));
-    targets = disabled, clocks, thread_locals, enabled, captured
+    targets = disabled, clocks, thread_locals, enabled, captured, functions
 }
 criterion_main!(hot_path);

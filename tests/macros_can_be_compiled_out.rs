@@ -1,4 +1,4 @@
-//! The feature `compile-out` leaves nothing of a call of `trace!` in a program's machine code.
+//! The feature `compile-out` leaves nothing of the calls of the macros in a program's machine code.
 #![cfg(target_os = "linux")]
 
 use std::path::{Path, PathBuf};
@@ -23,7 +23,16 @@ fn a_program_without_its_calls_has_neither_their_texts_nor_their_arguments_nor_t
     // The target directory is beside the other builds, so that only the first test run on a machine compiles
     // it.
     let target = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("compiled-out");
-    let marks = ["the marker of a message", "an_argument_nobody_wants", "tracer-flusher"];
+    // What is traced has a site, in which the name of an argument and the source file stand.
+    let marks = [
+        "the marker of a message",
+        "the marker of a scope",
+        "an_argument_nobody_wants",
+        "the_marked_argument={:?}",
+        "another_marked_argument={:?}",
+        "__here",
+        "tracer-flusher",
+    ];
     let with = build(&target, &[]);
     assert!(marks.iter().all(|mark| has(&with, mark)), "the marks can be found at all");
     let without = build(&target, &["--features", "compile-out"]);

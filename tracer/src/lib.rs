@@ -93,6 +93,9 @@ macro_rules! trace {
 #[cfg(feature = "compile-out")]
 #[macro_export]
 macro_rules! scope {
+    () => {
+        $crate::Scope::off()
+    };
     ($($arguments:tt)*) => {{
         $crate::trace!($($arguments)*);
         $crate::Scope::off()

@@ -1,6 +1,7 @@
-//! Calls `trace!` in the ways that programs do. With the feature `compile-out` nothing of the calls is in the
+//! Calls the macros in the ways that programs do. With the feature `compile-out` nothing of the calls is in the
 //! machine code.
 
+use std::future::Future as _;
 use std::hint::black_box;
 
 /// Makes the argument that the calls would evaluate; it is found by its name in the program's symbols.
@@ -9,9 +10,27 @@ fn an_argument_nobody_wants() -> u32 {
     black_box(42)
 }
 
+/// Has arguments, and a value that it returns.
+#[tracer::traced(args)]
+#[inline(never)]
+fn the_name_of_a_traced_function(the_marked_argument: u32) -> u32 {
+    black_box(the_marked_argument)
+}
+
+/// Is polled once.
+#[tracer::traced(args)]
+async fn polled(another_marked_argument: u32) -> u32 {
+    black_box(another_marked_argument)
+}
+
 fn main() {
     let count = black_box(7u32);
     tracer::trace!("the marker of a message without arguments");
     tracer::trace!("the marker of a message with {count} and {:?}", an_argument_nobody_wants());
-    println!("{count}");
+    let _by_address = tracer::scope();
+    let _by_site = tracer::scope!();
+    let _with_values = tracer::scope!("the marker of a scope with {count} and {}", an_argument_nobody_wants());
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    let polled = std::pin::pin!(polled(count)).poll(&mut context);
+    println!("{count} {} {polled:?}", the_name_of_a_traced_function(count));
 }

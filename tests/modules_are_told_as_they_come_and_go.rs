@@ -24,8 +24,8 @@ fn library(name: &str) -> PathBuf {
 }
 
 fn modules(file: &ThreadTrace) -> Vec<&Module> {
-    let module = |meta| if let &Meta::Module(ref module) = meta { Some(module) } else { None };
-    file.metas.iter().filter_map(module).collect()
+    let modules = file.metas.iter();
+    modules.filter_map(|meta| if let Meta::Module(module) = meta { Some(module) } else { None }).collect()
 }
 
 fn named<'a>(modules: &[&'a Module], path: &str) -> &'a Module {

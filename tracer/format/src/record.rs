@@ -93,9 +93,14 @@ impl RecordKind {
     }
 }
 
-/// The kinds that a later version may write into a ring. A program that does not know such a record leaves
-/// the ring to those that do; any other number that is no kind, zero among them, is damage.
+/// The kinds that a later version may write into a ring, but for those that are known. A program that does not
+/// know such a record leaves the ring to those that do; any other number that is no kind, zero among them, is damage.
 pub const RESERVED: std::ops::RangeInclusive<u8> = 7..=15;
+
+/// Returns whether only a later version can have put a record of this kind into a ring.
+fn is_reserved(kind: u8) -> bool {
+    RESERVED.contains(&kind) && !RecordKind::of(kind).is_some_and(RecordKind::is_in_rings)
+}
 
 /// Flags of a record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -428,7 +433,7 @@ impl<'a> Records<'a> {
                 Some(record) => return Some(record),
                 None => {
                     let kind = word.to_le_bytes()[0];
-                    self.unknown = self.unknown.or_else(|| RESERVED.contains(&kind).then_some(kind));
+                    self.unknown = self.unknown.or_else(|| is_reserved(kind).then_some(kind));
                     self.damaged += 1;
                     self.skip_block();
                 }

@@ -5,7 +5,12 @@
 
 #![deny(warnings, clippy::pedantic)]
 #![warn(missing_docs, unsafe_op_in_unsafe_fn, rust_2018_idioms)]
-#![allow(unsafe_code, clippy::unwrap_used, reason = "a test")]
+#![allow(
+    unsafe_code,
+    clippy::unwrap_used,
+    clippy::needless_lifetimes,
+    reason = "a test; lifetimes are one of its subjects"
+)]
 
 use std::fmt::{Debug, Display};
 use std::future::Future;

@@ -132,8 +132,6 @@ impl Flusher {
         loop {
             self.supply.keep_open();
             self.supply.tell_modules();
-            #[cfg(feature = "unwind")]
-            crate::stack::notice(crate::stack::functions::generation());
             self.follow_user();
             self.supply.tell_sites();
             self.supply_rings();

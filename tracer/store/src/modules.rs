@@ -5,7 +5,7 @@
 //! in each trace file that has addresses.
 
 use std::fs::File;
-use std::io::{Read, Seek, Write};
+use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
 use trace_format::line::Ticks;
@@ -68,13 +68,13 @@ impl ModuleTable {
     /// loader's lock.
     fn look(&mut self) {
         let before = Between { after: self.looked, seen: (self.now)() };
-        let counts = sys::module_counts();
+        let Some(counts) = sys::module_counts() else { return };
         if counts == self.counts && !self.lines.is_empty() {
             // What is there now was there at the moment that was read before.
             self.looked = before.seen;
             return;
         }
-        let found = sys::loaded_modules();
+        let Some(found) = sys::loaded_modules() else { return };
         let seen = (self.now)();
         self.compare(found, Between { seen, ..before });
         // What is there was seen between the two readings of the clock; the next change may have been in
@@ -125,7 +125,11 @@ impl ModuleTable {
         }
         // A line that a full disk has cut is ended by this, and read as none.
         let begun = if *written == 0 { &b""[..] } else { b"\n" };
-        if sys::open_to_append(path).and_then(|mut file| file.write_all(&[begun, &text].concat())).is_ok() {
+        let file = match sys::create_private_file(path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => sys::open_to_append(path),
+            file => file,
+        };
+        if file.and_then(|mut file| file.write_all(&[begun, &text].concat())).is_ok() {
             *written = self.lines.len();
         }
     }

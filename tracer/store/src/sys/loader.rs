@@ -3,6 +3,7 @@
 #![allow(clippy::useless_conversion, reason = "addresses have 32 bits on other processors")]
 
 use std::os::unix::ffi::OsStringExt;
+use std::sync::atomic::{AtomicU32, Ordering, compiler_fence};
 
 #[cfg(target_pointer_width = "32")]
 use libc::Elf32_Phdr as ProgramHeader;
@@ -12,9 +13,33 @@ use trace_format::meta::{AddressRange, Between, Module};
 
 use super::LoadedModules;
 
+/// The id of the process that holds the loader's lock for a look, or 0.
+///
+/// ```text
+///   0 ── a look begins ──► own id ── it ends ──► 0        (the flusher alone)
+/// ```
+///
+/// A child that was forked meanwhile has a copy of the word, and of the lock: nobody will ever release that
+/// there, so the child must not ask for it. Relaxed: the child's copy is that of the moment of the fork.
+static HOLDER: AtomicU32 = AtomicU32::new(0);
+
+/// Does something under the loader's lock; `None` where that would never be had.
+fn with_lock<T>(look: impl FnOnce() -> T) -> Option<T> {
+    let own = std::process::id();
+    if ![0, own].contains(&HOLDER.load(Ordering::Relaxed)) {
+        return None;
+    }
+    HOLDER.store(own, Ordering::Relaxed);
+    compiler_fence(Ordering::SeqCst);
+    let seen = look();
+    compiler_fence(Ordering::SeqCst);
+    HOLDER.store(0, Ordering::Relaxed);
+    Some(seen)
+}
+
 /// Returns how many modules were loaded so far, and how many of them were unloaded. This takes the loader's
-/// lock, for a few nanoseconds.
-pub fn module_counts() -> (u64, u64) {
+/// lock, for a few nanoseconds; `None` in a child that was forked while its parent had it.
+pub fn module_counts() -> Option<(u64, u64)> {
     unsafe extern "C" fn first(
         info: *mut libc::dl_phdr_info,
         bytes: libc::size_t,
@@ -27,8 +52,8 @@ pub fn module_counts() -> (u64, u64) {
     }
     let mut counts = (0, 0);
     // SAFETY: `first` writes to `counts`, which outlives the call.
-    unsafe { libc::dl_iterate_phdr(Some(first), (&raw mut counts).cast()) };
-    counts
+    with_lock(|| unsafe { libc::dl_iterate_phdr(Some(first), (&raw mut counts).cast()) })?;
+    Some(counts)
 }
 
 /// Returns the counts that the loader gives with each module.
@@ -45,8 +70,8 @@ unsafe fn counts_in(info: *const libc::dl_phdr_info, bytes: usize) -> (u64, u64)
 }
 
 /// Returns the files that are mapped as code now. This takes the loader's lock, for some microseconds, and
-/// allocates under it: it is not for threads that trace.
-pub fn loaded_modules() -> LoadedModules {
+/// allocates under it: it is not for threads that trace. `None` as for [`module_counts`].
+pub fn loaded_modules() -> Option<LoadedModules> {
     unsafe extern "C" fn each(
         info: *mut libc::dl_phdr_info,
         bytes: libc::size_t,
@@ -62,13 +87,13 @@ pub fn loaded_modules() -> LoadedModules {
     }
     let mut found = LoadedModules::default();
     // SAFETY: `each` writes to `found`, which outlives the call. It does not unwind: it only copies.
-    unsafe { libc::dl_iterate_phdr(Some(each), (&raw mut found).cast()) };
+    with_lock(|| unsafe { libc::dl_iterate_phdr(Some(each), (&raw mut found).cast()) })?;
     // The loader does not tell the path of the executable, which comes first.
     if let Some(executable) = found.modules.first_mut().filter(|module| module.path.is_empty()) {
         let path = std::fs::read_link("/proc/self/exe").unwrap_or_default();
         executable.path = path.into_os_string().into_vec();
     }
-    found
+    Some(found)
 }
 
 /// Returns what the loader says of one module; `None` where it has no code.
@@ -135,8 +160,8 @@ mod tests {
 
     #[test]
     fn this_program_is_found_with_its_own_functions() {
-        let found = loaded_modules();
-        assert_eq!(found.counts, module_counts());
+        let found = loaded_modules().expect("the lock is to be had");
+        assert_eq!(Some(found.counts), module_counts());
         let here = this_program_is_found_with_its_own_functions as fn() as usize as u64;
         let own = found.modules.iter().find(|module| module.range.contains(here)).expect("this program");
         let path = std::env::current_exe().expect("a path");

@@ -170,12 +170,12 @@ pub fn monotonic_ns() -> u64 {
     clock.delta_as_nanos(0, clock.raw())
 }
 
-/// Returns that no module was ever loaded: they are not looked for here.
-pub fn module_counts() -> (u64, u64) {
-    (0, 0)
+/// Returns nothing: modules are not looked for here.
+pub fn module_counts() -> Option<(u64, u64)> {
+    None
 }
 
-/// Returns no modules: they are not looked for here, so addresses get no names.
-pub fn loaded_modules() -> LoadedModules {
-    LoadedModules::default()
+/// Returns nothing: modules are not looked for here, so addresses get no names.
+pub fn loaded_modules() -> Option<LoadedModules> {
+    None
 }

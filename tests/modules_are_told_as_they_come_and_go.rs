@@ -28,6 +28,14 @@ fn modules(file: &ThreadTrace) -> Vec<&Module> {
     modules.filter_map(|meta| if let Meta::Module(module) = meta { Some(module) } else { None }).collect()
 }
 
+/// Returns the address that the line of a function tells.
+fn address_in(payload: &str) -> u64 {
+    match FunctionLine::parse(payload.as_bytes()).expect("a line").place {
+        FunctionPlace::Address(address, _) => address,
+        other => panic!("{other:?} in {payload}"),
+    }
+}
+
 fn named<'a>(modules: &[&'a Module], path: &str) -> &'a Module {
     let found: Vec<_> = modules.iter().filter(|module| module.path == path.as_bytes()).collect();
     assert_eq!(found.len(), 1, "{path}: {modules:?}");
@@ -95,12 +103,7 @@ fn libraries_at_the_same_addresses_are_told_apart_by_time() {
         }
         let own = named(&modules, SCENARIO);
         for (_, _, payload) in &file.calls {
-            let FunctionPlace::Address(address, _) =
-                FunctionLine::parse(payload.as_bytes()).expect("a line").place
-            else {
-                panic!("{payload}")
-            };
-            assert!(own.range.contains(address), "{own:?}: {payload}");
+            assert!(own.range.contains(address_in(payload)), "{own:?}: {payload}");
         }
         assert_eq!(own.build_id.len(), 20, "{own:?}");
     }
@@ -119,12 +122,7 @@ fn a_plugin_with_a_tracer_of_its_own_tells_itself() {
         let modules = modules(file);
         let own = named(&modules, path);
         for (_, _, payload) in &file.calls {
-            let FunctionPlace::Address(address, _) =
-                FunctionLine::parse(payload.as_bytes()).expect("a line").place
-            else {
-                panic!("{payload}")
-            };
-            assert!(own.range.contains(address), "{own:?}: {payload}");
+            assert!(own.range.contains(address_in(payload)), "{own:?}: {payload}");
         }
     }
 }
@@ -155,12 +153,7 @@ fn after_a_kill_the_modules_are_those_of_the_runs_directory() {
         let modules = modules(file);
         let own = named(&modules, path);
         let (_, _, payload) = &file.calls[0];
-        let FunctionPlace::Address(address, _) =
-            FunctionLine::parse(payload.as_bytes()).expect("a line").place
-        else {
-            panic!("{payload}")
-        };
-        assert!(own.range.contains(address), "{own:?}: {payload}");
+        assert!(own.range.contains(address_in(payload)), "{own:?}: {payload}");
     }
 }
 

@@ -98,6 +98,11 @@ impl Lane {
         self.data.capacity()
     }
 
+    /// Returns the size of a block in bytes. No record can be longer.
+    pub(crate) fn block(&self) -> u64 {
+        self.block
+    }
+
     /// Returns the position at which the next record begins.
     #[inline(always)]
     pub(crate) fn pos(&self) -> u64 {

@@ -272,9 +272,9 @@ impl Producer {
     #[cold]
     #[inline(never)]
     fn record_words_inside(&self, ticks: Ticks, word: u64, payload: &[u64], here: usize) -> Outcome {
-        let inner = self.nested_frame.load(Ordering::Relaxed);
-        if inner != 0 && !sys::is_deeper(inner, here) {
-            // Inside a record inside a record: there is no third ring.
+        // A block of the smallest nested ring is shorter than a deep stack.
+        let fits = (HEADER + size_of_val(payload)) as u64 <= self.nested.block();
+        if !fits || self.is_twice_inside(here) {
             add(&self.nested.written().lost_full, 1);
             return Outcome::Lost;
         }
@@ -301,13 +301,18 @@ impl Producer {
     #[cold]
     #[inline(never)]
     fn record_inside(&self, ticks: Ticks, site: u32, args: fmt::Arguments<'_>, here: usize) -> Outcome {
-        let inner = self.nested_frame.load(Ordering::Relaxed);
-        if inner != 0 && !sys::is_deeper(inner, here) {
-            // Inside a record inside a record: there is no third ring.
+        if self.is_twice_inside(here) {
             add(&self.nested.written().lost_full, 1);
             return Outcome::Lost;
         }
         self.record_in(&self.nested, &self.nested_frame, here, ticks, site, args)
+    }
+
+    /// Returns whether the thread is inside a record inside a record, seen from a frame that ends at `here`:
+    /// there is no third ring.
+    fn is_twice_inside(&self, here: usize) -> bool {
+        let inner = self.nested_frame.load(Ordering::Relaxed);
+        inner != 0 && !sys::is_deeper(inner, here)
     }
 
     /// Returns whether the record that is marked as being written was left without ending (`longjmp`).

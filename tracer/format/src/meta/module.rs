@@ -31,9 +31,9 @@ impl Between {
 /// The addresses from `start` on, up to `end` and without it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct AddressRange {
-    /// The first address.
+    /// The first address of the range.
     pub start: u64,
-    /// The address behind the last one.
+    /// The address behind the last one of the range.
     pub end: u64,
 }
 

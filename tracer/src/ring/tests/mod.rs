@@ -17,6 +17,7 @@ use trace_format::line::{Kind, Line};
 use trace_format::meta::Meta;
 use trace_format::plans::Plans;
 use trace_format::record::Records;
+use trace_format::record::{Flags, stack_word};
 use trace_format::render::{References, RenderState, Renderer};
 use trace_format::ring::{Geometry, MIN_CAPACITY, Progress, readable};
 use trace_store::memory::{FIRST_BYTES, FIRST_NESTED_BYTES, Memory, may_begin_small};
@@ -238,6 +239,35 @@ fn a_record_inside_a_record_is_kept_and_one_further_in_is_counted() {
     assert_eq!(bench.metas(), [Meta::Lost { records: 1, reason: trace_format::meta::LossReason::Nested }]);
     let ticks: Vec<u64> = bench.lines().iter().map(|l| l.key.ticks.0).collect();
     assert!(ticks.is_sorted(), "the outer record began first");
+}
+
+#[test]
+fn a_stack_that_no_block_of_the_nested_ring_can_hold_is_counted() {
+    struct Stacks<'a>(&'a Producer, &'a [usize]);
+    impl fmt::Display for Stacks<'_> {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            for length in self.1 {
+                let addresses = vec![7; *length];
+                let word = stack_word(Flags::WHOLE, 8 * length);
+                self.0.record_words(now(), word, &addresses);
+            }
+            f.write_str("outer")
+        }
+    }
+    let mut bench = Bench::new(FullPolicy::Block, Duration::ZERO);
+    let block = usize::try_from(bench.memory.geometry().nested_block).unwrap();
+    let longest = (block - 16) / 8;
+    let lengths = [longest, longest + 1, 120, 1];
+    bench.producer.record(now(), 0, format_args!("{}", Stacks(&bench.producer, &lengths)));
+    bench.drain();
+    let stacks: Vec<usize> = bench
+        .lines()
+        .iter()
+        .filter(|line| line.kind == Kind::Stack)
+        .map(|line| line.payload.split(|byte| *byte == b' ').count())
+        .collect();
+    assert_eq!(stacks, [longest, 1]);
+    assert_eq!(bench.metas(), [Meta::Lost { records: 2, reason: trace_format::meta::LossReason::Nested }]);
 }
 
 #[test]

@@ -157,6 +157,27 @@ fn the_command_merges_checks_counts_and_shows_files_with_functions_without_a_wor
         let count = |text: &str, mark: &str| text.lines().filter(|line| line.contains(mark)).count();
         assert_eq!(count(&merged, " > "), count(&merged, " < "));
         merges.push(count(&merged, " > "));
+        let report = quietly(&traced, &["report".as_ref()]);
+        let head = report.lines().next().expect("a first line").replace(',', "");
+        assert_eq!(head, format!("{} calls of 3 threads", count(&merged, " > ")));
+        // What the program has counted itself, by function.
+        let said = traced.stdout();
+        for name in ["returns", "leaf"] {
+            let of_name = |line: &&str| {
+                line.ends_with(&format!("|>|{name}")) || (name == "returns" && line.contains("|=|"))
+            };
+            let row = report.lines().find(|line| line.contains(&format!("::{name}  (")));
+            let counted = row.map_or("0", |row| row.split_whitespace().next().expect("a count"));
+            assert_eq!(
+                counted.replace(',', ""),
+                said.lines().filter(of_name).count().to_string(),
+                "{name}: {report}"
+            );
+        }
+        let tree = quietly(&traced, &["tree".as_ref()]);
+        let opened = tree.lines().filter(|line| line.ends_with(" {")).count();
+        assert_eq!(opened, tree.lines().filter(|line| line.contains("  } ")).count(), "{tree}");
+        assert!(opened > 0 && !tree.contains("<-"), "{tree}");
     }
     assert!(merges[0] > 100 && merges[0] == merges[1], "{merges:?}");
 }

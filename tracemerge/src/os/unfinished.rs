@@ -1,6 +1,5 @@
 //! The output file that still has a temporary name, for the signal that ends this process.
 
-use std::fs;
 use std::path::PathBuf;
 
 use parking_lot::{Mutex, MutexGuard};
@@ -17,6 +16,6 @@ pub fn unfinished() -> MutexGuard<'static, Option<PathBuf>> {
 #[cfg(unix)]
 pub fn discard_unfinished() {
     if let Some(path) = unfinished().take() {
-        let _ = fs::remove_file(path);
+        let _ = std::fs::remove_file(path);
     }
 }

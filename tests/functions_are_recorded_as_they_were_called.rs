@@ -87,7 +87,9 @@ fn lines_of(traced: &Traced, thread: &str) -> Vec<String> {
         let line = Line::parse(line).expect("a line");
         let payload = String::from_utf8(unescape(line.payload)).expect("UTF-8");
         match line.kind {
+            Kind::Message if payload.starts_with("panicked at ") => lines.push(":panicked".into()),
             Kind::Message => lines.push(format!(":{payload}")),
+            Kind::Stack => lines.push("^".into()),
             Kind::Enter | Kind::Leave => lines.extend(short(&[Call::of(line.kind, &payload)])),
             _ => {}
         }
@@ -251,6 +253,8 @@ fn what_a_panic_unwinds_is_left_unwinding_and_what_destructors_call_is_not() {
             ">inner",
             ":n=2",
             ">0x",
+            ":panicked",
+            "^",
             "<0x unwinding",
             ">drop",
             "<drop",

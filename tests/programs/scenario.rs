@@ -5,6 +5,7 @@
 
 mod allocations;
 mod confined;
+mod crashes;
 mod daemons;
 mod endings;
 mod forks;
@@ -38,6 +39,8 @@ fn main() {
         "exit" => endings::exit(argument.as_deref()),
         "panic" => endings::panic(),
         "thread-local" => endings::thread_local_destructor(),
+        "crashed" => crashes::crashed(&argument.expect("its end as second argument"), true),
+        "crashed-uncaught" => crashes::crashed(&argument.expect("its end as second argument"), false),
         "ended" => endings::ended(&argument.expect("its end as second argument")),
         "running-threads" => endings::running_threads(),
         "killed" => endings::killed(),

@@ -39,6 +39,7 @@
 //! * Threads come and go without leaving rings or descriptors behind: `short_lived_threads_leak_nothing`
 //! * A message formatted later, or by recovery after a kill, is what `format!` gives:
 //!   `deferred_messages_are_those_of_format`
+//! * A panic leaves its stack, and a fatal signal does where that is asked for: `a_crash_leaves_its_stack`
 //! * A loss is never silent: it is counted, and a line in the file: `a_full_ring_drops_or_waits_and_says_so`
 //!
 //! Records made inside another record of their thread (by a signal handler, a panic hook, a `Display` that

@@ -6,7 +6,8 @@
 //!   0     identity   magic "TRCLIFE\n" u64, version u32, file bytes u32,   flusher, before it is locked
 //!                    flusher's thread id u64
 //!  64     traced     unplaced u64; start: thread id u64, since u64, ns   traced threads
-//!                    u64; panics: thread id u64, deadly u32
+//!                    u64; panics: thread id u64, deadly u32; name of
+//!                    the signal u64
 //! 128     flusher    files u64, ending u32, forgotten u64                  flusher, then the recoverer
 //! ```
 //!
@@ -18,7 +19,7 @@
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::line::Ticks;
-use crate::meta::{Cause, EndReason, Ended};
+use crate::meta::{Cause, EndReason, Ended, Name};
 
 /// The file's name in the run's directory.
 pub const FILE_NAME: &str = "life";
@@ -59,6 +60,8 @@ pub struct TracedCounters {
     pub start: Start,
     /// The panics of the program.
     pub panics: Panics,
+    /// The signal that ends the process, where it is caught.
+    pub signal: FatalSignal,
 }
 
 /// The cost of a run's start, and the thread whose file tells of it: the one that made the first record.
@@ -142,6 +145,36 @@ impl Panics {
     }
 }
 
+/// The name of the signal that ends the process, as its handler has noted it. Zero where none has.
+///
+/// ```text
+/// 0 ──set──► name of a signal ──set──► another, of a thread that a signal ends at the same time
+/// ```
+///
+/// Relaxed: one word, read when the process is gone.
+#[derive(Debug, Default)]
+#[repr(transparent)]
+pub struct FatalSignal(AtomicU64);
+
+impl FatalSignal {
+    /// Notes that the signal of this name ends the process. A name has eight bytes at most, as those of all signals that
+    /// dump a core have; what is longer is cut.
+    pub fn set(&self, name: &str) {
+        let mut bytes = [0; 8];
+        for (to, from) in bytes.iter_mut().zip(name.bytes()) {
+            *to = from;
+        }
+        self.0.store(u64::from_le_bytes(bytes), Ordering::Relaxed);
+    }
+
+    /// Returns the name that was noted, if one was.
+    #[must_use]
+    pub fn get(&self) -> Option<Name> {
+        let bytes = self.0.load(Ordering::Relaxed).to_le_bytes();
+        Name::parse(bytes.split(|byte| *byte == 0).next().unwrap_or_default())
+    }
+}
+
 /// The counters of the flusher.
 #[derive(Debug)]
 #[repr(C, align(64))]
@@ -207,7 +240,9 @@ impl Life {
     #[must_use]
     pub fn ended(&self, known: Cause) -> Ended {
         let panic = self.traced.panics.deadly();
-        let cause = Cause { panic, ..Cause::default() }.or(known);
+        let noted = Cause { panic, signal: self.traced.signal.get(), status: None };
+        // Who has waited for the process knows its signal better than a handler that something else has interrupted.
+        let cause = Cause { panic, ..known.or(noted) };
         match self.flusher.ending.load(Ordering::Acquire) {
             number if number == Ending::Exit as u32 => Ended { reason: EndReason::Exit, cause },
             // The run has ended before its process.

@@ -10,7 +10,7 @@ use super::builder::Builder;
 use crate::shared::run::{CounterSums, Run};
 use crate::shared::{process, unplaced};
 use crate::stack::Registers;
-use crate::traced::{decision, record, stack_record};
+use crate::traced::{decision, record, signals, stack_record};
 use crate::user::config::Config;
 
 /// The tracer of this process. There is one; [`Tracer::get`] gives it.
@@ -72,6 +72,30 @@ impl Tracer {
         }
     }
 
+    /// Has a signal that ends the process leave its name and the call stack of its thread in the trace, from now on. The
+    /// last lines of the files name the signal, too, also if the program runs by itself.
+    ///
+    /// Caught are the signals that dump a core: `SIGABRT`, `SIGBUS`, `SIGFPE`, `SIGILL`, `SIGQUIT`, `SIGSEGV`, `SIGSYS`,
+    /// `SIGTRAP`, `SIGXCPU`, `SIGXFSZ`, but for those that are ignored when this is called. The process ends by its
+    /// signal as it would have: with the same status, and a core dump of the place where it failed. A handler that was there
+    /// is called behind the record, as the system would have called it, and decides what becomes of the process; so the
+    /// message of Rust's library about a stack that has overflown is printed as before. A program that goes on after
+    /// such signals, as a virtual machine does, gets two records for each.
+    ///
+    /// The stack begins where the signal has interrupted the thread. It is found as for [`stack`](Tracer::stack), also where
+    /// the thread has used up its stack, or has called what is no code.
+    ///
+    /// To be called once tracing is on; where it is off, nothing is done and no handler is set, so is elsewhere than on
+    /// Linux. This is the one thing that sets signal handlers. Calling it again changes nothing. It costs some thirty
+    /// system calls and a [`flush`](Tracer::flush).
+    pub fn catch_signals() {
+        if Tracer::get().is_enabled() {
+            signals::catch();
+            // So that the modules are known that the addresses are of, should it fail at once. An error changes nothing.
+            let _ = Tracer::get().flush();
+        }
+    }
+
     /// Returns whether this process traces. The first call decides, as for [`trace`](Tracer::trace).
     ///
     /// For work that is only worth doing when it is traced.
@@ -109,9 +133,7 @@ impl Tracer {
         if record::is_inside() {
             return Err(io::Error::new(io::ErrorKind::WouldBlock, "flush was called inside of a record"));
         }
-        process::current()
-            .filter(|run| run.is_of_this_process() && !run.is_closed())
-            .map_or(Ok(()), Run::flush)
+        process::running().map_or(Ok(()), Run::flush)
     }
 
     /// Has the flight recorder write what it holds: the newest records of each thread, as many as its ring

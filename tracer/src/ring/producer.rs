@@ -163,9 +163,10 @@ impl Producer {
         frame != 0 && !sys::is_deeper(frame, here)
     }
 
-    /// Returns the ticks of the thread's last record that was made outside of any other one.
-    pub(crate) fn last_ticks(&self) -> Ticks {
-        Ticks(self.main.last())
+    /// Returns the ticks of the thread's last record: inside of another one, seen from a frame that ends at `here`, of
+    /// those that were made there.
+    pub(crate) fn last_ticks(&self, here: usize) -> Ticks {
+        Ticks(if self.is_inside(here) { self.nested.last() } else { self.main.last() })
     }
 
     /// Writes a message of a `site` (0: of none) that was begun at `ticks`. Never panics, whatever the

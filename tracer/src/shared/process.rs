@@ -31,6 +31,11 @@ pub(crate) fn stand() -> Stand {
     STATE.see().stand(sys::process_id)
 }
 
+/// Gives the run of this process, if there is one that goes on.
+pub(crate) fn running() -> Option<&'static Run> {
+    current().filter(|run| run.is_of_this_process() && !run.is_closed())
+}
+
 /// Gives the run, dead or alive, of this process or of the one it was forked from.
 pub(crate) fn current() -> Option<&'static Run> {
     let run = RUN.load(Ordering::Acquire);

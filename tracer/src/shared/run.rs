@@ -80,12 +80,10 @@ pub(crate) struct Run {
     unplaced: Unplaced,
     /// The cost of the run's start, here, for the flusher.
     pub start: Start,
-    /// The same in a page that outlives the process; null where there is none.
-    start_there: AtomicPtr<Start>,
     /// The program's panics, where no page outlives the process.
     panics: Panics,
-    /// The same in a page that does; null where there is none.
-    panics_there: AtomicPtr<Panics>,
+    /// The page that outlives the process, for the start, the panics and the signal; null where there is none.
+    page: AtomicPtr<TracedCounters>,
     /// Tells that a thread has noted that cost, or is about to.
     start_noted: AtomicBool,
     /// The time, in nanoseconds, that the decision to trace took the thread that made it.
@@ -200,9 +198,8 @@ impl Run {
             bytes: AtomicU64::new(0),
             unplaced: Unplaced::default(),
             start: Start::default(),
-            start_there: AtomicPtr::default(),
             panics: Panics::default(),
-            panics_there: AtomicPtr::default(),
+            page: AtomicPtr::default(),
             start_noted: AtomicBool::new(false),
             deciding_ns: AtomicU64::new(0),
             inherited: if root.is_some() { unplaced::untold() } else { 0 },
@@ -258,17 +255,26 @@ impl Run {
     /// flusher, before there is a ring.
     pub(crate) fn keep_counts_in(&self, page: &'static TracedCounters) {
         self.unplaced.go_to(&page.unplaced);
-        // Release is that of the pool: no thread that has no ring looks here.
-        self.start_there.store(ptr::from_ref(&page.start).cast_mut(), Ordering::Relaxed);
         // Release: a thread may panic that has no ring.
-        self.panics_there.store(ptr::from_ref(&page.panics).cast_mut(), Ordering::Release);
+        self.page.store(ptr::from_ref(page).cast_mut(), Ordering::Release);
+    }
+
+    fn page(&self) -> Option<&TracedCounters> {
+        // SAFETY: null, or from a reference that is good for ever.
+        unsafe { self.page.load(Ordering::Acquire).as_ref() }
+    }
+
+    /// Notes that the signal of this name ends the process, where a page outlives it.
+    pub(crate) fn note_signal(&self, name: &str) {
+        if let Some(page) = self.page() {
+            page.signal.set(name);
+        }
     }
 
     /// Gives the place where the program's panics are noted. A panic that began before there was a page ends in
     /// the place where it began.
     pub(crate) fn panics(&self) -> &Panics {
-        // SAFETY: null, or from a reference that is good for ever.
-        unsafe { self.panics_there.load(Ordering::Acquire).as_ref() }.unwrap_or(&self.panics)
+        self.page().map_or(&self.panics, |page| &page.panics)
     }
 
     /// Returns what the last line of a file says of a thread that has ended for `reason`: where that is the
@@ -304,9 +310,8 @@ impl Run {
         }
         let ns = ns.saturating_add(self.deciding_ns.load(Ordering::Relaxed));
         self.start.set(tid, since, ns);
-        // SAFETY: null, or from a reference that is good for ever.
-        if let Some(there) = unsafe { self.start_there.load(Ordering::Relaxed).as_ref() } {
-            there.set(tid, since, ns);
+        if let Some(page) = self.page() {
+            page.start.set(tid, since, ns);
         }
     }
 

@@ -38,6 +38,16 @@ impl Stack {
         if LOW.get() <= sp && sp < top { Some(Stack { top }) } else { imp::learn(sp) }
     }
 
+    /// Gives the calling thread's stack if `sp` points into it, or as little below it as that of a function that has
+    /// run out of stack; and from where on the stack can be read then.
+    pub(super) fn near(sp: usize) -> Option<(Stack, usize)> {
+        /// How far below its stack a function's stack pointer may lie, in pages: compilers touch each page as they
+        /// go, but not all do.
+        const PAGES: usize = 16;
+        let above = (1..=PAGES).map(|pages| (sp & !(imp::PAGE - 1)).saturating_add(pages * imp::PAGE));
+        std::iter::once(sp).chain(above).find_map(|at| Some((Stack::around(at)?, at)))
+    }
+
     /// Reads two neighbouring words at `address`, if they lie between `sp` and the stack's end.
     #[inline(always)]
     pub(super) fn pair(&self, sp: usize, address: usize) -> Option<[usize; 2]> {
@@ -74,7 +84,7 @@ mod imp {
     use super::{FOREIGN, LOW, Stack, TOP};
 
     /// The size of the pages that are tried; pages of a system may be larger.
-    const PAGE: usize = 4096;
+    pub(super) const PAGE: usize = 4096;
     /// How far a stack may have grown since the thread's last walk: beyond that, one more system call for
     /// each page takes too long.
     const FARTHEST: usize = 64 << 20;
@@ -161,6 +171,8 @@ mod imp {
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
 mod imp {
     use super::Stack;
+
+    pub(super) const PAGE: usize = 4096;
 
     pub(super) fn learn(_: usize) -> Option<Stack> {
         None

@@ -49,6 +49,12 @@ pub struct Registers {
 }
 
 impl Registers {
+    /// Gives the registers of a function that a signal has interrupted at the instruction `pc`.
+    #[must_use]
+    pub(crate) fn interrupted(pc: usize, sp: usize, fp: usize) -> Registers {
+        Registers { pc: pc.wrapping_add(1), sp, fp }
+    }
+
     /// Gives the registers of the function into which this call is inlined.
     #[allow(unsafe_code, reason = "reads registers")]
     #[inline(always)]
@@ -113,12 +119,25 @@ pub fn walk(from: Registers, frames: &mut [u64], skip: usize) -> Walk {
             skipped += 1;
             return ControlFlow::Continue(());
         }
-        let Some(frame) = frames.get_mut(len) else { return ControlFlow::Break(()) };
-        *frame = pc as u64;
-        len += 1;
-        ControlFlow::Continue(())
+        put(frames, &mut len, pc)
     });
     Walk { len, end }
+}
+
+/// Writes where the functions of the calling thread were when a signal has interrupted it into `frames`, as [`walk`]
+/// does.
+pub(crate) fn walk_interrupted(from: Registers, frames: &mut [u64]) -> Walk {
+    let mut len = 0;
+    let end = visit_interrupted(from, |pc| put(frames, &mut len, pc));
+    Walk { len, end }
+}
+
+#[inline(always)]
+fn put(frames: &mut [u64], len: &mut usize, pc: usize) -> ControlFlow<()> {
+    let Some(frame) = frames.get_mut(*len) else { return ControlFlow::Break(()) };
+    *frame = pc as u64;
+    *len += 1;
+    ControlFlow::Continue(())
 }
 
 /// Calls `on_frame` with each frame of the thread's stack, as [`walk`] writes them, until it breaks off.
@@ -128,18 +147,42 @@ pub(crate) fn visit(from: Registers, mut on_frame: impl FnMut(usize) -> ControlF
         return End::Cut;
     }
     let Some(stack) = Stack::around(from.sp) else { return End::Stopped };
-    let Some(mut rule) = Rule::at(from.pc) else { return End::Stopped };
-    let mut frame = from;
+    let Some(rule) = Rule::at(from.pc) else { return End::Stopped };
+    visit_outwards(stack, from.sp, (from, rule), on_frame)
+}
+
+/// Calls `on_frame` with each frame of the thread's stack from a function that a signal has interrupted. It may have
+/// been interrupted because the stack has no room for its frame, or because it is no function.
+#[cold]
+fn visit_interrupted(from: Registers, mut on_frame: impl FnMut(usize) -> ControlFlow<()>) -> End {
+    /// Who jumps to what is no code mostly calls it, and a call puts its return where the stack pointer is.
+    const CALLED: Rule = Rule::StackPointer { size: 8, saved: 0 };
+    if on_frame(from.pc).is_break() {
+        return End::Cut;
+    }
+    let Some((stack, readable)) = Stack::near(from.sp) else { return End::Stopped };
+    visit_outwards(stack, readable, (from, Rule::at(from.pc).unwrap_or(CALLED)), on_frame)
+}
+
+/// Calls `on_frame` with each frame further out than `frame`, of which the stack can be read from `readable` on.
+#[inline(always)]
+fn visit_outwards(
+    stack: Stack,
+    mut readable: usize,
+    (mut frame, mut rule): (Registers, Rule),
+    mut on_frame: impl FnMut(usize) -> ControlFlow<()>,
+) -> End {
     loop {
         let caller = match rule {
-            Rule::FramePointer | Rule::Presumed => leave_by_frame_pointer(&stack, frame),
-            Rule::StackPointer { size, saved } => leave_by_size(&stack, frame, size, saved),
-            Rule::Signal => leave_signal(&stack, frame),
+            Rule::FramePointer | Rule::Presumed => leave_by_frame_pointer(&stack, readable, frame),
+            Rule::StackPointer { size, saved } => leave_by_size(&stack, readable, frame, (size, saved)),
+            Rule::Signal => leave_signal(&stack, readable, frame),
             Rule::Outermost => return End::Complete,
         };
         // The rule is looked up before the frame is shown: what is no code is no frame.
         let Some((caller, found)) = caller.and_then(rules::believe) else { return End::Stopped };
         (frame, rule) = (caller, found);
+        readable = frame.sp;
         if on_frame(frame.pc).is_break() {
             return End::Cut;
         }
@@ -148,26 +191,31 @@ pub(crate) fn visit(from: Registers, mut on_frame: impl FnMut(usize) -> ControlF
 
 /// Leaves a frame whose function has a frame pointer: there lies the caller's, and above that the return.
 #[inline(always)]
-fn leave_by_frame_pointer(stack: &Stack, frame: Registers) -> Option<Registers> {
-    let [fp, pc] = stack.pair(frame.sp, frame.fp)?;
+fn leave_by_frame_pointer(stack: &Stack, readable: usize, frame: Registers) -> Option<Registers> {
+    let [fp, pc] = stack.pair(readable, frame.fp)?;
     Some(Registers { pc, sp: frame.fp + 16, fp })
 }
 
 /// Leaves a frame of `size` bytes, the return included. The caller's frame pointer lies `saved` bytes below
 /// its end, or is still in its register if that is 0.
 #[inline(always)]
-fn leave_by_size(stack: &Stack, frame: Registers, size: usize, saved: usize) -> Option<Registers> {
+fn leave_by_size(
+    stack: &Stack,
+    readable: usize,
+    frame: Registers,
+    (size, saved): (usize, usize),
+) -> Option<Registers> {
     let sp = frame.sp.checked_add(size)?;
-    let pc = stack.word(frame.sp, sp.checked_sub(8)?)?;
-    let fp = if saved == 0 { frame.fp } else { stack.word(frame.sp, sp.checked_sub(saved)?)? };
+    let pc = stack.word(readable, sp.checked_sub(8)?)?;
+    let fp = if saved == 0 { frame.fp } else { stack.word(readable, sp.checked_sub(saved)?)? };
     Some(Registers { pc, sp, fp })
 }
 
 /// Leaves the frame that the kernel has made for a signal handler: the registers of the interrupted function
 /// lie in it, in a `ucontext_t`.
 #[cold]
-fn leave_signal(stack: &Stack, frame: Registers) -> Option<Registers> {
-    let saved = |offset: usize| stack.word(frame.sp, frame.sp.checked_add(offset)?);
+fn leave_signal(stack: &Stack, readable: usize, frame: Registers) -> Option<Registers> {
+    let saved = |offset: usize| stack.word(readable, frame.sp.checked_add(offset)?);
     let (fp, sp, pc) = (saved(120)?, saved(160)?, saved(168)?);
-    (sp > frame.sp).then_some(Registers { pc: pc.wrapping_add(1), sp, fp })
+    (sp > frame.sp).then(|| Registers::interrupted(pc, sp, fp))
 }

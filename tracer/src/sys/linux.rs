@@ -30,6 +30,9 @@ pub(crate) fn thread_name() -> [u8; 16] {
 /// for a handler that tells of overflows, and takes it away before the thread's variables are dropped.
 /// (A thread that other code gave such a stack counts, too.)
 pub(crate) fn is_inside_of_a_rust_thread() -> bool {
+    if super::is_on_spare_stack(super::stack_pointer()) {
+        return false;
+    }
     // SAFETY: a `stack_t` of zeros is a value of this type, and the call only writes to it.
     unsafe {
         let mut stack: libc::stack_t = std::mem::zeroed();

@@ -12,6 +12,7 @@
 //! | `stack_pointer` | where the caller is in its stack | every record |
 //! | `write_stderr` | says something without locks and without waiting | any |
 //! | `on_alternate_stack` | whether the caller runs on a signal stack | a record inside a record |
+//! | `catch_fatal_signals` | has functions told of signals that end the process | any, on request |
 //! | `page_wiped_on_fork` | a zeroed page that is zero again in a forked child | flusher |
 //! | `arm_exit_handler` | has a function called at `exit()` | start of a run |
 //! | `exit_status` | what `exit()` was called with, where that is told | flusher, at `exit()` |
@@ -25,6 +26,15 @@
 pub(crate) use trace_store::sys::{
     boot_id, effective_user, monotonic_ns, runtime_directories, runtime_directory,
 };
+
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+mod fatal_signals;
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+pub(crate) use fatal_signals::{FatalSignal, Told, catch_fatal_signals, is_on_spare_stack};
+#[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
+mod no_fatal_signals;
+#[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
+pub(crate) use no_fatal_signals::{FatalSignal, Told, catch_fatal_signals, is_on_spare_stack};
 
 mod hook;
 
@@ -78,5 +88,5 @@ pub(crate) fn stack_pointer() -> usize {
 /// then it is not active any more, as after a `longjmp`. Stacks grow down; a signal stack has no order with
 /// the thread's.
 pub(crate) fn is_deeper(frame: usize, here: usize) -> bool {
-    here >= frame && !on_alternate_stack()
+    here >= frame && !is_on_spare_stack(here) && !on_alternate_stack()
 }

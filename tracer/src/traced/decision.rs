@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::startup;
-use crate::shared::process::{SETTLED, STATE, announce, current, stand};
+use crate::shared::process::{self, SETTLED, STATE, announce, current, stand};
 use crate::shared::run::Run;
 use crate::shared::sites;
 use crate::sync::exclusion::Excluded;
@@ -168,7 +168,7 @@ pub(crate) fn decide_anew(variable: Option<&str>, config: Config) -> bool {
 /// it is yes.
 fn decide(mut attempt: Attempt, question: &Question) -> bool {
     let on = question.root.is_some() || config::is_wanted(question.variable.as_deref());
-    let running = current().filter(|run| run.is_of_this_process() && !run.is_closed());
+    let running = process::running();
     if !on {
         if !STATE.end_off(attempt) {
             return outcome();
@@ -231,11 +231,10 @@ fn outcome() -> bool {
 
 /// Ends the run, if there is one; tracing is off afterwards.
 pub(crate) fn shut_down() -> io::Result<()> {
-    let running = || current().filter(|run| run.is_of_this_process() && !run.is_closed());
-    if running().is_none() || !STATE.shut_down() {
+    if process::running().is_none() || !STATE.shut_down() {
         return Ok(());
     }
     sites::end();
     // Asked again: another thread may have ended that run and begun one in between.
-    running().map_or(Ok(()), Run::shut_down)
+    process::running().map_or(Ok(()), Run::shut_down)
 }

@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Has all rings drained and ends the files. Inert in a forked child that has not traced.
 pub(crate) fn on_process_exit() {
-    let Some(run) = process::current().filter(|run| run.is_of_this_process() && !run.is_closed()) else {
+    let Some(run) = process::running() else {
         return;
     };
     wait_for_flusher(run);

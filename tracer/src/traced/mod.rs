@@ -12,7 +12,8 @@
 //! | `fork` | a forked child, which becomes a run of its own |
 //! | `own_ring` | where a thread keeps its ring, and how it gives it up |
 //! | `exit` | the end of the process |
-//! | `panic` | the snapshot of a program that panics |
+//! | `panic` | a panic: its record, whether it ends the process, the snapshot of flight recorders |
+//! | `signals` | a signal that ends the process, on request |
 
 pub(crate) mod decision;
 mod exit;
@@ -21,6 +22,7 @@ mod own_ring;
 mod panic;
 pub(crate) mod record;
 pub(crate) mod scope;
+pub(crate) mod signals;
 mod site;
 pub(crate) mod stack_record;
 mod startup;

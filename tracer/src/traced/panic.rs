@@ -1,4 +1,5 @@
-//! A panic of the program: it is noted whether it ends the process, and what flight recorders hold is written.
+//! A panic of the program: its message and its call stack are recorded, it is noted whether it ends the process, and
+//! what flight recorders hold is written.
 //!
 //! Runs on the panicking thread, before and after the program's own panic hook.
 
@@ -7,8 +8,12 @@ use std::panic::PanicHookInfo;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use super::record;
+use super::stack_record::record_stack_of_panic;
+use crate::ring::clock;
 use crate::shared::process;
 use crate::shared::run::Run;
+use crate::stack::Registers;
 use crate::sys;
 use crate::user::config::FullPolicy;
 
@@ -31,15 +36,21 @@ pub(crate) fn arm() {
     }
 }
 
-/// Calls `before`, the program's own hook, and notes that it runs: it may end the process.
+/// Records the panic, calls `before`, the program's own hook, and notes that it runs: it may end the process.
+#[inline(never)]
 fn on_panic(info: &PanicHookInfo<'_>, before: &dyn Fn(&PanicHookInfo<'_>)) {
-    let panics = current_run().map(Run::panics);
+    let run = process::running();
+    // A panic inside of a record ends there, and the loss of that record is told.
+    if run.is_some() && !record::is_inside() {
+        record_panic(info, Registers::here());
+    }
+    let panics = run.map(Run::panics);
     if let Some(panics) = panics {
         panics.begin(sys::thread_id());
     }
     before(info);
     // The program may have begun its first run, or another one, in there.
-    if let Some(run) = current_run().filter(|run| run.config.full_policy == FullPolicy::Overwrite) {
+    if let Some(run) = process::running().filter(|run| run.config.full_policy == FullPolicy::Overwrite) {
         take_snapshot(run);
     }
     if let Some(panics) = panics.filter(|_| can_unwind(info)) {
@@ -47,9 +58,17 @@ fn on_panic(info: &PanicHookInfo<'_>, before: &dyn Fn(&PanicHookInfo<'_>)) {
     }
 }
 
-/// Gives the run of this process, if there is one that goes on.
-fn current_run() -> Option<&'static Run> {
-    process::current().filter(|run| run.is_of_this_process() && !run.is_closed())
+/// Records what the panic says, where it is, and the functions that `from` and its callers are.
+fn record_panic(info: &PanicHookInfo<'_>, from: Registers) {
+    let text = info.payload();
+    let text = text.downcast_ref::<&str>().copied().or_else(|| Some(text.downcast_ref::<String>()?.as_str()));
+    let text = text.unwrap_or("(a value that is no text)");
+    let ticks = clock::now();
+    match info.location() {
+        Some(place) => record::trace_at(ticks, 0, format_args!("panicked at {place}: {text}")),
+        None => record::trace_at(ticks, 0, format_args!("panicked: {text}")),
+    }
+    record_stack_of_panic(from);
 }
 
 /// Returns whether the panic unwinds the thread's stack behind its hooks, so that it may be caught. If not, the

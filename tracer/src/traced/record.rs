@@ -68,11 +68,12 @@ pub(crate) fn words(ticks: Ticks, word: u64, payload: &[u64]) {
     record_first(ticks, producer, &mut |producer, ticks| producer.record_words(ticks, word, payload));
 }
 
-/// Returns the ticks of the record that the thread has made last, outside of any other, if it has a ring.
+/// Returns the ticks of the record that the thread has made last, if it has a ring: inside of another record, of those
+/// that were made there.
 pub(crate) fn last_ticks() -> Option<Ticks> {
     let producer = CURRENT.get();
     // SAFETY: as in `trace_at`.
-    (!producer.is_null()).then(|| unsafe { &*producer }.last_ticks())
+    (!producer.is_null()).then(|| unsafe { &*producer }.last_ticks(sys::stack_pointer()))
 }
 
 /// Copies the arguments of a site into a record. Returns false where the message is to be formatted.
@@ -108,7 +109,7 @@ fn record_first(
         None if process::is_off() || exclusion::is_tracers_own() => {}
         None => {
             unplaced::count_without_ring(1);
-            let run = process::current().filter(|run| run.is_of_this_process() && !run.is_closed());
+            let run = process::running();
             let (counted_by, lost) = LOST.get();
             let id = run.map_or(0, |run| run.id);
             // What another run has counted it tells itself; what none has counted is this one's.

@@ -7,7 +7,7 @@ use trace_format::record::{Flags, stack_word};
 
 use super::record;
 use crate::ring::clock;
-use crate::stack::{End, Registers, walk};
+use crate::stack::{End, Registers, Walk, walk, walk_interrupted};
 
 /// The greatest number of frames that are recorded of a stack: so many fit into a block of the smallest ring.
 const MAX_FRAMES: usize = 120;
@@ -22,12 +22,31 @@ pub(crate) fn record_stack(from: Registers) {
 /// recorded.
 #[inline(never)]
 pub fn record_stack_of_message(from: Registers) {
-    record_stack_at(record::last_ticks().unwrap_or_else(clock::now), from);
+    record_stack_at(ticks_of_message(), from);
+}
+
+/// Records the call stack of a panic behind the message that tells of it. The first frame of `from` is the tracer's own.
+pub(super) fn record_stack_of_panic(from: Registers) {
+    record_frames(ticks_of_message(), |frames| walk(from, frames, 1));
+}
+
+/// Records the call stack of what a signal has interrupted, behind the message that tells of it.
+pub(super) fn record_interrupted_stack(from: Registers) {
+    record_frames(ticks_of_message(), |frames| walk_interrupted(from, frames));
 }
 
 fn record_stack_at(ticks: Ticks, from: Registers) {
+    record_frames(ticks, |frames| walk(from, frames, 0));
+}
+
+fn ticks_of_message() -> Ticks {
+    record::last_ticks().unwrap_or_else(clock::now)
+}
+
+#[inline(always)]
+fn record_frames(ticks: Ticks, walk: impl FnOnce(&mut [u64]) -> Walk) {
     let mut frames = [0; MAX_FRAMES];
-    let walked = walk(from, &mut frames, 0);
+    let walked = walk(&mut frames);
     let flags = if walked.end == End::Complete { Flags::WHOLE } else { Flags::NONE };
     let frames = frames.get(..walked.len).unwrap_or_default();
     record::words(ticks, stack_word(flags, size_of_val(frames)), frames);

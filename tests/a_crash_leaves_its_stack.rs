@@ -1,0 +1,210 @@
+//! A panic leaves its message and its call stack in the trace, and so does a signal that ends the process, where the
+//! program has asked for that. The process ends as it would have.
+#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
+
+use std::os::unix::process::ExitStatusExt;
+use std::process::Command;
+
+use support::{Scenario, ThreadTrace, Traced};
+use trace_format::meta::{Cause, EndReason, Name};
+
+const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
+
+/// The functions that the crash is in, the innermost first.
+const CALLED: [&str; 3] = ["::fails", "::middle", "::outer"];
+
+fn crashed(how: &str) -> Traced {
+    crashed_with(how, &[])
+}
+
+fn crashed_with(how: &str, env: &[(&str, &str)]) -> Traced {
+    let mut scenario = Scenario::new(SCENARIO, &["crashed", how]);
+    scenario.command().envs(env.iter().copied());
+    scenario.run_and_recover()
+}
+
+/// Returns the records of the thread that has crashed, as `tracemerge tree` shows them: names for addresses.
+fn shown(traced: &Traced) -> Vec<String> {
+    let mut command = Command::new(SCENARIO);
+    command.args(["tracemerge", "tree"]).arg(traced.directory.path().join("scenario"));
+    let output = command.env("TRACER_RUNTIME_DIR", traced.runtime.path()).output().expect("it can be run");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).expect("text");
+    text.lines().map(|line| line.split_once(": ").expect("a line").1.to_owned()).collect()
+}
+
+/// Checks that these lines of the tree are a call stack with the functions of the crash, in their order; others may be
+/// between and around them.
+fn assert_is_the_stack(frames: &[String]) {
+    assert!(frames.iter().all(|frame| frame.starts_with("by ")), "{frames:?}");
+    let mut frames_left = frames.iter();
+    for function in CALLED {
+        let is_it =
+            |frame: &String| frame.split_whitespace().nth(1).is_some_and(|name| name.ends_with(function));
+        assert!(frames_left.any(is_it), "{function}: {frames:#?}");
+    }
+    assert!(frames.last().is_some_and(|frame| frame.contains("_start")), "up to the beginning: {frames:#?}");
+}
+
+fn stacks(thread: &ThreadTrace) -> usize {
+    thread.stacks.len()
+}
+
+fn signal(traced: &Traced) -> Option<String> {
+    traced.thread("scenario").end().cause.signal.as_ref().map(Name::to_string)
+}
+
+#[test]
+fn a_signal_leaves_its_name_and_the_stack_it_came_in() {
+    for (how, name, told) in [
+        ("fault", "SIGSEGV", " at 0x8"),
+        ("null-call", "SIGSEGV", " at 0x8"),
+        ("aborts", "SIGABRT", " from process "),
+        ("traps", "SIGTRAP", ""),
+        ("illegal", "SIGILL", " at 0x"),
+        ("divides", "SIGFPE", " at 0x"),
+        ("quits", "SIGQUIT", " from process "),
+    ] {
+        let traced = crashed(how);
+        traced.assert_whole();
+        assert_eq!(signal(&traced).as_deref(), Some(name), "{how}: {}", traced.said());
+        assert_eq!(traced.thread("scenario").end().reason, EndReason::Killed);
+        let lines = shown(&traced);
+        assert_eq!(lines[0], "before the end", "{lines:#?}");
+        assert!(lines[1].starts_with(&format!("{name}{told}")), "{lines:#?}");
+        assert_is_the_stack(&lines[2..]);
+    }
+}
+
+#[test]
+fn the_process_ends_as_it_would_have() {
+    let status = |scenario: &str, how: &str| {
+        let mut scenario = Scenario::new(SCENARIO, &[scenario, how]);
+        let output = scenario.command().output().expect("it can be run");
+        // The id of the process is in what it prints.
+        let printed = String::from_utf8(output.stderr)
+            .expect("text")
+            .replace(|letter: char| letter.is_ascii_digit(), "");
+        (output.status.into_raw(), printed)
+    };
+    let ways = [
+        "fault",
+        "null-call",
+        "aborts",
+        "overflow",
+        "traps",
+        "illegal",
+        "divides",
+        "quits",
+        "in-display",
+        "ignored",
+    ];
+    for how in ways.iter().chain(&["handled", "handler-exits", "another-thread", "forked"]) {
+        // The raw status says whether a core was dumped, too.
+        assert_eq!(status("crashed", how), status("crashed-uncaught", how), "{how}");
+    }
+}
+
+#[test]
+fn a_thread_without_room_on_its_stack_leaves_it_too() {
+    let traced = crashed("overflow");
+    assert!(traced.stderr().contains("has overflowed its stack"), "{}", traced.stderr());
+    let lines = shown(&traced);
+    assert!(lines[1].starts_with("SIGSEGV at 0x"), "{lines:#?}");
+    let frames: Vec<_> = lines[2..].iter().take_while(|line| line.starts_with("by ")).collect();
+    let of_overflow = frames.iter().filter(|frame| frame.contains("::overflow ")).count();
+    // So many frames have room in a record; a line tells that there were more.
+    assert!(frames.len() > 120 && of_overflow >= 118, "{frames:#?}");
+    // The message is the library's, and so is the end.
+    assert!(lines[2 + frames.len()].starts_with("SIGABRT from process"), "{lines:#?}");
+    assert_eq!(signal(&traced).as_deref(), Some("SIGABRT"));
+}
+
+#[test]
+fn a_crash_inside_of_a_record_and_one_of_a_thread_without_a_record_are_told() {
+    let traced = crashed("in-display");
+    let lines = shown(&traced);
+    assert!(lines[1].starts_with("SIGSEGV at 0x8"), "{lines:#?}");
+    assert_is_the_stack(&lines[2..]);
+    assert_eq!(signal(&traced).as_deref(), Some("SIGSEGV"));
+
+    let traced = crashed("another-thread");
+    let files: Vec<_> = traced.files.values().collect();
+    assert_eq!(files.iter().map(|file| stacks(file)).collect::<Vec<_>>(), [0, 1], "{files:#?}");
+    let crashed = files.iter().find(|file| stacks(file) == 1).expect("it");
+    assert!(crashed.texts()[0].starts_with("SIGSEGV"), "{files:#?}");
+}
+
+#[test]
+fn it_is_told_whatever_becomes_of_the_records_otherwise() {
+    for env in [("TRACER_FULL", "overwrite"), ("TRACER_FORMAT", "raw"), ("TRACER_RING_SIZE", "16K")] {
+        let traced = crashed_with("fault", &[env]);
+        assert_eq!(signal(&traced).as_deref(), Some("SIGSEGV"), "{env:?}");
+        assert_is_the_stack(&shown(&traced)[2..]);
+    }
+}
+
+#[test]
+fn handlers_that_were_there_or_come_later_decide_what_becomes_of_the_process() {
+    // One that goes on behind the instruction.
+    let traced = crashed("handled").succeeded();
+    let main = traced.thread("scenario");
+    assert_eq!(main.texts(), ["before the end", "SIGSEGV at 0x8", "behind it"]);
+    assert_eq!((main.end().reason, main.end().cause, stacks(main)), (EndReason::Exit, Cause::default(), 1));
+    // One that ends the process in its own way.
+    let traced = crashed("handler-exits");
+    assert_eq!(traced.output.status.code(), Some(7), "{}", traced.said());
+    assert_eq!((signal(&traced), stacks(traced.thread("scenario"))), (None, 1));
+    // One that was set later, and calls ours.
+    let traced = crashed("replaced").succeeded();
+    let main = traced.thread("scenario");
+    assert_eq!((main.texts()[2], main.end().cause, stacks(main)), ("behind it", Cause::default(), 1));
+}
+
+#[test]
+fn a_signal_that_is_ignored_stays_so_and_a_child_that_has_not_traced_leaves_nothing() {
+    let traced = crashed("ignored").succeeded();
+    assert_eq!(traced.messages(), ["before the end", "behind it"]);
+    let traced = crashed("forked").succeeded();
+    assert_eq!(traced.stdout().trim(), libc::SIGSEGV.to_string());
+    assert_eq!(traced.messages(), ["before the end", "behind it"]);
+}
+
+#[test]
+fn without_being_asked_no_signal_is_caught() {
+    let traced = Scenario::new(SCENARIO, &["crashed-uncaught", "fault"]).run_and_recover();
+    assert_eq!((traced.messages(), signal(&traced)), (vec!["before the end".to_owned()], None));
+}
+
+#[test]
+fn a_panic_leaves_its_message_and_its_stack() {
+    let traced = Scenario::new(SCENARIO, &["ended", "panics"]).run();
+    let main = traced.thread("scenario");
+    assert_eq!(main.texts().len(), 2);
+    let text = main.texts()[1];
+    assert!(
+        text.starts_with("panicked at tests/programs/endings.rs:") && text.ends_with(": as the test wants"),
+        "{text}"
+    );
+    assert_eq!(stacks(main), 1);
+    let lines = shown(&traced);
+    let frames = &lines[2..];
+    let place = |part: &str| frames.iter().position(|frame| frame.contains(part));
+    assert!(
+        place("panic_fmt") < place("scenario::endings::ended  (") && place("scenario::main").is_some(),
+        "{frames:#?}"
+    );
+    assert!(frames.last().is_some_and(|frame| frame.contains("_start")), "{frames:#?}");
+}
+
+#[test]
+fn a_panic_that_is_caught_leaves_them_too_and_one_inside_of_a_record_does_not() {
+    let traced = Scenario::new(SCENARIO, &["ended", "caught-and-exits"]).run();
+    assert_eq!((stacks(traced.thread("scenario")), traced.messages().len()), (1, 2));
+    let traced = Scenario::new(SCENARIO, &["ended", "caught-and-exits"]).env("TRACER_ENABLE", "0").run();
+    assert!(traced.files.is_empty());
+    let traced = Scenario::new(SCENARIO, &["display"]).run();
+    assert!(traced.stderr().contains("a Display that panics"), "{}", traced.said());
+    let main = traced.thread("scenario");
+    assert_eq!((main.end().lost, stacks(main)), (1, 0), "{}", traced.said());
+}

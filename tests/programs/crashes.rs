@@ -1,0 +1,160 @@
+//! Ends by signals, with `Tracer::catch_signals`, in functions whose names are known.
+
+use std::fmt;
+use std::hint::black_box;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use tracer::Tracer;
+
+use crate::signals::handle;
+
+/// Catches signals if `caught` says so, and fails in the way that `how` names, in `fails`, which `middle` has called, and
+/// that `outer`.
+pub fn crashed(how: &str, caught: bool) {
+    prepare(how);
+    Tracer::get().trace(format_args!("before the end"));
+    if caught {
+        Tracer::catch_signals();
+        // It changes nothing.
+        Tracer::catch_signals();
+    }
+    match how {
+        "another-thread" => std::thread::spawn(|| outer("fault")).join().expect("no panic"),
+        "forked" => in_a_child(),
+        "replaced" => {
+            replace(libc::SIGQUIT);
+            outer("quits");
+        }
+        _ => outer(how),
+    }
+    Tracer::get().trace(format_args!("behind it"));
+}
+
+#[inline(never)]
+fn outer(how: &str) {
+    middle(black_box(how));
+    black_box(());
+}
+
+#[inline(never)]
+fn middle(how: &str) {
+    fails(black_box(how));
+    black_box(());
+}
+
+#[inline(never)]
+fn fails(how: &str) {
+    match how {
+        "fault" | "handled" | "handler-exits" => write_to_nowhere(),
+        "aborts" => std::process::abort(),
+        "overflow" => drop(black_box(overflow(black_box(1)))),
+        // SAFETY: the process ends here.
+        "null-call" => unsafe {
+            let function: extern "C" fn() = std::mem::transmute(black_box(8usize));
+            function();
+        },
+        // SAFETY: the process ends here.
+        "traps" => unsafe { std::arch::asm!("int3") },
+        // SAFETY: the process ends here.
+        "illegal" => unsafe { std::arch::asm!("ud2") },
+        // SAFETY: the process ends here.
+        "divides" => unsafe {
+            std::arch::asm!("div {0}", in(reg) 0u64, inout("rax") 1u64 => _, inout("rdx") 0u64 => _);
+        },
+        // SAFETY: the call touches no memory.
+        "quits" | "ignored" => _ = unsafe { libc::raise(libc::SIGQUIT) },
+        "in-display" => Tracer::get().trace(format_args!("never whole: {Faults}")),
+        other => panic!("no crash {other:?}"),
+    }
+    black_box(());
+}
+
+#[inline(never)]
+fn write_to_nowhere() {
+    // SAFETY: nobody else has this address; a handler goes on behind the instruction, which has three bytes.
+    unsafe { std::arch::asm!("mov byte ptr [{0}], 1", "nop", in(reg) black_box(8usize)) };
+}
+
+#[allow(unconditional_recursion, reason = "the stack is to be used up")]
+#[inline(never)]
+fn overflow(depth: u64) -> u64 {
+    let room = black_box([depth; 40]);
+    overflow(depth + 1) + black_box(room)[3]
+}
+
+struct Faults;
+
+impl fmt::Display for Faults {
+    fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_to_nowhere();
+        Ok(())
+    }
+}
+
+fn prepare(how: &str) {
+    extern "C" fn exits(_: libc::c_int) {
+        // SAFETY: a handler may end the process.
+        unsafe { libc::_exit(7) };
+    }
+    match how {
+        "handled" => handle_fault(),
+        "handler-exits" => handle(libc::SIGSEGV, exits),
+        // SAFETY: no handler is set.
+        "ignored" => _ = unsafe { libc::signal(libc::SIGQUIT, libc::SIG_IGN) },
+        _ => {}
+    }
+}
+
+/// Has faults handled by going on behind the instruction.
+fn handle_fault() {
+    extern "C" fn skips(_: libc::c_int, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
+        // SAFETY: the kernel gives the context to a handler; the instruction is that of `write_to_nowhere`.
+        unsafe { (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs[libc::REG_RIP as usize] += 3 };
+    }
+    // SAFETY: the handler touches nothing but its context.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = skips as *const () as usize;
+        action.sa_flags = libc::SA_SIGINFO;
+        assert_eq!(libc::sigaction(libc::SIGSEGV, &action, std::ptr::null_mut()), 0);
+    }
+}
+
+/// Sets a handler that calls the one that it replaces.
+fn replace(signal: libc::c_int) {
+    static BEFORE: std::sync::OnceLock<usize> = std::sync::OnceLock::new();
+    static CALLS: AtomicU32 = AtomicU32::new(0);
+    extern "C" fn calls_the_one_before(
+        signal: libc::c_int,
+        info: *mut libc::siginfo_t,
+        context: *mut libc::c_void,
+    ) {
+        CALLS.fetch_add(1, Ordering::Relaxed);
+        type Handler = extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void);
+        let before = *BEFORE.get().expect("set before the handler");
+        // SAFETY: what stood there is a handler of this type.
+        unsafe { std::mem::transmute::<usize, Handler>(before)(signal, info, context) };
+    }
+    // SAFETY: the handler calls what stood there, as the kernel would.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        assert_eq!(libc::sigaction(signal, std::ptr::null(), &mut action), 0);
+        BEFORE.set(action.sa_sigaction).expect("once");
+        action.sa_sigaction = calls_the_one_before as *const () as usize;
+        assert_eq!(libc::sigaction(signal, &action, std::ptr::null_mut()), 0);
+    }
+}
+
+/// Has a forked child that has not traced fail, and prints how it ended.
+fn in_a_child() {
+    // SAFETY: the child makes no call that needs another thread.
+    unsafe {
+        let child = libc::fork();
+        if child == 0 {
+            outer("fault");
+        }
+        let mut status = 0;
+        assert_eq!(libc::waitpid(child, &mut status, 0), child);
+        println!("{}", if libc::WIFSIGNALED(status) { libc::WTERMSIG(status) } else { 0 });
+    }
+}

@@ -1,0 +1,303 @@
+//! Signals that end the process with a core dump, caught: who is told of one, and how the process ends then.
+//!
+//! ```text
+//! signal ──► on_signal ──► record it ──┬─► there was no handler: note it, the default again, the signal once more
+//!                                      └─► there was one: it decides what becomes of the process
+//! ```
+//!
+//! Linux on x86-64 and aarch64. All of it runs in the handler, with all signals blocked.
+#![allow(unsafe_code, reason = "signal handlers, and a switch of stacks; each argued where it stands")]
+
+use std::cell::UnsafeCell;
+use std::fmt;
+use std::mem::{transmute, zeroed};
+use std::ptr::{self, null, null_mut};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+
+use libc::{c_int, c_void, sigaction, siginfo_t, sigset_t};
+
+use super::keep_errno;
+
+/// The signals that are caught, with their names.
+const SIGNALS: [(c_int, &str); 10] = [
+    (libc::SIGABRT, "SIGABRT"),
+    (libc::SIGBUS, "SIGBUS"),
+    (libc::SIGFPE, "SIGFPE"),
+    (libc::SIGILL, "SIGILL"),
+    (libc::SIGQUIT, "SIGQUIT"),
+    (libc::SIGSEGV, "SIGSEGV"),
+    (libc::SIGSYS, "SIGSYS"),
+    (libc::SIGTRAP, "SIGTRAP"),
+    (libc::SIGXCPU, "SIGXCPU"),
+    (libc::SIGXFSZ, "SIGXFSZ"),
+];
+
+/// A signal that was caught.
+#[derive(Debug)]
+pub(crate) struct FatalSignal {
+    /// The name of the signal, `SIGSEGV`.
+    pub name: &'static str,
+    /// The program counter, the stack pointer and the frame pointer of what was interrupted.
+    pub registers: [usize; 3],
+    from: Sender,
+}
+
+/// The origin of a signal.
+#[derive(Debug)]
+enum Sender {
+    /// An instruction of the thread, which has to do with this address.
+    Instruction(usize),
+    /// The kernel, for another reason.
+    Kernel,
+    /// A process, which may be this one.
+    Process(libc::pid_t),
+}
+
+impl fmt::Display for FatalSignal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.from {
+            Sender::Instruction(address) => write!(f, "{} at {address:#x}", self.name),
+            Sender::Kernel => f.write_str(self.name),
+            Sender::Process(pid) => write!(f, "{} from process {pid}", self.name),
+        }
+    }
+}
+
+/// The functions that are told of signals.
+#[derive(Debug)]
+pub(crate) struct Told {
+    /// Is told of each signal that is caught.
+    pub caught: fn(&FatalSignal),
+    /// Is told of the signal behind that, if it ends the process for certain.
+    pub ends: fn(&FatalSignal),
+}
+
+/// The actions that ours have replaced; null where the signal is not caught.
+///
+/// ```text
+/// null ──compare-exchange, Release──► what stood there, for ever
+/// ```
+static BEFORE: [AtomicPtr<sigaction>; SIGNALS.len()] = [const { AtomicPtr::new(null_mut()) }; SIGNALS.len()];
+/// Who is told; set before the first action is.
+static TOLD: AtomicPtr<Told> = AtomicPtr::new(null_mut());
+
+/// Has `told` told of each fatal signal of this process, from now on. A signal that is ignored is left alone, and so is
+/// one that was caught before: a handler that has replaced ours may call ours.
+pub(crate) fn catch_fatal_signals(told: &'static Told) {
+    TOLD.store(ptr::from_ref(told).cast_mut(), Ordering::Release);
+    for ((signal, _), before) in SIGNALS.iter().zip(&BEFORE) {
+        let Some(action) = action_of(*signal).filter(|action| action.sa_sigaction != libc::SIG_IGN) else {
+            continue;
+        };
+        let action = Box::into_raw(Box::new(action));
+        // Release: the handler sees what stood there. Acquire is not needed: what is there already is not read.
+        if before.compare_exchange(null_mut(), action, Ordering::Release, Ordering::Relaxed).is_ok() {
+            set_action(*signal, on_signal as *const () as usize, libc::SA_SIGINFO | libc::SA_ONSTACK);
+        } else {
+            // SAFETY: made above, and given to nobody.
+            drop(unsafe { Box::from_raw(action) });
+        }
+    }
+}
+
+fn action_of(signal: c_int) -> Option<sigaction> {
+    // SAFETY: zeros are a value of this type; the call asks only.
+    unsafe {
+        let mut action: sigaction = zeroed();
+        (sigaction(signal, null(), &mut action) == 0).then_some(action)
+    }
+}
+
+/// Sets the action of a signal; while a handler runs, all signals are blocked.
+fn set_action(signal: c_int, handler: usize, flags: c_int) {
+    // SAFETY: zeros are a value of this type; the handler is `on_signal` or the default action.
+    unsafe {
+        let mut action: sigaction = zeroed();
+        action.sa_sigaction = handler;
+        action.sa_flags = flags;
+        libc::sigfillset(&mut action.sa_mask);
+        sigaction(signal, &action, null_mut());
+    }
+}
+
+/// Returns whether what happens at the signal is the system's default.
+fn has_default_action(signal: c_int) -> bool {
+    action_of(signal).is_some_and(|action| action.sa_sigaction == libc::SIG_DFL)
+}
+
+unsafe extern "C" fn on_signal(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
+    let _errno = keep_errno();
+    let Some(at) = SIGNALS.iter().position(|(caught, _)| *caught == signal) else { return };
+    // SAFETY: stored by `catch_fatal_signals` before this could be called, and never freed.
+    let (told, before) =
+        unsafe { (TOLD.load(Ordering::Acquire).as_ref(), BEFORE[at].load(Ordering::Acquire).as_ref()) };
+    let (Some(told), Some(before)) = (told, before) else { return };
+    // SAFETY: the kernel gives both to a handler with `SA_SIGINFO`.
+    let (caught, is_of_instruction) = unsafe { describe(SIGNALS[at].1, &*info, &*context.cast()) };
+    on_spare_stack(&mut || (told.caught)(&caught));
+    if before.sa_sigaction != libc::SIG_DFL {
+        // SAFETY: the handler that stood there gets what the kernel gave to this one.
+        unsafe { call_handler(before, signal, info, context) };
+        // A handler that cannot help puts the default there and returns, and the instruction fails again. Where a
+        // process has sent the signal, there is no such instruction.
+        if is_of_instruction && has_default_action(signal) {
+            (told.ends)(&caught);
+        }
+        return;
+    }
+    let is_ours = action_of(signal).is_some_and(|now| now.sa_sigaction == on_signal as *const () as usize);
+    // A handler that was set later and calls this one decides itself what becomes of a signal that was sent.
+    if is_ours || is_of_instruction {
+        (told.ends)(&caught);
+        end(signal, info);
+    }
+}
+
+/// Has the signal do what it does where nobody catches it, as soon as the handler returns: with the registers of
+/// what was interrupted, and with all that is known of the signal, which a core dump shows.
+fn end(signal: c_int, info: *mut siginfo_t) {
+    set_action(signal, libc::SIG_DFL, 0);
+    // SAFETY: a process may send to itself whatever the kernel has sent to it.
+    unsafe {
+        let sent = libc::syscall(libc::SYS_rt_tgsigqueueinfo, libc::getpid(), libc::gettid(), signal, info);
+        if sent != 0 {
+            libc::raise(signal);
+        }
+    }
+}
+
+/// Describes a signal, and tells whether an instruction of the interrupted thread has caused it, which the kernel
+/// repeats when the handler returns.
+fn describe(name: &'static str, info: &siginfo_t, context: &libc::ucontext_t) -> (FatalSignal, bool) {
+    const BY_INSTRUCTION: [c_int; 6] =
+        [libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGSEGV, libc::SIGSYS, libc::SIGTRAP];
+    let is_of_instruction = info.si_code > 0 && BY_INSTRUCTION.contains(&info.si_signo);
+    // SAFETY: these fields are there, for signals of that origin.
+    let from = unsafe {
+        match info.si_code {
+            _ if is_of_instruction => Sender::Instruction(info.si_addr().addr()),
+            code if code > 0 => Sender::Kernel,
+            _ => Sender::Process(info.si_pid()),
+        }
+    };
+    (FatalSignal { name, registers: registers(&context.uc_mcontext), from }, is_of_instruction)
+}
+
+#[cfg(target_arch = "x86_64")]
+fn registers(context: &libc::mcontext_t) -> [usize; 3] {
+    [libc::REG_RIP, libc::REG_RSP, libc::REG_RBP].map(|register| context.gregs[register as usize] as usize)
+}
+
+#[cfg(target_arch = "aarch64")]
+fn registers(context: &libc::mcontext_t) -> [usize; 3] {
+    [context.pc, context.sp, context.regs[29]].map(|register| register as usize)
+}
+
+/// Calls the handler that stood there, as the kernel would.
+///
+/// # Safety
+/// `before` is no default action, and the other arguments are those that the kernel has given to a handler.
+unsafe fn call_handler(before: &sigaction, signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
+    if before.sa_flags & libc::SA_RESETHAND != 0 {
+        set_action(signal, libc::SIG_DFL, 0);
+    }
+    // SAFETY: the sets are plain memory, and the caller's promise.
+    unsafe {
+        let (blocked, mut all) = (blocked_in(before, signal, context), zeroed::<sigset_t>());
+        libc::sigfillset(&mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &blocked, null_mut());
+        if before.sa_flags & libc::SA_SIGINFO != 0 {
+            transmute::<usize, extern "C" fn(c_int, *mut siginfo_t, *mut c_void)>(before.sa_sigaction)(
+                signal, info, context,
+            );
+        } else {
+            transmute::<usize, extern "C" fn(c_int)>(before.sa_sigaction)(signal);
+        }
+        libc::pthread_sigmask(libc::SIG_SETMASK, &all, null_mut());
+    }
+}
+
+/// Returns the signals that are blocked while the handler `before` runs: those that were when it was interrupted, and
+/// those that it wants.
+///
+/// # Safety
+/// `context` is what the kernel has given to a handler.
+unsafe fn blocked_in(before: &sigaction, signal: c_int, context: *mut c_void) -> sigset_t {
+    // SAFETY: the kernel's set has 64 bits, and the rest of the C library's is something else in a context.
+    let interrupted = unsafe {
+        (&raw const (*context.cast::<libc::ucontext_t>()).uc_sigmask).cast::<u64>().read_unaligned()
+    };
+    let mut blocked = before.sa_mask;
+    let others = (1..=64).filter(|other| interrupted >> (other - 1) & 1 == 1);
+    let own = (before.sa_flags & libc::SA_NODEFER == 0).then_some(signal);
+    for other in others.chain(own) {
+        // SAFETY: the set is initialised; a number that is none is refused.
+        unsafe { libc::sigaddset(&mut blocked, other) };
+    }
+    blocked
+}
+
+/// The length of the spare stack in bytes.
+const SPARE: usize = 64 << 10;
+
+#[repr(C, align(64))]
+struct SpareStack(UnsafeCell<[u8; SPARE]>);
+
+// SAFETY: used by the thread that has set `SPARE_TAKEN` only.
+unsafe impl Sync for SpareStack {}
+
+/// A stack for what is done with a signal: the handler's own may be one of eight kilobytes, and the handler that
+/// stood there needs room on it, too.
+static SPARE_STACK: SpareStack = SpareStack(UnsafeCell::new([0; SPARE]));
+/// Tells that a thread uses the stack: false ──compare-exchange, Acquire──► true ──Release──► false. In a child that was
+/// forked meanwhile it stays true, and nothing is done with its signals.
+static SPARE_TAKEN: AtomicBool = AtomicBool::new(false);
+
+/// Returns whether the calling function, whose stack ends at `here`, runs on the spare stack.
+pub(crate) fn is_on_spare_stack(here: usize) -> bool {
+    here.wrapping_sub(SPARE_STACK.0.get().addr()) < SPARE
+}
+
+/// Calls `body` on the spare stack. If other threads use it for longer than what is done there takes, `body` is not
+/// called.
+fn on_spare_stack(mut body: &mut dyn FnMut()) {
+    /// How often it is tried; each time the other threads may run.
+    const PATIENCE: usize = 1 << 16;
+    let takes = || {
+        let taken = SPARE_TAKEN.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok();
+        if !taken {
+            std::thread::yield_now();
+        }
+        taken
+    };
+    if (0..PATIENCE).any(|_| takes()) {
+        // SAFETY: the stack is this thread's, and no signal comes while it is used; `call` gets what it expects. It does
+        // not unwind: it is no function that can.
+        unsafe { call_on(SPARE_STACK.0.get().cast::<u8>().add(SPARE), call, (&raw mut body).cast()) };
+        SPARE_TAKEN.store(false, Ordering::Release);
+    }
+}
+
+extern "C" fn call(body: *mut c_void) {
+    // SAFETY: from `on_spare_stack`, which waits for this.
+    unsafe { (*body.cast::<&mut dyn FnMut()>())() };
+}
+
+/// Calls `function` on the stack that ends at `top`.
+///
+/// # Safety
+/// The stack is aligned and nobody else uses it; the function takes `argument`.
+unsafe fn call_on(top: *mut u8, function: extern "C" fn(*mut c_void), argument: *mut c_void) {
+    // SAFETY: the stack pointer is kept in a register that the callee leaves as it is, and is back behind the call.
+    #[cfg(target_arch = "x86_64")]
+    unsafe {
+        std::arch::asm!("mov r12, rsp", "mov rsp, {top}", "call {function}", "mov rsp, r12",
+            top = in(reg) top, function = in(reg) function, in("rdi") argument, out("r12") _, clobber_abi("C"));
+    }
+    // SAFETY: as above.
+    #[cfg(target_arch = "aarch64")]
+    unsafe {
+        std::arch::asm!("mov x20, sp", "mov sp, {top}", "blr {function}", "mov sp, x20",
+            top = in(reg) top, function = in(reg) function, in("x0") argument, out("x20") _, clobber_abi("C"));
+    }
+}

@@ -1,0 +1,32 @@
+//! A signal that ends the process: its name and the call stack of its thread are recorded, and the life file is told.
+//!
+//! Runs in a signal handler, which nothing else interrupts.
+
+use super::record;
+use super::stack_record::record_interrupted_stack;
+use crate::ring::clock;
+use crate::shared::process;
+use crate::stack::Registers;
+use crate::sys::{self, FatalSignal, Told};
+
+/// Catches the signals from now on.
+pub(crate) fn catch() {
+    static TOLD: Told = Told { caught: on_signal, ends: note };
+    sys::catch_fatal_signals(&TOLD);
+}
+
+fn on_signal(signal: &FatalSignal) {
+    // No run is begun here, and a forked child has none before its first record.
+    if process::running().is_none() {
+        return;
+    }
+    let [pc, sp, fp] = signal.registers;
+    record::trace_at(clock::now(), 0, format_args!("{signal}"));
+    record_interrupted_stack(Registers::interrupted(pc, sp, fp));
+}
+
+fn note(signal: &FatalSignal) {
+    if let Some(run) = process::running() {
+        run.note_signal(signal.name);
+    }
+}

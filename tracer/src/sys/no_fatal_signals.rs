@@ -19,6 +19,7 @@ impl fmt::Display for FatalSignal {
 
 /// The functions that are told of signals.
 #[derive(Debug)]
+#[expect(dead_code, reason = "nobody is told here")]
 pub(crate) struct Told {
     /// Is told of each signal that is caught.
     pub caught: fn(&FatalSignal),

@@ -50,6 +50,14 @@ impl Module {
         })
     }
 
+    /// Returns whether the module stays as long as this code, so that no other one comes to its addresses: it
+    /// is the executable, the library that has this code, or the C library, which both need.
+    pub(super) fn stays(&self) -> bool {
+        let is = |other: Option<Module>| other.is_some_and(|other| ptr::eq(other.headers, self.headers));
+        let needed = [look_for_find_object as *const (), libc::getauxval as *const ()];
+        is(Module::executable()) || needed.iter().any(|place| is(Module::around(place.addr())))
+    }
+
     /// Gives the executable, whose program headers the kernel tells.
     fn executable() -> Option<Module> {
         // SAFETY: both ask only. The headers stay where the kernel has mapped them.

@@ -108,7 +108,7 @@ impl Module {
     }
 
     /// Returns where the segment is that has this address, if it has all these rights.
-    fn segment_of(&self, address: usize, rights: u32) -> Option<Range<usize>> {
+    pub(super) fn segment_of(&self, address: usize, rights: u32) -> Option<Range<usize>> {
         let loaded = self.headers.iter().filter(|header| header.p_type == libc::PT_LOAD);
         let mut loaded = loaded.filter(|header| header.p_flags & rights == rights).map(|header| {
             let start = self.bias.wrapping_add(header.p_vaddr as usize);

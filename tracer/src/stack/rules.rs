@@ -148,7 +148,13 @@ mod imp {
     #[cold]
     #[inline(never)]
     pub(super) fn behind_trampoline(pc: usize) -> usize {
-        on_return::real_return(pc).unwrap_or(0)
+        on_return::real_return(pc).or_else(|| behind_trampoline_of_others(pc)).unwrap_or(0)
+    }
+
+    /// Returns where a function was called that returns to a trampoline of another copy of this library.
+    fn behind_trampoline_of_others(pc: usize) -> Option<usize> {
+        let module = Module::with_code(pc)?;
+        tables::Entry::find(&module, pc)?.kept_return(&module, pc)
     }
 
     pub(super) fn find(pc: usize) -> Option<Found> {

@@ -9,7 +9,7 @@
 //! by where it is on the stack.
 #![allow(unsafe_code, reason = "changes a function's return; argued where it stands")]
 
-mod trampoline;
+pub(super) mod trampoline;
 
 use std::arch::x86_64::__cpuid_count;
 use std::cell::Cell;

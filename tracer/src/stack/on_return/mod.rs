@@ -9,6 +9,8 @@
 //! by where it is on the stack.
 #![allow(unsafe_code, reason = "changes a function's return; argued where it stands")]
 
+#[cfg(test)]
+mod tests;
 pub(super) mod trampoline;
 
 use std::arch::x86_64::__cpuid_count;

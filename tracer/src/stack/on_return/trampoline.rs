@@ -13,8 +13,10 @@
 //!
 //! So whoever finds the address of a trampoline on the stack can compute where the caller is. That is what
 //! the trampolines' entry in the unwind tables does, and therefore panics, backtraces and debuggers go through
-//! them. In that entry the frame of a trampoline ends 8 bytes below that of its caller, which it would be taken
-//! for otherwise, and its personality routine has panics run what is to be run.
+//! them. In that entry the frame of a trampoline ends 8 bytes above that of the function that returns to it:
+//! unwinders tell frames by their ends, and would take the caller for the trampoline if both were one. No other
+//! frame ends there, since ends are aligned to 16 bytes. It is not below, for debuggers stop where frames do not
+//! go up. The personality routine of the entry has panics run what is to be run.
 #![allow(unsafe_code, reason = "code that the compiler does not write; each argued where it stands")]
 
 use std::arch::{asm, global_asm};
@@ -39,16 +41,16 @@ pub(super) static HAS_XSAVE: AtomicU8 = AtomicU8::new(0);
 global_asm!(
     ".pushsection .text.tracer_on_return,\"ax\",@progbits",
     ".balign 4096",
-    // The name is that of this copy of the library: the compiler's for the slots, with its hash, and more.
+    // The name is that of this copy of the library: the compiler's for `returned`, with its hash, and more.
     // Nothing but `start` uses it; that may be in another unit of compilation, so it cannot be local.
-    ".globl {slots}.trampolines",
-    ".hidden {slots}.trampolines",
-    ".type {slots}.trampolines, @function",
-    "{slots}.trampolines:",
+    ".globl {returned}.trampolines",
+    ".hidden {returned}.trampolines",
+    ".type {returned}.trampolines, @function",
+    "{returned}.trampolines:",
     ".cfi_startproc simple",
     ".cfi_personality 0x1b, {personality}",
-    // The frame ends at rsp - 8; rsp itself stays.
-    ".cfi_escape 0x0f, 2, 0x77, 0x78",
+    // The frame ends at rsp + 8; rsp itself stays.
+    ".cfi_escape 0x0f, 2, 0x77, 0x08",
     ".cfi_escape 0x16, 7, 2, 0x77, 0x00",
     // The return is at page + *(u32 *)page + (rip & 0xff0) * 2, with page = rip & -4096: `PLACE_OF_RETURN`.
     ".cfi_escape 0x10, 0x10, 19, 0x80,0x00, 0x0b,0x00,0xf0, 0x1a, 0x12, 0x94,0x04, 0x22, \
@@ -70,7 +72,7 @@ global_asm!(
     ".set tracer_on_return_page, tracer_on_return_page + 1",
     ".endr",
     ".cfi_endproc",
-    ".size {slots}.trampolines, . - {slots}.trampolines",
+    ".size {returned}.trampolines, . - {returned}.trampolines",
     // What all trampolines lead to. The return is right below the stack pointer: there it was.
     "7:",
     ".cfi_startproc",
@@ -252,7 +254,7 @@ fn start() -> usize {
     let start: usize;
     // SAFETY: the address of a label of this module.
     unsafe {
-        asm!("lea {}, [rip + {slots}.trampolines]", out(reg) start, slots = sym SLOTS,
+        asm!("lea {}, [rip + {returned}.trampolines]", out(reg) start, returned = sym super::returned,
             options(nomem, nostack, preserves_flags, pure));
     }
     start

@@ -1,6 +1,7 @@
 //! Functions of C are awaited: what they return arrives, and those that are left by `longjmp` leave nothing
 //! behind.
 #![allow(unsafe_code, clippy::unwrap_used, reason = "loads functions of C; a failure fails a test")]
+#![allow(clippy::missing_transmute_annotations, reason = "the types stand in `Functions`")]
 
 use std::cell::{Cell, RefCell};
 use std::ffi::{c_int, c_void};

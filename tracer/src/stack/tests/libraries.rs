@@ -28,15 +28,13 @@ impl Library {
     pub(in crate::stack) fn load(path: &Path) -> Library {
         let path = CString::new(path.as_os_str().as_encoded_bytes()).unwrap();
         // SAFETY: the constructors of these libraries do nothing.
-        Library(
-            NonNull::new(unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW) }).expect("it can be loaded"),
-        )
+        Library(NonNull::new(unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW) }).unwrap())
     }
 
     pub(in crate::stack) fn function(&self, name: &str) -> *mut c_void {
         let name = CString::new(name).unwrap();
         // SAFETY: a search in a library that is loaded.
-        NonNull::new(unsafe { libc::dlsym(self.0.as_ptr(), name.as_ptr()) }).expect("the function").as_ptr()
+        NonNull::new(unsafe { libc::dlsym(self.0.as_ptr(), name.as_ptr()) }).unwrap().as_ptr()
     }
 }
 
@@ -75,7 +73,7 @@ fn walk_through(path: &Path) -> Seen {
         )
     };
     through(look);
-    SEEN.take().expect("it was called")
+    SEEN.take().unwrap()
 }
 
 #[test]

@@ -8,7 +8,10 @@ use std::process::Command;
 fn build(target: &Path, features: &[&str]) -> Vec<u8> {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/compiled_out/Cargo.toml");
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
-    cargo.args(["build", "--release", "--quiet", "--manifest-path"]).arg(manifest).args(features);
+    cargo
+        .args(["build", "--release", "--quiet", "--bin", "compiled-out", "--manifest-path"])
+        .arg(manifest)
+        .args(features);
     let output = cargo.arg("--target-dir").arg(target).env_remove("RUSTFLAGS").output().expect("cargo runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     std::fs::read(target.join("release/compiled-out")).expect("the program")

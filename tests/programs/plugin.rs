@@ -17,3 +17,18 @@ pub extern "C" fn plugin_trace(round: u32) {
     work(0);
     threads.into_iter().for_each(|thread| thread.join().expect("its end"));
 }
+
+/// Awaits its own return: notes `number` then. Before, calls `inside`, which may unwind.
+#[cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64"))]
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn plugin_awaits(
+    number: u64,
+    note: extern "C" fn(u64),
+    inside: extern "C-unwind" fn(),
+) -> f64 {
+    if let Err(error) = tracer::on_return!(move || note(number)) {
+        panic!("{error}");
+    }
+    inside();
+    std::hint::black_box(number as f64 / 2.0)
+}

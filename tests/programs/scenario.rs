@@ -20,6 +20,7 @@ mod processes;
 mod recorder;
 mod signals;
 mod sites;
+mod stacks;
 mod storage;
 mod stress;
 mod threads;
@@ -137,6 +138,8 @@ fn main() {
         "functions-polled" => functions::polled(),
         "functions-filtered" => functions::with_filter(),
         "functions-many" => functions::many(number(), std::env::args().nth(3).as_deref()),
+        "stacks" => stacks::stacks(u32::try_from(number()).expect("a small number")),
+        "visits" => stacks::visits(&std::env::args().skip(2).collect::<Vec<_>>()),
         "libraries" => functions::libraries(&std::env::args().skip(2).collect::<Vec<_>>()),
         "flight" => recorder::flight(&argument.expect("its end as second argument")),
         "flight-of-many" => recorder::flight_of_many(),

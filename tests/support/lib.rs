@@ -253,8 +253,8 @@ pub fn parse(name: &str, bytes: &[u8]) -> ThreadTrace {
                 }
                 trace.metas.push(meta);
             }
-            Kind::Enter | Kind::Leave => trace.calls.push((line.key, line.kind, text())),
             Kind::Stack => trace.stacks.push((line.key, text())),
+            Kind::Enter | Kind::Leave => trace.calls.push((line.key, line.kind, text())),
         }
     }
     assert!(

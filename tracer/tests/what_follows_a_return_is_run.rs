@@ -457,3 +457,128 @@ fn a_coroutine_is_refused_and_drops_the_closure() {
     assert_eq!(RESULT.get(), Some(Err(OnReturnError::ForeignStack)));
     assert_eq!(notes.take(), ["switched"]);
 }
+
+#[test]
+fn a_child_that_is_forked_inside_returns_as_its_parent_does() {
+    #[inline(never)]
+    fn inner(notes: &Notes) -> (libc::pid_t, u128) {
+        on_return!(notes.noting("inner")).unwrap();
+        #[allow(unsafe_code, reason = "forks")]
+        // SAFETY: the child only returns, compares and ends.
+        let child = unsafe { libc::fork() };
+        (child, black_box(1 << 100))
+    }
+    #[inline(never)]
+    fn outer(notes: &Notes) -> (libc::pid_t, f64) {
+        on_return!(notes.noting("outer")).unwrap();
+        let (child, number) = inner(notes);
+        // A further one, in each process by itself.
+        assert_eq!(recurse(20, &Rc::new(Cell::new(0))), 20);
+        (child, number as f64)
+    }
+    let notes = Notes::default();
+    let (child, number) = outer(&notes);
+    let is_right = number == (1u128 << 100) as f64 && notes.take() == ["inner", "outer"];
+    #[allow(unsafe_code, reason = "ends the child, and waits for it")]
+    // SAFETY: the child has no other thread.
+    unsafe {
+        if child == 0 {
+            libc::_exit(i32::from(!is_right));
+        }
+        let mut status = 0;
+        assert_eq!(libc::waitpid(child, &mut status, 0), child);
+        assert_eq!(status, 0);
+    }
+    assert!(is_right);
+}
+
+#[test]
+#[allow(unsafe_code, reason = "has a signal handled")]
+fn signal_handlers_may_come_at_any_instruction() {
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+    use tracer::__macro_support::{Registers, walk};
+
+    static HANDLED: AtomicUsize = AtomicUsize::new(0);
+    static FRAMES: AtomicUsize = AtomicUsize::new(0);
+    /// Uses the stack far below what was interrupted, and vector registers; walks through that.
+    extern "C" fn handler(_: libc::c_int) {
+        let mut frames = [u64::MAX; 256];
+        let walked = walk(Registers::here(), black_box(&mut frames), 0);
+        black_box([f64::from_bits(frames[0]); 64].map(f64::sqrt));
+        FRAMES.fetch_add(walked.len, Ordering::Relaxed);
+        HANDLED.fetch_add(1, Ordering::Relaxed);
+    }
+    #[inline(never)]
+    fn function(count: &Rc<Cell<u64>>, number: u64) -> (u64, f64) {
+        let count = count.clone();
+        on_return!(move || count.set(count.get() + 1)).unwrap();
+        black_box((number, number as f64))
+    }
+    let done = AtomicBool::new(false);
+    // SAFETY: the handler does what handlers may do, on this thread, which is there while it is sent to.
+    let target = unsafe {
+        let mut action: libc::sigaction = mem::zeroed();
+        action.sa_sigaction = handler as extern "C" fn(libc::c_int) as usize;
+        action.sa_flags = libc::SA_RESTART;
+        libc::sigaction(libc::SIGUSR1, &action, ptr::null_mut());
+        libc::pthread_self()
+    };
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                // SAFETY: as above.
+                unsafe { libc::pthread_kill(target, libc::SIGUSR1) };
+                // At no regular distance.
+                (0..HANDLED.load(Ordering::Relaxed) % 977).for_each(|n| _ = black_box(n));
+            }
+        });
+        let count = Rc::new(Cell::new(0));
+        let mut number = 0;
+        while HANDLED.load(Ordering::Relaxed) < 20_000 {
+            assert_eq!(function(&count, number), (number, number as f64));
+            number += 1;
+            assert_eq!(count.get(), number);
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+    // The handler, the frame of the kernel and what was interrupted are not all that is found.
+    assert!(FRAMES.load(Ordering::Relaxed) > 3 * HANDLED.load(Ordering::Relaxed));
+}
+
+/// Where the debugger stops.
+#[unsafe(no_mangle)]
+#[inline(never)]
+#[allow(unsafe_code, reason = "a name that a debugger is told")]
+extern "C" fn tracer_test_stop() {
+    black_box(());
+}
+
+#[test]
+fn a_debugger_shows_the_callers_of_awaited_functions() {
+    if std::env::var_os("TRACER_TEST_STOP").is_some() {
+        named_outermost(&|| {
+            tracer_test_stop();
+            String::new()
+        });
+        return;
+    }
+    let test = std::env::current_exe().unwrap();
+    let debugger = std::process::Command::new("gdb")
+        .args(["-nx", "-batch", "-ex", "set debuginfod enabled off", "-ex", "break tracer_test_stop"])
+        .args(["-ex", "run", "-ex", "bt", "-ex", "finish", "-ex", "continue", "--args"])
+        .arg(&test)
+        .args(["--exact", "a_debugger_shows_the_callers_of_awaited_functions", "--nocapture"])
+        .env("TRACER_TEST_STOP", "1")
+        .output();
+    let Ok(debugger) = debugger else { return eprintln!("not tested: there is no gdb") };
+    let [said, errors] = [&debugger.stdout, &debugger.stderr].map(|bytes| String::from_utf8_lossy(bytes));
+    if !said.contains("Breakpoint 1, ") {
+        return eprintln!("not tested: gdb may not run programs here: {errors}");
+    }
+    let at = |name: &str| said.find(name).unwrap_or_else(|| panic!("{name} is not in {said}{errors}"));
+    assert!(at("tracer_test_stop") < at("named_middle"), "{said}");
+    assert!(at("named_middle") < at("named_outermost"), "{said}");
+    assert!(at("named_outermost") < at("__rust_begin_short_backtrace"), "{said}");
+    // What it runs on to, it returns from.
+    assert!(said.contains("exited normally"), "{said}{errors}");
+}

@@ -157,7 +157,6 @@ thread_local! {
 
 fn by_name(name: &str, from: Registers) -> CalledFrom {
     let generation = generation();
-    stack::notice(generation);
     let last = LAST
         .get()
         .filter(|last| last.is_of(generation) && matches!(&last.wanted, Wanted::Name(last) if last == name));
@@ -187,7 +186,6 @@ impl Question {
     #[must_use]
     pub fn ask(&'static self, function: *const (), from: Registers) -> CalledFrom {
         let generation = generation();
-        stack::notice(generation);
         let wanted = Wanted::Address(function.expose_provenance());
         #[allow(unsafe_code, reason = "reads what was found last")]
         // SAFETY: null, or what `find` has given, which stays for the life of the process.

@@ -30,8 +30,6 @@ mod tables;
 mod tests;
 
 use std::ops::ControlFlow;
-#[cfg(feature = "unwind")]
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use bounds::Stack;
 use rules::Rule;
@@ -72,18 +70,6 @@ impl Registers {
         }
         #[cfg(not(target_arch = "x86_64"))]
         Registers { pc: 0, sp: 0, fp: 0 }
-    }
-}
-
-/// Forgets the rules of places whose module may be gone. To be called with what tells the modules' changes
-/// ([`functions::generation`]), outside of signal handlers.
-#[cfg(feature = "unwind")]
-pub(crate) fn notice(generation: u64) {
-    static KNOWN: AtomicU64 = AtomicU64::new(0);
-    // Relaxed: a rule of a module that is gone leads to wrong frames at worst.
-    if KNOWN.load(Ordering::Relaxed) != generation {
-        rules::forget();
-        KNOWN.store(generation, Ordering::Relaxed);
     }
 }
 

@@ -5,7 +5,6 @@
 //! libraries is not found.
 #![allow(unsafe_code, reason = "reads the headers of loaded modules; each argued where it stands")]
 
-use std::arch::asm;
 #[cfg(feature = "unwind")]
 use std::ffi::{CStr, OsStr};
 use std::ffi::{c_int, c_void};
@@ -14,7 +13,8 @@ use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 #[cfg(feature = "unwind")]
 use std::path::PathBuf;
-use std::{mem, ptr, slice};
+use std::sync::atomic::{AtomicPtr, Ordering};
+use std::{hint, mem, ptr, slice};
 
 /// glibc's `struct dl_find_object` of x86-64.
 #[repr(C)]
@@ -48,6 +48,14 @@ impl Module {
             let module = Module::library(address)?;
             module.segment_of(address, 0).is_some().then_some(module)
         })
+    }
+
+    /// Returns whether the module stays as long as this code, so that no other one comes to its addresses: it
+    /// is the executable, the library that has this code, or the C library, which both need.
+    pub(super) fn stays(&self) -> bool {
+        let is = |other: Option<Module>| other.is_some_and(|other| ptr::eq(other.headers, self.headers));
+        let needed = [look_for_find_object as *const (), libc::getauxval as *const ()];
+        is(Module::executable()) || needed.iter().any(|place| is(Module::around(place.addr())))
     }
 
     /// Gives the executable, whose program headers the kernel tells.
@@ -100,7 +108,7 @@ impl Module {
     }
 
     /// Returns where the segment is that has this address, if it has all these rights.
-    fn segment_of(&self, address: usize, rights: u32) -> Option<Range<usize>> {
+    pub(super) fn segment_of(&self, address: usize, rights: u32) -> Option<Range<usize>> {
         let loaded = self.headers.iter().filter(|header| header.p_type == libc::PT_LOAD);
         let mut loaded = loaded.filter(|header| header.p_flags & rights == rights).map(|header| {
             let start = self.bias.wrapping_add(header.p_vaddr as usize);
@@ -157,13 +165,33 @@ pub(super) fn loaded() -> Vec<(usize, PathBuf)> {
 
 type FindObject = unsafe extern "C" fn(*mut c_void, *mut Found) -> c_int;
 
-/// Returns glibc's `_dl_find_object`, where there is one. A weak symbol: a search by name would lock.
-fn find_object() -> Option<FindObject> {
-    let address: *const ();
-    // SAFETY: the address of a function that may be missing, and is null then; `Option` has that for `None`.
+/// The address of glibc's `_dl_find_object`, or null where there is none. Written before any thread of this
+/// module's code runs, so it needs no order.
+static FIND_OBJECT: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
+
+/// Has the loader look for that function when it loads this code: a search takes the loader's lock, and a
+/// walk may be in a signal handler. A symbol that is linked, even a weak one, would not do: linkers note its
+/// version as one that the program needs, and the program would not start where glibc is older.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static AT_LOAD: extern "C" fn() = look_for_find_object;
+
+extern "C" fn look_for_find_object() {
+    // SAFETY: searches a name. The second call takes back what the first may have left for `dlerror`.
     unsafe {
-        asm!(".weak _dl_find_object", "mov {}, qword ptr [rip + _dl_find_object@GOTPCREL]",
-            out(reg) address, options(nostack, preserves_flags, pure, readonly));
-        mem::transmute::<*const (), Option<FindObject>>(address)
+        let found = libc::dlsym(libc::RTLD_DEFAULT, c"_dl_find_object".as_ptr());
+        if found.is_null() {
+            libc::dlerror();
+        }
+        FIND_OBJECT.store(found, Ordering::Relaxed);
     }
+}
+
+/// Returns glibc's `_dl_find_object`, where there is one.
+fn find_object() -> Option<FindObject> {
+    // Linkers take what is named somewhere out of a static library, and nothing else.
+    hint::black_box(&raw const AT_LOAD);
+    let address = FIND_OBJECT.load(Ordering::Relaxed);
+    // SAFETY: null, which `Option` has for `None`, or a function of this type.
+    unsafe { mem::transmute::<*mut c_void, Option<FindObject>>(address) }
 }

@@ -1,8 +1,10 @@
 //! How a frame is left: the rule of a place in the code, and the memory of rules that were looked up.
 //!
-//! A rule of a place is the same whenever it is looked up, until the place's module is unloaded. So rules are
-//! kept for all threads, each in one word together with the place, at a position that the place gives.
-//! Threads that look up two places of one position overwrite each other's words; both are right.
+//! A rule of a place is the same whenever it is looked up, until the place's module is unloaded; of that a walk
+//! cannot learn without a lock. So the rules of modules that stay as long as this code are kept for all
+//! threads, each in one word together with the place, at a position that the place gives. Threads that look up
+//! two places of one position overwrite each other's words; both are right. In other modules each frame is
+//! looked up anew.
 //!
 //! ```text
 //! word:  0 ──► place | rule << 48 ──► any other place's   (relaxed: the word is all there is)
@@ -26,6 +28,13 @@ pub(super) enum Rule {
     Signal,
     /// Nobody called.
     Outermost,
+}
+
+/// What was found out about a place.
+struct Found {
+    rule: Rule,
+    /// Whether it stays so as long as this code is loaded.
+    stays: bool,
 }
 
 /// The number of rules that are kept: a power of two.
@@ -102,9 +111,12 @@ fn look_up(pc: usize) -> u64 {
         return 0;
     }
     // A rule that is longer than it can be is none.
-    let found = imp::find(pc).map(Rule::encode).filter(|code| Rule::decode(*code).is_some());
-    let code = found.unwrap_or(0);
-    if code != 0 && code & LARGE == 0 {
+    let Some(found) = imp::find(pc) else { return 0 };
+    let code = found.rule.encode();
+    if Rule::decode(code).is_none() {
+        return 0;
+    }
+    if found.stays && code & LARGE == 0 {
         MEMORY[position(pc)].store(pc as u64 | code << 48, Ordering::Relaxed);
     }
     code
@@ -113,14 +125,6 @@ fn look_up(pc: usize) -> u64 {
 #[inline(always)]
 fn position(pc: usize) -> usize {
     (pc ^ pc >> 12) % KEPT
-}
-
-/// Forgets all rules. To be called where modules may have been unloaded.
-#[cfg(feature = "unwind")]
-pub(super) fn forget() {
-    for word in &MEMORY {
-        word.store(0, Ordering::Relaxed);
-    }
 }
 
 /// Returns the frame with its rule, if its place is code. A return that `on_return!` has changed is shown as
@@ -137,35 +141,43 @@ pub(super) fn believe(frame: Registers) -> Option<(Registers, Rule)> {
 
 #[cfg(all(feature = "unwind", target_os = "linux", target_arch = "x86_64"))]
 mod imp {
-    use super::Rule;
+    use super::{Found, Rule};
     use crate::stack::module::Module;
     use crate::stack::{on_return, tables};
 
     #[cold]
     #[inline(never)]
     pub(super) fn behind_trampoline(pc: usize) -> usize {
-        on_return::real_return(pc).unwrap_or(0)
+        on_return::real_return(pc).or_else(|| behind_trampoline_of_others(pc)).unwrap_or(0)
     }
 
-    pub(super) fn find(pc: usize) -> Option<Rule> {
+    /// Returns where a function was called that returns to a trampoline of another copy of this library.
+    fn behind_trampoline_of_others(pc: usize) -> Option<usize> {
+        let module = Module::with_code(pc)?;
+        tables::Entry::find(&module, pc)?.kept_return(&module, pc)
+    }
+
+    pub(super) fn find(pc: usize) -> Option<Found> {
         if on_return::is_trampoline(pc) {
             return None;
         }
         let module = Module::with_code(pc - 1)?;
-        match tables::Entry::find(&module, pc - 1) {
-            Some(entry) => entry.rule(),
-            None => Some(Rule::Presumed),
-        }
+        let rule = match tables::Entry::find(&module, pc - 1) {
+            Some(entry) => entry.rule()?,
+            None => Rule::Presumed,
+        };
+        Some(Found { rule, stays: module.stays() })
     }
 }
 
 #[cfg(all(not(feature = "unwind"), target_os = "linux", target_arch = "x86_64"))]
 mod imp {
-    use super::Rule;
+    use super::{Found, Rule};
     use crate::stack::module::Module;
 
-    pub(super) fn find(pc: usize) -> Option<Rule> {
-        Module::with_code(pc - 1).map(|_| Rule::Presumed)
+    pub(super) fn find(pc: usize) -> Option<Found> {
+        let module = Module::with_code(pc - 1)?;
+        Some(Found { rule: Rule::Presumed, stays: module.stays() })
     }
 
     #[inline(always)]
@@ -176,9 +188,9 @@ mod imp {
 
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
 mod imp {
-    use super::Rule;
+    use super::Found;
 
-    pub(super) fn find(_: usize) -> Option<Rule> {
+    pub(super) fn find(_: usize) -> Option<Found> {
         None
     }
 

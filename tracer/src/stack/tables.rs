@@ -11,6 +11,7 @@ use gimli::{
 };
 
 use super::module::Module;
+use super::on_return::trampoline;
 use super::rules::Rule;
 
 type Bytes = EndianSlice<'static, NativeEndian>;
@@ -83,5 +84,15 @@ impl Entry {
             }
             _ => None,
         }
+    }
+
+    /// Returns the return that is kept for the trampoline at `pc`, if the place is one of a trampoline of
+    /// `on_return!`, be it of another copy of this library.
+    pub(super) fn kept_return(&self, module: &Module, pc: usize) -> Option<usize> {
+        let mut context = UnwindContext::<usize, Room>::new_in();
+        let row = self.function.unwind_info_for_address(&self.frames, &self.bases, &mut context, self.place);
+        let RegisterRule::Expression(kept) = row.ok()?.register(X86_64::RA) else { return None };
+        let kept = kept.get(&self.frames).ok()?;
+        (kept.0.slice() == trampoline::PLACE_OF_RETURN).then(|| trampoline::kept_return(module, pc))?
     }
 }

@@ -9,7 +9,9 @@
 //! by where it is on the stack.
 #![allow(unsafe_code, reason = "changes a function's return; argued where it stands")]
 
-mod trampoline;
+#[cfg(test)]
+mod tests;
+pub(super) mod trampoline;
 
 use std::arch::x86_64::__cpuid_count;
 use std::cell::Cell;

@@ -13,16 +13,19 @@
 //!
 //! So whoever finds the address of a trampoline on the stack can compute where the caller is. That is what
 //! the trampolines' entry in the unwind tables does, and therefore panics, backtraces and debuggers go through
-//! them. In that entry the frame of a trampoline ends 8 bytes below that of its caller, which it would be taken
-//! for otherwise, and its personality routine has panics run what is to be run.
+//! them. In that entry the frame of a trampoline ends 8 bytes above that of the function that returns to it:
+//! unwinders tell frames by their ends, and would take the caller for the trampoline if both were one. No other
+//! frame ends there, since ends are aligned to 16 bytes. It is not below, for debuggers stop where frames do not
+//! go up. The personality routine of the entry has panics run what is to be run.
 #![allow(unsafe_code, reason = "code that the compiler does not write; each argued where it stands")]
 
-use std::arch::global_asm;
+use std::arch::{asm, global_asm};
 use std::ffi::{c_int, c_void};
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use super::Call;
+use crate::stack::module::Module;
 
 /// The number of pages, and of slots in a page, of which the first is not used.
 const PAGES: usize = 16;
@@ -38,16 +41,18 @@ pub(super) static HAS_XSAVE: AtomicU8 = AtomicU8::new(0);
 global_asm!(
     ".pushsection .text.tracer_on_return,\"ax\",@progbits",
     ".balign 4096",
-    ".globl tracer_lib_0_1_on_return_trampolines",
-    ".hidden tracer_lib_0_1_on_return_trampolines",
-    ".type tracer_lib_0_1_on_return_trampolines, @function",
-    "tracer_lib_0_1_on_return_trampolines:",
+    // The name is that of this copy of the library: the compiler's for `returned`, with its hash, and more.
+    // Nothing but `start` uses it; that may be in another unit of compilation, so it cannot be local.
+    ".globl {returned}.trampolines",
+    ".hidden {returned}.trampolines",
+    ".type {returned}.trampolines, @function",
+    "{returned}.trampolines:",
     ".cfi_startproc simple",
     ".cfi_personality 0x1b, {personality}",
-    // The frame ends at rsp - 8; rsp itself stays.
-    ".cfi_escape 0x0f, 2, 0x77, 0x78",
+    // The frame ends at rsp + 8; rsp itself stays.
+    ".cfi_escape 0x0f, 2, 0x77, 0x08",
     ".cfi_escape 0x16, 7, 2, 0x77, 0x00",
-    // The return is at page + *(u32 *)page + (rip & 0xff0) * 2, with page = rip & -4096.
+    // The return is at page + *(u32 *)page + (rip & 0xff0) * 2, with page = rip & -4096: `PLACE_OF_RETURN`.
     ".cfi_escape 0x10, 0x10, 19, 0x80,0x00, 0x0b,0x00,0xf0, 0x1a, 0x12, 0x94,0x04, 0x22, \
      0x80,0x00, 0x0a,0xf0,0x0f, 0x1a, 0x31, 0x24, 0x22",
     ".set tracer_on_return_page, 0",
@@ -67,7 +72,7 @@ global_asm!(
     ".set tracer_on_return_page, tracer_on_return_page + 1",
     ".endr",
     ".cfi_endproc",
-    ".size tracer_lib_0_1_on_return_trampolines, . - tracer_lib_0_1_on_return_trampolines",
+    ".size {returned}.trampolines, . - {returned}.trampolines",
     // What all trampolines lead to. The return is right below the stack pointer: there it was.
     "7:",
     ".cfi_startproc",
@@ -150,7 +155,6 @@ global_asm!(
 );
 
 unsafe extern "C" {
-    static tracer_lib_0_1_on_return_trampolines: u8;
     fn _Unwind_GetIP(context: *mut c_void) -> usize;
 }
 
@@ -184,6 +188,25 @@ static SLOTS: [Slot; PAGES * IN_PAGE] = [const {
 static FREE: AtomicU64 = AtomicU64::new(0);
 /// The slots that were never taken begin here.
 static FRESH: AtomicU32 = AtomicU32::new(1);
+
+/// The expression in the trampolines' entry in the unwind tables that says where the return is.
+pub(in crate::stack) const PLACE_OF_RETURN: &[u8] = &[
+    0x80, 0x00, 0x0b, 0x00, 0xf0, 0x1a, 0x12, 0x94, 0x04, 0x22, 0x80, 0x00, 0x0a, 0xf0, 0x0f, 0x1a, 0x31,
+    0x24, 0x22,
+];
+
+/// Computes what that expression says of the trampoline at `pc` in `module`; `None` where that is not in the
+/// module's memory, or no function is awaited there.
+pub(in crate::stack) fn kept_return(module: &Module, pc: usize) -> Option<usize> {
+    let page = pc & !(PAGE - 1);
+    let distance = u32::from_ne_bytes(*module.bytes_from(page)?.first_chunk()?);
+    let place = page.wrapping_add(distance as usize).wrapping_add((pc & 0xff0) * 2);
+    let segment = module.segment_of(place, libc::PF_R)?;
+    let is_word = place % 8 == 0 && segment.end - place >= 8;
+    // SAFETY: aligned, and in memory of the module that can be read.
+    let caller = is_word.then(|| unsafe { ptr::with_exposed_provenance::<usize>(place).read_volatile() })?;
+    (caller != 0).then_some(caller)
+}
 
 /// Returns the slot with this number.
 pub(super) fn slot(number: u32) -> &'static Slot {
@@ -226,8 +249,15 @@ fn next_change(free: u64) -> u64 {
     ((free >> 32) + 1) << 32
 }
 
+/// Returns where the trampolines begin.
 fn start() -> usize {
-    (&raw const tracer_lib_0_1_on_return_trampolines).addr()
+    let start: usize;
+    // SAFETY: the address of a label of this module.
+    unsafe {
+        asm!("lea {}, [rip + {returned}.trampolines]", out(reg) start, returned = sym super::returned,
+            options(nomem, nostack, preserves_flags, pure));
+    }
+    start
 }
 
 /// Returns the address of a slot's trampoline.
@@ -244,9 +274,8 @@ pub(super) fn number_of(address: usize) -> Option<u32> {
 
 /// Returns whether trampolines lead unwinders to their slots: the linker has put these behind the code.
 pub(super) fn finds_slots() -> bool {
-    let code = &raw const tracer_lib_0_1_on_return_trampolines;
     // SAFETY: the page's first four bytes, as they are written above.
-    let distance = unsafe { code.cast::<u32>().read() };
+    let distance = unsafe { ptr::with_exposed_provenance::<u32>(start()).read() };
     start() + distance as usize == SLOTS.as_ptr().addr()
 }
 

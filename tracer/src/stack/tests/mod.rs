@@ -6,6 +6,8 @@
 )]
 
 mod hostile;
+#[cfg(feature = "unwind")]
+pub(super) mod libraries;
 
 use std::hint::black_box;
 

@@ -1,0 +1,188 @@
+//! A call stack stands behind the message that it belongs to, in files and in merges, and has the names of the
+//! functions that called it, of libraries that come and go as well: as they were at its time, or none.
+#![cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64"))]
+
+use std::path::Path;
+use std::process::Command;
+use support::merges::tracemerge;
+use support::{Scenario, Traced};
+use trace_format::function::StackLine;
+use trace_format::line::{Kind, Line};
+use trace_format::meta::Meta;
+
+const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
+const FORMATS: [&str; 2] = ["text", "raw"];
+const DEPTH: u32 = 6;
+
+fn run(scenario: &[&str], format: &str) -> Traced {
+    // Between two looks of the program's own the flusher has none.
+    let scenario =
+        Scenario::new(SCENARIO, scenario).env("TRACER_FORMAT", format).env("TRACER_FLUSH_MS", "60000");
+    let traced = scenario.run().succeeded();
+    traced.assert_whole();
+    traced
+}
+
+/// Runs a subcommand on the traces; returns what it prints.
+fn printed(traced: &Traced, args: &[&str]) -> String {
+    let mut command = tracemerge(SCENARIO, traced.runtime.path(), args);
+    let output = command.arg("scenario").env("TRACER_DIR", traced.directory.path());
+    let output = output.current_dir(traced.directory.path()).output().expect("it can be run");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("UTF-8")
+}
+
+/// The stacks that a tree shows: what stands before each, and the names, the innermost first.
+fn stacks_in(tree: &str) -> Vec<(&str, Vec<&str>)> {
+    let (mut stacks, mut before): (Vec<(&str, Vec<&str>)>, _) = (Vec::new(), None);
+    for line in tree.lines() {
+        match line.split_once(": by ") {
+            Some((_, name)) => {
+                stacks.extend(before.take().map(|before| (before, Vec::new())));
+                stacks.last_mut().expect("a stack").1.push(name);
+            }
+            None => before = Some(line),
+        }
+    }
+    stacks
+}
+
+#[test]
+fn a_stack_stands_behind_its_message() {
+    for format in FORMATS {
+        let traced = run(&["stacks", &DEPTH.to_string()], format);
+        for thread in ["scenario", "other"] {
+            let file = traced.thread(thread);
+            let texts = (0..DEPTH)
+                .flat_map(|depth| ["before", "why", "behind"].map(|text| format!("{text} {depth}")));
+            assert_eq!(file.texts(), texts.collect::<Vec<_>>());
+            let (last, with_message) = file.stacks.split_last().expect("stacks");
+            let keys: Vec<_> = file
+                .messages
+                .iter()
+                .filter(|(_, text)| text.starts_with("why"))
+                .map(|(key, _)| *key)
+                .collect();
+            assert_eq!(with_message.iter().map(|(key, _)| *key).collect::<Vec<_>>(), keys);
+            assert!(last.0.ticks > keys[keys.len() - 1].ticks, "the one without a message");
+            // Each stack has the one frame more that it is deeper.
+            let frames = with_message.iter().map(|(_, stack)| {
+                let stack = StackLine::parse(stack.as_bytes()).expect("a stack");
+                assert!(stack.whole);
+                stack.frames.len()
+            });
+            let frames: Vec<usize> = frames.collect();
+            assert!(frames.windows(2).all(|pair| pair[1] == pair[0] + 1), "{frames:?}");
+        }
+    }
+}
+
+#[test]
+fn a_merge_keeps_a_stack_with_its_message() {
+    for format in FORMATS {
+        let traced = run(&["stacks", &DEPTH.to_string()], format);
+        let merged = printed(&traced, &["merge", "--quiet", "-o", "-"]);
+        let lines: Vec<Line> =
+            merged.lines().map(|line| Line::parse(line.as_bytes()).expect("a line")).collect();
+        let mut found = 0;
+        for pair in lines.windows(2).filter(|pair| pair[0].payload.starts_with(b"why ")) {
+            assert_eq!((pair[1].kind, pair[1].key), (Kind::Stack, pair[0].key), "{format}");
+            found += 1;
+        }
+        assert_eq!(found, 2 * DEPTH);
+    }
+}
+
+#[test]
+fn the_tree_names_the_callers_of_each_stack() {
+    for format in FORMATS {
+        let traced = run(&["stacks", &DEPTH.to_string()], format);
+        let tree = printed(&traced, &["tree"]);
+        let stacks = stacks_in(&tree);
+        assert_eq!(stacks.len() as u32, 2 * (DEPTH + 1), "{tree}");
+        for (n, (before, names)) in stacks.iter().enumerate() {
+            let depth = n % (DEPTH as usize + 1);
+            let is_alone = depth == DEPTH as usize;
+            assert_eq!(before.ends_with(&format!(": why {depth}")), !is_alone, "{before}");
+            let mut expected = vec!["scenario::stacks::all_depths  (stacks.rs:"];
+            if !is_alone {
+                let own = std::iter::once("scenario::stacks::innermost  (stacks.rs:");
+                let recursion = std::iter::repeat_n("scenario::stacks::calls_itself  (stacks.rs:", depth + 1);
+                expected.splice(0..0, own.chain(recursion));
+            }
+            let is_begun_by = names.iter().zip(&expected).all(|(name, expected)| name.starts_with(expected));
+            assert!(names.len() > expected.len() && is_begun_by, "{names:?}, not {expected:?}");
+            assert!(!names[expected.len()].starts_with("scenario::stacks::all_depths"));
+        }
+        // In its place: inside of as many calls as the recursion has.
+        let column = |line: &str| line.find(": why").expect("a message");
+        let columns: Vec<usize> = stacks[..DEPTH as usize].iter().map(|(before, _)| column(before)).collect();
+        assert!(columns.windows(2).all(|pair| pair[0] < pair[1]), "{columns:?}");
+    }
+}
+
+/// Compiles a library whose only function has the name of the file and calls what it is given. All have
+/// machine code of the same length.
+fn library(directory: &Path, name: &str, room: u32) -> String {
+    let (source, path) = (directory.join(format!("{name}.c")), directory.join(format!("{name}.so")));
+    let text = format!(
+        "void {name}(void (*f)(void)) {{ volatile char room[{room}]; room[0] = 1; f(); room[1] = 2; }}"
+    );
+    std::fs::write(&source, text).expect("the source");
+    let flags = ["-g", "-O2", "-fomit-frame-pointer", "-shared", "-fPIC", "-Wl,--build-id", "-o"];
+    let status = Command::new("cc").args(flags).arg(&path).arg(&source).status();
+    assert!(status.expect("cc; `.ci/run` installs what tests need").success());
+    path.into_os_string().into_string().expect("UTF-8")
+}
+
+#[test]
+fn a_caller_in_a_library_has_the_name_of_its_time_or_none() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let sizes = [1000, 3000, 2000];
+    let mut names = ["first", "second", "third"].into_iter().zip(sizes);
+    let [first, second, third] = std::array::from_fn(|_| {
+        names.next().map(|(name, room)| library(directory.path(), name, room)).expect("three")
+    });
+    for format in FORMATS {
+        let steps = [
+            "visits".to_owned(),
+            "look".to_owned(),
+            format!("seen:{first}"),
+            format!("seen:{second}"),
+            format!("seen:{first}"),
+            // Nobody looks before another one has its place.
+            format!("hidden:{third}"),
+            format!("stay:{second}"),
+            "look".to_owned(),
+        ];
+        let traced = run(&steps.each_ref().map(String::as_str), format);
+        let said = traced.stdout();
+        let places: Vec<&str> = said.lines().collect();
+        assert!(places.len() == 5 && places[1..] == [places[1]; 4], "not at the same addresses: {places:?}");
+        let file = traced.thread("scenario");
+        assert!(
+            file.metas.iter().any(|meta| matches!(meta, Meta::Missed { modules: 1, .. })),
+            "{:?}",
+            file.metas
+        );
+        let tree = printed(&traced, &["tree"]);
+        let stacks = stacks_in(&tree);
+        let callers: Vec<&str> = stacks.iter().map(|(_, names)| names[1]).collect();
+        assert_eq!(callers.len(), 5, "{tree}");
+        for (caller, name) in callers.iter().zip(["first", "second", "first"]) {
+            assert_eq!(*caller, format!("{name}  ({name}.c:1)"));
+        }
+        for caller in &callers[3..] {
+            assert!(
+                caller.starts_with("0x") && caller.ends_with(" (of a module that came or went unseen)"),
+                "{caller}"
+            );
+        }
+        // Of what called those nothing is in doubt: each frame was left by its own rule.
+        for (_, names) in stacks {
+            assert!(names[0].starts_with("scenario::stacks::record"), "{names:?}");
+            assert!(names[2].starts_with("scenario::stacks::visit  "), "{names:?}");
+            assert!(names[3].starts_with("scenario::stacks::visits"), "{names:?}");
+        }
+    }
+}

@@ -50,8 +50,8 @@ fn of_caller() -> Registers {
     let own = Registers::here();
     let stack = Stack::around(own.sp).unwrap();
     let caller = match Rule::at(own.pc).unwrap() {
-        Rule::FramePointer => leave_by_frame_pointer(&stack, own),
-        Rule::StackPointer { size, saved } => leave_by_size(&stack, own, size, saved),
+        Rule::FramePointer => leave_by_frame_pointer(&stack, own.sp, own),
+        Rule::StackPointer { size, saved } => leave_by_size(&stack, own.sp, own, (size, saved)),
         other => panic!("{other:?}"),
     };
     caller.unwrap()

@@ -52,6 +52,8 @@ pub struct ThreadTrace {
     pub messages: Vec<(Key, String)>,
     /// The functions that were entered and left, in order: the mark, and what is told of it.
     pub calls: Vec<(Key, Kind, String)>,
+    /// The call stacks, in order.
+    pub stacks: Vec<(Key, String)>,
     /// The content of all `#` lines.
     pub metas: Vec<Meta>,
 }
@@ -179,9 +181,9 @@ impl ThreadTrace {
             .expect("an `# end` line")
     }
 
-    /// Returns the number of records: messages, and functions entered and left.
+    /// Returns the number of records: messages, functions entered and left, and call stacks.
     pub fn records(&self) -> u64 {
-        (self.messages.len() + self.calls.len()) as u64
+        (self.messages.len() + self.calls.len() + self.stacks.len()) as u64
     }
 
     /// Returns the texts of the messages.
@@ -221,8 +223,8 @@ pub fn text_of<'a>(name: &str, bytes: &'a [u8]) -> Cow<'a, [u8]> {
 pub fn parse(name: &str, bytes: &[u8]) -> ThreadTrace {
     let bytes = &*text_of(name, bytes);
     let text = bytes.strip_suffix(b"\n").unwrap_or_else(|| panic!("{name} does not end in a line feed"));
-    let mut trace =
-        ThreadTrace { name: String::new(), messages: Vec::new(), calls: Vec::new(), metas: Vec::new() };
+    let (messages, calls, stacks, metas) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let mut trace = ThreadTrace { name: String::new(), messages, calls, stacks, metas };
     let mut last = Key::default();
     for line in text.split(|&b| b == b'\n') {
         let line =
@@ -247,7 +249,7 @@ pub fn parse(name: &str, bytes: &[u8]) -> ThreadTrace {
                 trace.metas.push(meta);
             }
             Kind::Enter | Kind::Leave => trace.calls.push((line.key, line.kind, text())),
-            other => panic!("{name}: a line of kind {other:?}"),
+            Kind::Stack => trace.stacks.push((line.key, text())),
         }
     }
     assert!(

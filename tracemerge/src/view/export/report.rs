@@ -169,7 +169,7 @@ impl ReportFormat {
         let Some(line) = record.parsed().next() else { return };
         let Some(told) = FunctionLine::parse(line.payload) else { return };
         let (process, thread) = (self.processes[record.origin], self.threads[record.origin]);
-        let function = lock(&self.names).of_line(process, record.ticks, &told);
+        let called = lock(&self.names).of_line(process, record.ticks, &told);
         let now = origin.clock.wall(record.ticks).0;
         let open = &mut self.open[thread];
         open.last = open.last.max(now);
@@ -177,10 +177,10 @@ impl ReportFormat {
             let around = open.paths.last().copied();
             let around =
                 around.unwrap_or_else(|| self.paths.step(None, u32::try_from(thread).unwrap_or(u32::MAX)));
-            open.paths.push(self.paths.step(Some(around), function));
-            open.calls.enter(function, told.span, now);
+            open.paths.push(self.paths.step(Some(around), called.function));
+            open.calls.enter(called.place, called.function, told.span, now);
         } else {
-            let Some(left) = open.calls.leave(function, told.span) else { return };
+            let Some(left) = open.calls.leave(called.place, called.function, told.span) else { return };
             while let Some((call, ending)) = self.open[thread].calls.pop(left, now) {
                 self.unseen += u64::from(ending == Ending::Unseen);
                 self.end(thread, &call, now);

@@ -2,7 +2,8 @@
 //! stacks in their place.
 //!
 //! A call without anything inside is one line; any other call has a line where it is entered and one where it
-//! is left. Nothing is kept but the calls that are open.
+//! is left. Where a call stands is told with its entering, if debug information of inlined functions or a call
+//! stack behind the entering tells it. Nothing is kept but the calls that are open.
 
 use std::collections::HashMap;
 use std::io::Write as _;
@@ -19,7 +20,7 @@ use crate::ui::units::duration;
 use crate::view::calls::{Ending, OpenCall, OpenCalls};
 use crate::view::export::Export;
 use crate::view::export::time_column::TimeColumn;
-use crate::view::names::{FunctionId, SharedNames, lock};
+use crate::view::names::{Called, FunctionId, SharedNames, lock};
 use crate::view::records::RecordText;
 
 /// The number of characters of a duration.
@@ -63,6 +64,9 @@ struct ThreadTree {
     calls: OpenCalls,
     /// What is known of each open call beside its times.
     shown: Vec<ShownCall>,
+    /// Whether the thread's last record is the entering of its innermost open call: a call stack of the same
+    /// ticks may tell from where that was called.
+    has_just_entered: bool,
 }
 
 /// An open call, as far as it is shown.
@@ -70,6 +74,8 @@ struct ThreadTree {
 struct ShownCall {
     /// The ticks of its entering.
     entered: Ticks,
+    /// The place of the call, where that is known.
+    called_from: Option<FunctionId>,
     /// Whether its line is written: it has something inside, or has become long enough.
     is_written: bool,
     /// Whether it is one of those that are asked for, or in one of them.
@@ -153,21 +159,30 @@ impl TreeFormat {
             }
             self.tree[thread].shown[depth].is_written = true;
             self.begin(thread, origin, shown.entered, None, out);
-            self.write_function(call.function, call.span, depth, out);
+            self.write_function(&call, shown.called_from, depth, out);
             out.extend_from_slice(b" {\n");
         }
     }
 
-    fn write_function(&self, function: FunctionId, span: Option<u64>, depth: usize, out: &mut Vec<u8>) {
+    fn write_function(
+        &self,
+        call: &OpenCall,
+        called_from: Option<FunctionId>,
+        depth: usize,
+        out: &mut Vec<u8>,
+    ) {
         indent(depth, out);
         let names = lock(&self.names);
-        let function = names.get(function);
+        let function = names.get(call.function);
         out.extend_from_slice(function.name.as_bytes());
-        if let Some(span) = span {
+        if let Some(span) = call.span {
             let _ = write!(out, " #{span}");
         }
         if !function.at.is_empty() {
             let _ = write!(out, "  ({})", function.at);
+        }
+        if let Some(from) = called_from {
+            let _ = write!(out, "  called from {}", names.get(from).at);
         }
     }
 
@@ -176,19 +191,40 @@ impl TreeFormat {
         thread: usize,
         origin: &Origin,
         ticks: Ticks,
-        (function, span): (FunctionId, Option<u64>),
+        (called, span): (Called, Option<u64>),
         out: &mut Vec<u8>,
     ) {
         let now = origin.clock.wall(ticks).0;
         if !self.is_deep(self.tree[thread].shown.len()) {
             self.write_open(thread, origin, now, out);
         }
-        let matches = |pattern: &Regex| pattern.is_match(&lock(&self.names).get(function).name);
+        let matches = |pattern: &Regex| pattern.is_match(&lock(&self.names).get(called.function).name);
         let is_wanted = self.function.as_ref().is_none_or(matches)
             || self.tree[thread].shown.last().is_some_and(|outer| outer.is_wanted);
         let tree = &mut self.tree[thread];
-        tree.calls.enter(function, span, now);
-        tree.shown.push(ShownCall { entered: ticks, is_written: false, is_wanted });
+        tree.calls.enter(called.place, called.function, span, now);
+        let called_from = called.from;
+        tree.shown.push(ShownCall { entered: ticks, called_from, is_written: false, is_wanted });
+        tree.has_just_entered = true;
+    }
+
+    /// Takes the call stack that tells from where the innermost call was called; returns whether the record is
+    /// one: it stands right behind the entering, has the same ticks, and goes no further than to the caller.
+    fn take_call_site(&mut self, thread: usize, process: usize, record: &RecordText<'_>) -> bool {
+        let tree = &mut self.tree[thread];
+        let (Some(shown), Some(call)) = (tree.shown.last_mut(), tree.calls.open().last()) else {
+            return false;
+        };
+        if record.kind != Kind::Stack || !tree.has_just_entered || shown.entered != record.ticks {
+            return false;
+        }
+        let Some(line) = record.parsed().next() else { return false };
+        let stack = StackLine::parse(line.payload).filter(|stack| !stack.whole && stack.frames.len() == 2);
+        let Some(stack) = stack else { return false };
+        if shown.called_from.is_none() {
+            shown.called_from = lock(&self.names).call_site(process, record.ticks, call.function, &stack);
+        }
+        true
     }
 
     fn leave(
@@ -196,17 +232,17 @@ impl TreeFormat {
         thread: usize,
         origin: &Origin,
         ticks: Ticks,
-        told: (FunctionId, Option<u64>, Flags),
+        told: (Called, Option<u64>, Flags),
         out: &mut Vec<u8>,
     ) {
         let now = origin.clock.wall(ticks).0;
-        let (function, span, flags) = told;
+        let (called, span, flags) = told;
         let how = match flags {
             _ if flags.has(Flags::UNWINDING) => " left by a panic",
             _ if flags.has(Flags::CANCELLED) => " given up",
             _ => "",
         };
-        let Some(left) = self.tree[thread].calls.leave(function, span) else { return };
+        let Some(left) = self.tree[thread].calls.leave(called.place, called.function, span) else { return };
         while let Some((call, ending)) = self.tree[thread].calls.pop(left, now) {
             let how = if ending == Ending::Unseen { " no record of its leaving" } else { how };
             self.end(thread, origin, (ticks, now), &call, how, out);
@@ -237,7 +273,7 @@ impl TreeFormat {
             let _ = writeln!(out, "}} {name}{}", said(how));
         } else {
             self.begin(thread, origin, shown.entered, Some(taken), out);
-            self.write_function(call.function, call.span, depth, out);
+            self.write_function(call, shown.called_from, depth, out);
             let _ = writeln!(out, "{}", said(how));
         }
     }
@@ -283,9 +319,9 @@ impl TreeFormat {
     fn stack(&self, process: usize, ticks: Ticks, stack: &StackLine<'_>) -> Vec<Vec<u8>> {
         let mut names = lock(&self.names);
         let mut lines: Vec<Vec<u8>> = Vec::with_capacity(stack.frames.len());
-        for (address, _) in &stack.frames {
-            for id in names.of_return(process, ticks, *address) {
-                let function = names.get(id);
+        for frame in &stack.frames {
+            for id in names.of_frame(process, ticks, frame).iter() {
+                let function = names.get(*id);
                 let place =
                     if function.at.is_empty() { String::new() } else { format!("  ({})", function.at) };
                 lines.push(format!("by {}{place}", function.name).into_bytes());
@@ -333,15 +369,20 @@ impl Export for TreeFormat {
 
     fn record(&mut self, origin: &Origin, record: &RecordText<'_>, out: &mut Vec<u8>) {
         let (process, thread) = self.know(record.origin, origin);
+        let is_call_site = self.take_call_site(thread, process, record);
+        self.tree[thread].has_just_entered = false;
+        if is_call_site {
+            return;
+        }
         match record.kind {
             Kind::Enter | Kind::Leave => {
                 let Some(line) = record.parsed().next() else { return };
                 let Some(told) = FunctionLine::parse(line.payload) else { return };
-                let function = lock(&self.names).of_line(process, record.ticks, &told);
+                let called = lock(&self.names).of_line(process, record.ticks, &told);
                 if record.kind == Kind::Enter {
-                    self.enter(thread, origin, record.ticks, (function, told.span), out);
+                    self.enter(thread, origin, record.ticks, (called, told.span), out);
                 } else {
-                    self.leave(thread, origin, record.ticks, (function, told.span, told.left), out);
+                    self.leave(thread, origin, record.ticks, (called, told.span, told.left), out);
                 }
             }
             Kind::Meta => {
@@ -369,7 +410,7 @@ impl Export for TreeFormat {
                 }
                 out.extend_from_slice(self.tree[thread].label.as_bytes());
                 out.extend_from_slice(b": ");
-                self.write_function(call.function, call.span, depth, out);
+                self.write_function(call, self.tree[thread].shown[depth].called_from, depth, out);
                 out.extend_from_slice(b"  <- still running at the end of what is shown\n");
             }
         }

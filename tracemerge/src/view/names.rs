@@ -8,10 +8,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use trace_format::function::{FunctionLine, FunctionPlace, Named, StackFrame, StackLine, escape_name};
 use trace_format::line::{Kind, Line, Ticks};
 use trace_format::meta::{Meta, Run};
+use trace_format::record::Flags;
 
 use crate::input::inputs::Origin;
 use crate::symbols::{Answer, Files, Frame, Lookup, ModuleLine, Settings, Source, Symbols, Timeline};
 use crate::view::calls::CallPlace;
+use crate::view::fast_map::FastMap;
 
 /// The number of a function.
 pub type FunctionId = u32;
@@ -54,6 +56,17 @@ impl Function {
     }
 }
 
+/// What a `>` or `<` line tells.
+#[derive(Clone, Copy, Debug)]
+pub struct Told {
+    /// The function, and from where it was called.
+    pub called: Called,
+    /// The id of the span, if it is one.
+    pub span: Option<u64>,
+    /// How the function was left.
+    pub left: Flags,
+}
+
 /// What is known of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Called {
@@ -77,6 +90,8 @@ pub struct Names {
     by_return: HashMap<(usize, u64), Arc<[FunctionId]>>,
     /// Whether names are wanted.
     is_on: bool,
+    /// What payloads without a span tell, by the process and the payload.
+    by_payload: Vec<FastMap<Vec<u8>, Told>>,
     /// A buffer for the text of a site.
     text: Vec<u8>,
 }
@@ -123,6 +138,7 @@ impl Names {
             by_address: HashMap::new(),
             by_return: HashMap::new(),
             is_on,
+            by_payload: Vec::new(),
             text: Vec::new(),
         }
     }
@@ -133,6 +149,7 @@ impl Names {
         let number = *self.processes.entry(origin.run.as_ref().map(key)).or_insert(self.modules.len());
         if number == self.modules.len() {
             self.modules.push(ProcessModules::default());
+            self.by_payload.push(FastMap::default());
         }
         number
     }
@@ -154,12 +171,28 @@ impl Names {
         modules.timeline = None;
         self.by_address.retain(|(of, _), _| *of != process);
         self.by_return.retain(|(of, _), _| *of != process);
+        self.by_payload[process].clear();
     }
 
     /// Returns a function.
     #[must_use]
     pub fn get(&self, id: FunctionId) -> &Function {
         &self.functions[id as usize]
+    }
+
+    /// Returns what the payload of a `>` or `<` line of a process tells; `None` where it is none.
+    pub fn told(&mut self, process: usize, ticks: Ticks, payload: &[u8]) -> Option<Told> {
+        if let Some(told) = self.by_payload[process].get(payload) {
+            return Some(*told);
+        }
+        let line = FunctionLine::parse(payload)?;
+        let called = self.of_line(process, ticks, &line);
+        let told = Told { called, span: line.span, left: line.left };
+        let is_lasting = matches!(called.place, CallPlace::Site(_)) || !self.modules[process].changes;
+        if line.span.is_none() && is_lasting {
+            self.by_payload[process].insert(payload.to_vec(), told);
+        }
+        Some(told)
     }
 
     /// Returns what a `>` or `<` line of a process tells of. A name that stands in the line is taken as it is.

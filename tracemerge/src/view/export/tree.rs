@@ -9,18 +9,18 @@ use std::collections::HashMap;
 use std::io::Write as _;
 
 use regex::Regex;
-use trace_format::function::{FunctionLine, StackLine};
+use trace_format::function::StackLine;
 use trace_format::line::{Kind, Ticks};
 use trace_format::meta::{EndReason, Meta};
 use trace_format::record::Flags;
 use trace_format::wall::Wall;
 
 use crate::input::inputs::Origin;
-use crate::ui::units::duration;
+use crate::ui::units::put_duration;
 use crate::view::calls::{Ending, OpenCall, OpenCalls};
 use crate::view::export::Export;
 use crate::view::export::time_column::TimeColumn;
-use crate::view::names::{Called, FunctionId, SharedNames, lock};
+use crate::view::names::{Called, FunctionId, SharedNames, Told, lock};
 use crate::view::records::RecordText;
 
 /// The number of characters of a duration.
@@ -61,6 +61,10 @@ pub struct TreeFormat {
 #[derive(Debug, Default)]
 struct ThreadTree {
     label: String,
+    /// The number of characters of the label.
+    columns: usize,
+    /// The number of outermost open calls whose lines are all written.
+    written: usize,
     calls: OpenCalls,
     /// What is known of each open call beside its times.
     shown: Vec<ShownCall>,
@@ -115,7 +119,9 @@ impl TreeFormat {
         let process = lock(&self.names).process(origin);
         let thread = *self.by_id.entry((process, origin.tid)).or_insert_with(|| {
             let label = self.labels.get(number).cloned().unwrap_or_else(|| origin.tid.to_string());
-            self.tree.push(ThreadTree { label, ..ThreadTree::default() });
+            let columns = label.chars().count();
+            self.width = self.width.max(columns);
+            self.tree.push(ThreadTree { label, columns, ..ThreadTree::default() });
             self.tree.len() - 1
         });
         (self.processes[number], self.threads[number]) = (Some(process), thread);
@@ -125,10 +131,16 @@ impl TreeFormat {
     /// Writes what stands before the text of a line.
     fn begin(&mut self, thread: usize, origin: &Origin, ticks: Ticks, taken: Option<u64>, out: &mut Vec<u8>) {
         self.time.write(&origin.clock, ticks, out);
-        let (label, width) = (&self.tree[thread].label, self.width);
-        let taken = taken.map(duration).unwrap_or_default();
-        // Writing to memory does not fail.
-        let _ = write!(out, "  {label:<width$}  {taken:>DURATION$}  ");
+        out.extend_from_slice(b"  ");
+        out.extend_from_slice(self.tree[thread].label.as_bytes());
+        // The machinery of `write!` would take longer than all other work that is done for a line.
+        out.resize(out.len() + self.width - self.tree[thread].columns + 2, b' ');
+        let start = out.len();
+        taken.into_iter().for_each(|taken| put_duration(taken, out));
+        let missing = (start + DURATION).saturating_sub(out.len());
+        out.resize(out.len() + missing, b' ');
+        out[start..].rotate_right(missing);
+        out.extend_from_slice(b"  ");
     }
 
     /// Makes the offsets of all later records count from `first`.
@@ -142,6 +154,7 @@ impl TreeFormat {
         self.labels.resize(self.labels.len().max(number + 1), String::new());
         self.labels[number].clone_from(&label);
         let (_, thread) = self.know(number, origin);
+        self.tree[thread].columns = label.chars().count();
         self.tree[thread].label = label;
     }
 
@@ -151,7 +164,7 @@ impl TreeFormat {
 
     /// Writes the lines of the open calls that have none yet, if they are wanted and have taken long enough.
     fn write_open(&mut self, thread: usize, origin: &Origin, now: u64, out: &mut Vec<u8>) {
-        for depth in 0..self.tree[thread].shown.len() {
+        for depth in self.tree[thread].written..self.tree[thread].shown.len() {
             let (call, shown) = (self.tree[thread].calls.open()[depth], self.tree[thread].shown[depth]);
             let is_long = call.taken(now).0 >= self.style.min_duration;
             if shown.is_written || !shown.is_wanted || !is_long || self.is_deep(depth) {
@@ -162,6 +175,8 @@ impl TreeFormat {
             self.write_function(&call, shown.called_from, depth, out);
             out.extend_from_slice(b" {\n");
         }
+        let tree = &mut self.tree[thread];
+        tree.written += tree.shown[tree.written..].iter().take_while(|shown| shown.is_written).count();
     }
 
     fn write_function(
@@ -179,10 +194,12 @@ impl TreeFormat {
             let _ = write!(out, " #{span}");
         }
         if !function.at.is_empty() {
-            let _ = write!(out, "  ({})", function.at);
+            [&b"  ("[..], function.at.as_bytes(), b")"].iter().for_each(|part| out.extend_from_slice(part));
         }
         if let Some(from) = called_from {
-            let _ = write!(out, "  called from {}", names.get(from).at);
+            [&b"  called from "[..], names.get(from).at.as_bytes()]
+                .iter()
+                .for_each(|part| out.extend_from_slice(part));
         }
     }
 
@@ -259,7 +276,9 @@ impl TreeFormat {
         how: &str,
         out: &mut Vec<u8>,
     ) {
-        let Some(shown) = self.tree[thread].shown.pop() else { return };
+        let tree = &mut self.tree[thread];
+        let Some(shown) = tree.shown.pop() else { return };
+        tree.written = tree.written.min(tree.shown.len());
         let ((taken, _), depth) = (call.taken(now), self.tree[thread].shown.len());
         if !shown.is_wanted || taken < self.style.min_duration || self.is_deep(depth) {
             return;
@@ -269,13 +288,17 @@ impl TreeFormat {
         if shown.is_written {
             self.begin(thread, origin, ticks, Some(taken), out);
             indent(depth, out);
-            let name = lock(&self.names).get(call.function).name.clone();
-            let _ = writeln!(out, "}} {name}{}", said(how));
+            out.extend_from_slice(b"} ");
+            out.extend_from_slice(lock(&self.names).get(call.function).name.as_bytes());
         } else {
             self.begin(thread, origin, shown.entered, Some(taken), out);
             self.write_function(call, shown.called_from, depth, out);
-            let _ = writeln!(out, "{}", said(how));
         }
+        if !how.is_empty() {
+            out.extend_from_slice(b"  <-");
+            out.extend_from_slice(how.as_bytes());
+        }
+        out.push(b'\n');
     }
 
     /// Writes a message, a call stack or a warning in its place.
@@ -346,11 +369,6 @@ fn indent(depth: usize, out: &mut Vec<u8>) {
     out.resize(out.len() + depth * STEP, b' ');
 }
 
-/// Returns a remark as it stands behind a call.
-fn said(how: &str) -> String {
-    if how.is_empty() { String::new() } else { format!("  <-{how}") }
-}
-
 /// Returns why calls are open where a thread's trace ends; `None` where that is no end.
 fn why_open(payload: &[u8]) -> Option<&'static str> {
     let Some(Meta::End(end)) = Meta::parse(payload) else { return None };
@@ -376,13 +394,12 @@ impl Export for TreeFormat {
         }
         match record.kind {
             Kind::Enter | Kind::Leave => {
-                let Some(line) = record.parsed().next() else { return };
-                let Some(told) = FunctionLine::parse(line.payload) else { return };
-                let called = lock(&self.names).of_line(process, record.ticks, &told);
+                let told = lock(&self.names).told(process, record.ticks, record.payload());
+                let Some(Told { called, span, left }) = told else { return };
                 if record.kind == Kind::Enter {
-                    self.enter(thread, origin, record.ticks, (called, told.span), out);
+                    self.enter(thread, origin, record.ticks, (called, span), out);
                 } else {
-                    self.leave(thread, origin, record.ticks, (called, told.span, told.left), out);
+                    self.leave(thread, origin, record.ticks, (called, span, left), out);
                 }
             }
             Kind::Meta => {

@@ -230,6 +230,21 @@ fn functions(c: &mut Criterion) {
     }
 }
 
+/// Measures functions whose entering also records where they were called from.
+fn call_sites(c: &mut Criterion) {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    assert!(Tracer::builder().directory(directory.path()).ring_size(4 << 20).call_sites(true).enable());
+    let mut group = c.benchmark_group("functions, call sites");
+    group.bench_function("clock, twice", |b| {
+        b.iter_custom(|n| in_bursts(n, |_| _ = black_box((ordered(), ordered()))));
+    });
+    group.bench_function("scope()", |b| {
+        b.iter_custom(|n| in_bursts(n, |i| _ = black_box(function_with_scope(i))));
+    });
+    group.finish();
+    let _ = Tracer::get().shutdown();
+}
+
 /// Prints percentiles of calls that are timed one by one. The cost of the two clock reads around a call is in
 /// the figures.
 fn single_calls(cases: &[Case]) {
@@ -276,6 +291,6 @@ criterion_group! {
         .sample_size(40)
         .warm_up_time(Duration::from_millis(300))
         .measurement_time(Duration::from_secs(1));
-    targets = disabled, clocks, thread_locals, enabled, captured, functions
+    targets = disabled, clocks, thread_locals, enabled, captured, functions, call_sites
 }
 criterion_main!(hot_path);

@@ -274,6 +274,30 @@ pub fn many(calls: u64, end: Option<&str>) {
     }
 }
 
+/// Enters and leaves functions so many times on four threads, up to eight inside of each other, half of them by
+/// address. This is what times of `tree` and `report` are measured with.
+pub fn volume(calls: u64) {
+    #[inline(never)]
+    fn by_address(depth: u64) {
+        let _scope = tracer::scope();
+        if depth > 1 {
+            by_site(depth - 1);
+        }
+    }
+    #[inline(never)]
+    fn by_site(depth: u64) {
+        let _scope = scope!();
+        if depth > 1 {
+            by_address(depth - 1);
+        }
+    }
+    std::thread::scope(|threads| {
+        for _ in 0..4 {
+            threads.spawn(|| (0..calls / 32).for_each(|_| by_address(8)));
+        }
+    });
+}
+
 /// Enters and leaves a function with each of these libraries loaded, one after the other, and before and
 /// between; prints for each which of its addresses are mapped as code.
 pub fn libraries(paths: &[String]) {
@@ -295,4 +319,98 @@ pub fn libraries(paths: &[String]) {
         assert_eq!(unsafe { libc::dlclose(library) }, 0);
     }
     step();
+}
+
+/// Makes a call, and prints it with the line that it is made from.
+macro_rules! told {
+    ($call:expr) => {{
+        println!("{} {}", stringify!($call), line!());
+        $call
+    }};
+}
+
+/// Functions that are called from known lines, each entered in another way.
+mod placed {
+    use std::hint::black_box;
+    use tracer::{scope, traced};
+
+    #[inline(never)]
+    pub fn by_address(n: u32) -> u32 {
+        let _scope = tracer::scope();
+        black_box(n)
+    }
+
+    #[inline(never)]
+    pub fn by_site(n: u32) -> u32 {
+        let _scope = scope!("with a message {n}");
+        black_box(n)
+    }
+
+    #[traced(args)]
+    #[inline(never)]
+    pub fn by_attribute(n: u32) -> u32 {
+        black_box(n)
+    }
+
+    #[inline(always)]
+    pub fn inlined_by_address(n: u32) -> u32 {
+        let _scope = tracer::scope();
+        black_box(n)
+    }
+
+    #[inline(always)]
+    pub fn inlined_by_site(n: u32) -> u32 {
+        let _scope = scope!();
+        black_box(n)
+    }
+
+    #[inline(never)]
+    pub fn generic<T: Into<u64>>(value: T) -> u64 {
+        let _scope = tracer::scope();
+        black_box(value.into())
+    }
+
+    #[inline(never)]
+    pub fn recursive(n: u32) -> u32 {
+        let _scope = tracer::scope();
+        let below = if n == 0 { 0 } else { told!(recursive(n - 1)) };
+        black_box(below + 1)
+    }
+}
+
+/// Calls functions, and prints each call with its line; records a call stack at the end.
+pub fn from_known_lines() {
+    use placed::{
+        by_address, by_attribute, by_site, generic, inlined_by_address, inlined_by_site, recursive,
+    };
+    told!(by_address(1));
+    told!(by_site(1));
+    told!(by_attribute(1));
+    told!(inlined_by_address(1));
+    told!(inlined_by_site(1));
+    told!(generic(7u8));
+    told!(generic(7u32));
+    told!(recursive(3));
+    told!(by_address(2));
+    Tracer::get().stack();
+}
+
+/// Calls a function that takes some time; prints how many nanoseconds all calls took, as measured inside of the
+/// scopes and around them.
+pub fn slowly(calls: u64) {
+    #[inline(never)]
+    fn slow() -> std::time::Duration {
+        let _scope = tracer::scope();
+        let begin = std::time::Instant::now();
+        trace!("slow");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+        begin.elapsed()
+    }
+    let (mut inside, mut around) = (0, 0);
+    for _ in 0..calls {
+        let begin = std::time::Instant::now();
+        inside += slow().as_nanos();
+        around += begin.elapsed().as_nanos();
+    }
+    println!("{inside} {around}");
 }

@@ -32,9 +32,19 @@ impl Follower {
 
     /// Follows the programs as `tracemerge show` does, otherwise as [`Follower::start`].
     pub fn start_showing(program: &str, scenarios: &[&Scenario], options: &[&str]) -> Follower {
+        Follower::start_command(program, "show", scenarios, options)
+    }
+
+    /// Follows the programs by this subcommand, otherwise as [`Follower::start`].
+    pub fn start_command(
+        program: &str,
+        subcommand: &str,
+        scenarios: &[&Scenario],
+        options: &[&str],
+    ) -> Follower {
         let apps = apps(scenarios);
         let apps: Vec<&str> = apps.iter().map(String::as_str).collect();
-        let words = [&["show", "--follow"], options, &apps].concat();
+        let words = [&[subcommand, "--follow"], options, &apps].concat();
         Follower::start_words(program, scenarios[0].runtime.path(), &words)
     }
 

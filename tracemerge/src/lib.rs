@@ -64,9 +64,9 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
     let Some(command) = cli.command else { return merge(cli.merge) };
     match command {
         Subcommand::Merge(of) => merge(of),
-        Subcommand::Show { mut options, columns, follow, apps } => {
+        Subcommand::Show { mut options, symbols, columns, follow, apps } => {
             options.view.time.get_or_insert(TimeMode::Offset);
-            let request = Request { layout: Layout::Show(columns), ..options.into() };
+            let request = Request { layout: Layout::Show(columns), ..symbols.added_to(options.into()) };
             if follow { self::follow(&request, apps) } else { view(request, apps) }
         }
         Subcommand::Stats { options, json, rows, follow, apps } => {
@@ -85,7 +85,9 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
                 Request { layout: Layout::Report(style), symbols: symbols.into(), ..options.into() };
             if follow { self::follow(&request, apps) } else { view(request, apps) }
         }
-        Subcommand::Run { options, command } => command::run::run(&options.into(), command),
+        Subcommand::Run { options, symbols, command } => {
+            command::run::run(&symbols.added_to(options.into()), command)
+        }
         Subcommand::Clean { quiet, app } => {
             reporting(quiet, |messages| command::clean::clean(&App::or_directory(app)?, messages))
         }
@@ -112,9 +114,10 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
             let choice = if all_runs { Choice::All } else { Choice::Newest };
             reporting(false, |messages| command::info::info(&App::or_directory(app)?, choice, json, messages))
         }
-        Subcommand::Snapshot { output, view, quiet, verbose, pid } => {
+        Subcommand::Snapshot { output, view, symbols, quiet, verbose, pid } => {
             Signals::take();
             let request = Request { output, view: view.into(), quiet, verbose, ..Request::default() };
+            let request = symbols.added_to(request);
             reporting(quiet, |messages| command::snapshot::snapshot(pid, &request, messages))
         }
         Subcommand::Completions { shell } => reporting(false, |_| cli::manual::completions(shell)),
@@ -123,8 +126,8 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
 }
 
 fn merge(merge: Merge) -> u8 {
-    let Merge { options, follow, apps } = merge;
-    let request = Request { shows_end: true, ..Request::from(options) };
+    let Merge { options, symbols, follow, apps } = merge;
+    let request = Request { shows_end: true, ..symbols.added_to(options.into()) };
     if follow { self::follow(&request, apps) } else { view(request, apps) }
 }
 

@@ -66,6 +66,7 @@
 //! | `TRACER_FLUSH_MS` | how long a record may wait for the flusher, in ms | `100` |
 //! | `TRACER_CLOCK` | `ordered`, or `fast`: cheaper, but hand-overs may look reversed | `ordered` |
 //! | `TRACER_FILTER` | which calls of [`trace!`] are on, by module: `my::module=off,other`, as `RUST_LOG` | all |
+//! | `TRACER_CALL_SITES` | `1`: each entering of a function records where it was called from, too | off |
 //! | `TRACER_FORMAT` | `text`, or `raw`: records as they are, half the size | `text` |
 //! | `TRACER_RUNTIME_DIR` | directory of the rings | `/dev/shm/tracer-<uid>` |
 //! | `TRACER_DESCRIPTORS` | `own`, or `shared` with the program | `own` |

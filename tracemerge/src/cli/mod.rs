@@ -8,7 +8,9 @@ use clap::{CommandFactory, Parser};
 pub mod manual;
 mod options;
 
-use self::options::{MergeOptions, SymbolOptions, ViewOptions, function_pattern, nanoseconds};
+use self::options::{
+    LineSymbolOptions, MergeOptions, SymbolOptions, ViewOptions, function_pattern, nanoseconds,
+};
 use crate::ui::subcommands::{RESERVED, SUBCOMMANDS};
 use crate::view::export::report::ReportOrder;
 use crate::view::export::show::Column;
@@ -82,6 +84,13 @@ TERMS of time:
   are shown; where --grep leaves these lines out, stderr tells of them. Times go
   by the clock readings so far: a view of the same lines may differ in the last
   digits.
+
+--symbols:
+  functions that were recorded by address get their names, from the executable and its
+  debug information (see tracemerge tree --help), as sites have them:
+    > 0x55d5c0ffee00 parse at src/parse.rs:88
+  In call stacks they stand between parentheses. The output is still a trace, which can be
+  read where there is no executable. --grep looks in lines without these names.
 
 --with FILE:
   lines that begin with a time (ISO 8601, since 1970, syslog, web server, JSON)
@@ -190,6 +199,9 @@ Shows the calls of scope(), scope! and #[traced], indented below the calls that 
 in: the time, the thread, how long the call took, the function with the place of its
 scope. A call with something inside has two lines, 'f {' and '} f'; messages and call
 stacks stand in their place, begun by ':'. What never returned says why.
+
+'called from FILE:LINE' tells where a call was made, as far as it is known: of functions
+that are inlined, and of all where the program ran with TRACER_CALL_SITES=1.
 
 A call whose leaving no record tells (it was lost, or a longjmp has left it) ends with the
 call around it. --min-duration leaves out calls that were shorter, and messages that came
@@ -304,6 +316,9 @@ pub struct Merge {
     /// The options of the merge
     #[command(flatten)]
     pub options: MergeOptions,
+    /// The names of functions
+    #[command(flatten)]
+    pub symbols: LineSymbolOptions,
     /// Show what running applications trace, as it comes
     #[arg(short, long, conflicts_with_all = ["all_runs", "with", "module", "site"])]
     pub follow: bool,
@@ -324,6 +339,9 @@ pub enum Subcommand {
         /// The options of the merge
         #[command(flatten)]
         options: MergeOptions,
+        /// The names of functions
+        #[command(flatten)]
+        symbols: LineSymbolOptions,
         /// The columns before the message, from the left
         #[arg(long, value_name = "COLUMNS", value_enum, value_delimiter = ',', default_values_t = Column::USUAL)]
         columns: Vec<Column>,
@@ -412,6 +430,9 @@ pub enum Subcommand {
         /// The options of the merge
         #[command(flatten)]
         options: MergeOptions,
+        /// The names of functions
+        #[command(flatten)]
+        symbols: LineSymbolOptions,
         /// The application and its arguments
         #[arg(value_name = "APP", required = true, num_args = 1.., trailing_var_arg = true)]
         command: Vec<OsString>,
@@ -473,6 +494,9 @@ pub enum Subcommand {
         /// The options of the view
         #[command(flatten)]
         view: ViewOptions,
+        /// The names of functions
+        #[command(flatten)]
+        symbols: LineSymbolOptions,
         /// Say nothing when all is well
         #[arg(short, long, conflicts_with = "verbose")]
         quiet: bool,
@@ -563,7 +587,9 @@ mod tests {
             &["run", "-o", "x", "./app", "-o", "y", "--", "-q"][..],
             &["run", "-o", "x", "--", "./app", "-o", "y", "--", "-q"],
         ] {
-            let Some(Subcommand::Run { options, command }) = parse(args).unwrap().command else { panic!() };
+            let Some(Subcommand::Run { options, command, .. }) = parse(args).unwrap().command else {
+                panic!()
+            };
             assert_eq!(command, ["./app", "-o", "y", "--", "-q"]);
             assert_eq!(options.output, Some("x".into()));
             assert!(!options.quiet);
@@ -635,6 +661,8 @@ mod tests {
             &["stats", "--rows", "x", "a"],
             &["show", "--columns", "colour", "a"],
             &["-f", "--site", "a.rs", "b"],
+            &["--debug-dir", "x", "a"],
+            &["stats", "--symbols", "a"],
             &["stats", "-f", "--module", "a", "b"],
         ] {
             assert_eq!(parse(args).unwrap_err().exit_code(), 2, "{args:?}");

@@ -112,6 +112,26 @@ impl From<SymbolOptions> for Settings {
     }
 }
 
+/// The options that put names of functions into lines.
+#[derive(Args, Debug)]
+pub struct LineSymbolOptions {
+    /// Put the names of functions behind their addresses; what is merged stays a trace
+    #[arg(long, hide_short_help = true, help_heading = SYMBOLS)]
+    pub symbols: bool,
+    /// A directory with binaries or their debug files; may be repeated
+    #[arg(long, value_name = "DIR", requires = "symbols", hide_short_help = true, help_heading = SYMBOLS)]
+    pub debug_dir: Vec<PathBuf>,
+}
+
+impl LineSymbolOptions {
+    /// Adds the options to a request.
+    #[must_use]
+    pub fn added_to(self, request: Request) -> Request {
+        let LineSymbolOptions { symbols: names_in_lines, debug_dir: debug_dirs } = self;
+        Request { symbols: Settings { debug_dirs, ..Settings::default() }, names_in_lines, ..request }
+    }
+}
+
 const SYMBOLS: &str = "Names of functions";
 
 const SELECT: &str = "What is shown, and how";

@@ -19,6 +19,7 @@ use crate::ui::error::Error;
 use crate::ui::messages::{Grouped, Messages, count};
 use crate::view::delivery::Delivery;
 use crate::view::export::Export;
+use crate::view::export::named_lines::NamedLines;
 use crate::view::export::report::ReportFormat;
 use crate::view::export::show::{Column, ShowFormat, ShowStyle};
 use crate::view::export::stats::StatsFormat;
@@ -78,8 +79,13 @@ pub fn run(job: &Job, messages: &mut Messages) -> Result<(), Error> {
         plan.tell_details(&inputs, messages);
     }
     let names = names_of(&job.request.symbols, &chosen);
+    let names_in_lines = job.request.names_in_lines;
+    if (names_in_lines || layout.tells_calls()) && view.leaves_out() {
+        learn_modules(&inputs, &names);
+    }
     let palette = view.colours(&target).then(Palette::colours);
     let format = format_of(layout, &view, &inputs, &plan, palette, &names);
+    let format = if names_in_lines { naming(format, &names) } else { format };
     let delivery = Delivery {
         inputs: &mut inputs,
         plan: &mut plan,
@@ -124,8 +130,23 @@ fn names_of(settings: &Settings, chosen: &Chosen) -> SharedNames {
     Arc::new(Mutex::new(Names::new(settings)))
 }
 
+/// Has all modules known of which the inputs tell, where the lines that tell them may be left out.
+fn learn_modules(inputs: &Inputs, names: &SharedNames) {
+    let mut names = lock(names);
+    for (origin, source) in inputs.files() {
+        let process = names.process(origin);
+        source.each_meta(&mut |payload| names.take_meta(process, payload));
+    }
+}
+
 /// A maker of the format of an output.
 type FormatMaker = Box<dyn Fn() -> Box<dyn Export>>;
+
+/// Returns what makes a format whose lines have the names of functions behind their addresses.
+fn naming(format: FormatMaker, names: &SharedNames) -> FormatMaker {
+    let names = names.clone();
+    Box::new(move || Box::new(NamedLines::new(format(), names.clone())))
+}
 
 /// Returns what makes the format of a layout.
 fn format_of(

@@ -25,6 +25,9 @@ pub trait LineSource: Debug + Send + Sync {
     /// `# clock` line among them if there is one.
     fn outline(&self) -> Vec<u8>;
 
+    /// Calls `take` with the payload of each `#` line that stands in the file, in order.
+    fn each_meta(&self, _take: &mut dyn FnMut(&[u8])) {}
+
     /// The ticks of each record that was traced, the last record first.
     fn newest_first(&self) -> Box<dyn Iterator<Item = u64> + '_>;
 

@@ -9,9 +9,9 @@
 
 use std::iter;
 
-use memchr::{memchr, memchr2, memrchr, memrchr2};
+use memchr::{memchr, memchr2, memmem, memrchr, memrchr2};
 use trace_format::escape::{harmless_prefix, is_harmless};
-use trace_format::line::{Line, SHORTEST, parse_ticks};
+use trace_format::line::{Kind, Line, SHORTEST, parse_ticks};
 
 /// The number of bytes before a line's payload: the key, the kind and the space behind it.
 const HEAD: usize = SHORTEST + 1;
@@ -214,6 +214,19 @@ pub fn last_ticks(bytes: &[u8]) -> Option<u64> {
 #[must_use]
 pub fn without_torn_tail(bytes: &[u8]) -> &[u8] {
     &bytes[..memrchr(b'\n', bytes).map_or(0, |at| at + 1)]
+}
+
+/// Returns the payloads of the `#` lines of a text, in order.
+pub fn metas_in(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut behind = 0;
+    memmem::find_iter(text, b" # ").filter_map(move |at| {
+        // What stands further on in a line begins no other one.
+        let before = text.get(behind..at)?;
+        let start = memrchr(b'\n', before).map_or(behind, |feed| behind + feed + 1);
+        behind = memchr(b'\n', &text[at..]).map_or(text.len(), |feed| at + feed);
+        let line = Line::parse(&text[start..behind]).ok()?;
+        (line.kind == Kind::Meta).then_some(line.payload)
+    })
 }
 
 #[cfg(test)]

@@ -139,6 +139,12 @@ impl LineSource for RawFile {
         out
     }
 
+    fn each_meta(&self, take: &mut dyn FnMut(&[u8])) {
+        let Some(raw) = self.raw() else { return };
+        let metas = raw.records(0).map(|(_, record)| record).filter(|record| record.kind == RecordKind::Meta);
+        metas.filter(|record| is_clean(record.payload)).for_each(|record| take(record.payload));
+    }
+
     fn newest_first(&self) -> Box<dyn Iterator<Item = u64> + '_> {
         let blocks = self.bytes.len().div_ceil(BLOCK);
         let of_block = move |block| {

@@ -16,7 +16,7 @@ use trace_format::raw::Marker;
 
 use crate::file::file_with_ring::FileWithRing;
 use crate::file::line_source::LineSource;
-use crate::file::lines::{Token, first_ticks, last_ticks, line_at, skip_bad, without_torn_tail};
+use crate::file::lines::{Token, first_ticks, last_ticks, line_at, metas_in, skip_bad, without_torn_tail};
 use crate::file::map::Map;
 use crate::file::raw_file::RawFile;
 use crate::find::header::Trace;
@@ -219,6 +219,14 @@ impl Source {
         match self.content() {
             Content::Text(bytes) => Cow::Borrowed(bytes),
             Content::Rendered(render) => Cow::Owned(render.outline()),
+        }
+    }
+
+    /// Calls `take` with the payload of each `#` line of the source, in order.
+    pub fn each_meta(&self, take: &mut dyn FnMut(&[u8])) {
+        match self.content() {
+            Content::Text(bytes) => metas_in(bytes).for_each(take),
+            Content::Rendered(render) => render.each_meta(take),
         }
     }
 

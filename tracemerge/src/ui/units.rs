@@ -11,16 +11,58 @@ pub fn bytes(bytes: u64) -> String {
 /// Returns a number of nanoseconds as a time: `640 ns`, `12.3 us`, `1.25 s`, `2 h 05 min`.
 #[must_use]
 pub fn duration(ns: u64) -> String {
-    #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
-    let of = |unit: u64| digits(ns as f64 / unit as f64);
-    let seconds = ns / 1_000_000_000;
-    match ns {
-        0..1_000 => format!("{ns} ns"),
-        1_000..1_000_000 => format!("{} us", of(1_000)),
-        1_000_000..1_000_000_000 => format!("{} ms", of(1_000_000)),
-        _ if seconds < 100 => format!("{} s", of(1_000_000_000)),
-        _ if seconds < 6_000 => format!("{} min {:02} s", seconds / 60, seconds % 60),
-        _ => format!("{} h {:02} min", seconds / 3600, seconds / 60 % 60),
+    let mut out = Vec::new();
+    put_duration(ns, &mut out);
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+/// Appends a number of nanoseconds as [`duration`] writes it.
+pub fn put_duration(ns: u64, out: &mut Vec<u8>) {
+    const SECOND: u64 = 1_000_000_000;
+    let seconds = ns / SECOND;
+    let (unit, name) = match ns {
+        0..1_000 => {
+            put_decimal(ns, out);
+            return out.extend_from_slice(b" ns");
+        }
+        1_000..1_000_000 => (1_000, &b" us"[..]),
+        1_000_000..SECOND => (1_000_000, &b" ms"[..]),
+        _ if seconds < 100 => (SECOND, &b" s"[..]),
+        _ if seconds < 6_000 => {
+            return out.extend_from_slice(format!("{} min {:02} s", seconds / 60, seconds % 60).as_bytes());
+        }
+        _ => {
+            let hours = format!("{} h {:02} min", seconds / 3600, seconds / 60 % 60);
+            return out.extend_from_slice(hours.as_bytes());
+        }
+    };
+    put_three_digits(ns, unit, out);
+    out.extend_from_slice(name);
+}
+
+/// Appends how many of a `unit` some nanoseconds are, with at least three digits, rounded.
+fn put_three_digits(ns: u64, unit: u64, out: &mut Vec<u8>) {
+    let rounded = |parts: u64| (ns * parts + unit / 2) / unit;
+    for (parts, places) in [(100, 2), (10, 1)] {
+        let number = rounded(parts);
+        if number < 1_000 {
+            put_decimal(number, out);
+            return out.insert(out.len() - places, b'.');
+        }
+    }
+    put_decimal(rounded(1), out);
+}
+
+/// Appends a number. The machinery of `write!` would take longer than the rest of a line of calls.
+fn put_decimal(number: u64, out: &mut Vec<u8>) {
+    let start = out.len();
+    let mut rest = number;
+    loop {
+        out.push(b"0123456789"[(rest % 10) as usize]);
+        rest /= 10;
+        if rest == 0 {
+            return out[start..].reverse();
+        }
     }
 }
 
@@ -29,15 +71,6 @@ pub fn duration(ns: u64) -> String {
 pub fn signed_duration(ns: i64) -> String {
     let sign = if ns < 0 { "-" } else { "" };
     format!("{sign}{}", duration(ns.unsigned_abs()))
-}
-
-/// Writes a number with at least three digits.
-fn digits(number: f64) -> String {
-    match number {
-        ..10.0 => format!("{number:.2}"),
-        10.0..100.0 => format!("{number:.1}"),
-        _ => format!("{number:.0}"),
-    }
 }
 
 #[cfg(test)]
@@ -51,6 +84,8 @@ mod tests {
         let shown =
             [0, 999, 1_234, 56_700_000, 1_250_000_000, 125_000_000_000, 7_500_000_000_000].map(duration);
         assert_eq!(shown, ["0 ns", "999 ns", "1.23 us", "56.7 ms", "1.25 s", "2 min 05 s", "2 h 05 min"]);
+        let rounded = [1_234_567, 9_994, 9_995, 99_949, 99_950, 999_499, 999_999].map(duration);
+        assert_eq!(rounded, ["1.23 ms", "9.99 us", "10.0 us", "99.9 us", "100 us", "999 us", "1000 us"]);
         assert_eq!(signed_duration(-1_500), "-1.50 us");
     }
 }

@@ -100,18 +100,18 @@ impl Hold for Formatted<'_> {
 #[derive(Debug, Default)]
 pub struct Unformatted {
     text: Vec<u8>,
-    /// The origin of each record, its site, and the offset in `text` where it ends.
-    ends: Vec<(usize, u32, usize)>,
+    /// What is known of each record, without its lines, and the offset in `text` where these end.
+    ends: Vec<(RecordText<'static>, usize)>,
 }
 
 impl Unformatted {
     /// Returns the records, in order.
     pub fn records(&self) -> impl Iterator<Item = RecordText<'_>> {
         let mut start = 0;
-        self.ends.iter().map(move |&(origin, site, end)| {
+        self.ends.iter().map(move |&(known, end)| {
             let lines = &self.text[start..end];
             start = end;
-            RecordText { site, ..RecordText::new(origin, lines) }
+            RecordText { lines, ..known }
         })
     }
 }
@@ -119,7 +119,7 @@ impl Unformatted {
 impl Take for Unformatted {
     fn record(&mut self, record: &RecordText<'_>) -> io::Result<()> {
         self.text.extend_from_slice(record.lines);
-        self.ends.push((record.origin, record.site, self.text.len()));
+        self.ends.push((RecordText { lines: &[], ..*record }, self.text.len()));
         Ok(())
     }
 }

@@ -1,6 +1,7 @@
 //! The calls of a thread that are open, by the records of their entering and leaving.
 //!
-//! A leaving belongs to the innermost open call of the same function. Calls that are further in have no
+//! A leaving belongs to the innermost open call of the same place: both records have the address of the entering,
+//! or the site. The name of that may have become known only in between. Calls that are further in have no
 //! leaving of their own: the record was lost, or a `longjmp` or an unwinding that runs no code has left them.
 //! They end with the call around them. A leaving without an open call is left aside: its entering was lost, or
 //! was before the part that is looked at. So the depth never drifts.
@@ -10,6 +11,8 @@ use crate::view::names::FunctionId;
 /// An open call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OpenCall {
+    /// The place that both records have.
+    place: CallPlace,
     /// The function.
     pub function: FunctionId,
     /// The id of the span that the call is a part of, if it is one.
@@ -28,6 +31,15 @@ impl OpenCall {
         let total = now.saturating_sub(self.entered);
         (total, total.saturating_sub(self.inner))
     }
+}
+
+/// The place that the records of a call's entering and leaving have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CallPlace {
+    /// An address in the function.
+    Address(u64),
+    /// A site, which is told by the function that it names.
+    Site(FunctionId),
 }
 
 /// How a call has ended.
@@ -49,16 +61,20 @@ pub struct OpenCalls {
 
 impl OpenCalls {
     /// Takes the entering of a function.
-    pub fn enter(&mut self, function: FunctionId, span: Option<u64>, now: u64) {
-        self.calls.push(OpenCall { function, span, entered: now, inner: 0 });
+    pub fn enter(&mut self, place: CallPlace, function: FunctionId, span: Option<u64>, now: u64) {
+        self.calls.push(OpenCall { place, function, span, entered: now, inner: 0 });
     }
 
     /// Takes the leaving of a function; returns the number of the calls that are open behind it. Those beyond that
-    /// are to be [taken](OpenCalls::pop), the innermost first. `None`: no open call is left by this.
-    pub fn leave(&mut self, function: FunctionId, span: Option<u64>) -> Option<usize> {
-        let is_it = |call: &OpenCall| call.function == function && call.span == span;
+    /// are to be [taken](OpenCalls::pop), the innermost first. `None`: no open call is left by this. The call's
+    /// function is the one that is known now.
+    pub fn leave(&mut self, place: CallPlace, function: FunctionId, span: Option<u64>) -> Option<usize> {
+        let is_it = |call: &OpenCall| call.place == place && call.span == span;
         let found = self.calls.iter().rposition(is_it);
         self.unmatched += u64::from(found.is_none());
+        if let Some(call) = found.and_then(|at| self.calls.get_mut(at)) {
+            call.function = function;
+        }
         found
     }
 
@@ -84,14 +100,31 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    fn enter(calls: &mut OpenCalls, function: FunctionId, span: Option<u64>, now: u64) {
+        calls.enter(CallPlace::Site(function), function, span, now);
+    }
+
+    fn leave(calls: &mut OpenCalls, function: FunctionId, span: Option<u64>) -> Option<usize> {
+        calls.leave(CallPlace::Site(function), function, span)
+    }
+
+    #[test]
+    fn a_call_whose_name_becomes_known_while_it_is_open_is_left_by_that_name() {
+        let mut calls = OpenCalls::default();
+        calls.enter(CallPlace::Address(0x1f), 1, None, 10);
+        assert_eq!(calls.leave(CallPlace::Address(0x2f), 1, None), None);
+        assert_eq!(calls.leave(CallPlace::Address(0x1f), 2, None), Some(0));
+        assert_eq!(calls.pop(0, 20).map(|(call, how)| (call.function, how)), Some((2, Ending::Left)));
+    }
+
     #[test]
     fn calls_without_a_leaving_end_with_the_call_around_them() {
         let mut calls = OpenCalls::default();
-        calls.enter(1, None, 10);
-        calls.enter(2, None, 20);
-        calls.enter(3, None, 30);
-        assert_eq!(calls.leave(9, None), None, "nobody has entered it");
-        let left = calls.leave(1, None).expect("it is open");
+        enter(&mut calls, 1, None, 10);
+        enter(&mut calls, 2, None, 20);
+        enter(&mut calls, 3, None, 30);
+        assert_eq!(leave(&mut calls, 9, None), None, "nobody has entered it");
+        let left = leave(&mut calls, 1, None).expect("it is open");
         let mut told = Vec::new();
         while let Some((call, how)) = calls.pop(left, 50) {
             told.push((calls.open().len(), call.function, call.taken(50), how));
@@ -104,9 +137,9 @@ mod tests {
     #[test]
     fn spans_of_one_function_are_told_apart() {
         let mut calls = OpenCalls::default();
-        calls.enter(1, Some(7), 1);
-        calls.enter(1, Some(8), 2);
-        assert_eq!([calls.leave(1, Some(7)), calls.leave(1, Some(8))], [Some(0), Some(1)]);
+        enter(&mut calls, 1, Some(7), 1);
+        enter(&mut calls, 1, Some(8), 2);
+        assert_eq!([leave(&mut calls, 1, Some(7)), leave(&mut calls, 1, Some(8))], [Some(0), Some(1)]);
     }
 
     proptest! {
@@ -115,21 +148,21 @@ mod tests {
             steps in prop::collection::vec((0u32..4, any::<bool>(), 0u8..8), 0..200)
         ) {
             let (mut calls, mut truth, mut now) = (OpenCalls::default(), Vec::new(), 0);
-            calls.enter(99, None, 0);
+            enter(&mut calls, 99, None, 0);
             for (function, enters, lost) in steps {
                 now += 1;
                 if enters {
                     truth.push(function);
                     if lost > 0 {
-                        calls.enter(function, None, now);
+                        enter(&mut calls, function, None, now);
                     }
                 } else if let Some(function) = truth.pop() {
-                    let left = if lost > 0 { calls.leave(function, None) } else { None };
+                    let left = if lost > 0 { leave(&mut calls, function, None) } else { None };
                     while left.is_some_and(|left| calls.pop(left, now).is_some()) {}
                 }
                 prop_assert!(!calls.open().is_empty(), "the outermost call is left by its own leaving only");
             }
-            prop_assert_eq!(calls.leave(99, None), Some(0));
+            prop_assert_eq!(leave(&mut calls, 99, None), Some(0));
         }
     }
 }

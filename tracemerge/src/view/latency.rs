@@ -1,6 +1,6 @@
 //! Times from one message to the next, in a histogram whose classes are less than one percent wide.
 
-use std::collections::BTreeMap;
+use crate::view::fast_map::FastMap;
 
 /// The number of bits that the class of a number keeps behind its first one.
 const BITS: u32 = 7;
@@ -8,7 +8,7 @@ const BITS: u32 = 7;
 /// A histogram of distances in ticks.
 #[derive(Clone, Debug, Default)]
 pub struct Latencies {
-    classes: BTreeMap<u64, u64>,
+    classes: FastMap<u64, u64>,
     count: u64,
     most: u64,
 }
@@ -35,8 +35,10 @@ impl Latencies {
     /// distances.
     pub fn percentile(&self, percent: u64) -> Option<u64> {
         let wanted = (u128::from(self.count) * u128::from(percent)).div_ceil(100).max(1);
+        let mut classes: Vec<_> = self.classes.iter().collect();
+        classes.sort_unstable();
         let mut sum = 0;
-        self.classes.iter().find_map(|(class, count)| {
+        classes.into_iter().find_map(|(class, count)| {
             sum += u128::from(*count);
             (sum >= wanted).then_some(*class)
         })

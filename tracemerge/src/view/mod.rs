@@ -12,6 +12,7 @@ pub mod breaks;
 pub mod calls;
 pub mod delivery;
 pub mod export;
+pub mod fast_map;
 pub mod latency;
 pub mod names;
 pub mod plan;

@@ -1,27 +1,81 @@
-//! The functions that `>`, `<` and `^` lines tell of, by number: of addresses the names are looked up, of sites
-//! they stand in the line.
+//! The functions that `>`, `<` and `^` lines tell of, by number: of addresses the names are looked up unless they
+//! stand in the line, as those of sites do.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use trace_format::function::{FunctionLine, FunctionPlace, Named};
-use trace_format::line::Ticks;
+use trace_format::function::{FunctionLine, FunctionPlace, Named, StackFrame, StackLine, escape_name};
+use trace_format::line::{Kind, Line, Ticks};
 use trace_format::meta::{Meta, Run};
+use trace_format::record::Flags;
 
 use crate::input::inputs::Origin;
 use crate::symbols::{Answer, Files, Frame, Lookup, ModuleLine, Settings, Source, Symbols, Timeline};
+use crate::view::calls::CallPlace;
+use crate::view::fast_map::FastMap;
 
 /// The number of a function.
 pub type FunctionId = u32;
 
-/// A function, as people read it.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+/// A function, as people read it. The texts are escaped, as in lines.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Function {
     /// The name; of functions that share their code all names, and an address where there is none.
     pub name: String,
-    /// The source file and the line, `parse.rs:88`; empty where they are not known.
+    /// The source file without its directories, and the line, `parse.rs:88`; empty where they are not known.
     pub at: String,
+    /// The same with the directories.
+    place: String,
+    /// Whether the name is an address.
+    is_unnamed: bool,
+}
+
+impl Function {
+    /// Makes a function of texts that are escaped.
+    fn new(name: String, place: String) -> Function {
+        let at = place.rsplit(['/', '\\']).next().unwrap_or_default().to_owned();
+        Function { name, at, place, is_unnamed: false }
+    }
+
+    /// Returns the function as lines name it; nothing is in that of one without a name.
+    fn named(&self) -> Named<'_> {
+        if self.is_unnamed {
+            return Named::default();
+        }
+        Named { function: self.name.as_bytes(), at: self.place.as_bytes(), called_from: &[] }
+    }
+
+    /// Returns whether both are at one line of one file, whose directories one of them may not have.
+    fn is_beside(&self, other: &Function) -> bool {
+        let ends = |long: &str, short: &str| {
+            let before = long.strip_suffix(short).filter(|_| !short.is_empty());
+            before.is_some_and(|before| before.is_empty() || before.ends_with(['/', '\\']))
+        };
+        ends(&self.place, &other.place) || ends(&other.place, &self.place)
+    }
+}
+
+/// What a `>` or `<` line tells.
+#[derive(Clone, Copy, Debug)]
+pub struct Told {
+    /// The function, and from where it was called.
+    pub called: Called,
+    /// The id of the span, if it is one.
+    pub span: Option<u64>,
+    /// How the function was left.
+    pub left: Flags,
+}
+
+/// What is known of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Called {
+    /// The place that the entering and the leaving have.
+    pub place: CallPlace,
+    /// The function that was entered or left.
+    pub function: FunctionId,
+    /// The function that has called it, with the place of the call, where that is known.
+    pub from: Option<FunctionId>,
 }
 
 /// The functions of all processes of the traces.
@@ -32,7 +86,14 @@ pub struct Names {
     functions: Vec<Function>,
     by_function: HashMap<Function, FunctionId>,
     by_text: HashMap<Vec<u8>, FunctionId>,
-    by_address: HashMap<(usize, u64), FunctionId>,
+    by_address: HashMap<(usize, u64), Called>,
+    by_return: HashMap<(usize, u64), Arc<[FunctionId]>>,
+    /// Whether names are wanted.
+    is_on: bool,
+    /// What payloads without a span tell, by the process and the payload.
+    by_payload: Vec<FastMap<Vec<u8>, Told>>,
+    /// A buffer for the text of a site.
+    text: Vec<u8>,
 }
 
 /// Names that a format and who made it share.
@@ -66,6 +127,7 @@ impl Names {
     pub fn new(settings: Settings) -> Names {
         // Debug information points into files, which are needed until the process ends.
         let files: &'static Files = Box::leak(Box::default());
+        let is_on = settings.names;
         Names {
             symbols: Symbols::new(files, settings),
             processes: HashMap::new(),
@@ -74,6 +136,10 @@ impl Names {
             by_function: HashMap::new(),
             by_text: HashMap::new(),
             by_address: HashMap::new(),
+            by_return: HashMap::new(),
+            is_on,
+            by_payload: Vec::new(),
+            text: Vec::new(),
         }
     }
 
@@ -83,6 +149,7 @@ impl Names {
         let number = *self.processes.entry(origin.run.as_ref().map(key)).or_insert(self.modules.len());
         if number == self.modules.len() {
             self.modules.push(ProcessModules::default());
+            self.by_payload.push(FastMap::default());
         }
         number
     }
@@ -103,6 +170,8 @@ impl Names {
         modules.lines.push(line);
         modules.timeline = None;
         self.by_address.retain(|(of, _), _| *of != process);
+        self.by_return.retain(|(of, _), _| *of != process);
+        self.by_payload[process].clear();
     }
 
     /// Returns a function.
@@ -111,54 +180,150 @@ impl Names {
         &self.functions[id as usize]
     }
 
-    /// Returns the number of the function that a `>` or `<` line of a process tells of.
-    pub fn of_line(&mut self, process: usize, ticks: Ticks, line: &FunctionLine<'_>) -> FunctionId {
+    /// Returns what the payload of a `>` or `<` line of a process tells; `None` where it is none.
+    pub fn told(&mut self, process: usize, ticks: Ticks, payload: &[u8]) -> Option<Told> {
+        if let Some(told) = self.by_payload[process].get(payload) {
+            return Some(*told);
+        }
+        let line = FunctionLine::parse(payload)?;
+        let called = self.of_line(process, ticks, &line);
+        let told = Told { called, span: line.span, left: line.left };
+        let is_lasting = matches!(called.place, CallPlace::Site(_)) || !self.modules[process].changes;
+        if line.span.is_none() && is_lasting {
+            self.by_payload[process].insert(payload.to_vec(), told);
+        }
+        Some(told)
+    }
+
+    /// Returns what a `>` or `<` line of a process tells of. A name that stands in the line is taken as it is.
+    pub fn of_line(&mut self, process: usize, ticks: Ticks, line: &FunctionLine<'_>) -> Called {
+        let of_site = |function| Called { place: CallPlace::Site(function), function, from: None };
         match line.place {
+            FunctionPlace::Address(address, named) if self.is_on && !named.function.is_empty() => {
+                let (place, function) = (CallPlace::Address(address), self.of_text(named));
+                let from = Named { function: &[], at: named.called_from, called_from: &[] };
+                Called { place, function, from: (!from.is_empty()).then(|| self.of_text(from)) }
+            }
             FunctionPlace::Address(address, _) => self.of_address(process, ticks, address),
-            FunctionPlace::Site(named) => self.of_site(named),
+            FunctionPlace::Site(named) => of_site(self.of_text(named)),
             FunctionPlace::Unknown(site) => {
-                self.number(Function { name: format!("site {site}"), at: String::new() })
+                of_site(self.number(Function::new(format!("site {site}"), String::new())))
             }
         }
     }
 
-    /// Returns the functions that the address of a return is in: the innermost inlined one first, none of the
-    /// tracer's own.
-    pub fn of_return(&mut self, process: usize, ticks: Ticks, address: u64) -> Vec<FunctionId> {
-        let answer = self.answer(process, ticks, address, Lookup::ReturnAddress);
-        let frames = answer.frames_of_host();
-        if frames.len() < 2 {
-            return vec![self.number(function_of(&answer, address))];
+    /// Returns the functions that a frame of a call stack is of: the innermost inlined one first, none of the
+    /// tracer's own. Names that stand in the line are taken as they are.
+    pub fn of_frame(&mut self, process: usize, ticks: Ticks, frame: &StackFrame<'_>) -> Arc<[FunctionId]> {
+        if self.is_on && !frame.names.is_empty() {
+            return frame.names.iter().map(|named| self.of_text(*named)).collect();
         }
-        frames.iter().map(|frame| self.number(function_in(frame))).collect()
+        let key = (process, frame.address);
+        let is_kept = !self.modules[process].changes;
+        if let Some(functions) = self.by_return.get(&key).filter(|_| is_kept) {
+            return functions.clone();
+        }
+        let answer = self.answer(process, ticks, frame.address, Lookup::ReturnAddress);
+        let frames = answer.frames_of_host();
+        let functions: Arc<[FunctionId]> = if frames.len() < 2 {
+            [self.number(function_of(&answer, frame.address))].into()
+        } else {
+            frames.iter().map(|frame| self.number(function_in(frame))).collect()
+        };
+        if is_kept {
+            self.by_return.insert(key, functions.clone());
+        }
+        functions
     }
 
-    fn of_site(&mut self, named: Named<'_>) -> FunctionId {
-        let text = [named.function, b" at ", named.at].concat();
-        if let Some(id) = self.by_text.get(&text) {
-            return *id;
+    /// Returns what has called a function, with the place of the call, as the stack tells it that was recorded
+    /// when the function was entered. `None` where the stack does not begin where the function was entered, so
+    /// that nobody knows how many frames are missing.
+    pub fn call_site(
+        &mut self,
+        process: usize,
+        ticks: Ticks,
+        entered: FunctionId,
+        stack: &StackLine<'_>,
+    ) -> Option<FunctionId> {
+        let frames = stack.frames.iter().take(2).map(|frame| self.of_frame(process, ticks, frame));
+        let frames: Vec<Arc<[FunctionId]>> = frames.collect();
+        let mut functions = frames.iter().flat_map(|functions| functions.iter());
+        let first = *functions.next()?;
+        let caller = *functions.next()?;
+        (self.get(first).is_beside(self.get(entered)) && !self.get(caller).at.is_empty()).then_some(caller)
+    }
+
+    /// Appends the payload of a `>`, `<` or `^` line of a process with the names behind its addresses; false
+    /// where it has none that could have a name.
+    pub fn write_named(&mut self, process: usize, ticks: Ticks, line: &Line<'_>, out: &mut Vec<u8>) -> bool {
+        if line.kind == Kind::Stack {
+            return self.write_stack(process, ticks, line.payload, out);
         }
-        let at = String::from_utf8_lossy(named.at);
-        let function =
-            Function { name: String::from_utf8_lossy(named.function).into_owned(), at: short_place(&at) };
-        let id = self.number(function);
-        self.by_text.insert(text, id);
+        let Some(mut told) = FunctionLine::parse(line.payload) else { return false };
+        let FunctionPlace::Address(address, Named { function: b"", .. }) = told.place else { return false };
+        let called = self.of_line(process, ticks, &told);
+        let place =
+            called.from.filter(|_| line.kind == Kind::Enter).map(|from| self.get(from).place.as_bytes());
+        let named = self.get(called.function).named();
+        if named.is_empty() {
+            return false;
+        }
+        told.place =
+            FunctionPlace::Address(address, Named { called_from: place.unwrap_or_default(), ..named });
+        told.write(out);
+        true
+    }
+
+    fn write_stack(&mut self, process: usize, ticks: Ticks, payload: &[u8], out: &mut Vec<u8>) -> bool {
+        let Some(mut stack) = StackLine::parse(payload) else { return false };
+        let functions: Vec<_> =
+            stack.frames.iter().map(|frame| self.of_frame(process, ticks, frame)).collect();
+        for (frame, functions) in
+            stack.frames.iter_mut().zip(&functions).filter(|(frame, _)| frame.names.is_empty())
+        {
+            let names = functions.iter().map(|id| self.get(*id).named());
+            frame.names = names.filter(|named| !named.is_empty()).collect();
+        }
+        stack.write(out);
+        true
+    }
+
+    /// Returns the number of the function that texts of a line tell of.
+    fn of_text(&mut self, named: Named<'_>) -> FunctionId {
+        let mut text = std::mem::take(&mut self.text);
+        text.clear();
+        Named { called_from: &[], ..named }.write(&mut text);
+        let known = self.by_text.get(&text).copied();
+        let id = known.unwrap_or_else(|| {
+            let owned = |text| String::from_utf8_lossy(text).into_owned();
+            let id = self.number(Function::new(owned(named.function), owned(named.at)));
+            self.by_text.insert(text.clone(), id);
+            id
+        });
+        self.text = text;
         id
     }
 
-    /// Returns the number of the function that an address of a process is in.
-    fn of_address(&mut self, process: usize, ticks: Ticks, address: u64) -> FunctionId {
+    /// Returns the function that an address of a process is in, and where that is inlined, from where.
+    fn of_address(&mut self, process: usize, ticks: Ticks, address: u64) -> Called {
         let key = (process, address);
         let is_kept = !self.modules[process].changes;
-        if let Some(id) = self.by_address.get(&key).filter(|_| is_kept) {
-            return *id;
+        if let Some(called) = self.by_address.get(&key).filter(|_| is_kept) {
+            return *called;
         }
         let answer = self.answer(process, ticks, address, Lookup::Code);
-        let id = self.number(function_of(&answer, address));
+        let function = self.number(function_of(&answer, address));
+        let from = match answer.frames_of_host() {
+            [inlined, around, ..] if inlined.is_inlined => Some(function_in(around)),
+            _ => None,
+        };
+        let from = from.filter(|around| !around.at.is_empty()).map(|around| self.number(around));
+        let called = Called { place: CallPlace::Address(address), function, from };
         if is_kept {
-            self.by_address.insert(key, id);
+            self.by_address.insert(key, called);
         }
-        id
+        called
     }
 
     fn answer(&mut self, process: usize, ticks: Ticks, address: u64, lookup: Lookup) -> Arc<Answer> {
@@ -186,11 +351,12 @@ impl Names {
 
 /// Returns the function that an answer tells of, as people read it.
 fn function_of(answer: &Answer, address: u64) -> Function {
+    let unnamed = |name: String| Function { is_unnamed: true, ..Function::new(name, String::new()) };
     if let Source::Nothing(why) = answer.source {
-        return Function { name: format!("{address:#x} ({why})"), at: String::new() };
+        return unnamed(format!("{address:#x} ({why})"));
     }
     let frame = answer.frames_of_host().first().or_else(|| answer.outermost());
-    let Some(frame) = frame else { return Function { name: format!("{address:#x}"), at: String::new() } };
+    let Some(frame) = frame else { return unnamed(format!("{address:#x}")) };
     let mut function = function_in(frame);
     if answer.source == Source::SymbolTable {
         // What is inlined there is not known.
@@ -200,14 +366,16 @@ fn function_of(answer: &Answer, address: u64) -> Function {
 }
 
 fn function_in(frame: &Frame) -> Function {
-    let at = match (&frame.file, frame.line) {
-        (Some(file), Some(line)) => short_place(&format!("{file}:{line}")),
+    let place = match (&frame.file, frame.line) {
+        (Some(file), Some(line)) => format!("{file}:{line}"),
         _ => String::new(),
     };
-    Function { name: frame.to_string(), at }
+    Function::new(escaped(&frame.to_string()), escaped(&place))
 }
 
-/// Returns a place without the directories of its file.
-fn short_place(place: &str) -> String {
-    place.rsplit(['/', '\\']).next().unwrap_or_default().to_owned()
+/// Returns a text as it stands in lines, so that it is the same whether it was looked up or read there.
+fn escaped(text: &str) -> String {
+    let mut out = Vec::with_capacity(text.len());
+    escape_name(text, &mut out);
+    String::from_utf8_lossy(&out).into_owned()
 }

@@ -67,6 +67,15 @@ impl<'a> RecordText<'a> {
         lines_of(self.lines).filter_map(|line| Line::parse(without_feed(line)).ok())
     }
 
+    /// Returns the payload of the record's first line.
+    #[must_use]
+    pub fn payload(&self) -> &'a [u8] {
+        let line = if self.line_count == 1 { self.lines } else { whole_line(self.lines) };
+        // The space, the kind, and another space are between the key and the payload.
+        let start = key_length(line).map(|key| key + 3);
+        start.and_then(|start| without_feed(line).get(start..)).unwrap_or_default()
+    }
+
     /// Returns whether the record is a message, which the program has traced, and not a `#` line. Only
     /// messages are counted.
     #[must_use]

@@ -37,6 +37,8 @@ pub struct Request {
     pub layout: Layout,
     /// The way in which names of functions are looked up.
     pub symbols: Settings,
+    /// Whether names of functions are put behind their addresses, where the output has lines of the traces.
+    pub names_in_lines: bool,
     /// Whether a merge into a file ends with its last records on standard error, if that is a terminal.
     pub shows_end: bool,
 }
@@ -62,6 +64,12 @@ impl Layout {
     #[must_use]
     pub fn is_summary(&self) -> bool {
         matches!(self, Layout::Stats(_) | Layout::Report(_))
+    }
+
+    /// Returns whether the output tells calls of functions, whose names are looked up.
+    #[must_use]
+    pub fn tells_calls(&self) -> bool {
+        matches!(self, Layout::Tree(_) | Layout::Report(_))
     }
 
     /// Returns whether the output tells which sites the messages are of.
@@ -107,6 +115,12 @@ impl View {
             || self.is_of_a_time()
             || !self.selection.is_all()
             || self.time != TimeMode::Ticks
+    }
+
+    /// Returns whether lines of the traces may be missing in what is shown.
+    #[must_use]
+    pub fn leaves_out(&self) -> bool {
+        self.is_of_a_time() || !self.selection.is_all() || !self.thread.is_empty() || !self.process.is_empty()
     }
 
     /// Returns whether the view is limited to a span of time.

@@ -10,10 +10,18 @@
 //! ^ 0x55d5c0ffee00 0x55d5c0ffed11 ...     a call stack, the innermost first; cut off where `...` follows
 //! ```
 //!
-//! Behind an address there may be a name, as behind a site: readers that look names up write it there. In a
-//! stack each address may have one, between parentheses.
+//! Behind an address there may be a name, as behind a site: readers that look names up write it there, and
+//! where the call stands if that is known. In a stack each address may have names between parentheses, those of
+//! functions that are inlined there before the one that they are inlined in:
+//!
+//! ```text
+//! > 0x55d5c0ffee00 my_crate::parse at src/parse.rs:88 called from src/main.rs:7
+//! ^ 0x55d5c0ffee00 (my_crate::next at src/parse.rs:12) (my_crate::parse at src/parse.rs:88) 0x55d5c0ffed11 ...
+//! ```
+//!
+//! [`escape_name`] gives any text a form that stands in such a name.
 
-use crate::escape::{EscapeContext, escape_line};
+use crate::escape::{EscapeContext, escape_into};
 use crate::record::{Flags, Record, RecordKind};
 use crate::sites::Site;
 
@@ -24,6 +32,8 @@ const LEFT: [(Flags, &[u8]); 3] =
 const SPAN: &[u8] = b"span=";
 /// What stands between the name of a function and its place.
 const AT: &[u8] = b" at ";
+/// What stands between the place of a function and the place of the call.
+const CALLED_FROM: &[u8] = b" called from ";
 /// What the number of a site stands behind of which nothing else is known.
 const SITE: &[u8] = b"site ";
 /// What follows the addresses of a call stack that does not go up to the beginning of its thread.
@@ -47,18 +57,80 @@ pub struct Named<'a> {
     pub function: &'a [u8],
     /// The source file and the line, `src/parse.rs:88`; empty where they are not known.
     pub at: &'a [u8],
+    /// The source file and the line of the call that has entered the function; empty where they are not known.
+    pub called_from: &'a [u8],
 }
 
 impl<'a> Named<'a> {
-    /// Reads `function at file:line`.
+    /// Reads `function at file:line called from file:line`.
     #[must_use]
     pub fn parse(text: &'a [u8]) -> Named<'a> {
-        let at = text.windows(AT.len()).position(|bytes| bytes == AT);
-        at.map_or(Named { function: text, at: &[] }, |at| Named {
-            function: &text[..at],
-            at: &text[at + AT.len()..],
-        })
+        let (text, called_from) = parted(text, CALLED_FROM);
+        let (function, at) = parted(text, AT);
+        Named { function, at, called_from }
     }
+
+    /// Returns whether nothing is known.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Named::default()
+    }
+
+    /// Appends the name as [`Named::parse`] reads it. Its texts must be [escaped](escape_name).
+    pub fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.function);
+        for (before, text) in [(AT, self.at), (CALLED_FROM, self.called_from)] {
+            if !text.is_empty() {
+                out.extend_from_slice(before);
+                out.extend_from_slice(text);
+            }
+        }
+    }
+}
+
+/// Separates what stands before the first `separator` from what stands behind it.
+fn parted<'a>(text: &'a [u8], separator: &[u8]) -> (&'a [u8], &'a [u8]) {
+    match text.windows(separator.len()).position(|bytes| bytes == separator) {
+        Some(at) => (&text[..at], &text[at + separator.len()..]),
+        None => (text, &[]),
+    }
+}
+
+/// Appends a name or a place, escaped so that it can stand in a line: beside the bytes that are escaped
+/// everywhere, spaces are where the text would be taken for what stands between name and place, and
+/// parentheses that have no counterpart, which would end the name in a call stack.
+pub fn escape_name(text: &str, out: &mut Vec<u8>) {
+    let mut escaped = Vec::with_capacity(text.len());
+    escape_into(&mut escaped, text.as_bytes(), EscapeContext::Line);
+    let is_balanced = closing(&[&escaped[..], b")"].concat()) == Some(escaped.len());
+    for (at, &byte) in escaped.iter().enumerate() {
+        match byte {
+            b' ' if is_separator(&escaped[..at], &escaped[at + 1..]) => out.extend_from_slice(b"\\x20"),
+            b'(' if !is_balanced => out.extend_from_slice(b"\\x28"),
+            b')' if !is_balanced => out.extend_from_slice(b"\\x29"),
+            _ => out.push(byte),
+        }
+    }
+}
+
+/// Returns whether the space between two parts of a text could be taken for one of a separator.
+fn is_separator(before: &[u8], behind: &[u8]) -> bool {
+    let is_at = behind.strip_prefix(b"at").is_some_and(|rest| rest.first().is_none_or(|&byte| byte == b' '));
+    is_at || (before.ends_with(b"called") && behind.starts_with(b"from"))
+}
+
+/// Returns where the parenthesis stands that ends the text between parentheses with which `text` begins.
+fn closing(text: &[u8]) -> Option<usize> {
+    let mut depth = 0usize;
+    text.iter().position(|&byte| {
+        let is_end = byte == b')' && depth == 0;
+        match byte {
+            b'(' => depth += 1,
+            b')' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        is_end
+    })
 }
 
 /// The payload of a `>` or `<` line.
@@ -97,6 +169,23 @@ impl<'a> FunctionLine<'a> {
         };
         Some(FunctionLine { place, span, left })
     }
+
+    /// Appends the payload as [`FunctionLine::parse`] reads it. The texts of names must be
+    /// [escaped](escape_name).
+    pub fn write(&self, out: &mut Vec<u8>) {
+        write_head(self.span, self.left, out);
+        match self.place {
+            FunctionPlace::Address(address, named) => {
+                write_address(address, out);
+                if !named.is_empty() {
+                    out.push(b' ');
+                    named.write(out);
+                }
+            }
+            FunctionPlace::Site(named) => named.write(out),
+            FunctionPlace::Unknown(site) => write_unknown(site, out),
+        }
+    }
 }
 
 fn decimal(digits: &[u8]) -> Option<u32> {
@@ -119,10 +208,20 @@ fn take_address(text: &[u8]) -> Option<(u64, &[u8])> {
 /// A call stack as a `^` line tells it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StackLine<'a> {
-    /// The return addresses, the innermost first, each with what is told of it.
-    pub frames: Vec<(u64, &'a [u8])>,
+    /// The frames, the innermost first.
+    pub frames: Vec<StackFrame<'a>>,
     /// Whether the stack goes up to where its thread began.
     pub whole: bool,
+}
+
+/// A frame of a call stack.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StackFrame<'a> {
+    /// The address of the return.
+    pub address: u64,
+    /// What is told of the functions there: those that are inlined stand before the one that they are inlined
+    /// in.
+    pub names: Vec<Named<'a>>,
 }
 
 impl<'a> StackLine<'a> {
@@ -137,35 +236,43 @@ impl<'a> StackLine<'a> {
             if rest.is_empty() {
                 return Some(StackLine { frames, whole });
             }
-            let (address, behind) = take_address(rest)?;
-            // A name ends where the next address begins.
-            let named = behind.windows(4).position(|bytes| bytes == b") 0x").map(|at| at + 1);
-            let (name, next) = match behind.strip_prefix(b" (") {
-                Some(text) => {
-                    let end = named.unwrap_or(behind.trim_ascii_end().len());
-                    (text.get(..end.checked_sub(3)?)?, &behind[end..])
-                }
-                None => (&[][..], behind),
-            };
-            frames.push((address, name));
-            rest = next;
+            let (address, mut behind) = take_address(rest)?;
+            let mut names = Vec::new();
+            while let Some(text) = behind.strip_prefix(b" (") {
+                let end = closing(text)?;
+                names.push(Named::parse(&text[..end]));
+                behind = &text[end + 1..];
+            }
+            frames.push(StackFrame { address, names });
+            rest = behind;
         }
+    }
+
+    /// Appends the payload as [`StackLine::parse`] reads it. The texts of names must be
+    /// [escaped](escape_name).
+    pub fn write(&self, out: &mut Vec<u8>) {
+        for (at, frame) in self.frames.iter().enumerate() {
+            if at > 0 {
+                out.push(b' ');
+            }
+            write_address(frame.address, out);
+            for named in &frame.names {
+                out.extend_from_slice(b" (");
+                named.write(out);
+                out.push(b')');
+            }
+        }
+        write_stack_end(self.whole, self.frames.is_empty(), out);
     }
 }
 
 /// Appends the place of a site as `>` lines tell it: `my_crate::parse at src/parse.rs:88`.
 pub(crate) fn write_site(site: &Site, out: &mut Vec<u8>) {
     let function = if site.function.is_empty() { &site.module } else { &site.function };
-    escape(function, out);
+    escape_name(function, out);
     out.extend_from_slice(AT);
-    escape(&site.file, out);
+    escape_name(&site.file, out);
     out.extend_from_slice(format!(":{}", site.line).as_bytes());
-}
-
-/// Appends text in one line.
-fn escape(text: &str, out: &mut Vec<u8>) {
-    // A line feed ends the place: neither names of functions nor of files have any.
-    escape_line(out, text.as_bytes(), EscapeContext::Line);
 }
 
 /// Appends the payload of the line of a record; `site` is the place of its site, where that is known.
@@ -173,21 +280,28 @@ pub(crate) fn write(record: &Record<'_>, site: Option<&[u8]>, out: &mut Vec<u8>)
     if record.kind == RecordKind::Stack {
         return write_stack(record, out);
     }
-    if let Some(id) = record.span() {
-        out.extend_from_slice(SPAN);
-        out.extend_from_slice(format!("{id} ").as_bytes());
-    }
-    for (_, word) in LEFT.iter().filter(|(flag, _)| record.flags().has(*flag)) {
-        out.extend_from_slice(word);
-    }
+    write_head(record.span(), record.flags(), out);
     match site {
         _ if record.kind != RecordKind::Scope => write_address(record.address(), out),
         Some(place) => out.extend_from_slice(place),
-        None => {
-            out.extend_from_slice(SITE);
-            out.extend_from_slice(record.site().to_string().as_bytes());
-        }
+        None => write_unknown(record.site(), out),
     }
+}
+
+/// Appends what stands before the place of a function.
+fn write_head(span: Option<u64>, left: Flags, out: &mut Vec<u8>) {
+    if let Some(id) = span {
+        out.extend_from_slice(SPAN);
+        out.extend_from_slice(format!("{id} ").as_bytes());
+    }
+    for (_, word) in LEFT.iter().filter(|(flag, _)| left.has(*flag)) {
+        out.extend_from_slice(word);
+    }
+}
+
+fn write_unknown(site: u32, out: &mut Vec<u8>) {
+    out.extend_from_slice(SITE);
+    out.extend_from_slice(site.to_string().as_bytes());
 }
 
 fn write_stack(record: &Record<'_>, out: &mut Vec<u8>) {
@@ -197,8 +311,13 @@ fn write_stack(record: &Record<'_>, out: &mut Vec<u8>) {
         }
         write_address(address, out);
     }
-    if !record.flags().has(Flags::WHOLE) {
-        out.extend_from_slice(&CUT_OFF[usize::from(record.payload.is_empty())..]);
+    write_stack_end(record.flags().has(Flags::WHOLE), record.payload.is_empty(), out);
+}
+
+/// Appends what tells that a stack does not go up to where its thread began.
+fn write_stack_end(whole: bool, is_empty: bool, out: &mut Vec<u8>) {
+    if !whole {
+        out.extend_from_slice(&CUT_OFF[usize::from(is_empty)..]);
     }
 }
 
@@ -262,11 +381,72 @@ mod tests {
     #[test]
     fn names_behind_addresses_are_read() {
         let entered = FunctionLine::parse(b"0x1a f<A, B> at src/a b.rs:3").expect("a line");
-        let named = Named { function: b"f<A, B>", at: b"src/a b.rs:3" };
+        let named = Named { function: b"f<A, B>", at: b"src/a b.rs:3", called_from: b"" };
         assert_eq!(entered.place, FunctionPlace::Address(0x1a, named));
-        let stack = StackLine::parse(b"0x1 (f at a.rs:1) 0x2 0x3 (g(int) at b.rs:2) ...").expect("a stack");
-        assert_eq!(stack.frames, [(1, &b"f at a.rs:1"[..]), (2, b""), (3, b"g(int) at b.rs:2")]);
+        let entered = FunctionLine::parse(b"0x1a f at a.rs:3 called from b.rs:7").expect("a line");
+        let named = Named { function: b"f", at: b"a.rs:3", called_from: b"b.rs:7" };
+        assert_eq!(entered.place, FunctionPlace::Address(0x1a, named));
+        let stack = StackLine::parse(b"0x1 (f at a.rs:1) 0x2 0x3 (g(int) at b.rs:2) (h at b.rs:9) ...");
+        let stack = stack.expect("a stack");
+        let told = |function, at| Named { function, at, called_from: b"" };
+        let frame = |address, names: &[Named<'static>]| StackFrame { address, names: names.to_vec() };
+        let of_three = [told(b"g(int)", b"b.rs:2"), told(b"h", b"b.rs:9")];
+        assert_eq!(stack.frames, [frame(1, &[told(b"f", b"a.rs:1")]), frame(2, &[]), frame(3, &of_three)]);
         assert!(!stack.whole);
+        assert_eq!(StackLine::parse(b"0x1 (f at a.rs:1"), None, "a name that has no end");
+    }
+
+    /// Texts in which everything occurs that stands around names in lines.
+    fn odd_name() -> impl Strategy<Value = String> {
+        let parts = [
+            "at",
+            " at ",
+            " at",
+            "called from",
+            " called from ",
+            "called",
+            " from ",
+            "(",
+            ")",
+            ") (",
+            ") 0x1",
+            "...",
+            " ...",
+            "0x1f",
+            "\\",
+            "\\x20",
+            "x41",
+            " ",
+            "\n",
+            "\t",
+            "\u{1b}[31m",
+            "\u{85}",
+            "f<A, B>",
+            "{closure#0}",
+            "\u{e4}",
+        ];
+        let part = prop_oneof![4 => prop::sample::select(parts.to_vec()).prop_map(str::to_owned), 1 => any::<String>()];
+        prop::collection::vec(part, 0..8).prop_map(|parts| parts.concat())
+    }
+
+    /// A name, escaped as it stands in lines, and the text that it is of.
+    fn escaped(name: &str) -> Vec<u8> {
+        let mut out = Vec::new();
+        escape_name(name, &mut out);
+        assert_eq!(crate::escape::unescape(&out), name.as_bytes(), "nothing is lost");
+        out
+    }
+
+    /// Panics unless a whole line with this payload is read as it was written.
+    fn assert_in_a_line(payload: &[u8]) {
+        let key = crate::line::Key { ticks: crate::line::Ticks(7), tid: 1 };
+        let mut text = Vec::new();
+        let line = crate::line::Line { key, kind: crate::line::Kind::Enter, payload };
+        line.write(&mut text);
+        assert_eq!(text.iter().filter(|&&byte| byte == b'\n').count(), 1);
+        let text = text.strip_suffix(b"\n").expect("a line");
+        assert_eq!(crate::escape::harmless_prefix(text), text.len(), "no byte of it should be escaped");
+        assert_eq!(crate::line::Line::parse(text).expect("a line").payload, payload);
     }
 
     proptest! {
@@ -281,7 +461,7 @@ mod tests {
                 (line(leave_word(address, unwinding), &[], None), None)
             };
             let place = if of_site {
-                FunctionPlace::Site(Named { function: b"f", at: b"x:1" })
+                FunctionPlace::Site(Named { function: b"f", at: b"x:1", called_from: b"" })
             } else {
                 FunctionPlace::Address(address, Named::default())
             };
@@ -297,7 +477,42 @@ mod tests {
             let written = line(stack_word(flags, payload.len()), &payload, None);
             let read = StackLine::parse(written.as_bytes()).expect("a stack");
             prop_assert_eq!(read.whole, whole);
-            prop_assert_eq!(read.frames, addresses.iter().map(|a| (*a, &b""[..])).collect::<Vec<_>>());
+            let frame = |address: &u64| StackFrame { address: *address, names: Vec::new() };
+            prop_assert_eq!(read.frames, addresses.iter().map(frame).collect::<Vec<_>>());
+        }
+
+        #[test]
+        fn whatever_is_in_a_name_it_is_read_back_from_the_line_of_a_function(
+            address: u64, span: Option<u64>, unwinding: bool,
+            (function, at, called_from) in (odd_name(), odd_name(), odd_name()),
+        ) {
+            let [function, at, called_from] = [function, at, called_from].map(|name| escaped(&name));
+            let named = Named { function: &function, at: &at, called_from: &called_from };
+            let left = if unwinding { Flags::UNWINDING } else { Flags::NONE };
+            let line = FunctionLine { place: FunctionPlace::Address(address, named), span, left };
+            let mut written = Vec::new();
+            line.write(&mut written);
+            assert_in_a_line(&written);
+            prop_assert_eq!(FunctionLine::parse(&written), Some(line));
+        }
+
+        #[test]
+        fn whatever_is_in_names_they_are_read_back_from_a_stack(
+            frames in prop::collection::vec((any::<u64>(), prop::collection::vec((odd_name(), odd_name()), 0..3)), 0..4),
+            whole: bool,
+        ) {
+            let escape = |(function, at): &(String, String)| (escaped(function), escaped(at));
+            let texts: Vec<(u64, Vec<_>)> =
+                frames.iter().map(|(address, names)| (*address, names.iter().map(escape).collect())).collect();
+            let frames = texts.iter().map(|(address, names)| {
+                let names = names.iter().map(|(function, at)| Named { function, at, called_from: &[] });
+                StackFrame { address: *address, names: names.collect() }
+            });
+            let stack = StackLine { frames: frames.collect(), whole };
+            let mut written = Vec::new();
+            stack.write(&mut written);
+            assert_in_a_line(&written);
+            prop_assert_eq!(StackLine::parse(&written), Some(stack));
         }
 
         #[test]

@@ -87,6 +87,16 @@ impl Builder {
         self
     }
 
+    /// Sets whether each entering of a function also records where the function was called from; it does not by
+    /// default. `TRACER_CALL_SITES` overrides it.
+    ///
+    /// The callers are looked for as in [`Tracer::stack`](crate::Tracer::stack): with the feature `unwind`
+    /// exactly, without it by frame pointers, which the whole program must be compiled with.
+    pub fn call_sites(mut self, wanted: bool) -> Builder {
+        self.config.call_sites = wanted;
+        self
+    }
+
     /// Sets whether the flusher has a table of descriptors of its own, which the program cannot close; it
     /// does by default. This is to be switched off in a sandbox (seccomp) that ends a process for
     /// `close_range`, `unshare` or `fork`. `TRACER_DESCRIPTORS` overrides it.

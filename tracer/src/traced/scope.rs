@@ -6,13 +6,13 @@ use std::fmt;
 use std::future::poll_fn;
 use std::marker::PhantomData;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::Poll;
 
 use trace_format::line::Ticks;
 use trace_format::record::{Flags, RecordKind, enter_word, leave_word, scope_word};
 
-use super::record;
+use super::{record, stack_record};
 use crate::ring::clock;
 use crate::shared::process;
 use crate::shared::sites::{FORMATTED, Site};
@@ -76,10 +76,23 @@ impl Drop for Scope {
     }
 }
 
+/// Whether the entering of a function also records where the function was called from. Relaxed: it says what
+/// the run's settings are, and nothing is read by it.
+static CALL_SITES: AtomicBool = AtomicBool::new(false);
+
+/// Sets whether the enterings of the run that begins also record where the functions were called from.
+pub(super) fn set_call_sites(wanted: bool) {
+    CALL_SITES.store(wanted, Ordering::Relaxed);
+}
+
 /// Records that a function is entered; returns [`Scope::leave`].
 #[inline(never)]
 fn enter(address: u64) -> u64 {
-    record::words(clock::now(), enter_word(address), &[]);
+    let ticks = clock::now();
+    record::words(ticks, enter_word(address), &[]);
+    if CALL_SITES.load(Ordering::Relaxed) {
+        stack_record::record_call_site(ticks);
+    }
     mark_panic(leave_word(address, false))
 }
 
@@ -137,6 +150,9 @@ fn enter_site(site: &'static Site) -> (u64, Ticks) {
     let ticks = clock::now();
     let number = site.told_number();
     record::words(ticks, scope_word(number, Flags::NONE), &[]);
+    if CALL_SITES.load(Ordering::Relaxed) {
+        stack_record::record_call_site(ticks);
+    }
     (mark_panic(scope_word(number, Flags::LEAVE)), ticks)
 }
 

@@ -35,6 +35,27 @@ pub(super) fn record_interrupted_stack(from: Registers) {
     record_frames(ticks_of_message(), |frames| walk_interrupted(from, frames));
 }
 
+/// The frames of a call site: the function that was entered, and the one that has called it.
+const CALL_SITE: usize = 2;
+
+/// Records where the function was called from that has just been entered at `ticks`: its own place and that of
+/// the call, as a call stack that is cut off. It is called by what the function has called to record that, which
+/// must not be inlined. Nothing is recorded where the walk does not go so far.
+#[cold]
+#[inline(never)]
+pub(super) fn record_call_site(ticks: Ticks) {
+    /// The frames of this function and of its caller.
+    const OWN: usize = 2;
+    let mut frames = [0; CALL_SITE];
+    // A thread's first record may have later ticks than its call.
+    let ticks = record::last_ticks().map_or(ticks, |last| last.max(ticks));
+    // A walk that finds no table for its own frame would take any frame for the caller's: readers compare the
+    // first one with the function that was entered.
+    if walk(Registers::here(), &mut frames, OWN).len == CALL_SITE {
+        record::words(ticks, stack_word(Flags::NONE, size_of_val(&frames)), &frames);
+    }
+}
+
 fn record_stack_at(ticks: Ticks, from: Registers) {
     record_frames(ticks, |frames| walk(from, frames, 0));
 }

@@ -4,7 +4,7 @@
 
 use std::io;
 
-use super::{exit, own_ring, panic};
+use super::{exit, own_ring, panic, scope};
 use crate::flusher;
 use crate::ring::clock;
 use crate::shared::process::{STATE, announce, set_current};
@@ -58,6 +58,7 @@ fn publish(attempt: Attempt, run: &'static Run) -> bool {
     }
     set_current(run);
     clock::set(run.config.clock);
+    scope::set_call_sites(run.config.call_sites);
     sites::begin(run.config.filter.clone());
     STATE.settle(attempt);
     announce();

@@ -84,6 +84,7 @@ pub(crate) struct Config {
     pub max_stall: Duration,
     pub max_bytes: u64,
     pub filter: Option<Filter>,
+    pub call_sites: bool,
     pub own_descriptors: bool,
 }
 
@@ -100,6 +101,7 @@ impl Default for Config {
             max_stall: Duration::from_secs(1),
             max_bytes: u64::MAX,
             filter: None,
+            call_sites: false,
             own_descriptors: true,
         }
     }
@@ -143,6 +145,16 @@ impl Config {
         if let Some(filter) = variables::value(variables::FILTER) {
             self.filter = Some(Filter::parse(&filter.to_string_lossy()));
         }
+        read(
+            variables::CALL_SITES,
+            "on (1, true, on, yes) or off (0, false, off, no)",
+            &mut self.call_sites,
+            |text| match parse_switch(Some(&text.into())) {
+                Switch::On => Some(true),
+                Switch::Off => Some(false),
+                Switch::Unclear => None,
+            },
+        );
         let milliseconds = |text: &str, range: std::ops::RangeInclusive<u64>| {
             text.parse().ok().filter(|ms| range.contains(ms)).map(Duration::from_millis)
         };

@@ -25,6 +25,8 @@ pub const FLUSH_MS: &str = "TRACER_FLUSH_MS";
 pub const CLOCK: &str = "TRACER_CLOCK";
 /// The calls of `trace!` that are on.
 pub const FILTER: &str = "TRACER_FILTER";
+/// Whether the entering of a function records where it was called from.
+pub const CALL_SITES: &str = "TRACER_CALL_SITES";
 /// The encoding of the trace files.
 pub const FORMAT: &str = "TRACER_FORMAT";
 /// Whether the flusher has descriptors of its own.

@@ -97,9 +97,10 @@ pub fn follow(apps: &[App], request: &Request, messages: &mut Messages) -> Resul
         );
     }
     let out = BufWriter::with_capacity(BUFFER, open(&target)?);
-    let ended = if view.is_asked_for() || view.colours(&target) || request.layout != Layout::Trace {
+    let is_plain = request.layout == Layout::Trace && !request.names_in_lines;
+    let ended = if view.is_asked_for() || view.colours(&target) || !is_plain {
         let looks = (is_terminal(&target), view.colours(&target));
-        let part = ViewOutlet::new(&wanted, (&request.layout, &request.symbols), anew, looks, Box::new(out));
+        let part = ViewOutlet::new(&wanted, request, anew, looks, Box::new(out));
         let part = part.map_err(|error| target.error(error))?;
         Follower::new(apps, since, part).until_the_end(&interrupted, messages)
     } else {

@@ -19,27 +19,27 @@ use crate::command::follow::late_in_view::LateInView;
 use crate::command::follow::outlet::{Beginning, Outlet};
 use crate::command::follow::stream::ThreadKey;
 use crate::command::follow::times::{Times, Until, wall_as_ticks};
-use crate::file::lines::{lines_of, without_feed};
+use crate::file::lines::{lines_of, metas_in, without_feed};
 use crate::find::header::thread_name;
 use crate::input::inputs::Origin;
 use crate::output::redrawn::Redrawn;
 use crate::output::sink::Sink;
-use crate::symbols::Settings;
 use crate::time::clocks::{TickClock, anchors_in, wall_clock};
 use crate::time::when::{WallSpan, When};
 use crate::ui::colour::Palette;
 use crate::ui::error::Error;
 use crate::ui::messages::count;
 use crate::view::export::Export;
+use crate::view::export::named_lines::NamedLines;
 use crate::view::export::report::ReportFormat;
 use crate::view::export::show::{ShowFormat, ShowStyle};
 use crate::view::export::stats::StatsFormat;
 use crate::view::export::text::{TextFormat, TextStyle};
 use crate::view::export::time_column::{TimeColumn, TimeMode};
 use crate::view::export::tree::TreeFormat;
-use crate::view::names::{Names, SharedNames};
+use crate::view::names::{Names, SharedNames, lock};
 use crate::view::records::{RecordJoiner, RecordText, Take};
-use crate::view::request::{Layout, View};
+use crate::view::request::{Layout, Request, View};
 use crate::view::select::{Limit, Matching, Selection, enough};
 use crate::view::thread_labels::ThreadLabels;
 
@@ -106,6 +106,8 @@ pub struct ViewOutlet<'a> {
     known: Vec<ThreadFacts>,
     text: Vec<u8>,
     labels: ThreadLabels,
+    /// The names of functions, where they are wanted.
+    names: Option<SharedNames>,
     /// Whether a line was seen that is behind the wanted time.
     is_past: bool,
     rounds: u32,
@@ -113,11 +115,11 @@ pub struct ViewOutlet<'a> {
 }
 
 impl<'a> ViewOutlet<'a> {
-    /// Shows the wanted view in `out`, in this `layout`; `terminal` says whether `out` is one. `anew` says that there was
+    /// Shows the wanted view in `out`, as `request` says; `terminal` says whether `out` is one. `anew` says that there was
     /// nothing before, so there are no last records of that.
     pub fn new(
         wanted: &'a FollowedView<'a>,
-        (layout, symbols): (&Layout, &Settings),
+        request: &Request,
         anew: bool,
         (terminal, colours): (bool, bool),
         out: Box<dyn Write>,
@@ -126,17 +128,18 @@ impl<'a> ViewOutlet<'a> {
         let time = TimeColumn::new(view.time, Wall(0), zone.clone());
         let palette = colours.then(Palette::colours);
         let found = selection.pattern.clone().filter(|_| !selection.invert);
+        let layout = &request.layout;
+        let names: SharedNames = Arc::new(Mutex::new(Names::new(request.symbols.clone())));
+        let has_names = layout.tells_calls() || request.names_in_lines;
         let format: Box<dyn FollowedFormat> = match layout {
-            Layout::Trace => Box::new(TextFormat::new(TextStyle { time, palette, found })),
+            Layout::Trace => with_names(request, &names, TextFormat::new(TextStyle { time, palette, found })),
             Layout::Stats(style) => Box::new(StatsFormat::new(style.clone(), Arc::default())),
-            Layout::Tree(style) => {
-                Box::new(TreeFormat::new(style.clone(), time, shared_names(symbols), Vec::new()))
-            }
-            Layout::Report(style) => Box::new(ReportFormat::new(*style, shared_names(symbols), Vec::new())),
+            Layout::Tree(style) => Box::new(TreeFormat::new(style.clone(), time, names.clone(), Vec::new())),
+            Layout::Report(style) => Box::new(ReportFormat::new(*style, names.clone(), Vec::new())),
             Layout::Show(columns) => {
                 let (columns, catalog) = (columns.clone(), Arc::default());
                 let style = ShowStyle { columns, time, threads: Vec::new(), catalog, palette, found };
-                Box::new(ShowFormat::new(style))
+                with_names(request, &names, ShowFormat::new(style))
             }
         };
         let redrawn = (terminal && format.so_far().is_some()).then(Redrawn::default);
@@ -162,6 +165,7 @@ impl<'a> ViewOutlet<'a> {
             known: Vec::new(),
             text: Vec::new(),
             labels: ThreadLabels::default(),
+            names: has_names.then_some(names),
             is_past: false,
             rounds: 0,
             records: RecordJoiner::new(losses),
@@ -221,6 +225,14 @@ impl<'a> ViewOutlet<'a> {
         if let Some(run) = origin.run.clone().filter(|_| origin.is_shown) {
             self.tell_apart(&run);
         }
+    }
+
+    /// Learns the modules that `lines` tell of, which the view may leave out.
+    fn learn_modules(&mut self, number: usize, lines: &[u8]) {
+        let Some(names) = self.names.clone() else { return };
+        let mut names = lock(&names);
+        let process = names.process(&self.shown_mut().origins[number]);
+        metas_in(lines).for_each(|payload| names.take_meta(process, payload));
     }
 
     fn tell_apart(&mut self, run: &Run) {
@@ -301,6 +313,7 @@ impl Outlet for ViewOutlet<'_> {
             let run = self.shown_mut().origins[number].run.clone();
             anchors_in(lines).zip(run.iter().cycle()).for_each(|(anchor, run)| self.times.learn(run, anchor));
         }
+        self.learn_modules(number, lines);
         if !self.shown_mut().origins[number].is_shown {
             return Ok(());
         }
@@ -474,9 +487,27 @@ impl FollowedFormat for ReportFormat {
     }
 }
 
-/// Returns names of functions that are looked up as `settings` say.
-fn shared_names(settings: &Settings) -> SharedNames {
-    Arc::new(Mutex::new(Names::new(settings.clone())))
+impl<F: FollowedFormat> FollowedFormat for NamedLines<F> {
+    fn begin_at(&mut self, first: Wall) {
+        self.format.begin_at(first);
+    }
+
+    fn tell_apart(&mut self) {
+        self.format.tell_apart();
+    }
+
+    fn learn_thread(&mut self, number: usize, origin: &Origin, label: String) {
+        self.format.learn_thread(number, origin, label);
+    }
+}
+
+/// Returns a format of lines, with names behind the addresses of functions if the request says so.
+fn with_names<F: FollowedFormat + 'static>(
+    request: &Request,
+    names: &SharedNames,
+    format: F,
+) -> Box<dyn FollowedFormat> {
+    if request.names_in_lines { Box::new(NamedLines::new(format, names.clone())) } else { Box::new(format) }
 }
 
 /// The last stage: it writes records as text.

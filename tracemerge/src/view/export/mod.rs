@@ -1,5 +1,6 @@
 //! Puts records into a format. Each format has a file of its own, behind one trait.
 
+pub mod named_lines;
 pub mod paint;
 pub mod report;
 pub mod show;
@@ -36,6 +37,28 @@ pub trait Export: Send + Sync {
     /// their own; `None` where the output of a record depends on the records before it.
     fn copies(&self) -> Option<Copies<'_>> {
         None
+    }
+}
+
+impl Export for Box<dyn Export> {
+    fn begin(&mut self, origins: &[Origin], out: &mut Vec<u8>) {
+        (**self).begin(origins, out);
+    }
+
+    fn record(&mut self, origin: &Origin, record: &RecordText<'_>, out: &mut Vec<u8>) {
+        (**self).record(origin, record, out);
+    }
+
+    fn finish(&mut self, out: &mut Vec<u8>) {
+        (**self).finish(out);
+    }
+
+    fn is_verbatim(&self) -> bool {
+        (**self).is_verbatim()
+    }
+
+    fn copies(&self) -> Option<Copies<'_>> {
+        (**self).copies()
     }
 }
 

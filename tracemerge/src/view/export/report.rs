@@ -4,7 +4,6 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
-use trace_format::function::FunctionLine;
 use trace_format::line::Kind;
 
 use crate::input::inputs::Origin;
@@ -14,8 +13,9 @@ use crate::ui::table::Columns;
 use crate::ui::units::duration;
 use crate::view::calls::{Ending, OpenCall, OpenCalls};
 use crate::view::export::Export;
+use crate::view::fast_map::FastMap;
 use crate::view::latency::Latencies;
-use crate::view::names::{FunctionId, SharedNames, lock};
+use crate::view::names::{FunctionId, SharedNames, Told, lock};
 use crate::view::records::RecordText;
 
 /// What the functions of a report are sorted by; the greatest comes first.
@@ -62,7 +62,7 @@ pub struct ReportFormat {
     thread_labels: Vec<String>,
     open: Vec<OpenThread>,
     /// What is known of each function, by thread where that is wanted.
-    functions: HashMap<(usize, FunctionId), Counted>,
+    functions: FastMap<(usize, FunctionId), Counted>,
     paths: Paths,
     /// The calls whose leaving no record tells.
     unseen: u64,
@@ -97,7 +97,7 @@ struct Counted {
 struct Paths {
     /// The path around each path, or none for a thread, and the function, or the thread's number.
     nodes: Vec<(Option<u32>, u32)>,
-    by_step: HashMap<(Option<u32>, u32), u32>,
+    by_step: FastMap<(Option<u32>, u32), u32>,
     /// The time of each path, without the calls inside.
     own: Vec<u64>,
 }
@@ -125,7 +125,7 @@ impl ReportFormat {
             by_id: HashMap::new(),
             thread_labels: Vec::new(),
             open: Vec::new(),
-            functions: HashMap::new(),
+            functions: FastMap::default(),
             paths: Paths::default(),
             unseen: 0,
         }
@@ -166,21 +166,20 @@ impl ReportFormat {
     }
 
     fn function(&mut self, origin: &Origin, record: &RecordText<'_>) {
-        let Some(line) = record.parsed().next() else { return };
-        let Some(told) = FunctionLine::parse(line.payload) else { return };
         let (process, thread) = (self.processes[record.origin], self.threads[record.origin]);
-        let function = lock(&self.names).of_line(process, record.ticks, &told);
+        let told = lock(&self.names).told(process, record.ticks, record.payload());
+        let Some(Told { called, span, .. }) = told else { return };
         let now = origin.clock.wall(record.ticks).0;
         let open = &mut self.open[thread];
         open.last = open.last.max(now);
-        if line.kind == Kind::Enter {
+        if record.kind == Kind::Enter {
             let around = open.paths.last().copied();
             let around =
                 around.unwrap_or_else(|| self.paths.step(None, u32::try_from(thread).unwrap_or(u32::MAX)));
-            open.paths.push(self.paths.step(Some(around), function));
-            open.calls.enter(function, told.span, now);
+            open.paths.push(self.paths.step(Some(around), called.function));
+            open.calls.enter(called.place, called.function, span, now);
         } else {
-            let Some(left) = open.calls.leave(function, told.span) else { return };
+            let Some(left) = open.calls.leave(called.place, called.function, span) else { return };
             while let Some((call, ending)) = self.open[thread].calls.pop(left, now) {
                 self.unseen += u64::from(ending == Ending::Unseen);
                 self.end(thread, &call, now);

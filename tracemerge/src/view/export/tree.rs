@@ -2,24 +2,25 @@
 //! stacks in their place.
 //!
 //! A call without anything inside is one line; any other call has a line where it is entered and one where it
-//! is left. Nothing is kept but the calls that are open.
+//! is left. Where a call stands is told with its entering, if debug information of inlined functions or a call
+//! stack behind the entering tells it. Nothing is kept but the calls that are open.
 
 use std::collections::HashMap;
 use std::io::Write as _;
 
 use regex::Regex;
-use trace_format::function::{FunctionLine, StackLine};
+use trace_format::function::StackLine;
 use trace_format::line::{Kind, Ticks};
 use trace_format::meta::{EndReason, Meta};
 use trace_format::record::Flags;
 use trace_format::wall::Wall;
 
 use crate::input::inputs::Origin;
-use crate::ui::units::duration;
+use crate::ui::units::put_duration;
 use crate::view::calls::{Ending, OpenCall, OpenCalls};
 use crate::view::export::Export;
 use crate::view::export::time_column::TimeColumn;
-use crate::view::names::{FunctionId, SharedNames, lock};
+use crate::view::names::{Called, FunctionId, SharedNames, Told, lock};
 use crate::view::records::RecordText;
 
 /// The number of characters of a duration.
@@ -60,9 +61,16 @@ pub struct TreeFormat {
 #[derive(Debug, Default)]
 struct ThreadTree {
     label: String,
+    /// The number of characters of the label.
+    columns: usize,
+    /// The number of outermost open calls whose lines are all written.
+    written: usize,
     calls: OpenCalls,
     /// What is known of each open call beside its times.
     shown: Vec<ShownCall>,
+    /// Whether the thread's last record is the entering of its innermost open call: a call stack of the same
+    /// ticks may tell from where that was called.
+    has_just_entered: bool,
 }
 
 /// An open call, as far as it is shown.
@@ -70,6 +78,8 @@ struct ThreadTree {
 struct ShownCall {
     /// The ticks of its entering.
     entered: Ticks,
+    /// The place of the call, where that is known.
+    called_from: Option<FunctionId>,
     /// Whether its line is written: it has something inside, or has become long enough.
     is_written: bool,
     /// Whether it is one of those that are asked for, or in one of them.
@@ -109,7 +119,9 @@ impl TreeFormat {
         let process = lock(&self.names).process(origin);
         let thread = *self.by_id.entry((process, origin.tid)).or_insert_with(|| {
             let label = self.labels.get(number).cloned().unwrap_or_else(|| origin.tid.to_string());
-            self.tree.push(ThreadTree { label, ..ThreadTree::default() });
+            let columns = label.chars().count();
+            self.width = self.width.max(columns);
+            self.tree.push(ThreadTree { label, columns, ..ThreadTree::default() });
             self.tree.len() - 1
         });
         (self.processes[number], self.threads[number]) = (Some(process), thread);
@@ -119,10 +131,16 @@ impl TreeFormat {
     /// Writes what stands before the text of a line.
     fn begin(&mut self, thread: usize, origin: &Origin, ticks: Ticks, taken: Option<u64>, out: &mut Vec<u8>) {
         self.time.write(&origin.clock, ticks, out);
-        let (label, width) = (&self.tree[thread].label, self.width);
-        let taken = taken.map(duration).unwrap_or_default();
-        // Writing to memory does not fail.
-        let _ = write!(out, "  {label:<width$}  {taken:>DURATION$}  ");
+        out.extend_from_slice(b"  ");
+        out.extend_from_slice(self.tree[thread].label.as_bytes());
+        // The machinery of `write!` would take longer than all other work that is done for a line.
+        out.resize(out.len() + self.width - self.tree[thread].columns + 2, b' ');
+        let start = out.len();
+        taken.into_iter().for_each(|taken| put_duration(taken, out));
+        let missing = (start + DURATION).saturating_sub(out.len());
+        out.resize(out.len() + missing, b' ');
+        out[start..].rotate_right(missing);
+        out.extend_from_slice(b"  ");
     }
 
     /// Makes the offsets of all later records count from `first`.
@@ -136,6 +154,7 @@ impl TreeFormat {
         self.labels.resize(self.labels.len().max(number + 1), String::new());
         self.labels[number].clone_from(&label);
         let (_, thread) = self.know(number, origin);
+        self.tree[thread].columns = label.chars().count();
         self.tree[thread].label = label;
     }
 
@@ -145,7 +164,7 @@ impl TreeFormat {
 
     /// Writes the lines of the open calls that have none yet, if they are wanted and have taken long enough.
     fn write_open(&mut self, thread: usize, origin: &Origin, now: u64, out: &mut Vec<u8>) {
-        for depth in 0..self.tree[thread].shown.len() {
+        for depth in self.tree[thread].written..self.tree[thread].shown.len() {
             let (call, shown) = (self.tree[thread].calls.open()[depth], self.tree[thread].shown[depth]);
             let is_long = call.taken(now).0 >= self.style.min_duration;
             if shown.is_written || !shown.is_wanted || !is_long || self.is_deep(depth) {
@@ -153,21 +172,34 @@ impl TreeFormat {
             }
             self.tree[thread].shown[depth].is_written = true;
             self.begin(thread, origin, shown.entered, None, out);
-            self.write_function(call.function, call.span, depth, out);
+            self.write_function(&call, shown.called_from, depth, out);
             out.extend_from_slice(b" {\n");
         }
+        let tree = &mut self.tree[thread];
+        tree.written += tree.shown[tree.written..].iter().take_while(|shown| shown.is_written).count();
     }
 
-    fn write_function(&self, function: FunctionId, span: Option<u64>, depth: usize, out: &mut Vec<u8>) {
+    fn write_function(
+        &self,
+        call: &OpenCall,
+        called_from: Option<FunctionId>,
+        depth: usize,
+        out: &mut Vec<u8>,
+    ) {
         indent(depth, out);
         let names = lock(&self.names);
-        let function = names.get(function);
+        let function = names.get(call.function);
         out.extend_from_slice(function.name.as_bytes());
-        if let Some(span) = span {
+        if let Some(span) = call.span {
             let _ = write!(out, " #{span}");
         }
         if !function.at.is_empty() {
-            let _ = write!(out, "  ({})", function.at);
+            [&b"  ("[..], function.at.as_bytes(), b")"].iter().for_each(|part| out.extend_from_slice(part));
+        }
+        if let Some(from) = called_from {
+            [&b"  called from "[..], names.get(from).at.as_bytes()]
+                .iter()
+                .for_each(|part| out.extend_from_slice(part));
         }
     }
 
@@ -176,19 +208,40 @@ impl TreeFormat {
         thread: usize,
         origin: &Origin,
         ticks: Ticks,
-        (function, span): (FunctionId, Option<u64>),
+        (called, span): (Called, Option<u64>),
         out: &mut Vec<u8>,
     ) {
         let now = origin.clock.wall(ticks).0;
         if !self.is_deep(self.tree[thread].shown.len()) {
             self.write_open(thread, origin, now, out);
         }
-        let matches = |pattern: &Regex| pattern.is_match(&lock(&self.names).get(function).name);
+        let matches = |pattern: &Regex| pattern.is_match(&lock(&self.names).get(called.function).name);
         let is_wanted = self.function.as_ref().is_none_or(matches)
             || self.tree[thread].shown.last().is_some_and(|outer| outer.is_wanted);
         let tree = &mut self.tree[thread];
-        tree.calls.enter(function, span, now);
-        tree.shown.push(ShownCall { entered: ticks, is_written: false, is_wanted });
+        tree.calls.enter(called.place, called.function, span, now);
+        let called_from = called.from;
+        tree.shown.push(ShownCall { entered: ticks, called_from, is_written: false, is_wanted });
+        tree.has_just_entered = true;
+    }
+
+    /// Takes the call stack that tells from where the innermost call was called; returns whether the record is
+    /// one: it stands right behind the entering, has the same ticks, and goes no further than to the caller.
+    fn take_call_site(&mut self, thread: usize, process: usize, record: &RecordText<'_>) -> bool {
+        let tree = &mut self.tree[thread];
+        let (Some(shown), Some(call)) = (tree.shown.last_mut(), tree.calls.open().last()) else {
+            return false;
+        };
+        if record.kind != Kind::Stack || !tree.has_just_entered || shown.entered != record.ticks {
+            return false;
+        }
+        let Some(line) = record.parsed().next() else { return false };
+        let stack = StackLine::parse(line.payload).filter(|stack| !stack.whole && stack.frames.len() == 2);
+        let Some(stack) = stack else { return false };
+        if shown.called_from.is_none() {
+            shown.called_from = lock(&self.names).call_site(process, record.ticks, call.function, &stack);
+        }
+        true
     }
 
     fn leave(
@@ -196,17 +249,17 @@ impl TreeFormat {
         thread: usize,
         origin: &Origin,
         ticks: Ticks,
-        told: (FunctionId, Option<u64>, Flags),
+        told: (Called, Option<u64>, Flags),
         out: &mut Vec<u8>,
     ) {
         let now = origin.clock.wall(ticks).0;
-        let (function, span, flags) = told;
+        let (called, span, flags) = told;
         let how = match flags {
             _ if flags.has(Flags::UNWINDING) => " left by a panic",
             _ if flags.has(Flags::CANCELLED) => " given up",
             _ => "",
         };
-        let Some(left) = self.tree[thread].calls.leave(function, span) else { return };
+        let Some(left) = self.tree[thread].calls.leave(called.place, called.function, span) else { return };
         while let Some((call, ending)) = self.tree[thread].calls.pop(left, now) {
             let how = if ending == Ending::Unseen { " no record of its leaving" } else { how };
             self.end(thread, origin, (ticks, now), &call, how, out);
@@ -223,7 +276,9 @@ impl TreeFormat {
         how: &str,
         out: &mut Vec<u8>,
     ) {
-        let Some(shown) = self.tree[thread].shown.pop() else { return };
+        let tree = &mut self.tree[thread];
+        let Some(shown) = tree.shown.pop() else { return };
+        tree.written = tree.written.min(tree.shown.len());
         let ((taken, _), depth) = (call.taken(now), self.tree[thread].shown.len());
         if !shown.is_wanted || taken < self.style.min_duration || self.is_deep(depth) {
             return;
@@ -233,13 +288,17 @@ impl TreeFormat {
         if shown.is_written {
             self.begin(thread, origin, ticks, Some(taken), out);
             indent(depth, out);
-            let name = lock(&self.names).get(call.function).name.clone();
-            let _ = writeln!(out, "}} {name}{}", said(how));
+            out.extend_from_slice(b"} ");
+            out.extend_from_slice(lock(&self.names).get(call.function).name.as_bytes());
         } else {
             self.begin(thread, origin, shown.entered, Some(taken), out);
-            self.write_function(call.function, call.span, depth, out);
-            let _ = writeln!(out, "{}", said(how));
+            self.write_function(call, shown.called_from, depth, out);
         }
+        if !how.is_empty() {
+            out.extend_from_slice(b"  <-");
+            out.extend_from_slice(how.as_bytes());
+        }
+        out.push(b'\n');
     }
 
     /// Writes a message, a call stack or a warning in its place.
@@ -283,9 +342,9 @@ impl TreeFormat {
     fn stack(&self, process: usize, ticks: Ticks, stack: &StackLine<'_>) -> Vec<Vec<u8>> {
         let mut names = lock(&self.names);
         let mut lines: Vec<Vec<u8>> = Vec::with_capacity(stack.frames.len());
-        for (address, _) in &stack.frames {
-            for id in names.of_return(process, ticks, *address) {
-                let function = names.get(id);
+        for frame in &stack.frames {
+            for id in names.of_frame(process, ticks, frame).iter() {
+                let function = names.get(*id);
                 let place =
                     if function.at.is_empty() { String::new() } else { format!("  ({})", function.at) };
                 lines.push(format!("by {}{place}", function.name).into_bytes());
@@ -310,11 +369,6 @@ fn indent(depth: usize, out: &mut Vec<u8>) {
     out.resize(out.len() + depth * STEP, b' ');
 }
 
-/// Returns a remark as it stands behind a call.
-fn said(how: &str) -> String {
-    if how.is_empty() { String::new() } else { format!("  <-{how}") }
-}
-
 /// Returns why calls are open where a thread's trace ends; `None` where that is no end.
 fn why_open(payload: &[u8]) -> Option<&'static str> {
     let Some(Meta::End(end)) = Meta::parse(payload) else { return None };
@@ -333,15 +387,19 @@ impl Export for TreeFormat {
 
     fn record(&mut self, origin: &Origin, record: &RecordText<'_>, out: &mut Vec<u8>) {
         let (process, thread) = self.know(record.origin, origin);
+        let is_call_site = self.take_call_site(thread, process, record);
+        self.tree[thread].has_just_entered = false;
+        if is_call_site {
+            return;
+        }
         match record.kind {
             Kind::Enter | Kind::Leave => {
-                let Some(line) = record.parsed().next() else { return };
-                let Some(told) = FunctionLine::parse(line.payload) else { return };
-                let function = lock(&self.names).of_line(process, record.ticks, &told);
+                let told = lock(&self.names).told(process, record.ticks, record.payload());
+                let Some(Told { called, span, left }) = told else { return };
                 if record.kind == Kind::Enter {
-                    self.enter(thread, origin, record.ticks, (function, told.span), out);
+                    self.enter(thread, origin, record.ticks, (called, span), out);
                 } else {
-                    self.leave(thread, origin, record.ticks, (function, told.span, told.left), out);
+                    self.leave(thread, origin, record.ticks, (called, span, left), out);
                 }
             }
             Kind::Meta => {
@@ -369,7 +427,7 @@ impl Export for TreeFormat {
                 }
                 out.extend_from_slice(self.tree[thread].label.as_bytes());
                 out.extend_from_slice(b": ");
-                self.write_function(call.function, call.span, depth, out);
+                self.write_function(call, self.tree[thread].shown[depth].called_from, depth, out);
                 out.extend_from_slice(b"  <- still running at the end of what is shown\n");
             }
         }

@@ -1,0 +1,71 @@
+//! The stage before a format of lines that puts names behind the addresses of functions and call stacks.
+
+use crate::input::inputs::Origin;
+use crate::view::export::Export;
+use crate::view::names::{SharedNames, lock};
+use crate::view::records::RecordText;
+use trace_format::line::{Kind, Line};
+
+/// A format whose lines of functions and call stacks have names behind their addresses.
+pub struct NamedLines<F> {
+    /// The format of the lines.
+    pub format: F,
+    names: SharedNames,
+    /// The process of each origin.
+    processes: Vec<Option<usize>>,
+    /// Buffers for a payload, and for the line that it is in.
+    payload: Vec<u8>,
+    line: Vec<u8>,
+}
+
+impl<F> NamedLines<F> {
+    /// Makes a format that puts the names of functions into lines, which have the form of `format`.
+    pub fn new(format: F, names: SharedNames) -> NamedLines<F> {
+        NamedLines { format, names, processes: Vec::new(), payload: Vec::new(), line: Vec::new() }
+    }
+
+    fn process(&mut self, number: usize, origin: &Origin) -> usize {
+        if self.processes.len() <= number {
+            self.processes.resize(number + 1, None);
+        }
+        *self.processes[number].get_or_insert_with(|| lock(&self.names).process(origin))
+    }
+
+    /// Puts the line of a record with its names into the buffer; returns whether it has any.
+    fn name(&mut self, process: usize, record: &RecordText<'_>) -> bool {
+        let Some(line) = record.parsed().next() else { return false };
+        self.payload.clear();
+        if !lock(&self.names).write_named(process, record.ticks, &line, &mut self.payload) {
+            return false;
+        }
+        self.line.clear();
+        Line { payload: &self.payload, ..line }.write(&mut self.line);
+        true
+    }
+}
+
+impl<F: Export> Export for NamedLines<F> {
+    fn begin(&mut self, origins: &[Origin], out: &mut Vec<u8>) {
+        self.format.begin(origins, out);
+    }
+
+    fn record(&mut self, origin: &Origin, record: &RecordText<'_>, out: &mut Vec<u8>) {
+        let process = self.process(record.origin, origin);
+        match record.kind {
+            Kind::Enter | Kind::Leave | Kind::Stack if self.name(process, record) => {
+                return self.format.record(origin, &RecordText { lines: &self.line, ..*record }, out);
+            }
+            Kind::Meta => {
+                if let Some(line) = record.parsed().next() {
+                    lock(&self.names).take_meta(process, line.payload);
+                }
+            }
+            _ => {}
+        }
+        self.format.record(origin, record, out);
+    }
+
+    fn finish(&mut self, out: &mut Vec<u8>) {
+        self.format.finish(out);
+    }
+}

@@ -12,7 +12,8 @@
 //! tracemerge target/release/examples/bug_hunt -o - | grep ' : ' | tail -n 18
 //! ```
 //!
-//! Look at the worker's last three records, and at the producer's records between them.
+//! Look at the worker's last three messages, and at the producer's messages between them. Or look where both
+//! threads are when nothing goes on: `tracemerge tree target/release/examples/bug_hunt | tail -n 24`.
 
 #![allow(clippy::print_stdout)]
 
@@ -23,7 +24,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use std::{io, thread};
-use tracer::Tracer;
+use tracer::{Tracer, traced};
 
 /// The number of jobs of the producer: far more than it gets rid of before the queue hangs.
 const JOBS: u64 = 2_000_000;
@@ -53,6 +54,7 @@ struct Queue {
 }
 
 impl Queue {
+    #[traced]
     fn put(&self, job: Job) {
         let number = job.number;
         let mut jobs = self.jobs.lock();
@@ -70,6 +72,7 @@ impl Queue {
     }
 
     /// Takes a job, or waits for one: the bug is here.
+    #[traced]
     fn take(&self) -> Job {
         loop {
             Tracer::get().trace(format_args!("take: look"));
@@ -87,6 +90,7 @@ impl Queue {
     }
 
     /// Takes a job, or waits for one, as it ought to be: the lock is held from the look to the wait.
+    #[traced]
     fn take_fixed(&self) -> Job {
         let mut jobs = self.jobs.lock();
         loop {
@@ -121,6 +125,7 @@ struct Work {
     checksum: AtomicU64,
 }
 
+#[traced]
 fn produce(work: &Work) {
     Tracer::get().trace(format_args!("the producer starts"));
     let mut random = 1;
@@ -129,6 +134,7 @@ fn produce(work: &Work) {
     }
 }
 
+#[traced]
 fn consume(work: &Work, take: fn(&Queue) -> Job) {
     Tracer::get().trace(format_args!("the worker starts"));
     for _ in 0..work.jobs {

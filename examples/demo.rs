@@ -1,7 +1,7 @@
 //! `cargo demo`: the bug hunt is run with tracing on, and the end of its trace is shown.
 //!
-//! That is `tracemerge run --last 18 bug_hunt` in one program, so that one build is enough: started by a person,
-//! this program is `tracemerge`, which starts it once more, with an argument, as the bug hunt.
+//! That is `tracemerge run --last 18 --grep ': ' bug_hunt` in one program, so that one build is enough: started
+//! by a person, this program is `tracemerge`, which starts it once more, with an argument, as the bug hunt.
 
 #[allow(dead_code, reason = "its `main` is not used here")]
 mod bug_hunt;
@@ -14,6 +14,8 @@ use std::process::ExitCode;
 const HUNT: &str = "hunt";
 /// The number of messages that are shown: the hang, and the wait before it, which went well.
 const SHOWN: &str = "18";
+/// What is in every message that is shown, and in no line of a function that is entered or left.
+const MESSAGES: &str = ": ";
 
 fn main() -> ExitCode {
     if env::args_os().nth(1).is_some_and(|argument| argument == HUNT) {
@@ -45,8 +47,8 @@ fn hunt() -> ExitCode {
 
 /// Runs `program` as the bug hunt, and shows the end of its trace.
 fn merge(program: OsString) -> ExitCode {
-    eprintln!("$ tracemerge run --last {SHOWN} {} {HUNT}", program.display());
-    let words = ["tracemerge", "run", "--last", SHOWN].map(OsString::from);
+    eprintln!("$ tracemerge run --last {SHOWN} --grep '{MESSAGES}' {} {HUNT}", program.display());
+    let words = ["tracemerge", "run", "--last", SHOWN, "--grep", MESSAGES].map(OsString::from);
     let status = tracemerge::main(words.into_iter().chain([program.clone(), HUNT.into()]));
     if status == 0 {
         eprintln!(

@@ -11,7 +11,8 @@
 //! ```
 //!
 //! Look whether the threads have equal shares of the work (`tracemerge stats --thread NAME`), which file they
-//! wait for at the end, and what the merge of the counts costs after the last of them.
+//! wait for at the end, and what the merge of the counts costs after the last of them. `tracemerge tree` shows
+//! which function took how long for which file.
 
 #![allow(clippy::print_stdout)]
 
@@ -25,7 +26,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 use std::{env, fs, io, thread};
 use thread_local::ThreadLocal;
-use tracer::trace;
+use tracer::{trace, traced};
 
 /// The number of the most frequent words that are printed.
 const SHOWN: usize = 20;
@@ -58,6 +59,7 @@ struct WordCounts {
 }
 
 impl WordCounts {
+    #[traced]
     fn add_text(&mut self, text: &str) -> u64 {
         let mut words = 0;
         for word in words_of(text) {
@@ -91,6 +93,7 @@ fn words_of(text: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Counts one file into the calling thread's counts.
+#[traced]
 fn count_file(path: &Path, counts: &mut WordCounts) {
     let start = Instant::now();
     trace!("taken {}", path.display());
@@ -109,6 +112,7 @@ fn count_file(path: &Path, counts: &mut WordCounts) {
 }
 
 /// Takes files from the queue until it is closed.
+#[traced]
 fn work(queue: &Receiver<PathBuf>, counts: &ThreadLocal<RefCell<WordCounts>>) {
     let mut counts = counts.get_or_default().borrow_mut();
     for path in queue {
@@ -118,6 +122,7 @@ fn work(queue: &Receiver<PathBuf>, counts: &ThreadLocal<RefCell<WordCounts>>) {
 }
 
 /// Counts all files with `threads` threads.
+#[traced]
 fn count(files: Vec<PathBuf>, threads: usize) -> io::Result<WordCounts> {
     let counts = ThreadLocal::new();
     let (sender, receiver) = crossbeam_channel::bounded(2 * threads);
@@ -140,6 +145,7 @@ fn count(files: Vec<PathBuf>, threads: usize) -> io::Result<WordCounts> {
     Ok(merge_counts(counts))
 }
 
+#[traced]
 fn merge_counts(counts: ThreadLocal<RefCell<WordCounts>>) -> WordCounts {
     let start = Instant::now();
     let all = counts.into_iter().map(RefCell::into_inner).fold(WordCounts::default(), WordCounts::merge);

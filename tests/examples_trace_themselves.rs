@@ -46,6 +46,51 @@ fn merged(traced: &Traced, name: &str) -> Vec<MergedMessage> {
     lines.filter(|line| line.kind == Kind::Message).map(message).collect()
 }
 
+/// Returns the lines of the tree of calls in a trace that [`merged`] has merged.
+fn tree(traced: &Traced, name: &str) -> Vec<String> {
+    let (app, tree) = (traced.directory.path().join(name), traced.runtime.path().join("tree"));
+    let args = ["tree".as_ref(), "-q".as_ref(), "-o".as_ref(), tree.as_ref(), app.as_ref()];
+    assert_eq!(tracemerge(&args), 0, "a complete tree");
+    fs::read_to_string(tree).expect("the tree").lines().map(str::to_owned).collect()
+}
+
+/// Returns the blocks of lines, in a document of the repository, that show the output of this command.
+fn shown_by(document: &str, command: &str) -> Vec<String> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(document);
+    let text = fs::read_to_string(path).expect("a document");
+    let after = text.lines().skip_while(|line| *line != format!("$ {command}")).skip(1);
+    let shown: Vec<String> = after.take_while(|line| *line != "```").map(str::to_owned).collect();
+    assert!(!shown.is_empty(), "{document} does not show {command:?}");
+    shown
+}
+
+/// Returns a line of a tree without numbers, units of time and spaces: braces tell what is inside of what. Names
+/// of functions and their places stay.
+fn without_numbers(line: &str) -> String {
+    let is_number = |word: &&str| word.trim_end_matches(':').parse::<f64>().is_ok();
+    let is_unit = |word: &&str| ["ns", "us", "ms", "s", "µs"].contains(word);
+    let words = line.split_whitespace().filter(|word| !is_number(word) && !is_unit(word));
+    words.collect::<Vec<_>>().join(" ")
+}
+
+/// Returns the lines of a tree by thread, as [`without_numbers`] makes them.
+fn shape(lines: &[String]) -> HashMap<String, Vec<String>> {
+    let mut threads: HashMap<String, Vec<String>> = HashMap::new();
+    for line in lines {
+        let line = without_numbers(line);
+        let (thread, rest) = line.split_once(' ').expect("a thread");
+        threads.entry(thread.to_owned()).or_default().push(rest.to_owned());
+    }
+    threads
+}
+
+/// Returns what the tree shows of a thread, from the call on that contains its last message.
+fn last_call(tree: &[String], thread: &str, function: &str) -> Vec<String> {
+    let lines = shape(tree).remove(thread).unwrap_or_else(|| panic!("no thread {thread}"));
+    let begin = lines.iter().rposition(|line| line.starts_with(function)).expect("a call");
+    lines[begin..].to_vec()
+}
+
 /// Returns the index of the only record with this text.
 fn only(records: &[MergedMessage], text: &str) -> usize {
     let mut found = records.iter().enumerate().filter(|(_, r)| r.text == text).map(|(at, _)| at);
@@ -143,6 +188,54 @@ fn bug_hunt_hangs_and_the_trace_shows_the_lost_notification() {
     // And the producer's last act was to wait for the worker.
     assert!(of("producer", 0).1.ends_with(": 4 queued, wait for room"), "{:?}", of("producer", 0));
     assert!(records.last().is_some_and(|r| r.text.starts_with("hung: ")));
+}
+
+#[test]
+fn bug_hunt_hangs_and_the_tree_shows_where_both_threads_are() {
+    const OPEN: &str = "<- still running when the process ended";
+    let traced = Scenario::new(example("bug_hunt"), &[]).run();
+    let records = merged(&traced, "bug_hunt");
+    let last = |thread: &str| {
+        without_numbers(&records.iter().rfind(|record| record.thread == thread).expect("a record").text)
+    };
+    let tree = tree(&traced, "bug_hunt");
+    let takes = last_call(&tree, "worker", "bug_hunt::Queue::take ");
+    let puts = last_call(&tree, "producer", "bug_hunt::Queue::put ");
+    let wait = last("worker");
+    let expected = [
+        takes[0].as_str(),
+        ": take: look",
+        ": take: nothing queued, lock and wait",
+        &format!(": {wait}"),
+        &format!("}} bug_hunt::Queue::take {OPEN}"),
+        &format!("}} bug_hunt::consume {OPEN}"),
+    ];
+    assert_eq!(takes, expected);
+    let expected = [
+        puts[0].as_str(),
+        &format!(": {}", last("producer")),
+        &format!("}} bug_hunt::Queue::put {OPEN}"),
+        &format!("}} bug_hunt::produce {OPEN}"),
+    ];
+    assert_eq!(puts, expected);
+    assert_eq!(tree.iter().filter(|line| line.ends_with(OPEN)).count(), 4);
+
+    // The guide shows these very lines.
+    let shown = shown_by("docs/guide.md", "tracemerge tree target/release/examples/bug_hunt | tail -n 24");
+    assert_eq!(shown.len(), 24);
+    assert_eq!(last_call(&shown, "worker", "bug_hunt::Queue::take "), takes);
+    assert_eq!(last_call(&shown, "producer", "bug_hunt::Queue::put "), puts);
+}
+
+#[test]
+fn word_count_has_the_tree_that_the_readme_shows() {
+    let mut scenario = Scenario::new(example("word_count"), &["--threads", "1", "README.md"]);
+    scenario.command().current_dir(env!("CARGO_MANIFEST_DIR"));
+    let traced = scenario.run().succeeded();
+    traced.assert_whole();
+    fs::write(traced.directory.path().join("word_count"), "").expect("a file");
+    let shown = shown_by("README.md", "tracemerge tree target/release/examples/word_count");
+    assert_eq!(shape(&tree(&traced, "word_count")), shape(&shown));
 }
 
 #[test]

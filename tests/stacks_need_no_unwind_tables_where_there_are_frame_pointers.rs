@@ -39,7 +39,7 @@ fn stacks_by_frame_pointers_are_those_of_the_unwinder() {
             let expected: Vec<u64> =
                 line.split(' ').map(|address| address.parse().expect("a number")).collect();
             let stack = StackLine::parse(stack.as_bytes()).expect("a stack");
-            let frames: Vec<u64> = stack.frames.iter().map(|(address, _)| *address).collect();
+            let frames: Vec<u64> = stack.frames.iter().map(|frame| frame.address).collect();
             // The innermost frame is the same function at another place. From there on nothing is missing up to
             // the function that began the recursion, and to its caller.
             let begin =

@@ -1,6 +1,7 @@
 //! The command line, and the hidden part of it by which the program runs itself.
 
 use crate::Outcome;
+use crate::functions::Way;
 use crate::loggers::{Format, Peer};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::{Path, PathBuf};
@@ -37,7 +38,7 @@ pub struct Plan {
     /// Numbers of threads of throughput runs
     #[arg(long, value_delimiter = ',', default_values_t = [1, 2, 4, 8])]
     pub threads: Vec<usize>,
-    /// Only one of the two parts
+    /// Only one of the three parts
     #[arg(long, value_enum)]
     pub only: Option<Part>,
     /// The formats in which this tracer writes its files: a row for each
@@ -64,6 +65,8 @@ pub struct Calls {
 pub enum Part {
     /// The cost of a call
     Call,
+    /// The cost of entering and leaving a function
+    Function,
     /// Messages per second
     Throughput,
 }
@@ -82,6 +85,14 @@ pub enum Child {
     #[command(hide = true)]
     Call {
         peer: Peer,
+        directory: PathBuf,
+        #[command(flatten)]
+        calls: Calls,
+    },
+    /// Measures a function that is entered and left.
+    #[command(hide = true)]
+    Function {
+        way: Way,
         directory: PathBuf,
         #[command(flatten)]
         calls: Calls,

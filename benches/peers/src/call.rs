@@ -3,8 +3,10 @@
 use crate::Outcome;
 use crate::arguments::Calls;
 use crate::clock::{self, Calibration};
-use crate::loggers::Logger;
+use crate::functions::FunctionRecorder;
+use crate::loggers::{Logger, Recorder};
 use crate::message;
+use crate::processor;
 use crate::report::Report;
 use crate::statistics;
 use std::hint::black_box;
@@ -18,6 +20,12 @@ const WARM_UP: u32 = 100;
 
 /// The names of the messages in reports.
 pub const MESSAGES: [&str; 3] = ["fixed", "numbers", "text"];
+
+/// The name of the function that is entered and left, in reports.
+pub const FUNCTION: &str = "function";
+
+/// The name of the processor time of other threads, for one call, in reports.
+pub const OTHER_THREADS: &str = "other threads";
 
 /// The quantiles of single calls with their names in reports and in tables, in the order of the tables.
 pub const QUANTILES: [(&str, f64); 4] = [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999), ("max", 1.0)];
@@ -36,7 +44,29 @@ pub fn measure<L: Logger>(logger: L, directory: &Path, calls: &Calls) -> Outcome
     Ok(report)
 }
 
-/// A measurement of the calls of one logger.
+/// Measures a function that `recorder`, which writes to `directory`, records as entered and left.
+pub fn measure_function<R: FunctionRecorder>(
+    recorder: R,
+    directory: &Path,
+    calls: &Calls,
+) -> Outcome<Report> {
+    let mut report = Report::default();
+    let mut timing = Timing::new(&recorder, calls);
+    timing.take(FUNCTION, |recorder, i| {
+        black_box(recorder.call(i));
+    });
+    timing.report(&mut report);
+    let sent = report.sent.get(FUNCTION).copied().unwrap_or_default();
+    let before = processor::of_other_threads();
+    recorder.finish()?;
+    if let Some(ns) = processor::sum(before, processor::of_other_threads()) {
+        report.figure(FUNCTION, OTHER_THREADS, ns as f64 / sent as f64);
+    }
+    report.note_files(directory)?;
+    Ok(report)
+}
+
+/// A measurement of the calls of one recorder.
 pub struct Timing<'a, L> {
     logger: &'a L,
     calls: &'a Calls,
@@ -52,7 +82,7 @@ struct Taken {
     calls: u64,
 }
 
-impl<'a, L: Logger> Timing<'a, L> {
+impl<'a, L: Recorder> Timing<'a, L> {
     /// Begins the measurement.
     pub fn new(logger: &'a L, calls: &'a Calls) -> Timing<'a, L> {
         Timing { logger, calls, calibration: Calibration::begin(), taken: Vec::new() }

@@ -18,6 +18,20 @@ pub const PLAIN: &str = "rdtsc";
 /// The names of all floors, in the order of the table.
 pub const NAMES: [&str; 5] = [NOTHING, PLAIN, ORDERED, "quanta raw", "Instant::now"];
 
+/// The name of the function that is recorded by nobody.
+pub const BARE: &str = "the function alone";
+/// The name of two reads of the clock that this tracer reads by default.
+pub const ORDERED_TWICE: &str = "lfence; rdtsc, twice";
+/// The name of two reads of the clock that the others read.
+pub const PLAIN_TWICE: &str = "rdtsc, twice";
+/// The names of the floors of a function that is entered and left, in the order of the table.
+pub const OF_FUNCTIONS: [&str; 3] = [BARE, PLAIN_TWICE, ORDERED_TWICE];
+
+#[inline(never)]
+fn bare(n: u64) -> u64 {
+    n + 1
+}
+
 /// Measures the clocks.
 pub fn measure(calls: &Calls) -> Outcome<Report> {
     let mut report = Report::default();
@@ -38,6 +52,15 @@ pub fn measure(calls: &Calls) -> Outcome<Report> {
     });
     timing.take(instant, |_, _| {
         black_box(Instant::now());
+    });
+    timing.take(BARE, |_, i| {
+        black_box(bare(i));
+    });
+    timing.take(PLAIN_TWICE, |_, _| {
+        black_box((clock::plain(), clock::plain()));
+    });
+    timing.take(ORDERED_TWICE, |_, _| {
+        black_box((clock::ordered(), clock::ordered()));
     });
     timing.report(&mut report);
     report.sent.clear();

@@ -10,10 +10,12 @@
 //!   the same with every call timed by itself. Nothing is subtracted, so the two clock reads around a batch
 //!   (around a call) are in all figures, those of the bare clocks included. Threads are not pinned. Some
 //!   processors' counters go on in steps (of 10 ns, say), and single calls with them.
+//! * *Function*: a function that is entered and left, measured as calls are, beside the two reads of a clock
+//!   that this takes. The processor time of other threads is that of the whole measurement, pauses included.
 //! * *Throughput*: from the first call until the logger's own flush returns and the messages are in the file,
 //!   as the operating system sees it. The total is the same for every number of threads.
 //!
-//! How each logger is set up, and why, is said in its file in `loggers/`. All have time stamps, write lines
+//! How each logger is set up, and why, is said in its file in `loggers/`, and for functions in `functions/`. All have time stamps, write lines
 //! of text to a file, and wait where a queue is full, if they can. None was left out.
 //!
 //! This tracer has rows for its raw files as well, which are read back by `tracemerge`. All of it takes tens
@@ -23,9 +25,11 @@ mod arguments;
 mod call;
 mod clock;
 mod floors;
+mod functions;
 mod loggers;
 mod message;
 mod mounts;
+mod processor;
 mod report;
 mod rounds;
 mod statistics;
@@ -62,6 +66,7 @@ fn be(child: Child) -> Outcome<ExitCode> {
     let report = match child {
         Child::Floors { calls } => floors::measure(&calls)?,
         Child::Call { peer, directory, calls } => peer.call(&directory, &calls)?,
+        Child::Function { way, directory, calls } => way.measure(&directory, &calls)?,
         Child::Throughput { peer, directory, threads, messages } => {
             peer.throughput(&directory, threads, messages)?
         }

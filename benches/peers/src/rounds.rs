@@ -4,10 +4,12 @@
 
 use crate::Outcome;
 use crate::arguments::{Part, Plan};
+use crate::functions::Way;
 use crate::loggers::{Format, Peer};
 use crate::report::Report;
 use crate::tables::{Place, Results, Row};
 use crate::verification::{self, Findings};
+use clap::ValueEnum;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -22,7 +24,7 @@ pub fn run(plan: &Plan) -> Outcome<ExitCode> {
     let rows = rows(plan);
     let mut results = Results::new(plan, &rows, &directories);
     for round in 1..=plan.rounds {
-        if plan.wants(Part::Call) {
+        if plan.wants(Part::Call) || plan.wants(Part::Function) {
             eprintln!("round {round}: floors");
             results.add_floors(&read(
                 Command::new(std::env::current_exe()?).arg("floors").args(plan.calls.to_arguments()),
@@ -31,6 +33,9 @@ pub fn run(plan: &Plan) -> Outcome<ExitCode> {
         for row in &rows {
             eprintln!("round {round}: {row}");
             measure(plan, row, &directories, &mut results)?;
+        }
+        if plan.wants(Part::Function) {
+            measure_functions(plan, round, &directories, &mut results)?;
         }
     }
     std::io::stdout().write_all(results.to_string().as_bytes())?;
@@ -65,6 +70,28 @@ fn measure(plan: &Plan, row: &Row, directories: &[PathBuf], results: &mut Result
     Ok(())
 }
 
+fn measure_functions(plan: &Plan, round: u32, directories: &[PathBuf], results: &mut Results) -> Outcome<()> {
+    let Some(directory) = directories.first() else { return Ok(()) };
+    for way in Way::value_variants() {
+        eprintln!("round {round}: {}", way.name());
+        let (report, findings) = function_child(*way, directory, &plan.calls.to_arguments())?;
+        results.add_function(*way, &report, findings);
+    }
+    Ok(())
+}
+
+/// Has a process measure a function that is recorded in this `way`. The process writes to a directory of its own.
+fn function_child(way: Way, directory: &Path, arguments: &[String]) -> Outcome<(Report, Findings)> {
+    let own = tempfile::Builder::new().prefix("peers-").tempdir_in(directory)?;
+    let environment = way.environment(own.path());
+    let mut command = Command::new(std::env::current_exe()?);
+    command.args(["function", &way.name()]).arg(own.path()).args(arguments).envs(environment.clone());
+    let report = read(&mut command)?;
+    let recorded = if way.is_ours() { merged(&report, &own, environment)? } else { own.path().into() };
+    let findings = way.check(&report, &recorded)?;
+    Ok((report, findings))
+}
+
 /// Has a process measure `what` of `row`. The process writes to a directory of its own in `directory`.
 fn child(row: &Row, directory: &Path, what: &str, arguments: &[String]) -> Outcome<(Report, Findings)> {
     let own = tempfile::Builder::new().prefix("peers-").tempdir_in(directory)?;
@@ -74,7 +101,7 @@ fn child(row: &Row, directory: &Path, what: &str, arguments: &[String]) -> Outco
     let report = read(&mut command)?;
     let findings = match row.format {
         Format::Text => verification::check(&report, own.path())?,
-        Format::Raw => check_merged(&report, &own, environment)?,
+        Format::Raw => verification::check_made(&report, &merged(&report, &own, environment)?)?,
     };
     Ok((report, findings))
 }
@@ -88,8 +115,8 @@ fn read(command: &mut Command) -> Outcome<Report> {
     Report::parse(&String::from_utf8_lossy(&output.stdout))
 }
 
-/// Merges the files in `traces` by `tracemerge`, and checks the merged file.
-fn check_merged(report: &Report, traces: &TempDir, environment: Vec<(&str, String)>) -> Outcome<Findings> {
+/// Merges the raw files in `traces` by `tracemerge`, and returns the directory of the merged file.
+fn merged(report: &Report, traces: &TempDir, environment: Vec<(&str, String)>) -> Outcome<PathBuf> {
     for path in report.files.keys() {
         if is_text(path)? {
             return Err(format!("{}: asked for raw files, this tracer wrote text", path.display()).into());
@@ -103,7 +130,7 @@ fn check_merged(report: &Report, traces: &TempDir, environment: Vec<(&str, Strin
     if !status.success() {
         return Err(format!("{command:?}: {status}").into());
     }
-    verification::check_made(report, &merged)
+    Ok(merged)
 }
 
 /// Returns whether a trace file begins as lines of text do, with 16 hexadecimal digits.

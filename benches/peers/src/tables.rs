@@ -1,14 +1,16 @@
 //! The Markdown tables, which have medians of the measured figures.
 
 use crate::arguments::{Part, Plan};
-use crate::call::{MESSAGES, QUANTILES};
+use crate::call::{FUNCTION, MESSAGES, OTHER_THREADS, QUANTILES};
 use crate::floors;
+use crate::functions::Way;
 use crate::loggers::{Format, Peer};
 use crate::report::Report;
 use crate::statistics::median;
 use crate::throughput::{MESSAGE, SECONDS};
 use crate::verification::Findings;
 use crate::versions;
+use clap::ValueEnum;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
@@ -70,7 +72,7 @@ impl<'a> Results<'a> {
         for ((message, name), value) in &report.figures {
             self.calls.entry((row.to_string(), message.clone(), name.clone())).or_default().push(*value);
         }
-        self.add_findings(row, None, findings);
+        self.add_findings(&row.to_string(), None, findings);
     }
 
     /// Adds the time that messages took to reach the file.
@@ -79,19 +81,27 @@ impl<'a> Results<'a> {
             let rate = self.plan.messages as f64 / seconds;
             self.throughput.entry((row.to_string(), place)).or_default().push(rate);
         }
-        self.add_findings(row, Some(place), findings);
+        self.add_findings(&row.to_string(), Some(place), findings);
     }
 
-    fn add_findings(&mut self, row: &Row, place: Option<Place>, findings: Findings) {
-        let all = self.findings.entry((row.to_string(), place)).or_default();
+    /// Adds the figures of a function that was entered and left.
+    pub fn add_function(&mut self, way: Way, report: &Report, findings: Findings) {
+        for ((function, name), value) in &report.figures {
+            self.calls.entry((way.name(), function.clone(), name.clone())).or_default().push(*value);
+        }
+        self.add_findings(&way.name(), None, findings);
+    }
+
+    fn add_findings(&mut self, name: &str, place: Option<Place>, findings: Findings) {
+        let all = self.findings.entry((name.into(), place)).or_default();
         *all = all.and(findings);
     }
 
     /// Returns whether every logger that is set up to lose nothing has lost nothing.
     pub fn as_promised(&self) -> bool {
-        let promise =
-            |name: &String| self.rows.iter().any(|row| row.to_string() == *name && !row.peer.may_drop());
-        self.findings.iter().all(|((name, _), findings)| findings.is_complete() || !promise(name))
+        let may_drop =
+            |name: &String| self.rows.iter().any(|row| row.to_string() == *name && row.peer.may_drop());
+        self.findings.iter().all(|((name, _), findings)| findings.is_complete() || may_drop(name))
     }
 
     fn call(&self, name: &str, message: &str, figure: &str) -> Option<f64> {
@@ -103,8 +113,8 @@ impl<'a> Results<'a> {
     }
 
     /// Returns the faults of a row, in parentheses; an empty string if there are none.
-    fn complaint(&self, row: &Row, place: Option<Place>) -> String {
-        match self.findings.get(&(row.to_string(), place)) {
+    fn complaint(&self, name: &str, place: Option<Place>) -> String {
+        match self.findings.get(&(name.into(), place)) {
             Some(findings) if !findings.is_complete() => format!(" ({findings})"),
             _ => String::new(),
         }
@@ -124,7 +134,7 @@ impl<'a> Results<'a> {
             writeln!(f, "| *{clock}* | {cell} | | |")?;
         }
         for row in self.rows {
-            write!(f, "| {row}{} |", self.complaint(row, None))?;
+            write!(f, "| {row}{} |", self.complaint(&row.to_string(), None))?;
             for message in MESSAGES {
                 let ns = self.call(&row.to_string(), message, "batch");
                 write!(f, " {} |", cell(ns, |ns| format!("{ns:.1}{}", self.ratios(ns))))?;
@@ -160,6 +170,29 @@ impl<'a> Results<'a> {
         writeln!(f)
     }
 
+    fn fmt_functions(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "## A function that is entered and left, ns\n")?;
+        writeln!(f, "*Other threads*: their processor time for one call, on average over all.\n")?;
+        write!(f, "| | clock | memory | output | ns a call | over `{}` |", floors::ORDERED_TWICE)?;
+        writeln!(f, " over `{}` | other threads |\n|---|---|---|---|---|---|---|---|", floors::PLAIN_TWICE)?;
+        let over = |ns: f64, clock| cell(self.floor(clock, "batch"), |floor| format!("{:.2}", ns / floor));
+        let ratios = |ns| {
+            let [ordered, plain] = [floors::ORDERED_TWICE, floors::PLAIN_TWICE].map(|clock| over(ns, clock));
+            format!("{ns:.1} | {ordered} | {plain}")
+        };
+        for floor in floors::OF_FUNCTIONS {
+            writeln!(f, "| *{floor}* | | | | {} | |", cell(self.floor(floor, "batch"), ratios))?;
+        }
+        for way in Way::value_variants() {
+            let (name, [clock, memory, output]) = (way.name(), way.set_up());
+            let complaint = self.complaint(&name, None);
+            let figures = cell(self.call(&name, FUNCTION, "batch"), ratios);
+            let others = cell(self.call(&name, FUNCTION, OTHER_THREADS), |ns| format!("{ns:.0}"));
+            writeln!(f, "| {name}{complaint} | {clock} | {memory} | {output} | {figures} | {others} |")?;
+        }
+        writeln!(f)
+    }
+
     fn fmt_throughput(&self, f: &mut fmt::Formatter<'_>, directory: usize) -> fmt::Result {
         let system = self.directories.get(directory).map(|path| crate::mounts::file_system(path));
         let system = system.unwrap_or_default();
@@ -185,18 +218,25 @@ impl<'a> Results<'a> {
 
     fn rate_cell(&self, row: &Row, place: Place) -> String {
         let rate = |name: String| median(self.throughput.get(&(name, place))?);
-        let complaint = self.complaint(row, Some(place));
+        let complaint = self.complaint(&row.to_string(), Some(place));
         let ticklog = rate(Peer::Ticklog.name()).filter(|_| complaint.is_empty());
         let ratio = |per_second| cell(ticklog, |ticklog| format!(" ({:.2})", per_second / ticklog));
         let figures = |per_second: f64| format!("{:.2}{}{complaint}", per_second / 1e6, ratio(per_second));
         cell(rate(row.to_string()), figures)
     }
 
+    /// Returns the names of what was measured, in the order of the tables.
+    fn names(&self) -> Vec<String> {
+        let ways = Way::value_variants().iter().map(|way| way.name());
+        let all = self.rows.iter().map(Row::to_string).chain(ways);
+        all.filter(|name| self.findings.keys().any(|(measured, _)| measured == name)).collect()
+    }
+
     /// Writes the names of the rows whose files were found to be complete. The faults of others stand beside
     /// their figures.
     fn fmt_verified(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut complete = Vec::new();
-        for name in self.rows.iter().map(Row::to_string) {
+        for name in self.names() {
             let of_row = self.findings.iter().filter(|((of, _), _)| *of == name).map(|(_, found)| *found);
             let found = of_row.fold(Findings::default(), Findings::and);
             if found.is_complete() {
@@ -204,11 +244,17 @@ impl<'a> Results<'a> {
             }
         }
         let complete = if complete.is_empty() { "of none".to_owned() } else { complete.join(", ") };
-        writeln!(f, "All messages of all runs were read back and are in the files exactly once: {complete}.")
+        writeln!(
+            f,
+            "All messages and calls of all runs were read back and are in the files exactly once: {complete}."
+        )
     }
 
     fn fmt_versions(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut packages: Vec<&str> = self.rows.iter().flat_map(|row| row.peer.packages()).copied().collect();
+        let of_rows = self.rows.iter().flat_map(|row| row.peer.packages());
+        let of_ways = Way::value_variants().iter().flat_map(|way| way.packages());
+        let of_ways = of_ways.filter(|_| self.plan.wants(Part::Function));
+        let mut packages: Vec<&str> = of_rows.chain(of_ways).copied().collect();
         packages.sort_unstable();
         packages.dedup();
         let versions = packages.iter().map(|package| format!("{package} {}", versions::of(package)));
@@ -228,6 +274,9 @@ impl fmt::Display for Results<'_> {
         if self.plan.wants(Part::Call) {
             self.fmt_calls(f)?;
             self.fmt_singles(f)?;
+        }
+        if self.plan.wants(Part::Function) {
+            self.fmt_functions(f)?;
         }
         if self.plan.wants(Part::Throughput) {
             (0..self.directories.len()).try_for_each(|directory| self.fmt_throughput(f, directory))?;

@@ -11,7 +11,7 @@
 //! Where calls are measured, a task is a batch, and opening and closing its root span is not in the figures.
 //! Where throughput is measured, it is in them.
 
-use super::Logger;
+use super::{Logger, Recorder};
 use crate::Outcome;
 use fastrace::collector::{Config, Reporter, SpanRecord};
 use fastrace::local::LocalSpan;
@@ -24,7 +24,7 @@ use std::path::Path;
 /// The logger fastrace, whose state is global.
 pub struct Fastrace;
 
-impl Logger for Fastrace {
+impl Recorder for Fastrace {
     fn start(directory: &Path) -> Outcome<Fastrace> {
         let file = File::create(directory.join("fastrace.log"))?;
         fastrace::set_reporter(ToFile(BufWriter::with_capacity(64 * 1024, file)), Config::default());
@@ -37,6 +37,13 @@ impl Logger for Fastrace {
         body();
     }
 
+    fn finish(self) -> Outcome<()> {
+        fastrace::flush();
+        Ok(())
+    }
+}
+
+impl Logger for Fastrace {
     #[inline(always)]
     fn fixed(&self) {
         LocalSpan::add_event(Event::new("a fixed string"));
@@ -50,11 +57,6 @@ impl Logger for Fastrace {
     #[inline(always)]
     fn text(&self, text: &str) {
         LocalSpan::add_event(Event::new(text.to_owned()));
-    }
-
-    fn finish(self) -> Outcome<()> {
-        fastrace::flush();
-        Ok(())
     }
 }
 

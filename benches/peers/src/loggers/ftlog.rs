@@ -2,7 +2,7 @@
 //! from the processor's counter (feature `tsc`), as the authors of ftlog recommend for speed, and
 //! `random_drop` is off.
 
-use super::Logger;
+use super::{Logger, Recorder};
 use crate::Outcome;
 use ftlog::LoggerGuard;
 use ftlog::appender::FileAppender;
@@ -11,7 +11,7 @@ use std::path::Path;
 /// The logger ftlog, which runs until this is dropped.
 pub struct Ftlog(LoggerGuard);
 
-impl Logger for Ftlog {
+impl Recorder for Ftlog {
     fn start(directory: &Path) -> Outcome<Ftlog> {
         let guard = ftlog::builder()
             .bounded(100_000, true)
@@ -22,6 +22,13 @@ impl Logger for Ftlog {
         Ok(Ftlog(guard))
     }
 
+    fn finish(self) -> Outcome<()> {
+        drop(self.0);
+        Ok(())
+    }
+}
+
+impl Logger for Ftlog {
     #[inline(always)]
     fn fixed(&self) {
         ftlog::info!("a fixed string");
@@ -35,10 +42,5 @@ impl Logger for Ftlog {
     #[inline(always)]
     fn text(&self, text: &str) {
         ftlog::info!("{}", text);
-    }
-
-    fn finish(self) -> Outcome<()> {
-        drop(self.0);
-        Ok(())
     }
 }

@@ -4,7 +4,7 @@ mod fastrace;
 mod ftlog;
 mod spdlog;
 mod ticklog;
-mod tracer;
+pub mod tracer;
 mod tracing;
 
 use crate::Outcome;
@@ -17,16 +17,22 @@ use std::path::Path;
 /// The number of messages that a [`Logger::task`] logs at most. fastrace collects 10,240 in one task at most.
 pub const TASK: u64 = 4000;
 
-/// A logger that writes to a file in a directory, the only one of its process.
-pub trait Logger: Sized + Sync {
-    /// Starts the logger.
+/// What records into a file in a directory, the only one of its process.
+pub trait Recorder: Sized {
+    /// Starts it.
     fn start(directory: &Path) -> Outcome<Self>;
 
-    /// Runs `body`, which makes at most [`TASK`] calls. A logger that knows tasks makes one of it.
+    /// Runs `body`, which makes at most [`TASK`] calls. A recorder that knows tasks makes one of it.
     fn task(&self, body: impl FnOnce()) {
         body();
     }
 
+    /// Returns when all is in the file.
+    fn finish(self) -> Outcome<()>;
+}
+
+/// A recorder of messages.
+pub trait Logger: Recorder + Sync {
     /// Logs [`FIXED`](crate::message::FIXED).
     fn fixed(&self);
 
@@ -35,24 +41,24 @@ pub trait Logger: Sized + Sync {
 
     /// Logs `text`, by `"{}"`.
     fn text(&self, text: &str);
-
-    /// Returns when all messages are in the file.
-    fn finish(self) -> Outcome<()>;
 }
 
 /// A logger that does nothing.
 pub struct Nothing;
 
-impl Logger for Nothing {
+impl Recorder for Nothing {
     fn start(_: &Path) -> Outcome<Nothing> {
         Ok(Nothing)
     }
-    fn fixed(&self) {}
-    fn numbers(&self, _: u64, _: i32, _: f64) {}
-    fn text(&self, _: &str) {}
     fn finish(self) -> Outcome<()> {
         Ok(())
     }
+}
+
+impl Logger for Nothing {
+    fn fixed(&self) {}
+    fn numbers(&self, _: u64, _: i32, _: f64) {}
+    fn text(&self, _: &str) {}
 }
 
 /// The format in which this tracer writes its files.

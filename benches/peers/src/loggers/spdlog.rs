@@ -5,7 +5,7 @@
 //! The feature `flexible-string` is on, which the authors of spdlog-rs offer for speed. There is no flush
 //! after every record, as their example has it.
 
-use super::Logger;
+use super::{Logger, Recorder};
 use crate::Outcome;
 use spdlog::ThreadPool;
 use spdlog::sink::{AsyncPoolSink, FileSink, OverflowPolicy, Sink};
@@ -18,7 +18,7 @@ pub struct Spdlog {
     sink: Arc<AsyncPoolSink>,
 }
 
-impl Logger for Spdlog {
+impl Recorder for Spdlog {
     fn start(directory: &Path) -> Outcome<Spdlog> {
         let file = FileSink::builder().path(directory.join("spdlog.log")).build_arc()?;
         let sink = AsyncPoolSink::builder()
@@ -30,6 +30,13 @@ impl Logger for Spdlog {
         Ok(Spdlog { logger, sink })
     }
 
+    /// Flushes the sink as the logger itself does at the end of a process; `flush` would only queue the wish.
+    fn finish(self) -> Outcome<()> {
+        Ok(self.sink.flush_on_exit()?)
+    }
+}
+
+impl Logger for Spdlog {
     #[inline(always)]
     fn fixed(&self) {
         spdlog::info!(logger: self.logger, "a fixed string");
@@ -43,10 +50,5 @@ impl Logger for Spdlog {
     #[inline(always)]
     fn text(&self, text: &str) {
         spdlog::info!(logger: self.logger, "{}", text);
-    }
-
-    /// Flushes the sink as the logger itself does at the end of a process; `flush` would only queue the wish.
-    fn finish(self) -> Outcome<()> {
-        Ok(self.sink.flush_on_exit()?)
     }
 }

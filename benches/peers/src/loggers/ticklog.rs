@@ -4,7 +4,7 @@
 //! A thread that waits spins, and the background thread of ticklog always spins: it takes a whole core for
 //! itself, also when nothing is logged. On a machine with few cores, this costs throughput with many threads.
 
-use super::Logger;
+use super::{Logger, Recorder};
 use crate::Outcome;
 use std::path::Path;
 use ticklog::{Backpressure, FileSink, Guard, Level};
@@ -24,7 +24,7 @@ macro_rules! __ticklog_backpressure {
 /// The logger ticklog, which runs until this is dropped.
 pub struct Ticklog(Guard);
 
-impl Logger for Ticklog {
+impl Recorder for Ticklog {
     fn start(directory: &Path) -> Outcome<Ticklog> {
         // The macro exports macros of its own.
         #[allow(missing_docs)]
@@ -36,6 +36,13 @@ impl Logger for Ticklog {
         Ok(Ticklog(guard))
     }
 
+    fn finish(self) -> Outcome<()> {
+        drop(self.0);
+        Ok(())
+    }
+}
+
+impl Logger for Ticklog {
     #[inline(always)]
     fn fixed(&self) {
         ticklog::info!("a fixed string");
@@ -49,10 +56,5 @@ impl Logger for Ticklog {
     #[inline(always)]
     fn text(&self, text: &str) {
         ticklog::info!("{}", text);
-    }
-
-    fn finish(self) -> Outcome<()> {
-        drop(self.0);
-        Ok(())
     }
 }

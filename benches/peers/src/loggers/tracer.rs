@@ -3,7 +3,7 @@
 //! Only the limit of that wait is raised, from a second to an hour, so that nothing is dropped on a machine
 //! that is busy otherwise. Each thread has a file, with ticks.
 
-use super::{Format, Logger};
+use super::{Format, Logger, Recorder};
 use crate::Outcome;
 use std::path::Path;
 use tracer::Tracer;
@@ -27,11 +27,17 @@ pub fn environment(directory: &Path, clock: &str, format: Format) -> Vec<(&'stat
 /// This tracer, called by `Tracer::get().trace(format_args!(..))`.
 pub struct Formatted;
 
-impl Logger for Formatted {
+impl Recorder for Formatted {
     fn start(_: &Path) -> Outcome<Formatted> {
         enabled().map(|()| Formatted)
     }
 
+    fn finish(self) -> Outcome<()> {
+        Ok(Tracer::get().flush()?)
+    }
+}
+
+impl Logger for Formatted {
     #[inline(always)]
     fn fixed(&self) {
         Tracer::get().trace(format_args!("a fixed string"));
@@ -46,20 +52,22 @@ impl Logger for Formatted {
     fn text(&self, text: &str) {
         Tracer::get().trace(format_args!("{}", text));
     }
+}
+
+/// This tracer, called by `trace!(..)`.
+pub struct Macro;
+
+impl Recorder for Macro {
+    fn start(_: &Path) -> Outcome<Macro> {
+        enabled().map(|()| Macro)
+    }
 
     fn finish(self) -> Outcome<()> {
         Ok(Tracer::get().flush()?)
     }
 }
 
-/// This tracer, called by `trace!(..)`.
-pub struct Macro;
-
 impl Logger for Macro {
-    fn start(_: &Path) -> Outcome<Macro> {
-        enabled().map(|()| Macro)
-    }
-
     #[inline(always)]
     fn fixed(&self) {
         tracer::trace!("a fixed string");
@@ -73,10 +81,6 @@ impl Logger for Macro {
     #[inline(always)]
     fn text(&self, text: &str) {
         tracer::trace!("{}", text);
-    }
-
-    fn finish(self) -> Outcome<()> {
-        Ok(Tracer::get().flush()?)
     }
 }
 

@@ -6,7 +6,7 @@
 //! buffer, and lines that find the queue full are dropped. Both have no colours, which have no place in a
 //! file, and otherwise the subscriber's default format.
 
-use super::Logger;
+use super::{Logger, Recorder};
 use crate::Outcome;
 use std::fs::File;
 use std::io::BufWriter;
@@ -40,11 +40,18 @@ fn subscribe((writer, guard): (NonBlocking, WorkerGuard)) -> Outcome<WorkerGuard
 
 macro_rules! logger {
     ($name:ident) => {
-        impl Logger for $name {
+        impl Recorder for $name {
             fn start(directory: &Path) -> Outcome<$name> {
                 $name::guard(directory).map($name)
             }
 
+            fn finish(self) -> Outcome<()> {
+                drop(self.0);
+                Ok(())
+            }
+        }
+
+        impl Logger for $name {
             #[inline(always)]
             fn fixed(&self) {
                 tracing::info!("a fixed string");
@@ -58,11 +65,6 @@ macro_rules! logger {
             #[inline(always)]
             fn text(&self, text: &str) {
                 tracing::info!("{}", text);
-            }
-
-            fn finish(self) -> Outcome<()> {
-                drop(self.0);
-                Ok(())
             }
         }
     };

@@ -1,0 +1,164 @@
+//! The ways to record that a function is entered and left, with their names, and the check of what they recorded.
+//!
+//! All have the same function, which is not inlined and adds one to its argument; only what is written beside or
+//! above it differs. This tracer writes raw files, as its guide recommends for functions.
+
+mod fastrace;
+mod hotpath;
+mod tracer;
+
+use crate::Outcome;
+use crate::arguments::Calls;
+use crate::call::{self, FUNCTION};
+use crate::loggers::{self, Format, Recorder};
+use crate::report::Report;
+use crate::verification::Findings;
+use clap::ValueEnum;
+use std::fs;
+use std::path::Path;
+
+/// A recorder of functions.
+pub trait FunctionRecorder: Recorder {
+    /// Calls the function that is recorded.
+    fn call(&self, n: u64) -> u64;
+}
+
+/// The ways to record a function, with the names they have on the command line and in tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Way {
+    /// This tracer: `tracer::scope()`
+    Scope,
+    /// This tracer with `TRACER_CLOCK=fast`: `tracer::scope()`
+    ScopeFast,
+    /// This tracer: `scope!()`
+    ScopeMacro,
+    /// This tracer with `TRACER_CLOCK=fast`: `scope!()`
+    ScopeMacroFast,
+    /// This tracer: `#[traced]`
+    Traced,
+    /// This tracer with `TRACER_CLOCK=fast`: `#[traced]`
+    TracedFast,
+    /// fastrace: a local span
+    FastraceSpan,
+    /// hotpath: `#[measure]`
+    Hotpath,
+}
+
+impl Way {
+    /// Returns the name of the way.
+    pub fn name(self) -> String {
+        self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+    }
+
+    /// Returns the packages whose versions tell what was measured.
+    pub fn packages(self) -> &'static [&'static str] {
+        match self {
+            Way::FastraceSpan => &["fastrace"],
+            Way::Hotpath => &["hotpath"],
+            _ => &["tracer"],
+        }
+    }
+
+    /// Returns whether this project's tracer records.
+    pub fn is_ours(self) -> bool {
+        self.packages() == ["tracer"]
+    }
+
+    /// Returns the clock, the memory between the caller and the background thread, and the output.
+    pub fn set_up(self) -> [&'static str; 3] {
+        match self {
+            Way::FastraceSpan => ["`rdtsc`", "10,240 spans a task", "a line for each span"],
+            Way::Hotpath => ["`rdtsc`", "as much as it takes", "a report at the end"],
+            _ if self.clock() == "fast" => ["`rdtsc`", "a ring of 1 MiB", "raw files"],
+            _ => ["`lfence; rdtsc`", "a ring of 1 MiB", "raw files"],
+        }
+    }
+
+    fn clock(self) -> &'static str {
+        if self.name().ends_with("-fast") { "fast" } else { "ordered" }
+    }
+
+    /// Returns the environment of a process that measures the way.
+    pub fn environment(self, directory: &Path) -> Vec<(&'static str, String)> {
+        match self {
+            Way::FastraceSpan => Vec::new(),
+            Way::Hotpath => hotpath::environment(),
+            _ => loggers::tracer::environment(directory, self.clock(), Format::Raw),
+        }
+    }
+
+    /// Measures calls of the function, in this process.
+    pub fn measure(self, directory: &Path, calls: &Calls) -> Outcome<Report> {
+        match self {
+            Way::Scope | Way::ScopeFast => measure::<tracer::Guard>(directory, calls),
+            Way::ScopeMacro | Way::ScopeMacroFast => measure::<tracer::Macro>(directory, calls),
+            Way::Traced | Way::TracedFast => measure::<tracer::Attribute>(directory, calls),
+            Way::FastraceSpan => measure::<fastrace::LocalSpans>(directory, calls),
+            Way::Hotpath => measure::<hotpath::Measure>(directory, calls),
+        }
+    }
+
+    /// Compares what was recorded in `directory`, for this tracer the merged file, with the calls of `report`.
+    pub fn check(self, report: &Report, directory: &Path) -> Outcome<Findings> {
+        let mut recorded = Recorded::default();
+        for entry in fs::read_dir(directory)? {
+            let text = String::from_utf8(fs::read(entry?.path())?)?;
+            recorded = recorded.and(match self {
+                Way::FastraceSpan => fastrace::recorded(&text),
+                Way::Hotpath => hotpath::recorded(&text)?,
+                Way::Scope | Way::ScopeFast => tracer::recorded(&text, tracer::ADDRESS),
+                _ => tracer::recorded(&text, tracer::NAME),
+            });
+        }
+        Ok(recorded.findings(report.sent.get(FUNCTION).copied().unwrap_or_default()))
+    }
+}
+
+fn measure<R: FunctionRecorder>(directory: &Path, calls: &Calls) -> Outcome<Report> {
+    call::measure_function(R::start(directory)?, directory, calls)
+}
+
+/// What was found in files: the numbers of enterings and leavings, and of what is neither as it should be.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Recorded {
+    entered: u64,
+    left: u64,
+    wrong: u64,
+}
+
+impl Recorded {
+    fn and(self, other: Recorded) -> Recorded {
+        Recorded {
+            entered: self.entered + other.entered,
+            left: self.left + other.left,
+            wrong: self.wrong + other.wrong,
+        }
+    }
+
+    /// Compares these with the number of calls.
+    fn findings(self, sent: u64) -> Findings {
+        let (fewest, most) = (self.entered.min(self.left), self.entered.max(self.left));
+        Findings {
+            sent,
+            lost: sent.saturating_sub(fewest),
+            doubled: most.saturating_sub(sent),
+            garbled: self.wrong,
+            late: 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entering_without_its_leaving_is_a_lost_call() {
+        let recorded = Recorded { entered: 5, left: 4, wrong: 0 };
+        let expected = Findings { sent: 5, lost: 1, ..Findings::default() };
+        assert_eq!(recorded.findings(5), expected);
+        assert!(Recorded { entered: 5, left: 5, wrong: 0 }.findings(5).is_complete());
+        assert!(!Recorded { entered: 6, left: 6, wrong: 0 }.findings(5).is_complete());
+        assert!(!Recorded { entered: 5, left: 5, wrong: 1 }.findings(5).is_complete());
+    }
+}

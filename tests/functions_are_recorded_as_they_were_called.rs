@@ -176,6 +176,10 @@ fn the_command_merges_checks_counts_and_shows_files_with_functions_without_a_wor
                 "{name}: {report}"
             );
         }
+        // The line is that of the function, not of its attribute.
+        let source = include_str!("programs/functions.rs");
+        let line = 1 + source.lines().position(|line| line.starts_with("fn returns(")).expect("the function");
+        assert!(report.contains(&format!("::returns  (functions.rs:{line})")), "{report}");
         let tree = quietly(&traced, &["tree".as_ref()]);
         let opened = tree.lines().filter(|line| line.ends_with(" {")).count();
         assert_eq!(opened, tree.lines().filter(|line| line.contains("  } ")).count(), "{tree}");

@@ -222,7 +222,7 @@ const REPORT_HELP: &str = "\
 Of each function: how often it was called; the time of all calls (a recursive call counts
 with the outermost one), the same without the calls inside, and of one call the minimum,
 average, maximum and 99th percentile (to 1 %). Calls that were still running count up to
-the last record of their thread. Where names come from: tracemerge tree --help.
+the last record of their process. Where names come from: tracemerge tree --help.
 
 --format folded writes a line for each call path with its own time in nanoseconds, which
 tools for flame graphs read:

@@ -46,13 +46,23 @@ impl Function {
         Named { function: self.name.as_bytes(), at: self.place.as_bytes(), called_from: &[] }
     }
 
-    /// Returns whether both are at one line of one file, whose directories one of them may not have.
+    /// Returns whether both are at one line of one file, whose directories one of them may not have; or in one file
+    /// and of one name, since debug information has the line of an attribute, and a site that of the function.
     fn is_beside(&self, other: &Function) -> bool {
         let ends = |long: &str, short: &str| {
             let before = long.strip_suffix(short).filter(|_| !short.is_empty());
             before.is_some_and(|before| before.is_empty() || before.ends_with(['/', '\\']))
         };
-        ends(&self.place, &other.place) || ends(&other.place, &self.place)
+        let (of, to) = (self.file_and_name(), other.file_and_name());
+        let is_one = of.1 == to.1 && (ends(of.0, to.0) || ends(to.0, of.0));
+        is_one || ends(&self.place, &other.place) || ends(&other.place, &self.place)
+    }
+
+    /// Returns the file, and the last part of the name without the types that it is made for.
+    fn file_and_name(&self) -> (&str, &str) {
+        let name = self.name.split('<').next().unwrap_or_default().trim_end_matches("::");
+        let file = self.place.rsplit_once(':').map_or("", |(file, _)| file);
+        (file, name.rsplit("::").next().unwrap_or_default())
     }
 }
 

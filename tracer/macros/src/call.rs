@@ -219,7 +219,7 @@ fn path_of(value: &Expr) -> String {
 /// The items have a block of their own: unlike variables, items are seen by the user's expressions. The path of
 /// the function `__here` tells which function the call is in.
 fn if_on(kind: &Ident, texts: &Texts<'_>, record: &TokenStream) -> TokenStream {
-    let site = site(kind, texts);
+    let site = site(kind, texts, Span::mixed_site());
     quote_spanned! {Span::mixed_site()=> {
         let site = #site;
         let word = site.word();
@@ -229,9 +229,11 @@ fn if_on(kind: &Ident, texts: &Texts<'_>, record: &TokenStream) -> TokenStream {
     }}
 }
 
-/// Returns an expression that is the site of the call.
-pub(crate) fn site(kind: &Ident, texts: &Texts<'_>) -> TokenStream {
+/// Returns an expression that is the site of the call. Its line is that of `at`: of the macro's call, if that is a span
+/// of the macro, and of a token of the program otherwise.
+pub(crate) fn site(kind: &Ident, texts: &Texts<'_>, at: Span) -> TokenStream {
     let Texts { template, format, names } = texts;
+    let (line, column) = (quote_spanned!(at=> ::core::line!()), quote_spanned!(at=> ::core::column!()));
     quote_spanned! {Span::mixed_site()=>
         {
             fn __here() -> &'static ::core::primitive::str {
@@ -241,8 +243,8 @@ pub(crate) fn site(kind: &Ident, texts: &Texts<'_>) -> TokenStream {
                 ::tracer::__macro_support::Place {
                     module: ::core::module_path!(),
                     file: ::core::file!(),
-                    line: ::core::line!(),
-                    column: ::core::column!(),
+                    line: #line,
+                    column: #column,
                     here: __here,
                 },
                 ::tracer::__macro_support::Call {

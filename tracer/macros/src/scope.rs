@@ -7,7 +7,12 @@ use crate::call::{self, RecordOf, Texts};
 
 /// Returns the code for `scope!(..)`: an expression that is the guard.
 pub(crate) fn expand(input: TokenStream) -> TokenStream {
-    let site = function_site();
+    expand_at(Span::mixed_site(), input)
+}
+
+/// Returns the code for `scope!(..)` whose place is `at`.
+pub(crate) fn expand_at(at: Span, input: TokenStream) -> TokenStream {
+    let site = function_site(at);
     if input.is_empty() {
         return quote_spanned! {Span::mixed_site()=> {
             let site = #site;
@@ -27,7 +32,7 @@ pub(crate) fn expand(input: TokenStream) -> TokenStream {
     }}
 }
 
-/// Returns an expression that is the site of the function in which it stands.
-pub(crate) fn function_site() -> TokenStream {
-    call::site(&Ident::new("Function", Span::mixed_site()), &Texts::default())
+/// Returns an expression that is the site of the function in which it stands; its line is that of `at`.
+pub(crate) fn function_site(at: Span) -> TokenStream {
+    call::site(&Ident::new("Function", Span::mixed_site()), &Texts::default(), at)
 }

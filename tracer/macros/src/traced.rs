@@ -284,7 +284,7 @@ fn items_first(body: &Block) -> (&[Stmt], &[Stmt]) {
 
 /// Returns the body of a function behind a guard.
 fn synchronous(values: &Values, signature: &Signature, body: &Block) -> TokenStream {
-    let scope = crate::scope::expand(values.of_arguments().unwrap_or_default());
+    let scope = crate::scope::expand_at(signature.ident.span(), values.of_arguments().unwrap_or_default());
     if !values.returned {
         let (items, statements) = items_first(body);
         return quote_spanned! {Span::mixed_site()=>
@@ -308,7 +308,7 @@ fn synchronous(values: &Values, signature: &Signature, body: &Block) -> TokenStr
 /// Returns the body of an asynchronous function inside of a span.
 fn asynchronous(values: &Values, signature: &Signature, body: &Block) -> TokenStream {
     let (items, statements) = items_first(body);
-    let site = function_site();
+    let site = function_site(signature.ident.span());
     let of = match returned_type(signature) {
         None => quote!(()),
         // The type cannot be named, but by one that has no values either.

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use trace_format::line::Kind;
+use trace_format::meta::{EndReason, Meta};
 
 use crate::input::inputs::Origin;
 use crate::ui::messages::{Grouped, count};
@@ -66,6 +67,10 @@ pub struct ReportFormat {
     paths: Paths,
     /// The calls whose leaving no record tells.
     unseen: u64,
+    /// The calls that were still open when their thread ended.
+    still_open: u64,
+    /// The time of the last record of each process.
+    latest: Vec<u64>,
 }
 
 /// The open calls of one thread.
@@ -74,8 +79,8 @@ struct OpenThread {
     calls: OpenCalls,
     /// The path of each open call.
     paths: Vec<u32>,
-    /// The time of the last record.
-    last: u64,
+    /// The process.
+    process: usize,
 }
 
 /// What is known of a function. Times are nanoseconds.
@@ -128,6 +133,8 @@ impl ReportFormat {
             functions: FastMap::default(),
             paths: Paths::default(),
             unseen: 0,
+            still_open: 0,
+            latest: Vec::new(),
         }
     }
 
@@ -144,9 +151,10 @@ impl ReportFormat {
         let thread = *self.by_id.entry((process, origin.tid)).or_insert_with(|| {
             let label = self.labels.get(number).cloned().unwrap_or_else(|| origin.tid.to_string());
             self.thread_labels.push(label);
-            self.open.push(OpenThread::default());
+            self.open.push(OpenThread { process, ..OpenThread::default() });
             self.open.len() - 1
         });
+        self.latest.resize(self.latest.len().max(process + 1), 0);
         (self.processes[number], self.threads[number]) = (process, thread);
     }
 
@@ -161,7 +169,7 @@ impl ReportFormat {
     #[must_use]
     pub fn so_far(&self) -> Option<String> {
         let mut out = Vec::new();
-        self.write(0, &mut out);
+        self.write(&mut out);
         (!self.style.folded).then(|| String::from_utf8_lossy(&out).into_owned())
     }
 
@@ -171,7 +179,7 @@ impl ReportFormat {
         let Some(Told { called, span, .. }) = told else { return };
         let now = origin.clock.wall(record.ticks).0;
         let open = &mut self.open[thread];
-        open.last = open.last.max(now);
+        self.latest[process] = self.latest[process].max(now);
         if record.kind == Kind::Enter {
             let around = open.paths.last().copied();
             let around =
@@ -208,17 +216,22 @@ impl ReportFormat {
         counted.times.push(total);
     }
 
-    /// Ends what is still open, as if it were left with the last record of its thread.
-    fn close(&mut self) -> u64 {
-        let mut still_open = 0;
-        for thread in 0..self.open.len() {
-            let now = self.open[thread].last;
-            while let Some((call, _)) = self.open[thread].calls.pop(0, now) {
-                still_open += 1;
-                self.end(thread, &call, now);
-            }
+    /// Ends what is still open in a thread, as if it were left now.
+    fn close(&mut self, thread: usize, now: u64) {
+        while let Some((call, _)) = self.open[thread].calls.pop(0, now) {
+            self.still_open += 1;
+            self.end(thread, &call, now);
         }
-        still_open
+    }
+
+    /// Takes a `#` line.
+    fn meta(&mut self, origin: &Origin, record: &RecordText<'_>, payload: &[u8]) {
+        let (process, now) = (self.processes[record.origin], origin.clock.wall(record.ticks).0);
+        lock(&self.names).take_meta(process, payload);
+        self.latest[process] = self.latest[process].max(now);
+        if matches!(Meta::parse(payload), Some(Meta::End(end)) if end.reason == EndReason::Thread) {
+            self.close(self.threads[record.origin], now);
+        }
     }
 
     fn write_table(&self, thread: usize, out: &mut Vec<u8>) {
@@ -305,27 +318,32 @@ impl Export for ReportFormat {
             Kind::Enter | Kind::Leave => self.function(origin, record),
             Kind::Meta => {
                 if let Some(line) = record.parsed().next() {
-                    lock(&self.names).take_meta(self.processes[record.origin], line.payload);
+                    self.meta(origin, record, line.payload);
                 }
             }
-            _ => {}
+            _ => {
+                let latest = &mut self.latest[self.processes[record.origin]];
+                *latest = (*latest).max(origin.clock.wall(record.ticks).0);
+            }
         }
     }
 
     fn finish(&mut self, out: &mut Vec<u8>) {
-        let still_open = self.close();
-        if self.style.folded { self.write_folded(out) } else { self.write(still_open, out) }
+        for thread in 0..self.open.len() {
+            self.close(thread, self.latest[self.open[thread].process]);
+        }
+        if self.style.folded { self.write_folded(out) } else { self.write(out) }
     }
 }
 
 impl ReportFormat {
-    /// Writes the whole report; `still_open` is the number of calls that have not ended.
-    fn write(&self, still_open: u64, out: &mut Vec<u8>) {
+    /// Writes the whole report.
+    fn write(&self, out: &mut Vec<u8>) {
         let calls: u64 = self.functions.values().map(|counted| counted.calls).sum();
         let unmatched: u64 = self.open.iter().map(|open| open.calls.unmatched).sum();
         let mut head = format!("{} of {}", count(calls, "call"), count(self.open.len() as u64, "thread"));
         for (number, what) in [
-            (still_open, "still running at the end"),
+            (self.still_open, "still running at the end"),
             (self.unseen, "whose leaving no record tells"),
             (unmatched, "whose entering no record tells"),
         ] {

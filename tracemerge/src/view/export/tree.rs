@@ -3,7 +3,8 @@
 //!
 //! A call without anything inside is one line; any other call has a line where it is entered and one where it
 //! is left. Where a call stands is told with its entering, if debug information of inlined functions or a call
-//! stack behind the entering tells it. Nothing is kept but the calls that are open.
+//! stack behind the entering tells it. Nothing is kept but the calls that are open. Those that are still open when
+//! their process ends stand behind all others: they are the stacks of all its threads at that moment.
 
 use std::collections::HashMap;
 use std::io::Write as _;
@@ -55,6 +56,8 @@ pub struct TreeFormat {
     /// The number of each thread, by its process and its id.
     by_id: HashMap<(usize, u64), usize>,
     tree: Vec<ThreadTree>,
+    /// The ticks of the last record of each process.
+    latest: Vec<Ticks>,
 }
 
 /// The calls of one thread.
@@ -68,6 +71,10 @@ struct ThreadTree {
     calls: OpenCalls,
     /// What is known of each open call beside its times.
     shown: Vec<ShownCall>,
+    /// The origin of the thread's last record, and the process.
+    of: Option<(Origin, usize)>,
+    /// The reason why its calls have not been left, if the thread has ended with its process.
+    why: Option<&'static str>,
     /// Whether the thread's last record is the entering of its innermost open call: a call stack of the same
     /// ticks may tell from where that was called.
     has_just_entered: bool,
@@ -104,6 +111,7 @@ impl TreeFormat {
             threads: Vec::new(),
             by_id: HashMap::new(),
             tree: Vec::new(),
+            latest: Vec::new(),
         }
     }
 
@@ -124,6 +132,8 @@ impl TreeFormat {
             self.tree.push(ThreadTree { label, columns, ..ThreadTree::default() });
             self.tree.len() - 1
         });
+        self.tree[thread].of = Some((origin.clone(), process));
+        self.latest.resize(self.latest.len().max(process + 1), Ticks(0));
         (self.processes[number], self.threads[number]) = (Some(process), thread);
         (process, thread)
     }
@@ -369,15 +379,13 @@ fn indent(depth: usize, out: &mut Vec<u8>) {
     out.resize(out.len() + depth * STEP, b' ');
 }
 
-/// Returns why calls are open where a thread's trace ends; `None` where that is no end.
-fn why_open(payload: &[u8]) -> Option<&'static str> {
-    let Some(Meta::End(end)) = Meta::parse(payload) else { return None };
-    match end.reason {
+/// Returns why calls are open where a thread ends with its process.
+fn why_open(reason: EndReason) -> Option<&'static str> {
+    match reason {
         EndReason::Killed => Some(" still running when the process was killed"),
         EndReason::Panic => Some(" still running when a panic ended the process"),
         EndReason::Exit => Some(" still running when the process ended"),
         EndReason::Shutdown => Some(" still running when tracing was switched off"),
-        EndReason::Thread => Some(" still open when the thread ended"),
         _ => None,
     }
 }
@@ -389,6 +397,7 @@ impl Export for TreeFormat {
         let (process, thread) = self.know(record.origin, origin);
         let is_call_site = self.take_call_site(thread, process, record);
         self.tree[thread].has_just_entered = false;
+        self.latest[process] = self.latest[process].max(record.ticks);
         if is_call_site {
             return;
         }
@@ -405,10 +414,19 @@ impl Export for TreeFormat {
             Kind::Meta => {
                 let Some(line) = record.parsed().next() else { return };
                 lock(&self.names).take_meta(process, line.payload);
-                if let Some(why) = why_open(line.payload) {
-                    self.still_open(thread, origin, record.ticks, why, out);
-                } else if record.is_warning() {
-                    self.write_lines(thread, origin, record, process, out);
+                match Meta::parse(line.payload) {
+                    Some(Meta::End(end)) if end.reason == EndReason::Thread => {
+                        self.still_open(
+                            thread,
+                            origin,
+                            record.ticks,
+                            " still open when the thread ended",
+                            out,
+                        );
+                    }
+                    Some(Meta::End(end)) => self.tree[thread].why = why_open(end.reason),
+                    _ if record.is_warning() => self.write_lines(thread, origin, record, process, out),
+                    _ => {}
                 }
             }
             Kind::Message | Kind::Continuation | Kind::Stack => {
@@ -418,18 +436,11 @@ impl Export for TreeFormat {
     }
 
     fn finish(&mut self, out: &mut Vec<u8>) {
-        // Of threads that still run, or of which a part was selected.
         for thread in 0..self.tree.len() {
-            let open: Vec<_> = self.tree[thread].calls.open().to_vec();
-            for (depth, call) in open.iter().enumerate() {
-                if self.tree[thread].shown[depth].is_written || self.is_deep(depth) {
-                    continue;
-                }
-                out.extend_from_slice(self.tree[thread].label.as_bytes());
-                out.extend_from_slice(b": ");
-                self.write_function(call, self.tree[thread].shown[depth].called_from, depth, out);
-                out.extend_from_slice(b"  <- still running at the end of what is shown\n");
-            }
+            let Some((origin, process)) = self.tree[thread].of.take() else { continue };
+            // Of threads that still run, or of which a part was selected, no end is known.
+            let why = self.tree[thread].why.unwrap_or(" still running at the end of what is shown");
+            self.still_open(thread, &origin, self.latest[process], why, out);
         }
     }
 }
@@ -465,12 +476,16 @@ mod tests {
         (160, 1, "> span=3 app::serve at src/net.rs:7"),
         (170, 1, "> app::lost at src/net.rs:8"),
         (180, 1, "< span=3 ended app::serve at src/net.rs:7"),
+        (190, 1, "> app::idle at src/net.rs:9"),
+        (195, 1, ": waiting"),
+        (195, 1, "# end records=5 lost=0 reason=killed"),
         (200, 0, "> app::wait at src/main.rs:20"),
         (201, 0, "^ 0x10 0x20 ..."),
         (400, 0, "< app::never at src/main.rs:99"),
         (500, 0, "> 0x1f"),
         (510, 0, "< unwinding 0x1f"),
-        (900, 0, "# end records=13 lost=0 reason=killed"),
+        (930, 0, "# clock"),
+        (930, 0, "# end records=13 lost=0 reason=killed"),
     ];
 
     fn exported(format: &mut dyn Export) -> String {
@@ -511,13 +526,16 @@ main      30 ns    } app::fib
 net              app::serve #3  (net.rs:7) {
 net       10 ns    app::lost  (net.rs:8)  <- no record of its leaving
 net       20 ns  } app::serve
+net              app::idle  (net.rs:9) {
+net                : waiting
 main               app::wait  (main.rs:20) {
 main                 : by 0x10 (of no known module)
 main                 : by 0x20 (of no known module)
 main                 : by ... (the walk ended here)
 main      10 ns      0x1f (of no known module)  <- left by a panic
-main     700 ns    } app::wait  <- still running when the process was killed
-main     800 ns  } app::main  <- still running when the process was killed
+main     730 ns    } app::wait  <- still running when the process was killed
+main     830 ns  } app::main  <- still running when the process was killed
+net      740 ns  } app::idle  <- still running when the process was killed
 "
         );
     }
@@ -527,9 +545,10 @@ main     800 ns  } app::main  <- still running when the process was killed
         let depth = tree(TreeStyle { depth: Some(1), ..TreeStyle::default() });
         let lines = [
             "net       20 ns  app::serve #3  (net.rs:7)",
-            "main     800 ns  app::main  (main.rs:1)  <- still",
+            "main     830 ns  app::main  (main.rs:1)  <- still",
+            "net      740 ns  app::idle  (net.rs:9)  <- still",
         ];
-        assert_eq!(depth.lines().count(), 2, "{depth}");
+        assert_eq!(depth.lines().count(), 3, "{depth}");
         assert!(depth.lines().zip(lines).all(|(line, begins)| line.starts_with(begins)), "{depth}");
         let long = tree(TreeStyle { min_duration: 100, ..TreeStyle::default() });
         assert!(!long.contains("fib") && !long.contains("begun") && !long.contains("serve"), "{long}");
@@ -537,6 +556,7 @@ main     800 ns  } app::main  <- still running when the process was killed
             long.contains("app::wait  (main.rs:20)") && long.contains("app::main  (main.rs:1) {"),
             "{long}"
         );
+        assert!(long.contains("740 ns  app::idle"), "a call that hangs is long: {long}");
         let some = tree(TreeStyle { function: Some("fib|serve".to_owned()), ..TreeStyle::default() });
         assert_eq!(some.lines().count(), 6, "{some}");
         assert!(some.contains("app::lost") && !some.contains("app::main"), "what is called is shown: {some}");
@@ -553,7 +573,7 @@ main     800 ns  } app::main  <- still running when the process was killed
             .collect();
         assert!(
             text.starts_with(
-                "7 calls of 2 threads, 2 still running at the end, 1 whose leaving no record tells, 1 whose"
+                "8 calls of 2 threads, 3 still running at the end, 1 whose leaving no record tells, 1 whose"
             ),
             "{text}"
         );
@@ -561,8 +581,8 @@ main     800 ns  } app::main  <- still running when the process was killed
         assert_eq!(rows[0], fib, "{text}");
         let folded = report(ReportStyle { folded: true, ..ReportStyle::default() });
         let expected = "main;app::main 70\nmain;app::main;app::fib 10\nmain;app::main;app::fib;app::fib 20\n\
-                        main;app::main;app::wait 300\nmain;app::main;app::wait;0x1f (of no known module) 10\n\
-                        net;app::serve 10\nnet;app::serve;app::lost 10\n";
+                        main;app::main;app::wait 720\nmain;app::main;app::wait;0x1f (of no known module) 10\n\
+                        net;app::idle 740\nnet;app::serve 10\nnet;app::serve;app::lost 10\n";
         assert_eq!(folded, expected);
     }
 }

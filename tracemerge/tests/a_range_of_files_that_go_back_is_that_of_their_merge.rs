@@ -20,7 +20,7 @@ fn all(place: &Place) -> Vec<String> {
     text.split_inclusive('\n').map(str::to_owned).collect()
 }
 
-/// Asserts that the command shows the lines of a span that a filter of `all` leaves, whether or not it tells
+/// Asserts that the command shows the lines of a period that a filter of `all` leaves, whether or not it tells
 /// of breaks. Returns the text of its stderr.
 fn assert_range(place: &Place, all: &[String], since: u64, until: u64, what: &str) -> String {
     let (from, to) = (format!("@{since}"), format!("@{until}"));

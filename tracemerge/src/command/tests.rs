@@ -100,7 +100,7 @@ impl Place {
         merged
     }
 
-    /// Has the damaged file, which has these `bytes`, merged as a whole and within a span; returns the status
+    /// Has the damaged file, which has these `bytes`, merged as a whole and within a period; returns the status
     /// of the whole merge and its lines.
     fn read_by_merge(&self, bytes: &[u8], what: &str) -> (Status, Vec<String>) {
         fs::write(self.damaged(), bytes).unwrap();

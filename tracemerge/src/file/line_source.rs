@@ -10,7 +10,7 @@ use trace_format::raw::Marker;
 /// question has the same answer at any time: nothing is kept between two of them.
 pub trait LineSource: Debug + Send + Sync {
     /// The ticks of the first line and of the last; `None` where there is no line.
-    fn span(&self) -> Option<(u64, u64)>;
+    fn period(&self) -> Option<(u64, u64)>;
 
     /// About how many bytes the lines take that have smaller `ticks`. More ticks give no fewer bytes. Slices
     /// are made by this number and it is asked for often, so it should be a look into an index.

@@ -27,7 +27,7 @@ pub struct RawFile {
     /// The number of bytes that a line takes for each byte of its record, about.
     growth: u64,
     /// The ticks of the first record and of the last, which are asked for often.
-    span: Option<(u64, u64)>,
+    period: Option<(u64, u64)>,
     /// What marks messages by their sites, if that is wanted.
     marker: Option<Marker>,
 }
@@ -68,8 +68,8 @@ impl RawFile {
 
     fn of(path: &Path, bytes: RawBytes) -> RawFile {
         let growth = growth(&bytes);
-        let span = Raw::parse(&bytes).and_then(|raw| Some((raw.first()?.0.0, raw.last()?.0)));
-        RawFile { path: path.to_path_buf(), bytes, growth, span, marker: None }
+        let period = Raw::parse(&bytes).and_then(|raw| Some((raw.first()?.0.0, raw.last()?.0)));
+        RawFile { path: path.to_path_buf(), bytes, growth, period, marker: None }
     }
 
     fn raw(&self) -> Option<Raw<'_>> {
@@ -114,8 +114,8 @@ fn records_of(raw: Raw<'_>, block: usize) -> impl Iterator<Item = Record<'_>> {
 }
 
 impl LineSource for RawFile {
-    fn span(&self) -> Option<(u64, u64)> {
-        self.span
+    fn period(&self) -> Option<(u64, u64)> {
+        self.period
     }
 
     fn bytes_before(&self, ticks: u64) -> u64 {

@@ -64,13 +64,14 @@ pub fn align(
     let files = boots.iter().zip(runs).flat_map(|(sources, runs)| runs.iter().zip(sources));
     let clocks =
         Clocks::read(files.filter_map(|(run, source)| Some((run.as_ref()?, source.outline()))), |_| None);
-    let spans: Vec<_> = boots.iter().zip(runs).map(|(sources, runs)| span(sources, runs, &clocks)).collect();
+    let periods: Vec<_> =
+        boots.iter().zip(runs).map(|(sources, runs)| period(sources, runs, &clocks)).collect();
     // Boots are in the order of their beginnings. A group goes on as long as a boot begins before another one
     // has ended.
     let (mut reference, mut end) = (0, None);
     let mut machines = Vec::new();
-    for (place, span) in spans.iter().enumerate() {
-        let Some((first, last)) = *span else {
+    for (place, period) in periods.iter().enumerate() {
+        let Some((first, last)) = *period else {
             end = None;
             continue;
         };
@@ -102,7 +103,7 @@ fn first_run(runs: &[Option<Run>]) -> Option<&Run> {
 }
 
 /// The wall times between which the files of a boot have lines; `None` where the boot's clock is not known.
-fn span(sources: &[Source], runs: &[Option<Run>], clocks: &Clocks) -> Option<(u64, u64)> {
+fn period(sources: &[Source], runs: &[Option<Run>], clocks: &Clocks) -> Option<(u64, u64)> {
     let clock = clocks.of(first_run(runs)?).filter(|clock| clock.rate_is_known())?;
     let ends = || sources.iter().filter_map(Source::ends);
     let (first, last) = (ends().map(|ends| ends.0).min()?, ends().map(|ends| ends.1).max()?);

@@ -24,16 +24,16 @@ const USUAL: usize = if cfg!(test) { 128 } else { 2 << 20 };
 
 /// A range of ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TickSpan {
-    /// The first ticks that are in the span.
+pub struct TickPeriod {
+    /// The first ticks that are in the period.
     pub since: u64,
-    /// The first ticks behind the span; `None` where it has no end.
+    /// The first ticks behind the period; `None` where it has no end.
     pub until: Option<u64>,
 }
 
-impl TickSpan {
-    /// The span of all ticks.
-    pub const ALL: TickSpan = TickSpan { since: 0, until: None };
+impl TickPeriod {
+    /// The period of all ticks.
+    pub const ALL: TickPeriod = TickPeriod { since: 0, until: None };
 }
 
 /// The part of a sorted range that is in one slice.
@@ -50,15 +50,15 @@ pub struct SlicePart {
 pub enum PartLines {
     /// The lines are text, and have this range of the source's bytes.
     Text(Range<usize>),
-    /// The source renders the lines whose ticks are in the slice's span.
+    /// The source renders the lines whose ticks are in the slice's period.
     Rendered,
 }
 
-/// A span of time with its lines in all sources, few enough to be merged in memory.
+/// A period with its lines in all sources, few enough to be merged in memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slice {
-    /// The ticks that the slice spans.
-    pub span: TickSpan,
+    /// The ticks of the slice.
+    pub period: TickPeriod,
     /// The ticks of the slice's first line.
     pub first: u64,
     /// The parts in the order of ties; sorted ranges that have nothing in the slice are left out.
@@ -89,7 +89,7 @@ pub struct Slicer<'a> {
     until: Option<u64>,
     /// The number of bytes that the next slice is to have.
     wanted: usize,
-    /// The number of ticks that the next slice may span.
+    /// The number of ticks that the next slice may have.
     step: u64,
 }
 
@@ -105,13 +105,13 @@ struct Remainder<'a> {
 }
 
 impl<'a> Slicer<'a> {
-    /// Prepares slices of what `ranges` have in `span`; the rank of a range is its place among them. Reports
+    /// Prepares slices of what `ranges` have in `period`; the rank of a range is its place among them. Reports
     /// a range that has bytes and no line to `findings`.
     #[must_use]
     pub fn new(
         sources: &'a [Source],
         ranges: &[SortedRange],
-        span: TickSpan,
+        period: TickPeriod,
         findings: &mut Findings,
     ) -> Slicer<'a> {
         let mut remainders: Vec<Remainder<'a>> = Vec::with_capacity(ranges.len());
@@ -129,15 +129,15 @@ impl<'a> Slicer<'a> {
                 }
                 continue;
             }
-            let next = content.first_from(span.since, low, high, usize::MAX);
-            let end = match span.until {
+            let next = content.first_from(period.since, low, high, usize::MAX);
+            let end = match period.until {
                 Some(until) => content.first_from(until, next, high, usize::MAX),
                 None => high,
             };
             remainders.push(Remainder { source: range.source, content, next, end, last: 0 });
         }
         remainders.retain(|remainder| !remainder.is_done());
-        let (truncations, from, until) = (truncation::count(), span.since, span.until);
+        let (truncations, from, until) = (truncation::count(), period.since, period.until);
         Slicer { sources, truncations, remainders, from, until, wanted: FIRST, step: 1 << 20 }
     }
 
@@ -236,7 +236,7 @@ impl Iterator for Slicer<'_> {
         let first =
             self.remainders.iter().filter_map(|remainder| remainder.next.ticks).min().unwrap_or(self.from);
         let (until, boundaries) = self.end_of_slice(first);
-        let span = TickSpan { since: self.from, until };
+        let period = TickPeriod { since: self.from, until };
         let mut parts = Vec::with_capacity(self.remainders.len());
         for (remainder, boundary) in self.remainders.iter_mut().zip(boundaries) {
             let (start, end) = (remainder.next.at, boundary.at);
@@ -259,7 +259,7 @@ impl Iterator for Slicer<'_> {
             }
             _ => self.remainders.clear(),
         }
-        Some(Slice { span, first, parts })
+        Some(Slice { period, first, parts })
     }
 }
 
@@ -272,10 +272,11 @@ pub fn each_stretch(source: &Source, damaged: &mut dyn FnMut(usize, usize), mut 
     };
     let range = SortedRange { source: 0, start: 0, end: 0 };
     let mut text = Vec::new();
-    for slice in Slicer::new(std::slice::from_ref(source), &[range], TickSpan::ALL, &mut Findings::default())
+    for slice in
+        Slicer::new(std::slice::from_ref(source), &[range], TickPeriod::ALL, &mut Findings::default())
     {
         text.clear();
-        render.lines(slice.span.since, slice.span.until, &mut text, damaged);
+        render.lines(slice.period.since, slice.period.until, &mut text, damaged);
         see(&text);
     }
 }
@@ -323,7 +324,7 @@ impl<'a> Content<'a> {
             Content::Text(bytes) => (Boundary::before(bytes, start), Boundary::end(bytes)),
             Content::Rendered(render) => {
                 let at = |ticks| usize::try_from(render.bytes_before(ticks)).unwrap_or(usize::MAX);
-                let ticks = render.span().map(|(first, _)| first);
+                let ticks = render.period().map(|(first, _)| first);
                 (Boundary { at: at(0), ticks }, Boundary { at: at(u64::MAX), ticks: None })
             }
         }
@@ -337,7 +338,7 @@ impl<'a> Content<'a> {
             Content::Rendered(_) if low.is_from(ticks) => low,
             Content::Rendered(render) => {
                 let at = usize::try_from(render.bytes_before(ticks)).unwrap_or(usize::MAX);
-                let more = render.span().is_some_and(|(_, last)| last >= ticks);
+                let more = render.period().is_some_and(|(_, last)| last >= ticks);
                 Boundary { at: at.clamp(low.at, high.at), ticks: more.then_some(ticks) }
             }
         }

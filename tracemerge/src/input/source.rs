@@ -235,7 +235,7 @@ impl Source {
     pub fn ends(&self) -> Option<(u64, u64)> {
         match self.content() {
             Content::Text(bytes) => first_ticks(bytes).zip(last_ticks(bytes)),
-            Content::Rendered(render) => render.span(),
+            Content::Rendered(render) => render.period(),
         }
     }
 

@@ -9,7 +9,7 @@ use crate::file::map::prefetch;
 use crate::file::truncation;
 use crate::input::boundary::{Boundary, first_from};
 use crate::input::findings::Findings;
-use crate::input::slice::TickSpan;
+use crate::input::slice::TickPeriod;
 use crate::input::source::{Content, SortedRange, Source, place_of};
 use crate::merge::Stop;
 use crate::merge::cursor::{LineCursor, Pass};
@@ -32,7 +32,7 @@ pub struct Group<'a> {
     /// The number of the group, from 0.
     pub number: usize,
     ranges: Vec<SortedRange>,
-    span: TickSpan,
+    period: TickPeriod,
     /// The ranges, once they are open.
     open_ranges: Vec<OpenRange<'a>>,
     /// The lines of the ranges in the window, in buckets by time; each bucket in the order of ties.
@@ -108,13 +108,13 @@ enum DealtBytes<'a> {
 const _: () = assert!(size_of::<Dealt<'_>>() <= 32);
 
 impl<'a> Group<'a> {
-    /// Prepares to deal out what `ranges` have in `span`.
+    /// Prepares to deal out what `ranges` have in `period`.
     #[must_use]
-    pub fn new(number: usize, ranges: &[SortedRange], span: TickSpan) -> Group<'a> {
+    pub fn new(number: usize, ranges: &[SortedRange], period: TickPeriod) -> Group<'a> {
         Group {
             number,
             ranges: ranges.to_vec(),
-            span,
+            period,
             open_ranges: Vec::new(),
             buckets: Vec::new(),
             text: Vec::new(),
@@ -167,7 +167,7 @@ impl<'a> Group<'a> {
                     let mut cursor = LineCursor::new(room, 0, *source, found);
                     out.there = &[];
                     out.deal(&mut cursor, &sources[*source], found)?;
-                    let left = render.span().zip(window.until).filter(|((_, last), until)| until <= last);
+                    let left = render.period().zip(window.until).filter(|((_, last), until)| until <= last);
                     left.map(|((first, _), until)| first.max(until))
                 }
             };
@@ -181,7 +181,7 @@ impl<'a> Group<'a> {
         Ok(())
     }
 
-    /// Finds the first line of each range that is in the span.
+    /// Finds the first line of each range that is in the period.
     fn open(&mut self, sources: &'a [Source]) {
         for range in &self.ranges {
             let bytes = match sources[range.source].content() {
@@ -192,7 +192,7 @@ impl<'a> Group<'a> {
                 }
             };
             let (first, last) = (Boundary::before(bytes, range.start), Boundary::end(bytes));
-            let start = first_from(bytes, self.span.since, first, last, usize::MAX).at;
+            let start = first_from(bytes, self.period.since, first, last, usize::MAX).at;
             let begin = LineCursor::new(bytes, start, range.source, &mut self.findings);
             self.open_ranges.push(OpenRange::Text { begin, end: begin });
         }

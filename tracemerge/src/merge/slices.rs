@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::file::truncation;
 use crate::input::findings::Findings;
-use crate::input::slice::{PartLines, Slice, SlicePart, Slicer, TickSpan};
+use crate::input::slice::{PartLines, Slice, SlicePart, Slicer, TickPeriod};
 use crate::input::source::{Content, SortedRange, Source};
 use crate::merge::Stop;
 use crate::merge::cursor::{LineCursor, Pass};
@@ -46,9 +46,9 @@ pub enum SliceJob<'a> {
 impl<'a> Slices<'a> {
     /// Prepares the merge of `ranges`; the rank of a range is its place among them.
     #[must_use]
-    pub fn new(sources: &'a [Source], ranges: &[SortedRange], span: TickSpan) -> Slices<'a> {
+    pub fn new(sources: &'a [Source], ranges: &[SortedRange], period: TickPeriod) -> Slices<'a> {
         let mut findings = Findings::default();
-        let slicer = Slicer::new(sources, ranges, span, &mut findings);
+        let slicer = Slicer::new(sources, ranges, period, &mut findings);
         let bytes = slicer.left();
         let found = BTreeMap::from([(0, findings)]);
         Slices { slicer: Some(slicer), is_partitioned: false, bytes, next: None, number: 1, found }
@@ -136,7 +136,7 @@ fn merge_slice<S: Sink>(
     // All are rendered before the first cursor borrows the text.
     let mut ends = Vec::new();
     for part in slice.parts.iter().filter(|part| part.lines == PartLines::Rendered) {
-        render(&sources[part.source], part.source, slice.span, text, findings);
+        render(&sources[part.source], part.source, slice.period, text, findings);
         ends.push(text.len());
     }
     let (mut begin, mut ends) = (0, ends.into_iter());
@@ -164,11 +164,11 @@ fn merge_slice<S: Sink>(
     Ok(())
 }
 
-/// Appends the lines that a source renders for `span` to `text`; `number` is the source's place among all
+/// Appends the lines that a source renders for `period` to `text`; `number` is the source's place among all
 /// sources.
-fn render(source: &Source, number: usize, span: TickSpan, text: &mut Vec<u8>, findings: &mut Findings) {
+fn render(source: &Source, number: usize, period: TickPeriod, text: &mut Vec<u8>, findings: &mut Findings) {
     let mut damaged = |at, bytes| findings.damaged(number, at, bytes);
     if let Content::Rendered(render) = source.content() {
-        render.lines(span.since, span.until, text, &mut damaged);
+        render.lines(period.since, period.until, text, &mut damaged);
     }
 }

@@ -9,7 +9,7 @@ use crate::file::damage::SHOWN;
 use crate::file::line_source::LineSource;
 use crate::file::lines::without_feed;
 use crate::input::findings::{FindingCounts, Findings};
-use crate::input::slice::TickSpan;
+use crate::input::slice::TickPeriod;
 use crate::input::source::{SortedRange, Source, breaks, whole};
 use crate::merge::merged_lines::MergedLines;
 use crate::merge::workers::{merge_by, merge_by_all};
@@ -49,23 +49,23 @@ fn split(sources: &[Source], findings: &mut Findings) -> Vec<SortedRange> {
 fn merged_in_every_way(
     sources: &[Source],
     ranges: &[SortedRange],
-    span: TickSpan,
+    period: TickPeriod,
     threads: usize,
 ) -> Result<Merged, Stop> {
     let mut out = Vec::new();
-    let expected = merge_into(1, Slices::new(sources, ranges, span), sources, &mut out);
+    let expected = merge_into(1, Slices::new(sources, ranges, period), sources, &mut out);
     let expected = expected.map(|found| (out, found));
     for way in 0..4 {
         let mut out = Vec::new();
         let other = match way {
-            0 => merge_into(1, Windows::new(sources, ranges, span, threads), sources, &mut out),
-            1 => merge_into(threads, Slices::new(sources, ranges, span), sources, &mut out),
-            2 => merge_into(threads, Windows::new(sources, ranges, span, threads), sources, &mut out),
+            0 => merge_into(1, Windows::new(sources, ranges, period, threads), sources, &mut out),
+            1 => merge_into(threads, Slices::new(sources, ranges, period), sources, &mut out),
+            2 => merge_into(threads, Windows::new(sources, ranges, period, threads), sources, &mut out),
             _ => {
                 let (make, mut write) =
                     (|| MergedLines::new(sources), |lines: &MergedLines<'_>| lines.write(&mut out));
                 let mut findings = Findings::default();
-                merge_by_all(sources, ranges, span, &make, &mut write, &mut findings).map(|()| findings)
+                merge_by_all(sources, ranges, period, &make, &mut write, &mut findings).map(|()| findings)
             }
         };
         match (&expected, other) {
@@ -83,10 +83,10 @@ fn merged_in_every_way(
 /// Merges as the command does: first as if all files were sorted, and then with the breaks known.
 fn merged(files: &[Vec<u8>]) -> Merged {
     let sources: Vec<Source> = files.iter().map(|bytes| Source::of("f", bytes)).collect();
-    let first = merged_in_every_way(&sources, &whole(&sources), TickSpan::ALL, 3);
+    let first = merged_in_every_way(&sources, &whole(&sources), TickPeriod::ALL, 3);
     let mut breaks = Findings::default();
     let ranges = split(&sources, &mut breaks);
-    let (again, found_again) = merged_in_every_way(&sources, &ranges, TickSpan::ALL, 3).unwrap();
+    let (again, found_again) = merged_in_every_way(&sources, &ranges, TickPeriod::ALL, 3).unwrap();
     assert_eq!(first.is_err(), ranges.len() > sources.len(), "a break is met exactly where there is one");
     if let Ok((out, findings)) = first {
         assert_eq!(out, again, "both ways give the same");
@@ -101,7 +101,7 @@ fn merged(files: &[Vec<u8>]) -> Merged {
 struct Made(Vec<(u64, Vec<u8>)>);
 
 impl LineSource for Made {
-    fn span(&self) -> Option<(u64, u64)> {
+    fn period(&self) -> Option<(u64, u64)> {
         Some((self.0.first()?.0, self.0.last()?.0))
     }
 
@@ -301,7 +301,7 @@ proptest! {
         files.iter_mut().for_each(|ticks| ticks.sort_unstable());
         let texts: Vec<Vec<u8>> = files.iter().map(|ticks| ticks.iter().flat_map(|&t| line(t, 1, "x")).collect()).collect();
         let sources: Vec<Source> = texts.iter().map(|bytes| Source::of("f", bytes)).collect();
-        let (out, _) = merged_in_every_way(&sources, &whole(&sources), TickSpan { since, until }, 2).unwrap();
+        let (out, _) = merged_in_every_way(&sources, &whole(&sources), TickPeriod { since, until }, 2).unwrap();
         let inside = |ticks: &u64| *ticks >= since && until.is_none_or(|until| *ticks < until);
         let mut expected: Vec<u64> = files.concat().into_iter().filter(inside).collect();
         expected.sort_unstable();
@@ -326,10 +326,10 @@ proptest! {
             false => text(lines),
         }).collect();
         let all = |sources: &[Source]| {
-            merged_in_every_way(sources, &whole(sources), TickSpan { since, until: None }, 2).unwrap().0
+            merged_in_every_way(sources, &whole(sources), TickPeriod { since, until: None }, 2).unwrap().0
         };
         prop_assert_eq!(all(&texts), all(&made));
-        let in_all = |sources: &[Source]| merged_in_every_way(sources, &whole(sources), TickSpan::ALL, 3).unwrap();
+        let in_all = |sources: &[Source]| merged_in_every_way(sources, &whole(sources), TickPeriod::ALL, 3).unwrap();
         let ((out, findings), (expected, plain)) = (in_all(&made), in_all(&texts));
         prop_assert_eq!(out, expected);
         prop_assert_eq!(findings.lines, plain.lines);
@@ -415,8 +415,8 @@ fn outside_of_a_range_of_time_nothing_is_looked_at() {
     let junk = b"junk\n".repeat(10);
     let parts = [line(1, 1, "a"), junk.clone(), line(2, 1, "b"), line(3, 1, "c"), line(4, 1, "d"), junk];
     let sources = [Source::of("f", &parts.concat())];
-    let span = TickSpan { since: 2, until: Some(4) };
-    let (out, findings) = merged_in_every_way(&sources, &whole(&sources), span, 2).unwrap();
+    let period = TickPeriod { since: 2, until: Some(4) };
+    let (out, findings) = merged_in_every_way(&sources, &whole(&sources), period, 2).unwrap();
     assert_eq!(out, [line(2, 1, "b"), line(3, 1, "c")].concat());
     let mut expected = Findings::default();
     expected.lines = 2;
@@ -459,11 +459,11 @@ proptest! {
             false => Source::of("f", &lines.iter().flat_map(|line| line.1.clone()).collect_vec()),
         };
         let sources = lines.iter().zip(&files).map(source).collect_vec();
-        let span = TickSpan { since: spread(since, mode), until: until.map(|until| spread(until, mode)) };
-        let is_in = |ticks| ticks >= span.since && span.until.is_none_or(|until| ticks < until);
+        let period = TickPeriod { since: spread(since, mode), until: until.map(|until| spread(until, mode)) };
+        let is_in = |ticks| ticks >= period.since && period.until.is_none_or(|until| ticks < until);
         let expected = lines.iter().flatten().filter(|line| is_in(line.0)).sorted_by_key(|line| line.0);
         let expected = expected.flat_map(|line| line.1.clone()).collect_vec();
-        let (out, _) = merged_in_every_way(&sources, &whole(&sources), span, threads).unwrap();
+        let (out, _) = merged_in_every_way(&sources, &whole(&sources), period, threads).unwrap();
         prop_assert_eq!(String::from_utf8(out).unwrap(), String::from_utf8(expected).unwrap());
     }
 }
@@ -501,9 +501,9 @@ fn merged_into(
     let sources = files.iter().map(|bytes| Source::of("f", bytes)).collect_vec();
     let ranges = whole(&sources);
     if by_windows {
-        return merge_into(threads, Windows::new(&sources, &ranges, TickSpan::ALL, threads), &sources, out);
+        return merge_into(threads, Windows::new(&sources, &ranges, TickPeriod::ALL, threads), &sources, out);
     }
-    merge_into(threads, Slices::new(&sources, &ranges, TickSpan::ALL), &sources, out)
+    merge_into(threads, Slices::new(&sources, &ranges, TickPeriod::ALL), &sources, out)
 }
 
 #[test]

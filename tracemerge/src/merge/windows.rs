@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::file::line_source::LineSource;
 use crate::input::findings::Findings;
-use crate::input::slice::{SlicePart, TickSpan};
+use crate::input::slice::{SlicePart, TickPeriod};
 use crate::input::source::{Content, SortedRange, Source};
 use crate::merge::Stop;
 use crate::merge::bucket::pass_on;
@@ -47,11 +47,11 @@ const AT_ONCE: usize = if cfg!(test) { 2 } else { 4 };
 /// The windows of a merge, one after the other.
 #[derive(Debug)]
 pub struct Windows<'a> {
-    span: TickSpan,
+    period: TickPeriod,
     window: Window,
     /// The number of bytes that the next window is to have.
     wanted: usize,
-    /// The number of ticks that the next window may span.
+    /// The number of ticks that the next window may have.
     step: u64,
     /// The number of bytes of all ranges.
     bytes: usize,
@@ -107,13 +107,18 @@ pub enum WindowJob<'a> {
 impl<'a> Windows<'a> {
     /// Prepares the merge of `ranges` by so many `threads`; the rank of a range is its place among them.
     #[must_use]
-    pub fn new(sources: &'a [Source], ranges: &[SortedRange], span: TickSpan, threads: usize) -> Windows<'a> {
+    pub fn new(
+        sources: &'a [Source],
+        ranges: &[SortedRange],
+        period: TickPeriod,
+        threads: usize,
+    ) -> Windows<'a> {
         // Each thread gets a large group, and then a small one, so that none waits long for another.
         let threads = threads.max(1);
         let (most, few) = ranges.split_at(ranges.len() * 3 / 4);
         let share = |ranges: &[SortedRange]| ranges.len().div_ceil(threads).max(1);
         let parts = most.chunks(share(most)).chain(few.chunks(share(few)));
-        let groups = parts.zip(0..).map(|(ranges, number)| Group::new(number, ranges, span));
+        let groups = parts.zip(0..).map(|(ranges, number)| Group::new(number, ranges, period));
         let size = |range: &SortedRange| match sources[range.source].content() {
             Content::Text(_) => range.end - range.start,
             Content::Rendered(_) => sources[range.source].size(),
@@ -124,9 +129,9 @@ impl<'a> Windows<'a> {
         };
         let wanted = (ranges.len() * PER_RANGE).clamp(FIRST, USUAL);
         Windows {
-            span,
+            period,
             // This window has nothing in it: only the first lines are found.
-            window: Window::new(span.since, span.since, Some(span.since), wanted),
+            window: Window::new(period.since, period.since, Some(period.since), wanted),
             wanted,
             step: 1 << 20,
             bytes: ranges.iter().map(size).sum(),
@@ -186,7 +191,7 @@ impl<'a> Windows<'a> {
     fn all_is_passed_on(&mut self, mut groups: Vec<Group<'a>>) {
         groups.iter_mut().for_each(|group| group.end_window(self.sources));
         let next = groups.iter().filter_map(|group| group.next).min();
-        let next = next.filter(|next| self.span.until.is_none_or(|until| *next < until));
+        let next = next.filter(|next| self.period.until.is_none_or(|until| *next < until));
         self.stage = match (next, self.window.until) {
             (Some(next), Some(until)) => {
                 if self.window.ticks() > 0 && self.wanted < USUAL {
@@ -202,7 +207,7 @@ impl<'a> Windows<'a> {
     fn begin(&mut self, since: u64, first: u64, groups: Vec<Group<'a>>) -> Stage<'a> {
         loop {
             let until = first.checked_add(self.step);
-            let until = until.into_iter().chain(self.span.until).min();
+            let until = until.into_iter().chain(self.period.until).min();
             self.window = Window::new(since, first, until, self.wanted);
             if self.to_be_rendered() <= self.window.limit {
                 return Stage::dealing(groups);

@@ -14,7 +14,7 @@ use std::thread;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::input::findings::Findings;
-use crate::input::slice::{SlicePart, TickSpan};
+use crate::input::slice::{SlicePart, TickPeriod};
 use crate::input::source::{SortedRange, Source};
 use crate::merge::{MANY, MergeWork, Room, Slices, Stop, Turn, Windows, forget, silently, unless_truncated};
 use crate::output::sink::Batch;
@@ -26,7 +26,7 @@ const MOST_THREADS: usize = 8;
 /// The number of jobs whose lines may wait to be written, beyond one for each thread.
 const AHEAD: usize = if cfg!(test) { 2 } else { 8 };
 
-/// Merges what `ranges` have in `span`, by several threads where that is worth it. Each job's lines go into a
+/// Merges what `ranges` have in `period`, by several threads where that is worth it. Each job's lines go into a
 /// batch, which `make` makes in the thread that merges them; `write` gets the batches in order, in the
 /// calling thread.
 ///
@@ -35,7 +35,7 @@ const AHEAD: usize = if cfg!(test) { 2 } else { 8 };
 pub fn merge_by_all<B: Batch>(
     sources: &[Source],
     ranges: &[SortedRange],
-    span: TickSpan,
+    period: TickPeriod,
     make: &(impl Fn() -> B + Sync),
     write: &mut impl FnMut(&B) -> io::Result<()>,
     findings: &mut Findings,
@@ -43,10 +43,10 @@ pub fn merge_by_all<B: Batch>(
     let most = thread::available_parallelism().map_or(1, NonZero::get).min(MOST_THREADS);
     let threads = |bytes| if bytes < WORTH_THREADS { 1 } else { most };
     let found = if ranges.len() < MANY {
-        let slices = Slices::new(sources, ranges, span);
+        let slices = Slices::new(sources, ranges, period);
         merge_by(threads(slices.bytes()), slices, sources, make, write)?
     } else {
-        let windows = Windows::new(sources, ranges, span, most);
+        let windows = Windows::new(sources, ranges, period, most);
         merge_by(threads(windows.bytes()), windows, sources, make, write)?
     };
     findings.append(found);

@@ -99,7 +99,7 @@ fn wall_of(instant: Timestamp) -> Option<Wall> {
 
 /// The times between which the chosen runs have lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WallSpan {
+pub struct WallPeriod {
     /// The time of the first line.
     pub first: Wall,
     /// The time of the last line.
@@ -112,15 +112,15 @@ impl When {
     ///
     /// # Errors
     /// The time does not exist in the zone.
-    pub fn ticks(self, clock: &TickClock, span: WallSpan, zone: &TimeZone) -> Result<Ticks, String> {
+    pub fn ticks(self, clock: &TickClock, period: WallPeriod, zone: &TimeZone) -> Result<Ticks, String> {
         let wall = match self {
             When::Ticks(ticks) => return Ok(Ticks(ticks)),
-            When::AfterFirst(ns) => Wall(span.first.0.saturating_add(ns)),
-            When::BeforeLast(ns) => Wall(span.last.0.saturating_sub(ns)),
+            When::AfterFirst(ns) => Wall(period.first.0.saturating_add(ns)),
+            When::BeforeLast(ns) => Wall(period.last.0.saturating_sub(ns)),
             When::Instant(wall) => wall,
             When::Local(time) => instant(time, zone)?,
-            When::OfDay(time, true) => of_day(time, span, &TimeZone::UTC)?,
-            When::OfDay(time, false) => of_day(time, span, zone)?,
+            When::OfDay(time, true) => of_day(time, period, &TimeZone::UTC)?,
+            When::OfDay(time, false) => of_day(time, period, zone)?,
         };
         Ok(clock.ticks(wall))
     }
@@ -137,20 +137,20 @@ fn instant(time: DateTime, zone: &TimeZone) -> Result<Wall, String> {
     wall_of(instant).ok_or_else(|| format!("{time} is out of range"))
 }
 
-/// Returns that time on the day of the first line, or on a later day if only there it is in the span.
-fn of_day(time: Time, span: WallSpan, zone: &TimeZone) -> Result<Wall, String> {
+/// Returns that time on the day of the first line, or on a later day if only there it is in the period.
+fn of_day(time: Time, period: WallPeriod, zone: &TimeZone) -> Result<Wall, String> {
     let day = |wall: Wall| {
         let instant = Timestamp::from_nanosecond(wall.0.into()).map_err(|error| error.to_string())?;
         Ok::<_, String>(zone.to_datetime(instant).date())
     };
-    let (first, last) = (day(span.first)?, day(span.last)?);
+    let (first, last) = (day(period.first)?, day(period.last)?);
     let earliest = instant(first.to_datetime(time), zone)?;
-    if earliest >= span.first || first == last {
+    if earliest >= period.first || first == last {
         return Ok(earliest);
     }
     let next = first.tomorrow().map_err(|error| error.to_string())?;
     let next = instant(next.to_datetime(time), zone)?;
-    Ok(if next <= span.last { next } else { earliest })
+    Ok(if next <= period.last { next } else { earliest })
 }
 
 #[cfg(test)]
@@ -205,14 +205,14 @@ mod tests {
         const HOUR: u64 = 3_600_000 * MS;
         let clock = TickClock::of(ClockKind::System, [Anchor { ticks: Ticks(0), wall: Wall(0) }]);
         let ticks = |when: &str, hours: [u64; 2], zone: i8| {
-            let span = WallSpan { first: Wall(hours[0] * HOUR), last: Wall(hours[1] * HOUR) };
+            let period = WallPeriod { first: Wall(hours[0] * HOUR), last: Wall(hours[1] * HOUR) };
             let zone = TimeZone::fixed(Offset::constant(zone));
-            when.parse::<When>().unwrap().ticks(&clock, span, &zone).unwrap().0 / HOUR
+            when.parse::<When>().unwrap().ticks(&clock, period, &zone).unwrap().0 / HOUR
         };
         assert_eq!(ticks("03:00", [1, 5], 0), 3);
         assert_eq!(ticks("03:00", [1, 5], 2), 1);
         assert_eq!(ticks("03:00Z", [1, 5], 2), 3);
-        // The span goes over midnight.
+        // The period goes over midnight.
         assert_eq!(ticks("01:00", [22, 26], 0), 25);
         assert_eq!(ticks("23:00", [22, 26], 0), 23);
         // A time in no part of the trace is one of its first day.

@@ -1,6 +1,6 @@
 //! The files that are known to be non-monotonic, and the sorted ranges into which their breaks divide them.
 //!
-//! Only damage makes such files. In one of them, a search finds one of several places where a span may begin,
+//! Only damage makes such files. In one of them, a search finds one of several places where a period may begin,
 //! so a view would miss lines. Breaks inside of the bytes that are shown are seen by the merge. Outside of
 //! them a few lines are looked at: all lines within a page, then the fewer the farther off they are, but one
 //! in each sixteenth of a region at least. So a clock that was set back is seen, and so is a stray line
@@ -13,7 +13,7 @@ use std::ops;
 use crate::file::lines::line_behind;
 use crate::input::boundary::Boundary;
 use crate::input::findings::Findings;
-use crate::input::slice::TickSpan;
+use crate::input::slice::TickPeriod;
 use crate::input::source::{Break, Content, SortedRange, Source, breaks};
 use crate::os::processors::map_on_all_processors;
 use crate::view::range::narrowed;
@@ -37,27 +37,27 @@ pub struct Wanted<'a> {
     /// The sorted ranges of the file that have the wanted lines.
     pub ranges: &'a [SortedRange],
     /// The ticks of the wanted lines.
-    pub span: TickSpan,
+    pub period: TickPeriod,
 }
 
 impl<'a> Wanted<'a> {
-    /// Returns all files of all `boots`; `spans` has a span for each boot, and `ranges` has a list for each
+    /// Returns all files of all `boots`; `periods` has a period for each boot, and `ranges` has a list for each
     /// file.
     #[must_use]
     pub fn all(
         boots: &'a [Vec<Source>],
-        spans: &[TickSpan],
+        periods: &[TickPeriod],
         ranges: &'a [Vec<SortedRange>],
     ) -> Vec<Wanted<'a>> {
         let files = boots
             .iter()
-            .zip(spans)
-            .flat_map(|(sources, span)| sources.iter().map(move |source| (source, *span)));
-        let wanted = |(file, ((source, span), ranges)): (usize, (_, &'a Vec<SortedRange>))| Wanted {
+            .zip(periods)
+            .flat_map(|(sources, period)| sources.iter().map(move |source| (source, *period)));
+        let wanted = |(file, ((source, period), ranges)): (usize, (_, &'a Vec<SortedRange>))| Wanted {
             file,
             source,
             ranges,
-            span,
+            period,
         };
         files.zip(ranges).enumerate().map(wanted).collect()
     }
@@ -69,15 +69,21 @@ impl<'a> Wanted<'a> {
 }
 
 impl Breaks {
-    /// Returns the sorted ranges of `file` that have the lines in `span`. Its `source` has this `number`
+    /// Returns the sorted ranges of `file` that have the lines in `period`. Its `source` has this `number`
     /// among those of its boot.
     #[must_use]
-    pub fn ranges(&self, file: usize, number: usize, source: &Source, span: TickSpan) -> Vec<SortedRange> {
+    pub fn ranges(
+        &self,
+        file: usize,
+        number: usize,
+        source: &Source,
+        period: TickPeriod,
+    ) -> Vec<SortedRange> {
         let mut rest = SortedRange { source: number, start: 0, end: source.bytes().len() };
-        let Some(breaks) = self.0.get(&file) else { return vec![narrowed(rest, source, span)] };
+        let Some(breaks) = self.0.get(&file) else { return vec![narrowed(rest, source, period)] };
         let mut ranges = Vec::with_capacity(breaks.len() + 1);
         for end in breaks.iter().map(|(at, ..)| *at).chain([rest.end]) {
-            ranges.push(narrowed(SortedRange { end, ..rest }, source, span));
+            ranges.push(narrowed(SortedRange { end, ..rest }, source, period));
             rest.start = end;
         }
         ranges.retain(|range| range.start < range.end);
@@ -94,11 +100,11 @@ impl Breaks {
             |_| 0,
             |wanted| {
                 let [range] = wanted.ranges else { return false };
-                let (bytes, TickSpan { since, until }) = (wanted.source.bytes(), wanted.span);
+                let (bytes, TickPeriod { since, until }) = (wanted.source.bytes(), wanted.period);
                 let is_before = |ticks| ticks < since;
                 let is_behind = |ticks| until.is_none_or(|until| ticks >= until);
-                // The merge searches the range for the span once more, and has to find all of it.
-                narrowed(*range, wanted.source, wanted.span) != *range
+                // The merge searches the range for the period once more, and has to find all of it.
+                narrowed(*range, wanted.source, wanted.period) != *range
                     || !ascends(bytes, 0..range.start, Side::End, is_before)
                     || !ascends(bytes, range.end..bytes.len(), Side::Start, is_behind)
                     || inside && !ascends(bytes, range.start..range.end, Side::Start, |_| true)
@@ -190,8 +196,8 @@ mod tests {
         ticks.into_iter().flat_map(line).collect()
     }
 
-    fn wanted<'a>(source: &'a Source, ranges: &'a [SortedRange], span: TickSpan) -> [Wanted<'a>; 1] {
-        [Wanted { file: 0, source, ranges, span }]
+    fn wanted<'a>(source: &'a Source, ranges: &'a [SortedRange], period: TickPeriod) -> [Wanted<'a>; 1] {
+        [Wanted { file: 0, source, ranges, period }]
     }
 
     proptest! {
@@ -201,19 +207,19 @@ mod tests {
             ticks in prop::collection::vec(0..30u64, 0..60), since in 0..32u64, until in 0..32u64
         ) {
             let source = Source::of("a", &text(ticks.clone()));
-            let span = TickSpan { since, until: Some(until) };
+            let period = TickPeriod { since, until: Some(until) };
             let mut breaks = Breaks::default();
-            let mut ranges = breaks.ranges(0, 0, &source, span);
+            let mut ranges = breaks.ranges(0, 0, &source, period);
             for _ in 0..3 {
-                let found = breaks.look_around(&wanted(&source, &ranges, span), false)
-                    || breaks.look_through(&wanted(&source, &ranges, span));
+                let found = breaks.look_around(&wanted(&source, &ranges, period), false)
+                    || breaks.look_through(&wanted(&source, &ranges, period));
                 if !found {
                     break;
                 }
-                ranges = breaks.ranges(0, 0, &source, span);
+                ranges = breaks.ranges(0, 0, &source, period);
             }
-            // The merge searches the ranges for the span once more, and has to find all of them.
-            prop_assert!(ranges.iter().all(|range| narrowed(*range, &source, span) == *range));
+            // The merge searches the ranges for the period once more, and has to find all of them.
+            prop_assert!(ranges.iter().all(|range| narrowed(*range, &source, period) == *range));
             let shown: Vec<u8> =
                 ranges.iter().flat_map(|range| &source.bytes()[range.start..range.end]).copied().collect();
             let expected = text(ticks.iter().copied().filter(|ticks| since <= *ticks && *ticks < until));
@@ -227,12 +233,12 @@ mod tests {
     #[test]
     fn a_long_way_back_is_seen_from_far_off_and_a_stray_line_only_from_nearby() {
         let sound: Vec<u64> = (1000..31_000).collect();
-        let span = TickSpan { since: 9000, until: Some(9100) };
+        let period = TickPeriod { since: 9000, until: Some(9100) };
         let is_seen = |ticks: &[u64]| {
             let source = Source::of("a", &text(ticks.iter().copied()));
             let mut breaks = Breaks::default();
-            let ranges = breaks.ranges(0, 0, &source, span);
-            breaks.look_around(&wanted(&source, &ranges, span), false)
+            let ranges = breaks.ranges(0, 0, &source, period);
+            breaks.look_around(&wanted(&source, &ranges, period), false)
         };
         assert!(!is_seen(&sound));
         let set_back = [&sound[..20_000], &sound[10_000..20_000]].concat();

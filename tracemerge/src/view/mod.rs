@@ -2,7 +2,7 @@
 //! view of everything, as it stands in the traces.
 //!
 //! In the order of their use: [`request`] says what the user asks for; [`plan`] finds the bytes that are
-//! wanted for that ([`range`] finds a span of time in a file, [`breaks`] finds the places where a file is not
+//! wanted for that ([`range`] finds a period in a file, [`breaks`] finds the places where a file is not
 //! in order); [`delivery`] has these bytes merged and written. On the way, [`records`] joins lines to
 //! records, [`select`] leaves some of them out, and [`export`] formats the rest; [`batch`] is the share of
 //! this work that the threads of the merge do.

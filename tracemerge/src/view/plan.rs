@@ -1,5 +1,5 @@
 //! Finds the bytes of the inputs that a view wants: those of its threads and processes, of these the ones in
-//! its span of time, and of these the ones that may have the last records. Times become ticks by the clocks
+//! its period, and of these the ones that may have the last records. Times become ticks by the clocks
 //! in the traces, which are read only if they are needed.
 
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use trace_format::wall::Wall;
 
 use crate::input::findings::Findings;
 use crate::input::inputs::{Inputs, Origin};
-use crate::input::slice::TickSpan;
+use crate::input::slice::TickPeriod;
 use crate::input::source::{SortedRange, Source};
 use crate::time::clocks::{Clocks, anchors_in};
-use crate::time::when::{WallSpan, When};
+use crate::time::when::{WallPeriod, When};
 use crate::ui::error::Error;
 use crate::ui::messages::{Grouped, Messages, shown, shown_name};
 use crate::ui::units::duration;
@@ -23,7 +23,7 @@ use crate::view::range::{narrowed, since_for_last};
 use crate::view::request::View;
 use crate::view::select::Amount;
 
-/// The nanoseconds from one `# clock` line of a run to the next. Inputs that span a shorter time have no such
+/// The nanoseconds from one `# clock` line of a run to the next. Inputs of a shorter period have no such
 /// line but the last.
 const CLOCK_INTERVAL_NS: u64 = 10_000_000_000;
 /// The number of threads that are named at most where the thread that was asked for is not there.
@@ -36,10 +36,10 @@ pub struct Plan<'v> {
     /// The sorted ranges of each source that have its wanted lines; a source that is not shown has none.
     pub ranges: Vec<Vec<SortedRange>>,
     /// The ticks that are wanted of each boot.
-    pub spans: Vec<TickSpan>,
+    pub periods: Vec<TickPeriod>,
     /// The times of the first line and of the last of all inputs. They have no meaning where no clock was
     /// needed.
-    pub times: WallSpan,
+    pub times: WallPeriod,
     /// The time zone of local times.
     pub zone: TimeZone,
     /// The known breaks of the sources.
@@ -53,9 +53,9 @@ impl<'v> Plan<'v> {
     /// # Errors
     /// There is no such thread, process or time.
     pub fn new(inputs: &mut Inputs, view: &'v View, messages: &mut Messages) -> Result<Plan<'v>, Error> {
-        let times = WallSpan { first: Wall(0), last: Wall(0) };
-        let (ranges, spans, breaks) = (Vec::new(), Vec::new(), Breaks::default());
-        let mut plan = Plan { view, ranges, spans, times, zone: TimeZone::system(), breaks };
+        let times = WallPeriod { first: Wall(0), last: Wall(0) };
+        let (ranges, periods, breaks) = (Vec::new(), Vec::new(), Breaks::default());
+        let mut plan = Plan { view, ranges, periods, times, zone: TimeZone::system(), breaks };
         select_threads(inputs, view)?;
         let shows_times = view.time != TimeMode::Ticks;
         let mut whens = [view.since, view.until].into_iter().flatten();
@@ -74,7 +74,7 @@ impl<'v> Plan<'v> {
     /// # Errors
     /// There is no such thread, process or time.
     pub fn look_through(&mut self, inputs: &mut Inputs) -> Result<(), Error> {
-        while self.breaks.look_through(&Wanted::all(&inputs.boots, &self.spans, &self.ranges)) {
+        while self.breaks.look_through(&Wanted::all(&inputs.boots, &self.periods, &self.ranges)) {
             self.plan_anew(inputs)?;
         }
         Ok(())
@@ -122,7 +122,7 @@ impl<'v> Plan<'v> {
 
     /// Tells when the inputs are, to a user who has asked for a time at which there is nothing.
     pub fn tell_times(&self, inputs: &Inputs, messages: &Messages) {
-        let WallSpan { first, last } = self.times;
+        let WallPeriod { first, last } = self.times;
         if first < last {
             let length = duration(last.0 - first.0);
             messages.note(format_args!(
@@ -191,7 +191,7 @@ impl<'v> Plan<'v> {
                 last = last.max(origin.clock.wall(Ticks(ends.1)));
             }
         }
-        self.times = WallSpan { first, last };
+        self.times = WallPeriod { first, last };
     }
 
     /// Plans the ranges, and splits those of sources that show to be non-monotonic near their wanted lines.
@@ -204,20 +204,20 @@ impl<'v> Plan<'v> {
             if !has_ends {
                 return Ok(());
             }
-            let wanted = Wanted::all(&inputs.boots, &self.spans, &self.ranges);
+            let wanted = Wanted::all(&inputs.boots, &self.periods, &self.ranges);
             if !self.breaks.look_around(&wanted, may_end_early) {
                 return Ok(());
             }
         }
     }
 
-    /// Selects the ranges of each shown source that are in the span of time, and of these the ones that may
+    /// Selects the ranges of each shown source that are in the period, and of these the ones that may
     /// have the last records.
     fn select_ranges(&mut self, inputs: &Inputs) -> Result<(), Error> {
         self.ranges.clear();
-        self.spans.clear();
+        self.periods.clear();
         for sources in &inputs.boots {
-            let mut of_boot = TickSpan::ALL;
+            let mut of_boot = TickPeriod::ALL;
             for (number, source) in sources.iter().enumerate() {
                 let file = self.ranges.len();
                 let origin = &inputs.origins[file];
@@ -229,12 +229,12 @@ impl<'v> Plan<'v> {
                         .map_err(|why| Error::plain(format!("{option}: {why}")))
                 };
                 let since = ticks(self.view.since, "--since")?.unwrap_or(0);
-                let span = TickSpan { since, until: ticks(self.view.until, "--until")? };
-                of_boot = span;
-                let ranges = origin.is_shown.then(|| self.breaks.ranges(file, number, source, span));
+                let period = TickPeriod { since, until: ticks(self.view.until, "--until")? };
+                of_boot = period;
+                let ranges = origin.is_shown.then(|| self.breaks.ranges(file, number, source, period));
                 self.ranges.push(ranges.unwrap_or_default());
             }
-            self.spans.push(of_boot);
+            self.periods.push(of_boot);
         }
         if let (Amount::Last(wanted), false) =
             (self.view.selection.amount, self.view.selection.judges_messages())
@@ -247,12 +247,12 @@ impl<'v> Plan<'v> {
     /// Leaves out the bytes before the last `wanted` records. Does nothing if there are several boots, whose
     /// ticks do not compare.
     fn narrow_to_last(&mut self, inputs: &Inputs, wanted: usize) {
-        let ([sources], [of_boot]) = (&inputs.boots[..], &mut self.spans[..]) else { return };
+        let ([sources], [of_boot]) = (&inputs.boots[..], &mut self.periods[..]) else { return };
         let all: Vec<SortedRange> = self.ranges.iter().flatten().copied().collect();
         let Some(since) = since_for_last(sources, &all, *of_boot, wanted) else { return };
         of_boot.since = since;
         for range in self.ranges.iter_mut().flatten() {
-            *range = narrowed(*range, &sources[range.source], TickSpan { since, until: None });
+            *range = narrowed(*range, &sources[range.source], TickPeriod { since, until: None });
         }
     }
 }

@@ -1,7 +1,7 @@
-//! Finds the bytes of a file whose lines are in a span, without reading the rest; it stands between the
+//! Finds the bytes of a file whose lines are in a period, without reading the rest; it stands between the
 //! opening of the inputs and their merge.
 //!
-//! The lines of a file are in order, so a binary search finds both ends of a span; it looks at some thirty
+//! The lines of a file are in order, so a binary search finds both ends of a period; it looks at some thirty
 //! lines. For files whose lines are not in order see [`crate::view::breaks`].
 
 use std::cmp::Reverse;
@@ -13,28 +13,28 @@ use trace_format::line::{Kind, Line};
 
 use crate::file::lines::without_feed;
 use crate::input::boundary::{Boundary, first_from};
-use crate::input::slice::TickSpan;
+use crate::input::slice::TickPeriod;
 use crate::input::source::{Content, SortedRange, Source};
 
-/// Returns the part of a sorted range that has its lines in `span`: those that a merge of the whole range
+/// Returns the part of a sorted range that has its lines in `period`: those that a merge of the whole range
 /// would show there.
 #[must_use]
-pub fn narrowed(range: SortedRange, source: &Source, span: TickSpan) -> SortedRange {
+pub fn narrowed(range: SortedRange, source: &Source, period: TickPeriod) -> SortedRange {
     if let Content::Rendered(render) = source.content() {
         // A renderer is asked for lines by their ticks, so only whether there are any matters here.
-        let until = span.until.unwrap_or(u64::MAX);
-        let any = render.span().is_some_and(|(first, last)| last >= span.since && first < until);
+        let until = period.until.unwrap_or(u64::MAX);
+        let any = render.period().is_some_and(|(first, last)| last >= period.since && first < until);
         return SortedRange { start: 0, end: if any { source.size() } else { 0 }, ..range };
     }
-    if span == TickSpan::ALL {
+    if period == TickPeriod::ALL {
         return range;
     }
     let bytes = &source.bytes()[..range.end];
     // Bytes that are no line belong to the line before them; at the beginning of a file, to its first line.
     let (first, last) = (Boundary::before(bytes, range.start), Boundary::end(bytes));
     let place = |ticks| first_from(bytes, ticks, first, last, usize::MAX).at;
-    let start = place(span.since);
-    let end = span.until.map_or(range.end, place);
+    let start = place(period.since);
+    let end = period.until.map_or(range.end, place);
     SortedRange { start, end: end.max(start), ..range }
 }
 
@@ -45,7 +45,7 @@ pub fn narrowed(range: SortedRange, source: &Source, span: TickSpan) -> SortedRa
 pub fn since_for_last(
     sources: &[Source],
     ranges: &[SortedRange],
-    span: TickSpan,
+    period: TickPeriod,
     wanted: usize,
 ) -> Option<u64> {
     let mut newest: BinaryHeap<Reverse<u64>> = BinaryHeap::new();
@@ -55,8 +55,8 @@ pub fn since_for_last(
             Content::Rendered(render) => Box::new(
                 render
                     .newest_first()
-                    .skip_while(|ticks| span.until.is_some_and(|until| *ticks >= until))
-                    .take_while(|ticks| *ticks >= span.since),
+                    .skip_while(|ticks| period.until.is_some_and(|until| *ticks >= until))
+                    .take_while(|ticks| *ticks >= period.since),
             ),
             Content::Text(bytes) => Box::new(messages_backwards(&bytes[range.start..range.end])),
         };
@@ -125,9 +125,9 @@ mod tests {
         })
     }
 
-    /// Returns the range of the source with this `number` that has the lines in `span`.
-    fn range_in(number: usize, source: &Source, span: TickSpan) -> SortedRange {
-        narrowed(SortedRange { source: number, start: 0, end: source.bytes().len() }, source, span)
+    /// Returns the range of the source with this `number` that has the lines in `period`.
+    fn range_in(number: usize, source: &Source, period: TickPeriod) -> SortedRange {
+        narrowed(SortedRange { source: number, start: 0, end: source.bytes().len() }, source, period)
     }
 
     /// Returns all lines with their offsets, found one after the other.
@@ -149,12 +149,12 @@ mod tests {
         #[test]
         fn a_narrowed_range_has_exactly_the_lines_in_the_span(bytes in text(), since in 0..42u64, until in 0..42u64) {
             let source = Source::of("a", &bytes);
-            let found = range_in(0, &source, TickSpan { since, until: Some(until) });
+            let found = range_in(0, &source, TickPeriod { since, until: Some(until) });
             let inside = |at: usize| found.start <= at && at < found.end;
             for (at, line) in all_lines(&bytes) {
                 prop_assert_eq!(inside(at), since <= line.ticks && line.ticks < until);
             }
-            let whole = range_in(0, &source, TickSpan::ALL);
+            let whole = range_in(0, &source, TickPeriod::ALL);
             prop_assert_eq!((whole.start, whole.end), (0, bytes.len()));
         }
 
@@ -163,12 +163,12 @@ mod tests {
             files in prop::collection::vec(text(), 0..4), wanted in 1..9usize
         ) {
             let sources: Vec<_> = files.iter().map(|bytes| Source::of("a", bytes)).collect();
-            let ranges: Vec<_> = sources.iter().enumerate().map(|(n, s)| range_in(n, s, TickSpan::ALL)).collect();
+            let ranges: Vec<_> = sources.iter().enumerate().map(|(n, s)| range_in(n, s, TickPeriod::ALL)).collect();
             let lines = files.iter().flat_map(|bytes| all_lines(bytes));
             let mut ticks: Vec<_> = lines.filter(|(_, line)| !line.meta).map(|(_, line)| line.ticks).collect();
             ticks.sort_unstable();
             let expected = ticks.len().checked_sub(wanted).map(|at| ticks[at]);
-            prop_assert_eq!(since_for_last(&sources, &ranges, TickSpan::ALL, wanted), expected);
+            prop_assert_eq!(since_for_last(&sources, &ranges, TickPeriod::ALL, wanted), expected);
         }
     }
 }

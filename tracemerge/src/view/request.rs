@@ -123,7 +123,7 @@ impl View {
         self.is_of_a_time() || !self.selection.is_all() || !self.thread.is_empty() || !self.process.is_empty()
     }
 
-    /// Returns whether the view is limited to a span of time.
+    /// Returns whether the view is limited to a period.
     #[must_use]
     pub fn is_of_a_time(&self) -> bool {
         self.since.is_some() || self.until.is_some()

@@ -11,7 +11,7 @@ use trace_format::wall::Wall;
 use trace_store::inspect::now_in;
 
 use crate::time::clocks::{Anchor, TickClock, wall_clock};
-use crate::time::when::{WallSpan, When};
+use crate::time::when::{WallPeriod, When};
 
 /// The nanoseconds within which of two readings only one is kept.
 const APART_NS: u64 = 1_000_000_000;
@@ -92,17 +92,17 @@ impl Times {
         own.or_else(|| self.0.values().next()).map(|boot| &boot.clock)
     }
 
-    /// The first ticks of `run` that are not before `when`. `span` has the lines that existed when following
+    /// The first ticks of `run` that are not before `when`. `period` has the lines that existed when following
     /// began: ticks in it are settled, and do not change when more is known of the clock.
-    pub fn since(&mut self, when: When, run: Option<&Run>, span: WallSpan, zone: &TimeZone) -> u64 {
+    pub fn since(&mut self, when: When, run: Option<&Run>, period: WallPeriod, zone: &TimeZone) -> u64 {
         let own = run.map(key).filter(|key| self.0.contains_key(key));
         let Some(key) = own.or_else(|| self.0.keys().next().cloned()) else { return 0 };
         let Some(boot) = self.0.get_mut(&key) else { return 0 };
         if let Some(since) = boot.since {
             return since;
         }
-        let ticks = when.ticks(&boot.clock, span, zone).unwrap_or_default();
-        boot.since = (ticks <= boot.clock.ticks(span.last)).then_some(ticks.0);
+        let ticks = when.ticks(&boot.clock, period, zone).unwrap_or_default();
+        boot.since = (ticks <= boot.clock.ticks(period.last)).then_some(ticks.0);
         ticks.0
     }
 }
@@ -129,8 +129,8 @@ impl Until {
     /// The first ticks by `clock` that are not before the limit, for runs that began at `first`.
     pub fn ticks(&self, clock: &TickClock, first: Wall) -> Ticks {
         // The trace has no end yet: a time of day is one that comes.
-        let span = WallSpan { first, last: Wall(u64::MAX) };
-        self.when.ticks(clock, span, &self.zone).unwrap_or(Ticks(u64::MAX))
+        let period = WallPeriod { first, last: Wall(u64::MAX) };
+        self.when.ticks(clock, period, &self.zone).unwrap_or(Ticks(u64::MAX))
     }
 
     /// Returns whether the limit has passed, for runs that began at `first` by `clock`.
@@ -171,9 +171,10 @@ mod tests {
         let mut times = Times::default();
         let run = run("another boot");
         times.learn_run(&run);
-        let span = WallSpan { first: BEGAN, last: Wall(BEGAN.0 + 4 * S) };
-        let since =
-            |times: &mut Times, after| times.since(When::AfterFirst(after), Some(&run), span, &TimeZone::UTC);
+        let period = WallPeriod { first: BEGAN, last: Wall(BEGAN.0 + 4 * S) };
+        let since = |times: &mut Times, after| {
+            times.since(When::AfterFirst(after), Some(&run), period, &TimeZone::UTC)
+        };
         // Times to come are better known later; those of existing lines are not moved.
         assert_eq!(since(&mut times, 6 * S), 6 * S);
         times.learn(&run, Anchor { ticks: Ticks(20 * S), wall: Wall(BEGAN.0 + 10 * S) });

@@ -25,7 +25,7 @@ use crate::input::inputs::Origin;
 use crate::output::redrawn::Redrawn;
 use crate::output::sink::Sink;
 use crate::time::clocks::{TickClock, anchors_in, wall_clock};
-use crate::time::when::{WallSpan, When};
+use crate::time::when::{WallPeriod, When};
 use crate::ui::colour::Palette;
 use crate::ui::error::Error;
 use crate::ui::messages::count;
@@ -63,9 +63,9 @@ impl FollowedView<'_> {
     pub fn new(view: &View) -> Result<FollowedView<'_>, Error> {
         let zone = TimeZone::system();
         let began = wall_clock(SystemTime::now());
-        let span = WallSpan { first: began, last: Wall(u64::MAX) };
+        let period = WallPeriod { first: began, last: Wall(u64::MAX) };
         for (option, when) in [("--since", view.since), ("--until", view.until)] {
-            if let Some(Err(why)) = when.map(|when| when.ticks(&wall_as_ticks(), span, &zone)) {
+            if let Some(Err(why)) = when.map(|when| when.ticks(&wall_as_ticks(), period, &zone)) {
                 return Err(Error::plain(format!("{option}: {why}")));
             }
         }
@@ -100,7 +100,7 @@ pub struct ViewOutlet<'a> {
     needs_clock: bool,
     times: Times,
     /// The times between which there were lines when following began.
-    span: Option<WallSpan>,
+    period: Option<WallPeriod>,
     processes: HashSet<(Vec<u8>, u32, u32)>,
     numbers: HashMap<ThreadKey, usize>,
     known: Vec<ThreadFacts>,
@@ -159,7 +159,7 @@ impl<'a> ViewOutlet<'a> {
                 || view.time != TimeMode::Ticks
                 || matches!(layout, Layout::Stats(_) | Layout::Tree(_) | Layout::Report(_)),
             times: Times::default(),
-            span: None,
+            period: None,
             processes: HashSet::new(),
             numbers: HashMap::new(),
             known: Vec::new(),
@@ -244,17 +244,17 @@ impl<'a> ViewOutlet<'a> {
 
     /// Gives a thread the clock of its run, and the ticks that are wanted of it.
     fn set_times(&mut self, number: usize) {
-        let Some(span) = self.span else { return };
+        let Some(period) = self.period else { return };
         let origin = &mut self.records.next_mut().next.next_mut().next_mut().next_mut().origins[number];
         if let Some(clock) = self.times.of(origin.run.as_ref()) {
             origin.clock = Arc::clone(clock);
         }
         let known = &mut self.known[number];
         if let Some(since) = self.wanted.view.since {
-            known.since = self.times.since(since, origin.run.as_ref(), span, &self.wanted.zone);
+            known.since = self.times.since(since, origin.run.as_ref(), period, &self.wanted.zone);
         }
         if let Some(until) = &self.wanted.until {
-            known.until = until.ticks(&origin.clock, span.first).0;
+            known.until = until.ticks(&origin.clock, period.first).0;
         }
     }
 
@@ -279,14 +279,14 @@ impl Outlet for ViewOutlet<'_> {
             (0..self.known.len()).for_each(|number| self.set_times(number));
         }
         let Some(until) = &self.wanted.until else { return false };
-        match (self.span, self.times.of(None)) {
-            (Some(span), Some(clock)) => until.is_over(clock, span.first),
+        match (self.period, self.times.of(None)) {
+            (Some(period), Some(clock)) => until.is_over(clock, period.first),
             _ => until.is_over_before(),
         }
     }
 
     fn wants_to_begin(&self) -> bool {
-        self.span.is_none()
+        self.period.is_none()
     }
 
     fn begin(&mut self, found: &Beginning<'_>) {
@@ -299,7 +299,7 @@ impl Outlet for ViewOutlet<'_> {
             first = first.min(clock.wall(*begins));
             last = last.max(clock.wall(*ends));
         }
-        self.span = Some(WallSpan { first, last });
+        self.period = Some(WallPeriod { first, last });
         self.shown_mut().format.begin_at(first);
         // Runs of which only some threads are shown, or none, are told apart when their lines come.
         let View { thread, process, .. } = self.wanted.view;
@@ -327,7 +327,7 @@ impl Outlet for ViewOutlet<'_> {
 
     fn end_round(&mut self) -> io::Result<()> {
         self.records.end()?;
-        if self.span.is_some() && self.rounds < ROUNDS_TO_THE_PRESENT {
+        if self.period.is_some() && self.rounds < ROUNDS_TO_THE_PRESENT {
             self.rounds += 1;
             if self.rounds == ROUNDS_TO_THE_PRESENT {
                 self.limit().release()?;

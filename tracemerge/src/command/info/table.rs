@@ -22,8 +22,8 @@ pub fn of(info: &TraceInfo) -> String {
     }
     let (runs, threads) = (count(info.runs.len() as u64, "run"), count(info.threads, "thread"));
     text.push_str(&format!("{runs}, {threads}, {}", amounts(&info.sums)));
-    if let Some(span) = info.span_ns {
-        text.push_str(&format!(", over {}", duration(span)));
+    if let Some(period) = info.span_ns {
+        text.push_str(&format!(", over {}", duration(period)));
     }
     text.push('\n');
     text
@@ -74,9 +74,10 @@ fn of_run(run: &RunInfo, forks: &[u32]) -> String {
         text.push_str(&format!("  run {id}{family}, boot {boot}, format version {version}\n"));
     }
     if let Some(start) = run.start_wall_ns {
-        let span = run.span_ns.map_or_else(String::new, |span| format!(", messages over {}", duration(span)));
+        let period =
+            run.span_ns.map_or_else(String::new, |period| format!(", messages over {}", duration(period)));
         let cost = run.start_ns.map_or_else(String::new, |ns| format!(", started within {}", duration(ns)));
-        text.push_str(&format!("  begun {}{cost}{span}\n", Wall(start)));
+        text.push_str(&format!("  begun {}{cost}{period}\n", Wall(start)));
     }
     text.push_str(&of_clock(run));
     text.push_str(&of_threads(run));

@@ -169,7 +169,7 @@ impl Delivery<'_, '_> {
         let mut progress = MergeProgress::is_wanted(self.target).then(|| MergeProgress::new(bytes));
         let mut all = Vec::with_capacity(self.inputs.boots.len());
         let mut first = 0;
-        for (sources, span) in self.inputs.boots.iter().zip(&self.plan.spans) {
+        for (sources, period) in self.inputs.boots.iter().zip(&self.plan.periods) {
             let here = first..first + sources.len();
             let ranges: Vec<SortedRange> = self.plan.ranges[here.clone()].iter().flatten().copied().collect();
             let mut findings = Findings::default();
@@ -181,7 +181,7 @@ impl Delivery<'_, '_> {
                 write(batch)
             };
             let make = || make(here.start, sources);
-            let merged = merge_by_all(sources, &ranges, *span, &make, &mut write, &mut findings);
+            let merged = merge_by_all(sources, &ranges, *period, &make, &mut write, &mut findings);
             first = here.end;
             all.push(findings);
             match merged {

@@ -8,7 +8,7 @@ use crate::file::truncation;
 use crate::find::header::Trace;
 use crate::find::marks::Marks;
 use crate::input::inputs::Origin;
-use crate::input::slice::TickSpan;
+use crate::input::slice::TickPeriod;
 use crate::input::source::whole;
 use crate::merge::{MANY, MergeWork, Room, Turn, Windows, silently, unless_truncated};
 use crate::os::sys::file_id;
@@ -180,7 +180,7 @@ fn a_merge_that_cannot_begin_anew_has_the_lines_that_were_there_when_it_read_the
         let mut out = Vec::new();
         let (make, mut write) =
             (|| MergedLines::new(sources), |lines: &MergedLines<'_>| lines.write(&mut out));
-        merge_by_all(sources, &whole(sources), TickSpan::ALL, &make, &mut write, &mut findings).unwrap();
+        merge_by_all(sources, &whole(sources), TickPeriod::ALL, &make, &mut write, &mut findings).unwrap();
         let text = String::from_utf8(out).unwrap();
         assert_eq!(text.matches("-00000001 : ").count(), 10_000, "truncated to {length}");
         assert!(text.matches("-00000002 : ").count() as u64 >= length / 40, "truncated to {length}");
@@ -197,7 +197,7 @@ fn lines_that_are_truncated_after_they_were_dealt_out_are_left_out() {
         // A file of this length is not truncated yet.
         let (directory, boots) = place(400_000);
         let sources = &boots[0];
-        let mut windows = Windows::new(sources, &whole(sources), TickSpan::ALL, 1);
+        let mut windows = Windows::new(sources, &whole(sources), TickPeriod::ALL, 1);
         let (mut room, mut text, mut before) = (Room::default(), String::new(), None);
         let of_second = |text: &str| text.matches("-00000002 : ").count();
         loop {

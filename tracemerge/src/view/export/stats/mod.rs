@@ -51,7 +51,7 @@ pub struct StatsFormat {
     /// The last message of each thread: its sort, and its time.
     last: Vec<Option<(SortId, Wall)>>,
     /// The times of the first message and of the last one.
-    span: Option<(Wall, Wall)>,
+    period: Option<(Wall, Wall)>,
     /// A buffer for the text of a message.
     text: String,
 }
@@ -100,7 +100,7 @@ struct SortStats {
     function: Option<String>,
     /// The number of messages.
     count: u64,
-    /// The number of messages in a second, on average over all of the time that the statistics span.
+    /// The number of messages in a second, on average over the whole period of the statistics.
     per_second: Option<f64>,
     /// The number of threads that have such messages.
     threads: u64,
@@ -127,7 +127,7 @@ impl StatsFormat {
             threads: Vec::new(),
             numbers: HashMap::new(),
             last: Vec::new(),
-            span: None,
+            period: None,
             text: String::new(),
         }
     }
@@ -156,7 +156,7 @@ impl StatsFormat {
     }
 
     fn stats(&self) -> Stats {
-        let span_ns = self.span.map_or(0, |(first, last)| last.0.saturating_sub(first.0));
+        let span_ns = self.period.map_or(0, |(first, last)| last.0.saturating_sub(first.0));
         let sort = |(id, counted): (u32, &Counted)| self.sort(id, counted, span_ns);
         let mut by_sort: Vec<SortStats> = (0..).zip(&self.counted).map(sort).collect();
         by_sort.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.message.cmp(&b.message)));
@@ -214,8 +214,8 @@ impl Export for StatsFormat {
         if let Some((before, since)) = self.last[thread].replace((sort, wall)) {
             self.counted[before as usize].to_next.push(wall.0.saturating_sub(since.0));
         }
-        let (first, last) = self.span.unwrap_or((wall, wall));
-        self.span = Some((Wall(first.0.min(wall.0)), Wall(last.0.max(wall.0))));
+        let (first, last) = self.period.unwrap_or((wall, wall));
+        self.period = Some((Wall(first.0.min(wall.0)), Wall(last.0.max(wall.0))));
         let counted = &mut self.counted[sort as usize];
         counted.count += 1;
         counted.threads.insert(thread);

@@ -189,6 +189,65 @@ fn the_command_merges_checks_counts_and_shows_files_with_functions_without_a_wor
 }
 
 #[test]
+fn the_tree_and_the_report_of_a_killed_program_have_the_calls_that_it_has_counted() {
+    const THREADS: usize = 3;
+    for (kill, format) in (0..2).map(|n| (n, FORMATS[n])) {
+        let counters = tempfile::NamedTempFile::new_in("/dev/shm").expect("a file of counters");
+        std::fs::write(counters.path(), [0; 16 * THREADS]).expect("a file of counters");
+        let path = counters.path().to_str().expect("UTF-8");
+        let mut scenario =
+            Scenario::new(SCENARIO, &["functions-everything", path]).env("TRACER_FORMAT", format);
+        let mut child = scenario.command().spawn().expect("the program starts");
+        std::thread::sleep(std::time::Duration::from_millis(40 + 7 * kill as u64));
+        child.kill().expect("a kill");
+        child.wait().expect("its end");
+        let counters = std::fs::read(counters.path()).expect("the counters");
+        let count =
+            |at: usize| u64::from_le_bytes(counters[8 * at..8 * at + 8].try_into().expect("a counter"));
+        let shown = |args: &[&str]| {
+            let mut command = tracemerge(SCENARIO, scenario.runtime.path(), args.iter().map(OsStr::new));
+            let output =
+                command.arg(scenario.directory.path().join("scenario")).output().expect("it can be run");
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            String::from_utf8(output.stdout).expect("text")
+        };
+        let (tree, report) = (shown(&["tree"]), shown(&["report", "--by-thread"]));
+        for thread in 0..THREADS {
+            // Without the stacks of its panics.
+            let of_thread = |line: &&str| {
+                line.split_whitespace().nth(1) == Some(&thread.to_string()) && !line.contains(": by ")
+            };
+            let lines: Vec<&str> = tree.lines().filter(of_thread).collect();
+            let table = report.split("\n\n").find(|table| table.starts_with(&format!("{thread}\n")));
+            let table = table.unwrap_or_else(|| panic!("no thread {thread}: {report}"));
+            for (counter, name) in [(2 * thread, "::recursive  ("), (2 * thread + 1, "::work_once  (")] {
+                let entered = lines.iter().filter(|line| line.contains(name)).count() as u64;
+                // A thread may have been killed between its record and its count.
+                assert!(
+                    (count(counter)..=count(counter) + 1).contains(&entered),
+                    "{name} {entered} {}",
+                    count(counter)
+                );
+                let row = table.lines().find(|line| line.contains(name)).expect("a row");
+                let calls = row.split_whitespace().next().expect("a count").replace(',', "");
+                assert_eq!(calls, entered.to_string(), "{row}");
+            }
+            // The depth is that of the program, after any number of panics.
+            let column = |line: &str, name: &str| line.find(name).map(|at| line[..at].chars().count());
+            let outermost: Vec<_> =
+                lines.iter().filter_map(|line| column(line, "scenario::functions::work_once  (")).collect();
+            assert!(outermost.windows(2).all(|two| two[0] == two[1]), "{tree}");
+            let unwound = lines.iter().filter(|line| line.ends_with("<- left by a panic")).count();
+            // Five of one function, and the one around.
+            assert!(unwound > 0 && unwound.is_multiple_of(6) || tree.contains("<- still"), "{unwound}");
+            let still_open =
+                lines.iter().filter(|line| line.ends_with("<- still running when the process was killed"));
+            assert!(still_open.count() <= 6, "{tree}");
+        }
+    }
+}
+
+#[test]
 fn a_killed_program_loses_no_entering_and_no_leaving() {
     let mut lived = 0;
     for (kill, format) in (0..30).map(|n| (n, FORMATS[n % 2])) {

@@ -100,6 +100,48 @@ pub fn killed(path: &str) {
     }
 }
 
+/// The number of threads of [`everything`], and how deep each goes.
+const THREADS: usize = 3;
+const DEPTH: u32 = 5;
+
+/// Enters and leaves functions on several threads, recursively, some by panics that are caught further out, until it is
+/// killed. Counts the enterings that have returned in the file at `path`, for each thread: of `recursive`, and of `work`.
+pub fn everything(path: &str) {
+    let counters = crate::stress::counters(path, 2 * THREADS);
+    std::panic::set_hook(Box::new(|_| {}));
+    let work = |thread: usize| {
+        let (recursions, works) = (&counters[2 * thread], &counters[2 * thread + 1]);
+        let mut turn = 0;
+        move || loop {
+            turn += 1;
+            let _ = std::panic::catch_unwind(|| work_once(recursions, works, turn % 50 == 0));
+        }
+    };
+    let threads =
+        (0..THREADS).map(|thread| std::thread::Builder::new().name(format!("{thread}")).spawn(work(thread)));
+    for thread in threads.collect::<Vec<_>>() {
+        let _ = thread.expect("a thread").join();
+    }
+}
+
+#[inline(never)]
+fn work_once(recursions: &AtomicU64, works: &AtomicU64, panics: bool) {
+    let _scope = tracer::scope();
+    works.fetch_add(1, Ordering::Relaxed);
+    recursive(recursions, DEPTH, panics);
+}
+
+#[traced]
+#[inline(never)]
+fn recursive(recursions: &AtomicU64, depth: u32, panics: bool) {
+    recursions.fetch_add(1, Ordering::Relaxed);
+    match depth {
+        1 if panics => panic!("as the test wants"),
+        1 => {}
+        _ => recursive(recursions, depth - 1, panics),
+    }
+}
+
 static HANDLED: AtomicU64 = AtomicU64::new(0);
 
 /// Is interrupted by handlers that enter and leave a function, and formats values that do so, too; prints how

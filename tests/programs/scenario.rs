@@ -131,6 +131,9 @@ fn main() {
         "sites-forked" => sites::forked(),
         "sites-restarted" => sites::restarted(&argument.expect("a directory as second argument")),
         "functions" => functions::functions(number()),
+        "functions-everything" => {
+            functions::everything(&argument.expect("a file of counters as second argument"));
+        }
         "functions-killed" => functions::killed(&argument.expect("a file of counters as second argument")),
         "functions-inside" => functions::inside_of_messages(),
         "functions-unwound" => functions::unwound(),

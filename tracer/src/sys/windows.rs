@@ -60,6 +60,7 @@ unsafe extern "system" {
 unsafe extern "system" {
     fn WaitOnAddress(address: *const u32, compare: *const u32, size: usize, milliseconds: u32) -> i32;
     fn WakeByAddressAll(address: *const u32);
+    fn WakeByAddressSingle(address: *const u32);
 }
 
 unsafe extern "C" {
@@ -324,10 +325,10 @@ pub(crate) fn wait_word(word: &AtomicU32, expected: u32, timeout: Duration) {
     unsafe { WaitOnAddress(word.as_ptr(), &expected, 4, milliseconds) };
 }
 
-/// Wakes those that sleep on `word`: all of them, whatever `count` says.
-pub(crate) fn wake_word(word: &AtomicU32, _count: i32) {
+/// Wakes one of those that sleep on `word`, or all of them where `count` is more.
+pub(crate) fn wake_word(word: &AtomicU32, count: i32) {
     // SAFETY: the address is not dereferenced.
-    unsafe { WakeByAddressAll(word.as_ptr()) };
+    unsafe { if count == 1 { WakeByAddressSingle(word.as_ptr()) } else { WakeByAddressAll(word.as_ptr()) } }
 }
 
 /// Gives a zeroed page; there is no `fork`.

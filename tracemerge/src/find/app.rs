@@ -1,8 +1,8 @@
 //! What the user named: the executable or directory whose traces are wanted, and the names that follow from it.
 
 use std::borrow::Cow;
+use std::env::consts::EXE_SUFFIX;
 use std::ffi::{OsStr, OsString};
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use trace_format::manifest::Manifest;
@@ -10,6 +10,7 @@ use trace_format::meta::Cause;
 use trace_format::name::{MERGED_SUFFIX, stem};
 use trace_format::wall::Wall;
 
+use crate::os::sys::real_path;
 use crate::ui::error::Error;
 use crate::ui::messages::shown;
 
@@ -49,6 +50,7 @@ impl App {
     /// # Errors
     /// The path names no file.
     pub fn new(given: PathBuf) -> Result<App, Error> {
+        let given = with_suffix(given);
         App::found_at(given.clone(), given)
     }
 
@@ -60,7 +62,7 @@ impl App {
         if !given.is_dir() {
             return App::new(given);
         }
-        let real = fs::canonicalize(&given).map_err(|error| Error::io("find", &given, error))?;
+        let real = real_path(&given).map_err(|error| Error::io("find", &given, error))?;
         let name = real.file_name().unwrap_or_default().to_owned();
         let (found, whole, real) = (given.clone(), name.clone(), Some(real));
         Ok(App { found, given, whole, name, real, directory: true, ended: None })
@@ -83,7 +85,8 @@ impl App {
         let Some(name) = found.file_name().map(OsStr::to_owned) else {
             return Err(Error::plain(format!("{} does not name an executable", shown(&given))));
         };
-        let real = fs::canonicalize(&found).ok();
+        let real = real_path(&found).ok();
+        let name = real.as_deref().and_then(|real| as_written(real, &name)).unwrap_or(name);
         Ok(App { given, found, name: short(&name), whole: name, real, directory: false, ended: None })
     }
 
@@ -114,9 +117,7 @@ impl App {
     /// The executable's path as the library writes it in `# run`; `None` where it does not exist.
     #[must_use]
     pub fn exe(&self) -> Option<&[u8]> {
-        let bytes = self.real.as_deref()?.as_os_str().as_encoded_bytes();
-        // Windows marks a canonical path by this prefix.
-        Some(if cfg!(windows) { bytes.strip_prefix(br"\\?\").unwrap_or(bytes) } else { bytes })
+        self.real.as_deref().map(|real| real.as_os_str().as_encoded_bytes())
     }
 
     /// Returns whether a run is one of this executable, or has its traces in this directory.
@@ -125,7 +126,7 @@ impl App {
         if self.directory {
             return self.exe() == manifest.directories.first().map(Vec::as_slice);
         }
-        let beside = || directory_of(&self.given).canonicalize().ok();
+        let beside = || real_path(&directory_of(&self.given)).ok();
         self.exe().is_some_and(|exe| manifest.run.exe == exe)
             || (manifest.name == self.name.as_encoded_bytes()
                 && beside().is_some_and(|here| {
@@ -156,6 +157,20 @@ fn os_string(bytes: Vec<u8>) -> OsString {
 #[cfg(not(unix))]
 fn os_string(bytes: Vec<u8>) -> OsString {
     String::from_utf8_lossy(&bytes).into_owned().into()
+}
+
+/// Adds the suffix of executables, where the system has one and there is such a file only with it.
+fn with_suffix(given: PathBuf) -> PathBuf {
+    let mut whole = given.clone().into_os_string();
+    whole.push(EXE_SUFFIX);
+    let whole = PathBuf::from(whole);
+    if !EXE_SUFFIX.is_empty() && !given.exists() && whole.exists() { whole } else { given }
+}
+
+/// Returns the name of the file at `real` as it is written there, where the system takes `name` for the same.
+fn as_written(real: &Path, name: &OsStr) -> Option<OsString> {
+    let written = real.file_name().filter(|_| cfg!(windows))?;
+    written.eq_ignore_ascii_case(name).then(|| written.to_owned())
 }
 
 /// Returns the directory that a file is in.

@@ -1,7 +1,6 @@
 //! Liveness of runs: a run is alive as long as it holds the lock on its life file.
 //!
-//! These functions never take the lock, so they cannot make a live run look dead to anybody. Where there are
-//! no such locks, no run is known to be alive.
+//! These functions never take the lock for themselves, so they cannot make a live run look dead to anybody.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -11,10 +10,10 @@ use trace_format::life::LIFE_BYTE;
 use trace_format::manifest::{FILE_NAME, Manifest};
 use trace_format::meta::Run;
 use trace_store::recovery::runtime_directories;
-use trace_store::run_directory::lock_file;
+use trace_store::run_directory::{lock_file, name};
 
 use crate::find::header::Trace;
-use crate::os::sys::is_locked;
+use crate::os::sys::{is_locked, real_path};
 
 /// The number of bytes above which a file is no manifest: manifests are far smaller.
 const LARGEST_MANIFEST: u64 = 1 << 20;
@@ -22,7 +21,7 @@ const LARGEST_MANIFEST: u64 = 1 << 20;
 /// Returns whether the process of `run` still lives, and may be writing.
 #[must_use]
 pub fn is_alive(run: &Run) -> bool {
-    let name = format!("{}-{:08x}", run.pid, run.id);
+    let name = name(run.pid, run.id);
     runtime_directories().iter().map(|directory| directory.join(&name)).any(|directory| {
         live_manifest(&directory)
             .is_some_and(|manifest| manifest.run.id == run.id && manifest.run.pid == run.pid)
@@ -34,8 +33,7 @@ pub fn is_alive(run: &Run) -> bool {
 #[must_use]
 pub fn is_being_written(path: &Path) -> bool {
     let (Some(name), Some(directory)) = (path.file_name(), path.parent()) else { return false };
-    let Ok(directory) =
-        fs::canonicalize(if directory.as_os_str().is_empty() { Path::new(".") } else { directory })
+    let Ok(directory) = real_path(if directory.as_os_str().is_empty() { Path::new(".") } else { directory })
     else {
         return false;
     };

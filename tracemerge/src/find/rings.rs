@@ -121,7 +121,7 @@ pub fn tell_unread(chosen: &[&Trace], runs: &[RunInMemory], messages: &mut Messa
         if read.contains(&(run.pid, run.id)) || !told.insert((run.pid, run.id)) {
             continue;
         }
-        let name = format!("{}-{:08x}", run.pid, run.id);
+        let name = trace_store::run_directory::name(run.pid, run.id);
         let there = places_of_owner(&trace.path).into_iter().map(|place| place.join(&name));
         for path in there.filter(|path| path.is_dir()) {
             // The run may have begun only now.
@@ -156,9 +156,10 @@ fn places_of_owner(trace: &Path) -> Vec<PathBuf> {
     places
 }
 
+/// Returns nothing: each user has a place of their own, in which others see nothing.
 #[cfg(not(unix))]
 fn places_of_owner(_trace: &Path) -> Vec<PathBuf> {
-    runtime_directories()
+    Vec::new()
 }
 
 /// Returns whether the file at `path` is one that a ring has named.

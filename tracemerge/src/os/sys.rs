@@ -8,13 +8,14 @@ use std::fs::{File, Metadata};
 use std::io;
 use std::path::Path;
 
+pub use trace_store::sys::real_path;
+
 /// The identity of a file, by whatever path it is named.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum FileId {
-    /// The file's device and inode.
-    #[cfg(unix)]
+    /// The file's device and its number there.
     Inode(u64, u64),
-    /// The file's real path, where there are no inodes.
+    /// The file's path, where its number is not known.
     #[cfg(not(unix))]
     Path(std::path::PathBuf),
 }
@@ -38,7 +39,7 @@ pub fn effective_user() -> u32 {
 }
 
 /// Returns whether anybody else holds a lock on that byte of `file`: another process, or another open file
-/// description of this one. The check takes no lock.
+/// description of this one. The check takes no lock that anybody who asks in this way would find.
 #[must_use]
 pub fn is_locked(file: &File, byte: u32) -> bool {
     imp::is_locked(file, byte)
@@ -229,9 +230,39 @@ mod imp {
 #[cfg(not(unix))]
 mod imp {
     use super::{File, FileId, Metadata, Path, io};
+    use std::ffi::c_void;
+    use std::os::windows::io::AsRawHandle;
+
+    /// Where the library's locks lie behind a byte, in units of 4 GiB: what is locked itself, others cannot read.
+    const FAR_BEHIND_THE_END: u32 = 1 << 30;
+
+    /// The system's `OVERLAPPED`: a position in a file.
+    #[repr(C)]
+    struct Overlapped {
+        internal: [usize; 2],
+        offset: [u32; 2],
+        event: *mut c_void,
+    }
+
+    #[link(name = "kernel32", kind = "raw-dylib")]
+    unsafe extern "system" {
+        fn LockFile(file: *mut c_void, low: u32, high: u32, bytes_low: u32, bytes_high: u32) -> i32;
+        fn LockFileEx(
+            file: *mut c_void,
+            flags: u32,
+            reserved: u32,
+            bytes_low: u32,
+            bytes_high: u32,
+            at: *mut Overlapped,
+        ) -> i32;
+        fn UnlockFile(file: *mut c_void, low: u32, high: u32, bytes_low: u32, bytes_high: u32) -> i32;
+    }
 
     pub fn file_id(path: &Path, _metadata: &Metadata) -> FileId {
-        FileId::Path(path.canonicalize().unwrap_or_else(|_| path.to_owned()))
+        match trace_store::sys::target_identity(path) {
+            Ok(found) => FileId::Inode(found.device, found.inode),
+            Err(_) => FileId::Path(path.canonicalize().unwrap_or_else(|_| path.to_owned())),
+        }
     }
 
     pub fn owner(_metadata: &Metadata) -> u32 {
@@ -242,16 +273,31 @@ mod imp {
         0
     }
 
-    #[cfg(windows)]
     pub fn read_at(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
         std::os::windows::fs::FileExt::seek_read(file, bytes, offset)
     }
 
-    pub fn hold_lock(_file: &File, _byte: u32) -> io::Result<()> {
-        Err(io::ErrorKind::Unsupported.into())
+    pub fn hold_lock(file: &File, byte: u32) -> io::Result<()> {
+        // SAFETY: the handle is open as long as `file` is borrowed; a range need not be in the file.
+        match unsafe { LockFile(file.as_raw_handle(), byte, FAR_BEHIND_THE_END, 1, 0) } {
+            0 => Err(io::Error::last_os_error()),
+            _ => Ok(()),
+        }
     }
 
-    pub fn is_locked(_file: &File, _byte: u32) -> bool {
+    /// Takes a shared lock for a moment, which stands in nobody's way who asks, too.
+    pub fn is_locked(file: &File, byte: u32) -> bool {
+        const FAIL_IMMEDIATELY: u32 = 1;
+        const LOCK_VIOLATION: i32 = 33;
+        let handle = file.as_raw_handle();
+        let mut at =
+            Overlapped { internal: [0; 2], offset: [byte, FAR_BEHIND_THE_END], event: std::ptr::null_mut() };
+        // SAFETY: the handle is open as long as `file` is borrowed; `at` outlives the call, which does not wait.
+        if unsafe { LockFileEx(handle, FAIL_IMMEDIATELY, 0, 1, 0, &raw mut at) } == 0 {
+            return io::Error::last_os_error().raw_os_error() == Some(LOCK_VIOLATION);
+        }
+        // SAFETY: gives up what was taken above.
+        unsafe { UnlockFile(handle, byte, FAR_BEHIND_THE_END, 1, 0) };
         false
     }
 

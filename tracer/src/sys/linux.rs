@@ -153,7 +153,7 @@ extern "C" fn at_exit() {
 }
 
 /// Has `handler` called at `exit`, and sees to it that [`AT_EXIT`] is linked in.
-pub(crate) fn arm_exit_handler(handler: fn()) {
+pub(crate) fn arm_exit_handler(handler: fn(), _detached: fn()) {
     ON_EXIT.set(handler);
     std::hint::black_box(&AT_EXIT);
     status::watch();

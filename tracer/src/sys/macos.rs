@@ -151,7 +151,7 @@ extern "C" fn at_exit() {
 }
 
 /// Has `handler` called at `exit`.
-pub(crate) fn arm_exit_handler(handler: fn()) {
+pub(crate) fn arm_exit_handler(handler: fn(), _detached: fn()) {
     ON_EXIT.set(handler);
     static ONCE: std::sync::Once = std::sync::Once::new();
     // SAFETY: the handler is a plain function that lives as long as the program.

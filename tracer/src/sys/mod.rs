@@ -7,6 +7,7 @@
 //! | `executable` | the path of the program | start of a run |
 //! | `create_exit_key` | makes what the next one uses | start of a run |
 //! | `call_at_thread_exit` | has a function called late in the thread's end | a thread's first record |
+//! | `VARIABLES_LAST`, `kept_ring`, `forget_ring` | what a thread has when its variables are gone | a thread's end |
 //! | `keep_errno` | the host's last error, as the tracer found it | first record; wait for room |
 //! | `wait_word`, `wake_word` | sleep on an atomic word; waking is async-signal-safe | flusher; any |
 //! | `stack_pointer` | where the caller is in its stack | every record |
@@ -14,14 +15,15 @@
 //! | `on_alternate_stack` | whether the caller runs on a signal stack | a record inside a record |
 //! | `catch_fatal_signals` | has functions told of signals that end the process | any, on request |
 //! | `page_wiped_on_fork` | a zeroed page that is zero again in a forked child | flusher |
-//! | `arm_exit_handler` | has a function called at `exit()` | start of a run |
+//! | `arm_exit_handler` | has functions called at `exit()`, and when no other thread runs any more | start of a run |
 //! | `exit_status` | what `exit()` was called with, where that is told | flusher, at `exit()` |
 //! | `stay_loaded` | keeps a plugin that holds this code from being unloaded | start of a run |
 //! | `spawn_hidden`, `name_thread` | a thread that takes no signals and runs nothing else | start of a run |
 //! | `thread_lives`, `shared_memory_budget`, `process_id` | tell facts | flusher |
 //! | `privileged` | whether the environment is not to be trusted (setuid) | the decision |
 //!
-//! Linux is complete. macOS and Windows are type-checked ports of what is here, not yet run.
+//! Linux is complete. docs/systems.md says what Windows keeps. macOS is a type-checked port of what is here, not
+//! yet run.
 
 pub(crate) use trace_store::sys::{
     boot_id, effective_user, monotonic_ns, runtime_directories, runtime_directory,

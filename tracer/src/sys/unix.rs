@@ -23,7 +23,7 @@ static ON_THREAD_EXIT: Hook = Hook::new();
 /// A `pthread` key, not a Rust thread-local with a destructor: its destructors run after those of all
 /// thread-locals of Rust and C++ on Linux, so what these trace is kept; and setting it allocates nothing for
 /// the first keys of a process. It is not called where `exit` ends the thread.
-pub(crate) fn call_at_thread_exit() {
+pub(crate) fn call_at_thread_exit(_ring: *const ()) {
     let key = EXIT_KEY.load(Ordering::Acquire);
     if key != 0 {
         // SAFETY: the key was created by `create_exit_key` and is never deleted; any value may be set.
@@ -32,6 +32,17 @@ pub(crate) fn call_at_thread_exit() {
         };
     }
 }
+
+/// Tells whether Rust's thread-locals can be used as long as the thread runs.
+pub(crate) const VARIABLES_LAST: bool = true;
+
+/// Returns null: a thread has its variables as long as it runs.
+pub(crate) fn kept_ring() -> *const () {
+    std::ptr::null()
+}
+
+/// Does nothing: no ring is kept.
+pub(crate) fn forget_ring() {}
 
 /// Makes the key that [`call_at_thread_exit`] uses, once for the process; `handler` is what is called.
 pub(crate) fn create_exit_key(handler: fn()) {

@@ -1,29 +1,66 @@
-//! Windows. Type-checked, not yet run.
+//! Windows. What is kept here and what is weaker than on Linux is in docs/systems.md.
+//!
+//! What runs at the ends of threads and of the process asks the loader for nothing: a thread that loads or ends
+//! may hold its lock, and wait for the one that runs.
 #![allow(unsafe_code, reason = "calls of the system; each argued where it stands")]
 
-use std::ffi::CStr;
+use std::ffi::{CStr, c_void};
 use std::io;
+use std::os::windows::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
-use std::sync::atomic::AtomicU32;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use std::time::Duration;
 
 use super::hook::Hook;
 
 #[link(name = "kernel32", kind = "raw-dylib")]
 unsafe extern "system" {
+    fn GetCurrentThread() -> *mut c_void;
     fn GetCurrentThreadId() -> u32;
     fn GetLastError() -> u32;
     fn SetLastError(error: u32);
-    fn FlsAlloc(callback: unsafe extern "system" fn(*mut u8)) -> u32;
-    fn FlsSetValue(index: u32, value: *mut u8) -> i32;
-    fn GetModuleHandleExW(flags: u32, name: *const u16, module: *mut *mut core::ffi::c_void) -> i32;
+    fn TlsAlloc() -> u32;
+    fn TlsGetValue(index: u32) -> *mut c_void;
+    fn TlsSetValue(index: u32, value: *mut c_void) -> i32;
+    fn FlsAlloc(callback: unsafe extern "system" fn(*mut c_void)) -> u32;
+    fn FlsSetValue(index: u32, value: *mut c_void) -> i32;
+    fn GetModuleHandleW(name: *const u16) -> *mut c_void;
+    fn GetModuleHandleExW(flags: u32, name: *const u16, module: *mut *mut c_void) -> i32;
+    fn GetProcAddress(module: *mut c_void, name: *const core::ffi::c_char) -> *mut c_void;
+    fn LocalFree(memory: *mut c_void) -> *mut c_void;
+    fn OpenThread(access: u32, inherit: i32, thread: u32) -> *mut c_void;
+    fn WaitForSingleObject(handle: *mut c_void, milliseconds: u32) -> u32;
+    fn CloseHandle(handle: *mut c_void) -> i32;
+    fn CreateThread(
+        attributes: *mut c_void,
+        stack: usize,
+        start: unsafe extern "system" fn(*mut c_void) -> u32,
+        argument: *mut c_void,
+        flags: u32,
+        id: *mut u32,
+    ) -> *mut c_void;
+    fn GetStdHandle(which: u32) -> *mut c_void;
+    fn WriteFile(
+        file: *mut c_void,
+        bytes: *const u8,
+        count: u32,
+        written: *mut u32,
+        overlapped: *mut c_void,
+    ) -> i32;
+    fn GetDiskFreeSpaceExW(directory: *const u16, free: *mut u64, all: *mut u64, whole: *mut u64) -> i32;
+}
+
+#[link(name = "ntdll", kind = "raw-dylib")]
+unsafe extern "system" {
+    fn RtlDllShutdownInProgress() -> u8;
 }
 
 #[link(name = "api-ms-win-core-synch-l1-2-0", kind = "raw-dylib")]
 unsafe extern "system" {
     fn WaitOnAddress(address: *const u32, compare: *const u32, size: usize, milliseconds: u32) -> i32;
     fn WakeByAddressAll(address: *const u32);
+    fn WakeByAddressSingle(address: *const u32);
 }
 
 unsafe extern "C" {
@@ -46,19 +83,48 @@ pub(crate) fn is_inside_of_a_rust_thread() -> bool {
     false
 }
 
-/// Returns the calling thread's name as Rust knows it, truncated to 16 bytes.
+/// The system's `GetThreadDescription`, which older ones do not have; null before [`create_exit_key`].
+static GET_THREAD_DESCRIPTION: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
+
+/// Returns the name of the calling thread that the system has, truncated to 15 bytes of UTF-8. Rust's library
+/// gives it to the system; the library itself may refuse to tell it late in a thread's end.
 pub(crate) fn thread_name() -> [u8; 16] {
     let mut name = [0; 16];
-    let current = std::thread::current();
-    for (to, from) in name.iter_mut().zip(current.name().unwrap_or_default().bytes()) {
-        *to = from;
+    let function = GET_THREAD_DESCRIPTION.load(Ordering::Acquire);
+    if function.is_null() {
+        return name;
+    }
+    type GetThreadDescription = unsafe extern "system" fn(*mut c_void, *mut *mut u16) -> i32;
+    // SAFETY: the function of this name has this type. The result may be written; where the call succeeds it is a
+    // text with a zero at its end, which is the caller's to free.
+    unsafe {
+        let function = std::mem::transmute::<*mut c_void, GetThreadDescription>(function);
+        let mut text: *mut u16 = ptr::null_mut();
+        if function(GetCurrentThread(), &mut text) >= 0 && !text.is_null() {
+            let units = (0..).map(|index| *text.add(index)).take_while(|unit| *unit != 0);
+            put_truncated(units, &mut name[..15]);
+            LocalFree(text.cast());
+        }
     }
     name
 }
 
-/// Returns the path of the program that this process runs.
+/// Puts as many whole characters into `name` as there is room for.
+fn put_truncated(units: impl Iterator<Item = u16>, name: &mut [u8]) {
+    let mut used = 0;
+    for character in char::decode_utf16(units) {
+        let mut bytes = [0; 4];
+        let bytes = character.unwrap_or(char::REPLACEMENT_CHARACTER).encode_utf8(&mut bytes).as_bytes();
+        let Some(room) = name.get_mut(used..used + bytes.len()) else { return };
+        room.copy_from_slice(bytes);
+        used += bytes.len();
+    }
+}
+
+/// Returns the path of the program that this process runs, however it was written when the program was started.
 pub(crate) fn executable() -> PathBuf {
-    std::env::current_exe().unwrap_or_default()
+    let started = std::env::current_exe().unwrap_or_default();
+    trace_store::sys::real_path(&started).unwrap_or(started)
 }
 
 /// A guard that gives the calling thread's last error back as it was, when it is dropped.
@@ -77,46 +143,174 @@ impl Drop for KeptErrno {
     }
 }
 
-/// Returns true: a thread is taken to live until its exit is seen, for the system does not say it.
-pub(crate) fn thread_lives(_tid: u64) -> bool {
-    true
+/// Returns whether thread `tid` still runs; true where that cannot be known.
+pub(crate) fn thread_lives(tid: u64) -> bool {
+    const SYNCHRONIZE: u32 = 0x0010_0000;
+    const INVALID_PARAMETER: u32 = 87;
+    const ENDED: u32 = 0;
+    let Ok(tid) = u32::try_from(tid) else { return true };
+    // SAFETY: asks only; the handle is this function's own.
+    unsafe {
+        let thread = OpenThread(SYNCHRONIZE, 0, tid);
+        if thread.is_null() {
+            return GetLastError() != INVALID_PARAMETER;
+        }
+        let lives = WaitForSingleObject(thread, 0) != ENDED;
+        CloseHandle(thread);
+        lives
+    }
 }
 
 /// The function that is called when a thread ends.
 static ON_THREAD_EXIT: Hook = Hook::new();
 
-static EXIT_INDEX: OnceLock<u32> = OnceLock::new();
+/// The function that is called when the process ends and no other thread of it runs any more.
+static ON_PROCESS_DETACH: Hook = Hook::new();
 
-/// Has the function that [`create_exit_key`] was given called when the calling thread ends.
-pub(crate) fn call_at_thread_exit() {
-    if let Some(&index) = EXIT_INDEX.get() {
+/// Tells whether Rust's thread-locals can be used as long as the thread runs. With the linker of mingw they lie in
+/// slots of the system, which Rust's library empties before [`AT_THREAD_EXIT`] is called.
+pub(crate) const VARIABLES_LAST: bool = cfg!(any(target_env = "msvc", target_abi = "llvm"));
+
+/// An index that stands for none.
+const NONE: u32 = u32::MAX;
+
+/// The index of the slot that has the calling thread's ring, which nobody else empties.
+static RING_SLOT: AtomicU32 = AtomicU32::new(NONE);
+
+/// The index whose callback is called where [`AT_THREAD_EXIT`] is not; see [`create_exit_key`].
+static FIBER_SLOT: AtomicU32 = AtomicU32::new(NONE);
+
+/// Has the function that [`create_exit_key`] was given called when the calling thread ends. Until then
+/// [`kept_ring`] is `ring`.
+pub(crate) fn call_at_thread_exit(ring: *const ()) {
+    set_kept_ring(ring);
+    let fiber = FIBER_SLOT.load(Ordering::Relaxed);
+    if fiber != NONE {
         // SAFETY: the index was allocated below and is never freed; the value is never dereferenced.
-        unsafe { FlsSetValue(index, std::ptr::without_provenance_mut(1)) };
+        unsafe { FlsSetValue(fiber, ptr::without_provenance_mut(1)) };
     }
+}
+
+/// Has no ring kept for the calling thread any more.
+pub(crate) fn forget_ring() {
+    set_kept_ring(ptr::null());
+}
+
+fn set_kept_ring(ring: *const ()) {
+    let slot = RING_SLOT.load(Ordering::Acquire);
+    if slot != NONE {
+        // SAFETY: the index was allocated below and is never freed.
+        unsafe { TlsSetValue(slot, ring.cast_mut().cast()) };
+    }
+}
+
+/// Returns the ring that [`call_at_thread_exit`] was given on the calling thread, or null. It is there when the
+/// thread's variables are gone.
+pub(crate) fn kept_ring() -> *const () {
+    let slot = RING_SLOT.load(Ordering::Acquire);
+    // SAFETY: the index was allocated below and is never freed.
+    if slot == NONE { ptr::null() } else { unsafe { TlsGetValue(slot) }.cast_const().cast() }
 }
 
 /// Makes what [`call_at_thread_exit`] uses, once for the process; `handler` is what is called.
+///
+/// Wine before 8.13 or so does not call [`AT_THREAD_EXIT`] of a program, but of a library, when the process ends.
+/// There a callback of a fiber's slot serves, which comes before the destructors of thread-locals.
 pub(crate) fn create_exit_key(handler: fn()) {
     ON_THREAD_EXIT.set(handler);
-    unsafe extern "system" fn at_exit(_value: *mut u8) {
-        ON_THREAD_EXIT.call();
+    if RING_SLOT.load(Ordering::Acquire) != NONE {
+        return;
     }
-    // SAFETY: the callback is a plain function that lives as long as the program.
-    EXIT_INDEX.get_or_init(|| unsafe { FlsAlloc(at_exit) });
+    let library = |name: &str| {
+        let name: Vec<u16> = name.encode_utf16().chain([0]).collect();
+        // SAFETY: a text with a zero at its end.
+        unsafe { GetModuleHandleW(name.as_ptr()) }
+    };
+    let function = |module: *mut c_void, name: &CStr| {
+        // SAFETY: the module is loaded for ever, or null, in which nothing is found.
+        if module.is_null() { ptr::null_mut() } else { unsafe { GetProcAddress(module, name.as_ptr()) } }
+    };
+    let describe = function(library("kernel32.dll"), c"GetThreadDescription");
+    GET_THREAD_DESCRIPTION.store(describe, Ordering::Release);
+    if !function(library("ntdll.dll"), c"wine_get_version").is_null() {
+        // SAFETY: the callback is a plain function; the code that it is in stays loaded.
+        FIBER_SLOT.store(unsafe { FlsAlloc(at_fiber_exit) }, Ordering::Relaxed);
+    }
+    // SAFETY: makes a new index.
+    RING_SLOT.store(unsafe { TlsAlloc() }, Ordering::Release);
 }
 
-/// Writes to stderr; what cannot be written is dropped.
+/// The entry that has [`at_thread_exit`] called when a thread ends, and when the process does. The loader calls
+/// such entries in the order of their sections' names; those of Rust and of mingw, which run the destructors of
+/// thread-locals, stand before it.
+#[used]
+#[unsafe(link_section = ".CRT$XLY")]
+static AT_THREAD_EXIT: unsafe extern "system" fn(*mut c_void, u32, *mut c_void) = at_thread_exit;
+
+unsafe extern "system" fn at_thread_exit(_module: *mut c_void, reason: u32, _reserved: *mut c_void) {
+    const PROCESS_DETACH: u32 = 0;
+    const THREAD_DETACH: u32 = 3;
+    if reason == THREAD_DETACH && !kept_ring().is_null() {
+        ON_THREAD_EXIT.call();
+    } else if reason == PROCESS_DETACH {
+        at_process_detach();
+    }
+}
+
+unsafe extern "system" fn at_fiber_exit(_value: *mut c_void) {
+    at_process_detach();
+}
+
+/// Calls the function that [`arm_exit_handler`] was given last if the process ends: not where a library is unloaded,
+/// or a thread ends.
+fn at_process_detach() {
+    // SAFETY: asks only.
+    if unsafe { RtlDllShutdownInProgress() } != 0 {
+        ON_PROCESS_DETACH.call();
+    }
+}
+
+/// Writes to stderr without std's lock, which may belong to a thread that the process's end has ended.
 pub(crate) fn write_stderr(text: &[u8]) {
-    use std::io::Write;
-    let _ = std::io::stderr().write_all(text);
+    const STDERR: u32 = -12_i32 as u32;
+    let mut written = 0;
+    // SAFETY: the text is valid for its length; the result may be written. A handle that is none is refused.
+    unsafe {
+        let stderr = GetStdHandle(STDERR);
+        WriteFile(stderr, text.as_ptr(), text.len().min(4096) as u32, &mut written, ptr::null_mut());
+    }
 }
 
-/// Starts a thread.
+/// Starts a thread on which nothing of the host's runs before `body`: not by `std::thread`, which allocates there
+/// first.
 pub(crate) fn spawn_hidden(body: Box<dyn FnOnce() + Send>) -> io::Result<()> {
-    std::thread::Builder::new().name("tracer".into()).spawn(body).map(drop)
+    unsafe extern "system" fn start(body: *mut c_void) -> u32 {
+        // SAFETY: what was leaked below, given to this thread alone.
+        let body = unsafe { Box::from_raw(body.cast::<Box<dyn FnOnce() + Send>>()) };
+        // It does not panic; should it all the same, that must not end the process.
+        let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(*body));
+        0
+    }
+    /// The size of the thread's stack in bytes: as much as `std` gives to a thread.
+    const STACK: usize = 2 << 20;
+    const STACK_SIZE_IS_RESERVATION: u32 = 0x0001_0000;
+    let body = Box::into_raw(Box::new(body));
+    // SAFETY: the function takes what it is given.
+    let thread = unsafe {
+        CreateThread(ptr::null_mut(), STACK, start, body.cast(), STACK_SIZE_IS_RESERVATION, ptr::null_mut())
+    };
+    if thread.is_null() {
+        let error = io::Error::last_os_error();
+        // SAFETY: no thread has it.
+        drop(unsafe { Box::from_raw(body) });
+        return Err(error);
+    }
+    // SAFETY: this function's own handle; the thread runs on.
+    unsafe { CloseHandle(thread) };
+    Ok(())
 }
 
-/// Does nothing: the thread has its name.
+/// Does nothing: nobody looks at the names of the tracer's own threads here.
 pub(crate) fn name_thread(_name: &CStr) {}
 
 /// Returns false: there are no signal stacks.
@@ -131,10 +325,10 @@ pub(crate) fn wait_word(word: &AtomicU32, expected: u32, timeout: Duration) {
     unsafe { WaitOnAddress(word.as_ptr(), &expected, 4, milliseconds) };
 }
 
-/// Wakes those that sleep on `word`: all of them, whatever `count` says.
-pub(crate) fn wake_word(word: &AtomicU32, _count: i32) {
+/// Wakes one of those that sleep on `word`, or all of them where `count` is more.
+pub(crate) fn wake_word(word: &AtomicU32, count: i32) {
     // SAFETY: the address is not dereferenced.
-    unsafe { WakeByAddressAll(word.as_ptr()) };
+    unsafe { if count == 1 { WakeByAddressSingle(word.as_ptr()) } else { WakeByAddressAll(word.as_ptr()) } }
 }
 
 /// Gives a zeroed page; there is no `fork`.
@@ -163,9 +357,12 @@ extern "C" fn at_exit() {
     ON_EXIT.call();
 }
 
-/// Has `handler` called at `exit`.
-pub(crate) fn arm_exit_handler(handler: fn()) {
+/// Has `handler` called at `exit`, and `detached` when the process ends in any way but by force, as the last. Then
+/// all other threads have ended, wherever they were.
+pub(crate) fn arm_exit_handler(handler: fn(), detached: fn()) {
     ON_EXIT.set(handler);
+    ON_PROCESS_DETACH.set(detached);
+    std::hint::black_box(&AT_THREAD_EXIT);
     static ONCE: std::sync::Once = std::sync::Once::new();
     // SAFETY: the handler is a plain function that lives as long as the program.
     ONCE.call_once(|| unsafe {
@@ -183,9 +380,13 @@ pub(crate) fn stay_loaded() {
     unsafe { GetModuleHandleExW(PIN | FROM_ADDRESS, own, &mut module) };
 }
 
-/// Returns how much memory all rings together may take, in bytes.
-pub(crate) fn shared_memory_budget(_directory: &Path) -> u64 {
-    256 << 20
+/// Returns how much memory all rings together may take, in bytes: a quarter of what is free in `directory`.
+pub(crate) fn shared_memory_budget(directory: &Path) -> u64 {
+    let path: Vec<u16> = directory.as_os_str().encode_wide().chain([0]).collect();
+    let mut free = 0;
+    // SAFETY: the path is a text with a zero at its end; the first result may be written, the others are not wanted.
+    let told = unsafe { GetDiskFreeSpaceExW(path.as_ptr(), &mut free, ptr::null_mut(), ptr::null_mut()) };
+    if told == 0 { 256 << 20 } else { free / 4 }
 }
 
 /// Returns false: there is no setuid.

@@ -2,11 +2,15 @@
 //!
 //! Runs at `exit()` on the thread that called it, after the handlers of `atexit`. Other threads may still run
 //! and trace; what they still write is drained by the flusher as long as the process lives.
+//!
+//! Where the system ends all other threads before the process does its last (Windows), and some ends of a process
+//! do not come by `exit()`, the last thread does what a recoverer would do.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use trace_format::meta::EndReason;
+use trace_store::recovery;
 
 use super::own_ring;
 use crate::shared::process;
@@ -25,6 +29,18 @@ pub(crate) fn on_process_exit() {
     wait_for_flusher(run);
     // Its thread may not run any more.
     run.teller.say_all();
+}
+
+/// Writes what the rings hold, without the flusher: no other thread runs any more.
+pub(crate) fn on_process_detach() {
+    let Some(run) = process::running() else {
+        return;
+    };
+    // What is called here may trace.
+    let _excluded = Excluded::enter();
+    let runtime = run.config.runtime_directory.clone().unwrap_or_else(sys::runtime_directory);
+    // What cannot be written is left for a recoverer.
+    let _ = recovery::drain_own(&runtime, sys::process_id(), run.id);
 }
 
 fn wait_for_flusher(run: &Run) {

@@ -43,7 +43,7 @@ fn start_flusher(
         flusher::run(run, requests, || {
             // Here, where no signal handler can jump out of them.
             sys::create_exit_key(own_ring::on_thread_exit);
-            sys::arm_exit_handler(exit::on_process_exit);
+            sys::arm_exit_handler(exit::on_process_exit, exit::on_process_detach);
             publish(run)
         });
     }))

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use trace_format::file::Encoding;
 use trace_format::life::{self, LIFE_BYTE, RECOVERY_BYTE, Start};
-use trace_format::manifest::{Manifest, ManifestError, UNFINISHED_SUFFIX};
+use trace_format::manifest::{FILE_NAME as MANIFEST_NAME, Manifest, ManifestError, UNFINISHED_SUFFIX};
 use trace_format::meta::{Cause, EndReason, Ended, RingPlace, Run};
 use trace_format::ring::{RingError, State};
 
@@ -123,6 +123,23 @@ pub fn recover_meanwhile(
     }
 }
 
+/// Writes what the rings of the calling process's own run hold, and ends its files, as at an exit; removes the run's
+/// directory as far as the process lets it. For a process that is about to end, of which no other thread runs any
+/// more: its own lock keeps recoverers away. Finds nothing to do where the flusher has done it.
+///
+/// # Errors
+/// What could not be done; it is left for a recoverer.
+pub fn drain_own(runtime: &Path, pid: u32, run: u32) -> Result<(), Vec<io::Error>> {
+    let path = runtime.join(run_directory::name(pid, run));
+    let Some(Ok(manifest)) = read_manifest(&path, sys::effective_user()) else { return Ok(()) };
+    let lock = sys::open_own_file(&lock_file(&path)).and_then(Lock::of).map_err(|error| vec![error])?;
+    if let Ok(Some(life)) = lock.life() {
+        life.set_ending(life::Ending::Exit);
+    }
+    let recovered = DeadRun { path, manifest, lock: Arc::new(lock) }.recover(Cause::default(), || ());
+    if recovered.errors.is_empty() { Ok(()) } else { Err(recovered.errors) }
+}
+
 /// The way to treat another recoverer that is at work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum OtherRecoverer {
@@ -141,7 +158,9 @@ fn recover_in(
     let (mut runs, mut unknown) = (Vec::new(), Vec::new());
     for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
         let path = entry.path();
-        if path.as_os_str().as_encoded_bytes().ends_with(UNFINISHED_SUFFIX.as_bytes()) {
+        let is_unfinished = path.as_os_str().as_encoded_bytes().ends_with(UNFINISHED_SUFFIX.as_bytes());
+        // Where that name could not be given, the manifest is gone.
+        if is_unfinished || (sys::OPEN_FILES_KEEP_NAMES && !path.join(MANIFEST_NAME).exists()) {
             remove_unfinished(&path);
             continue;
         }
@@ -168,6 +187,9 @@ fn remove_unfinished(path: &Path) {
             let _ = std::fs::remove_dir(path);
         }
         Ok(file) if sys::hold_lock(&file, LIFE_BYTE).is_ok() => {
+            if sys::OPEN_FILES_KEEP_NAMES {
+                drop(file);
+            }
             let _ = run_directory::remove(path);
         }
         _ => {}
@@ -236,11 +258,11 @@ impl DeadRun {
                 Vec::new()
             }
         };
-        if errors.is_empty() {
-            errors.extend(run_directory::remove(&self.path).err());
-        }
         let directories = self.manifest.directories.iter().map(|path| sys::path_from_bytes(path)).collect();
         let unplaced = self.life().map_or(0, |life| life.traced.unplaced.load(Ordering::Relaxed));
+        if errors.is_empty() {
+            errors.extend(run_directory::remove_with(&self.path, self.lock).err());
+        }
         Recovered { run: self.manifest.run, directories, threads, unplaced, errors }
     }
 

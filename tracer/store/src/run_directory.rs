@@ -64,7 +64,7 @@ impl RunDirectory {
         let runtime = runtime.map_or_else(sys::runtime_directory, Path::to_path_buf);
         let named = |e, path: &Path| io::Error::other(format!("cannot prepare {path:?} for rings: {e}"));
         sys::make_private_directory(&runtime).map_err(|e| named(e, &runtime))?;
-        let name = format!("{}-{:08x}", info.pid, info.id);
+        let name = name(info.pid, info.id);
         let (path, unfinished) = (runtime.join(&name), runtime.join(name + UNFINISHED_SUFFIX));
         let mut tries = TRIES;
         loop {
@@ -202,6 +202,12 @@ impl Unreserved {
     }
 }
 
+/// Returns the name of the directory of run `run` of process `pid`.
+#[must_use]
+pub fn name(pid: u32, run: u32) -> String {
+    format!("{pid}-{run:08x}")
+}
+
 /// Returns whether a directory that is being made was taken for what a killed process has left: before it had
 /// its life file, or before that was locked.
 fn is_taken_away(error: &io::Error) -> bool {
@@ -219,7 +225,14 @@ pub fn remove(path: &Path) -> io::Result<()> {
     let mut nameless = path.as_os_str().to_owned();
     if !nameless.as_encoded_bytes().ends_with(UNFINISHED_SUFFIX.as_bytes()) {
         nameless.push(UNFINISHED_SUFFIX);
-        std::fs::rename(path, &nameless).map_err(|e| named(e, path))?;
+        match std::fs::rename(path, &nameless) {
+            // A file in it is open. Without its manifest it is known for what is to be removed.
+            Err(e) if sys::OPEN_FILES_KEEP_NAMES && e.kind() != io::ErrorKind::NotFound => {
+                std::fs::remove_file(path.join(FILE_NAME)).map_err(|e| named(e, path))?;
+                path.as_os_str().clone_into(&mut nameless);
+            }
+            renamed => renamed.map_err(|e| named(e, path))?,
+        }
     }
     let path = Path::new(&nameless);
     let entries = std::fs::read_dir(path).map_err(|e| named(e, path))?.flatten();
@@ -232,6 +245,25 @@ pub fn remove(path: &Path) -> io::Result<()> {
         }
     }
     std::fs::remove_dir(path).map_err(|e| named(e, path))
+}
+
+/// Removes the directory of a run of which all is written, and gives up its lock: afterwards, or before where the
+/// open file would keep the directory.
+///
+/// # Errors
+/// Something in the directory cannot be removed.
+pub(crate) fn remove_with(path: &Path, lock: Arc<Lock>) -> io::Result<()> {
+    if !sys::OPEN_FILES_KEEP_NAMES {
+        let removed = remove(path);
+        drop(lock);
+        return removed;
+    }
+    drop(lock);
+    match remove(path) {
+        // Another recoverer has come in between, and found nothing else to do.
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed,
+    }
 }
 
 /// Returns the path of the file in a run's directory that has the lock by which the run is known to live: its

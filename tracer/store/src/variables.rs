@@ -32,6 +32,10 @@ pub const FORMAT: &str = "TRACER_FORMAT";
 /// Whether the flusher has descriptors of its own.
 pub const DESCRIPTORS: &str = "TRACER_DESCRIPTORS";
 
+/// The directory of what programs keep for the user on this machine; set by Windows.
+#[cfg(windows)]
+pub(crate) const LOCAL_DATA: &str = "LOCALAPPDATA";
+
 /// Returns the value of a variable, or `None` where it is not set or empty.
 #[must_use]
 pub fn value(name: &str) -> Option<OsString> {

@@ -113,7 +113,7 @@ impl TraceFile {
         }
         for number in 0..=u32::MAX {
             let path = self.path.with_file_name(place.file_name(tid, number));
-            match std::fs::hard_link(&self.path, &path) {
+            match sys::give_name(&self.path, &path) {
                 Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(e) => return Err(e),
                 Ok(()) => {

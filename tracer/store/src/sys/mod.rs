@@ -8,22 +8,26 @@
 //! | `make_private_directory`, `private_directory_of` | make such places, and test them | flusher, recovery |
 //! | `as_user` | does something with another user's rights | recovery as root |
 //! | `create_private_file`, `create_unnamed_file`, `link_unnamed_file` | make files | flusher, recovery |
+//! | `give_name` | gives a file a further name, or another one, that is free | both |
 //! | `try_to_make_file` | looks whether a directory takes files | start of a run |
 //! | `open_own_file`, `open_named_file`, `open_to_append` | open files that nobody else can have made | both |
 //! | `open_file_of_user_to_read` | opens a file for an onlooker | inspection |
 //! | `reserve`, `reserve_part`, `hold_lock` | reserve a file's space, lock one of its bytes | flusher, recovery |
 //! | `populate` | has the pages of a mapping ready | flusher |
 //! | `MAPPINGS_HOLD_LOCKS` | tells whether a mapping alone holds a lock | start of a run; recovery |
+//! | `OPEN_FILES_KEEP_NAMES` | tells when a deleted file goes | recovery |
 //! | `keep_from_children` | keeps a mapping from forked children | start of a run; recovery |
 //! | `path_from_bytes` | gives a path that a manifest names | recovery |
 //! | `file_identity`, `path_identity` | tell which file it is | flusher, recovery |
+//! | `real_path` | gives a path in the one form that is compared | `tracemerge` |
 //! | `descriptor_limit`, `is_without_descriptors`, `file_size_limit` | tell limits | flusher, recovery |
 //! | `effective_user`, `boot_id` | tell facts | flusher, recovery |
 //! | `module_counts`, `loaded_modules` | tell which files are mapped as code | flusher |
 //! | `counter_is_trusted`, `monotonic_ns` | tell about clocks | start of a run; a record without a counter |
 //!
 //! What hooks into a process that traces (the ends of threads and of the process, `errno`, waking) is in
-//! `tracer`. Linux is complete. macOS and Windows are type-checked ports of what is here, not yet run.
+//! `tracer`. Linux is complete. docs/systems.md says what Windows keeps. macOS is a type-checked port of what
+//! is here, not yet run.
 
 #[cfg(target_os = "linux")]
 mod linux;

@@ -10,6 +10,9 @@ use std::path::{Path, PathBuf};
 
 use super::FileIdentity;
 
+/// Tells whether a file that is deleted keeps its name, and its directory, until all have closed it.
+pub const OPEN_FILES_KEEP_NAMES: bool = false;
+
 /// Makes `path` a directory that only its owner, this user, can enter, or accepts that it is one.
 pub fn make_private_directory(path: &Path) -> io::Result<()> {
     match DirBuilder::new().mode(0o700).create(path) {
@@ -124,6 +127,22 @@ fn is_own(file: File, users: &[u32]) -> io::Result<File> {
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, "it is not a file of this user"));
     }
     Ok(file)
+}
+
+/// Returns the path of what is at `path`, without links.
+///
+/// # Errors
+/// There is nothing, or it cannot be reached.
+pub fn real_path(path: &Path) -> io::Result<PathBuf> {
+    std::fs::canonicalize(path)
+}
+
+/// Gives a file the name `to` beside the name `from`, which the caller removes.
+///
+/// # Errors
+/// The name is taken, or cannot be given.
+pub fn give_name(from: &Path, to: &Path) -> io::Result<()> {
+    std::fs::hard_link(from, to)
 }
 
 /// Makes a path of the bytes that the system knows it by.

@@ -1,26 +1,59 @@
-//! Windows. Type-checked, not yet run.
+//! Windows. What is kept here and what is weaker than on Linux is in docs/systems.md.
 #![allow(unsafe_code, reason = "calls of the system; each argued where it stands")]
 
+use std::ffi::c_void;
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::windows::fs::{MetadataExt, OpenOptionsExt};
+use std::os::windows::ffi::OsStrExt;
+use std::os::windows::fs::OpenOptionsExt;
 use std::os::windows::io::AsRawHandle;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{FileIdentity, LoadedModules};
+use crate::variables;
 
 #[link(name = "kernel32", kind = "raw-dylib")]
 unsafe extern "system" {
-    fn LockFile(file: *mut core::ffi::c_void, low: u32, high: u32, bytes_low: u32, bytes_high: u32) -> i32;
+    fn LockFile(file: *mut c_void, low: u32, high: u32, bytes_low: u32, bytes_high: u32) -> i32;
+    fn GetFileInformationByHandle(file: *mut c_void, found: *mut FileInformation) -> i32;
+    fn GetFileInformationByHandleEx(file: *mut c_void, class: i32, found: *mut c_void, bytes: u32) -> i32;
+    fn MoveFileExW(from: *const u16, to: *const u16, flags: u32) -> i32;
+    fn QueryPerformanceCounter(count: *mut i64) -> i32;
+    fn QueryPerformanceFrequency(per_second: *mut i64) -> i32;
 }
 
-/// Returns where the directories of this user's runs are.
+/// The system's `BY_HANDLE_FILE_INFORMATION`.
+#[repr(C)]
+#[derive(Default)]
+struct FileInformation {
+    attributes: u32,
+    times: [[u32; 2]; 3],
+    volume: u32,
+    size: [u32; 2],
+    links: u32,
+    index: [u32; 2],
+}
+
+/// The system's `FILE_STANDARD_INFO`.
+#[repr(C)]
+#[derive(Default)]
+struct StandardInformation {
+    allocated: i64,
+    length: i64,
+    links: u32,
+    delete_pending: u8,
+    directory: u8,
+}
+
+/// Returns where the directories of this user's runs are: in the user's own data, which the system lets nobody
+/// else but administrators enter.
 pub fn runtime_directory() -> PathBuf {
-    std::env::temp_dir().join("tracer")
+    let own = variables::value(variables::LOCAL_DATA);
+    own.map_or_else(std::env::temp_dir, PathBuf::from).join("tracer")
 }
 
-/// Makes a directory. The temp directory is the user's own.
+/// Makes a directory. The one above it is the user's own.
 pub fn make_private_directory(path: &Path) -> io::Result<()> {
     match std::fs::create_dir(path) {
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
@@ -82,12 +115,12 @@ pub fn reserve_part(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
 /// Leaves the pages of a mapping to be made ready when they are touched.
 pub fn populate(_start: *mut u8, _bytes: usize) {}
 
-/// Returns whether `path` is a directory. The temp directory is the user's own.
+/// Returns whether `path` is a directory. The one above it is the user's own.
 pub fn is_private_directory(path: &Path) -> bool {
     path.is_dir()
 }
 
-/// Returns the user whose `path` is, if it is a directory. The temp directory is the user's own.
+/// Returns the user whose `path` is, if it is a directory. The one above it is the user's own.
 pub fn private_directory_of(path: &Path) -> Option<u32> {
     path.is_dir().then_some(0)
 }
@@ -109,6 +142,9 @@ pub fn hold_lock(file: &File, byte: u32) -> io::Result<()> {
 /// Tells whether a mapping of a file keeps the locks that were taken through the handle that it was mapped
 /// from.
 pub const MAPPINGS_HOLD_LOCKS: bool = false;
+
+/// Tells whether a file that is deleted keeps its name, and its directory, until all have closed it.
+pub const OPEN_FILES_KEEP_NAMES: bool = true;
 
 /// Does nothing: there is no `fork`.
 pub fn keep_from_children(_start: *mut u8, _bytes: usize) -> io::Result<()> {
@@ -135,17 +171,92 @@ pub fn file_size_limit() -> u64 {
     u64::MAX
 }
 
-/// Returns what the open file is; its creation time stands in for the number that std does not show on this
-/// system.
+/// Returns what the open file is, and what has become of it. A file that was deleted keeps its name until it
+/// is closed by all who have it open; it counts as one without a name.
 pub fn file_identity(file: &File) -> io::Result<FileIdentity> {
-    let found = file.metadata()?;
-    Ok(FileIdentity { device: 0, inode: found.creation_time(), links: 1, length: found.file_size() })
+    const STANDARD_INFORMATION: i32 = 1;
+    let mut found = FileInformation::default();
+    let mut standard = StandardInformation::default();
+    let bytes = size_of::<StandardInformation>() as u32;
+    // SAFETY: the handle is open; both results are plain memory of the size and layout that the system writes.
+    let told = unsafe {
+        GetFileInformationByHandle(file.as_raw_handle(), &mut found) != 0
+            && GetFileInformationByHandleEx(
+                file.as_raw_handle(),
+                STANDARD_INFORMATION,
+                (&raw mut standard).cast(),
+                bytes,
+            ) != 0
+    };
+    if !told {
+        return Err(io::Error::last_os_error());
+    }
+    let whole = |[high, low]: [u32; 2]| u64::from(high) << 32 | u64::from(low);
+    Ok(FileIdentity {
+        device: u64::from(found.volume),
+        inode: whole(found.index),
+        links: if standard.delete_pending != 0 { 0 } else { u64::from(found.links) },
+        length: whole(found.size),
+    })
 }
 
-/// Returns what stands at `path`.
+/// Returns what stands at `path` itself, be it a link.
 pub fn path_identity(path: &Path) -> io::Result<FileIdentity> {
-    let found = std::fs::symlink_metadata(path)?;
-    Ok(FileIdentity { device: 0, inode: found.creation_time(), links: 1, length: found.file_size() })
+    const READ_ATTRIBUTES: u32 = 0x80;
+    const BACKUP_SEMANTICS: u32 = 0x0200_0000;
+    const OPEN_REPARSE_POINT: u32 = 0x0020_0000;
+    let mut options = OpenOptions::new();
+    options.access_mode(READ_ATTRIBUTES).custom_flags(BACKUP_SEMANTICS | OPEN_REPARSE_POINT);
+    file_identity(&options.open(path)?)
+}
+
+/// Returns what stands at `path`, or where a link at `path` leads.
+pub fn target_identity(path: &Path) -> io::Result<FileIdentity> {
+    const READ_ATTRIBUTES: u32 = 0x80;
+    const BACKUP_SEMANTICS: u32 = 0x0200_0000;
+    file_identity(&OpenOptions::new().access_mode(READ_ATTRIBUTES).custom_flags(BACKUP_SEMANTICS).open(path)?)
+}
+
+/// Returns the path of what is at `path` as the system keeps it: without links, and with the letters' case of the
+/// names that were given. Not in the form with a prefix that the system itself uses, which users do not know.
+///
+/// # Errors
+/// There is nothing, or it cannot be opened.
+pub fn real_path(path: &Path) -> io::Result<PathBuf> {
+    let real = std::fs::canonicalize(path)?;
+    let Some(text) = real.to_str() else { return Ok(real) };
+    Ok(match (text.strip_prefix(r"\\?\UNC\"), text.strip_prefix(r"\\?\")) {
+        (Some(share), _) => PathBuf::from(format!(r"\\{share}")),
+        (None, Some(local)) => PathBuf::from(local),
+        (None, None) => real,
+    })
+}
+
+/// Gives a file that may be open the name `to` instead of `from`: a link would have to be followed by the
+/// deletion of `from`, and a name goes only when the file is closed.
+///
+/// # Errors
+/// The name is taken, or cannot be given.
+pub fn give_name(from: &Path, to: &Path) -> io::Result<()> {
+    let (from, to) = (verbatim(from)?, verbatim(to)?);
+    // SAFETY: both are texts with a zero at their end that outlive the call.
+    let moved = unsafe { MoveFileExW(from.as_ptr(), to.as_ptr(), 0) };
+    if moved == 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Gives the path with a zero at its end, in the form that the system takes in any length.
+fn verbatim(path: &Path) -> io::Result<Vec<u16>> {
+    let absolute = std::path::absolute(path)?;
+    let path: Vec<u16> = absolute.as_os_str().encode_wide().collect();
+    let begins = |with: &str| path.starts_with(&with.encode_utf16().collect::<Vec<u16>>());
+    let (prefix, rest) = if begins(r"\\?\") || begins(r"\\.\") {
+        ("", &path[..])
+    } else if begins(r"\\") {
+        (r"\\?\UNC\", &path[2..])
+    } else {
+        (r"\\?\", &path[..])
+    };
+    Ok(prefix.encode_utf16().chain(rest.iter().copied()).chain([0]).collect())
 }
 
 /// Returns where the directories of this user's runs may be.
@@ -158,16 +269,36 @@ pub fn boot_id() -> Vec<u8> {
     Vec::new()
 }
 
-/// Returns whether the processor's counter is the same on all cores.
+/// Returns whether the processor's counter is the same on all cores: whether the system itself counts by it.
+/// Where it does not trust it, it counts by a timer of the machine, which is known by its frequency.
 pub fn counter_is_trusted() -> bool {
-    true
+    const POWER_MANAGEMENT_TIMER: u64 = 3_579_545;
+    const HIGH_PRECISION_EVENT_TIMER: u64 = 14_318_180;
+    ![0, POWER_MANAGEMENT_TIMER, HIGH_PRECISION_EVENT_TIMER].contains(&counts_per_second())
+}
+
+/// Returns how fast the system's performance counter counts, which does not change while the system runs.
+fn counts_per_second() -> u64 {
+    static KNOWN: AtomicU64 = AtomicU64::new(0);
+    let known = KNOWN.load(Ordering::Relaxed);
+    if known != 0 {
+        return known;
+    }
+    let mut per_second = 0;
+    // SAFETY: the result may be written.
+    unsafe { QueryPerformanceFrequency(&mut per_second) };
+    let per_second = u64::try_from(per_second).unwrap_or(0);
+    KNOWN.store(per_second, Ordering::Relaxed);
+    per_second
 }
 
 /// Reads the system's monotonic clock in nanoseconds.
 pub fn monotonic_ns() -> u64 {
-    static CLOCK: OnceLock<quanta::Clock> = OnceLock::new();
-    let clock = CLOCK.get_or_init(quanta::Clock::new);
-    clock.delta_as_nanos(0, clock.raw())
+    let mut count = 0;
+    // SAFETY: the result may be written.
+    unsafe { QueryPerformanceCounter(&mut count) };
+    let ns = u128::from(count as u64) * 1_000_000_000 / u128::from(counts_per_second().max(1));
+    u64::try_from(ns).unwrap_or(u64::MAX)
 }
 
 /// Returns nothing: modules are not looked for here.

@@ -107,7 +107,7 @@ impl TracePlace {
         let mut number = 0;
         let linked = loop {
             let own = self.path(tid, number);
-            match std::fs::hard_link(&path, &own) {
+            match sys::give_name(&path, &own) {
                 Err(e) if e.kind() == io::ErrorKind::AlreadyExists && number < u32::MAX => number += 1,
                 // There are no links here.
                 Err(_) if !own.exists() => break std::fs::rename(&path, &own),
@@ -166,7 +166,7 @@ impl TracePlace {
         };
         self.announce();
         let mut made = self.opened(file, PathBuf::new(), 0, 0)?;
-        let link = |_: &File, own: &Path| std::fs::hard_link(&unfinished, own);
+        let link = |_: &File, own: &Path| sys::give_name(&unfinished, own);
         let result = self.give_first_free_name(&mut made, tid, publish, link);
         let _ = std::fs::remove_file(&unfinished);
         match result {

@@ -5,12 +5,8 @@
 use super::{FunctionRecorder, Recorded};
 use crate::Outcome;
 use crate::loggers::Recorder;
-use fastrace::Span;
-use fastrace::collector::{Config, Reporter, SpanRecord};
+use crate::loggers::fastrace::{report_to, under_a_root_span};
 use fastrace::local::LocalSpan;
-use fastrace::prelude::SpanContext;
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 /// The name of the span.
@@ -27,15 +23,14 @@ fn with_span(n: u64) -> u64 {
 
 impl Recorder for LocalSpans {
     fn start(directory: &Path) -> Outcome<LocalSpans> {
-        let file = File::create(directory.join("fastrace.spans"))?;
-        fastrace::set_reporter(ToFile(BufWriter::with_capacity(64 * 1024, file)), Config::default());
+        report_to(&directory.join("fastrace.spans"), |file, span| {
+            writeln!(file, "{} {} {}", span.begin_time_unix_ns, span.duration_ns, span.name)
+        })?;
         Ok(LocalSpans)
     }
 
     fn task(&self, body: impl FnOnce()) {
-        let root = Span::root("task", SpanContext::random());
-        let _parent = root.set_local_parent();
-        body();
+        under_a_root_span(body);
     }
 
     fn finish(self) -> Outcome<()> {
@@ -48,26 +43,6 @@ impl FunctionRecorder for LocalSpans {
     #[inline(always)]
     fn call(&self, n: u64) -> u64 {
         with_span(n)
-    }
-}
-
-/// A reporter that writes spans as lines.
-struct ToFile(BufWriter<File>);
-
-impl ToFile {
-    fn write(&mut self, spans: &[SpanRecord]) -> io::Result<()> {
-        for span in spans {
-            writeln!(self.0, "{} {} {}", span.begin_time_unix_ns, span.duration_ns, span.name)?;
-        }
-        self.0.flush()
-    }
-}
-
-impl Reporter for ToFile {
-    fn report(&mut self, spans: Vec<SpanRecord>) {
-        if let Err(error) = self.write(&spans) {
-            eprintln!("peers: fastrace's file: {error}");
-        }
     }
 }
 

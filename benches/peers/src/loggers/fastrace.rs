@@ -24,17 +24,35 @@ use std::path::Path;
 /// The logger fastrace, whose state is global.
 pub struct Fastrace;
 
+/// Lets a reporter of ours write into a file: `line` writes what is wanted of a span.
+pub fn report_to(
+    path: &Path,
+    line: impl Fn(&mut dyn Write, &SpanRecord) -> io::Result<()> + Send + 'static,
+) -> Outcome<()> {
+    let file = BufWriter::with_capacity(64 * 1024, File::create(path)?);
+    fastrace::set_reporter(ToFile { file, line }, Config::default());
+    Ok(())
+}
+
+/// Runs a task under a root span.
+pub fn under_a_root_span(body: impl FnOnce()) {
+    let root = Span::root("task", SpanContext::random());
+    let _parent = root.set_local_parent();
+    body();
+}
+
 impl Recorder for Fastrace {
     fn start(directory: &Path) -> Outcome<Fastrace> {
-        let file = File::create(directory.join("fastrace.log"))?;
-        fastrace::set_reporter(ToFile(BufWriter::with_capacity(64 * 1024, file)), Config::default());
+        report_to(&directory.join("fastrace.log"), |file, span| {
+            span.events
+                .iter()
+                .try_for_each(|event| writeln!(file, "{} {}", event.timestamp_unix_ns, event.name))
+        })?;
         Ok(Fastrace)
     }
 
     fn task(&self, body: impl FnOnce()) {
-        let root = Span::root("task", SpanContext::random());
-        let _parent = root.set_local_parent();
-        body();
+        under_a_root_span(body);
     }
 
     fn finish(self) -> Outcome<()> {
@@ -60,19 +78,20 @@ impl Logger for Fastrace {
     }
 }
 
-/// A reporter that writes events as lines.
-struct ToFile(BufWriter<File>);
+/// A reporter that writes what `line` does for each span.
+struct ToFile<L> {
+    file: BufWriter<File>,
+    line: L,
+}
 
-impl ToFile {
+impl<L: Fn(&mut dyn Write, &SpanRecord) -> io::Result<()>> ToFile<L> {
     fn write(&mut self, spans: &[SpanRecord]) -> io::Result<()> {
-        for event in spans.iter().flat_map(|span| &span.events) {
-            writeln!(self.0, "{} {}", event.timestamp_unix_ns, event.name)?;
-        }
-        self.0.flush()
+        spans.iter().try_for_each(|span| (self.line)(&mut self.file, span))?;
+        self.file.flush()
     }
 }
 
-impl Reporter for ToFile {
+impl<L: Fn(&mut dyn Write, &SpanRecord) -> io::Result<()> + Send + 'static> Reporter for ToFile<L> {
     fn report(&mut self, spans: Vec<SpanRecord>) {
         if let Err(error) = self.write(&spans) {
             eprintln!("peers: fastrace's file: {error}");

@@ -1,6 +1,6 @@
 //! The loggers that are measured, with their names and their common interface.
 
-mod fastrace;
+pub mod fastrace;
 mod ftlog;
 mod spdlog;
 mod ticklog;

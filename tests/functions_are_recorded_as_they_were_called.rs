@@ -38,7 +38,7 @@ impl Call {
             FunctionPlace::Unknown(number) => format!("site {number}"),
         };
         let mark = if kind == Kind::Enter { '>' } else { '<' };
-        Call { mark, name, span: line.span, left: line.left }
+        Call { mark, name, span: line.span, left: line.flags }
     }
 }
 

@@ -128,6 +128,8 @@ mod user;
 pub use api::builder::Builder;
 #[cfg(feature = "unwind")]
 pub use api::called_from::{CalledFrom, is_called_from};
+#[doc(hidden)]
+pub use api::foreign as __foreign;
 pub use api::scope::scope;
 pub use api::tracer::{Stats, Tracer};
 #[cfg(all(feature = "unwind", target_os = "linux", target_arch = "x86_64"))]

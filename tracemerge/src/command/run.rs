@@ -14,6 +14,7 @@ use trace_format::meta::Cause;
 use trace_format::meta::Name;
 
 use crate::command::merge::{self, Job};
+use crate::command::preload::preload_where_hooks_are;
 use crate::find::app::{App, EndedProcess};
 use crate::find::choose::Choice;
 use crate::os::environment::{ENABLE, program_directories};
@@ -41,6 +42,7 @@ pub fn run(request: &Request, command: Vec<OsString>) -> u8 {
     let found = find_in_path(&given).unwrap_or_else(|| given.clone());
     let mut command = Command::new(&found);
     command.args(words).env(ENABLE, "1");
+    preload_where_hooks_are(&found, &mut command, &Messages::new(request.quiet));
     let since = wall_clock(SystemTime::now() - CLOCK_TOLERANCE);
     let (pid, status) = match Signals::take().run(&mut command) {
         Ok(ended) => ended,

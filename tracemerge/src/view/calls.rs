@@ -1,7 +1,7 @@
 //! The calls of a thread that are open, by the records of their entering and leaving.
 //!
 //! A leaving belongs to the innermost open call of the same place: both records have the address of the entering,
-//! or the site. The name of that may have become known only in between. Calls that are further in have no
+//! or the site. Hooks of some compilers do not tell what is left: it is the innermost open call. The name of that may have become known only in between. Calls that are further in have no
 //! leaving of their own: the record was lost, or a `longjmp` or an unwinding that runs no code has left them.
 //! They end with the call around them. A leaving without an open call is left aside: its entering was lost, or
 //! was before the part that is looked at. So the depth never drifts.
@@ -38,6 +38,8 @@ impl OpenCall {
 pub enum CallPlace {
     /// An address in the function.
     Address(u64),
+    /// What was entered last, by the record of its leaving.
+    Last,
     /// A site, which is told by the function that it names.
     Site(FunctionId),
 }
@@ -69,10 +71,11 @@ impl OpenCalls {
     /// are to be [taken](OpenCalls::pop), the innermost first. `None`: no open call is left by this. The call's
     /// function is the one that is known now.
     pub fn leave(&mut self, place: CallPlace, function: FunctionId, span: Option<u64>) -> Option<usize> {
-        let is_it = |call: &OpenCall| call.place == place && call.span == span;
+        let is_it = |call: &OpenCall| (call.place == place || place == CallPlace::Last) && call.span == span;
         let found = self.calls.iter().rposition(is_it);
         self.unmatched += u64::from(found.is_none());
-        if let Some(call) = found.and_then(|at| self.calls.get_mut(at)) {
+        let named = found.filter(|_| place != CallPlace::Last);
+        if let Some(call) = named.and_then(|at| self.calls.get_mut(at)) {
             call.function = function;
         }
         found
@@ -140,6 +143,18 @@ mod tests {
         enter(&mut calls, 1, Some(7), 1);
         enter(&mut calls, 1, Some(8), 2);
         assert_eq!([leave(&mut calls, 1, Some(7)), leave(&mut calls, 1, Some(8))], [Some(0), Some(1)]);
+    }
+
+    #[test]
+    fn a_leaving_that_does_not_say_of_what_is_that_of_the_innermost_call() {
+        let mut calls = OpenCalls::default();
+        calls.enter(CallPlace::Address(0x1f), 1, None, 10);
+        calls.enter(CallPlace::Address(0x2f), 2, None, 20);
+        assert_eq!(calls.leave(CallPlace::Last, 9, None), Some(1));
+        assert_eq!(calls.pop(1, 30).map(|(call, how)| (call.function, how)), Some((2, Ending::Left)));
+        assert_eq!(calls.leave(CallPlace::Last, 9, None), Some(0));
+        assert_eq!(calls.pop(0, 40).map(|(call, how)| (call.function, how)), Some((1, Ending::Left)));
+        assert_eq!((calls.leave(CallPlace::Last, 9, None), calls.unmatched), (None, 1));
     }
 
     proptest! {

@@ -96,7 +96,7 @@ pub struct Names {
     functions: Vec<Function>,
     by_function: HashMap<Function, FunctionId>,
     by_text: HashMap<Vec<u8>, FunctionId>,
-    by_address: HashMap<(usize, u64), Called>,
+    by_address: HashMap<(usize, u64, bool), Called>,
     by_return: HashMap<(usize, u64), Arc<[FunctionId]>>,
     /// Whether names are wanted.
     is_on: bool,
@@ -179,7 +179,7 @@ impl Names {
         };
         modules.lines.push(line);
         modules.timeline = None;
-        self.by_address.retain(|(of, _), _| *of != process);
+        self.by_address.retain(|(of, ..), _| *of != process);
         self.by_return.retain(|(of, _), _| *of != process);
         self.by_payload[process].clear();
     }
@@ -197,7 +197,7 @@ impl Names {
         }
         let line = FunctionLine::parse(payload)?;
         let called = self.of_line(process, ticks, &line);
-        let told = Told { called, span: line.span, left: line.left };
+        let told = Told { called, span: line.span, left: line.flags };
         let is_lasting = matches!(called.place, CallPlace::Site(_)) || !self.modules[process].changes;
         if line.span.is_none() && is_lasting {
             self.by_payload[process].insert(payload.to_vec(), told);
@@ -208,13 +208,17 @@ impl Names {
     /// Returns what a `>` or `<` line of a process tells of. A name that stands in the line is taken as it is.
     pub fn of_line(&mut self, process: usize, ticks: Ticks, line: &FunctionLine<'_>) -> Called {
         let of_site = |function| Called { place: CallPlace::Site(function), function, from: None };
+        let is_hook = line.flags.has(Flags::HOOK);
         match line.place {
+            FunctionPlace::Address(0, _) if is_hook => {
+                Called { place: CallPlace::Last, function: self.number(Function::default()), from: None }
+            }
             FunctionPlace::Address(address, named) if self.is_on && !named.function.is_empty() => {
                 let (place, function) = (CallPlace::Address(address), self.of_text(named));
                 let from = Named { function: &[], at: named.called_from, called_from: &[] };
                 Called { place, function, from: (!from.is_empty()).then(|| self.of_text(from)) }
             }
-            FunctionPlace::Address(address, _) => self.of_address(process, ticks, address),
+            FunctionPlace::Address(address, _) => self.of_address(process, ticks, address, is_hook),
             FunctionPlace::Site(named) => of_site(self.of_text(named)),
             FunctionPlace::Unknown(site) => {
                 of_site(self.number(Function::new(format!("site {site}"), String::new())))
@@ -315,17 +319,22 @@ impl Names {
         id
     }
 
-    /// Returns the function that an address of a process is in, and where that is inlined, from where.
-    fn of_address(&mut self, process: usize, ticks: Ticks, address: u64) -> Called {
-        let key = (process, address);
+    /// Returns the function that an address of a process is in, and where that is inlined, from where. One that
+    /// `is_compiled` is the function around what is inlined.
+    fn of_address(&mut self, process: usize, ticks: Ticks, address: u64, is_compiled: bool) -> Called {
+        let key = (process, address, is_compiled);
         let is_kept = !self.modules[process].changes;
         if let Some(called) = self.by_address.get(&key).filter(|_| is_kept) {
             return *called;
         }
         let answer = self.answer(process, ticks, address, Lookup::Code);
-        let function = self.number(function_of(&answer, address));
+        let function = self.number(if is_compiled {
+            function_of_frame(&answer, answer.outermost(), address)
+        } else {
+            function_of(&answer, address)
+        });
         let from = match answer.frames_of_host() {
-            [inlined, around, ..] if inlined.is_inlined => Some(function_in(around)),
+            [inlined, around, ..] if inlined.is_inlined && !is_compiled => Some(function_in(around)),
             _ => None,
         };
         let from = from.filter(|around| !around.at.is_empty()).map(|around| self.number(around));
@@ -359,20 +368,24 @@ impl Names {
     }
 }
 
-/// Returns the function that an answer tells of, as people read it.
+/// Returns the function that an answer tells of, as people read it: the innermost one that is not the tracer's own.
 fn function_of(answer: &Answer, address: u64) -> Function {
-    let unnamed = |name: String| Function { is_unnamed: true, ..Function::new(name, String::new()) };
-    if let Source::Nothing(why) = answer.source {
-        return unnamed(format!("{address:#x} ({why})"));
-    }
     let frame = answer.frames_of_host().first().or_else(|| answer.outermost());
-    let Some(frame) = frame else { return unnamed(format!("{address:#x}")) };
-    let mut function = function_in(frame);
-    if answer.source == Source::SymbolTable {
+    let mut function = function_of_frame(answer, frame, address);
+    if answer.source == Source::SymbolTable && !function.is_unnamed {
         // What is inlined there is not known.
         function.name.push_str(" (symbol)");
     }
     function
+}
+
+/// Returns the function of a frame of an answer, or what is to be said where there is none.
+fn function_of_frame(answer: &Answer, frame: Option<&Frame>, address: u64) -> Function {
+    let unnamed = |name: String| Function { is_unnamed: true, ..Function::new(name, String::new()) };
+    if let Source::Nothing(why) = answer.source {
+        return unnamed(format!("{address:#x} ({why})"));
+    }
+    frame.map_or_else(|| unnamed(format!("{address:#x}")), function_in)
 }
 
 fn function_in(frame: &Frame) -> Function {

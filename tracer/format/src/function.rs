@@ -4,6 +4,8 @@
 //! > 0x55d5c0ffee00                        an address in the function
 //! > my_crate::parse at src/parse.rs:88    a site
 //! < unwinding 0x55d5c0ffee00              left because a panic unwinds the stack
+//! > hook 0x55d5c0ffee00                   entered, as a hook of the compiler tells: an address in the compiled function
+//! < hook 0x0                              the call is left that was entered last
 //! > span=17 my_crate::run at src/run.rs:5 one span of those that enter the site
 //! < span=17 ended my_crate::run at ...    left for the last time; `cancelled`: given up before its end
 //! > site 12                               a site of which only the number is known
@@ -25,9 +27,15 @@ use crate::escape::{EscapeContext, escape_into};
 use crate::record::{Flags, Record, RecordKind};
 use crate::sites::Site;
 
-/// The words that tell how a function was left, if not as usual.
-const LEFT: [(Flags, &[u8]); 3] =
-    [(Flags::UNWINDING, b"unwinding "), (Flags::ENDED, b"ended "), (Flags::CANCELLED, b"cancelled ")];
+/// The words of the flags that a record of a function may have.
+const FLAGS: [(Flags, &[u8]); 4] = [
+    (Flags::UNWINDING, b"unwinding "),
+    (Flags::ENDED, b"ended "),
+    (Flags::CANCELLED, b"cancelled "),
+    (Flags::HOOK, HOOK),
+];
+/// What the address stands behind that a hook of the compiler has recorded.
+pub(crate) const HOOK: &[u8] = b"hook ";
 /// What the id of a span stands behind.
 const SPAN: &[u8] = b"span=";
 /// What stands between the name of a function and its place.
@@ -140,8 +148,9 @@ pub struct FunctionLine<'a> {
     pub place: FunctionPlace<'a>,
     /// The id of the span, which no other span of the run has, where there is one.
     pub span: Option<u64>,
-    /// How the function was left: [`Flags::UNWINDING`], [`Flags::ENDED`], [`Flags::CANCELLED`], if any.
-    pub left: Flags,
+    /// Who has recorded the function, and how it was left: [`Flags::HOOK`], [`Flags::UNWINDING`], [`Flags::ENDED`],
+    /// [`Flags::CANCELLED`], if any.
+    pub flags: Flags,
 }
 
 impl<'a> FunctionLine<'a> {
@@ -154,10 +163,12 @@ impl<'a> FunctionLine<'a> {
             let end = text.iter().position(|&byte| byte == b' ')?;
             (span, rest) = (Some(std::str::from_utf8(&text[..end]).ok()?.parse().ok()?), &text[end + 1..]);
         }
-        let mut left = Flags::NONE;
-        for (flag, word) in LEFT {
-            if let Some(text) = rest.strip_prefix(word) {
-                (left, rest) = (left.with(flag), text);
+        let mut flags = Flags::NONE;
+        for (flag, word) in FLAGS {
+            // A site may be called like this, too; what a hook has recorded is always an address.
+            let is_it = |text: &&[u8]| flag != Flags::HOOK || text.starts_with(b"0x");
+            if let Some(text) = rest.strip_prefix(word).filter(is_it) {
+                (flags, rest) = (flags.with(flag), text);
             }
         }
         let place = if let Some((address, rest)) = take_address(rest) {
@@ -167,13 +178,13 @@ impl<'a> FunctionLine<'a> {
         } else {
             FunctionPlace::Site(Named::parse(rest))
         };
-        Some(FunctionLine { place, span, left })
+        Some(FunctionLine { place, span, flags })
     }
 
     /// Appends the payload as [`FunctionLine::parse`] reads it. The texts of names must be
     /// [escaped](escape_name).
     pub fn write(&self, out: &mut Vec<u8>) {
-        write_head(self.span, self.left, out);
+        write_head(self.span, self.flags, out);
         match self.place {
             FunctionPlace::Address(address, named) => {
                 write_address(address, out);
@@ -289,12 +300,12 @@ pub(crate) fn write(record: &Record<'_>, site: Option<&[u8]>, out: &mut Vec<u8>)
 }
 
 /// Appends what stands before the place of a function.
-fn write_head(span: Option<u64>, left: Flags, out: &mut Vec<u8>) {
+fn write_head(span: Option<u64>, flags: Flags, out: &mut Vec<u8>) {
     if let Some(id) = span {
         out.extend_from_slice(SPAN);
         out.extend_from_slice(format!("{id} ").as_bytes());
     }
-    for (_, word) in LEFT.iter().filter(|(flag, _)| left.has(*flag)) {
+    for (_, word) in FLAGS.iter().filter(|(flag, _)| flags.has(*flag)) {
         out.extend_from_slice(word);
     }
 }
@@ -347,7 +358,7 @@ pub(crate) fn put_address(address: u64, page: &mut [u8]) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::{enter_word, leave_word, scope_word, stack_word};
+    use crate::record::{enter_word, hook_enter_word, hook_leave_word, leave_word, scope_word, stack_word};
     use proptest::prelude::*;
 
     fn line(word: u64, payload: &[u8], site: Option<&[u8]>) -> String {
@@ -362,6 +373,8 @@ mod tests {
     fn lines_tell_what_the_records_say() {
         assert_eq!(line(enter_word(0x1a2b), &[], None), "0x1a2b");
         assert_eq!(line(leave_word(0, true), &[], None), "unwinding 0x0");
+        assert_eq!(line(hook_enter_word(0x1a2b), &[], None), "hook 0x1a2b");
+        assert_eq!(line(hook_leave_word(0), &[], None), "hook 0x0");
         let place: Option<&[u8]> = Some(b"my::f at src/f.rs:3");
         assert_eq!(line(scope_word(5, Flags::NONE), &[], place), "my::f at src/f.rs:3");
         assert_eq!(line(scope_word(5, Flags::LEAVE), &[], None), "site 5");
@@ -451,14 +464,15 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_back(address in 0u64..1 << 55, span: Option<u64>, unwinding: bool, of_site: bool) {
+        fn what_is_written_is_read_back(address in 0u64..1 << 54, span: Option<u64>, unwinding: bool, of_site: bool, hook: bool) {
             let flags = if unwinding { Flags::LEAVE.with(Flags::UNWINDING) } else { Flags::LEAVE };
             let (written, span) = if of_site {
                 let flags = if span.is_some() { flags.with(Flags::ID) } else { flags };
                 let id = span.map(u64::to_le_bytes).unwrap_or_default();
                 (line(scope_word(3, flags), &id[..if span.is_some() { 8 } else { 0 }], Some(b"f at x:1")), span)
             } else {
-                (line(leave_word(address, unwinding), &[], None), None)
+                let word = leave_word(address, unwinding) | if hook { hook_leave_word(0) } else { 0 };
+                (line(word, &[], None), None)
             };
             let place = if of_site {
                 FunctionPlace::Site(Named { function: b"f", at: b"x:1", called_from: b"" })
@@ -466,8 +480,9 @@ mod tests {
                 FunctionPlace::Address(address, Named::default())
             };
             let read = FunctionLine::parse(written.as_bytes());
-            let left = if unwinding { Flags::UNWINDING } else { Flags::NONE };
-            prop_assert_eq!(read, Some(FunctionLine { place, span, left }));
+            let flags = if unwinding { Flags::UNWINDING } else { Flags::NONE };
+            let flags = if hook && !of_site { flags.with(Flags::HOOK) } else { flags };
+            prop_assert_eq!(read, Some(FunctionLine { place, span, flags }));
         }
 
         #[test]
@@ -488,8 +503,8 @@ mod tests {
         ) {
             let [function, at, called_from] = [function, at, called_from].map(|name| escaped(&name));
             let named = Named { function: &function, at: &at, called_from: &called_from };
-            let left = if unwinding { Flags::UNWINDING } else { Flags::NONE };
-            let line = FunctionLine { place: FunctionPlace::Address(address, named), span, left };
+            let flags = if unwinding { Flags::UNWINDING } else { Flags::HOOK };
+            let line = FunctionLine { place: FunctionPlace::Address(address, named), span, flags };
             let mut written = Vec::new();
             line.write(&mut written);
             assert_in_a_line(&written);

@@ -41,7 +41,8 @@ pub enum RecordKind {
     Captured = 3,
     /// A function was entered: word 0 has an address in it, see [`Record::address`].
     Enter = 4,
-    /// A function was left: word 0 has the address that the record of its entering has.
+    /// A function was left: word 0 has the address that the record of its entering has. 0, from a hook: the call is
+    /// left that was entered last.
     Leave = 5,
     /// A call stack: the payload is addresses, the innermost first. It belongs to the record before it if that
     /// has the same ticks.
@@ -125,6 +126,9 @@ impl Flags {
     pub const ENDED: Flags = Flags(64);
     /// The flag of a scope that is left and belongs to a span that was given up before its end.
     pub const CANCELLED: Flags = Flags(128);
+    /// The flag of a function that a hook of the compiler records: the address is in the function as it was compiled,
+    /// whatever is inlined there. It has the bit of [`Flags::MORE`], which messages have and functions do not.
+    pub const HOOK: Flags = Flags(1);
 
     /// Returns whether all flags of `other` are set.
     #[must_use]
@@ -162,14 +166,18 @@ pub const fn captured_word(site: u32, len: usize) -> u64 {
 }
 
 /// The number of bits of an address in a record: those of user space.
-const ADDRESS_BITS: u32 = 55;
+const ADDRESS_BITS: u32 = 54;
+/// The bit of word 0 that tells that a hook of the compiler has recorded a function.
+const HOOK_BIT: u32 = 62;
+/// The bit of word 0 that tells that a function is left because a panic unwinds the stack.
+const UNWINDING_BIT: u32 = 63;
 
 /// Returns word 0 of the record that a function was entered in which `address` lies. Addresses of user space
-/// have at most 55 bits where the program has not asked for others.
+/// have at most 54 bits where the program has not asked for others.
 #[must_use]
 #[inline(always)]
 pub const fn enter_word(address: u64) -> u64 {
-    (address << 8 & !(1 << 63)) | RecordKind::Enter as u64
+    address_bits(address) | RecordKind::Enter as u64
 }
 
 /// Returns word 0 of the record that the function was left whose entering has `address`; `unwinding` tells
@@ -177,7 +185,27 @@ pub const fn enter_word(address: u64) -> u64 {
 #[must_use]
 #[inline(always)]
 pub const fn leave_word(address: u64, unwinding: bool) -> u64 {
-    (address << 8 & !(1 << 63)) | (unwinding as u64) << 63 | RecordKind::Leave as u64
+    address_bits(address) | (unwinding as u64) << UNWINDING_BIT | RecordKind::Leave as u64
+}
+
+/// Returns word 0 of the record that a hook of the compiler makes on entering the function in which `address` lies.
+#[must_use]
+#[inline(always)]
+pub const fn hook_enter_word(address: u64) -> u64 {
+    enter_word(address) | 1 << HOOK_BIT
+}
+
+/// Returns word 0 of the record that a hook of the compiler makes on leaving the function whose entering has `address`;
+/// 0: the one that was entered last.
+#[must_use]
+#[inline(always)]
+pub const fn hook_leave_word(address: u64) -> u64 {
+    leave_word(address, false) | 1 << HOOK_BIT
+}
+
+#[inline(always)]
+const fn address_bits(address: u64) -> u64 {
+    (address & ((1 << ADDRESS_BITS) - 1)) << 8
 }
 
 /// Returns word 0 of the record that a site was entered or left, as the flags say.
@@ -256,7 +284,8 @@ impl<'a> Record<'a> {
     #[inline(always)]
     pub fn flags(&self) -> Flags {
         if self.has_address() {
-            return if self.word >> 63 == 0 { Flags::NONE } else { Flags::UNWINDING };
+            let flag = |bit, flag| if self.word >> bit & 1 == 0 { Flags::NONE } else { flag };
+            return flag(HOOK_BIT, Flags::HOOK).with(flag(UNWINDING_BIT, Flags::UNWINDING));
         }
         Flags(self.word.to_le_bytes()[1])
     }

@@ -3,6 +3,7 @@
 pub(crate) mod builder;
 #[cfg(feature = "unwind")]
 pub(crate) mod called_from;
+pub mod foreign;
 mod on_return;
 pub(crate) mod scope;
 pub(crate) mod tracer;

@@ -112,7 +112,7 @@ impl Tracer {
     /// Returns whether the process traces now. If it traced before and the answer is no, the trace so far is
     /// ended as by [`shutdown`](Tracer::shutdown). Not needed where `TRACER_ENABLE` will do.
     pub fn startup(&self, variable: &str) -> bool {
-        decision::decide_anew(Some(variable), Config::default())
+        decision::decide_anew(Some(variable), Config::of_process())
     }
 
     /// Settings other than the defaults; ends with [`Builder::startup`].

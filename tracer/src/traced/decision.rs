@@ -42,7 +42,7 @@ struct Question {
 impl Question {
     /// Makes the question that a first record asks.
     fn by_default() -> Question {
-        Question { variable: Some(config::DEFAULT_VARIABLE.into()), config: Config::default(), root: None }
+        Question { variable: Some(config::DEFAULT_VARIABLE.into()), config: Config::of_process(), root: None }
     }
 
     /// Has those who take the decision over decide this question. It is leaked, unless it is the one that was

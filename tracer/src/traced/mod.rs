@@ -6,6 +6,7 @@
 //! | `record` | a record on its way to the thread's ring; a thread's first record takes one |
 //! | `site` | a call of `trace!`: on or off, captured or formatted |
 //! | `scope` | functions entered and left |
+//! | `hooks` | the same, told by what compilers put into every function |
 //! | `stack_record` | call stacks |
 //! | `decision` | whether the process traces: decided once, or anew by the program |
 //! | `startup` | the start of a run |
@@ -18,6 +19,7 @@
 pub(crate) mod decision;
 mod exit;
 mod fork;
+pub mod hooks;
 mod own_ring;
 mod panic;
 pub(crate) mod record;

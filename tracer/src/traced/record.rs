@@ -17,6 +17,7 @@ use crate::shared::thread_name::ThreadName;
 use crate::shared::{process, unplaced};
 use crate::sync::exclusion::{self, Excluded};
 use crate::sys;
+use crate::user::config;
 
 thread_local! {
     /// The id of the run that counts this thread's records without a ring as unplaced, or 0 where there was
@@ -57,15 +58,38 @@ pub(crate) fn trace_at(ticks: Ticks, site: u32, args: fmt::Arguments<'_>) {
 /// Writes a record that consists of words: word 0 and the payload. It is called where tracing is not off.
 #[inline(always)]
 pub(crate) fn words(ticks: Ticks, word: u64, payload: &[u64]) {
+    if let Err(producer) = words_in_ring(ticks, word, payload) {
+        record_first(ticks, producer, &mut |producer, ticks| producer.record_words(ticks, word, payload));
+    }
+}
+
+/// Writes a record of one word that a hook of the compiler makes. It is called where tracing is not off.
+#[inline(always)]
+pub(crate) fn word_of_hook(ticks: Ticks, word: u64) {
+    if let Err(producer) = words_in_ring(ticks, word, &[]) {
+        first_word_of_hook(ticks, producer, word);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn first_word_of_hook(ticks: Ticks, producer: *const Producer, word: u64) {
+    config::expect_every_function();
+    record_first(ticks, producer, &mut |producer, ticks| producer.record_words(ticks, word, &[]));
+}
+
+/// Writes a record of words into the thread's ring. An error is what was found instead of a ring that goes on.
+#[inline(always)]
+fn words_in_ring(ticks: Ticks, word: u64, payload: &[u64]) -> Result<(), *const Producer> {
     let producer = CURRENT.get();
     if !producer.is_null() {
         // SAFETY: as in `trace_at`.
         match unsafe { &*producer }.record_words(ticks, word, payload) {
-            Outcome::Committed | Outcome::Lost => return,
+            Outcome::Committed | Outcome::Lost => return Ok(()),
             Outcome::Gone => {}
         }
     }
-    record_first(ticks, producer, &mut |producer, ticks| producer.record_words(ticks, word, payload));
+    Err(producer)
 }
 
 /// Returns the ticks of the record that the thread has made last, if it has a ring: inside of another record, of those

@@ -85,12 +85,18 @@ pub(super) fn set_call_sites(wanted: bool) {
     CALL_SITES.store(wanted, Ordering::Relaxed);
 }
 
+/// Returns whether the enterings of the run also record where the functions were called from.
+#[inline(always)]
+pub(super) fn wants_call_sites() -> bool {
+    CALL_SITES.load(Ordering::Relaxed)
+}
+
 /// Records that a function is entered; returns [`Scope::leave`].
 #[inline(never)]
 fn enter(address: u64) -> u64 {
     let ticks = clock::now();
     record::words(ticks, enter_word(address), &[]);
-    if CALL_SITES.load(Ordering::Relaxed) {
+    if wants_call_sites() {
         stack_record::record_call_site(ticks);
     }
     mark_panic(leave_word(address, false))
@@ -150,7 +156,7 @@ fn enter_site(site: &'static Site) -> (u64, Ticks) {
     let ticks = clock::now();
     let number = site.told_number();
     record::words(ticks, scope_word(number, Flags::NONE), &[]);
-    if CALL_SITES.load(Ordering::Relaxed) {
+    if wants_call_sites() {
         stack_record::record_call_site(ticks);
     }
     (mark_panic(scope_word(number, Flags::LEAVE)), ticks)

@@ -47,13 +47,26 @@ pub(super) fn record_call_site(ticks: Ticks) {
     /// The frames of this function and of its caller.
     const OWN: usize = 2;
     let mut frames = [0; CALL_SITE];
-    // A thread's first record may have later ticks than its call.
-    let ticks = record::last_ticks().map_or(ticks, |last| last.max(ticks));
     // A walk that finds no table for its own frame would take any frame for the caller's: readers compare the
     // first one with the function that was entered.
     if walk(Registers::here(), &mut frames, OWN).len == CALL_SITE {
-        record::words(ticks, stack_word(Flags::NONE, size_of_val(&frames)), &frames);
+        write_call_site(ticks, frames);
     }
+}
+
+/// Records where the function was called from that a hook has just entered at `ticks`: `address` lies in it, and it will
+/// return to `call_site`.
+#[cold]
+#[inline(never)]
+pub(super) fn record_call_site_of_hook(ticks: Ticks, address: u64, call_site: u64) {
+    // What is in a stack is the address behind a call.
+    write_call_site(ticks, [address + 1, call_site]);
+}
+
+fn write_call_site(ticks: Ticks, frames: [u64; CALL_SITE]) {
+    // A thread's first record may have later ticks than its call.
+    let ticks = record::last_ticks().map_or(ticks, |last| last.max(ticks));
+    record::words(ticks, stack_word(Flags::NONE, size_of_val(&frames)), &frames);
 }
 
 fn record_stack_at(ticks: Ticks, from: Registers) {

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use trace_format::file::Encoding;
@@ -107,7 +108,26 @@ impl Default for Config {
     }
 }
 
+/// Tells that the process records every function, by hooks that the compiler has put there. Relaxed: it decides about
+/// defaults, and nothing is read by it.
+static EVERY_FUNCTION: AtomicBool = AtomicBool::new(false);
+
+/// Makes the defaults those of a process that records every function, for decisions that begin later.
+pub(crate) fn expect_every_function() {
+    EVERY_FUNCTION.store(true, Ordering::Relaxed);
+}
+
 impl Config {
+    /// Gives the settings of a process whose program has given none.
+    pub(crate) fn of_process() -> Config {
+        let config = Config::default();
+        if !EVERY_FUNCTION.load(Ordering::Relaxed) {
+            return config;
+        }
+        // A ring of 1 MiB holds half a millisecond of calls. Two clock reads are most of what a call costs.
+        Config { ring_size: 4 << 20, format: Format::Raw, clock: ClockKind::Fast, ..config }
+    }
+
     /// Returns whether a run with `self`, whose clock may have been replaced, is what `wanted` asks for.
     pub(crate) fn same_settings(&self, wanted: &Config) -> bool {
         let wanted_clock = trace_store::counter::available(wanted.clock);

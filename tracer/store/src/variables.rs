@@ -29,6 +29,9 @@ pub const FILTER: &str = "TRACER_FILTER";
 pub const CALL_SITES: &str = "TRACER_CALL_SITES";
 /// The encoding of the trace files.
 pub const FORMAT: &str = "TRACER_FORMAT";
+/// The library that `tracemerge run` has put at the beginning of `LD_PRELOAD`. The library takes both back as soon as it is
+/// loaded.
+pub const PRELOADED: &str = "TRACER_PRELOADED";
 /// Whether the flusher has descriptors of its own.
 pub const DESCRIPTORS: &str = "TRACER_DESCRIPTORS";
 

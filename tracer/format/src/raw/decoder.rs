@@ -329,8 +329,8 @@ impl Plains for RawMessages<'_, '_> {
                 PlainContent::Captured(self.decoder.plans.get(record.site())?, record.payload)
             }
             RecordKind::Message if record.flags() == Flags::NONE => PlainContent::Text(record.payload),
-            RecordKind::Enter | RecordKind::Leave if record.flags() == Flags::NONE => {
-                PlainContent::Address(record.kind, record.address())
+            RecordKind::Enter | RecordKind::Leave if !record.flags().has(Flags::UNWINDING) => {
+                PlainContent::Address(record.kind, record.flags(), record.address())
             }
             _ => return None,
         };

@@ -13,8 +13,8 @@ use crate::meta::tests::any_run;
 use crate::meta::{EndReason, LossReason, RingPlace, Run, Thread};
 use crate::plans::Plans;
 use crate::record::{
-    Flags, PAD_WORD, RecordKind, Records, captured_word, enter_word, leave_word, message_word, scope_word,
-    stack_word,
+    Flags, PAD_WORD, RecordKind, Records, captured_word, enter_word, hook_enter_word, hook_leave_word,
+    leave_word, message_word, scope_word, stack_word,
 };
 use crate::render::{References, RenderState, Renderer};
 use crate::sites::Site;
@@ -38,6 +38,8 @@ enum Act {
     Captured(u32),
     Enter(u64),
     Leave(u64, bool),
+    /// A hook of the compiler tells of a function: whether it is entered.
+    Hook(u64, bool),
     Stack(Vec<u64>, bool),
     Scope(u32, Option<u64>, bool),
     /// The flusher writes the records that there are.
@@ -51,8 +53,9 @@ fn acts() -> impl Strategy<Value = Vec<(u64, Act)>> {
     let act = prop_oneof![
         4 => (length, flags).prop_map(|(length, flags)| Act::Message(length, flags)),
         6 => (1u32..200).prop_map(Act::Captured),
-        4 => (0u64..1 << 55).prop_map(Act::Enter),
-        3 => (0u64..1 << 55, any::<bool>()).prop_map(|(address, unwinding)| Act::Leave(address, unwinding)),
+        4 => (0u64..1 << 54).prop_map(Act::Enter),
+        3 => (0u64..1 << 54, any::<bool>()).prop_map(|(address, entered)| Act::Hook(address, entered)),
+        3 => (0u64..1 << 54, any::<bool>()).prop_map(|(address, unwinding)| Act::Leave(address, unwinding)),
         1 => (any::<Vec<u64>>(), any::<bool>()).prop_map(|(stack, whole)| Act::Stack(stack, whole)),
         2 => (1u32..220, any::<Option<u64>>(), any::<bool>()).prop_map(|(site, span, left)| Act::Scope(site, span, left)),
         1 => Just(Act::Flush),
@@ -95,6 +98,8 @@ fn file(acts: &[(u64, Act)], run: &Run, encoding: Encoding) -> Vec<u8> {
             Act::Captured(site) => (captured_word(*site, 4), ticks.to_le_bytes()[..4].to_vec()),
             Act::Enter(address) => (enter_word(*address), Vec::new()),
             Act::Leave(address, unwinding) => (leave_word(*address, *unwinding), Vec::new()),
+            Act::Hook(address, true) => (hook_enter_word(*address), Vec::new()),
+            Act::Hook(address, false) => (hook_leave_word(*address), Vec::new()),
             Act::Stack(stack, whole) => {
                 let flags = if *whole { Flags::WHOLE } else { Flags::NONE };
                 (stack_word(flags, 8 * stack.len()), stack.iter().flat_map(|at| at.to_le_bytes()).collect())

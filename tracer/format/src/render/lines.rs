@@ -2,7 +2,7 @@
 
 use crate::escape::{EscapeContext, escape_line, is_plain};
 use crate::fields::SitePlan;
-use crate::function::{self, put_address};
+use crate::function::{self, HOOK, put_address};
 use crate::line::{Kind, Prefix, Ticks};
 use crate::mark::{put_mark, write_mark};
 use crate::record::{Flags, Record, RecordKind};
@@ -28,8 +28,8 @@ pub(crate) enum PlainContent<'a> {
     Text(&'a [u8]),
     /// The values of a message, and the plan by which they become text.
     Captured(&'a SitePlan, &'a [u8]),
-    /// The address of a function that was entered or left, without more.
-    Address(RecordKind, u64),
+    /// The address of a function that was entered or left, without more but for [`Flags::HOOK`].
+    Address(RecordKind, Flags, u64),
 }
 
 /// Records that are taken one after the other.
@@ -140,7 +140,7 @@ impl LineWriter {
     #[inline(always)]
     fn plain_line(&self, message: &Plain<'_>, page: &mut [u8]) -> Option<usize> {
         let kind = match message.content {
-            PlainContent::Address(RecordKind::Enter, _) => Kind::Enter,
+            PlainContent::Address(RecordKind::Enter, ..) => Kind::Enter,
             PlainContent::Address(..) => Kind::Leave,
             _ => Kind::Message,
         };
@@ -155,7 +155,11 @@ impl LineWriter {
                 text.get_mut(..bytes.len()).filter(|_| is_plain(bytes))?.copy_from_slice(bytes);
                 bytes.len()
             }
-            PlainContent::Address(_, address) => put_address(address, text)?,
+            PlainContent::Address(_, flags, address) => {
+                let head = if flags.has(Flags::HOOK) { HOOK } else { &[] };
+                text.get_mut(..head.len())?.copy_from_slice(head);
+                head.len() + put_address(address, text.get_mut(head.len()..)?)?
+            }
         };
         *text.get_mut(length)? = b'\n';
         Some(start + length + 1)

@@ -535,9 +535,10 @@ impl Plains for WholeRecords<'_, '_> {
         let content = match next.kind {
             RecordKind::Message => PlainContent::Text(next.payload),
             RecordKind::Captured => PlainContent::Captured(self.plans.get(next.site())?, next.payload),
-            RecordKind::Enter if self.with_addresses => PlainContent::Address(next.kind, next.address()),
-            RecordKind::Leave if self.with_addresses && next.flags() == Flags::NONE => {
-                PlainContent::Address(next.kind, next.address())
+            RecordKind::Enter | RecordKind::Leave
+                if self.with_addresses && !next.flags().has(Flags::UNWINDING) =>
+            {
+                PlainContent::Address(next.kind, next.flags(), next.address())
             }
             _ => return None,
         };

@@ -1,0 +1,241 @@
+/*
+ * Tracing for multithreaded programs that misbehave only when nobody looks: the interface for C.
+ *
+ *     #include <tracer.h>
+ *
+ *     tracer_trace("request %d took %.3f ms", id, ms);
+ *
+ * Link with `-ltracer` (`pkg-config --cflags --libs tracer`), and run the program with TRACER_ENABLE=1. Each thread has a
+ * file, `<exe>.trace.<tid>` beside the executable, and the command `tracemerge` puts these into one in time order.
+ *
+ * A program that is compiled with -finstrument-functions has each of its functions traced, if it is linked with this
+ * library or runs with it preloaded, which `tracemerge run` does by itself. See docs/functions.md in the repository.
+ *
+ * All functions may be called from any thread, also before main and in handlers of atexit. None changes errno, none ends
+ * the process, and none throws. Off, each costs a call and a load.
+ *
+ * Licensed under MIT or Apache-2.0, at your option.
+ */
+#ifndef TRACER_H
+#define TRACER_H
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <errno.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define TRACER_PRINTF(at, first) __attribute__((format(printf, at, first)))
+#define TRACER_NOT_TRACED __attribute__((no_instrument_function, unused))
+#else
+#define TRACER_PRINTF(at, first)
+#define TRACER_NOT_TRACED
+#endif
+
+/*
+ * Returns whether this process traces. The first call decides by TRACER_ENABLE, if nothing was decided before. For work that
+ * is only worth doing when it is traced.
+ */
+bool tracer_is_enabled(void);
+
+/*
+ * Makes `variable` the environment variable that switches tracing on, the only one, and decides by it now. Returns whether
+ * the process traces. Not needed where TRACER_ENABLE will do.
+ */
+bool tracer_startup(const char *variable);
+
+/*
+ * Returns when all that was traced before this call, by any thread, is in the files: 0, or the number of the first error
+ * that kept it from there (EAGAIN: called inside of a record). Not needed before an exit.
+ */
+int tracer_flush(void);
+
+/* The same for a flight recorder (TRACER_FULL=overwrite): what it holds is written. */
+int tracer_snapshot(void);
+
+/* Ends tracing: every file gets its end. Never needed, an exit does the same. Returns as tracer_flush does. */
+int tracer_shutdown(void);
+
+/*
+ * Records the call stack of the calling function, at most 120 frames. Linux on x86-64; elsewhere the stack is empty.
+ */
+void tracer_stack(void);
+
+/*
+ * Has a signal that ends the process (those that dump a core) leave its name and the call stack of its thread in the trace.
+ * To be called once tracing is on; the process ends as it would have. Linux.
+ */
+void tracer_catch_signals(void);
+
+/* Counters of what the tracer has done so far in this process. Those of running threads may be a few records behind. */
+struct tracer_stats {
+    int enabled;            /* 1 if this process traces, else 0 */
+    uint64_t records;       /* records made */
+    uint64_t lost;          /* records lost */
+    uint64_t stalls;        /* how often a thread has waited for room */
+    uint64_t stall_ns;      /* how long they have waited, in nanoseconds */
+    uint64_t bytes_written; /* bytes written to files */
+};
+
+/* Stores the counters. Takes a lock and looks at every thread's ring: for now and then. */
+void tracer_get_stats(struct tracer_stats *stats);
+
+/* What the functions and macros below call. Not to be called by programs. */
+bool tracer_begin(uint64_t *ticks);
+void tracer_write_at(uint64_t ticks, const char *text, size_t length);
+bool tracer_enter(uint64_t address);
+void tracer_leave(uint64_t address, bool unwinding);
+
+/*
+ * Records a message of `length` bytes, with the time of the call and the calling thread. The text should be UTF-8; other
+ * bytes of it are shown as \xNN. It may contain anything and have any length: a line feed begins a line that continues the
+ * message.
+ */
+TRACER_NOT_TRACED static inline void tracer_write(const char *text, size_t length) {
+    uint64_t ticks;
+    if (tracer_begin(&ticks)) {
+        tracer_write_at(ticks, text, length);
+    }
+}
+
+/*
+ * Records a message that is formatted as vprintf does, by the C library of the program, before the call returns. Where the
+ * C library cannot format it, the format itself is recorded, behind "unformatted: ".
+ */
+TRACER_PRINTF(1, 0) TRACER_NOT_TRACED static inline void tracer_vtrace(const char *format, va_list arguments) {
+    uint64_t ticks;
+    if (!tracer_begin(&ticks)) {
+        return;
+    }
+    int kept = errno;
+    char text[512];
+    va_list again;
+    va_copy(again, arguments);
+    /* What %m shows is the caller's. */
+    int length = vsnprintf(text, sizeof text, format, arguments);
+    char *whole = text;
+    if (length >= (int)sizeof text) {
+        whole = (char *)malloc((size_t)length + 1);
+        errno = kept;
+        length = whole ? vsnprintf(whole, (size_t)length + 1, format, again) : -1;
+    }
+    va_end(again);
+    if (length >= 0) {
+        tracer_write_at(ticks, whole, (size_t)length);
+    } else {
+        static const char before[] = "unformatted: ";
+        size_t head = sizeof before - 1, rest = strlen(format);
+        rest = rest < sizeof text - head ? rest : sizeof text - head;
+        memcpy(text, before, head);
+        memcpy(text + head, format, rest);
+        tracer_write_at(ticks, text, head + rest);
+    }
+    if (whole != text) {
+        free(whole);
+    }
+    errno = kept;
+}
+
+/* Records a message that is formatted as printf does; see tracer_vtrace. The compiler checks the arguments. */
+TRACER_PRINTF(1, 2) TRACER_NOT_TRACED static inline void tracer_trace(const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    tracer_vtrace(format, arguments);
+    va_end(arguments);
+}
+
+/*
+ * An address in the function where this stands; 0 on processors other than x86-64 and aarch64. It is no function, which
+ * debug information would name in the place of the one that it is inlined in.
+ */
+#if defined(__GNUC__)
+#if defined(__x86_64__)
+#define TRACER_HERE() \
+    __extension__({ uint64_t tracer_address; __asm__ volatile("1: lea 1b(%%rip), %0" : "=r"(tracer_address)); tracer_address; })
+#elif defined(__aarch64__)
+#define TRACER_HERE() \
+    __extension__({ uint64_t tracer_address; __asm__ volatile("adr %0, ." : "=r"(tracer_address)); tracer_address; })
+#else
+#define TRACER_HERE() UINT64_C(0)
+#endif
+
+/*
+ * Records that the function is entered, and that it is left when the enclosing block is left, in whichever way. The name of
+ * the function is found later, from debug information: compile with -g1 at least.
+ *
+ *     int parse(const char *text) {
+ *         TRACER_SCOPE();
+ *         ...
+ *     }
+ */
+#ifdef __cplusplus
+#define TRACER_SCOPE() ::tracer::Scope TRACER_JOINED(tracer_scope_, __LINE__)(TRACER_HERE())
+#else
+#define TRACER_SCOPE()                                                                                    \
+    __attribute__((cleanup(tracer_leave_scope), unused)) uint64_t TRACER_JOINED(tracer_scope_, __LINE__) = \
+        tracer_enter_scope(TRACER_HERE())
+
+__attribute__((always_inline)) TRACER_NOT_TRACED static inline uint64_t tracer_enter_scope(uint64_t address) {
+    return address && tracer_enter(address) ? address : 0;
+}
+
+__attribute__((always_inline)) TRACER_NOT_TRACED static inline void tracer_leave_scope(uint64_t *address) {
+    if (*address) {
+        tracer_leave(*address, false);
+    }
+}
+#endif
+#define TRACER_JOINED(left, right) TRACER_JOINED_AGAIN(left, right)
+#define TRACER_JOINED_AGAIN(left, right) left##right
+#endif
+
+#ifdef __cplusplus
+}
+
+#include <exception>
+#include <string>
+
+namespace tracer {
+
+/* Records a scope, as TRACER_SCOPE does; while an exception unwinds the stack that is told, too. */
+class Scope {
+public:
+    TRACER_NOT_TRACED explicit Scope(uint64_t address) noexcept
+        : address_(address && tracer_enter(address) ? address : 0), exceptions_(exceptions()) {}
+    TRACER_NOT_TRACED ~Scope() {
+        if (address_) {
+            tracer_leave(address_, exceptions() > exceptions_);
+        }
+    }
+    Scope(const Scope &) = delete;
+    Scope &operator=(const Scope &) = delete;
+
+private:
+    TRACER_NOT_TRACED static int exceptions() noexcept {
+#if __cplusplus >= 201703L
+        return std::uncaught_exceptions();
+#else
+        return std::uncaught_exception() ? 1 : 0;
+#endif
+    }
+    uint64_t address_;
+    int exceptions_;
+};
+
+/* Records a text as it is. */
+TRACER_NOT_TRACED inline void write(const std::string &text) {
+    tracer_write(text.data(), text.size());
+}
+
+} // namespace tracer
+#endif
+
+#endif

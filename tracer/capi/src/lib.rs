@@ -1,0 +1,153 @@
+//! The tracer for C and C++: what `tracer.h` declares, and the hooks that compilers call.
+//!
+//! The documentation for users is in `include/tracer.h`. Nothing here unwinds into C.
+#![allow(unsafe_code, reason = "the interface to C; each use argued")]
+
+mod hooks;
+#[cfg(target_os = "linux")]
+mod preload;
+
+use std::ffi::{CStr, c_char, c_int};
+use std::io;
+
+use tracer::{__foreign as foreign, Tracer};
+
+/// Counters of what the tracer has done so far in this process: `struct tracer_stats`.
+#[derive(Debug, Default)]
+#[repr(C)]
+pub struct Stats {
+    /// 1 if this process traces, else 0.
+    pub enabled: c_int,
+    /// The number of records made.
+    pub records: u64,
+    /// The number of records lost.
+    pub lost: u64,
+    /// The number of times that a thread has waited for room.
+    pub stalls: u64,
+    /// The time that they have waited, in nanoseconds.
+    pub stall_ns: u64,
+    /// The number of bytes written to files.
+    pub bytes_written: u64,
+}
+
+/// Returns whether this process traces; the first call decides.
+#[unsafe(no_mangle)]
+pub extern "C" fn tracer_is_enabled() -> bool {
+    Tracer::get().is_enabled()
+}
+
+/// Makes `variable` the environment variable that switches tracing on, and decides by it.
+///
+/// # Safety
+/// `variable` is null or a string that ends with a zero byte.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tracer_startup(variable: *const c_char) -> bool {
+    if variable.is_null() {
+        return Tracer::get().is_enabled();
+    }
+    // SAFETY: the caller vouches for it.
+    let variable = unsafe { CStr::from_ptr(variable) };
+    Tracer::get().startup(&variable.to_string_lossy())
+}
+
+/// Stores the ticks of a message that is going to be written; false where tracing is off.
+///
+/// # Safety
+/// `ticks` is valid for a write.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tracer_begin(ticks: *mut u64) -> bool {
+    let begun = foreign::begin();
+    if let Some(now) = begun {
+        // SAFETY: the caller vouches for it.
+        unsafe { ticks.write(now) };
+    }
+    begun.is_some()
+}
+
+/// Records a message of `length` bytes that was begun at `ticks`.
+///
+/// # Safety
+/// `text` is valid for reads of `length` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tracer_write_at(ticks: u64, text: *const c_char, length: usize) {
+    let text = if text.is_null() || length == 0 {
+        &[]
+    } else {
+        // SAFETY: the caller vouches for it.
+        unsafe { std::slice::from_raw_parts(text.cast::<u8>(), length) }
+    };
+    foreign::write(ticks, text);
+}
+
+/// Records that the function is entered in which `address` lies; returns whether leaving it is to be recorded.
+#[unsafe(no_mangle)]
+pub extern "C" fn tracer_enter(address: u64) -> bool {
+    foreign::enter(address)
+}
+
+/// Records that the function is left whose entering has `address`.
+#[unsafe(no_mangle)]
+pub extern "C" fn tracer_leave(address: u64, unwinding: bool) {
+    foreign::leave(address, unwinding);
+}
+
+/// Records the call stack of the function that calls this.
+#[unsafe(no_mangle)]
+pub extern "C" fn tracer_stack() {
+    Tracer::get().stack();
+}
+
+/// Has a signal that ends the process leave its name and the call stack of its thread.
+#[unsafe(no_mangle)]
+pub extern "C" fn tracer_catch_signals() {
+    Tracer::catch_signals();
+}
+
+/// Returns when all that was traced before is in the files: 0, or the number of the error.
+#[unsafe(no_mangle)]
+pub extern "C" fn tracer_flush() -> c_int {
+    number(Tracer::get().flush())
+}
+
+/// Has a flight recorder write what it holds; returns 0, or the number of the error.
+#[unsafe(no_mangle)]
+pub extern "C" fn tracer_snapshot() -> c_int {
+    number(Tracer::get().snapshot())
+}
+
+/// Ends tracing; returns 0, or the number of the error.
+#[unsafe(no_mangle)]
+pub extern "C" fn tracer_shutdown() -> c_int {
+    number(Tracer::get().shutdown())
+}
+
+/// Stores the counters of this run.
+///
+/// # Safety
+/// `stats` is valid for a write.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tracer_get_stats(stats: *mut Stats) {
+    let now = Tracer::get().stats();
+    let told = Stats {
+        enabled: c_int::from(now.enabled),
+        records: now.records,
+        lost: now.lost,
+        stalls: now.stalls,
+        stall_ns: now.stall_ns,
+        bytes_written: now.bytes_written,
+    };
+    // SAFETY: the caller vouches for it.
+    unsafe { stats.write(told) };
+}
+
+/// Returns the number of an error as `errno.h` has it; `EIO` where the system has given none, `EAGAIN` where the call was
+/// made inside of a record.
+fn number(result: io::Result<()>) -> c_int {
+    const EIO: c_int = 5;
+    const EAGAIN: c_int = 11;
+    match result {
+        Ok(()) => 0,
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => EAGAIN,
+        Err(error) => error.raw_os_error().unwrap_or(EIO),
+    }
+}

@@ -1,0 +1,178 @@
+//! The installed library, programs that are compiled with it, and what their traces tell.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use support::{Scenario, Traced};
+use tempfile::TempDir;
+use trace_format::function::{FunctionLine, FunctionPlace};
+use trace_format::line::{Kind, Line};
+
+/// Returns the directory into which the library and the command are installed, as users do it.
+pub fn installed() -> &'static Path {
+    static PLACE: OnceLock<TempDir> = OnceLock::new();
+    let place = PLACE.get_or_init(|| {
+        let place = TempDir::new().expect("a directory");
+        // Cargo has built the library beside the directory of this test.
+        let exe = std::env::current_exe().expect("a path");
+        let libraries = exe.parent().and_then(Path::parent).expect("a directory");
+        let mut make = Command::new("make");
+        make.args(["--silent", "install", "-C", env!("CARGO_MANIFEST_DIR")]);
+        make.arg(variable("PREFIX", place.path())).arg(variable("LIBRARIES", libraries));
+        assert!(make.status().expect("make can be run").success());
+        std::fs::create_dir(place.path().join("bin")).expect("a directory");
+        let command = libraries.join("examples/tracemerge_of_tests");
+        std::fs::copy(command, place.path().join("bin/tracemerge")).expect("the command is built");
+        place
+    });
+    place.path()
+}
+
+fn variable(name: &str, value: &Path) -> String {
+    format!("{name}={}", value.display())
+}
+
+/// Returns the installed command, for traces whose rings are in `runtime`.
+pub fn tracemerge(runtime: &Path) -> Command {
+    let mut command = Command::new(installed().join("bin/tracemerge"));
+    command.env("TRACER_RUNTIME_DIR", runtime).env_remove("TRACER_ENABLE").env_remove("TRACER_DIR");
+    command
+}
+
+/// A program that a test has compiled, in a directory of its own.
+pub struct Program {
+    directory: TempDir,
+    /// The path of the program.
+    pub path: PathBuf,
+}
+
+impl Program {
+    /// Compiles `source`, of the folder of the test programs, with these options.
+    pub fn compile(compiler: &str, source: &str, options: &[&str]) -> Program {
+        let directory = TempDir::new().expect("a directory");
+        let name = source.rsplit_once('.').expect("an extension").0;
+        let path = directory.path().join(name);
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(source);
+        let mut command = Command::new(compiler);
+        command.args(["-g", "-O1", "-Wall", "-Wextra", "-Werror"]).arg(source).arg("-o").arg(&path);
+        command.arg("-I").arg(installed().join("include")).args(options).args(["-pthread", "-ldl", "-lm"]);
+        let output = command.output().unwrap_or_else(|error| panic!("{compiler}: {error}"));
+        assert!(output.status.success(), "{compiler}: {}", String::from_utf8_lossy(&output.stderr));
+        Program { directory, path }
+    }
+
+    /// Compiles `source` with hooks in all functions, and links it with the shared library.
+    pub fn linked(compiler: &str, source: &str) -> Program {
+        let library = linking();
+        Program::compile(compiler, source, &[&["-finstrument-functions"], &library[..]].concat())
+    }
+
+    /// Returns another file in the program's directory.
+    pub fn beside(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// Returns the program as it is to be run, with tracing switched on.
+    pub fn scenario(&self, arguments: &[&str]) -> Scenario {
+        Scenario::new(&self.path, arguments)
+    }
+
+    /// Runs the program, which must succeed and say nothing on stderr, and must lose nothing.
+    pub fn run(&self, arguments: &[&str]) -> Traced {
+        let traced = self.scenario(arguments).run().succeeded();
+        assert_eq!(traced.stderr(), "");
+        traced.assert_whole();
+        traced
+    }
+
+    /// Returns the name under which the traces of the program stand in a directory of traces.
+    pub fn in_traces(&self, traced: &Traced) -> PathBuf {
+        traced.directory.path().join(self.path.file_name().expect("a name"))
+    }
+
+    /// Returns the lines of the merged traces, with the names of functions. Nothing is lost.
+    pub fn merged(&self, traced: &Traced) -> Vec<String> {
+        let (lines, said) = self.merge(traced);
+        let is_usual = |line: &str| line.starts_with("tracemerge: recovered ");
+        assert!(said.lines().all(is_usual), "{said}");
+        lines
+    }
+
+    /// Returns the lines of the merged traces, with the names of functions, of which some may be lost.
+    pub fn merged_with_losses(&self, traced: &Traced) -> Vec<String> {
+        self.merge(traced).0
+    }
+
+    /// Returns the lines of the merged traces, with the names of functions, and what the command has said.
+    fn merge(&self, traced: &Traced) -> (Vec<String>, String) {
+        let merged = self.beside("merged");
+        let mut command = tracemerge(traced.runtime.path());
+        command.args(["--quiet", "--symbols", "-o"]).arg(&merged).arg(self.in_traces(traced));
+        let output = command.output().expect("it runs");
+        let said = String::from_utf8(output.stderr).expect("text");
+        let text = std::fs::read_to_string(merged).unwrap_or_else(|error| panic!("{error}: {said}"));
+        (text.lines().map(str::to_owned).collect(), said)
+    }
+}
+
+/// Returns the options that link with the shared library.
+pub fn linking() -> [&'static str; 4] {
+    static OPTIONS: OnceLock<[String; 2]> = OnceLock::new();
+    let [place, run] = OPTIONS.get_or_init(|| {
+        let place = installed().join("lib").display().to_string();
+        [format!("-L{place}"), format!("-Wl,-rpath,{place}")]
+    });
+    // Before the C library, which has hooks that do nothing.
+    ["-Wl,--no-as-needed", place, run, "-ltracer"]
+}
+
+/// Returns the path of the shared library.
+pub fn shared_library() -> PathBuf {
+    installed().join("lib/libtracer.so.0")
+}
+
+/// What the lines of a merge tell of functions.
+#[derive(Debug, Default)]
+pub struct Calls {
+    /// How often each function was entered, by its name.
+    pub entered: BTreeMap<String, u64>,
+    /// How often a function was left that was not the one entered last.
+    pub not_innermost: u64,
+    /// The names of the functions that were never left, by thread, the outermost first.
+    pub open: BTreeMap<u64, Vec<String>>,
+}
+
+/// Reads what the lines of a merge tell of functions, in the most simple way.
+pub fn calls(lines: &[String]) -> Calls {
+    let mut calls = Calls::default();
+    for line in lines {
+        let line = Line::parse(line.as_bytes()).expect("a line");
+        let (Kind::Enter | Kind::Leave) = line.kind else { continue };
+        let told = FunctionLine::parse(line.payload).expect("a function");
+        let FunctionPlace::Address(_, named) = told.place else { continue };
+        let name = String::from_utf8_lossy(named.function).into_owned();
+        let name = name.split('(').next().unwrap_or_default().to_owned();
+        let open = calls.open.entry(line.key.tid).or_default();
+        if line.kind == Kind::Enter {
+            *calls.entered.entry(name.clone()).or_default() += 1;
+            open.push(name);
+        } else {
+            calls.not_innermost += u64::from(open.last() != Some(&name));
+            let left = open.iter().rposition(|entered| *entered == name).unwrap_or(open.len());
+            open.truncate(left);
+        }
+    }
+    calls
+}
+
+/// Returns what a program has printed of how often its functions were called: lines `calls NAME COUNT`, which are added up.
+pub fn counted(printed: &str) -> BTreeMap<String, u64> {
+    let mut counts = BTreeMap::new();
+    for line in printed.lines().filter_map(|line| line.strip_prefix("calls ")) {
+        let (name, count) = line.split_once(' ').expect("a name and a count");
+        *counts.entry(name.to_owned()).or_default() += count.parse::<u64>().expect("a number");
+    }
+    counts
+}

@@ -1,0 +1,216 @@
+//! Programs in C and C++ that are compiled with `-finstrument-functions` have each of their calls in their traces: the
+//! counts are those that the programs keep themselves, and they compute what they compute without.
+
+use std::collections::BTreeMap;
+use std::os::unix::process::ExitStatusExt;
+use std::process::Command;
+
+use crate::compiled::{Program, calls, counted, installed, shared_library, tracemerge};
+
+/// The compilers of C, and those of C++.
+const C: [&str; 2] = ["gcc", "clang"];
+const CPP: [&str; 2] = ["g++", "clang++"];
+
+/// The manners in which the program of the calls can be run by itself.
+const MANNERS: [&str; 6] = ["plain", "threads", "jumps", "coroutines", "signals", "forks"];
+
+/// Returns what a program prints in one manner without being traced.
+fn untraced(program: &Program, arguments: &[&str]) -> String {
+    let output =
+        Command::new(&program.path).args(arguments).env_remove("TRACER_ENABLE").output().expect("it runs");
+    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+    String::from_utf8(output.stdout).expect("text")
+}
+
+/// Checks that the functions that are in `counts` were entered as often.
+fn assert_same_counts(counts: &BTreeMap<String, u64>, entered: &BTreeMap<String, u64>, how: &str) {
+    assert!(!counts.is_empty(), "{how}");
+    for (name, count) in counts {
+        assert_eq!(entered.get(name), Some(count), "{how}: {name}: {entered:?}");
+    }
+}
+
+#[test]
+fn each_call_of_a_linked_program_is_in_its_trace_and_its_output_is_unchanged() {
+    for compiler in C {
+        let program = Program::linked(compiler, "calls.c");
+        for how in MANNERS {
+            let traced = program.run(&[how]);
+            assert_eq!(traced.stdout(), untraced(&program, &[how]), "{compiler} {how}");
+            let calls = calls(&program.merged(&traced));
+            assert_same_counts(&counted(&traced.stdout()), &calls.entered, &format!("{compiler} {how}"));
+            // What jumps out of its functions, or has two stacks, leaves some without an end.
+            let is_in_order = !["jumps", "coroutines"].contains(&how);
+            assert!(!is_in_order || calls.not_innermost == 0, "{compiler} {how}: {calls:?}");
+            // The last function that prints its counts is left before the process ends.
+            let open: Vec<_> = calls.open.values().flatten().collect();
+            assert!(how == "coroutines" || how == "forks" || open.is_empty(), "{compiler} {how}: {open:?}");
+        }
+    }
+}
+
+#[test]
+fn a_preloaded_library_traces_a_program_that_is_linked_without_one() {
+    for compiler in C {
+        let program = Program::compile(compiler, "calls.c", &["-finstrument-functions"]);
+        let library = shared_library();
+        let traced = program
+            .scenario(&["threads"])
+            .env("LD_PRELOAD", library.to_str().expect("text"))
+            .run()
+            .succeeded();
+        traced.assert_whole();
+        let calls = calls(&program.merged(&traced));
+        assert_same_counts(&counted(&traced.stdout()), &calls.entered, compiler);
+        assert_eq!(calls.not_innermost, 0);
+    }
+}
+
+#[test]
+fn a_static_executable_is_traced_by_the_static_library() {
+    let archive = installed().join("lib/libtracer.a");
+    for link in ["-static", "-no-pie"] {
+        let archive = archive.to_str().expect("text");
+        let program = Program::compile(
+            "gcc",
+            "calls.c",
+            &["-finstrument-functions", link, "-Wl,--allow-multiple-definition", archive],
+        );
+        let traced = program.run(&["threads"]);
+        let calls = calls(&program.merged(&traced));
+        assert_same_counts(&counted(&traced.stdout()), &calls.entered, link);
+    }
+}
+
+#[test]
+fn a_plugin_is_traced_from_its_constructor_on_each_time_that_it_is_loaded() {
+    for compiler in C {
+        let program = Program::linked(compiler, "calls.c");
+        let plugin = Program::compile(compiler, "plugin.c", &["-finstrument-functions", "-shared", "-fPIC"]);
+        let traced = program.run(&["plugins", plugin.path.to_str().expect("a path")]);
+        let calls = calls(&program.merged(&traced));
+        assert_same_counts(&counted(&traced.stdout()), &calls.entered, compiler);
+        // Where a plugin is loaded and unloaded at once, its addresses may be told of no module: they are counted without
+        // a name.
+        let of_plugin = |name: &str| calls.entered.get(name).copied().unwrap_or(0);
+        let named = of_plugin("of_plugin") + of_plugin("inside_plugin") + of_plugin("plugin_is_loaded");
+        assert_eq!(named + of_plugin(""), 20 * 4, "{:?}", calls.entered);
+    }
+}
+
+#[test]
+fn exceptions_leave_the_depth_as_it_was() {
+    for compiler in CPP {
+        let program = Program::linked(compiler, "exceptions.cpp");
+        let traced = program.run(&[]);
+        assert_eq!(traced.stdout(), untraced(&program, &[]));
+        let calls = calls(&program.merged(&traced));
+        assert_same_counts(&counted(&traced.stdout()), &calls.entered, compiler);
+        // gcc calls the hook while an exception unwinds the stack, clang does not: the call around it ends these.
+        assert!(compiler != "g++" || calls.not_innermost == 0, "{calls:?}");
+        assert!(calls.open.values().all(Vec::is_empty), "{calls:?}");
+    }
+}
+
+#[test]
+fn a_stack_overflow_ends_the_process_as_ever_and_the_calls_are_there() {
+    let program = Program::linked("gcc", "calls.c");
+    let traced = program.scenario(&["overflows"]).run();
+    assert_eq!(traced.output.status.signal(), Some(11), "{:?}", traced.output);
+    let calls = calls(&program.merged(&traced));
+    let deep = calls.entered.get("deep").copied().unwrap_or(0);
+    // Each call takes 300 bytes and more of 8 MiB.
+    assert!(deep > 5_000, "{deep}");
+    let open: Vec<_> = calls.open.values().flatten().filter(|name| *name == "deep").collect();
+    assert_eq!(open.len() as u64, deep, "none of them was left");
+}
+
+#[test]
+fn a_program_whose_tracing_is_off_makes_no_file() {
+    let program = Program::linked("gcc", "calls.c");
+    let traced = program.scenario(&["threads"]).without("TRACER_ENABLE").run().succeeded();
+    assert!(traced.files.is_empty(), "{:?}", traced.files.keys());
+    assert!(traced.left_in_runtime().is_empty());
+}
+
+#[test]
+fn calls_are_told_from_where_where_that_is_wanted() {
+    let program = Program::linked("gcc", "calls.c");
+    let traced = program.scenario(&["plain"]).env("TRACER_CALL_SITES", "1").run().succeeded();
+    traced.assert_whole();
+    let entered =
+        traced.files.values().flat_map(|file| &file.calls).filter(|(_, kind, _)| kind.byte() == b'>').count();
+    let stacks: usize = traced.files.values().map(|file| file.stacks.len()).sum();
+    assert_eq!(stacks, entered);
+    // The second address is behind the call: in the function that has called.
+    let merged = program.merged(&traced);
+    let of_leaf =
+        merged.iter().skip_while(|line| !line.contains(" > hook ") || !line.contains(" leaf at ")).nth(1);
+    let of_leaf = of_leaf.expect("a stack");
+    assert!(
+        of_leaf.contains(" ^ ") && of_leaf.contains("(leaf at ") && of_leaf.contains("(fib at "),
+        "{of_leaf}"
+    );
+}
+
+#[test]
+fn the_command_run_preloads_the_library_and_the_children_do_not_get_it() {
+    let program = Program::compile("gcc", "starts.c", &["-finstrument-functions"]);
+    let run = |arguments: &[&str], preload: Option<&str>| {
+        let scenario = program.scenario(&[]);
+        let mut command = tracemerge(scenario.runtime.path());
+        command.arg("run").arg(&program.path).args(arguments).env("TRACER_DIR", scenario.directory.path());
+        if let Some(libraries) = preload {
+            command.env("LD_PRELOAD", libraries);
+        }
+        (command.output().expect("it runs"), scenario)
+    };
+    let (output, scenario) = run(&["7"], None);
+    assert_eq!(output.status.code(), Some(7), "{output:?}");
+    // The program prints what its child has in its environment, and the child is not traced.
+    let printed = String::from_utf8(output.stdout).expect("text");
+    assert_eq!(printed, "child: LD_PRELOAD=(none) TRACER_PRELOADED=(none) TRACER_ENABLE=1\n");
+    let said = String::from_utf8(output.stderr).expect("text");
+    assert!(said.contains("ended with exit status: 7") && said.contains("merged 1 file"), "{said}");
+    let files = support::names(scenario.directory.path());
+    assert_eq!(
+        files.iter().filter(|name| !name.to_string_lossy().ends_with(".merge")).count(),
+        1,
+        "{files:?}"
+    );
+
+    // What the user preloads is left to all of them.
+    let (output, _) = run(&["0"], Some("libm.so.6"));
+    let printed = String::from_utf8(output.stdout).expect("text");
+    assert!(printed.starts_with("child: LD_PRELOAD=libm.so.6 TRACER_PRELOADED=(none)"), "{printed}");
+}
+
+#[test]
+fn a_library_that_is_missing_is_told_and_the_program_runs() {
+    let program = Program::compile("gcc", "starts.c", &["-finstrument-functions"]);
+    let scenario = program.scenario(&[]);
+    let alone = program.beside("tracemerge");
+    std::fs::copy(installed().join("bin/tracemerge"), &alone).expect("a copy");
+    let mut command = Command::new(&alone);
+    command.arg("run").arg(&program.path).arg("0").env("TRACER_RUNTIME_DIR", scenario.runtime.path());
+    let output = support::output_of_copy(&mut command);
+    let said = String::from_utf8(output.stderr).expect("text");
+    assert!(said.contains("libtracer.so.0 is not installed, so its functions are not traced"), "{said}");
+    assert!(String::from_utf8(output.stdout).expect("text").starts_with("child: "));
+}
+
+#[test]
+fn an_allocator_may_be_traced_that_the_tracer_calls_itself() {
+    for compiler in C {
+        let program = Program::linked(compiler, "allocator.c");
+        let traced = program.scenario(&[]).run().succeeded();
+        let calls = calls(&program.merged_with_losses(&traced));
+        let counts = counted(&traced.stdout());
+        assert_same_counts(&counts, &calls.entered, compiler);
+        // More are those that the tracer has called while it began, as far as it was ready to record them.
+        assert!(calls.entered["calloc"] >= counts["of_program"], "{calls:?}");
+        // The others are told lost; no call of the program is among them.
+        let lost: u64 = traced.files.values().map(|file| file.end().lost).sum();
+        assert!(lost < 100 && calls.not_innermost == 0, "{lost}: {calls:?}");
+    }
+}

@@ -1,0 +1,35 @@
+/* Functions that count their calls, so that a test can compare: `main` prints the counts when the process ends. */
+#ifndef COUNTED_H
+#define COUNTED_H
+
+#include <stdatomic.h>
+#include <stdio.h>
+
+#define NOT_TRACED __attribute__((no_instrument_function))
+#define TRACED __attribute__((noinline))
+
+enum { MAX_COUNTED = 64 };
+static struct {
+    const char *name;
+    atomic_ulong calls;
+} counted[MAX_COUNTED];
+
+/* Counts a call of the function that calls this. `number` is its own. */
+#define COUNT(number) count_call(number, __func__)
+
+NOT_TRACED static inline void count_call(int number, const char *name) {
+    counted[number].name = name;
+    atomic_fetch_add(&counted[number].calls, 1);
+}
+
+/* Prints a line "calls NAME COUNT" for each function that was called. */
+NOT_TRACED static inline void print_counts(void) {
+    for (int number = 0; number < MAX_COUNTED; number++) {
+        if (counted[number].name) {
+            printf("calls %s %lu\n", counted[number].name, counted[number].calls);
+        }
+    }
+    fflush(stdout);
+}
+
+#endif

@@ -14,12 +14,14 @@
 //! | `merge` | many sources to one stream of lines |
 //! | `view` | a part of the traces, or another look |
 //! | `command` | the subcommands |
+//! | `cargo` | `cargo tracer`: Rust programs of which every function is traced |
 //! | `cli` | the command line |
 //!
 //! A room uses those above it in this table and no other. The order of the merge is total: boot (by the wall
 //! clock), ticks, process, run, thread, number of the file, position in the file. Undamaged lines are passed
 //! on byte for byte.
 
+mod cargo;
 mod cli;
 mod command;
 mod file;
@@ -49,6 +51,11 @@ use crate::view::export::stats::StatsStyle;
 use crate::view::export::time_column::TimeMode;
 use crate::view::export::tree::TreeStyle;
 use crate::view::request::{Layout, Request};
+
+/// Does what `cargo tracer` is asked for by `args`, the first of which is the program's own name, and returns the exit status.
+pub fn cargo_tracer(args: impl IntoIterator<Item = OsString>) -> u8 {
+    cargo::main(args, main)
+}
 
 /// Runs the command with `args`, the first of which is the command's own name, and returns the exit status.
 pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {

@@ -4,25 +4,20 @@
 //! `libtracer.so` has the hooks that are called. It takes the variable back that has loaded it, so that the program's
 //! children are started as they would have been.
 
-use std::env;
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use object::{Object, ObjectSymbol};
 use trace_store::variables::PRELOADED;
 
 use crate::file::map::Map;
+use crate::find::library::{LIBRARY, LOOKED_FOR, find_library};
+use crate::os::environment::{PRELOAD, preloaded};
 use crate::ui::messages::{Messages, shown};
 
 /// The function that a program calls where gcc or clang has put hooks into its functions.
 const HOOK: &[u8] = b"__cyg_profile_func_enter";
-/// The name of the library, by which programs look for it, too: the first part of its version is in it.
-const LIBRARY: &str = concat!("libtracer.so.", env!("CARGO_PKG_VERSION_MAJOR"));
-/// The variable of the dynamic linker.
-const PRELOAD: &str = "LD_PRELOAD";
-/// Where libraries are installed, if not beside this program.
-const PLACES: [&str; 4] = ["/usr/local/lib", "/usr/lib", "/usr/lib64", "/usr/lib/x86_64-linux-gnu"];
 
 /// Has `command`, which runs `program`, load the library if the program calls the hooks of a compiler and has none. Says so
 /// where the library is not found.
@@ -30,15 +25,15 @@ pub(super) fn preload_where_hooks_are(program: &Path, command: &mut Command, mes
     if !cfg!(target_os = "linux") || !calls_hooks(program) {
         return;
     }
-    let Some(library) = places().map(|place| place.join(LIBRARY)).find(|file| file.is_file()) else {
+    let Some(library) = find_library() else {
         let program = shown(program);
         messages.note(format_args!(
-            "{program} was compiled with -finstrument-functions, but {LIBRARY} is not installed, so its functions are not traced. It belongs beside tracemerge, in ../lib beside it, or in /usr/local/lib"
+            "{program} was compiled with -finstrument-functions, but {LIBRARY} is not installed, so its functions are not traced. It was looked for {LOOKED_FOR}"
         ));
         return;
     };
     let mut libraries = library.clone().into_os_string();
-    if let Some(others) = env::var_os(PRELOAD).filter(|others| !others.is_empty()) {
+    if let Some(others) = preloaded() {
         libraries.push(":");
         libraries.push(others);
     }
@@ -51,11 +46,4 @@ fn calls_hooks(program: &Path) -> bool {
     let Ok(file) = Map::open(program) else { return false };
     let Ok(object) = object::File::parse(&*file) else { return false };
     object.dynamic_symbols().any(|symbol| symbol.is_undefined() && symbol.name_bytes() == Ok(HOOK))
-}
-
-/// Returns the directories in which the library may be: that of this program, `lib` beside that, and those of the system.
-fn places() -> impl Iterator<Item = PathBuf> {
-    let own = env::current_exe().ok().and_then(|exe| Some(exe.parent()?.to_owned()));
-    let beside = own.as_deref().and_then(Path::parent).map(|parent| parent.join("lib"));
-    own.into_iter().chain(beside).chain(PLACES.map(PathBuf::from))
 }

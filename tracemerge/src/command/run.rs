@@ -111,15 +111,17 @@ fn cause(status: ExitStatus) -> Cause {
     Cause { status: status.code().map(|code| code as u32), ..Cause::default() }
 }
 
+/// Returns the exit status of a program as shells pass it on: that of one which a signal has ended is 128 and its number.
 #[cfg(unix)]
-fn exit_code(status: ExitStatus) -> u8 {
+pub fn exit_code(status: ExitStatus) -> u8 {
     use std::os::unix::process::ExitStatusExt;
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
 }
 
+/// Returns the exit status of a program as shells pass it on.
 #[cfg(not(unix))]
-fn exit_code(status: ExitStatus) -> u8 {
+pub fn exit_code(status: ExitStatus) -> u8 {
     // An exit code of Windows may be too large to be passed on. Then it is passed on that it is not 0.
     status.code().map_or(1, |code| u8::try_from(code).unwrap_or(1))
 }

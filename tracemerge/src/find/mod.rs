@@ -12,6 +12,7 @@ pub mod dead_runs;
 pub mod discover;
 pub mod header;
 pub mod identity;
+pub mod library;
 pub mod liveness;
 pub mod marks;
 pub mod owners;

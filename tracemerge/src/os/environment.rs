@@ -34,6 +34,34 @@ pub fn has_options_for_less() -> bool {
     env::var_os("LESS").is_some()
 }
 
+/// The variable by which the dynamic linker is told to load libraries before all others.
+pub const PRELOAD: &str = "LD_PRELOAD";
+
+/// Returns the libraries that the user has loaded before all others.
+#[must_use]
+pub fn preloaded() -> Option<OsString> {
+    value(PRELOAD)
+}
+
+/// Returns the path of this program.
+#[must_use]
+pub fn own_program() -> Option<PathBuf> {
+    env::current_exe().ok()
+}
+
+/// Returns the directory that this program is in.
+#[must_use]
+pub fn own_directory() -> Option<PathBuf> {
+    own_program().and_then(|exe| Some(exe.parent()?.to_owned()))
+}
+
+/// Returns the value of a variable by which Cargo, or this program for itself, tells something; `None` where it is not set or
+/// empty.
+#[must_use]
+pub fn of_cargo(name: &str) -> Option<OsString> {
+    value(name)
+}
+
 /// Returns the directories in which programs are looked for.
 #[must_use]
 pub fn program_directories() -> Vec<PathBuf> {

@@ -3,9 +3,14 @@
 //! | compiler | options | hooks |
 //! |---|---|---|
 //! | gcc, clang | `-finstrument-functions` | `__cyg_profile_func_enter`, `__cyg_profile_func_exit` |
+//! | rustc | `-Cpasses=tsan -Cllvm-args=-tsan-instrument-atomics=0` | `__tsan_func_entry`, `__tsan_func_exit` |
 //!
-//! A program that is compiled so runs without this library, too: glibc has hooks that do nothing. Where this library comes
-//! before glibc, by linking or by `LD_PRELOAD`, its hooks are called.
+//! A program of C that is compiled so runs without this library, too: glibc has hooks that do nothing. Where this library
+//! comes before glibc, by linking or by `LD_PRELOAD`, its hooks are called.
+//!
+//! The hooks of rustc are those of the pass of ThreadSanitizer, which is told to put nothing else into functions: no access
+//! to memory, no atomics. They call no function of ThreadSanitizer, of which nothing is linked. A program that is compiled
+//! for the real one (`-fsanitize=thread`) has its functions in the executable, which come first.
 
 use std::ffi::c_void;
 
@@ -22,4 +27,40 @@ pub extern "C" fn __cyg_profile_func_enter(function: *const c_void, call_site: *
 #[unsafe(no_mangle)]
 pub extern "C" fn __cyg_profile_func_exit(function: *const c_void, _call_site: *const c_void) {
     foreign::leave_compiled(function.addr() as u64);
+}
+
+/// Does nothing: what `rustc -Cpasses=tsan` compiles calls it as it is loaded.
+#[unsafe(no_mangle)]
+pub extern "C" fn __tsan_init() {}
+
+/// Records that the function is entered that calls this, which will return to `call_site`.
+#[cfg(target_arch = "x86_64")]
+#[unsafe(naked)]
+#[unsafe(no_mangle)]
+pub extern "C" fn __tsan_func_entry(call_site: *const c_void) {
+    // The address of the function is where this returns to. The stack is as the caller has left it, so the function that is
+    // jumped to returns to the caller.
+    std::arch::naked_asm!("mov rsi, qword ptr [rsp]", "jmp {}", sym enter_calling)
+}
+
+/// Records that the function is entered that calls this, which will return to `call_site`.
+#[cfg(target_arch = "aarch64")]
+#[unsafe(naked)]
+#[unsafe(no_mangle)]
+pub extern "C" fn __tsan_func_entry(call_site: *const c_void) {
+    // The address of the function is where this returns to.
+    std::arch::naked_asm!("mov x1, x30", "b {}", sym enter_calling)
+}
+
+/// Records that the function is left that was entered last. It is called while a panic unwinds the stack, too.
+#[unsafe(no_mangle)]
+pub extern "C" fn __tsan_func_exit() {
+    foreign::leave_compiled(0);
+}
+
+/// Records that the function is entered in which `behind` stands behind a call.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+extern "C" fn enter_calling(call_site: *const c_void, behind: *const c_void) {
+    // Behind the last instruction of a function another one begins.
+    foreign::enter_compiled(behind.addr() as u64 - 1, call_site.addr() as u64);
 }

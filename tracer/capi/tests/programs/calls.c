@@ -134,6 +134,8 @@ TRACED static int deep(int depth) {
 TRACED static void overflows(void) {
     struct rlimit none = {0, 0};
     setrlimit(RLIMIT_CORE, &none);
+    /* What is killed in its first milliseconds leaves no names. */
+    usleep(500 * 1000);
     printf("%d\n", deep(1 << 30));
 }
 

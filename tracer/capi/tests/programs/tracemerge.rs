@@ -1,7 +1,11 @@
-//! The command `tracemerge`, for the tests.
+//! The commands `tracemerge` and `cargo-tracer`, for the tests: which one depends on the name under which this is started.
 
+use std::path::Path;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    tracemerge::main(std::env::args_os()).into()
+    let name = std::env::args_os().next().unwrap_or_default();
+    let is_cargo = Path::new(&name).file_name().is_some_and(|name| name == "cargo-tracer");
+    let args = std::env::args_os();
+    ExitCode::from(if is_cargo { tracemerge::cargo_tracer(args) } else { tracemerge::main(args) })
 }

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use trace_format::function::{FunctionLine, FunctionPlace};
 use trace_format::line::{Kind, Line};
 
-/// Returns the directory into which the library and the command are installed, as users do it.
+/// Returns the directory into which the library and the commands are installed, as users do it.
 pub fn installed() -> &'static Path {
     static PLACE: OnceLock<TempDir> = OnceLock::new();
     let place = PLACE.get_or_init(|| {
@@ -24,7 +24,9 @@ pub fn installed() -> &'static Path {
         assert!(make.status().expect("make can be run").success());
         std::fs::create_dir(place.path().join("bin")).expect("a directory");
         let command = libraries.join("examples/tracemerge_of_tests");
-        std::fs::copy(command, place.path().join("bin/tracemerge")).expect("the command is built");
+        for name in ["tracemerge", "cargo-tracer"] {
+            std::fs::copy(&command, place.path().join("bin").join(name)).expect("the command is built");
+        }
         place
     });
     place.path()
@@ -140,6 +142,8 @@ pub struct Calls {
     pub entered: BTreeMap<String, u64>,
     /// How often a function was left that was not the one entered last.
     pub not_innermost: u64,
+    /// How often what was entered last was left where nothing was open.
+    pub of_nothing: u64,
     /// The names of the functions that were never left, by thread, the outermost first.
     pub open: BTreeMap<u64, Vec<String>>,
 }
@@ -155,7 +159,9 @@ pub fn calls(lines: &[String]) -> Calls {
         let name = String::from_utf8_lossy(named.function).into_owned();
         let name = name.split('(').next().unwrap_or_default().to_owned();
         let open = calls.open.entry(line.key.tid).or_default();
-        if line.kind == Kind::Enter {
+        if line.kind == Kind::Leave && line.payload == b"hook 0x0" {
+            calls.of_nothing += u64::from(open.pop().is_none());
+        } else if line.kind == Kind::Enter {
             *calls.entered.entry(name.clone()).or_default() += 1;
             open.push(name);
         } else {

@@ -1,0 +1,7 @@
+//! The program `cargo-tracer`, which Cargo runs as `cargo tracer`; its code is in the library beside it.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    ExitCode::from(tracemerge::cargo_tracer(std::env::args_os()))
+}

@@ -1,0 +1,158 @@
+//! What `cargo tracer` is asked for. All that it does not know itself is for Cargo.
+
+use std::ffi::{OsStr, OsString};
+
+use crate::ui::error::Error;
+
+/// What `cargo tracer --help` says.
+pub const HELP: &str = "\
+Builds Rust programs of which every function is traced, without a change of their source.
+
+Usage: cargo tracer <build|run|test> [OPTIONS] [ARGUMENTS OF CARGO] [-- ARGUMENTS OF THE PROGRAM]
+
+  cargo tracer run --release -- input.txt   runs the program and reports where its time went
+  tracemerge tree target/tracer/<target>/release/app   then shows its calls
+  cargo tracer test my_test                 runs tests; the trace of each lies beside it
+  cargo tracer build --examples             only builds: TRACER_ENABLE=1 switches tracing on
+
+Options:
+      --deps           Trace dependencies from registries, too, not only the crates of the workspace
+      --crate <NAME>   Trace this crate only; may be given several times
+      --show <VIEW>    What `run` shows at the end: report, tree or nothing [default: report]
+  -h, --help           Print this
+
+What is traced are the functions as they were compiled: one that is inlined everywhere is a part of
+those that call it, and one that calls nothing has no hook. The build has a directory of its own,
+target/tracer. Build scripts and procedural macros are built as ever.
+";
+
+/// What `cargo tracer` does.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Wanted {
+    Help,
+    Build(BuildRequest),
+}
+
+/// A build that is wanted.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct BuildRequest {
+    /// The command of Cargo.
+    pub command: String,
+    /// Whether dependencies are traced, too.
+    pub deps: bool,
+    /// The crates that are traced; all of them where there is none.
+    pub crates: Vec<String>,
+    /// The view that is shown when the program has ended.
+    pub show: Show,
+    /// What Cargo gets.
+    pub rest: Vec<OsString>,
+}
+
+/// The view of a trace that is shown when the program has ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Show {
+    #[default]
+    Report,
+    Tree,
+    Nothing,
+}
+
+impl Show {
+    /// Returns the word that users write.
+    pub fn word(self) -> &'static str {
+        match self {
+            Show::Report => "report",
+            Show::Tree => "tree",
+            Show::Nothing => "nothing",
+        }
+    }
+
+    /// Reads the word that users write.
+    pub fn read(word: &OsStr) -> Option<Show> {
+        [Show::Report, Show::Tree, Show::Nothing].into_iter().find(|show| word == show.word())
+    }
+}
+
+/// Reads the arguments behind `cargo tracer`.
+pub fn read(args: Vec<OsString>) -> Result<Wanted, Error> {
+    let mut args = args.into_iter();
+    let Some(command) = args.next() else { return Ok(Wanted::Help) };
+    let command = command.to_string_lossy().into_owned();
+    match command.as_str() {
+        "-h" | "--help" | "help" => return Ok(Wanted::Help),
+        "build" | "b" | "run" | "r" | "test" | "t" => {}
+        _ => {
+            let what = format!("'{command}' is none of build, run and test. See cargo tracer --help");
+            return Err(Error::plain(what));
+        }
+    }
+    let command =
+        ["build", "run", "test"].into_iter().find(|name| name.starts_with(&command)).unwrap_or("build");
+    let mut request = BuildRequest { command: command.into(), ..BuildRequest::default() };
+    while let Some(word) = args.next() {
+        let text = word.to_string_lossy().into_owned();
+        let (option, value) = match text.split_once('=') {
+            Some((option, value)) => (option, Some(OsString::from(value))),
+            None => (text.as_str(), None),
+        };
+        let mut value = |what: &str| {
+            let given = value.clone().or_else(|| args.next());
+            given.ok_or_else(|| Error::plain(format!("{option} needs {what} behind it")))
+        };
+        match option {
+            "-h" | "--help" => return Ok(Wanted::Help),
+            "--deps" => request.deps = true,
+            "--crate" => {
+                request.crates.push(value("the name of a crate")?.to_string_lossy().replace('-', "_"))
+            }
+            "--show" => {
+                let word = value("report, tree or nothing")?;
+                let unknown = || Error::plain(format!("--show {word:?} is none of report, tree and nothing"));
+                request.show = Show::read(&word).ok_or_else(unknown)?;
+            }
+            "--" => {
+                request.rest.push(word);
+                request.rest.extend(args);
+                break;
+            }
+            _ => request.rest.push(word),
+        }
+    }
+    Ok(Wanted::Build(request))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(words: &[&str]) -> Result<Wanted, String> {
+        read(words.iter().map(OsString::from).collect()).map_err(|error| error.to_string())
+    }
+
+    fn build(words: &[&str]) -> BuildRequest {
+        match of(words) {
+            Ok(Wanted::Build(request)) => request,
+            other => panic!("{words:?}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn what_is_not_known_is_for_cargo() {
+        let request =
+            build(&["run", "--release", "--deps", "--crate", "my-crate", "--bin", "x", "--", "--deps", "-h"]);
+        assert!(request.deps);
+        assert_eq!(request.crates, ["my_crate"]);
+        assert_eq!(request.rest, ["--release", "--bin", "x", "--", "--deps", "-h"]);
+        assert_eq!(build(&["t"]).command, "test");
+        assert_eq!(build(&["build", "--show=tree", "--crate=a", "--crate=b"]).crates, ["a", "b"]);
+    }
+
+    #[test]
+    fn errors_say_what_there_is() {
+        assert_eq!(of(&["--help"]), Ok(Wanted::Help));
+        assert_eq!(of(&["run", "-h"]), Ok(Wanted::Help));
+        assert!(of(&["bench"]).unwrap_err().contains("none of build, run and test"));
+        assert!(of(&["run", "--show", "x"]).unwrap_err().contains("none of report, tree and nothing"));
+        assert!(of(&["run", "--crate"]).unwrap_err().contains("--crate needs the name of a crate"));
+    }
+}

@@ -1,0 +1,129 @@
+//! A build by Cargo in which the compiler gets what makes hooks.
+
+use std::collections::hash_map::DefaultHasher;
+use std::ffi::{OsStr, OsString};
+use std::hash::{Hash, Hasher};
+use std::path::PathBuf;
+use std::process::{Command, ExitStatus};
+
+use crate::cargo::arguments::BuildRequest;
+use crate::cargo::toolchain::{Toolchain, output_of};
+use crate::cargo::{FAILED, runner, wrapper};
+use crate::find::library::{LIBRARY, LOOKED_FOR, find_library};
+use crate::os::environment::{of_cargo, own_program};
+use crate::ui::error::Error;
+use crate::ui::messages::Messages;
+
+/// Has Cargo do what is wanted; returns its exit status.
+pub fn build(request: &BuildRequest) -> u8 {
+    let status = prepared(request).and_then(|mut command| {
+        command.status().map_err(|error| Error::plain(format!("cannot run Cargo: {error}")))
+    });
+    match status {
+        Ok(status) => code_of(status),
+        Err(error) => {
+            Messages::new(false).error(error);
+            FAILED
+        }
+    }
+}
+
+fn code_of(status: ExitStatus) -> u8 {
+    status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(FAILED)
+}
+
+/// Returns Cargo with all that it needs for a build with hooks.
+fn prepared(request: &BuildRequest) -> Result<Command, Error> {
+    let missing = || {
+        Error::plain(format!(
+            "{LIBRARY} is not installed, which records the functions. It was looked for {LOOKED_FOR}. To install it: make -C tracer/capi install, in the repository"
+        ))
+    };
+    let library = find_library().ok_or_else(missing)?;
+    let library = library.canonicalize().map_err(|error| Error::io("examine", &library, error))?;
+    let own = own_program().ok_or_else(|| Error::plain("the path of this program is not known"))?;
+    let toolchain = Toolchain::find()?;
+    let (before, _) = parted(&request.rest);
+    if let Some(target) = value_of(before, "--target").filter(|target| *target != toolchain.host.as_str()) {
+        let (target, host) = (target.to_string_lossy(), &toolchain.host);
+        return Err(Error::plain(format!(
+            "only programs for this machine ({host}) can be traced, and not for {target}"
+        )));
+    }
+    let place = target_directory(before)?.join("tracer");
+    toolchain.probe(&library, &place)?;
+    let mut command = cargo();
+    command.arg(&request.command);
+    if value_of(before, "--target").is_none() {
+        command.arg("--target").arg(&toolchain.host);
+    }
+    if value_of(before, "--target-dir").is_none() {
+        command.arg("--target-dir").arg(place_of(request, place));
+    }
+    let show = if request.command == "run" { request.show.word() } else { "nothing" };
+    command.arg("--config").arg(runner::setting(&toolchain.host, &own, show)?);
+    command.args(&request.rest);
+    let variable = if request.deps { "RUSTC_WRAPPER" } else { "RUSTC_WORKSPACE_WRAPPER" };
+    if let Some(other) = of_cargo(variable) {
+        command.env(wrapper::CHAINED, other);
+    }
+    if let Some(rustdoc) = of_cargo("RUSTDOC") {
+        command.env(wrapper::RUSTDOC, rustdoc);
+    }
+    if !request.crates.is_empty() {
+        command.env(wrapper::CRATES, request.crates.join(","));
+    }
+    command.env(variable, &own).env("RUSTDOC", &own).env(wrapper::LIBRARY, &library);
+    Ok(command)
+}
+
+/// Returns the directory of the build. Cargo does not know that crates are compiled in another way where other ones are
+/// wanted, so each choice has a directory of its own.
+fn place_of(request: &BuildRequest, place: PathBuf) -> PathBuf {
+    if !request.deps && request.crates.is_empty() {
+        return place;
+    }
+    let mut crates = request.crates.clone();
+    crates.sort();
+    let mut hasher = DefaultHasher::new();
+    (request.deps, crates).hash(&mut hasher);
+    place.join(format!("chosen-{:08x}", hasher.finish() as u32))
+}
+
+/// Returns the arguments of Cargo, and those behind `--`.
+fn parted(words: &[OsString]) -> (&[OsString], &[OsString]) {
+    let end = words.iter().position(|word| word == "--").unwrap_or(words.len());
+    words.split_at(end)
+}
+
+/// Returns the value of an option, which is the next word or stands behind `=`.
+fn value_of<'a>(words: &'a [OsString], option: &str) -> Option<&'a OsStr> {
+    words.iter().enumerate().find_map(|(at, word)| {
+        if word == option {
+            return words.get(at + 1).map(OsString::as_os_str);
+        }
+        word.to_str()?.strip_prefix(option)?.strip_prefix('=').map(OsStr::new)
+    })
+}
+
+/// Asks Cargo for the directory into which the workspace is built.
+fn target_directory(words: &[OsString]) -> Result<PathBuf, Error> {
+    let mut command = cargo();
+    command.args(["metadata", "--no-deps", "--format-version", "1"]);
+    if let Some(manifest) = value_of(words, "--manifest-path") {
+        command.arg("--manifest-path").arg(manifest);
+    }
+    let output = output_of(&mut command)?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    if !output.status.success() {
+        return Err(Error::plain(format!("Cargo finds no workspace: {}", said.trim())));
+    }
+    let metadata: Option<serde_json::Value> = serde_json::from_slice(&output.stdout).ok();
+    let directory = metadata.as_ref().and_then(|metadata| metadata.get("target_directory")?.as_str());
+    directory.map(PathBuf::from).ok_or_else(|| Error::plain("cargo metadata names no target directory"))
+}
+
+/// Returns Cargo, as it was called.
+fn cargo() -> Command {
+    Command::new(of_cargo("CARGO").unwrap_or_else(|| "cargo".into()))
+}

@@ -1,0 +1,53 @@
+//! What Cargo has built is run with tracing on, and a view of its trace is shown.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::Command;
+
+use crate::cargo::FAILED;
+use crate::cargo::arguments::Show;
+use crate::command::run::exit_code;
+use crate::os::environment::{ENABLE, of_cargo};
+use crate::os::signals::Signals;
+use crate::ui::error::Error;
+use crate::ui::messages::{Messages, shown};
+
+/// The word behind which stands what Cargo runs.
+pub const WORD: &str = "runner";
+
+/// Returns the setting by which Cargo has this program, `own`, run what it has built.
+pub fn setting(host: &str, own: &Path, show: &str) -> Result<String, Error> {
+    let own =
+        own.to_str().ok_or_else(|| Error::plain(format!("{} is no UTF-8, as Cargo needs it", shown(own))))?;
+    // A string of TOML is one of JSON.
+    let words: Vec<String> =
+        [own, "tracer", WORD, show].iter().map(|word| serde_json::Value::from(*word).to_string()).collect();
+    Ok(format!("target.{host}.runner=[{}]", words.join(",")))
+}
+
+/// Runs the program that `args` name behind the view that is wanted; returns its exit status. `tracemerge` runs that command
+/// with arguments.
+pub fn run(mut args: impl Iterator<Item = OsString>, tracemerge: impl FnOnce(Vec<OsString>) -> u8) -> u8 {
+    let show = args.next().and_then(|word| Show::read(&word)).unwrap_or_default();
+    let program = args.next().unwrap_or_default();
+    let mut command = Command::new(&program);
+    command.args(args);
+    if of_cargo(ENABLE).is_none() {
+        command.env(ENABLE, "1");
+    }
+    let status = match Signals::take().run(&mut command) {
+        Ok((_, status)) => status,
+        Err(error) => {
+            Messages::new(false).error(Error::io("run", Path::new(&program), error));
+            return FAILED;
+        }
+    };
+    let shown = match show {
+        Show::Nothing => 0,
+        view => tracemerge(["tracemerge", view.word()].iter().map(OsString::from).chain([program]).collect()),
+    };
+    match exit_code(status) {
+        0 => shown,
+        code => code,
+    }
+}

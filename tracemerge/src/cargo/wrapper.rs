@@ -1,0 +1,144 @@
+//! The compiler's wrapper, which Cargo calls in the place of the compiler: the arguments get what makes hooks.
+//!
+//! Only what is compiled for a named system gets them (`--target`, which a build of `cargo tracer` always has): build scripts
+//! and procedural macros, and what these depend on, are not.
+
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+use std::process::Command;
+
+use crate::os::environment::of_cargo;
+use crate::ui::messages::Messages;
+
+/// What makes the compiler put hooks into functions: the pass of ThreadSanitizer, of which only the functions' entries and
+/// exits are left where nothing asks for the rest. With one unit for each crate nothing is inlined behind the pass.
+pub const HOOKS: [&str; 3] = ["-Cpasses=tsan", "-Cllvm-args=-tsan-instrument-atomics=0", "-Ccodegen-units=1"];
+
+/// The variable that has the library in it, and tells that this program is the wrapper.
+pub const LIBRARY: &str = "CARGO_TRACER_LIBRARY";
+/// The variable that has the crates in it that are traced, with commas between them; all of them where it is not set.
+pub const CRATES: &str = "CARGO_TRACER_CRATES";
+/// The variable that has another wrapper in it, which this one calls.
+pub const CHAINED: &str = "CARGO_TRACER_CHAINED";
+/// The variable that has the program in it that makes documentation, and compiles examples there.
+pub const RUSTDOC: &str = "CARGO_TRACER_RUSTDOC";
+
+/// The packages of the tracer, which would trace themselves.
+const OWN: [&str; 5] = ["tracer-lib", "tracer-format", "tracer-store", "tracer-macros", "tracer-capi"];
+
+/// Returns whether Cargo has called this program in the place of the compiler.
+pub fn is_wanted() -> bool {
+    of_cargo(LIBRARY).is_some()
+}
+
+/// Returns what links a program with the library.
+pub fn link(library: &Path) -> [OsString; 2] {
+    let mut file = OsString::from("-Clink-arg=");
+    file.push(library);
+    let mut place = OsString::from("-Clink-arg=-Wl,-rpath,");
+    place.push(library.parent().unwrap_or(library));
+    [file, place]
+}
+
+/// Compiles as `args` say: the compiler and its arguments, or the arguments of `rustdoc` alone. Returns the exit status.
+pub fn compile(args: Vec<OsString>) -> u8 {
+    let library = of_cargo(LIBRARY).unwrap_or_default();
+    let library = Path::new(&library);
+    let is_rustdoc = args.first().is_none_or(|word| word.as_encoded_bytes().starts_with(b"-"));
+    let mut command = if is_rustdoc {
+        Command::new(of_cargo(RUSTDOC).unwrap_or_else(|| "rustdoc".into()))
+    } else {
+        of_cargo(CHAINED).map_or_else(
+            || Command::new(&args[0]),
+            |chained| {
+                let mut command = Command::new(chained);
+                command.arg(&args[0]);
+                command
+            },
+        )
+    };
+    let words = args.get(usize::from(!is_rustdoc)..).unwrap_or_default();
+    command.args(words);
+    if is_rustdoc || is_for_target(words) {
+        command.args(link(library));
+    }
+    if !is_rustdoc && is_traced(words, of_cargo("CARGO_PKG_NAME").as_deref(), of_cargo(CRATES).as_deref()) {
+        command.args(HOOKS);
+        if !words.iter().any(|word| word.to_string_lossy().contains("debuginfo=")) {
+            command.arg("-Cdebuginfo=line-tables-only");
+        }
+        // Names are found in the program's own file. Cargo strips what has no debug information of its own.
+        command.arg("-Cstrip=none");
+    }
+    let error = match replace_by(&mut command) {
+        Ok(status) => return status,
+        Err(error) => error,
+    };
+    Messages::new(false)
+        .error(format_args!("cannot run {}: {error}", command.get_program().to_string_lossy()));
+    super::FAILED
+}
+
+#[cfg(unix)]
+fn replace_by(command: &mut Command) -> std::io::Result<u8> {
+    use std::os::unix::process::CommandExt;
+    Err(command.exec())
+}
+
+#[cfg(not(unix))]
+fn replace_by(command: &mut Command) -> std::io::Result<u8> {
+    let status = command.status()?;
+    Ok(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1))
+}
+
+/// Returns whether the compiler is to compile for a system that is named.
+fn is_for_target(words: &[OsString]) -> bool {
+    words.iter().any(|word| word == "--target" || word.as_encoded_bytes().starts_with(b"--target="))
+}
+
+/// Returns whether the functions of a crate are traced, which the compiler gets these arguments for. `wanted` are names of
+/// crates.
+fn is_traced(words: &[OsString], package: Option<&OsStr>, wanted: Option<&OsStr>) -> bool {
+    let behind = |option: &str| {
+        let at = words.iter().position(|word| word == option);
+        at.and_then(|at| words.get(at + 1)).map(|word| word.to_string_lossy().into_owned())
+    };
+    let Some(name) = behind("--crate-name") else { return false };
+    let package = package.map(|package| package.to_string_lossy().into_owned()).unwrap_or_default();
+    let is_wanted = |wanted: &OsStr| {
+        wanted
+            .to_string_lossy()
+            .split(',')
+            .any(|wanted| wanted == name || wanted == package.replace('-', "_"))
+    };
+    is_for_target(words)
+        // Cargo asks for things by a crate of this name.
+        && name != "___"
+        && !OWN.contains(&package.as_str())
+        && wanted.is_none_or(is_wanted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(line: &str) -> Vec<OsString> {
+        line.split(' ').map(OsString::from).collect()
+    }
+
+    #[test]
+    fn only_what_is_for_the_target_is_traced() {
+        let traced = |line: &str, package: &str, wanted: Option<&str>| {
+            is_traced(&words(line), Some(package.as_ref()), wanted.map(OsStr::new))
+        };
+        let target = "--crate-name app src/main.rs --crate-type bin --target x86_64-unknown-linux-gnu";
+        assert!(traced(target, "app", None));
+        assert!(traced(target, "an-app", Some("other,an_app")));
+        assert!(!traced(target, "app", Some("other")));
+        assert!(!traced(target, "tracer-lib", None));
+        assert!(!traced("--crate-name build_script_build build.rs --crate-type bin", "app", None));
+        assert!(!traced("--crate-name macros src/lib.rs --crate-type proc-macro", "macros", None));
+        assert!(!traced("- --crate-name ___ --print=file-names --target x", "app", None));
+        assert!(!traced("-vV", "app", None));
+    }
+}

@@ -1,6 +1,0 @@
-//! Programs in C and C++ are compiled, by gcc and by clang, run, and compared with what their traces tell.
-#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
-
-mod compiled;
-mod functions;
-mod messages;

@@ -1,0 +1,7 @@
+//! Programs in C, C++ and Rust are compiled, run, and compared with what their traces tell.
+#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
+
+mod compiled;
+mod functions;
+mod messages;
+mod rust;

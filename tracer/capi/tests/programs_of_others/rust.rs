@@ -1,0 +1,154 @@
+//! `cargo tracer` builds a workspace whose source says nothing of tracing; what its programs count is in their traces.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use tempfile::TempDir;
+
+use crate::compiled::{calls, counted, installed, tracemerge};
+
+/// A copy of the workspace, so that nothing is built among the sources.
+struct Workspace {
+    place: TempDir,
+}
+
+impl Workspace {
+    fn new() -> Workspace {
+        let place = TempDir::new().expect("a directory");
+        copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/workspace"), place.path());
+        Workspace { place }
+    }
+
+    /// Calls `cargo tracer` in the workspace, as Cargo does.
+    fn cargo_tracer(&self, words: &[&str]) -> Output {
+        let mut command = Command::new(installed().join("bin/cargo-tracer"));
+        command.arg("tracer").args(words).current_dir(self.place.path());
+        for (name, _) in std::env::vars_os() {
+            // What Cargo tells this test is not meant for another build.
+            let of_cargo = ["CARGO", "TRACER_", "RUST", "DOCTEST_"];
+            let is_toolchain = name == "CARGO_HOME" || name == "RUSTUP_HOME" || name == "RUSTUP_TOOLCHAIN";
+            if of_cargo.iter().any(|word| name.to_string_lossy().starts_with(word)) && !is_toolchain {
+                command.env_remove(&name);
+            }
+        }
+        command.output().expect("it runs")
+    }
+
+    /// Returns the path of something that was built, with its traces beside it.
+    fn built(&self, profile: &str, name: &str) -> PathBuf {
+        let place = self.place.path().join("target/tracer").join(env!("HOST_OF_TEST")).join(profile);
+        place.join(name)
+    }
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).expect("a directory");
+    for entry in fs::read_dir(from).expect("a directory") {
+        let entry = entry.expect("an entry");
+        let to = to.join(entry.file_name());
+        if entry.file_type().expect("a type").is_dir() {
+            copy(&entry.path(), &to);
+        } else {
+            fs::copy(entry.path(), to).expect("a copy");
+        }
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).expect("text")
+}
+
+/// Returns the lines of the merged traces of a program, with names.
+fn merged(program: &Path) -> Vec<String> {
+    let mut command = tracemerge(program.parent().expect("a directory"));
+    let output =
+        command.args(["--quiet", "--symbols", "-o", "/dev/stdout"]).arg(program).output().expect("it runs");
+    assert!(output.status.success() && output.stderr.is_empty(), "{}", text(&output.stderr));
+    text(&output.stdout).lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn each_call_of_an_unedited_program_is_in_its_trace() {
+    let workspace = Workspace::new();
+    for (profile, words) in
+        [("debug", &["run"][..]), ("release", &["run", "--release", "--features", "more"])]
+    {
+        let output = workspace.cargo_tracer(words);
+        let (printed, said) = (text(&output.stdout), text(&output.stderr));
+        assert!(output.status.success(), "{said}");
+        assert!(printed.starts_with(&format!("42 8 42\nmore {}\n", profile == "release")), "{printed}");
+        let counts = counted(&printed);
+        assert!(counts.len() == 5, "{printed}");
+        // The report that is shown has the same counts.
+        for (name, count) in &counts {
+            let row = printed
+                .lines()
+                .find(|line| line.contains(&format!("  {name}  (")))
+                .unwrap_or_else(|| panic!("{name}: {printed}"));
+            let calls = row.split_whitespace().next().expect("a count").replace(',', "");
+            assert_eq!(calls, count.to_string(), "{row}");
+        }
+        let calls = calls(&merged(&workspace.built(profile, "the-app")));
+        for (name, count) in &counts {
+            assert_eq!(calls.entered.get(name), Some(count), "{profile}: {name}: {:?}", calls.entered);
+        }
+        // All is left in the order in which it was entered, through panics too, but for what calls `exit`.
+        assert_eq!((calls.not_innermost, calls.of_nothing), (0, 0));
+        let open: Vec<&String> = calls
+            .open
+            .values()
+            .flatten()
+            .filter(|name| !name.starts_with("std::") && !name.starts_with("core::"))
+            .collect();
+        assert_eq!(open, ["main", "the_app::main"]);
+        // Build scripts and procedural macros have no trace, and none was made by them.
+        assert!(!calls.entered.keys().any(|name| name.contains("build_script") || name.contains("macros::")));
+    }
+}
+
+#[test]
+fn the_status_of_the_program_is_passed_on_and_crates_can_be_chosen() {
+    let workspace = Workspace::new();
+    let output = workspace.cargo_tracer(&["run", "--show", "nothing", "--crate", "helper", "--", "7"]);
+    assert_eq!(output.status.code(), Some(7), "{}", text(&output.stderr));
+    let place = workspace.place.path().join("target/tracer");
+    let chosen = fs::read_dir(&place).expect("a directory").map(|entry| entry.expect("an entry").path());
+    let chosen: Vec<PathBuf> = chosen
+        .filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("chosen-")))
+        .collect();
+    assert_eq!(chosen.len(), 1, "{chosen:?}");
+    let calls = calls(&merged(&chosen[0].join(env!("HOST_OF_TEST")).join("debug/the-app")));
+    assert_eq!(calls.entered.get("helper::doubled"), Some(&1), "{calls:?}");
+    assert!(!calls.entered.keys().any(|name| name.starts_with("the_app::")), "{calls:?}");
+}
+
+#[test]
+fn tests_examples_and_examples_in_documentation_are_built_and_run() {
+    let workspace = Workspace::new();
+    let output = workspace.cargo_tracer(&["test", "--workspace"]);
+    let (printed, said) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{said}");
+    assert!(printed.contains("test doubles ... ok") && said.contains("Doc-tests helper"), "{printed}{said}");
+    let output = workspace.cargo_tracer(&["build", "--examples"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let example = workspace.built("debug", "examples/short");
+    let run = Command::new(&example).env("TRACER_ENABLE", "1").output().expect("it runs");
+    assert_eq!(text(&run.stdout), "2\n");
+    assert_eq!(calls(&merged(&example)).entered.get("helper::doubled"), Some(&1));
+}
+
+#[test]
+fn what_cannot_be_done_is_told() {
+    let workspace = Workspace::new();
+    let said = |words: &[&str]| {
+        let output = workspace.cargo_tracer(words);
+        assert!(!output.status.success());
+        text(&output.stderr)
+    };
+    assert!(said(&["bench"]).contains("'bench' is none of build, run and test"));
+    assert!(
+        said(&["build", "--target", "wasm32-unknown-unknown"]).contains("can be traced, and not for wasm32")
+    );
+    assert!(said(&["build", "--manifest-path", "nowhere/Cargo.toml"]).contains("Cargo finds no workspace: "));
+}

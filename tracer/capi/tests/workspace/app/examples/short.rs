@@ -1,0 +1,4 @@
+//! An example.
+fn main() {
+    println!("{}", helper::doubled(1));
+}

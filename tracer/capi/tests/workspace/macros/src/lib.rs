@@ -1,0 +1,8 @@
+//! A procedural macro, which is not traced.
+use proc_macro::TokenStream;
+
+/// Makes a function.
+#[proc_macro]
+pub fn make_answer(_: TokenStream) -> TokenStream {
+    "#[inline(never)] fn answer() -> u32 { 42 }".parse().unwrap()
+}

@@ -1,5 +1,6 @@
 //! Programs in C, C++ and Rust are compiled, run, and compared with what their traces tell.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#![allow(clippy::expect_used, reason = "a failure in a test fails it")]
 
 mod compiled;
 mod functions;

@@ -10,6 +10,9 @@ use crate::symbols::demangle::is_last_part;
 pub enum Lookup {
     /// The address is of the instruction that is meant, as that of a function or of a scope.
     Code,
+    /// The address is anywhere in a function as it was compiled: meant is where that begins, whose line is that of the
+    /// function, and nothing is inlined there that could have another one.
+    Function,
     /// The address is where a call returns to: meant is the call, which is the instruction before. It may be
     /// of another line, or the last one of its function.
     ReturnAddress,
@@ -19,7 +22,7 @@ impl Lookup {
     /// Returns an address in the instruction that is meant.
     pub(super) fn probe(self, address: u64) -> u64 {
         match self {
-            Lookup::Code => address,
+            Lookup::Code | Lookup::Function => address,
             Lookup::ReturnAddress => address.wrapping_sub(1),
         }
     }

@@ -73,6 +73,8 @@ impl<'f> Symbols<'f> {
         };
         let number = self.number(module);
         let probe = lookup.probe(address).wrapping_sub(module.bias);
+        let start = || self.opened[number].table.start(probe);
+        let probe = if lookup == Lookup::Function { start().unwrap_or(probe) } else { probe };
         if let Some(answer) = self.answers.get(&(number, probe)) {
             return Arc::clone(answer);
         }

@@ -52,14 +52,22 @@ impl<'f> SymbolTable<'f> {
         self.functions.is_empty()
     }
 
-    /// Returns the names of the function that has the code at `address`, demangled, each once, the best first;
-    /// none where the address is of no function.
-    pub(super) fn names(&self, address: u64) -> Vec<String> {
+    /// Returns where the function begins that has the code at `address`.
+    pub(super) fn start(&self, address: u64) -> Option<u64> {
+        self.find(address).map(|function| function.start)
+    }
+
+    fn find(&self, address: u64) -> Option<&Function<'f>> {
         let before = self.functions.partition_point(|function| function.start <= address);
         let near = &self.functions[before.saturating_sub(NESTING)..before];
         let around = |is_sized| move |f: &&Function<'_>| f.is_sized == is_sized && address < f.end;
-        let found = near.iter().rev().find(around(true)).or_else(|| near.iter().rev().find(around(false)));
-        let Some(found) = found else { return Vec::new() };
+        near.iter().rev().find(around(true)).or_else(|| near.iter().rev().find(around(false)))
+    }
+
+    /// Returns the names of the function that has the code at `address`, demangled, each once, the best first;
+    /// none where the address is of no function.
+    pub(super) fn names(&self, address: u64) -> Vec<String> {
+        let Some(found) = self.find(address) else { return Vec::new() };
         let first = self.functions.partition_point(|function| function.start < found.start);
         let same = self.functions[first..].iter().take_while(|other| other.start == found.start);
         let mut names: Vec<String> = Vec::new();

@@ -327,7 +327,8 @@ impl Names {
         if let Some(called) = self.by_address.get(&key).filter(|_| is_kept) {
             return *called;
         }
-        let answer = self.answer(process, ticks, address, Lookup::Code);
+        let lookup = if is_compiled { Lookup::Function } else { Lookup::Code };
+        let answer = self.answer(process, ticks, address, lookup);
         let function = self.number(if is_compiled {
             function_of_frame(&answer, answer.outermost(), address)
         } else {

@@ -1,6 +1,6 @@
 //! A panic leaves its message and its call stack in the trace, and so does a signal that ends the process, where the
 //! program has asked for that. The process ends as it would have.
-#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#![cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::Command;

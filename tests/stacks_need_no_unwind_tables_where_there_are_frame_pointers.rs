@@ -1,6 +1,6 @@
 //! A program that is built with frame pointers and without the feature `unwind` records the stacks that the
 //! system's unwinder finds by its tables.
-#![cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64"))]
+#![cfg(all(target_os = "linux", target_env = "gnu", any(target_arch = "x86_64", target_arch = "aarch64")))]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

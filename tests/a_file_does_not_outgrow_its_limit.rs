@@ -4,6 +4,7 @@
 use std::os::unix::fs::MetadataExt;
 use std::process::{Command, Stdio};
 use std::time::Duration;
+use support::kills::later;
 use support::{Scenario, ThreadTrace, names, parse};
 use trace_format::meta::{LossReason, Meta};
 
@@ -88,7 +89,7 @@ fn killed_at_any_instant_of_a_rotation_the_file_is_whole() {
     for kill in 0..60u64 {
         let mut scenario = scenario(u64::MAX, FORMATS[kill as usize % 2]);
         let mut child = scenario.command().stderr(Stdio::null()).spawn().expect("the program starts");
-        std::thread::sleep(Duration::from_micros(20_000 + (kill * 7919) % 60_000));
+        std::thread::sleep(later(Duration::from_micros(20_000 + (kill * 7919) % 60_000)));
         child.kill().expect("it runs");
         child.wait().expect("its end");
         let mut merge = Command::new(SCENARIO);

@@ -1,6 +1,6 @@
 //! A call stack stands behind the message that it belongs to, in files and in merges, and has the names of the
 //! functions that called it, of libraries that come and go as well: as they were at its time, or none.
-#![cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64"))]
+#![cfg(all(target_os = "linux", target_env = "gnu", any(target_arch = "x86_64", target_arch = "aarch64")))]
 
 use std::path::Path;
 use std::process::Command;

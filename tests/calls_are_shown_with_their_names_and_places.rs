@@ -1,6 +1,6 @@
 //! Functions that were recorded by address have the names and places that `addr2line` tells, in merged files as
 //! in the tree, where each call also tells from where it was made; and times are those of the program.
-#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#![cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 
 use std::collections::BTreeMap;
 use std::fs;

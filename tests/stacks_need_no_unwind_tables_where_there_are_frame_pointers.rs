@@ -1,6 +1,6 @@
 //! A program that is built with frame pointers and without the feature `unwind` records the stacks that the
 //! system's unwinder finds by its tables.
-#![cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64"))]
+#![cfg(all(target_os = "linux", target_env = "gnu", any(target_arch = "x86_64", target_arch = "aarch64")))]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -21,7 +21,9 @@ fn build() -> PathBuf {
     cargo.arg("--target-dir").arg(&target).args(["--", "-Cforce-frame-pointers=yes"]);
     let output = cargo.env_remove("RUSTFLAGS").output().expect("cargo runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    target.join("release/frame-pointers")
+    // Of another kind of machine, the program is in a directory of its own.
+    let kind = std::env::var_os("CARGO_BUILD_TARGET").unwrap_or_default();
+    target.join(kind).join("release/frame-pointers")
 }
 
 #[test]

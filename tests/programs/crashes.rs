@@ -42,6 +42,20 @@ fn middle(how: &str) {
     black_box(());
 }
 
+/// The instruction of the one processor or of the other.
+#[cfg(target_arch = "x86_64")]
+macro_rules! if_x86_64 {
+    ($this:literal, $other:literal) => {
+        $this
+    };
+}
+#[cfg(not(target_arch = "x86_64"))]
+macro_rules! if_x86_64 {
+    ($this:literal, $other:literal) => {
+        $other
+    };
+}
+
 #[inline(never)]
 fn fails(how: &str) {
     match how {
@@ -54,10 +68,11 @@ fn fails(how: &str) {
             function();
         },
         // SAFETY: the process ends here.
-        "traps" => unsafe { std::arch::asm!("int3") },
+        "traps" => unsafe { std::arch::asm!(if_x86_64!("int3", "brk 0")) },
         // SAFETY: the process ends here.
-        "illegal" => unsafe { std::arch::asm!("ud2") },
-        // SAFETY: the process ends here.
+        "illegal" => unsafe { std::arch::asm!(if_x86_64!("ud2", "udf 0")) },
+        // SAFETY: the process ends here. (On aarch64 a division by 0 is 0.)
+        #[cfg(target_arch = "x86_64")]
         "divides" => unsafe {
             std::arch::asm!("div {0}", in(reg) 0u64, inout("rax") 1u64 => _, inout("rdx") 0u64 => _);
         },
@@ -69,10 +84,15 @@ fn fails(how: &str) {
     black_box(());
 }
 
+/// The length in bytes of the instruction that faults.
+const LENGTH: usize = if cfg!(target_arch = "x86_64") { 3 } else { 4 };
+
 #[inline(never)]
 fn write_to_nowhere() {
-    // SAFETY: nobody else has this address; a handler goes on behind the instruction, which has three bytes.
-    unsafe { std::arch::asm!("mov byte ptr [{0}], 1", "nop", in(reg) black_box(8usize)) };
+    // SAFETY: nobody else has this address; a handler goes on behind the instruction, which has `LENGTH` bytes.
+    unsafe {
+        std::arch::asm!(if_x86_64!("mov byte ptr [{0}], 1", "strb wzr, [{0}]"), "nop", in(reg) black_box(8usize));
+    }
 }
 
 #[allow(unconditional_recursion, reason = "the stack is to be used up")]
@@ -109,7 +129,17 @@ fn prepare(how: &str) {
 fn handle_fault() {
     extern "C" fn skips(_: libc::c_int, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
         // SAFETY: the kernel gives the context to a handler; the instruction is that of `write_to_nowhere`.
-        unsafe { (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs[libc::REG_RIP as usize] += 3 };
+        unsafe {
+            let registers = &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext;
+            #[cfg(target_arch = "x86_64")]
+            {
+                registers.gregs[libc::REG_RIP as usize] += LENGTH as i64;
+            }
+            #[cfg(target_arch = "aarch64")]
+            {
+                registers.pc += LENGTH as u64;
+            }
+        }
     }
     // SAFETY: the handler touches nothing but its context.
     unsafe {

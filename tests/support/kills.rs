@@ -152,10 +152,18 @@ fn record(thread: usize, n: u64, text: &mut String) {
     write!(text, "{thread} {n}{rest}").expect("a string grows");
 }
 
+/// Returns the time after which a program is killed: under an emulator, where it takes longer to begin, as many times later
+/// as the variable `KILL_LATER` says.
+#[must_use]
+pub fn later(after: Duration) -> Duration {
+    let times = std::env::var("KILL_LATER").ok().and_then(|times| times.parse().ok()).unwrap_or(1);
+    after * times
+}
+
 /// Starts a program and kills it.
 fn kill(command: &mut Command, after: Duration) {
     let mut child = command.spawn().expect("the program starts");
-    std::thread::sleep(after);
+    std::thread::sleep(later(after));
     child.kill().expect("a kill");
     child.wait().expect("its end");
 }

@@ -1,5 +1,5 @@
 //! `is_called_from` tells by which functions the current one was called.
-#![cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64"))]
+#![cfg(all(target_os = "linux", target_env = "gnu", any(target_arch = "x86_64", target_arch = "aarch64")))]
 
 use std::hint::black_box;
 use std::thread;

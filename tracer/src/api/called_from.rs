@@ -62,7 +62,7 @@ pub enum CalledFrom {
 /// Nothing on the stack can make it fault, and it does not panic. It is not to be called in signal handlers,
 /// for the first question allocates and locks. [`Unknown`](CalledFrom::Unknown) is the answer on stacks that
 /// are not the thread's own (coroutines), where the executable has no unwind tables, on systems other than
-/// Linux on x86-64, before glibc 2.35, and for a name that is in no symbol table (the program is stripped, or
+/// Linux on x86-64 and aarch64, before glibc 2.35, and for a name that is in no symbol table (the program is stripped, or
 /// the name is misspelt). Of the latter the user is told on stderr, once for each name.
 #[inline(always)]
 #[must_use]
@@ -91,7 +91,7 @@ pub fn is_called_from(name: &str) -> CalledFrom {
 ///     tracer::is_called_from!(outer)
 /// }
 ///
-/// # #[cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64"))]
+/// # #[cfg(all(target_os = "linux", target_env = "gnu", any(target_arch = "x86_64", target_arch = "aarch64")))]
 /// # {
 /// assert_eq!(outer(), CalledFrom::Yes);
 /// assert_eq!(inner(), CalledFrom::No);

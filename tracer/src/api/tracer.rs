@@ -61,7 +61,7 @@ impl Tracer {
     ///
     /// With the feature `unwind` the stack goes up to where the thread began. Without it, it is walked by frame
     /// pointers, which only programs built with `-Cforce-frame-pointers=yes` have everywhere: the record says
-    /// that it is not whole. Linux on x86-64; elsewhere the stack is empty.
+    /// that it is not whole. Linux on x86-64 and aarch64; elsewhere the stack is empty.
     ///
     /// Off, this is one relaxed load. On, it costs a record, and a few nanoseconds for each frame. It takes no
     /// lock and does not allocate, and may be called wherever [`trace`](Tracer::trace) may be.

@@ -279,7 +279,9 @@ impl Producer {
             add(&self.nested.written().lost_full, 1);
             return Outcome::Lost;
         }
-        self.record_words_in(&self.nested, &self.nested_frame, here, ticks, word, payload)
+        let outcome = self.record_words_in(&self.nested, &self.nested_frame, here, ticks, word, payload);
+        self.leave_tick();
+        outcome
     }
 
     /// Begins a record: marks it, and sees to it that its ticks are not less than those of the one before.
@@ -306,7 +308,18 @@ impl Producer {
             add(&self.nested.written().lost_full, 1);
             return Outcome::Lost;
         }
-        self.record_in(&self.nested, &self.nested_frame, here, ticks, site, args)
+        let outcome = self.record_in(&self.nested, &self.nested_frame, here, ticks, site, args);
+        self.leave_tick();
+        outcome
+    }
+
+    /// Waits until the clock shows more than the ticks of the nested record that was just made: of two records with the
+    /// same ticks, that of the ring is taken to be the earlier one, and its next one is the later one. Counters of some
+    /// processors stand still for 40 ns, and the system's clock may for longer; in the end, order is given up.
+    fn leave_tick(&self) {
+        const PATIENCE: usize = 100;
+        let last = self.nested.last();
+        let _ = (0..PATIENCE).any(|_| clock::now().0 > last);
     }
 
     /// Returns whether the thread is inside a record inside a record, seen from a frame that ends at `here`:

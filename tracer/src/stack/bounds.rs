@@ -76,7 +76,7 @@ unsafe fn read(address: usize) -> usize {
     unsafe { ptr::read_volatile(ptr::with_exposed_provenance(address)) }
 }
 
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod imp {
     use std::arch::asm;
     use std::sync::atomic::{Ordering, compiler_fence};
@@ -128,20 +128,37 @@ mod imp {
 
     fn thread_pointer() -> usize {
         let pointer: usize;
+        #[cfg(target_arch = "x86_64")]
         // SAFETY: the first word that this register points to is its own address, by the processor's ABI.
-        unsafe { asm!("mov {}, fs:[0]", out(reg) pointer, options(nostack, preserves_flags, readonly)) };
+        unsafe {
+            asm!("mov {}, fs:[0]", out(reg) pointer, options(nostack, preserves_flags, readonly));
+        }
+        #[cfg(target_arch = "aarch64")]
+        // SAFETY: copies a register. The C library's descriptor of the thread is below, and the stack below that.
+        unsafe {
+            asm!("mrs {}, tpidr_el0", out(reg) pointer, options(nomem, nostack, preserves_flags));
+        }
         pointer
     }
 
     /// Returns the loader's `__libc_stack_end`, or 0 where there is no such variable.
     fn initial_stack() -> usize {
         let variable: *const usize;
+        #[cfg(target_arch = "x86_64")]
         // SAFETY: the address of a variable that may be missing, and is null then.
         unsafe {
             asm!(".weak __libc_stack_end", "mov {}, qword ptr [rip + __libc_stack_end@GOTPCREL]",
                 out(reg) variable, options(nostack, preserves_flags, pure, readonly));
-            if variable.is_null() { 0 } else { variable.read() }
         }
+        #[cfg(target_arch = "aarch64")]
+        // SAFETY: as above.
+        unsafe {
+            asm!(".weak __libc_stack_end", "adrp {0}, :got:__libc_stack_end",
+                "ldr {0}, [{0}, :got_lo12:__libc_stack_end]",
+                out(reg) variable, options(nostack, preserves_flags, pure, readonly));
+        }
+        // SAFETY: the loader's variable, which is written before the program begins.
+        if variable.is_null() { 0 } else { unsafe { variable.read() } }
     }
 
     /// Returns whether a page can be read: the kernel reads a set of signals there, and then refuses what is
@@ -159,16 +176,23 @@ mod imp {
         let answer: i64;
         // SAFETY: `rt_sigprocmask` with an operation that does not exist changes nothing. Called without the C
         // library, so `errno` stays as it is.
+        #[cfg(target_arch = "x86_64")]
         unsafe {
             asm!("syscall", inlateout("rax") libc::SYS_rt_sigprocmask => answer, in("rdi") -1i64,
                 in("rsi") address, in("rdx") 0, in("r10") 8, lateout("rcx") _, lateout("r11") _,
                 options(nostack, readonly));
         }
+        // SAFETY: as above.
+        #[cfg(target_arch = "aarch64")]
+        unsafe {
+            asm!("svc 0", in("x8") libc::SYS_rt_sigprocmask, inlateout("x0") -1i64 => answer, in("x1") address,
+                in("x2") 0, in("x3") 8, options(nostack, readonly));
+        }
         answer
     }
 }
 
-#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+#[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
 mod imp {
     use super::Stack;
 

@@ -10,28 +10,31 @@
 //! A frame is left by the rule of the place at which its function is. With the feature `unwind` that rule is
 //! in the unwind tables of the module (`tables`), and the walk is exact with and without frame pointers.
 //! Without the feature the rule is always that of a frame pointer: a function compiled without one is left
-//! out, together with its caller or more, and the walk ends where `rbp` holds no frame of this stack.
+//! out, together with its caller or more, and the walk ends where the frame pointer holds no frame of this stack.
 //!
-//! Linux on x86-64. Elsewhere a walk finds nothing.
+//! Linux on x86-64 and aarch64. Elsewhere a walk finds nothing. On aarch64 it does not leave the frame of a signal
+//! handler, which has no unwind table there.
 
 mod bounds;
 #[cfg(feature = "unwind")]
 pub(crate) mod functions;
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod module;
 #[cfg(all(feature = "unwind", target_os = "linux", target_arch = "x86_64"))]
 pub(crate) mod on_return;
 mod rules;
-#[cfg(all(feature = "unwind", target_os = "linux", target_arch = "x86_64"))]
+#[cfg(all(feature = "unwind", target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod symbols;
-#[cfg(all(feature = "unwind", target_os = "linux", target_arch = "x86_64"))]
+#[cfg(all(feature = "unwind", target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod tables;
-#[cfg(all(test, target_os = "linux", target_arch = "x86_64"))]
+#[cfg(all(test, target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod tests;
 
 use std::ops::ControlFlow;
 
 use bounds::Stack;
+#[cfg(target_arch = "aarch64")]
+use rules::FrameEnd;
 use rules::Rule;
 
 /// The registers of a function from which a walk begins.
@@ -44,13 +47,37 @@ pub struct Registers {
     pub(crate) sp: usize,
     /// The frame pointer's register, whatever is in it.
     pub(crate) fp: usize,
+    /// The link register, which has the return of a function that has not put it on the stack; of a function that was
+    /// found on the stack, 0.
+    #[cfg(target_arch = "aarch64")]
+    pub(crate) lr: usize,
 }
 
 impl Registers {
-    /// Gives the registers of a function that a signal has interrupted at the instruction `pc`.
+    /// Gives the registers of a function that a signal has interrupted at the instruction `pc`. `_lr` is the link
+    /// register, where there is one.
     #[must_use]
-    pub(crate) fn interrupted(pc: usize, sp: usize, fp: usize) -> Registers {
-        Registers { pc: pc.wrapping_add(1), sp, fp }
+    pub(crate) fn interrupted([pc, sp, fp, _lr]: [usize; 4]) -> Registers {
+        Registers {
+            pc: pc.wrapping_add(1),
+            sp,
+            fp,
+            #[cfg(target_arch = "aarch64")]
+            lr: _lr,
+        }
+    }
+
+    /// Gives the registers of a function that is found on the stack, which returns to `pc`.
+    #[inline(always)]
+    fn found(pc: usize, sp: usize, fp: usize) -> Registers {
+        #[cfg(not(target_arch = "aarch64"))]
+        {
+            Registers { pc, sp, fp }
+        }
+        #[cfg(target_arch = "aarch64")]
+        {
+            Registers { pc: without_signature(pc), sp, fp, lr: 0 }
+        }
     }
 
     /// Gives the registers of the function into which this call is inlined.
@@ -68,9 +95,30 @@ impl Registers {
             }
             Registers { pc, sp, fp }
         }
-        #[cfg(not(target_arch = "x86_64"))]
+        #[cfg(target_arch = "aarch64")]
+        {
+            let (pc, sp, fp, lr): (usize, usize, usize, usize);
+            // SAFETY: as above. The link register comes first, for a result may be put there.
+            unsafe {
+                std::arch::asm!("mov {3}, x30", "adr {0}, . + 1", "mov {1}, sp", "mov {2}, x29",
+                    out(reg) pc, out(reg) sp, out(reg) fp, out(reg) lr, options(nomem, nostack, preserves_flags));
+            }
+            Registers { pc, sp, fp, lr }
+        }
+        #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
         Registers { pc: 0, sp: 0, fp: 0 }
     }
+}
+
+/// Gives a return as it is without the signature that functions may put into its upper bits
+/// (`-mbranch-protection=pac-ret`).
+#[allow(unsafe_code, reason = "an instruction that the compiler does not know")]
+#[cfg(target_arch = "aarch64")]
+#[inline(always)]
+fn without_signature(mut pc: usize) -> usize {
+    // SAFETY: `xpaclri`, which changes that register only, and does nothing where processors know no signatures.
+    unsafe { std::arch::asm!("hint 7", inout("x30") pc, options(pure, nomem, nostack, preserves_flags)) };
+    pc
 }
 
 /// How a walk ended.
@@ -142,7 +190,11 @@ pub(crate) fn visit(from: Registers, mut on_frame: impl FnMut(usize) -> ControlF
 #[cold]
 fn visit_interrupted(from: Registers, mut on_frame: impl FnMut(usize) -> ControlFlow<()>) -> End {
     /// Who jumps to what is no code mostly calls it, and a call puts its return where the stack pointer is.
+    #[cfg(not(target_arch = "aarch64"))]
     const CALLED: Rule = Rule::StackPointer { size: 8, saved: 0 };
+    /// The same; here the return is in the link register.
+    #[cfg(target_arch = "aarch64")]
+    const CALLED: Rule = Rule::Ends(FrameEnd { by_frame_pointer: false, distance: 0, ret: 0, fp: 0 });
     if on_frame(from.pc).is_break() {
         return End::Cut;
     }
@@ -160,13 +212,28 @@ fn visit_outwards(
 ) -> End {
     loop {
         let caller = match rule {
-            Rule::FramePointer | Rule::Presumed => leave_by_frame_pointer(&stack, readable, frame),
+            #[cfg(not(target_arch = "aarch64"))]
+            Rule::FramePointer => leave_by_frame_pointer(&stack, readable, frame),
+            Rule::Presumed => leave_by_frame_pointer(&stack, readable, frame),
+            #[cfg(not(target_arch = "aarch64"))]
             Rule::StackPointer { size, saved } => leave_by_size(&stack, readable, frame, (size, saved)),
+            #[cfg(not(target_arch = "aarch64"))]
             Rule::Signal => leave_signal(&stack, readable, frame),
+            #[cfg(not(target_arch = "aarch64"))]
             Rule::Outermost => return End::Complete,
+            #[cfg(target_arch = "aarch64")]
+            Rule::Ends(FrameEnd { ret: 0, .. }) if frame.lr == 0 => return End::Complete,
+            #[cfg(target_arch = "aarch64")]
+            Rule::Ends(end) => leave_at_end(&stack, readable, frame, end),
         };
         // The rule is looked up before the frame is shown: what is no code is no frame.
         let Some((caller, found)) = caller.and_then(rules::believe) else { return End::Stopped };
+        // What a frame pointer points to may lie anywhere in its frame, so the stack pointer is not known.
+        #[cfg(target_arch = "aarch64")]
+        if rule == Rule::Presumed && matches!(found, Rule::Ends(end) if !end.by_frame_pointer && end.ret > 0)
+        {
+            return End::Stopped;
+        }
         (frame, rule) = (caller, found);
         readable = frame.sp;
         if on_frame(frame.pc).is_break() {
@@ -179,11 +246,25 @@ fn visit_outwards(
 #[inline(always)]
 fn leave_by_frame_pointer(stack: &Stack, readable: usize, frame: Registers) -> Option<Registers> {
     let [fp, pc] = stack.pair(readable, frame.fp)?;
-    Some(Registers { pc, sp: frame.fp + 16, fp })
+    Some(Registers::found(pc, frame.fp + 16, fp))
+}
+
+/// Leaves a frame by where it ends.
+#[cfg(target_arch = "aarch64")]
+#[inline(always)]
+fn leave_at_end(stack: &Stack, readable: usize, frame: Registers, end: FrameEnd) -> Option<Registers> {
+    let base = if end.by_frame_pointer { frame.fp } else { frame.sp };
+    let sp = base.checked_add(end.distance)?;
+    let word = |below: usize| stack.word(readable, sp.checked_sub(below)?);
+    let pc = if end.ret == 0 { frame.lr } else { word(end.ret)? };
+    let fp = if end.fp == 0 { frame.fp } else { word(end.fp)? };
+    // A function that has its return in a register may have no frame.
+    (sp >= readable).then(|| Registers::found(pc, sp, fp))
 }
 
 /// Leaves a frame of `size` bytes, the return included. The caller's frame pointer lies `saved` bytes below
 /// its end, or is still in its register if that is 0.
+#[cfg(not(target_arch = "aarch64"))]
 #[inline(always)]
 fn leave_by_size(
     stack: &Stack,
@@ -194,14 +275,15 @@ fn leave_by_size(
     let sp = frame.sp.checked_add(size)?;
     let pc = stack.word(readable, sp.checked_sub(8)?)?;
     let fp = if saved == 0 { frame.fp } else { stack.word(readable, sp.checked_sub(saved)?)? };
-    Some(Registers { pc, sp, fp })
+    Some(Registers::found(pc, sp, fp))
 }
 
 /// Leaves the frame that the kernel has made for a signal handler: the registers of the interrupted function
 /// lie in it, in a `ucontext_t`.
+#[cfg(not(target_arch = "aarch64"))]
 #[cold]
 fn leave_signal(stack: &Stack, readable: usize, frame: Registers) -> Option<Registers> {
     let saved = |offset: usize| stack.word(readable, frame.sp.checked_add(offset)?);
     let (fp, sp, pc) = (saved(120)?, saved(160)?, saved(168)?);
-    (sp > frame.sp).then(|| Registers::interrupted(pc, sp, fp))
+    (sp > frame.sp).then(|| Registers::interrupted([pc, sp, fp, 0]))
 }

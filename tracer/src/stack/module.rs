@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::{hint, mem, ptr, slice};
 
-/// glibc's `struct dl_find_object` of x86-64.
+/// glibc's `struct dl_find_object` of x86-64 and aarch64.
 #[repr(C)]
 struct Found {
     flags: u64,

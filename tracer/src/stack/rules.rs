@@ -18,16 +18,38 @@ use super::Registers;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rule {
     /// The frame pointer points to the caller's, and the return lies above that.
+    #[cfg(not(target_arch = "aarch64"))]
     FramePointer,
     /// There is no unwind table, and so there may be a frame pointer.
     Presumed,
     /// The frame has this size from the stack pointer on, the return included, and the caller's frame
     /// pointer lies `saved` bytes below its end; 0 if it is still in its register.
+    #[cfg(not(target_arch = "aarch64"))]
     StackPointer { size: usize, saved: usize },
+    /// The frame ends at a distance from a register.
+    #[cfg(target_arch = "aarch64")]
+    Ends(FrameEnd),
     /// The kernel made the frame, for a signal handler.
+    #[cfg(not(target_arch = "aarch64"))]
     Signal,
     /// Nobody called.
+    #[cfg(not(target_arch = "aarch64"))]
     Outermost,
+}
+
+/// Where a frame ends, and where below that end the caller's registers are.
+#[cfg(target_arch = "aarch64")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct FrameEnd {
+    /// Whether `distance` is from the frame pointer; otherwise it is from the stack pointer.
+    pub(super) by_frame_pointer: bool,
+    /// In bytes.
+    pub(super) distance: usize,
+    /// How far below the end the return lies, in bytes. 0: it is in the link register; where a function was called in
+    /// spite of that, there is no caller.
+    pub(super) ret: usize,
+    /// How far below the end the caller's frame pointer lies, in bytes; 0 if it is still in its register.
+    pub(super) fp: usize,
 }
 
 /// What was found out about a place.
@@ -41,14 +63,20 @@ struct Found {
 const KEPT: usize = 4096;
 static MEMORY: [AtomicU64; KEPT] = [const { AtomicU64::new(0) }; KEPT];
 
-/// The part of a word that is the place: addresses of programs have 47 bits.
+/// The part of a word that is the place.
 const PLACE: u64 = (1 << 48) - 1;
+/// The highest address of a program: it has 47 bits, on aarch64 48.
+const HIGHEST: u64 = if cfg!(target_arch = "aarch64") { PLACE } else { PLACE >> 1 };
 
+#[cfg(not(target_arch = "aarch64"))]
 const FRAME_POINTER: u64 = 1;
+#[cfg(not(target_arch = "aarch64"))]
 const SIGNAL: u64 = 2;
+#[cfg(not(target_arch = "aarch64"))]
 const OUTERMOST: u64 = 3;
 const PRESUMED: u64 = 4;
 /// The bit of a rule by the stack pointer; below are the frame's words (12 bits) and the saved one's.
+#[cfg(not(target_arch = "aarch64"))]
 const STACK_POINTER: u64 = 1 << 15;
 
 /// The bit of a rule by the stack pointer that does not fit into 16 bits, and is not kept: the size is above
@@ -61,7 +89,55 @@ impl Rule {
     pub(super) fn at(pc: usize) -> Option<Rule> {
         Rule::decode(code_at(pc))
     }
+}
 
+/// On aarch64 a rule is kept in this form:
+///
+/// ```text
+/// bit  15: a frame's end   14: by the frame pointer   13: that of the caller is saved, right below the return
+///   12..8: words from the end down to the return       7..0: distance, in units of 16 bytes
+/// ```
+///
+/// With [`LARGE`] there are three fields of bytes in its place, from the lowest bit on: 10 bits each for the return and
+/// for the frame pointer, then the distance; bit 62 is that of the frame pointer.
+#[cfg(target_arch = "aarch64")]
+impl Rule {
+    const ENDS: u64 = 1 << 15;
+
+    /// Packs the rule into 16 bits if it has room there.
+    fn encode(self) -> u64 {
+        let Rule::Ends(FrameEnd { by_frame_pointer, distance, ret, fp }) = self else { return PRESUMED };
+        let by = u64::from(by_frame_pointer);
+        let (distance, ret, fp) = (distance as u64, ret as u64, fp as u64);
+        if distance % 16 == 0 && distance < 16 << 8 && ret < 8 << 5 && (fp == 0 || (ret > 0 && fp == ret + 8))
+        {
+            Rule::ENDS | by << 14 | u64::from(fp > 0) << 13 | ret / 8 << 8 | distance / 16
+        } else if ret < 1 << 10 && fp < 1 << 10 && distance < 1 << 40 {
+            LARGE | by << 62 | distance << 20 | fp << 10 | ret
+        } else {
+            0
+        }
+    }
+
+    #[inline(always)]
+    fn decode(code: u64) -> Option<Rule> {
+        let field = |from: u64, bits: u64| (code >> from & ((1 << bits) - 1)) as usize;
+        if code & LARGE != 0 {
+            let (ret, fp, distance) = (field(0, 10), field(10, 10), field(20, 40));
+            return Some(Rule::Ends(FrameEnd { by_frame_pointer: field(62, 1) == 1, distance, ret, fp }));
+        }
+        if code & Rule::ENDS != 0 {
+            let ret = field(8, 5) * 8;
+            let fp = if field(13, 1) == 1 { ret + 8 } else { 0 };
+            let by_frame_pointer = field(14, 1) == 1;
+            return Some(Rule::Ends(FrameEnd { by_frame_pointer, distance: field(0, 8) * 16, ret, fp }));
+        }
+        (code == PRESUMED).then_some(Rule::Presumed)
+    }
+}
+
+#[cfg(not(target_arch = "aarch64"))]
+impl Rule {
     /// Packs the rule into 16 bits if it has room there.
     fn encode(self) -> u64 {
         match self {
@@ -107,7 +183,7 @@ fn code_at(pc: usize) -> u64 {
 #[cold]
 #[inline(never)]
 fn look_up(pc: usize) -> u64 {
-    if pc < 4096 || pc as u64 > PLACE >> 1 {
+    if pc < 4096 || pc as u64 > HIGHEST {
         return 0;
     }
     // A rule that is longer than it can be is none.
@@ -139,25 +215,36 @@ pub(super) fn believe(frame: Registers) -> Option<(Registers, Rule)> {
     Some((Registers { pc, ..frame }, Rule::decode(code)?))
 }
 
-#[cfg(all(feature = "unwind", target_os = "linux", target_arch = "x86_64"))]
+#[cfg(all(feature = "unwind", target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod imp {
     use super::{Found, Rule};
     use crate::stack::module::Module;
-    use crate::stack::{on_return, tables};
+    #[cfg(target_arch = "x86_64")]
+    use crate::stack::on_return;
+    use crate::stack::tables;
 
+    #[cfg(target_arch = "x86_64")]
     #[cold]
     #[inline(never)]
     pub(super) fn behind_trampoline(pc: usize) -> usize {
         on_return::real_return(pc).or_else(|| behind_trampoline_of_others(pc)).unwrap_or(0)
     }
 
+    #[cfg(target_arch = "aarch64")]
+    #[inline(always)]
+    pub(super) fn behind_trampoline(_: usize) -> usize {
+        0
+    }
+
     /// Returns where a function was called that returns to a trampoline of another copy of this library.
+    #[cfg(target_arch = "x86_64")]
     fn behind_trampoline_of_others(pc: usize) -> Option<usize> {
         let module = Module::with_code(pc)?;
         tables::Entry::find(&module, pc)?.kept_return(&module, pc)
     }
 
     pub(super) fn find(pc: usize) -> Option<Found> {
+        #[cfg(target_arch = "x86_64")]
         if on_return::is_trampoline(pc) {
             return None;
         }
@@ -170,7 +257,11 @@ mod imp {
     }
 }
 
-#[cfg(all(not(feature = "unwind"), target_os = "linux", target_arch = "x86_64"))]
+#[cfg(all(
+    not(feature = "unwind"),
+    target_os = "linux",
+    any(target_arch = "x86_64", target_arch = "aarch64")
+))]
 mod imp {
     use super::{Found, Rule};
     use crate::stack::module::Module;
@@ -186,7 +277,7 @@ mod imp {
     }
 }
 
-#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+#[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
 mod imp {
     use super::Found;
 

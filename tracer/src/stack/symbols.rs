@@ -7,6 +7,7 @@
 use std::fs::File;
 use std::ops::Range;
 use std::path::PathBuf;
+#[cfg(target_arch = "x86_64")]
 use std::ptr;
 
 use object::elf::{FileHeader64, SHN_UNDEF, SHT_DYNSYM, SHT_SYMTAB, STT_FUNC, STT_GNU_IFUNC};
@@ -87,7 +88,23 @@ fn ends_with(path: &str, name: &str) -> bool {
     path.strip_suffix(name).is_some_and(|before| before.is_empty() || before.ends_with("::"))
 }
 
+/// Returns what a stub of the linker leads to: the function itself. Of aarch64 the stubs are not known; there, only
+/// executables at fixed addresses have a function's address in one.
+#[cfg(target_arch = "aarch64")]
+pub(super) fn behind_stub(address: usize) -> usize {
+    address
+}
+
+/// Returns whether a function is nothing but a jump to another one.
+#[cfg(target_arch = "aarch64")]
+pub(super) fn is_a_jump(function: &Range<usize>) -> bool {
+    let instruction =
+        bytes(function.start, 4).and_then(|bytes| Some(u32::from_le_bytes(*bytes.first_chunk()?)));
+    function.len() <= 4 && instruction.is_some_and(|instruction| instruction >> 26 == 0b00_0101)
+}
+
 /// Returns what a stub of the linker leads to: the function itself.
+#[cfg(target_arch = "x86_64")]
 pub(super) fn behind_stub(address: usize) -> usize {
     let endbr = |at: usize| bytes(at, 4) == Some(b"\xf3\x0f\x1e\xfa");
     let jump = if endbr(address) { address + 4 } else { address };
@@ -101,6 +118,7 @@ pub(super) fn behind_stub(address: usize) -> usize {
 }
 
 /// Returns whether a function is nothing but a jump to another one.
+#[cfg(target_arch = "x86_64")]
 pub(super) fn is_a_jump(function: &Range<usize>) -> bool {
     let size = match bytes(function.start, 1) {
         Some(b"\xe9") => 5,

@@ -5,13 +5,20 @@
 
 use std::ops::Range;
 
+#[cfg(target_arch = "aarch64")]
+use gimli::AArch64;
+#[cfg(target_arch = "x86_64")]
+use gimli::X86_64;
 use gimli::{
     BaseAddresses, CfaRule, EhFrame, EhFrameHdr, EndianSlice, FrameDescriptionEntry, NativeEndian, Register,
-    RegisterRule, UnwindContext, UnwindContextStorage, UnwindSection, UnwindTableRow, X86_64,
+    RegisterRule, UnwindContext, UnwindContextStorage, UnwindSection, UnwindTableRow,
 };
 
 use super::module::Module;
+#[cfg(target_arch = "x86_64")]
 use super::on_return::trampoline;
+#[cfg(target_arch = "aarch64")]
+use super::rules::FrameEnd;
 use super::rules::Rule;
 
 type Bytes = EndianSlice<'static, NativeEndian>;
@@ -24,11 +31,14 @@ pub(super) struct Entry {
     place: u64,
 }
 
-/// Room for the rules of all registers that x86-64 has, and for one row that a function puts aside.
+/// Room for the rules of all registers that a function may save, and for one row that a function puts aside.
 struct Room;
 
+/// The number of registers with rules: of all that x86-64 has, of those that calls keep on aarch64.
+const RULES: usize = if cfg!(target_arch = "x86_64") { 20 } else { 32 };
+
 impl UnwindContextStorage<usize> for Room {
-    type Rules = [(Register, RegisterRule<usize>); 20];
+    type Rules = [(Register, RegisterRule<usize>); RULES];
     type Stack = [UnwindTableRow<usize, Self>; 3];
 }
 
@@ -41,7 +51,10 @@ impl Entry {
         let index = EhFrameHdr::from(bytes(index)?);
         let index = index.parse(&bases, 8).ok()?;
         let gimli::Pointer::Direct(start) = index.eh_frame_ptr() else { return None };
-        let frames = EhFrame::from(bytes(start as usize)?);
+        #[allow(unused_mut, reason = "one processor has instructions of its own in these tables")]
+        let mut frames = EhFrame::from(bytes(start as usize)?);
+        #[cfg(target_arch = "aarch64")]
+        frames.set_vendor(gimli::Vendor::AArch64);
         let bases = bases.set_eh_frame(start);
         let place = place as u64;
         let function = index.table()?.fde_for_address(&frames, &bases, place, EhFrame::cie_from_offset);
@@ -56,6 +69,34 @@ impl Entry {
 
     /// Returns how the function's frame is left at the place; `None` where that takes more than [`Rule`] can
     /// say.
+    #[cfg(target_arch = "aarch64")]
+    pub(super) fn rule(&self) -> Option<Rule> {
+        if self.function.is_signal_trampoline() {
+            return None;
+        }
+        let mut context = UnwindContext::<usize, Room>::new_in();
+        let row = self.function.unwind_info_for_address(&self.frames, &self.bases, &mut context, self.place);
+        let row = row.ok()?;
+        let CfaRule::RegisterAndOffset { register, offset } = *row.cfa() else { return None };
+        let by_frame_pointer = match register {
+            AArch64::X29 => true,
+            AArch64::SP => false,
+            _ => return None,
+        };
+        let saved = |register| match row.register(register) {
+            RegisterRule::Undefined | RegisterRule::SameValue => Some(0),
+            RegisterRule::Offset(offset) => {
+                usize::try_from(offset.checked_neg()?).ok().filter(|below| *below > 0 && below % 8 == 0)
+            }
+            _ => None,
+        };
+        let (distance, ret, fp) = (usize::try_from(offset).ok()?, saved(AArch64::X30)?, saved(AArch64::X29)?);
+        Some(Rule::Ends(FrameEnd { by_frame_pointer, distance, ret, fp }))
+    }
+
+    /// Returns how the function's frame is left at the place; `None` where that takes more than [`Rule`] can
+    /// say.
+    #[cfg(target_arch = "x86_64")]
     pub(super) fn rule(&self) -> Option<Rule> {
         if self.function.is_signal_trampoline() {
             return Some(Rule::Signal);
@@ -88,6 +129,7 @@ impl Entry {
 
     /// Returns the return that is kept for the trampoline at `pc`, if the place is one of a trampoline of
     /// `on_return!`, be it of another copy of this library.
+    #[cfg(target_arch = "x86_64")]
     pub(super) fn kept_return(&self, module: &Module, pc: usize) -> Option<usize> {
         let mut context = UnwindContext::<usize, Room>::new_in();
         let row = self.function.unwind_info_for_address(&self.frames, &self.bases, &mut context, self.place);

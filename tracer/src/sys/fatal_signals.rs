@@ -37,8 +37,9 @@ const SIGNALS: [(c_int, &str); 10] = [
 pub(crate) struct FatalSignal {
     /// The name of the signal, `SIGSEGV`.
     pub name: &'static str,
-    /// The program counter, the stack pointer and the frame pointer of what was interrupted.
-    pub registers: [usize; 3],
+    /// The program counter, the stack pointer and the frame pointer of what was interrupted, and the link register,
+    /// where there is one.
+    pub registers: [usize; 4],
     from: Sender,
 }
 
@@ -184,13 +185,15 @@ fn describe(name: &'static str, info: &siginfo_t, context: &libc::ucontext_t) ->
 }
 
 #[cfg(target_arch = "x86_64")]
-fn registers(context: &libc::mcontext_t) -> [usize; 3] {
-    [libc::REG_RIP, libc::REG_RSP, libc::REG_RBP].map(|register| context.gregs[register as usize] as usize)
+fn registers(context: &libc::mcontext_t) -> [usize; 4] {
+    let [pc, sp, fp] = [libc::REG_RIP, libc::REG_RSP, libc::REG_RBP]
+        .map(|register| context.gregs[register as usize] as usize);
+    [pc, sp, fp, 0]
 }
 
 #[cfg(target_arch = "aarch64")]
-fn registers(context: &libc::mcontext_t) -> [usize; 3] {
-    [context.pc, context.sp, context.regs[29]].map(|register| register as usize)
+fn registers(context: &libc::mcontext_t) -> [usize; 4] {
+    [context.pc, context.sp, context.regs[29], context.regs[30]].map(|register| register as usize)
 }
 
 /// Calls the handler that stood there, as the kernel would.

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use super::hook::Hook;
+use super::unix::{PAGE, zero_in_children, zero_no_more};
 
 /// Returns the calling thread's id, as `ps -L` and debuggers show it.
 pub(crate) fn thread_id() -> u64 {
@@ -118,8 +119,10 @@ pub(crate) fn page_wiped_on_fork() -> *mut u8 {
         if page == libc::MAP_FAILED {
             return std::ptr::null_mut();
         }
-        // Since Linux 4.14.
-        if libc::madvise(page, PAGE, libc::MADV_WIPEONFORK) != 0 {
+        // Since Linux 4.14. Qemu 7 says yes to any advice, and does nothing.
+        let is_honest = libc::madvise(page, PAGE, NO_ADVICE) != 0;
+        let is_wiped = is_honest && libc::madvise(page, PAGE, libc::MADV_WIPEONFORK) == 0;
+        if !is_wiped && !zero_in_children(page.cast()) {
             libc::munmap(page, PAGE);
             return std::ptr::null_mut();
         }
@@ -132,12 +135,13 @@ pub(crate) fn page_wiped_on_fork() -> *mut u8 {
 /// # Safety
 /// Nobody may use it any more.
 pub(crate) unsafe fn release_page(page: *mut u8) {
+    zero_no_more(page);
     // SAFETY: mapped by `page_wiped_on_fork` with this size; unused by the caller's promise.
     unsafe { libc::munmap(page.cast(), PAGE) };
 }
 
-/// The size in bytes of the part of a page that is used: the mapping is rounded up to whole pages.
-const PAGE: usize = 4096;
+/// A number that is no advice about memory.
+const NO_ADVICE: libc::c_int = 0x7ace;
 
 /// The function that is called at `exit`.
 static ON_EXIT: Hook = Hook::new();

@@ -4,10 +4,11 @@
 use std::ffi::CStr;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use super::hook::Hook;
+use super::unix::{PAGE, zero_in_children, zero_no_more};
 
 /// Returns the calling thread's id, as debuggers show it.
 #[cfg(target_vendor = "apple")]
@@ -96,34 +97,13 @@ pub(crate) fn wait_word(word: &AtomicU32, expected: u32, timeout: Duration) {
 /// Does nothing: sleepers look at the word themselves.
 pub(crate) fn wake_word(_word: &AtomicU32, _count: i32) {}
 
-/// The pages that were handed out, to be zeroed in a forked child: `fork` has no such mapping here.
-static PAGES: [AtomicPtr<u8>; 4096] = [const { AtomicPtr::new(std::ptr::null_mut()) }; 4096];
-const PAGE: usize = 4096;
-
-/// Gives a zeroed page which a forked child sees zeroed again; null where there is none.
+/// Gives a zeroed page which a forked child sees zeroed again; null where there is none. `fork` has no such mapping here.
 pub(crate) fn page_wiped_on_fork() -> *mut u8 {
-    unsafe extern "C" fn in_child() {
-        for page in &PAGES {
-            let page = page.load(Ordering::Acquire);
-            if !page.is_null() {
-                // SAFETY: a page of this list is mapped until `release_page` takes it out; a forked child has
-                // one thread.
-                unsafe { std::ptr::write_bytes(page, 0, PAGE) };
-            }
-        }
-    }
-    static ONCE: std::sync::Once = std::sync::Once::new();
-    // SAFETY: the handler is a plain function that lives as long as the program.
-    ONCE.call_once(|| unsafe {
-        libc::pthread_atfork(None, None, Some(in_child));
-    });
     let layout = std::alloc::Layout::new::<[u64; PAGE / 8]>();
     // SAFETY: the layout is not empty.
     let page = unsafe { std::alloc::alloc_zeroed(layout) };
-    let listed = PAGES.iter().any(|slot| {
-        slot.compare_exchange(std::ptr::null_mut(), page, Ordering::AcqRel, Ordering::Relaxed).is_ok()
-    });
-    if listed { page } else { std::ptr::null_mut() }
+    // SAFETY: of that size; `release_page` takes it out of the list.
+    if unsafe { zero_in_children(page) } { page } else { std::ptr::null_mut() }
 }
 
 /// Gives back a page of [`page_wiped_on_fork`].
@@ -131,9 +111,7 @@ pub(crate) fn page_wiped_on_fork() -> *mut u8 {
 /// # Safety
 /// Nobody may use it any more.
 pub(crate) unsafe fn release_page(page: *mut u8) {
-    for slot in &PAGES {
-        let _ = slot.compare_exchange(page, std::ptr::null_mut(), Ordering::AcqRel, Ordering::Relaxed);
-    }
+    zero_no_more(page);
     // SAFETY: allocated with this layout; unused by the caller's promise.
     unsafe { std::alloc::dealloc(page, std::alloc::Layout::new::<[u64; PAGE / 8]>()) };
 }

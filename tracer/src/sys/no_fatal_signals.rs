@@ -7,8 +7,8 @@ use std::fmt;
 pub(crate) struct FatalSignal {
     /// The name of the signal, `SIGSEGV`.
     pub name: &'static str,
-    /// The program counter, the stack pointer and the frame pointer of what was interrupted.
-    pub registers: [usize; 3],
+    /// The program counter, the stack pointer, the frame pointer and the link register of what was interrupted.
+    pub registers: [usize; 4],
 }
 
 impl fmt::Display for FatalSignal {

@@ -3,13 +3,59 @@
 
 use std::io;
 use std::path::Path;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 
 use super::hook::Hook;
 
 /// Returns the calling process's id.
 pub(crate) fn process_id() -> u32 {
     std::process::id()
+}
+
+/// The size in bytes of the part of a page that is used: mappings are rounded up to whole pages.
+pub(super) const PAGE: usize = 4096;
+
+/// The pages that are zeroed in children, where the system itself does not do it.
+///
+/// ```text
+/// null ──compare-exchange, Release──► page ──compare-exchange──► null
+/// ```
+static ZEROED: [AtomicPtr<u8>; 4096] = [const { AtomicPtr::new(std::ptr::null_mut()) }; 4096];
+/// Whether a page was ever among them.
+static ZEROES: AtomicBool = AtomicBool::new(false);
+
+/// Has a page zeroed in children that `fork` makes, by a handler of the C library; in those that a system call makes it
+/// is not. Returns false where there are too many.
+///
+/// # Safety
+/// [`PAGE`] bytes may be written there, until [`zero_no_more`].
+pub(super) unsafe fn zero_in_children(page: *mut u8) -> bool {
+    unsafe extern "C" fn in_child() {
+        // Acquire: the page is there before it is in the list.
+        for page in ZEROED.iter().map(|page| page.load(Ordering::Acquire)).filter(|page| !page.is_null()) {
+            // SAFETY: the promise of who has put it there; a forked child has one thread.
+            unsafe { std::ptr::write_bytes(page, 0, PAGE) };
+        }
+    }
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    // SAFETY: the handler is a plain function that lives as long as the program.
+    ONCE.call_once(|| unsafe {
+        libc::pthread_atfork(None, None, Some(in_child));
+    });
+    // Relaxed: who gives a page back knows of it by what has made it known.
+    ZEROES.store(true, Ordering::Relaxed);
+    let free = std::ptr::null_mut();
+    ZEROED.iter().any(|slot| slot.compare_exchange(free, page, Ordering::Release, Ordering::Relaxed).is_ok())
+}
+
+/// Takes a page out of those that are zeroed in children, if it is one.
+pub(super) fn zero_no_more(page: *mut u8) {
+    if ZEROES.load(Ordering::Relaxed) {
+        for slot in &ZEROED {
+            // Relaxed: the page is the caller's, and a handler that runs meanwhile is in another process.
+            let _ = slot.compare_exchange(page, std::ptr::null_mut(), Ordering::Relaxed, Ordering::Relaxed);
+        }
+    }
 }
 
 /// The key plus one, or 0 before there is a key.

@@ -20,9 +20,8 @@ fn on_signal(signal: &FatalSignal) {
     if process::running().is_none() {
         return;
     }
-    let [pc, sp, fp] = signal.registers;
     record::trace_at(clock::now(), 0, format_args!("{signal}"));
-    record_interrupted_stack(Registers::interrupted(pc, sp, fp));
+    record_interrupted_stack(Registers::interrupted(signal.registers));
 }
 
 fn note(signal: &FatalSignal) {

@@ -22,11 +22,11 @@ NOT_TRACED static inline void count_call(int number, const char *name) {
     atomic_fetch_add(&counted[number].calls, 1);
 }
 
-/* Prints a line "calls NAME COUNT" for each function that was called. */
+/* Prints a line "called NAME COUNT" for each function that was called. */
 NOT_TRACED static inline void print_counts(void) {
     for (int number = 0; number < MAX_COUNTED; number++) {
         if (counted[number].name) {
-            printf("calls %s %lu\n", counted[number].name, counted[number].calls);
+            printf("called %s %lu\n", counted[number].name, counted[number].calls);
         }
     }
     fflush(stdout);

@@ -40,6 +40,6 @@ int main() {
     for (int turn = 0; turn < 100; turn++) {
         sum += catching(turn % 7);
     }
-    std::printf("sum %d\ncalls throwing %lu\ncalls catching %lu\ncalls after %lu\n", sum, throwing_calls,
+    std::printf("sum %d\ncalled throwing %lu\ncalled catching %lu\ncalled after %lu\n", sum, throwing_calls,
                 catching_calls, after_calls);
 }

@@ -173,10 +173,10 @@ pub fn calls(lines: &[String]) -> Calls {
     calls
 }
 
-/// Returns what a program has printed of how often its functions were called: lines `calls NAME COUNT`, which are added up.
+/// Returns what a program has printed of how often its functions were called: lines `called NAME COUNT`, which are added up.
 pub fn counted(printed: &str) -> BTreeMap<String, u64> {
     let mut counts = BTreeMap::new();
-    for line in printed.lines().filter_map(|line| line.strip_prefix("calls ")) {
+    for line in printed.lines().filter_map(|line| line.strip_prefix("called ")) {
         let (name, count) = line.split_once(' ').expect("a name and a count");
         *counts.entry(name.to_owned()).or_default() += count.parse::<u64>().expect("a number");
     }

@@ -57,8 +57,8 @@ fn main() {
     println!("{} {} {}", answer(), helper::doubled(4), env!("BUILT_WITH"));
     println!("more {}", cfg!(feature = "more"));
     for (name, count) in [("fib", &FIB), ("fails", &FAILS), ("catches", &CATCHES), ("after", &AFTER)] {
-        println!("calls the_app::{name} {}", count.load(Relaxed));
+        println!("called the_app::{name} {}", count.load(Relaxed));
     }
-    println!("calls helper::doubled 1");
+    println!("called helper::doubled 1");
     std::process::exit(std::env::args().nth(1).map_or(0, |status| status.parse().unwrap()));
 }

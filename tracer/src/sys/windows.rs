@@ -370,14 +370,17 @@ pub(crate) fn arm_exit_handler(handler: fn(), detached: fn()) {
     });
 }
 
-/// Keeps the library that this code is in from being unloaded: the flusher runs on.
+/// Keeps the library that this code is in from being unloaded: the flusher runs on. Then the loader can count modules,
+/// which calls this code.
 pub(crate) fn stay_loaded() {
     const PIN: u32 = 1;
     const FROM_ADDRESS: u32 = 4;
     let own = stay_loaded as fn() as *const u16;
     let mut module = std::ptr::null_mut();
     // SAFETY: with `FROM_ADDRESS` the name is any address in the module; the result may be written.
-    unsafe { GetModuleHandleExW(PIN | FROM_ADDRESS, own, &mut module) };
+    if unsafe { GetModuleHandleExW(PIN | FROM_ADDRESS, own, &mut module) } != 0 {
+        trace_store::sys::count_modules();
+    }
 }
 
 /// Returns how much memory all rings together may take, in bytes: a quarter of what is free in `directory`.

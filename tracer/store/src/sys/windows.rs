@@ -10,7 +10,7 @@ use std::os::windows::io::AsRawHandle;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::{FileIdentity, LoadedModules};
+use super::FileIdentity;
 use crate::variables;
 
 #[link(name = "kernel32", kind = "raw-dylib")]
@@ -224,12 +224,15 @@ pub fn target_identity(path: &Path) -> io::Result<FileIdentity> {
 /// There is nothing, or it cannot be opened.
 pub fn real_path(path: &Path) -> io::Result<PathBuf> {
     let real = std::fs::canonicalize(path)?;
-    let Some(text) = real.to_str() else { return Ok(real) };
-    Ok(match (text.strip_prefix(r"\\?\UNC\"), text.strip_prefix(r"\\?\")) {
-        (Some(share), _) => PathBuf::from(format!(r"\\{share}")),
-        (None, Some(local)) => PathBuf::from(local),
-        (None, None) => real,
-    })
+    Ok(real.to_str().and_then(without_prefix).map(PathBuf::from).unwrap_or(real))
+}
+
+/// Returns a path without the prefix that the system itself uses; `None` where it has none.
+pub(super) fn without_prefix(path: &str) -> Option<String> {
+    match path.strip_prefix(r"\\?\UNC\") {
+        Some(share) => Some(format!(r"\\{share}")),
+        None => path.strip_prefix(r"\\?\").map(str::to_owned),
+    }
 }
 
 /// Gives a file that may be open the name `to` instead of `from`: a link would have to be followed by the
@@ -299,14 +302,4 @@ pub fn monotonic_ns() -> u64 {
     unsafe { QueryPerformanceCounter(&mut count) };
     let ns = u128::from(count as u64) * 1_000_000_000 / u128::from(counts_per_second().max(1));
     u64::try_from(ns).unwrap_or(u64::MAX)
-}
-
-/// Returns nothing: modules are not looked for here.
-pub fn module_counts() -> Option<(u64, u64)> {
-    None
-}
-
-/// Returns nothing: modules are not looked for here, so addresses get no names.
-pub fn loaded_modules() -> Option<LoadedModules> {
-    None
 }

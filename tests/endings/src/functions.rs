@@ -1,0 +1,141 @@
+//! A traced program whose functions are entered and left on several threads, also by panics, and which knows how often.
+//!
+//! `functions` prints for each of them how often it was entered, its name and its place, as `tracemerge report` tells
+//! it, and then the functions of each stack that it has recorded. Names of functions that were recorded by address come
+//! from debug information. It panics where an answer of `is_called_from` is wrong.
+#![allow(clippy::print_stdout, clippy::expect_used, reason = "a test's program, which reports by printing")]
+
+use std::hint::black_box;
+use std::panic::catch_unwind;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+use tracer::{CalledFrom, is_called_from, scope, trace, trace_stack, traced};
+
+/// The number of threads beside the main one, and how often each does its work.
+const THREADS: usize = 3;
+const TURNS: u32 = 40;
+/// How deep the recursion is.
+const DEPTH: u32 = 5;
+
+/// How often a function was entered, and the line that is told of it.
+struct Known {
+    name: &'static str,
+    entered: AtomicU64,
+    line: AtomicU64,
+}
+
+impl Known {
+    const fn new(name: &'static str) -> Known {
+        Known { name, entered: AtomicU64::new(0), line: AtomicU64::new(0) }
+    }
+
+    fn enter(&self, line: u32) {
+        self.entered.fetch_add(1, Ordering::Relaxed);
+        self.line.store(line.into(), Ordering::Relaxed);
+    }
+}
+
+static WORK: Known = Known::new("work");
+static INLINED: Known = Known::new("inlined");
+static RECURSIVE: Known = Known::new("recursive");
+static CLOSURE: Known = Known::new("work::{{closure}}");
+static GENERIC: Known = Known::new("generic");
+
+/// Its place is that of its scope, by the line table.
+#[inline(never)]
+fn work(turn: u32) -> u32 {
+    let _scope = tracer::scope();
+    WORK.enter(line!() - 1);
+    let closure = |turn: u32| {
+        let _scope = tracer::scope();
+        CLOSURE.enter(line!() - 1);
+        turn + 1
+    };
+    recursive(DEPTH, turn % 10 == 0);
+    inlined(black_box(closure)(turn))
+}
+
+/// Is a function of its own by its name, and has no code of its own.
+#[inline(always)]
+fn inlined(turn: u32) -> u32 {
+    let _scope = tracer::scope();
+    INLINED.enter(line!() - 1);
+    generic(turn) + generic(u64::from(turn)) as u32
+}
+
+#[inline(never)]
+fn generic<T>(value: T) -> T {
+    let _scope = scope!();
+    GENERIC.enter(line!() - 2);
+    black_box(value)
+}
+
+#[traced]
+#[inline(never)]
+fn recursive(depth: u32, panics: bool) {
+    RECURSIVE.enter(line!() - 1);
+    match depth {
+        1 if panics => panic!("as the test wants"),
+        1 => {}
+        _ => recursive(depth - 1, panics),
+    }
+}
+
+/// Records a stack below as many calls of itself as `depth` says; the callers of the first are told by `outer`.
+#[inline(never)]
+fn inner(depth: u32) -> u32 {
+    if depth == 0 {
+        trace_stack!("a stack");
+        for (function, expected) in
+            [("inner", CalledFrom::Yes), ("outer", CalledFrom::Yes), ("work", CalledFrom::No)]
+        {
+            assert_eq!(is_called_from(&format!("functions::{function}")), expected, "{function}");
+        }
+        assert_eq!(tracer::is_called_from!(outer), CalledFrom::Yes);
+        assert_eq!(tracer::is_called_from!(never_a_caller), CalledFrom::No);
+        return black_box(1);
+    }
+    black_box(inner(depth - 1)) + 1
+}
+
+#[inline(never)]
+fn outer(depth: u32) -> u32 {
+    // A frame of a size that needs more than an instruction of the prologue.
+    let room = black_box([depth; 3000]);
+    black_box(inner(depth)) + room[black_box(7)]
+}
+
+#[inline(never)]
+fn never_a_caller() {
+    black_box(());
+}
+
+fn main() {
+    std::panic::set_hook(Box::new(|_| {}));
+    black_box(never_a_caller as fn());
+    let turns = || {
+        for turn in 0..TURNS {
+            let _ = catch_unwind(|| work(turn));
+        }
+    };
+    turns();
+    let threads: Vec<_> = (0..THREADS)
+        .map(|number| thread::Builder::new().name(format!("worker {number}")).spawn(turns).expect("a thread"))
+        .collect();
+    for thread in threads {
+        thread.join().expect("its end");
+    }
+    for depth in 0..4 {
+        trace!("from main, {depth} deep");
+        outer(depth);
+    }
+    thread::spawn(|| outer(2)).join().expect("its end");
+    for known in [&WORK, &INLINED, &RECURSIVE, &CLOSURE, &GENERIC] {
+        let (entered, line) = (known.entered.load(Ordering::Relaxed), known.line.load(Ordering::Relaxed));
+        println!("{entered} functions::{}  (functions.rs:{line})", known.name);
+    }
+    for depth in [0, 1, 2, 3, 2] {
+        println!("stack {}outer", "inner ".repeat(depth + 1));
+    }
+}

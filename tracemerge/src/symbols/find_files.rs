@@ -171,7 +171,8 @@ pub(super) fn find_by_link<'f>(
     let (name, checksum) = found.object.gnu_debuglink().ok()??;
     let build_id = own_build_id(&found.object, found.bytes).ok()?;
     // What a file's headers say is changed when its debug information is taken out.
-    let is_proof = !build_id.is_empty() && (found.object.format() != BinaryFormat::Pe || pe::is_linkers_id(&build_id));
+    let is_proof =
+        !build_id.is_empty() && (found.object.format() != BinaryFormat::Pe || pe::is_linkers_id(&build_id));
     let name = path_from_bytes(name);
     let folder = std::path::absolute(found.path.parent()?).ok()?;
     let beside = [folder.join(&name), folder.join(".debug").join(&name)];
@@ -180,7 +181,8 @@ pub(super) fn find_by_link<'f>(
     let named = settings.places().map(|place| place.join(&name));
     let mut candidates = beside.into_iter().chain(in_trees).chain(named);
     candidates.find_map(|path| {
-        let debug = if is_proof { open(&path, &build_id, files).ok()? } else { open_any(&path, files).ok()?.0 };
+        let debug =
+            if is_proof { open(&path, &build_id, files).ok()? } else { open_any(&path, files).ok()?.0 };
         // A build-id proves more than a checksum, for which all of the file would have to be read.
         let is_right = is_proof || trace_format::crc32::of(debug.bytes) == checksum;
         (is_right && path != found.path).then_some(debug)

@@ -12,7 +12,10 @@
 //! Without the feature the rule is always that of a frame pointer: a function compiled without one is left
 //! out, together with its caller or more, and the walk ends where `rbp` holds no frame of this stack.
 //!
-//! Linux on x86-64. Elsewhere a walk finds nothing.
+//! On Windows the tables are in memory in every program, and the feature is not needed for a walk (`pdata`). A frame
+//! that its table has by another register than `rbp` cannot be left.
+//!
+//! Linux and Windows on x86-64. Elsewhere a walk finds nothing.
 
 mod bounds;
 #[cfg(feature = "unwind")]
@@ -21,8 +24,10 @@ pub(crate) mod functions;
 mod module;
 #[cfg(all(feature = "unwind", target_os = "linux", target_arch = "x86_64"))]
 pub(crate) mod on_return;
+#[cfg(all(windows, target_arch = "x86_64"))]
+mod pdata;
 mod rules;
-#[cfg(all(feature = "unwind", target_os = "linux", target_arch = "x86_64"))]
+#[cfg(all(feature = "unwind", any(target_os = "linux", windows), target_arch = "x86_64"))]
 mod symbols;
 #[cfg(all(feature = "unwind", target_os = "linux", target_arch = "x86_64"))]
 mod tables;
@@ -162,9 +167,15 @@ fn visit_outwards(
         let caller = match rule {
             Rule::FramePointer | Rule::Presumed => leave_by_frame_pointer(&stack, readable, frame),
             Rule::StackPointer { size, saved } => leave_by_size(&stack, readable, frame, (size, saved)),
+            Rule::Recorded { below, size, saved } => {
+                leave_recorded(&stack, readable, frame, (below, size, saved))
+            }
             Rule::Signal => leave_signal(&stack, readable, frame),
             Rule::Outermost => return End::Complete,
         };
+        if caller.is_some_and(|caller| stack.begins_with(caller.pc, caller.sp)) {
+            return End::Complete;
+        }
         // The rule is looked up before the frame is shown: what is no code is no frame.
         let Some((caller, found)) = caller.and_then(rules::believe) else { return End::Stopped };
         (frame, rule) = (caller, found);
@@ -194,6 +205,21 @@ fn leave_by_size(
     let sp = frame.sp.checked_add(size)?;
     let pc = stack.word(readable, sp.checked_sub(8)?)?;
     let fp = if saved == 0 { frame.fp } else { stack.word(readable, sp.checked_sub(saved)?)? };
+    Some(Registers { pc, sp, fp })
+}
+
+/// Leaves a frame that a table of Windows describes; see [`Rule::Recorded`].
+#[cold]
+fn leave_recorded(
+    stack: &Stack,
+    readable: usize,
+    frame: Registers,
+    (below, size, saved): (Option<usize>, usize, Option<usize>),
+) -> Option<Registers> {
+    let start = below.map_or(Some(frame.sp), |below| frame.fp.checked_sub(below))?;
+    let sp = start.checked_add(size)?;
+    let pc = stack.word(readable, sp.checked_sub(8)?)?;
+    let fp = saved.map_or(Some(frame.fp), |saved| stack.word(readable, start.checked_add(saved)?))?;
     Some(Registers { pc, sp, fp })
 }
 

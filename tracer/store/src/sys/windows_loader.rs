@@ -27,12 +27,7 @@ unsafe extern "system" {
         bytes: usize,
         read: *mut usize,
     ) -> i32;
-    fn K32EnumProcessModules(
-        process: *mut c_void,
-        modules: *mut usize,
-        bytes: u32,
-        needed: *mut u32,
-    ) -> i32;
+    fn K32EnumProcessModules(process: *mut c_void, modules: *mut usize, bytes: u32, needed: *mut u32) -> i32;
     fn K32GetModuleFileNameExW(process: *mut c_void, module: usize, name: *mut u16, units: u32) -> u32;
 }
 
@@ -158,8 +153,7 @@ impl Own {
         let (mut copy, mut read) = (vec![0; bytes], 0);
         let from = ptr::without_provenance(address);
         // SAFETY: so many bytes may be written, and the result; memory that is not there is refused.
-        let is_read =
-            unsafe { ReadProcessMemory(self.0, from, copy.as_mut_ptr(), bytes, &mut read) != 0 };
+        let is_read = unsafe { ReadProcessMemory(self.0, from, copy.as_mut_ptr(), bytes, &mut read) != 0 };
         (is_read && read == bytes).then_some(copy)
     }
 

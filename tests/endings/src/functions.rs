@@ -52,7 +52,7 @@ fn work(turn: u32) -> u32 {
         CLOSURE.enter(line!() - 1);
         turn + 1
     };
-    recursive(DEPTH, turn % 10 == 0);
+    recursive(DEPTH, turn.is_multiple_of(10));
     inlined(black_box(closure)(turn))
 }
 

@@ -23,6 +23,24 @@ unsafe extern "system" {
     fn QueryPerformanceFrequency(per_second: *mut i64) -> i32;
 }
 
+#[link(name = "ntdll", kind = "raw-dylib")]
+unsafe extern "system" {
+    fn NtQuerySystemInformation(class: u32, found: *mut c_void, bytes: u32, needed: *mut u32) -> i32;
+}
+
+/// The system's `SYSTEM_TIMEOFDAY_INFORMATION`.
+#[repr(C)]
+#[derive(Default)]
+struct TimeOfDay {
+    boot: i64,
+    current: i64,
+    zone_bias: i64,
+    zone: u32,
+    reserved: u32,
+    boot_bias: i64,
+    sleep_bias: i64,
+}
+
 /// The system's `BY_HANDLE_FILE_INFORMATION`.
 #[repr(C)]
 #[derive(Default)]
@@ -267,9 +285,18 @@ pub fn runtime_directories() -> Vec<PathBuf> {
     vec![runtime_directory()]
 }
 
-/// Returns nothing, for the boot is not known here.
+/// Returns when the system was started, by a clock that nobody sets: the same in all processes until it is started
+/// again. Empty where the system does not say.
 pub fn boot_id() -> Vec<u8> {
-    Vec::new()
+    const TIME_OF_DAY: u32 = 3;
+    let mut time = TimeOfDay::default();
+    let bytes = size_of::<TimeOfDay>() as u32;
+    // SAFETY: so many bytes may be written, and the last argument may be null.
+    let status =
+        unsafe { NtQuerySystemInformation(TIME_OF_DAY, (&raw mut time).cast(), bytes, std::ptr::null_mut()) };
+    // Each time that the clock is set, both are changed by as much.
+    let boot = time.boot.wrapping_sub(time.boot_bias);
+    if status < 0 || time.boot == 0 { Vec::new() } else { format!("{boot:x}").into_bytes() }
 }
 
 /// Returns whether the processor's counter is the same on all cores: whether the system itself counts by it.
@@ -302,4 +329,25 @@ pub fn monotonic_ns() -> u64 {
     unsafe { QueryPerformanceCounter(&mut count) };
     let ns = u128::from(count as u64) * 1_000_000_000 / u128::from(counts_per_second().max(1));
     u64::try_from(ns).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_boot_is_known_and_stays_the_same() {
+        let boot = boot_id();
+        assert!(boot.len() > 8, "{boot:?}");
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        assert_eq!(boot_id(), boot);
+    }
+
+    #[test]
+    fn a_path_is_told_as_users_know_it() {
+        let told = |path| without_prefix(path).unwrap_or_else(|| "as it is".to_owned());
+        assert_eq!(told(r"\\?\C:\a\b.exe"), r"C:\a\b.exe");
+        assert_eq!(told(r"\\?\UNC\server\share\b.exe"), r"\\server\share\b.exe");
+        assert_eq!([told(r"C:\a"), told(r"\\server\share")], ["as it is", "as it is"]);
+    }
 }

@@ -19,6 +19,7 @@
 //! | `exit_status` | what `exit()` was called with, where that is told | flusher, at `exit()` |
 //! | `stay_loaded` | keeps a plugin that holds this code from being unloaded | start of a run |
 //! | `spawn_hidden`, `name_thread` | a thread that takes no signals and runs nothing else | start of a run |
+//! | `THREADS_BEGIN_LATE`, `holds_up_new_threads` | whether a new thread may have to wait for its maker | start of a run |
 //! | `thread_lives`, `shared_memory_budget`, `process_id` | tell facts | flusher |
 //! | `privileged` | whether the environment is not to be trusted (setuid) | the decision |
 //!

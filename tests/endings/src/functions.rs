@@ -2,7 +2,8 @@
 //!
 //! It prints for each of them how often it was entered, its name without its path, and its place, as `tracemerge report`
 //! tells it, and then the functions of each stack that it has recorded on purpose. Names of functions that were recorded
-//! by address come from debug information. It panics where an answer of `is_called_from` is wrong.
+//! by address come from debug information. It panics where an answer of `is_called_from` is wrong. `functions crash` ends
+//! by a wrong access, which it has asked to be recorded.
 #![allow(clippy::print_stdout, clippy::expect_used, reason = "a test's program, which reports by printing")]
 
 use std::hint::black_box;
@@ -10,7 +11,7 @@ use std::panic::catch_unwind;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-use tracer::{CalledFrom, is_called_from, scope, trace, trace_stack, traced};
+use tracer::{CalledFrom, Tracer, is_called_from, scope, trace, trace_stack, traced};
 
 /// The number of threads beside the main one, and how often each does its work.
 const THREADS: usize = 3;
@@ -115,7 +116,26 @@ fn never_a_caller() {
     }
 }
 
+/// Ends the process by a wrong access, two calls further in.
+#[inline(never)]
+fn crash(address: usize) -> u8 {
+    #[allow(unsafe_code, reason = "this is what ends the process")]
+    // SAFETY: none.
+    let byte = unsafe { std::ptr::with_exposed_provenance::<u8>(black_box(address)).read_volatile() };
+    black_box(byte)
+}
+
+#[inline(never)]
+fn calls_crash(address: usize) -> u8 {
+    black_box(crash(address)) + 1
+}
+
 fn main() {
+    if std::env::args().nth(1).is_some_and(|argument| argument == "crash") {
+        trace!("before the crash");
+        Tracer::catch_signals();
+        calls_crash(0x18);
+    }
     let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| {}));
     never_a_caller();

@@ -34,9 +34,19 @@ pub(crate) use trace_store::sys::{
 mod fatal_signals;
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub(crate) use fatal_signals::{FatalSignal, Told, catch_fatal_signals, is_on_spare_stack};
-#[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
+#[cfg(all(windows, target_arch = "x86_64"))]
+mod unhandled_exceptions;
+#[cfg(all(windows, target_arch = "x86_64"))]
+pub(crate) use unhandled_exceptions::{FatalSignal, Told, catch_fatal_signals, is_on_spare_stack};
+#[cfg(not(any(
+    all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")),
+    all(windows, target_arch = "x86_64")
+)))]
 mod no_fatal_signals;
-#[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
+#[cfg(not(any(
+    all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")),
+    all(windows, target_arch = "x86_64")
+)))]
 pub(crate) use no_fatal_signals::{FatalSignal, Told, catch_fatal_signals, is_on_spare_stack};
 
 mod hook;

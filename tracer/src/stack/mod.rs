@@ -31,7 +31,7 @@ mod rules;
 mod symbols;
 #[cfg(all(feature = "unwind", target_os = "linux", target_arch = "x86_64"))]
 mod tables;
-#[cfg(all(test, target_os = "linux", target_arch = "x86_64"))]
+#[cfg(all(test, any(target_os = "linux", windows), target_arch = "x86_64"))]
 mod tests;
 
 use std::ops::ControlFlow;

@@ -1,6 +1,7 @@
 //! Windows: which files are mapped as code, as the process's own list of modules tells it.
 //!
-//! The list is read as a debugger reads that of another process: by copies of memory, without the loader's lock.
+//! The list is read as a debugger reads that of another process: by copies of memory, which may fail, without the
+//! loader's lock.
 //! Whoever has that may wait for the flusher, which looks at the list: the destructor of a thread-local that traces
 //! into a full ring. That something has changed is told by the loader, which counts what comes and goes.
 #![allow(unsafe_code, reason = "calls of the system; each argued where it stands")]
@@ -18,8 +19,7 @@ use super::LoadedModules;
 unsafe extern "system" {
     fn GetModuleHandleW(name: *const u16) -> *mut c_void;
     fn GetProcAddress(module: *mut c_void, name: *const c_char) -> *mut c_void;
-    fn OpenProcess(access: u32, inherit: i32, process: u32) -> *mut c_void;
-    fn CloseHandle(handle: *mut c_void) -> i32;
+    fn GetCurrentProcess() -> *mut c_void;
     fn ReadProcessMemory(
         process: *mut c_void,
         from: *const c_void,
@@ -27,8 +27,42 @@ unsafe extern "system" {
         bytes: usize,
         read: *mut usize,
     ) -> i32;
-    fn K32EnumProcessModules(process: *mut c_void, modules: *mut usize, bytes: u32, needed: *mut u32) -> i32;
-    fn K32GetModuleFileNameExW(process: *mut c_void, module: usize, name: *mut u16, units: u32) -> u32;
+}
+
+#[link(name = "ntdll", kind = "raw-dylib")]
+unsafe extern "system" {
+    fn RtlGetCurrentPeb() -> *const Process;
+}
+
+/// The beginning of the system's `PEB`.
+#[repr(C)]
+struct Process {
+    flags: [u8; 4],
+    reserved: [usize; 2],
+    loader: *const Loader,
+}
+
+/// The beginning of the system's `PEB_LDR_DATA`.
+#[repr(C)]
+struct Loader {
+    flags: [u8; 8],
+    reserved: [usize; 3],
+    /// The list of modules: the addresses of the first one's links and of the last one's.
+    modules: [usize; 2],
+}
+
+/// The beginning of the system's `LDR_DATA_TABLE_ENTRY`, behind the links that are not used here.
+#[repr(C)]
+#[derive(Default)]
+struct Entry {
+    /// The addresses of the next module's links and of those of the one before.
+    links: [usize; 2],
+    reserved: [usize; 2],
+    base: usize,
+    more: [usize; 2],
+    name_bytes: u16,
+    name_room: u16,
+    name: usize,
 }
 
 /// The numbers of modules that the loader has told of since [`count_modules`]. Relaxed: a look that misses one is
@@ -77,20 +111,15 @@ pub fn module_counts() -> Option<(u64, u64)> {
     COUNTS.load(Ordering::Acquire).then(|| (CAME.load(Ordering::Relaxed), WENT.load(Ordering::Relaxed)))
 }
 
-/// Returns the files that are mapped as code now; `None` where they cannot be asked for. This takes a millisecond or
-/// several, and no lock.
+/// Returns the files that are mapped as code now; `None` where they cannot be asked for. This takes no lock, and some
+/// three system calls for each.
 pub fn loaded_modules() -> Option<LoadedModules> {
     const TRIES: usize = 4;
-    let process = Own::open()?;
     let mut found = LoadedModules::default();
     // What changes meanwhile may be missed, or told by half.
     for _ in 0..TRIES {
         let counts = module_counts()?;
-        let modules = process.modules()?;
-        found = LoadedModules {
-            counts,
-            modules: modules.into_iter().filter_map(|at| process.module(at)).collect(),
-        };
+        found = LoadedModules { counts, modules: listed()? };
         if module_counts()? == counts {
             break;
         }
@@ -98,89 +127,66 @@ pub fn loaded_modules() -> Option<LoadedModules> {
     Some(found)
 }
 
-/// A handle of this process, as another one would have it: for the one that a process has of itself, the functions
-/// below may ask the loader.
-struct Own(*mut c_void);
-
-impl Own {
-    fn open() -> Option<Own> {
-        const QUERY_INFORMATION: u32 = 0x0400;
-        const READ_MEMORY: u32 = 0x0010;
-        // SAFETY: asks for a handle, which is this value's own.
-        let handle = unsafe { OpenProcess(QUERY_INFORMATION | READ_MEMORY, 0, std::process::id()) };
-        (!handle.is_null()).then_some(Own(handle))
-    }
-
-    /// Returns where the modules are.
-    fn modules(&self) -> Option<Vec<usize>> {
-        let mut modules = vec![0usize; 256];
-        loop {
-            let (bytes, mut needed) = (size_of_val(&modules[..]), 0);
-            let bytes = u32::try_from(bytes).ok()?;
-            // SAFETY: so many bytes may be written, and the result.
-            if unsafe { K32EnumProcessModules(self.0, modules.as_mut_ptr(), bytes, &mut needed) } == 0 {
-                return None;
-            }
-            let number = needed as usize / size_of::<usize>();
-            if number <= modules.len() {
-                modules.truncate(number);
-                return Some(modules);
-            }
-            modules.resize(number + 16, 0);
+/// Returns the modules that are in the list; `None` where there is no list yet.
+fn listed() -> Option<Vec<Module>> {
+    /// More than any process has, so that a list which changes meanwhile has an end.
+    const MOST: usize = 1 << 14;
+    // SAFETY: the process's description, and that of its loader, stay as long as the process.
+    let head = unsafe { &raw const (*(*RtlGetCurrentPeb()).loader.as_ref()?).modules };
+    // SAFETY: the words are there; the loader may change them, which each read may see or not.
+    let [mut next, _] = unsafe { head.read_volatile() };
+    let mut modules = Vec::new();
+    for _ in 0..MOST {
+        if next == head.addr() {
+            break;
         }
+        let Some(entry) = read_entry(next) else { break };
+        modules.extend(module(&entry));
+        next = entry.links[0];
     }
-
-    /// Returns what there is to say of the module that is mapped here; `None` where it has no code, or has gone.
-    fn module(&self, base: usize) -> Option<Module> {
-        let headers = Headers::parse(&self.read(base, HEADERS)?)?;
-        let base = base as u64;
-        let range = AddressRange {
-            start: base + u64::from(headers.code.start),
-            end: base + u64::from(headers.code.end),
-        };
-        let read = |at: u32, bytes| self.read((base + u64::from(at)) as usize, bytes);
-        (!headers.code.is_empty()).then(|| Module {
-            range,
-            bias: base,
-            build_id: headers.build_id(read),
-            path: self.path(base as usize),
-            loaded: Between::default(),
-        })
-    }
-
-    /// Copies memory, whether it is there or not.
-    fn read(&self, address: usize, bytes: usize) -> Option<Vec<u8>> {
-        let (mut copy, mut read) = (vec![0; bytes], 0);
-        let from = ptr::without_provenance(address);
-        // SAFETY: so many bytes may be written, and the result; memory that is not there is refused.
-        let is_read = unsafe { ReadProcessMemory(self.0, from, copy.as_mut_ptr(), bytes, &mut read) != 0 };
-        (is_read && read == bytes).then_some(copy)
-    }
-
-    /// Returns the path of the file that is mapped here, in UTF-8; empty where it is not known.
-    fn path(&self, base: usize) -> Vec<u8> {
-        const LONGEST: usize = 1 << 15;
-        let mut units = vec![0u16; 1 << 9];
-        loop {
-            // SAFETY: so many units may be written.
-            let length = unsafe {
-                K32GetModuleFileNameExW(self.0, base, units.as_mut_ptr(), units.len() as u32) as usize
-            };
-            // A longer path is cut off, and said to be as long as there is room.
-            if length < units.len() - 1 || units.len() >= LONGEST {
-                let path = String::from_utf16_lossy(units.get(..length).unwrap_or_default());
-                return super::without_prefix(&path).unwrap_or(path).into_bytes();
-            }
-            units.resize(units.len() * 4, 0);
-        }
-    }
+    Some(modules)
 }
 
-impl Drop for Own {
-    fn drop(&mut self) {
-        // SAFETY: this value's own.
-        unsafe { CloseHandle(self.0) };
-    }
+fn read_entry(address: usize) -> Option<Entry> {
+    let mut entry = Entry::default();
+    let bytes = size_of::<Entry>();
+    // SAFETY: any bytes are such a value.
+    read_into(address, unsafe { std::slice::from_raw_parts_mut((&raw mut entry).cast::<u8>(), bytes) })?;
+    Some(entry)
+}
+
+/// Returns what there is to say of a module; `None` where it has no code, or has gone.
+fn module(entry: &Entry) -> Option<Module> {
+    let headers = Headers::parse(&read(entry.base, HEADERS)?)?;
+    let base = entry.base as u64;
+    let range =
+        AddressRange { start: base + u64::from(headers.code.start), end: base + u64::from(headers.code.end) };
+    let path = read(entry.name, usize::from(entry.name_bytes)).unwrap_or_default();
+    let units: Vec<u16> =
+        path.chunks_exact(2).filter_map(|unit| Some(u16::from_le_bytes(*unit.first_chunk()?))).collect();
+    let path = String::from_utf16_lossy(&units);
+    (!headers.code.is_empty()).then(|| Module {
+        range,
+        bias: base,
+        build_id: headers.build_id(|at, bytes| read(entry.base + at as usize, bytes)),
+        path: super::without_prefix(&path).unwrap_or(path).into_bytes(),
+        loaded: Between::default(),
+    })
+}
+
+fn read(address: usize, bytes: usize) -> Option<Vec<u8>> {
+    let mut copy = vec![0; bytes];
+    read_into(address, &mut copy)?;
+    Some(copy)
+}
+
+/// Copies memory, whether it is there or not.
+fn read_into(address: usize, copy: &mut [u8]) -> Option<()> {
+    let (from, mut read) = (ptr::without_provenance(address), 0);
+    // SAFETY: so many bytes may be written, and the result; memory that is not there is refused.
+    let is_read =
+        unsafe { ReadProcessMemory(GetCurrentProcess(), from, copy.as_mut_ptr(), copy.len(), &mut read) };
+    (is_read != 0 && read == copy.len()).then_some(())
 }
 
 #[cfg(test)]

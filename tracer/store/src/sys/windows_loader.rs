@@ -132,7 +132,7 @@ fn listed() -> Option<Vec<Module>> {
     /// More than any process has, so that a list which changes meanwhile has an end.
     const MOST: usize = 1 << 14;
     // SAFETY: the process's description, and that of its loader, stay as long as the process.
-    let head = unsafe { &raw const (*(*RtlGetCurrentPeb()).loader.as_ref()?).modules };
+    let head = unsafe { &raw const (*RtlGetCurrentPeb()).loader.as_ref()?.modules };
     // SAFETY: the words are there; the loader may change them, which each read may see or not.
     let [mut next, _] = unsafe { head.read_volatile() };
     let mut modules = Vec::new();

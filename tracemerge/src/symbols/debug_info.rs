@@ -32,6 +32,8 @@ pub(super) struct DebugInfo<'f> {
     /// The directories in which split files may lie by their names.
     places: Vec<PathBuf>,
     files: &'f Files,
+    /// What the addresses of a Windows program begin with; 0 elsewhere.
+    base: u64,
 }
 
 /// Returns whether a file has debug information of its own.
@@ -64,13 +66,14 @@ impl<'f> DebugInfo<'f> {
         let folders = [main, &debug.path].into_iter().filter_map(Path::parent);
         let places: Vec<PathBuf> = folders.chain(settings.places()).map(Path::to_owned).collect();
         let package = [main, &debug.path].into_iter().find_map(|path| package_of(path, &places, files));
-        Ok(DebugInfo { context: Context::from_dwarf(dwarf)?, package, places, files })
+        let base = debug.object.relative_address_base();
+        Ok(DebugInfo { context: Context::from_dwarf(dwarf)?, package, places, files, base })
     }
 
-    /// Returns the functions that the code at `address` is of, the innermost inlined one first; none where it
-    /// is of none that is known.
+    /// Returns the functions that the code at `address` is of, relative to the file's own base, the innermost inlined
+    /// one first; none where it is of none that is known.
     pub(super) fn frames(&self, address: u64) -> Result<Vec<Frame>, gimli::Error> {
-        let mut lookup = self.context.find_frames(address);
+        let mut lookup = self.context.find_frames(address.wrapping_add(self.base));
         let mut found = loop {
             match lookup {
                 LookupResult::Output(found) => break found?,

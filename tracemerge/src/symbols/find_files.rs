@@ -2,13 +2,16 @@
 //!
 //! A file with a build-id is believed if that is the one that is asked for, wherever it lies. A file without
 //! one is believed only for a module that has none either; its separate debug file then has to have the
-//! checksum that the link to it says.
+//! checksum that the link to it says. So has that of a Windows program of which the id is not the linker's own, but
+//! made of its headers: a file that was taken apart has others.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use object::Object;
+use object::{BinaryFormat, Object, ObjectSection};
 use trace_format::meta::Module;
+use trace_format::pe;
 use trace_store::recovery::path_from_bytes;
 
 use crate::symbols::files::Files;
@@ -70,10 +73,10 @@ pub(super) fn find_module<'f>(
     files: &'f Files,
 ) -> Result<Found<'f>, Missing> {
     let path = path_from_bytes(&module.path);
-    let Some(name) = path.file_name() else {
+    let Some(name) = file_name(&module.path) else {
         return Err(Missing::NoFile(format!("the module at {:#x} has no file", module.range.start)));
     };
-    let named = settings.places().map(|place| place.join(name));
+    let named = settings.places().map(|place| place.join(&name));
     let mut missing = None;
     for candidate in std::iter::once(path.clone()).chain(named) {
         match open(&candidate, &module.build_id, files) {
@@ -82,6 +85,13 @@ pub(super) fn find_module<'f>(
         }
     }
     Err(missing.unwrap_or_else(|| Missing::NoFile(shown(&path))))
+}
+
+/// Returns the name of the file with this path, which may be one of Windows on any system.
+pub(super) fn file_name(path: &[u8]) -> Option<PathBuf> {
+    let is_of_windows = path.get(1..3) == Some(b":\\") || path.starts_with(b"\\\\");
+    let last = path.rsplit(|byte| *byte == b'\\').next().filter(|_| is_of_windows).unwrap_or(path);
+    path_from_bytes(last).file_name().map(PathBuf::from)
 }
 
 /// Of two reasons, what is told to the user: the file that is there, rather than one that is not.
@@ -94,24 +104,41 @@ fn graver(before: Option<Missing>, now: Missing) -> Missing {
 
 /// Opens a file and compares its build-id.
 fn open<'f>(path: &Path, build_id: &[u8], files: &'f Files) -> Result<Found<'f>, Missing> {
-    let bytes = files.map(path).map_err(|error| Missing::NoFile(error.to_string()))?;
-    let damaged = |error| Missing::Damaged(format!("cannot read {}: {error}", shown(path)));
-    let object = object::File::parse(bytes).map_err(damaged)?;
-    let own = own_build_id(&object).map_err(damaged)?;
-    if own == build_id {
-        return Ok(Found { path: path.to_owned(), object, bytes });
+    let (found, own) = open_any(path, files)?;
+    if *own == *build_id {
+        return Ok(found);
     }
     let id = |id: &[u8]| if id.is_empty() { "none".to_owned() } else { hex(id) };
     Err(Missing::OtherBuildId(format!(
         "{} is of another build: its build-id is {}, and that of the traced file is {}",
         shown(path),
-        id(own),
+        id(&own),
         id(build_id)
     )))
 }
 
-fn own_build_id<'f>(object: &object::File<'f>) -> object::Result<&'f [u8]> {
-    Ok(object.build_id()?.unwrap_or_default())
+/// Opens a file, whatever it is of; the second is its build-id.
+fn open_any<'f>(path: &Path, files: &'f Files) -> Result<(Found<'f>, Cow<'f, [u8]>), Missing> {
+    let bytes = files.map(path).map_err(|error| Missing::NoFile(error.to_string()))?;
+    let damaged = |error| Missing::Damaged(format!("cannot read {}: {error}", shown(path)));
+    let object = object::File::parse(bytes).map_err(damaged)?;
+    let id = own_build_id(&object, bytes).map_err(damaged)?;
+    Ok((Found { path: path.to_owned(), object, bytes }, id))
+}
+
+/// Returns the id of a file's build, as the process has told that of its modules.
+fn own_build_id<'f>(object: &object::File<'f>, bytes: &'f [u8]) -> object::Result<Cow<'f, [u8]>> {
+    if object.format() == BinaryFormat::Pe {
+        let headers = pe::Headers::parse(bytes.get(..pe::HEADERS).unwrap_or(bytes)).unwrap_or_default();
+        let base = object.relative_address_base();
+        let read = |at: u32, length: usize| {
+            let at = base.checked_add(at.into())?;
+            let data = object.sections().find_map(|section| section.data_range(at, length as u64).ok()?);
+            data.map(<[u8]>::to_vec)
+        };
+        return Ok(headers.build_id(read).into());
+    }
+    Ok(object.build_id()?.unwrap_or_default().into())
 }
 
 pub(super) fn hex(bytes: &[u8]) -> String {
@@ -142,7 +169,10 @@ pub(super) fn find_by_link<'f>(
     files: &'f Files,
 ) -> Option<Found<'f>> {
     let (name, checksum) = found.object.gnu_debuglink().ok()??;
-    let build_id = own_build_id(&found.object).ok()?;
+    let build_id = own_build_id(&found.object, found.bytes).ok()?;
+    // What a file's headers say is changed when its debug information is taken out.
+    let is_proof =
+        !build_id.is_empty() && (found.object.format() != BinaryFormat::Pe || pe::is_linkers_id(&build_id));
     let name = path_from_bytes(name);
     let folder = std::path::absolute(found.path.parent()?).ok()?;
     let beside = [folder.join(&name), folder.join(".debug").join(&name)];
@@ -151,9 +181,10 @@ pub(super) fn find_by_link<'f>(
     let named = settings.places().map(|place| place.join(&name));
     let mut candidates = beside.into_iter().chain(in_trees).chain(named);
     candidates.find_map(|path| {
-        let debug = open(&path, build_id, files).ok()?;
+        let debug =
+            if is_proof { open(&path, &build_id, files).ok()? } else { open_any(&path, files).ok()?.0 };
         // A build-id proves more than a checksum, for which all of the file would have to be read.
-        let is_right = !build_id.is_empty() || trace_format::crc32::of(debug.bytes) == checksum;
+        let is_right = is_proof || trace_format::crc32::of(debug.bytes) == checksum;
         (is_right && path != found.path).then_some(debug)
     })
 }

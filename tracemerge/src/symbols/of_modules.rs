@@ -4,7 +4,6 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use trace_format::meta::Module;
@@ -14,7 +13,9 @@ use crate::symbols::answer::{Answer, Frame, Lookup, Source, Unnamed};
 use crate::symbols::debug_info::{DebugInfo, has_debug_info};
 use crate::symbols::demangle::{is_last_part, last_part};
 use crate::symbols::files::Files;
-use crate::symbols::find_files::{Found, Missing, Settings, find_by_build_id, find_by_link, find_module};
+use crate::symbols::find_files::{
+    Found, Missing, Settings, file_name, find_by_build_id, find_by_link, find_module,
+};
 use crate::symbols::symbol_table::SymbolTable;
 use crate::ui::messages::shown;
 
@@ -132,7 +133,7 @@ fn guarded<T>(work: impl FnOnce() -> T) -> Option<T> {
 
 /// Says what the user may do about a file that is not there.
 fn advice(module: &Module) -> String {
-    let name = path_from_bytes(&module.path).file_name().map(PathBuf::from).unwrap_or_default();
+    let name = file_name(&module.path).unwrap_or_default();
     format!(
         "functions of it are shown as addresses; put the traced {} beside the trace, or name its directory by \
          --debug-dir",

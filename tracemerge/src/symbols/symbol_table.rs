@@ -12,6 +12,8 @@ const NESTING: usize = 64;
 pub(super) struct SymbolTable<'f> {
     /// The functions by their first address.
     functions: Vec<Function<'f>>,
+    /// What the addresses of a Windows program begin with; 0 elsewhere.
+    base: u64,
 }
 
 #[derive(Debug)]
@@ -45,27 +47,28 @@ impl<'f> SymbolTable<'f> {
                 functions[at].end = functions[at].end.min(next);
             }
         }
-        SymbolTable { functions }
+        SymbolTable { functions, base: object.relative_address_base() }
     }
 
     pub(super) fn is_empty(&self) -> bool {
         self.functions.is_empty()
     }
 
-    /// Returns where the function begins that has the code at `address`.
+    /// Returns where the function begins that has the code at `address`; both are relative to the file's own base.
     pub(super) fn start(&self, address: u64) -> Option<u64> {
-        self.find(address).map(|function| function.start)
+        self.find(address).map(|function| function.start.wrapping_sub(self.base))
     }
 
     fn find(&self, address: u64) -> Option<&Function<'f>> {
+        let address = address.wrapping_add(self.base);
         let before = self.functions.partition_point(|function| function.start <= address);
         let near = &self.functions[before.saturating_sub(NESTING)..before];
         let around = |is_sized| move |f: &&Function<'_>| f.is_sized == is_sized && address < f.end;
         near.iter().rev().find(around(true)).or_else(|| near.iter().rev().find(around(false)))
     }
 
-    /// Returns the names of the function that has the code at `address`, demangled, each once, the best first;
-    /// none where the address is of no function.
+    /// Returns the names of the function that has the code at `address`, relative to the file's own base, demangled,
+    /// each once, the best first; none where the address is of no function.
     pub(super) fn names(&self, address: u64) -> Vec<String> {
         let Some(found) = self.find(address) else { return Vec::new() };
         let first = self.functions.partition_point(|function| function.start < found.start);
@@ -87,7 +90,11 @@ impl<'f> SymbolTable<'f> {
 
 /// Returns the numbers of the sections that have code, with their ends.
 fn code_sections(object: &object::File<'_>) -> Vec<(usize, u64)> {
-    let has_code = |flags| matches!(flags, SectionFlags::Elf { sh_flags } if sh_flags & u64::from(object::elf::SHF_EXECINSTR) != 0);
+    let has_code = |flags| match flags {
+        SectionFlags::Elf { sh_flags } => sh_flags & u64::from(object::elf::SHF_EXECINSTR) != 0,
+        SectionFlags::Coff { characteristics } => characteristics & object::pe::IMAGE_SCN_MEM_EXECUTE != 0,
+        _ => false,
+    };
     let sections = object.sections().filter(|section| has_code(section.flags()));
     let end = |section: &object::Section<'_, '_>| section.address().saturating_add(section.size());
     sections.map(|section| (section.index().0, end(&section))).collect()

@@ -26,6 +26,7 @@
 //! | [`places`] | the list of directories that an executable's runs have written to |
 //! | [`life`] | the page whose lock says that a run lives |
 //! | [`sites`] | the table of static places that make records |
+//! | [`pe`] | the headers of a Windows program: where its code is, and its build |
 //!
 //! Guarantees: one dependency (`zmij`, for the shortest digits of floats), no `unsafe`, no I/O; every parser
 //! takes hostile bytes and returns an error or a value, never panics and never allocates more than a small
@@ -43,6 +44,7 @@ pub mod manifest;
 pub mod mark;
 pub mod meta;
 pub mod name;
+pub mod pe;
 pub mod places;
 pub mod plans;
 pub mod raw;

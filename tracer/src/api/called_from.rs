@@ -62,8 +62,9 @@ pub enum CalledFrom {
 /// Nothing on the stack can make it fault, and it does not panic. It is not to be called in signal handlers,
 /// for the first question allocates and locks. [`Unknown`](CalledFrom::Unknown) is the answer on stacks that
 /// are not the thread's own (coroutines), where the executable has no unwind tables, on systems other than
-/// Linux on x86-64 and aarch64, before glibc 2.35, and for a name that is in no symbol table (the program is stripped, or
-/// the name is misspelt). Of the latter the user is told on stderr, once for each name.
+/// Linux on x86-64 and aarch64 and Windows on x86-64, before glibc 2.35, and for a name that is in no symbol table (the
+/// program is stripped or made with the linker of MSVC, or the name is misspelt). Of the latter the user is told on
+/// stderr, once for each name. On Windows it is the answer for functions that call nobody, too.
 #[inline(always)]
 #[must_use]
 pub fn is_called_from(name: &str) -> CalledFrom {

@@ -326,6 +326,10 @@ impl Run {
         if sys::monotonic_ns() < self.starved_until.load(Ordering::Relaxed) {
             return None;
         }
+        // The flusher has not begun, and cannot before this thread goes on.
+        if self.supplied.load(Ordering::Relaxed) == 0 && sys::holds_up_new_threads() {
+            return None;
+        }
         self.waiting.fetch_add(1, Ordering::Relaxed);
         let ring = self.wait_for_ring();
         self.waiting.fetch_sub(1, Ordering::Relaxed);

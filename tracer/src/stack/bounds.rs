@@ -10,19 +10,11 @@
 //! handler, in which a thread's first walk may be, must not call it. A page is tried by a system call that
 //! reads its argument and refuses it. On a stack without a guard page, directly below the thread's own, it
 //! succeeds where it should not; a walk may take that stack for the thread's then.
+//!
+//! Windows tells both ends of what is mapped of the stack, at any time.
 #![allow(unsafe_code, reason = "reads the thread's stack; each argued where it stands")]
 
-use std::cell::Cell;
 use std::ptr;
-
-thread_local! {
-    /// The lowest address that is known to be of this thread's stack.
-    static LOW: Cell<usize> = const { Cell::new(0) };
-    /// The end of the stack, or 0 before the thread's first walk. Set after [`LOW`].
-    static TOP: Cell<usize> = const { Cell::new(0) };
-    /// The range that was last found to be of another stack.
-    static FOREIGN: Cell<(usize, usize)> = const { Cell::new((0, 0)) };
-}
 
 /// The calling thread's stack, as far as it is known.
 #[derive(Clone, Copy, Debug)]
@@ -34,8 +26,14 @@ impl Stack {
     /// Gives the calling thread's stack if `sp` points into it.
     #[inline(always)]
     pub(super) fn around(sp: usize) -> Option<Stack> {
-        let top = TOP.get();
-        if LOW.get() <= sp && sp < top { Some(Stack { top }) } else { imp::learn(sp) }
+        imp::around(sp)
+    }
+
+    /// Returns whether a frame that ends at `sp` and returns to `pc` is the outermost one, where the system marks that by
+    /// a return to nowhere.
+    #[inline(always)]
+    pub(super) fn begins_with(&self, pc: usize, sp: usize) -> bool {
+        imp::MARKS_THE_OUTERMOST && pc == 0 && self.top.wrapping_sub(sp) < imp::PAGE
     }
 
     /// Gives the calling thread's stack if `sp` points into it, or as little below it as that of a function that has
@@ -79,20 +77,37 @@ unsafe fn read(address: usize) -> usize {
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod imp {
     use std::arch::asm;
+    use std::cell::Cell;
     use std::sync::atomic::{Ordering, compiler_fence};
 
-    use super::{FOREIGN, LOW, Stack, TOP};
+    use super::Stack;
 
     /// The size of the pages that are tried; pages of a system may be larger.
     pub(super) const PAGE: usize = 4096;
+    pub(super) const MARKS_THE_OUTERMOST: bool = false;
     /// How far a stack may have grown since the thread's last walk: beyond that, one more system call for
     /// each page takes too long.
     const FARTHEST: usize = 64 << 20;
 
+    thread_local! {
+        /// The lowest address that is known to be of this thread's stack.
+        static LOW: Cell<usize> = const { Cell::new(0) };
+        /// The end of the stack, or 0 before the thread's first walk. Set after [`LOW`].
+        static TOP: Cell<usize> = const { Cell::new(0) };
+        /// The range that was last found to be of another stack.
+        static FOREIGN: Cell<(usize, usize)> = const { Cell::new((0, 0)) };
+    }
+
+    #[inline(always)]
+    pub(super) fn around(sp: usize) -> Option<Stack> {
+        let top = TOP.get();
+        if LOW.get() <= sp && sp < top { Some(Stack { top }) } else { learn(sp) }
+    }
+
     /// Finds out whether `sp` is in the thread's stack, deeper than what is known of it.
     #[cold]
     #[inline(never)]
-    pub(super) fn learn(sp: usize) -> Option<Stack> {
+    fn learn(sp: usize) -> Option<Stack> {
         let (from, to) = FOREIGN.get();
         if from <= sp && sp < to {
             return None;
@@ -192,13 +207,40 @@ mod imp {
     }
 }
 
-#[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
+#[cfg(all(windows, target_arch = "x86_64"))]
+mod imp {
+    use std::arch::asm;
+
+    use super::Stack;
+
+    pub(super) const PAGE: usize = 4096;
+    pub(super) const MARKS_THE_OUTERMOST: bool = true;
+
+    /// The system keeps both ends of what can be read of the stack that the thread runs on, also where that is a fiber's.
+    #[inline(always)]
+    pub(super) fn around(sp: usize) -> Option<Stack> {
+        let (top, low): (usize, usize);
+        // SAFETY: both words are in the thread's description, which this register points to.
+        unsafe {
+            asm!("mov {}, gs:[8]", "mov {}, gs:[16]", out(reg) top, out(reg) low,
+                options(nostack, preserves_flags, readonly));
+        }
+        // Aligned, and large enough to subtract from.
+        (low <= sp && sp < top && top > PAGE).then_some(Stack { top: top & !15 })
+    }
+}
+
+#[cfg(not(any(
+    all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")),
+    all(windows, target_arch = "x86_64")
+)))]
 mod imp {
     use super::Stack;
 
     pub(super) const PAGE: usize = 4096;
+    pub(super) const MARKS_THE_OUTERMOST: bool = false;
 
-    pub(super) fn learn(_: usize) -> Option<Stack> {
+    pub(super) fn around(_: usize) -> Option<Stack> {
         None
     }
 }

@@ -137,7 +137,52 @@ mod imp {
     }
 }
 
-#[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
+#[cfg(all(windows, target_arch = "x86_64"))]
+mod imp {
+    use std::ops::Range;
+
+    use crate::stack::pdata::Function;
+    pub(super) use crate::stack::pdata::generation;
+    use crate::stack::symbols;
+
+    pub(super) fn named(name: &str) -> Vec<Range<usize>> {
+        let mut ranges = Vec::new();
+        symbols::for_each(|symbol, range| {
+            if symbols::has_name(symbol, name) {
+                ranges.extend(function_at(range.start));
+            }
+        });
+        ranges
+    }
+
+    pub(super) fn at(address: usize) -> Vec<Range<usize>> {
+        // What only jumps to another function has no entry.
+        let Some(own) = function_at(address) else { return Vec::new() };
+        let mut names = Vec::new();
+        symbols::for_each(|symbol, range| {
+            if range.start == address {
+                names.push(symbol.to_vec());
+            }
+        });
+        let mut ranges = vec![own];
+        symbols::for_each(|symbol, range| {
+            if names.iter().any(|name| name == symbol) {
+                ranges.extend(function_at(range.start));
+            }
+        });
+        ranges
+    }
+
+    /// Returns the code of the function that begins at `address`, as the unwind tables have it.
+    fn function_at(address: usize) -> Option<Range<usize>> {
+        Function::with(address).map(|function| function.range()).filter(|range| range.start == address)
+    }
+}
+
+#[cfg(not(any(
+    all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")),
+    all(windows, target_arch = "x86_64")
+)))]
 mod imp {
     use std::ops::Range;
 

@@ -12,8 +12,11 @@
 //! Without the feature the rule is always that of a frame pointer: a function compiled without one is left
 //! out, together with its caller or more, and the walk ends where the frame pointer holds no frame of this stack.
 //!
-//! Linux on x86-64 and aarch64. Elsewhere a walk finds nothing. On aarch64 it does not leave the frame of a signal
-//! handler, which has no unwind table there.
+//! On Windows the tables are in memory in every program, and the feature is not needed for a walk (`pdata`). A frame
+//! that its table has by another register than `rbp` cannot be left.
+//!
+//! Linux on x86-64 and aarch64, Windows on x86-64. Elsewhere a walk finds nothing. On aarch64 it does not leave the frame
+//! of a signal handler, which has no unwind table there.
 
 mod bounds;
 #[cfg(feature = "unwind")]
@@ -22,12 +25,26 @@ pub(crate) mod functions;
 mod module;
 #[cfg(all(feature = "unwind", target_os = "linux", target_arch = "x86_64"))]
 pub(crate) mod on_return;
+#[cfg(all(windows, target_arch = "x86_64"))]
+mod pdata;
 mod rules;
-#[cfg(all(feature = "unwind", target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+#[cfg(all(
+    feature = "unwind",
+    any(
+        all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")),
+        all(windows, target_arch = "x86_64")
+    )
+))]
 mod symbols;
 #[cfg(all(feature = "unwind", target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod tables;
-#[cfg(all(test, target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+#[cfg(all(
+    test,
+    any(
+        all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")),
+        all(windows, target_arch = "x86_64")
+    )
+))]
 mod tests;
 
 use std::ops::ControlFlow;
@@ -218,6 +235,10 @@ fn visit_outwards(
             #[cfg(not(target_arch = "aarch64"))]
             Rule::StackPointer { size, saved } => leave_by_size(&stack, readable, frame, (size, saved)),
             #[cfg(not(target_arch = "aarch64"))]
+            Rule::Recorded { below, size, saved } => {
+                leave_recorded(&stack, readable, frame, (below, size, saved))
+            }
+            #[cfg(not(target_arch = "aarch64"))]
             Rule::Signal => leave_signal(&stack, readable, frame),
             #[cfg(not(target_arch = "aarch64"))]
             Rule::Outermost => return End::Complete,
@@ -226,6 +247,9 @@ fn visit_outwards(
             #[cfg(target_arch = "aarch64")]
             Rule::Ends(end) => leave_at_end(&stack, readable, frame, end),
         };
+        if caller.is_some_and(|caller| stack.begins_with(caller.pc, caller.sp)) {
+            return End::Complete;
+        }
         // The rule is looked up before the frame is shown: what is no code is no frame.
         let Some((caller, found)) = caller.and_then(rules::believe) else { return End::Stopped };
         // What a frame pointer points to may lie anywhere in its frame, so the stack pointer is not known.
@@ -275,6 +299,22 @@ fn leave_by_size(
     let sp = frame.sp.checked_add(size)?;
     let pc = stack.word(readable, sp.checked_sub(8)?)?;
     let fp = if saved == 0 { frame.fp } else { stack.word(readable, sp.checked_sub(saved)?)? };
+    Some(Registers::found(pc, sp, fp))
+}
+
+/// Leaves a frame that a table of Windows describes; see [`Rule::Recorded`].
+#[cfg(not(target_arch = "aarch64"))]
+#[cold]
+fn leave_recorded(
+    stack: &Stack,
+    readable: usize,
+    frame: Registers,
+    (below, size, saved): (Option<usize>, usize, Option<usize>),
+) -> Option<Registers> {
+    let start = below.map_or(Some(frame.sp), |below| frame.fp.checked_sub(below))?;
+    let sp = start.checked_add(size)?;
+    let pc = stack.word(readable, sp.checked_sub(8)?)?;
+    let fp = saved.map_or(Some(frame.fp), |saved| stack.word(readable, start.checked_add(saved)?))?;
     Some(Registers::found(pc, sp, fp))
 }
 

@@ -29,6 +29,11 @@ pub(super) enum Rule {
     /// The frame ends at a distance from a register.
     #[cfg(target_arch = "aarch64")]
     Ends(FrameEnd),
+    /// The frame is as a table of Windows records it. It is found from the stack pointer, or from so many bytes `below`
+    /// the frame pointer. From there on it has this size, the return included, and the caller's frame pointer lies
+    /// `saved` bytes above that, which may be above its end; `None` if it is still in its register.
+    #[cfg(not(target_arch = "aarch64"))]
+    Recorded { below: Option<usize>, size: usize, saved: Option<usize> },
     /// The kernel made the frame, for a signal handler.
     #[cfg(not(target_arch = "aarch64"))]
     Signal,
@@ -82,6 +87,13 @@ const STACK_POINTER: u64 = 1 << 15;
 /// The bit of a rule by the stack pointer that does not fit into 16 bits, and is not kept: the size is above
 /// the lowest 8 bits, which have the saved one's word.
 const LARGE: u64 = 1 << 63;
+
+/// The bit of a recorded rule that does not fit into 16 bits, beside [`LARGE`], and the bits that say that its optional
+/// parts are there. Below are the size (24 bits), the bytes above which the frame pointer is saved (24) and those
+/// below the frame pointer (8).
+const RECORDED: u64 = 1 << 62;
+const IS_BELOW: u64 = 1 << 61;
+const IS_SAVED: u64 = 1 << 60;
 
 impl Rule {
     /// Returns the rule of the place before `pc`; `None` if that is no code, or cannot be left.
@@ -150,6 +162,22 @@ impl Rule {
                 let fits = size < 8 << 12 && word < 8;
                 if fits { STACK_POINTER | size | word } else { LARGE | size << 8 | word }
             }
+            Rule::Recorded { below, size, saved } => {
+                let part = |value: Option<usize>, bits: u32, is_there: u64| match value {
+                    // What no frame has is left to be no rule.
+                    Some(value) if value >> bits != 0 => RECORDED,
+                    Some(value) => value as u64 | is_there,
+                    None => 0,
+                };
+                let below = part(below, 8, IS_BELOW);
+                let saved = part(saved, 24, IS_SAVED);
+                if size >> 24 != 0 || (below | saved) & RECORDED != 0 {
+                    return 0;
+                }
+                let flags = (below | saved) & (IS_BELOW | IS_SAVED);
+                let (below, saved) = (below & 0xff, saved & 0xff_ffff);
+                LARGE | RECORDED | flags | (size as u64) << 32 | saved << 8 | below
+            }
         }
     }
 
@@ -157,10 +185,7 @@ impl Rule {
     fn decode(code: u64) -> Option<Rule> {
         match code {
             FRAME_POINTER => Some(Rule::FramePointer),
-            code if code & LARGE != 0 => Some(Rule::StackPointer {
-                size: ((code & !LARGE) >> 8) as usize,
-                saved: (code as usize & 0xff) * 8,
-            }),
+            code if code & LARGE != 0 => Some(Rule::decode_large(code)),
             code if code & STACK_POINTER != 0 => {
                 Some(Rule::StackPointer { size: code as usize & 0x7ff8, saved: (code as usize & 7) * 8 })
             }
@@ -169,6 +194,18 @@ impl Rule {
             OUTERMOST => Some(Rule::Outermost),
             _ => None,
         }
+    }
+
+    #[cold]
+    fn decode_large(code: u64) -> Rule {
+        if code & RECORDED != 0 {
+            return Rule::Recorded {
+                below: (code & IS_BELOW != 0).then_some(code as usize & 0xff),
+                size: (code >> 32) as usize & 0xff_ffff,
+                saved: (code & IS_SAVED != 0).then_some((code >> 8) as usize & 0xff_ffff),
+            };
+        }
+        Rule::StackPointer { size: ((code & !LARGE) >> 8) as usize, saved: (code as usize & 0xff) * 8 }
     }
 }
 
@@ -277,7 +314,27 @@ mod imp {
     }
 }
 
-#[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
+#[cfg(all(windows, target_arch = "x86_64"))]
+mod imp {
+    use super::Found;
+    use crate::stack::pdata::Function;
+
+    pub(super) fn find(pc: usize) -> Option<Found> {
+        // What is not there is no function that calls another one.
+        let function = Function::with(pc - 1)?;
+        Some(Found { rule: function.rule(pc - 1)?, stays: function.stays() })
+    }
+
+    #[inline(always)]
+    pub(super) fn behind_trampoline(_: usize) -> usize {
+        0
+    }
+}
+
+#[cfg(not(any(
+    all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")),
+    all(windows, target_arch = "x86_64")
+)))]
 mod imp {
     use super::Found;
 

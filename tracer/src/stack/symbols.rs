@@ -7,14 +7,21 @@
 use std::fs::File;
 use std::ops::Range;
 use std::path::PathBuf;
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 use std::ptr;
 
-use object::elf::{FileHeader64, SHN_UNDEF, SHT_DYNSYM, SHT_SYMTAB, STT_FUNC, STT_GNU_IFUNC};
-use object::read::elf::{FileHeader, SectionHeader, Sym};
-use object::{Endianness, ReadCache};
+use object::ReadCache;
+#[cfg(target_os = "linux")]
+use object::{
+    Endianness,
+    elf::{FileHeader64, SHN_UNDEF, SHT_DYNSYM, SHT_SYMTAB, STT_FUNC, STT_GNU_IFUNC},
+    read::elf::{FileHeader, SectionHeader, Sym},
+};
 
+#[cfg(target_os = "linux")]
 use super::module;
+#[cfg(windows)]
+use super::pdata as module;
 
 /// Calls `on_function` with the name and the code of each function of the process that is in a symbol table.
 pub(super) fn for_each(mut on_function: impl FnMut(&[u8], Range<usize>)) {
@@ -24,6 +31,7 @@ pub(super) fn for_each(mut on_function: impl FnMut(&[u8], Range<usize>)) {
     }
 }
 
+#[cfg(target_os = "linux")]
 fn read(bias: usize, path: PathBuf, on_function: &mut impl FnMut(&[u8], Range<usize>)) -> Option<()> {
     let file = ReadCache::new(File::open(path).ok()?);
     let header = FileHeader64::<Endianness>::parse(&file).ok()?;
@@ -42,6 +50,29 @@ fn read(bias: usize, path: PathBuf, on_function: &mut impl FnMut(&[u8], Range<us
             let start = bias.wrapping_add(symbol.st_value(endian) as usize);
             on_function(name, start..start.saturating_add(symbol.st_size(endian) as usize));
         }
+    }
+    Some(())
+}
+
+/// The symbols have no sizes, so the code is told to be empty.
+#[cfg(windows)]
+fn read(base: usize, path: PathBuf, on_function: &mut impl FnMut(&[u8], Range<usize>)) -> Option<()> {
+    use object::read::coff::CoffHeader;
+    use object::read::pe::ImageNtHeaders;
+    let file = ReadCache::new(File::open(path).ok()?);
+    let mut at = object::pe::ImageDosHeader::parse(&file).ok()?.nt_headers_offset().into();
+    let (headers, _) = object::pe::ImageNtHeaders64::parse(&file, &mut at).ok()?;
+    let sections = headers.sections(&file, at).ok()?;
+    let symbols = headers.file_header().symbols(&file).ok()?;
+    let names = symbols.strings();
+    for (_, symbol) in symbols.iter() {
+        use object::read::coff::ImageSymbol;
+        let is_code = symbol.derived_type() == object::pe::IMAGE_SYM_DTYPE_FUNCTION;
+        let Some(section) = symbol.section().filter(|_| is_code) else { continue };
+        let (Ok(name), Ok(section)) = (symbol.name(names), sections.section(section)) else { continue };
+        let offset = section.virtual_address.get(object::LittleEndian).wrapping_add(symbol.value());
+        let start = base.wrapping_add(offset as usize);
+        on_function(name, start..start);
     }
     Some(())
 }
@@ -104,7 +135,7 @@ pub(super) fn is_a_jump(function: &Range<usize>) -> bool {
 }
 
 /// Returns what a stub of the linker leads to: the function itself.
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub(super) fn behind_stub(address: usize) -> usize {
     let endbr = |at: usize| bytes(at, 4) == Some(b"\xf3\x0f\x1e\xfa");
     let jump = if endbr(address) { address + 4 } else { address };
@@ -118,7 +149,7 @@ pub(super) fn behind_stub(address: usize) -> usize {
 }
 
 /// Returns whether a function is nothing but a jump to another one.
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub(super) fn is_a_jump(function: &Range<usize>) -> bool {
     let size = match bytes(function.start, 1) {
         Some(b"\xe9") => 5,
@@ -129,6 +160,7 @@ pub(super) fn is_a_jump(function: &Range<usize>) -> bool {
 }
 
 /// Gives the bytes of code at an address, if that is code.
+#[cfg(target_os = "linux")]
 fn bytes(address: usize, len: usize) -> Option<&'static [u8]> {
     let module = module::Module::with_code(address)?;
     module.bytes_from(address)?.get(..len)

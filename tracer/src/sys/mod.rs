@@ -19,6 +19,7 @@
 //! | `exit_status` | what `exit()` was called with, where that is told | flusher, at `exit()` |
 //! | `stay_loaded` | keeps a plugin that holds this code from being unloaded | start of a run |
 //! | `spawn_hidden`, `name_thread` | a thread that takes no signals and runs nothing else | start of a run |
+//! | `THREADS_BEGIN_LATE`, `holds_up_new_threads` | whether a new thread may have to wait for its maker | start of a run |
 //! | `thread_lives`, `shared_memory_budget`, `process_id` | tell facts | flusher |
 //! | `privileged` | whether the environment is not to be trusted (setuid) | the decision |
 //!
@@ -33,9 +34,19 @@ pub(crate) use trace_store::sys::{
 mod fatal_signals;
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub(crate) use fatal_signals::{FatalSignal, Told, catch_fatal_signals, is_on_spare_stack};
-#[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
+#[cfg(all(windows, target_arch = "x86_64"))]
+mod unhandled_exceptions;
+#[cfg(all(windows, target_arch = "x86_64"))]
+pub(crate) use unhandled_exceptions::{FatalSignal, Told, catch_fatal_signals, is_on_spare_stack};
+#[cfg(not(any(
+    all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")),
+    all(windows, target_arch = "x86_64")
+)))]
 mod no_fatal_signals;
-#[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
+#[cfg(not(any(
+    all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")),
+    all(windows, target_arch = "x86_64")
+)))]
 pub(crate) use no_fatal_signals::{FatalSignal, Told, catch_fatal_signals, is_on_spare_stack};
 
 mod hook;

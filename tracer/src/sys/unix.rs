@@ -64,6 +64,15 @@ static EXIT_KEY: AtomicU32 = AtomicU32::new(0);
 /// The function that is called when a thread ends.
 static ON_THREAD_EXIT: Hook = Hook::new();
 
+/// Tells whether a new thread may begin only when the one that makes it has gone on.
+pub(crate) const THREADS_BEGIN_LATE: bool = false;
+
+/// Returns whether no new thread begins before the calling one has gone on: never.
+#[inline(always)]
+pub(crate) fn holds_up_new_threads() -> bool {
+    false
+}
+
 /// Has the function that [`create_exit_key`] was given called when the calling thread ends.
 ///
 /// A `pthread` key, not a Rust thread-local with a destructor: its destructors run after those of all

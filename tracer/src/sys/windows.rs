@@ -161,6 +161,28 @@ pub(crate) fn thread_lives(tid: u64) -> bool {
     }
 }
 
+/// Tells whether a new thread may begin only when the one that makes it has gone on: where that has the loader's lock,
+/// as in what the system calls when it loads a library.
+pub(crate) const THREADS_BEGIN_LATE: bool = true;
+
+/// Returns whether no new thread begins before the calling one has gone on: whether it has the loader's lock. False where
+/// that is not known.
+pub(crate) fn holds_up_new_threads() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    {
+        let owner: usize;
+        // SAFETY: the thread's description leads to that of its process, which has the loader's lock, a critical section
+        // that has its owner at this place. All are always there.
+        unsafe {
+            std::arch::asm!("mov {owner}, gs:[0x60]", "mov {owner}, [{owner} + 0x110]", "mov {owner}, [{owner} + 0x10]",
+                owner = out(reg) owner, options(nostack, preserves_flags, readonly));
+        }
+        owner as u64 == thread_id()
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    false
+}
+
 /// The function that is called when a thread ends.
 static ON_THREAD_EXIT: Hook = Hook::new();
 
@@ -353,8 +375,13 @@ pub(crate) fn exit_status() -> Option<u32> {
 /// The function that is called at `exit`.
 static ON_EXIT: Hook = Hook::new();
 
+/// Does nothing where the process is ending already, which calls the handlers of libraries: the flusher does not run
+/// any more.
 extern "C" fn at_exit() {
-    ON_EXIT.call();
+    // SAFETY: asks only.
+    if unsafe { RtlDllShutdownInProgress() } == 0 {
+        ON_EXIT.call();
+    }
 }
 
 /// Has `handler` called at `exit`, and `detached` when the process ends in any way but by force, as the last. Then
@@ -370,14 +397,17 @@ pub(crate) fn arm_exit_handler(handler: fn(), detached: fn()) {
     });
 }
 
-/// Keeps the library that this code is in from being unloaded: the flusher runs on.
+/// Keeps the library that this code is in from being unloaded: the flusher runs on. Then the loader can count modules,
+/// which calls this code.
 pub(crate) fn stay_loaded() {
     const PIN: u32 = 1;
     const FROM_ADDRESS: u32 = 4;
     let own = stay_loaded as fn() as *const u16;
     let mut module = std::ptr::null_mut();
     // SAFETY: with `FROM_ADDRESS` the name is any address in the module; the result may be written.
-    unsafe { GetModuleHandleExW(PIN | FROM_ADDRESS, own, &mut module) };
+    if unsafe { GetModuleHandleExW(PIN | FROM_ADDRESS, own, &mut module) } != 0 {
+        trace_store::sys::count_modules();
+    }
 }
 
 /// Returns how much memory all rings together may take, in bytes: a quarter of what is free in `directory`.

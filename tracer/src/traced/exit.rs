@@ -13,6 +13,7 @@ use trace_format::meta::EndReason;
 use trace_store::recovery;
 
 use super::own_ring;
+use crate::ring::clock;
 use crate::shared::process;
 use crate::shared::run::Run;
 use crate::sync::exclusion::Excluded;
@@ -40,7 +41,7 @@ pub(crate) fn on_process_detach() {
     let _excluded = Excluded::enter();
     let runtime = run.config.runtime_directory.clone().unwrap_or_else(sys::runtime_directory);
     // What cannot be written is left for a recoverer.
-    let _ = recovery::drain_own(&runtime, sys::process_id(), run.id);
+    let _ = recovery::drain_own(&runtime, sys::process_id(), run.id, clock::now);
 }
 
 fn wait_for_flusher(run: &Run) {

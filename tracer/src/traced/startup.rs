@@ -1,8 +1,11 @@
 //! The start of a run: its flusher thread, and the hooks of thread exit, process exit and panics.
 //!
-//! Runs on the thread whose decision it was, and on the flusher thread.
+//! Runs on the thread whose decision it was, and on the flusher thread: where that may begin much later, the run is
+//! published before.
 
 use std::io;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use super::{exit, own_ring, panic, scope};
 use crate::flusher;
@@ -39,19 +42,44 @@ fn start_flusher(
     let (run, requests) = Run::prepare(config, root)?;
     sys::stay_loaded();
     panic::arm();
-    sys::spawn_hidden(Box::new(move || {
-        flusher::run(run, requests, || {
-            // Here, where no signal handler can jump out of them.
-            sys::create_exit_key(own_ring::on_thread_exit);
-            sys::arm_exit_handler(exit::on_process_exit, exit::on_process_detach);
-            publish(run)
-        });
-    }))
+    let publish = move || {
+        sys::create_exit_key(own_ring::on_thread_exit);
+        sys::arm_exit_handler(exit::on_process_exit, exit::on_process_detach);
+        publish(run)
+    };
+    if sys::THREADS_BEGIN_LATE {
+        let decided: &'static AtomicU32 = Box::leak(Box::new(AtomicU32::new(UNDECIDED)));
+        sys::spawn_hidden(Box::new(move || flusher::run(run, requests, || is_wanted(decided))))?;
+        decided.store(if publish() { WANTED } else { UNWANTED }, Ordering::Release);
+        sys::wake_word(decided, 1);
+        return Ok(());
+    }
+    // There, where no signal handler can jump out of it.
+    sys::spawn_hidden(Box::new(move || flusher::run(run, requests, publish)))
 }
 
-/// Makes `run` the process's, unless the decision that it was made for was taken over. For its flusher
-/// thread, before it does anything else: no signal handler can jump out of this, and who was overtaken has
-/// touched nothing.
+/// What the thread that starts a run tells its flusher, where it publishes the run itself: see
+/// [`sys::THREADS_BEGIN_LATE`].
+///
+/// ```text
+/// UNDECIDED ──Release──► WANTED or UNWANTED, for ever
+/// ```
+const UNDECIDED: u32 = 0;
+const WANTED: u32 = 1;
+const UNWANTED: u32 = 2;
+
+/// Waits until the run is published, or is not wanted. For the flusher.
+fn is_wanted(decided: &AtomicU32) -> bool {
+    loop {
+        match decided.load(Ordering::Acquire) {
+            UNDECIDED => sys::wait_word(decided, UNDECIDED, Duration::from_secs(1)),
+            decided => return decided == WANTED,
+        }
+    }
+}
+
+/// Makes `run` the process's, unless the decision that it was made for was taken over. Before its flusher thread does
+/// anything else, and where no signal handler can jump out of this: who was overtaken has touched nothing.
 fn publish(attempt: Attempt, run: &'static Run) -> bool {
     if !STATE.hand_over(attempt) {
         return false;

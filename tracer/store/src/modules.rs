@@ -64,6 +64,30 @@ impl ModuleTable {
         }
     }
 
+    /// Sees to it that what stands in a run's directory, which is of this process, has all modules that are there now: for a
+    /// process that is about to end, and in which nobody looks any more.
+    pub(crate) fn complete(directory: &Path, user: u32, now: fn() -> Ticks) {
+        let mut stored = StoredModules::open(directory, user);
+        let mut table = ModuleTable::new(now);
+        table.lines = Modules::lines(&mut stored).to_vec();
+        for line in &table.lines {
+            let (range, between) = match line {
+                Meta::Module(module) => (module.range, module.loaded),
+                Meta::Unloaded { range, gone } => (*range, *gone),
+                _ => continue,
+            };
+            table.looked = table.looked.max(between.seen);
+            table.there.retain(|other| other.range.end <= range.start || range.end <= other.range.start);
+            if let Meta::Module(module) = line {
+                table.there.push(module.clone());
+            }
+        }
+        // How many had come at that look is not known.
+        table.counts = (u64::MAX, u64::MAX);
+        table.file = Some((directory.join(MODULES_NAME), table.lines.len()));
+        table.look();
+    }
+
     /// Looks whether modules have come or gone. Where none have, this costs a few nanoseconds and the
     /// loader's lock.
     fn look(&mut self) {

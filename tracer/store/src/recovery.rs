@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use trace_format::file::Encoding;
 use trace_format::life::{self, LIFE_BYTE, RECOVERY_BYTE, Start};
+use trace_format::line::Ticks;
 use trace_format::manifest::{FILE_NAME as MANIFEST_NAME, Manifest, ManifestError, UNFINISHED_SUFFIX};
 use trace_format::meta::{Cause, EndReason, Ended, RingPlace, Run};
 use trace_format::ring::{RingError, State};
@@ -24,6 +25,7 @@ use trace_format::ring::{RingError, State};
 use crate::drain::{Drain, DrainContext, DrainedRing, RunFile, TracePlace};
 use crate::life::Lock;
 use crate::memory::Memory;
+use crate::modules::ModuleTable;
 use crate::run_directory::{self, StoredTables, lock_file, read_manifest, ring_paths};
 use crate::sys;
 use crate::variables;
@@ -125,14 +127,16 @@ pub fn recover_meanwhile(
 
 /// Writes what the rings of the calling process's own run hold, and ends its files, as at an exit; removes the run's
 /// directory as far as the process lets it. For a process that is about to end, of which no other thread runs any
-/// more: its own lock keeps recoverers away. Finds nothing to do where the flusher has done it.
+/// more: its own lock keeps recoverers away. Finds nothing to do where the flusher has done it. `now` reads the clock of
+/// the process's records.
 ///
 /// # Errors
 /// What could not be done; it is left for a recoverer.
-pub fn drain_own(runtime: &Path, pid: u32, run: u32) -> Result<(), Vec<io::Error>> {
+pub fn drain_own(runtime: &Path, pid: u32, run: u32, now: fn() -> Ticks) -> Result<(), Vec<io::Error>> {
     let path = runtime.join(run_directory::name(pid, run));
     let Some(Ok(manifest)) = read_manifest(&path, sys::effective_user()) else { return Ok(()) };
     let lock = sys::open_own_file(&lock_file(&path)).and_then(Lock::of).map_err(|error| vec![error])?;
+    ModuleTable::complete(&path, sys::effective_user(), now);
     if let Ok(Some(life)) = lock.life() {
         life.set_ending(life::Ending::Exit);
     }

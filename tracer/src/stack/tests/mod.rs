@@ -5,9 +5,12 @@
     reason = "asks the system for stacks of its own; a failure fails a test"
 )]
 
+#[cfg(target_os = "linux")]
 mod hostile;
-#[cfg(feature = "unwind")]
+#[cfg(all(feature = "unwind", target_os = "linux"))]
 pub(super) mod libraries;
+#[cfg(windows)]
+mod recorded;
 
 use std::hint::black_box;
 
@@ -67,7 +70,7 @@ fn both() -> (Vec<u64>, End, Vec<u64>) {
     (frames, end, expected.split_off(own))
 }
 
-#[cfg(feature = "unwind")]
+#[cfg(any(feature = "unwind", windows))]
 #[test]
 fn a_walk_finds_what_a_backtrace_finds() {
     for depth in [0, 1, 2, 3, 10, 60, 1000] {
@@ -97,7 +100,7 @@ fn a_walk_writes_as_many_frames_as_are_wanted() {
     assert_eq!(frames[1..], [7; 3]);
 }
 
-#[cfg(feature = "unwind")]
+#[cfg(any(feature = "unwind", windows))]
 #[test]
 fn a_walk_of_each_thread_is_complete() {
     let walks = (0..8).map(|depth| std::thread::spawn(move || nested(depth, &mut both)));

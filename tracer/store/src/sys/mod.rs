@@ -22,7 +22,7 @@
 //! | `real_path` | gives a path in the one form that is compared | `tracemerge` |
 //! | `descriptor_limit`, `is_without_descriptors`, `file_size_limit` | tell limits | flusher, recovery |
 //! | `effective_user`, `boot_id` | tell facts | flusher, recovery |
-//! | `module_counts`, `loaded_modules` | tell which files are mapped as code | flusher |
+//! | `count_modules`, `module_counts`, `loaded_modules` | tell which files are mapped as code | start of a run, flusher |
 //! | `counter_is_trusted`, `monotonic_ns` | tell about clocks | start of a run; a record without a counter |
 //!
 //! What hooks into a process that traces (the ends of threads and of the process, `errno`, waking) is in
@@ -57,6 +57,10 @@ pub use named_files::*;
 mod windows;
 #[cfg(windows)]
 pub use windows::*;
+#[cfg(windows)]
+mod windows_loader;
+#[cfg(windows)]
+pub use windows_loader::*;
 
 use trace_format::meta::Module;
 

@@ -10,7 +10,7 @@ use std::os::windows::io::AsRawHandle;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::{FileIdentity, LoadedModules};
+use super::FileIdentity;
 use crate::variables;
 
 #[link(name = "kernel32", kind = "raw-dylib")]
@@ -21,6 +21,24 @@ unsafe extern "system" {
     fn MoveFileExW(from: *const u16, to: *const u16, flags: u32) -> i32;
     fn QueryPerformanceCounter(count: *mut i64) -> i32;
     fn QueryPerformanceFrequency(per_second: *mut i64) -> i32;
+}
+
+#[link(name = "ntdll", kind = "raw-dylib")]
+unsafe extern "system" {
+    fn NtQuerySystemInformation(class: u32, found: *mut c_void, bytes: u32, needed: *mut u32) -> i32;
+}
+
+/// The system's `SYSTEM_TIMEOFDAY_INFORMATION`.
+#[repr(C)]
+#[derive(Default)]
+struct TimeOfDay {
+    boot: i64,
+    current: i64,
+    zone_bias: i64,
+    zone: u32,
+    reserved: u32,
+    boot_bias: i64,
+    sleep_bias: i64,
 }
 
 /// The system's `BY_HANDLE_FILE_INFORMATION`.
@@ -224,12 +242,15 @@ pub fn target_identity(path: &Path) -> io::Result<FileIdentity> {
 /// There is nothing, or it cannot be opened.
 pub fn real_path(path: &Path) -> io::Result<PathBuf> {
     let real = std::fs::canonicalize(path)?;
-    let Some(text) = real.to_str() else { return Ok(real) };
-    Ok(match (text.strip_prefix(r"\\?\UNC\"), text.strip_prefix(r"\\?\")) {
-        (Some(share), _) => PathBuf::from(format!(r"\\{share}")),
-        (None, Some(local)) => PathBuf::from(local),
-        (None, None) => real,
-    })
+    Ok(real.to_str().and_then(without_prefix).map(PathBuf::from).unwrap_or(real))
+}
+
+/// Returns a path without the prefix that the system itself uses; `None` where it has none.
+pub(super) fn without_prefix(path: &str) -> Option<String> {
+    match path.strip_prefix(r"\\?\UNC\") {
+        Some(share) => Some(format!(r"\\{share}")),
+        None => path.strip_prefix(r"\\?\").map(str::to_owned),
+    }
 }
 
 /// Gives a file that may be open the name `to` instead of `from`: a link would have to be followed by the
@@ -264,9 +285,18 @@ pub fn runtime_directories() -> Vec<PathBuf> {
     vec![runtime_directory()]
 }
 
-/// Returns nothing, for the boot is not known here.
+/// Returns when the system was started, by a clock that nobody sets: the same in all processes until it is started
+/// again. Empty where the system does not say.
 pub fn boot_id() -> Vec<u8> {
-    Vec::new()
+    const TIME_OF_DAY: u32 = 3;
+    let mut time = TimeOfDay::default();
+    let bytes = size_of::<TimeOfDay>() as u32;
+    // SAFETY: so many bytes may be written, and the last argument may be null.
+    let status =
+        unsafe { NtQuerySystemInformation(TIME_OF_DAY, (&raw mut time).cast(), bytes, std::ptr::null_mut()) };
+    // Each time that the clock is set, both are changed by as much.
+    let boot = time.boot.wrapping_sub(time.boot_bias);
+    if status < 0 || time.boot == 0 { Vec::new() } else { format!("{boot:x}").into_bytes() }
 }
 
 /// Returns whether the processor's counter is the same on all cores: whether the system itself counts by it.
@@ -301,12 +331,23 @@ pub fn monotonic_ns() -> u64 {
     u64::try_from(ns).unwrap_or(u64::MAX)
 }
 
-/// Returns nothing: modules are not looked for here.
-pub fn module_counts() -> Option<(u64, u64)> {
-    None
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// Returns nothing: modules are not looked for here, so addresses get no names.
-pub fn loaded_modules() -> Option<LoadedModules> {
-    None
+    #[test]
+    fn the_boot_is_known_and_stays_the_same() {
+        let boot = boot_id();
+        assert!(boot.len() > 8, "{boot:?}");
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        assert_eq!(boot_id(), boot);
+    }
+
+    #[test]
+    fn a_path_is_told_as_users_know_it() {
+        let told = |path| without_prefix(path).unwrap_or_else(|| "as it is".to_owned());
+        assert_eq!(told(r"\\?\C:\a\b.exe"), r"C:\a\b.exe");
+        assert_eq!(told(r"\\?\UNC\server\share\b.exe"), r"\\server\share\b.exe");
+        assert_eq!([told(r"C:\a"), told(r"\\server\share")], ["as it is", "as it is"]);
+    }
 }

@@ -1,0 +1,167 @@
+//! A traced program whose functions are entered and left on several threads, also by panics, and which knows how often.
+//!
+//! It prints for each of them how often it was entered, its name without its path, and its place, as `tracemerge report`
+//! tells it, and then the functions of each stack that it has recorded on purpose. Names of functions that were recorded
+//! by address come from debug information. It panics where an answer of `is_called_from` is wrong. `functions crash` ends
+//! by a wrong access, which it has asked to be recorded.
+#![allow(clippy::print_stdout, clippy::expect_used, reason = "a test's program, which reports by printing")]
+
+use std::hint::black_box;
+use std::panic::catch_unwind;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+use tracer::{CalledFrom, Tracer, is_called_from, scope, trace, trace_stack, traced};
+
+/// The number of threads beside the main one, and how often each does its work.
+const THREADS: usize = 3;
+const TURNS: u32 = 40;
+/// How deep the recursion is.
+const DEPTH: u32 = 5;
+
+/// How often a function was entered, and the line that is told of it.
+struct Known {
+    name: &'static str,
+    entered: AtomicU64,
+    line: AtomicU64,
+}
+
+impl Known {
+    const fn new(name: &'static str) -> Known {
+        Known { name, entered: AtomicU64::new(0), line: AtomicU64::new(0) }
+    }
+
+    fn enter(&self, line: u32) {
+        self.entered.fetch_add(1, Ordering::Relaxed);
+        self.line.store(line.into(), Ordering::Relaxed);
+    }
+}
+
+static WORK: Known = Known::new("work");
+static INLINED: Known = Known::new("inlined");
+static RECURSIVE: Known = Known::new("recursive");
+static CLOSURE: Known = Known::new("{closure#0}");
+static GENERIC: Known = Known::new("generic");
+
+/// Its place is that of its scope, by the line table.
+#[inline(never)]
+fn work(turn: u32) -> u32 {
+    let _scope = tracer::scope();
+    WORK.enter(line!() - 1);
+    let closure = |turn: u32| {
+        let _scope = tracer::scope();
+        CLOSURE.enter(line!() - 1);
+        turn + 1
+    };
+    recursive(DEPTH, turn.is_multiple_of(10));
+    inlined(black_box(closure)(turn))
+}
+
+/// Is a function of its own by its name, and has no code of its own.
+#[inline(always)]
+fn inlined(turn: u32) -> u32 {
+    let _scope = tracer::scope();
+    INLINED.enter(line!() - 1);
+    generic(turn) + generic(u64::from(turn)) as u32
+}
+
+#[inline(never)]
+fn generic<T>(value: T) -> T {
+    let _scope = scope!();
+    GENERIC.enter(line!() - 1);
+    black_box(value)
+}
+
+#[traced]
+#[inline(never)]
+fn recursive(depth: u32, panics: bool) {
+    RECURSIVE.enter(line!() - 1);
+    match depth {
+        1 if panics => panic!("as the test wants"),
+        1 => {}
+        _ => recursive(depth - 1, panics),
+    }
+}
+
+/// Records a stack, `depth` calls of itself further in; it is in `called` calls already.
+#[inline(never)]
+fn inner(depth: u32, called: u32) -> u32 {
+    if depth == 0 {
+        trace_stack!("a stack");
+        let by_itself = if called > 0 { CalledFrom::Yes } else { CalledFrom::No };
+        for (function, expected) in
+            [("inner", by_itself), ("outer", CalledFrom::Yes), ("work", CalledFrom::No)]
+        {
+            assert_eq!(is_called_from(&format!("functions::{function}")), expected, "{function}");
+        }
+        assert_eq!(tracer::is_called_from!(outer), CalledFrom::Yes);
+        assert_eq!(tracer::is_called_from!(never_a_caller), CalledFrom::No);
+        return black_box(1);
+    }
+    black_box(inner(depth - 1, called + 1)) + 1
+}
+
+#[inline(never)]
+fn outer(depth: u32) -> u32 {
+    // A frame of a size that needs more than an instruction of the prologue.
+    let room = black_box([depth; 3000]);
+    black_box(inner(depth, 0)) + room[black_box(7)]
+}
+
+/// Calls nobody, which no compiler knows.
+#[inline(never)]
+fn never_a_caller() {
+    if black_box(false) {
+        black_box(outer(0));
+    }
+}
+
+/// Ends the process by a wrong access, two calls further in.
+#[inline(never)]
+fn crash(address: usize) -> u8 {
+    #[allow(unsafe_code, reason = "this is what ends the process")]
+    // SAFETY: none.
+    let byte = unsafe { std::ptr::with_exposed_provenance::<u8>(black_box(address)).read_volatile() };
+    black_box(byte)
+}
+
+#[inline(never)]
+fn calls_crash(address: usize) -> u8 {
+    black_box(crash(address)) + 1
+}
+
+fn main() {
+    if std::env::args().nth(1).is_some_and(|argument| argument == "crash") {
+        trace!("before the crash");
+        Tracer::catch_signals();
+        calls_crash(0x18);
+    }
+    let usual = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|_| {}));
+    never_a_caller();
+    let turns = || {
+        for turn in 0..TURNS {
+            let _ = catch_unwind(|| work(turn));
+        }
+    };
+    turns();
+    let threads: Vec<_> = (0..THREADS)
+        .map(|number| thread::Builder::new().name(format!("worker {number}")).spawn(turns).expect("a thread"))
+        .collect();
+    for thread in threads {
+        thread.join().expect("its end");
+    }
+    std::panic::set_hook(usual);
+    for depth in 0..4 {
+        trace!("from main, {depth} deep");
+        outer(depth);
+    }
+    thread::spawn(|| outer(2)).join().expect("its end");
+    for known in [&WORK, &INLINED, &RECURSIVE, &CLOSURE, &GENERIC] {
+        let (entered, line) = (known.entered.load(Ordering::Relaxed), known.line.load(Ordering::Relaxed));
+        println!("{entered} {} functions.rs:{line}", known.name);
+    }
+    for depth in [0, 1, 2, 3, 2] {
+        println!("stack {}outer ", "inner ".repeat(depth + 1));
+    }
+}

@@ -1,0 +1,221 @@
+//! Windows: which files are mapped as code, as the process's own list of modules tells it.
+//!
+//! The list is read as a debugger reads that of another process: by copies of memory, which may fail, without the
+//! loader's lock.
+//! Whoever has that may wait for the flusher, which looks at the list: the destructor of a thread-local that traces
+//! into a full ring. That something has changed is told by the loader, which counts what comes and goes.
+#![allow(unsafe_code, reason = "calls of the system; each argued where it stands")]
+
+use std::ffi::{CStr, c_char, c_void};
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use trace_format::meta::{AddressRange, Between, Module};
+use trace_format::pe::{HEADERS, Headers};
+
+use super::LoadedModules;
+
+#[link(name = "kernel32", kind = "raw-dylib")]
+unsafe extern "system" {
+    fn GetModuleHandleW(name: *const u16) -> *mut c_void;
+    fn GetProcAddress(module: *mut c_void, name: *const c_char) -> *mut c_void;
+    fn GetCurrentProcess() -> *mut c_void;
+    fn ReadProcessMemory(
+        process: *mut c_void,
+        from: *const c_void,
+        to: *mut u8,
+        bytes: usize,
+        read: *mut usize,
+    ) -> i32;
+}
+
+#[link(name = "ntdll", kind = "raw-dylib")]
+unsafe extern "system" {
+    fn RtlGetCurrentPeb() -> *const Process;
+}
+
+/// The beginning of the system's `PEB`.
+#[repr(C)]
+struct Process {
+    flags: [u8; 4],
+    reserved: [usize; 2],
+    loader: *const Loader,
+}
+
+/// The beginning of the system's `PEB_LDR_DATA`.
+#[repr(C)]
+struct Loader {
+    flags: [u8; 8],
+    reserved: [usize; 3],
+    /// The list of modules: the addresses of the first one's links and of the last one's.
+    modules: [usize; 2],
+}
+
+/// The beginning of the system's `LDR_DATA_TABLE_ENTRY`, behind the links that are not used here.
+#[repr(C)]
+#[derive(Default)]
+struct Entry {
+    /// The addresses of the next module's links and of those of the one before.
+    links: [usize; 2],
+    reserved: [usize; 2],
+    base: usize,
+    more: [usize; 2],
+    name_bytes: u16,
+    name_room: u16,
+    name: usize,
+}
+
+/// The numbers of modules that the loader has told of since [`count_modules`]. Relaxed: a look that misses one is
+/// followed by another look.
+static CAME: AtomicU64 = AtomicU64::new(0);
+/// See [`CAME`].
+static WENT: AtomicU64 = AtomicU64::new(0);
+/// Whether the loader counts: false ──Release──► true, for ever.
+static COUNTS: AtomicBool = AtomicBool::new(false);
+
+/// Is called by the loader, with its lock held, when a module has come or goes.
+unsafe extern "system" fn on_change(reason: u32, _module: *const c_void, _context: *mut c_void) {
+    const LOADED: u32 = 1;
+    let count = if reason == LOADED { &CAME } else { &WENT };
+    count.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Has the loader count the modules that come and go, from now on. The code must stay loaded. This takes the loader's
+/// lock: it is for a thread for which nobody waits.
+pub fn count_modules() {
+    type OnChange = unsafe extern "system" fn(u32, *const c_void, *mut c_void);
+    type Register = unsafe extern "system" fn(u32, OnChange, *mut c_void, *mut *mut c_void) -> i32;
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| {
+        let name: Vec<u16> = "ntdll.dll\0".encode_utf16().collect();
+        const REGISTER: &CStr = c"LdrRegisterDllNotification";
+        // SAFETY: both names have a zero at their ends; ntdll is loaded for ever, and the function of this name has
+        // this type. It is looked up, for a later system may not have it. The callback stays, by this function's terms.
+        let is_registered = unsafe {
+            let function = GetProcAddress(GetModuleHandleW(name.as_ptr()), REGISTER.as_ptr());
+            let mut cookie = ptr::null_mut();
+            !function.is_null()
+                && std::mem::transmute::<*mut c_void, Register>(function)(
+                    0,
+                    on_change,
+                    ptr::null_mut(),
+                    &mut cookie,
+                ) >= 0
+        };
+        COUNTS.store(is_registered, Ordering::Release);
+    });
+}
+
+/// Returns how many modules have come since the loader counts them, and how many have gone; `None` if it does not.
+pub fn module_counts() -> Option<(u64, u64)> {
+    COUNTS.load(Ordering::Acquire).then(|| (CAME.load(Ordering::Relaxed), WENT.load(Ordering::Relaxed)))
+}
+
+/// Returns the files that are mapped as code now; `None` where they cannot be asked for. This takes no lock, and some
+/// three system calls for each.
+pub fn loaded_modules() -> Option<LoadedModules> {
+    const TRIES: usize = 4;
+    let mut found = LoadedModules::default();
+    // What changes meanwhile may be missed, or told by half.
+    for _ in 0..TRIES {
+        let counts = module_counts()?;
+        found = LoadedModules { counts, modules: listed()? };
+        if module_counts()? == counts {
+            break;
+        }
+    }
+    Some(found)
+}
+
+/// Returns the modules that are in the list; `None` where there is no list yet.
+fn listed() -> Option<Vec<Module>> {
+    /// More than any process has, so that a list which changes meanwhile has an end.
+    const MOST: usize = 1 << 14;
+    // SAFETY: the process's description, and that of its loader, stay as long as the process.
+    let head = unsafe { &raw const (*RtlGetCurrentPeb()).loader.as_ref()?.modules };
+    // SAFETY: the words are there; the loader may change them, which each read may see or not.
+    let [mut next, _] = unsafe { head.read_volatile() };
+    let mut modules = Vec::new();
+    for _ in 0..MOST {
+        if next == head.addr() {
+            break;
+        }
+        let Some(entry) = read_entry(next) else { break };
+        modules.extend(module(&entry));
+        next = entry.links[0];
+    }
+    Some(modules)
+}
+
+fn read_entry(address: usize) -> Option<Entry> {
+    let mut entry = Entry::default();
+    let bytes = size_of::<Entry>();
+    // SAFETY: any bytes are such a value.
+    read_into(address, unsafe { std::slice::from_raw_parts_mut((&raw mut entry).cast::<u8>(), bytes) })?;
+    Some(entry)
+}
+
+/// Returns what there is to say of a module; `None` where it has no code, or has gone.
+fn module(entry: &Entry) -> Option<Module> {
+    let headers = Headers::parse(&read(entry.base, HEADERS)?)?;
+    let base = entry.base as u64;
+    let range =
+        AddressRange { start: base + u64::from(headers.code.start), end: base + u64::from(headers.code.end) };
+    let path = read(entry.name, usize::from(entry.name_bytes)).unwrap_or_default();
+    let units: Vec<u16> =
+        path.chunks_exact(2).filter_map(|unit| Some(u16::from_le_bytes(*unit.first_chunk()?))).collect();
+    let path = String::from_utf16_lossy(&units);
+    (!headers.code.is_empty()).then(|| Module {
+        range,
+        bias: base,
+        build_id: headers.build_id(|at, bytes| read(entry.base + at as usize, bytes)),
+        path: super::without_prefix(&path).unwrap_or(path).into_bytes(),
+        loaded: Between::default(),
+    })
+}
+
+fn read(address: usize, bytes: usize) -> Option<Vec<u8>> {
+    let mut copy = vec![0; bytes];
+    read_into(address, &mut copy)?;
+    Some(copy)
+}
+
+/// Copies memory, whether it is there or not.
+fn read_into(address: usize, copy: &mut [u8]) -> Option<()> {
+    let (from, mut read) = (ptr::without_provenance(address), 0);
+    // SAFETY: so many bytes may be written, and the result; memory that is not there is refused.
+    let is_read =
+        unsafe { ReadProcessMemory(GetCurrentProcess(), from, copy.as_mut_ptr(), copy.len(), &mut read) };
+    (is_read != 0 && read == copy.len()).then_some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_program_is_found_with_its_own_functions_and_changes_are_counted() {
+        count_modules();
+        let found = loaded_modules().expect("they can be asked for");
+        assert_eq!(Some(found.counts), module_counts());
+        let here = this_program_is_found_with_its_own_functions_and_changes_are_counted as fn() as usize;
+        let of = |address: usize| found.modules.iter().find(|module| module.range.contains(address as u64));
+        let own = of(here).expect("this program");
+        let path = std::env::current_exe().expect("a path");
+        let same = |path: &[u8]| std::fs::canonicalize(String::from_utf8_lossy(path).as_ref()).ok();
+        assert_eq!(same(&own.path), std::fs::canonicalize(path).ok());
+        assert!(own.path.starts_with(b"\\\\") || own.path.get(1) == Some(&b':'), "{own:?}");
+        let file = std::fs::read(String::from_utf8_lossy(&own.path).as_ref()).expect("the file");
+        let headers = Headers::parse(&file[..HEADERS]).expect("headers");
+        assert_eq!(own.bias + u64::from(headers.code.start), own.range.start);
+        // A file on the disk has its debug directory elsewhere; without one both say the same.
+        if own.build_id.len() == 12 {
+            assert_eq!(headers.build_id(|_, _| None), own.build_id);
+        }
+        let name: Vec<u16> = "kernel32.dll\0".encode_utf16().collect();
+        // SAFETY: a name with a zero at its end.
+        let kernel = unsafe { GetModuleHandleW(name.as_ptr()) } as u64;
+        let kernel = found.modules.iter().find(|module| module.bias == kernel).expect("the system's library");
+        assert!(String::from_utf8_lossy(&kernel.path).to_lowercase().ends_with(r"\kernel32.dll"));
+    }
+}

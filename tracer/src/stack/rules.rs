@@ -91,8 +91,11 @@ const LARGE: u64 = 1 << 63;
 /// The bit of a recorded rule that does not fit into 16 bits, beside [`LARGE`], and the bits that say that its optional
 /// parts are there. Below are the size (24 bits), the bytes above which the frame pointer is saved (24) and those
 /// below the frame pointer (8).
+#[cfg(not(target_arch = "aarch64"))]
 const RECORDED: u64 = 1 << 62;
+#[cfg(not(target_arch = "aarch64"))]
 const IS_BELOW: u64 = 1 << 61;
+#[cfg(not(target_arch = "aarch64"))]
 const IS_SAVED: u64 = 1 << 60;
 
 impl Rule {
@@ -123,7 +126,7 @@ impl Rule {
         let (distance, ret, fp) = (distance as u64, ret as u64, fp as u64);
         if distance % 16 == 0 && distance < 16 << 8 && ret < 8 << 5 && (fp == 0 || (ret > 0 && fp == ret + 8))
         {
-            Rule::ENDS | by << 14 | u64::from(fp > 0) << 13 | ret / 8 << 8 | distance / 16
+            Rule::ENDS | (by << 14) | (u64::from(fp > 0) << 13) | ((ret / 8) << 8) | (distance / 16)
         } else if ret < 1 << 10 && fp < 1 << 10 && distance < 1 << 40 {
             LARGE | by << 62 | distance << 20 | fp << 10 | ret
         } else {

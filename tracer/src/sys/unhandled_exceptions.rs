@@ -17,7 +17,7 @@ pub(crate) struct FatalSignal {
     /// The name of the signal that this is on other systems, `SIGSEGV`.
     pub name: &'static str,
     /// The program counter, the stack pointer and the frame pointer of what was interrupted.
-    pub registers: [usize; 3],
+    pub registers: [usize; 4],
     /// The address that it has to do with.
     address: usize,
 }
@@ -121,11 +121,11 @@ fn describe(record: &ExceptionRecord, context: *const u8) -> Option<FatalSignal>
     let is_access = matches!(record.code, 0xc000_0005 | 0xc000_0006) && record.parameters >= 2;
     let address = if is_access { record.information[1] } else { record.instruction };
     // Where the system's structure has `Rip`, `Rsp` and `Rbp`.
-    let registers = [0xf8, 0x98, 0xa0].map(|offset| {
+    let [pc, sp, fp] = [0xf8, 0x98, 0xa0].map(|offset| {
         // SAFETY: the structure of this processor is longer, and aligned.
         unsafe { *context.add(offset).cast::<usize>() }
     });
-    Some(FatalSignal { name, registers, address })
+    Some(FatalSignal { name, registers: [pc, sp, fp, 0], address })
 }
 
 /// Returns false: there is no spare stack.

@@ -1,7 +1,6 @@
 //! Records are made in places where few would dare to trace: the program's allocator, handlers of `atexit`.
-#![cfg(target_os = "linux")]
 
-use support::Scenario;
+use support::{MAIN, Scenario};
 use trace_format::meta::EndReason;
 
 const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
@@ -9,7 +8,7 @@ const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
 #[test]
 fn what_handlers_of_atexit_trace_is_kept_whenever_they_were_registered() {
     let traced = Scenario::new(SCENARIO, &["at-exit"]).run().succeeded();
-    let main = traced.thread("scenario");
+    let main = traced.main_thread();
     let expected = ["the first record", "registered after it", "registered before the first record"];
     assert_eq!((main.texts(), main.end().reason), (expected.to_vec(), EndReason::Exit));
     let all = traced.messages();
@@ -26,7 +25,7 @@ fn number(text: &str) -> Option<u64> {
 #[test]
 fn an_allocator_may_trace_every_allocation() {
     let traced = Scenario::new(SCENARIO, &["tracing-allocator"]).run().succeeded();
-    for name in ["scenario", "one", "two", "three"] {
+    for name in [MAIN, "one", "two", "three"] {
         let file = traced.thread(name);
         let texts = file.texts();
         let numbers: Vec<u64> = texts.iter().filter_map(|text| number(text)).collect();
@@ -36,7 +35,7 @@ fn an_allocator_may_trace_every_allocation() {
         let missing: Vec<_> = missing.map(|pair| (pair[0], pair[1] - pair[0] - 1)).collect();
         let lost = file.end().lost;
         match name {
-            "scenario" => assert_eq!(missing, [(1, lost)]),
+            MAIN => assert_eq!(missing, [(1, lost)]),
             _ => assert_eq!((missing, lost), (vec![], 0), "{name}"),
         }
         assert_eq!(numbers[0], 1, "{name}");

@@ -1,5 +1,4 @@
 //! Ten thousand threads, fifty alive at a time: rings and descriptors are used again, no record is missing.
-#![cfg(target_os = "linux")]
 
 use support::Scenario;
 
@@ -11,7 +10,9 @@ fn ten_thousand_short_lived_threads_leak_no_ring_and_no_descriptor() {
     let [descriptors, rings, most] = numbers[..] else { panic!("{}", traced.stdout()) };
     // These are standard streams, the list itself, the manifest, and at most a file for each thread that is
     // being drained.
-    assert!(descriptors < 60, "{descriptors} descriptors are open at the end");
+    // Windows counts threads, events and mappings, too.
+    let limit = if cfg!(windows) { 400 } else { 60 };
+    assert!(descriptors < limit, "{descriptors} descriptors are open at the end");
     assert!(most <= 200 && rings <= 80, "{rings} rings at the end, {most} at most, for 50 threads at a time");
     assert_eq!(traced.files.len(), 10_000, "one file per thread");
     let mut seen = vec![[0; 2]; 10_000];

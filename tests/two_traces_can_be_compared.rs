@@ -1,6 +1,5 @@
 //! `tracemerge diff`: traces of the same program are the same; a change in one is found, where it was made;
 //! times are compared.
-#![cfg(target_os = "linux")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -9,7 +8,7 @@ use std::process::Output;
 
 use serde_json::Value;
 use support::merges::tracemerge;
-use support::{Scenario, Traced};
+use support::{APP, Scenario, Traced};
 use tempfile::TempDir;
 use trace_format::line::{Kind, Line};
 
@@ -28,11 +27,11 @@ fn traced() -> Traced {
 }
 
 fn merged(traced: &Traced) -> PathBuf {
-    let app = traced.directory.path().join("scenario");
+    let app = traced.directory.path().join(APP);
     let status =
         tracemerge(SCENARIO, traced.runtime.path(), [Path::new("-q"), &app]).status().expect("a merge");
     assert!(status.success());
-    traced.directory.path().join("scenario.trace.merge")
+    traced.directory.path().join(format!("{APP}.trace.merge"))
 }
 
 #[test]
@@ -40,7 +39,7 @@ fn runs_of_the_same_program_are_the_same_whatever_they_are_given_as() {
     let (one, two) = (traced(), traced());
     // A directory with other runtime directories is looked at, too: both are done.
     let (a, b) = (merged(&one), merged(&two));
-    let (directory, app) = (one.directory.path(), two.directory.path().join("scenario"));
+    let (directory, app) = (one.directory.path(), two.directory.path().join(APP));
     let file = |traced: &Traced, at: usize| {
         let name = traced.files.keys().nth(at).expect("a file").clone();
         traced.directory.path().join(name)

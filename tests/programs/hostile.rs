@@ -1,6 +1,7 @@
 //! Programs among enemies: names that are taken by others, texts that pretend to be something else, and rings
 //! that will be tampered with.
 
+use crate::host::die;
 use std::ffi::CString;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -108,8 +109,7 @@ fn take_name(text: &str) {
 }
 
 fn kill_this_process() {
-    // SAFETY: the call touches no memory; the process ends here.
-    unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
+    die();
 }
 
 struct LastWords(String);

@@ -8,7 +8,7 @@ use std::fs::{File, Metadata};
 use std::io;
 use std::path::Path;
 
-pub use trace_store::sys::real_path;
+pub use trace_store::sys::{patiently, real_path};
 
 /// The identity of a file, by whatever path it is named.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -90,8 +90,23 @@ pub fn read_at(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<usize> 
     Ok(got)
 }
 
+/// Returns whether the path is that of the device which forgets what is written to it.
+#[must_use]
+pub fn is_null_device(path: &Path) -> bool {
+    imp::is_null_device(path)
+}
+
+/// Has the terminal that is standard output obey the sequences that make colours; returns whether it does.
+#[must_use]
+pub fn shows_colours() -> bool {
+    imp::shows_colours()
+}
+
 #[cfg(unix)]
 pub use imp::{is_ignored, send_signal, wait_until_ended};
+
+#[cfg(not(unix))]
+pub use imp::handle_interrupts;
 
 #[cfg(unix)]
 mod imp {
@@ -106,6 +121,15 @@ mod imp {
 
     pub fn owner(metadata: &Metadata) -> u32 {
         metadata.uid()
+    }
+
+    pub fn is_null_device(path: &Path) -> bool {
+        let number = |path: &Path| std::fs::metadata(path).ok().map(|found| (found.dev(), found.ino()));
+        number(path).is_some_and(|found| number(Path::new("/dev/null")) == Some(found))
+    }
+
+    pub fn shows_colours() -> bool {
+        true
     }
 
     pub fn effective_user() -> u32 {
@@ -232,6 +256,7 @@ mod imp {
     use super::{File, FileId, Metadata, Path, io};
     use std::ffi::c_void;
     use std::os::windows::io::AsRawHandle;
+    use std::sync::OnceLock;
 
     /// Where the library's locks lie behind a byte, in units of 4 GiB: what is locked itself, others cannot read.
     const FAR_BEHIND_THE_END: u32 = 1 << 30;
@@ -256,6 +281,45 @@ mod imp {
             at: *mut Overlapped,
         ) -> i32;
         fn UnlockFile(file: *mut c_void, low: u32, high: u32, bytes_low: u32, bytes_high: u32) -> i32;
+        fn SetConsoleCtrlHandler(handler: extern "system" fn(u32) -> i32, add: i32) -> i32;
+        fn GetStdHandle(which: u32) -> *mut c_void;
+        fn GetConsoleMode(console: *mut c_void, mode: *mut u32) -> i32;
+        fn SetConsoleMode(console: *mut c_void, mode: u32) -> i32;
+    }
+
+    /// What [`handle_interrupts`] was given.
+    static DECIDE: OnceLock<fn(bool) -> bool> = OnceLock::new();
+
+    /// Has `decide` called, on a thread that the system makes for it, when somebody wants this process to end: by the
+    /// keyboard (the argument is true), or by closing the console. The process goes on if it returns true to the first;
+    /// after the second, the system ends it.
+    pub fn handle_interrupts(decide: fn(bool) -> bool) {
+        extern "system" fn handle(event: u32) -> i32 {
+            const BREAK: u32 = 1;
+            DECIDE.get().map_or(0, |decide| i32::from(decide(event <= BREAK)))
+        }
+        if DECIDE.set(decide).is_ok() {
+            // SAFETY: the function lives as long as the process and may be called on any thread.
+            unsafe { SetConsoleCtrlHandler(handle, 1) };
+        }
+    }
+
+    /// The device's name is one in every directory, in any case, and with anything behind a colon.
+    pub fn is_null_device(path: &Path) -> bool {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        name.trim_end_matches(':').trim_end().eq_ignore_ascii_case("nul")
+    }
+
+    pub fn shows_colours() -> bool {
+        const STANDARD_OUTPUT: u32 = -11_i32 as u32;
+        const VIRTUAL_TERMINAL_PROCESSING: u32 = 4;
+        let mut mode = 0;
+        // SAFETY: the handle is this process's own, or none, which the calls refuse; the mode is plain memory.
+        unsafe {
+            let console = GetStdHandle(STANDARD_OUTPUT);
+            GetConsoleMode(console, &raw mut mode) == 0
+                || SetConsoleMode(console, mode | VIRTUAL_TERMINAL_PROCESSING) != 0
+        }
     }
 
     pub fn file_id(path: &Path, _metadata: &Metadata) -> FileId {

@@ -14,7 +14,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
 use parking_lot::Mutex;
 use trace_format::life::{Panics, Start, TracedCounters};
 use trace_format::line::Ticks;
-use trace_format::meta::{Cause, EndReason, Ended, LossReason};
+use trace_format::meta::{Cause, EndReason, Ended, LossReason, RingPlace};
 use trace_format::ring::Header;
 use trace_format::wall::Wall;
 use trace_store::counter;
@@ -371,6 +371,12 @@ impl Run {
     pub(crate) fn count_written(&self, bytes: usize) {
         self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
         self.exit.progress.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Returns whether the process's last thread ends the files: it has the rings from their files, so all must have one.
+    /// Until then handlers of `exit` may trace that come after the tracer's.
+    pub(crate) fn is_ended_by_last_thread(&self) -> bool {
+        sys::LAST_THREAD_IS_CALLED && self.rings.lock().iter().all(|ring| ring.place == RingPlace::Shared)
     }
 
     /// Returns when all that was traced before is in the files.

@@ -172,8 +172,7 @@ fn a_log_without_times_is_refused_with_its_first_lines() {
     for word in ["app.log'", "ISO 8601", "syslog", "\n  hello\n  world"] {
         assert!(said.contains(word), "{said}");
     }
-    let missing =
-        tracemerge(SCENARIO, watched.scenario.runtime.path(), ["--with", "/nowhere/x.log", APP]);
+    let missing = tracemerge(SCENARIO, watched.scenario.runtime.path(), ["--with", "/nowhere/x.log", APP]);
     let app = watched.scenario.directory.path();
     let output = { missing }.current_dir(app).output().expect("the merge can be run");
     assert_eq!(output.status.code(), Some(2));

@@ -184,8 +184,7 @@ fn a_file_of_many_blocks_is_whole() {
     assert!(fs::metadata(path).unwrap().len() > 3 * BLOCK);
     assert_eq!(traced.main_thread().messages.len(), 40_000);
     traced.assert_whole();
-    let (status, merged, said) =
-        command(traced.directory.path(), traced.runtime.path(), &[APP, "-o", "-"]);
+    let (status, merged, said) = command(traced.directory.path(), traced.runtime.path(), &[APP, "-o", "-"]);
     assert_eq!(status, Some(0), "{said}");
     let bytes = fs::read(path).unwrap();
     assert!(merged.as_bytes() == &*text_of("the file", &bytes));

@@ -30,6 +30,9 @@ pub const APP: &str = if cfg!(windows) { "scenario.exe" } else { "scenario" };
 /// The name of the traced program's main thread: Unix names it after the program, Rust's standard library elsewhere.
 pub const MAIN: &str = if cfg!(windows) { "main" } else { "scenario" };
 
+/// The name of a thread that was given none: Unix has it inherit the program's.
+pub const UNNAMED: &str = if cfg!(windows) { "" } else { "scenario" };
+
 /// A directory that cannot be made: a file is in its way.
 pub const REFUSED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml/traces");
 

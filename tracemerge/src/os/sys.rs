@@ -106,7 +106,7 @@ pub fn shows_colours() -> bool {
 pub use imp::{is_ignored, send_signal, wait_until_ended};
 
 #[cfg(not(unix))]
-pub use imp::handle_interrupts;
+pub use imp::{handle_interrupts, process_start_since_epoch};
 
 #[cfg(unix)]
 mod imp {
@@ -257,6 +257,7 @@ mod imp {
     use std::ffi::c_void;
     use std::os::windows::io::AsRawHandle;
     use std::sync::OnceLock;
+    use std::time::Duration;
 
     /// Where the library's locks lie behind a byte, in units of 4 GiB: what is locked itself, others cannot read.
     const FAR_BEHIND_THE_END: u32 = 1 << 30;
@@ -281,10 +282,49 @@ mod imp {
             at: *mut Overlapped,
         ) -> i32;
         fn UnlockFile(file: *mut c_void, low: u32, high: u32, bytes_low: u32, bytes_high: u32) -> i32;
+        fn OpenProcess(access: u32, inherit: i32, pid: u32) -> *mut c_void;
+        fn CloseHandle(handle: *mut c_void) -> i32;
+        fn GetExitCodeProcess(process: *mut c_void, status: *mut u32) -> i32;
+        fn GetProcessTimes(
+            process: *mut c_void,
+            began: *mut u64,
+            ended: *mut u64,
+            in_system: *mut u64,
+            in_program: *mut u64,
+        ) -> i32;
         fn SetConsoleCtrlHandler(handler: extern "system" fn(u32) -> i32, add: i32) -> i32;
         fn GetStdHandle(which: u32) -> *mut c_void;
         fn GetConsoleMode(console: *mut c_void, mode: *mut u32) -> i32;
         fn SetConsoleMode(console: *mut c_void, mode: u32) -> i32;
+    }
+
+    /// Returns the time at which a living process began, since 1970; `Some(None)` where it may not be asked, and `None`
+    /// where there is none.
+    pub fn process_start_since_epoch(pid: u32) -> Option<Option<Duration>> {
+        const QUERY_LIMITED_INFORMATION: u32 = 0x1000;
+        const INVALID_PARAMETER: i32 = 87;
+        const STILL_ACTIVE: u32 = 259;
+        /// From 1601, where the system's times begin, in units of 100 ns.
+        const EPOCH: u64 = 116_444_736_000_000_000;
+        let (mut status, mut began, mut others) = (0, 0, [0; 3]);
+        let [ended, in_system, in_program] = &mut others;
+        // SAFETY: the handle is this function's own; all results are plain memory, the times as long as a `FILETIME`.
+        let told = unsafe {
+            let process = OpenProcess(QUERY_LIMITED_INFORMATION, 0, pid);
+            if process.is_null() {
+                let error = io::Error::last_os_error().raw_os_error();
+                return (error != Some(INVALID_PARAMETER)).then_some(None);
+            }
+            let told = GetExitCodeProcess(process, &raw mut status) != 0
+                && GetProcessTimes(process, &raw mut began, ended, in_system, in_program) != 0;
+            CloseHandle(process);
+            told
+        };
+        if told && status != STILL_ACTIVE {
+            return None;
+        }
+        let units = told.then_some(began).and_then(|began| began.checked_sub(EPOCH));
+        Some(units.map(|units| Duration::from_nanos(units.saturating_mul(100))))
     }
 
     /// What [`handle_interrupts`] was given.

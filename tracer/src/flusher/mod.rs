@@ -348,7 +348,8 @@ impl Flusher {
         self.retry = None;
         self.supply.set_ending(Ending::Exit);
         self.drain_all();
-        if self.run.is_ended_by_last_thread() {
+        // Who ends the files then also says in one of them how many there are.
+        if self.run.is_ended_by_last_thread() && !self.rings.iter().all(RingDrain::is_free) {
             say_unplaced(self.run.unplaced());
             return self.let_exit_go_on();
         }

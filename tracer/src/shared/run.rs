@@ -35,6 +35,9 @@ pub(crate) const SPARE: usize = 4;
 /// The time, in nanoseconds, that a thread's first record waits without any ring being handed out, and for
 /// which nobody waits after that. To make one takes about a millisecond.
 const CLAIM_PATIENCE: u64 = 1_000_000_000;
+/// The time after which a thread that waits for a ring looks again without having been woken. Windows keeps those who
+/// wait for one word in one list, and a thousand that come and go there keep the flusher from its work.
+const LOOK_AGAIN: Duration = Duration::from_millis(if cfg!(windows) { 250 } else { 20 });
 
 /// The life of one process with tracing on. A run is leaked when it is made: threads may hold on to it for
 /// ever.
@@ -332,10 +335,12 @@ impl Run {
         ring
     }
 
-    /// Waits as long as rings are handed out at all. After a wait in vain nobody waits for a while.
+    /// Waits as long as the flusher gets on: as rings are handed out at all, or files written, which takes a busy
+    /// system long. After a wait in vain nobody waits for a while.
     fn wait_for_ring(&'static self) -> Option<&'static ThreadRing> {
         let mut since = sys::monotonic_ns();
         let mut seen = self.supplied.load(Ordering::Acquire);
+        let mut written = self.exit.progress.load(Ordering::Relaxed);
         loop {
             if let Some((ring, _)) = self.ready.take() {
                 return Some(ring);
@@ -344,10 +349,11 @@ impl Run {
                 return None;
             }
             self.wake.wake();
-            sys::wait_word(&self.supplied, seen, Duration::from_millis(20));
+            sys::wait_word(&self.supplied, seen, LOOK_AGAIN);
             let (now, supplied) = (sys::monotonic_ns(), self.supplied.load(Ordering::Acquire));
-            if supplied != seen {
-                (since, seen) = (now, supplied);
+            let progress = self.exit.progress.load(Ordering::Relaxed);
+            if (supplied, progress) != (seen, written) {
+                (since, seen, written) = (now, supplied, progress);
             } else if now.saturating_sub(since) > CLAIM_PATIENCE {
                 self.starved_until.store(now + CLAIM_PATIENCE, Ordering::Relaxed);
                 return None;

@@ -111,8 +111,8 @@ impl TraceFile {
     }
 
     /// Gives the name of `old` to this file where a file that is open can be renamed, but not replaced: `old` gets the
-    /// name `aside` before, and is deleted. Killed in between, the slot names this file, which recovery finds under the
-    /// name of an unfinished one, and it deletes what is aside.
+    /// name `aside` before, to be deleted when it is closed. Killed in between, the slot names this file, which recovery
+    /// finds under the name of an unfinished one, and it deletes what is aside.
     fn push_aside(&self, old: &TraceFile, aside: PathBuf) -> io::Result<()> {
         let _ = std::fs::remove_file(&aside);
         sys::give_name(&old.path, &aside)?;
@@ -121,7 +121,6 @@ impl TraceFile {
             let _ = sys::give_name(&aside, &old.path);
             return Err(error);
         }
-        let _ = std::fs::remove_file(&aside);
         Ok(())
     }
 

@@ -1,6 +1,8 @@
 //! Records are made in places where few would dare to trace: the program's allocator, handlers of `atexit`.
 
-use support::{MAIN, Scenario};
+#[cfg(unix)]
+use support::MAIN;
+use support::Scenario;
 use trace_format::meta::EndReason;
 
 const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
@@ -18,10 +20,13 @@ fn what_handlers_of_atexit_trace_is_kept_whenever_they_were_registered() {
 }
 
 /// Returns the number of the thread's allocation in a message that the allocator traces.
+#[cfg(unix)]
 fn number(text: &str) -> Option<u64> {
     text.strip_prefix("allocated ")?.split(' ').next()?.parse().ok()
 }
 
+/// Windows has no name yet of a thread whose first allocation traces.
+#[cfg(unix)]
 #[test]
 fn an_allocator_may_trace_every_allocation() {
     let traced = Scenario::new(SCENARIO, &["tracing-allocator"]).run().succeeded();

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use support::merges::{Watched, tracemerge};
-use support::{APP, REFUSED, Scenario, Traced, names};
+use support::{APP, Scenario, Traced, names, refused};
 use trace_format::meta::{EndReason, Meta};
 
 const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
@@ -230,9 +230,9 @@ fn a_living_program_is_whole_as_far_as_it_is() {
 
 #[test]
 fn what_was_in_private_memory_is_unknown_after_a_kill() {
-    let traced = Scenario::new(SCENARIO, &["killed"]).env("TRACER_RUNTIME_DIR", REFUSED).run();
+    let traced = Scenario::new(SCENARIO, &["killed"]).env("TRACER_RUNTIME_DIR", &refused()).run();
     assert!(!traced.output.status.success());
-    let checked = check_in(traced.directory.path(), Path::new(REFUSED), &[]);
+    let checked = check_in(traced.directory.path(), Path::new(&refused()), &[]);
     checked.not_whole(&["no '# end' line; ring=private: what was in memory at the kill is unknown"]);
 }
 
@@ -302,9 +302,9 @@ fn what_nobody_has_counted_is_unknown() {
 
 #[test]
 fn a_merge_knows_of_a_missing_end_what_a_check_knows() {
-    let traced = Scenario::new(SCENARIO, &["killed"]).env("TRACER_RUNTIME_DIR", REFUSED).run();
+    let traced = Scenario::new(SCENARIO, &["killed"]).env("TRACER_RUNTIME_DIR", &refused()).run();
     let app = traced.directory.path().join(APP);
-    let merge = tracemerge(SCENARIO, Path::new(REFUSED), [app]).output().unwrap();
+    let merge = tracemerge(SCENARIO, Path::new(&refused()), [app]).output().unwrap();
     let said = String::from_utf8_lossy(&merge.stderr).into_owned();
     assert_eq!(merge.status.code(), Some(1), "{said}");
     assert!(said.contains("ring=private: what was in memory at the kill is unknown"), "{said}");

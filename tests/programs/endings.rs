@@ -128,9 +128,10 @@ pub fn shutdown_and_again() {
     drop(go);
     other.expect("a thread").join().expect("its end");
     // The header of a mapping is the only trace of a ring in here once its file is unlinked.
-    if let Ok(maps) = std::fs::read_to_string("/proc/self/maps") {
-        println!("rings {}", maps.lines().filter(|l| l.contains("/ring-")).count());
-    }
+    #[cfg(unix)]
+    let maps = std::fs::read_to_string("/proc/self/maps").expect("the list of mappings");
+    #[cfg(unix)]
+    println!("rings {}", maps.lines().filter(|l| l.contains("/ring-")).count());
 }
 
 /// Registers handlers of `atexit` that trace, before the first record and after it.

@@ -33,8 +33,12 @@ pub const MAIN: &str = if cfg!(windows) { "main" } else { "scenario" };
 /// The name of a thread that was given none: Unix has it inherit the program's.
 pub const UNNAMED: &str = if cfg!(windows) { "" } else { "scenario" };
 
-/// A directory that cannot be made: a file is in its way.
-pub const REFUSED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml/traces");
+/// Returns a directory that cannot be made: a file is in its way.
+pub fn refused() -> String {
+    // Where there are drives, a path without one is of that on which a program is.
+    let path = std::path::absolute(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml/traces"));
+    path.expect("a path").into_os_string().into_string().expect("UTF-8")
+}
 
 /// A program that is to be traced, with directories of its own for files and rings.
 pub struct Scenario {

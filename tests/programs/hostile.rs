@@ -1,7 +1,6 @@
 //! Programs among enemies: names that are taken by others, texts that pretend to be something else, and rings
 //! that will be tampered with.
 
-use crate::host::die;
 use std::ffi::CString;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -109,7 +108,8 @@ fn take_name(text: &str) {
 }
 
 fn kill_this_process() {
-    die();
+    // SAFETY: the call touches no memory; the process ends here.
+    unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
 }
 
 struct LastWords(String);

@@ -234,7 +234,10 @@ fn persist(file: NamedTempFile, real: &Path) -> io::Result<()> {
         None | Some(Ok(_)) => Ok(()),
         Some(Err(refused)) => {
             file = Some(refused.file);
-            Err(refused.error)
+            // Windows denies access to the name of a file that somebody has open; that is worth another try.
+            let (denied, sharing_violation) = (5, 32);
+            let is_open = cfg!(windows) && refused.error.raw_os_error() == Some(denied);
+            Err(if is_open { io::Error::from_raw_os_error(sharing_violation) } else { refused.error })
         }
     })
 }

@@ -9,7 +9,7 @@ use trace_format::meta::{ClockKind, Meta};
 fn lines_stay_in_order_and_the_break_is_told_once() {
     // Reading the file checks the order.
     let traced = Scenario::new(env!("CARGO_BIN_EXE_scenario"), &["backward"]).run().succeeded();
-    let file = traced.thread("scenario");
+    let file = traced.main_thread();
     let Meta::Run(run) = &file.metas[0] else { panic!("{:?}", file.metas) };
     if run.clock == ClockKind::System {
         eprintln!("this machine's counter is not used as the clock; nothing to see");

@@ -5,7 +5,7 @@
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::Command;
 
-use support::{Scenario, ThreadTrace, Traced};
+use support::{APP, Scenario, ThreadTrace, Traced};
 use trace_format::meta::{Cause, EndReason, Name};
 
 const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
@@ -26,7 +26,7 @@ fn crashed_with(how: &str, env: &[(&str, &str)]) -> Traced {
 /// Returns the records of the thread that has crashed, as `tracemerge tree` shows them: names for addresses.
 fn shown(traced: &Traced) -> Vec<String> {
     let mut command = Command::new(SCENARIO);
-    command.args(["tracemerge", "tree"]).arg(traced.directory.path().join("scenario"));
+    command.args(["tracemerge", "tree"]).arg(traced.directory.path().join(APP));
     let output = command.env("TRACER_RUNTIME_DIR", traced.runtime.path()).output().expect("it can be run");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8(output.stdout).expect("text");
@@ -51,7 +51,7 @@ fn stacks(thread: &ThreadTrace) -> usize {
 }
 
 fn signal(traced: &Traced) -> Option<String> {
-    traced.thread("scenario").end().cause.signal.as_ref().map(Name::to_string)
+    traced.main_thread().end().cause.signal.as_ref().map(Name::to_string)
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn a_signal_leaves_its_name_and_the_stack_it_came_in() {
         let traced = crashed(how);
         traced.assert_whole();
         assert_eq!(signal(&traced).as_deref(), Some(name), "{how}: {}", traced.said());
-        assert_eq!(traced.thread("scenario").end().reason, EndReason::Killed);
+        assert_eq!(traced.main_thread().end().reason, EndReason::Killed);
         let lines = shown(&traced);
         assert_eq!(lines[0], "before the end", "{lines:#?}");
         assert!(lines[1].starts_with(&format!("{name}{told}")), "{lines:#?}");
@@ -184,16 +184,16 @@ fn it_is_told_whatever_becomes_of_the_records_otherwise() {
 fn handlers_that_were_there_or_come_later_decide_what_becomes_of_the_process() {
     // One that goes on behind the instruction.
     let traced = crashed("handled").succeeded();
-    let main = traced.thread("scenario");
+    let main = traced.main_thread();
     assert_eq!(main.texts(), ["before the end", "SIGSEGV at 0x8", "behind it"]);
     assert_eq!((main.end().reason, main.end().cause, stacks(main)), (EndReason::Exit, Cause::default(), 1));
     // One that ends the process in its own way.
     let traced = crashed("handler-exits");
     assert_eq!(traced.output.status.code(), Some(7), "{}", traced.said());
-    assert_eq!((signal(&traced), stacks(traced.thread("scenario"))), (None, 1));
+    assert_eq!((signal(&traced), stacks(traced.main_thread())), (None, 1));
     // One that was set later, and calls ours.
     let traced = crashed("replaced").succeeded();
-    let main = traced.thread("scenario");
+    let main = traced.main_thread();
     assert_eq!((main.texts()[2], main.end().cause, stacks(main)), ("behind it", Cause::default(), 1));
 }
 
@@ -215,7 +215,7 @@ fn without_being_asked_no_signal_is_caught() {
 #[test]
 fn a_panic_leaves_its_message_and_its_stack() {
     let traced = Scenario::new(SCENARIO, &["ended", "panics"]).run();
-    let main = traced.thread("scenario");
+    let main = traced.main_thread();
     assert_eq!(main.texts().len(), 2);
     let text = main.texts()[1];
     assert!(
@@ -236,11 +236,11 @@ fn a_panic_leaves_its_message_and_its_stack() {
 #[test]
 fn a_panic_that_is_caught_leaves_them_too_and_one_inside_of_a_record_does_not() {
     let traced = Scenario::new(SCENARIO, &["ended", "caught-and-exits"]).run();
-    assert_eq!((stacks(traced.thread("scenario")), traced.messages().len()), (1, 2));
+    assert_eq!((stacks(traced.main_thread()), traced.messages().len()), (1, 2));
     let traced = Scenario::new(SCENARIO, &["ended", "caught-and-exits"]).env("TRACER_ENABLE", "0").run();
     assert!(traced.files.is_empty());
     let traced = Scenario::new(SCENARIO, &["display"]).run();
     assert!(traced.stderr().contains("a Display that panics"), "{}", traced.said());
-    let main = traced.thread("scenario");
+    let main = traced.main_thread();
     assert_eq!((main.end().lost, stacks(main)), (1, 0), "{}", traced.said());
 }

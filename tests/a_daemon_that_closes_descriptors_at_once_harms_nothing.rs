@@ -4,7 +4,7 @@
 #![cfg(target_os = "linux")]
 
 use std::ffi::OsStr;
-use support::{Scenario, names, read_directory, tracemerge};
+use support::{APP, Scenario, read_directory, runs, tracemerge};
 use tempfile::TempDir;
 
 const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
@@ -27,16 +27,12 @@ fn trial(how: &str, on_disk: bool) {
 
     // The run is dead when the last of its threads is: a moment after its pipes were closed.
     let is_dead = || {
-        let mut runs = names(scenario.runtime.path()).into_iter();
+        let mut runs = runs(scenario.runtime.path()).into_iter();
         runs.all(|run| trace_store::recovery::is_dead(&run))
     };
     support::wait_until(60, "its death", is_dead);
     let merged = std::process::Command::new(SCENARIO)
-        .args([
-            OsStr::new("tracemerge"),
-            OsStr::new("-q"),
-            scenario.directory.path().join("scenario").as_os_str(),
-        ])
+        .args([OsStr::new("tracemerge"), OsStr::new("-q"), scenario.directory.path().join(APP).as_os_str()])
         .env("TRACER_RUNTIME_DIR", scenario.runtime.path())
         .output()
         .expect("it runs");
@@ -50,7 +46,7 @@ fn trial(how: &str, on_disk: bool) {
     for (name, file) in &files {
         assert_eq!((file.end().records, file.end().lost), (file.messages.len() as u64, 0), "{name}");
     }
-    assert!(names(scenario.runtime.path()).is_empty(), "nothing is left in memory");
+    assert!(runs(scenario.runtime.path()).is_empty(), "nothing is left in memory");
     let check = [OsStr::new("check"), OsStr::new("-q"), scenario.directory.path().as_os_str()];
     assert_eq!(tracemerge(&check), 0);
 }

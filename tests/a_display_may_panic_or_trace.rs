@@ -8,7 +8,7 @@ const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
 #[test]
 fn a_display_that_panics_loses_its_record_and_one_that_traces_loses_none() {
     let traced = Scenario::new(SCENARIO, &["display"]).run().succeeded();
-    let file = traced.thread("scenario");
+    let file = traced.main_thread();
     let expected = [
         "before",
         "between",
@@ -31,7 +31,7 @@ fn a_display_that_panics_loses_its_record_and_one_that_traces_loses_none() {
 #[test]
 fn a_panic_hook_that_traces_inside_a_record_is_heard() {
     let traced = Scenario::new(SCENARIO, &["panic-hook"]).run().succeeded();
-    let texts = traced.thread("scenario").texts().join(" / ");
+    let texts = traced.main_thread().texts().join(" / ");
     assert!(texts.starts_with("before / hook: panicked at") && texts.ends_with("/ after"), "{texts}");
 }
 

@@ -1,11 +1,9 @@
 //! `TRACER_MAX_BYTES`: a file that reaches its limit loses its older half at a message's border, and says so.
-#![cfg(target_os = "linux")]
 
-use std::os::unix::fs::MetadataExt;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 use support::kills::later;
-use support::{Scenario, ThreadTrace, names, parse};
+use support::{APP, Scenario, ThreadTrace, names, parse, runs};
 use trace_format::meta::{LossReason, Meta};
 
 const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
@@ -56,9 +54,9 @@ fn newest_half_is_kept(format: &str) {
     const RECORDS: u64 = 50_000;
     let traced = scenario(RECORDS, format).run().succeeded();
     let [path] = &names(traced.directory.path())[..] else { panic!("one file: {:?}", traced.files.keys()) };
-    let size = std::fs::metadata(path).expect("the file").size();
+    let size = std::fs::metadata(path).expect("the file").len();
     assert!((LIMIT / 2 - 20_000..LIMIT + SLACK).contains(&size), "{size} bytes");
-    let file = traced.thread("scenario");
+    let file = traced.main_thread();
     let numbers = numbers(file);
     assert_eq!(numbers.last(), Some(&(RECORDS - 1)));
     assert_eq!(lost(file), [(LossReason::Rotated, RECORDS - numbers.len() as u64)]);
@@ -75,7 +73,7 @@ fn losses_told_in_the_half_that_is_dropped_are_told_again() {
 fn losses_are_told_again(format: &str) {
     let scenario = scenario(50_000, format).env("TRACER_FULL", "drop").env("TRACER_RING_SIZE", "16K");
     let traced = scenario.run().succeeded();
-    let file = traced.thread("scenario");
+    let file = traced.main_thread();
     let told: u64 = lost(file).iter().map(|(_, records)| records).sum();
     let end = file.end();
     assert_eq!(told, end.lost);
@@ -93,12 +91,12 @@ fn killed_at_any_instant_of_a_rotation_the_file_is_whole() {
         child.kill().expect("it runs");
         child.wait().expect("its end");
         let mut merge = Command::new(SCENARIO);
-        let app = scenario.directory.path().join("scenario");
+        let app = scenario.directory.path().join(APP);
         let merged = merge.arg("merge").arg(app).env("TRACER_RUNTIME_DIR", scenario.runtime.path()).output();
         let merged = merged.expect("the merge can be run");
         let left = names(scenario.directory.path());
         let said = || format!("{left:?} {}", String::from_utf8_lossy(&merged.stderr));
-        assert!(names(scenario.runtime.path()).is_empty(), "{}", said());
+        assert!(runs(scenario.runtime.path()).is_empty(), "{}", said());
         let file = left.iter().find(|path| !path.to_string_lossy().ends_with(".merge"));
         let Some(path) = file else { continue };
         assert_eq!(left.len(), 2, "one file and the merged one: {}", said());

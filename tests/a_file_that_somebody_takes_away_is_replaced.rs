@@ -1,8 +1,7 @@
 //! A trace file is deleted, renamed, truncated or replaced while its thread writes it: the thread goes on,
 //! and the records that are gone are counted.
-#![cfg(target_os = "linux")]
 
-use support::{Scenario, ThreadTrace, names, parse};
+use support::{APP, Scenario, ThreadTrace, names, parse, runs};
 use tempfile::TempDir;
 use trace_format::meta::{LossReason, Meta};
 
@@ -14,13 +13,13 @@ fn meddled(what: &str, end: &str) -> TempDir {
     let status = scenario.command().status().expect("the program runs");
     assert_eq!(status.success(), end != "killed", "{status}");
     if end == "killed" {
-        let app = scenario.directory.path().join("scenario");
+        let app = scenario.directory.path().join(APP);
         let mut merge = std::process::Command::new(SCENARIO);
         let merge = merge.arg("merge").arg(app).env("TRACER_RUNTIME_DIR", scenario.runtime.path()).output();
         merge.expect("the merge can be run");
     }
     // Threads that still run at the exit leave their rings.
-    assert!(end == "crowded" || names(scenario.runtime.path()).is_empty());
+    assert!(end == "crowded" || runs(scenario.runtime.path()).is_empty());
     scenario.directory
 }
 
@@ -70,7 +69,7 @@ fn renamed_it_is_written_on() {
     for end in ["exit", "killed"] {
         let files = files(&meddled("renamed", end));
         let [(name, Some(file))] = &files[..] else { panic!("{files:?}") };
-        assert_eq!(name, "scenario.trace.99999");
+        assert_eq!(*name, format!("{APP}.trace.99999"));
         assert_eq!((file.texts(), file.end().lost), (numbers(0..150).iter().map(|n| &n[..]).collect(), 0));
     }
 }
@@ -91,6 +90,7 @@ fn cut_short_or_replaced_it_is_left_alone_and_another_is_made() {
 }
 
 /// There are so few descriptors that every file is closed after each write, and has to be found again.
+#[cfg(unix)]
 #[test]
 fn a_file_that_is_closed_between_writes_is_found_again_or_replaced() {
     let main = |directory: &TempDir| {

@@ -1,11 +1,12 @@
 //! Files cannot grow, as on a full disk; then they can again.
+#![cfg(unix)]
 
 use support::Scenario;
 
 #[test]
 fn what_cannot_be_written_waits_in_the_ring_and_is_written_later() {
     let traced = Scenario::new(env!("CARGO_BIN_EXE_scenario"), &["no-space"]).run().succeeded();
-    let file = traced.thread("scenario");
+    let file = traced.main_thread();
     let between = (0..1000).map(|i| format!("while there is none {i}"));
     let expected: Vec<String> =
         ["while there is room".into()].into_iter().chain(between).chain(["at the end".into()]).collect();

@@ -1,8 +1,7 @@
 //! `TRACER_FULL=overwrite`: nothing is written until it is wanted; then the newest records of each thread,
 //! without a gap, and the number of those that are missing before them.
-#![cfg(target_os = "linux")]
 
-use support::{Scenario, ThreadTrace, Traced, read_directory, tracemerge};
+use support::{APP, Scenario, ThreadTrace, Traced, read_directory, tracemerge};
 use trace_format::meta::{EndReason, LossReason, Meta};
 
 const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
@@ -16,7 +15,7 @@ fn flight(how: &str) -> Traced {
 
 /// Has the command recover the trace of a killed program, and reads the files.
 fn recovered(traced: &Traced) -> Traced {
-    let app = traced.directory.path().join("scenario");
+    let app = traced.directory.path().join(APP);
     let mut merge = std::process::Command::new(SCENARIO);
     let merged = merge.arg("merge").arg(app).env("TRACER_RUNTIME_DIR", traced.runtime.path()).output();
     let output = merged.expect("the merge can be run");
@@ -72,7 +71,7 @@ fn a_killed_recorder_is_recovered() {
     let recovered = recovered(&traced);
     assert_eq!(recovered.files.len(), 2);
     recovered.files.values().for_each(|file| assert_newest(file, MANY));
-    assert_eq!(recovered.thread("scenario").end().reason, EndReason::Killed);
+    assert_eq!(recovered.main_thread().end().reason, EndReason::Killed);
     assert_eq!(recovered.thread("second").end().reason, EndReason::Thread);
 }
 
@@ -81,7 +80,7 @@ fn each_snapshot_goes_on_where_the_last_one_ended() {
     let traced = flight("snapshot").succeeded();
     assert_ne!(traced.stdout().trim(), "0", "the snapshot was written at once");
     assert_newest(traced.thread("second"), MANY);
-    let file = traced.thread("scenario");
+    let file = traced.main_thread();
     let numbers = numbers(file);
     let second = numbers.iter().position(|n| *n == MANY).expect("the second snapshot");
     assert_eq!(numbers[second..second + 10], (MANY..MANY + 10).collect::<Vec<_>>());
@@ -102,7 +101,7 @@ fn a_panic_makes_a_snapshot() {
     let written = read_without_end(&traced);
     assert_eq!(written.last(), Some(&(MANY - 1)), "written before the kill");
     let recovered = recovered(&traced);
-    assert_eq!(numbers(recovered.thread("scenario")).last(), Some(&(MANY + 9)));
+    assert_eq!(numbers(recovered.main_thread()).last(), Some(&(MANY + 9)));
 }
 
 #[test]
@@ -113,7 +112,7 @@ fn a_panic_inside_of_a_record_makes_a_snapshot_too() {
 
 /// Returns the numbers in the main thread's file.
 fn read_without_end(traced: &Traced) -> Vec<u64> {
-    numbers(traced.thread("scenario"))
+    numbers(traced.main_thread())
 }
 
 #[test]
@@ -130,6 +129,6 @@ fn of_threads_that_have_ended_the_last_sixteen_are_kept() {
 #[test]
 fn a_merge_says_what_was_overwritten_and_is_complete() {
     let traced = flight("exit").succeeded();
-    let app = traced.directory.path().join("scenario");
+    let app = traced.directory.path().join(APP);
     assert_eq!(tracemerge(&["-q".as_ref(), app.as_os_str()]), 0);
 }

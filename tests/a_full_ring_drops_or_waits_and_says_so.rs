@@ -19,7 +19,7 @@ fn run(policy: &str) -> (Traced, [u64; 4]) {
 #[test]
 fn block_waits_says_how_long_and_loses_nothing() {
     let (traced, [records, lost, stalls, stall_ns]) = run("block");
-    let file = traced.thread("scenario");
+    let file = traced.main_thread();
     assert_eq!((records, lost, file.messages.len() as u64), (COUNT, 0, COUNT));
     for (n, text) in file.texts().iter().enumerate() {
         assert!(text.starts_with(&format!("record number {n} ")), "{text}");
@@ -33,7 +33,7 @@ fn block_waits_says_how_long_and_loses_nothing() {
 #[test]
 fn drop_counts_every_record_that_is_missing() {
     let (traced, [records, lost, stalls, _]) = run("drop");
-    let file = traced.thread("scenario");
+    let file = traced.main_thread();
     assert!(lost > 0, "a ring of 16 KiB has to overflow");
     assert_eq!((records + lost, stalls), (COUNT, 0));
     assert_eq!(file.messages.len() as u64, records, "what was committed is in the file");

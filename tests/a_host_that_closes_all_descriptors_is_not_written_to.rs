@@ -3,7 +3,7 @@
 #![cfg(target_os = "linux")]
 
 use support::processes::{Running, merge};
-use support::{Scenario, names, read_directory};
+use support::{Scenario, names, read_directory, runs};
 
 const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
 
@@ -14,7 +14,7 @@ fn a_host_that_closes_all_descriptors_loses_neither_its_files_nor_a_record() {
     let mut running = Running::start(&mut scenario);
     assert_eq!(running.hear(), "ready");
     merge(&scenario, &[SCENARIO.as_ref()]);
-    let [run] = &names(scenario.runtime.path())[..] else {
+    let [run] = &runs(scenario.runtime.path())[..] else {
         panic!("the run lives, so its rings are left alone")
     };
     assert!(names(run).iter().any(|path| path.ends_with("manifest")), "{:?}", names(run));
@@ -34,5 +34,5 @@ fn a_host_that_closes_all_descriptors_loses_neither_its_files_nor_a_record() {
     }
     found.sort_unstable();
     assert_eq!(found, [("ends", 100), ("goes on", 200), ("main", 3)]);
-    assert!(names(scenario.runtime.path()).is_empty(), "nothing is left in memory");
+    assert!(runs(scenario.runtime.path()).is_empty(), "nothing is left in memory");
 }

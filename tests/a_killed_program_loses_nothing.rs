@@ -1,10 +1,9 @@
 //! `kill -9` at any instant: after recovery every committed record is in the trace once, whole, in order.
-#![cfg(target_os = "linux")]
 
 use std::path::Path;
 use std::time::Duration;
 use support::kills::Kill;
-use support::{Scenario, read_directory};
+use support::{APP, Scenario, read_directory};
 use trace_format::meta::EndReason;
 
 const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
@@ -68,7 +67,7 @@ fn a_killed_program_is_recovered_by_its_next_run_as_well() {
     expected.extend((0..5).map(|i| format!("in the ring {i}")));
     assert_eq!(killed.texts(), expected);
     assert_eq!(killed.end().reason, EndReason::Killed);
-    assert!(support::names(scenario.runtime.path()).is_empty());
+    assert!(support::runs(scenario.runtime.path()).is_empty());
 }
 
 #[test]
@@ -78,9 +77,9 @@ fn rings_of_a_living_run_are_left_alone() {
     let has_one = |place: &Path| support::names(place).len() == 1;
     let ready = || has_one(scenario.directory.path()) && has_one(scenario.runtime.path());
     support::wait_until(20, "a trace file and a run", ready);
-    let before = support::names(scenario.runtime.path());
-    merge(Path::new(SCENARIO), scenario.runtime.path(), &scenario.directory.path().join("scenario"));
-    assert_eq!(support::names(scenario.runtime.path()), before);
+    let before = support::runs(scenario.runtime.path());
+    merge(Path::new(SCENARIO), scenario.runtime.path(), &scenario.directory.path().join(APP));
+    assert_eq!(support::runs(scenario.runtime.path()), before);
     assert!(child.wait().expect("its end").success());
-    assert!(support::names(scenario.runtime.path()).is_empty());
+    assert!(support::runs(scenario.runtime.path()).is_empty());
 }

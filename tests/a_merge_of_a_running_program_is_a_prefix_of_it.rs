@@ -1,8 +1,8 @@
 //! A program is merged at full speed: the merge has everything that each of its threads had traced before the
 //! merge began, without a gap; of flight recorders the newest of that. The program does not notice.
-#![cfg(target_os = "linux")]
 
 use std::ffi::OsStr;
+use support::APP;
 use support::merges::{Merged, THREADS, Watched, by_thread, tracemerge};
 use trace_format::meta::LossReason;
 
@@ -46,7 +46,7 @@ fn assert_prefix(thread: usize, found: &Merged) -> u64 {
 }
 
 fn merge(watched: &Watched) -> (String, Vec<u8>) {
-    let app = watched.scenario.directory.path().join("scenario");
+    let app = watched.scenario.directory.path().join(APP);
     let (output, merged) = watched.merge(&[app.as_os_str()], "merged");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(0), "{said}");
@@ -90,11 +90,11 @@ fn of_threads_that_wait_for_the_flusher_it_has_all_from_the_first_record_on() {
         for (thread, found) in by_thread(&merge(&watched).1) {
             assert_eq!(assert_prefix(thread, &found), returned[thread]);
         }
-        let app = watched.scenario.directory.path().join("scenario");
+        let app = watched.scenario.directory.path().join(APP);
         let check = [OsStr::new("check"), app.as_os_str()];
         let check = tracemerge(SCENARIO, watched.scenario.runtime.path(), check).output().expect("a check");
         assert_eq!(check.status.code(), Some(0), "{}", String::from_utf8_lossy(&check.stderr));
-        assert!(support::names(watched.scenario.runtime.path()).is_empty());
+        assert!(support::runs(watched.scenario.runtime.path()).is_empty());
     }
     assert!(from_rings > 0, "some records are in rings only");
 }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use support::mounts::is_root;
 use support::processes::Running;
-use support::{Scenario, read_directory};
+use support::{APP, Scenario, read_directory};
 use trace_format::meta::{EndReason, Meta};
 
 const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
@@ -31,7 +31,7 @@ fn start(user: u32) -> (Scenario, Running) {
 
 /// Merges as root, or as another user.
 fn merge(scenario: &Scenario, user: Option<u32>) -> Output {
-    let app = scenario.directory.path().join("scenario");
+    let app = scenario.directory.path().join(APP);
     let merge =
         [OsStr::new(SCENARIO), OsStr::new("tracemerge"), app.as_os_str(), OsStr::new("-o"), OsStr::new("-")];
     let mut command = match user {

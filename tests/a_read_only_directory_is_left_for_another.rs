@@ -5,7 +5,7 @@
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::process::Command;
 use support::mounts::{in_own_mounts, is_root};
-use support::{Scenario, Traced};
+use support::{APP, Scenario, Traced};
 use tempfile::TempDir;
 
 const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
@@ -40,7 +40,7 @@ fn a_directory_without_the_right_to_write_is_left_for_the_current_directory() {
     let mut scenario = if is_root() {
         // Everybody can get at this directory.
         std::fs::set_permissions(place.path(), PermissionsExt::from_mode(0o755)).expect("a change of mode");
-        let program = place.path().join("scenario");
+        let program = place.path().join(APP);
         assert!(Command::new("cp").arg(SCENARIO).arg(&program).status().expect("cp runs").success());
         let (user, group) = (format!("--reuid={NOBODY}"), format!("--regid={NOBODY}"));
         let words = [&user, &group, "--clear-groups", program.to_str().expect("UTF-8"), "thread-local"];

@@ -1,7 +1,6 @@
 //! `tracemerge --follow` shows the lines that a full merge has afterwards, each line once, in order but for
 //! the lines that it marks; also those that are still in rings; of programs that exit, are killed, fork or
 //! start threads late.
-#![cfg(target_os = "linux")]
 
 use std::path::PathBuf;
 use support::Scenario;
@@ -99,7 +98,7 @@ fn follow_killed(format: &str) {
 
 #[test]
 fn a_program_that_does_not_run_yet_is_waited_for() {
-    let mut scenario = Scenario::new(SCENARIO, &["fork"]);
+    let mut scenario = Scenario::new(SCENARIO, if cfg!(unix) { &["fork"] } else { &["many", "100"] });
     let follower = Follower::start(SCENARIO, &[&scenario], &[]);
     support::wait_until(60, "it says so", || {
         follower.said().contains("is not running; waiting for it to start")
@@ -113,9 +112,9 @@ fn a_program_that_does_not_run_yet_is_waited_for() {
 
 #[test]
 fn threads_and_processes_that_come_and_go_are_all_shown() {
-    for arguments in
-        [["short-lived", "1000"], ["at-once", "200"], ["many", "5000"], ["full-speed-forks", "5"]]
-    {
+    let forks = cfg!(unix).then_some(["full-speed-forks", "5"]);
+    let threads = [["short-lived", "1000"], ["at-once", "200"], ["many", "5000"]];
+    for arguments in threads.into_iter().chain(forks) {
         let mut scenario = Scenario::new(SCENARIO, &arguments).env("TRACER_MAX_STALL", "100000");
         let follower = Follower::start(SCENARIO, &[&scenario], &[]);
         support::wait_until(60, "it says so", || follower.said().contains("waiting for it to start"));
@@ -164,6 +163,7 @@ fn what_it_cannot_do_it_refuses() {
     assert!(said.contains("leave --follow out"), "{said}");
 }
 
+#[cfg(unix)]
 #[test]
 fn an_interruption_ends_it_well() {
     let scenario = Scenario::new(SCENARIO, &[]);

@@ -1,13 +1,11 @@
 //! `tracemerge snapshot PID` reads everything that a living process has traced, files and rings, from
 //! outside; and it says why there is no snapshot.
-#![cfg(target_os = "linux")]
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Output;
 use support::merges::{THREADS, Watched, by_thread, tracemerge};
-use support::mounts::is_root;
-use support::names;
+use support::{names, runs};
 
 const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
 
@@ -86,7 +84,7 @@ fn it_goes_beside_the_executable_unless_told_otherwise() {
     // another test.
     let directory = tempfile::tempdir_in(Path::new(SCENARIO).parent().unwrap()).unwrap();
     let place = std::fs::canonicalize(directory.path()).unwrap();
-    let app = place.join("app");
+    let app = place.join(format!("app{}", std::env::consts::EXE_SUFFIX));
     std::fs::hard_link(SCENARIO, &app).unwrap();
     let mut watched = Watched::start(app.to_str().unwrap(), "plain", &[]);
     watched.go_on_to(5);
@@ -129,21 +127,27 @@ fn it_says_why_there_is_none() {
     watched.child.wait().unwrap();
     let dead = refused(watched.scenario.runtime.path(), watched.child.id());
     assert!(dead.contains("there is no process"), "{dead}");
-    assert!(!names(watched.scenario.runtime.path()).is_empty(), "what it left is left alone");
-    if is_root() {
-        let mut other = Command::new("setpriv");
-        other.args(["--reuid=65534", "--clear-groups", "sleep", "1000"]);
-        let mut other = other.spawn().unwrap();
-        let uid = |pid: u32| {
-            std::os::unix::fs::MetadataExt::uid(&std::fs::metadata(format!("/proc/{pid}")).unwrap())
-        };
-        support::wait_until(60, "another user's process", || uid(other.id()) == 65534);
-        let others = refused(runtime.path(), other.id());
-        other.kill().unwrap();
-        other.wait().unwrap();
-        assert!(others.contains("belongs to another user (65534)"), "{others}");
-    }
+    assert!(!runs(watched.scenario.runtime.path()).is_empty(), "what it left is left alone");
     let ran =
         tracemerge(SCENARIO, runtime.path(), [OsStr::new("snapshot"), OsStr::new("app")]).output().unwrap();
     assert_eq!(ran.status.code(), Some(2), "{}", said(&ran));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_process_of_another_user_is_refused() {
+    if !support::mounts::is_root() {
+        return;
+    }
+    let runtime = tempfile::tempdir().unwrap();
+    let mut other = std::process::Command::new("setpriv");
+    other.args(["--reuid=65534", "--clear-groups", "sleep", "1000"]);
+    let mut other = other.spawn().unwrap();
+    let uid =
+        |pid: u32| std::os::unix::fs::MetadataExt::uid(&std::fs::metadata(format!("/proc/{pid}")).unwrap());
+    support::wait_until(60, "another user's process", || uid(other.id()) == 65534);
+    let others = refused(runtime.path(), other.id());
+    other.kill().unwrap();
+    other.wait().unwrap();
+    assert!(others.contains("belongs to another user (65534)"), "{others}");
 }

@@ -19,10 +19,12 @@ fn assert_all_there(traced: &Traced, count: usize) {
 
 #[test]
 fn a_thousand_threads_that_start_at_once_lose_nothing() {
-    let traced = Scenario::new(env!("CARGO_BIN_EXE_scenario"), &["at-once", "1000"]);
+    // Wine has one process for what all others ask of the system, and takes a minute for a thousand.
+    let count = if cfg!(windows) { 200 } else { 1000 };
+    let traced = Scenario::new(env!("CARGO_BIN_EXE_scenario"), &["at-once", &count.to_string()]);
     let traced = traced.env("TRACER_RING_SIZE", "64K").run().succeeded();
     assert_eq!(traced.stdout(), "lost 0\n", "{}", traced.said());
-    assert_all_there(&traced, 1000);
+    assert_all_there(&traced, count);
 }
 
 /// Each thread has a file; the host has its descriptors all the same.

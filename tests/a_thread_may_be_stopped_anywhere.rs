@@ -5,7 +5,7 @@
 
 use std::os::unix::process::CommandExt;
 use support::processes::{Running, WAITS_IN_VAIN, merge};
-use support::{Scenario, ThreadTrace, read_directory, wait_until};
+use support::{APP, Scenario, ThreadTrace, read_directory, wait_until};
 use trace_format::meta::{EndReason, LossReason, Meta};
 
 const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
@@ -274,8 +274,8 @@ fn a_process_that_is_stopped_is_merged_as_far_as_it_got_and_recovered_when_it_is
     let merged = merge(&scenario, &[SCENARIO.as_ref()]);
     assert!(merged.waits < WAITS_IN_VAIN, "it does not wait for the stopped one: {merged:?}");
     assert!(matches!(merged.status, Some(0 | 1)), "{merged:?}");
-    assert!(scenario.directory.path().join("scenario.trace.merge").exists(), "{merged:?}");
-    assert_eq!(support::names(scenario.runtime.path()).len(), 1, "its rings are left alone");
+    assert!(scenario.directory.path().join(format!("{APP}.trace.merge")).exists(), "{merged:?}");
+    assert_eq!(support::runs(scenario.runtime.path()).len(), 1, "its rings are left alone");
 
     running.signal(libc::SIGKILL);
     running.wait_without_reaping(libc::WEXITED);

@@ -1,6 +1,6 @@
 //! No call of `shutdown` is needed: however a program or thread ends by itself, its records are in the files.
 
-use support::{Scenario, Traced};
+use support::{MAIN, Scenario, Traced};
 use trace_format::meta::EndReason;
 
 fn run(args: &[&str]) -> Traced {
@@ -12,7 +12,7 @@ fn a_return_from_main_keeps_every_record_and_leaves_no_ring_behind() {
     let traced = run(&["return"]).succeeded();
     assert_eq!(traced.messages(), ["the last words of main"]);
     traced.assert_whole();
-    assert_eq!(traced.thread("scenario").end().reason, EndReason::Exit);
+    assert_eq!(traced.main_thread().end().reason, EndReason::Exit);
     assert_eq!(traced.left_in_runtime(), [] as [std::path::PathBuf; 0]);
 }
 
@@ -50,7 +50,9 @@ fn records_from_destructors_of_thread_locals_are_kept() {
     let texts = |thread: &str| traced.thread(thread).texts().join(", ");
     assert_eq!(texts("has traced"), "alive: has traced, dropped: has traced");
     assert_eq!(texts("has not traced"), "dropped: has not traced");
-    assert_eq!(texts("scenario"), "alive: main, dropped: main");
+    // Wine runs no destructors of the main thread's variables when the process ends.
+    let main = texts(MAIN);
+    assert!(main == "alive: main, dropped: main" || cfg!(windows) && main == "alive: main", "{main}");
     traced.assert_whole();
     assert_eq!(traced.thread("has traced").end().reason, EndReason::Thread);
     assert!(traced.left_in_runtime().is_empty());
@@ -84,7 +86,8 @@ fn shutdown_ends_tracing_and_startup_begins_anew_without_leaking_rings() {
         (21, 0, false)
     );
     // The main thread has not traced since the last shutdown, so it has not let go of its last ring.
-    assert_eq!(traced.stdout(), "rings 1\n");
+    // Linux alone tells what is mapped.
+    assert_eq!(traced.stdout(), if cfg!(unix) { "rings 1\n" } else { "" });
     for file in traced.files.values() {
         assert_eq!(file.end().reason, EndReason::Shutdown);
     }

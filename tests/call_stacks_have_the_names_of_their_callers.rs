@@ -159,7 +159,7 @@ fn a_caller_in_a_library_has_the_name_of_its_time_or_none() {
         let said = traced.stdout();
         let places: Vec<&str> = said.lines().collect();
         assert!(places.len() == 5 && places[1..] == [places[1]; 4], "not at the same addresses: {places:?}");
-        let file = traced.thread("scenario");
+        let file = traced.main_thread();
         assert!(
             file.metas.iter().any(|meta| matches!(meta, Meta::Missed { modules: 1, .. })),
             "{:?}",

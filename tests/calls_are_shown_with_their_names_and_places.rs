@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use support::follows::Follower;
 use support::merges::tracemerge;
-use support::{Scenario, Traced, wait_until};
+use support::{APP, Scenario, Traced, wait_until};
 use trace_format::function::{FunctionLine, FunctionPlace, Named, StackLine};
 use trace_format::line::{Kind, Line};
 use trace_format::meta::{Meta, Module};
@@ -26,7 +26,7 @@ fn run(scenario: &[&str], format: &str, call_sites: &str) -> Traced {
 /// Runs the command on the traces in a directory; returns what it prints. Panics unless it succeeds.
 fn told(directory: &Path, runtime: &Path, args: &[&str]) -> String {
     let mut command = tracemerge(SCENARIO, runtime, args);
-    let output = command.arg(directory.join("scenario")).output().expect("it can be run");
+    let output = command.arg(directory.join(APP)).output().expect("it can be run");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{args:?}: {}: {said}", output.status);
     String::from_utf8(output.stdout).expect("UTF-8")

@@ -1,11 +1,10 @@
 //! `tracemerge check` says whether a trace is whole, and names each reason why it is not.
-#![cfg(target_os = "linux")]
 
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use support::merges::{Watched, tracemerge};
-use support::{Scenario, Traced, names};
+use support::{APP, Scenario, Traced, names, refused};
 use trace_format::meta::{EndReason, Meta};
 
 const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
@@ -18,7 +17,7 @@ struct Check {
 }
 
 fn check_in(directory: &Path, runtime: &Path, options: &[&str]) -> Check {
-    let app = directory.join("scenario");
+    let app = directory.join(APP);
     let mut check = tracemerge(SCENARIO, runtime, ["check"]);
     // There are no files of others.
     check.args(options).arg(app).current_dir("/").env("TMPDIR", runtime);
@@ -115,7 +114,7 @@ fn losses_of_every_sort_are_named() {
 fn a_merge_says_by_itself_what_was_lost_by_design_and_is_complete() {
     let traced =
         Scenario::new(SCENARIO, &["rotated", "20000"]).env("TRACER_MAX_BYTES", "64K").run().succeeded();
-    let app = traced.directory.path().join("scenario");
+    let app = traced.directory.path().join(APP);
     let merge = tracemerge(SCENARIO, traced.runtime.path(), [app]).output().unwrap();
     let said = String::from_utf8_lossy(&merge.stderr).into_owned();
     assert_eq!(merge.status.code(), Some(0), "{said}");
@@ -231,9 +230,9 @@ fn a_living_program_is_whole_as_far_as_it_is() {
 
 #[test]
 fn what_was_in_private_memory_is_unknown_after_a_kill() {
-    let traced = Scenario::new(SCENARIO, &["killed"]).env("TRACER_RUNTIME_DIR", "/proc/none").run();
+    let traced = Scenario::new(SCENARIO, &["killed"]).env("TRACER_RUNTIME_DIR", &refused()).run();
     assert!(!traced.output.status.success());
-    let checked = check_in(traced.directory.path(), Path::new("/proc/none"), &[]);
+    let checked = check_in(traced.directory.path(), Path::new(&refused()), &[]);
     checked.not_whole(&["no '# end' line; ring=private: what was in memory at the kill is unknown"]);
 }
 
@@ -272,7 +271,7 @@ fn any_file_of_a_run_that_is_missing_is_missed() {
                 || said.contains("none of its files here says how many there are in the end")
         };
         assert!(is_named(&missed.err), "{}", missed.err);
-        let app = traced.directory.path().join("scenario");
+        let app = traced.directory.path().join(APP);
         let merge = tracemerge(SCENARIO, traced.runtime.path(), [app]).output().unwrap();
         let said = String::from_utf8_lossy(&merge.stderr).into_owned();
         assert_eq!(merge.status.code(), Some(1), "a merge knows the same: {said}");
@@ -303,9 +302,9 @@ fn what_nobody_has_counted_is_unknown() {
 
 #[test]
 fn a_merge_knows_of_a_missing_end_what_a_check_knows() {
-    let traced = Scenario::new(SCENARIO, &["killed"]).env("TRACER_RUNTIME_DIR", "/proc/none").run();
-    let app = traced.directory.path().join("scenario");
-    let merge = tracemerge(SCENARIO, Path::new("/proc/none"), [app]).output().unwrap();
+    let traced = Scenario::new(SCENARIO, &["killed"]).env("TRACER_RUNTIME_DIR", &refused()).run();
+    let app = traced.directory.path().join(APP);
+    let merge = tracemerge(SCENARIO, Path::new(&refused()), [app]).output().unwrap();
     let said = String::from_utf8_lossy(&merge.stderr).into_owned();
     assert_eq!(merge.status.code(), Some(1), "{said}");
     assert!(said.contains("ring=private: what was in memory at the kill is unknown"), "{said}");
@@ -313,7 +312,7 @@ fn a_merge_knows_of_a_missing_end_what_a_check_knows() {
     // The rings are gone, with the mount namespace that they were in.
     let traced = Scenario::new(SCENARIO, &["killed"]).env("TRACER_FLUSH_MS", "60000").run();
     fs::remove_dir_all(&traced.left_in_runtime()[0]).unwrap();
-    let app = traced.directory.path().join("scenario");
+    let app = traced.directory.path().join(APP);
     let merge = tracemerge(SCENARIO, traced.runtime.path(), [app]).output().unwrap();
     let said = String::from_utf8_lossy(&merge.stderr).into_owned();
     assert_eq!(merge.status.code(), Some(1), "{said}");

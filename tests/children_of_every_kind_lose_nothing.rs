@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 use support::processes::merge;
-use support::{Scenario, ThreadTrace, Traced, names, read_directory};
+use support::{Scenario, ThreadTrace, Traced, read_directory, runs};
 use trace_format::meta::{EndReason, Meta, Run};
 
 const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
@@ -68,7 +68,7 @@ fn a_daemon_is_a_run_of_its_parents_tree_and_neither_loses_anything() {
             assert_eq!((file.end().lost, file.end().reason), (0, reason), "{name}");
             assert_eq!(run_of(file).id == root.id, file.texts()[0].starts_with(['m', 'o']), "{name}");
         }
-        assert!(names(scenario.runtime.path()).is_empty(), "nothing is left in memory");
+        assert!(runs(scenario.runtime.path()).is_empty(), "nothing is left in memory");
     }
 }
 
@@ -81,7 +81,7 @@ fn a_child_that_does_not_trace_exits_at_once_and_leaves_its_parents_rings_alone(
     // A child that waited for a flusher, which it does not have, would look forty times.
     assert!(waits.as_ref().is_ok_and(|waits| *waits < 20), "how often the child has waited: {waits:?}");
     merge(&scenario, &[SCENARIO.as_ref()]).succeeded();
-    assert!(names(scenario.runtime.path()).is_empty(), "nothing is left in memory");
+    assert!(runs(scenario.runtime.path()).is_empty(), "nothing is left in memory");
     let files = read_directory(scenario.directory.path());
     assert!(files.values().all(|file| file.end().reason == EndReason::Killed));
     assert_counts(numbers(files.values()), &[("main", 100), ("other", 100), ("children", 1)]);

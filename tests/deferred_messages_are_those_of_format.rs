@@ -1,11 +1,10 @@
 //! `trace!`: messages that are formatted later, or in another process after a kill, are those that `format!`
 //! gives.
-#![cfg(target_os = "linux")]
 
 use std::process::Command;
 use std::time::Duration;
 use support::kills::Kill;
-use support::{Scenario, Traced, names, read_directory};
+use support::{APP, Scenario, Traced, names, read_directory, runs};
 use trace_format::record::Records;
 use trace_format::ring::HEADER_BYTES;
 
@@ -57,7 +56,7 @@ fn a_filter_switches_modules_off_and_on() {
 
 fn recovered(scenario: &Scenario) -> Vec<String> {
     let mut merge = Command::new(SCENARIO);
-    let app = scenario.directory.path().join("scenario");
+    let app = scenario.directory.path().join(APP);
     let merged = merge.arg("merge").arg(app).env("TRACER_RUNTIME_DIR", scenario.runtime.path()).output();
     let merged = merged.expect("the merge can be run");
     assert!(merged.status.success(), "{}", String::from_utf8_lossy(&merged.stderr));
@@ -70,7 +69,7 @@ fn captured_arguments_of_a_killed_program_are_formatted_by_who_recovers_it() {
     let mut scenario = Scenario::new(SCENARIO, &["sites-killed"]).env("TRACER_FLUSH_MS", "60000");
     assert!(!scenario.command().status().expect("the program runs").success());
     // The ring holds numbers, not text.
-    let run = names(scenario.runtime.path()).pop().expect("the run's directory");
+    let run = runs(scenario.runtime.path()).pop().expect("the run's directory");
     let rings = names(&run).into_iter().filter(|path| path.to_string_lossy().contains("ring-"));
     let captured = rings.map(|path| {
         let ring = std::fs::read(path).expect("a ring");
@@ -104,6 +103,7 @@ fn killed_at_any_instant_no_captured_record_is_lost() {
     assert!(records > 0, "some live long enough to trace");
 }
 
+#[cfg(unix)]
 #[test]
 fn a_forked_child_goes_on_with_the_sites_of_its_parent() {
     let traced = traced("sites-forked");

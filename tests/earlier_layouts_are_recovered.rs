@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use support::{names, tracemerge};
+use support::{APP, names, tracemerge};
 use tempfile::TempDir;
 use trace_format::meta::Cause;
 use trace_store::recovery::{Recovered, recover};
@@ -105,7 +105,7 @@ impl Kept {
 
     /// Merges the files; no run is looked for.
     fn merge(&self) -> Vec<u8> {
-        let (app, output) = (self.traces.path().join("scenario"), self.runtime.path().join("merged"));
+        let (app, output) = (self.traces.path().join(APP), self.runtime.path().join("merged"));
         let words = ["-q".as_ref(), app.as_os_str(), "-o".as_ref(), output.as_os_str()];
         assert_eq!(tracemerge(&words), 0);
         fs::read(output).expect("what was merged")

@@ -5,7 +5,7 @@
 
 use std::process::Command;
 use support::equation::{Accounts, assert_equation};
-use support::{Scenario, names, read_directory};
+use support::{APP, Scenario, read_directory, runs};
 use trace_format::meta::EndReason;
 
 const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
@@ -72,7 +72,7 @@ fn a_killed_program_is_recovered_into_as_many_files_as_are_needed() {
         // The program has no limit. Nothing is written before the kill, unless rings are half full.
         let scenario =
             limited(1 << 40, format, "killed", &[("TRACER_FLUSH_MS", "60000"), ("TRACER_RING_SIZE", "4M")]);
-        let app = scenario.directory.path().join("scenario");
+        let app = scenario.directory.path().join(APP);
         // `check` recovers, and writes nothing else.
         let script = format!("ulimit -f {}; exec \"$0\" tracemerge check \"$1\"", LIMIT / 512);
         let mut check = Command::new("sh");
@@ -80,7 +80,7 @@ fn a_killed_program_is_recovered_into_as_many_files_as_are_needed() {
         let output = check.env("TRACER_RUNTIME_DIR", scenario.runtime.path()).output().expect("a shell");
         let said = [output.stdout, output.stderr].concat();
         assert_eq!(output.status.code(), Some(0), "{}: {}", output.status, String::from_utf8_lossy(&said));
-        assert!(names(scenario.runtime.path()).is_empty(), "nothing is left in memory");
+        assert!(runs(scenario.runtime.path()).is_empty(), "nothing is left in memory");
         assert_all_there(&scenario, format);
         assert_filled(&scenario, format);
     }

@@ -1,6 +1,5 @@
 //! The first record of a process and of a thread has the ticks of its call, however long starting the tracer or
 //! getting a ring takes.
-#![cfg(target_os = "linux")]
 
 use support::{Scenario, ThreadTrace, Traced};
 use trace_format::meta::Meta;

@@ -5,7 +5,7 @@
 use std::ffi::OsStr;
 use support::merges::tracemerge;
 use support::processes::merge;
-use support::{Scenario, ThreadTrace, Traced, read_directory, text_of};
+use support::{APP, Scenario, ThreadTrace, Traced, read_directory, text_of};
 use trace_format::escape::unescape;
 use trace_format::function::{FunctionLine, FunctionPlace};
 use trace_format::line::{Kind, Line};
@@ -206,8 +206,7 @@ fn the_tree_and_the_report_of_a_killed_program_have_the_calls_that_it_has_counte
             |at: usize| u64::from_le_bytes(counters[8 * at..8 * at + 8].try_into().expect("a counter"));
         let shown = |args: &[&str]| {
             let mut command = tracemerge(SCENARIO, scenario.runtime.path(), args.iter().map(OsStr::new));
-            let output =
-                command.arg(scenario.directory.path().join("scenario")).output().expect("it can be run");
+            let output = command.arg(scenario.directory.path().join(APP)).output().expect("it can be run");
             assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
             String::from_utf8(output.stdout).expect("text")
         };
@@ -293,7 +292,7 @@ fn handlers_and_values_that_enter_functions_inside_of_a_message_are_recorded() {
         let said = traced.stdout();
         let numbers: Vec<usize> = said.split_whitespace().filter_map(|n| n.parse().ok()).collect();
         let [outer, shown, handled] = numbers[..] else { panic!("{said}") };
-        let file = traced.thread("scenario");
+        let file = traced.main_thread();
         let calls = calls(file);
         let count = |mark: char, name: &str| {
             calls.iter().filter(|call| (call.mark, &*call.name) == (mark, name)).count()
@@ -375,7 +374,7 @@ fn a_future_has_one_span_on_all_threads_and_its_end_is_told() {
             vec![">task", "<task ended"],
         ];
         assert_eq!(told, expected, "{format}");
-        let texts = traced.thread("scenario").texts();
+        let texts = traced.main_thread().texts();
         assert_eq!(
             texts.iter().filter(|text| text.starts_with("ret=")).collect::<Vec<_>>(),
             [&"ret=5", &"ret=7"]
@@ -452,7 +451,7 @@ fn a_flight_recorder_keeps_the_newest_calls_and_the_modules_of_their_addresses()
         let scenario = Scenario::new(SCENARIO, &["functions-many", &CALLS.to_string(), end]);
         let scenario = scenario.env("TRACER_FULL", "overwrite").env("TRACER_RING_SIZE", "64K");
         let traced = scenario.env("TRACER_FORMAT", format).env("TRACER_FLUSH_MS", "1").run_and_recover();
-        assert_newest(traced.thread("scenario"), LossReason::Overwritten, &format!("{format}, {end}"));
+        assert_newest(traced.main_thread(), LossReason::Overwritten, &format!("{format}, {end}"));
     }
 }
 

@@ -1,6 +1,6 @@
 //! The order is true: a record of something that happened after something else never has smaller ticks.
 
-use support::{Scenario, tracemerge};
+use support::{APP, Scenario, tracemerge};
 use trace_format::line::{Kind, Line};
 
 /// Hands a mutex over between two threads `count` times, merges, and returns the number of hand-overs that
@@ -11,7 +11,7 @@ fn reversed_handovers(clock: &str, count: u64) -> u64 {
         .env("TRACER_CLOCK", clock)
         .run()
         .succeeded();
-    let app = traced.directory.path().join("scenario");
+    let app = traced.directory.path().join(APP);
     let merged = traced.directory.path().join("merged");
     let status = tracemerge(&["-q".as_ref(), app.as_ref(), "-o".as_ref(), merged.as_ref()]);
     assert_eq!(status, 0, "a complete merge");

@@ -14,7 +14,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::Ordering::Relaxed;
-use support::{Scenario, names};
+use support::{Scenario, names, runs};
 use tempfile::TempDir;
 use trace_format::line::Line;
 use trace_format::meta::{Cause, Meta};
@@ -50,7 +50,7 @@ impl Prey {
         let directory = TempDir::new_in(memory).expect("a directory");
         let command = scenario.command().env("TRACER_DIR", directory.path());
         assert!(!command.status().expect("the program runs").success());
-        let [run] = &names(scenario.runtime.path())[..] else { panic!("one run") };
+        let [run] = &runs(scenario.runtime.path())[..] else { panic!("one run") };
         let run = run.clone();
         let traces = names(directory.path());
         assert_eq!(traces.len(), 3);

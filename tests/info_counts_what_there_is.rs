@@ -1,18 +1,17 @@
 //! The numbers of `tracemerge info` are those of the files, counted in another way, and of the program
 //! itself.
-#![cfg(target_os = "linux")]
 
 use serde_json::Value;
 use std::path::Path;
 use std::process::Output;
 use support::merges::tracemerge;
-use support::{Scenario, Traced};
+use support::{APP, Scenario, Traced};
 use trace_format::meta::Meta;
 
 const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
 
 fn info(traced: &Traced, args: &[&str]) -> Output {
-    let app = traced.directory.path().join("scenario");
+    let app = traced.directory.path().join(APP);
     let args = [&["info"], args, &[app.to_str().expect("a path in UTF-8")]].concat();
     tracemerge(SCENARIO, traced.runtime.path(), args).output().expect("the command can be run")
 }
@@ -70,6 +69,7 @@ fn moment(meta: &Meta) -> Option<(u64, u64)> {
     }
 }
 
+#[cfg(unix)]
 #[test]
 fn what_was_lost_and_how_long_was_waited_is_told_by_reason() {
     let scenario = Scenario::new(SCENARIO, &["without-flusher", "20000"]);

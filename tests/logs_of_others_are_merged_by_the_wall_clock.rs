@@ -1,9 +1,9 @@
 //! `--with`: lines of other logs stand where the wall clock says, in a file that is still a trace.
-#![cfg(target_os = "linux")]
 
 use std::path::Path;
 use std::process::Output;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use support::APP;
 use support::merges::{THREADS, Watched, tracemerge};
 use trace_format::escape::unescape;
 use trace_format::line::{Kind, Line};
@@ -41,7 +41,7 @@ fn merge(watched: &Watched, with: &[(&str, String)]) -> Output {
 
 fn view(watched: &Watched, with: &[(&str, String)], options: &[&str]) -> Output {
     let directory = watched.scenario.directory.path();
-    let app = directory.join("scenario");
+    let app = directory.join(APP);
     let path = |path: &Path| path.to_str().expect("a path in UTF-8").to_owned();
     let mut args = vec!["-o".to_owned(), "-".to_owned()];
     args.extend(options.iter().map(|&option| option.to_owned()));
@@ -172,8 +172,7 @@ fn a_log_without_times_is_refused_with_its_first_lines() {
     for word in ["app.log'", "ISO 8601", "syslog", "\n  hello\n  world"] {
         assert!(said.contains(word), "{said}");
     }
-    let missing =
-        tracemerge(SCENARIO, watched.scenario.runtime.path(), ["--with", "/nowhere/x.log", "scenario"]);
+    let missing = tracemerge(SCENARIO, watched.scenario.runtime.path(), ["--with", "/nowhere/x.log", APP]);
     let app = watched.scenario.directory.path();
     let output = { missing }.current_dir(app).output().expect("the merge can be run");
     assert_eq!(output.status.code(), Some(2));

@@ -12,7 +12,7 @@ fn messages_are_free_text_of_any_length() {
         let traced =
             Scenario::new(env!("CARGO_BIN_EXE_scenario"), &["free-text"]).env("TRACER_RING_SIZE", ring);
         let traced = traced.run().succeeded();
-        let file = traced.thread("scenario");
+        let file = traced.main_thread();
         for (found, expected) in file.texts().into_iter().zip(messages::texts()) {
             assert!(found == expected, "{:?} ... became {:?} ...", start(&expected), start(found));
         }

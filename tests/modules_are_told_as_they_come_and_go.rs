@@ -7,7 +7,7 @@
 
 use std::path::{Path, PathBuf};
 use support::processes::merge;
-use support::{Scenario, ThreadTrace, names, read_directory};
+use support::{Scenario, ThreadTrace, read_directory, runs};
 use trace_format::function::{FunctionLine, FunctionPlace};
 use trace_format::meta::{AddressRange, Between, Meta, Module};
 
@@ -72,7 +72,7 @@ fn libraries_at_the_same_addresses_are_told_apart_by_time() {
         let scenario = Scenario::new(SCENARIO, &["libraries", &paths[0], &paths[1]]);
         let traced = scenario.env("TRACER_FORMAT", format).run().succeeded();
         traced.assert_whole();
-        let file = traced.thread("scenario");
+        let file = traced.main_thread();
         let modules = modules(file);
         let [first, second] = [0, 1].map(|n| named(&modules, &paths[n]));
         let said = traced.stdout();
@@ -135,7 +135,7 @@ fn after_a_kill_the_modules_are_those_of_the_runs_directory() {
             .env("TRACER_FULL", "overwrite")
             .env("TRACER_FORMAT", format);
         assert!(!scenario.command().status().expect("the program runs").success());
-        let runs = names(scenario.runtime.path());
+        let runs = runs(scenario.runtime.path());
         let [run] = &runs[..] else { panic!("{runs:?}") };
         let table = run.join("modules");
         let text = std::fs::read_to_string(&table).expect("the table of a killed run");

@@ -7,7 +7,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use support::mounts::{in_own_mounts, is_root};
-use support::{Scenario, ThreadTrace, names, parse};
+use support::{APP, Scenario, ThreadTrace, names, parse, runs};
 use tempfile::TempDir;
 use trace_format::meta::{Meta, RingPlace};
 
@@ -124,9 +124,7 @@ fn with_planted_runtime(plant: &str) {
     let traced = scenario.env("VICTIM", victim.path().to_str().expect("UTF-8")).run().succeeded();
     assert_eq!(traced.messages(), ["the last words of main"]);
     traced.assert_whole();
-    let Some(Meta::Thread(thread)) = traced.thread("scenario").metas.get(1) else {
-        panic!("a `# thread` line")
-    };
+    let Some(Meta::Thread(thread)) = traced.main_thread().metas.get(1) else { panic!("a `# thread` line") };
     assert_eq!(thread.ring, RingPlace::Private, "{plant}");
     assert!(traced.stderr().contains("/dev/shm/tracer-"), "{plant}: {}", traced.stderr());
     assert!(names(victim.path()).is_empty(), "{plant}: nothing was written there");
@@ -155,7 +153,7 @@ fn modes_are_the_owners_alone_whatever_the_umask() {
         let output = scenario.command().output().expect("the program runs");
         assert!(output.stderr.is_empty(), "umask {umask}: {}", String::from_utf8_lossy(&output.stderr));
         let mode = |path: &Path| fs::metadata(path).expect("an entry").mode() & 0o777;
-        let [run] = &names(scenario.runtime.path())[..] else { panic!("umask {umask}: one run") };
+        let [run] = &runs(scenario.runtime.path())[..] else { panic!("umask {umask}: one run") };
         assert_eq!(mode(run), 0o700, "umask {umask}: {run:?}");
         let files: Vec<_> = names(scenario.directory.path()).into_iter().chain(names(run)).collect();
         assert!(files.len() >= 4, "a trace, a manifest, sites, rings: {files:?}");
@@ -173,7 +171,7 @@ fn a_program_with_more_rights_than_its_caller_does_not_trace() {
     }
     let place = TempDir::new().expect("a directory");
     fs::set_permissions(place.path(), PermissionsExt::from_mode(0o755)).expect("a change of mode");
-    let program = place.path().join("scenario");
+    let program = place.path().join(APP);
     // The file is not written by this process: a child of another test may have open for writing whatever
     // this process has.
     assert!(Command::new("cp").arg(SCENARIO).arg(&program).status().expect("cp runs").success());
@@ -205,7 +203,7 @@ fn killed() -> Scenario {
 
 fn merge(scenario: &Scenario) -> Output {
     let mut merge = Command::new(SCENARIO);
-    merge.arg("merge").arg(scenario.directory.path().join("scenario"));
+    merge.arg("merge").arg(scenario.directory.path().join(APP));
     merge.env("TRACER_RUNTIME_DIR", scenario.runtime.path()).output().expect("the merge runs")
 }
 
@@ -228,7 +226,7 @@ fn a_killed_run_is_recovered_where_all_is_this_users() {
 #[test]
 fn a_run_behind_a_link_is_not_this_users_run() {
     let scenario = killed();
-    let [run] = &names(scenario.runtime.path())[..] else { panic!("one run") };
+    let [run] = &runs(scenario.runtime.path())[..] else { panic!("one run") };
     let elsewhere = TempDir::new_in("/dev/shm").expect("a directory");
     let moved = elsewhere.path().join("run");
     fs::rename(run, &moved).expect("a new place");
@@ -247,7 +245,7 @@ fn a_manifest_that_is_a_link_or_a_fifo_is_no_manifest() {
         |manifest, _| fs::create_dir(manifest).expect("a directory"),
     ] {
         let scenario = killed();
-        let [run] = &names(scenario.runtime.path())[..] else { panic!("one run") };
+        let [run] = &runs(scenario.runtime.path())[..] else { panic!("one run") };
         let (manifest, copy) = (run.join("manifest"), run.join("copy"));
         fs::rename(&manifest, &copy).expect("a new name");
         plant(&manifest, &copy);
@@ -263,7 +261,7 @@ fn what_belongs_to_another_user_is_not_trusted() {
         eprintln!("only root can give files to another user: not tested");
         return;
     }
-    let run_of = |scenario: &Scenario| names(scenario.runtime.path()).remove(0);
+    let run_of = |scenario: &Scenario| runs(scenario.runtime.path()).remove(0);
     type Part = fn(&Path) -> PathBuf;
     let cases: [(&str, Part); 3] = [
         ("the directory of runs", |run| run.parent().expect("a directory").to_path_buf()),

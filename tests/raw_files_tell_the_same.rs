@@ -1,13 +1,12 @@
 //! `TRACER_FORMAT=raw`: files hold records, and everything that is read from them is the same as from text
 //! files.
-#![cfg(target_os = "linux")]
 
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
 use support::kills::Kill;
 use support::merges::tracemerge;
-use support::{Scenario, Traced, names, text_of};
+use support::{APP, MAIN, Scenario, Traced, names, text_of};
 use trace_format::file::Encoding;
 use trace_format::raw::BLOCK;
 
@@ -28,7 +27,7 @@ fn command(directory: &Path, runtime: &Path, args: &[&str]) -> (Option<i32>, Str
 
 fn assert_all_raw(directory: &Path) {
     let files: Vec<_> =
-        names(directory).into_iter().filter(|path| !path.ends_with("scenario.trace.merge")).collect();
+        names(directory).into_iter().filter(|path| !path.ends_with(format!("{APP}.trace.merge"))).collect();
     assert!(!files.is_empty());
     for path in files {
         assert_eq!(Encoding::of(&fs::read(&path).expect("a file")), Encoding::Raw, "{path:?}");
@@ -96,11 +95,11 @@ fn raw_and_text_are_merged_to_the_bytes_that_text_alone_gives() {
         &["--since", "-500us", "--time", "offset"],
         &["--since", "2ms", "--last", "5", "--time", "utc"],
         &["--grep", "[37]$", "--time", "delta"],
-        &["--thread", "scenario", "--time", "wall"],
+        &["--thread", MAIN, "--time", "wall"],
     ];
     let shown = || {
         views.map(|view| {
-            let args = [&["--all-runs", "./scenario", "-o", "-"], view].concat();
+            let args = [&["--all-runs", APP, "-o", "-"], view].concat();
             let (status, shown, said) = command(directory, runtime, &args);
             assert_eq!(status, Some(0), "{view:?}: {said}");
             shown
@@ -126,7 +125,7 @@ fn the_newest_records_of_a_running_program_are_merged_behind_its_raw_file() {
     let mut scenario = raw(&["left-in-memory"]).env("TRACER_FLUSH_MS", "60000").env("TRACER_FULL", "block");
     assert!(!scenario.command().status().expect("the program runs").success());
     let (directory, runtime) = (scenario.directory.path(), scenario.runtime.path());
-    let (status, merged, said) = command(directory, runtime, &["./scenario", "-o", "-"]);
+    let (status, merged, said) = command(directory, runtime, &[APP, "-o", "-"]);
     assert_eq!(status, Some(0), "{said}");
     let texts =
         ["in the ring 4 ", ": late 3", "| and more", ": without a file", "reason=killed", "reason=thread"];
@@ -138,7 +137,7 @@ fn the_newest_records_of_a_running_program_are_merged_behind_its_raw_file() {
 fn check_reads_raw_files_and_names_what_is_damaged() {
     let traced = raw(&["many", "300"]).run().succeeded();
     let (directory, runtime) = (traced.directory.path(), traced.runtime.path());
-    let (status, report, said) = command(directory, runtime, &["check", "./scenario"]);
+    let (status, report, said) = command(directory, runtime, &["check", APP]);
     assert_eq!((status, said.as_str()), (Some(0), ""), "{report}");
     let whole = report.lines().last().expect("a verdict");
     assert!(whole.starts_with("whole: "), "{report}");
@@ -148,11 +147,11 @@ fn check_reads_raw_files_and_names_what_is_damaged() {
     // The damage is as long as a record, so the beginning of one is in it.
     bytes[place..place + 64].fill(0xff);
     fs::write(path, &bytes).unwrap();
-    let (status, report, said) = command(directory, runtime, &["check", "./scenario"]);
+    let (status, report, said) = command(directory, runtime, &["check", APP]);
     assert_eq!(status, Some(1), "{report}{said}");
     let name = path.file_name().unwrap().to_str().unwrap();
     assert!(said.lines().any(|line| line.contains(name) && line.contains("offset")), "{said}");
-    let (status, merged, said) = command(directory, runtime, &["./scenario", "-o", "-"]);
+    let (status, merged, said) = command(directory, runtime, &[APP, "-o", "-"]);
     assert_eq!(status, Some(1), "{said}");
     assert!(merged.contains("# damaged") && said.contains(name) && said.contains("offset"), "{said}");
 }
@@ -183,10 +182,9 @@ fn a_file_of_many_blocks_is_whole() {
     let traced = raw(&["rotated", "40000"]).run().succeeded();
     let [path] = &names(traced.directory.path())[..] else { panic!("one file") };
     assert!(fs::metadata(path).unwrap().len() > 3 * BLOCK);
-    assert_eq!(traced.thread("scenario").messages.len(), 40_000);
+    assert_eq!(traced.main_thread().messages.len(), 40_000);
     traced.assert_whole();
-    let (status, merged, said) =
-        command(traced.directory.path(), traced.runtime.path(), &["./scenario", "-o", "-"]);
+    let (status, merged, said) = command(traced.directory.path(), traced.runtime.path(), &[APP, "-o", "-"]);
     assert_eq!(status, Some(0), "{said}");
     let bytes = fs::read(path).unwrap();
     assert!(merged.as_bytes() == &*text_of("the file", &bytes));

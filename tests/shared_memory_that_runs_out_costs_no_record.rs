@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 use support::mounts::in_own_mounts;
-use support::{Traced, tracemerge};
+use support::{APP, Traced, tracemerge};
 use trace_format::meta::{EndReason, Meta, RingPlace};
 
 const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
@@ -139,7 +139,7 @@ fn the_temp_directory_serves_where_there_is_no_shared_memory() {
     let mut expected = vec!["flushed".to_string()];
     expected.extend((0..5).map(|i| format!("in the ring {i}")));
     assert_eq!(traced.messages(), expected);
-    assert_eq!(traced.thread("scenario").end().reason, EndReason::Killed);
-    let app = traced.directory.path().join("scenario");
+    assert_eq!(traced.main_thread().end().reason, EndReason::Killed);
+    let app = traced.directory.path().join(APP);
     assert_eq!(tracemerge(&["-q".as_ref(), app.as_ref()]), 0);
 }

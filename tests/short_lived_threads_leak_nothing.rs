@@ -1,20 +1,24 @@
 //! Ten thousand threads, fifty alive at a time: rings and descriptors are used again, no record is missing.
-#![cfg(target_os = "linux")]
 
 use support::Scenario;
 
+/// Wine starts a thread, and makes a file, a tenth as fast.
+const THREADS: usize = if cfg!(windows) { 1000 } else { 10_000 };
+
 #[test]
 fn ten_thousand_short_lived_threads_leak_no_ring_and_no_descriptor() {
-    let traced = Scenario::new(env!("CARGO_BIN_EXE_scenario"), &["short-lived", "10000"]);
+    let traced = Scenario::new(env!("CARGO_BIN_EXE_scenario"), &["short-lived", &THREADS.to_string()]);
     let traced = traced.env("TRACER_RING_SIZE", "64K").run().succeeded();
     let numbers: Vec<usize> = traced.stdout().split_whitespace().filter_map(|w| w.parse().ok()).collect();
     let [descriptors, rings, most] = numbers[..] else { panic!("{}", traced.stdout()) };
     // These are standard streams, the list itself, the manifest, and at most a file for each thread that is
     // being drained.
-    assert!(descriptors < 60, "{descriptors} descriptors are open at the end");
+    // Windows counts threads, events and mappings, too.
+    let limit = if cfg!(windows) { 400 } else { 60 };
+    assert!(descriptors < limit, "{descriptors} descriptors are open at the end");
     assert!(most <= 200 && rings <= 80, "{rings} rings at the end, {most} at most, for 50 threads at a time");
-    assert_eq!(traced.files.len(), 10_000, "one file per thread");
-    let mut seen = vec![[0; 2]; 10_000];
+    assert_eq!(traced.files.len(), THREADS, "one file per thread");
+    let mut seen = vec![[0; 2]; THREADS];
     for (name, file) in &traced.files {
         assert_eq!(file.messages.len(), 2, "{name}");
         for (place, text) in file.texts().into_iter().enumerate() {

@@ -33,7 +33,7 @@ fn ten_thousand_signals_a_second_whose_handler_traces_lose_and_double_nothing() 
     let (mut handled, mut of_main, mut inside) = (0, 0, 0);
     // Until then the handlers that the record before has seen at its end must have come.
     let mut due = 0;
-    for text in traced.thread("scenario").texts() {
+    for text in traced.main_thread().texts() {
         if let Some(number) = text.strip_prefix("handler ") {
             assert_eq!(number, handled.to_string());
             handled += 1;

@@ -5,7 +5,7 @@
 use std::ffi::OsStr;
 use std::process::Command;
 use support::processes::{Merged, Running, WAITS_IN_VAIN, merge};
-use support::{Scenario, ThreadTrace, names, read_directory, wait_until};
+use support::{Scenario, ThreadTrace, names, read_directory, runs, wait_until};
 use trace_format::meta::{EndReason, Meta, Run};
 
 const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
@@ -38,7 +38,7 @@ fn assert_recovered<'a>(files: impl IntoIterator<Item = &'a ThreadTrace>, count:
 
 fn assert_all_recovered(scenario: &Scenario, count: u64) {
     assert_recovered(read_directory(scenario.directory.path()).values(), count);
-    assert!(names(scenario.runtime.path()).is_empty(), "nothing is left in memory");
+    assert!(runs(scenario.runtime.path()).is_empty(), "nothing is left in memory");
 }
 
 fn merge_here(scenario: &Scenario) -> Merged {
@@ -47,7 +47,7 @@ fn merge_here(scenario: &Scenario) -> Merged {
 
 /// Merges while the run lives: at once, and without touching it.
 fn assert_left_alone(scenario: &Scenario, merged: &[&OsStr]) {
-    let [run] = &names(scenario.runtime.path())[..] else { panic!("one run") };
+    let [run] = &runs(scenario.runtime.path())[..] else { panic!("one run") };
     let before = names(run);
     let merged = merge(scenario, merged);
     assert!(merged.waits < WAITS_IN_VAIN, "{merged:?}");
@@ -159,7 +159,7 @@ fn start_in(namespace: &[&OsStr], before: &str) -> (Scenario, Running) {
 
 /// Returns the number that the only run's process has for itself.
 fn own_pid(scenario: &Scenario) -> u32 {
-    let [run] = &names(scenario.runtime.path())[..] else { panic!("one run") };
+    let [run] = &runs(scenario.runtime.path())[..] else { panic!("one run") };
     let name = run.file_name().and_then(OsStr::to_str).expect("UTF-8");
     name.split_once('-').expect("two parts").0.parse().expect("a number")
 }
@@ -171,7 +171,7 @@ fn a_process_of_another_pid_namespace_is_left_alone_while_it_lives_and_recovered
     assert_left_alone(&scenario, &[SCENARIO.as_ref()]);
     running.kill();
     let dead =
-        || merge_here(&scenario).succeeded().status == Some(0) && names(scenario.runtime.path()).is_empty();
+        || merge_here(&scenario).succeeded().status == Some(0) && runs(scenario.runtime.path()).is_empty();
     // A process that unshare has started dies when it does, a moment later.
     wait_until(60, "the death of the other process", dead);
     assert_all_recovered(&scenario, 100);
@@ -191,7 +191,7 @@ fn a_process_of_another_pid_namespace_is_not_taken_for_one_that_has_its_number_h
     assert_left_alone(&scenario, &[SCENARIO.as_ref()]);
     running.kill();
     wait_until(60, "the death of the other process", || {
-        merge_here(&scenario).succeeded().status == Some(0) && names(scenario.runtime.path()).is_empty()
+        merge_here(&scenario).succeeded().status == Some(0) && runs(scenario.runtime.path()).is_empty()
     });
     assert_all_recovered(&scenario, 100);
     assert!(
@@ -212,8 +212,7 @@ fn a_recoverer_that_has_the_number_of_the_dead_recovers_it_and_leaves_the_living
     assert_left_alone(&scenario, &recoverer);
     running.kill();
     wait_until(60, "the death of the other process", || {
-        merge(&scenario, &recoverer).succeeded().status == Some(0)
-            && names(scenario.runtime.path()).is_empty()
+        merge(&scenario, &recoverer).succeeded().status == Some(0) && runs(scenario.runtime.path()).is_empty()
     });
     assert_all_recovered(&scenario, 100);
 }

@@ -2,7 +2,7 @@
 //! after a kill as well.
 #![cfg(target_os = "linux")]
 
-use support::{Scenario, read_directory, tracemerge};
+use support::{APP, Scenario, read_directory, tracemerge};
 use trace_format::meta::{LossReason, Meta};
 
 const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
@@ -21,7 +21,7 @@ fn the_sum_of_files_and_losses_is_what_was_made() {
         let made: u64 = printed.split(' ').nth(1).and_then(|n| n.trim().parse().ok()).expect("a number");
         let merged = std::process::Command::new(SCENARIO)
             .arg("tracemerge")
-            .arg(scenario.directory.path().join("scenario"))
+            .arg(scenario.directory.path().join(APP))
             .env("TRACER_RUNTIME_DIR", scenario.runtime.path())
             .output()
             .expect("it runs");
@@ -46,7 +46,7 @@ fn the_sum_of_files_and_losses_is_what_was_made() {
         assert!(told >= 50, "{how}: some thread got no ring: {printed}");
         assert!(killed || said.contains("never got a ring"), "{said}");
         let check = ["check", "-q"].map(std::ffi::OsStr::new);
-        let app = scenario.directory.path().join("scenario");
+        let app = scenario.directory.path().join(APP);
         assert_eq!(tracemerge(&[check[0], check[1], app.as_os_str()]), 1);
     }
 }

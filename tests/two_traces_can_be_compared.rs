@@ -1,6 +1,5 @@
 //! `tracemerge diff`: traces of the same program are the same; a change in one is found, where it was made;
 //! times are compared.
-#![cfg(target_os = "linux")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -9,7 +8,7 @@ use std::process::Output;
 
 use serde_json::Value;
 use support::merges::tracemerge;
-use support::{Scenario, Traced};
+use support::{APP, Scenario, Traced, UNNAMED};
 use tempfile::TempDir;
 use trace_format::line::{Kind, Line};
 
@@ -28,11 +27,11 @@ fn traced() -> Traced {
 }
 
 fn merged(traced: &Traced) -> PathBuf {
-    let app = traced.directory.path().join("scenario");
+    let app = traced.directory.path().join(APP);
     let status =
         tracemerge(SCENARIO, traced.runtime.path(), [Path::new("-q"), &app]).status().expect("a merge");
     assert!(status.success());
-    traced.directory.path().join("scenario.trace.merge")
+    traced.directory.path().join(format!("{APP}.trace.merge"))
 }
 
 #[test]
@@ -40,7 +39,7 @@ fn runs_of_the_same_program_are_the_same_whatever_they_are_given_as() {
     let (one, two) = (traced(), traced());
     // A directory with other runtime directories is looked at, too: both are done.
     let (a, b) = (merged(&one), merged(&two));
-    let (directory, app) = (one.directory.path(), two.directory.path().join("scenario"));
+    let (directory, app) = (one.directory.path(), two.directory.path().join(APP));
     let file = |traced: &Traced, at: usize| {
         let name = traced.files.keys().nth(at).expect("a file").clone();
         traced.directory.path().join(name)
@@ -55,7 +54,7 @@ fn runs_of_the_same_program_are_the_same_whatever_they_are_given_as() {
         assert_eq!((status, said.as_str()), (Some(0), ""), "{report}");
         let same = match threads {
             1 => "1 thread the same, 300 records\n",
-            _ => "pool \"scenario\" (A 8 threads, B 8): the same 2,400 records\n",
+            _ => &format!("pool {UNNAMED:?} (A 8 threads, B 8): the same 2,400 records\n"),
         };
         assert!(report.contains(same), "{report}");
     }
@@ -69,9 +68,9 @@ fn what_was_taken_away_and_put_in_is_found_in_its_thread() {
     let tid =
         Line::parse(text.lines().last().expect("a line").as_bytes()).expect("a line of a trace").key.tid;
     // This thread gets a name of its own, so that it is compared alone.
-    let (key, name) = (format!("-{tid:08} # thread "), "name=\"scenario\"");
+    let (key, name) = (format!("-{tid:08} # thread "), format!("name={UNNAMED:?}"));
     let renamed =
-        |line: &str| if line.contains(&key) { line.replace(name, "name=\"alone\"") } else { line.into() };
+        |line: &str| if line.contains(&key) { line.replace(&name, "name=\"alone\"") } else { line.into() };
     let text: String = text.lines().map(|line| renamed(line) + "\n").collect();
     assert_eq!(text.matches("name=\"alone\"").count(), 1);
     std::fs::write(&a, &text).expect("a file");
@@ -96,8 +95,8 @@ fn what_was_taken_away_and_put_in_is_found_in_its_thread() {
     std::fs::write(&b, changed).expect("a file");
     let (status, report, _) = diff(&a, &b, one.runtime.path());
     assert_eq!(status, Some(1), "{report}");
-    let pool = "pool \"scenario\" (A 7 threads, B 7): the same 2,100 records\n";
-    assert!(report.contains(pool), "{report}");
+    let pool = format!("pool {UNNAMED:?} (A 7 threads, B 7): the same 2,100 records\n");
+    assert!(report.contains(&pool), "{report}");
     let expected = format!(
         "thread \"alone\" (A {tid}, B {tid}): A has 300 records, B 301; the first 99 alike, 1 only in A, \
          2 only in B"

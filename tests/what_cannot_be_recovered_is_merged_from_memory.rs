@@ -6,7 +6,7 @@ use std::path::Path;
 use support::follows::without_numbers;
 use support::merges::{by_thread, tracemerge};
 use support::mounts::{in_own_mounts, is_root};
-use support::{Scenario, names};
+use support::{APP, Scenario, names, runs};
 use tempfile::TempDir;
 
 const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
@@ -131,7 +131,7 @@ fn a_ring_that_may_not_be_read_is_named() {
     let rings = names(run).into_iter().filter(|path| path.to_string_lossy().contains("/ring-"));
     let ring = rings.into_iter().find(|path| ring_of(path)).expect("the main thread's ring");
     std::os::unix::fs::chown(&ring, Some(65534), None).unwrap();
-    let app = killed.directory.path().join("scenario");
+    let app = killed.directory.path().join(APP);
     let merge = |name: &str| {
         let to = killed.directory.path().join(name);
         let mut merge = tracemerge(SCENARIO, killed.runtime.path(), [&app]);
@@ -166,9 +166,9 @@ fn rings_of_another_user_are_recovered_by_root_with_that_users_rights() {
     let status = scenario.command().status().unwrap();
     assert!(!status.success());
     // The list of places may be there, too: this user may not write beside the executable.
-    let runs: Vec<_> = names(scenario.runtime.path()).into_iter().filter(|path| path.is_dir()).collect();
+    let runs: Vec<_> = runs(scenario.runtime.path()).into_iter().filter(|path| path.is_dir()).collect();
     let [run] = &runs[..] else { panic!("one run") };
-    let app = scenario.directory.path().join("scenario");
+    let app = scenario.directory.path().join(APP);
     let ran = tracemerge(SCENARIO, scenario.runtime.path(), [&app]).output().unwrap();
     let said = String::from_utf8_lossy(&ran.stderr).into_owned();
     assert_eq!(ran.status.code(), Some(0), "{said}");

@@ -4,7 +4,7 @@
 
 use std::process::{Command, Output};
 
-use support::{Scenario, Traced, read_directory};
+use support::{APP, Scenario, Traced, read_directory};
 use trace_format::meta::{Cause, End, EndReason, Name};
 
 const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
@@ -30,7 +30,7 @@ fn by_run_with(how: &str, env: &[(&str, &str)]) -> Traced {
 /// Gives the end of the main thread's file, and checks that nothing is missing.
 fn end(traced: &Traced) -> End {
     traced.assert_whole();
-    let main = traced.thread("scenario");
+    let main = traced.main_thread();
     let texts = main.texts();
     let are_of_panics = texts[1..].iter().all(|text| text.starts_with("panicked at "));
     assert!(texts[0] == "before the end" && are_of_panics, "{texts:?}: {}", traced.said());
@@ -40,7 +40,7 @@ fn end(traced: &Traced) -> End {
 /// Gives what the end of the main thread's file says, with the panic by whether it was in that thread.
 fn said(traced: &Traced) -> (EndReason, bool, Option<String>, Option<u32>) {
     let End { reason, cause: Cause { panic, signal, status }, .. } = end(traced);
-    let main = traced.thread("scenario").messages[0].0.tid;
+    let main = traced.main_thread().messages[0].0.tid;
     assert!(panic.is_none_or(|tid| tid == main), "{panic:?}, not {main}");
     (reason, panic.is_some(), signal.as_ref().map(Name::to_string), status)
 }
@@ -98,7 +98,7 @@ fn an_exit_says_its_status_and_the_panic_that_led_to_it() {
     }
     // An exit that says that all went well is told as before.
     let traced = Scenario::new(SCENARIO, &["return"]).run().succeeded();
-    assert_eq!(traced.thread("scenario").end().cause, Cause::default());
+    assert_eq!(traced.main_thread().end().cause, Cause::default());
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn flight_recorders_say_it_too() {
 /// Returns what the command writes of the traces.
 fn command(traced: &Traced, args: &[&str]) -> String {
     let mut command = Command::new(SCENARIO);
-    command.arg("tracemerge").args(args).arg(traced.directory.path().join("scenario"));
+    command.arg("tracemerge").args(args).arg(traced.directory.path().join(APP));
     let output = command.env("TRACER_RUNTIME_DIR", traced.runtime.path()).output().expect("it can be run");
     String::from_utf8(output.stdout).expect("text")
 }

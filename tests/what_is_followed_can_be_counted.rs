@@ -9,6 +9,7 @@ use std::os::fd::{FromRawFd, OwnedFd};
 use std::process::{Child, Stdio};
 
 use serde_json::Value;
+use support::APP;
 use support::follows::Follower;
 use support::merges::{THREADS, Watched, tracemerge};
 
@@ -22,7 +23,7 @@ fn go_on_to(watched: &Watched, count: u64) {
 
 /// Returns what `stats` counts of a program up to now.
 fn stats_of(watched: &Watched, options: &[&str]) -> Value {
-    let app = watched.scenario.directory.path().join("scenario");
+    let app = watched.scenario.directory.path().join(APP);
     let mut command = tracemerge(SCENARIO, watched.scenario.runtime.path(), ["stats", "--json"]);
     let output = command.args(options).arg(app).output().expect("it can be run");
     serde_json::from_slice(&output.stdout).expect("JSON")
@@ -97,7 +98,7 @@ impl OnTerminal {
         assert_eq!(made, 0, "a pseudo-terminal");
         // SAFETY: both were just opened, and nothing else owns them.
         let (ours, theirs) = unsafe { (File::from_raw_fd(ours), OwnedFd::from_raw_fd(theirs)) };
-        let app = watched.scenario.directory.path().join("scenario");
+        let app = watched.scenario.directory.path().join(APP);
         let mut command = tracemerge(SCENARIO, watched.scenario.runtime.path(), ["stats", "-f"]);
         command.args(options).arg(app).env("TERM", "xterm").stdout(theirs).stderr(Stdio::null());
         let child = command.spawn().expect("it can be run");

@@ -1,9 +1,9 @@
 //! `tracemerge --follow` with the options of a view: its output of a run that has ended is the view's output
 //! afterwards; it begins and ends where it is told to; several applications are followed as one.
-#![cfg(target_os = "linux")]
 
 use std::collections::BTreeSet;
 use std::time::Duration;
+use support::MAIN;
 use support::Scenario;
 use support::follows::{Follower, assert_same, view};
 use support::merges::{THREADS, Watched};
@@ -232,7 +232,7 @@ fn it_begins_at_the_time_that_is_asked_for() {
             from_newest.shown().lines().filter(is_newest).count() == expected
         });
         let since = now_as_offset(&watched);
-        let from_offset = follow(&watched, &["--since", &since, "--thread", "scenario"]);
+        let from_offset = follow(&watched, &["--since", &since, "--thread", MAIN]);
         let from_ticks = follow(&watched, &["--since", &format!("@{}", newest + 1)]);
         go_on_to(&watched, 6001);
         [&from_offset, &from_ticks].into_iter().for_each(begun);
@@ -240,7 +240,7 @@ fn it_begins_at_the_time_that_is_asked_for() {
         watched.end();
         assert_same(&from_newest.ended().1, &view_of(&watched, &["--since", &format!("@{newest}")]));
         assert_same(&from_ticks.ended().1, &view_of(&watched, &["--since", &format!("@{}", newest + 1)]));
-        let expected = view_of(&watched, &["--since", &since, "--thread", "scenario"]);
+        let expected = view_of(&watched, &["--since", &since, "--thread", MAIN]);
         assert_eq!(
             messages(&expected).iter().filter(|line| line.contains(" : ")).count(),
             THREADS * (500 + 3)

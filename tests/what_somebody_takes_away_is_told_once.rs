@@ -1,9 +1,8 @@
 //! A thread's files are deleted, truncated and replaced, one after the other: records that are in none of
 //! them any more are reported lost, once, and no other records are.
-#![cfg(target_os = "linux")]
 
 use support::equation::{Accounts, assert_equation};
-use support::{Scenario, names};
+use support::{APP, Scenario, runs};
 use trace_format::meta::LossReason;
 
 const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
@@ -17,12 +16,12 @@ fn meddled(steps: &str, format: &str, end: &str) -> Accounts {
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.success(), end != "killed", "{said}");
     if end == "killed" {
-        let app = scenario.directory.path().join("scenario");
+        let app = scenario.directory.path().join(APP);
         let mut merge = std::process::Command::new(SCENARIO);
         let merge = merge.arg("merge").arg(app).env("TRACER_RUNTIME_DIR", scenario.runtime.path()).output();
         merge.expect("the merge can be run");
     }
-    assert!(names(scenario.runtime.path()).is_empty());
+    assert!(runs(scenario.runtime.path()).is_empty());
     let made = 100 * steps.split(',').count() as u64 + if steps.ends_with("-at-last") { 0 } else { 100 };
     let accounts = assert_equation(scenario.directory.path(), &[made], false);
     let told = accounts.lost(LossReason::FileRemoved);

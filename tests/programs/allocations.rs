@@ -55,11 +55,51 @@ pub fn count() -> u64 {
 
 /// Has `what` called before the calling thread's `nth` allocation from now; never for 0.
 #[cfg_attr(
-    not(target_arch = "x86_64"),
+    not(all(target_arch = "x86_64", target_os = "linux")),
     allow(dead_code, reason = "for jumps, which are written in assembly")
 )]
 pub fn at_allocation(nth: u64, what: fn()) {
     NEXT.set((nth, what));
+}
+
+/// Returns the number of threads of this process.
+#[cfg(unix)]
+fn threads() -> usize {
+    std::fs::read_dir("/proc/self/task").expect("a list of threads").count()
+}
+
+/// Returns the number of threads of this process.
+#[cfg(windows)]
+fn threads() -> usize {
+    use std::ffi::c_void;
+    #[repr(C)]
+    struct Entry {
+        size: u32,
+        usage: u32,
+        thread: u32,
+        process: u32,
+        priorities: [i32; 2],
+        flags: u32,
+    }
+    unsafe extern "system" {
+        fn CreateToolhelp32Snapshot(flags: u32, process: u32) -> *mut c_void;
+        fn Thread32First(snapshot: *mut c_void, entry: *mut Entry) -> i32;
+        fn Thread32Next(snapshot: *mut c_void, entry: *mut Entry) -> i32;
+    }
+    const THREADS: u32 = 4;
+    let size = u32::try_from(size_of::<Entry>()).expect("a small type");
+    let mut entry = Entry { size, usage: 0, thread: 0, process: 0, priorities: [0; 2], flags: 0 };
+    let mut own = 0;
+    // SAFETY: the entry is plain memory and says its size; the snapshot stays open until this process ends.
+    unsafe {
+        let snapshot = CreateToolhelp32Snapshot(THREADS, 0);
+        let mut more = Thread32First(snapshot, &raw mut entry);
+        while more != 0 {
+            own += usize::from(entry.process == std::process::id());
+            more = Thread32Next(snapshot, &raw mut entry);
+        }
+    }
+    own
 }
 
 struct MustNotBeFormatted;
@@ -78,7 +118,7 @@ pub fn disabled() {
         Tracer::get().trace(format_args!("{MustNotBeFormatted}"));
     }
     let allocations = count() - before;
-    let threads = std::fs::read_dir("/proc/self/task").expect("a list of threads").count();
+    let threads = threads();
     assert!(!Tracer::get().is_enabled());
     Tracer::get().flush().expect("nothing to flush");
     assert_eq!(Tracer::get().stats().records, 0);

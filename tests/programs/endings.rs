@@ -1,5 +1,6 @@
 //! The ways in which a program or a thread can end.
 
+use crate::host::die;
 use std::sync::mpsc;
 use std::time::Duration;
 use tracer::Tracer;
@@ -85,16 +86,14 @@ pub fn killed() {
     for i in 0..5 {
         Tracer::get().trace(format_args!("in the ring {i}"));
     }
-    // SAFETY: the call touches no memory; the process ends here.
-    unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
+    die();
 }
 
 /// Traces for the first time, and is killed as soon as that call has returned.
 pub fn killed_at_once() {
     println!("{}", std::process::id());
     Tracer::get().trace(format_args!("killed at once"));
-    // SAFETY: the call touches no memory; the process ends here.
-    unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
+    die();
 }
 
 /// Ends tracing, traces in vain, starts again; another thread keeps its old ring all the while.
@@ -129,11 +128,31 @@ pub fn shutdown_and_again() {
     drop(go);
     other.expect("a thread").join().expect("its end");
     // The header of a mapping is the only trace of a ring in here once its file is unlinked.
+    #[cfg(unix)]
     let maps = std::fs::read_to_string("/proc/self/maps").expect("the list of mappings");
+    #[cfg(unix)]
     println!("rings {}", maps.lines().filter(|l| l.contains("/ring-")).count());
 }
 
+/// Registers handlers of `atexit` that trace, before the first record and after it.
+pub fn at_exit() {
+    extern "C" fn before() {
+        Tracer::get().trace(format_args!("registered before the first record"));
+    }
+    extern "C" fn after() {
+        Tracer::get().trace(format_args!("registered after it"));
+        let thread = std::thread::spawn(|| Tracer::get().trace(format_args!("a thread of the handler")));
+        thread.join().expect("its end");
+    }
+    // SAFETY: the handlers are plain functions that live as long as the program.
+    let register = |handler: extern "C" fn()| assert_eq!(unsafe { libc::atexit(handler) }, 0);
+    register(before);
+    Tracer::get().trace(format_args!("the first record"));
+    register(after);
+}
+
 /// Has the file that the program was started from `deleted`, `replaced` by another, or `kept`; then traces.
+#[cfg(unix)]
 pub fn own_file_gone(what: &str) {
     let own = std::env::current_exe().expect("its path");
     match what {
@@ -159,6 +178,7 @@ pub fn ended(how: &str) {
     match how {
         // SAFETY: nobody else has this address, and the process ends here.
         "fault" => unsafe { std::ptr::without_provenance_mut::<u8>(8).write_volatile(1) },
+        #[cfg(unix)]
         // SAFETY: the call touches no memory; the process ends here.
         "skips-handlers" => unsafe { libc::_exit(3) },
         "exits" => std::process::exit(3),
@@ -186,9 +206,8 @@ pub fn ended(how: &str) {
     match how {
         "caught-and-exits" => std::process::exit(4),
         "thread-panics-and-aborts" => std::process::abort(),
-        // SAFETY: the call touches no memory; the process ends here.
-        _ => unsafe { libc::kill(libc::getpid(), libc::SIGKILL) },
-    };
+        _ => die(),
+    }
 }
 
 extern "C" fn cannot_unwind() {

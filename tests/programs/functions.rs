@@ -3,12 +3,16 @@
 //! What each thread enters and leaves it also prints, so that a test can compare: `THREAD MARK WHAT` a line,
 //! in the order of its calls.
 
+use crate::host::die;
+#[cfg(unix)]
 use crate::signals::handle;
 use std::fmt::{self, Write as _};
 use std::future::Future;
+use std::path::Path;
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
+use support::words::words;
 use tracer::{Tracer, scope, trace, traced};
 
 /// What the calling thread has entered and left, as the test is told.
@@ -86,7 +90,7 @@ pub fn functions(depth: u64) {
 /// Enters and leaves functions, and counts each record whose call has returned in the file at `path`, until it
 /// is killed.
 pub fn killed(path: &str) {
-    let counters = crate::stress::counters(path, 1);
+    let counters = words(Path::new(path), 1);
     let count = &counters[0];
     loop {
         let by_address = tracer::scope();
@@ -107,7 +111,7 @@ const DEPTH: u32 = 5;
 /// Enters and leaves functions on several threads, recursively, some by panics that are caught further out, until it is
 /// killed. Counts the enterings that have returned in the file at `path`, for each thread: of `recursive`, and of `work`.
 pub fn everything(path: &str) {
-    let counters = crate::stress::counters(path, 2 * THREADS);
+    let counters = words(Path::new(path), 2 * THREADS);
     std::panic::set_hook(Box::new(|_| {}));
     let work = |thread: usize| {
         let (recursions, works) = (&counters[2 * thread], &counters[2 * thread + 1]);
@@ -142,10 +146,12 @@ fn recursive(recursions: &AtomicU64, depth: u32, panics: bool) {
     }
 }
 
+#[cfg(unix)]
 static HANDLED: AtomicU64 = AtomicU64::new(0);
 
 /// Is interrupted by handlers that enter and leave a function, and formats values that do so, too; prints how
 /// many scopes there were of each.
+#[cfg(unix)]
 pub fn inside_of_messages() {
     extern "C" fn handler(_: libc::c_int) {
         let _scope = scope!();
@@ -196,6 +202,7 @@ pub fn unwound() {
 }
 
 /// Forks a child inside of a function; both leave it.
+#[cfg(unix)]
 pub fn forked() {
     let scope = scope!("before the fork");
     // SAFETY: the child only traces, waits for nobody, and ends.
@@ -311,8 +318,7 @@ pub fn many(calls: u64, end: Option<&str>) {
     if end == Some("killed") {
         // What readers need to know has been written by then: the flusher does it when it is woken.
         std::thread::sleep(std::time::Duration::from_millis(100));
-        // SAFETY: the call sends a signal to this process.
-        unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
+        die();
     }
 }
 
@@ -342,6 +348,7 @@ pub fn volume(calls: u64) {
 
 /// Enters and leaves a function with each of these libraries loaded, one after the other, and before and
 /// between; prints for each which of its addresses are mapped as code.
+#[cfg(unix)]
 pub fn libraries(paths: &[String]) {
     let step = || {
         drop(tracer::scope());

@@ -1,6 +1,7 @@
 //! A run to be kept: it leaves in memory and in files, when it is killed, everything that a format has to
 //! say. `tests/kept/README.md` says how the kept runs were made with it.
 
+use crate::host::die;
 use std::fmt;
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -58,8 +59,7 @@ pub fn kept() {
         Tracer::get().trace(format_args!("main {n} is {}", "long ".repeat(600)));
         every_kind("main", n + 1);
     }
-    // SAFETY: the call touches no memory; the process ends here.
-    unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
+    die();
 }
 
 /// Appends half a line, as if a flusher had been killed while it wrote.

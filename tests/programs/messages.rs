@@ -141,6 +141,7 @@ pub fn full(count: u64) {
 
 /// Traces `count` records while the flusher is stopped, far more than the ring holds; then some when it goes
 /// on.
+#[cfg(unix)]
 pub fn without_flusher(count: u64) {
     Tracer::get().trace(format_args!("before"));
     Tracer::get().flush().expect("a file");
@@ -162,6 +163,7 @@ pub fn without_flusher(count: u64) {
 }
 
 /// Traces while files may grow no further, and when they may again: the records between wait in the ring.
+#[cfg(unix)]
 pub fn no_space() {
     let limit_files = |bytes: libc::rlim_t| {
         let limit = libc::rlimit { rlim_cur: bytes, rlim_max: libc::RLIM_INFINITY };
@@ -182,24 +184,50 @@ pub fn no_space() {
     Tracer::get().trace(format_args!("at the end"));
 }
 
+/// Returns the processor time of this process up to now, in microseconds.
+#[cfg(unix)]
+fn processor_us() -> i64 {
+    // SAFETY: the result is plain memory.
+    let usage = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_SELF, &mut usage);
+        usage
+    };
+    let us = |t: libc::timeval| t.tv_sec * 1_000_000 + t.tv_usec;
+    us(usage.ru_utime) + us(usage.ru_stime)
+}
+
+/// Returns the processor time of this process up to now, in microseconds.
+#[cfg(windows)]
+fn processor_us() -> u64 {
+    unsafe extern "system" {
+        fn GetCurrentProcess() -> *mut std::ffi::c_void;
+        fn GetProcessTimes(
+            process: *mut std::ffi::c_void,
+            created: *mut u64,
+            ended: *mut u64,
+            kernel: *mut u64,
+            user: *mut u64,
+        ) -> i32;
+    }
+    let (mut created, mut ended, mut kernel, mut user) = (0, 0, 0, 0);
+    // SAFETY: the handle is this process's own; the results are plain memory, each as long as a `FILETIME`, which counts
+    // 100 ns.
+    let done = unsafe {
+        GetProcessTimes(GetCurrentProcess(), &raw mut created, &raw mut ended, &raw mut kernel, &raw mut user)
+    };
+    assert_ne!(done, 0);
+    (kernel + user) / 10
+}
+
 /// Traces one record, then sleeps for `seconds`; prints the processor time of the whole process, in
 /// microseconds.
 pub fn idle(seconds: u64) {
     Tracer::get().trace(format_args!("now idle"));
     let _ = Tracer::get().flush();
-    let used = || {
-        // SAFETY: the result is plain memory.
-        let usage = unsafe {
-            let mut usage: libc::rusage = std::mem::zeroed();
-            libc::getrusage(libc::RUSAGE_SELF, &mut usage);
-            usage
-        };
-        let us = |t: libc::timeval| t.tv_sec * 1_000_000 + t.tv_usec;
-        us(usage.ru_utime) + us(usage.ru_stime)
-    };
-    let before = used();
+    let before = processor_us();
     std::thread::sleep(Duration::from_secs(seconds));
-    println!("{}", used() - before);
+    println!("{}", processor_us() - before);
 }
 
 /// Traces one record, then nothing; prints after how many milliseconds its line was in the file, five times.

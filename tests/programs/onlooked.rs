@@ -1,8 +1,11 @@
 //! Programs that are merged while they run.
 
+use crate::host::die;
 use std::fmt;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+use support::words;
 use tracer::Tracer;
 
 /// The number of threads that trace.
@@ -31,17 +34,12 @@ impl fmt::Display for Inside<'_> {
 /// With `manners` "plain" there is nothing that could not be in a ring at once, and nothing inside of a
 /// record; with "stuck" the formatting of the eleventh record does not end before the program does.
 pub fn watched(words: &str, manners: Option<&str>) {
-    let file = std::fs::OpenOptions::new().read(true).write(true).open(words).expect("the file of words");
-    // SAFETY: the file has as many bytes and keeps them; both sides use it as atomics.
-    let words = unsafe {
-        let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED);
-        let fd = std::os::fd::AsRawFd::as_raw_fd(&file);
-        let address = libc::mmap(std::ptr::null_mut(), (THREADS + 2) * 8, access, kind, fd, 0);
-        assert_ne!(address, libc::MAP_FAILED);
-        std::slice::from_raw_parts(address.cast::<AtomicU64>(), THREADS + 2)
-    };
+    let words = words::words(Path::new(words), THREADS + 2);
+    #[cfg(unix)]
     // SAFETY: the call touches no memory. The process that looks on needs a processor, too.
-    unsafe { libc::nice(5) };
+    unsafe {
+        libc::nice(5)
+    };
     let (goal, end, plain) = (&words[0], &words[1], manners == Some("plain"));
     let until = (manners == Some("stuck")).then_some(end);
     let long = "long ".repeat(400);
@@ -106,7 +104,7 @@ pub fn left_in_memory() {
         }
     });
     wait.recv().expect("the thread has traced");
-    end_by_kill();
+    die();
 }
 
 /// Kills itself when all records are in its files.
@@ -114,10 +112,5 @@ pub fn killed_when_flushed() {
     std::thread::spawn(|| Tracer::get().trace(format_args!("another thread"))).join().expect("its end");
     Tracer::get().trace(format_args!("flushed"));
     Tracer::get().flush().expect("a flush");
-    end_by_kill();
-}
-
-fn end_by_kill() {
-    // SAFETY: the call touches no memory; the process ends here.
-    unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
+    die();
 }

@@ -1,52 +1,13 @@
 //! Programs that become other programs, and programs that leave children of every kind behind.
 
+use crate::host::{die, hear, say};
+use crate::threads::trace_on_two_threads;
 use std::ffi::CString;
-use std::io::{BufRead, Write};
+use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tracer::Tracer;
-
-/// Prints a line that the test waits for.
-pub fn say(text: &str) {
-    println!("{text}");
-    let _ = std::io::stdout().flush();
-}
-
-/// Waits for a line of the test; `None` when the test has gone.
-pub fn hear() -> Option<String> {
-    std::io::stdin().lock().lines().next().and_then(Result::ok)
-}
-
-/// Traces `count` records on the main thread and on another one that stays alive.
-fn trace_on_two_threads(count: u64) {
-    let (done, wait) = std::sync::mpsc::channel();
-    std::thread::spawn(move || {
-        (0..count).for_each(|n| Tracer::get().trace(format_args!("other {n}")));
-        done.send(()).expect("main waits");
-        loop {
-            std::thread::park();
-        }
-    });
-    (0..count).for_each(|n| Tracer::get().trace(format_args!("main {n}")));
-    wait.recv().expect("the other thread has traced");
-}
-
-/// Traces, says so, and goes on living until it is killed, or for a minute after its test has gone.
-pub fn held(count: u64) {
-    trace_on_two_threads(count);
-    say("ready");
-    let _ = hear();
-    std::thread::sleep(std::time::Duration::from_secs(60));
-}
-
-/// Traces `count` records, many times what its ring can hold, and prints how many runs there are in memory
-/// then.
-pub fn beside_the_dead(count: u64) {
-    (0..count).for_each(|n| Tracer::get().trace(format_args!("beside the dead {n}")));
-    let runs = std::env::var_os("TRACER_RUNTIME_DIR").expect("the directory of rings");
-    say(&std::fs::read_dir(runs).expect("a directory").count().to_string());
-}
 
 /// Traces and becomes another program: this one again, which traces and returns, or `sleep`.
 pub fn exec(stage: &str) {
@@ -118,8 +79,7 @@ pub fn silent_child() {
     assert_eq!(libc::WEXITSTATUS(status), 9);
     Tracer::get().trace(format_args!("children 0"));
     say(&format!("{waits}"));
-    // SAFETY: the call touches no memory; the process ends here.
-    unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
+    die();
 }
 
 /// Runs `work` while three threads trace numbered records, `parent <thread> <number>`: `count` each at full

@@ -1,7 +1,9 @@
 //! A flight recorder, bounded files, files that somebody deletes, and a clock that goes back.
 
+use crate::host::die;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use support::APP;
 use tracer::Tracer;
 
 /// The number of records that a thread of the flight recorder traces before each snapshot; far more than its
@@ -31,7 +33,7 @@ pub fn flight(how: &str) {
             let _ = std::panic::catch_unwind(|| panic!("as the test wants"));
             // Only the panic's snapshot has written anything.
             trace_numbers(MANY..MANY + 10);
-            wait_for_death();
+            die();
         }
         "panic-inside" => {
             struct Panics;
@@ -41,23 +43,14 @@ pub fn flight(how: &str) {
                 }
             }
             Tracer::get().trace(format_args!("{Panics}"));
-            wait_for_death();
+            die();
         }
         "killed" => {
             println!("{}", Tracer::get().stats().bytes_written);
-            wait_for_death();
+            die();
         }
         "exit" => println!("{}", Tracer::get().stats().bytes_written),
         other => panic!("no way to end {other:?}"),
-    }
-}
-
-/// Kills this process.
-fn wait_for_death() -> ! {
-    // SAFETY: the call sends a signal to this process.
-    unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
-    loop {
-        std::thread::park();
     }
 }
 
@@ -85,6 +78,7 @@ pub fn rotated(records: u64) {
 }
 
 /// Lowers the limit of descriptors and starts so many threads that files are closed after each write.
+#[cfg(unix)]
 fn open_many_files() {
     let limit = libc::rlimit { rlim_cur: 16, rlim_max: 16 };
     // SAFETY: the call lowers a limit of this process.
@@ -107,16 +101,18 @@ fn open_many_files() {
 /// Traces, does `what` to the file, traces on.
 pub fn meddled(what: &str) {
     let directory = PathBuf::from(std::env::var_os("TRACER_DIR").expect("the test sets it"));
-    let thread = std::process::id();
-    let file = directory.join(format!("scenario.trace.{thread}"));
+    #[cfg(unix)]
     if std::env::args().any(|arg| arg == "crowded") {
         open_many_files();
     }
     trace_numbers(0..100);
     Tracer::get().flush().expect("a file");
+    let file = own_files(&directory).pop().expect("a file");
     match what {
         "removed" => std::fs::remove_file(&file).expect("it is there"),
-        "renamed" => std::fs::rename(&file, directory.join("scenario.trace.99999")).expect("it is there"),
+        "renamed" => {
+            std::fs::rename(&file, directory.join(format!("{APP}.trace.99999"))).expect("it is there")
+        }
         "truncated" => drop(std::fs::File::create(&file).expect("it is there")),
         "replaced" => {
             std::fs::remove_file(&file).expect("it is there");
@@ -130,7 +126,7 @@ pub fn meddled(what: &str) {
     }
     trace_numbers(100..150);
     if std::env::args().any(|arg| arg == "killed") {
-        wait_for_death();
+        die();
     }
 }
 
@@ -177,9 +173,10 @@ pub fn backward() {
     unsafe { libc::prctl(PR_SET_TSC, 1) };
 }
 
-/// Returns the trace files of the main thread.
+/// Returns the trace files of the main thread. Where its id is not the process's, no other thread has one.
 fn own_files(directory: &Path) -> Vec<PathBuf> {
-    let start = format!("scenario.trace.{}", std::process::id());
+    let id = if cfg!(unix) { std::process::id().to_string() } else { String::new() };
+    let start = format!("{APP}.trace.{id}");
     let entries = std::fs::read_dir(directory).expect("the test's directory").flatten();
     let own = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(&start));
     own.map(|entry| entry.path()).collect()
@@ -244,6 +241,6 @@ pub fn meddled_again(steps: &str) {
         trace(100);
     }
     if std::env::args().any(|arg| arg == "killed") {
-        wait_for_death();
+        die();
     }
 }

@@ -1,29 +1,39 @@
 //! The traced program of the system tests: one scenario per call, named by the first argument.
 //!
 //! Each test runs it as a process of its own, for the effects of the tracer are global to a process.
-#![allow(unsafe_code, reason = "forks, signals, seccomp and the counting allocator")]
+#![allow(unsafe_code, reason = "forks, signals, seccomp, kills and the counting allocator")]
 
 mod allocations;
+#[cfg(unix)]
 mod confined;
+#[cfg(unix)]
 mod crashes;
+#[cfg(unix)]
 mod daemons;
 mod endings;
+#[cfg(unix)]
 mod forks;
 mod functions;
+mod host;
+#[cfg(unix)]
 mod hostile;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod jumps;
 mod kept;
 mod messages;
 mod onlooked;
+#[cfg(unix)]
 mod processes;
 mod recorder;
+#[cfg(unix)]
 mod signals;
 mod sites;
 mod stacks;
+#[cfg(unix)]
 mod storage;
 mod stress;
 mod threads;
+#[cfg(unix)]
 mod torture;
 
 use tracer::Tracer;
@@ -35,13 +45,10 @@ fn main() {
     let number = || argument.as_deref().and_then(|a| a.parse().ok()).expect("a number as second argument");
     match scenario.as_str() {
         "disabled" => allocations::disabled(),
-        "burst" => confined::burst(),
         "return" => Tracer::get().trace(format_args!("the last words of main")),
         "exit" => endings::exit(argument.as_deref()),
         "panic" => endings::panic(),
         "thread-local" => endings::thread_local_destructor(),
-        "crashed" => crashes::crashed(&argument.expect("its end as second argument"), true),
-        "crashed-uncaught" => crashes::crashed(&argument.expect("its end as second argument"), false),
         "ended" => endings::ended(&argument.expect("its end as second argument")),
         "running-threads" => endings::running_threads(),
         "killed" => endings::killed(),
@@ -50,18 +57,16 @@ fn main() {
         "handover" => threads::handover(number()),
         "short-lived" => threads::short_lived(number()),
         "at-once" => threads::at_once(number()),
-        "left-mark" => threads::left_mark(),
+        "held" => threads::held(number()),
+        "beside-the-dead" => threads::beside_the_dead(number()),
         "many" => threads::many(number()),
         "free-text" => messages::free_text(),
         "display" => messages::display(),
         "long-display" => messages::long_display(number()),
         "slow-display" => messages::slow_display(number()),
         "panic-hook" => messages::panic_hook(),
-        "no-space" => messages::no_space(),
-        "full" => messages::full(number()),
-        "without-flusher" => messages::without_flusher(number()),
-        "own-file-gone" => endings::own_file_gone(&argument.expect("what is done to it as second argument")),
         "idle" => messages::idle(number()),
+        "full" => messages::full(number()),
         "first-records" => messages::first_records(),
         "quiet" => messages::quiet(),
         "startup" => messages::startup(&argument.expect("a variable as second argument")),
@@ -82,6 +87,50 @@ fn main() {
         }
         "left-in-memory" => onlooked::left_in_memory(),
         "killed-when-flushed" => onlooked::killed_when_flushed(),
+        "kept" => kept::kept(),
+        "stress" => stress::stress(&argument.expect("a file of counters as second argument")),
+        "at-exit" => endings::at_exit(),
+        "tracing-allocator" => allocations::tracing_allocator(),
+        "places" => sites::places(),
+        "sites" => sites::every_kind(),
+        "sites-filtered" => sites::filtered(),
+        "sites-disabled" => sites::disabled(),
+        "sites-killed" => sites::killed(),
+        "sites-restarted" => sites::restarted(&argument.expect("a directory as second argument")),
+        "functions" => functions::functions(number()),
+        "functions-everything" => {
+            functions::everything(&argument.expect("a file of counters as second argument"));
+        }
+        "functions-killed" => functions::killed(&argument.expect("a file of counters as second argument")),
+        "functions-unwound" => functions::unwound(),
+        "functions-polled" => functions::polled(),
+        "functions-volume" => functions::volume(number()),
+        "functions-placed" => functions::from_known_lines(),
+        "functions-slowly" => functions::slowly(number()),
+        "functions-filtered" => functions::with_filter(),
+        "functions-many" => functions::many(number(), std::env::args().nth(3).as_deref()),
+        "stacks" => stacks::stacks(u32::try_from(number()).expect("a small number")),
+        "flight" => recorder::flight(&argument.expect("its end as second argument")),
+        "flight-of-many" => recorder::flight_of_many(),
+        "rotated" => recorder::rotated(number()),
+        "meddled-again" => recorder::meddled_again(&argument.expect("what is done as second argument")),
+        "meddled" => recorder::meddled(&argument.expect("what is done as second argument")),
+        other => only_here(other, argument),
+    }
+}
+
+/// Runs a scenario that is about what only Unix has: forks, signals, descriptors, users, limits.
+#[cfg(unix)]
+fn only_here(scenario: &str, argument: Option<String>) {
+    let number = || argument.as_deref().and_then(|a| a.parse().ok()).expect("a number as second argument");
+    match scenario {
+        "burst" => confined::burst(),
+        "crashed" => crashes::crashed(&argument.expect("its end as second argument"), true),
+        "crashed-uncaught" => crashes::crashed(&argument.expect("its end as second argument"), false),
+        "left-mark" => threads::left_mark(),
+        "no-space" => messages::no_space(),
+        "without-flusher" => messages::without_flusher(number()),
+        "own-file-gone" => endings::own_file_gone(&argument.expect("what is done to it as second argument")),
         "disk-full" => storage::disk_full(argument.as_deref()),
         "limited" => storage::limited(number(), std::env::args().nth(3).as_deref()),
         "memory-full" => storage::memory_full(),
@@ -90,16 +139,12 @@ fn main() {
         "planted" => hostile::planted(&argument.expect("a file as second argument")),
         "forger" => hostile::forger(),
         "prey" => hostile::prey(),
-        "kept" => kept::kept(),
         "torture" => {
             let words: Vec<String> = std::env::args().skip(2).collect();
             let [seed, counters, role] = &words[..] else { panic!("a seed, a file of counters, a role") };
             torture::torture(seed, counters, role);
         }
-        "stress" => stress::stress(&argument.expect("a file of counters as second argument")),
         "fork" => forks::fork(),
-        "held" => processes::held(number()),
-        "beside-the-dead" => processes::beside_the_dead(number()),
         "exec" => processes::exec(&argument.expect("a stage as second argument")),
         "daemon" => processes::daemon(&argument.expect("what the one in the middle does as second argument")),
         "silent-child" => processes::silent_child(),
@@ -121,37 +166,11 @@ fn main() {
         "fault" => signals::fault(&argument.expect("a stack as second argument")),
         "stepped" => signals::stepped(&argument.expect("how as second argument")),
         "held-inside" => signals::held_inside(number()),
-        "at-exit" => signals::at_exit(),
-        "tracing-allocator" => allocations::tracing_allocator(),
-        "places" => sites::places(),
-        "sites" => sites::every_kind(),
-        "sites-filtered" => sites::filtered(),
-        "sites-disabled" => sites::disabled(),
-        "sites-killed" => sites::killed(),
         "sites-forked" => sites::forked(),
-        "sites-restarted" => sites::restarted(&argument.expect("a directory as second argument")),
-        "functions" => functions::functions(number()),
-        "functions-everything" => {
-            functions::everything(&argument.expect("a file of counters as second argument"));
-        }
-        "functions-killed" => functions::killed(&argument.expect("a file of counters as second argument")),
         "functions-inside" => functions::inside_of_messages(),
-        "functions-unwound" => functions::unwound(),
         "functions-forked" => functions::forked(),
-        "functions-polled" => functions::polled(),
-        "functions-volume" => functions::volume(number()),
-        "functions-placed" => functions::from_known_lines(),
-        "functions-slowly" => functions::slowly(number()),
-        "functions-filtered" => functions::with_filter(),
-        "functions-many" => functions::many(number(), std::env::args().nth(3).as_deref()),
-        "stacks" => stacks::stacks(u32::try_from(number()).expect("a small number")),
         "visits" => stacks::visits(&std::env::args().skip(2).collect::<Vec<_>>()),
         "libraries" => functions::libraries(&std::env::args().skip(2).collect::<Vec<_>>()),
-        "flight" => recorder::flight(&argument.expect("its end as second argument")),
-        "flight-of-many" => recorder::flight_of_many(),
-        "rotated" => recorder::rotated(number()),
-        "meddled-again" => recorder::meddled_again(&argument.expect("what is done as second argument")),
-        "meddled" => recorder::meddled(&argument.expect("what is done as second argument")),
         #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
         "backward" => recorder::backward(),
         #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
@@ -161,4 +180,10 @@ fn main() {
         }
         other => panic!("no scenario {other:?}"),
     }
+}
+
+/// Panics: no scenario is about what only this system has.
+#[cfg(not(unix))]
+fn only_here(scenario: &str, _: Option<String>) {
+    panic!("no scenario {scenario:?} on this system");
 }

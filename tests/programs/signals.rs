@@ -1,6 +1,6 @@
 //! Signals: handlers that trace, wherever they interrupt, and signals that are waited for.
 
-use crate::processes::{hear, say};
+use crate::host::{hear, say};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -243,21 +243,4 @@ pub fn held_inside(count: u64) {
         let _ = hear();
         RELEASED.store(true, Ordering::Release);
     });
-}
-
-/// Registers handlers of `atexit` that trace, before the first record and after it.
-pub fn at_exit() {
-    extern "C" fn before() {
-        Tracer::get().trace(format_args!("registered before the first record"));
-    }
-    extern "C" fn after() {
-        Tracer::get().trace(format_args!("registered after it"));
-        let thread = std::thread::spawn(|| Tracer::get().trace(format_args!("a thread of the handler")));
-        thread.join().expect("its end");
-    }
-    // SAFETY: the handlers are plain functions that live as long as the program.
-    let register = |handler: extern "C" fn()| assert_eq!(unsafe { libc::atexit(handler) }, 0);
-    register(before);
-    Tracer::get().trace(format_args!("the first record"));
-    register(after);
 }

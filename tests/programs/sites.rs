@@ -1,5 +1,6 @@
 //! Calls of `trace!`: every kind of argument, filtered modules, forked children, a new run.
 
+use crate::host::die;
 use std::fmt;
 use tracer::{Capture, Tracer, trace};
 
@@ -126,11 +127,11 @@ pub fn killed() {
     for n in 1..1000 {
         call(n, "in the ring");
     }
-    // SAFETY: the call sends a signal to this process.
-    unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
+    die();
 }
 
 /// Forks a child that goes on with sites that its parent has used.
+#[cfg(unix)]
 pub fn forked() {
     let call = |n: u32| trace!("call {n} of {}", std::process::id());
     call(0);

@@ -1,7 +1,9 @@
 //! Call stacks: with messages, from known functions, and through libraries that come and go.
 
+#[cfg(unix)]
 use std::ffi::{CString, c_void};
 use std::hint::black_box;
+#[cfg(unix)]
 use std::path::Path;
 use tracer::{Tracer, trace, trace_stack};
 
@@ -43,11 +45,13 @@ pub fn stacks(depth: u32) {
     thread.spawn(move || all_depths(depth)).expect("a thread").join().expect("its end");
 }
 
+#[cfg(unix)]
 extern "C" fn record() {
     trace_stack!("visited");
 }
 
 /// Has the flusher look which modules there are: it does so before it writes a record with addresses.
+#[cfg(unix)]
 fn look() {
     drop(tracer::scope());
     Tracer::get().flush().expect("the flusher has looked");
@@ -56,6 +60,7 @@ fn look() {
 /// Goes through steps, `HOW:PATH`: loads a library, calls the function with the file's name, which has the stack
 /// recorded, and unloads the library, but not if HOW is `stay`. If HOW is `seen`, the flusher looks before and after
 /// the call. `look` has the flusher look only. Prints for each library where its function is.
+#[cfg(unix)]
 pub fn visits(steps: &[String]) {
     for step in steps {
         match step.split_once(':') {
@@ -65,6 +70,7 @@ pub fn visits(steps: &[String]) {
     }
 }
 
+#[cfg(unix)]
 #[inline(never)]
 fn visit(path: &str, how: &str) {
     let name = Path::new(path).file_stem().and_then(|name| name.to_str()).expect("a name");

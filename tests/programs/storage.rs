@@ -1,5 +1,6 @@
 //! Programs that trace while storage runs out: the disk, shared memory, descriptors.
 
+use crate::host::die;
 use std::fs::File;
 use std::io::Write;
 use std::path::PathBuf;
@@ -97,8 +98,7 @@ pub fn disk_full(how: Option<&str>) {
     // for.
     std::thread::sleep(Duration::from_millis(1200));
     match how {
-        // SAFETY: the call touches no memory; the process ends here.
-        Some("killed") => drop(unsafe { libc::kill(libc::getpid(), libc::SIGKILL) }),
+        Some("killed") => die(),
         Some("exits") => std::process::exit(0),
         _ => {}
     }
@@ -178,8 +178,7 @@ pub fn moved_away(directory: &str) {
     before(1);
     std::fs::remove_file(directory).expect("a removal");
     std::fs::rename(&kept, directory).expect("its name again");
-    // SAFETY: the call touches no memory; the process ends here.
-    unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
+    die();
 }
 
 /// Runs two threads that trace as much as they are told to, each record numbered, some of them long, in a
@@ -212,8 +211,7 @@ pub fn limited(limit: u64, how: Option<&str>) {
     let threads = [work(0), work(1)];
     done.iter().take(threads.len()).for_each(drop);
     if killed {
-        // SAFETY: the call touches no memory; the process ends here.
-        unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
+        die();
     }
     threads.into_iter().for_each(|thread| thread.join().expect("its end"));
 }

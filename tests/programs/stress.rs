@@ -1,7 +1,9 @@
 //! A program to be killed: threads that write numbered records and count them where the killer can see it.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::path::Path;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
+use support::words::words;
 use tracer::Tracer;
 
 /// The number of threads of the program.
@@ -16,7 +18,7 @@ pub const THREADS: usize = 8;
 /// With `STRESS_PAUSE_US`, every thread sleeps so many microseconds after each record: then the flusher
 /// writes often, and little.
 pub fn stress(path: &str) {
-    let shared = counters(path, THREADS);
+    let shared = words(Path::new(path), THREADS);
     let pause =
         std::env::var("STRESS_PAUSE_US").ok().and_then(|us| us.parse().ok()).map(Duration::from_micros);
     let deferred = std::env::var_os("STRESS_DEFERRED").is_some();
@@ -46,17 +48,4 @@ pub fn stress(path: &str) {
             });
         }
     });
-}
-
-/// Maps a file of so many counters, which outlives this process.
-pub fn counters(path: &str, count: usize) -> &'static [AtomicU64] {
-    let file = std::fs::OpenOptions::new().read(true).write(true).open(path).expect("the file of counters");
-    // SAFETY: the file has as many bytes and keeps them; both sides use it as atomics. It stays mapped.
-    unsafe {
-        let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED);
-        let fd = std::os::fd::AsRawFd::as_raw_fd(&file);
-        let address = libc::mmap(std::ptr::null_mut(), count * 8, access, kind, fd, 0);
-        assert_ne!(address, libc::MAP_FAILED);
-        std::slice::from_raw_parts(address.cast::<AtomicU64>(), count)
-    }
 }

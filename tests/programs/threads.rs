@@ -1,5 +1,6 @@
 //! Many threads: handing over, coming and going, all at once.
 
+use crate::host::{hear, say};
 use std::sync::{Barrier, Mutex};
 use tracer::Tracer;
 
@@ -49,9 +50,8 @@ pub fn handover(count: u64) {
 pub fn short_lived(count: u64) {
     const AT_ONCE: u64 = 50;
     let facts = || {
-        let descriptors = std::fs::read_dir("/proc/self/fd").expect("a list of descriptors").count();
         let stats = Tracer::get().stats();
-        (descriptors, stats.shared_rings + stats.private_rings)
+        (open_files(), stats.shared_rings + stats.private_rings)
     };
     let mut most_rings = 0;
     for batch in 0..count / AT_ONCE {
@@ -71,6 +71,25 @@ pub fn short_lived(count: u64) {
     Tracer::get().flush().expect("a flush");
     let (descriptors, rings) = facts();
     println!("descriptors {descriptors} rings {rings} most {most_rings}");
+}
+
+/// Returns the number of descriptors that this process has.
+#[cfg(unix)]
+fn open_files() -> usize {
+    std::fs::read_dir("/proc/self/fd").expect("a list of descriptors").count()
+}
+
+/// Returns the number of handles that this process has, of files and of all else.
+#[cfg(windows)]
+fn open_files() -> usize {
+    unsafe extern "system" {
+        fn GetCurrentProcess() -> *mut std::ffi::c_void;
+        fn GetProcessHandleCount(process: *mut std::ffi::c_void, count: *mut u32) -> i32;
+    }
+    let mut count = 0;
+    // SAFETY: the handle is this process's own; the result is plain memory.
+    assert_ne!(unsafe { GetProcessHandleCount(GetCurrentProcess(), &raw mut count) }, 0);
+    count as usize
 }
 
 /// Starts `count` threads at the same moment, each with 20 records, which stay until all have traced. When
@@ -97,8 +116,10 @@ pub fn at_once(count: u64) {
     println!("lost {}", Tracer::get().stats().lost);
 }
 
+#[cfg(unix)]
 struct EndsItsThread;
 
+#[cfg(unix)]
 impl std::fmt::Display for EndsItsThread {
     fn fmt(&self, _: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         // SAFETY: the call ends this thread as `pthread_cancel` would, without unwinding.
@@ -108,6 +129,7 @@ impl std::fmt::Display for EndsItsThread {
 }
 
 /// Ends a thread inside a record, without any of its exit handlers; others take its ring after it.
+#[cfg(unix)]
 pub fn left_mark() {
     let task = |tid: libc::pid_t| std::path::PathBuf::from(format!("/proc/self/task/{tid}"));
     let (send, receive) = std::sync::mpsc::channel();
@@ -149,4 +171,34 @@ pub fn many(count: u64) {
             });
         }
     });
+}
+
+/// Traces `count` records on the main thread and on another one that stays alive.
+pub fn trace_on_two_threads(count: u64) {
+    let (done, wait) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        (0..count).for_each(|n| Tracer::get().trace(format_args!("other {n}")));
+        done.send(()).expect("main waits");
+        loop {
+            std::thread::park();
+        }
+    });
+    (0..count).for_each(|n| Tracer::get().trace(format_args!("main {n}")));
+    wait.recv().expect("the other thread has traced");
+}
+
+/// Traces, says so, and goes on living until it is killed, or for a minute after its test has gone.
+pub fn held(count: u64) {
+    trace_on_two_threads(count);
+    say("ready");
+    let _ = hear();
+    std::thread::sleep(std::time::Duration::from_secs(60));
+}
+
+/// Traces `count` records, many times what its ring can hold, and prints how many runs there are in memory
+/// then.
+pub fn beside_the_dead(count: u64) {
+    (0..count).for_each(|n| Tracer::get().trace(format_args!("beside the dead {n}")));
+    let runs = std::env::var_os("TRACER_RUNTIME_DIR").expect("the directory of rings");
+    say(&std::fs::read_dir(runs).expect("a directory").count().to_string());
 }

@@ -1,9 +1,8 @@
 //! `tracemerge --follow` as a process, and the text that it should have shown.
 
-use crate::Scenario;
 use crate::merges::tracemerge;
+use crate::{APP, Scenario};
 use std::fs::File;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use trace_format::line::{Kind, Line};
@@ -17,7 +16,7 @@ pub struct Follower {
 
 /// Returns the words that stand for the programs of `scenarios` on a command line.
 fn apps(scenarios: &[&Scenario]) -> Vec<String> {
-    let app = |scenario: &&Scenario| scenario.directory.path().join("scenario");
+    let app = |scenario: &&Scenario| scenario.directory.path().join(APP);
     scenarios.iter().map(app).map(|path| path.to_str().expect("a path in UTF-8").to_owned()).collect()
 }
 
@@ -104,6 +103,7 @@ impl Follower {
     }
 
     /// Interrupts the command as Ctrl-C does.
+    #[cfg(unix)]
     pub fn interrupt(&self) {
         let pid = libc::pid_t::try_from(self.child.id()).expect("a pid");
         // SAFETY: the call touches no memory.
@@ -182,6 +182,7 @@ pub fn assert_same(shown: &str, merged: &str) -> usize {
 
 /// Has the command end when it is interrupted, also where these tests are run in the background: there a shell
 /// may have the signal ignored, and what it starts inherits that.
+#[cfg(unix)]
 pub fn interruptible(command: &mut Command) {
     let usual = || {
         // SAFETY: the call sets the default action; no memory is touched.
@@ -194,6 +195,10 @@ pub fn interruptible(command: &mut Command) {
     // SAFETY: `signal` is async-signal-safe, and nothing else is called.
     #[allow(unsafe_code, reason = "between fork and exec")]
     unsafe {
-        command.pre_exec(usual)
+        std::os::unix::process::CommandExt::pre_exec(command, usual)
     };
 }
+
+/// Does nothing: what is started here takes interrupts.
+#[cfg(not(unix))]
+pub fn interruptible(_: &mut Command) {}

@@ -1,6 +1,6 @@
 //! The stress program killed, recovered and compared with its own counters.
 
-use crate::{Scenario, ThreadTrace, names, read_directory};
+use crate::{APP, Scenario, ThreadTrace, memory, names, read_directory, runs};
 use std::ffi::OsString;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -10,6 +10,9 @@ use trace_format::meta::{EndReason, LossReason, Meta};
 
 /// The number of threads of the stress program.
 pub const THREADS: usize = 8;
+
+/// How many times as long it takes until a program traces and a merge is at work: Wine starts programs slowly.
+const SLOWER: u32 = if cfg!(windows) { 8 } else { 1 };
 
 /// The way in which the stress program is run, killed and recovered.
 pub struct Kill<'a> {
@@ -43,7 +46,7 @@ pub struct Killed {
 impl Kill<'_> {
     /// Runs the program, kills it, merges, and compares the trace with the program's own counts.
     pub fn run(&self) -> Killed {
-        let counters = tempfile::NamedTempFile::new_in("/dev/shm").expect("a file of counters");
+        let counters = tempfile::NamedTempFile::new_in(memory()).expect("a file of counters");
         std::fs::write(counters.path(), [0; THREADS * 8]).expect("a file of counters");
         let path = counters.path().to_str().expect("a path in UTF-8");
         let mut scenario = Scenario::new(self.scenario, &["stress", path]);
@@ -65,7 +68,7 @@ impl Kill<'_> {
         }
         let merged = self.merged(&scenario);
         let rotated = self.compare(scenario.directory.path(), &committed);
-        assert!(names(scenario.runtime.path()).is_empty(), "nothing is left in memory");
+        assert!(runs(scenario.runtime.path()).is_empty(), "nothing is left in memory");
         assert!(merged == self.merged(&scenario), "a second merge gives the same bytes");
         Killed { records: committed.iter().sum(), cut_off, rotated }
     }
@@ -77,7 +80,7 @@ impl Kill<'_> {
     }
 
     fn app(scenario: &Scenario) -> PathBuf {
-        scenario.directory.path().join("scenario")
+        scenario.directory.path().join(APP)
     }
 
     /// Returns the command of a merge, as a process of its own.
@@ -93,7 +96,7 @@ impl Kill<'_> {
         let excused = self.empty_files && said.contains(" is empty");
         let expected = if excused { Some(1) } else { Some(0) };
         assert_eq!(output.status.code(), expected, "{said}");
-        let merged = Kill::app(scenario).with_extension("trace.merge");
+        let merged = scenario.directory.path().join(format!("{APP}.trace.merge"));
         std::fs::read(merged).expect("the merged file")
     }
 
@@ -152,11 +155,11 @@ fn record(thread: usize, n: u64, text: &mut String) {
     write!(text, "{thread} {n}{rest}").expect("a string grows");
 }
 
-/// Returns the time after which a program is killed: under an emulator, where it takes longer to begin, as many times later
-/// as the variable `KILL_LATER` says.
+/// Returns the time after which a program is killed: where it takes longer to begin, as under an emulator, as many times
+/// later as the variable `KILL_LATER` says.
 #[must_use]
 pub fn later(after: Duration) -> Duration {
-    let times = std::env::var("KILL_LATER").ok().and_then(|times| times.parse().ok()).unwrap_or(1);
+    let times = std::env::var("KILL_LATER").ok().and_then(|times| times.parse().ok()).unwrap_or(SLOWER);
     after * times
 }
 

@@ -5,22 +5,40 @@ pub mod equation;
 pub mod follows;
 pub mod kills;
 pub mod merges;
+#[cfg(unix)]
 pub mod mounts;
 pub mod processes;
+#[cfg(unix)]
 pub mod torture;
+pub mod words;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
-use std::os::unix::fs::PermissionsExt;
-use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
 use trace_format::escape::unescape;
 use trace_format::line::{Key, Kind, Line};
+use trace_format::manifest::{self, UNFINISHED_SUFFIX};
 use trace_format::meta::{End, Meta};
 use trace_format::raw::{Decoder, Raw};
+
+/// The name of the traced program's file, with which those of its trace files begin.
+pub const APP: &str = if cfg!(windows) { "scenario.exe" } else { "scenario" };
+
+/// The name of the traced program's main thread: Unix names it after the program, Rust's standard library elsewhere.
+pub const MAIN: &str = if cfg!(windows) { "main" } else { "scenario" };
+
+/// The name of a thread that was given none: Unix has it inherit the program's.
+pub const UNNAMED: &str = if cfg!(windows) { "" } else { "scenario" };
+
+/// Returns a directory that cannot be made: a file is in its way.
+pub fn refused() -> String {
+    // Where there are drives, a path without one is of that on which a program is.
+    let path = std::path::absolute(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml/traces"));
+    path.expect("a path").into_os_string().into_string().expect("UTF-8")
+}
 
 /// A program that is to be traced, with directories of its own for files and rings.
 pub struct Scenario {
@@ -62,12 +80,7 @@ impl Scenario {
     /// Returns a scenario for the program `program` with `args`, with tracing switched on.
     pub fn new(program: impl AsRef<OsStr>, args: &[&str]) -> Scenario {
         let directory = TempDir::new().expect("a directory for trace files");
-        let shm = Path::new("/dev/shm");
-        let place = if shm.is_dir() { shm.to_path_buf() } else { std::env::temp_dir() };
-        // A directory that others could enter would be refused.
-        let owner_only = std::fs::Permissions::from_mode(0o700);
-        let runtime = tempfile::Builder::new().permissions(owner_only).tempdir_in(place);
-        let runtime = runtime.expect("a directory for rings");
+        let runtime = private_directory().expect("a directory for rings");
         let mut command = Command::new(program);
         command.args(args).stdin(Stdio::null());
         for (name, _) in std::env::vars_os().filter(|(n, _)| n.to_string_lossy().starts_with("TRACER_")) {
@@ -130,10 +143,9 @@ impl Traced {
         self
     }
 
-    /// Returns status, signal and stderr, for messages.
+    /// Returns status, or signal, and stderr, for messages.
     pub fn said(&self) -> String {
-        let status = self.output.status;
-        format!("status {status}, signal {:?}: {}", status.signal(), self.stderr())
+        format!("{}: {}", self.output.status, self.stderr())
     }
 
     /// Returns the text that the program printed on stdout.
@@ -158,6 +170,11 @@ impl Traced {
         self.files.values().find(|f| f.name == name).unwrap_or_else(|| panic!("no thread named {name}"))
     }
 
+    /// Returns the file of the main thread; panics where there is none.
+    pub fn main_thread(&self) -> &ThreadTrace {
+        self.thread(MAIN)
+    }
+
     /// Panics unless every file ends, and none reports a loss.
     pub fn assert_whole(&self) {
         for (name, file) in &self.files {
@@ -166,9 +183,9 @@ impl Traced {
         }
     }
 
-    /// Returns the entries that are left in the directory of rings.
+    /// Returns the runs that are left in the directory of rings.
     pub fn left_in_runtime(&self) -> Vec<PathBuf> {
-        names(self.runtime.path())
+        runs(self.runtime.path())
     }
 }
 
@@ -192,12 +209,38 @@ impl ThreadTrace {
     }
 }
 
+/// Makes a directory in memory for this user only: one that others could enter would be refused.
+fn private_directory() -> std::io::Result<TempDir> {
+    #[cfg(unix)]
+    return tempfile::Builder::new()
+        .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700))
+        .tempdir_in(memory());
+    #[cfg(not(unix))]
+    return TempDir::new_in(memory());
+}
+
+/// Returns a directory for files that several processes have mapped; in memory, where the system has such a one.
+pub fn memory() -> PathBuf {
+    let shm = Path::new("/dev/shm");
+    if shm.is_dir() { shm.to_path_buf() } else { std::env::temp_dir() }
+}
+
 /// Returns the entries of a directory, sorted.
 pub fn names(directory: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(directory).expect("a directory that can be read");
     let mut names: Vec<PathBuf> = entries.map(|e| e.expect("an entry").path()).collect();
     names.sort();
     names
+}
+
+/// Returns what is left in a directory of rings, sorted. Where a process cannot remove what it has mapped, that is
+/// without those runs that are only to be removed: by their names, or for they have no manifest.
+pub fn runs(runtime: &Path) -> Vec<PathBuf> {
+    let is_left = |run: &PathBuf| {
+        cfg!(unix)
+            || !run.to_string_lossy().ends_with(UNFINISHED_SUFFIX) && run.join(manifest::FILE_NAME).exists()
+    };
+    names(runtime).into_iter().filter(is_left).collect()
 }
 
 /// Reads every trace file of a directory.

@@ -1,12 +1,13 @@
 //! Programs that are merged while they run, and the part of each of their threads in a merge.
 
-use crate::Scenario;
+use crate::words::words;
+use crate::{Scenario, memory};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::io::Read;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
 use tempfile::NamedTempFile;
 use trace_format::escape::unescape;
 use trace_format::line::{Kind, Line};
@@ -34,36 +35,37 @@ pub struct Watched {
     /// The process of the program.
     pub child: Child,
     program: String,
-    words: NamedTempFile,
+    words: &'static [AtomicU64],
+    /// Removed when this is dropped.
+    _file: NamedTempFile,
 }
 
 impl Watched {
     /// Starts the program, `manners` as in the scenario, with these variables.
     pub fn start(program: &str, manners: &str, env: &[(&str, &str)]) -> Watched {
-        let words = NamedTempFile::new_in("/dev/shm").expect("a file of words");
-        std::fs::write(words.path(), [0; (THREADS + 2) * 8]).expect("a file of words");
-        let path = words.path().to_str().expect("a path in UTF-8");
+        let file = NamedTempFile::new_in(memory()).expect("a file of words");
+        std::fs::write(file.path(), [0; (THREADS + 2) * 8]).expect("a file of words");
+        let words = words(file.path(), THREADS + 2);
+        let path = file.path().to_str().expect("a path in UTF-8");
         let mut scenario = Scenario::new(program, &["watched", path, manners]);
         let command = scenario.command().envs(env.iter().copied());
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
-        Watched { scenario, child, program: program.to_owned(), words }
+        Watched { scenario, child, program: program.to_owned(), words, _file: file }
     }
 
     /// Lets each thread trace until it has `goal` records.
     pub fn go_on_to(&self, goal: u64) {
-        self.words.as_file().write_all_at(&goal.to_le_bytes(), 0).expect("a word is written");
+        self.words[0].store(goal, Ordering::Release);
     }
 
     /// Returns the number of calls of each thread that have returned.
     pub fn returned(&self) -> Vec<u64> {
-        let mut bytes = [0; THREADS * 8];
-        self.words.as_file().read_exact_at(&mut bytes, 16).expect("words");
-        bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().expect("eight bytes"))).collect()
+        self.words[2..].iter().map(|word| word.load(Ordering::Acquire)).collect()
     }
 
     /// Has the program end; returns its messages.
     pub fn end(&mut self) -> String {
-        self.words.as_file().write_all_at(&1u64.to_le_bytes(), 8).expect("a word is written");
+        self.words[1].store(1, Ordering::Release);
         let status = self.child.wait().expect("its end");
         let mut said = String::new();
         let (out, err) =

@@ -2,10 +2,14 @@
 #![allow(unsafe_code, reason = "signals, and waiting for what std does not wait for")]
 
 use crate::Scenario;
+#[cfg(unix)]
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read, Write};
+#[cfg(unix)]
 use std::path::Path;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+#[cfg(unix)]
+use std::process::Command;
+use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 
 /// A program that runs; it is killed when this is dropped.
 pub struct Running {
@@ -25,6 +29,7 @@ impl Running {
     }
 
     /// Returns the process's id.
+    #[cfg(unix)]
     pub fn pid(&self) -> libc::pid_t {
         libc::pid_t::try_from(self.child.id()).expect("a process id")
     }
@@ -42,12 +47,14 @@ impl Running {
     }
 
     /// Sends the program a signal.
+    #[cfg(unix)]
     pub fn signal(&self, signal: libc::c_int) {
         // SAFETY: the call touches no memory; the process is not reaped yet, so the number is still its own.
         assert_eq!(unsafe { libc::kill(self.pid(), signal) }, 0);
     }
 
     /// Waits until the program has stopped or ended, and leaves it so, not reaped.
+    #[cfg(unix)]
     pub fn wait_without_reaping(&self, what: libc::c_int) {
         // SAFETY: the process is our own child; the result is plain memory.
         let result = unsafe {
@@ -80,6 +87,7 @@ impl Drop for Running {
 }
 
 /// The result of a merge.
+#[cfg(unix)]
 #[derive(Debug)]
 pub struct Merged {
     /// The exit status of the command.
@@ -92,10 +100,12 @@ pub struct Merged {
 }
 
 /// The number of waits from which on a merge has waited for a lock in vain.
+#[cfg(unix)]
 pub const WAITS_IN_VAIN: i64 = 100;
 
 /// Merges the trace of `scenario` as the command does: `command` is the traced program, which knows how to
 /// play it, or a program that runs it.
+#[cfg(unix)]
 pub fn merge(scenario: &Scenario, command: &[&OsStr]) -> Merged {
     let (program, args) = command.split_first().expect("a program");
     let mut merge = Command::new(program);
@@ -103,6 +113,7 @@ pub fn merge(scenario: &Scenario, command: &[&OsStr]) -> Merged {
     merge_with(merge, scenario.runtime.path())
 }
 
+#[cfg(unix)]
 #[allow(clippy::zombie_processes, reason = "waited for by `wait4`")]
 fn merge_with(mut merge: Command, runtime: &Path) -> Merged {
     merge.env("TRACER_RUNTIME_DIR", runtime).stderr(Stdio::piped()).stdin(Stdio::null());
@@ -120,6 +131,7 @@ fn merge_with(mut merge: Command, runtime: &Path) -> Merged {
     Merged { status: libc::WIFEXITED(status).then(|| libc::WEXITSTATUS(status)), stderr, waits }
 }
 
+#[cfg(unix)]
 impl Merged {
     /// Panics with the command's messages unless it wrote a complete trace.
     pub fn succeeded(self) -> Merged {

@@ -122,6 +122,7 @@ pub fn exit_code(status: ExitStatus) -> u8 {
 /// Returns the exit status of a program as shells pass it on.
 #[cfg(not(unix))]
 pub fn exit_code(status: ExitStatus) -> u8 {
-    // An exit code of Windows may be too large to be passed on. Then it is passed on that it is not 0.
-    status.code().map_or(1, |code| u8::try_from(code).unwrap_or(1))
+    let code = status.code().unwrap_or(1);
+    // Only the end of the process itself can pass on a code that is greater; nothing is left to be done.
+    u8::try_from(code).unwrap_or_else(|_| std::process::exit(code))
 }

@@ -1,9 +1,13 @@
 //! The subcommand `snapshot`, which merges the files and rings of a living process without disturbing it.
 //! This is how the flight recorder of a living process is read.
 
+#[cfg(not(windows))]
 use std::fs;
+#[cfg(not(windows))]
 use std::path::Path;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+#[cfg(not(windows))]
+use std::time::Duration;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use trace_format::wall::Wall;
 use trace_store::recovery::runtime_directories;
@@ -13,6 +17,8 @@ use crate::find::app::App;
 use crate::find::choose::Choice;
 use crate::find::liveness;
 use crate::find::rings;
+#[cfg(windows)]
+use crate::os::sys::process_start_since_epoch;
 use crate::ui::error::Error;
 use crate::ui::messages::{Messages, shown};
 use crate::view::request::Request;
@@ -34,6 +40,7 @@ pub fn snapshot(pid: u32, request: &Request, messages: &mut Messages) -> Result<
 
 /// Returns the time at which a process began, rather a little too early than too late. Earlier runs with the
 /// same process id belong to another process.
+#[cfg(not(windows))]
 fn process_start(pid: u32) -> Option<Wall> {
     /// The units per second in which Linux tells programs when a process began.
     const UNITS_PER_SECOND: u64 = 100;
@@ -50,11 +57,23 @@ fn process_start(pid: u32) -> Option<Wall> {
     u64::try_from(since.as_nanos()).ok().map(Wall)
 }
 
+/// Returns the time at which a process began. Earlier runs with the same process id belong to another process.
+#[cfg(windows)]
+fn process_start(pid: u32) -> Option<Wall> {
+    let started = UNIX_EPOCH.checked_add(process_start_since_epoch(pid)??)?;
+    let since = started.min(SystemTime::now()).duration_since(UNIX_EPOCH).ok()?;
+    u64::try_from(since.as_nanos()).ok().map(Wall)
+}
+
 /// Returns an error that says why there are no rings of a process.
 fn why_not(pid: u32) -> Error {
-    let process = format!("/proc/{pid}");
+    #[cfg(windows)]
+    if process_start_since_epoch(pid).is_none() {
+        return Error::plain(format!("there is no process {pid}"));
+    }
+    #[cfg(not(windows))]
     if Path::new("/proc/self").exists() {
-        let Ok(found) = fs::metadata(&process) else {
+        let Ok(found) = fs::metadata(format!("/proc/{pid}")) else {
             return Error::plain(format!("there is no process {pid}"));
         };
         if let Some(other) = other_user(&found) {
@@ -78,9 +97,4 @@ fn other_user(process: &fs::Metadata) -> Option<u32> {
     use std::os::unix::fs::MetadataExt;
     let own = fs::metadata("/proc/self").ok()?.uid();
     (process.uid() != own).then_some(process.uid())
-}
-
-#[cfg(not(unix))]
-fn other_user(_process: &fs::Metadata) -> Option<u32> {
-    None
 }

@@ -12,6 +12,7 @@ use std::path::Path;
 use memmap2::{Mmap, MmapOptions};
 
 use crate::file::truncation::Watched;
+use crate::os::sys::patiently;
 use crate::ui::error::Error;
 use crate::ui::messages::shown;
 
@@ -182,7 +183,7 @@ pub fn open_known(path: &Path) -> Result<(File, u64), Error> {
     #[cfg(unix)]
     // If a FIFO has taken the file's place meanwhile, it must not block.
     std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, libc::O_NONBLOCK);
-    let file = options.open(path).map_err(|e| Error::io("open", path, e))?;
+    let file = patiently(|| options.open(path)).map_err(|e| Error::io("open", path, e))?;
     let metadata = file.metadata().map_err(|e| Error::io("examine", path, e))?;
     regular(path, &metadata)?;
     Ok((file, metadata.len()))

@@ -122,30 +122,58 @@ mod unix {
 mod elsewhere {
     use std::io;
     use std::process::{Command, ExitStatus};
-    use std::sync::Arc;
-    use std::sync::atomic::AtomicBool;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::{Arc, OnceLock};
 
-    /// Returns a flag that stays false: an interruption ends the process.
-    pub fn interruption() -> Arc<AtomicBool> {
-        Arc::default()
+    use crate::os::sys::handle_interrupts;
+    use crate::os::unfinished::discard_unfinished;
+
+    /// Whether Ctrl-C and Ctrl-Break are for a process that this one has started: the console tells both.
+    static FOR_ANOTHER: AtomicBool = AtomicBool::new(false);
+    /// What [`interruption`] has given.
+    static INTERRUPTION: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+
+    /// Returns whether this process goes on.
+    fn decide(from_keyboard: bool) -> bool {
+        if from_keyboard && FOR_ANOTHER.load(Ordering::Relaxed) {
+            return true;
+        }
+        if from_keyboard && INTERRUPTION.get().is_some_and(|word| !word.swap(true, Ordering::Relaxed)) {
+            return true;
+        }
+        discard_unfinished();
+        false
     }
 
-    /// Does nothing: this system has no signals to keep.
-    pub fn keep_interrupts_from_this_process() {}
+    /// Returns a flag that becomes true when Ctrl-C or Ctrl-Break is pressed. The second time ends the process at once.
+    pub fn interruption() -> Arc<AtomicBool> {
+        handle_interrupts(decide);
+        Arc::clone(INTERRUPTION.get_or_init(Arc::default))
+    }
 
-    /// No signals: the console tells both processes by itself.
+    /// Keeps interrupts from the keyboard from ending this process from here on: a pager runs, and has the
+    /// console.
+    pub fn keep_interrupts_from_this_process() {
+        handle_interrupts(decide);
+        FOR_ANOTHER.store(true, Ordering::Relaxed);
+    }
+
+    /// The interrupts that this process handles for the rest of its life.
     pub struct Signals;
 
     impl Signals {
-        /// Takes over no signals.
+        /// Takes over the interrupts. Where that fails they keep their usual effect.
         pub fn take() -> Signals {
+            handle_interrupts(decide);
             Signals
         }
 
         /// Runs `command` to its end; returns its pid and how it ended.
         pub fn run(&self, command: &mut Command) -> io::Result<(u32, ExitStatus)> {
-            let mut child = command.spawn()?;
-            Ok((child.id(), child.wait()?))
+            FOR_ANOTHER.store(true, Ordering::Relaxed);
+            let ended = command.spawn().and_then(|mut child| Ok((child.id(), child.wait()?)));
+            FOR_ANOTHER.store(false, Ordering::Relaxed);
+            ended
         }
     }
 }

@@ -8,7 +8,7 @@ use std::fs::{File, Metadata};
 use std::io;
 use std::path::Path;
 
-pub use trace_store::sys::real_path;
+pub use trace_store::sys::{patiently, real_path};
 
 /// The identity of a file, by whatever path it is named.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -90,8 +90,23 @@ pub fn read_at(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<usize> 
     Ok(got)
 }
 
+/// Returns whether the path is that of the device which forgets what is written to it.
+#[must_use]
+pub fn is_null_device(path: &Path) -> bool {
+    imp::is_null_device(path)
+}
+
+/// Has the terminal that is standard output obey the sequences that make colours; returns whether it does.
+#[must_use]
+pub fn shows_colours() -> bool {
+    imp::shows_colours()
+}
+
 #[cfg(unix)]
 pub use imp::{is_ignored, send_signal, wait_until_ended};
+
+#[cfg(not(unix))]
+pub use imp::{handle_interrupts, process_start_since_epoch};
 
 #[cfg(unix)]
 mod imp {
@@ -106,6 +121,15 @@ mod imp {
 
     pub fn owner(metadata: &Metadata) -> u32 {
         metadata.uid()
+    }
+
+    pub fn is_null_device(path: &Path) -> bool {
+        let number = |path: &Path| std::fs::metadata(path).ok().map(|found| (found.dev(), found.ino()));
+        number(path).is_some_and(|found| number(Path::new("/dev/null")) == Some(found))
+    }
+
+    pub fn shows_colours() -> bool {
+        true
     }
 
     pub fn effective_user() -> u32 {
@@ -232,6 +256,8 @@ mod imp {
     use super::{File, FileId, Metadata, Path, io};
     use std::ffi::c_void;
     use std::os::windows::io::AsRawHandle;
+    use std::sync::OnceLock;
+    use std::time::Duration;
 
     /// Where the library's locks lie behind a byte, in units of 4 GiB: what is locked itself, others cannot read.
     const FAR_BEHIND_THE_END: u32 = 1 << 30;
@@ -256,6 +282,84 @@ mod imp {
             at: *mut Overlapped,
         ) -> i32;
         fn UnlockFile(file: *mut c_void, low: u32, high: u32, bytes_low: u32, bytes_high: u32) -> i32;
+        fn OpenProcess(access: u32, inherit: i32, pid: u32) -> *mut c_void;
+        fn CloseHandle(handle: *mut c_void) -> i32;
+        fn GetExitCodeProcess(process: *mut c_void, status: *mut u32) -> i32;
+        fn GetProcessTimes(
+            process: *mut c_void,
+            began: *mut u64,
+            ended: *mut u64,
+            in_system: *mut u64,
+            in_program: *mut u64,
+        ) -> i32;
+        fn SetConsoleCtrlHandler(handler: extern "system" fn(u32) -> i32, add: i32) -> i32;
+        fn GetStdHandle(which: u32) -> *mut c_void;
+        fn GetConsoleMode(console: *mut c_void, mode: *mut u32) -> i32;
+        fn SetConsoleMode(console: *mut c_void, mode: u32) -> i32;
+    }
+
+    /// Returns the time at which a living process began, since 1970; `Some(None)` where it may not be asked, and `None`
+    /// where there is none.
+    pub fn process_start_since_epoch(pid: u32) -> Option<Option<Duration>> {
+        const QUERY_LIMITED_INFORMATION: u32 = 0x1000;
+        const INVALID_PARAMETER: i32 = 87;
+        const STILL_ACTIVE: u32 = 259;
+        /// From 1601, where the system's times begin, in units of 100 ns.
+        const EPOCH: u64 = 116_444_736_000_000_000;
+        let (mut status, mut began, mut others) = (0, 0, [0; 3]);
+        let [ended, in_system, in_program] = &mut others;
+        // SAFETY: the handle is this function's own; all results are plain memory, the times as long as a `FILETIME`.
+        let told = unsafe {
+            let process = OpenProcess(QUERY_LIMITED_INFORMATION, 0, pid);
+            if process.is_null() {
+                let error = io::Error::last_os_error().raw_os_error();
+                return (error != Some(INVALID_PARAMETER)).then_some(None);
+            }
+            let told = GetExitCodeProcess(process, &raw mut status) != 0
+                && GetProcessTimes(process, &raw mut began, ended, in_system, in_program) != 0;
+            CloseHandle(process);
+            told
+        };
+        if told && status != STILL_ACTIVE {
+            return None;
+        }
+        let units = told.then_some(began).and_then(|began| began.checked_sub(EPOCH));
+        Some(units.map(|units| Duration::from_nanos(units.saturating_mul(100))))
+    }
+
+    /// What [`handle_interrupts`] was given.
+    static DECIDE: OnceLock<fn(bool) -> bool> = OnceLock::new();
+
+    /// Has `decide` called, on a thread that the system makes for it, when somebody wants this process to end: by the
+    /// keyboard (the argument is true), or by closing the console. The process goes on if it returns true to the first;
+    /// after the second, the system ends it.
+    pub fn handle_interrupts(decide: fn(bool) -> bool) {
+        extern "system" fn handle(event: u32) -> i32 {
+            const BREAK: u32 = 1;
+            DECIDE.get().map_or(0, |decide| i32::from(decide(event <= BREAK)))
+        }
+        if DECIDE.set(decide).is_ok() {
+            // SAFETY: the function lives as long as the process and may be called on any thread.
+            unsafe { SetConsoleCtrlHandler(handle, 1) };
+        }
+    }
+
+    /// The device's name is one in every directory, in any case, and with anything behind a colon.
+    pub fn is_null_device(path: &Path) -> bool {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        name.trim_end_matches(':').trim_end().eq_ignore_ascii_case("nul")
+    }
+
+    pub fn shows_colours() -> bool {
+        const STANDARD_OUTPUT: u32 = -11_i32 as u32;
+        const VIRTUAL_TERMINAL_PROCESSING: u32 = 4;
+        let mut mode = 0;
+        // SAFETY: the handle is this process's own, or none, which the calls refuse; the mode is plain memory.
+        unsafe {
+            let console = GetStdHandle(STANDARD_OUTPUT);
+            GetConsoleMode(console, &raw mut mode) == 0
+                || SetConsoleMode(console, mode | VIRTUAL_TERMINAL_PROCESSING) != 0
+        }
     }
 
     pub fn file_id(path: &Path, _metadata: &Metadata) -> FileId {

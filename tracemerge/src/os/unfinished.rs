@@ -13,7 +13,6 @@ pub fn unfinished() -> MutexGuard<'static, Option<PathBuf>> {
 }
 
 /// Deletes the temporary file of an output that is not finished. The process is about to end.
-#[cfg(unix)]
 pub fn discard_unfinished() {
     if let Some(path) = unfinished().take() {
         let _ = std::fs::remove_file(path);

@@ -15,7 +15,9 @@ use std::time::Duration;
 use tempfile::NamedTempFile;
 
 use crate::find::app::App;
-use crate::os::sys::{FileId, file_id, hold_lock, is_locked, is_own, link_unnamed, unnamed_file};
+use crate::os::sys::{
+    FileId, file_id, hold_lock, is_locked, is_null_device, is_own, link_unnamed, patiently, unnamed_file,
+};
 use crate::os::unfinished::unfinished;
 use crate::ui::error::Error;
 use crate::ui::messages::shown;
@@ -69,6 +71,9 @@ impl Target {
             return Ok(Target::Stdout);
         }
         let given = option.map_or_else(|| default.to_owned(), PathBuf::from);
+        if is_null_device(&given) {
+            return Ok(Target::Null(given));
+        }
         let Ok(metadata) = fs::metadata(&given) else {
             return Ok(Target::File { real: given.clone(), given });
         };
@@ -77,7 +82,7 @@ impl Target {
             return refuse("it is a directory; name a file with -o FILE");
         }
         if !metadata.is_file() {
-            return Ok(if is_null(&given, &metadata) { Target::Null(given) } else { Target::Direct(given) });
+            return Ok(Target::Direct(given));
         }
         let id = file_id(&given, &metadata);
         if inputs.contains(&id) {
@@ -167,7 +172,7 @@ impl Target {
             match raw {
                 OpenTarget::Temporary(file) => {
                     *unfinished = None;
-                    file.persist(real).map_err(|error| error.error)?;
+                    persist(file, real)?;
                 }
                 OpenTarget::Unnamed(mut file) => give_name(&mut file, real)?,
                 OpenTarget::Stdout(_) | OpenTarget::Direct(_) => {}
@@ -219,7 +224,22 @@ fn give_name(file: &mut File, real: &Path) -> io::Result<()> {
     let mut copy = temporary_file(directory_of(real))?;
     file.seek(SeekFrom::Start(0))?;
     io::copy(file, copy.as_file_mut())?;
-    copy.persist(real).map(drop).map_err(|error| error.error)
+    persist(copy, real)
+}
+
+/// Gives the file the name `real`, which a file may have that somebody else has open for a moment.
+fn persist(file: NamedTempFile, real: &Path) -> io::Result<()> {
+    let mut file = Some(file);
+    patiently(|| match file.take().map(|file| file.persist(real)) {
+        None | Some(Ok(_)) => Ok(()),
+        Some(Err(refused)) => {
+            file = Some(refused.file);
+            // Windows denies access to the name of a file that somebody has open; that is worth another try.
+            let (denied, sharing_violation) = (5, 32);
+            let is_open = cfg!(windows) && refused.error.raw_os_error() == Some(denied);
+            Err(if is_open { io::Error::from_raw_os_error(sharing_violation) } else { refused.error })
+        }
+    })
 }
 
 /// Returns the files beside `output` that merges of this user have not finished because they were killed.
@@ -247,11 +267,6 @@ fn has_no_writer(path: &Path, found: &Metadata) -> bool {
     }
     let age = found.modified().ok().and_then(|then| then.elapsed().ok());
     age.is_some_and(|age| age > ABANDONED_AFTER)
-}
-
-fn is_null(path: &Path, metadata: &Metadata) -> bool {
-    let null = Path::new("/dev/null");
-    fs::metadata(null).is_ok_and(|known| file_id(null, &known) == file_id(path, metadata))
 }
 
 /// Returns an error without the temporary name that `tempfile` adds to it, because the user does not know

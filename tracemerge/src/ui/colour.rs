@@ -5,6 +5,7 @@ use std::io::{self, IsTerminal};
 use anstyle::{AnsiColor, Style};
 
 use crate::os::environment::forbids_colours;
+use crate::os::sys::shows_colours;
 
 /// When output is in colours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,7 +27,7 @@ impl ColourMode {
         match self {
             ColourMode::Always => true,
             ColourMode::Never => false,
-            ColourMode::Auto => to_terminal && !forbids_colours(),
+            ColourMode::Auto => to_terminal && !forbids_colours() && shows_colours(),
         }
     }
 }

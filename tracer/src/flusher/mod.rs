@@ -348,6 +348,11 @@ impl Flusher {
         self.retry = None;
         self.supply.set_ending(Ending::Exit);
         self.drain_all();
+        // Who ends the files then also says in one of them how many there are.
+        if self.run.is_ended_by_last_thread() && !self.rings.iter().all(RingDrain::is_free) {
+            say_unplaced(self.run.unplaced());
+            return self.let_exit_go_on();
+        }
         // Threads that have just been joined, or are about to, get a moment to go.
         for _ in 0..10 {
             if self.rings.iter().all(|ring| ring.is_free() || ring.waits_for_exit()) {
@@ -376,11 +381,7 @@ impl Flusher {
     /// how many had found no ring when the files were ended.
     fn end_run_file(&mut self, ended: Ended, unplaced: u64, untold: u64) {
         let (unplaced, forgotten) = (self.run.unplaced().max(unplaced), self.supply.forgotten());
-        if unplaced > 0 {
-            teller::say(format_args!(
-                "{unplaced} records are lost: their threads never got a ring, or no file"
-            ));
-        }
+        say_unplaced(unplaced);
         if unplaced == 0 && forgotten == 0 && untold == 0 {
             return;
         }
@@ -464,5 +465,12 @@ impl Flusher {
         self.run.teller.end();
         // Should the process exit meanwhile: there is nothing to wait for.
         self.let_exit_go_on();
+    }
+}
+
+/// Says how many records found no ring.
+fn say_unplaced(records: u64) {
+    if records > 0 {
+        teller::say(format_args!("{records} records are lost: their threads never got a ring, or no file"));
     }
 }

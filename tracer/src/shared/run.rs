@@ -14,7 +14,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
 use parking_lot::Mutex;
 use trace_format::life::{Panics, Start, TracedCounters};
 use trace_format::line::Ticks;
-use trace_format::meta::{Cause, EndReason, Ended, LossReason};
+use trace_format::meta::{Cause, EndReason, Ended, LossReason, RingPlace};
 use trace_format::ring::Header;
 use trace_format::wall::Wall;
 use trace_store::counter;
@@ -35,6 +35,9 @@ pub(crate) const SPARE: usize = 4;
 /// The time, in nanoseconds, that a thread's first record waits without any ring being handed out, and for
 /// which nobody waits after that. To make one takes about a millisecond.
 const CLAIM_PATIENCE: u64 = 1_000_000_000;
+/// The time after which a thread that waits for a ring looks again without having been woken. Windows keeps those who
+/// wait for one word in one list, and a thousand that come and go there keep the flusher from its work.
+const LOOK_AGAIN: Duration = Duration::from_millis(if cfg!(windows) { 250 } else { 20 });
 
 /// The life of one process with tracing on. A run is leaked when it is made: threads may hold on to it for
 /// ever.
@@ -336,10 +339,12 @@ impl Run {
         ring
     }
 
-    /// Waits as long as rings are handed out at all. After a wait in vain nobody waits for a while.
+    /// Waits as long as the flusher gets on: as rings are handed out at all, or files written, which takes a busy
+    /// system long. After a wait in vain nobody waits for a while.
     fn wait_for_ring(&'static self) -> Option<&'static ThreadRing> {
         let mut since = sys::monotonic_ns();
         let mut seen = self.supplied.load(Ordering::Acquire);
+        let mut written = self.exit.progress.load(Ordering::Relaxed);
         loop {
             if let Some((ring, _)) = self.ready.take() {
                 return Some(ring);
@@ -348,10 +353,11 @@ impl Run {
                 return None;
             }
             self.wake.wake();
-            sys::wait_word(&self.supplied, seen, Duration::from_millis(20));
+            sys::wait_word(&self.supplied, seen, LOOK_AGAIN);
             let (now, supplied) = (sys::monotonic_ns(), self.supplied.load(Ordering::Acquire));
-            if supplied != seen {
-                (since, seen) = (now, supplied);
+            let progress = self.exit.progress.load(Ordering::Relaxed);
+            if (supplied, progress) != (seen, written) {
+                (since, seen, written) = (now, supplied, progress);
             } else if now.saturating_sub(since) > CLAIM_PATIENCE {
                 self.starved_until.store(now + CLAIM_PATIENCE, Ordering::Relaxed);
                 return None;
@@ -375,6 +381,12 @@ impl Run {
     pub(crate) fn count_written(&self, bytes: usize) {
         self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
         self.exit.progress.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Returns whether the process's last thread ends the files: it has the rings from their files, so all must have one.
+    /// Until then handlers of `exit` may trace that come after the tracer's.
+    pub(crate) fn is_ended_by_last_thread(&self) -> bool {
+        sys::LAST_THREAD_IS_CALLED && self.rings.lock().iter().all(|ring| ring.place == RingPlace::Shared)
     }
 
     /// Returns when all that was traced before is in the files.

@@ -16,6 +16,7 @@
 //! | `catch_fatal_signals` | has functions told of signals that end the process | any, on request |
 //! | `page_wiped_on_fork` | a zeroed page that is zero again in a forked child | flusher |
 //! | `arm_exit_handler` | has functions called at `exit()`, and when no other thread runs any more | start of a run |
+//! | `LAST_THREAD_IS_CALLED` | tells whether the second of these is called | the process's end |
 //! | `exit_status` | what `exit()` was called with, where that is told | flusher, at `exit()` |
 //! | `stay_loaded` | keeps a plugin that holds this code from being unloaded | start of a run |
 //! | `spawn_hidden`, `name_thread` | a thread that takes no signals and runs nothing else | start of a run |

@@ -91,6 +91,9 @@ pub(crate) fn call_at_thread_exit(_ring: *const ()) {
 /// Tells whether Rust's thread-locals can be used as long as the thread runs.
 pub(crate) const VARIABLES_LAST: bool = true;
 
+/// Tells whether what `arm_exit_handler` was given as `detached` is called at the end of the process.
+pub(crate) const LAST_THREAD_IS_CALLED: bool = false;
+
 /// Returns null: a thread has its variables as long as it runs.
 pub(crate) fn kept_ring() -> *const () {
     std::ptr::null()

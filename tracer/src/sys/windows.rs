@@ -206,6 +206,11 @@ static FIBER_SLOT: AtomicU32 = AtomicU32::new(NONE);
 /// [`kept_ring`] is `ring`.
 pub(crate) fn call_at_thread_exit(ring: *const ()) {
     set_kept_ring(ring);
+    call_at_process_detach();
+}
+
+/// Has [`at_process_detach`] called, where [`AT_THREAD_EXIT`] is not, if the process ends on the calling thread.
+fn call_at_process_detach() {
     let fiber = FIBER_SLOT.load(Ordering::Relaxed);
     if fiber != NONE {
         // SAFETY: the index was allocated below and is never freed; the value is never dereferenced.
@@ -382,7 +387,12 @@ extern "C" fn at_exit() {
     if unsafe { RtlDllShutdownInProgress() } == 0 {
         ON_EXIT.call();
     }
+    // This thread may be the last one, and may never have traced.
+    call_at_process_detach();
 }
+
+/// Tells whether what [`arm_exit_handler`] was given as `detached` is called at the end of the process.
+pub(crate) const LAST_THREAD_IS_CALLED: bool = true;
 
 /// Has `handler` called at `exit`, and `detached` when the process ends in any way but by force, as the last. Then
 /// all other threads have ended, wherever they were.

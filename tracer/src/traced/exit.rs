@@ -22,7 +22,7 @@ use crate::sys;
 /// The exit waits as long as the flusher gets on; after this long without progress it gives up.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Has all rings drained and ends the files. Inert in a forked child that has not traced.
+/// Has all rings drained and ends the files, but where [`on_process_detach`] ends them. Inert in a forked child that has not traced.
 pub(crate) fn on_process_exit() {
     let Some(run) = process::running() else {
         return;
@@ -46,8 +46,9 @@ pub(crate) fn on_process_detach() {
 
 fn wait_for_flusher(run: &Run) {
     let exit = &run.exit;
+    let ends_later = run.is_ended_by_last_thread();
     exit.requested.store(1, Ordering::Release);
-    if let Some(excluded) = Excluded::enter() {
+    if let Some(excluded) = Excluded::enter().filter(|_| !ends_later) {
         own_ring::leave(&excluded, EndReason::Exit);
     }
     let mut seen = exit.progress.load(Ordering::Relaxed);

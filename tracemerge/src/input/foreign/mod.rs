@@ -21,6 +21,7 @@ use crate::find::header::Trace;
 use crate::input::foreign::spool::Spool;
 use crate::input::foreign::stamp::{StampFormat, Zone};
 use crate::input::source::Source;
+use crate::os::sys::patiently;
 use crate::time::clocks::{TickClock, last_anchors};
 use crate::ui::error::Error;
 use crate::ui::messages::{Messages, count, shown, shown_name};
@@ -103,7 +104,7 @@ fn read(
     let mut input: Box<dyn Read> = if path == Path::new("-") {
         Box::new(io::stdin())
     } else {
-        Box::new(File::open(path).map_err(|error| Error::io("open", path, error))?)
+        Box::new(patiently(|| File::open(path)).map_err(|error| Error::io("open", path, error))?)
     };
     let mut start = Vec::new();
     input.by_ref().take(PROBE).read_to_end(&mut start).map_err(failed)?;

@@ -65,6 +65,7 @@ impl TraceFile {
     ) -> io::Result<Option<TraceFile>> {
         let Some((file, path)) = place.find(tid, run.id, progress)? else { return Ok(None) };
         let is_unfinished = path.ends_with(place.unfinished_name(tid, run.id));
+        let aside = place.aside_path(tid, run.id);
         // Where there are no links, one without content cannot get its name; and it is not needed.
         if (is_unfinished && progress.file_length == 0)
             || !begins_as(&file, tid, run, place.encoding, progress.file_length > 0)?
@@ -78,8 +79,12 @@ impl TraceFile {
         let length = progress.file_length;
         let cut = found.file.set_len(length).and_then(|()| found.file.seek(SeekFrom::Start(length)));
         cut.map_err(|e| io::Error::new(e.kind(), format!("cannot truncate {:?}: {e}", found.path)))?;
-        if is_unfinished {
+        if is_unfinished || found.path == aside {
             found.take_own_name(place, tid, run.id)?;
+        }
+        // Left by a kill in the middle of a rotation.
+        if sys::OPEN_FILES_KEEP_NAMES {
+            let _ = std::fs::remove_file(&aside);
         }
         Ok(Some(found))
     }
@@ -94,12 +99,29 @@ impl TraceFile {
     ) -> io::Result<()> {
         let there = sys::path_identity(&old.path);
         if there.is_ok_and(|there| there.is_same_file(&old.identity)) {
-            std::fs::rename(&self.path, &old.path)?;
+            match std::fs::rename(&self.path, &old.path) {
+                Err(_) if sys::OPEN_FILES_KEEP_NAMES => self.push_aside(old, place.aside_path(tid, run))?,
+                done => done?,
+            }
             self.path.clone_from(&old.path);
             return Ok(());
         }
         // Somebody has put another file in its place.
         self.take_own_name(place, tid, run)
+    }
+
+    /// Gives the name of `old` to this file where a file that is open can be renamed, but not replaced: `old` gets the
+    /// name `aside` before, to be deleted when it is closed. Killed in between, the slot names this file, which recovery
+    /// finds under the name of an unfinished one, and it deletes what is aside.
+    fn push_aside(&self, old: &TraceFile, aside: PathBuf) -> io::Result<()> {
+        let _ = std::fs::remove_file(&aside);
+        sys::give_name(&old.path, &aside)?;
+        if let Err(error) = sys::give_name(&self.path, &old.path) {
+            // The old file is written on; where it cannot get its name back it is found by what it is.
+            let _ = sys::give_name(&aside, &old.path);
+            return Err(error);
+        }
+        Ok(())
     }
 
     /// Gives this file, which has the name of an unfinished one, the thread's first name that is free; or

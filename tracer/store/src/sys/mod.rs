@@ -90,6 +90,13 @@ impl FileIdentity {
     /// Returns whether both are one file, as long as it exists.
     #[must_use]
     pub fn is_same_file(&self, other: &FileIdentity) -> bool {
-        (self.device, self.inode) == (other.device, other.inode)
+        self.is(other.device, other.inode)
+    }
+
+    /// Returns whether it is the file of this number on this device. Wine does not tell the device (0) of a file that was
+    /// renamed while it was open.
+    pub fn is(&self, device: u64, inode: u64) -> bool {
+        let untold = cfg!(windows) && (self.device == 0 || device == 0);
+        self.inode == inode && (self.device == device || untold)
     }
 }

@@ -13,6 +13,11 @@ use super::FileIdentity;
 /// Tells whether a file that is deleted keeps its name, and its directory, until all have closed it.
 pub const OPEN_FILES_KEEP_NAMES: bool = false;
 
+/// Calls `open`: nobody keeps others from opening a file here.
+pub fn patiently<T>(mut open: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    open()
+}
+
 /// Makes `path` a directory that only its owner, this user, can enter, or accepts that it is one.
 pub fn make_private_directory(path: &Path) -> io::Result<()> {
     match DirBuilder::new().mode(0o700).create(path) {

@@ -9,6 +9,7 @@ use std::os::windows::fs::OpenOptionsExt;
 use std::os::windows::io::AsRawHandle;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use super::FileIdentity;
 use crate::variables;
@@ -95,9 +96,27 @@ pub fn create_private_file(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).create_new(true).share_mode(SHARE_READ_WRITE_DELETE).open(path)
 }
 
+/// Calls `open` until it does not fail because somebody else has a file open and shares it with nobody, which programs
+/// that look for harm do for a moment; for two seconds at most.
+pub fn patiently<T>(mut open: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    const SHARING_VIOLATION: i32 = 32;
+    const PATIENCE: Duration = Duration::from_secs(2);
+    const PAUSE: Duration = Duration::from_millis(10);
+    let mut pauses = PATIENCE.as_millis() / PAUSE.as_millis();
+    loop {
+        match open() {
+            Err(error) if error.raw_os_error() == Some(SHARING_VIOLATION) && pauses > 0 => {
+                pauses -= 1;
+                std::thread::sleep(PAUSE);
+            }
+            done => return done,
+        }
+    }
+}
+
 /// Opens a file for reading and writing.
 pub fn open_own_file(path: &Path) -> io::Result<File> {
-    OpenOptions::new().read(true).write(true).open(path)
+    patiently(|| OpenOptions::new().read(true).write(true).open(path))
 }
 
 /// Opens a file for writing at its end; makes it if it is not there.
@@ -112,7 +131,7 @@ pub fn open_named_file(path: &Path) -> io::Result<File> {
 
 /// Opens a file for reading, and lets others do with it what they like. Files have no users' numbers here.
 pub fn open_file_of_user_to_read(path: &Path, _user: u32) -> io::Result<File> {
-    OpenOptions::new().read(true).open(path)
+    patiently(|| OpenOptions::new().read(true).open(path))
 }
 
 /// Makes a path of the bytes that std's encoding has for it; what is not UTF-8 is replaced.
@@ -260,9 +279,11 @@ pub(super) fn without_prefix(path: &str) -> Option<String> {
 /// The name is taken, or cannot be given.
 pub fn give_name(from: &Path, to: &Path) -> io::Result<()> {
     let (from, to) = (verbatim(from)?, verbatim(to)?);
-    // SAFETY: both are texts with a zero at their end that outlive the call.
-    let moved = unsafe { MoveFileExW(from.as_ptr(), to.as_ptr(), 0) };
-    if moved == 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    patiently(|| {
+        // SAFETY: both are texts with a zero at their end that outlive the call.
+        let moved = unsafe { MoveFileExW(from.as_ptr(), to.as_ptr(), 0) };
+        if moved == 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    })
 }
 
 /// Gives the path with a zero at its end, in the form that the system takes in any length.

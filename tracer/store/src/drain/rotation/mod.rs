@@ -150,6 +150,9 @@ impl TraceFile {
         publish(&new, &dropped);
         new.take_name_of(self, place, tid, run).map_err(|e| named(e, &self.path))?;
         *self = new;
+        if sys::OPEN_FILES_KEEP_NAMES {
+            let _ = std::fs::remove_file(place.aside_path(tid, run));
+        }
         Ok(())
     }
 

@@ -230,9 +230,18 @@ impl TracePlace {
     }
 
     pub(in crate::drain) fn unfinished_name(&self, tid: u64, run: u32) -> OsString {
+        self.hidden_name(tid, run, "new")
+    }
+
+    /// Returns the path that a file of thread `tid` of run `run` has while another one takes its name.
+    pub(in crate::drain) fn aside_path(&self, tid: u64, run: u32) -> PathBuf {
+        self.directory().join(self.hidden_name(tid, run, "old"))
+    }
+
+    fn hidden_name(&self, tid: u64, run: u32, ending: &str) -> OsString {
         let mut name = OsString::from(".");
         name.push(&self.name);
-        name.push(format!("{}.{run:08x}.new", trace_file_suffix(tid, 0)));
+        name.push(format!("{}.{run:08x}.{ending}", trace_file_suffix(tid, 0)));
         name
     }
 }

@@ -199,7 +199,7 @@ fn begins_at(mut file: &File, since: Ticks) -> io::Result<bool> {
 }
 
 fn is_named_by(found: &FileIdentity, progress: &Progress) -> bool {
-    (found.device, found.inode) == (progress.device, progress.inode)
+    found.is(progress.device, progress.inode)
 }
 
 /// Returns whether the file at `path` says in its first line that it is of run `run`.

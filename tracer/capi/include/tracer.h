@@ -11,8 +11,8 @@
  * A program that is compiled with -finstrument-functions has each of its functions traced, if it is linked with this
  * library or runs with it preloaded, which `tracemerge run` does by itself. See docs/functions.md in the repository.
  *
- * All functions may be called from any thread, also before main and in handlers of atexit. None changes errno, none ends
- * the process, and none throws. Off, each costs a call and a load.
+ * All functions may be called from any thread, also before main and in handlers of atexit. None ends the process, and none
+ * throws. Those that record keep errno; off, each of them costs a call and a load.
  *
  * Licensed under MIT or Apache-2.0, at your option.
  */
@@ -65,7 +65,8 @@ int tracer_snapshot(void);
 int tracer_shutdown(void);
 
 /*
- * Records the call stack of the calling function, at most 120 frames. Linux on x86-64; elsewhere the stack is empty.
+ * Records the call stack of the calling function, at most 120 frames. It is empty where stacks cannot be walked: see
+ * docs/systems.md in the repository.
  */
 void tracer_stack(void);
 

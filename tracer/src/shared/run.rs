@@ -35,6 +35,9 @@ pub(crate) const SPARE: usize = 4;
 /// The time, in nanoseconds, that a thread's first record waits without any ring being handed out, and for
 /// which nobody waits after that. To make one takes about a millisecond.
 const CLAIM_PATIENCE: u64 = 1_000_000_000;
+/// The time, in nanoseconds, that it waits without any ring being handed out while the flusher writes files: Windows takes
+/// long to make one. More would let a flusher that can make no ring hold every thread up.
+const LONGEST_CLAIM: u64 = if cfg!(windows) { 10 * CLAIM_PATIENCE } else { CLAIM_PATIENCE };
 /// The time after which a thread that waits for a ring looks again without having been woken. Windows keeps those who
 /// wait for one word in one list, and a thousand that come and go there keep the flusher from its work.
 const LOOK_AGAIN: Duration = Duration::from_millis(if cfg!(windows) { 250 } else { 20 });
@@ -339,10 +342,10 @@ impl Run {
         ring
     }
 
-    /// Waits as long as the flusher gets on: as rings are handed out at all, or files written, which takes a busy
-    /// system long. After a wait in vain nobody waits for a while.
+    /// Waits as long as rings are handed out at all and, for a bounded time, as the flusher writes files. After a wait in
+    /// vain nobody waits for a while.
     fn wait_for_ring(&'static self) -> Option<&'static ThreadRing> {
-        let mut since = sys::monotonic_ns();
+        let (mut since, mut idle_since) = (sys::monotonic_ns(), sys::monotonic_ns());
         let mut seen = self.supplied.load(Ordering::Acquire);
         let mut written = self.exit.progress.load(Ordering::Relaxed);
         loop {
@@ -356,9 +359,12 @@ impl Run {
             sys::wait_word(&self.supplied, seen, LOOK_AGAIN);
             let (now, supplied) = (sys::monotonic_ns(), self.supplied.load(Ordering::Acquire));
             let progress = self.exit.progress.load(Ordering::Relaxed);
-            if (supplied, progress) != (seen, written) {
-                (since, seen, written) = (now, supplied, progress);
-            } else if now.saturating_sub(since) > CLAIM_PATIENCE {
+            if supplied != seen {
+                (since, idle_since, seen) = (now, now, supplied);
+            } else if progress != written {
+                (idle_since, written) = (now, progress);
+            }
+            if now.saturating_sub(idle_since) > CLAIM_PATIENCE || now.saturating_sub(since) > LONGEST_CLAIM {
                 self.starved_until.store(now + CLAIM_PATIENCE, Ordering::Relaxed);
                 return None;
             }

@@ -7,7 +7,7 @@ use crate::os::environment::own_directory;
 /// The name of the library, by which programs look for it, too: the first part of its version is in it.
 pub const LIBRARY: &str = concat!("libtracer.so.", env!("CARGO_PKG_VERSION_MAJOR"));
 /// The name of the library where it was built, and not installed.
-const BUILT: &str = "libtracer.so";
+const BUILT: &str = "libtracer_capi.so";
 /// Where libraries are installed, if not beside this program.
 const PLACES: [&str; 4] = ["/usr/local/lib", "/usr/lib", "/usr/lib64", "/usr/lib/x86_64-linux-gnu"];
 

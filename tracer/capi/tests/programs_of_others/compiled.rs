@@ -15,15 +15,15 @@ pub fn installed() -> &'static Path {
     static PLACE: OnceLock<TempDir> = OnceLock::new();
     let place = PLACE.get_or_init(|| {
         let place = TempDir::new().expect("a directory");
-        // Cargo has built the library beside the directory of this test.
+        // Cargo has built the library beside this test.
         let exe = std::env::current_exe().expect("a path");
-        let libraries = exe.parent().and_then(Path::parent).expect("a directory");
+        let libraries = exe.parent().expect("a directory");
         let mut make = Command::new("make");
         make.args(["--silent", "install", "-C", env!("CARGO_MANIFEST_DIR")]);
         make.arg(variable("PREFIX", place.path())).arg(variable("LIBRARIES", libraries));
         assert!(make.status().expect("make can be run").success());
         std::fs::create_dir(place.path().join("bin")).expect("a directory");
-        let command = libraries.join("examples/tracemerge_of_tests");
+        let command = libraries.with_file_name("examples").join("tracemerge_of_tests");
         for name in ["tracemerge", "cargo-tracer"] {
             std::fs::copy(&command, place.path().join("bin").join(name)).expect("the command is built");
         }

@@ -119,7 +119,8 @@ pub fn exit_code(status: ExitStatus) -> u8 {
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
 }
 
-/// Returns the exit status of a program as shells pass it on.
+/// Returns the exit status of a program. One that does not fit into the result ends this process with it at once, so
+/// nothing may be left to be done.
 #[cfg(not(unix))]
 pub fn exit_code(status: ExitStatus) -> u8 {
     let code = status.code().unwrap_or(1);

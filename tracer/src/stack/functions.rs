@@ -87,53 +87,68 @@ pub(crate) fn generation() -> u64 {
     imp::generation()
 }
 
-#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
-mod imp {
+/// The search in the symbol tables. A system's own part says where the code of a function ends.
+#[cfg(any(
+    all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")),
+    all(windows, target_arch = "x86_64")
+))]
+mod search {
     use std::ops::Range;
 
-    use crate::stack::module::Module;
-    pub(super) use crate::stack::module::generation;
+    use super::imp::{own, whole};
     use crate::stack::symbols;
-    use crate::stack::tables::Entry;
 
     pub(super) fn named(name: &str) -> Vec<Range<usize>> {
         let mut ranges = Vec::new();
         symbols::for_each(|symbol, range| {
             if symbols::has_name(symbol, name) {
-                ranges.push(with_size(range));
+                ranges.extend(whole(range));
             }
         });
         ranges
     }
 
     pub(super) fn at(address: usize) -> Vec<Range<usize>> {
-        let address = symbols::behind_stub(address);
-        let own = with_size(address..address);
-        if own.start != address || symbols::is_a_jump(&own) {
-            return Vec::new();
-        }
+        let Some(own) = own(address) else { return Vec::new() };
         let mut names = Vec::new();
         symbols::for_each(|symbol, range| {
-            if range.start == address {
+            if range.start == own.start {
                 names.push(symbol.to_vec());
             }
         });
         let mut ranges = vec![own];
         symbols::for_each(|symbol, range| {
             if names.iter().any(|name| name == symbol) {
-                ranges.push(with_size(range));
+                ranges.extend(whole(range));
             }
         });
         ranges
     }
+}
+
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+mod imp {
+    use std::ops::Range;
+
+    pub(super) use super::search::{at, named};
+    use crate::stack::module::Module;
+    pub(super) use crate::stack::module::generation;
+    use crate::stack::symbols;
+    use crate::stack::tables::Entry;
+
+    /// Returns the code of the function that `address` leads to; `None` where it only jumps to another one.
+    pub(super) fn own(address: usize) -> Option<Range<usize>> {
+        let address = symbols::behind_stub(address);
+        whole(address..address).filter(|own| own.start == address && !symbols::is_a_jump(own))
+    }
 
     /// Returns the range as the unwind tables have it, if a symbol has no size.
-    fn with_size(range: Range<usize>) -> Range<usize> {
+    pub(super) fn whole(range: Range<usize>) -> Option<Range<usize>> {
         if !range.is_empty() {
-            return range;
+            return Some(range);
         }
         let entry = Module::with_code(range.start).and_then(|module| Entry::find(&module, range.start));
-        entry.map_or(range, |entry| entry.range())
+        Some(entry.map_or(range, |entry| entry.range()))
     }
 }
 
@@ -141,41 +156,18 @@ mod imp {
 mod imp {
     use std::ops::Range;
 
+    pub(super) use super::search::{at, named};
     use crate::stack::pdata::Function;
     pub(super) use crate::stack::pdata::generation;
-    use crate::stack::symbols;
 
-    pub(super) fn named(name: &str) -> Vec<Range<usize>> {
-        let mut ranges = Vec::new();
-        symbols::for_each(|symbol, range| {
-            if symbols::has_name(symbol, name) {
-                ranges.extend(function_at(range.start));
-            }
-        });
-        ranges
-    }
-
-    pub(super) fn at(address: usize) -> Vec<Range<usize>> {
-        // What only jumps to another function has no entry.
-        let Some(own) = function_at(address) else { return Vec::new() };
-        let mut names = Vec::new();
-        symbols::for_each(|symbol, range| {
-            if range.start == address {
-                names.push(symbol.to_vec());
-            }
-        });
-        let mut ranges = vec![own];
-        symbols::for_each(|symbol, range| {
-            if names.iter().any(|name| name == symbol) {
-                ranges.extend(function_at(range.start));
-            }
-        });
-        ranges
-    }
-
-    /// Returns the code of the function that begins at `address`, as the unwind tables have it.
-    fn function_at(address: usize) -> Option<Range<usize>> {
+    /// Returns the code of the function that begins at `address`. What only jumps to another function has no entry.
+    pub(super) fn own(address: usize) -> Option<Range<usize>> {
         Function::with(address).map(|function| function.range()).filter(|range| range.start == address)
+    }
+
+    /// Returns the code of the function at the beginning of a symbol's range, as the unwind tables have it.
+    pub(super) fn whole(range: Range<usize>) -> Option<Range<usize>> {
+        own(range.start)
     }
 }
 

@@ -164,7 +164,10 @@ pub fn later(after: Duration) -> Duration {
 }
 
 /// Starts a program and kills it.
-fn kill(command: &mut Command, after: Duration) {
+///
+/// # Panics
+/// The program cannot be started.
+pub fn kill(command: &mut Command, after: Duration) {
     let mut child = command.spawn().expect("the program starts");
     std::thread::sleep(later(after));
     child.kill().expect("a kill");

@@ -8,6 +8,7 @@ pub mod merges;
 #[cfg(unix)]
 pub mod mounts;
 pub mod processes;
+pub mod sited;
 #[cfg(unix)]
 pub mod torture;
 pub mod words;

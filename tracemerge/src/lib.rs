@@ -127,14 +127,21 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
             let request = symbols.added_to(request);
             reporting(quiet, |messages| command::snapshot::snapshot(pid, &request, messages))
         }
+        Subcommand::On { quiet, pid } => {
+            reporting(quiet, |messages| command::switch::switch(pid, true, messages))
+        }
+        Subcommand::Off { quiet, pid } => {
+            reporting(quiet, |messages| command::switch::switch(pid, false, messages))
+        }
         Subcommand::Completions { shell } => reporting(false, |_| cli::manual::completions(shell)),
         Subcommand::Man { command } => reporting(false, |_| cli::manual::page(command.as_deref())),
     }
 }
 
 fn merge(merge: Merge) -> u8 {
-    let Merge { options, symbols, follow, apps } = merge;
-    let request = Request { shows_end: true, ..symbols.added_to(options.into()) };
+    let Merge { options, symbols, format, follow, apps } = merge;
+    let layout = format.map_or(Layout::Trace, Layout::Other);
+    let request = Request { shows_end: true, layout, ..symbols.added_to(options.into()) };
     if follow { self::follow(&request, apps) } else { view(request, apps) }
 }
 

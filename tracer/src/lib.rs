@@ -65,8 +65,9 @@
 //! | `TRACER_MAX_BYTES` | how long each thread's file may grow, with K, M, G | no limit |
 //! | `TRACER_FLUSH_MS` | how long a record may wait for the flusher, in ms | `100` |
 //! | `TRACER_CLOCK` | `ordered`, or `fast`: cheaper, but hand-overs may look reversed | `ordered` |
-//! | `TRACER_FILTER` | which calls of [`trace!`] are on, by module: `my::module=off,other`, as `RUST_LOG` | all |
+//! | `TRACER_FILTER` | which calls of [`trace!`] are on, by module: `my::module=off,other`, as `RUST_LOG`; of `log` and `tracing` also by level | all |
 //! | `TRACER_CALL_SITES` | `1`: each entering of a function records where it was called from, too | off |
+//! | `TRACER_FUNCTIONS`, `TRACER_TRIGGER`, `TRACER_MAX_DEPTH`, `TRACER_MIN_DURATION` | which calls of functions with hooks of the compiler are recorded, see `docs/functions.md` | all |
 //! | `TRACER_FORMAT` | `text`, or `raw`: records as they are, half the size | `text` |
 //! | `TRACER_RUNTIME_DIR` | directory of the rings | `/dev/shm/tracer-<uid>` |
 //! | `TRACER_DESCRIPTORS` | `own`, or `shared` with the program | `own` |
@@ -125,6 +126,8 @@ mod sys;
 mod traced;
 mod user;
 
+#[doc(hidden)]
+pub use api::bridge as __bridge;
 pub use api::builder::Builder;
 #[cfg(feature = "unwind")]
 pub use api::called_from::{CalledFrom, is_called_from};

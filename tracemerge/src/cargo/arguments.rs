@@ -18,6 +18,7 @@ Usage: cargo tracer <build|run|test> [OPTIONS] [ARGUMENTS OF CARGO] [-- ARGUMENT
 Options:
       --deps           Trace dependencies from registries, too, not only the crates of the workspace
       --crate <NAME>   Trace this crate only; may be given several times
+      --dormant        Leave only room for hooks: no library, no cost, until `tracemerge run` wakes them
       --show <VIEW>    What `run` shows at the end: report, tree or nothing [default: report]
   -h, --help           Print this
 
@@ -42,6 +43,8 @@ pub struct BuildRequest {
     pub deps: bool,
     /// The crates that are traced; all of them where there is none.
     pub crates: Vec<String>,
+    /// Whether the hooks are dormant.
+    pub dormant: bool,
     /// The view that is shown when the program has ended.
     pub show: Show,
     /// What Cargo gets.
@@ -102,6 +105,7 @@ pub fn read(args: Vec<OsString>) -> Result<Wanted, Error> {
         match option {
             "-h" | "--help" => return Ok(Wanted::Help),
             "--deps" => request.deps = true,
+            "--dormant" => request.dormant = true,
             "--crate" => {
                 request.crates.push(value("the name of a crate")?.to_string_lossy().replace('-', "_"))
             }

@@ -51,7 +51,11 @@ fn prepared(request: &BuildRequest) -> Result<Command, Error> {
         )));
     }
     let place = target_directory(before)?.join("tracer");
-    toolchain.probe(&library, &place)?;
+    if request.dormant {
+        toolchain.probe_sleds(&place)?;
+    } else {
+        toolchain.probe(&library, &place)?;
+    }
     let mut command = cargo();
     command.arg(&request.command);
     if value_of(before, "--target").is_none() {
@@ -59,6 +63,11 @@ fn prepared(request: &BuildRequest) -> Result<Command, Error> {
     }
     if value_of(before, "--target-dir").is_none() {
         command.arg("--target-dir").arg(place_of(request, place));
+    }
+    // The linker would inline functions together with their hooks, which would then be told as calls of those around them.
+    let profile = value_of(before, "--profile").map(OsStr::to_string_lossy);
+    for profile in ["dev", "test", "release", "bench"].into_iter().chain(profile.as_deref()) {
+        command.arg("--config").arg(format!("profile.{profile}.lto=\"off\""));
     }
     let show = if request.command == "run" { request.show.word() } else { "nothing" };
     command.arg("--config").arg(runner::setting(&toolchain.host, &own, show)?);
@@ -70,6 +79,9 @@ fn prepared(request: &BuildRequest) -> Result<Command, Error> {
     if let Some(rustdoc) = of_cargo("RUSTDOC") {
         command.env(wrapper::RUSTDOC, rustdoc);
     }
+    if request.dormant {
+        command.env(wrapper::DORMANT, "1");
+    }
     if !request.crates.is_empty() {
         command.env(wrapper::CRATES, request.crates.join(","));
     }
@@ -80,6 +92,7 @@ fn prepared(request: &BuildRequest) -> Result<Command, Error> {
 /// Returns the directory of the build. Cargo does not know that crates are compiled in another way where other ones are
 /// wanted, so each choice has a directory of its own.
 fn place_of(request: &BuildRequest, place: PathBuf) -> PathBuf {
+    let place = if request.dormant { place.join("dormant") } else { place };
     if !request.deps && request.crates.is_empty() {
         return place;
     }

@@ -6,6 +6,7 @@ use std::process::Command;
 
 use crate::cargo::FAILED;
 use crate::cargo::arguments::Show;
+use crate::command::preload::preload_where_hooks_are;
 use crate::command::run::exit_code;
 use crate::os::environment::{ENABLE, of_cargo};
 use crate::os::signals::Signals;
@@ -35,6 +36,8 @@ pub fn run(mut args: impl Iterator<Item = OsString>, tracemerge: impl FnOnce(Vec
     if of_cargo(ENABLE).is_none() {
         command.env(ENABLE, "1");
     }
+    // Hooks that are called are in the library that the program is linked with; dormant ones are woken by it.
+    preload_where_hooks_are(Path::new(&program), &mut command, &Messages::new(false));
     let status = match Signals::take().run(&mut command) {
         Ok((_, status)) => status,
         Err(error) => {

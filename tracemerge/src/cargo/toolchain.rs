@@ -7,7 +7,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use crate::cargo::wrapper;
+use crate::cargo::{sleds, wrapper};
+use object::Object;
+
 use crate::os::environment::of_cargo;
 use crate::ui::error::Error;
 use crate::ui::messages::shown;
@@ -76,6 +78,54 @@ impl Toolchain {
         fs::write(&known, &self.version).map_err(|error| Error::io("write", &known, error))
     }
 }
+
+impl Toolchain {
+    /// Tries whether a program can be compiled with hooks that are dormant. The answer is kept in `place`.
+    pub fn probe_sleds(&self, place: &Path) -> Result<(), Error> {
+        let mut hasher = DefaultHasher::new();
+        (&self.version, sleds::line("")).hash(&mut hasher);
+        let known = place.join(format!("probed-sleds-{:016x}", hasher.finish()));
+        if known.exists() {
+            return Ok(());
+        }
+        let parent = |error| Error::io("create", place, error);
+        fs::create_dir_all(place).map_err(parent)?;
+        let directory = tempfile::tempdir().map_err(parent)?;
+        let (source, list) = (directory.path().join("probe.rs"), directory.path().join("functions"));
+        let write =
+            |path: &Path, text: &str| fs::write(path, text).map_err(|error| Error::io("write", path, error));
+        write(&source, PROBE_OF_SLEDS)?;
+        write(&list, &sleds::line("probed"))?;
+        let mut compile = rustc();
+        compile.arg("--edition=2021").args(sleds::arguments(&list));
+        compile.arg(&source).arg("--out-dir").arg(directory.path());
+        let output = output_of(&mut compile)?;
+        let program = directory.path().join("probe");
+        let bytes = fs::read(program).unwrap_or_default();
+        let has_sleds =
+            object::File::parse(&*bytes).is_ok_and(|file| file.section_by_name(sleds::SECTION).is_some());
+        if !output.status.success() || !has_sleds {
+            let compiler = self.version.lines().next().unwrap_or("rustc");
+            return Err(Error::plain(format!(
+                "the code of {compiler} for {} cannot be given dormant hooks. It was seen to work with Rust 1.85 and later on x86-64 and Linux with glibc. Without --dormant there are hooks that are always called",
+                self.host
+            )));
+        }
+        write(&known, &self.version)
+    }
+}
+
+/// A program whose function can be named in a list.
+const PROBE_OF_SLEDS: &str = "\
+#[no_mangle]
+#[inline(never)]
+pub extern \"C\" fn probed() {
+    println!();
+}
+fn main() {
+    probed();
+}
+";
 
 /// A program that says whether its functions have hooks, and whether those that a panic leaves have them.
 const PROBE: &str = "\

@@ -7,6 +7,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::Command;
 
+use crate::cargo::sleds;
 use crate::os::environment::of_cargo;
 use crate::ui::messages::Messages;
 
@@ -20,6 +21,8 @@ pub const LIBRARY: &str = "CARGO_TRACER_LIBRARY";
 pub const CRATES: &str = "CARGO_TRACER_CRATES";
 /// The variable that has another wrapper in it, which this one calls.
 pub const CHAINED: &str = "CARGO_TRACER_CHAINED";
+/// The variable that is set where the hooks are to be dormant.
+pub const DORMANT: &str = "CARGO_TRACER_DORMANT";
 /// The variable that has the program in it that makes documentation, and compiles examples there.
 pub const RUSTDOC: &str = "CARGO_TRACER_RUSTDOC";
 
@@ -45,9 +48,10 @@ pub fn compile(args: Vec<OsString>) -> u8 {
     let library = of_cargo(LIBRARY).unwrap_or_default();
     let library = Path::new(&library);
     let is_rustdoc = args.first().is_none_or(|word| word.as_encoded_bytes().starts_with(b"-"));
-    let mut command = if is_rustdoc {
-        Command::new(of_cargo(RUSTDOC).unwrap_or_else(|| "rustdoc".into()))
-    } else {
+    let compiler = || {
+        if is_rustdoc {
+            return Command::new(of_cargo(RUSTDOC).unwrap_or_else(|| "rustdoc".into()));
+        }
         of_cargo(CHAINED).map_or_else(
             || Command::new(&args[0]),
             |chained| {
@@ -58,25 +62,34 @@ pub fn compile(args: Vec<OsString>) -> u8 {
         )
     };
     let words = args.get(usize::from(!is_rustdoc)..).unwrap_or_default();
-    command.args(words);
-    if is_rustdoc || is_for_target(words) {
-        command.args(link(library));
+    let is_dormant = of_cargo(DORMANT).is_some();
+    let mut more: Vec<OsString> = Vec::new();
+    // A program whose hooks are dormant has no library: it is loaded where it is wanted.
+    if (is_rustdoc || is_for_target(words)) && !is_dormant {
+        more.extend(link(library));
     }
-    if !is_rustdoc && is_traced(words, of_cargo("CARGO_PKG_NAME").as_deref(), of_cargo(CRATES).as_deref()) {
-        command.args(HOOKS);
+    let package = of_cargo("CARGO_PKG_NAME");
+    let is_traced = !is_rustdoc && is_traced(words, package.as_deref(), of_cargo(CRATES).as_deref());
+    if is_traced {
+        if !is_dormant {
+            more.extend(HOOKS.map(OsString::from));
+        }
         if !words.iter().any(|word| word.to_string_lossy().contains("debuginfo=")) {
-            command.arg("-Cdebuginfo=line-tables-only");
+            more.push("-Cdebuginfo=line-tables-only".into());
         }
         // Names are found in the program's own file. Cargo strips what has no debug information of its own.
-        command.arg("-Cstrip=none");
+        more.push("-Cstrip=none".into());
     }
-    let error = match replace_by(&mut command) {
-        Ok(status) => return status,
-        Err(error) => error,
+    let compiled = if is_traced && is_dormant {
+        sleds::compile(compiler, words, &more)
+    } else {
+        replace_by(compiler().args(words).args(&more))
     };
-    Messages::new(false)
-        .error(format_args!("cannot run {}: {error}", command.get_program().to_string_lossy()));
-    super::FAILED
+    compiled.unwrap_or_else(|error| {
+        Messages::new(false)
+            .error(format_args!("cannot run {}: {error}", compiler().get_program().to_string_lossy()));
+        super::FAILED
+    })
 }
 
 #[cfg(unix)]

@@ -12,6 +12,7 @@ use self::options::{
     LineSymbolOptions, MergeOptions, SymbolOptions, ViewOptions, function_pattern, nanoseconds,
 };
 use crate::ui::subcommands::{RESERVED, SUBCOMMANDS};
+use crate::view::export::format::OtherFormat;
 use crate::view::export::report::ReportOrder;
 use crate::view::export::show::Column;
 
@@ -19,8 +20,6 @@ const BRIEF: &str = "\
 Examples:
   TRACER_ENABLE=1 ./app            make traces
   tracemerge ./app                 merge them into ./app.trace.merge
-  tracemerge show ./app            read them
-  tracemerge run ./app             run it with tracing on, then merge
 
 --help has the rest: all options, where traces are found, how times are written.";
 
@@ -92,6 +91,13 @@ TERMS of time:
   In call stacks they stand between parentheses. The output is still a trace, which can be
   read where there is no executable. --grep looks in lines without these names.
 
+--format NAME, for other programs:
+  jsonl     a JSON object for each record    csv     a row for each record
+  perfetto  a timeline for ui.perfetto.dev   chrome  a timeline as JSON
+  folded    call paths for flame graphs      uftrace a directory with the calls
+  ctf       a directory for babeltrace2
+  All options that select hold. What a format cannot tell is said on stderr.
+
 --with FILE:
   lines that begin with a time (ISO 8601, since 1970, syslog, web server, JSON)
   become messages 'FILE: LINE' of thread 0, lines without one continue them.
@@ -108,6 +114,7 @@ Examples:
   tracemerge ./app --last 20     the last 20 records, on standard output
   tracemerge ./app --since -2s --time offset --thread 'worker*'
   tracemerge ./app --grep 'error|fail' --time wall
+  tracemerge --format perfetto ./app           a timeline, in ./app.perfetto-trace
   tracemerge ./client ./server   both in one, into ./client.trace.merge
   tracemerge /var/traces -o all  all traces in that directory
   tracemerge run ./app --fast    both in one: run ./app --fast, then merge
@@ -115,6 +122,7 @@ Examples:
   tracemerge info ./app          which runs and threads there are, and how much of each
   tracemerge diff good bad       where two traces differ, thread by thread
   tracemerge snapshot 4711       what the running process 4711 has traced so far
+  tracemerge off 4711            it pauses; on 4711: it goes on
   tracemerge clean ./app         delete the traces and the merged file
   tracemerge ./run               an application that is called like a command
 
@@ -277,6 +285,17 @@ Exit status:
   2  nothing was done: there is no such process, it does not trace, or it belongs
      to another user";
 
+const SWITCH_HELP: &str = "\
+Of a process that traces, or was started with TRACER_ENABLE=paused and has called the
+tracer once. It returns when the process has answered, mostly within a tenth of a
+second. Calls that are open when tracing is switched off end there, in views. What the
+process has forked before is not switched.
+
+Exit status:
+  0  it is so now
+  2  nothing was done: there is no such process, it does not trace, belongs to another
+     user, or does not answer";
+
 const COMPLETIONS_HELP: &str = "\
 Examples:
   tracemerge completions bash > ~/.local/share/bash-completion/completions/tracemerge
@@ -319,8 +338,11 @@ pub struct Merge {
     /// The names of functions
     #[command(flatten)]
     pub symbols: LineSymbolOptions,
+    /// Write for other programs, into APP.EXTENSION if nothing else is said
+    #[arg(long, value_name = "FORMAT", value_enum, hide_short_help = true, conflicts_with_all = ["time", "symbols"])]
+    pub format: Option<OtherFormat>,
     /// Show what running applications trace, as it comes
-    #[arg(short, long, conflicts_with_all = ["all_runs", "with", "module", "site"])]
+    #[arg(short, long, conflicts_with_all = ["all_runs", "with", "module", "site", "format"])]
     pub follow: bool,
     /// The applications: executables, or directories with traces
     #[arg(value_name = "APP", required = true)]
@@ -507,6 +529,26 @@ pub enum Subcommand {
         #[arg(value_name = "PID")]
         pid: u32,
     },
+    /// Have a process trace that was started paused, or was switched off
+    #[command(after_long_help = SWITCH_HELP)]
+    On {
+        /// Say nothing when all is well
+        #[arg(short, long)]
+        quiet: bool,
+        /// The process
+        #[arg(value_name = "PID")]
+        pid: u32,
+    },
+    /// Have a running process pause tracing
+    #[command(after_long_help = SWITCH_HELP)]
+    Off {
+        /// Say nothing when all is well
+        #[arg(short, long)]
+        quiet: bool,
+        /// The process
+        #[arg(value_name = "PID")]
+        pid: u32,
+    },
     /// Delete the application's traces and the merged file
     #[command(after_long_help = CLEAN_HELP)]
     Clean {
@@ -661,6 +703,9 @@ mod tests {
             &["stats", "--rows", "x", "a"],
             &["show", "--columns", "colour", "a"],
             &["-f", "--site", "a.rs", "b"],
+            &["--format", "xml", "a"],
+            &["--format", "csv", "-f", "a"],
+            &["--format", "csv", "--time", "wall", "a"],
             &["--debug-dir", "x", "a"],
             &["stats", "--symbols", "a"],
             &["stats", "-f", "--module", "a", "b"],

@@ -11,6 +11,7 @@ use regex::bytes::{Regex, RegexBuilder};
 use crate::symbols::Settings;
 use crate::time::when::When;
 use crate::ui::colour;
+use crate::view::export::format::OtherFormat;
 use crate::view::export::report::ReportOrder;
 use crate::view::export::show::Column;
 use crate::view::export::time_column::TimeMode;
@@ -196,6 +197,17 @@ impl ValueEnum for ReportOrder {
             ReportOrder::Average => ("avg", "The time of a call on average"),
             ReportOrder::Max => ("max", "The time of the longest call"),
         };
+        Some(PossibleValue::new(name).help(help))
+    }
+}
+
+impl ValueEnum for OtherFormat {
+    fn value_variants<'a>() -> &'a [OtherFormat] {
+        OtherFormat::ALL
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        let (name, help) = self.named();
         Some(PossibleValue::new(name).help(help))
     }
 }

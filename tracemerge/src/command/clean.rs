@@ -15,7 +15,7 @@ use crate::find::liveness;
 use crate::find::owners::{Owners, of_users, recorded};
 use crate::find::places::{self, Places};
 use crate::find::rings;
-use crate::output::target::abandoned;
+use crate::output::target::{abandoned, remove_abandoned};
 use crate::ui::error::Error;
 use crate::ui::messages::{Messages, count, shown};
 
@@ -64,7 +64,7 @@ pub fn clean(app: &App, messages: &mut Messages) -> Result<(), Error> {
         }
     };
     for left in abandoned(&merged) {
-        match fs::remove_file(&left) {
+        match remove_abandoned(&left) {
             Ok(()) => messages.note(format_args!("deleted {}, which a killed merge has left", shown(&left))),
             Err(error) => messages.warn(Error::io("delete", &left, error)),
         }

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::io::{self, IsTerminal};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use crate::find::app::App;
@@ -51,9 +51,12 @@ pub fn run(job: &Job, messages: &mut Messages) -> Result<(), Error> {
     let Request { output, verbose, with, layout, .. } = job.request;
     let mut view = job.request.view.clone();
     if layout.tells_sites() {
-        view.selection.sites.get_or_insert_default();
+        let sites = view.selection.sites.get_or_insert_default();
+        if layout.tells_values() {
+            sites.catalog = Arc::new(SiteCatalog::with_values());
+        }
     }
-    if layout.is_summary() && view.time == TimeMode::Ticks {
+    if layout.tells_times() && view.time == TimeMode::Ticks {
         // Durations need the clocks.
         view.time = TimeMode::Offset;
     }
@@ -64,12 +67,20 @@ pub fn run(job: &Job, messages: &mut Messages) -> Result<(), Error> {
         find_traces_of_all(job.apps, job.choice, messages)?;
     completeness.tell(false, messages);
     let is_view = view.is_asked_for() || *layout != Layout::Trace;
-    let stdout = (output.is_none() && is_view).then_some(OsStr::new("-"));
-    let target = Target::new(output.as_deref().or(stdout), &merged_path, job.apps, &input_ids)?;
+    let is_shown = layout.is_shown() || (view.is_asked_for() && *layout == Layout::Trace);
+    let stdout = (output.is_none() && is_shown).then_some(OsStr::new("-"));
+    let default = default_path(layout, merged_path);
+    let target = match layout {
+        Layout::Other(format) if format.is_directory() => {
+            Target::directory(output.as_deref(), &default, format.named().0)?
+        }
+        _ => Target::new(output.as_deref().or(stdout), &default, job.apps, &input_ids)?,
+    };
+    refuse_terminal(layout, &target)?;
     let shows_end = job.request.shows_end && !is_view && shows_end_of(&target);
     let with_names = *verbose || !view.thread.is_empty() || *layout != Layout::Trace || shows_end;
-    let marker = view.selection.sites.as_ref().map(|sites| SiteCatalog::marker(&sites.catalog));
-    let mut inputs = Inputs::open(&chosen, with, with_names, marker.as_ref(), messages)?;
+    let marks = view.selection.sites.as_ref().map(|sites| SiteCatalog::marks(&sites.catalog));
+    let mut inputs = Inputs::open(&chosen, with, with_names, marks.as_ref(), messages)?;
     if let Some(sites) = &mut view.selection.sites {
         sites.marked = inputs.origins.iter().map(|origin| origin.tells_sites).collect();
         tell_without_sites(&inputs, messages);
@@ -92,7 +103,7 @@ pub fn run(job: &Job, messages: &mut Messages) -> Result<(), Error> {
         selection: &view.selection,
         format: &*format,
         target: &target,
-        paged: view.pages(&target) && !layout.is_summary(),
+        paged: view.pages(&target) && !layout.is_summary() && !matches!(layout, Layout::Other(_)),
     };
     let written = delivery.write(messages)?;
     lock(&names).take_warnings().into_iter().for_each(|warning| messages.warn(warning));
@@ -119,6 +130,25 @@ pub fn run(job: &Job, messages: &mut Messages) -> Result<(), Error> {
     // The process ends soon, and its end unmaps thousands of files sooner than a drop would.
     std::mem::forget(inputs);
     Ok(())
+}
+
+/// Returns the path of the output where the user names none.
+fn default_path(layout: &Layout, merged: PathBuf) -> PathBuf {
+    let Layout::Other(format) = layout else { return merged };
+    let name = merged.file_name().and_then(OsStr::to_str).unwrap_or_default();
+    let app = name.strip_suffix(".trace.merge").unwrap_or(name);
+    merged.with_file_name(format!("{app}.{}", format.extension()))
+}
+
+/// Says what to do where a format that is no text would go to a terminal.
+fn refuse_terminal(layout: &Layout, target: &Target) -> Result<(), Error> {
+    match layout {
+        Layout::Other(format) if !format.is_text() && is_terminal(target) => {
+            let name = format.named().0;
+            Err(Error::plain(format!("{name} is no text for a terminal; name a file with -o FILE")))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Returns the names of functions, which are looked up when they are asked for. Binaries may lie beside the
@@ -184,6 +214,11 @@ fn format_of(
         Layout::Report(style) => {
             let (style, names, labels) = (*style, names.clone(), thread_labels(inputs));
             Box::new(move || Box::new(ReportFormat::new(style, names.clone(), labels.clone())))
+        }
+        Layout::Other(format) => {
+            let (format, names, labels) = (*format, names.clone(), thread_labels(inputs));
+            let catalog = catalog();
+            Box::new(move || format.export(names.clone(), catalog.clone(), labels.clone()))
         }
     }
 }

@@ -6,9 +6,10 @@ pub mod diff;
 pub mod follow;
 pub mod info;
 pub mod merge;
-mod preload;
+pub mod preload;
 pub mod run;
 pub mod snapshot;
+pub mod switch;
 #[cfg(test)]
 mod tests;
 pub mod thread_audit;

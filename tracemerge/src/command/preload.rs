@@ -19,16 +19,19 @@ use crate::ui::messages::{Messages, shown};
 /// The function that a program calls where gcc or clang has put hooks into its functions.
 const HOOK: &[u8] = b"__cyg_profile_func_enter";
 
-/// Has `command`, which runs `program`, load the library if the program calls the hooks of a compiler and has none. Says so
+/// The section of a program whose hooks are dormant: where in its functions there is room for them.
+const SLEDS: &str = "xray_instr_map";
+
+/// Has `command`, which runs `program`, load the library if the program has hooks of a compiler, and not the library. Says so
 /// where the library is not found.
-pub(super) fn preload_where_hooks_are(program: &Path, command: &mut Command, messages: &Messages) {
-    if !cfg!(target_os = "linux") || !calls_hooks(program) {
+pub fn preload_where_hooks_are(program: &Path, command: &mut Command, messages: &Messages) {
+    if !cfg!(target_os = "linux") || !has_hooks(program) {
         return;
     }
     let Some(library) = find_library() else {
         let program = shown(program);
         messages.note(format_args!(
-            "{program} was compiled with -finstrument-functions, but {LIBRARY} is not installed, so its functions are not traced. It was looked for {LOOKED_FOR}"
+            "{program} was compiled with hooks in its functions, but {LIBRARY} is not installed, so its functions are not traced. It was looked for {LOOKED_FOR}"
         ));
         return;
     };
@@ -40,10 +43,12 @@ pub(super) fn preload_where_hooks_are(program: &Path, command: &mut Command, mes
     command.env(PRELOAD, libraries).env(PRELOADED, OsString::from(library));
 }
 
-/// Returns whether a file is a program, for this machine's dynamic linker, that calls the hooks and does not define them.
-/// What cannot be read is none: running it will tell why.
-fn calls_hooks(program: &Path) -> bool {
+/// Returns whether a file is a program, for this machine's dynamic linker, that calls the hooks and does not define them, or
+/// whose hooks are dormant. What cannot be read is none: running it will tell why.
+fn has_hooks(program: &Path) -> bool {
     let Ok(file) = Map::open(program) else { return false };
     let Ok(object) = object::File::parse(&*file) else { return false };
-    object.dynamic_symbols().any(|symbol| symbol.is_undefined() && symbol.name_bytes() == Ok(HOOK))
+    let calls_them =
+        |symbol: object::Symbol<'_, '_>| symbol.is_undefined() && symbol.name_bytes() == Ok(HOOK);
+    object.dynamic_symbols().any(calls_them) || object.section_by_name(SLEDS).is_some()
 }

@@ -10,6 +10,7 @@ use std::time::Duration;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use trace_format::wall::Wall;
+use trace_store::inspect::RunInMemory;
 use trace_store::recovery::runtime_directories;
 
 use crate::command::merge::{self, Job};
@@ -28,9 +29,7 @@ use crate::view::request::Request;
 /// # Errors
 /// The process does not trace, or the output could not be written.
 pub fn snapshot(pid: u32, request: &Request, messages: &mut Messages) -> Result<(), Error> {
-    let runs = rings::runs(|manifest| manifest.run.pid == pid);
-    let alive = runs.iter().filter(|run| liveness::is_alive(&run.manifest.run));
-    let Some(run) = alive.max_by_key(|run| run.manifest.run.wall) else { return Err(why_not(pid)) };
+    let run = run_of(pid)?;
     let began = run.manifest.run.wall;
     let app = App::new(run.exe())?;
     let since = process_start(pid).map_or(began, |start| start.min(began));
@@ -63,6 +62,16 @@ fn process_start(pid: u32) -> Option<Wall> {
     let started = UNIX_EPOCH.checked_add(process_start_since_epoch(pid)??)?;
     let since = started.min(SystemTime::now()).duration_since(UNIX_EPOCH).ok()?;
     u64::try_from(since.as_nanos()).ok().map(Wall)
+}
+
+/// Returns the newest run of the living process `pid`.
+///
+/// # Errors
+/// The process does not trace, or belongs to somebody else.
+pub fn run_of(pid: u32) -> Result<RunInMemory, Error> {
+    let runs = rings::runs(|manifest| manifest.run.pid == pid);
+    let alive = runs.into_iter().filter(|run| liveness::is_alive(&run.manifest.run));
+    alive.max_by_key(|run| run.manifest.run.wall).ok_or_else(|| why_not(pid))
 }
 
 /// Returns an error that says why there are no rings of a process.

@@ -4,6 +4,16 @@ use std::fmt::Debug;
 
 use trace_format::raw::Marker;
 
+/// What each message of a source begins with on its way through a merge, where that is asked for.
+#[derive(Clone, Debug)]
+pub struct Marks {
+    /// The maker of the [marks](trace_format::mark), which tell the sites of messages.
+    pub marker: Marker,
+    /// Whether the captured values of a message stand behind its mark, too; see
+    /// [`crate::file::marked_values`].
+    pub with_values: bool,
+}
+
 /// A source that can be read as lines of text, sorted by their ticks.
 ///
 /// Several threads ask for slices of time one after the other, and a slice may be asked for again. The same
@@ -32,8 +42,8 @@ pub trait LineSource: Debug + Send + Sync {
     fn newest_first(&self) -> Box<dyn Iterator<Item = u64> + '_>;
 
     /// Has each message from here on begin with a [mark](trace_format::mark) of its site, where the source
-    /// tells sites. Returns whether it does.
-    fn mark_sites(&mut self, _marker: &Marker) -> bool {
+    /// tells sites, and with its values if that is asked for. Returns whether it does.
+    fn mark_sites(&mut self, _marks: &Marks) -> bool {
         false
     }
 

@@ -6,5 +6,6 @@ pub mod file_with_ring;
 pub mod line_source;
 pub mod lines;
 pub mod map;
+pub mod marked_values;
 pub mod raw_file;
 pub mod truncation;

@@ -5,12 +5,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use trace_format::line::{Key, Kind, Line, Ticks};
-use trace_format::raw::{self, Decoder, Marker, Raw, is_clean};
+use trace_format::raw::{self, Decoder, Raw, is_clean};
 use trace_format::record::{Record, RecordKind};
 
 use crate::file::file_with_ring::FileWithRing;
-use crate::file::line_source::LineSource;
+use crate::file::line_source::{LineSource, Marks};
 use crate::file::map::Map;
+use crate::file::marked_values::put_values;
 
 /// The number of records from which it is learnt how much longer lines are than records.
 const SAMPLED: usize = 200;
@@ -29,7 +30,7 @@ pub struct RawFile {
     /// The ticks of the first record and of the last, which are asked for often.
     period: Option<(u64, u64)>,
     /// What marks messages by their sites, if that is wanted.
-    marker: Option<Marker>,
+    marks: Option<Marks>,
 }
 
 #[derive(Debug)]
@@ -69,7 +70,7 @@ impl RawFile {
     fn of(path: &Path, bytes: RawBytes) -> RawFile {
         let growth = growth(&bytes);
         let period = Raw::parse(&bytes).and_then(|raw| Some((raw.first()?.0.0, raw.last()?.0)));
-        RawFile { path: path.to_path_buf(), bytes, growth, period, marker: None }
+        RawFile { path: path.to_path_buf(), bytes, growth, period, marks: None }
     }
 
     fn raw(&self) -> Option<Raw<'_>> {
@@ -156,8 +157,8 @@ impl LineSource for RawFile {
         Box::new((0..blocks).rev().flat_map(of_block))
     }
 
-    fn mark_sites(&mut self, marker: &Marker) -> bool {
-        self.marker = Some(marker.clone());
+    fn mark_sites(&mut self, marks: &Marks) -> bool {
+        self.marks = Some(marks.clone());
         true
     }
 
@@ -166,10 +167,17 @@ impl LineSource for RawFile {
         let name = self.path.as_os_str().as_encoded_bytes();
         let times = (Ticks(from), until.map(Ticks));
         let mut decoder = Decoder::new(raw.tid());
-        if let Some(marker) = &self.marker {
-            decoder = decoder.marking(marker.clone());
+        if let Some(marks) = &self.marks {
+            decoder = decoder.marking(marks.marker.clone());
         }
-        let found = decoder.decode_times(raw, times, name, out);
+        let found = if self.marks.as_ref().is_some_and(|marks| marks.with_values) {
+            let mut lines = Vec::new();
+            let found = decoder.decode_times(raw, times, name, &mut lines);
+            put_values(raw, times, &lines, &found.damaged, out);
+            found
+        } else {
+            decoder.decode_times(raw, times, name, out)
+        };
         found.damaged.iter().for_each(|place| damaged(place.start, place.len()));
     }
 }

@@ -169,13 +169,14 @@ fn rewrite(bytes: &[u8], scale: &Scale, out: &mut impl Write) -> io::Result<()> 
     }
 }
 
-/// Returns a `# run` or `# clock` line behind its ticks, with the ticks that it tells converted, too; `None`
+/// Returns a `# run`, `# clock`, `# on` or `# off` line behind its ticks, with the ticks that it tells converted, too; `None`
 /// for another line.
 fn anchor_line(text: &[u8], scale: &Scale) -> Option<Vec<u8>> {
     let line = Line::parse(without_feed(text)).ok()?;
     let meta = match Meta::parse(line.payload)? {
         Meta::Run(run) => Meta::Run(Run { ticks: Ticks(scale.convert(run.ticks.0)), ..run }),
         Meta::Clock { ticks, wall } => Meta::Clock { ticks: Ticks(scale.convert(ticks.0)), wall },
+        Meta::Switched { on, ticks } => Meta::Switched { on, ticks: Ticks(scale.convert(ticks.0)) },
         _ => return None,
     };
     let (mut payload, mut out) = (Vec::new(), Vec::new());

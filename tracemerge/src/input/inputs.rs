@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use trace_format::meta::{ClockKind, Run};
-use trace_format::raw::Marker;
 
+use crate::file::line_source::Marks;
 use crate::find::choose::Chosen;
 use crate::find::header::{Trace, thread_name};
 use crate::find::liveness::asking_once;
@@ -54,7 +54,7 @@ pub struct Inputs {
 impl Inputs {
     /// Maps the chosen files, reads the logs `with`, and puts traces of several machines on one scale. The
     /// names of threads are read if `with_names`, which takes a look at the beginning of each file. Messages
-    /// whose sites are known begin with marks of `marker`, if one is given.
+    /// whose sites are known begin with `marks`, if some are given.
     ///
     /// # Errors
     /// No file can be mapped, or a log cannot be read.
@@ -62,7 +62,7 @@ impl Inputs {
         chosen: &Chosen,
         with: &[PathBuf],
         with_names: bool,
-        marker: Option<&Marker>,
+        marks: Option<&Marks>,
         messages: &mut Messages,
     ) -> Result<Inputs, Error> {
         let (mut boots, mut by_boot) = (Vec::new(), Vec::new());
@@ -86,8 +86,8 @@ impl Inputs {
                 let name = name.unwrap_or_default();
                 let origin =
                     Origin { run, tid, name, clock, is_shown: true, is_log: false, tells_sites: false };
-                let marks = |part: &mut Source| marker.is_some_and(|marker| part.mark_sites(marker));
-                let of = |part: &mut Source| Origin { tells_sites: marks(part), ..origin.clone() };
+                let tells_sites = |part: &mut Source| marks.is_some_and(|marks| part.mark_sites(marks));
+                let of = |part: &mut Source| Origin { tells_sites: tells_sites(part), ..origin.clone() };
                 origins.extend(parts.iter_mut().map(of));
                 sources.extend(parts);
             }

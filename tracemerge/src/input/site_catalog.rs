@@ -7,9 +7,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use trace_format::raw::Marker;
 use trace_format::sites::Site;
 
+use crate::file::line_source::Marks;
+
 /// The sites that were met so far, each once: the same place in two processes is one site.
 #[derive(Debug, Default)]
-pub struct SiteCatalog(Mutex<Known>);
+pub struct SiteCatalog {
+    known: Mutex<Known>,
+    /// Whether the values of messages are wanted, too: then entries of one place whose values have other types
+    /// are two sites.
+    with_values: bool,
+}
 
 #[derive(Debug, Default)]
 struct Known {
@@ -25,10 +32,23 @@ fn place_of(site: &Site) -> Site {
 }
 
 impl SiteCatalog {
+    /// Makes a catalog for a merge in which messages have their values: entries of one place whose values have
+    /// other types or names, as a generic function has them, are different sites in it.
+    #[must_use]
+    pub fn with_values() -> SiteCatalog {
+        SiteCatalog { with_values: true, ..SiteCatalog::default() }
+    }
+
+    /// Returns whether messages have their values behind their marks.
+    #[must_use]
+    pub fn has_values(&self) -> bool {
+        self.with_values
+    }
+
     /// Returns the mark of a site, from 1. The same place has one mark, whatever number its process gave it.
     pub fn mark(&self, site: &Site) -> u32 {
-        let place = place_of(site);
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = if self.with_values { Site { id: 0, ..site.clone() } } else { place_of(site) };
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(mark) = known.marks.get(&place) {
             return *mark;
         }
@@ -40,15 +60,15 @@ impl SiteCatalog {
 
     /// Returns the site that has a mark.
     pub fn site(&self, mark: u32) -> Option<Arc<Site>> {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.sites.get((mark as usize).checked_sub(1)?).cloned()
     }
 
     /// Returns what gives readers of raw files the marks of this catalog.
     #[must_use]
-    pub fn marker(catalog: &Arc<SiteCatalog>) -> Marker {
-        let catalog = catalog.clone();
-        Marker(Arc::new(move |site| catalog.mark(site)))
+    pub fn marks(catalog: &Arc<SiteCatalog>) -> Marks {
+        let (catalog, with_values) = (catalog.clone(), catalog.with_values);
+        Marks { marker: Marker(Arc::new(move |site| catalog.mark(site))), with_values }
     }
 }
 

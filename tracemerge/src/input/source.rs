@@ -11,8 +11,8 @@ use std::ops::{Deref, Range};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::file::line_source::Marks;
 use trace_format::file::Encoding;
-use trace_format::raw::Marker;
 
 use crate::file::file_with_ring::FileWithRing;
 use crate::file::line_source::LineSource;
@@ -198,10 +198,10 @@ impl Source {
     }
 
     /// Has each message begin with a mark of its site, where the source tells sites. Returns whether it does.
-    pub fn mark_sites(&mut self, marker: &Marker) -> bool {
+    pub fn mark_sites(&mut self, marks: &Marks) -> bool {
         match &mut self.stored {
             Stored::Text { .. } => false,
-            Stored::Rendered(render) => render.mark_sites(marker),
+            Stored::Rendered(render) => render.mark_sites(marks),
         }
     }
 

@@ -1,6 +1,7 @@
 //! The places where merged lines go: a file, a pipe, a pager; and the progress on the way there.
 
 pub mod draft;
+pub mod folder;
 pub mod pager;
 pub mod progress;
 pub mod redrawn;

@@ -3,7 +3,8 @@
 //! A file appears under its name only when it is whole: it is written in its place without any name, so that
 //! a kill leaves nothing behind, and then gets its name. Where there are no files without names, it is
 //! written beside its place under a name that begins with a dot, and is then renamed. A pipe or a device is
-//! written to directly, and so cannot be begun anew.
+//! written to directly, and so cannot be begun anew. A directory is made as a file without unnamed files is:
+//! beside its place, and then renamed.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -12,13 +13,14 @@ use std::io::{self, BufWriter, IoSlice, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use tempfile::NamedTempFile;
+use tempfile::{NamedTempFile, TempDir};
 
 use crate::find::app::App;
 use crate::os::sys::{
     FileId, file_id, hold_lock, is_locked, is_null_device, is_own, link_unnamed, patiently, unnamed_file,
 };
 use crate::os::unfinished::unfinished;
+use crate::output::folder::{Folder, MARK, is_whole_and_unchanged};
 use crate::ui::error::Error;
 use crate::ui::messages::shown;
 
@@ -53,9 +55,44 @@ pub enum Target {
         /// The path of the file itself, behind all symbolic links.
         real: PathBuf,
     },
+    /// A directory, which may exist if it was written by an earlier merge.
+    Directory {
+        /// The path as the user wrote it.
+        given: PathBuf,
+        /// The path of the directory itself, behind all symbolic links.
+        real: PathBuf,
+    },
 }
 
 impl Target {
+    /// Makes a target that is a directory, of the `option` behind `-o`, or without one of `default`; `what` names
+    /// what is in it. The output's bytes are the parts of its files ([`crate::output::folder::put_part`]).
+    ///
+    /// # Errors
+    /// The target is standard output, a file, or a directory with anything that no earlier merge has written.
+    pub fn directory(option: Option<&OsStr>, default: &Path, what: &str) -> Result<Target, Error> {
+        if option == Some(OsStr::new("-")) {
+            return Err(Error::plain(format!(
+                "{what} is a directory and cannot go to standard output; name a directory with -o DIR"
+            )));
+        }
+        let given = option.map_or_else(|| default.to_owned(), PathBuf::from);
+        let refuse = |why: &str| Err(Error::plain(format!("cannot write to {}: {why}", shown(&given))));
+        let Ok(metadata) = fs::metadata(&given) else {
+            return Ok(Target::Directory { real: given.clone(), given });
+        };
+        if !metadata.is_dir() {
+            return refuse(&format!("it is no directory, and {what} is one; name another with -o DIR"));
+        }
+        if !is_whole_and_unchanged(&given) {
+            return refuse(
+                "it is a directory with files that no merge has written; name another with -o DIR, or delete it",
+            );
+        }
+        let real = fs::canonicalize(&given).unwrap_or_else(|_| given.clone());
+        Ok(Target::Directory { given, real })
+    }
+
     /// Makes a target of the `option` behind `-o`, or without one of `default`. Refuses to write over one of
     /// `inputs` or over an application.
     ///
@@ -101,7 +138,7 @@ impl Target {
     /// output nobody has seen.
     #[must_use]
     pub fn can_restart(&self) -> bool {
-        matches!(self, Target::File { .. } | Target::Null(_))
+        matches!(self, Target::File { .. } | Target::Directory { .. } | Target::Null(_))
     }
 
     /// Returns the name of the target for messages.
@@ -109,14 +146,20 @@ impl Target {
     pub fn name(&self) -> String {
         match self {
             Target::Stdout => "standard output".to_owned(),
-            Target::Direct(path) | Target::Null(path) | Target::File { given: path, .. } => shown(path),
+            Target::Direct(path)
+            | Target::Null(path)
+            | Target::File { given: path, .. }
+            | Target::Directory { given: path, .. } => shown(path),
         }
     }
 
     fn path(&self) -> &Path {
         match self {
             Target::Stdout => Path::new("-"),
-            Target::Direct(path) | Target::Null(path) | Target::File { given: path, .. } => path,
+            Target::Direct(path)
+            | Target::Null(path)
+            | Target::File { given: path, .. }
+            | Target::Directory { given: path, .. } => path,
         }
     }
 
@@ -128,6 +171,9 @@ impl Target {
             Target::Stdout => Error::io("write to standard output", self.path(), error),
             Target::Direct(path) | Target::Null(path) | Target::File { given: path, .. } => {
                 Error::io("write", path, error).hint(hint)
+            }
+            Target::Directory { given, .. } => {
+                Error::io("write", given, error).hint("-o DIR writes elsewhere")
             }
         }
     }
@@ -153,6 +199,11 @@ impl Target {
                     OpenTarget::Temporary(temporary)
                 }
             }
+            Target::Directory { real, .. } => {
+                let (directory, mark) = temporary_directory(directory_of(real)).map_err(|e| self.error(e))?;
+                *unfinished() = Some(directory.path().to_owned());
+                OpenTarget::Folder(Box::new(Folder::new(directory, mark)))
+            }
         };
         let buffer = if self.can_restart() { BUFFER } else { PIPE_BUFFER };
         Ok(Output(BufWriter::with_capacity(buffer, raw)))
@@ -165,7 +216,7 @@ impl Target {
     pub fn finish(&self, output: Output) -> io::Result<()> {
         let mut raw = output.0.into_inner().map_err(io::IntoInnerError::into_error)?;
         raw.flush()?;
-        let Target::File { real, .. } = self else { return Ok(()) };
+        let (Target::File { real, .. } | Target::Directory { real, .. }) = self else { return Ok(()) };
         {
             // A signal that ends the process waits for this lock.
             let mut unfinished = unfinished();
@@ -175,11 +226,16 @@ impl Target {
                     persist(file, real)?;
                 }
                 OpenTarget::Unnamed(mut file) => give_name(&mut file, real)?,
+                OpenTarget::Folder(folder) => {
+                    let finished = folder.finish()?;
+                    *unfinished = None;
+                    place_directory(finished, real)?;
+                }
                 OpenTarget::Stdout(_) | OpenTarget::Direct(_) => {}
             }
         }
         // Merges that were killed may have left files. One that cannot be deleted harms nobody.
-        abandoned(real).into_iter().for_each(|left| drop(fs::remove_file(left)));
+        abandoned(real).into_iter().for_each(|left| drop(remove_abandoned(&left)));
         Ok(())
     }
 }
@@ -204,6 +260,51 @@ fn temporary_file(directory: &Path) -> io::Result<NamedTempFile> {
             return Ok(file);
         }
     }
+}
+
+/// Makes a new unfinished directory in `directory`, and in it a mark on which this process holds the writer's
+/// lock.
+fn temporary_directory(directory: &Path) -> io::Result<(TempDir, File)> {
+    #[cfg_attr(not(unix), allow(unused_mut, reason = "rights are those of the directory around it"))]
+    let mut names = temporary_names();
+    #[cfg(unix)]
+    names.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700));
+    loop {
+        let made = names.tempdir_in(directory).map_err(bare)?;
+        let path = made.path().join(MARK);
+        let mark = File::create_new(&path)?;
+        let _ = hold_lock(&mark, WRITER_BYTE);
+        // Before the mark was locked, another merge may have taken it for abandoned.
+        if path.exists() {
+            return Ok((made, mark));
+        }
+    }
+}
+
+/// Gives its name to a whole directory. The system knows no way to replace a directory by another one at once,
+/// so an older one gets a temporary name first; a kill between the two leaves both under temporary names.
+fn place_directory((whole, mark): (TempDir, File), real: &Path) -> io::Result<()> {
+    // Windows renames no directory in which a file is open.
+    let _mark = (!cfg!(windows)).then_some(mark);
+    let mut aside = None;
+    if fs::symlink_metadata(real).is_ok() {
+        if !is_whole_and_unchanged(real) {
+            return Err(io::Error::new(io::ErrorKind::AlreadyExists, "something else has this name by now"));
+        }
+        let beside = temporary_names().make_in(directory_of(real), |path| fs::rename(real, path))?;
+        aside = Some(beside.into_temp_path().keep().map_err(|error| error.error)?);
+    }
+    if let Err(error) = fs::rename(whole.path(), real) {
+        if let Some(aside) = aside {
+            fs::rename(aside, real)?;
+        }
+        return Err(error);
+    }
+    // It has another name now, and nothing is to be deleted.
+    let _ = whole.keep();
+    // What cannot be deleted harms nobody, and the next merge tries again.
+    drop(aside.map(fs::remove_dir_all));
+    Ok(())
 }
 
 /// Gives its name to a whole file that has none. Where there is an older file of that name, the system knows
@@ -242,7 +343,16 @@ fn persist(file: NamedTempFile, real: &Path) -> io::Result<()> {
     })
 }
 
-/// Returns the files beside `output` that merges of this user have not finished because they were killed.
+/// Deletes what [`abandoned`] has returned.
+///
+/// # Errors
+/// It cannot be deleted.
+pub fn remove_abandoned(left: &Path) -> io::Result<()> {
+    if fs::symlink_metadata(left)?.is_dir() { fs::remove_dir_all(left) } else { fs::remove_file(left) }
+}
+
+/// Returns the files and directories beside `output` that merges of this user have not finished because they
+/// were killed.
 #[must_use]
 pub fn abandoned(output: &Path) -> Vec<PathBuf> {
     let is_abandoned = |entry: &fs::DirEntry| {
@@ -253,12 +363,21 @@ pub fn abandoned(output: &Path) -> Vec<PathBuf> {
             });
         // A link is judged by itself, and not by the file that it leads to.
         is_named_so
-            && entry
-                .metadata()
-                .is_ok_and(|found| found.is_file() && is_own(&found) && has_no_writer(&entry.path(), &found))
+            && entry.metadata().is_ok_and(|found| {
+                let path = entry.path();
+                is_own(&found)
+                    && (found.is_file() && has_no_writer(&path, &found)
+                        || found.is_dir() && is_abandoned_directory(&path))
+            })
     };
     let entries = fs::read_dir(directory_of(output)).into_iter().flatten().flatten();
     entries.filter(is_abandoned).map(|entry| entry.path()).collect()
+}
+
+/// Returns whether a directory has a mark on which nobody holds the writer's lock.
+fn is_abandoned_directory(path: &Path) -> bool {
+    let mark = path.join(MARK);
+    fs::symlink_metadata(&mark).is_ok_and(|found| found.is_file() && has_no_writer(&mark, &found))
 }
 
 fn has_no_writer(path: &Path, found: &Metadata) -> bool {
@@ -286,6 +405,7 @@ enum OpenTarget {
     Direct(File),
     Temporary(NamedTempFile),
     Unnamed(File),
+    Folder(Box<Folder>),
 }
 
 impl Output {
@@ -324,6 +444,7 @@ impl Write for OpenTarget {
             OpenTarget::Stdout(out) => out.write(bytes),
             OpenTarget::Direct(out) | OpenTarget::Unnamed(out) => out.write(bytes),
             OpenTarget::Temporary(out) => out.write(bytes),
+            OpenTarget::Folder(out) => out.write(bytes),
         }
     }
 
@@ -332,6 +453,7 @@ impl Write for OpenTarget {
             OpenTarget::Stdout(out) => out.write_vectored(parts),
             OpenTarget::Direct(out) | OpenTarget::Unnamed(out) => out.write_vectored(parts),
             OpenTarget::Temporary(out) => out.as_file_mut().write_vectored(parts),
+            OpenTarget::Folder(out) => out.write_vectored(parts),
         }
     }
 
@@ -340,6 +462,7 @@ impl Write for OpenTarget {
             OpenTarget::Stdout(out) => out.flush(),
             OpenTarget::Direct(out) | OpenTarget::Unnamed(out) => out.flush(),
             OpenTarget::Temporary(out) => out.flush(),
+            OpenTarget::Folder(out) => out.flush(),
         }
     }
 }

@@ -36,8 +36,8 @@ fn cpp(symbol: &str) -> Option<String> {
 pub(super) fn last_part(name: &str) -> String {
     let mut depth = 0_usize;
     let mut flat = String::new();
-    // The arrow of a function's type is no bracket.
-    for letter in name.replace("->", "").chars() {
+    // The arrow of a function's type is no bracket. Rust's older scheme has no dash and writes a dot there.
+    for letter in name.replace("->", "").replace(".>", "").chars() {
         match letter {
             '<' | '(' => depth += 1,
             '>' | ')' => depth = depth.saturating_sub(1),
@@ -49,8 +49,9 @@ pub(super) fn last_part(name: &str) -> String {
     let last = flat.rsplit([':', ' ']).find(is_name).unwrap_or_default();
     // The way to a function through a table of methods has the function's own name.
     let last = last.strip_suffix("{{vtable.shim}}").unwrap_or(last);
-    // The two schemes of Rust and its debug information write closures differently.
-    if last.starts_with("{closure") || last.starts_with("{{closure") {
+    // The two schemes of Rust and its debug information write closures differently. To the schemes the body of an async
+    // function is one, too.
+    if ["{closure", "{{closure", "{async_", "{gen_"].iter().any(|start| last.starts_with(start)) {
         "{closure}".into()
     } else {
         last.into()
@@ -108,10 +109,14 @@ mod tests {
             ("shapes::(anonymous namespace)::Square::Square(double)", "Square", false),
             ("a::Square::area() const", "area", false),
             ("fold<fn(&A) -> B, C>", "fold", true),
+            ("core::ptr::drop_in_place<(&str,fn(&a::A) .> a::B<C>)>", "drop_in_place", false),
             ("a::FnOnce::call_once{{vtable.shim}}", "call_once", false),
             ("Square", "Square", true),
             ("a::b::{{closure}}", "{closure}", false),
             ("{closure#0}<a::B>", "{closure}", true),
+            ("{async_fn#0}", "{closure}", true),
+            ("{async_block#0}<a::B>", "{closure}", true),
+            ("{gen_fn#0}", "{closure}", true),
             ("", "", false),
         ] {
             assert_eq!((last_part(name).as_str(), is_last_part(name)), (last, is_alone), "{name}");

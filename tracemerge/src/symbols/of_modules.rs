@@ -16,6 +16,7 @@ use crate::symbols::files::Files;
 use crate::symbols::find_files::{
     Found, Missing, Settings, file_name, find_by_build_id, find_by_link, find_module,
 };
+use crate::symbols::pdb::Pdb;
 use crate::symbols::symbol_table::SymbolTable;
 use crate::ui::messages::shown;
 
@@ -120,7 +121,7 @@ impl<'f> Symbols<'f> {
             return answer;
         }
         // What has panicked may be half changed, and is not asked again.
-        names.debug = None;
+        (names.debug, names.pdb) = (None, None);
         names.answer(probe)
     }
 }
@@ -145,6 +146,8 @@ fn advice(module: &Module) -> String {
 struct ModuleNames<'f> {
     table: SymbolTable<'f>,
     debug: Option<DebugInfo<'f>>,
+    /// What a Windows program names, where it has no debug information of another kind.
+    pdb: Option<Pdb<'f>>,
     is_verified: bool,
     /// The reason why there are no names, where there are none.
     why: Unnamed,
@@ -152,7 +155,7 @@ struct ModuleNames<'f> {
 
 impl<'f> ModuleNames<'f> {
     fn without(why: Unnamed) -> ModuleNames<'f> {
-        ModuleNames { table: SymbolTable::default(), debug: None, is_verified: false, why }
+        ModuleNames { table: SymbolTable::default(), debug: None, pdb: None, is_verified: false, why }
     }
 
     /// Opens what tells the names of a module; the second is a warning for the user.
@@ -181,19 +184,26 @@ impl<'f> ModuleNames<'f> {
             .err()
             .map(|error| format!("cannot read the debug information of {}: {error}", shown(&debug.path)));
         let table = symbols_of([separate.as_ref(), main.as_ref()]);
-        let why = if table.is_empty() && !has_debug_info(&debug.object) {
+        let has_debug_info = has_debug_info(&debug.object);
+        let alone = main.as_ref().filter(|_| !has_debug_info);
+        let (pdb, of_pdb) = alone.map_or((None, None), |main| Pdb::of(main, settings, files));
+        let warning = warning.or(of_pdb);
+        let why = if table.is_empty() && !has_debug_info && pdb.is_none() {
             Unnamed::NoSymbols
         } else {
             Unnamed::NoFunction
         };
         let is_verified = !module.build_id.is_empty();
-        (ModuleNames { table, debug: opened.ok(), is_verified, why }, warning)
+        (ModuleNames { table, debug: opened.ok(), pdb, is_verified, why }, warning)
     }
 
     fn answer(&self, probe: u64) -> Answer {
         let frames = self.debug.as_ref().map(|debug| debug.frames(probe));
         let is_damaged = matches!(frames, Some(Err(_)));
         let mut frames = frames.and_then(Result::ok).unwrap_or_default();
+        if let Some(pdb) = self.pdb.as_ref().filter(|_| frames.is_empty()) {
+            frames = pdb.frames(probe).unwrap_or_default();
+        }
         let in_table = self.table.names(probe);
         let source = match frames.last_mut() {
             Some(outermost) if !outermost.names.is_empty() => {

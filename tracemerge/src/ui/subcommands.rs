@@ -5,7 +5,7 @@ use std::path::Path;
 use similar::get_close_matches;
 
 /// The subcommands.
-pub const SUBCOMMANDS: [&str; 13] = [
+pub const SUBCOMMANDS: [&str; 15] = [
     "merge",
     "show",
     "stats",
@@ -16,12 +16,14 @@ pub const SUBCOMMANDS: [&str; 13] = [
     "info",
     "diff",
     "snapshot",
+    "on",
+    "off",
     "clean",
     "completions",
     "man",
 ];
 /// The words that will be subcommands. An application that is called so is given with its path.
-pub const RESERVED: [&str; 4] = ["locks", "open", "on", "off"];
+pub const RESERVED: [&str; 2] = ["locks", "open"];
 
 /// The similarity from which on a word is taken for another one that is misspelt: 1 is the same word.
 const SIMILAR: f32 = 0.6;

@@ -100,18 +100,19 @@ impl Hold for Formatted<'_> {
 #[derive(Debug, Default)]
 pub struct Unformatted {
     text: Vec<u8>,
-    /// What is known of each record, without its lines, and the offset in `text` where these end.
-    ends: Vec<(RecordText<'static>, usize)>,
+    /// What is known of each record, without its lines and values, the offset in `text` where the lines end, and
+    /// where the values behind them end if there are any.
+    ends: Vec<(RecordText<'static>, usize, Option<usize>)>,
 }
 
 impl Unformatted {
     /// Returns the records, in order.
     pub fn records(&self) -> impl Iterator<Item = RecordText<'_>> {
         let mut start = 0;
-        self.ends.iter().map(move |&(known, end)| {
+        self.ends.iter().map(move |&(known, end, values)| {
             let lines = &self.text[start..end];
-            start = end;
-            RecordText { lines, ..known }
+            start = values.unwrap_or(end);
+            RecordText { lines, values: values.map(|values| &self.text[end..values]), ..known }
         })
     }
 }
@@ -119,7 +120,12 @@ impl Unformatted {
 impl Take for Unformatted {
     fn record(&mut self, record: &RecordText<'_>) -> io::Result<()> {
         self.text.extend_from_slice(record.lines);
-        self.ends.push((RecordText { lines: &[], ..*record }, self.text.len()));
+        let end = self.text.len();
+        let values = record.values.map(|values| {
+            self.text.extend_from_slice(values);
+            self.text.len()
+        });
+        self.ends.push((RecordText { lines: &[], values: None, ..*record }, end, values));
         Ok(())
     }
 }

@@ -24,4 +24,5 @@ pub mod shape;
 pub mod sites;
 pub mod sorts;
 pub mod thread_labels;
+pub mod values;
 pub mod wanted_threads;

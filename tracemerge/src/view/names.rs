@@ -38,6 +38,12 @@ impl Function {
         Function { name, at, place, is_unnamed: false }
     }
 
+    /// Returns the source file with its directories, and the line; empty where they are not known.
+    #[must_use]
+    pub fn place(&self) -> &str {
+        &self.place
+    }
+
     /// Returns the function as lines name it; nothing is in that of one without a name.
     fn named(&self) -> Named<'_> {
         if self.is_unnamed {

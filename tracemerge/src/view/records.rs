@@ -13,6 +13,7 @@ use trace_format::line::{Kind, Line, TICKS_DIGITS, TID_DIGITS, Ticks, parse_tick
 use trace_format::mark::take_mark;
 
 use crate::file::lines::{lines_of, whole_line, without_feed};
+use crate::file::marked_values::take_values;
 use crate::output::sink::Sink;
 
 /// A record with its lines of text.
@@ -30,6 +31,8 @@ pub struct RecordText<'a> {
     pub line_count: u64,
     /// The mark of the site that the record is of; 0 where that is not known.
     pub site: u32,
+    /// The hex digits of the record's captured values; `None` where they are not known, or were not asked for.
+    pub values: Option<&'a [u8]>,
 }
 
 impl<'a> RecordText<'a> {
@@ -41,13 +44,21 @@ impl<'a> RecordText<'a> {
 
     fn of_lines(origin: usize, lines: &'a [u8], line_count: u64) -> RecordText<'a> {
         let ticks = parse_ticks(lines).unwrap_or_default();
-        RecordText { origin, ticks, kind: kind_of(lines).unwrap_or(Kind::Meta), lines, line_count, site: 0 }
+        RecordText {
+            origin,
+            ticks,
+            kind: kind_of(lines).unwrap_or(Kind::Meta),
+            lines,
+            line_count,
+            site: 0,
+            values: None,
+        }
     }
 
     /// Returns the record, of a source that marks messages, without the mark before its text, which tells its
-    /// site. Its lines are put together in `buffer`.
+    /// site, and if the source puts values behind marks, without these. Its lines are put together in `buffer`.
     #[must_use]
-    pub fn without_mark<'b>(&self, buffer: &'b mut Vec<u8>) -> RecordText<'b>
+    pub fn without_mark<'b>(&self, has_values: bool, buffer: &'b mut Vec<u8>) -> RecordText<'b>
     where
         'a: 'b,
     {
@@ -55,11 +66,13 @@ impl<'a> RecordText<'a> {
         let Some(start) = key_length(self.lines).map(|key| key + 3).filter(|_| self.is_traced()) else {
             return *self;
         };
-        let (site, text) = take_mark(self.lines.get(start..).unwrap_or_default());
+        let (site, marked) = take_mark(self.lines.get(start..).unwrap_or_default());
+        let has_values = has_values && self.kind == Kind::Message;
+        let (values, text) = if has_values { take_values(marked) } else { (None, marked) };
         buffer.clear();
         buffer.extend_from_slice(&self.lines[..start]);
         buffer.extend_from_slice(text);
-        RecordText { lines: buffer, site, ..*self }
+        RecordText { lines: buffer, site, values, ..*self }
     }
 
     /// Returns the lines of the record, parsed.
@@ -96,7 +109,7 @@ impl<'a> RecordText<'a> {
 #[must_use]
 pub fn is_warning(payload: &[u8]) -> bool {
     let word = payload.split(|&b| b == b' ').next().unwrap_or_default();
-    matches!(word, b"lost" | b"damaged" | b"stall" | b"backward")
+    matches!(word, b"lost" | b"damaged" | b"stall" | b"backward" | b"off" | b"on")
 }
 
 /// A stage that takes records.

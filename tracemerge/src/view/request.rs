@@ -10,6 +10,7 @@ use crate::symbols::Settings;
 use crate::time::when::When;
 use crate::ui::colour;
 use crate::ui::colour::stdout_is_terminal;
+use crate::view::export::format::OtherFormat;
 use crate::view::export::report::ReportStyle;
 use crate::view::export::show::Column;
 use crate::view::export::stats::StatsStyle;
@@ -57,9 +58,29 @@ pub enum Layout {
     Tree(TreeStyle),
     /// Calls are counted by their functions.
     Report(ReportStyle),
+    /// The records are in a format of other programs.
+    Other(OtherFormat),
 }
 
 impl Layout {
+    /// Returns whether the times of records are told, whatever terms of time are asked for.
+    #[must_use]
+    pub fn tells_times(&self) -> bool {
+        self.is_summary() || matches!(self, Layout::Other(_))
+    }
+
+    /// Returns whether the output goes to standard output unless it is sent elsewhere.
+    #[must_use]
+    pub fn is_shown(&self) -> bool {
+        !matches!(self, Layout::Trace | Layout::Other(_))
+    }
+
+    /// Returns whether the output tells the values of messages.
+    #[must_use]
+    pub fn tells_values(&self) -> bool {
+        matches!(self, Layout::Other(_))
+    }
+
     /// Returns whether the output is a summary, which is there when all records have been read.
     #[must_use]
     pub fn is_summary(&self) -> bool {
@@ -69,7 +90,7 @@ impl Layout {
     /// Returns whether the output tells calls of functions, whose names are looked up.
     #[must_use]
     pub fn tells_calls(&self) -> bool {
-        matches!(self, Layout::Tree(_) | Layout::Report(_))
+        matches!(self, Layout::Tree(_) | Layout::Report(_) | Layout::Other(_))
     }
 
     /// Returns whether the output tells which sites the messages are of.
@@ -78,7 +99,7 @@ impl Layout {
         match self {
             Layout::Trace | Layout::Tree(_) | Layout::Report(_) => false,
             Layout::Show(columns) => columns.iter().any(|column| column.is_of_site()),
-            Layout::Stats(_) => true,
+            Layout::Stats(_) | Layout::Other(_) => true,
         }
     }
 }

@@ -115,7 +115,8 @@ impl<T: Take> Take for Matching<'_, T> {
         };
         let mut unmarked = std::mem::take(&mut self.unmarked);
         let is_marked = wanted.marked.get(record.origin).is_some_and(|is_marked| *is_marked);
-        let record = if is_marked { record.without_mark(&mut unmarked) } else { *record };
+        let record =
+            if is_marked { record.without_mark(wanted.catalog.has_values(), &mut unmarked) } else { *record };
         let is_of_site = wanted.is_all()
             || (record.is_traced()
                 && sites.get(record.site, |site| wanted.takes(site)).is_some_and(|takes| *takes));
@@ -143,6 +144,7 @@ struct Held {
     site: u32,
     is_traced: bool,
     lines: Vec<u8>,
+    values: Option<Vec<u8>>,
 }
 
 /// The error by which [`Limit`] says that it wants no more records. It is not a failure.
@@ -208,8 +210,9 @@ impl<T: Take> Limit<T> {
     }
 
     fn pass_held(&mut self) -> io::Result<()> {
-        for Held { origin, site, lines, .. } in self.held.drain(..) {
-            self.next.record(&RecordText { site, ..RecordText::new(origin, &lines) })?;
+        for Held { origin, site, lines, values, .. } in self.held.drain(..) {
+            let values = values.as_deref();
+            self.next.record(&RecordText { site, values, ..RecordText::new(origin, &lines) })?;
         }
         Ok(())
     }
@@ -222,6 +225,7 @@ impl<T: Take> Limit<T> {
             site,
             is_traced: record.is_traced(),
             lines: record.lines.to_vec(),
+            values: record.values.map(<[u8]>::to_vec),
         });
         if record.is_traced() {
             self.taken += 1;

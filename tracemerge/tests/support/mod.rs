@@ -7,8 +7,10 @@
     reason = "each test takes what it needs; a failure here fails it"
 )]
 
+mod everything;
 mod raw;
 
+pub use everything::{Call, Everything, Expected, FIRST, FUNCTIONS, TICK_NS, WALL, everything};
 pub use raw::{raw_file, raw_file_of_sites};
 
 use std::ffi::OsStr;

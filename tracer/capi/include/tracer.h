@@ -91,7 +91,26 @@ void tracer_get_stats(struct tracer_stats *stats);
 
 /* What the functions and macros below call. Not to be called by programs. */
 bool tracer_begin(uint64_t *ticks);
-void tracer_write_at(uint64_t ticks, const char *text, size_t length);
+void tracer_write_at(uint64_t ticks, uint32_t place, const char *text, size_t length);
+
+/* A place where tracer_trace is called, and what the library knows of it. */
+struct tracer_place {
+    const char *file;
+    const char *function;
+    unsigned line;
+    void *plan;
+};
+
+/* An argument of a message. */
+union tracer_value {
+    int64_t integer;
+    double real;
+    const char *text;
+};
+enum { TRACER_MOST_VALUES = 16 };
+
+const char *tracer_letters(struct tracer_place *place, const char *format);
+int64_t tracer_record(struct tracer_place *place, const char *format, uint64_t ticks, const union tracer_value *values);
 bool tracer_enter(uint64_t address);
 void tracer_leave(uint64_t address, bool unwinding);
 
@@ -103,18 +122,49 @@ void tracer_leave(uint64_t address, bool unwinding);
 TRACER_NOT_TRACED static inline void tracer_write(const char *text, size_t length) {
     uint64_t ticks;
     if (tracer_begin(&ticks)) {
-        tracer_write_at(ticks, text, length);
+        tracer_write_at(ticks, 0, text, length);
+    }
+}
+
+/* Fetches the arguments that a place's letters name. */
+TRACER_NOT_TRACED static inline void tracer_fetch(const char *letters, union tracer_value *values, va_list arguments) {
+    for (; *letters; letters++, values++) {
+        switch (*letters) {
+        case 'i': values->integer = va_arg(arguments, int); break;
+        case 'l': values->integer = va_arg(arguments, long); break;
+        case 'q': values->integer = va_arg(arguments, long long); break;
+        case 'j': values->integer = (int64_t)va_arg(arguments, intmax_t); break;
+        case 'z': values->integer = (int64_t)va_arg(arguments, size_t); break;
+        case 't': values->integer = (int64_t)va_arg(arguments, ptrdiff_t); break;
+        case 'p': values->integer = (int64_t)(intptr_t)va_arg(arguments, void *); break;
+        case 'f': values->real = va_arg(arguments, double); break;
+        default: values->text = va_arg(arguments, const char *); break;
+        }
     }
 }
 
 /*
- * Records a message that is formatted as vprintf does, by the C library of the program, before the call returns. Where the
- * C library cannot format it, the format itself is recorded, behind "unformatted: ".
+ * Records a message of a place, or of none (NULL), as tracer_trace and tracer_vtrace do. `format` is as printf takes it.
  */
-TRACER_PRINTF(1, 0) TRACER_NOT_TRACED static inline void tracer_vtrace(const char *format, va_list arguments) {
+TRACER_PRINTF(2, 0)
+TRACER_NOT_TRACED static inline void tracer_vtrace_at(struct tracer_place *place, const char *format, va_list arguments) {
     uint64_t ticks;
     if (!tracer_begin(&ticks)) {
         return;
+    }
+    uint32_t number = 0;
+    const char *letters = place ? tracer_letters(place, format) : NULL;
+    if (letters) {
+        union tracer_value values[TRACER_MOST_VALUES];
+        va_list fetched;
+        va_copy(fetched, arguments);
+        tracer_fetch(letters, values, fetched);
+        va_end(fetched);
+        int64_t taken = tracer_record(place, format, ticks, values);
+        if (taken < 0) {
+            return;
+        }
+        number = (uint32_t)taken;
     }
     int kept = errno;
     char text[512];
@@ -130,14 +180,14 @@ TRACER_PRINTF(1, 0) TRACER_NOT_TRACED static inline void tracer_vtrace(const cha
     }
     va_end(again);
     if (length >= 0) {
-        tracer_write_at(ticks, whole, (size_t)length);
+        tracer_write_at(ticks, number, whole, (size_t)length);
     } else {
         static const char before[] = "unformatted: ";
         size_t head = sizeof before - 1, rest = strlen(format);
         rest = rest < sizeof text - head ? rest : sizeof text - head;
         memcpy(text, before, head);
         memcpy(text + head, format, rest);
-        tracer_write_at(ticks, text, head + rest);
+        tracer_write_at(ticks, number, text, head + rest);
     }
     if (whole != text) {
         free(whole);
@@ -145,13 +195,37 @@ TRACER_PRINTF(1, 0) TRACER_NOT_TRACED static inline void tracer_vtrace(const cha
     errno = kept;
 }
 
-/* Records a message that is formatted as printf does; see tracer_vtrace. The compiler checks the arguments. */
-TRACER_PRINTF(1, 2) TRACER_NOT_TRACED static inline void tracer_trace(const char *format, ...) {
+/*
+ * Records a message that is formatted as vprintf does, by the C library of the program, before the call returns. Where the
+ * C library cannot format it, the format itself is recorded, behind "unformatted: ".
+ */
+TRACER_PRINTF(1, 0) TRACER_NOT_TRACED static inline void tracer_vtrace(const char *format, va_list arguments) {
+    tracer_vtrace_at(NULL, format, arguments);
+}
+
+/* What tracer_trace calls. */
+TRACER_PRINTF(2, 3)
+TRACER_NOT_TRACED static inline void tracer_trace_at(struct tracer_place *place, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    tracer_vtrace(format, arguments);
+    tracer_vtrace_at(place, format, arguments);
     va_end(arguments);
 }
+
+/*
+ * Records a message that is formatted as printf does. The compiler checks the arguments. They are copied at the call and
+ * formatted later: integers, floats by %f, characters, pointers and short texts in ASCII. A message with anything else is
+ * formatted at the call, as tracer_vtrace does it. So `format` should be a literal.
+ */
+#if defined(__GNUC__)
+#define tracer_trace(...)                                                                  \
+    __extension__({                                                                        \
+        static struct tracer_place tracer_here = {__FILE__, __func__, __LINE__, NULL};     \
+        tracer_trace_at(&tracer_here, __VA_ARGS__);                                        \
+    })
+#else
+#define tracer_trace(...) tracer_trace_at(NULL, __VA_ARGS__)
+#endif
 
 /*
  * An address in the function where this stands; 0 on processors other than x86-64 and aarch64. It is no function, which

@@ -14,19 +14,20 @@
 
 use std::ffi::c_void;
 
+use cpp_demangle::DemangleOptions;
 use tracer::__foreign as foreign;
 
 /// Records that `function` is entered, which will return to `call_site`.
 #[unsafe(no_mangle)]
 pub extern "C" fn __cyg_profile_func_enter(function: *const c_void, call_site: *const c_void) {
-    foreign::enter_compiled(function.addr() as u64, call_site.addr() as u64);
+    foreign::enter_compiled(function.addr() as u64, call_site.addr() as u64, names_of);
 }
 
 /// Records that `function` is left. An exception that unwinds the stack calls this where gcc has compiled the function, and
 /// does not where clang has.
 #[unsafe(no_mangle)]
 pub extern "C" fn __cyg_profile_func_exit(function: *const c_void, _call_site: *const c_void) {
-    foreign::leave_compiled(function.addr() as u64);
+    foreign::leave_compiled(function.addr() as u64, function.addr() as u64, names_of);
 }
 
 /// Does nothing: what `rustc -Cpasses=tsan` compiles calls it as it is loaded.
@@ -53,14 +54,47 @@ pub extern "C" fn __tsan_func_entry(call_site: *const c_void) {
 }
 
 /// Records that the function is left that was entered last. It is called while a panic unwinds the stack, too.
+#[cfg(target_arch = "x86_64")]
+#[unsafe(naked)]
 #[unsafe(no_mangle)]
 pub extern "C" fn __tsan_func_exit() {
-    foreign::leave_compiled(0);
+    // As in `__tsan_func_entry`.
+    std::arch::naked_asm!("mov rdi, qword ptr [rsp]", "jmp {}", sym leave_calling)
+}
+
+/// Records that the function is left that was entered last. It is called while a panic unwinds the stack, too.
+#[cfg(target_arch = "aarch64")]
+#[unsafe(naked)]
+#[unsafe(no_mangle)]
+pub extern "C" fn __tsan_func_exit() {
+    // As in `__tsan_func_entry`.
+    std::arch::naked_asm!("mov x0, x30", "b {}", sym leave_calling)
 }
 
 /// Records that the function is entered in which `behind` stands behind a call.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 extern "C" fn enter_calling(call_site: *const c_void, behind: *const c_void) {
     // Behind the last instruction of a function another one begins.
-    foreign::enter_compiled(behind.addr() as u64 - 1, call_site.addr() as u64);
+    foreign::enter_compiled(behind.addr() as u64 - 1, call_site.addr() as u64, names_of);
+}
+
+/// Records that the function is left that was entered last; `behind` stands behind a call in it, or, where it has jumped here,
+/// in its caller.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+extern "C" fn leave_calling(behind: *const c_void) {
+    foreign::leave_compiled(0, behind.addr() as u64 - 1, names_of);
+}
+
+/// Tells the names that a symbol is known by, for `TRACER_FUNCTIONS` and `TRACER_TRIGGER`. One of C++ has that which
+/// `tracemerge` shows, and its path alone.
+pub(crate) fn names_of(symbol: &[u8]) -> Vec<String> {
+    let path = DemangleOptions::new().no_params().no_return_type();
+    let is_rust =
+        std::str::from_utf8(symbol).is_ok_and(|symbol| rustc_demangle::try_demangle(symbol).is_ok());
+    match cpp_demangle::Symbol::new(symbol) {
+        Ok(cpp) if !is_rust => {
+            [cpp.demangle(), cpp.demangle_with_options(&path)].into_iter().flatten().collect()
+        }
+        _ => foreign::names_of(symbol),
+    }
 }

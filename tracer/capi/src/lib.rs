@@ -4,8 +4,11 @@
 #![allow(unsafe_code, reason = "the interface to C; each use argued")]
 
 mod hooks;
+mod messages;
 #[cfg(target_os = "linux")]
 mod preload;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod sleds;
 
 use std::ffi::{CStr, c_char, c_int};
 use std::io;
@@ -42,12 +45,18 @@ pub extern "C" fn tracer_is_enabled() -> bool {
 /// `variable` is null or a string that ends with a zero byte.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tracer_startup(variable: *const c_char) -> bool {
-    if variable.is_null() {
-        return Tracer::get().is_enabled();
+    let on = if variable.is_null() {
+        Tracer::get().is_enabled()
+    } else {
+        // SAFETY: the caller vouches for it.
+        let variable = unsafe { CStr::from_ptr(variable) };
+        Tracer::get().startup(&variable.to_string_lossy())
+    };
+    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+    if on {
+        sleds::wake();
     }
-    // SAFETY: the caller vouches for it.
-    let variable = unsafe { CStr::from_ptr(variable) };
-    Tracer::get().startup(&variable.to_string_lossy())
+    on
 }
 
 /// Stores the ticks of a message that is going to be written; false where tracing is off.
@@ -64,19 +73,19 @@ pub unsafe extern "C" fn tracer_begin(ticks: *mut u64) -> bool {
     begun.is_some()
 }
 
-/// Records a message of `length` bytes that was begun at `ticks`.
+/// Records a message of `length` bytes that was begun at `ticks`, of the place with the number `place`, or of none (0).
 ///
 /// # Safety
 /// `text` is valid for reads of `length` bytes.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn tracer_write_at(ticks: u64, text: *const c_char, length: usize) {
+pub unsafe extern "C" fn tracer_write_at(ticks: u64, place: u32, text: *const c_char, length: usize) {
     let text = if text.is_null() || length == 0 {
         &[]
     } else {
         // SAFETY: the caller vouches for it.
         unsafe { std::slice::from_raw_parts(text.cast::<u8>(), length) }
     };
-    foreign::write(ticks, text);
+    foreign::write(ticks, place, text);
 }
 
 /// Records that the function is entered in which `address` lies; returns whether leaving it is to be recorded.

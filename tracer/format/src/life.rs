@@ -9,6 +9,7 @@
 //!                    u64; panics: thread id u64, deadly u32; name of
 //!                    the signal u64
 //! 128     flusher    files u64, ending u32, forgotten u64                  flusher, then the recoverer
+//! 192     switch     answers u32, wanted u32, paused u32                   flusher; `wanted`: who asks
 //! ```
 //!
 //! Numbers are little-endian; the file has [`FILE_BYTES`] bytes. The run maps it and holds a lock on its byte
@@ -187,6 +188,67 @@ pub struct FlusherCounters {
     pub forgotten: AtomicU64,
 }
 
+/// The switch by which tracing is paused and goes on from outside. Runs that have none have zeros here.
+///
+/// ```text
+/// who asks                                    flusher
+///   wanted = ON or OFF, Release ──────────►     swaps it for 0, Acquire; does so
+///   looks at paused, Acquire    ◄──────────     paused = 0 or 1, Release
+/// ```
+///
+/// Of two who ask at the same time, the later one is obeyed.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub struct Switch {
+    /// 1 where the flusher looks at `wanted`.
+    answers: AtomicU32,
+    /// 0: nothing is asked; else [`ON`] or [`OFF`].
+    wanted: AtomicU32,
+    /// 1 where tracing is paused.
+    paused: AtomicU32,
+}
+
+/// The number that asks for tracing to go on.
+const ON: u32 = 1;
+/// The number that asks for tracing to pause.
+const OFF: u32 = 2;
+
+impl Switch {
+    /// Begins to answer, for a run that is paused or not. For the flusher.
+    pub fn begin(&self, paused: bool) {
+        self.is_now(paused);
+        self.answers.store(1, Ordering::Release);
+    }
+
+    /// Notes that tracing is paused, or goes on. For the flusher.
+    pub fn is_now(&self, paused: bool) {
+        self.paused.store(u32::from(paused), Ordering::Release);
+    }
+
+    /// Takes what was asked since the last call: `Some(true)` that tracing goes on. For the flusher.
+    pub fn take(&self) -> Option<bool> {
+        if self.wanted.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        match self.wanted.swap(0, Ordering::Acquire) {
+            ON => Some(true),
+            OFF => Some(false),
+            _ => None,
+        }
+    }
+
+    /// Asks for tracing to go on, or to pause.
+    pub fn ask(&self, on: bool) {
+        self.wanted.store(if on { ON } else { OFF }, Ordering::Release);
+    }
+
+    /// Returns whether tracing goes on; `None` where the run's flusher does not answer.
+    #[must_use]
+    pub fn is_on(&self) -> Option<bool> {
+        (self.answers.load(Ordering::Acquire) == 1).then(|| self.paused.load(Ordering::Acquire) == 0)
+    }
+}
+
 /// The page of a life file. All its fields are atomics, so any bytes are valid.
 #[derive(Debug)]
 #[repr(C)]
@@ -197,6 +259,8 @@ pub struct Life {
     pub traced: TracedCounters,
     /// The counters of the flusher.
     pub flusher: FlusherCounters,
+    /// The switch.
+    pub switch: Switch,
 }
 
 const _: () = assert!(size_of::<Life>() <= FILE_BYTES);

@@ -3,7 +3,7 @@
 //!
 //! The calls of this file meet a site that does both and compares, instead of the tracer's.
 
-#![allow(clippy::unwrap_used, reason = "a test")]
+#![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 
 extern crate self as tracer;
 extern crate tracer as real;

@@ -1,6 +1,6 @@
 //! Types with `derive(Capture)` are rendered as `derive(Debug)` prints them.
 
-#![allow(clippy::unwrap_used, reason = "a test")]
+#![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 
 use std::fmt::Debug;
 use trace_format::fields::SitePlan;

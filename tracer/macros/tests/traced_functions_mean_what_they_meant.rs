@@ -284,7 +284,7 @@ macro_rules! functions {
 
                 fn once(&self) -> usize;
 
-                #[allow(async_fn_in_trait, reason = "a test")]
+                #[allow(async_fn_in_trait, reason = "a failure in a test fails it")]
                 async fn later(&self, n: u32) -> u32;
             }
 
@@ -452,7 +452,7 @@ mod around {
             Self::LENGTH
         }
 
-        #[allow(async_fn_in_trait, reason = "a test")]
+        #[allow(async_fn_in_trait, reason = "a failure in a test fails it")]
         async fn later(&self) -> Option<Self::Name> {
             Some(ready(self.name()).await)
         }

@@ -5,13 +5,35 @@ use std::fmt;
 use trace_format::line::Ticks;
 use trace_format::record::{enter_word, leave_word};
 
+use crate::ring::Values;
 use crate::ring::clock;
+use crate::shared::definition::Definition;
 use crate::shared::process;
-use crate::traced::record;
+use crate::stack;
+pub use crate::traced::dynamic::Taken;
+use crate::traced::{dynamic, record};
+use crate::user::{config, teller};
 
 pub use trace_store::variables::PRELOADED;
 
 pub use crate::traced::hooks::{enter as enter_compiled, leave as leave_compiled};
+
+/// Returns the names that a symbol is known by, if it is none of C++: paths, without the compiler's additions.
+#[must_use]
+pub fn names_of(symbol: &[u8]) -> Vec<String> {
+    stack::names_of(symbol)
+}
+
+/// Returns whether the environment asks for tracing, now or later. Nothing is decided by that.
+#[must_use]
+pub fn is_asked_for() -> bool {
+    config::is_asked_for()
+}
+
+/// Tells the user something, in a line on stderr.
+pub fn say(what: fmt::Arguments<'_>) {
+    teller::say(what);
+}
 
 /// Returns the ticks of a message that is going to be written; `None` while tracing is off.
 #[inline]
@@ -21,12 +43,22 @@ pub fn begin() -> Option<u64> {
     (!process::is_off()).then(|| clock::now().0)
 }
 
-/// Records a message whose call was at `ticks`.
+/// Records a message of a `site` (0: of none) whose call was at `ticks`.
 #[inline]
-pub fn write(ticks: u64, text: &[u8]) {
+pub fn write(ticks: u64, site: u32, text: &[u8]) {
     if !process::is_off() {
-        record::trace_at(Ticks(ticks), 0, format_args!("{}", Text(text)));
+        record::trace_at(Ticks(ticks), site, format_args!("{}", Text(text)));
     }
+}
+
+/// Records a message with `values` of the place that the number `place` stands for, whose call was at `ticks`, if it need not
+/// be formatted at the call. `define` tells what the place is.
+#[inline]
+pub fn record_values(place: u64, ticks: u64, values: &Values, define: impl FnMut() -> Definition) -> Taken {
+    if process::is_off() {
+        return Taken::Recorded;
+    }
+    dynamic::record_values(place, Ticks(ticks), values, define)
 }
 
 /// Records that the function is entered in which `address` lies. Returns whether leaving it is to be recorded.

@@ -1,5 +1,6 @@
 //! What programs call. What macros call for them, `macro_support`, is a module of the crate's root.
 
+pub mod bridge;
 pub(crate) mod builder;
 #[cfg(feature = "unwind")]
 pub(crate) mod called_from;

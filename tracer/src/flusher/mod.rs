@@ -23,15 +23,16 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender};
-use ring_drain::RingDrain;
+use ring_drain::{Extent, RingDrain};
 use supply::Supply;
 use trace_format::life::Ending;
 use trace_format::meta::{self, EndReason, Ended, Meta, RingPlace};
 use trace_store::drain::{Announcement, Drain, DrainContext, RunFile, TracePlace};
 use trace_store::recovery;
 
+use crate::ring::clock;
 use crate::shared::run::{FlusherRequest, Run};
-use crate::shared::unplaced;
+use crate::shared::{pause, unplaced};
 use crate::sync::exclusion::Excluded;
 use crate::sys;
 use crate::user::teller;
@@ -139,6 +140,7 @@ impl Flusher {
                 return;
             }
             self.drain_once();
+            self.follow_switch();
             self.take_snapshot();
             self.recover_once();
             self.look_after();
@@ -154,7 +156,14 @@ impl Flusher {
     fn follow_user(&mut self) {
         let (rings, place) = (&mut self.rings, &mut self.place);
         let user = self.supply.follow_user(self.run, rings, &self.info, place);
-        let Some(uid) = user else { return };
+        // A file that has no room now is still the former user's.
+        if let Some(uid) = user {
+            self.tell_all(&Meta::Credentials { uid });
+        }
+    }
+
+    /// Writes a line into each file that takes one now.
+    fn tell_all(&mut self, line: &Meta) {
         for ring in &mut self.rings {
             let mut context = DrainContext {
                 info: &self.info,
@@ -162,8 +171,28 @@ impl Flusher {
                 tables: &mut self.supply,
                 out: &mut self.out,
             };
-            // A file that has no room now is still the former user's.
-            let _ = ring.tell(&mut context, &Meta::Credentials { uid });
+            let _ = ring.tell(&mut context, line);
+        }
+    }
+
+    /// Pauses tracing, or has it go on, where somebody has asked for that from outside. Files say when that was: a call
+    /// that was open then may have been left unseen.
+    fn follow_switch(&mut self) {
+        let Some((switch, on)) = self.supply.switch().and_then(|switch| Some((switch, switch.take()?)))
+        else {
+            return;
+        };
+        let is_changed = if on { pause::go_on() } else { pause::pause() };
+        if is_changed {
+            let ticks = clock::now();
+            self.drain_once();
+            // Where there is no room for the line, there is none for records either.
+            self.tell_all(&Meta::Switched { on, ticks });
+        }
+        match pause::is_paused() {
+            Some(paused) if paused != on => switch.is_now(paused),
+            // The program decides just now whether it traces: at the next look.
+            _ => switch.ask(on),
         }
     }
 
@@ -241,16 +270,13 @@ impl Flusher {
             self.retry = None;
         }
         let mut errors = Vec::new();
-        for ring in self.rings.iter_mut().filter(|ring| which(ring) && (retry || !ring.is_failing())) {
-            let mut context = DrainContext {
-                info: &self.info,
-                place: &mut self.place,
-                tables: &mut self.supply,
-                out: &mut self.out,
-            };
-            match ring.drain(&mut context) {
-                Ok(ended) => self.last_ended = ended.or(self.last_ended.take()),
-                Err(error) => errors.push(error),
+        // Rings that are made meanwhile come behind these, and hold next to nothing yet.
+        for index in 0..self.rings.len() {
+            if which(&self.rings[index]) && (retry || !self.rings[index].is_failing()) {
+                match self.drain_ring(index) {
+                    Ok(ended) => self.last_ended = ended.or(self.last_ended.take()),
+                    Err(error) => errors.push(error),
+                }
             }
         }
         errors.extend(self.place.trouble.take());
@@ -261,6 +287,26 @@ impl Flusher {
         self.limit_waiting();
         self.limit_kept();
         self.supply.take_back(self.run, &mut self.rings);
+    }
+
+    /// Writes what one ring holds. Threads that wait for a ring get theirs between two portions: to write all of it may take
+    /// longer than they wait.
+    fn drain_ring(&mut self, index: usize) -> io::Result<Option<Drain>> {
+        let run = self.run;
+        let mut can_make = true;
+        loop {
+            let mut context = DrainContext {
+                info: &self.info,
+                place: &mut self.place,
+                tables: &mut self.supply,
+                out: &mut self.out,
+            };
+            let is_interrupted = || can_make && Supply::is_waited_for(run);
+            match self.rings[index].drain(&mut context, &is_interrupted)? {
+                Extent::All(ended) => return Ok(ended),
+                Extent::InPart => can_make = self.supply.add(run, &mut self.rings),
+            }
+        }
     }
 
     /// Limits how many rings of ended threads wait while files cannot be written, to [`WAITING`].

@@ -32,6 +32,17 @@ pub(crate) struct RingDrain {
     ended: Option<u64>,
 }
 
+/// How far a ring was drained.
+#[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "it is returned, and kept nowhere")]
+pub(crate) enum Extent {
+    /// All that its thread had written when it was looked at is in the file. Of a thread that has ended, with what has
+    /// written its file.
+    All(Option<Drain>),
+    /// There may be more.
+    InPart,
+}
+
 impl RingDrain {
     pub(crate) fn new(run: &'static Run, ring: &'static ThreadRing) -> RingDrain {
         RingDrain {
@@ -105,31 +116,43 @@ impl RingDrain {
     }
 
     /// Writes what the ring holds. If its thread has ended, ends the file and frees the ring; returns what
-    /// has written the file then.
-    pub(crate) fn drain(&mut self, context: &mut DrainContext<'_>) -> io::Result<Option<Drain>> {
+    /// has written the file then. `is_interrupted` is asked between two portions: then the rest is for the next
+    /// call.
+    pub(crate) fn drain(
+        &mut self,
+        context: &mut DrainContext<'_>,
+        is_interrupted: &dyn Fn() -> bool,
+    ) -> io::Result<Extent> {
         // Acquire, before the head is looked at: nothing follows what an ended thread wrote.
         let state = self.ring.header().tenancy.state();
         if state == Ok(State::Free) || self.keeps() {
-            return Ok(None);
+            return Ok(Extent::All(None));
         }
-        let result = self.drain_records(context, state == Ok(State::Ended));
+        let result = self.drain_records(context, state == Ok(State::Ended), is_interrupted);
         self.ring.link.failing.store(result.is_err(), Ordering::Relaxed);
         if let Some(drain) = self.drain.as_mut().filter(|_| result.is_err() && context.place.is_crowded()) {
             // The descriptor may be the one that another thread's file needs.
             drain.close();
         }
-        result?;
+        if !result? {
+            return Ok(Extent::InPart);
+        }
         self.wanted = false;
         if self.has_ended() && state == Ok(State::Ended) && !self.waits_for_exit() {
             self.end(context, self.run.ended(self.ring.end_reason()))?;
-            return Ok(self.free().filter(Drain::has_file));
+            return Ok(Extent::All(self.free().filter(Drain::has_file)));
         }
-        Ok(None)
+        Ok(Extent::All(None))
     }
 
     /// Goes on to where the thread is now and not further, so that a busy one does not keep the others
-    /// waiting.
-    fn drain_records(&mut self, context: &mut DrainContext<'_>, ended: bool) -> io::Result<()> {
+    /// waiting. Returns false where it was interrupted.
+    fn drain_records(
+        &mut self,
+        context: &mut DrainContext<'_>,
+        ended: bool,
+        is_interrupted: &dyn Fn() -> bool,
+    ) -> io::Result<bool> {
         let (ring, drained, run) = (self.ring, self.drained(), self.run);
         let header = ring.header();
         let goal = (header.main.head(), header.nested.head());
@@ -138,7 +161,7 @@ impl RingDrain {
             let bytes = drain.portion(drained, context, &|| ended || ring.is_idle())?;
             run.count_written(bytes);
             if bytes == 0 {
-                return Ok(());
+                return Ok(true);
             }
             ring.tell_room();
             if self.clock_told.elapsed() > CLOCK_INTERVAL {
@@ -147,7 +170,10 @@ impl RingDrain {
             }
             let reached = drain.consumed();
             if reached.0 >= goal.0 && reached.1 >= goal.1 {
-                return Ok(());
+                return Ok(true);
+            }
+            if is_interrupted() {
+                return Ok(false);
             }
         }
     }

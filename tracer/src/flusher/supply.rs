@@ -4,7 +4,7 @@
 use std::io;
 use std::sync::atomic::Ordering;
 
-use trace_format::life::Ending;
+use trace_format::life::{Ending, Switch};
 use trace_format::meta::{self, RingPlace};
 use trace_format::plans::Plans;
 use trace_format::render::References;
@@ -109,6 +109,7 @@ impl Supply {
         }
         if let Ok(directory) = &directory {
             run.keep_counts_in(&directory.life.traced);
+            directory.life.switch.begin(run.config.paused);
             place.count_files_in(directory.lock.clone());
         }
         Supply {
@@ -213,6 +214,12 @@ impl Supply {
         let exiting = run.exit.requested.load(Ordering::Relaxed) == 1;
         let spare = if exiting { 0 } else { SPARE };
         run.ready.count() < waiting + spare
+    }
+
+    /// Returns whether a thread waits for a ring for which there is none. Where none can be made, nobody waits.
+    pub(crate) fn is_waited_for(run: &Run) -> bool {
+        !run.barren.load(Ordering::Relaxed)
+            && run.ready.count() < run.waiting.load(Ordering::Relaxed) as usize
     }
 
     /// Makes a ring ready; false where that cannot be done, or there is no place for it.
@@ -347,6 +354,11 @@ impl Supply {
     /// Writes where recoverers look how the run ends.
     pub(crate) fn set_ending(&self, ending: Ending) {
         self.directory.iter().chain(&self.former).for_each(|directory| directory.life.set_ending(ending));
+    }
+
+    /// Returns the switch by which the run is paused from outside, if it has a directory.
+    pub(crate) fn switch(&self) -> Option<&'static Switch> {
+        self.directory.as_ref().ok().map(|directory| &directory.life.switch)
     }
 
     /// Removes everything at shutdown but the memory of rings that threads still point to.

@@ -4,13 +4,17 @@
 
 use std::fmt::Arguments;
 use std::path::Path;
+use std::sync::atomic::Ordering;
 
 use tempfile::TempDir;
 use trace_format::line::Ticks;
 use trace_format::meta::{EndReason, RingPlace};
 use trace_format::ring::State;
+use trace_store::drain::DrainContext;
 
 use super::Flusher;
+use super::ring_drain::Extent;
+use super::supply::Supply;
 use crate::ring::Outcome;
 use crate::shared::run::Run;
 use crate::shared::thread_name::ThreadName;
@@ -88,7 +92,7 @@ fn a_file_that_cannot_be_made_keeps_its_records_until_it_can() {
     flusher.drain_once();
     let error = flusher.error.take().unwrap();
     assert!(error.to_string().contains("not yet there"), "{error}");
-    assert!(ring.link.failing.load(std::sync::atomic::Ordering::Relaxed), "its thread is told not to wait");
+    assert!(ring.link.failing.load(Ordering::Relaxed), "its thread is told not to wait");
 
     std::fs::create_dir(&missing).unwrap();
     record(ring, format_args!("after"));
@@ -96,7 +100,7 @@ fn a_file_that_cannot_be_made_keeps_its_records_until_it_can() {
     flusher.drain_once();
     let [text] = &files(&missing)[..] else { panic!("one file") };
     assert!(text.contains(" : before the directory is there\n") && text.contains(" : after\n"), "{text}");
-    assert!(flusher.error.is_none() && !ring.link.failing.load(std::sync::atomic::Ordering::Relaxed));
+    assert!(flusher.error.is_none() && !ring.link.failing.load(Ordering::Relaxed));
 }
 
 #[test]
@@ -136,4 +140,43 @@ fn a_thread_that_ended_unseen_is_found() {
     flusher.drain_once();
     assert_eq!(ring.header().tenancy.state(), Ok(State::Free));
     assert!(files(directory.path())[0].contains("last words"));
+}
+
+#[test]
+fn a_thread_gets_its_ring_before_all_that_another_one_has_written_is_in_a_file() {
+    let (directory, rings) = (TempDir::new().unwrap(), rings_directory());
+    let (run, mut flusher) = run(directory.path(), rings.path());
+    // Portions of a quarter of that.
+    flusher.place.max_bytes = 16 * 1024;
+    let busy = attach(run, 81);
+    while run.ready.take().is_some() {}
+    let fill = || (0..100).for_each(|n| record(busy, format_args!("{n:0>100}")));
+    let is_whole = || busy.header().published().consumed == busy.header().main.head();
+
+    fill();
+    flusher.drain_once();
+    assert!(is_whole() && run.ready.count() == 0, "nobody has waited");
+
+    run.waiting.store(1, Ordering::Relaxed);
+    fill();
+    let is_interrupted = || Supply::is_waited_for(run);
+    let mut context = DrainContext {
+        info: &flusher.info,
+        place: &mut flusher.place,
+        tables: &mut flusher.supply,
+        out: &mut flusher.out,
+    };
+    let of_busy = flusher.rings.iter_mut().find(|tail| std::ptr::eq(tail.ring, busy)).unwrap();
+    assert!(matches!(of_busy.drain(&mut context, &is_interrupted).unwrap(), Extent::InPart));
+    assert!(!is_whole());
+    flusher.drain_once();
+    assert_eq!(run.ready.count(), 1, "one waits");
+    assert!(is_whole());
+
+    // Where none can be made the rest is written all the same.
+    while run.ready.take().is_some() {}
+    run.barren.store(true, Ordering::Relaxed);
+    fill();
+    flusher.drain_once();
+    assert!(is_whole() && run.ready.count() == 0);
 }

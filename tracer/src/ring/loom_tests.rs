@@ -409,7 +409,7 @@ fn loom_a_decision_that_is_taken_over_is_made_once() {
                 if word.hand_over(attempt) {
                     run.store(me, Ordering::Relaxed);
                     published.fetch_add(1, Ordering::Relaxed);
-                    assert!(word.settle(attempt));
+                    assert!(word.settle(attempt, false));
                 }
             })
         });

@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | `lane` | where the producer is in one ring: room, blocks, pieces | traced thread |
 //! | `producer` | a record: the hot path, and records inside records | traced thread |
+//! | `values` | values of types that are known at run time only | traced thread |
 //! | `message` | a message being formatted into the ring, in pieces if need be | traced thread |
 //!
 //! The layout and the write order are those of [`trace_format::ring`]. In `lane`, `producer` and `message`
@@ -14,6 +15,7 @@ pub(crate) mod clock;
 mod lane;
 mod message;
 mod producer;
+mod values;
 
 #[cfg(all(test, loom))]
 mod loom_tests;
@@ -21,4 +23,5 @@ mod loom_tests;
 mod tests;
 
 pub use arguments::Arguments;
-pub(crate) use producer::{Link, Outcome, Producer, is_plenty};
+pub(crate) use producer::{Link, Outcome, Producer, call_site_record, is_plenty};
+pub use values::{Value, ValueType, Values};

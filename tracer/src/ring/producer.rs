@@ -13,7 +13,8 @@ use std::time::Duration;
 
 use trace_format::capture::Cursor;
 use trace_format::line::Ticks;
-use trace_format::record::HEADER;
+use trace_format::record::{Flags, HEADER, hook_enter_word, stack_word};
+use trace_format::ring::open_calls::{MAX_OPEN, OpenCall, OpenCalls};
 use trace_store::memory::{FIRST_BYTES, FIRST_NESTED_BYTES, Memory};
 
 use super::arguments::Arguments;
@@ -26,7 +27,7 @@ use crate::user::config::FullPolicy;
 
 /// The most bytes that captured arguments take; what takes more is formatted at the call: a block of the
 /// smallest ring has 2 KiB.
-const MAX_CAPTURED: usize = 1024;
+pub(super) const MAX_CAPTURED: usize = 1024;
 
 /// The time, in nanoseconds, that a thread waits at most for the rest of its ring's memory. To reserve it
 /// takes about a millisecond.
@@ -79,7 +80,16 @@ pub(crate) struct Producer {
     ///                              │     ▲
     ///   another record() deeper in │     │ another record() further out in the stack:
     ///   the stack: nested ring     └─────┘ the first was left by longjmp; goes on as if 0
+    ///
+    ///        a call is held back                   the last of them is recorded or forgotten
+    ///   0 ─────────────────────► HOLDING ───────────────────────────────────────────────► 0
+    ///                              │     ▲
+    ///    record() begins, which    │     │ it ends: calls are held back still
+    ///    is no call of the list    └─────┘
     /// ```
+    ///
+    /// HOLDING is no stack's address. It sends records on the way of those that find another one unfinished, which
+    /// writes the calls that are held back first: a record that comes later is not to stand before them.
     ///
     /// The owner stores it, 0 with Release, and the flusher loads it with Acquire: the flusher so knows that
     /// no record with smaller ticks than what it saw before is still to come.
@@ -92,7 +102,12 @@ pub(crate) struct Producer {
     nested_frame: AtomicUsize,
     /// The link to the flusher; null in a forked child.
     link: *const Link,
+    /// The calls that are held back; null where `link` is.
+    open_calls: *const OpenCalls,
 }
+
+/// The value of [`Producer::frame`] where calls are held back and no record is being written.
+const HOLDING: usize = 1;
 
 impl Producer {
     /// Makes a producer for the ring in `memory`, at its head.
@@ -122,6 +137,7 @@ impl Producer {
             nested,
             nested_frame: AtomicUsize::new(0),
             link,
+            open_calls: &raw const header.open_calls,
         }
     }
 
@@ -140,6 +156,122 @@ impl Producer {
         self.frame.load(Ordering::Acquire) == 0
     }
 
+    /// Returns the list of the calls that are held back; `None` in a forked child.
+    #[inline(always)]
+    fn open_calls(&self) -> Option<&OpenCalls> {
+        // SAFETY: null, or in the header of the ring, which outlives the producer by the promise of `bound_to`.
+        unsafe { self.open_calls.as_ref() }
+    }
+
+    /// Returns whether the call of this number is held back still.
+    #[inline(always)]
+    pub(crate) fn holds(&self, number: u64) -> bool {
+        self.open_calls().is_some_and(|open| number >= open.first())
+    }
+
+    /// Holds a call back that was entered inside of all that are held back; returns its number, by which it can be
+    /// forgotten. Records those first that were entered at `before` at the latest. `None`: the thread is inside of a
+    /// record, or the producer is no more.
+    #[inline(always)]
+    pub(crate) fn hold(&self, call: OpenCall, before: Ticks) -> Option<u64> {
+        let here = sys::stack_pointer();
+        let frame = self.frame.load(Ordering::Relaxed);
+        if frame != 0 && frame != HOLDING && !self.was_left(here) {
+            return None;
+        }
+        let open = self.open_calls()?;
+        if open.count() == MAX_OPEN || open.outermost().is_some_and(|outermost| outermost.ticks <= before) {
+            self.record_open_calls(here, before, MAX_OPEN - 1);
+        }
+        self.frame.store(here, Ordering::Relaxed);
+        compiler_fence(Ordering::SeqCst);
+        // 0 after a fork in a signal handler: the list is the parent's.
+        if self.frame.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        let number = open.hold(call);
+        compiler_fence(Ordering::SeqCst);
+        self.frame.store(HOLDING, Ordering::Release);
+        Some(number)
+    }
+
+    /// Forgets the call with this number, and all inside of it, where they are held back still.
+    #[inline(always)]
+    pub(crate) fn forget_from(&self, number: u64) {
+        let here = sys::stack_pointer();
+        let Some(open) = self.open_calls().filter(|open| number >= open.first()) else { return };
+        if !self.is_inside(here) {
+            self.frame.store(here, Ordering::Relaxed);
+            compiler_fence(Ordering::SeqCst);
+            // As in `hold`.
+            if self.frame.load(Ordering::Relaxed) == 0 {
+                return;
+            }
+            open.forget_from(number);
+            compiler_fence(Ordering::SeqCst);
+            self.frame.store(if open.count() == 0 { 0 } else { HOLDING }, Ordering::Release);
+        }
+    }
+
+    /// Records all calls that are held back.
+    #[cold]
+    pub(crate) fn record_all_open_calls(&self) {
+        let here = sys::stack_pointer();
+        if !self.is_inside(here) {
+            self.record_open_calls(here, Ticks(u64::MAX), 0);
+        }
+    }
+
+    /// Records the calls that are held back: those that were entered at `before` at the latest, and more where there are
+    /// more than `most`. The calling thread is outside of any record.
+    #[cold]
+    #[inline(never)]
+    fn record_open_calls(&self, here: usize, before: Ticks, most: u64) {
+        // Asked again in each round: a signal handler may have come between, or have forked.
+        while let Some(open) = self.open_calls() {
+            self.frame.store(here, Ordering::Relaxed);
+            compiler_fence(Ordering::SeqCst);
+            let next = open.outermost().filter(|call| call.ticks <= before || open.count() > most);
+            if let Some(call) = next {
+                self.record_open_call(open, call, here);
+            }
+            compiler_fence(Ordering::SeqCst);
+            let count = self.open_calls().map_or(0, OpenCalls::count);
+            self.frame.store(if count == 0 { 0 } else { HOLDING }, Ordering::Release);
+            if next.is_none() {
+                break;
+            }
+        }
+    }
+
+    /// Records the outermost call that is held back, inside of the frame that is marked.
+    fn record_open_call(&self, open: &OpenCalls, call: OpenCall, here: usize) {
+        let total = HEADER as u64;
+        let lane = &self.main;
+        // A handler that has traced between was ahead of it.
+        let ticks = call.ticks.0.max(lane.last());
+        let opened = if lane.has_room_for(total) {
+            Outcome::Committed
+        } else {
+            self.open(lane, &self.frame, here, total)
+        };
+        // A fork in a signal handler leaves the child without the list.
+        if self.open_calls().is_none() {
+            return;
+        }
+        open.begin_move(lane.written().head());
+        if opened == Outcome::Committed {
+            // SAFETY: there is room for `total` bytes.
+            let end = unsafe { lane.write_words(hook_enter_word(call.address), ticks, &[]) };
+            lane.commit(end, ticks);
+        }
+        open.end_move();
+        if call.call_site != 0 {
+            let (word, frames) = call_site_record(call.address, call.call_site);
+            self.record_words_in(lane, &self.frame, here, Ticks(ticks), word, &frames);
+        }
+    }
+
     /// Returns whether this is a forked child's view of the producer.
     pub(crate) fn is_wiped(&self) -> bool {
         self.link.is_null()
@@ -153,14 +285,14 @@ impl Producer {
     /// Leaves the producer as a `longjmp` out of a `Display` does: marked by a frame that is gone.
     #[cfg(all(test, not(loom)))]
     pub(crate) fn mark_as_left_for_test(&self) {
-        // The lowest address: every stack lies above it.
-        self.frame.store(1, Ordering::Relaxed);
+        // Every stack lies above it.
+        self.frame.store(HOLDING + 1, Ordering::Relaxed);
     }
 
     /// Returns whether the calling thread is inside a record, seen from a frame that ends at `here`.
     pub(crate) fn is_inside(&self, here: usize) -> bool {
         let frame = self.frame.load(Ordering::Relaxed);
-        frame != 0 && !sys::is_deeper(frame, here)
+        frame != 0 && frame != HOLDING && !sys::is_deeper(frame, here)
     }
 
     /// Returns the ticks of the thread's last record: inside of another one, seen from a frame that ends at `here`, of
@@ -333,6 +465,10 @@ impl Producer {
     #[cold]
     #[inline(never)]
     fn was_left(&self, here: usize) -> bool {
+        if self.frame.load(Ordering::Relaxed) == HOLDING {
+            self.record_open_calls(here, Ticks(u64::MAX), 0);
+            return true;
+        }
         let left = sys::is_deeper(self.frame.load(Ordering::Relaxed), here);
         if left && !self.link.is_null() {
             add(&self.main.written().lost_panic, 1);
@@ -490,6 +626,14 @@ impl Producer {
         self.dropping.store(reservation.is_none(), Ordering::Relaxed);
         reservation
     }
+}
+
+/// Returns word 0 and the payload of the record that says where the function was called from that has just been entered by
+/// a hook: `address` lies in it, and it will return to `call_site`. It is a call stack that is cut off.
+pub(crate) fn call_site_record(address: u64, call_site: u64) -> (u64, [u64; 2]) {
+    // What is in a stack is the address behind a call.
+    let frames = [address + 1, call_site];
+    (stack_word(Flags::NONE, size_of_val(&frames)), frames)
 }
 
 /// Returns whether a thread that waits for room goes on where `pending` bytes of `capacity` wait for the

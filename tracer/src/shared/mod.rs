@@ -7,11 +7,16 @@
 //! | `thread_name` | the name of a thread, longer than the system's where that can be had |
 //! | `thread_ring` | a ring, and who has it |
 //! | `sites` | the static behind each call of `trace!`, and the number that the flusher gives it |
+//! | `definition` | sites that are made at run time |
+//! | `pause`, `switched` | tracing that is paused and goes on; who is told when it is switched |
 //! | `unplaced` | records that found no ring, until a file tells of them |
 
+pub(crate) mod definition;
+pub(crate) mod pause;
 pub(crate) mod process;
 pub(crate) mod run;
 pub(crate) mod sites;
+pub(crate) mod switched;
 pub(crate) mod thread_name;
 pub(crate) mod thread_ring;
 pub(crate) mod unplaced;

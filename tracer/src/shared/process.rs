@@ -31,6 +31,21 @@ pub(crate) fn stand() -> Stand {
     STATE.see().stand(sys::process_id)
 }
 
+/// A count that grows when the process stops recording: what threads know of calls that go on is void then.
+static ERA: AtomicU32 = AtomicU32::new(0);
+
+/// Notes that the process records nothing from now on, for a while or for good.
+pub(crate) fn begin_era() {
+    ERA.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Returns a number that has changed if the process has recorded nothing meanwhile. Relaxed: a thread that sees it late has
+/// records of both sides.
+#[inline(always)]
+pub(crate) fn era() -> u32 {
+    ERA.load(Ordering::Relaxed)
+}
+
 /// Gives the run of this process, if there is one that goes on.
 pub(crate) fn running() -> Option<&'static Run> {
     current().filter(|run| run.is_of_this_process() && !run.is_closed())

@@ -35,12 +35,17 @@ pub(crate) const SPARE: usize = 4;
 /// The time, in nanoseconds, that a thread's first record waits without any ring being handed out, and for
 /// which nobody waits after that. To make one takes about a millisecond.
 const CLAIM_PATIENCE: u64 = 1_000_000_000;
+/// The time, in nanoseconds, for which a flusher may show no sign while a thread waits. Under Wine all its calls of the system
+/// wait for one process, and on a busy machine that took longer than a second.
+const IDLE_CLAIM: u64 = if cfg!(windows) { 3 * CLAIM_PATIENCE } else { CLAIM_PATIENCE };
 /// The time, in nanoseconds, that it waits without any ring being handed out while the flusher writes files: Windows takes
 /// long to make one. More would let a flusher that can make no ring hold every thread up.
 const LONGEST_CLAIM: u64 = if cfg!(windows) { 10 * CLAIM_PATIENCE } else { CLAIM_PATIENCE };
 /// The time after which a thread that waits for a ring looks again without having been woken. Windows keeps those who
 /// wait for one word in one list, and a thousand that come and go there keep the flusher from its work.
 const LOOK_AGAIN: Duration = Duration::from_millis(if cfg!(windows) { 250 } else { 20 });
+/// The number of looks before which nobody gives up. On a machine that is too busy for the flusher they take longer, too.
+const LOOKS: u64 = CLAIM_PATIENCE / LOOK_AGAIN.as_nanos() as u64;
 
 /// The life of one process with tracing on. A run is leaked when it is made: threads may hold on to it for
 /// ever.
@@ -345,7 +350,8 @@ impl Run {
     /// Waits as long as rings are handed out at all and, for a bounded time, as the flusher writes files. After a wait in
     /// vain nobody waits for a while.
     fn wait_for_ring(&'static self) -> Option<&'static ThreadRing> {
-        let (mut since, mut idle_since) = (sys::monotonic_ns(), sys::monotonic_ns());
+        let begun = sys::monotonic_ns();
+        let (mut since, mut idle_since, mut looks) = (begun, begun, 0);
         let mut seen = self.supplied.load(Ordering::Acquire);
         let mut written = self.exit.progress.load(Ordering::Relaxed);
         loop {
@@ -357,14 +363,17 @@ impl Run {
             }
             self.wake.wake();
             sys::wait_word(&self.supplied, seen, LOOK_AGAIN);
+            looks += 1;
             let (now, supplied) = (sys::monotonic_ns(), self.supplied.load(Ordering::Acquire));
             let progress = self.exit.progress.load(Ordering::Relaxed);
             if supplied != seen {
-                (since, idle_since, seen) = (now, now, supplied);
+                (since, idle_since, looks, seen) = (now, now, 0, supplied);
             } else if progress != written {
                 (idle_since, written) = (now, progress);
             }
-            if now.saturating_sub(idle_since) > CLAIM_PATIENCE || now.saturating_sub(since) > LONGEST_CLAIM {
+            let is_over =
+                now.saturating_sub(idle_since) > IDLE_CLAIM || now.saturating_sub(since) > LONGEST_CLAIM;
+            if is_over && looks >= LOOKS {
                 self.starved_until.store(now + CLAIM_PATIENCE, Ordering::Relaxed);
                 return None;
             }

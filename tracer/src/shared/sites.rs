@@ -1,13 +1,15 @@
 //! A site: the static behind one call of [`trace!`](crate::trace), and how readers are told of it.
 //!
-//! The calls themselves are in `traced`, and hot; here the flusher tells readers what a site is, which is not.
+//! The calls themselves are in `traced`, and hot; sites that bridges make at run time are in
+//! `definition`; here the flusher tells readers what a site is, which is not.
 
 #![allow(unsafe_code, reason = "a list of statics, and a function pointer in an atomic; each argued")]
 
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
 
-use trace_format::sites::{self, SiteKind};
+use trace_format::sites::{self, Level, SiteKind};
 
+use super::definition::Dynamic;
 use super::process;
 use super::run::Run;
 use crate::ring::clock;
@@ -65,11 +67,16 @@ pub struct Site {
     /// Tells that the table of a run of this process has the site's number; those of later runs have it from
     /// their beginning.
     told: AtomicBool,
+    /// Tells that tracing was switched off while the site waited for the flusher to tell readers of it: its records
+    /// are in rings still.
+    is_due: AtomicBool,
     /// Tells that the site is in the list of all sites.
     listed: AtomicBool,
     next: AtomicPtr<Site>,
     pub(crate) place: Place,
     call: Call,
+    /// What only a site has that was made at run time.
+    dynamic: Option<&'static Dynamic>,
 }
 
 /// The place of a call in the program.
@@ -115,8 +122,8 @@ pub(crate) struct Captured {
 /// The bits of the upper half that hold the kind of the clock.
 pub(crate) const KINDS: u32 = 3;
 
-/// The sites that were used while tracing was on, newest first. They are statics: they stay as long as the
-/// object that they are in.
+/// The sites that were used while tracing was on, newest first. They are statics, which stay as long as the
+/// object that they are in, or leaked.
 static ALL: AtomicPtr<Site> = AtomicPtr::new(std::ptr::null_mut());
 /// The largest number given.
 static NUMBERS: AtomicU32 = AtomicU32::new(0);
@@ -133,10 +140,32 @@ impl Site {
             signature: AtomicU32::new(0),
             describe: AtomicPtr::new(std::ptr::null_mut()),
             told: AtomicBool::new(false),
+            is_due: AtomicBool::new(false),
             listed: AtomicBool::new(false),
             next: AtomicPtr::new(std::ptr::null_mut()),
             place,
             call,
+            dynamic: None,
+        }
+    }
+
+    /// Returns the site as one that was made at run time.
+    pub(crate) fn made_of(mut self, dynamic: &'static Dynamic) -> Site {
+        self.dynamic = Some(dynamic);
+        self
+    }
+
+    /// Returns what only a site has that was made at run time.
+    #[inline(always)]
+    pub(crate) fn dynamic(&self) -> Option<&'static Dynamic> {
+        self.dynamic
+    }
+
+    /// Returns whether the filter lets the site be on.
+    pub(crate) fn is_allowed(&self) -> bool {
+        match self.dynamic {
+            Some(dynamic) => is_allowed(dynamic.definition.filtered_by(), dynamic.definition.level),
+            None => is_allowed(self.place.module, Level::None),
         }
     }
 
@@ -216,13 +245,17 @@ impl Site {
     fn entry(&self) -> sites::Site {
         let describe = self.describe.load(Ordering::Relaxed);
         let mut descriptor = Vec::new();
-        if !describe.is_null() {
+        if let Some(dynamic) = self.dynamic {
+            dynamic.types.iter().for_each(|value_type| value_type.describe(&mut descriptor));
+        } else if !describe.is_null() {
             // SAFETY: stored by `have_told`, from a function pointer of this type.
             let describe = unsafe { std::mem::transmute::<*mut (), fn(&mut Vec<u8>)>(describe) };
             describe(&mut descriptor);
         }
         let (place, call) = (&self.place, &self.call);
         let (format, names) = if describe.is_null() { ("", &[][..]) } else { (call.format, call.names) };
+        let defined = self.dynamic.map(|dynamic| &dynamic.definition);
+        let function = defined.map_or_else(|| function_of((place.here)()), |defined| &defined.function);
         sites::Site {
             id: self.number(),
             line: place.line,
@@ -231,11 +264,12 @@ impl Site {
             file: place.file.to_owned(),
             format: format.to_owned(),
             descriptor,
-            function: function_of((place.here)()).to_owned(),
+            function: function.to_owned(),
+            level: defined.map_or(Level::None, |defined| defined.level),
+            target: defined.map_or_else(String::new, |defined| defined.target.clone()),
             template: call.template.to_owned(),
             names: names.iter().map(|&name| name.to_owned()).collect(),
             kind: call.kind,
-            ..sites::Site::default()
         }
     }
 }
@@ -254,6 +288,11 @@ pub(crate) fn filter() -> Option<&'static Filter> {
     let filter = FILTER.load(Ordering::Acquire);
     // SAFETY: null, or leaked by `begin` and never changed.
     unsafe { filter.as_ref() }
+}
+
+/// Returns whether the filter lets records of this name and level be on.
+pub(crate) fn is_allowed(name: &str, level: Level) -> bool {
+    filter().is_none_or(|filter| filter.allows(name, level))
 }
 
 /// Gives all sites that were used, newest first.
@@ -278,6 +317,15 @@ pub(crate) fn begin(filter: Option<Filter>) {
         if site.number() != 0 {
             site.told.store(true, Ordering::Release);
         }
+        site.is_due.store(false, Ordering::Relaxed);
+        site.word.store(NEW, Ordering::Relaxed);
+    }
+}
+
+/// Has each site asked anew whether it is on, since tracing goes on in the same run.
+pub(crate) fn go_on() {
+    fence(Ordering::SeqCst);
+    for site in all() {
         site.word.store(NEW, Ordering::Relaxed);
     }
 }
@@ -296,8 +344,17 @@ pub(crate) fn told() -> Vec<sites::Site> {
 pub(crate) fn end() {
     // See `first_use` for the other half.
     fence(Ordering::SeqCst);
+    let mut is_due = false;
     for site in all() {
-        site.word.store(OFF, Ordering::Relaxed);
+        // Acquire: the flusher, which sees it due by this thread, sees what whoever has queued it has stored.
+        if site.word.swap(OFF, Ordering::Acquire) == QUEUED {
+            site.is_due.store(true, Ordering::Relaxed);
+            is_due = true;
+        }
+    }
+    if let Some(run) = process::current().filter(|run| is_due && run.is_of_this_process()) {
+        // Release: the flusher sees which are due.
+        run.sites_queued.store(true, Ordering::Release);
     }
 }
 
@@ -314,7 +371,10 @@ pub(crate) fn tell_queued(run: &Run, mut tell: impl FnMut(sites::Site) -> bool) 
         return;
     }
     // Acquire: as `have_told` says.
-    for site in all().filter(|site| site.word.load(Ordering::Acquire) == QUEUED) {
+    let waits = |site: &Site| {
+        site.word.load(Ordering::Acquire) == QUEUED || site.is_due.swap(false, Ordering::Relaxed)
+    };
+    for site in all().filter(|site| waits(site)) {
         let word = if !tell(site.entry()) {
             TOLD_FOR_GOOD
         } else {

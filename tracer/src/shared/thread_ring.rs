@@ -149,6 +149,7 @@ impl ThreadRing {
         // SAFETY: claimed, and not yet known to its thread's records.
         unsafe { (*self.producer).renew() };
         self.header().main.lost_full.store(lost, Ordering::Relaxed);
+        self.header().open_calls.clear();
         let tenancy = &self.header().tenancy;
         self.ended_by_exit.store(false, Ordering::Relaxed);
         tenancy.tid.store(tid, Ordering::Relaxed);

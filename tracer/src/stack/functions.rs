@@ -82,6 +82,17 @@ impl Functions {
     }
 }
 
+/// Calls `on_function` with the symbol and the code of each function of the process that is in a symbol table. Where there
+/// are no names to be had, it is never called.
+pub(crate) fn each(mut on_function: impl FnMut(&[u8], Range<usize>)) {
+    imp::each(&mut on_function);
+}
+
+/// Returns the names that a symbol is known by: paths, without the compiler's additions.
+pub(crate) fn names(symbol: &[u8]) -> Vec<String> {
+    imp::names(symbol)
+}
+
 /// Returns a number that changes when a module is loaded or unloaded.
 pub(crate) fn generation() -> u64 {
     imp::generation()
@@ -97,6 +108,16 @@ mod search {
 
     use super::imp::{own, whole};
     use crate::stack::symbols;
+
+    pub(super) use symbols::names;
+
+    pub(super) fn each(on_function: &mut dyn FnMut(&[u8], Range<usize>)) {
+        symbols::for_each(|symbol, range| {
+            if let Some(range) = whole(range) {
+                on_function(symbol, range);
+            }
+        });
+    }
 
     pub(super) fn named(name: &str) -> Vec<Range<usize>> {
         let mut ranges = Vec::new();
@@ -130,7 +151,7 @@ mod search {
 mod imp {
     use std::ops::Range;
 
-    pub(super) use super::search::{at, named};
+    pub(super) use super::search::{at, each, named, names};
     use crate::stack::module::Module;
     pub(super) use crate::stack::module::generation;
     use crate::stack::symbols;
@@ -156,7 +177,7 @@ mod imp {
 mod imp {
     use std::ops::Range;
 
-    pub(super) use super::search::{at, named};
+    pub(super) use super::search::{at, each, named, names};
     use crate::stack::pdata::Function;
     pub(super) use crate::stack::pdata::generation;
 
@@ -181,6 +202,12 @@ mod imp {
     pub(super) fn named(_: &str) -> Vec<Range<usize>> {
         Vec::new()
     }
+
+    pub(super) fn names(_: &[u8]) -> Vec<String> {
+        Vec::new()
+    }
+
+    pub(super) fn each(_: &mut dyn FnMut(&[u8], Range<usize>)) {}
 
     pub(super) fn at(_: usize) -> Vec<Range<usize>> {
         Vec::new()

@@ -54,6 +54,48 @@ use bounds::Stack;
 use rules::FrameEnd;
 use rules::Rule;
 
+/// Returns whether `sp` points into the calling thread's own stack, as it is made by the system. Where that cannot be found
+/// out, it does not.
+#[inline(always)]
+pub(crate) fn is_own(sp: usize) -> bool {
+    Stack::around(sp).is_some()
+}
+
+/// Calls `on_function` with the symbol and the code of each function of the process that is in a symbol table: of none
+/// without the feature `unwind`.
+#[cfg(feature = "unwind")]
+pub(crate) fn each_function(on_function: impl FnMut(&[u8], std::ops::Range<usize>)) {
+    functions::each(on_function);
+}
+
+/// Calls `on_function` with the symbol and the code of each function of the process that is in a symbol table: of none
+/// without the feature `unwind`.
+#[cfg(not(feature = "unwind"))]
+pub(crate) fn each_function(_: impl FnMut(&[u8], std::ops::Range<usize>)) {}
+
+/// Returns the names that a symbol is known by: paths, without the compiler's additions; none without the feature `unwind`.
+pub(crate) fn names_of(symbol: &[u8]) -> Vec<String> {
+    #[cfg(feature = "unwind")]
+    return functions::names(symbol);
+    #[cfg(not(feature = "unwind"))]
+    {
+        let _ = symbol;
+        Vec::new()
+    }
+}
+
+/// Returns a number that changes when a module is loaded or unloaded.
+#[cfg(feature = "unwind")]
+pub(crate) fn modules_generation() -> u64 {
+    functions::generation()
+}
+
+/// Returns a number that would change with the modules, if their functions had names here.
+#[cfg(not(feature = "unwind"))]
+pub(crate) fn modules_generation() -> u64 {
+    0
+}
+
 /// The registers of a function from which a walk begins.
 #[derive(Clone, Copy, Debug)]
 pub struct Registers {

@@ -77,6 +77,12 @@ fn read(base: usize, path: PathBuf, on_function: &mut impl FnMut(&[u8], Range<us
     Some(())
 }
 
+/// Returns the names that a symbol is known by: its path without the compiler's additions, and other spellings of that.
+pub(super) fn names(symbol: &[u8]) -> Vec<String> {
+    let Ok(symbol) = std::str::from_utf8(symbol) else { return Vec::new() };
+    spellings(without_suffix(&format!("{:#}", rustc_demangle::demangle(symbol))))
+}
+
 /// Returns whether a symbol is of a function with this name: its path, with or without the compiler's hash,
 /// or the last segments of that.
 pub(super) fn has_name(symbol: &[u8], name: &str) -> bool {

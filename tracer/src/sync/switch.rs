@@ -20,13 +20,15 @@ use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 ///                                              │ SETTLING(n)                 │
 ///                                              │  │ that flusher has         │
 ///         startup(), or the first record of    │  ▼ published its run        │
-///   ┌──── a forked child ──────────────────────┼─ ON                         │
-///   └──────────────────────────────────────────┤  │ shutdown()               │
-///                        startup()             │  ▼                          │
+///   ┌──── a forked child ──────────────────────┼─ ON ── pause() ──► PAUSED   │
+///   └──────────────────────────────────────────┤  │ ◄── go_on() ─────┘       │
+///                        startup()             │  │ shutdown()       │       │
+///                                              │  ▼                  ▼       │
 ///                                              └─ OFF ◄──────────────────────┘
 /// ```
 ///
-/// DECIDING also goes to ON at once where the run that there is will do.
+/// DECIDING also goes to ON, or to PAUSED, at once where the run that there is will do; SETTLING goes to PAUSED where that
+/// is wanted.
 ///
 /// Every decision and every takeover has an attempt number of its own, so each step out of DECIDING(n) is one
 /// compare-exchange that only one thread can win: a decider that was overtaken finds that out there, and its
@@ -47,16 +49,19 @@ pub(crate) struct SwitchWord {
 
 const UNDECIDED: u64 = 0;
 const DECIDING: u64 = 1;
-const OFF: u64 = 2;
+const OFF: u64 = 2 | QUIET;
 const ON: u64 = 3;
-/// The bits that hold one of these.
+const PAUSED: u64 = ON | QUIET;
+/// The bits that hold UNDECIDED, DECIDING, OFF or ON.
 const STATE: u64 = 3;
+/// The bit of the states in which a call may return at once.
+const QUIET: u64 = 1 << 31;
 /// The bit that makes DECIDING mean SETTLING.
 const SETTLING: u64 = 4;
 /// The lowest bit of the attempt number; the process id has the upper half.
 const ATTEMPT_SHIFT: u32 = 3;
 const PID_SHIFT: u32 = 32;
-const ATTEMPT: u64 = (1 << (PID_SHIFT - ATTEMPT_SHIFT)) - 1;
+const ATTEMPT: u64 = (1 << (PID_SHIFT - 1 - ATTEMPT_SHIFT)) - 1;
 
 /// A decision that is being made, known by the word while it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,6 +80,8 @@ pub(crate) enum Stand {
     Off,
     /// The process traces, or the one that it was forked from did.
     On,
+    /// The process has a run, and records nothing now; or the one that it was forked from did.
+    Paused,
 }
 
 /// The word as it was once.
@@ -86,7 +93,8 @@ impl Seen {
     /// it matters.
     pub(crate) fn stand(self, pid: impl FnOnce() -> u32) -> Stand {
         match self.0 & STATE {
-            OFF => Stand::Off,
+            state if state == OFF & STATE => Stand::Off,
+            ON if self.0 & QUIET != 0 => Stand::Paused,
             ON => Stand::On,
             DECIDING if self.is_inherited(pid()) => Stand::Undecided,
             DECIDING if self.0 & SETTLING != 0 => Stand::Settling,
@@ -117,7 +125,7 @@ impl SwitchWord {
     /// Returns whether a call may return at once. This is one relaxed load.
     #[inline(always)]
     pub(crate) fn is_off(&self) -> bool {
-        self.word.load(Ordering::Relaxed) == OFF
+        self.word.load(Ordering::Relaxed) & QUIET != 0
     }
 
     /// Loads the word; Acquire: who sees ON sees the run.
@@ -132,7 +140,7 @@ impl SwitchWord {
 
     /// Begins a decision of process `pid`, or takes one over, if the word still is what was seen.
     pub(crate) fn begin(&self, seen: Seen, pid: u32) -> Option<Attempt> {
-        // Relaxed: numbers only have to differ. They come again after half a billion decisions.
+        // Relaxed: numbers only have to differ. They come again after a quarter of a billion decisions.
         let number = u64::from(self.attempts.fetch_add(1, Ordering::Relaxed)) & ATTEMPT;
         let deciding = u64::from(pid) << PID_SHIFT | number << ATTEMPT_SHIFT | DECIDING;
         self.step(seen.0, deciding).then_some(Attempt(deciding))
@@ -150,9 +158,9 @@ impl SwitchWord {
         self.step(attempt.0, OFF)
     }
 
-    /// Decides for yes, with the run that there is, unless the attempt was overtaken.
-    pub(crate) fn end_on(&self, attempt: Attempt) -> bool {
-        self.step(attempt.0, ON)
+    /// Decides for yes, with the run that there is, which may be paused, unless the attempt was overtaken.
+    pub(crate) fn end_on(&self, attempt: Attempt, paused: bool) -> bool {
+        self.step(attempt.0, if paused { PAUSED } else { ON })
     }
 
     /// Notes that a flusher thread is there for this attempt: nobody takes it over any more. Returns false if
@@ -162,14 +170,25 @@ impl SwitchWord {
         self.step(attempt.0, attempt.0 | SETTLING) || self.see() == Seen(attempt.0 | SETTLING)
     }
 
-    /// Notes that the run of an attempt that was handed over is published. For its flusher thread.
-    pub(crate) fn settle(&self, attempt: Attempt) -> bool {
-        self.step(attempt.0 | SETTLING, ON)
+    /// Notes that the run of an attempt that was handed over is published, and whether it is paused at first. For its
+    /// flusher thread.
+    pub(crate) fn settle(&self, attempt: Attempt, paused: bool) -> bool {
+        self.step(attempt.0 | SETTLING, if paused { PAUSED } else { ON })
+    }
+
+    /// Pauses tracing. Returns false where it was not on.
+    pub(crate) fn pause(&self) -> bool {
+        self.step(ON, PAUSED)
+    }
+
+    /// Has tracing go on. Returns false where it was not paused.
+    pub(crate) fn go_on(&self) -> bool {
+        self.step(PAUSED, ON)
     }
 
     /// Ends tracing. Returns false where it was not on.
     pub(crate) fn shut_down(&self) -> bool {
-        self.step(ON, OFF)
+        self.step(ON, OFF) || self.step(PAUSED, OFF)
     }
 }
 
@@ -185,12 +204,33 @@ mod tests {
         assert_eq!(word.see().stand(|| 8), Stand::Undecided, "a forked child decides for itself");
         let next = word.begin(word.see(), 7).expect("it is taken over");
         assert_ne!(slow, next);
-        assert!(!word.end_off(slow) && !word.end_on(slow) && !word.hand_over(slow) && !word.settle(slow));
+        assert!(
+            !word.end_off(slow)
+                && !word.end_on(slow, false)
+                && !word.hand_over(slow)
+                && !word.settle(slow, false)
+        );
         assert!(!word.renew(&mut slow.clone()));
         assert!(word.hand_over(next) && word.hand_over(next), "by its decider and by its flusher");
         assert_eq!((word.see().stand(|| 7), word.see().stand(|| 8)), (Stand::Settling, Stand::Undecided));
-        assert!(!word.end_off(next) && word.settle(next));
+        assert!(!word.end_off(next) && word.settle(next, false));
         assert_eq!(word.see().stand(|| 7), Stand::On);
         assert!(word.shut_down() && word.is_off());
+    }
+
+    #[test]
+    fn what_is_paused_is_quiet_and_goes_on_or_ends() {
+        for paused in [false, true] {
+            let word = SwitchWord::new();
+            let attempt = word.begin(word.see(), 7).expect("nobody else decides");
+            assert!(!word.pause() && !word.is_off());
+            assert!(word.hand_over(attempt) && word.settle(attempt, paused));
+            assert_eq!((word.is_off(), word.pause()), (paused, !paused));
+            assert_eq!((word.see().stand(|| 7), word.is_off()), (Stand::Paused, true));
+            assert!(word.go_on() && !word.go_on() && !word.is_off());
+            assert_eq!(word.see().stand(|| 7), Stand::On);
+            assert!(word.pause() && word.shut_down() && !word.go_on() && word.is_off());
+            assert_eq!(word.see().stand(|| 7), Stand::Off);
+        }
     }
 }

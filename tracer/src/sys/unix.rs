@@ -168,6 +168,26 @@ pub(crate) fn spawn_hidden(body: Box<dyn FnOnce() + Send>) -> io::Result<()> {
     Err(io::Error::from_raw_os_error(error))
 }
 
+/// Maps `bytes` bytes of zeros, of which each page takes memory once it is written; null where that cannot be. It may be
+/// called in a signal handler.
+pub(crate) fn map_lazily(bytes: usize) -> *mut u8 {
+    let (access, kind) =
+        (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE);
+    let _errno = super::keep_errno();
+    // SAFETY: maps new memory, nothing that exists is touched.
+    let memory = unsafe { libc::mmap(std::ptr::null_mut(), bytes, access, kind, -1, 0) };
+    if memory == libc::MAP_FAILED { std::ptr::null_mut() } else { memory.cast() }
+}
+
+/// Unmaps memory of [`map_lazily`].
+///
+/// # Safety
+/// It was mapped with this number of bytes, and nobody uses it any more.
+pub(crate) unsafe fn unmap(memory: *mut u8, bytes: usize) {
+    // SAFETY: by the caller's promise.
+    unsafe { libc::munmap(memory.cast(), bytes) };
+}
+
 /// Returns whether the caller runs on an alternate signal stack.
 pub(crate) fn on_alternate_stack() -> bool {
     // SAFETY: asks only; the result is plain memory.

@@ -433,3 +433,14 @@ pub(crate) fn shared_memory_budget(directory: &Path) -> u64 {
 pub(crate) fn privileged() -> bool {
     false
 }
+
+/// Would map memory that is taken page by page. There are no hooks of compilers here, which would want it.
+pub(crate) fn map_lazily(_bytes: usize) -> *mut u8 {
+    ptr::null_mut()
+}
+
+/// Would unmap memory of [`map_lazily`], of which there is none.
+///
+/// # Safety
+/// None is needed.
+pub(crate) unsafe fn unmap(_memory: *mut u8, _bytes: usize) {}

@@ -9,11 +9,11 @@ use std::time::Duration;
 use super::startup;
 use crate::shared::process::{self, SETTLED, STATE, announce, current, stand};
 use crate::shared::run::Run;
-use crate::shared::sites;
+use crate::shared::{pause, sites, switched};
 use crate::sync::exclusion::Excluded;
 use crate::sync::switch::{Attempt, Stand};
 use crate::sys;
-use crate::user::config::{self, Config};
+use crate::user::config::{self, Config, Switch};
 
 /// The time, in nanoseconds, that a thread waits for a decision that is not its own before it takes it over:
 /// a signal handler may have jumped out of the decider, which will never end it then.
@@ -156,9 +156,16 @@ fn take_decision(_: &Excluded, from: impl Fn(Stand) -> bool) -> Option<OwnDecisi
 /// Decides again, by `variable` or, without one, for yes. Returns whether the process traces now.
 pub(crate) fn decide_anew(variable: Option<&str>, config: Config) -> bool {
     let Some(excluded) = Excluded::enter() else { return false };
+    let on = decide_excluded(&excluded, variable, config);
+    drop(excluded);
+    switched::tell();
+    on
+}
+
+fn decide_excluded(excluded: &Excluded, variable: Option<&str>, config: Config) -> bool {
     // Known before the decision is begun: who takes it over at any moment decides this.
     let question = Question { variable: variable.map(Into::into), config, root: None }.publish();
-    match take_decision(&excluded, |stand| !matches!(stand, Stand::Deciding | Stand::Settling)) {
+    match take_decision(excluded, |stand| !matches!(stand, Stand::Deciding | Stand::Settling)) {
         Some(OwnDecision { attempt, .. }) => decide(attempt, question),
         None => stand() == Stand::On,
     }
@@ -167,13 +174,15 @@ pub(crate) fn decide_anew(variable: Option<&str>, config: Config) -> bool {
 /// Ends the decision, unless another thread takes it over meanwhile; that one's counts then. Returns whether
 /// it is yes.
 fn decide(mut attempt: Attempt, question: &Question) -> bool {
-    let on = question.root.is_some() || config::is_wanted(question.variable.as_deref());
+    let wanted = config::wanted(question.variable.as_deref());
+    let on = question.root.is_some() || wanted != Switch::Off;
     let running = process::running();
     if !on {
         if !STATE.end_off(attempt) {
             return outcome();
         }
         announce();
+        process::begin_era();
         sites::end();
         if let Some(run) = running {
             let _ = run.shut_down();
@@ -181,14 +190,16 @@ fn decide(mut attempt: Attempt, question: &Question) -> bool {
         return false;
     }
     let config = question.config.clone();
-    let config = if question.root.is_some() { config } else { config.with_environment() };
+    let mut config = if question.root.is_some() { config } else { config.with_environment() };
+    config.paused = question.root.is_none() && wanted == Switch::Paused;
     match running {
         Some(run) if question.root.is_some() || run.config.same_settings(&config) => {
-            if !STATE.end_on(attempt) {
+            // A run that is paused, or was switched on from outside, stays so.
+            if !STATE.end_on(attempt, pause::was_paused()) {
                 return outcome();
             }
             announce();
-            true
+            stand() == Stand::On
         }
         running => {
             if let Some(run) = running {
@@ -234,7 +245,10 @@ pub(crate) fn shut_down() -> io::Result<()> {
     if process::running().is_none() || !STATE.shut_down() {
         return Ok(());
     }
+    process::begin_era();
     sites::end();
     // Asked again: another thread may have ended that run and begun one in between.
-    process::running().map_or(Ok(()), Run::shut_down)
+    let result = process::running().map_or(Ok(()), Run::shut_down);
+    switched::tell();
+    result
 }

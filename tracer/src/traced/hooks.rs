@@ -3,32 +3,124 @@
 //! Runs on traced threads; everything here is hot. The functions here are called by exported ones that have the names
 //! which compilers give to their hooks.
 
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use trace_format::line::Ticks;
 use trace_format::record::{hook_enter_word, hook_leave_word};
 
-use super::{record, scope, stack_record};
+use super::chosen::{self, NamesOf};
+use super::{call_stack, decision, record, stack_record};
 use crate::ring::clock;
 use crate::shared::process;
+use crate::user::config::{self, Config};
+
+/// The way of the hooks: 0 where each call is recorded and nothing else, or bits of what else is to be done.
+///
+/// ```text
+///              a run begins                     a function of TRACER_TRIGGER is called
+/// UNDECIDED ─────────────────► its settings ────────────────────────────────────────────► without WAITING
+///                                   ▲                                                            │
+///                                   └──────────────────── another run begins ────────────────────┘
+/// ```
+///
+/// Relaxed: it is told before the run is, and who sees it late has a record of a run that is being ended.
+static WAY: AtomicU32 = AtomicU32::new(UNDECIDED);
+
+/// The bit that says that no run has told its settings yet.
+const UNDECIDED: u32 = 1;
+/// The bit that says where each function was called from is recorded, too.
+const CALL_SITES: u32 = 2;
+/// The bit that says that not all calls are recorded.
+const CHOSEN: u32 = 4;
+/// The bit that says that functions are named: which are recorded, or with which one recording begins.
+const NAMED: u32 = 8;
+/// The bit that says that recording has not begun.
+const WAITING: u32 = 16;
+
+/// Sets the way of the hooks for the run that begins. `shortest` is [`shortest`] of the same settings.
+pub(super) fn set(config: &Config, shortest: u64) {
+    let named = chosen::set(config.functions.as_ref(), config.trigger.as_ref());
+    call_stack::set(config.max_depth, shortest);
+    let is_chosen = config.functions.is_some() || config.max_depth < u32::MAX || shortest > 0;
+    let bits = [
+        (config.call_sites, CALL_SITES),
+        (is_chosen, CHOSEN),
+        (named, NAMED),
+        (config.trigger.is_some(), WAITING),
+    ];
+    let way = bits.iter().filter(|(is_set, _)| *is_set).fold(0, |way, (_, bit)| way | bit);
+    WAY.store(way, Ordering::Relaxed);
+}
+
+/// Returns the duration in ticks from which on calls are recorded. It is measured, which takes a millisecond, where the user
+/// asks for one.
+pub(super) fn shortest(config: &Config) -> u64 {
+    call_stack::in_ticks(config.min_duration, config.clock)
+}
 
 /// Records that the function is entered in which `address` lies. `call_site` is the address to which it will return.
 ///
 /// Off, this is one relaxed load. A program whose first record is made here writes raw files, has larger rings, and reads
 /// the plain counter, unless its user says otherwise.
 #[inline(always)]
-pub fn enter(address: u64, call_site: u64) {
+pub fn enter(address: u64, call_site: u64, names_of: NamesOf) {
     if process::is_off() {
         return;
     }
     let ticks = clock::now();
+    match WAY.load(Ordering::Relaxed) {
+        0 => record::word_of_hook(ticks, hook_enter_word(address)),
+        way => enter_otherwise(ticks, way, address, call_site, names_of),
+    }
+}
+
+/// Records that the function is left whose entering was recorded with `address`; 0: the one that was entered last. `inside`
+/// is an address in the function.
+#[inline(always)]
+pub fn leave(address: u64, inside: u64, names_of: NamesOf) {
+    if process::is_off() {
+        return;
+    }
+    let ticks = clock::now();
+    match WAY.load(Ordering::Relaxed) {
+        way if way & (CHOSEN | WAITING) == 0 => record::word_of_hook(ticks, hook_leave_word(address)),
+        way => leave_otherwise(ticks, way, address, inside, names_of),
+    }
+}
+
+#[inline(never)]
+fn enter_otherwise(ticks: Ticks, way: u32, address: u64, call_site: u64, names_of: NamesOf) {
+    let Some(way) = (if way & UNDECIDED == 0 { Some(way) } else { decided() }) else { return };
+    let bits = if way & NAMED == 0 { chosen::RECORDED } else { chosen::bits(address, names_of) };
+    if way & WAITING != 0 {
+        if bits & chosen::TRIGGER == 0 {
+            return;
+        }
+        WAY.fetch_and(!WAITING, Ordering::Relaxed);
+    }
+    let call_site = if way & CALL_SITES == 0 { 0 } else { call_site };
+    if way & CHOSEN != 0 {
+        return call_stack::enter(ticks, address, call_site, bits & chosen::RECORDED != 0);
+    }
     record::word_of_hook(ticks, hook_enter_word(address));
-    if scope::wants_call_sites() {
+    if call_site != 0 {
         stack_record::record_call_site_of_hook(ticks, address, call_site);
     }
 }
 
-/// Records that the function is left whose entering was recorded with `address`; 0: the one that was entered last.
-#[inline(always)]
-pub fn leave(address: u64) {
-    if !process::is_off() {
-        record::word_of_hook(clock::now(), hook_leave_word(address));
+#[inline(never)]
+fn leave_otherwise(ticks: Ticks, way: u32, address: u64, inside: u64, names_of: NamesOf) {
+    if way & WAITING == 0 {
+        let is_named = || way & NAMED == 0 || chosen::bits(inside, names_of) & chosen::RECORDED != 0;
+        call_stack::leave(ticks, address, is_named);
     }
+}
+
+/// Has it decided whether the process traces, by its first record; returns the way of the hooks then.
+#[cold]
+#[inline(never)]
+fn decided() -> Option<u32> {
+    config::expect_every_function();
+    // What cannot be decided, inside of the tracer itself, is on its way to be counted as lost.
+    (decision::is_on() || !process::is_off()).then(|| WAY.load(Ordering::Relaxed) & !UNDECIDED)
 }

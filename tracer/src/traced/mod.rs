@@ -6,7 +6,9 @@
 //! | `record` | a record on its way to the thread's ring; a thread's first record takes one |
 //! | `site` | a call of `trace!`: on or off, captured or formatted |
 //! | `scope` | functions entered and left |
+//! | `dynamic` | records of sites that are made at run time, for bridges |
 //! | `hooks` | the same, told by what compilers put into every function |
+//! | `call_stack`, `chosen` | which calls the hooks record: by depth and duration, and by name |
 //! | `stack_record` | call stacks |
 //! | `decision` | whether the process traces: decided once, or anew by the program |
 //! | `startup` | the start of a run |
@@ -16,7 +18,10 @@
 //! | `panic` | a panic: its record, whether it ends the process, the snapshot of flight recorders |
 //! | `signals` | a signal that ends the process, on request |
 
+mod call_stack;
+mod chosen;
 pub(crate) mod decision;
+pub mod dynamic;
 mod exit;
 mod fork;
 pub mod hooks;

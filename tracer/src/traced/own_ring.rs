@@ -8,6 +8,7 @@ use std::ptr;
 
 use trace_format::meta::EndReason;
 
+use super::call_stack;
 use crate::ring::Producer;
 use crate::shared::thread_ring::ThreadRing;
 use crate::sync::exclusion::Excluded;
@@ -55,6 +56,7 @@ pub(super) fn find_again() -> Option<&'static Producer> {
 
 /// Gives up the thread's ring at the thread's end, after the destructors of its thread-locals.
 pub(crate) fn on_thread_exit() {
+    call_stack::release();
     if sys::VARIABLES_LAST {
         if let Some(excluded) = Excluded::enter() {
             leave(&excluded, EndReason::Thread);

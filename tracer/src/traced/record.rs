@@ -92,6 +92,30 @@ fn words_in_ring(ticks: Ticks, word: u64, payload: &[u64]) -> Result<(), *const 
     Err(producer)
 }
 
+/// Returns the thread's producer, or null.
+#[inline(always)]
+pub(super) fn current() -> *const Producer {
+    CURRENT.get()
+}
+
+/// Returns the thread's producer, which is made now where the thread has none, and the ticks of the record that is to be
+/// made by it, for a call at `ticks`; `None` where there is no producer to be had. It is called where tracing is not off.
+#[inline(always)]
+pub(super) fn producer(ticks: Ticks) -> Option<(&'static Producer, Ticks)> {
+    let producer = CURRENT.get();
+    // SAFETY: as in `trace_at`. In a forked child it is of no use.
+    match unsafe { producer.as_ref() }.filter(|producer| !producer.is_wiped()) {
+        Some(producer) => Some((producer, ticks)),
+        None => first_producer(ticks, producer),
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn first_producer(ticks: Ticks, found: *const Producer) -> Option<(&'static Producer, Ticks)> {
+    attach(ticks, found)
+}
+
 /// Returns the ticks of the record that the thread has made last, if it has a ring: inside of another record, of those
 /// that were made there.
 pub(crate) fn last_ticks() -> Option<Ticks> {

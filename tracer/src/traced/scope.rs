@@ -108,13 +108,13 @@ fn leave(word: u64) {
 }
 
 #[inline(always)]
-fn mark_panic(leave: u64) -> u64 {
+pub(super) fn mark_panic(leave: u64) -> u64 {
     if std::thread::panicking() { leave | IN_PANIC } else { leave }
 }
 
 /// Returns word 0 of the record of leaving, which tells whether a panic unwinds the stack.
 #[inline(always)]
-fn left(word: u64) -> u64 {
+pub(super) fn left(word: u64) -> u64 {
     if std::thread::panicking() && word & IN_PANIC == 0 { unwinding(word) } else { word & !IN_PANIC }
 }
 
@@ -143,7 +143,7 @@ impl Site {
 
     /// Returns the number of the site, of which readers are told.
     #[inline(always)]
-    fn told_number(&'static self) -> u32 {
+    pub(super) fn told_number(&'static self) -> u32 {
         if self.word() == FORMATTED {
             self.have_told(None);
         }
@@ -163,7 +163,7 @@ fn enter_site(site: &'static Site) -> (u64, Ticks) {
 }
 
 /// The number of spans that were begun so far.
-static SPANS: AtomicU64 = AtomicU64::new(0);
+pub(super) static SPANS: AtomicU64 = AtomicU64::new(0);
 
 /// One call of an asynchronous function: a span, which is entered and left each time that it is polled.
 #[derive(Debug)]

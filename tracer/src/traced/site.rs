@@ -11,7 +11,7 @@ use trace_store::counter;
 use super::{decision, record};
 use crate::ring::{Arguments, clock};
 use crate::shared::process;
-use crate::shared::sites::{self, Captured, FORMATTED, KINDS, NEW, OFF, Site};
+use crate::shared::sites::{Captured, FORMATTED, KINDS, NEW, OFF, Site};
 use crate::sync::exclusion;
 
 impl Site {
@@ -94,9 +94,7 @@ impl Site {
         // Whoever switches tracing off changes the state, then walks the list: either he finds this site
         // there, or it is seen here.
         fence(Ordering::SeqCst);
-        let filter = sites::filter();
-        let allowed = || filter.is_none_or(|filter| filter.allows(self.place.module));
-        let on = decided && !process::is_off() && allowed();
+        let on = decided && !process::is_off() && self.is_allowed();
         let word = if on { FORMATTED } else { OFF };
         let _ = self.word.compare_exchange(NEW, word, Ordering::Relaxed, Ordering::Relaxed);
         on

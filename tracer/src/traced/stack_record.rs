@@ -6,7 +6,7 @@ use trace_format::line::Ticks;
 use trace_format::record::{Flags, stack_word};
 
 use super::record;
-use crate::ring::clock;
+use crate::ring::{call_site_record, clock};
 use crate::stack::{End, Registers, Walk, walk, walk_interrupted};
 
 /// The greatest number of frames that are recorded of a stack: so many fit into a block of the smallest ring.
@@ -59,14 +59,17 @@ pub(super) fn record_call_site(ticks: Ticks) {
 #[cold]
 #[inline(never)]
 pub(super) fn record_call_site_of_hook(ticks: Ticks, address: u64, call_site: u64) {
-    // What is in a stack is the address behind a call.
-    write_call_site(ticks, [address + 1, call_site]);
+    let (word, frames) = call_site_record(address, call_site);
+    record::words(ticks_of_call_site(ticks), word, &frames);
 }
 
 fn write_call_site(ticks: Ticks, frames: [u64; CALL_SITE]) {
-    // A thread's first record may have later ticks than its call.
-    let ticks = record::last_ticks().map_or(ticks, |last| last.max(ticks));
-    record::words(ticks, stack_word(Flags::NONE, size_of_val(&frames)), &frames);
+    record::words(ticks_of_call_site(ticks), stack_word(Flags::NONE, size_of_val(&frames)), &frames);
+}
+
+/// A thread's first record may have later ticks than its call.
+fn ticks_of_call_site(ticks: Ticks) -> Ticks {
+    record::last_ticks().map_or(ticks, |last| last.max(ticks))
 }
 
 fn record_stack_at(ticks: Ticks, from: Registers) {

@@ -7,12 +7,12 @@ use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use super::{exit, own_ring, panic, scope};
+use super::{exit, hooks, own_ring, panic, scope};
 use crate::flusher;
 use crate::ring::clock;
 use crate::shared::process::{STATE, announce, set_current};
 use crate::shared::run::Run;
-use crate::shared::sites;
+use crate::shared::{pause, sites};
 use crate::sync::switch::Attempt;
 use crate::sys;
 use crate::user::config::Config;
@@ -21,7 +21,9 @@ use crate::user::teller;
 /// Starts a run: makes it, and the flusher thread that publishes it and so ends the decision; ends it for no
 /// where that thread cannot be made.
 pub(super) fn start(attempt: Attempt, config: Config, root: Option<u32>) {
-    match start_flusher(config, root, move |run| publish(attempt, run)) {
+    // Measured before, for it takes time.
+    let shortest = hooks::shortest(&config);
+    match start_flusher(config, root, move |run| publish(attempt, run, shortest)) {
         // From here on only that thread has to get on.
         Ok(()) => _ = STATE.hand_over(attempt),
         Err(e) if STATE.end_off(attempt) => {
@@ -80,15 +82,20 @@ fn is_wanted(decided: &AtomicU32) -> bool {
 
 /// Makes `run` the process's, unless the decision that it was made for was taken over. Before its flusher thread does
 /// anything else, and where no signal handler can jump out of this: who was overtaken has touched nothing.
-fn publish(attempt: Attempt, run: &'static Run) -> bool {
+fn publish(attempt: Attempt, run: &'static Run, shortest: u64) -> bool {
     if !STATE.hand_over(attempt) {
         return false;
     }
     set_current(run);
     clock::set(run.config.clock);
     scope::set_call_sites(run.config.call_sites);
+    hooks::set(&run.config, shortest);
     sites::begin(run.config.filter.clone());
-    STATE.settle(attempt);
+    pause::begin(run.config.paused);
+    if run.config.paused {
+        sites::end();
+    }
+    STATE.settle(attempt, run.config.paused);
     announce();
     true
 }

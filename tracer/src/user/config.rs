@@ -11,6 +11,7 @@ use trace_format::ring::{MAX_CAPACITY, MIN_CAPACITY};
 use trace_store::variables;
 
 use super::filter::Filter;
+use super::patterns::Patterns;
 use super::teller;
 use crate::sys;
 
@@ -86,6 +87,16 @@ pub(crate) struct Config {
     pub max_bytes: u64,
     pub filter: Option<Filter>,
     pub call_sites: bool,
+    /// The functions whose calls hooks record; `None`: all.
+    pub functions: Option<Patterns>,
+    /// The functions with whose first call hooks begin to record; `None`: they do at once.
+    pub trigger: Option<Patterns>,
+    /// The depth, in calls that are recorded, to which hooks record calls.
+    pub max_depth: u32,
+    /// The duration from which on hooks record a call.
+    pub min_duration: Duration,
+    /// Whether the run records nothing until somebody asks for it.
+    pub paused: bool,
     pub own_descriptors: bool,
 }
 
@@ -103,6 +114,11 @@ impl Default for Config {
             max_bytes: u64::MAX,
             filter: None,
             call_sites: false,
+            functions: None,
+            trigger: None,
+            max_depth: u32::MAX,
+            min_duration: Duration::ZERO,
+            paused: false,
             own_descriptors: true,
         }
     }
@@ -170,11 +186,19 @@ impl Config {
             "on (1, true, on, yes) or off (0, false, off, no)",
             &mut self.call_sites,
             |text| match parse_switch(Some(&text.into())) {
-                Switch::On => Some(true),
-                Switch::Off => Some(false),
-                Switch::Unclear => None,
+                Some(Switch::On) => Some(true),
+                Some(Switch::Off) => Some(false),
+                Some(Switch::Paused) | None => None,
             },
         );
+        let patterns = |name| variables::value(name).map(|text| Patterns::parse(&text.to_string_lossy()));
+        self.functions = patterns(variables::FUNCTIONS).or(self.functions);
+        self.trigger = patterns(variables::TRIGGER).or(self.trigger);
+        read(variables::MAX_DEPTH, "a number of calls from 1 on", &mut self.max_depth, |text| {
+            text.parse().ok().filter(|depth| *depth > 0)
+        });
+        let duration = "a duration of an hour at most, such as 10us, 5ms or 1s";
+        read(variables::MIN_DURATION, duration, &mut self.min_duration, parse_duration);
         let milliseconds = |text: &str, range: std::ops::RangeInclusive<u64>| {
             text.parse().ok().filter(|ms| range.contains(ms)).map(Duration::from_millis)
         };
@@ -196,25 +220,28 @@ impl Config {
     }
 }
 
-/// Returns whether the user wants tracing: never in a process that has more rights than who started it
-/// (setuid), else if `variable` says so or none is to be asked.
-pub(crate) fn is_wanted(variable: Option<&str>) -> bool {
-    !sys::privileged() && variable.is_none_or(is_switched_on)
+/// Returns whether the environment asks for tracing, now or later, by the default variable. What is unclear is told elsewhere.
+pub(crate) fn is_asked_for() -> bool {
+    let switch = parse_switch(variables::value(DEFAULT_VARIABLE).as_ref());
+    !sys::privileged() && matches!(switch, Some(Switch::On | Switch::Paused))
 }
 
-fn is_switched_on(variable: &str) -> bool {
+/// Returns what the user wants: no tracing in a process that has more rights than who started it (setuid), else what
+/// `variable` says, or tracing where none is to be asked.
+pub(crate) fn wanted(variable: Option<&str>) -> Switch {
+    if sys::privileged() { Switch::Off } else { variable.map_or(Switch::On, switch_of) }
+}
+
+fn switch_of(variable: &str) -> Switch {
     let value = variables::value(variable);
-    match parse_switch(value.as_ref()) {
-        Switch::On => true,
-        Switch::Off => false,
-        Switch::Unclear => {
-            let value = value.unwrap_or_default();
-            teller::say(format_args!(
-                "{variable}={value:?} is neither on (1, true, on, yes) nor off (0, false, off, no); tracing stays off"
-            ));
-            false
-        }
-    }
+    parse_switch(value.as_ref()).unwrap_or_else(|| {
+        let value = value.unwrap_or_default();
+        teller::say(format_args!(
+            "{variable}={value:?} is neither on (1, true, on, yes) nor off (0, false, off, no) nor paused; tracing \
+             stays off"
+        ));
+        Switch::Off
+    })
 }
 
 /// Sets `value` from the variable `name`, if that is set to something that `parse` accepts.
@@ -237,21 +264,39 @@ fn parse_size(text: &str) -> Option<u64> {
     digits.parse::<u64>().ok()?.checked_mul(unit)
 }
 
-/// The meaning of a variable that switches something on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Switch {
-    On,
-    Off,
-    Unclear,
+/// Reads a duration of at most an hour: a number with one of the units ns, us, ms and s; 0 needs none.
+fn parse_duration(text: &str) -> Option<Duration> {
+    const LONGEST: Duration = Duration::from_secs(3600);
+    let unit = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let number: u64 = text[..unit].parse().ok()?;
+    let duration = match text[unit..].trim() {
+        "ns" => Duration::from_nanos(number),
+        "us" | "µs" => Duration::from_micros(number),
+        "ms" => Duration::from_millis(number),
+        "s" => Duration::from_secs(number),
+        "" if number == 0 => Duration::ZERO,
+        _ => return None,
+    };
+    (duration <= LONGEST).then_some(duration)
 }
 
-/// Reads `1/true/on/yes` and `0/false/off/no/empty`, in any case.
-fn parse_switch(value: Option<&OsString>) -> Switch {
-    let Some(value) = value else { return Switch::Off };
+/// The meaning of a variable that switches something on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Switch {
+    On,
+    Off,
+    /// Off until somebody asks for it.
+    Paused,
+}
+
+/// Reads `1/true/on/yes`, `0/false/off/no/empty` and `paused`, in any case; `None` where it is none of these.
+fn parse_switch(value: Option<&OsString>) -> Option<Switch> {
+    let Some(value) = value else { return Some(Switch::Off) };
     match value.to_str().map(|text| text.trim().to_ascii_lowercase()).as_deref() {
-        Some("1" | "true" | "on" | "yes") => Switch::On,
-        Some("" | "0" | "false" | "off" | "no") => Switch::Off,
-        _ => Switch::Unclear,
+        Some("1" | "true" | "on" | "yes") => Some(Switch::On),
+        Some("" | "0" | "false" | "off" | "no") => Some(Switch::Off),
+        Some("paused") => Some(Switch::Paused),
+        _ => None,
     }
 }
 
@@ -262,14 +307,35 @@ mod tests {
     #[test]
     fn the_switch_knows_its_words_and_nothing_else() {
         for text in ["1", "true", "on", "yes", "YES", " 1 "] {
-            assert_eq!(parse_switch(Some(&text.into())), Switch::On, "{text}");
+            assert_eq!(parse_switch(Some(&text.into())), Some(Switch::On), "{text}");
         }
         for text in ["0", "false", "off", "no", "", "Off"] {
-            assert_eq!(parse_switch(Some(&text.into())), Switch::Off, "{text}");
+            assert_eq!(parse_switch(Some(&text.into())), Some(Switch::Off), "{text}");
         }
-        assert_eq!(parse_switch(None), Switch::Off);
+        assert_eq!(parse_switch(None), Some(Switch::Off));
+        assert_eq!(parse_switch(Some(&"Paused".into())), Some(Switch::Paused));
         for text in ["2", "enable", "ja", "01"] {
-            assert_eq!(parse_switch(Some(&text.into())), Switch::Unclear, "{text}");
+            assert_eq!(parse_switch(Some(&text.into())), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn durations_have_units_and_an_end() {
+        let cases = [
+            ("10us", Some(Duration::from_micros(10))),
+            ("3 ms", Some(Duration::from_millis(3))),
+            ("250ns", Some(Duration::from_nanos(250))),
+            ("3600s", Some(Duration::from_secs(3600))),
+            ("0", Some(Duration::ZERO)),
+            ("5", None),
+            ("us", None),
+            ("-1ms", None),
+            ("3601s", None),
+            ("99999999999999999999s", None),
+            ("1.5ms", None),
+        ];
+        for (text, duration) in cases {
+            assert_eq!(parse_duration(text), duration, "{text}");
         }
     }
 

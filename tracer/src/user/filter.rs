@@ -1,19 +1,25 @@
-//! `TRACER_FILTER`: which sites are on, by the path of their module. The grammar of `RUST_LOG`.
+//! `TRACER_FILTER`: which sites are on, by the path of their module or by their target. The grammar of `RUST_LOG`.
 //!
 //! `directive,directive,...`, each `path`, `path=level` or `level`. A level is `off`, or one of those that
-//! are on: `on`, `trace`, `debug`, `info`, `warn`, `error`; records have none of their own. The directive
-//! with the longest path that is the module's or one above it decides. Where none does, the bare level
+//! are on: `on`, `trace`, `debug`, `info`, `warn`, `error`. Of records with a level of their own, which come from
+//! `log` and `tracing`, those up to that level are on; those of `trace!` have none, and are on unless it is `off`. The
+//! directive with the longest path that is the site's or one above it decides. Where none does, the bare level
 //! decides; without one, sites are on unless some directive has switched something on: `other` alone means
 //! that and nothing else.
+
+use trace_format::sites::Level;
 
 use super::teller;
 
 /// The directives of `TRACER_FILTER`, longest path first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Filter {
-    paths: Vec<(String, bool)>,
-    otherwise: Option<bool>,
+    paths: Vec<(String, Limit)>,
+    otherwise: Option<Limit>,
 }
+
+/// The largest level that is on; `None`: nothing is.
+type Limit = Option<Level>;
 
 impl Filter {
     /// Reads directives. Of those that cannot be read the first is said on stderr; the rest applies.
@@ -38,43 +44,58 @@ impl Filter {
     fn add(&mut self, directive: &str) -> bool {
         match directive.split_once('=') {
             None => match level(directive) {
-                Some(on) => self.otherwise = Some(on),
-                None if is_path(directive) => self.set(directive, true),
+                Some(limit) => self.otherwise = Some(limit),
+                None if is_path(directive) => self.set(directive, Some(Level::Trace)),
                 None => return false,
             },
             Some((path, word)) => {
-                let (path, Some(on)) = (path.trim(), level(word.trim())) else { return false };
+                let (path, Some(limit)) = (path.trim(), level(word.trim())) else { return false };
                 if !is_path(path) {
                     return false;
                 }
-                self.set(path, on);
+                self.set(path, limit);
             }
         }
         true
     }
 
     /// Sets what holds for a path, of which the last directive counts.
-    fn set(&mut self, path: &str, on: bool) {
+    fn set(&mut self, path: &str, limit: Limit) {
         self.paths.retain(|(known, _)| known != path);
-        self.paths.push((path.to_owned(), on));
+        self.paths.push((path.to_owned(), limit));
     }
 
-    /// Returns whether sites in `module` are on.
-    pub(crate) fn allows(&self, module: &str) -> bool {
+    /// Returns whether sites with this module path or target are on, and with this level, which may be none.
+    pub(crate) fn allows(&self, name: &str, level: Level) -> bool {
         let is_in = |path: &str| {
-            module.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
+            name.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
         };
-        let decided = self.paths.iter().find(|(path, _)| is_in(path)).map(|(_, on)| *on);
-        decided.or(self.otherwise).unwrap_or_else(|| self.paths.iter().all(|(_, on)| !on))
+        let decided = self.paths.iter().find(|(path, _)| is_in(path)).map(|(_, limit)| *limit);
+        decided.unwrap_or_else(|| self.unnamed()).is_some_and(|limit| level <= limit)
+    }
+
+    /// Returns the largest level that some site may have that is on; `None`: no site is on.
+    pub(crate) fn largest_level(&self) -> Option<Level> {
+        self.paths.iter().map(|(_, limit)| *limit).chain([self.unnamed()]).max().flatten()
+    }
+
+    /// Returns what holds for sites that no directive names.
+    fn unnamed(&self) -> Limit {
+        let is_all = || self.paths.iter().all(|(_, limit)| limit.is_none()).then_some(Level::Trace);
+        self.otherwise.unwrap_or_else(is_all)
     }
 }
 
-fn level(word: &str) -> Option<bool> {
-    match word.to_ascii_lowercase().as_str() {
-        "off" => Some(false),
-        "on" | "trace" | "debug" | "info" | "warn" | "error" => Some(true),
-        _ => None,
-    }
+fn level(word: &str) -> Option<Limit> {
+    Some(match word.to_ascii_lowercase().as_str() {
+        "off" => None,
+        "on" | "trace" => Some(Level::Trace),
+        "debug" => Some(Level::Debug),
+        "info" => Some(Level::Info),
+        "warn" => Some(Level::Warn),
+        "error" => Some(Level::Error),
+        _ => return None,
+    })
 }
 
 /// Returns whether this may be the path of a module: names and `::`; a crate may have hyphens in other
@@ -93,7 +114,7 @@ mod tests {
     use super::*;
 
     fn allows(filter: &str, module: &str) -> bool {
-        Filter::parse(filter).allows(module)
+        Filter::parse(filter).allows(module, Level::None)
     }
 
     #[test]
@@ -122,8 +143,32 @@ mod tests {
     #[test]
     fn bad_directives_are_left_out_and_the_rest_applies() {
         let filter = Filter::parse("app=loud, ,=off,3x,a b,app::net = off ,OFF");
-        assert_eq!(filter.paths, [("app::net".to_owned(), false)]);
-        assert_eq!(filter.otherwise, Some(false));
-        assert_eq!(Filter::parse("app,app=off").paths, [("app".to_owned(), false)]);
+        assert_eq!(filter.paths, [("app::net".to_owned(), None)]);
+        assert_eq!(filter.otherwise, Some(None));
+        assert_eq!(Filter::parse("app,app=off").paths, [("app".to_owned(), None)]);
+    }
+
+    #[test]
+    fn a_level_counts_for_records_that_have_one() {
+        let filter = Filter::parse("warn,app=debug,app::net=off,lib::x");
+        let allows = |name, level| filter.allows(name, level);
+        assert!(allows("app", Level::Debug) && !allows("app", Level::Trace) && allows("app", Level::None));
+        assert!(!allows("app::net", Level::Error) && !allows("app::net", Level::None));
+        assert!(allows("lib::x", Level::Trace));
+        assert!(
+            allows("other", Level::Warn) && !allows("other", Level::Info) && allows("other", Level::None)
+        );
+        assert!(Filter::parse("").allows("other", Level::Trace));
+    }
+
+    #[test]
+    fn the_largest_level_is_that_of_some_directive() {
+        let largest = |filter| Filter::parse(filter).largest_level();
+        assert_eq!(largest(""), Some(Level::Trace));
+        assert_eq!(largest("warn"), Some(Level::Warn));
+        assert_eq!(largest("warn,app=debug"), Some(Level::Debug));
+        assert_eq!(largest("off"), None);
+        assert_eq!(largest("app=off"), Some(Level::Trace));
+        assert_eq!(largest("app=info"), Some(Level::Info), "nothing else is on");
     }
 }

@@ -16,7 +16,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use memmap2::{MmapOptions, MmapRaw};
-use trace_format::life::{FILE_BYTES, LAYOUT_VERSION, LIFE_BYTE, Life};
+use trace_format::life::{FILE_BYTES, FILE_NAME, LAYOUT_VERSION, LIFE_BYTE, Life, Switch};
 
 use crate::sys;
 
@@ -107,6 +107,46 @@ pub fn begin(path: &Path, flusher: u64) -> io::Result<(Arc<Lock>, &'static Life)
     let life = lock.page().ok_or_else(|| io::Error::other("the life file is too short"))?;
     life.set(flusher);
     Ok((Arc::clone(lock), life))
+}
+
+/// What has become of the question whether tracing goes on, or pauses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// It is so already.
+    Already,
+    /// The run's flusher will see that it was asked.
+    Asked,
+    /// The run's flusher sees no such questions.
+    Deaf,
+}
+
+/// Asks the living run in `directory` to go on tracing, or to pause, unless it does so.
+///
+/// # Errors
+/// Its life file cannot be opened, or has another layout.
+pub fn ask(directory: &Path, on: bool) -> io::Result<Asked> {
+    look_at_switch(directory, on, |switch| switch.ask(on))
+}
+
+/// Returns what has become of the question.
+///
+/// # Errors
+/// As [`ask`].
+pub fn answer(directory: &Path, on: bool) -> io::Result<Asked> {
+    look_at_switch(directory, on, |_| {})
+}
+
+fn look_at_switch(directory: &Path, on: bool, ask: impl FnOnce(&Switch)) -> io::Result<Asked> {
+    let lock = Lock::of(sys::open_own_file(&directory.join(FILE_NAME))?)?;
+    let Some(life) = lock.life()? else { return Ok(Asked::Deaf) };
+    Ok(match life.switch.is_on() {
+        None => Asked::Deaf,
+        Some(is_on) if is_on == on => Asked::Already,
+        Some(_) => {
+            ask(&life.switch);
+            Asked::Asked
+        }
+    })
 }
 
 #[cfg(all(test, target_os = "linux", not(loom)))]

@@ -27,6 +27,14 @@ pub const CLOCK: &str = "TRACER_CLOCK";
 pub const FILTER: &str = "TRACER_FILTER";
 /// Whether the entering of a function records where it was called from.
 pub const CALL_SITES: &str = "TRACER_CALL_SITES";
+/// The functions whose calls hooks record.
+pub const FUNCTIONS: &str = "TRACER_FUNCTIONS";
+/// The functions with whose first call hooks begin to record.
+pub const TRIGGER: &str = "TRACER_TRIGGER";
+/// The depth to which hooks record calls.
+pub const MAX_DEPTH: &str = "TRACER_MAX_DEPTH";
+/// The duration from which on hooks record a call.
+pub const MIN_DURATION: &str = "TRACER_MIN_DURATION";
 /// The encoding of the trace files.
 pub const FORMAT: &str = "TRACER_FORMAT";
 /// The library that `tracemerge run` has put at the beginning of `LD_PRELOAD`. The library takes both back as soon as it is

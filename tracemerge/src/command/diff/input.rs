@@ -5,12 +5,12 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::file::line_source::Marks;
 use trace_format::file::Encoding;
 use trace_format::line::{Kind, Line, Ticks};
 use trace_format::mark::take_mark;
 use trace_format::meta::{Meta, Run};
 use trace_format::name::parse_trace_file_suffix;
-use trace_format::raw::Marker;
 
 use crate::file::lines::{Token, first_line, line_at, skip_bad, without_feed};
 use crate::file::map::Map;
@@ -112,9 +112,9 @@ impl Opened {
     ///
     /// # Errors
     /// There are no traces, or they cannot be read.
-    pub fn open(given: PathBuf, marker: &Marker, messages: &mut Messages) -> Result<Opened, Error> {
+    pub fn open(given: PathBuf, marks: &Marks, messages: &mut Messages) -> Result<Opened, Error> {
         let open = |mut source: Source| {
-            let marked = source.mark_sites(marker);
+            let marked = source.mark_sites(marks);
             as_text(source).map(|source| OpenSource { source, marked, lines_before: OnceCell::new() })
         };
         let sources = sources(&given, messages)?.into_iter().map(open).collect::<Result<_, _>>()?;
@@ -358,7 +358,7 @@ impl InputReader<'_> {
         let Some(Begun { thread, place, ticks, lines, marked }) = begun else { return };
         let mut record = RecordText::new(0, lines);
         if marked {
-            record = record.without_mark(&mut self.buffer);
+            record = record.without_mark(false, &mut self.buffer);
         }
         if !self.by_site {
             record.site = 0;

@@ -122,6 +122,7 @@ fn open(target: &Target) -> Result<Box<dyn Write>, Error> {
             Box::new(File::options().write(true).open(path).map_err(failed)?)
         }
         Target::File { real, .. } => Box::new(File::create(real).map_err(failed)?),
+        Target::Directory { .. } => return Err(Error::plain("a directory cannot be written as lines come")),
     })
 }
 

@@ -133,6 +133,10 @@ impl<'a> ViewOutlet<'a> {
         let has_names = layout.tells_calls() || request.names_in_lines;
         let format: Box<dyn FollowedFormat> = match layout {
             Layout::Trace => with_names(request, &names, TextFormat::new(TextStyle { time, palette, found })),
+            // The command line does not ask for it.
+            Layout::Other(_) => {
+                return Err(io::Error::other("formats of other programs are not written while programs run"));
+            }
             Layout::Stats(style) => Box::new(StatsFormat::new(style.clone(), Arc::default())),
             Layout::Tree(style) => Box::new(TreeFormat::new(style.clone(), time, names.clone(), Vec::new())),
             Layout::Report(style) => Box::new(ReportFormat::new(*style, names.clone(), Vec::new())),

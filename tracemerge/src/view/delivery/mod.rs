@@ -82,11 +82,12 @@ impl Delivery<'_, '_> {
                     self.plan.begin_anew(self.inputs)?;
                     continue;
                 }
-                Ok((lines, findings)) => match draft.finish()? {
+                Ok((lines, findings, untold)) => match draft.finish()? {
                     Ok(()) => {
                         let boots = self.inputs.boots.iter().zip(&findings);
                         boots.for_each(|(sources, found)| found.tell(sources, messages));
                         tell_truncated(&truncated, messages);
+                        untold.iter().for_each(|sentence| messages.note(sentence));
                         return Ok(Some(lines));
                     }
                     Err(error) => Stop::Write(error),
@@ -122,8 +123,8 @@ impl Delivery<'_, '_> {
     }
 
     /// Merges boot after boot, for ticks of different boots do not compare. Returns the number of lines, and
-    /// the findings of each boot.
-    fn attempt(&self, out: &mut dyn Write) -> Result<(u64, Vec<Findings>), Stop> {
+    /// the findings of each boot, and what the format could not tell.
+    fn attempt(&self, out: &mut dyn Write) -> Result<(u64, Vec<Findings>, Vec<String>), Stop> {
         let mut format = (self.format)();
         let origins = &self.inputs.origins[..];
         let mut text = Vec::new();
@@ -154,7 +155,7 @@ impl Delivery<'_, '_> {
         text.clear();
         format.finish(&mut text);
         out.write_all(&text)?;
-        Ok((lines, findings))
+        Ok((lines, findings, format.untold()))
     }
 
     /// Merges each boot into batches. A batch is made by `make`, from the number of the boot's first source

@@ -1,13 +1,26 @@
 //! Puts records into a format. Each format has a file of its own, behind one trait.
 
+pub mod chrome;
+pub mod csv;
+pub mod ctf;
+pub mod events;
+pub mod fields;
+pub mod folded;
+pub mod format;
+pub mod json;
+pub mod jsonl;
 pub mod named_lines;
 pub mod paint;
+pub mod parts;
+pub mod perfetto;
+pub mod pids;
 pub mod report;
 pub mod show;
 pub mod stats;
 pub mod text;
 pub mod time_column;
 pub mod tree;
+pub mod uftrace;
 
 use std::io::{self, Write};
 
@@ -27,6 +40,12 @@ pub trait Export: Send + Sync {
 
     /// Ends the output, after the last record.
     fn finish(&mut self, out: &mut Vec<u8>);
+
+    /// Returns a sentence for each sort of things that were in the records and are not in the output, with their
+    /// number, when the output has ended.
+    fn untold(&self) -> Vec<String> {
+        Vec::new()
+    }
 
     /// Returns whether the output has the records as they stand in the traces, and nothing else.
     fn is_verbatim(&self) -> bool {
@@ -51,6 +70,10 @@ impl Export for Box<dyn Export> {
 
     fn finish(&mut self, out: &mut Vec<u8>) {
         (**self).finish(out);
+    }
+
+    fn untold(&self) -> Vec<String> {
+        (**self).untold()
     }
 
     fn is_verbatim(&self) -> bool {

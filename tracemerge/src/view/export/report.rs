@@ -73,6 +73,17 @@ pub struct ReportFormat {
     latest: Vec<u64>,
 }
 
+/// The numbers of calls of which not all is known.
+#[derive(Clone, Copy, Debug)]
+pub struct CutCalls {
+    /// Leavings whose entering no record tells.
+    pub unmatched: u64,
+    /// Calls whose leaving no record tells, and that have ended with a call around them.
+    pub unseen: u64,
+    /// Calls that were open when their thread or the trace ended.
+    pub still_open: u64,
+}
+
 /// The open calls of one thread.
 #[derive(Debug, Default)]
 struct OpenThread {
@@ -165,6 +176,13 @@ impl ReportFormat {
         self.thread_labels[thread] = label;
     }
 
+    /// Returns the numbers of calls of which not all is known.
+    #[must_use]
+    pub fn cut_calls(&self) -> CutCalls {
+        let unmatched = self.open.iter().map(|open| open.calls.unmatched).sum();
+        CutCalls { unmatched, unseen: self.unseen, still_open: self.still_open }
+    }
+
     /// Returns the report as it would be now, without the calls that are open.
     #[must_use]
     pub fn so_far(&self) -> Option<String> {
@@ -229,8 +247,15 @@ impl ReportFormat {
         let (process, now) = (self.processes[record.origin], origin.clock.wall(record.ticks).0);
         lock(&self.names).take_meta(process, payload);
         self.latest[process] = self.latest[process].max(now);
-        if matches!(Meta::parse(payload), Some(Meta::End(end)) if end.reason == EndReason::Thread) {
-            self.close(self.threads[record.origin], now);
+        match Meta::parse(payload) {
+            Some(Meta::End(end)) if end.reason == EndReason::Thread => {
+                self.close(self.threads[record.origin], now);
+            }
+            // Nobody sees when what is open then is left.
+            Some(Meta::Switched { on: false, ticks }) => {
+                self.close(self.threads[record.origin], origin.clock.wall(ticks).0);
+            }
+            _ => {}
         }
     }
 
@@ -340,11 +365,11 @@ impl ReportFormat {
     /// Writes the whole report.
     fn write(&self, out: &mut Vec<u8>) {
         let calls: u64 = self.functions.values().map(|counted| counted.calls).sum();
-        let unmatched: u64 = self.open.iter().map(|open| open.calls.unmatched).sum();
+        let CutCalls { unmatched, unseen, still_open } = self.cut_calls();
         let mut head = format!("{} of {}", count(calls, "call"), count(self.open.len() as u64, "thread"));
         for (number, what) in [
-            (self.still_open, "still running at the end"),
-            (self.unseen, "whose leaving no record tells"),
+            (still_open, "still running at the end"),
+            (unseen, "whose leaving no record tells"),
             (unmatched, "whose entering no record tells"),
         ] {
             if number > 0 {

@@ -425,6 +425,11 @@ impl Export for TreeFormat {
                         );
                     }
                     Some(Meta::End(end)) => self.tree[thread].why = why_open(end.reason),
+                    Some(Meta::Switched { on: false, ticks }) => {
+                        let why = " still open when tracing was switched off";
+                        self.still_open(thread, origin, ticks.max(record.ticks), why, out);
+                        self.write_lines(thread, origin, record, process, out);
+                    }
                     _ if record.is_warning() => self.write_lines(thread, origin, record, process, out),
                     _ => {}
                 }

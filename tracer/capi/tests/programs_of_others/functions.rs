@@ -214,3 +214,74 @@ fn an_allocator_may_be_traced_that_the_tracer_calls_itself() {
         assert!(lost < 100 && calls.not_innermost == 0, "{lost}: {calls:?}");
     }
 }
+
+/// Compiles a program with the sleds of XRay in each function, and links it without anything that belongs to them.
+fn with_sleds(source: &str, compiler: &str, optimization: &[&str]) -> Program {
+    let sleds = ["-fxray-instrument", "-fxray-instruction-threshold=1", "-fnoxray-link-deps"];
+    Program::compile(compiler, source, &[&sleds, optimization].concat())
+}
+
+#[test]
+fn dormant_hooks_are_woken_where_tracing_is_switched_on_and_nothing_is_changed_otherwise() {
+    let library = shared_library();
+    let library = library.to_str().expect("text");
+    // A recursion of which the compiler makes a loop has fewer calls than the program counts.
+    for optimization in [&["-O0"][..], &["-O2", "-fno-optimize-sibling-calls"]] {
+        let program = with_sleds("calls.c", "clang", optimization);
+        for how in ["plain", "threads", "signals", "forks", "jumps", "coroutines"] {
+            let off = untraced(&program, &[how]);
+            let preloaded =
+                Command::new(&program.path).arg(how).env("LD_PRELOAD", library).output().expect("it runs");
+            assert_eq!(
+                (String::from_utf8_lossy(&preloaded.stdout), preloaded.stderr.len()),
+                (off.as_str().into(), 0)
+            );
+            let traced = program.scenario(&[how]).env("LD_PRELOAD", library).run().succeeded();
+            traced.assert_whole();
+            assert_eq!(traced.stdout(), off, "{optimization:?} {how}");
+            let calls = calls(&program.merged(&traced));
+            assert_same_counts(
+                &counted(&traced.stdout()),
+                &calls.entered,
+                &format!("{optimization:?} {how}"),
+            );
+            let is_in_order = !["jumps", "coroutines"].contains(&how);
+            assert!(!is_in_order || calls.not_innermost == 0, "{optimization:?} {how}: {calls:?}");
+        }
+    }
+    // An exception leaves functions by no exit; these end with the call around them.
+    let program = with_sleds("exceptions.cpp", "clang++", &["-O1"]);
+    let traced = program.scenario(&[]).env("LD_PRELOAD", library).run().succeeded();
+    assert_eq!(traced.stdout(), untraced(&program, &[]));
+    let calls = calls(&program.merged(&traced));
+    assert_same_counts(&counted(&traced.stdout()), &calls.entered, "exceptions");
+}
+
+#[test]
+fn handlers_of_dormant_hooks_keep_what_is_passed_and_returned() {
+    let library = shared_library();
+    let program = with_sleds("values.c", "clang", &["-O2"]);
+    let off = untraced(&program, &[]);
+    assert!(off.ends_with("all as it was\n"), "{off}");
+    // A ring that is full again and again takes the cold ways, too.
+    for ring in ["16K", "1M"] {
+        let scenario = program.scenario(&[]).env("LD_PRELOAD", library.to_str().expect("text"));
+        let traced = scenario.env("TRACER_RING_SIZE", ring).run().succeeded();
+        assert_eq!(traced.stdout(), off);
+        let calls = calls(&program.merged(&traced));
+        assert_same_counts(&counted(&off), &calls.entered, ring);
+    }
+}
+
+#[test]
+fn the_command_preloads_the_library_where_hooks_are_dormant() {
+    let program = with_sleds("calls.c", "clang", &["-O1"]);
+    let merged = program.beside("merged");
+    let runtime = tempfile::tempdir().expect("a directory");
+    let mut run = tracemerge(runtime.path());
+    run.args(["run", "--quiet", "-o"]).arg(&merged).arg(&program.path).arg("plain");
+    let output = run.env("TRACER_DIR", program.beside("")).output().expect("it runs");
+    assert!(output.status.success(), "{output:?}");
+    let text = std::fs::read_to_string(merged).expect("a merge");
+    assert!(text.contains(" > hook "), "{text}");
+}

@@ -2,7 +2,9 @@
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 #![allow(clippy::expect_used, reason = "a failure in a test fails it")]
 
+mod chosen;
 mod compiled;
+mod document;
 mod functions;
 mod messages;
 mod rust;

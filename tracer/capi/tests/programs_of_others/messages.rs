@@ -1,6 +1,6 @@
 //! What C and C++ programs trace by the functions of `tracer.h` is what `printf` gives, by each standard of the languages.
 
-use crate::compiled::{Program, calls, installed, linking};
+use crate::compiled::{Program, calls, installed, linking, tracemerge};
 
 /// Returns the texts of the messages of the only thread.
 fn messages(traced: &support::Traced) -> Vec<String> {
@@ -74,4 +74,110 @@ fn pkg_config_and_the_installed_files_are_enough() {
     options.push(&run_path);
     let program = Program::compile("g++", "messages.cpp", &options);
     assert_eq!(messages(&program.run(&[])).len(), 2);
+}
+
+/// Returns a program that prints, and traces, a table of formats and values: each twice, the second time when the library has
+/// told readers of all places.
+fn table_of_formats() -> String {
+    let integers = ["0", "1", "-1", "42", "INT_MIN", "INT_MAX"];
+    let mut rows: Vec<String> = Vec::new();
+    let mut add = |format: String, values: &[&str]| {
+        rows.extend(values.iter().map(|value| format!("    BOTH(\"[%%|{format}|]\", {value});")));
+    };
+    for flags in ["", "-", "+", "0", "#", " ", "-+", "+0", "-0", "#0", "-#"] {
+        for width in ["", "1", "9"] {
+            for precision in ["", ".0", ".3"] {
+                for conversion in ["d", "u", "x", "X", "o"] {
+                    add(format!("%{flags}{width}{precision}{conversion}"), &integers[..4]);
+                }
+                for conversion in ["f", "F", "e", "g"] {
+                    let values = ["0.0", "-0.0", "1.5", "-2.5", "1e300", "0.0005", "INFINITY", "-NAN"];
+                    add(format!("%{flags}{width}{precision}{conversion}"), &values);
+                }
+                if flags.is_empty() || flags == "-" {
+                    let texts = [
+                        "\"\"",
+                        "\"text\"",
+                        "\"\\xc3\\xa4\" \"b {} \\xe2\\x82\\xac\"",
+                        "long_text",
+                        "unended",
+                    ];
+                    let texts = if precision.is_empty() { &texts[..4] } else { &texts[..] };
+                    add(format!("%{flags}{width}{precision}s"), texts);
+                }
+            }
+            if flags.is_empty() || flags == "-" {
+                add(format!("%{flags}{width}c"), &["'x'", "'{'"]);
+                add(format!("%{flags}{width}p"), &["(void *)0", "(void *)0xbeef"]);
+            }
+        }
+    }
+    for (length, values) in [
+        ("hh", ["-1", "300", "127"]),
+        ("h", ["-1", "70000", "SHRT_MIN"]),
+        ("l", ["LONG_MIN", "LONG_MAX", "-1L"]),
+        ("ll", ["LLONG_MIN", "LLONG_MAX", "-1LL"]),
+        ("j", ["INTMAX_MIN", "INTMAX_MAX", "(intmax_t)-1"]),
+        ("z", ["(size_t)0", "(size_t)-1", "(size_t)77"]),
+        ("t", ["(ptrdiff_t)0", "(ptrdiff_t)-1", "PTRDIFF_MAX"]),
+    ] {
+        for conversion in ["d", "i", "u", "x", "o", "#x"] {
+            let (flag, conversion) = conversion.split_at(conversion.len() - 1);
+            add(format!("%{flag}{length}{conversion}"), &values);
+        }
+    }
+    rows.push("    BOTH(\"%d %s {} %%%c %.1f %lx %d%%\", 1, \"two\", '3', 4.0, 5L, -6);".into());
+    let sixteen = vec!["%d"; 16].join(",");
+    let numbers: Vec<String> = (1..=17).map(|number: i32| number.to_string()).collect();
+    rows.push(format!("    BOTH(\"{sixteen}\", {});", numbers[..16].join(", ")));
+    rows.push(format!("    BOTH(\"{sixteen},%d\", {});", numbers.join(", ")));
+    format!(
+        "#include <limits.h>\n#include <math.h>\n#include <stdint.h>\n#include <stdio.h>\n#include <string.h>\n\
+         #include <tracer.h>\n\
+         #define BOTH(...) do {{ tracer_trace(__VA_ARGS__); printf(__VA_ARGS__); putchar('\\n'); }} while (0)\n\
+         static char long_text[700];\nstatic const char unended[3] = {{'a', 'b', 'c'}};\n\
+         static void all(void) {{\n{}\n}}\n\
+         int main(void) {{\n    memset(long_text, 'x', sizeof long_text - 1);\n    all();\n    \
+         if (tracer_flush()) return 1;\n    all();\n    return 0;\n}}\n",
+        rows.join("\n")
+    )
+}
+
+#[test]
+fn a_table_of_formats_gives_the_bytes_of_the_c_library_whether_they_are_formatted_now_or_later() {
+    let directory = tempfile::TempDir::new().expect("a directory");
+    let source = directory.path().join("formats.c");
+    std::fs::write(&source, table_of_formats()).expect("it can be written");
+    // Some combinations mean nothing, and are formatted all the same.
+    let options = [&["-D_GNU_SOURCE", "-O0", "-Wno-format", "-Wno-unused"], &linking()[..]].concat();
+    let program = Program::compile("gcc", source.to_str().expect("a path"), &options);
+    let traced = program.scenario(&[]).env("TRACER_FORMAT", "raw").run().succeeded();
+    let printed: Vec<String> = traced.stdout().lines().map(str::to_owned).collect();
+    let merged = program.merged(&traced);
+    let told: Vec<String> = merged
+        .iter()
+        .map(|line| trace_format::line::Line::parse(line.as_bytes()).expect("a line"))
+        .filter(|line| line.kind == trace_format::line::Kind::Message)
+        .map(|line| String::from_utf8(trace_format::escape::unescape(line.payload)).expect("text"))
+        .collect();
+    assert!(printed.len() > 8000, "{}", printed.len());
+    for (printed, told) in printed.iter().zip(&told) {
+        assert_eq!(told, printed);
+    }
+    assert_eq!(told.len(), printed.len());
+    // What the second half has deferred is told with its values.
+    let json = program.beside("json");
+    let mut command = tracemerge(traced.runtime.path());
+    command.args(["--quiet", "--format", "jsonl", "-o"]).arg(&json).arg(program.in_traces(&traced));
+    assert!(command.status().expect("it runs").success());
+    let json = std::fs::read_to_string(json).expect("text");
+    let deferred = json
+        .lines()
+        .filter(|line| line.contains("\"kind\":\"message\"") && line.contains("\"fields\":"))
+        .count();
+    assert!(deferred > 1000, "{deferred} of {}", printed.len());
+    assert!(
+        json.lines().any(|line| line.contains("formats.c\"") && line.contains("\"function\":\"all\"")),
+        "places"
+    );
 }

@@ -24,14 +24,7 @@ impl Workspace {
     fn cargo_tracer(&self, words: &[&str]) -> Output {
         let mut command = Command::new(installed().join("bin/cargo-tracer"));
         command.arg("tracer").args(words).current_dir(self.place.path());
-        for (name, _) in std::env::vars_os() {
-            // What Cargo tells this test is not meant for another build.
-            let of_cargo = ["CARGO", "TRACER_", "RUST", "DOCTEST_"];
-            let is_toolchain = name == "CARGO_HOME" || name == "RUSTUP_HOME" || name == "RUSTUP_TOOLCHAIN";
-            if of_cargo.iter().any(|word| name.to_string_lossy().starts_with(word)) && !is_toolchain {
-                command.env_remove(&name);
-            }
-        }
+        forget_cargo(&mut command);
         command.output().expect("it runs")
     }
 
@@ -39,6 +32,17 @@ impl Workspace {
     fn built(&self, profile: &str, name: &str) -> PathBuf {
         let place = self.place.path().join("target/tracer").join(env!("HOST_OF_TEST")).join(profile);
         place.join(name)
+    }
+}
+
+/// Takes from a command what Cargo tells this test, which is not meant for another build.
+pub fn forget_cargo(command: &mut Command) {
+    for (name, _) in std::env::vars_os() {
+        let of_cargo = ["CARGO", "TRACER_", "RUST", "DOCTEST_"];
+        let is_toolchain = name == "CARGO_HOME" || name == "RUSTUP_HOME" || name == "RUSTUP_TOOLCHAIN";
+        if of_cargo.iter().any(|word| name.to_string_lossy().starts_with(word)) && !is_toolchain {
+            command.env_remove(&name);
+        }
     }
 }
 
@@ -71,15 +75,17 @@ fn merged(program: &Path) -> Vec<String> {
 #[test]
 fn each_call_of_an_unedited_program_is_in_its_trace() {
     let workspace = Workspace::new();
-    for (profile, words) in
-        [("debug", &["run"][..]), ("release", &["run", "--release", "--features", "more"])]
-    {
+    for (profile, words) in [
+        ("debug", &["run"][..]),
+        ("release", &["run", "--release", "--features", "more"]),
+        ("shipped", &["run", "--profile", "shipped", "--features", "more"]),
+    ] {
         let output = workspace.cargo_tracer(words);
         let (printed, said) = (text(&output.stdout), text(&output.stderr));
         assert!(output.status.success(), "{said}");
-        assert!(printed.starts_with(&format!("42 8 42\nmore {}\n", profile == "release")), "{printed}");
+        assert!(printed.starts_with(&format!("42 8 42\nmore {}\n", profile != "debug")), "{printed}");
         let counts = counted(&printed);
-        assert!(counts.len() == 5, "{printed}");
+        assert!(counts.len() == 6, "{printed}");
         // The report that is shown has the same counts.
         for (name, count) in &counts {
             let row = printed
@@ -151,4 +157,30 @@ fn what_cannot_be_done_is_told() {
         said(&["build", "--target", "wasm32-unknown-unknown"]).contains("can be traced, and not for wasm32")
     );
     assert!(said(&["build", "--manifest-path", "nowhere/Cargo.toml"]).contains("Cargo finds no workspace: "));
+}
+
+#[test]
+fn a_program_with_dormant_hooks_needs_no_library_and_has_its_calls_traced_where_that_is_wanted() {
+    let workspace = Workspace::new();
+    // With optimization, a function of another crate is inlined, and has no room for hooks then.
+    let output = workspace.cargo_tracer(&["run", "--dormant"]);
+    let (printed, said) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{said}");
+    let counts = counted(&printed);
+    assert!(counts.len() == 6, "{printed}");
+    let place = workspace.place.path().join("target/tracer/dormant").join(env!("HOST_OF_TEST"));
+    let program = place.join("debug/the-app");
+    let calls = calls(&merged(&program));
+    for (name, count) in &counts {
+        assert_eq!(calls.entered.get(name), Some(count), "{name}: {:?}", calls.entered);
+    }
+    // As it is shipped: nothing of the tracer is needed, and nothing is written.
+    let shipped = TempDir::new().expect("a directory");
+    let alone = shipped.path().join("the-app");
+    fs::copy(&program, &alone).expect("a copy");
+    let bytes = fs::read(&alone).expect("the program");
+    assert!(!bytes.windows(9).any(|name| name == b"libtracer"), "it names the library");
+    let run = Command::new(&alone).env("TRACER_ENABLE", "1").output().expect("it runs");
+    assert!(run.status.success() && run.stderr.is_empty(), "{}", text(&run.stderr));
+    assert_eq!(fs::read_dir(shipped.path()).expect("a directory").count(), 1);
 }

@@ -102,6 +102,13 @@ pub enum Meta {
         /// The number of ticks by which the counter went back.
         ticks: u64,
     },
+    /// The process was paused, or goes on: calls that were open when it was paused may have been left unseen.
+    Switched {
+        /// Tells whether the process records from here on.
+        on: bool,
+        /// The time when that was done, at which the thread may have recorded nothing for long.
+        ticks: Ticks,
+    },
     /// The process's effective user id changed to this: later files of the run belong to that user.
     Credentials {
         /// The user's number.
@@ -183,6 +190,9 @@ impl Meta {
             Meta::Backward { ticks } => {
                 PayloadWriter::new(out, "backward").number("ticks", *ticks);
             }
+            Meta::Switched { on, ticks } => {
+                PayloadWriter::new(out, if *on { "on" } else { "off" }).number("ticks", ticks.0);
+            }
             Meta::Credentials { uid } => {
                 PayloadWriter::new(out, "credentials").number("uid", u64::from(*uid));
             }
@@ -242,6 +252,7 @@ impl Meta {
             b"start" => Meta::Start { ns: fields.number("ns")? },
             b"stall" => Meta::Stall { ns: fields.number("ns")? },
             b"backward" => Meta::Backward { ticks: fields.number("ticks")? },
+            b"on" | b"off" => Meta::Switched { on: word == b"on", ticks: Ticks(fields.number("ticks")?) },
             b"credentials" => Meta::Credentials { uid: fields.number("uid")?.try_into().ok()? },
             b"module" => Meta::Module(Module::of(&fields)?),
             b"unloaded" => Meta::Unloaded { range: AddressRange::of(&fields)?, gone: Between::of(&fields)? },

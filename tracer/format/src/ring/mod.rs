@@ -14,6 +14,8 @@
 //!  4    Consumed    flusher                     producer
 //!  5    Selected    flusher                     recoverer, onlookers
 //!  6-13 Slot 0, 1   flusher                     recoverer, onlookers
+//! 14-17 Long name   producer when it claims     flusher, recoverer
+//! 18-   Open calls  producer                    recoverer; flusher as the process exits
 //! ```
 //!
 //! # Positions
@@ -43,6 +45,7 @@
 //! but free the space. The producer never sees a consumed position that the ruling slot does not have.
 
 mod geometry;
+pub mod open_calls;
 
 #[cfg(not(loom))]
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
@@ -53,15 +56,16 @@ use crate::render::{FileTotals, Losses, RenderState};
 pub use geometry::{Geometry, MAX_CAPACITY, MIN_CAPACITY, RingError, block_size, nested_capacity};
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use open_calls::OpenCalls;
 
 /// The number of bytes before the data.
 pub const HEADER_BYTES: usize = 4096;
 /// The first eight bytes of a ring file.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"TRCRING\n");
 /// The version of the ring's layout, as rings are made here.
-pub const LAYOUT_VERSION: u32 = 3;
+pub const LAYOUT_VERSION: u32 = 4;
 /// The oldest layout that is read and recovered here. In layout 2, the lowest bits of the head's word are
-/// zero and say nothing, and the slots have no [`FileTotals`].
+/// zero and say nothing, and the slots have no [`FileTotals`]. Layout 3 has no [`OpenCalls`].
 pub const OLDEST_LAYOUT: u32 = 2;
 /// The number of times that [`Written::end`] looks again while the producer goes on.
 const TRIES: u32 = 100;
@@ -368,6 +372,7 @@ impl Header {
             selected: Selected { count: zero() },
             slots: [slot(), slot()],
             long_name: LongName { length: zero(), bytes: std::array::from_fn(|_| zero()) },
+            open_calls: OpenCalls::new(),
         }
     }
 
@@ -497,6 +502,8 @@ pub struct Header {
     pub slots: [Slot; 2],
     /// The thread's name where it is longer than the tenancy has room for.
     pub long_name: LongName,
+    /// The calls that are too short yet to be recorded.
+    pub open_calls: OpenCalls,
 }
 
 #[cfg(not(loom))]
@@ -508,6 +515,8 @@ const _: () =
 const _: () = assert!(size_of::<Slot>() == 256 && core::mem::offset_of!(Header, slots) == 384);
 #[cfg(not(loom))]
 const _: () = assert!(size_of::<LongName>() == 256 && core::mem::offset_of!(Header, long_name) == 896);
+#[cfg(not(loom))]
+const _: () = assert!(core::mem::offset_of!(Header, open_calls) == 1152);
 
 /// The plain values of the counters in [`Written`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -27,8 +27,9 @@ use trace_format::life::Start;
 use trace_format::line::Ticks;
 use trace_format::meta::{self, EndReason, Ended, LossReason, Meta, RingPlace};
 use trace_format::plans::Plans;
-use trace_format::record::Records;
+use trace_format::record::{HEADER, Records};
 use trace_format::render::{FileTotals, References, RenderState, Renderer};
+use trace_format::ring::open_calls::MAX_OPEN;
 use trace_format::ring::{Header, Progress, RingError, readable};
 pub use trace_place::{Say, TracePlace};
 
@@ -41,6 +42,9 @@ const RAW_PORTION: usize = 256 * 1024;
 /// The bytes that are left free, for its last lines, in a file that may not become longer than the process's
 /// limit.
 const ROOM_FOR_END: u64 = 512;
+
+/// The number of bytes, a power of two, in which the records of all calls have room that can be held back.
+const OPEN_CALLS_BYTES: usize = (MAX_OPEN as usize * HEADER).next_power_of_two();
 
 /// Returns whether a file cannot be written since there is no room for so much. There may be room for less.
 fn is_no_room(error: &io::Error) -> bool {
@@ -136,6 +140,7 @@ impl Drain {
         let (gone, counted) = (state.here(0).lost, header.losses());
         let told = |reason: LossReason| state.lost[reason as usize];
         gone.iter().all(|lost| *lost == 0)
+            && header.open_calls.calls(header.main.head()).is_empty()
             && counted.full <= told(LossReason::Full)
             && counted.panic <= told(LossReason::Panic)
             && counted.nested <= told(LossReason::Nested)
@@ -193,7 +198,11 @@ impl Drain {
         };
         let mut limit = usual.min(context.place.portion());
         // A message is not to be in two files.
-        let mut whole = sys::file_size_limit() != u64::MAX;
+        let longest = sys::file_size_limit();
+        let mut whole = longest != u64::MAX;
+        // What has no room is not rendered again and again to find that out.
+        let room = longest.saturating_sub(self.progress.file_length).saturating_sub(ROOM_FOR_END);
+        limit = limit.min(usize::try_from(room).unwrap_or(usize::MAX)).max(1);
         loop {
             let error = match self.portion_of(drained, context, is_idle, limit, whole) {
                 Err(error) if is_no_room(&error) => error,
@@ -460,10 +469,32 @@ impl Drain {
             self.renderer.close_torn(context.out);
             self.renderer.miss(&remaining, context.out);
         }
+        if ended.reason != EndReason::Full {
+            self.render_open_calls(drained.header(), context);
+        }
         // Of a file that is made for this, too.
         let files = context.place.files_so_far().max(self.serial.map(u64::from));
         self.render_end(drained.header(), ended, clock, files, context.out);
         self.write(drained, context, 0).inspect_err(|_| self.go_back(before))
+    }
+
+    /// Renders the calls that were held back when the thread ended, or was ended: all records of the ring come before them.
+    fn render_open_calls(&mut self, header: &Header, context: &mut DrainContext<'_>) {
+        let calls = header.open_calls.calls(header.main.head());
+        let mut bytes = Vec::with_capacity(OPEN_CALLS_BYTES);
+        calls.iter().for_each(|call| call.append_to(&mut bytes));
+        let mut records = Records::new([&bytes, &[]], 0, OPEN_CALLS_BYTES as u64);
+        let mut nested = Records::empty(0, OPEN_CALLS_BYTES as u64);
+        self.renderer.close_torn(context.out);
+        let limit = usize::MAX;
+        self.renderer.records(
+            &mut records,
+            &mut nested,
+            true,
+            &mut context.tables.references(),
+            limit,
+            context.out,
+        );
     }
 
     /// Returns what the thread's earlier files hold, if that is not what they held when they were left.

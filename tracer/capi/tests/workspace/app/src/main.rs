@@ -62,5 +62,6 @@ fn main() {
         println!("called the_app::{name} {}", count.load(Relaxed));
     }
     println!("called helper::doubled 1");
+    println!("called helper::tripled {}", helper::tripled(1) / 3);
     std::process::exit(std::env::args().nth(1).map_or(0, |status| status.parse().unwrap()));
 }

@@ -10,6 +10,16 @@ pub fn doubled(n: u64) -> u64 {
     std::hint::black_box(twice)(n)
 }
 
+/// Triples a number. The compiler inlines no such function in another crate, but a linker that optimizes does.
+pub fn tripled(n: u64) -> u64 {
+    added(n, n + n)
+}
+
+#[inline(never)]
+fn added(a: u64, b: u64) -> u64 {
+    std::hint::black_box(a + b)
+}
+
 fn twice(n: u64) -> u64 {
     n * 2
 }

@@ -1,0 +1,50 @@
+//! The subcommands `on` and `off`, by which a running process goes on tracing, or pauses.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use trace_store::life::{self, Asked};
+
+use crate::command::snapshot::run_of;
+use crate::ui::error::Error;
+use crate::ui::messages::Messages;
+
+/// The time that is waited for the process to answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// The time between two looks whether it has.
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
+
+/// Has the process `pid` trace, or not. Returns when it does so.
+///
+/// # Errors
+/// The process is not started with tracing, or does not answer.
+pub fn switch(pid: u32, on: bool, messages: &mut Messages) -> Result<(), Error> {
+    let run = run_of(pid)?;
+    let cannot = |error| Error::io("ask", &run.directory, error);
+    let begun = Instant::now();
+    let words = if on { ["traces", "on"] } else { ["pauses", "off"] };
+    let mut asked = life::ask(&run.directory, on).map_err(cannot)?;
+    if asked == Asked::Already {
+        messages.done(format_args!("process {pid} is {} already", words[1]));
+        return Ok(());
+    }
+    while asked == Asked::Asked && begun.elapsed() < PATIENCE {
+        thread::sleep(LOOK_AGAIN);
+        asked = life::answer(&run.directory, on).map_err(cannot)?;
+    }
+    match asked {
+        Asked::Already => {
+            messages.done(format_args!("process {pid} {} from now on", words[0]));
+            Ok(())
+        }
+        Asked::Asked => Err(Error::plain(format!(
+            "process {pid} was asked to be switched {}, and has not answered within {} s: is it stopped, or is \
+             TRACER_FLUSH_MS long? It will do so when it goes on",
+            words[1],
+            PATIENCE.as_secs()
+        ))),
+        Asked::Deaf => Err(Error::plain(format!(
+            "process {pid} cannot be switched from outside: its tracer is of an earlier version"
+        ))),
+    }
+}

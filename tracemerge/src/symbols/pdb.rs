@@ -1,0 +1,135 @@
+//! The functions, files and lines of a Windows program's separate debug information (PDB), which Microsoft's
+//! linker writes, and that of LLVM.
+//!
+//! The program's debug directory names the file, and says of which build it is (a GUID and an age): only that one is
+//! believed. It is looked for where the linker has put it, beside the program, and in the places that the user has named.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use object::Object;
+use pdb_addr2line::pdb::{self, PDB, SourceSlice, SourceView};
+use pdb_addr2line::{Context, ContextPdbData, TypeFormatterFlags};
+use trace_store::recovery::path_from_bytes;
+
+use crate::symbols::answer::Frame;
+use crate::symbols::demangle::demangled;
+use crate::symbols::files::Files;
+use crate::symbols::find_files::{Found, Settings, file_name};
+use crate::ui::messages::{shown, shown_name};
+
+/// The most frames that are told of one address.
+const MOST_FRAMES: usize = 256;
+
+/// The debug information of a program that is in a file of this kind.
+pub(super) struct Pdb<'f> {
+    context: Context<'f, 'f>,
+}
+
+/// What was looked for and is not to be had, as a sentence for the user; `None` where nothing is wrong.
+type Warning = Option<String>;
+
+impl<'f> Pdb<'f> {
+    /// Opens the file that `main`, a Windows program, names, if it names one. The second tells the user of a file that
+    /// is of another build, or damaged, where no other one was found.
+    pub(super) fn of(main: &Found<'f>, settings: &Settings, files: &'f Files) -> (Option<Pdb<'f>>, Warning) {
+        let Ok(Some(wanted)) = main.object.pdb_info() else { return (None, None) };
+        let Some(name) = file_name(wanted.path()) else { return (None, None) };
+        let beside = main.path.parent().map(|folder| folder.join(&name));
+        let named = settings.places().map(|place| place.join(&name));
+        // A program is not to make this one ask another machine.
+        let is_of_another = matches!(wanted.path(), [b'\\' | b'/', b'\\' | b'/', ..]);
+        let as_written = (!is_of_another).then(|| path_from_bytes(wanted.path()));
+        let mut warning = None;
+        for path in as_written.into_iter().chain(beside).chain(named) {
+            match open(&path, wanted.guid(), wanted.age(), files) {
+                Ok(Some(pdb)) => return (Some(pdb), None),
+                Ok(None) => {}
+                Err(why) => warning = warning.or(Some(why)),
+            }
+        }
+        (None, warning)
+    }
+
+    /// Returns the functions that the code at `address` is of, relative to the file's own base, the innermost inlined
+    /// one first; none where it is of none that is known.
+    pub(super) fn frames(&self, address: u64) -> Result<Vec<Frame>, pdb_addr2line::Error> {
+        let Ok(address) = u32::try_from(address) else { return Ok(Vec::new()) };
+        let Some(found) = self.context.find_frames(address)? else { return Ok(Vec::new()) };
+        let mut frames: Vec<Frame> = Vec::new();
+        for frame in found.frames.into_iter().take(MOST_FRAMES) {
+            if let Some(inner) = frames.last_mut() {
+                inner.is_inlined = true;
+            }
+            let name = frame.function.map(|name| Arc::from(demangled(name.as_bytes())));
+            frames.push(Frame {
+                names: name.into_iter().collect(),
+                file: frame.file.map(|file| shown_name(file.as_bytes()).into()),
+                line: frame.line.filter(|line| *line > 0),
+                ..Frame::default()
+            });
+        }
+        Ok(frames)
+    }
+}
+
+/// Opens the file at `path`; `None` where there is none.
+fn open<'f>(path: &Path, guid: [u8; 16], age: u32, files: &'f Files) -> Result<Option<Pdb<'f>>, String> {
+    let Ok(bytes) = files.map(path) else { return Ok(None) };
+    let damaged = |error: &dyn std::fmt::Display| format!("cannot read {}: {error}", shown(path));
+    let mut pdb = PDB::open(Mapped(bytes)).map_err(|error| damaged(&error))?;
+    let own = pdb.pdb_information().map_err(|error| damaged(&error))?;
+    // The age in the debug information is that of the link; the other one counts what was written into the file since.
+    let own_age = pdb.debug_information().ok().and_then(|info| info.age()).unwrap_or(own.age);
+    if own.guid.to_bytes_le() != guid || own_age != age {
+        return Err(format!("{} is of another build than the program that names it", shown(path)));
+    }
+    let data = ContextPdbData::try_from_pdb(pdb).map_err(|error| damaged(&error))?;
+    // Kept, as the bytes of files are, as long as there are names: there are as many as modules, and no more.
+    let data: &'f ContextPdbData<'f, 'f, Mapped<'f>> = Box::leak(Box::new(data));
+    // As debug information of other kinds tells names of functions: without what they take and return.
+    let flags = TypeFormatterFlags::NO_ARGUMENTS
+        | TypeFormatterFlags::NO_FUNCTION_RETURN
+        | TypeFormatterFlags::NO_MEMBER_FUNCTION_STATIC
+        | TypeFormatterFlags::NAME_ONLY
+        | TypeFormatterFlags::SPACE_AFTER_COMMA;
+    let context = data.make_context_with_formatter_flags(flags).map_err(|error| damaged(&error))?;
+    Ok(Some(Pdb { context }))
+}
+
+/// A mapped file. What is read of it is copied, and never more than the file has: a damaged one may tell of any lengths.
+#[derive(Clone, Copy)]
+struct Mapped<'f>(&'f [u8]);
+
+impl std::fmt::Debug for Mapped<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "a mapped file of {} bytes", self.0.len())
+    }
+}
+
+/// A part of a file, put together of its pieces.
+#[derive(Debug)]
+struct Part(Vec<u8>);
+
+impl SourceView<'_> for Part {
+    fn as_slice(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl<'f> pdb::Source<'f> for Mapped<'f> {
+    fn view(&mut self, slices: &[SourceSlice]) -> io::Result<Box<dyn SourceView<'f> + Send + Sync>> {
+        let length = slices.iter().fold(0, |sum: usize, slice| sum.saturating_add(slice.size));
+        if length > self.0.len() {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let mut part = Vec::with_capacity(length);
+        for slice in slices {
+            let start = usize::try_from(slice.offset).unwrap_or(usize::MAX);
+            let bytes = self.0.get(start..).and_then(|rest| rest.get(..slice.size));
+            part.extend_from_slice(bytes.ok_or(io::ErrorKind::UnexpectedEof)?);
+        }
+        Ok(Box::new(Part(part)))
+    }
+}

@@ -1,0 +1,250 @@
+//! The JSON of Chrome's `about:tracing` (Trace Event Format): an object with an array of events, one in a
+//! line.
+//!
+//! Functions are `B` and `E`, messages and `#` lines `i`, stalls `X` on a thread of their own, for they
+//! overlap calls. Times are microseconds with three decimals since the first event; the time of that is in
+//! `otherData`. Readers put an `E` before a `B` of the same time, which would end another call, so no two of
+//! a thread have one: the later one is put off by a nanosecond.
+
+use std::io::Write;
+
+use trace_format::meta::Meta;
+use trace_format::record::Flags;
+use trace_format::wall::Wall;
+
+use crate::ui::messages::count;
+use crate::view::export::events::{Event, EventFormat, Scene, What};
+use crate::view::export::fields::{is_of_modules, keys_of, level, put_key, put_object};
+use crate::view::export::json::{put_number, put_string, put_value};
+use crate::view::export::pids::Pids;
+use crate::view::values::Value;
+
+/// The number of events from which on some viewers give up.
+const MANY: u64 = 100_000;
+/// What is added to the number of a thread, from 1, to give that of its stalls: more than any thread id of
+/// Linux, and readers keep 32 bits of one.
+const STALLS: u64 = 1 << 30;
+
+/// The format of Chrome's tracing.
+#[derive(Debug, Default)]
+pub struct ChromeFormat {
+    pids: Pids,
+    /// The time of the first event.
+    first: Option<u64>,
+    /// The number of events.
+    events: u64,
+    /// The threads that are named.
+    named: Vec<bool>,
+    /// The time of the last `B` or `E` of each thread.
+    last: Vec<Option<u64>>,
+    /// The end of the last stall of each thread.
+    stalled_until: Vec<Option<u64>>,
+}
+
+impl ChromeFormat {
+    /// Begins an event of a thread with the phase `phase`, up to its last key.
+    fn put(&mut self, (thread, phase, wall): (usize, char, u64), scene: &Scene, out: &mut Vec<u8>) {
+        let of = &scene.threads[thread];
+        let pid = self.pids.of(of.process, scene).0;
+        let wall = match (phase, self.last[thread]) {
+            ('B' | 'E', Some(last)) => wall.max(last + 1),
+            _ => wall,
+        };
+        if matches!(phase, 'B' | 'E') {
+            self.last[thread] = Some(wall);
+        }
+        self.put_of((pid, of.tid), (phase, wall), out);
+    }
+
+    fn put_of(&mut self, (pid, tid): (u32, u64), (phase, wall): (char, u64), out: &mut Vec<u8>) {
+        out.extend_from_slice(if self.events == 0 { b"\n" } else { b",\n" });
+        self.events += 1;
+        // Writing to memory does not fail.
+        let _ = write!(out, "{{\"ph\":\"{phase}\",\"pid\":{pid},\"tid\":{tid},\"ts\":");
+        let first = self.first.unwrap_or(wall);
+        if wall < first {
+            out.push(b'-');
+        }
+        put_microseconds(wall.abs_diff(first), out);
+    }
+
+    /// Begins the output at its first event, and names the process and the thread of an event, each once.
+    fn introduce(&mut self, event: &Event<'_>, scene: &Scene, out: &mut Vec<u8>) {
+        if self.first.is_none() {
+            self.first = Some(event.wall);
+            let _ = write!(out, "{{\"otherData\":{{\"start\":\"{}\"}},", Wall(event.wall));
+            out.extend_from_slice(b"\"displayTimeUnit\":\"ns\",\"traceEvents\":[");
+        }
+        self.named.resize(self.named.len().max(scene.threads.len()), false);
+        self.stalled_until.resize(self.named.len(), None);
+        self.last.resize(self.named.len(), None);
+        if std::mem::replace(&mut self.named[event.thread], true) {
+            return;
+        }
+        let thread = &scene.threads[event.thread];
+        let (_, is_new) = self.pids.of(thread.process, scene);
+        let process = &scene.processes[thread.process].name;
+        let is_named = is_new && !process.is_empty();
+        for (what, name) in
+            [is_named.then_some(("process_name", process)), Some(("thread_name", &thread.label))]
+                .into_iter()
+                .flatten()
+        {
+            self.put((event.thread, 'M', event.wall), scene, out);
+            put_name(what, out);
+            put_args([("name", name)].into_iter(), out, |name, out| put_string(name, out));
+            out.push(b'}');
+        }
+    }
+
+    fn message(&mut self, event: &Event<'_>, scene: &Scene, out: &mut Vec<u8>) {
+        let What::Message { site, text, values } = &event.what else { return };
+        self.put((event.thread, 'i', event.wall), scene, out);
+        out.extend_from_slice(b",\"s\":\"t\"");
+        let Some(known) = scene.site(*site) else {
+            put_name(text, out);
+            out.extend_from_slice(b",\"cat\":\"message\"}");
+            return;
+        };
+        let of = &known.site;
+        put_name(if of.template.is_empty() { &of.format } else { &of.template }, out);
+        out.extend_from_slice(b",\"cat\":");
+        match level(of.level) {
+            Some(level) => put_string(&format!("{},{level}", known.target()), out),
+            None => put_string(known.target(), out),
+        }
+        match values {
+            Some(values) => {
+                let named = known.fields.fields().iter().map(|field| &field.name[..]).zip(*values);
+                put_args(named, out, put_value);
+            }
+            None => put_args([("message", *text)].into_iter(), out, put_string),
+        }
+        out.push(b'}');
+    }
+
+    fn meta(
+        &mut self,
+        event: &Event<'_>,
+        payload: &str,
+        meta: Option<&Meta>,
+        scene: &Scene,
+        out: &mut Vec<u8>,
+    ) {
+        match meta {
+            Some(Meta::Run(_) | Meta::Thread(_) | Meta::Clock { .. }) => return,
+            meta if is_of_modules(meta) => return,
+            Some(Meta::Stall { ns }) => return self.stall(event, *ns, scene, out),
+            _ => {}
+        }
+        let (word, rest) = payload.split_once(' ').unwrap_or((payload, ""));
+        self.put((event.thread, 'i', event.wall), scene, out);
+        out.extend_from_slice(b",\"s\":\"t\",\"cat\":\"tracer\"");
+        put_name(word, out);
+        put_args(keys_of(rest), out, put_key);
+        out.push(b'}');
+    }
+
+    fn stall(&mut self, event: &Event<'_>, ns: u64, scene: &Scene, out: &mut Vec<u8>) {
+        let thread = &scene.threads[event.thread];
+        let of = (self.pids.of(thread.process, scene).0, STALLS + event.thread as u64 + 1);
+        let last = self.stalled_until[event.thread].replace(event.wall);
+        if last.is_none() {
+            self.put_of(of, ('M', event.wall), out);
+            put_name("thread_name", out);
+            let name = format!("stalls of {}", thread.label);
+            put_args([("name", &name)].into_iter(), out, |name, out| put_string(name, out));
+            out.push(b'}');
+        }
+        let from = event.wall.saturating_sub(ns).max(last.unwrap_or(0));
+        self.put_of(of, ('X', from), out);
+        out.extend_from_slice(b",\"dur\":");
+        put_microseconds(event.wall - from, out);
+        put_name("stall", out);
+        out.extend_from_slice(b",\"cat\":\"tracer\"");
+        put_args([("ns", ns)].into_iter(), out, put_number);
+        out.push(b'}');
+    }
+}
+
+fn put_name(name: &str, out: &mut Vec<u8>) {
+    out.extend_from_slice(b",\"name\":");
+    put_string(name, out);
+}
+
+fn put_args<'a, T>(
+    fields: impl Iterator<Item = (&'a str, T)>,
+    out: &mut Vec<u8>,
+    put: impl FnMut(T, &mut Vec<u8>),
+) {
+    out.extend_from_slice(b",\"args\":");
+    put_object(fields, out, put);
+}
+
+/// Appends nanoseconds as microseconds.
+fn put_microseconds(ns: u64, out: &mut Vec<u8>) {
+    put_number(ns / 1000, out);
+    let part = (ns % 1000) as u16;
+    out.push(b'.');
+    out.extend([part / 100, part / 10 % 10, part % 10].map(|digit| b'0' + digit as u8));
+}
+
+impl EventFormat for ChromeFormat {
+    fn event(&mut self, event: &Event<'_>, scene: &Scene, out: &mut Vec<u8>) {
+        self.introduce(event, scene, out);
+        let (thread, wall) = (event.thread, event.wall);
+        let (ended, left) = match &event.what {
+            What::Message { .. } => return self.message(event, scene, out),
+            What::Enter(told) => {
+                let function = scene.function(told.called.function);
+                self.put((thread, 'B', wall), scene, out);
+                put_name(&function.name, out);
+                out.extend_from_slice(b",\"cat\":\"function\"");
+                let place = format!("{}:{}", function.file, function.line.unwrap_or(0));
+                let place = (!function.file.is_empty()).then_some(("at", Value::Text(place.into())));
+                let span = told.span.map(|span| ("span", Value::Unsigned(span.into())));
+                put_args(place.into_iter().chain(span), out, |value, out| put_value(&value, out));
+                return out.push(b'}');
+            }
+            What::Leave(told, ended) => (*ended, Some(told.left)),
+            What::Close(ended) => (*ended, None),
+            What::Stack(text) => {
+                self.put((thread, 'i', wall), scene, out);
+                out.extend_from_slice(b",\"s\":\"t\",\"cat\":\"tracer\",\"name\":\"call stack\"");
+                put_args([("stack", *text)].into_iter(), out, put_string);
+                return out.push(b'}');
+            }
+            What::Meta { payload, meta } => return self.meta(event, payload, *meta, scene, out),
+        };
+        for call in ended {
+            self.put((thread, 'E', wall), scene, out);
+            let unwinds = call.was_left && left.is_some_and(|left| left.has(Flags::UNWINDING));
+            let flags = [("cut off", !call.was_left), ("unwinding", unwinds)];
+            if flags.iter().any(|(_, is_so)| *is_so) {
+                let flags = flags.into_iter().filter(|(_, is_so)| *is_so);
+                put_args(flags, out, |_, out| out.extend_from_slice(b"true"));
+            }
+            out.push(b'}');
+        }
+    }
+
+    fn finish(&mut self, _scene: &Scene, out: &mut Vec<u8>) {
+        if self.first.is_none() {
+            out.extend_from_slice(b"{\"traceEvents\":[");
+        }
+        out.extend_from_slice(b"\n]}\n");
+    }
+
+    fn untold(&self, scene: &Scene) -> Vec<String> {
+        let mut untold = scene.odd_texts();
+        untold.extend(scene.cut_calls());
+        untold.extend(self.pids.untold());
+        if self.events > MANY {
+            let events = count(self.events, "event");
+            untold.push(format!(
+                "{events}: many for viewers that parse it at once; --format perfetto is smaller"
+            ));
+        }
+        untold
+    }
+}

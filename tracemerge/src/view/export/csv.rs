@@ -1,0 +1,74 @@
+//! Comma-separated values (RFC 4180): each record is a row, the first row names the columns. Cells of what is
+//! not known are empty.
+
+use crate::view::export::events::{Event, EventFormat, Scene};
+use crate::view::export::fields::{TimeText, row_of};
+use crate::view::export::json::put_number;
+
+/// The columns, in order.
+const HEAD: &[u8] = b"ticks,time,ns,pid,process,tid,thread,kind,level,target,module,file,line,function,template,message,fields\n";
+
+/// The format of comma-separated values.
+#[derive(Debug, Default)]
+pub struct CsvFormat {
+    times: TimeText,
+    /// A buffer for the fields of a record.
+    fields: Vec<u8>,
+}
+
+/// Appends a comma, and a text, between quotes where it needs them.
+fn put_text(text: &[u8], out: &mut Vec<u8>) {
+    out.push(b',');
+    if !text.iter().any(|byte| matches!(byte, b'"' | b',' | b'\n' | b'\r')) {
+        return out.extend_from_slice(text);
+    }
+    out.push(b'"');
+    for &byte in text {
+        if byte == b'"' {
+            out.push(b'"');
+        }
+        out.push(byte);
+    }
+    out.push(b'"');
+}
+
+fn put_some(number: Option<u32>, out: &mut Vec<u8>) {
+    out.push(b',');
+    if let Some(number) = number {
+        put_number(number.into(), out);
+    }
+}
+
+impl EventFormat for CsvFormat {
+    fn begin(&mut self, out: &mut Vec<u8>) {
+        out.extend_from_slice(HEAD);
+    }
+
+    fn event(&mut self, event: &Event<'_>, scene: &Scene, out: &mut Vec<u8>) {
+        self.fields.clear();
+        let Some(row) = row_of(event, scene, &mut self.fields) else { return };
+        let text = |text: Option<&str>, out: &mut Vec<u8>| put_text(text.unwrap_or("").as_bytes(), out);
+        put_number(event.ticks.0, out);
+        out.push(b',');
+        self.times.put(event.wall, out);
+        out.push(b',');
+        put_number(event.wall, out);
+        put_some(row.pid, out);
+        text(Some(row.process), out);
+        out.push(b',');
+        put_number(row.tid, out);
+        for cell in [Some(row.thread), Some(row.kind), row.level, row.target, row.module, row.file] {
+            text(cell, out);
+        }
+        put_some(row.line, out);
+        for cell in [row.function, row.template, row.message] {
+            text(cell, out);
+        }
+        put_text(&self.fields, out);
+        out.push(b'\n');
+    }
+
+    fn untold(&self, scene: &Scene) -> Vec<String> {
+        scene.odd_texts()
+    }
+}

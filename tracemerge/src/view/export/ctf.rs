@@ -1,0 +1,461 @@
+//! The Common Trace Format, version 1.8: a stream of packets for each thread, and a description of all types of
+//! events, `metadata`, which is written last.
+//!
+//! Each site of messages is a class of events with typed fields; enterings and leavings are classes whose field
+//! is a number that the description names; each word of `#` lines is a class. Ticks stand as they are in the
+//! trace: the clock has the rate that they had on average. A loss is an event, and counts as discarded events
+//! between its packet and the one before.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use trace_format::escape::{EscapeContext, escape_into};
+use trace_format::line::Ticks;
+use trace_format::meta::Meta;
+use trace_format::record::Flags;
+use trace_format::sites::Level;
+
+use crate::output::folder::put_part;
+use crate::time::clocks::TickClock;
+use crate::view::export::events::{Event, EventFormat, Scene, TypedSite, What, sentences};
+use crate::view::export::pids::Pids;
+use crate::view::names::{FunctionId, Told};
+use crate::view::values::{Type, Value};
+
+/// The number of bytes of events from which on a packet ends. Each thread has one.
+const ENOUGH: usize = 32 << 10;
+/// The number that each packet begins with.
+const MAGIC: u32 = 0xc1fc_1fc1;
+
+/// A class of events.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Class {
+    /// Messages of a site whose values are known.
+    Values(usize),
+    /// Messages of a site of which only the text is known.
+    Text(usize),
+    /// Messages of no known site.
+    Message,
+    /// Call stacks.
+    Stack,
+    /// Enterings and leavings, and whether they are of spans.
+    Enter(bool),
+    Leave(bool),
+    Stall,
+    Lost,
+    /// Other `#` lines with a word.
+    Word(String),
+}
+
+/// The packet of a thread that is not written yet.
+#[derive(Debug)]
+struct Stream {
+    /// The number of the clock.
+    clock: usize,
+    events: Vec<u8>,
+    /// The ticks of the first event and of the last one.
+    begin: u64,
+    end: u64,
+    /// The events that were lost so far.
+    discarded: u64,
+}
+
+/// The format of the Common Trace Format.
+#[derive(Debug, Default)]
+pub struct CtfFormat {
+    streams: Vec<Option<Stream>>,
+    /// The clocks, with the ticks of their first event and of their last.
+    clocks: Vec<(Arc<TickClock>, u64, u64)>,
+    classes: HashMap<Class, u32>,
+    /// The same by number.
+    known: Vec<Class>,
+    pids: Pids,
+    /// The number of texts with a NUL, and of records whose ticks go back.
+    nul: u64,
+    back: u64,
+}
+
+/// Returns a string of the description. What would end it or is no text is escaped.
+fn quoted(text: &str) -> String {
+    let mut plain = Vec::new();
+    escape_into(&mut plain, text.as_bytes(), EscapeContext::Line);
+    let plain = String::from_utf8_lossy(&plain);
+    format!("\"{}\"", plain.replace('\\', "\\\\").replace('"', "\\\""))
+}
+
+/// Returns the name of a field: letters, digits and `_`, with a `_` in front that readers take away.
+fn field_name(name: &str) -> String {
+    let plain = |letter: char| if letter.is_ascii_alphanumeric() { letter } else { '_' };
+    format!("_{}", name.chars().map(plain).collect::<String>())
+}
+
+/// Returns the type of a value in the description.
+fn type_of(of: Type) -> &'static str {
+    match of {
+        Type::Signed(8) => "int8_t",
+        Type::Signed(16) => "int16_t",
+        Type::Signed(32) => "int32_t",
+        Type::Signed(64) => "int64_t",
+        Type::Unsigned(8) => "uint8_t",
+        Type::Unsigned(16) => "uint16_t",
+        Type::Unsigned(32) => "uint32_t",
+        Type::Unsigned(64) => "uint64_t",
+        Type::F32 => "float32_t",
+        Type::F64 => "float64_t",
+        Type::Bool => "enum boolean",
+        Type::Pointer(_) => "pointer_t",
+        Type::Signed(_) | Type::Unsigned(_) | Type::Char | Type::Text | Type::Unit | Type::Composite => {
+            "string"
+        }
+    }
+}
+
+/// Returns the number of a level, by which readers name it: those of LTTng, the last two by their order.
+fn level_number(level: Level) -> Option<u32> {
+    Some(match level {
+        Level::None => return None,
+        Level::Error => 3,
+        Level::Warn => 4,
+        Level::Info => 6,
+        Level::Debug => 13,
+        Level::Trace => 14,
+    })
+}
+
+const TYPES: &str = "/* CTF 1.8 */
+typealias integer { size = 8; align = 8; signed = true; } := int8_t;
+typealias integer { size = 16; align = 8; signed = true; } := int16_t;
+typealias integer { size = 32; align = 8; signed = true; } := int32_t;
+typealias integer { size = 64; align = 8; signed = true; } := int64_t;
+typealias integer { size = 8; align = 8; signed = false; } := uint8_t;
+typealias integer { size = 16; align = 8; signed = false; } := uint16_t;
+typealias integer { size = 32; align = 8; signed = false; } := uint32_t;
+typealias integer { size = 64; align = 8; signed = false; } := uint64_t;
+typealias integer { size = 64; align = 8; signed = false; base = 16; } := pointer_t;
+typealias floating_point { exp_dig = 8; mant_dig = 24; align = 8; } := float32_t;
+typealias floating_point { exp_dig = 11; mant_dig = 53; align = 8; } := float64_t;
+enum boolean : uint8_t { \"false\" = 0, \"true\" = 1 };
+trace {
+    major = 1; minor = 8; byte_order = le;
+    packet.header := struct { uint32_t magic; uint32_t stream_id; uint64_t stream_instance_id; };
+};
+env { tracer_name = \"tracer\"; };
+";
+
+/// Appends a text to an event.
+fn put_text(text: &str, nul: &mut u64, out: &mut Vec<u8>) {
+    if text.contains('\0') {
+        *nul += 1;
+        out.extend_from_slice(text.replace('\0', "\\x00").as_bytes());
+    } else {
+        out.extend_from_slice(text.as_bytes());
+    }
+    out.push(0);
+}
+
+/// Appends a value of a type to an event.
+fn put_value(of: Type, value: &Value<'_>, nul: &mut u64, out: &mut Vec<u8>) {
+    let size = match of {
+        Type::Signed(bits) | Type::Unsigned(bits) => bits as usize / 8,
+        _ => 0,
+    };
+    match value {
+        Value::Signed(number) if size <= 8 => out.extend_from_slice(&number.to_le_bytes()[..size]),
+        Value::Unsigned(number) if size <= 8 => out.extend_from_slice(&number.to_le_bytes()[..size]),
+        Value::Signed(number) => put_text(&number.to_string(), nul, out),
+        Value::Unsigned(number) => put_text(&number.to_string(), nul, out),
+        Value::F32(number) => out.extend_from_slice(&number.to_le_bytes()),
+        Value::F64(number) => out.extend_from_slice(&number.to_le_bytes()),
+        Value::Bool(is_so) => out.push((*is_so).into()),
+        Value::Pointer(address) => out.extend_from_slice(&address.to_le_bytes()),
+        Value::Text(text) => put_text(text, nul, out),
+    }
+}
+
+/// Returns the number by which an event names a function; 0 is none.
+fn number_of(function: Option<FunctionId>) -> [u8; 4] {
+    function.map_or(0, |function| function + 1).to_le_bytes()
+}
+
+impl CtfFormat {
+    /// Begins an event: what stands before its fields. Returns the bytes for these.
+    fn begin_event(
+        &mut self,
+        event: &Event<'_>,
+        class: Class,
+        scene: &Scene,
+        out: &mut Vec<u8>,
+    ) -> &mut Vec<u8> {
+        let number = match self.classes.get(&class) {
+            Some(number) => *number,
+            None => {
+                let number = u32::try_from(self.known.len()).unwrap_or(u32::MAX);
+                self.known.push(class.clone());
+                self.classes.insert(class, number);
+                number
+            }
+        };
+        self.streams.resize_with(self.streams.len().max(scene.threads.len()), || None);
+        let ticks = event.ticks.0;
+        let is_full = self.streams[event.thread].as_ref().is_some_and(|stream| stream.events.len() >= ENOUGH);
+        if is_full {
+            self.end_packet(event.thread, scene, out);
+        }
+        let clocks = &mut self.clocks;
+        let stream = self.streams[event.thread].get_or_insert_with(|| {
+            let of = &scene.threads[event.thread].clock;
+            let clock = clocks.iter().position(|(known, ..)| Arc::ptr_eq(known, of)).unwrap_or_else(|| {
+                clocks.push((of.clone(), ticks, ticks));
+                clocks.len() - 1
+            });
+            Stream { clock, events: Vec::new(), begin: ticks, end: ticks, discarded: 0 }
+        });
+        self.back += u64::from(ticks < stream.end);
+        let ticks = ticks.max(stream.end);
+        if stream.events.is_empty() {
+            stream.begin = ticks;
+        }
+        stream.end = ticks;
+        let (_, first, last) = &mut clocks[stream.clock];
+        (*first, *last) = ((*first).min(ticks), (*last).max(ticks));
+        stream.events.extend_from_slice(&number.to_le_bytes());
+        stream.events.extend_from_slice(&ticks.to_le_bytes());
+        &mut stream.events
+    }
+
+    /// Writes the packet of a thread.
+    fn end_packet(&mut self, thread: usize, scene: &Scene, out: &mut Vec<u8>) {
+        let Some(Some(stream)) = self.streams.get_mut(thread) else { return };
+        let of = &scene.threads[thread];
+        let process = &scene.processes[of.process];
+        let mut packet = Vec::with_capacity(stream.events.len() + 256);
+        packet.extend_from_slice(&MAGIC.to_le_bytes());
+        packet.extend_from_slice(&u32::try_from(stream.clock).unwrap_or(0).to_le_bytes());
+        packet.extend_from_slice(&(thread as u64).to_le_bytes());
+        packet.extend_from_slice(&stream.begin.to_le_bytes());
+        packet.extend_from_slice(&stream.end.to_le_bytes());
+        let mut context = self.pids.of(of.process, scene).0.to_le_bytes().to_vec();
+        context.extend_from_slice(&of.tid.to_le_bytes());
+        put_text(&process.name, &mut 0, &mut context);
+        put_text(&of.label, &mut 0, &mut context);
+        // Three numbers are between the times and the rest of the context.
+        let bits = 8 * (packet.len() + 24 + context.len() + stream.events.len()) as u64;
+        for number in [bits, bits, stream.discarded] {
+            packet.extend_from_slice(&number.to_le_bytes());
+        }
+        packet.extend_from_slice(&context);
+        packet.extend_from_slice(&stream.events);
+        stream.events.clear();
+        stream.begin = stream.end;
+        put_part(&format!("stream_{thread}"), &packet, out);
+    }
+
+    fn message(&mut self, event: &Event<'_>, scene: &Scene, out: &mut Vec<u8>) {
+        let What::Message { site, text, values } = &event.what else { return };
+        let mut nul = 0;
+        match (site.zip(scene.site(*site)), values) {
+            (Some((number, known)), Some(values)) => {
+                let bytes = self.begin_event(event, Class::Values(number), scene, out);
+                for (field, value) in known.fields.fields().iter().zip(*values) {
+                    put_value(field.of, value, &mut nul, bytes);
+                }
+            }
+            (Some((number, _)), None) => {
+                put_text(text, &mut nul, self.begin_event(event, Class::Text(number), scene, out));
+            }
+            (None, _) => put_text(text, &mut nul, self.begin_event(event, Class::Message, scene, out)),
+        }
+        self.nul += nul;
+    }
+
+    fn enter(&mut self, event: &Event<'_>, told: &Told, scene: &Scene, out: &mut Vec<u8>) {
+        let bytes = self.begin_event(event, Class::Enter(told.span.is_some()), scene, out);
+        bytes.extend_from_slice(&number_of(Some(told.called.function)));
+        bytes.extend_from_slice(&number_of(told.called.from));
+        if let Some(span) = told.span {
+            bytes.extend_from_slice(&span.to_le_bytes());
+        }
+    }
+
+    fn leave(
+        &mut self,
+        event: &Event<'_>,
+        told: &Told,
+        function: FunctionId,
+        scene: &Scene,
+        out: &mut Vec<u8>,
+    ) {
+        let bytes = self.begin_event(event, Class::Leave(told.span.is_some()), scene, out);
+        bytes.extend_from_slice(&number_of(Some(function)));
+        let flags = [Flags::UNWINDING, Flags::ENDED, Flags::CANCELLED];
+        bytes.extend(flags.map(|flag| u8::from(told.left.has(flag))));
+        if let Some(span) = told.span {
+            bytes.extend_from_slice(&span.to_le_bytes());
+        }
+    }
+
+    fn meta(
+        &mut self,
+        event: &Event<'_>,
+        payload: &str,
+        meta: Option<&Meta>,
+        scene: &Scene,
+        out: &mut Vec<u8>,
+    ) {
+        let (word, rest) = payload.split_once(' ').unwrap_or((payload, ""));
+        let mut nul = 0;
+        match meta {
+            Some(Meta::Stall { ns }) => {
+                let bytes = self.begin_event(event, Class::Stall, scene, out);
+                bytes.extend_from_slice(&ns.to_le_bytes());
+            }
+            Some(Meta::Lost { records, .. } | Meta::LostOtherwise { records, .. }) => {
+                // Readers count what was discarded between two packets, so the one before has to be there, even
+                // if it has no events.
+                let bytes = self.begin_event(event, Class::Lost, scene, out);
+                let head = bytes.split_off(bytes.len() - 12);
+                self.end_packet(event.thread, scene, out);
+                let Some(Some(stream)) = self.streams.get_mut(event.thread) else { return };
+                stream.discarded = stream.discarded.saturating_add(*records);
+                stream.events.extend_from_slice(&head);
+                stream.events.extend_from_slice(&records.to_le_bytes());
+                put_text(rest, &mut nul, &mut stream.events);
+            }
+            _ => {
+                put_text(rest, &mut nul, self.begin_event(event, Class::Word(word.to_owned()), scene, out));
+            }
+        }
+        self.nul += nul;
+    }
+
+    /// Returns the description of a clock. Its time is that of the day at its first event and at its last one.
+    fn clock(number: usize, clock: &TickClock, first: u64, last: u64) -> String {
+        const SECOND: i128 = 1_000_000_000;
+        let wall = |ticks: u64| i128::from(clock.wall(Ticks(ticks)).0);
+        let (ticks, ns) = (i128::from(last - first), wall(last) - wall(first));
+        let rate = if ns > 0 { ((ticks * SECOND + ns / 2) / ns).max(1) } else { SECOND };
+        // The time of ticks 0, in nanoseconds.
+        let zero = wall(first) - i128::from(first) * SECOND / rate;
+        let (seconds, rest) = (zero.div_euclid(SECOND), zero.rem_euclid(SECOND) * rate / SECOND);
+        format!(
+            "clock {{\n    name = clock{number}; freq = {rate}; offset_s = {seconds}; offset = {rest};\n    \
+             absolute = true;\n}};\n\
+             typealias integer {{ size = 64; align = 8; signed = false; map = clock.clock{number}.value; }} := \
+             ticks{number}_t;\n\
+             stream {{\n    id = {number};\n    packet.context := struct {{\n        \
+             ticks{number}_t timestamp_begin; ticks{number}_t timestamp_end;\n        \
+             uint64_t content_size; uint64_t packet_size; uint64_t events_discarded;\n        \
+             uint32_t vpid; int64_t vtid; string procname; string thread;\n    }};\n    \
+             event.header := struct {{ uint32_t id; ticks{number}_t timestamp; }};\n}};\n"
+        )
+    }
+
+    /// Returns what the description of a class has besides its number: its name, its place and its level, and its
+    /// fields.
+    fn class(class: &Class, scene: &Scene) -> (String, String, String) {
+        let named = |name: &str, fields: &str| (quoted(name), String::new(), fields.to_owned());
+        let of_site = |known: &TypedSite, fields: String| {
+            let site = &known.site;
+            let name = if site.template.is_empty() { &site.format } else { &site.template };
+            let mut about = format!("model.emf.uri = {}; ", quoted(&format!("{}:{}", site.file, site.line)));
+            if let Some(level) = level_number(site.level) {
+                let _ = write!(about, "loglevel = {level}; ");
+            }
+            (quoted(name), about, fields)
+        };
+        let text = "string _message; ";
+        match class {
+            Class::Values(number) => scene.site(Some(*number)).map(|known| {
+                let (mut fields, mut names) = (String::new(), Vec::new());
+                for field in known.fields.fields() {
+                    let mut name = field_name(&field.name);
+                    while names.contains(&name) {
+                        name.push('_');
+                    }
+                    let _ = write!(fields, "{} {name}; ", type_of(field.of));
+                    names.push(name);
+                }
+                of_site(known, fields)
+            }),
+            Class::Text(number) => scene.site(Some(*number)).map(|known| of_site(known, text.to_owned())),
+            Class::Message => Some(named("message", text)),
+            Class::Stack => Some(named("stack", text)),
+            Class::Enter(of_span) => {
+                let fields = "enum function _function; enum function _called_from; ";
+                let span = if *of_span { "uint64_t _span; " } else { "" };
+                Some(named(if *of_span { "enter span" } else { "enter" }, &format!("{fields}{span}")))
+            }
+            Class::Leave(of_span) => {
+                let fields = "enum function _function; enum boolean _unwinding; enum boolean _ended; \
+                              enum boolean _cancelled; ";
+                let span = if *of_span { "uint64_t _span; " } else { "" };
+                Some(named(if *of_span { "leave span" } else { "leave" }, &format!("{fields}{span}")))
+            }
+            Class::Stall => Some(named("# stall", "uint64_t _ns; ")),
+            Class::Lost => Some(named("# lost", "uint64_t _records; string _keys; ")),
+            Class::Word(word) => Some(named(&format!("# {word}"), "string _keys; ")),
+        }
+        .unwrap_or_else(|| named("message", text))
+    }
+
+    /// Returns the description.
+    fn metadata(&self, scene: &Scene) -> String {
+        let mut text = TYPES.to_owned();
+        text.push_str("enum function : uint32_t {\n    \"not known\" = 0");
+        for (number, function) in (1..).zip(&scene.functions) {
+            let line = function.line.map_or_else(String::new, |line| format!(":{line}"));
+            let at =
+                if function.file.is_empty() { String::new() } else { format!(" at {}{line}", function.file) };
+            let _ = write!(text, ",\n    {} = {number}", quoted(&format!("{}{at}", function.name)));
+        }
+        text.push_str("\n};\n");
+        for (number, (clock, first, last)) in self.clocks.iter().enumerate() {
+            text.push_str(&Self::clock(number, clock, *first, *last));
+            for (id, class) in self.known.iter().enumerate() {
+                let (name, about, fields) = Self::class(class, scene);
+                let _ = writeln!(
+                    text,
+                    "event {{ id = {id}; name = {name}; stream_id = {number}; {about}fields := struct {{ {fields}}}; }};"
+                );
+            }
+        }
+        text
+    }
+}
+
+impl EventFormat for CtfFormat {
+    fn event(&mut self, event: &Event<'_>, scene: &Scene, out: &mut Vec<u8>) {
+        match &event.what {
+            What::Message { .. } => self.message(event, scene, out),
+            What::Enter(told) => self.enter(event, told, scene, out),
+            What::Leave(told, ended) => {
+                let function = ended.last().map_or(told.called.function, |call| call.function);
+                self.leave(event, told, function, scene, out);
+            }
+            // No record says so.
+            What::Close(_) => {}
+            What::Stack(text) => {
+                put_text(text, &mut 0, self.begin_event(event, Class::Stack, scene, out));
+            }
+            What::Meta { payload, meta } => self.meta(event, payload, *meta, scene, out),
+        }
+    }
+
+    fn finish(&mut self, scene: &Scene, out: &mut Vec<u8>) {
+        for thread in 0..self.streams.len() {
+            self.end_packet(thread, scene, out);
+        }
+        put_part("metadata", self.metadata(scene).as_bytes(), out);
+    }
+
+    fn untold(&self, scene: &Scene) -> Vec<String> {
+        let mut untold = scene.odd_texts();
+        untold.extend(self.pids.untold());
+        untold.extend(sentences([
+            (self.nul, "record", "with NUL in a text: it stands as \\x00"),
+            (self.back, "record", "whose ticks go back: with those of the record of its thread before"),
+        ]));
+        untold
+    }
+}

@@ -1,0 +1,484 @@
+//! Records as formats for other programs take them: with their threads and processes by number, their times,
+//! sites with typed values, and functions whose enterings and leavings are matched.
+//!
+//! A format implements [`EventFormat`], and [`EventExport`] puts it behind [`Export`]. Calls are matched as
+//! `report` does it, so all formats agree with it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use trace_format::escape::unescape;
+use trace_format::line::{Kind, Ticks};
+use trace_format::meta::{EndReason, Meta, Run};
+use trace_format::sites::Site;
+
+use crate::file::marked_values::bytes_of;
+use crate::input::inputs::Origin;
+use crate::input::site_catalog::SiteCatalog;
+use crate::time::clocks::TickClock;
+use crate::ui::messages::count;
+use crate::view::calls::{Ending, OpenCalls};
+use crate::view::export::Export;
+use crate::view::names::{FunctionId, SharedNames, Told, lock};
+use crate::view::records::RecordText;
+use crate::view::values::{Fields, Value};
+
+/// A format that takes events.
+pub trait EventFormat: Send + Sync {
+    /// Begins the output.
+    fn begin(&mut self, _out: &mut Vec<u8>) {}
+
+    /// Appends an event, the next one in the order of the merge.
+    fn event(&mut self, event: &Event<'_>, scene: &Scene, out: &mut Vec<u8>);
+
+    /// Ends the output, after the last event.
+    fn finish(&mut self, _scene: &Scene, _out: &mut Vec<u8>) {}
+
+    /// Returns a sentence for each sort of things that the output does not tell, with their number.
+    fn untold(&self, scene: &Scene) -> Vec<String>;
+}
+
+/// What happened.
+#[derive(Debug)]
+pub struct Event<'a> {
+    /// The number of the thread in the scene.
+    pub thread: usize,
+    /// The ticks.
+    pub ticks: Ticks,
+    /// The time, in nanoseconds since 1970.
+    pub wall: u64,
+    /// What it was.
+    pub what: What<'a>,
+}
+
+/// The content of an event.
+#[derive(Debug)]
+pub enum What<'a> {
+    /// A message.
+    Message {
+        /// The number of its site in the scene, where that is known.
+        site: Option<usize>,
+        /// The text, not escaped; bytes that are not UTF-8 are, as in the trace.
+        text: &'a str,
+        /// The values, one for each field of the site, where they were captured.
+        values: Option<&'a [Value<'a>]>,
+    },
+    /// A function was entered.
+    Enter(Told),
+    /// A function was left: the record, and the calls that end with it, the innermost first. There is none
+    /// where no record tells that the function was entered.
+    Leave(Told, &'a [EndedCall]),
+    /// These calls, the innermost first, end because their thread has, because tracing was paused, or because the
+    /// output ends. No record says so. Their time may be before that of the event before.
+    Close(&'a [EndedCall]),
+    /// A call stack, with names, as a line has it.
+    Stack(&'a str),
+    /// A `#` line.
+    Meta {
+        /// The payload, as the line has it: a word, and keys with values.
+        payload: &'a str,
+        /// What it says, where it is of a known kind.
+        meta: Option<&'a Meta>,
+    },
+}
+
+/// A call that has ended.
+#[derive(Clone, Copy, Debug)]
+pub struct EndedCall {
+    /// The number of the function in the scene.
+    pub function: FunctionId,
+    /// Whether a record tells that it was left.
+    pub was_left: bool,
+}
+
+/// A process.
+#[derive(Debug)]
+pub struct Process {
+    /// The run, where it is known.
+    pub run: Option<Run>,
+    /// The executable's file name; the log's name for lines of other logs.
+    pub name: String,
+}
+
+impl Process {
+    /// Returns the process id; 0 where it is not known.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.run.as_ref().map_or(0, |run| run.pid)
+    }
+}
+
+/// A thread.
+#[derive(Debug)]
+pub struct Thread {
+    /// The number of its process in the scene.
+    pub process: usize,
+    /// The operating system's id.
+    pub tid: u64,
+    /// The name by which people know it, which is unique in its process.
+    pub label: String,
+    /// The clock of its ticks, which the threads of one boot share.
+    pub clock: Arc<TickClock>,
+}
+
+/// A function: texts that are not escaped.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NamedFunction {
+    /// The name; an address where it has none, and nothing where not even that is known.
+    pub name: String,
+    /// The source file; empty where it is not known.
+    pub file: String,
+    /// The line.
+    pub line: Option<u32>,
+}
+
+/// A site with the types of its values.
+#[derive(Debug)]
+pub struct TypedSite {
+    /// The site.
+    pub site: Arc<Site>,
+    /// The types and names of the site's values.
+    pub fields: Fields,
+}
+
+impl TypedSite {
+    /// Returns the target: the name by which the site's records are filtered.
+    #[must_use]
+    pub fn target(&self) -> &str {
+        if self.site.target.is_empty() { &self.site.module } else { &self.site.target }
+    }
+}
+
+/// What the events of an output are about, as far as it was met.
+#[derive(Debug, Default)]
+pub struct Scene {
+    /// The processes.
+    pub processes: Vec<Process>,
+    /// The threads.
+    pub threads: Vec<Thread>,
+    /// The functions, by their numbers.
+    pub functions: Vec<NamedFunction>,
+    /// The sites, by their numbers.
+    pub sites: Vec<Option<TypedSite>>,
+    /// The number of messages with bytes that are not UTF-8.
+    pub not_text: u64,
+    /// The number of messages whose values are not those of their site.
+    pub without_values: u64,
+    /// The number of leavings whose entering no record tells.
+    pub unmatched: u64,
+    /// The number of calls whose leaving no record tells, and that have ended with a call around them.
+    pub unseen: u64,
+    /// The number of calls that were open when their thread or the output ended.
+    pub still_open: u64,
+}
+
+impl Scene {
+    /// Returns the site with a number.
+    #[must_use]
+    pub fn site(&self, number: Option<usize>) -> Option<&TypedSite> {
+        self.sites.get(number?)?.as_ref()
+    }
+
+    /// Returns a function.
+    #[must_use]
+    pub fn function(&self, id: FunctionId) -> &NamedFunction {
+        &self.functions[id as usize]
+    }
+
+    /// Returns what every format tells of texts.
+    #[must_use]
+    pub fn odd_texts(&self) -> Vec<String> {
+        sentences([
+            (self.not_text, "message", "with bytes that are not UTF-8: they stand as \\xNN"),
+            (self.without_values, "message", "whose values cannot be read: only the text is there"),
+        ])
+    }
+
+    /// Returns what formats tell in which calls nest.
+    #[must_use]
+    pub fn cut_calls(&self) -> Vec<String> {
+        sentences([
+            (self.unmatched, "leaving", "whose entering no record tells: left out"),
+            (self.unseen, "call", "whose leaving no record tells: ended with the call around"),
+            (self.still_open, "call", "still running at the end: ended with the thread or the trace"),
+        ])
+    }
+}
+
+/// Returns a sentence for each number that is not 0.
+pub fn sentences<'a>(of: impl IntoIterator<Item = (u64, &'a str, &'a str)>) -> Vec<String> {
+    let some = of.into_iter().filter(|(number, ..)| *number > 0);
+    some.map(|(number, noun, rest)| format!("{} {rest}", count(number, noun))).collect()
+}
+
+/// Puts a format that takes events behind [`Export`].
+pub struct EventExport<F> {
+    format: F,
+    names: SharedNames,
+    catalog: Arc<SiteCatalog>,
+    /// The labels of the threads, by origin.
+    labels: Vec<String>,
+    scene: Scene,
+    /// The thread of each origin.
+    threads: Vec<Option<usize>>,
+    by_id: HashMap<(usize, u64, Option<Vec<u8>>), usize>,
+    /// The number of each process among the names.
+    named: Vec<usize>,
+    open: Vec<OpenCalls>,
+    /// The ticks and the time of the last record of each process.
+    latest: Vec<(Ticks, u64)>,
+    /// Buffers.
+    text: String,
+    bytes: Vec<u8>,
+}
+
+impl<F: EventFormat> EventExport<F> {
+    /// Makes an export of this format, with `labels` for the threads of all origins.
+    pub fn new(
+        format: F,
+        names: SharedNames,
+        catalog: Arc<SiteCatalog>,
+        labels: Vec<String>,
+    ) -> EventExport<F> {
+        EventExport {
+            format,
+            names,
+            catalog,
+            labels,
+            scene: Scene::default(),
+            threads: Vec::new(),
+            by_id: HashMap::new(),
+            named: Vec::new(),
+            open: Vec::new(),
+            latest: Vec::new(),
+            text: String::new(),
+            bytes: Vec::new(),
+        }
+    }
+
+    /// Returns the number of an origin's thread.
+    fn thread(&mut self, number: usize, origin: &Origin) -> usize {
+        if let Some(Some(thread)) = self.threads.get(number) {
+            return *thread;
+        }
+        let of_names = lock(&self.names).process(origin);
+        let process = self.named.iter().position(|named| *named == of_names).unwrap_or_else(|| {
+            let run = origin.run.clone();
+            let exe = run.as_ref().map_or(&[][..], |run| &run.exe);
+            let name = exe.rsplit(|byte| *byte == b'/' || *byte == b'\\').next().unwrap_or_default();
+            let name = String::from_utf8_lossy(name).into_owned();
+            self.scene.processes.push(Process { run, name });
+            self.named.push(of_names);
+            self.latest.push((Ticks(0), 0));
+            self.named.len() - 1
+        });
+        let log = origin.is_log.then(|| origin.name.clone());
+        let thread = *self.by_id.entry((process, origin.tid, log)).or_insert_with(|| {
+            let label = self.labels.get(number).cloned().unwrap_or_else(|| origin.tid.to_string());
+            let pid = self.scene.processes[process].pid();
+            let label = match label.strip_prefix(&format!("{pid}/")) {
+                Some(own) => own.to_owned(),
+                None => label,
+            };
+            let clock = origin.clock.clone();
+            self.scene.threads.push(Thread { process, tid: origin.tid, label, clock });
+            self.open.push(OpenCalls::default());
+            self.open.len() - 1
+        });
+        self.threads.resize(self.threads.len().max(number + 1), None);
+        self.threads[number] = Some(thread);
+        thread
+    }
+
+    /// Has the scene know all functions that have a number.
+    fn learn_functions(&mut self, told: &Told) {
+        let most = told.called.function.max(told.called.from.unwrap_or(0)) as usize;
+        if self.scene.functions.len() > most {
+            return;
+        }
+        let names = lock(&self.names);
+        for id in self.scene.functions.len()..=most {
+            let function = names.get(FunctionId::try_from(id).unwrap_or(0));
+            let plain = |text: &str| String::from_utf8_lossy(&unescape(text.as_bytes())).into_owned();
+            let place = plain(function.place());
+            let (file, line) = match place.rsplit_once(':').map(|(file, line)| (file, line.parse())) {
+                Some((file, Ok(line))) => (file.to_owned(), Some(line)),
+                _ => (place, None),
+            };
+            self.scene.functions.push(NamedFunction { name: plain(&function.name), file, line });
+        }
+    }
+
+    /// Returns the number of the site with a mark.
+    fn site(&mut self, mark: u32) -> Option<usize> {
+        let number = (mark as usize).checked_sub(1)?;
+        if self.scene.sites.get(number).is_none_or(Option::is_none) {
+            let site = self.catalog.site(mark)?;
+            let fields = Fields::of(&site);
+            self.scene.sites.resize_with(self.scene.sites.len().max(number + 1), || None);
+            self.scene.sites[number] = Some(TypedSite { site, fields });
+        }
+        Some(number)
+    }
+
+    fn message(&mut self, record: &RecordText<'_>, thread: usize, wall: u64, out: &mut Vec<u8>) {
+        let site = self.site(record.site);
+        let mut text = std::mem::take(&mut self.text);
+        text.clear();
+        let is_text = text_of(record, &mut text);
+        self.scene.not_text += u64::from(!is_text);
+        let mut bytes = std::mem::take(&mut self.bytes);
+        let fields = self.scene.site(site).map(|site| &site.fields);
+        let values = record.values.zip(fields).map(|(digits, fields)| {
+            bytes_of(digits, &mut bytes);
+            fields.read(&bytes)
+        });
+        self.scene.without_values += u64::from(values == Some(None));
+        let values = values.flatten();
+        let what = What::Message { site, text: &text, values: values.as_deref() };
+        self.format.event(&Event { thread, ticks: record.ticks, wall, what }, &self.scene, out);
+        drop(values);
+        (self.text, self.bytes) = (text, bytes);
+    }
+
+    fn function(&mut self, record: &RecordText<'_>, thread: usize, wall: u64, out: &mut Vec<u8>) {
+        let process = self.named[self.scene.threads[thread].process];
+        let told = lock(&self.names).told(process, record.ticks, record.payload());
+        let Some(told) = told else { return };
+        self.learn_functions(&told);
+        let (called, ticks) = (told.called, record.ticks);
+        if record.kind == Kind::Enter {
+            self.open[thread].enter(called.place, called.function, told.span, wall);
+            return self.format.event(
+                &Event { thread, ticks, wall, what: What::Enter(told) },
+                &self.scene,
+                out,
+            );
+        }
+        let mut ended = Vec::new();
+        match self.open[thread].leave(called.place, called.function, told.span) {
+            None => self.scene.unmatched += 1,
+            Some(left) => {
+                while let Some((call, ending)) = self.open[thread].pop(left, wall) {
+                    let was_left = ending == Ending::Left;
+                    self.scene.unseen += u64::from(!was_left);
+                    ended.push(EndedCall { function: call.function, was_left });
+                }
+            }
+        }
+        let what = What::Leave(told, &ended);
+        self.format.event(&Event { thread, ticks, wall, what }, &self.scene, out);
+    }
+
+    /// Ends what is still open in a thread.
+    fn close(&mut self, thread: usize, (ticks, wall): (Ticks, u64), out: &mut Vec<u8>) {
+        let mut ended = Vec::new();
+        while let Some((call, _)) = self.open[thread].pop(0, wall) {
+            ended.push(EndedCall { function: call.function, was_left: false });
+        }
+        if !ended.is_empty() {
+            self.scene.still_open += ended.len() as u64;
+            let what = What::Close(&ended);
+            self.format.event(&Event { thread, ticks, wall, what }, &self.scene, out);
+        }
+    }
+
+    fn stack(&mut self, record: &RecordText<'_>, thread: usize, wall: u64, out: &mut Vec<u8>) {
+        let process = self.named[self.scene.threads[thread].process];
+        let Some(line) = record.parsed().next() else { return };
+        let mut named = Vec::new();
+        if !lock(&self.names).write_named(process, record.ticks, &line, &mut named) {
+            named.clear();
+            named.extend_from_slice(line.payload);
+        }
+        let text = String::from_utf8_lossy(&named);
+        let what = What::Stack(&text);
+        self.format.event(&Event { thread, ticks: record.ticks, wall, what }, &self.scene, out);
+    }
+
+    fn meta(
+        &mut self,
+        origin: &Origin,
+        record: &RecordText<'_>,
+        (thread, wall): (usize, u64),
+        out: &mut Vec<u8>,
+    ) {
+        let process = self.named[self.scene.threads[thread].process];
+        let payload = record.payload();
+        lock(&self.names).take_meta(process, payload);
+        let meta = Meta::parse(payload);
+        let text = String::from_utf8_lossy(payload);
+        let what = What::Meta { payload: &text, meta: meta.as_ref() };
+        self.format.event(&Event { thread, ticks: record.ticks, wall, what }, &self.scene, out);
+        match meta {
+            Some(Meta::End(end)) if end.reason == EndReason::Thread => {
+                self.close(thread, (record.ticks, wall), out);
+            }
+            // Nobody sees when what is open then is left. The thread may say it long after.
+            Some(Meta::Switched { on: false, ticks }) => {
+                self.close(thread, (ticks, origin.clock.wall(ticks).0), out);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Appends the text of a message, its lines joined by line feeds. Returns whether it is one: bytes that are
+/// not UTF-8 stay as they stand in the trace.
+fn text_of(record: &RecordText<'_>, text: &mut String) -> bool {
+    if record.line_count == 1 {
+        return put_text(record.payload(), text);
+    }
+    let mut is_text = true;
+    for (number, line) in record.parsed().enumerate() {
+        if number > 0 {
+            text.push('\n');
+        }
+        is_text &= put_text(line.payload, text);
+    }
+    is_text
+}
+
+fn put_text(escaped: &[u8], text: &mut String) -> bool {
+    let plain = memchr::memchr(b'\\', escaped).map(|_| unescape(escaped));
+    match std::str::from_utf8(plain.as_deref().unwrap_or(escaped)) {
+        Ok(plain) => {
+            text.push_str(plain);
+            true
+        }
+        Err(_) => {
+            text.push_str(&String::from_utf8_lossy(escaped));
+            false
+        }
+    }
+}
+
+impl<F: EventFormat> Export for EventExport<F> {
+    fn begin(&mut self, _origins: &[Origin], out: &mut Vec<u8>) {
+        self.format.begin(out);
+    }
+
+    fn record(&mut self, origin: &Origin, record: &RecordText<'_>, out: &mut Vec<u8>) {
+        let thread = self.thread(record.origin, origin);
+        let wall = origin.clock.wall(record.ticks).0;
+        let latest = &mut self.latest[self.scene.threads[thread].process];
+        *latest = (latest.0.max(record.ticks), latest.1.max(wall));
+        match record.kind {
+            Kind::Message | Kind::Continuation => self.message(record, thread, wall, out),
+            Kind::Enter | Kind::Leave => self.function(record, thread, wall, out),
+            Kind::Stack => self.stack(record, thread, wall, out),
+            Kind::Meta => self.meta(origin, record, (thread, wall), out),
+        }
+    }
+
+    fn finish(&mut self, out: &mut Vec<u8>) {
+        for thread in 0..self.open.len() {
+            self.close(thread, self.latest[self.scene.threads[thread].process], out);
+        }
+        self.format.finish(&self.scene, out);
+    }
+
+    fn untold(&self) -> Vec<String> {
+        self.format.untold(&self.scene)
+    }
+}

@@ -1,0 +1,261 @@
+//! The columns of formats of one record a line: what stands in each, by kind of record.
+
+use std::io::Write;
+
+use trace_format::escape::unescape;
+use trace_format::meta::Meta;
+use trace_format::record::Flags;
+use trace_format::sites::Level;
+use trace_format::wall::Wall;
+
+use crate::view::export::events::{Event, NamedFunction, Scene, What};
+use crate::view::export::json::{put_number, put_string, put_value};
+use crate::view::names::Told;
+
+/// A record in columns. Those that are `None` are not known, or are of other kinds of records.
+#[derive(Debug, Default)]
+pub struct Row<'a> {
+    /// The id of the process.
+    pub pid: Option<u32>,
+    /// The name of the process's executable.
+    pub process: &'a str,
+    /// The id of the thread.
+    pub tid: u64,
+    /// The label of the thread.
+    pub thread: &'a str,
+    /// The kind: `message`, `enter`, `leave`, `stack`, or the first word of a `#` line.
+    pub kind: &'a str,
+    /// The level.
+    pub level: Option<&'static str>,
+    /// The target.
+    pub target: Option<&'a str>,
+    /// The module path.
+    pub module: Option<&'a str>,
+    /// The source file.
+    pub file: Option<&'a str>,
+    /// The line in it.
+    pub line: Option<u32>,
+    /// The function: the one that traced the message, or the one that was entered or left.
+    pub function: Option<&'a str>,
+    /// The format string.
+    pub template: Option<&'a str>,
+    /// The text: of a message, of a stack, of a `#` line behind its word.
+    pub message: Option<&'a str>,
+}
+
+/// Returns the columns of an event; `None` where it is of no record. Appends the JSON object of its fields,
+/// if it has any, to `fields`.
+pub fn row_of<'a>(event: &Event<'a>, scene: &'a Scene, fields: &mut Vec<u8>) -> Option<Row<'a>> {
+    let thread = &scene.threads[event.thread];
+    let process = &scene.processes[thread.process];
+    let pid = process.run.as_ref().map(|run| run.pid);
+    let row = Row { pid, process: &process.name, tid: thread.tid, thread: &thread.label, ..Row::default() };
+    Some(match &event.what {
+        What::Message { site, text, values } => {
+            let row = Row { kind: "message", message: Some(text), ..row };
+            let Some(known) = scene.site(*site) else { return Some(row) };
+            if let Some(values) = values {
+                let named = known.fields.fields().iter().zip(*values);
+                put_object(named.map(|(field, value)| (&field.name[..], value)), fields, put_value);
+            }
+            let site = &known.site;
+            Row {
+                level: level(site.level),
+                target: some(known.target()),
+                module: some(&site.module),
+                file: some(&site.file),
+                line: Some(site.line),
+                function: some(&site.function),
+                template: some(&site.template),
+                ..row
+            }
+        }
+        What::Enter(told) => {
+            let from = told.called.from.map(|from| scene.function(from));
+            put_call(told, from, fields);
+            of_function(Row { kind: "enter", ..row }, scene.function(told.called.function))
+        }
+        What::Leave(told, ended) => {
+            put_call(told, None, fields);
+            let left = ended.last().map_or(told.called.function, |call| call.function);
+            of_function(Row { kind: "leave", ..row }, scene.function(left))
+        }
+        What::Stack(text) => Row { kind: "stack", message: Some(text), ..row },
+        What::Meta { payload, .. } => {
+            let (word, rest) = payload.split_once(' ').unwrap_or((payload, ""));
+            put_object(keys_of(rest), fields, put_key);
+            Row { kind: word, message: Some(rest), ..row }
+        }
+        What::Close(_) => return None,
+    })
+}
+
+fn some(text: &str) -> Option<&str> {
+    (!text.is_empty()).then_some(text)
+}
+
+/// Returns the name of a level, as formats have it.
+#[must_use]
+pub fn level(level: Level) -> Option<&'static str> {
+    Some(match level {
+        Level::None => return None,
+        Level::Error => "error",
+        Level::Warn => "warn",
+        Level::Info => "info",
+        Level::Debug => "debug",
+        Level::Trace => "trace",
+    })
+}
+
+fn of_function<'a>(row: Row<'a>, function: &'a NamedFunction) -> Row<'a> {
+    Row { function: some(&function.name), file: some(&function.file), line: function.line, ..row }
+}
+
+/// Appends what is known of a call besides its function.
+fn put_call(told: &Told, from: Option<&NamedFunction>, out: &mut Vec<u8>) {
+    let mut fields: Vec<(&str, Key)> = Vec::new();
+    if let Some(span) = told.span {
+        fields.push(("span", Key::Number(span)));
+    }
+    if let Some(from) = from {
+        let line = from.line.map_or_else(String::new, |line| format!(":{line}"));
+        fields.push(("called_from", Key::Text(format!("{}{line}", from.file))));
+    }
+    for (flag, name) in
+        [(Flags::UNWINDING, "unwinding"), (Flags::ENDED, "ended"), (Flags::CANCELLED, "cancelled")]
+    {
+        if told.left.has(flag) {
+            fields.push((name, Key::Yes));
+        }
+    }
+    if !fields.is_empty() {
+        put_object(fields.into_iter(), out, put_key);
+    }
+}
+
+/// Appends the JSON of a key's value.
+pub fn put_key(value: Key, out: &mut Vec<u8>) {
+    match value {
+        Key::Yes => out.extend_from_slice(b"true"),
+        Key::Number(number) => put_number(number, out),
+        Key::Text(text) => put_string(&text, out),
+    }
+}
+
+/// Appends a JSON object with these fields.
+pub fn put_object<'a, T>(
+    fields: impl Iterator<Item = (&'a str, T)>,
+    out: &mut Vec<u8>,
+    mut put: impl FnMut(T, &mut Vec<u8>),
+) {
+    out.push(b'{');
+    for (number, (name, value)) in fields.enumerate() {
+        if number > 0 {
+            out.push(b',');
+        }
+        put_string(name, out);
+        out.push(b':');
+        put(value, out);
+    }
+    out.push(b'}');
+}
+
+/// The value of a key in a `#` line, or of what a line tells of a call.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Key {
+    /// Decimal digits.
+    Number(u64),
+    /// It is so.
+    Yes,
+    /// Anything else, not escaped.
+    Text(String),
+}
+
+/// Returns the keys of a `#` line behind its word, with their values. Those that have 8 or 16 hex digits are
+/// texts.
+pub fn keys_of(payload: &str) -> impl Iterator<Item = (&str, Key)> {
+    let mut rest = payload;
+    std::iter::from_fn(move || {
+        let (name, behind) = rest.trim_start_matches(' ').split_once('=')?;
+        let (value, behind, is_quoted) = match behind.strip_prefix('"') {
+            Some(quoted) => {
+                let (value, behind) = quoted.split_once('"')?;
+                (value, behind, true)
+            }
+            None => {
+                let end = behind.find(' ').unwrap_or(behind.len());
+                (&behind[..end], &behind[end..], false)
+            }
+        };
+        rest = behind;
+        let is_hex = matches!(name, "id" | "root" | "check" | "start" | "end" | "bias" | "build_id");
+        let value = match value.parse() {
+            Ok(number) if !is_quoted && !is_hex => Key::Number(number),
+            _ => Key::Text(String::from_utf8_lossy(&unescape(value.as_bytes())).into_owned()),
+        };
+        Some((name, value))
+    })
+}
+
+/// Writes times as text: the date, and the second, are those of the last time as a rule.
+#[derive(Debug, Default)]
+pub struct TimeText {
+    second: Option<u64>,
+    text: Vec<u8>,
+}
+
+impl TimeText {
+    /// Appends a time as `2026-11-20T15:11:02.123456789Z`.
+    pub fn put(&mut self, wall: u64, out: &mut Vec<u8>) {
+        const SECOND: u64 = 1_000_000_000;
+        if self.second != Some(wall / SECOND) {
+            self.second = Some(wall / SECOND);
+            self.text.clear();
+            // Writing to memory does not fail.
+            let _ = write!(self.text, "{}", Wall(wall));
+        }
+        let mut part = wall % SECOND;
+        let digits = self.text.len().saturating_sub(10)..self.text.len().saturating_sub(1);
+        for digit in self.text[digits].iter_mut().rev() {
+            *digit = b'0' + (part % 10) as u8;
+            part /= 10;
+        }
+        out.extend_from_slice(&self.text);
+    }
+}
+
+/// Returns whether a `#` line belongs to the table of modules, which other programs have no use for.
+#[must_use]
+pub fn is_of_modules(meta: Option<&Meta>) -> bool {
+    matches!(meta, Some(Meta::Module(_) | Meta::Unloaded { .. } | Meta::Missed { .. }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_those_that_lines_have() {
+        let mut times = TimeText::default();
+        for wall in [0, 1_795_187_462_000_000_000, 1_795_187_462_987_654_321, 1_795_187_463_000_000_001, 7] {
+            let mut out = Vec::new();
+            times.put(wall, &mut out);
+            assert_eq!(String::from_utf8(out).ok(), Some(Wall(wall).to_string()));
+        }
+    }
+
+    #[test]
+    fn the_keys_of_a_line_have_their_types() {
+        let found: Vec<_> = keys_of(r#"id=00000012 pid=12 exe="/a b/\x22c" reason=full odd"#).collect();
+        let text = |text: &str| Key::Text(text.to_owned());
+        assert_eq!(
+            found,
+            [
+                ("id", text("00000012")),
+                ("pid", Key::Number(12)),
+                ("exe", text("/a b/\"c")),
+                ("reason", text("full")),
+            ]
+        );
+    }
+}

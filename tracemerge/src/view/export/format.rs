@@ -1,0 +1,116 @@
+//! The formats of other programs that a merge can be written in, by name.
+
+use std::sync::Arc;
+
+use crate::input::site_catalog::SiteCatalog;
+use crate::view::export::Export;
+use crate::view::export::chrome::ChromeFormat;
+use crate::view::export::csv::CsvFormat;
+use crate::view::export::ctf::CtfFormat;
+use crate::view::export::events::{EventExport, EventFormat};
+use crate::view::export::folded::FoldedFormat;
+use crate::view::export::jsonl::JsonlFormat;
+use crate::view::export::perfetto::PerfettoFormat;
+use crate::view::export::uftrace::UftraceFormat;
+use crate::view::names::SharedNames;
+
+/// A format that other programs read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OtherFormat {
+    /// A JSON object for each record.
+    Jsonl,
+    /// A row of comma-separated values for each record.
+    Csv,
+    /// Packets for Perfetto.
+    Perfetto,
+    /// The JSON of Chrome's tracing.
+    Chrome,
+    /// Call paths with their own times.
+    Folded,
+    /// A directory for uftrace.
+    Uftrace,
+    /// The Common Trace Format.
+    Ctf,
+}
+
+impl OtherFormat {
+    /// All formats, in the order in which they are shown.
+    pub const ALL: &[OtherFormat] = &[
+        OtherFormat::Jsonl,
+        OtherFormat::Csv,
+        OtherFormat::Perfetto,
+        OtherFormat::Chrome,
+        OtherFormat::Folded,
+        OtherFormat::Uftrace,
+        OtherFormat::Ctf,
+    ];
+
+    /// Returns the name, and what it is.
+    #[must_use]
+    pub fn named(self) -> (&'static str, &'static str) {
+        match self {
+            OtherFormat::Jsonl => ("jsonl", "A JSON object for each record"),
+            OtherFormat::Csv => ("csv", "A row of comma-separated values for each record"),
+            OtherFormat::Perfetto => ("perfetto", "A timeline for Perfetto, https://ui.perfetto.dev"),
+            OtherFormat::Chrome => ("chrome", "A timeline as JSON, for tools that read Chrome's traces"),
+            OtherFormat::Folded => ("folded", "Call paths with their own nanoseconds, for flame graphs"),
+            OtherFormat::Uftrace => {
+                ("uftrace", "A directory with the calls, for uftrace report, replay and tui")
+            }
+            OtherFormat::Ctf => ("ctf", "A directory in the Common Trace Format 1.8, for babeltrace2"),
+        }
+    }
+
+    /// Returns what the name of the output has behind that of the application.
+    #[must_use]
+    pub fn extension(self) -> &'static str {
+        match self {
+            OtherFormat::Jsonl => "jsonl",
+            OtherFormat::Csv => "csv",
+            OtherFormat::Perfetto => "perfetto-trace",
+            OtherFormat::Chrome => "chrome.json",
+            OtherFormat::Folded => "folded",
+            OtherFormat::Uftrace => "uftrace",
+            OtherFormat::Ctf => "ctf",
+        }
+    }
+
+    /// Makes the export to this format, of the functions of `names` and the sites of `catalog`, with `labels`
+    /// for the threads of all origins.
+    #[must_use]
+    pub fn export(
+        self,
+        names: SharedNames,
+        catalog: Arc<SiteCatalog>,
+        labels: Vec<String>,
+    ) -> Box<dyn Export> {
+        fn of<F: EventFormat + 'static>(
+            format: F,
+            (names, catalog, labels): (SharedNames, Arc<SiteCatalog>, Vec<String>),
+        ) -> Box<dyn Export> {
+            Box::new(EventExport::new(format, names, catalog, labels))
+        }
+        let about = (names, catalog, labels);
+        match self {
+            OtherFormat::Jsonl => of(JsonlFormat::default(), about),
+            OtherFormat::Csv => of(CsvFormat::default(), about),
+            OtherFormat::Perfetto => of(PerfettoFormat::default(), about),
+            OtherFormat::Chrome => of(ChromeFormat::default(), about),
+            OtherFormat::Folded => Box::new(FoldedFormat::new(about.0, about.2)),
+            OtherFormat::Uftrace => of(UftraceFormat::default(), about),
+            OtherFormat::Ctf => of(CtfFormat::default(), about),
+        }
+    }
+
+    /// Returns whether the output is text, which may go to a terminal.
+    #[must_use]
+    pub fn is_text(self) -> bool {
+        self != OtherFormat::Perfetto && !self.is_directory()
+    }
+
+    /// Returns whether the output is a directory.
+    #[must_use]
+    pub fn is_directory(self) -> bool {
+        matches!(self, OtherFormat::Uftrace | OtherFormat::Ctf)
+    }
+}

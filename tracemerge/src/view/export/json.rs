@@ -1,0 +1,106 @@
+//! JSON, piece by piece: texts, numbers and values.
+
+use std::io::Write;
+
+use crate::view::values::Value;
+
+/// Appends a string with its quotes.
+pub fn put_string(text: &str, out: &mut Vec<u8>) {
+    out.push(b'"');
+    let bytes = text.as_bytes();
+    let mut done = 0;
+    for (at, &byte) in bytes.iter().enumerate() {
+        let short = match byte {
+            b'"' => b'"',
+            b'\\' => b'\\',
+            b'\n' => b'n',
+            b'\r' => b'r',
+            b'\t' => b't',
+            0..=0x1f => 0,
+            _ => continue,
+        };
+        out.extend_from_slice(&bytes[done..at]);
+        done = at + 1;
+        match short {
+            // Writing to memory does not fail.
+            0 => drop(write!(out, "\\u{byte:04x}")),
+            short => out.extend_from_slice(&[b'\\', short]),
+        }
+    }
+    out.extend_from_slice(&bytes[done..]);
+    out.push(b'"');
+}
+
+/// Appends a number in decimal digits.
+pub fn put_number(mut number: u64, out: &mut Vec<u8>) {
+    let mut digits = [0; 20];
+    let mut at = digits.len();
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (number % 10) as u8;
+        number /= 10;
+        if number == 0 {
+            break;
+        }
+    }
+    out.extend_from_slice(&digits[at..]);
+}
+
+/// Appends a value: an integer of more than 64 bits, and a float that is no number, as a string.
+pub fn put_value(value: &Value<'_>, out: &mut Vec<u8>) {
+    // Writing to memory does not fail.
+    let _ = match value {
+        Value::Signed(number) if i64::try_from(*number).is_ok() => write!(out, "{number}"),
+        Value::Unsigned(number) if u64::try_from(*number).is_ok() => write!(out, "{number}"),
+        Value::Signed(number) => write!(out, "\"{number}\""),
+        Value::Unsigned(number) => write!(out, "\"{number}\""),
+        Value::F32(number) if number.is_finite() => write!(out, "{number:?}"),
+        Value::F64(number) if number.is_finite() => write!(out, "{number:?}"),
+        Value::F32(number) => write!(out, "\"{number}\""),
+        Value::F64(number) => write!(out, "\"{number}\""),
+        Value::Bool(is_so) => write!(out, "{is_so}"),
+        Value::Pointer(address) => write!(out, "\"{address:#x}\""),
+        Value::Text(text) => {
+            put_string(text, out);
+            Ok(())
+        }
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn written(value: &Value<'_>) -> serde_json::Value {
+        let mut out = Vec::new();
+        put_value(value, &mut out);
+        serde_json::from_slice(&out).unwrap_or_else(|error| panic!("{value:?}: {error}"))
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_what_another_reader_reads(text: String, number: u64, signed: i64, float: f64) {
+            prop_assert_eq!(written(&Value::Text(text[..].into())), serde_json::json!(text));
+            prop_assert_eq!(written(&Value::Signed(signed.into())), serde_json::json!(signed));
+            prop_assert_eq!(written(&Value::Unsigned(number.into())), serde_json::json!(number));
+            if float.is_finite() {
+                // Its reader may be off by one in the last place.
+                let read = written(&Value::F64(float)).as_f64();
+                prop_assert!(read.is_some_and(|read| (read - float).abs() <= float.abs() * 1e-15), "{float}");
+            }
+            let mut out = Vec::new();
+            put_number(number, &mut out);
+            prop_assert_eq!(String::from_utf8(out).ok(), Some(number.to_string()));
+        }
+    }
+
+    #[test]
+    fn what_json_has_no_number_for_is_a_string() {
+        assert_eq!(written(&Value::F64(f64::NAN)), serde_json::json!("NaN"));
+        assert_eq!(written(&Value::F32(f32::NEG_INFINITY)), serde_json::json!("-inf"));
+        assert_eq!(written(&Value::Unsigned(u128::MAX)), serde_json::json!(u128::MAX.to_string()));
+        assert_eq!(written(&Value::F32(0.1)), serde_json::json!(0.1));
+        assert_eq!(written(&Value::Pointer(16)), serde_json::json!("0x10"));
+    }
+}

@@ -1,0 +1,68 @@
+//! JSON lines: each record is an object in a line. Keys whose values are not known are missing.
+
+use crate::view::export::events::{Event, EventFormat, Scene};
+use crate::view::export::fields::{TimeText, row_of};
+use crate::view::export::json::{put_number, put_string};
+
+/// The format of JSON lines.
+#[derive(Debug, Default)]
+pub struct JsonlFormat {
+    times: TimeText,
+    /// A buffer for the fields of a record.
+    fields: Vec<u8>,
+}
+
+impl EventFormat for JsonlFormat {
+    fn event(&mut self, event: &Event<'_>, scene: &Scene, out: &mut Vec<u8>) {
+        self.fields.clear();
+        let Some(row) = row_of(event, scene, &mut self.fields) else { return };
+        out.extend_from_slice(b"{\"ticks\":");
+        put_number(event.ticks.0, out);
+        out.extend_from_slice(b",\"time\":\"");
+        self.times.put(event.wall, out);
+        out.extend_from_slice(b"\",\"ns\":");
+        put_number(event.wall, out);
+        if let Some(pid) = row.pid {
+            out.extend_from_slice(b",\"pid\":");
+            put_number(pid.into(), out);
+            out.extend_from_slice(b",\"process\":");
+            put_string(row.process, out);
+        }
+        out.extend_from_slice(b",\"tid\":");
+        put_number(row.tid, out);
+        let mut text = |key: &[u8], value: Option<&str>| {
+            if let Some(value) = value {
+                out.extend_from_slice(key);
+                put_string(value, out);
+            }
+        };
+        text(b",\"thread\":", Some(row.thread));
+        text(b",\"kind\":", Some(row.kind));
+        text(b",\"level\":", row.level);
+        text(b",\"target\":", row.target);
+        text(b",\"module\":", row.module);
+        text(b",\"file\":", row.file);
+        if let Some(line) = row.line {
+            out.extend_from_slice(b",\"line\":");
+            put_number(line.into(), out);
+        }
+        let mut text = |key: &[u8], value: Option<&str>| {
+            if let Some(value) = value {
+                out.extend_from_slice(key);
+                put_string(value, out);
+            }
+        };
+        text(b",\"function\":", row.function);
+        text(b",\"template\":", row.template);
+        text(b",\"message\":", row.message);
+        if !self.fields.is_empty() {
+            out.extend_from_slice(b",\"fields\":");
+            out.extend_from_slice(&self.fields);
+        }
+        out.extend_from_slice(b"}\n");
+    }
+
+    fn untold(&self, scene: &Scene) -> Vec<String> {
+        scene.odd_texts()
+    }
+}

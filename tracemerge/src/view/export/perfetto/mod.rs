@@ -1,0 +1,508 @@
+//! The protocol buffers of Perfetto (`perfetto_trace.proto`): a sequence of packets for each thread, whose
+//! names are interned.
+//!
+//! Functions are slices on the track of their thread, messages are instants: the template is the name, the
+//! values are debug annotations. Losses and other `#` lines are instants of the category `tracer`; stalls are
+//! slices on a track of their own, for they overlap calls. Times are those of the wall clock, which a
+//! snapshot says.
+
+mod protobuf;
+
+use std::collections::{BTreeSet, HashMap};
+
+use trace_format::meta::Meta;
+use trace_format::record::Flags;
+
+use self::protobuf::{put_double, put_message, put_number, put_signed, put_text};
+use crate::view::export::events::{EndedCall, Event, EventFormat, Scene, TypedSite, What};
+use crate::view::export::fields::{Key, is_of_modules, keys_of, level};
+use crate::view::export::pids::Pids;
+use crate::view::names::Told;
+use crate::view::values::Value;
+
+/// The numbers of fields, by message.
+mod field {
+    pub const PACKET: u64 = 1;
+    pub mod packet {
+        pub const CLOCK_SNAPSHOT: u64 = 6;
+        pub const TIMESTAMP: u64 = 8;
+        pub const SEQUENCE: u64 = 10;
+        pub const TRACK_EVENT: u64 = 11;
+        pub const INTERNED: u64 = 12;
+        pub const FLAGS: u64 = 13;
+        pub const DEFAULTS: u64 = 59;
+        pub const TRACK: u64 = 60;
+    }
+    pub mod event {
+        pub const CATEGORY_ID: u64 = 3;
+        pub const ANNOTATION: u64 = 4;
+        pub const TYPE: u64 = 9;
+        pub const NAME_ID: u64 = 10;
+        pub const TRACK: u64 = 11;
+        pub const NAME: u64 = 23;
+        pub const LOCATION_ID: u64 = 34;
+    }
+    pub mod interned {
+        pub const CATEGORY: u64 = 1;
+        pub const NAME: u64 = 2;
+        pub const ANNOTATION_NAME: u64 = 3;
+        pub const LOCATION: u64 = 4;
+    }
+    pub mod annotation {
+        pub const NAME_ID: u64 = 1;
+        pub const BOOL: u64 = 2;
+        pub const UNSIGNED: u64 = 3;
+        pub const SIGNED: u64 = 4;
+        pub const DOUBLE: u64 = 5;
+        pub const TEXT: u64 = 6;
+        pub const POINTER: u64 = 7;
+    }
+    pub mod track {
+        pub const UUID: u64 = 1;
+        pub const NAME: u64 = 2;
+        pub const PROCESS: u64 = 3;
+        pub const THREAD: u64 = 4;
+        pub const PARENT: u64 = 5;
+    }
+    pub mod process {
+        pub const PID: u64 = 1;
+        pub const NAME: u64 = 6;
+    }
+    pub mod thread {
+        pub const PID: u64 = 1;
+        pub const TID: u64 = 2;
+        pub const NAME: u64 = 5;
+    }
+}
+
+const SLICE_BEGIN: u64 = 1;
+const SLICE_END: u64 = 2;
+const INSTANT: u64 = 3;
+const STATE_CLEARED: u64 = 1;
+const NEEDS_STATE: u64 = 2;
+/// The clocks of a snapshot: the time of day, and the one that times are told in if nothing else is said.
+const REALTIME: u64 = 1;
+const BOOTTIME: u64 = 6;
+/// The sequence of packets that are of no thread.
+const COMMON: u64 = 1;
+/// What names are told to be, in the sequence of a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Interned {
+    Category(u64),
+    Name(u64),
+    AnnotationName(u64),
+}
+
+/// What is written of a thread so far.
+#[derive(Debug, Default)]
+struct Sequence {
+    /// Whether the thread is told.
+    is_told: bool,
+    /// The names that are told.
+    told: KnownNames,
+    /// The time at which the last stall ended; `None` where the track of stalls is not told.
+    stalled_until: Option<u64>,
+}
+
+/// Sets of small numbers, by what they are of.
+#[derive(Debug, Default)]
+struct KnownNames {
+    functions: Vec<bool>,
+    sites: Vec<bool>,
+    others: BTreeSet<Interned>,
+}
+
+/// Notes that a number is in a set; returns whether it was not.
+fn is_new(set: &mut Vec<bool>, number: usize) -> bool {
+    if set.len() <= number {
+        set.resize(number + 1, false);
+    }
+    !std::mem::replace(&mut set[number], true)
+}
+
+/// The format of Perfetto.
+#[derive(Debug, Default)]
+pub struct PerfettoFormat {
+    sequences: Vec<Sequence>,
+    pids: Pids,
+    /// The numbers of texts that are interned.
+    texts: HashMap<String, u64>,
+    has_clock: bool,
+    /// Buffers for interned data and for an event.
+    interned: Vec<u8>,
+    event: Vec<u8>,
+}
+
+/// The numbers of tracks: of processes, of threads, and of the stalls of threads.
+fn process_track(process: usize) -> u64 {
+    1 << 32 | process as u64
+}
+
+fn thread_track(thread: usize) -> u64 {
+    2 << 32 | thread as u64
+}
+
+fn stall_track(thread: usize) -> u64 {
+    3 << 32 | thread as u64
+}
+
+/// The numbers of names: of functions, of templates, and of other texts.
+fn name_of_function(function: u32) -> u64 {
+    u64::from(function) * 4 + 1
+}
+
+fn name_of_site(site: usize) -> u64 {
+    site as u64 * 4 + 2
+}
+
+fn name_of_text(text: u64) -> u64 {
+    text * 4 + 3
+}
+
+impl PerfettoFormat {
+    /// Tells the clock, the process and the thread of an event, each once.
+    fn introduce(&mut self, event: &Event<'_>, scene: &Scene, out: &mut Vec<u8>) {
+        if !std::mem::replace(&mut self.has_clock, true) {
+            put_packet(out, |out| {
+                put_number(field::packet::SEQUENCE, COMMON, out);
+                put_number(field::packet::TIMESTAMP, event.wall, out);
+                put_message(field::packet::CLOCK_SNAPSHOT, out, |out| {
+                    for clock in [BOOTTIME, REALTIME] {
+                        put_message(1, out, |out| {
+                            put_number(1, clock, out);
+                            put_number(2, event.wall, out);
+                        });
+                    }
+                });
+            });
+        }
+        if self.sequences.len() < scene.threads.len() {
+            self.sequences.resize_with(scene.threads.len(), Sequence::default);
+        }
+        if std::mem::replace(&mut self.sequences[event.thread].is_told, true) {
+            return;
+        }
+        let thread = &scene.threads[event.thread];
+        let process = &scene.processes[thread.process];
+        let (pid, is_new) = self.pids.of(thread.process, scene);
+        if is_new {
+            put_track(process_track(thread.process), None, out, |out| {
+                put_message(field::track::PROCESS, out, |out| {
+                    put_signed(field::process::PID, pid.into(), out);
+                    if !process.name.is_empty() {
+                        put_text(field::process::NAME, &process.name, out);
+                    }
+                });
+            });
+        }
+        // A log of another program is no thread, but a track.
+        let is_log = process.run.is_none() && thread.tid == 0;
+        put_packet(out, |out| {
+            put_number(field::packet::SEQUENCE, sequence_of(event.thread), out);
+            put_number(field::packet::FLAGS, STATE_CLEARED, out);
+            put_message(field::packet::DEFAULTS, out, |out| {
+                put_message(field::packet::TRACK_EVENT, out, |out| {
+                    put_number(field::event::TRACK, thread_track(event.thread), out);
+                });
+            });
+            put_message(field::packet::TRACK, out, |out| {
+                put_number(field::track::UUID, thread_track(event.thread), out);
+                put_number(field::track::PARENT, process_track(thread.process), out);
+                if is_log {
+                    return put_text(field::track::NAME, &thread.label, out);
+                }
+                put_message(field::track::THREAD, out, |out| {
+                    put_signed(field::thread::PID, pid.into(), out);
+                    put_signed(field::thread::TID, thread.tid as i64, out);
+                    put_text(field::thread::NAME, &thread.label, out);
+                });
+            });
+        });
+    }
+
+    /// Returns the number of a text.
+    fn text(&mut self, text: &str) -> u64 {
+        if let Some(number) = self.texts.get(text) {
+            return *number;
+        }
+        let number = self.texts.len() as u64 + 1;
+        self.texts.insert(text.to_owned(), number);
+        number
+    }
+
+    /// Has the sequence of a thread know a text as what `of` says.
+    fn intern(&mut self, thread: usize, of: Interned, text: &str) {
+        if !self.sequences[thread].told.others.insert(of) {
+            return;
+        }
+        let (field, id) = match of {
+            Interned::Category(id) => (field::interned::CATEGORY, id),
+            Interned::Name(id) => (field::interned::NAME, id),
+            Interned::AnnotationName(id) => (field::interned::ANNOTATION_NAME, id),
+        };
+        put_named(field, id, text, &mut self.interned);
+    }
+
+    /// Appends the category to the event.
+    fn category(&mut self, thread: usize, text: &str) {
+        let id = self.text(text);
+        self.intern(thread, Interned::Category(id), text);
+        put_number(field::event::CATEGORY_ID, id, &mut self.event);
+    }
+
+    /// Appends the name, which is one of few, to the event.
+    fn name(&mut self, thread: usize, text: &str) {
+        let id = name_of_text(self.text(text));
+        self.intern(thread, Interned::Name(id), text);
+        put_number(field::event::NAME_ID, id, &mut self.event);
+    }
+
+    /// Appends an annotation to the event.
+    fn annotation(&mut self, thread: usize, name: &str, put: impl FnOnce(&mut Vec<u8>)) {
+        let id = self.text(name);
+        self.intern(thread, Interned::AnnotationName(id), name);
+        put_message(field::event::ANNOTATION, &mut self.event, |out| {
+            put_number(field::annotation::NAME_ID, id, out);
+            put(out);
+        });
+    }
+
+    /// Writes the event that was put together.
+    fn write(&mut self, thread: usize, wall: u64, out: &mut Vec<u8>) {
+        put_packet(out, |out| {
+            put_number(field::packet::TIMESTAMP, wall, out);
+            put_number(field::packet::SEQUENCE, sequence_of(thread), out);
+            put_number(field::packet::FLAGS, NEEDS_STATE, out);
+            if !self.interned.is_empty() {
+                put_message(field::packet::INTERNED, out, |out| out.extend_from_slice(&self.interned));
+            }
+            put_message(field::packet::TRACK_EVENT, out, |out| out.extend_from_slice(&self.event));
+        });
+        self.interned.clear();
+    }
+
+    fn begin_event(&mut self, of: u64) {
+        self.event.clear();
+        put_number(field::event::TYPE, of, &mut self.event);
+    }
+
+    fn message(&mut self, event: &Event<'_>, scene: &Scene, out: &mut Vec<u8>) {
+        let What::Message { site, text, values } = &event.what else { return };
+        let thread = event.thread;
+        self.begin_event(INSTANT);
+        let Some((number, known)) = site.zip(scene.site(*site)) else {
+            self.category(thread, "message");
+            put_text(field::event::NAME, text, &mut self.event);
+            return self.write(thread, event.wall, out);
+        };
+        self.site(thread, number, known);
+        match values {
+            Some(values) => {
+                for (field, value) in known.fields.fields().iter().zip(*values) {
+                    self.annotation(thread, &field.name, |out| put_value(value, out));
+                }
+            }
+            None => {
+                self.annotation(thread, "message", |out| put_text(field::annotation::TEXT, text, out));
+            }
+        }
+        self.write(thread, event.wall, out);
+    }
+
+    /// Appends what a site tells: categories, name and place.
+    fn site(&mut self, thread: usize, number: usize, known: &TypedSite) {
+        self.category(thread, known.target());
+        if let Some(level) = level(known.site.level) {
+            self.category(thread, level);
+        }
+        let id = name_of_site(number);
+        if is_new(&mut self.sequences[thread].told.sites, number) {
+            let template = &known.site.template;
+            let name = if template.is_empty() { &known.site.format } else { template };
+            put_named(field::interned::NAME, id, name, &mut self.interned);
+            let site = &known.site;
+            put_location(id, &site.file, &site.function, Some(site.line), &mut self.interned);
+        }
+        put_number(field::event::NAME_ID, id, &mut self.event);
+        put_number(field::event::LOCATION_ID, id, &mut self.event);
+    }
+
+    fn enter(&mut self, event: &Event<'_>, told: &Told, scene: &Scene, out: &mut Vec<u8>) {
+        let thread = event.thread;
+        self.begin_event(SLICE_BEGIN);
+        self.category(thread, "function");
+        let id = name_of_function(told.called.function);
+        if is_new(&mut self.sequences[thread].told.functions, told.called.function as usize) {
+            let function = scene.function(told.called.function);
+            put_named(field::interned::NAME, id, &function.name, &mut self.interned);
+            put_location(id, &function.file, &function.name, function.line, &mut self.interned);
+        }
+        put_number(field::event::NAME_ID, id, &mut self.event);
+        put_number(field::event::LOCATION_ID, id, &mut self.event);
+        if let Some(span) = told.span {
+            self.annotation(thread, "span", |out| put_number(field::annotation::UNSIGNED, span, out));
+        }
+        if let Some(from) = told.called.from {
+            let from = scene.function(from);
+            let place = format!("{}:{}", from.file, from.line.unwrap_or(0));
+            self.annotation(thread, "called from", |out| put_text(field::annotation::TEXT, &place, out));
+        }
+        self.write(thread, event.wall, out);
+    }
+
+    fn end(&mut self, event: &Event<'_>, ended: &[EndedCall], left: Option<Flags>, out: &mut Vec<u8>) {
+        for call in ended {
+            self.begin_event(SLICE_END);
+            if !call.was_left {
+                self.annotation(event.thread, "cut off", |out| put_number(field::annotation::BOOL, 1, out));
+            }
+            for (flag, name) in
+                [(Flags::UNWINDING, "unwinding"), (Flags::ENDED, "ended"), (Flags::CANCELLED, "cancelled")]
+            {
+                if call.was_left && left.is_some_and(|left| left.has(flag)) {
+                    self.annotation(event.thread, name, |out| put_number(field::annotation::BOOL, 1, out));
+                }
+            }
+            self.write(event.thread, event.wall, out);
+        }
+    }
+
+    fn meta(
+        &mut self,
+        event: &Event<'_>,
+        payload: &str,
+        meta: Option<&Meta>,
+        scene: &Scene,
+        out: &mut Vec<u8>,
+    ) {
+        let thread = event.thread;
+        match meta {
+            Some(Meta::Run(_) | Meta::Thread(_) | Meta::Clock { .. }) => return,
+            meta if is_of_modules(meta) => return,
+            Some(Meta::Stall { ns }) => return self.stall(event, *ns, scene, out),
+            _ => {}
+        }
+        let (word, rest) = payload.split_once(' ').unwrap_or((payload, ""));
+        self.begin_event(INSTANT);
+        self.category(thread, "tracer");
+        self.name(thread, word);
+        for (name, value) in keys_of(rest) {
+            self.annotation(thread, name, |out| match value {
+                Key::Number(number) => put_number(field::annotation::UNSIGNED, number, out),
+                Key::Yes => put_number(field::annotation::BOOL, 1, out),
+                Key::Text(text) => put_text(field::annotation::TEXT, &text, out),
+            });
+        }
+        self.write(thread, event.wall, out);
+    }
+
+    /// Writes the time for which a thread has waited up to now.
+    fn stall(&mut self, event: &Event<'_>, ns: u64, scene: &Scene, out: &mut Vec<u8>) {
+        let (thread, track) = (event.thread, stall_track(event.thread));
+        let known = &mut self.sequences[thread].stalled_until;
+        let last = known.replace(event.wall);
+        if last.is_none() {
+            let name = format!("stalls of {}", scene.threads[thread].label);
+            put_track(track, Some(process_track(scene.threads[thread].process)), out, |out| {
+                put_text(field::track::NAME, &name, out);
+            });
+        }
+        // What was waited before the last line of this kind was told by that.
+        let from = event.wall.saturating_sub(ns).max(last.unwrap_or(0));
+        self.begin_event(SLICE_BEGIN);
+        put_number(field::event::TRACK, track, &mut self.event);
+        self.category(thread, "tracer");
+        self.name(thread, "stall");
+        self.annotation(thread, "ns", |out| put_number(field::annotation::UNSIGNED, ns, out));
+        self.write(thread, from, out);
+        self.begin_event(SLICE_END);
+        put_number(field::event::TRACK, track, &mut self.event);
+        self.write(thread, event.wall, out);
+    }
+}
+
+fn sequence_of(thread: usize) -> u64 {
+    thread as u64 + COMMON + 1
+}
+
+fn put_packet(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
+    put_message(field::PACKET, out, write);
+}
+
+/// Appends a packet that tells a track.
+fn put_track(uuid: u64, parent: Option<u64>, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
+    put_packet(out, |out| {
+        put_number(field::packet::SEQUENCE, COMMON, out);
+        put_message(field::packet::TRACK, out, |out| {
+            put_number(field::track::UUID, uuid, out);
+            if let Some(parent) = parent {
+                put_number(field::track::PARENT, parent, out);
+            }
+            write(out);
+        });
+    });
+}
+
+/// Appends the entry of a name to interned data.
+fn put_named(field: u64, id: u64, text: &str, out: &mut Vec<u8>) {
+    put_message(field, out, |out| {
+        put_number(1, id, out);
+        put_text(2, text, out);
+    });
+}
+
+fn put_location(id: u64, file: &str, function: &str, line: Option<u32>, out: &mut Vec<u8>) {
+    put_message(field::interned::LOCATION, out, |out| {
+        put_number(1, id, out);
+        put_text(2, file, out);
+        put_text(3, function, out);
+        put_number(4, line.unwrap_or(0).into(), out);
+    });
+}
+
+/// Appends the value of an annotation.
+fn put_value(value: &Value<'_>, out: &mut Vec<u8>) {
+    use field::annotation::{BOOL, DOUBLE, POINTER, SIGNED, TEXT, UNSIGNED};
+    match value {
+        Value::Signed(number) => match i64::try_from(*number) {
+            Ok(number) => put_signed(SIGNED, number, out),
+            Err(_) => put_text(TEXT, &number.to_string(), out),
+        },
+        Value::Unsigned(number) => match u64::try_from(*number) {
+            Ok(number) => put_number(UNSIGNED, number, out),
+            Err(_) => put_text(TEXT, &number.to_string(), out),
+        },
+        Value::F32(number) => put_double(DOUBLE, (*number).into(), out),
+        Value::F64(number) => put_double(DOUBLE, *number, out),
+        Value::Bool(is_so) => put_number(BOOL, (*is_so).into(), out),
+        Value::Pointer(address) => put_number(POINTER, *address, out),
+        Value::Text(text) => put_text(TEXT, text, out),
+    }
+}
+
+impl EventFormat for PerfettoFormat {
+    fn event(&mut self, event: &Event<'_>, scene: &Scene, out: &mut Vec<u8>) {
+        self.introduce(event, scene, out);
+        match &event.what {
+            What::Message { .. } => self.message(event, scene, out),
+            What::Enter(told) => self.enter(event, told, scene, out),
+            What::Leave(told, ended) => self.end(event, ended, Some(told.left), out),
+            What::Close(ended) => self.end(event, ended, None, out),
+            What::Stack(text) => {
+                self.begin_event(INSTANT);
+                self.category(event.thread, "tracer");
+                self.name(event.thread, "call stack");
+                self.annotation(event.thread, "stack", |out| put_text(field::annotation::TEXT, text, out));
+                self.write(event.thread, event.wall, out);
+            }
+            What::Meta { payload, meta } => self.meta(event, payload, *meta, scene, out),
+        }
+    }
+
+    fn untold(&self, scene: &Scene) -> Vec<String> {
+        let mut untold = scene.odd_texts();
+        untold.extend(scene.cut_calls());
+        untold.extend(self.pids.untold());
+        untold
+    }
+}

@@ -1,0 +1,88 @@
+//! The wire format of protocol buffers, as far as it is written here: numbers, texts, and messages in
+//! messages.
+
+/// The wire types of fields.
+const VARINT: u64 = 0;
+const FIXED_64: u64 = 1;
+const BYTES: u64 = 2;
+
+/// The bytes that the length of a message takes: those of a message of less than 2 MiB. A varint may be
+/// longer than it must be, so nothing has to be moved when the length becomes known.
+const LENGTH: usize = 3;
+
+fn put_varint(mut number: u64, out: &mut Vec<u8>) {
+    while number >= 0x80 {
+        out.push((number & 0x7f) as u8 | 0x80);
+        number >>= 7;
+    }
+    out.push(number as u8);
+}
+
+/// Appends a field that is an unsigned number, a truth value, or one of an enumeration.
+pub fn put_number(field: u64, number: u64, out: &mut Vec<u8>) {
+    put_varint(field << 3 | VARINT, out);
+    put_varint(number, out);
+}
+
+/// Appends a field that is a signed number.
+pub fn put_signed(field: u64, number: i64, out: &mut Vec<u8>) {
+    put_number(field, number as u64, out);
+}
+
+/// Appends a field that is a float of 64 bits.
+pub fn put_double(field: u64, number: f64, out: &mut Vec<u8>) {
+    put_varint(field << 3 | FIXED_64, out);
+    out.extend_from_slice(&number.to_le_bytes());
+}
+
+/// Appends a field that is a text.
+pub fn put_text(field: u64, text: &str, out: &mut Vec<u8>) {
+    put_varint(field << 3 | BYTES, out);
+    put_varint(text.len() as u64, out);
+    out.extend_from_slice(text.as_bytes());
+}
+
+/// Appends a field that is a message, which `write` appends.
+pub fn put_message(field: u64, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
+    put_varint(field << 3 | BYTES, out);
+    let start = out.len();
+    out.extend_from_slice(&[0; LENGTH]);
+    write(out);
+    let length = out.len() - start - LENGTH;
+    if length < 1 << (7 * LENGTH) {
+        for (number, byte) in out[start..start + LENGTH].iter_mut().enumerate() {
+            let more = if number + 1 < LENGTH { 0x80 } else { 0 };
+            *byte = (length >> (7 * number) & 0x7f) as u8 | more;
+        }
+    } else {
+        let mut digits = Vec::new();
+        put_varint(length as u64, &mut digits);
+        out.splice(start..start + LENGTH, digits);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Reads a varint and what is behind it.
+    fn varint(bytes: &[u8]) -> (u64, &[u8]) {
+        let end = bytes.iter().position(|byte| byte & 0x80 == 0).expect("an end");
+        let number = bytes[..=end].iter().rev().fold(0, |number, byte| number << 7 | u64::from(byte & 0x7f));
+        (number, &bytes[end + 1..])
+    }
+
+    #[test]
+    fn messages_of_any_length_have_their_length_before_them() {
+        for length in [0, 1, 127, 128, 1 << 14, (1 << 21) - 1, 1 << 21, 5_000_000] {
+            let mut out = Vec::new();
+            put_message(3, &mut out, |out| out.resize(out.len() + length, 7));
+            put_number(1, u64::MAX, &mut out);
+            let (tag, rest) = varint(&out);
+            let (told, rest) = varint(rest);
+            assert_eq!((tag, told), (3 << 3 | 2, length as u64));
+            assert!(rest[..length].iter().all(|byte| *byte == 7));
+            assert_eq!(varint(&rest[length + 1..]).0, u64::MAX);
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! The numbers by which formats tell processes that know nothing but ids: two processes of one id are two.
+
+use std::collections::BTreeSet;
+
+use crate::view::export::events::{Scene, sentences};
+
+/// The first of the numbers that stand for a process id that an earlier process has, or that nobody knows: no
+/// process of Linux has one so great.
+const OWN_PIDS: u32 = 1 << 22;
+
+/// The numbers of processes.
+#[derive(Debug, Default)]
+pub struct Pids {
+    /// The number of each process of the scene.
+    known: Vec<Option<u32>>,
+    given: BTreeSet<u32>,
+    /// How many processes have another number than their id.
+    renumbered: u64,
+}
+
+impl Pids {
+    /// Returns the number of a process, and whether it is asked for the first time.
+    pub fn of(&mut self, process: usize, scene: &Scene) -> (u32, bool) {
+        self.known.resize(self.known.len().max(process + 1), None);
+        if let Some(pid) = self.known[process] {
+            return (pid, false);
+        }
+        let mut pid = scene.processes[process].pid();
+        if pid == 0 || !self.given.insert(pid) {
+            self.renumbered += u64::from(pid != 0);
+            pid = OWN_PIDS + u32::try_from(process).unwrap_or(0);
+            self.given.insert(pid);
+        }
+        self.known[process] = Some(pid);
+        (pid, true)
+    }
+
+    /// Returns a sentence if a process has another number than its id.
+    #[must_use]
+    pub fn untold(&self) -> Vec<String> {
+        sentences([(self.renumbered, "process", "with the id of another one: numbered from 4194304 on")])
+    }
+}

@@ -1,0 +1,391 @@
+//! Messages of `tracer_trace` whose arguments are copied at the call, and formatted later, as those of `trace!` are.
+//!
+//! A place of the program keeps what its format asks for, the *plan*. The header fetches the arguments that the plan names,
+//! for only the compiler of the program knows how; here they are copied. A conversion of `printf` is taken where Rust's
+//! formatting gives the same bytes for every value of the type, or for all but some, which are looked for:
+//!
+//! | conversion | as | not taken |
+//! |---|---|---|
+//! | `d i u x X o` with `-`, `+`, `0`, a width, any length | an integer | a precision, a space, `#` but for `%#x` of what is not 0 |
+//! | `f F` with `-`, `+`, `0`, a width, a precision | a float | what is not finite; `long double`; a space, `#` |
+//! | `s` with `-`, a width, a precision | a text | null; what is not ASCII, or longer than [`LONGEST`] |
+//! | `c` with `-`, a width | a character | what is not ASCII, or 0 |
+//! | `p` with `-`, a width | an integer | null |
+//!
+//! All else (`e`, `g`, `a`, `n`, `m`, `*`, `%2$d`, `'`, wide characters) is formatted at the call by the program's C library,
+//! and so is every message before the flusher has told readers of its place.
+
+use std::ffi::{CStr, CString, c_char, c_long, c_uint, c_void};
+use std::fmt::Write as _;
+use std::mem::size_of;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use tracer::__bridge::{By, Definition, Field, Values};
+use tracer::__foreign::{self as foreign, Taken};
+
+/// The most bytes of a text that is copied.
+const LONGEST: usize = 512;
+/// The most arguments of a message: `TRACER_MOST_VALUES` in `tracer.h`.
+const MOST_VALUES: usize = 16;
+/// The greatest width and precision that are taken.
+const WIDEST: usize = 200;
+
+/// A place of the program where a message is recorded: `struct tracer_place`.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Place {
+    file: *const c_char,
+    function: *const c_char,
+    line: c_uint,
+    /// The plan.
+    ///
+    /// ```text
+    /// null ──the first call──► a plan, or NONE; for ever
+    /// ```
+    ///
+    /// Plans are leaked and never changed. Of two threads that make one, the second one's is dropped.
+    plan: AtomicPtr<c_void>,
+}
+
+/// An argument of a message: `union tracer_value`.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub union Value {
+    integer: i64,
+    real: f64,
+    text: *const c_char,
+}
+
+/// What a format asks for.
+#[derive(Debug)]
+struct Plan {
+    /// The format, and its address: one that changes is formatted at the call.
+    format: CString,
+    at: *const c_char,
+    /// A letter for each argument, which tells the header its type.
+    letters: CString,
+    conversions: Vec<Conversion>,
+    /// The text behind the last conversion.
+    tail: String,
+}
+
+/// A conversion that is taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Conversion {
+    /// The text before it.
+    before: String,
+    kind: Kind,
+    /// What Rust calls it, without the colon.
+    spec: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// A signed integer of so many bytes.
+    Signed(usize),
+    /// An unsigned integer of so many bytes.
+    Unsigned(usize),
+    /// One that is not 0.
+    NotZero(usize),
+    Float,
+    /// A text of which at most so many bytes are read.
+    Text(Option<usize>),
+    Character,
+    Pointer,
+}
+
+/// The plan of a place whose messages are formatted at the call.
+static NONE: u8 = 0;
+
+fn none() -> *mut c_void {
+    (&raw const NONE).cast_mut().cast()
+}
+
+impl Place {
+    /// Returns the plan for a format, if there is one.
+    fn plan(&self, format: &CStr) -> Option<&'static Plan> {
+        // Acquire: who sees a plan sees what it consists of.
+        let mut plan = self.plan.load(Ordering::Acquire);
+        if plan.is_null() {
+            let made = Plan::of(format).map_or_else(none, |plan| Box::into_raw(Box::new(plan)).cast());
+            // Release: as above.
+            plan = match self.plan.compare_exchange(plan, made, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => made,
+                Err(other) => {
+                    if made != none() {
+                        // SAFETY: made from a box above, and known to nobody else.
+                        drop(unsafe { Box::from_raw(made.cast::<Plan>()) });
+                    }
+                    other
+                }
+            };
+        }
+        if plan == none() {
+            return None;
+        }
+        // SAFETY: neither null nor NONE, so it was made from a box here, which is never freed.
+        let plan = unsafe { &*plan.cast::<Plan>() };
+        (plan.at == format.as_ptr() && *plan.format == *format).then_some(plan)
+    }
+
+    fn define(&self, plan: &Plan) -> Definition {
+        let text = |text: *const c_char| {
+            if text.is_null() {
+                return String::new();
+            }
+            // SAFETY: a literal of the program's.
+            unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
+        };
+        let field = |conversion: &Conversion| Field {
+            before: conversion.before.clone(),
+            name: String::new(),
+            by: if conversion.spec.is_empty() { By::Display } else { By::As(conversion.spec.clone().leak()) },
+        };
+        Definition {
+            file: text(self.file),
+            line: self.line,
+            function: text(self.function),
+            fields: plan.conversions.iter().map(field).collect(),
+            tail: plan.tail.clone(),
+            ..Definition::default()
+        }
+    }
+}
+
+impl Plan {
+    /// Reads a format; `None` where one of its conversions is not taken.
+    fn of(format: &CStr) -> Option<Plan> {
+        let mut rest = format.to_str().ok().filter(|text| text.is_ascii())?;
+        let (mut before, mut conversions, mut letters) = (String::new(), Vec::new(), Vec::new());
+        while let Some((text, behind)) = rest.split_once('%') {
+            before.push_str(text);
+            if let Some(behind) = behind.strip_prefix('%') {
+                before.push('%');
+                rest = behind;
+                continue;
+            }
+            let (kind, spec, letter, behind) = conversion(behind)?;
+            conversions.push(Conversion { before: std::mem::take(&mut before), kind, spec });
+            letters.push(letter);
+            rest = behind;
+        }
+        before.push_str(rest);
+        if conversions.len() > MOST_VALUES {
+            return None;
+        }
+        Some(Plan {
+            format: format.to_owned(),
+            at: format.as_ptr(),
+            letters: CString::new(letters).ok()?,
+            conversions,
+            tail: before,
+        })
+    }
+
+    /// Copies the arguments; `None` where one of them is not taken.
+    ///
+    /// # Safety
+    /// `values` has one for each conversion, of its type.
+    unsafe fn values(&self, values: *const Value) -> Option<Values> {
+        let mut copied = Values::new();
+        for (at, conversion) in self.conversions.iter().enumerate() {
+            // SAFETY: by the caller's promise.
+            let value = unsafe { *values.add(at) };
+            // SAFETY: of the conversion's type, by the caller's promise.
+            unsafe { conversion.copy(value, at as u64, &mut copied) }?;
+        }
+        Some(copied)
+    }
+}
+
+impl Conversion {
+    /// Copies an argument, if it is taken.
+    ///
+    /// # Safety
+    /// It is of the conversion's type.
+    unsafe fn copy(&self, value: Value, key: u64, to: &mut Values) -> Option<()> {
+        // SAFETY: of integers and pointers, by the caller's promise; a float's bits are an integer, too.
+        let integer = unsafe { value.integer };
+        match self.kind {
+            Kind::Signed(bytes) => to.i64(key, sign_extended(integer, bytes)),
+            Kind::Unsigned(bytes) => to.u64(key, truncated(integer, bytes)),
+            Kind::NotZero(bytes) => match truncated(integer, bytes) {
+                0 => return None,
+                integer => to.u64(key, integer),
+            },
+            Kind::Pointer if integer == 0 => return None,
+            Kind::Pointer => to.u64(key, integer as u64),
+            Kind::Character => {
+                let byte = u8::try_from(integer & 0xff).ok().filter(|byte| byte.is_ascii() && *byte != 0)?;
+                to.char(key, byte.into());
+            }
+            Kind::Float => {
+                // SAFETY: by the caller's promise.
+                let real = unsafe { value.real };
+                if !real.is_finite() {
+                    return None;
+                }
+                to.f64(key, real);
+            }
+            Kind::Text(most) => {
+                // SAFETY: by the caller's promise.
+                let text = unsafe { value.text };
+                if text.is_null() {
+                    return None;
+                }
+                // SAFETY: a string of C, or so many bytes as the precision says.
+                to.str(key, unsafe { ascii(text.cast(), most) }?);
+            }
+        }
+        Some(())
+    }
+}
+
+/// Returns the text at `text`, which ends with a zero byte or after `most` bytes, if it is ASCII and not too long.
+///
+/// # Safety
+/// The bytes up to there are readable, and nobody changes them meanwhile.
+unsafe fn ascii<'a>(text: *const u8, most: Option<usize>) -> Option<&'a str> {
+    let limit = most.unwrap_or(usize::MAX).min(LONGEST + 1);
+    // SAFETY: no byte behind the first zero is read, and none behind `most`.
+    let length = (0..limit).take_while(|at| unsafe { *text.add(*at) } != 0).count();
+    if length > LONGEST {
+        return None;
+    }
+    // SAFETY: they were read just now.
+    let bytes = unsafe { std::slice::from_raw_parts(text, length) };
+    std::str::from_utf8(bytes).ok().filter(|text| text.is_ascii())
+}
+
+fn sign_extended(integer: i64, bytes: usize) -> i64 {
+    let unused = 64 - 8 * bytes as u32;
+    integer << unused >> unused
+}
+
+fn truncated(integer: i64, bytes: usize) -> u64 {
+    let unused = 64 - 8 * bytes as u32;
+    integer as u64 & (u64::MAX >> unused)
+}
+
+/// Reads what stands behind `%`: what it takes, what Rust calls it, the letter for the header, and the rest. `None` where it is
+/// not taken.
+fn conversion(text: &str) -> Option<(Kind, String, u8, &str)> {
+    let flags = text.len() - text.trim_start_matches(['-', '+', ' ', '#', '0']).len();
+    let (flags, text) = text.split_at(flags);
+    let has = |flag: char| flags.contains(flag);
+    if has(' ') {
+        return None;
+    }
+    let (width, text) = number(text)?;
+    let (precision, text) = match text.strip_prefix('.') {
+        Some(text) => {
+            let (precision, text) = number(text)?;
+            (Some(precision.unwrap_or(0)), text)
+        }
+        None => (None, text),
+    };
+    let (length, text) = ["hh", "h", "ll", "l", "j", "z", "t"]
+        .into_iter()
+        .find_map(|length| Some((length, text.strip_prefix(length)?)))
+        .unwrap_or(("", text));
+    let (bytes, letter) = match length {
+        "" => (4, b'i'),
+        "hh" => (1, b'i'),
+        "h" => (2, b'i'),
+        "l" => (size_of::<c_long>(), b'l'),
+        "ll" => (8, b'q'),
+        "j" => (8, b'j'),
+        "z" => (size_of::<usize>(), b'z'),
+        _ => (size_of::<isize>(), b't'),
+    };
+    let kind = text.bytes().next()?;
+    let rest = &text[1..];
+    let is_plain = !has('+') && !has('#') && !has('0');
+    let (kind, letter, rust) = match kind {
+        b'd' | b'i' if !has('#') && precision.is_none() => (Kind::Signed(bytes), letter, ""),
+        b'u' if !has('+') && !has('#') && precision.is_none() => (Kind::Unsigned(bytes), letter, ""),
+        b'o' if !has('+') && !has('#') && precision.is_none() => (Kind::Unsigned(bytes), letter, "o"),
+        b'X' if !has('+') && !has('#') && precision.is_none() => (Kind::Unsigned(bytes), letter, "X"),
+        b'x' if !has('+') && precision.is_none() => {
+            (if has('#') { Kind::NotZero(bytes) } else { Kind::Unsigned(bytes) }, letter, "x")
+        }
+        b'f' | b'F' if !has('#') && matches!(length, "" | "l") => (Kind::Float, b'f', ""),
+        b's' if is_plain && length.is_empty() => (Kind::Text(precision), b's', ""),
+        b'c' if is_plain && length.is_empty() && precision.is_none() => (Kind::Character, b'i', ""),
+        b'p' if is_plain && length.is_empty() && precision.is_none() => (Kind::Pointer, b'p', "#x"),
+        _ => return None,
+    };
+    let mut spec = String::new();
+    if let Some(width) = width {
+        spec.push_str(if has('-') {
+            "<"
+        } else if has('0') {
+            ""
+        } else {
+            ">"
+        });
+        spec.push_str(if has('+') { "+" } else { "" });
+        spec.push_str(if rust == "#x" || has('#') { "#" } else { "" });
+        spec.push_str(if has('0') && !has('-') { "0" } else { "" });
+        let _ = write!(spec, "{width}");
+    } else {
+        spec.push_str(if has('+') { "+" } else { "" });
+        spec.push_str(if rust == "#x" || has('#') { "#" } else { "" });
+    }
+    match kind {
+        Kind::Float => _ = write!(spec, ".{}", precision.unwrap_or(6)),
+        Kind::Text(Some(most)) => _ = write!(spec, ".{most}"),
+        _ => {}
+    }
+    spec.push_str(rust.trim_start_matches('#'));
+    Some((kind, spec, letter, rest))
+}
+
+/// Reads a number, if one stands there; `None` where it is too great, or an argument.
+fn number(text: &str) -> Option<(Option<usize>, &str)> {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, rest) = text.split_at(digits);
+    if rest.starts_with(['*', '$']) {
+        return None;
+    }
+    let number = if number.is_empty() { None } else { Some(number.parse().ok().filter(|n| *n <= WIDEST)?) };
+    Some((number, rest))
+}
+
+/// Returns a letter for each argument that is to be passed to [`tracer_record`]; null where the message is to be formatted.
+///
+/// # Safety
+/// `place` is valid, is only ever used by this function and that one, and stays; `format` is a string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tracer_letters(place: *const Place, format: *const c_char) -> *const c_char {
+    if place.is_null() || format.is_null() {
+        return ptr::null();
+    }
+    // SAFETY: the caller vouches for both.
+    let (place, format) = unsafe { (&*place, CStr::from_ptr(format)) };
+    place.plan(format).map_or(ptr::null(), |plan| plan.letters.as_ptr())
+}
+
+/// Records a message with its arguments, whose call was at `ticks`: -1. Otherwise the number of the place for readers, 0: none;
+/// the message is to be formatted.
+///
+/// # Safety
+/// As [`tracer_letters`], which has just returned letters for this place and this format; `values` are those arguments.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tracer_record(
+    place: *const Place,
+    format: *const c_char,
+    ticks: u64,
+    values: *const Value,
+) -> i64 {
+    // SAFETY: the caller vouches for both.
+    let (here, format) = unsafe { (&*place, CStr::from_ptr(format)) };
+    let Some(plan) = here.plan(format) else { return 0 };
+    // SAFETY: the caller vouches for it.
+    let Some(values) = (unsafe { plan.values(values) }) else { return 0 };
+    match foreign::record_values(place.addr() as u64, ticks, &values, || here.define(plan)) {
+        Taken::Recorded => -1,
+        Taken::Unformatted(site) => site.into(),
+    }
+}

@@ -1,0 +1,231 @@
+//! The calls of a ring's thread that are too short yet to be recorded: where they stand, so that the stack of a thread is
+//! known however its process ends.
+//!
+//! A program that asks for calls from some duration on (`TRACER_MIN_DURATION`) records a call only when it has lasted as
+//! long. Until then it is *held back* here: behind those that were entered before it, and still go on. All calls that
+//! are held back were entered after everything that is in the ring, for who records something that comes later records
+//! them first.
+//!
+//! ```text
+//!              hold                                     in the ring: the calls in which it was made,
+//!   entered ─────────► held back, number first..end ──► then, when it is left, its end
+//!                         │ left too soon: end - 1       first + 1, as soon as the record is committed
+//!                         ▼
+//!                      forgotten
+//! ```
+//!
+//! The producer alone writes. The recoverer reads when the process is gone. The flusher of a process that exits reads
+//! while other threads may go on: see [`OpenCalls::calls`].
+
+#[cfg(not(loom))]
+use core::sync::atomic::{AtomicU64, Ordering, fence};
+
+#[cfg(loom)]
+use loom::sync::atomic::{AtomicU64, Ordering, fence};
+
+use crate::line::Ticks;
+use crate::record::hook_enter_word;
+
+/// The number of calls that can be held back. Of more, the outermost is recorded although it may be left soon.
+pub const MAX_OPEN: u64 = 112;
+
+/// A call that is held back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpenCall {
+    /// The time when it was entered; never 0.
+    pub ticks: Ticks,
+    /// An address in the function.
+    pub address: u64,
+    /// The address that the call returns to; 0 where that is not to be recorded.
+    pub call_site: u64,
+}
+
+/// The calls of a ring's thread that are held back. Zeros where there are none, as in rings of earlier layouts.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub struct OpenCalls {
+    /// The number of the outermost call that is held back. Numbers only grow.
+    first: AtomicU64,
+    /// The number that the next call gets.
+    end: AtomicU64,
+    /// The number of the call that was moved into the ring last, plus 1.
+    moved: AtomicU64,
+    /// The head of the ring when that was begun.
+    moved_at: AtomicU64,
+    places: [Place; MAX_OPEN as usize],
+}
+
+/// A place of a call. Its ticks are 0 while it is written.
+#[derive(Debug)]
+#[repr(C)]
+struct Place {
+    ticks: AtomicU64,
+    address: AtomicU64,
+    call_site: AtomicU64,
+}
+
+impl OpenCall {
+    /// Appends the record of entering, as a hook of the compiler makes it, as it stands in a ring.
+    pub fn append_to(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&hook_enter_word(self.address).to_le_bytes());
+        out.extend_from_slice(&self.ticks.0.to_le_bytes());
+    }
+}
+
+impl OpenCalls {
+    /// Returns the list of a ring in which no call is held back.
+    pub(crate) fn new() -> OpenCalls {
+        let zero = || AtomicU64::new(0);
+        let place = |_| Place { ticks: zero(), address: zero(), call_site: zero() };
+        OpenCalls {
+            first: zero(),
+            end: zero(),
+            moved: zero(),
+            moved_at: zero(),
+            places: core::array::from_fn(place),
+        }
+    }
+
+    /// Returns the number of the outermost call that is held back. Only the producer may call it, as all that follows
+    /// but [`calls`](Self::calls).
+    #[inline(always)]
+    pub fn first(&self) -> u64 {
+        self.first.load(Ordering::Relaxed)
+    }
+
+    /// Returns the number of calls that are held back, at most [`MAX_OPEN`].
+    #[inline(always)]
+    pub fn count(&self) -> u64 {
+        self.end.load(Ordering::Relaxed).wrapping_sub(self.first())
+    }
+
+    /// Holds a call back, the innermost one; returns its number. There must be less than [`MAX_OPEN`].
+    #[inline(always)]
+    pub fn hold(&self, call: OpenCall) -> u64 {
+        let number = self.end.load(Ordering::Relaxed);
+        let place = self.place(number);
+        // Who reads the place meanwhile sees that it is being written.
+        place.ticks.store(0, Ordering::Relaxed);
+        fence(Ordering::Release);
+        place.address.store(call.address, Ordering::Relaxed);
+        place.call_site.store(call.call_site, Ordering::Relaxed);
+        // Release: who sees the ticks sees the rest.
+        place.ticks.store(call.ticks.0, Ordering::Release);
+        self.end.store(number.wrapping_add(1), Ordering::Release);
+        number
+    }
+
+    /// Forgets the calls with this number and above, the innermost ones, which were left too soon.
+    #[inline(always)]
+    pub fn forget_from(&self, number: u64) {
+        debug_assert!(number >= self.first() && number <= self.end.load(Ordering::Relaxed));
+        self.end.store(number, Ordering::Release);
+    }
+
+    /// Forgets all calls: another thread has the ring.
+    pub fn clear(&self) {
+        self.end.store(self.first(), Ordering::Release);
+    }
+
+    /// Returns the outermost call that is held back.
+    #[inline(always)]
+    pub fn outermost(&self) -> Option<OpenCall> {
+        (self.count() > 0).then(|| self.read(self.first())).flatten()
+    }
+
+    /// Notes that the outermost call is going to be in the ring, as the next record that is committed there; its head is at
+    /// `head` until then.
+    pub fn begin_move(&self, head: u64) {
+        self.moved_at.store(head, Ordering::Relaxed);
+        // Release: who sees the number sees the head.
+        self.moved.store(self.first().wrapping_add(1), Ordering::Release);
+    }
+
+    /// Notes that the call of which [`begin_move`](Self::begin_move) has told is in the ring, or lost.
+    pub fn end_move(&self) {
+        self.first.store(self.first().wrapping_add(1), Ordering::Release);
+    }
+
+    /// Returns the calls that are held back, the outermost first, but for one that is in the ring already, whose head is
+    /// at `head`.
+    ///
+    /// It is exact where the producer has stopped. Where it goes on, these are calls that have been going on: of each
+    /// place its ticks are read before and after the rest, and are the same only if nothing was written between.
+    #[must_use]
+    pub fn calls(&self, head: u64) -> Vec<OpenCall> {
+        let (mut first, end) = (self.first.load(Ordering::Acquire), self.end.load(Ordering::Acquire));
+        let is_in_ring = self.moved.load(Ordering::Acquire) == first.wrapping_add(1)
+            && self.moved_at.load(Ordering::Relaxed) != head;
+        first = first.wrapping_add(u64::from(is_in_ring));
+        // What is no list of ours has any numbers.
+        let is_list = end.checked_sub(first).is_some_and(|count| count <= MAX_OPEN);
+        let numbers = if is_list { first..end } else { 0..0 };
+        let mut calls: Vec<OpenCall> = Vec::new();
+        for call in numbers.map_while(|number| self.read(number)) {
+            // Of a thread that goes on, a place may have a later call than the next ones.
+            if calls.last().is_none_or(|outer| outer.ticks <= call.ticks) {
+                calls.push(call);
+            }
+        }
+        calls
+    }
+
+    fn read(&self, number: u64) -> Option<OpenCall> {
+        let place = self.place(number);
+        let ticks = place.ticks.load(Ordering::Acquire);
+        let (address, call_site) =
+            (place.address.load(Ordering::Relaxed), place.call_site.load(Ordering::Relaxed));
+        // The loads above are before the one below.
+        fence(Ordering::Acquire);
+        let is_whole = ticks != 0 && place.ticks.load(Ordering::Relaxed) == ticks;
+        is_whole.then_some(OpenCall { ticks: Ticks(ticks), address, call_site })
+    }
+
+    #[inline(always)]
+    fn place(&self, number: u64) -> &Place {
+        &self.places[(number % MAX_OPEN) as usize]
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn call(ticks: u64) -> OpenCall {
+        OpenCall { ticks: Ticks(ticks), address: ticks * 256, call_site: 0 }
+    }
+
+    #[test]
+    fn calls_are_held_back_until_they_are_left_or_moved() {
+        let open = OpenCalls::new();
+        let numbers: Vec<u64> = (1..=MAX_OPEN).map(|ticks| open.hold(call(ticks))).collect();
+        assert_eq!(open.calls(0), (1..=MAX_OPEN).map(call).collect::<Vec<_>>());
+        open.forget_from(numbers[3]);
+        assert_eq!(open.calls(0), [call(1), call(2), call(3)]);
+        open.begin_move(80);
+        assert_eq!(open.outermost(), Some(call(1)));
+        assert_eq!(open.calls(80).len(), 3, "killed before the record is committed");
+        assert_eq!(open.calls(96), [call(2), call(3)], "killed after that");
+        open.end_move();
+        assert_eq!(open.calls(96), [call(2), call(3)]);
+        open.begin_move(96);
+        assert_eq!((open.calls(96).len(), open.calls(112).len()), (2, 1));
+        open.end_move();
+        open.hold(call(9));
+        assert_eq!(open.calls(112), [call(3), call(9)]);
+        open.clear();
+        assert_eq!((open.count(), open.calls(112)), (0, vec![]));
+    }
+
+    #[test]
+    fn numbers_of_nobody_give_no_calls() {
+        let open = OpenCalls::new();
+        open.end.store(u64::MAX, Ordering::Relaxed);
+        assert_eq!(open.calls(0), []);
+        open.moved_at.store(8, Ordering::Relaxed);
+        open.first.store(u64::MAX, Ordering::Relaxed);
+        assert_eq!(open.calls(0), [], "the next number is none");
+        open.first.store(u64::MAX - 3, Ordering::Relaxed);
+        assert_eq!(open.calls(0), [], "of three, none was written");
+    }
+}

@@ -1,0 +1,225 @@
+//! The bridge from the crate [`log`] to [`tracer`]: what a program and its libraries say by `log::info!` and the
+//! like goes into the trace, beside what they say by `trace!`, at the tracer's cost and with its guarantees.
+//!
+//! ```
+//! # fn main() -> Result<(), log::SetLoggerError> {
+//! tracer_log::init()?;
+//! log::info!("listening on port {}", 8080);
+//! log::warn!(retries = 3, peer = "10.0.0.7"; "slow answer");
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Run with `TRACER_ENABLE=1`, the trace says:
+//!
+//! ```text
+//! INFO my_app::net: listening on port 8080
+//! WARN my_app::net: slow answer retries=3 peer=10.0.0.7
+//! ```
+//!
+//! * A message is the level, the target, the text, and the key-values, as `env_logger` writes them. The place (module,
+//!   file, line), level and target are in the site table beside the messages, from a place's first message on; raw
+//!   files keep them.
+//! * Key-values (feature `kv`, on by default) are copied as they are and formatted later: integers, floats, `bool`,
+//!   `char` and strings by their types; others by their `Display`, at the call. The text itself is always formatted
+//!   at the call: `log` hands over nothing but a finished `fmt::Arguments`. So a value as a key-value is cheaper
+//!   than in the text, and keeps its name and its type.
+//! * `TRACER_FILTER` decides by target and level: `warn,my_app::net=debug`. The maximum level of `log` follows it,
+//!   and is `Off` while tracing is: then a call is one load, in `log` itself. That a program sets the maximum level
+//!   by [`log::set_max_level`] counts until tracing is switched the next time.
+//! * What a `Display` in the text says by `log` is a message of its own, before the one that it is a part of. A panic of a
+//!   `Display` ends in the bridge, and the text says `<panicked>` where it was.
+//!
+//! A process has one logger. [`init_with`] keeps another one beside this, and both get what they ask for.
+//!
+//! [`tracer`]: https://docs.rs/tracer-lib
+
+use std::fmt;
+use std::sync::OnceLock;
+
+use log::{LevelFilter, Log, Metadata, Record, SetLoggerError};
+use tracer::__bridge::{self as bridge, By, Definition, Field, Values};
+use tracer::Tracer;
+
+mod hash;
+#[cfg(feature = "kv")]
+mod key_values;
+
+use hash::Hash;
+
+/// The logger of the process, once [`init`] or [`init_with`] was called.
+static LOGGER: OnceLock<Logger> = OnceLock::new();
+
+/// The logger that hands records over to the tracer.
+#[derive(Default)]
+struct Logger {
+    /// The logger that gets records, too, and the largest level that it wants.
+    other: Option<(Box<dyn Log>, LevelFilter)>,
+}
+
+impl fmt::Debug for Logger {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Logger").field("other", &self.other.as_ref().map(|(_, most)| most)).finish()
+    }
+}
+
+/// Makes the tracer the logger of this process. This decides whether the process traces, as its first record does.
+///
+/// # Errors
+/// The process has a logger already; nothing is changed then. Where that is yours, give it to [`init_with`].
+pub fn init() -> Result<(), SetLoggerError> {
+    set(Logger::default())
+}
+
+/// As [`init`], beside `other`, which must not be set as the process's logger itself. `most` is the largest level
+/// that it wants: what it would give to [`log::set_max_level`].
+///
+/// A record up to that level is handed to `other` if its [`enabled`](Log::enabled) says so; behind the trace, which has
+/// it already should `other` fail. Whether tracing is on changes nothing for it.
+///
+/// ```
+/// # fn main() -> Result<(), log::SetLoggerError> {
+/// let logger = env_logger::Builder::from_default_env().build();
+/// let most = logger.filter();
+/// tracer_log::init_with(Box::new(logger), most)?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+/// As [`init`].
+pub fn init_with(other: Box<dyn Log>, most: LevelFilter) -> Result<(), SetLoggerError> {
+    set(Logger { other: Some((other, most)) })
+}
+
+fn set(logger: Logger) -> Result<(), SetLoggerError> {
+    let mut logger = Some(logger);
+    let set = LOGGER.get_or_init(|| logger.take().unwrap_or_default());
+    log::set_logger(set)?;
+    // Decided now: the maximum level is to be right before something is said.
+    let _ = Tracer::get().is_enabled();
+    bridge::on_switch(|_| log::set_max_level(wanted()));
+    Ok(())
+}
+
+/// Returns the largest level that is wanted by the tracer or by the other logger.
+fn wanted() -> LevelFilter {
+    let traced = match bridge::largest_level() {
+        bridge::Level::None => LevelFilter::Off,
+        bridge::Level::Error => LevelFilter::Error,
+        bridge::Level::Warn => LevelFilter::Warn,
+        bridge::Level::Info => LevelFilter::Info,
+        bridge::Level::Debug => LevelFilter::Debug,
+        bridge::Level::Trace => LevelFilter::Trace,
+    };
+    let other = LOGGER.get().and_then(|logger| logger.other.as_ref()).map(|(_, most)| *most);
+    traced.max(other.unwrap_or(LevelFilter::Off))
+}
+
+fn level(level: log::Level) -> bridge::Level {
+    match level {
+        log::Level::Error => bridge::Level::Error,
+        log::Level::Warn => bridge::Level::Warn,
+        log::Level::Info => bridge::Level::Info,
+        log::Level::Debug => bridge::Level::Debug,
+        log::Level::Trace => bridge::Level::Trace,
+    }
+}
+
+impl Log for Logger {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        is_traced(metadata, target_hash(metadata)) || self.wanted_by_other(metadata).is_some()
+    }
+
+    fn log(&self, record: &Record<'_>) {
+        let target = target_hash(record.metadata());
+        if is_traced(record.metadata(), target) {
+            trace(record, target);
+        }
+        if let Some(other) = self.wanted_by_other(record.metadata()) {
+            other.log(record);
+        }
+    }
+
+    fn flush(&self) {
+        // `log` has no way to say what is wrong. What could not be written is tried again, and said in the file if it
+        // is lost.
+        let _ = Tracer::get().flush();
+        if let Some((other, _)) = &self.other {
+            other.flush();
+        }
+    }
+}
+
+impl Logger {
+    fn wanted_by_other(&self, metadata: &Metadata<'_>) -> Option<&dyn Log> {
+        let (other, most) = self.other.as_ref()?;
+        (metadata.level() <= *most && other.enabled(metadata)).then_some(&**other)
+    }
+}
+
+/// Returns the hash of target and level.
+#[inline]
+fn target_hash(metadata: &Metadata<'_>) -> Hash {
+    Hash::of(metadata.level() as u64).text(metadata.target())
+}
+
+/// Returns whether the tracer wants records of this target and level.
+#[inline]
+fn is_traced(metadata: &Metadata<'_>, target: Hash) -> bool {
+    bridge::is_enabled(target.end(), || Definition {
+        level: level(metadata.level()),
+        target: metadata.target().to_owned(),
+        ..Definition::default()
+    })
+}
+
+/// Records a log record. What `log` has no name for is told apart by all that it says of a place; two calls in one line
+/// with the same texts are one place.
+#[inline]
+fn trace(record: &Record<'_>, target: Hash) {
+    let mut values = Values::new();
+    let mut place = target.number(record.line().unwrap_or(0).into());
+    place = match record.file_static() {
+        Some(file) => place.address(file),
+        None => place.text(record.file().unwrap_or("")),
+    };
+    place = match record.module_path_static() {
+        Some(module) => place.address(module),
+        None => place.text(record.module_path().unwrap_or("")),
+    };
+    let literal = record.args().as_str();
+    match literal {
+        Some(text) => place = place.address(text),
+        None => values.text(0, *record.args()),
+    }
+    #[cfg(feature = "kv")]
+    key_values::add(record, &mut values);
+    bridge::message(place.end(), &values, || define(record, literal));
+}
+
+/// Says what a record's place is. `literal` is its text, if that has no arguments.
+#[cold]
+fn define(record: &Record<'_>, literal: Option<&str>) -> Definition {
+    let mut before = format!("{} {}: {}", record.level(), record.target(), literal.unwrap_or(""));
+    let mut fields = Vec::new();
+    if literal.is_none() {
+        let name = "message".to_owned();
+        fields.push(Field { before: std::mem::take(&mut before), name, by: By::Display });
+    }
+    #[cfg(feature = "kv")]
+    for name in key_values::names(record) {
+        before.push_str(&format!(" {name}="));
+        fields.push(Field { before: std::mem::take(&mut before), name, by: By::Display });
+    }
+    Definition {
+        level: level(record.level()),
+        target: record.target().to_owned(),
+        module: record.module_path().unwrap_or("").to_owned(),
+        file: record.file().unwrap_or("").to_owned(),
+        line: record.line().unwrap_or(0),
+        fields,
+        tail: before,
+        ..Definition::default()
+    }
+}

@@ -1,0 +1,304 @@
+//! What a site is that is made at run time, and all such sites of the process.
+//!
+//! A bridge to another crate learns of a place when something is said there for the first time. It has the site
+//! made then, which stays for ever, as the static of a call of `trace!` does. Runs on any thread. Only what is not
+//! found by the thread's own cache comes here: a site is looked up under a lock, once for each thread.
+
+use std::collections::BTreeMap;
+use std::fmt::{self, Write as _};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use trace_format::sites::{Level, SiteKind};
+
+use super::sites::{Call, Place, Site};
+use crate::ring::{Value, ValueType, Values};
+use crate::sync::exclusion::Excluded;
+use crate::user::teller;
+
+/// The most sites that a process makes at run time.
+pub(crate) const MOST_SITES: usize = 8192;
+/// The most bytes of texts in a definition: what has more makes no site.
+pub(crate) const MOST_TEXT: usize = 4096;
+/// How long a thread waits for others that make sites. In a forked child nobody may be left who gives up the lock.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// The way in which a value becomes text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum By {
+    /// As `{}` does.
+    Display,
+    /// As `{:?}` does, but for a [text that was formatted](ValueType::Text), which stays as it is.
+    Debug,
+    /// As a format string says behind the colon. What formats at the call does it itself.
+    As(&'static str),
+}
+
+/// A value of a message, and what stands before it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Field {
+    /// The text before the value.
+    pub before: String,
+    /// The name of the value; empty where it has none.
+    pub name: String,
+    /// The way in which it becomes text.
+    pub by: By,
+}
+
+/// What is known of a place that a bridge has met.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Definition {
+    /// The kind of the records.
+    pub kind: SiteKind,
+    /// The level of the records.
+    pub level: Level,
+    /// The name by which they are filtered; empty: it is the module.
+    pub target: String,
+    /// The path of the module.
+    pub module: String,
+    /// The path of the source file.
+    pub file: String,
+    /// The line in the file, from 1; 0 where it is not known.
+    pub line: u32,
+    /// The name of the function or of the span; empty where it is not known.
+    pub function: String,
+    /// The values of a message, in their order.
+    pub fields: Vec<Field>,
+    /// The text behind the last value.
+    pub tail: String,
+}
+
+/// The parts of a [`Site`] that only one has that was made at run time.
+#[derive(Debug)]
+pub(crate) struct Dynamic {
+    pub(crate) definition: Definition,
+    pub(crate) types: Vec<ValueType>,
+    pub(crate) signature: u32,
+}
+
+impl Definition {
+    fn text_bytes(&self) -> usize {
+        let fields: usize = self.fields.iter().map(|field| field.before.len() + field.name.len()).sum();
+        let texts = [&self.target, &self.module, &self.file, &self.function, &self.tail];
+        fields + texts.iter().map(|text| text.len()).sum::<usize>()
+    }
+
+    /// Returns the name by which the site is filtered.
+    pub(crate) fn filtered_by(&self) -> &str {
+        if self.target.is_empty() { &self.module } else { &self.target }
+    }
+
+    /// Returns the format string of values of these types, with numbers or with names in its places.
+    fn format(&self, types: &[ValueType], with_names: bool) -> String {
+        let mut format = String::new();
+        for (at, (field, value_type)) in self.fields.iter().zip(types).enumerate() {
+            write_literal(&field.before, &mut format);
+            // `{}` is what readers are fastest with. For other types both give the same.
+            let debug = field.by == By::Debug
+                && matches!(value_type, ValueType::F64 | ValueType::Char | ValueType::Str);
+            let (colon, by) = match field.by {
+                By::As(spec) => (":", spec),
+                _ if debug => (":", "?"),
+                _ => ("", ""),
+            };
+            let _ = if with_names && !field.name.is_empty() {
+                write!(format, "{{{}{colon}{by}}}", field.name)
+            } else {
+                write!(format, "{{{at}{colon}{by}}}")
+            };
+        }
+        write_literal(&self.tail, &mut format);
+        format
+    }
+}
+
+fn write_literal(text: &str, format: &mut String) {
+    for character in text.chars() {
+        if matches!(character, '{' | '}') {
+            format.push(character);
+        }
+        format.push(character);
+    }
+}
+
+/// The message of a definition with values.
+pub(crate) struct Message<'a>(pub(crate) &'a Definition, pub(crate) &'a Values);
+
+impl fmt::Display for Message<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Message(definition, values) = self;
+        for (field, value) in definition.fields.iter().zip(values.iter()) {
+            f.write_str(&field.before)?;
+            let debug = field.by == By::Debug;
+            match value {
+                Value::I64(value) => write!(f, "{value}")?,
+                Value::U64(value) => write!(f, "{value}")?,
+                Value::I128(value) => write!(f, "{value}")?,
+                Value::U128(value) => write!(f, "{value}")?,
+                Value::F64(value) if debug => write!(f, "{value:?}")?,
+                Value::F64(value) => write!(f, "{value}")?,
+                Value::Bool(value) => write!(f, "{value}")?,
+                Value::Char(value) if debug => write!(f, "{value:?}")?,
+                Value::Char(value) => write!(f, "{value}")?,
+                Value::Str(value) if debug => write!(f, "{value:?}")?,
+                Value::Str(value) | Value::Text(value) => f.write_str(value)?,
+            }
+        }
+        f.write_str(&definition.tail)
+    }
+}
+
+/// The sites that were made, by their keys.
+static MADE: Mutex<BTreeMap<u64, &'static Site>> = Mutex::new(BTreeMap::new());
+/// The number of sites that were made, those without a key included. Relaxed: it is a limit, and nothing is read
+/// by it.
+static COUNT: AtomicUsize = AtomicUsize::new(0);
+/// Tells that somebody waited for the lock in vain. Relaxed: it saves time and nothing else.
+static STUCK: AtomicBool = AtomicBool::new(false);
+/// Tells that it was said that there are too many sites.
+static SAID: AtomicBool = AtomicBool::new(false);
+
+/// Returns the site with this key, made of what `define` returns if there is none; `types` are those of its values.
+///
+/// `None`: there are too many, its texts are too long, this was called inside of the tracer's own code, or the lock
+/// cannot be had. No code of the caller's runs under the lock.
+#[cold]
+#[inline(never)]
+pub(crate) fn find(
+    key: u64,
+    types: &[ValueType],
+    define: &mut dyn FnMut() -> Definition,
+) -> Option<&'static Site> {
+    // A handler that interrupts who has the lock, and an allocator that says something there, are turned away here.
+    let found = |excluded: Option<Excluded>| {
+        let _excluded = excluded?;
+        lock()?.get(&key).copied()
+    };
+    if let Some(site) = found(Excluded::enter()) {
+        return Some(site);
+    }
+    let definition = define();
+    let _excluded = Excluded::enter()?;
+    let mut made = lock()?;
+    if let Some(site) = made.get(&key) {
+        return Some(site);
+    }
+    let site = make(definition, types, signature(key))?;
+    made.insert(key, site);
+    Some(site)
+}
+
+/// Makes a site that nobody else finds. `None` as in [`find`].
+pub(crate) fn make(definition: Definition, types: &[ValueType], signature: u32) -> Option<&'static Site> {
+    if definition.fields.len() != types.len() || definition.text_bytes() > MOST_TEXT {
+        return None;
+    }
+    if COUNT.fetch_add(1, Ordering::Relaxed) >= MOST_SITES {
+        COUNT.fetch_sub(1, Ordering::Relaxed);
+        if !SAID.swap(true, Ordering::Relaxed) {
+            teller::say(format_args!(
+                "there are more than {MOST_SITES} places, or sets of fields, of log records, events and spans; what \
+                 comes from further ones is recorded as text, without a place and without typed fields"
+            ));
+        }
+        return None;
+    }
+    let template = leak(definition.format(types, true));
+    let format = leak(definition.format(types, false));
+    let names: Vec<&'static str> = definition.fields.iter().map(|field| leak(field.name.clone())).collect();
+    let place = Place {
+        module: leak(definition.module.clone()),
+        file: leak(definition.file.clone()),
+        line: definition.line,
+        column: 0,
+        here: || "",
+    };
+    let call = Call { kind: definition.kind, template, format, names: names.leak() };
+    let dynamic = Box::leak(Box::new(Dynamic { definition, types: types.to_vec(), signature }));
+    Some(Box::leak(Box::new(Site::new(place, call).made_of(dynamic))))
+}
+
+fn leak(text: String) -> &'static str {
+    if text.is_empty() { "" } else { text.leak() }
+}
+
+fn lock() -> Option<parking_lot::MutexGuard<'static, BTreeMap<u64, &'static Site>>> {
+    let guard = MADE.try_lock();
+    if guard.is_some() || STUCK.load(Ordering::Relaxed) {
+        return guard;
+    }
+    let guard = MADE.try_lock_for(PATIENCE);
+    STUCK.store(guard.is_none(), Ordering::Relaxed);
+    guard
+}
+
+/// Returns what stands for the types of a site with this key in its word: as other signatures, neither 0 nor the
+/// largest number.
+#[inline(always)]
+pub(crate) fn signature(key: u64) -> u32 {
+    ((key >> 32) as u32).clamp(4, u32::MAX - 4)
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use trace_format::fields::SitePlan;
+
+    fn field(before: &str, name: &str, by: By) -> Field {
+        Field { before: before.into(), name: name.into(), by }
+    }
+
+    #[test]
+    fn a_message_that_is_formatted_later_is_the_one_that_is_formatted_at_the_call() {
+        let mut values = Values::new();
+        values.text(0, format_args!("{}", "odd {text}\n"));
+        values.i64(1, i64::MIN);
+        values.u64(2, u64::MAX);
+        values.i128(3, i128::MIN);
+        values.u128(4, u128::MAX);
+        for float in [0.0, -0.0, 1.0, 0.1, 1e300, 5e-324, f64::NAN, f64::NEG_INFINITY] {
+            values.f64(5, float);
+        }
+        values.bool(6, true);
+        values.char(7, '\'');
+        values.str(8, "tab\t \"quoted\" \u{7f}é");
+        for by in [By::Display, By::Debug] {
+            let fields =
+                (0..values.types().len()).map(|at| field(&format!(" {{f{at}}}="), "x", by)).collect();
+            let definition = Definition { fields, tail: "}{".into(), ..Definition::default() };
+            let mut descriptor = Vec::new();
+            values.types().iter().for_each(|value_type| value_type.describe(&mut descriptor));
+            let mut payload = vec![0; crate::ring::Arguments::size(&values)];
+            crate::ring::Arguments::write(&values, &mut trace_format::capture::Cursor::new(&mut payload));
+            let plan = SitePlan::new(&definition.format(values.types(), false), &descriptor).unwrap();
+            let mut later = Vec::new();
+            plan.render(&payload, &mut later).unwrap();
+            assert_eq!(String::from_utf8(later).unwrap(), Message(&definition, &values).to_string());
+        }
+    }
+
+    #[test]
+    fn a_site_is_made_once_for_each_key_and_says_what_it_is() {
+        let definition = || Definition {
+            level: Level::Warn,
+            target: "a target".into(),
+            fields: vec![field("a=", "a", By::Debug), field(" b=", "", By::Debug)],
+            ..Definition::default()
+        };
+        let types = [ValueType::Str, ValueType::I64];
+        let mut calls = 0;
+        let mut get = |key| {
+            find(key, &types, &mut || {
+                calls += 1;
+                definition()
+            })
+        };
+        let (one, same, other) = (get(71).unwrap(), get(71).unwrap(), get(72).unwrap());
+        assert!(std::ptr::eq(one, same) && !std::ptr::eq(one, other));
+        assert_eq!(calls, 2);
+        assert!(find(73, &types[..1], &mut definition.clone()).is_none(), "a value without a field");
+        let long = Definition { target: "x".repeat(MOST_TEXT + 1), ..Definition::default() };
+        assert!(find(74, &[], &mut || long.clone()).is_none(), "texts without end");
+    }
+}

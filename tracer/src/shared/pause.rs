@@ -1,0 +1,55 @@
+//! Tracing that is paused, and goes on: asked for from outside, through the run's life file.
+//!
+//! Runs on the flusher. Traced threads see the word of [`process`], and sites theirs, as where tracing is off.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::process::{self, STATE};
+use super::{sites, switched};
+use crate::sync::switch::Stand;
+
+/// Tells that the run of the process is paused, also while the program decides anew whether it traces. Relaxed: who
+/// decides reads it, and what it decides about has a word of its own.
+static PAUSED: AtomicBool = AtomicBool::new(false);
+
+/// Notes that the run that begins is paused, or is not.
+pub(crate) fn begin(paused: bool) {
+    PAUSED.store(paused, Ordering::Relaxed);
+}
+
+/// Returns whether the run is paused, whatever is decided meanwhile.
+pub(crate) fn was_paused() -> bool {
+    PAUSED.load(Ordering::Relaxed)
+}
+
+/// Returns whether the process records nothing now; `None` while that is being decided.
+pub(crate) fn is_paused() -> Option<bool> {
+    match process::stand() {
+        Stand::On => Some(false),
+        Stand::Paused | Stand::Off => Some(true),
+        Stand::Undecided | Stand::Deciding | Stand::Settling => None,
+    }
+}
+
+/// Has the process record nothing for a while. Returns false where it does not trace.
+pub(crate) fn pause() -> bool {
+    let paused = STATE.pause();
+    if paused {
+        begin(true);
+        process::begin_era();
+        sites::end();
+        switched::tell();
+    }
+    paused
+}
+
+/// Has the process go on recording. Returns false where it was not paused.
+pub(crate) fn go_on() -> bool {
+    let goes_on = STATE.go_on();
+    if goes_on {
+        begin(false);
+        sites::go_on();
+        switched::tell();
+    }
+    goes_on
+}

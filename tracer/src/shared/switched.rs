@@ -1,0 +1,43 @@
+//! Who is told that tracing was switched on or off at run time.
+//!
+//! Runs on the thread that has switched, behind the decision: whoever is told may trace, and may switch again. That is the
+//! flusher where somebody has asked from outside.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+
+use super::process;
+use crate::sync::switch::Stand;
+
+/// What is called.
+static LISTENERS: Mutex<Vec<fn(bool)>> = Mutex::new(Vec::new());
+/// How many switchings wait to be told; the thread that raises it from 0 tells, until it is 0 again.
+static WAITING: AtomicUsize = AtomicUsize::new(0);
+
+/// Has `told` called with whether the process traces: now, and whenever that was switched or set anew afterwards.
+pub fn on_switch(told: fn(bool)) {
+    LISTENERS.lock().push(told);
+    told(is_on());
+}
+
+/// Tells those who want to know what holds now.
+pub(crate) fn tell() {
+    if LISTENERS.lock().is_empty() || WAITING.fetch_add(1, Ordering::AcqRel) != 0 {
+        return;
+    }
+    loop {
+        let told_of = WAITING.load(Ordering::Acquire);
+        let on = is_on();
+        // None of them runs under the lock.
+        let listeners = LISTENERS.lock().clone();
+        listeners.iter().for_each(|told| told(on));
+        if WAITING.compare_exchange(told_of, 0, Ordering::AcqRel, Ordering::Acquire).is_ok() {
+            return;
+        }
+    }
+}
+
+fn is_on() -> bool {
+    process::stand() == Stand::On
+}

@@ -1,0 +1,332 @@
+//! The calls of a thread that go on, as hooks tell of them, where not all calls are recorded: by name, by depth, or by
+//! duration.
+//!
+//! Runs on traced threads, in the hooks. A call is put on the thread's list when it is entered, and taken off when it is
+//! left; its entry says whether it is recorded, and where it stands that is not known yet (`trace_format::ring::open_calls`).
+//!
+//! ```text
+//!                      not named, too deep
+//!   entered ─────────────────────────────────► LEFT OUT ─┐
+//!      │ every duration is wanted                        │
+//!      ├─────────────────────────────────────► RECORDED ─┼─► left: recorded, if its entering was
+//!      │ only long ones are                      ▲       │
+//!      └─────────────────────────────────────► HELD ─────┘   left too soon: forgotten
+//!                                     long enough │
+//! ```
+//!
+//! Calls that were left by a jump are found by their stack frames, which lie deeper than that of a call that is entered
+//! later. That order is the stack's, so only calls on the thread's own stack are on the list. What runs on another one (a
+//! coroutine, a handler with a stack of its own), and what a signal handler calls that has interrupted this code, is
+//! recorded whatever its depth and its duration.
+#![allow(unsafe_code, reason = "the thread's list, in memory that is its own; each use argued")]
+
+use std::cell::Cell;
+use std::ptr;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, compiler_fence};
+use std::time::Duration;
+
+use trace_format::line::Ticks;
+use trace_format::meta::ClockKind;
+use trace_format::record::{hook_enter_word, hook_leave_word};
+use trace_format::ring::open_calls::OpenCall;
+
+use super::{record, stack_record};
+use crate::ring::{Producer, clock};
+use crate::shared::process;
+use crate::{stack, sys};
+
+/// The number of calls that a thread's list has room for. What is called inside of so many is not recorded.
+const MOST: usize = 1 << 18;
+
+/// The depth, in calls that are recorded, beyond which calls are left out.
+static MAX_DEPTH: AtomicU32 = AtomicU32::new(u32::MAX);
+/// The duration in ticks from which on calls are recorded; 0: all are.
+static SHORTEST: AtomicU64 = AtomicU64::new(0);
+
+/// Sets which calls of the run that begins are recorded.
+pub(super) fn set(max_depth: u32, shortest: u64) {
+    // Relaxed, both: settings of their own, which are told before the run is.
+    MAX_DEPTH.store(max_depth, Ordering::Relaxed);
+    SHORTEST.store(shortest, Ordering::Relaxed);
+}
+
+/// Returns a duration in ticks of the clock, as far as a millisecond of measuring can tell.
+pub(super) fn in_ticks(duration: Duration, kind: ClockKind) -> u64 {
+    if duration.is_zero() {
+        return 0;
+    }
+    const MEASURED_NS: u64 = 1_000_000;
+    let read = || (clock::pair_of(kind).0.0, sys::monotonic_ns());
+    let (ticks, ns) = read();
+    let (later, later_ns) = loop {
+        let now = read();
+        if now.1.saturating_sub(ns) >= MEASURED_NS {
+            break now;
+        }
+        std::hint::spin_loop();
+    };
+    let ratio = later.saturating_sub(ticks) as f64 / later_ns.saturating_sub(ns).max(1) as f64;
+    ((duration.as_nanos() as f64 * ratio) as u64).max(1)
+}
+
+/// A call that goes on.
+#[derive(Clone, Copy, Debug)]
+struct Call {
+    ticks: u64,
+    /// An address in the function.
+    address: u64,
+    /// The end of the stack of the hook that was called on entering.
+    frame: usize,
+    /// [`LEFT_OUT`], [`RECORDED`], or the number under which the call is held back, if it is still.
+    state: u64,
+}
+
+const LEFT_OUT: u64 = u64::MAX;
+const RECORDED: u64 = u64::MAX - 1;
+
+/// A thread's list. It has no destructor, so it can be used as long as the thread runs.
+struct Calls {
+    /// The entries; null before the first one.
+    entries: Cell<*mut Call>,
+    len: Cell<usize>,
+    /// The number of calls inside of the innermost entry that there was no room for.
+    beyond: Cell<usize>,
+    /// The number of entries that are not left out.
+    depth: Cell<u32>,
+    /// The producer that holds calls back.
+    producer: Cell<*const Producer>,
+    /// The process's era of which the list is.
+    era: Cell<u32>,
+    /// Whether the thread is about to end: the list is used no more.
+    is_over: Cell<bool>,
+    /// The end of the stack of the hook that changes the list, or 0.
+    frame: Cell<usize>,
+}
+
+thread_local! {
+    static CALLS: Calls = const {
+        Calls {
+            entries: Cell::new(ptr::null_mut()),
+            len: Cell::new(0),
+            beyond: Cell::new(0),
+            depth: Cell::new(0),
+            producer: Cell::new(ptr::null()),
+            era: Cell::new(0),
+            is_over: Cell::new(false),
+            frame: Cell::new(0),
+        }
+    };
+}
+
+/// Records that a function is entered, or holds it back, or leaves it out.
+pub(super) fn enter(ticks: Ticks, address: u64, call_site: u64, is_named: bool) {
+    let here = sys::stack_pointer();
+    let is_listed = CALLS.with(|calls| {
+        let begun = calls.begin(here);
+        if begun {
+            calls.enter(here, ticks, address, call_site, is_named);
+            calls.end();
+        }
+        begun
+    });
+    if !is_listed && is_named {
+        record_entering(ticks, address, call_site);
+    }
+}
+
+/// Records that the function is left whose entering has `address`, if that was recorded; 0: the one that was entered last.
+/// `is_named` says whether that is to be recorded where the call is on no list.
+pub(super) fn leave(ticks: Ticks, address: u64, is_named: impl FnOnce() -> bool) {
+    let here = sys::stack_pointer();
+    let is_listed = CALLS.with(|calls| {
+        let begun = calls.begin(here);
+        if begun {
+            calls.leave(ticks, address);
+            calls.end();
+        }
+        begun
+    });
+    if !is_listed && is_named() {
+        record::word_of_hook(ticks, hook_leave_word(address));
+    }
+}
+
+/// Gives back the memory of the calling thread's list, at the thread's end.
+pub(super) fn release() {
+    CALLS.with(|calls| {
+        calls.is_over.set(true);
+        let entries = calls.entries.replace(ptr::null_mut());
+        calls.len.set(0);
+        calls.depth.set(0);
+        if !entries.is_null() {
+            // SAFETY: mapped by `begin` with this size, and known to nobody else.
+            unsafe { sys::unmap(entries.cast(), MOST * size_of::<Call>()) };
+        }
+    });
+}
+
+fn record_entering(ticks: Ticks, address: u64, call_site: u64) {
+    record::word_of_hook(ticks, hook_enter_word(address));
+    if call_site != 0 {
+        stack_record::record_call_site_of_hook(ticks, address, call_site);
+    }
+}
+
+impl Calls {
+    /// Marks the list as being changed. Returns false where it cannot be used: a signal handler has interrupted a change,
+    /// `here` is not on the thread's own stack, the thread is about to end, or there is no memory.
+    #[inline(always)]
+    fn begin(&self, here: usize) -> bool {
+        let frame = self.frame.get();
+        if (frame != 0 && !sys::is_deeper(frame, here)) || self.is_over.get() || !stack::is_own(here) {
+            return false;
+        }
+        self.frame.set(here);
+        compiler_fence(Ordering::SeqCst);
+        if self.entries.get().is_null() && !self.map() {
+            self.frame.set(0);
+            return false;
+        }
+        if self.era.get() != process::era() {
+            self.forget_all();
+        }
+        true
+    }
+
+    #[inline(always)]
+    fn end(&self) {
+        compiler_fence(Ordering::SeqCst);
+        self.frame.set(0);
+    }
+
+    #[cold]
+    fn map(&self) -> bool {
+        let entries = sys::map_lazily(MOST * size_of::<Call>()).cast::<Call>();
+        self.entries.set(entries);
+        !entries.is_null()
+    }
+
+    #[cold]
+    fn forget_all(&self) {
+        self.era.set(process::era());
+        while self.len.get() > 0 {
+            self.drop_innermost();
+        }
+        self.beyond.set(0);
+    }
+
+    #[inline(always)]
+    fn get(&self, index: usize) -> Call {
+        debug_assert!(index < self.len.get());
+        // SAFETY: below `len`, so it was written, in memory of the thread that is mapped as long as it uses the list.
+        unsafe { self.entries.get().add(index).read() }
+    }
+
+    fn enter(&self, here: usize, ticks: Ticks, address: u64, call_site: u64, is_named: bool) {
+        // What lies deeper was left without a word. What compilers inline has the frame of what it is inlined into.
+        while self.len.get() > 0 && self.get(self.len.get() - 1).frame < here {
+            self.drop_innermost();
+        }
+        if self.len.get() == MOST {
+            return self.beyond.set(self.beyond.get() + 1);
+        }
+        let is_recorded = is_named && self.depth.get() < MAX_DEPTH.load(Ordering::Relaxed);
+        let state = match SHORTEST.load(Ordering::Relaxed) {
+            _ if !is_recorded => LEFT_OUT,
+            0 => RECORDED,
+            shortest => self.hold(ticks, address, call_site, shortest),
+        };
+        let call = Call { ticks: ticks.0, address, frame: here, state };
+        // SAFETY: below `MOST`, for which there is memory.
+        unsafe { self.entries.get().add(self.len.get()).write(call) };
+        self.len.set(self.len.get() + 1);
+        self.depth.set(self.depth.get() + u32::from(is_recorded));
+        if state == RECORDED {
+            record_entering(ticks, address, call_site);
+        }
+    }
+
+    /// Has a call held back; returns the state of it.
+    fn hold(&self, ticks: Ticks, address: u64, call_site: u64, shortest: u64) -> u64 {
+        let Some((producer, ticks)) = record::producer(ticks) else { return RECORDED };
+        if !ptr::eq(producer, self.producer.get()) {
+            self.go_on_with(producer);
+        }
+        let call = OpenCall { ticks, address, call_site };
+        let before = Ticks(ticks.0.saturating_sub(shortest));
+        producer.hold(call, before).unwrap_or(RECORDED)
+    }
+
+    /// Goes on with another ring: in a forked child, or after another run has begun. Calls that were held back are recorded
+    /// in neither.
+    #[cold]
+    fn go_on_with(&self, producer: &Producer) {
+        self.producer.set(producer);
+        for index in 0..self.len.get() {
+            let call = self.get(index);
+            if call.state < RECORDED {
+                // SAFETY: below `len`.
+                unsafe { self.entries.get().add(index).write(Call { state: LEFT_OUT, ..call }) };
+                self.depth.set(self.depth.get() - 1);
+            }
+        }
+    }
+
+    /// Takes off the innermost call, which was left without a word.
+    #[cold]
+    fn drop_innermost(&self) {
+        self.beyond.set(0);
+        let call = self.take();
+        if let Some(producer) = self.holder(&call) {
+            producer.forget_from(call.state);
+        }
+    }
+
+    #[inline(always)]
+    fn take(&self) -> Call {
+        let call = self.get(self.len.get() - 1);
+        self.len.set(self.len.get() - 1);
+        self.depth.set(self.depth.get() - u32::from(call.state != LEFT_OUT));
+        call
+    }
+
+    /// Returns the producer that holds a call back still.
+    #[inline(always)]
+    fn holder(&self, call: &Call) -> Option<&'static Producer> {
+        if call.state >= RECORDED || !ptr::eq(self.producer.get(), record::current()) {
+            return None;
+        }
+        // SAFETY: the thread's own producer, which is mapped while the thread has it.
+        unsafe { self.producer.get().as_ref() }.filter(|producer| producer.holds(call.state))
+    }
+
+    fn leave(&self, ticks: Ticks, address: u64) {
+        if self.beyond.get() > 0 {
+            return self.beyond.set(self.beyond.get() - 1);
+        }
+        let Some(innermost) = self.len.get().checked_sub(1) else { return };
+        if address != 0 && self.get(innermost).address != address {
+            // Those inside of it were left without a word. What was entered before hooks were on is on no list.
+            let Some(index) = (0..innermost).rev().find(|&index| self.get(index).address == address) else {
+                return;
+            };
+            while self.len.get() > index + 1 {
+                self.drop_innermost();
+            }
+        }
+        let call = self.take();
+        if call.state == LEFT_OUT {
+            return;
+        }
+        if let Some(producer) = self.holder(&call) {
+            if ticks.0.saturating_sub(call.ticks) < SHORTEST.load(Ordering::Relaxed) {
+                return producer.forget_from(call.state);
+            }
+            producer.record_all_open_calls();
+        } else if call.state != RECORDED && !ptr::eq(self.producer.get(), record::current()) {
+            // Its entering is in the ring of another run.
+            return;
+        }
+        record::word_of_hook(ticks, hook_leave_word(call.address));
+    }
+}

@@ -1,0 +1,138 @@
+//! Functions that the user has named: which are recorded, and with which recording begins.
+//!
+//! Runs on traced threads, in every hook of a program whose user has named functions. What is known of an address is one
+//! load; an address that is met for the first time is searched for in the symbols of the process, which are read when
+//! the first one is met, and again when libraries were loaded since. Nothing is freed: threads use it without a lock.
+#![allow(unsafe_code, reason = "pointers to what is leaked; argued where they are read")]
+
+use std::ops::Range;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+
+use crate::stack;
+use crate::sync::exclusion::Excluded;
+use crate::user::patterns::Patterns;
+
+/// Tells the names that a symbol is known by: paths, without the compiler's additions.
+pub type NamesOf = fn(symbol: &[u8]) -> Vec<String>;
+
+/// The bit that says that a function is recorded.
+pub(super) const RECORDED: u64 = 1;
+/// The bit that says that recording begins with a function.
+pub(super) const TRIGGER: u64 = 2;
+
+/// The functions that the user has named.
+#[derive(Debug)]
+struct Named {
+    recorded: Option<Patterns>,
+    trigger: Option<Patterns>,
+}
+
+impl Named {
+    fn bits(&self, names: &[String]) -> u64 {
+        let recorded = self.recorded.as_ref().is_none_or(|patterns| patterns.mean(names));
+        let trigger = self.trigger.as_ref().is_some_and(|patterns| patterns.mean(names));
+        (if recorded { RECORDED } else { 0 }) | (if trigger { TRIGGER } else { 0 })
+    }
+}
+
+/// The functions of the process, and what is so of them.
+#[derive(Debug)]
+struct Table {
+    /// The modules' generation in which the symbols were read.
+    generation: u64,
+    /// Sorted by where they begin.
+    functions: Vec<(Range<usize>, u64)>,
+    /// What is so of code that no symbol names.
+    nameless: u64,
+}
+
+/// What the user has named; null where that is nothing. Leaked, and never changed.
+static NAMED: AtomicPtr<Named> = AtomicPtr::new(ptr::null_mut());
+/// The newest table; null before the first one. Leaked, and never changed.
+static TABLE: AtomicPtr<Table> = AtomicPtr::new(ptr::null_mut());
+/// Held by who makes a table.
+static MAKING: Mutex<()> = Mutex::new(());
+
+const KNOWN_BITS: u32 = 14;
+/// Addresses that were searched for, with what is so of their functions in the two lowest bits; 0: none. Each word is
+/// right in itself, whichever thread wrote it.
+static KNOWN: [AtomicU64; 1 << KNOWN_BITS] = [const { AtomicU64::new(0) }; 1 << KNOWN_BITS];
+
+/// Sets what the user has named, for the run that begins. Returns whether that is anything.
+pub(super) fn set(recorded: Option<&Patterns>, trigger: Option<&Patterns>) -> bool {
+    let is_any = recorded.is_some() || trigger.is_some();
+    if !is_any && NAMED.load(Ordering::Relaxed).is_null() {
+        // The memory of what was found stays untouched where nobody names functions.
+        return false;
+    }
+    let named = Named { recorded: recorded.cloned(), trigger: trigger.cloned() };
+    NAMED.store(if is_any { Box::leak(Box::new(named)) } else { ptr::null_mut() }, Ordering::Release);
+    // What was found for another run.
+    TABLE.store(ptr::null_mut(), Ordering::Release);
+    forget_known();
+    is_any
+}
+
+fn forget_known() {
+    KNOWN.iter().for_each(|known| known.store(0, Ordering::Relaxed));
+}
+
+/// Returns what is so of the function in which `address` lies: [`RECORDED`], [`TRIGGER`].
+#[inline(always)]
+pub(super) fn bits(address: u64, names_of: NamesOf) -> u64 {
+    let known = &KNOWN[(address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - KNOWN_BITS)) as usize];
+    let word = known.load(Ordering::Relaxed);
+    if word >> 2 == address { word & 3 } else { search(address, known, names_of) }
+}
+
+#[cold]
+#[inline(never)]
+fn search(address: u64, known: &AtomicU64, names_of: NamesOf) -> u64 {
+    // SAFETY: null, or leaked and never changed.
+    let Some(named) = (unsafe { NAMED.load(Ordering::Acquire).as_ref() }) else { return RECORDED };
+    // Who has taken the mark already is the tracer itself, or what it calls.
+    let Some(_excluded) = Excluded::enter() else { return 0 };
+    let _errno = crate::sys::keep_errno();
+    let table = table(named, names_of);
+    let address = address as usize;
+    let behind = table.functions.partition_point(|(range, _)| range.start <= address);
+    let found = table.functions[..behind].last().filter(|(range, _)| range.contains(&address));
+    let bits = found.map_or(table.nameless, |(_, bits)| *bits);
+    known.store((address as u64) << 2 | bits, Ordering::Relaxed);
+    bits
+}
+
+/// Returns the table of the modules that there are.
+fn table(named: &'static Named, names_of: NamesOf) -> &'static Table {
+    let is_current = |table: &&Table| table.generation == stack::modules_generation();
+    // SAFETY: null, or leaked and never changed.
+    let newest = || unsafe { TABLE.load(Ordering::Acquire).as_ref() };
+    if let Some(table) = newest().filter(is_current) {
+        return table;
+    }
+    let _making = MAKING.lock();
+    if let Some(table) = newest().filter(is_current) {
+        return table;
+    }
+    let generation = stack::modules_generation();
+    let mut all = Vec::new();
+    stack::each_function(|symbol, range| all.push((range, named.bits(&names_of(symbol)))));
+    all.sort_by_key(|(range, _)| (range.start, range.end));
+    // Of functions that the compiler has merged, all names count.
+    all.dedup_by(|next, before| {
+        let same = next.0.start == before.0.start;
+        if same {
+            *before = (before.0.start..before.0.end.max(next.0.end), before.1 | next.1);
+        }
+        same
+    });
+    let nameless = named.bits(&[]);
+    let table: &'static Table = Box::leak(Box::new(Table { generation, functions: all, nameless }));
+    TABLE.store(ptr::from_ref(table).cast_mut(), Ordering::Release);
+    // Other code may be where a library was that is unloaded.
+    forget_known();
+    table
+}

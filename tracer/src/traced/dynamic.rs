@@ -1,0 +1,237 @@
+//! Records of sites that are made at run time: messages with typed values, and spans.
+//!
+//! Runs on traced threads; [`message`] and [`SpanSite::enter`] are hot. A thread finds a site that it has met in a
+//! cache of its own, so that it takes no lock and allocates nothing once it is warm, as long as there are no more
+//! sites than the cache has ways.
+
+use std::cell::Cell;
+use std::sync::atomic::Ordering;
+
+use trace_format::record::{Flags, scope_word};
+use trace_format::sites::{Level, SiteKind};
+use trace_store::counter;
+
+use super::record;
+use super::scope::{self, SPANS};
+use crate::ring::{Values, clock};
+use crate::shared::definition::{self, Definition, Message};
+use crate::shared::process;
+use crate::shared::sites::{self, Captured, KINDS, Site};
+use trace_format::line::Ticks;
+
+/// The number of sites that a thread finds by itself. A power of two.
+const WAYS: usize = 512;
+/// The number of ids that a thread takes at once: so many spans are begun without a word that is shared.
+const BLOCK: u64 = 1 << 10;
+
+thread_local! {
+    /// The sites that the thread has met, each at the place that its key says.
+    static MET: [Cell<(u64, Option<&'static Site>)>; WAYS] = const { [const { Cell::new((0, None)) }; WAYS] };
+    /// The ids of spans that are the thread's: the last one given, and the last one of the block.
+    static IDS: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
+}
+
+/// Mixes two numbers into a key; the last step of SplitMix64, with the constants of *Mix13*.
+#[inline(always)]
+fn key_of(place: u64, shape: u64) -> u64 {
+    let mut key = place ^ shape.rotate_left(32);
+    key = (key ^ (key >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    key = (key ^ (key >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    key ^ (key >> 31)
+}
+
+/// Returns the site with `key`, made of what `define` returns if there is none.
+#[inline(always)]
+fn find(key: u64, values: &Values, define: &mut dyn FnMut() -> Definition) -> Option<&'static Site> {
+    let way = key as usize % WAYS;
+    let (met, site) = MET.with(|all| all[way].get());
+    if met == key && site.is_some() { site } else { find_anew(key, values, define) }
+}
+
+#[cold]
+#[inline(never)]
+fn find_anew(key: u64, values: &Values, define: &mut dyn FnMut() -> Definition) -> Option<&'static Site> {
+    let site = definition::find(key, values.types(), define)?;
+    MET.with(|all| all[key as usize % WAYS].set((key, Some(site))));
+    Some(site)
+}
+
+/// Records a message with `values` of the place that the number `place` stands for, if it is on. `define` tells what
+/// the place is; it is called where this place has not said anything with values of this shape before.
+///
+/// Warm, this costs a look into the thread's cache, the clock and a copy of the values. Else, or where the site is
+/// not told to readers yet, the message is formatted at the call. Past the limits, 8,192 sites and 4 KiB of texts
+/// for each, it is formatted and has no site.
+#[inline]
+pub fn message(place: u64, values: &Values, mut define: impl FnMut() -> Definition) {
+    if process::is_off() {
+        return;
+    }
+    let key = key_of(place, values.shape());
+    let Some(site) = find(key, values, &mut define) else { return message_without_site(values, &define()) };
+    let word = site.word();
+    if !site.is_on(word) {
+        return;
+    }
+    let kind = (word >> 32) as u32 ^ (definition::signature(key) & !KINDS);
+    let ticks = match kind {
+        clock::ORDERED => counter::ordered(),
+        clock::FAST => counter::fast(),
+        clock::SYSTEM => counter::system(),
+        _ => return format(site, values),
+    };
+    if !record::capture(Ticks(ticks), word as u32, values) {
+        format(site, values);
+    }
+}
+
+/// What has become of the values of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// They are in a record.
+    Recorded,
+    /// The message is to be formatted, and recorded as one of the site with this number; 0: of none.
+    Unformatted(u32),
+}
+
+/// Records a message with `values`, whose call was at `ticks`, as [`message`] does, where it need not be formatted at the call.
+/// The filter has no say: such places have no module.
+#[inline]
+pub fn record_values(
+    place: u64,
+    ticks: Ticks,
+    values: &Values,
+    mut define: impl FnMut() -> Definition,
+) -> Taken {
+    let key = key_of(place, values.shape());
+    let Some(site) = find(key, values, &mut define) else { return Taken::Unformatted(0) };
+    let word = site.word();
+    if !site.is_on(word) {
+        return Taken::Unformatted(0);
+    }
+    let kind = (word >> 32) as u32 ^ (definition::signature(key) & !KINDS);
+    let is_told = matches!(kind, clock::ORDERED | clock::FAST | clock::SYSTEM);
+    if is_told && record::capture(ticks, word as u32, values) {
+        return Taken::Recorded;
+    }
+    if let Some(dynamic) = site.dynamic() {
+        site.have_told(Some(Captured { signature: dynamic.signature, describe: |_| {} }));
+    }
+    Taken::Unformatted(site.number())
+}
+
+/// Formats a message of a site at the call, and has the site told to readers.
+#[cold]
+#[inline(never)]
+fn format(site: &'static Site, values: &Values) {
+    let Some(dynamic) = site.dynamic() else { return };
+    site.have_told(Some(Captured { signature: dynamic.signature, describe: |_| {} }));
+    record::trace(site.number(), format_args!("{}", Message(&dynamic.definition, values)));
+}
+
+#[cold]
+#[inline(never)]
+fn message_without_site(values: &Values, definition: &Definition) {
+    if is_allowed(definition.filtered_by(), definition.level) {
+        record::trace(0, format_args!("{}", Message(definition, values)));
+    }
+}
+
+/// Returns whether tracing is on and the filter lets records of this target and level be on. Nothing is decided by
+/// this: a process that has not decided whether it traces counts as one that does.
+#[must_use]
+pub fn is_allowed(target: &str, level: Level) -> bool {
+    !process::is_off() && sites::is_allowed(target, level)
+}
+
+/// Returns whether records of the place that the number `place` stands for are on; `define` tells its target and its
+/// level the first time. Warm, this is a look into the thread's cache and one load.
+#[inline]
+#[must_use]
+pub fn is_enabled(place: u64, mut define: impl FnMut() -> Definition) -> bool {
+    /// What no shape of values is, or by a chance of one in 2⁶⁴.
+    const NO_SHAPE: u64 = 0x6e61_6d65_6f66_7461;
+    if process::is_off() {
+        return false;
+    }
+    match find(key_of(place, NO_SHAPE), &Values::new(), &mut define) {
+        Some(site) => site.is_on(site.word()),
+        None => {
+            let definition = define();
+            is_allowed(definition.filtered_by(), definition.level)
+        }
+    }
+}
+
+/// Returns the largest level of records that may be on now; [`Level::None`] if tracing is off.
+#[must_use]
+pub fn largest_level() -> Level {
+    let largest = || sites::filter().map_or(Some(Level::Trace), |filter| filter.largest_level());
+    (!process::is_off()).then(largest).flatten().unwrap_or_default()
+}
+
+/// The site of a kind of spans.
+#[derive(Clone, Copy, Debug)]
+pub struct SpanSite(&'static Site);
+
+/// What leaving a span takes, from its entering.
+#[derive(Clone, Copy, Debug)]
+pub struct EnteredSpan(u64);
+
+impl SpanSite {
+    /// Makes a site, for one place of the program; it stays for ever. `None` where the process has made too many, or
+    /// the texts are too long.
+    #[must_use]
+    pub fn new(definition: Definition) -> Option<SpanSite> {
+        let definition = Definition { kind: SiteKind::Span, fields: Vec::new(), ..definition };
+        definition::make(definition, &[], definition::signature(0)).map(SpanSite)
+    }
+
+    /// Returns whether the site is on.
+    #[inline]
+    #[must_use]
+    pub fn is_on(self) -> bool {
+        self.0.is_on(self.0.word())
+    }
+
+    /// Records that the span with this id is entered, if its site is on. What is returned is for
+    /// [`leave`](EnteredSpan::leave).
+    #[inline]
+    #[must_use]
+    pub fn enter(self, id: u64) -> Option<EnteredSpan> {
+        if !self.is_on() {
+            return None;
+        }
+        let ticks = clock::now();
+        let number = self.0.told_number();
+        record::words(ticks, scope_word(number, Flags::ID), &[id]);
+        Some(EnteredSpan(scope::mark_panic(scope_word(number, Flags::LEAVE.with(Flags::ID)))))
+    }
+}
+
+impl EnteredSpan {
+    /// Records that the span with this id is left, unless tracing is off.
+    #[inline]
+    pub fn leave(self, id: u64) {
+        if !process::is_off() {
+            record::words(clock::now(), scope::left(self.0), &[id]);
+        }
+    }
+}
+
+/// Returns the id of a new span, which no other span of the run has.
+#[inline]
+#[must_use]
+pub fn span_id() -> u64 {
+    let (last, end) = IDS.get();
+    let id = if last < end { last + 1 } else { first_of_block() };
+    IDS.set((id, if last < end { end } else { id + BLOCK - 1 }));
+    id
+}
+
+#[cold]
+#[inline(never)]
+fn first_of_block() -> u64 {
+    // Relaxed: a number that no other thread gets.
+    SPANS.fetch_add(BLOCK, Ordering::Relaxed) + 1
+}

@@ -1,0 +1,59 @@
+//! The spans that a thread has entered, the innermost last.
+
+use std::cell::RefCell;
+
+use tracer::__bridge::EnteredSpan;
+
+use crate::span::Known;
+
+/// A span that a thread has entered.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entered {
+    /// The id by which `tracing` calls the span.
+    pub(crate) called: u64,
+    /// The span.
+    pub(crate) span: Known,
+    /// What leaving it takes; `None` where the entering was not recorded.
+    pub(crate) entered: Option<EnteredSpan>,
+}
+
+thread_local! {
+    static ENTERED: RefCell<Vec<Entered>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Records that the calling thread enters a span.
+#[inline]
+pub(crate) fn enter(called: u64, span: Known) {
+    let entered = span.kind.site.enter(span.id);
+    // Where the thread's storage is gone, the thread is about to end: leaving is not recorded then.
+    let _ = ENTERED.try_with(|all| {
+        if let Ok(mut all) = all.try_borrow_mut() {
+            all.push(Entered { called, span, entered });
+        }
+    });
+}
+
+/// Records that the calling thread leaves a span, which it has entered.
+#[inline]
+pub(crate) fn leave(called: u64) {
+    let taken = ENTERED.try_with(|all| {
+        let mut all = all.try_borrow_mut().ok()?;
+        match all.pop()? {
+            last if last.called == called => Some(last),
+            last => {
+                all.push(last);
+                // Guards may be dropped in any order.
+                all.iter().rposition(|entered| entered.called == called).map(|at| all.remove(at))
+            }
+        }
+    });
+    if let Ok(Some(Entered { span, entered: Some(entered), .. })) = taken {
+        entered.leave(span.id);
+    }
+}
+
+/// Returns the innermost span that the calling thread has entered.
+#[inline]
+pub(crate) fn current() -> Option<Entered> {
+    ENTERED.try_with(|all| all.try_borrow().ok()?.last().copied()).ok().flatten()
+}

@@ -1,0 +1,142 @@
+//! Spans by the ids of a registry, for those that were made last: to enter one of these, the registry is not asked.
+//!
+//! The registry gives the id of a span that has ended to another one, perhaps. So what stands here for an id must be
+//! of the span that has it now. While a span lives no other one of its registry has its id, and each new span takes its
+//! slot: what stood there for the same id before is gone then, whoever else writes there at the same time.
+
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+
+use crate::span::{self, Known, NUMBER_BITS};
+
+/// The number of slots. A power of two.
+const SLOTS: usize = 1024;
+/// The id of a slot that is being written. No registry has so many spans.
+const BUSY: u64 = u64::MAX;
+/// The bits of a span's own id in [`Slot::span`]; above them is the number of its kind.
+const ID_BITS: u32 = u64::BITS - NUMBER_BITS;
+
+/// A sequence lock, whose sequence is the id:
+///
+/// ```text
+///          a writer, with a compare-exchange     the same writer
+///   any id ─────────────────────────────► BUSY ─────────────────► its id
+/// ```
+///
+/// A writer that finds it busy leaves it to the other one, by which what stood there is gone as well.
+#[derive(Debug)]
+struct Slot {
+    /// The registry's id of the span; 0: there is none.
+    id: AtomicU64,
+    span: AtomicU64,
+}
+
+/// The spans of one registry that were made last.
+#[derive(Debug)]
+pub(crate) struct Recent(Box<[Slot]>);
+
+impl Default for Recent {
+    fn default() -> Recent {
+        Recent((0..SLOTS).map(|_| Slot { id: AtomicU64::new(0), span: AtomicU64::new(0) }).collect())
+    }
+}
+
+impl Recent {
+    #[inline(always)]
+    fn slot(&self, id: u64) -> Option<&Slot> {
+        /// An odd number without a pattern: 2⁶⁴ divided by the golden ratio.
+        const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
+        self.0.get((id.wrapping_mul(MIX) >> (u64::BITS - SLOTS.ilog2())) as usize)
+    }
+
+    /// Notes the span that has this id in the registry from now on; `None`: one that is not recorded.
+    #[inline]
+    pub(crate) fn note(&self, id: u64, known: Option<Known>) {
+        let Some(slot) = self.slot(id) else { return };
+        let found = slot.id.load(Ordering::Relaxed);
+        let taken = || slot.id.compare_exchange(found, BUSY, Ordering::Acquire, Ordering::Relaxed).is_ok();
+        // A writer that was stopped in between leaves the slot busy, and thereby empty.
+        if found == BUSY || !taken() {
+            return;
+        }
+        // A reader that sees the span below sees that the slot is busy, or what came later.
+        fence(Ordering::Release);
+        // A span with a larger id is not noted, and the slot is empty.
+        let fits = known.filter(|known| known.id >> ID_BITS == 0);
+        let (packed, id) = fits.map_or((0, 0), |known| (known.kind.number << ID_BITS | known.id, id));
+        slot.span.store(packed, Ordering::Relaxed);
+        // Release: a reader that sees the id sees the span.
+        slot.id.store(id, Ordering::Release);
+    }
+
+    /// Returns the span that has this id in the registry, which lives, if it is noted.
+    #[inline]
+    pub(crate) fn get(&self, id: u64) -> Option<Known> {
+        let slot = self.slot(id)?;
+        if slot.id.load(Ordering::Acquire) != id {
+            return None;
+        }
+        let packed = slot.span.load(Ordering::Relaxed);
+        // If the span is that of a later writer, the id below is not this one any more.
+        fence(Ordering::Acquire);
+        if slot.id.load(Ordering::Relaxed) != id {
+            return None;
+        }
+        Some(Known { id: packed & ((1 << ID_BITS) - 1), kind: span::by_number(packed >> ID_BITS)? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tracing_core::{Kind, Level, Metadata, callsite, metadata};
+
+    struct Place;
+    static PLACE: Place = Place;
+    static METADATA: Metadata<'static> = metadata! {
+        name: "place", target: "recent", level: Level::INFO, fields: &["x"], callsite: &PLACE, kind: Kind::SPAN
+    };
+
+    impl callsite::Callsite for Place {
+        fn set_interest(&self, _: tracing_core::Interest) {}
+        fn metadata(&self) -> &Metadata<'_> {
+            &METADATA
+        }
+    }
+
+    #[test]
+    fn the_id_of_an_ended_span_is_that_of_the_one_that_has_it_now() {
+        let kind = span::kind(&METADATA).expect("a kind");
+        let recent = Recent::default();
+        assert!(recent.get(7).is_none());
+        recent.note(7, Some(Known { id: 1, kind }));
+        recent.note(7, Some(Known { id: 2, kind }));
+        assert_eq!(recent.get(7).map(|known| known.id), Some(2));
+        recent.note(7, Some(Known { id: 1 << ID_BITS, kind }));
+        assert!(recent.get(7).is_none(), "an id that does not fit takes the old one's place");
+        recent.note(7, Some(Known { id: 3, kind }));
+        recent.note(7, None);
+        assert!(recent.get(7).is_none(), "one that is not recorded takes the old one's place");
+    }
+
+    #[test]
+    fn what_is_found_for_an_id_is_of_that_id_whoever_writes_there() {
+        let kind = span::kind(&METADATA).expect("a kind");
+        let recent = Recent::default();
+        // Many ids share a slot. Each thread has ids of its own, as threads of a registry have.
+        std::thread::scope(|scope| {
+            for thread in 0..4u64 {
+                let recent = &recent;
+                scope.spawn(move || {
+                    for n in 0..100_000u64 {
+                        let id = 1 + thread + 4 * (n % 2000);
+                        let span = n << 3 | thread;
+                        recent.note(id, Some(Known { id: span, kind }));
+                        if let Some(found) = recent.get(id) {
+                            assert_eq!(found.id, span);
+                        }
+                    }
+                });
+            }
+        });
+    }
+}

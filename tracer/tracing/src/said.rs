@@ -1,0 +1,249 @@
+//! What is said by events and about spans, as messages with typed values.
+//!
+//! Hot: values are gathered on the stack, before the record begins; the place is described only where it says
+//! something with values of these types for the first time.
+
+use std::fmt;
+
+use tracer::__bridge::{self as bridge, By, Definition, Values};
+use tracing_core::field::{Field, Visit};
+use tracing_core::{Event, Level, Metadata, callsite, span};
+
+/// The name of the field that has the text of an event.
+const MESSAGE: &str = "message";
+
+/// What a message tells of; it is a part of the number of its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum About {
+    Event,
+    NewSpan,
+    Recorded,
+    Follows,
+}
+
+/// Keys of values that no field has: fields are numbered from 0.
+const SPAN: u64 = 1 << 32;
+const PARENT: u64 = SPAN + 1;
+const FOLLOWS: u64 = SPAN + 2;
+
+fn place(callsite: &callsite::Identifier, about: About) -> u64 {
+    let address = std::ptr::from_ref(callsite.0).cast::<()>().addr() as u64;
+    // Callsites at different addresses have different numbers, whatever is told of them.
+    address.wrapping_mul(4).wrapping_add(about as u64)
+}
+
+pub(crate) fn level(level: Level) -> bridge::Level {
+    match level {
+        Level::ERROR => bridge::Level::Error,
+        Level::WARN => bridge::Level::Warn,
+        Level::INFO => bridge::Level::Info,
+        Level::DEBUG => bridge::Level::Debug,
+        _ => bridge::Level::Trace,
+    }
+}
+
+/// Returns what is known of the place of an event or a span, without its values.
+pub(crate) fn defined(metadata: &Metadata<'_>) -> Definition {
+    Definition {
+        level: level(*metadata.level()),
+        target: metadata.target().to_owned(),
+        module: metadata.module_path().unwrap_or("").to_owned(),
+        file: metadata.file().unwrap_or("").to_owned(),
+        line: metadata.line().unwrap_or(0),
+        ..Definition::default()
+    }
+}
+
+/// Gathers the values of fields.
+struct Gathering<'a>(&'a mut Values);
+
+impl Visit for Gathering<'_> {
+    #[inline]
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        self.0.i64(field.index() as u64, value);
+    }
+
+    #[inline]
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        self.0.u64(field.index() as u64, value);
+    }
+
+    fn record_i128(&mut self, field: &Field, value: i128) {
+        self.0.i128(field.index() as u64, value);
+    }
+
+    fn record_u128(&mut self, field: &Field, value: u128) {
+        self.0.u128(field.index() as u64, value);
+    }
+
+    #[inline]
+    fn record_f64(&mut self, field: &Field, value: f64) {
+        self.0.f64(field.index() as u64, value);
+    }
+
+    #[inline]
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        self.0.bool(field.index() as u64, value);
+    }
+
+    #[inline]
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.0.str(field.index() as u64, value);
+    }
+
+    /// An error, with what has caused it: `broken name.sources=[why, and why that]`.
+    fn record_error(&mut self, field: &Field, value: &(dyn std::error::Error + 'static)) {
+        let key = field.index() as u64;
+        match value.source() {
+            None => self.0.text(key, format_args!("{value}")),
+            Some(source) => {
+                self.0.text(key, format_args!("{value} {}.sources={}", field.name(), Sources(source)));
+            }
+        }
+    }
+
+    #[inline]
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.0.text(field.index() as u64, format_args!("{value:?}"));
+    }
+}
+
+/// An error and what has caused it, and so on.
+struct Sources<'a>(&'a (dyn std::error::Error + 'static));
+
+impl fmt::Display for Sources<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "[{}", self.0)?;
+        let mut next = self.0.source();
+        while let Some(error) = next {
+            write!(f, ", {error}")?;
+            next = error.source();
+        }
+        f.write_str("]")
+    }
+}
+
+/// Describes the values of fields, in the order in which they are gathered.
+struct Describing {
+    fields: Vec<bridge::Field>,
+    before: String,
+}
+
+impl Describing {
+    fn add(&mut self, field: &Field) {
+        let name = field.name();
+        let (before, by) = match name {
+            MESSAGE => (String::new(), By::Display),
+            name => (format!("{}=", name.strip_prefix("r#").unwrap_or(name)), By::Debug),
+        };
+        self.before.push_str(&before);
+        let before = std::mem::replace(&mut self.before, " ".to_owned());
+        self.fields.push(bridge::Field { before, name: name.to_owned(), by });
+    }
+
+    /// Adds a value that is no field, behind `before`.
+    fn add_number(&mut self, before: &str, name: &str) {
+        let before = std::mem::take(&mut self.before) + before;
+        self.fields.push(bridge::Field { before, name: name.to_owned(), by: By::Display });
+    }
+}
+
+impl Visit for Describing {
+    fn record_debug(&mut self, field: &Field, _: &dyn fmt::Debug) {
+        self.add(field);
+    }
+
+    fn record_error(&mut self, field: &Field, _: &(dyn std::error::Error + 'static)) {
+        self.add(field);
+    }
+}
+
+fn begin(metadata: &Metadata<'_>) -> Describing {
+    Describing { fields: Vec::new(), before: format!("{} {}: ", metadata.level(), metadata.target()) }
+}
+
+/// Records an event.
+#[inline]
+pub(crate) fn event(event: &Event<'_>) {
+    let mut values = Values::new();
+    event.record(&mut Gathering(&mut values));
+    let metadata = event.metadata();
+    bridge::message(place(&metadata.callsite(), About::Event), &values, || {
+        let mut describing = begin(metadata);
+        event.record(&mut describing);
+        let Describing { fields, before } = describing;
+        // Without fields there is nothing but the beginning.
+        let tail = if fields.is_empty() { before } else { String::new() };
+        Definition { fields, tail, ..defined(metadata) }
+    });
+}
+
+/// Records that there is a new span with this id, its fields, and its parent if it has one.
+#[inline]
+pub(crate) fn new_span(attributes: &span::Attributes<'_>, id: u64, parent: Option<u64>) {
+    let mut values = Values::new();
+    values.u64(SPAN, id);
+    attributes.record(&mut Gathering(&mut values));
+    if let Some(parent) = parent {
+        values.u64(PARENT, parent);
+    }
+    let metadata = attributes.metadata();
+    bridge::message(place(&metadata.callsite(), About::NewSpan), &values, || {
+        let mut describing = of_span(metadata);
+        attributes.record(&mut describing);
+        ended(describing, metadata, " new", parent.map(|_| (" parent=", "parent")))
+    });
+}
+
+/// Records values of fields of a span that became known later.
+pub(crate) fn recorded(record: &span::Record<'_>, metadata: &'static Metadata<'static>, id: u64) {
+    let mut values = Values::new();
+    values.u64(SPAN, id);
+    record.record(&mut Gathering(&mut values));
+    bridge::message(place(&metadata.callsite(), About::Recorded), &values, || {
+        let mut describing = of_span(metadata);
+        record.record(&mut describing);
+        ended(describing, metadata, "", None)
+    });
+}
+
+/// Records that a span follows from another one.
+pub(crate) fn follows(metadata: &'static Metadata<'static>, id: u64, other: u64) {
+    let mut values = Values::new();
+    values.u64(SPAN, id);
+    values.u64(FOLLOWS, other);
+    bridge::message(place(&metadata.callsite(), About::Follows), &values, || {
+        let describing = of_span(metadata);
+        ended(describing, metadata, "", Some((" follows_from=", "follows_from")))
+    });
+}
+
+/// Begins the description of what is told of a span: `span=7 name{`, the fields to follow.
+fn of_span(metadata: &Metadata<'_>) -> Describing {
+    let mut describing = begin(metadata);
+    describing.add_number("span=", "span");
+    describing.before = format!(" {}{{", metadata.name());
+    describing
+}
+
+/// Ends the description of what is told of a span.
+fn ended(
+    mut told: Describing,
+    metadata: &Metadata<'_>,
+    word: &str,
+    number: Option<(&str, &str)>,
+) -> Definition {
+    // What would stand before another field: nothing but a space, unless there was none.
+    let mut open = std::mem::take(&mut told.before);
+    open.truncate(open.trim_end_matches(' ').len());
+    let mut tail = match open.strip_suffix('{') {
+        Some(name) => name.to_owned(),
+        None => "}".to_owned(),
+    };
+    tail.push_str(word);
+    told.before = tail;
+    if let Some((before, name)) = number {
+        told.add_number(before, name);
+    }
+    Definition { fields: told.fields, tail: told.before, ..defined(metadata) }
+}

@@ -1,0 +1,137 @@
+//! Kinds of spans: one for each callsite, found by its number or by the callsite.
+
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, OnceLock, TryLockError};
+use std::time::Duration;
+
+use tracer::__bridge::{Definition, SpanSite};
+use tracing_core::{Metadata, callsite};
+
+use crate::said;
+
+/// The bits of a number: so many kinds of spans there are at most.
+pub(crate) const NUMBER_BITS: u32 = 16;
+/// The kinds in the first chunk; each further one has twice as many.
+const FIRST_CHUNK: usize = 64;
+const CHUNKS: usize = 11;
+
+/// The spans of one callsite.
+#[derive(Debug)]
+pub(crate) struct SpanKind {
+    /// The number of the kind, from 0.
+    pub(crate) number: u64,
+    pub(crate) site: SpanSite,
+    pub(crate) metadata: &'static Metadata<'static>,
+}
+
+/// A span that is recorded.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Known {
+    /// The id, which no other span of the run has.
+    pub(crate) id: u64,
+    pub(crate) kind: &'static SpanKind,
+}
+
+/// The kinds by callsite; `None` for those that cannot be recorded: there are too many.
+type Kinds = HashMap<callsite::Identifier, Option<&'static SpanKind>>;
+
+/// All kinds by callsite.
+static BY_CALLSITE: OnceLock<Mutex<Kinds>> = OnceLock::new();
+
+/// The number of callsites that a thread finds by itself. A power of two.
+const WAYS: usize = 256;
+
+thread_local! {
+    /// The kinds that the thread has met, by the addresses of their callsites.
+    static MET: [Cell<(usize, Option<&'static SpanKind>)>; WAYS] = const { [const { Cell::new((0, None)) }; WAYS] };
+}
+
+/// A part of all kinds by number.
+type Chunk = OnceLock<Box<[OnceLock<&'static SpanKind>]>>;
+
+/// All kinds by number, in chunks that grow: found without a lock.
+static BY_NUMBER: [Chunk; CHUNKS] = [const { OnceLock::new() }; CHUNKS];
+
+/// Returns the kind of the spans of a callsite, which is made the first time. Warm, this is a look into the thread's
+/// cache.
+#[inline]
+pub(crate) fn kind(metadata: &'static Metadata<'static>) -> Option<&'static SpanKind> {
+    let callsite = metadata.callsite();
+    let address = std::ptr::from_ref(callsite.0).cast::<()>().addr();
+    // Statics lie at multiples of 8 at least.
+    let way = (address >> 3 ^ address >> 11) % WAYS;
+    let (met, kind) = MET.with(|all| all[way].get());
+    if met == address && kind.is_some() {
+        return kind;
+    }
+    let kind = find(callsite, metadata)?;
+    MET.with(|all| all[way].set((address, Some(kind))));
+    Some(kind)
+}
+
+#[cold]
+#[inline(never)]
+fn find(callsite: callsite::Identifier, metadata: &'static Metadata<'static>) -> Option<&'static SpanKind> {
+    let mut kinds = lock(BY_CALLSITE.get_or_init(Mutex::default))?;
+    if let Some(kind) = kinds.get(&callsite) {
+        return *kind;
+    }
+    let kind = make(kinds.values().flatten().count(), metadata);
+    kinds.insert(callsite, kind);
+    kind
+}
+
+/// Takes the lock; gives up after a tenth of a second: in a forked child nobody may be left who releases it.
+fn lock(kinds: &Mutex<Kinds>) -> Option<MutexGuard<'_, Kinds>> {
+    for _ in 0..1000 {
+        match kinds.try_lock() {
+            Ok(guard) => return Some(guard),
+            Err(TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_micros(100)),
+        }
+    }
+    None
+}
+
+fn make(number: usize, metadata: &'static Metadata<'static>) -> Option<&'static SpanKind> {
+    let (chunk, at) = location(number)?;
+    let function = metadata.name().to_owned();
+    let site = SpanSite::new(Definition { function, ..said::defined(metadata) })?;
+    let kind: &SpanKind = Box::leak(Box::new(SpanKind { number: number as u64, site, metadata }));
+    let length = FIRST_CHUNK << chunk;
+    let all = BY_NUMBER.get(chunk)?.get_or_init(|| (0..length).map(|_| OnceLock::new()).collect());
+    all.get(at)?.set(kind).ok()?;
+    Some(kind)
+}
+
+/// Returns the kind with this number.
+#[inline]
+pub(crate) fn by_number(number: u64) -> Option<&'static SpanKind> {
+    let (chunk, at) = location(usize::try_from(number).ok()?)?;
+    BY_NUMBER.get(chunk)?.get()?.get(at)?.get().copied()
+}
+
+/// Returns in which chunk a kind is, and where in it.
+#[inline]
+fn location(number: usize) -> Option<(usize, usize)> {
+    if number >= 1 << NUMBER_BITS {
+        return None;
+    }
+    let chunk = (number / FIRST_CHUNK + 1).ilog2() as usize;
+    Some((chunk, number - ((FIRST_CHUNK << chunk) - FIRST_CHUNK)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_number_has_a_place_of_its_own_within_its_chunk() {
+        let mut expected = (0..CHUNKS).flat_map(|chunk| (0..FIRST_CHUNK << chunk).map(move |at| (chunk, at)));
+        for number in 0..1 << NUMBER_BITS {
+            assert_eq!(location(number), expected.next(), "{number}");
+        }
+        assert_eq!(location(1 << NUMBER_BITS), None);
+    }
+}

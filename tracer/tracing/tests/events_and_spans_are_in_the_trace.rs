@@ -1,0 +1,494 @@
+//! What is said by `tracing` is in the trace, through the layer and through the subscriber: the same text that
+//! `tracing_subscriber::fmt` makes, with its values, levels, targets and places; spans with ids of their own, also where
+//! futures move between threads; by the filters; and after a kill.
+
+#![allow(clippy::expect_used, reason = "a failure in a test fails it")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use support::sited::{Sited, sited};
+use support::{Scenario, ThreadTrace, Traced, kills, memory, read_directory};
+use trace_format::function::{FunctionLine, FunctionPlace};
+use trace_format::line::Kind;
+use trace_format::record::{Flags, RecordKind};
+use trace_format::sites::{Level, Site, SiteKind};
+
+fn speaker() -> PathBuf {
+    let mut path = std::env::current_exe().expect("this program");
+    path.pop();
+    path.pop();
+    path.join("examples").join(format!("tracing_speaker{}", std::env::consts::EXE_SUFFIX))
+}
+
+fn scenario(args: &[&str]) -> Scenario {
+    Scenario::new(speaker(), args).without("RUST_LOG")
+}
+
+fn run(args: &[&str]) -> Traced {
+    whole(scenario(args))
+}
+
+fn whole(scenario: Scenario) -> Traced {
+    let traced = scenario.run().succeeded();
+    traced.assert_whole();
+    traced
+}
+
+const WAYS: [&str; 2] = ["layer", "subscriber"];
+
+#[test]
+fn every_event_is_that_of_fmt() {
+    for format in ["text", "raw"] {
+        for way in ["beside", "plain"] {
+            let traced = whole(scenario(&["everything", way]).env("TRACER_FORMAT", format));
+            let said: Vec<String> = traced.messages();
+            // There the level has five places.
+            let lines = said.join("\n").lines().map(str::to_owned).collect::<Vec<_>>();
+            let told = traced.stdout();
+            let told: Vec<_> = told.lines().map(|line| line.trim_start().to_owned()).collect();
+            assert_eq!(lines, told, "{format} {way}");
+            assert!(said.len() > 30);
+        }
+    }
+}
+
+#[test]
+fn the_subscriber_says_what_the_layer_says() {
+    for scenario in ["everything", "spans", "nested"] {
+        let texts = WAYS.map(|way| run(&[scenario, way]).messages());
+        assert_eq!(texts[0], texts[1], "{scenario}");
+    }
+}
+
+/// Returns the records of a run of the program that writes raw files.
+fn records(args: &[&str]) -> Vec<Sited> {
+    sited(whole(scenario(args).env("TRACER_FORMAT", "raw")).directory.path())
+}
+
+/// Returns the site of the records whose names of values are these.
+fn site_with<'a>(records: &'a [Sited], names: &[&str]) -> &'a Site {
+    let mut sites = records.iter().filter_map(|record| record.site.as_ref());
+    sites.find(|site| site.names == names).unwrap_or_else(|| panic!("no site with {names:?}"))
+}
+
+#[test]
+fn sites_have_level_target_place_names_and_types_from_the_first_record_on() {
+    for way in WAYS {
+        let records = records(&["everything", way]);
+        assert!(records.iter().all(|record| record.site.is_some()), "a record without its site");
+        let site = site_with(&records, &["message", "a", "b", "c"]);
+        assert_eq!((site.kind, site.level), (SiteKind::Message, Level::Info));
+        assert_eq!((&*site.target, &*site.module), ("tracing_speaker", "tracing_speaker"));
+        assert!(site.file.ends_with("tracing_speaker.rs") && site.line > 0, "{site:?}");
+        assert_eq!(site.template, "INFO tracing_speaker: {message} a={a} b={b} c={c}");
+        // The letters that i32, which is handed over as i64, i64 and u64 have in descriptors; others follow.
+        assert_eq!(site.descriptor, b"exxy");
+        assert_eq!(site_with(&records, &["message", "big", "bigger"]).descriptor, b"eno");
+        assert_eq!(site_with(&records, &["message", "x", "y", "z", "whole"]).descriptor, b"edddd");
+        assert_eq!(site_with(&records, &["message", "yes", "no"]).descriptor, b"ebb");
+        assert_eq!(site_with(&records, &["message", "name", "owned"]).descriptor, b"eee");
+        // A value that is absent makes another site of the same call.
+        let with = site_with(&records, &["message", "value", "other"]);
+        let without = site_with(&records, &["message", "other"]);
+        assert_eq!((with.line, &with.descriptor[..]), (without.line, &b"exx"[..]));
+    }
+}
+
+#[test]
+fn a_place_that_readers_know_has_its_values_copied() {
+    for way in WAYS {
+        let records = records(&["everything", way]);
+        let is_it = |record: &&Sited| record.site.as_ref().is_some_and(|site| site.names == ["only", "and"]);
+        let [first, second] = records.iter().filter(is_it).collect::<Vec<_>>()[..] else {
+            panic!("two of them")
+        };
+        assert_eq!(first.kind, RecordKind::Message, "at first the text is made at the call");
+        let values = [&6u16.to_le_bytes()[..], b"fields", &2i64.to_le_bytes()].concat();
+        assert_eq!((second.kind, &second.payload), (RecordKind::Captured, &values));
+    }
+}
+
+/// Returns what a file has of spans: whether one is entered, its id, its name.
+fn calls(file: &ThreadTrace) -> Vec<(bool, u64, String)> {
+    let call = |(_, kind, text): &(_, Kind, String)| {
+        let line = FunctionLine::parse(text.as_bytes()).expect("a line of a function");
+        let FunctionPlace::Site(named) = line.place else { panic!("{text}") };
+        let name = String::from_utf8(named.function.to_vec()).expect("UTF-8");
+        (*kind == Kind::Enter, line.span.expect("the id of a span"), name)
+    };
+    file.calls.iter().map(call).collect()
+}
+
+#[test]
+fn spans_tell_names_fields_parents_and_what_they_follow_from() {
+    for way in WAYS {
+        let traced = run(&["spans", way]);
+        let file = traced.files.values().find(|file| !file.calls.is_empty()).expect("a file with spans");
+        let round = |first: u64| {
+            let [outer, inner, root, child] = [0, 1, 2, 3].map(|at| first + at);
+            vec![
+                format!("INFO tracing_speaker: span={outer} outer{{a=1 text=\"t\"}} new"),
+                format!("INFO tracing_speaker: span={outer} outer{{late=\"now\"}}"),
+                format!("DEBUG tracing_speaker: span={inner} inner new parent={outer}"),
+                "INFO tracing_speaker: in both".to_owned(),
+                format!("WARN tracing_speaker: span={root} root{{n=2.5}} new"),
+                format!("ERROR elsewhere: span={child} child new parent={outer}"),
+                format!("ERROR elsewhere: span={child} child follows_from={inner}"),
+                format!("ERROR elsewhere: span={child} child follows_from={root}"),
+                "INFO tracing_speaker: crossed".to_owned(),
+                "INFO tracing_speaker: still in the second".to_owned(),
+            ]
+        };
+        assert_eq!(file.texts(), [round(1), round(5)].concat());
+        let entered = |first: u64| {
+            let [outer, inner, root, child] =
+                [(0, "outer"), (1, "inner"), (2, "root"), (3, "child")].map(|(at, name)| (first + at, name));
+            let order = [
+                (true, outer),
+                (true, inner),
+                (false, inner),
+                (false, outer),
+                (true, outer),
+                (false, outer),
+                (true, child),
+                (true, root),
+                (false, root),
+                (false, child),
+                (true, outer),
+                (true, child),
+                (false, outer),
+                (false, child),
+            ];
+            order.map(|(enters, (id, name))| (enters, id, name.to_owned()))
+        };
+        assert_eq!(calls(file), [entered(1), entered(5)].concat(), "{way}");
+    }
+}
+
+#[test]
+fn sites_of_spans_have_their_level_target_and_place() {
+    for way in WAYS {
+        let records = records(&["spans", way]);
+        let scopes = records.iter().filter(|record| record.kind == RecordKind::Scope).collect::<Vec<_>>();
+        assert!(scopes.iter().all(|record| record.flags.has(Flags::ID) && record.span.is_some()));
+        let sites: BTreeMap<_, _> = scopes
+            .iter()
+            .filter_map(|record| record.site.as_ref())
+            .map(|site| (&*site.function, (site.kind, site.level, &*site.target, &*site.module)))
+            .collect();
+        let here = "tracing_speaker";
+        let expected = [
+            ("child", (SiteKind::Span, Level::Error, "elsewhere", here)),
+            ("inner", (SiteKind::Span, Level::Debug, here, here)),
+            ("outer", (SiteKind::Span, Level::Info, here, here)),
+            ("root", (SiteKind::Span, Level::Warn, here, here)),
+        ];
+        assert_eq!(sites, expected.into());
+    }
+}
+
+#[test]
+fn no_id_of_a_span_is_given_twice() {
+    for way in WAYS {
+        let traced = run(&["many", way]);
+        let mut ids = BTreeSet::new();
+        for file in traced.files.values() {
+            for pair in calls(file).chunks(2) {
+                let [(true, entered, _), (false, left, _)] = pair else { panic!("{pair:?}") };
+                assert_eq!(entered, left);
+                assert!(ids.insert(*entered), "{entered} twice");
+            }
+        }
+        assert_eq!(ids.len(), 5 * 3000);
+    }
+}
+
+/// Checks that each thread leaves what it has entered, innermost first; returns for each name and span how often it was
+/// entered, and on how many threads.
+fn balanced(traced: &Traced) -> BTreeMap<(String, u64), (u64, usize)> {
+    let mut entered: BTreeMap<(String, u64), (u64, BTreeSet<&str>)> = BTreeMap::new();
+    for (file_name, file) in &traced.files {
+        let mut open = Vec::new();
+        for (enters, id, name) in calls(file) {
+            if enters {
+                open.push(id);
+                let (count, threads) = entered.entry((name, id)).or_default();
+                *count += 1;
+                threads.insert(file_name);
+            } else {
+                assert_eq!(open.pop(), Some(id), "{file_name}");
+            }
+        }
+        assert!(open.is_empty(), "{file_name}: {open:?}");
+    }
+    entered.into_iter().map(|(span, (count, threads))| (span, (count, threads.len()))).collect()
+}
+
+#[test]
+fn futures_that_move_between_threads_are_entered_where_they_are_polled() {
+    for way in WAYS {
+        let traced = run(&["futures", way]);
+        let entered = balanced(&traced);
+        let mut of_tasks = BTreeMap::new();
+        let mut of_inner = BTreeMap::new();
+        for text in traced.messages() {
+            let Some((_, told)) = text.split_once("span=") else { continue };
+            let (id, told) = told.split_once(' ').expect("an id");
+            let (name, told) = told.split_once("{task=").expect("a task");
+            let task: u64 = told.split('}').next().expect("a number").parse().expect("a number");
+            let spans = if name == "task" { &mut of_tasks } else { &mut of_inner };
+            assert_eq!(spans.insert(task, id.parse::<u64>().expect("a number")), None);
+        }
+        for line in traced.stdout().lines() {
+            let (task, polled) = line.split_once(' ').expect("two numbers");
+            let (task, polled): (u64, u64) =
+                (task.parse().expect("a number"), polled.parse().expect("a number"));
+            let (count, threads) = entered[&("task".to_owned(), of_tasks[&task])];
+            // `Instrumented` enters its span once more to drop its future.
+            assert_eq!(count, polled + 1, "task {task}");
+            assert_eq!(entered[&("inner".to_owned(), of_inner[&task])].0, polled + 1, "task {task}");
+            assert!(threads > 1, "task {task} was polled by one thread");
+        }
+    }
+}
+
+#[test]
+fn tasks_of_tokio_are_balanced_on_each_thread() {
+    for way in WAYS {
+        let traced = run(&["tokio", way]);
+        let entered = balanced(&traced);
+        assert_eq!(entered.len(), 50);
+        assert!(entered.values().any(|(_, threads)| *threads > 1), "{way}: no task has moved");
+        assert_eq!(
+            traced.messages().iter().filter(|text| text.contains("stepped task=")).count().to_string(),
+            traced.stdout().trim()
+        );
+    }
+}
+
+/// The example: requests that wait for a lock that another one holds over an await.
+#[test]
+fn a_server_shows_by_request_who_has_the_lock() {
+    let program = speaker().with_file_name(format!("http_server{}", std::env::consts::EXE_SUFFIX));
+    let traced = whole(Scenario::new(program, &[]).env("TRACER_FORMAT", "raw"));
+    assert!(traced.stdout().starts_with("200 answers"), "{}", traced.stdout());
+    let entered = balanced(&traced);
+    assert_eq!(entered.len(), 200, "a span for each request");
+    assert!(entered.keys().all(|(name, _)| name == "request"));
+    // Of all threads together, in the order of time: who has the lock is alone.
+    let mut holder = 0;
+    let mut took = 0;
+    for text in traced.messages() {
+        if text.contains("has the store") {
+            assert_eq!(holder, 0, "{text}");
+            assert_eq!(text, format!("INFO http_server: has the store count={took}"));
+            (holder, took) = (1, took + 1);
+        } else if text.contains("gives the store back") {
+            assert_eq!(std::mem::take(&mut holder), 1, "{text}");
+        }
+    }
+    assert_eq!((took, holder), (200, 0));
+}
+
+#[test]
+fn a_debug_that_says_something_makes_earlier_messages() {
+    for way in WAYS {
+        let one =
+            ["inside depth=1 value=talked 0", "inside depth=2 value=talked 1", "outside value=talked 2"];
+        let expected: Vec<_> =
+            [one, one].concat().iter().map(|text| format!("INFO tracing_speaker: {text}")).collect();
+        assert_eq!(run(&["nested", way]).messages(), expected);
+    }
+}
+
+#[test]
+fn a_debug_that_panics_harms_nothing() {
+    for way in WAYS {
+        let messages = run(&["panics", way]).messages();
+        let ours: Vec<_> = messages.iter().filter(|text| text.starts_with("INFO")).collect();
+        let expected =
+            ["INFO tracing_speaker: it value=before <panicked> after=1", "INFO tracing_speaker: going on"];
+        assert_eq!(ours, expected.iter().collect::<Vec<_>>());
+    }
+}
+
+/// Returns what the levels' scenario has in its trace, without ids of spans and what stands behind the texts, and how
+/// often its value was formatted.
+fn levels(scenario: Scenario) -> (Vec<String>, usize) {
+    let traced = scenario.run().succeeded();
+    let brief = |text: &String| {
+        let text = text.split(" value=").next().expect("a text");
+        text.replace("span=1 ", "span=? ").replace("span=2 ", "span=? ")
+    };
+    let formatted = traced.stdout().lines().filter(|line| *line == "formatted").count();
+    (traced.messages().iter().map(brief).collect(), formatted)
+}
+
+#[test]
+fn the_tracers_filter_decides_by_target_and_level() {
+    for way in ["layer", "subscriber"] {
+        let by = |filter: &str| levels(scenario(&["levels", way]).env("TRACER_FILTER", filter));
+        let (all, formatted) = by("");
+        assert_eq!((all.len(), formatted), (11, 3));
+        let kept =
+            |keep: &dyn Fn(&str) -> bool| all.iter().filter(|text| keep(text)).cloned().collect::<Vec<_>>();
+        assert_eq!(by("info"), (kept(&|t| t.starts_with("INFO") || t.starts_with("ERROR")), 0));
+        let app = kept(&|t| t.contains(" app") && !t.starts_with("TRACE"));
+        assert_eq!(by("app=debug"), (app, 2), "{way}");
+        let mixed = kept(&|t| t == "INFO app: info" || (t.starts_with("ERROR") && !t.contains("app::net")));
+        assert_eq!(by("error,app=info,app::net=off"), (mixed, 0));
+        assert_eq!(by("off"), (vec![], 0));
+    }
+}
+
+#[test]
+fn rust_log_decides_where_the_program_says_so() {
+    for way in ["filtered", "global", "filtered-subscriber"] {
+        let by = |rust_log: &str, filter: &str| {
+            levels(scenario(&["levels", way]).env("RUST_LOG", rust_log).env("TRACER_FILTER", filter)).0
+        };
+        let all = by("trace", "");
+        assert_eq!(all.len(), 11);
+        let app: Vec<_> =
+            all.iter().filter(|t| t.contains(" app") && !t.starts_with("TRACE")).cloned().collect();
+        assert_eq!(by("app=debug", ""), app, "{way}");
+        let errors: Vec<_> = app.iter().filter(|t| t.starts_with("ERROR")).cloned().collect();
+        assert_eq!(by("app=debug", "error"), errors, "{way}: both filters");
+    }
+}
+
+#[test]
+fn a_layer_beside_it_is_told_all_that_it_asks_for() {
+    let all = |scenario: Scenario| {
+        let traced = scenario.run().succeeded();
+        traced.stdout().lines().filter(|line| line.contains("app") || line.contains("other")).count()
+    };
+    // Nine events; spans are no lines of `fmt`.
+    let filtered = |way| scenario(&["levels", way]).env("RUST_LOG", "error");
+    assert_eq!(all(scenario(&["levels", "beside"])), 9);
+    assert_eq!(all(scenario(&["levels", "beside"]).env("TRACER_FILTER", "off")), 9);
+    assert_eq!(all(scenario(&["levels", "beside"]).without("TRACER_ENABLE")), 9);
+    assert_eq!(all(scenario(&["levels", "plain"]).without("TRACER_ENABLE")), 9);
+    assert_eq!(all(filtered("filtered")), 9);
+}
+
+#[test]
+fn what_is_off_is_not_formatted() {
+    for way in WAYS {
+        let traced = scenario(&["levels", way]).without("TRACER_ENABLE").run().succeeded();
+        assert_eq!((traced.stdout().as_str(), traced.files.len()), ("", 0), "{way}");
+    }
+}
+
+#[test]
+fn callsites_follow_the_switch() {
+    for way in WAYS {
+        let scenario = scenario(&["switched", way]).without("TRACER_ENABLE").env("SPEAKER_ENABLE", "1");
+        let traced = scenario.env("TRACER_FILTER", "info").run().succeeded();
+        let on = ["formatted", "formatted"];
+        let expected = [&["off", "on"], &on[..], &["off again", "on again"], &on[..]].concat();
+        assert_eq!(traced.stdout().lines().collect::<Vec<_>>(), expected, "{way}");
+        let names: Vec<_> = traced
+            .messages()
+            .iter()
+            .filter_map(|text| Some(text.split_once("said name=")?.1.to_owned()))
+            .collect();
+        assert_eq!(names, ["\"on\" value=told", "\"on again\" value=told"], "{way}");
+        let mut spans: Vec<_> =
+            traced.files.values().flat_map(calls).map(|(enters, _, name)| (enters, name)).collect();
+        spans.sort();
+        let expected =
+            [(false, "span"), (false, "span"), (true, "left later"), (true, "span"), (true, "span")];
+        assert_eq!(spans, expected.map(|(enters, name)| (enters, name.to_owned())), "{way}");
+    }
+}
+
+#[test]
+fn the_current_span_is_the_one_that_was_entered_last() {
+    for way in WAYS {
+        let traced = run(&["current", way]);
+        assert_eq!(traced.stdout(), "outer\nnone\ntrue\n", "{way}");
+        let ids: BTreeSet<_> = traced.files.values().flat_map(calls).map(|(_, id, _)| id).collect();
+        assert_eq!((ids.len(), traced.files.len()), (1, 2), "{way}: one span on two threads");
+    }
+}
+
+#[test]
+fn tracemerge_shows_spans_by_their_names() {
+    for (way, format) in [("layer", "text"), ("layer", "raw"), ("subscriber", "raw")] {
+        let traced = whole(scenario(&["spans", way]).env("TRACER_FORMAT", format));
+        let app = traced.directory.path().join("tracing_speaker");
+        let told = |command: &str| {
+            let mut ran = Command::new(speaker());
+            ran.args(["tracemerge", command]).arg(&app).env("TRACER_RUNTIME_DIR", traced.runtime.path());
+            let output = ran.output().expect("the command can be run");
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            String::from_utf8(output.stdout).expect("UTF-8")
+        };
+        let (tree, shown) = (told("tree"), told("show"));
+        for (name, id) in [("outer", 1), ("inner", 2), ("root", 3), ("child", 4)] {
+            assert!(tree.lines().any(|line| line.contains(&format!("{name} #{id}"))), "{name}\n{tree}");
+            assert!(
+                shown.lines().any(|line| line.contains(&format!("span={id} {name} at "))),
+                "{name}\n{shown}"
+            );
+        }
+        let depth = |name: &str| {
+            let line = tree.lines().find(|line| line.contains(name)).unwrap_or_else(|| panic!("{name}"));
+            line.find(name).expect("it is there")
+        };
+        assert!(depth("inner #2") > depth("outer #1"), "{tree}");
+    }
+}
+
+#[test]
+fn a_kill_loses_nothing_that_was_said() {
+    let mut total = 0;
+    for kill in 0..40u64 {
+        let (way, format) =
+            [("layer", "text"), ("subscriber", "raw"), ("layer", "raw"), ("subscriber", "text")]
+                [kill as usize % 4];
+        let counters = tempfile::NamedTempFile::new_in(memory()).expect("a file of counters");
+        std::fs::write(counters.path(), [0; 2 * 8]).expect("a file of counters");
+        let path = counters.path().to_str().expect("UTF-8");
+        let mut scenario = scenario(&["stress", way, path]).env("TRACER_FORMAT", format);
+        kills::kill(scenario.command(), Duration::from_micros(500 + (kill * 7919) % 45_000));
+        let words = std::fs::read(counters.path()).expect("the counters");
+        let committed: Vec<u64> = words
+            .chunks_exact(8)
+            .map(|word| u64::from_le_bytes(word.try_into().expect("eight bytes")))
+            .collect();
+        if committed.iter().all(|count| *count == 0) {
+            continue; // Then there may be nothing to merge.
+        }
+        let mut merge = Command::new(speaker());
+        merge.args(["tracemerge", "-q"]).arg(scenario.directory.path().join("tracing_speaker"));
+        let merged = merge.env("TRACER_RUNTIME_DIR", scenario.runtime.path()).output().expect("a merge");
+        assert!(merged.status.success(), "{}", String::from_utf8_lossy(&merged.stderr));
+        let files = read_directory(scenario.directory.path());
+        for (thread, committed) in committed.iter().enumerate() {
+            let said = |n: u64| format!("INFO tracing_speaker: said thread={thread} n={n}");
+            let is_its = |file: &&ThreadTrace| file.messages.iter().any(|(_, text)| *text == said(0));
+            let Some(file) = files.values().find(is_its) else {
+                assert_eq!(*committed, 0, "a thread without a file");
+                continue;
+            };
+            let events: Vec<_> = file.texts().into_iter().filter(|text| text.contains(": said ")).collect();
+            let count = events.len() as u64;
+            assert!((*committed..=committed + 1).contains(&count), "{count} of {committed}");
+            assert_eq!(events, (0..count).map(said).collect::<Vec<_>>());
+            // Of each that is counted there is the span, made, entered and left.
+            let made = file.texts().into_iter().filter(|text| text.contains(" work{")).count() as u64;
+            let (entered, left): (Vec<_>, Vec<_>) =
+                file.calls.iter().partition(|(_, kind, _)| *kind == Kind::Enter);
+            for count in [made, entered.len() as u64, left.len() as u64] {
+                assert!((*committed..=committed + 1).contains(&count), "{count} of {committed}");
+            }
+            total += count;
+        }
+    }
+    assert!(total > 0, "some live long enough to say something");
+}

@@ -4,6 +4,9 @@
 //! waits for the flusher between bursts, off the clock. `single_calls` reports percentiles of calls that are
 //! timed one by one.
 //!
+//! `by_turns` compares medians of bursts, those of the clock among them, where a flush takes so long that there are few bursts:
+//! under Wine, say.
+//!
 //! The command is `cargo bench --bench hot_path`; as a test: `cargo test --bench hot_path`.
 
 use criterion::{Criterion, criterion_group, criterion_main};
@@ -167,6 +170,7 @@ fn captured(c: &mut Criterion) {
         }
         group.finish();
         single_calls(&cases);
+        by_turns(name, read, &cases);
         let _ = Tracer::get().shutdown();
     }
 }
@@ -268,6 +272,34 @@ fn single_calls(cases: &[Case]) {
             at(0.999),
             ticks[CALLS - 1]
         );
+    }
+}
+
+/// Prints what a call takes over a bare reading of the clock: medians of bursts, which take turns.
+fn by_turns(clock: &str, read: fn() -> u64, cases: &[Case]) {
+    const ROUNDS: usize = 41;
+    let mut ticks = vec![Vec::with_capacity(ROUNDS); cases.len() + 1];
+    let burst = |call: &dyn Fn(u64)| {
+        let _ = Tracer::get().flush();
+        let start = ordered();
+        (0..BURST).for_each(|i| call(black_box(i)));
+        (ordered() - start) as f64 / BURST as f64
+    };
+    for _ in 0..ROUNDS {
+        for (ticks, (_, call)) in ticks.iter_mut().zip(cases) {
+            ticks.push(burst(&call));
+        }
+        ticks[cases.len()].push(burst(&|_| _ = black_box(read())));
+    }
+    let mut medians = ticks.into_iter().map(|mut ticks| {
+        ticks.sort_unstable_by(f64::total_cmp);
+        ticks[ROUNDS / 2]
+    });
+    let of_cases: Vec<f64> = medians.by_ref().take(cases.len()).collect();
+    let bare = medians.next().unwrap_or(f64::NAN);
+    eprintln!("by turns, {clock}, in ticks: the clock {bare:.1}");
+    for ((name, _), taken) in cases.iter().zip(of_cases) {
+        eprintln!("by turns, {clock}, in ticks: {name} {taken:.1}, {:.2} times the clock", taken / bare);
     }
 }
 

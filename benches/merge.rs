@@ -8,6 +8,8 @@
 //! The command is `cargo bench --bench merge`; `MERGE_BENCH_MB` is the size of each of eight files in
 //! megabytes: 100 if it is not set, 1 in a test. At most 24 times that size must be free. Words behind `--`
 //! choose the rows that have one of them in their names. As a test: `cargo test --bench merge`.
+//!
+//! `MERGE_BENCH_WINDOWS` is the path of a `tracemerge.exe` that Wine runs beside the native one: rows `windows`.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
@@ -181,6 +183,16 @@ impl Traces {
         cat.args(&self.files).stdout(File::create(output).expect("an output file"));
         cat
     }
+}
+
+/// Returns the command that merges the files by the `tracemerge.exe` of this path, under Wine. Names are relative: a path
+/// that begins with a slash is on another disk for it.
+fn under_wine(tracemerge: &OsStr, traces: &Traces, output: &Path) -> Command {
+    let mut command = Command::new("wine");
+    let name = |path: &Path| path.file_name().expect("a name").to_os_string();
+    command.arg(tracemerge).args(["-q", "-o"]).args([name(output), name(&traces.app)]);
+    command.current_dir(traces.directory.path());
+    command
 }
 
 /// Writes lines of one thread after the other; how many of each, `grain` says.
@@ -381,6 +393,30 @@ fn eight_files() {
     }
 }
 
+/// Compares `tracemerge` for Windows, run by Wine, with that for this system, on the same files.
+fn under_windows() {
+    let Some(tracemerge) = std::env::var_os("MERGE_BENCH_WINDOWS") else { return };
+    for (grain, word) in [(Grain::Fine, "fine"), (Grain::Coarse, "coarse")] {
+        let name = format!("windows, 8 files, {word}, file");
+        if !is_wanted(&name) {
+            continue;
+        }
+        let traces = Traces::generate(8, 8 * bytes_per_file(), grain);
+        let paths = ["ours", "theirs"].map(|name| traces.directory.path().join(name));
+        time(traces.tracemerge(&paths[0]));
+        time(under_wine(&tracemerge, &traces, &paths[1]));
+        let same = Command::new("cmp").args(&paths).status().expect("cmp");
+        assert!(same.success(), "the two systems merge to other bytes");
+        paths.iter().for_each(|path| fs::remove_file(path).expect("a file that can be removed"));
+        let native = |output: &Path| traces.tracemerge(output);
+        let wine = |output: &Path| under_wine(&tracemerge, &traces, output);
+        let times = medians(&[("wine", &wine), ("native", &native)], &traces.output());
+        let [wine, native] = [times[0], times[1]].map(|took| took.elapsed.as_secs_f64());
+        let measured = format!("under Wine {wine:.3} s, native {native:.3} s");
+        row(&name, &measured, &format!("{:.2} x the time", wine / native), "<= 1.50");
+    }
+}
+
 fn many_files() {
     let all = 10 * bytes_per_file();
     for (grain, word) in [(Grain::Fine, "fine"), (Grain::Coarse, "coarse")] {
@@ -473,6 +509,7 @@ fn main() {
     println!("| row | measured | reached | goal |");
     println!("|---|---|---|---|");
     eight_files();
+    under_windows();
     views();
     many_files();
     memory_of_large_files();

@@ -1,33 +1,17 @@
 /* Measures a call with hooks, beside one without and two bare reads of the processor's counter, in one process. */
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <time.h>
 #include <x86intrin.h>
 
 enum { ROUNDS = 41, CALLS = 200000 };
+
+#include "measure.h"
 
 uint64_t leaf(uint64_t n);
 
 __attribute__((noinline)) static uint64_t plain(uint64_t n) {
     __asm__ volatile("" : "+r"(n));
     return n + 1;
-}
-
-static double now(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return time.tv_sec * 1e9 + time.tv_nsec;
-}
-
-static int compare(const void *left, const void *right) {
-    double difference = *(const double *)left - *(const double *)right;
-    return (difference > 0) - (difference < 0);
-}
-
-static double median(double *rounds) {
-    qsort(rounds, ROUNDS, sizeof *rounds, compare);
-    return rounds[ROUNDS / 2];
 }
 
 int main(void) {

@@ -2,15 +2,15 @@
 //!
 //! Runs on any thread. What such a thread traces is discarded and counted.
 
-use std::cell::Cell;
+use std::ptr;
 
 use crate::sys;
 
-thread_local! {
-    /// The end of the stack of the call that has this thread inside the tracer's own cold code, or 0. The
+sys::lasting_thread_local! {
+    /// The end of the stack of the call that has this thread inside the tracer's own cold code, or null. The
     /// thread's records are discarded meanwhile. A call further out in the stack proves that the marked one
     /// was left by `longjmp`, as with a producer's frame. [`NEVER_LEFT`] in the tracer's own threads.
-    static EXCLUDED: Cell<usize> = const { Cell::new(0) };
+    static EXCLUDED: *const ();
 }
 
 /// The mark that no frame lies further out than.
@@ -30,26 +30,26 @@ impl Excluded {
         if is_marked(here) {
             return None;
         }
-        EXCLUDED.set(here);
+        EXCLUDED.set(ptr::without_provenance(here));
         Some(Excluded(()))
     }
 
     /// Marks the calling thread, which is the tracer's own, for good.
     pub(crate) fn for_good() -> Excluded {
-        EXCLUDED.set(NEVER_LEFT);
+        EXCLUDED.set(ptr::without_provenance(NEVER_LEFT));
         Excluded(())
     }
 }
 
 impl Drop for Excluded {
     fn drop(&mut self) {
-        EXCLUDED.set(0);
+        EXCLUDED.set(ptr::null());
     }
 }
 
 /// Returns whether the calling thread is inside the tracer's own code, seen from a frame that ends at `here`.
 pub(crate) fn is_marked(here: usize) -> bool {
-    let frame = EXCLUDED.get();
+    let frame = EXCLUDED.get().addr();
     frame != 0 && !sys::is_deeper(frame, here)
 }
 
@@ -62,5 +62,5 @@ pub(crate) fn is_excluded() -> bool {
 /// Returns whether the calling thread is the tracer's own: what the host's allocator traces there is no
 /// record of the host's.
 pub(crate) fn is_tracers_own() -> bool {
-    EXCLUDED.get() == NEVER_LEFT
+    EXCLUDED.get().addr() == NEVER_LEFT
 }

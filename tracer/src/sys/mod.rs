@@ -7,7 +7,7 @@
 //! | `executable` | the path of the program | start of a run |
 //! | `create_exit_key` | makes what the next one uses | start of a run |
 //! | `call_at_thread_exit` | has a function called late in the thread's end | a thread's first record |
-//! | `VARIABLES_LAST`, `kept_ring`, `forget_ring` | what a thread has when its variables are gone | a thread's end |
+//! | `lasting_thread_local!` | makes a pointer of each thread that is there as long as the thread runs | every record |
 //! | `keep_errno` | the host's last error, as the tracer found it | first record; wait for room |
 //! | `wait_word`, `wake_word` | sleep on an atomic word; waking is async-signal-safe | flusher; any |
 //! | `stack_pointer` | where the caller is in its stack | every record |
@@ -68,9 +68,33 @@ mod unix;
 pub(crate) use unix::*;
 
 #[cfg(windows)]
+mod windows_slot;
+#[cfg(windows)]
+pub(crate) use windows_slot::Slot;
+
+#[cfg(windows)]
 mod windows;
 #[cfg(windows)]
 pub(crate) use windows::*;
+
+/// Makes a variable that is a pointer for each thread, null at first. It can be read and set as long as the thread runs,
+/// also behind the destructors of all thread-locals, and a read costs an instruction or two.
+///
+/// It has `get`, `set` and `replace`. It is a thread-local of Rust where those are without a destructor and without a
+/// call; with the linker of mingw they are neither.
+macro_rules! lasting_thread_local {
+    ($($(#[$doc:meta])* $visible:vis static $name:ident: *const $to:ty;)+) => {
+        #[cfg(not(all(windows, not(any(target_env = "msvc", target_abi = "llvm")))))]
+        std::thread_local! {
+            $($(#[$doc])* $visible static $name: std::cell::Cell<*const $to> = const { std::cell::Cell::new(std::ptr::null()) };)+
+        }
+        $(
+            #[cfg(all(windows, not(any(target_env = "msvc", target_abi = "llvm"))))]
+            $(#[$doc])* $visible static $name: $crate::sys::Slot<$to> = $crate::sys::Slot::new();
+        )+
+    };
+}
+pub(crate) use lasting_thread_local;
 
 /// Returns the address where the calling function's stack ends. It is not that of a local variable:
 /// sanitizers keep those elsewhere.

@@ -78,7 +78,7 @@ pub(crate) fn holds_up_new_threads() -> bool {
 /// A `pthread` key, not a Rust thread-local with a destructor: its destructors run after those of all
 /// thread-locals of Rust and C++ on Linux, so what these trace is kept; and setting it allocates nothing for
 /// the first keys of a process. It is not called where `exit` ends the thread.
-pub(crate) fn call_at_thread_exit(_ring: *const ()) {
+pub(crate) fn call_at_thread_exit() {
     let key = EXIT_KEY.load(Ordering::Acquire);
     if key != 0 {
         // SAFETY: the key was created by `create_exit_key` and is never deleted; any value may be set.
@@ -88,19 +88,8 @@ pub(crate) fn call_at_thread_exit(_ring: *const ()) {
     }
 }
 
-/// Tells whether Rust's thread-locals can be used as long as the thread runs.
-pub(crate) const VARIABLES_LAST: bool = true;
-
 /// Tells whether what `arm_exit_handler` was given as `detached` is called at the end of the process.
 pub(crate) const LAST_THREAD_IS_CALLED: bool = false;
-
-/// Returns null: a thread has its variables as long as it runs.
-pub(crate) fn kept_ring() -> *const () {
-    std::ptr::null()
-}
-
-/// Does nothing: no ring is kept.
-pub(crate) fn forget_ring() {}
 
 /// Makes the key that [`call_at_thread_exit`] uses, once for the process; `handler` is what is called.
 pub(crate) fn create_exit_key(handler: fn()) {

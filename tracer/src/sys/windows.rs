@@ -12,6 +12,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use std::time::Duration;
 
+use super::Slot;
 use super::hook::Hook;
 
 #[link(name = "kernel32", kind = "raw-dylib")]
@@ -20,9 +21,6 @@ unsafe extern "system" {
     fn GetCurrentThreadId() -> u32;
     fn GetLastError() -> u32;
     fn SetLastError(error: u32);
-    fn TlsAlloc() -> u32;
-    fn TlsGetValue(index: u32) -> *mut c_void;
-    fn TlsSetValue(index: u32, value: *mut c_void) -> i32;
     fn FlsAlloc(callback: unsafe extern "system" fn(*mut c_void)) -> u32;
     fn FlsSetValue(index: u32, value: *mut c_void) -> i32;
     fn GetModuleHandleW(name: *const u16) -> *mut c_void;
@@ -189,23 +187,18 @@ static ON_THREAD_EXIT: Hook = Hook::new();
 /// The function that is called when the process ends and no other thread of it runs any more.
 static ON_PROCESS_DETACH: Hook = Hook::new();
 
-/// Tells whether Rust's thread-locals can be used as long as the thread runs. With the linker of mingw they lie in
-/// slots of the system, which Rust's library empties before [`AT_THREAD_EXIT`] is called.
-pub(crate) const VARIABLES_LAST: bool = cfg!(any(target_env = "msvc", target_abi = "llvm"));
-
 /// An index that stands for none.
 const NONE: u32 = u32::MAX;
 
-/// The index of the slot that has the calling thread's ring, which nobody else empties.
-static RING_SLOT: AtomicU32 = AtomicU32::new(NONE);
+/// Not null on threads on whose end [`ON_THREAD_EXIT`] is to be called.
+static IS_CALLED_AT_THREAD_EXIT: Slot<()> = Slot::new();
 
 /// The index whose callback is called where [`AT_THREAD_EXIT`] is not; see [`create_exit_key`].
 static FIBER_SLOT: AtomicU32 = AtomicU32::new(NONE);
 
-/// Has the function that [`create_exit_key`] was given called when the calling thread ends. Until then
-/// [`kept_ring`] is `ring`.
-pub(crate) fn call_at_thread_exit(ring: *const ()) {
-    set_kept_ring(ring);
+/// Has the function that [`create_exit_key`] was given called when the calling thread ends.
+pub(crate) fn call_at_thread_exit() {
+    IS_CALLED_AT_THREAD_EXIT.set(ptr::without_provenance(1));
     call_at_process_detach();
 }
 
@@ -218,36 +211,12 @@ fn call_at_process_detach() {
     }
 }
 
-/// Has no ring kept for the calling thread any more.
-pub(crate) fn forget_ring() {
-    set_kept_ring(ptr::null());
-}
-
-fn set_kept_ring(ring: *const ()) {
-    let slot = RING_SLOT.load(Ordering::Acquire);
-    if slot != NONE {
-        // SAFETY: the index was allocated below and is never freed.
-        unsafe { TlsSetValue(slot, ring.cast_mut().cast()) };
-    }
-}
-
-/// Returns the ring that [`call_at_thread_exit`] was given on the calling thread, or null. It is there when the
-/// thread's variables are gone.
-pub(crate) fn kept_ring() -> *const () {
-    let slot = RING_SLOT.load(Ordering::Acquire);
-    // SAFETY: the index was allocated below and is never freed.
-    if slot == NONE { ptr::null() } else { unsafe { TlsGetValue(slot) }.cast_const().cast() }
-}
-
-/// Makes what [`call_at_thread_exit`] uses, once for the process; `handler` is what is called.
+/// Makes what [`call_at_thread_exit`] uses; `handler` is what is called.
 ///
 /// Wine before 8.13 or so does not call [`AT_THREAD_EXIT`] of a program, but of a library, when the process ends.
 /// There a callback of a fiber's slot serves, which comes before the destructors of thread-locals.
 pub(crate) fn create_exit_key(handler: fn()) {
     ON_THREAD_EXIT.set(handler);
-    if RING_SLOT.load(Ordering::Acquire) != NONE {
-        return;
-    }
     let library = |name: &str| {
         let name: Vec<u16> = name.encode_utf16().chain([0]).collect();
         // SAFETY: a text with a zero at its end.
@@ -259,12 +228,11 @@ pub(crate) fn create_exit_key(handler: fn()) {
     };
     let describe = function(library("kernel32.dll"), c"GetThreadDescription");
     GET_THREAD_DESCRIPTION.store(describe, Ordering::Release);
-    if !function(library("ntdll.dll"), c"wine_get_version").is_null() {
+    let is_wine = !function(library("ntdll.dll"), c"wine_get_version").is_null();
+    if is_wine && FIBER_SLOT.load(Ordering::Relaxed) == NONE {
         // SAFETY: the callback is a plain function; the code that it is in stays loaded.
         FIBER_SLOT.store(unsafe { FlsAlloc(at_fiber_exit) }, Ordering::Relaxed);
     }
-    // SAFETY: makes a new index.
-    RING_SLOT.store(unsafe { TlsAlloc() }, Ordering::Release);
 }
 
 /// The entry that has [`at_thread_exit`] called when a thread ends, and when the process does. The loader calls
@@ -277,7 +245,7 @@ static AT_THREAD_EXIT: unsafe extern "system" fn(*mut c_void, u32, *mut c_void) 
 unsafe extern "system" fn at_thread_exit(_module: *mut c_void, reason: u32, _reserved: *mut c_void) {
     const PROCESS_DETACH: u32 = 0;
     const THREAD_DETACH: u32 = 3;
-    if reason == THREAD_DETACH && !kept_ring().is_null() {
+    if reason == THREAD_DETACH && !IS_CALLED_AT_THREAD_EXIT.replace(ptr::null()).is_null() {
         ON_THREAD_EXIT.call();
     } else if reason == PROCESS_DETACH {
         at_process_detach();

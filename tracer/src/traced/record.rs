@@ -11,7 +11,7 @@ use trace_format::line::Ticks;
 use trace_format::meta::EndReason;
 
 use super::fork;
-use super::own_ring::{self, CURRENT, RING, leave};
+use super::own_ring::{CURRENT, RING, leave};
 use crate::ring::{Arguments, Outcome, Producer, clock};
 use crate::shared::thread_name::ThreadName;
 use crate::shared::{process, unplaced};
@@ -178,9 +178,6 @@ fn attach(called: Ticks, found: *const Producer) -> Option<(&'static Producer, T
     let excluded = Excluded::enter()?;
     let _errno = sys::keep_errno();
     let is_first = CURRENT.get() == found;
-    if let Some(producer) = own_ring::find_again() {
-        return Some((producer, called));
-    }
     leave(&excluded, EndReason::Thread);
     let run = fork::run_of_this_process(&excluded)?;
     let asked = sys::monotonic_ns();
@@ -196,7 +193,7 @@ fn attach(called: Ticks, found: *const Producer) -> Option<(&'static Producer, T
     if counted_by == run.id {
         run.placed(lost);
     }
-    sys::call_at_thread_exit(ptr::from_ref(ring).cast());
+    sys::call_at_thread_exit();
     RING.set(ptr::from_ref(ring));
     CURRENT.set(ring.producer());
     // SAFETY: as in `trace_at`: mapped while this thread has the ring.

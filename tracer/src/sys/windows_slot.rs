@@ -1,0 +1,161 @@
+//! A pointer for each thread in a slot of Windows, which nobody empties and which is read in one instruction.
+//!
+//! With the linker of mingw, Rust's thread-locals are behind a call of its library and one of the system, and are gone
+//! before the thread is. See `lasting_thread_local!`.
+#![allow(unsafe_code, reason = "calls of the system, and a register; each argued where it stands")]
+
+use std::ffi::c_void;
+use std::marker::PhantomData;
+use std::ptr;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+#[link(name = "kernel32", kind = "raw-dylib")]
+unsafe extern "system" {
+    fn TlsAlloc() -> u32;
+    fn TlsFree(index: u32) -> i32;
+    #[cfg(not(target_arch = "x86_64"))]
+    fn TlsGetValue(index: u32) -> *mut c_void;
+    fn TlsSetValue(index: u32, value: *mut c_void) -> i32;
+}
+
+/// An index that stands for none: what `TlsAlloc` returns where all are taken.
+const NONE: u32 = u32::MAX;
+
+/// A pointer for each thread, null at first.
+///
+/// The word is the slot's index. It is [`NONE`] until the first thread sets a pointer, then an index that is never given back.
+/// Relaxed: the index leads to nothing that another thread has written; each thread reads what it has set itself.
+///
+/// ```text
+/// NONE ──make (compare and exchange)──> index
+/// ```
+#[derive(Debug)]
+pub(crate) struct Slot<T>(AtomicU32, PhantomData<Box<T>>);
+
+// SAFETY: each thread has a pointer of its own, which no other thread reads.
+unsafe impl<T> Sync for Slot<T> {}
+
+impl<T> Slot<T> {
+    /// Makes a slot that has no index yet.
+    pub(crate) const fn new() -> Slot<T> {
+        Slot(AtomicU32::new(NONE), PhantomData)
+    }
+
+    /// Returns the calling thread's pointer.
+    #[inline(always)]
+    pub(crate) fn get(&self) -> *const T {
+        value_at(self.0.load(Ordering::Relaxed)).cast()
+    }
+
+    /// Sets the calling thread's pointer. Where the system has no index left, or no memory, it stays null.
+    pub(crate) fn set(&self, pointer: *const T) {
+        let index = match self.0.load(Ordering::Relaxed) {
+            NONE => self.make(),
+            index => index,
+        };
+        if index != NONE {
+            // SAFETY: the index was allocated by `make` and is never freed.
+            unsafe { TlsSetValue(index, pointer.cast_mut().cast()) };
+        }
+    }
+
+    /// Sets the calling thread's pointer, and returns the one that it had.
+    pub(crate) fn replace(&self, pointer: *const T) -> *const T {
+        let had = self.get();
+        self.set(pointer);
+        had
+    }
+
+    #[cold]
+    fn make(&self) -> u32 {
+        // SAFETY: makes a new index, at which all threads have null.
+        let made = unsafe { TlsAlloc() };
+        match self.0.compare_exchange(NONE, made, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => made,
+            Err(others) => {
+                // SAFETY: nobody else knows this index. That of none is refused.
+                unsafe { TlsFree(made) };
+                others
+            }
+        }
+    }
+}
+
+/// The number of slots that lie in the description of a thread itself.
+#[cfg(target_arch = "x86_64")]
+const NEAR: u32 = 64;
+
+/// Returns what the calling thread has in the slot with this index: null where that is [`NONE`], or nothing was set.
+///
+/// Source of the places: the structure `TEB` of winternl.h, with its members `TlsSlots` and `TlsExpansionSlots`.
+/// `TlsGetValue` reads the same, behind a call, and wipes the thread's last error.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn value_at(index: u32) -> *mut c_void {
+    if index >= NEAR {
+        return far_value_at(index);
+    }
+    let value;
+    // SAFETY: `gs` leads to the thread's own description, in which there are so many slots at this place.
+    unsafe {
+        std::arch::asm!("mov {value}, gs:[{index} * 8 + 0x1480]", index = in(reg) u64::from(index), value = out(reg) value,
+            options(pure, readonly, nostack, preserves_flags));
+    }
+    value
+}
+
+#[cfg(target_arch = "x86_64")]
+#[cold]
+fn far_value_at(index: u32) -> *mut c_void {
+    let far: *const *mut c_void;
+    if index == NONE {
+        return ptr::null_mut();
+    }
+    // SAFETY: as above; the pointer to the other slots is there, and null until the thread sets one of them.
+    unsafe {
+        std::arch::asm!("mov {far}, gs:[0x1780]", far = out(reg) far, options(pure, readonly, nostack, preserves_flags));
+    }
+    // SAFETY: the table has a place for each index that the system gives out.
+    if far.is_null() { ptr::null_mut() } else { unsafe { *far.add((index - NEAR) as usize) } }
+}
+
+/// Returns what the calling thread has in the slot with this index: null where that is [`NONE`], or nothing was set.
+#[cfg(not(target_arch = "x86_64"))]
+#[inline(always)]
+fn value_at(index: u32) -> *mut c_void {
+    // SAFETY: the index was allocated by `make` and is never freed.
+    if index == NONE { ptr::null_mut() } else { unsafe { TlsGetValue(index) } }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// More slots than lie in a thread's description, so that both places are read.
+    #[test]
+    fn each_thread_has_its_own_pointer_in_each_slot() {
+        static SLOTS: [Slot<u8>; 128] = [const { Slot::new() }; 128];
+        let round = |thread: usize| {
+            for (number, slot) in SLOTS.iter().enumerate() {
+                assert!(slot.get().is_null(), "slot {number} of a new thread");
+                slot.set(ptr::without_provenance(1000 * thread + number));
+            }
+            for (number, slot) in SLOTS.iter().enumerate() {
+                let had = slot.replace(ptr::null());
+                assert_eq!(had.addr(), 1000 * thread + number, "slot {number}");
+                assert!(slot.get().is_null(), "slot {number}, emptied");
+            }
+        };
+        std::thread::scope(|scope| {
+            for thread in 1..4 {
+                scope.spawn(move || round(thread));
+            }
+        });
+        let indices: Vec<u32> = SLOTS.iter().map(|slot| slot.0.load(Ordering::Relaxed)).collect();
+        assert!(
+            indices.iter().any(|index| *index < 64) && indices.iter().any(|index| *index >= 64),
+            "{indices:?}"
+        );
+        assert!(indices.iter().all(|index| *index != NONE), "{indices:?}");
+    }
+}

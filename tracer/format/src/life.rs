@@ -306,7 +306,7 @@ impl Life {
         let panic = self.traced.panics.deadly();
         let noted = Cause { panic, signal: self.traced.signal.get(), status: None };
         // Who has waited for the process knows its signal better than a handler that something else has interrupted.
-        let cause = Cause { panic, ..known.or(noted) };
+        let cause = known.or(noted);
         match self.flusher.ending.load(Ordering::Acquire) {
             number if number == Ending::Exit as u32 => Ended { reason: EndReason::Exit, cause },
             // The run has ended before its process.

@@ -289,22 +289,27 @@ impl Run {
     }
 
     /// Returns what the last line of a file says of a thread that has ended for `reason`: where that is the
-    /// exit, with what is known of why the process exits.
-    ///
-    /// A panic is why if its hooks have called `exit`, or if it was in the main thread and the status is that
-    /// which Rust gives to such an end.
+    /// exit, with what is known of why the process exits. For the flusher.
     pub(crate) fn ended(&self, reason: EndReason) -> Ended {
-        /// The status of a program whose `main` has panicked.
-        const PANICKED: u32 = 101;
-        let status = sys::exit_status();
         if reason != EndReason::Exit {
             return reason.into();
         }
-        let in_main = |tid: &u64| status == Some(PANICKED) && *tid == u64::from(sys::process_id());
+        Ended { reason, cause: self.cause_of_exit(u64::from(sys::process_id())) }
+    }
+
+    /// Returns what is known of why the process exits, the main thread of which is `main`.
+    ///
+    /// A panic is why if its hooks have called `exit`, or if it was in the main thread and the status is that
+    /// which Rust gives to such an end.
+    pub(crate) fn cause_of_exit(&self, main: u64) -> Cause {
+        /// The status of a program whose `main` has panicked.
+        const PANICKED: u32 = 101;
+        let status = sys::exit_status();
+        let in_main = |tid: &u64| status == Some(PANICKED) && *tid == main;
         let panic = self.panics().deadly().or_else(|| self.panics().last().filter(in_main));
         // That all went well goes without saying.
         let status = status.filter(|status| *status != 0);
-        Ended { reason, cause: Cause { panic, signal: None, status } }
+        Cause { panic, signal: None, status }
     }
 
     /// Notes that the decision that has begun this run took its thread `ns` nanoseconds.

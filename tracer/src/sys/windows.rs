@@ -19,6 +19,7 @@ use super::hook::Hook;
 unsafe extern "system" {
     fn GetCurrentThread() -> *mut c_void;
     fn GetCurrentThreadId() -> u32;
+    fn GetExitCodeThread(thread: *mut c_void, status: *mut u32) -> i32;
     fn GetLastError() -> u32;
     fn SetLastError(error: u32);
     fn FlsAlloc(callback: unsafe extern "system" fn(*mut c_void)) -> u32;
@@ -276,6 +277,10 @@ pub(crate) fn write_stderr(text: &[u8]) {
     }
 }
 
+/// The handles of the threads that [`spawn_hidden`] has started last, the newer one first: a flusher, and who speaks for
+/// it. Whoever takes one out closes it; the process's last thread looks at them without that.
+static HIDDEN_THREADS: [AtomicPtr<c_void>; 2] = [const { AtomicPtr::new(ptr::null_mut()) }; 2];
+
 /// Starts a thread on which nothing of the host's runs before `body`: not by `std::thread`, which allocates there
 /// first.
 pub(crate) fn spawn_hidden(body: Box<dyn FnOnce() + Send>) -> io::Result<()> {
@@ -300,8 +305,12 @@ pub(crate) fn spawn_hidden(body: Box<dyn FnOnce() + Send>) -> io::Result<()> {
         drop(unsafe { Box::from_raw(body) });
         return Err(error);
     }
-    // SAFETY: this function's own handle; the thread runs on.
-    unsafe { CloseHandle(thread) };
+    let [newer, older] = &HIDDEN_THREADS;
+    let before = older.swap(newer.swap(thread, Ordering::AcqRel), Ordering::AcqRel);
+    if !before.is_null() {
+        // SAFETY: a handle of this function's own, which nobody else can take any more; the thread runs on.
+        unsafe { CloseHandle(before) };
+    }
     Ok(())
 }
 
@@ -340,9 +349,22 @@ pub(crate) unsafe fn release_page(page: *mut u8) {
     drop(unsafe { Box::from_raw(page.cast::<[u64; 512]>()) });
 }
 
-/// Returns `None`: the system does not tell handlers of `exit` which status it was called with.
+/// Returns what the process was ended with, on its last thread: the status that the system gave to the others when it ended
+/// them. `None` before: handlers of `exit` are not told it.
 pub(crate) fn exit_status() -> Option<u32> {
-    None
+    const STILL_ACTIVE: u32 = 259;
+    // SAFETY: asks only.
+    if unsafe { RtlDllShutdownInProgress() } == 0 {
+        return None;
+    }
+    // A thread that has come to its end by itself has the status 0, which goes without saying.
+    let statuses = HIDDEN_THREADS.iter().filter_map(|thread| {
+        let mut status = STILL_ACTIVE;
+        // SAFETY: no other thread runs, so nobody closes the handle; none is refused. The result may be written.
+        let is_told = unsafe { GetExitCodeThread(thread.load(Ordering::Acquire), &mut status) } != 0;
+        (is_told && status != STILL_ACTIVE).then_some(status)
+    });
+    statuses.max()
 }
 
 /// The function that is called at `exit`.

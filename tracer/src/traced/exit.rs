@@ -40,8 +40,10 @@ pub(crate) fn on_process_detach() {
     // What is called here may trace.
     let _excluded = Excluded::enter();
     let runtime = run.config.runtime_directory.clone().unwrap_or_else(sys::runtime_directory);
+    // This thread has called `exit`: the main one where `main` has returned or panicked.
+    let cause = run.cause_of_exit(sys::thread_id());
     // What cannot be written is left for a recoverer.
-    let _ = recovery::drain_own(&runtime, sys::process_id(), run.id, clock::now);
+    let _ = recovery::drain_own(&runtime, sys::process_id(), run.id, clock::now, cause);
 }
 
 fn wait_for_flusher(run: &Run) {

@@ -128,11 +128,17 @@ pub fn recover_meanwhile(
 /// Writes what the rings of the calling process's own run hold, and ends its files, as at an exit; removes the run's
 /// directory as far as the process lets it. For a process that is about to end, of which no other thread runs any
 /// more: its own lock keeps recoverers away. Finds nothing to do where the flusher has done it. `now` reads the clock of
-/// the process's records.
+/// the process's records; `cause` is what the process knows of its end.
 ///
 /// # Errors
 /// What could not be done; it is left for a recoverer.
-pub fn drain_own(runtime: &Path, pid: u32, run: u32, now: fn() -> Ticks) -> Result<(), Vec<io::Error>> {
+pub fn drain_own(
+    runtime: &Path,
+    pid: u32,
+    run: u32,
+    now: fn() -> Ticks,
+    cause: Cause,
+) -> Result<(), Vec<io::Error>> {
     let path = runtime.join(run_directory::name(pid, run));
     let Some(Ok(manifest)) = read_manifest(&path, sys::effective_user()) else { return Ok(()) };
     let lock = sys::open_own_file(&lock_file(&path)).and_then(Lock::of).map_err(|error| vec![error])?;
@@ -140,7 +146,7 @@ pub fn drain_own(runtime: &Path, pid: u32, run: u32, now: fn() -> Ticks) -> Resu
     if let Ok(Some(life)) = lock.life() {
         life.set_ending(life::Ending::Exit);
     }
-    let recovered = DeadRun { path, manifest, lock: Arc::new(lock) }.recover(Cause::default(), || ());
+    let recovered = DeadRun { path, manifest, lock: Arc::new(lock) }.recover(cause, || ());
     if recovered.errors.is_empty() { Ok(()) } else { Err(recovered.errors) }
 }
 

@@ -301,6 +301,12 @@ fn verbatim(path: &Path) -> io::Result<Vec<u16>> {
     Ok(prefix.encode_utf16().chain(rest.iter().copied()).chain([0]).collect())
 }
 
+/// Returns where trace files go whose program is in a directory that the user may not write, such as that of installed
+/// programs.
+pub fn directory_for_traces() -> Option<PathBuf> {
+    variables::value(variables::LOCAL_DATA).map(|own| PathBuf::from(own).join("tracer-files"))
+}
+
 /// Returns where the directories of this user's runs may be.
 pub fn runtime_directories() -> Vec<PathBuf> {
     vec![runtime_directory()]

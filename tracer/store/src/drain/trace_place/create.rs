@@ -58,6 +58,10 @@ impl TracePlace {
     pub(in crate::drain) fn leave(&mut self, error: &io::Error) {
         let left = self.directories.remove(0);
         self.left.push(left.clone());
+        if sys::directory_for_traces().is_some_and(|own| own == self.directory()) {
+            // Where that cannot be, it refuses the first file.
+            let _ = sys::make_directories(self.directory());
+        }
         (self.say)(format_args!(
             "cannot create trace files in {left:?}: {error}; they go to {:?}",
             self.directory()

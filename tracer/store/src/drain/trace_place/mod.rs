@@ -55,8 +55,8 @@ pub struct TracePlace {
 }
 
 impl TracePlace {
-    /// Makes the place for run `run` of `exe`: `wanted` or beside the executable, else `here`, else the temp
-    /// directory. Where files have to go to another one of these, the user is told so by `say`.
+    /// Makes the place for run `run` of `exe`: `wanted` or beside the executable, for which a system may have a
+    /// substitute; else `here`, else the temp directory. Where files have to go to another one of these, the user is told so by `say`.
     #[must_use]
     pub fn new(wanted: Option<&Path>, exe: &Path, here: Option<&Path>, run: u32, say: Say) -> TracePlace {
         let name = exe.file_name().unwrap_or(OsStr::new("unknown"));
@@ -68,8 +68,9 @@ impl TracePlace {
         let absolute = |path: &Path| here.map_or(path.to_path_buf(), |here| here.join(path));
         let beside = wanted.or_else(|| exe.parent()).map(absolute);
         let missing = wanted.and(beside.as_deref()).map(sys::make_directories);
+        let substitute = if wanted.is_none() { sys::directory_for_traces() } else { None };
         let others = here.map(Path::to_path_buf).into_iter().chain([std::env::temp_dir()]);
-        let directories = beside.into_iter().chain(others);
+        let directories = beside.into_iter().chain(substitute).chain(others);
         let mut place = TracePlace::in_directories(directories.collect(), name, say);
         if let Some(Err(error)) = missing {
             place.leave(&error);

@@ -95,7 +95,8 @@ TERMS of time:
   jsonl     a JSON object for each record    csv     a row for each record
   perfetto  a timeline for ui.perfetto.dev   chrome  a timeline as JSON
   folded    call paths for flame graphs      uftrace a directory with the calls
-  ctf       a directory for babeltrace2
+  ctf       a directory for babeltrace2      speedscope  a profile of each thread
+  flamegraph  the graph drawn, where tracemerge was built with --features flamegraph
   All options that select hold. What a format cannot tell is said on stderr.
 
 --with FILE:

@@ -49,6 +49,7 @@ pub struct Job<'a> {
 /// Nothing could be merged, or the output could not be written.
 pub fn run(job: &Job, messages: &mut Messages) -> Result<(), Error> {
     let Request { output, verbose, with, layout, .. } = job.request;
+    refuse_missing(layout)?;
     let mut view = job.request.view.clone();
     if layout.tells_sites() {
         let sites = view.selection.sites.get_or_insert_default();
@@ -138,6 +139,16 @@ fn default_path(layout: &Layout, merged: PathBuf) -> PathBuf {
     let name = merged.file_name().and_then(OsStr::to_str).unwrap_or_default();
     let app = name.strip_suffix(".trace.merge").unwrap_or(name);
     merged.with_file_name(format!("{app}.{}", format.extension()))
+}
+
+/// Says how to get a format that this command was built without.
+fn refuse_missing(layout: &Layout) -> Result<(), Error> {
+    let Layout::Other(format) = layout else { return Ok(()) };
+    let Some(feature) = format.missing_feature() else { return Ok(()) };
+    Err(Error::plain(format!(
+        "this tracemerge was built without {}: in a checkout, cargo install --path tracemerge --features {feature}",
+        format.named().0
+    )))
 }
 
 /// Says what to do where a format that is no text would go to a terminal.

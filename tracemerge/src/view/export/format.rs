@@ -8,9 +8,12 @@ use crate::view::export::chrome::ChromeFormat;
 use crate::view::export::csv::CsvFormat;
 use crate::view::export::ctf::CtfFormat;
 use crate::view::export::events::{EventExport, EventFormat};
+#[cfg(feature = "flamegraph")]
+use crate::view::export::flamegraph::FlamegraphFormat;
 use crate::view::export::folded::FoldedFormat;
 use crate::view::export::jsonl::JsonlFormat;
 use crate::view::export::perfetto::PerfettoFormat;
+use crate::view::export::speedscope::SpeedscopeFormat;
 use crate::view::export::uftrace::UftraceFormat;
 use crate::view::names::SharedNames;
 
@@ -27,6 +30,10 @@ pub enum OtherFormat {
     Chrome,
     /// Call paths with their own times.
     Folded,
+    /// A flame graph, drawn.
+    Flamegraph,
+    /// Profiles for speedscope.
+    Speedscope,
     /// A directory for uftrace.
     Uftrace,
     /// The Common Trace Format.
@@ -41,6 +48,8 @@ impl OtherFormat {
         OtherFormat::Perfetto,
         OtherFormat::Chrome,
         OtherFormat::Folded,
+        OtherFormat::Flamegraph,
+        OtherFormat::Speedscope,
         OtherFormat::Uftrace,
         OtherFormat::Ctf,
     ];
@@ -54,6 +63,8 @@ impl OtherFormat {
             OtherFormat::Perfetto => ("perfetto", "A timeline for Perfetto, https://ui.perfetto.dev"),
             OtherFormat::Chrome => ("chrome", "A timeline as JSON, for tools that read Chrome's traces"),
             OtherFormat::Folded => ("folded", "Call paths with their own nanoseconds, for flame graphs"),
+            OtherFormat::Flamegraph => ("flamegraph", "A flame graph, drawn as SVG"),
+            OtherFormat::Speedscope => ("speedscope", "A profile of each thread, for speedscope"),
             OtherFormat::Uftrace => {
                 ("uftrace", "A directory with the calls, for uftrace report, replay and tui")
             }
@@ -70,6 +81,8 @@ impl OtherFormat {
             OtherFormat::Perfetto => "perfetto-trace",
             OtherFormat::Chrome => "chrome.json",
             OtherFormat::Folded => "folded",
+            OtherFormat::Flamegraph => "svg",
+            OtherFormat::Speedscope => "speedscope.json",
             OtherFormat::Uftrace => "uftrace",
             OtherFormat::Ctf => "ctf",
         }
@@ -97,8 +110,23 @@ impl OtherFormat {
             OtherFormat::Perfetto => of(PerfettoFormat::default(), about),
             OtherFormat::Chrome => of(ChromeFormat::default(), about),
             OtherFormat::Folded => Box::new(FoldedFormat::new(about.0, about.2)),
+            #[cfg(feature = "flamegraph")]
+            OtherFormat::Flamegraph => Box::new(FlamegraphFormat::new(about.0, about.2)),
+            // It is refused before.
+            #[cfg(not(feature = "flamegraph"))]
+            OtherFormat::Flamegraph => Box::new(FoldedFormat::new(about.0, about.2)),
+            OtherFormat::Speedscope => of(SpeedscopeFormat::default(), about),
             OtherFormat::Uftrace => of(UftraceFormat::default(), about),
             OtherFormat::Ctf => of(CtfFormat::default(), about),
+        }
+    }
+
+    /// Returns the feature that this command was built without and the format needs.
+    #[must_use]
+    pub fn missing_feature(self) -> Option<&'static str> {
+        match self {
+            OtherFormat::Flamegraph if !cfg!(feature = "flamegraph") => Some("flamegraph"),
+            _ => None,
         }
     }
 

@@ -5,6 +5,8 @@ pub mod csv;
 pub mod ctf;
 pub mod events;
 pub mod fields;
+#[cfg(feature = "flamegraph")]
+pub mod flamegraph;
 pub mod folded;
 pub mod format;
 pub mod json;
@@ -16,6 +18,7 @@ pub mod perfetto;
 pub mod pids;
 pub mod report;
 pub mod show;
+pub mod speedscope;
 pub mod stats;
 pub mod text;
 pub mod time_column;

@@ -1,0 +1,175 @@
+//! The evented profiles of speedscope: one for each thread that has calls, balanced, on one axis of time.
+//!
+//! The format has threads one after the other, so all calls are held in memory until the output ends.
+
+use crate::ui::messages::count;
+use crate::view::export::events::{EndedCall, Event, EventFormat, Process, Scene, What, sentences};
+use crate::view::export::json::{put_number, put_string};
+use crate::view::names::FunctionId;
+
+/// The number of calls from which on the user is told that they are held in memory.
+const MANY: u64 = 1_000_000;
+/// The bytes that a call takes in memory: its entering and its end.
+const CALL_BYTES: u64 = 2 * size_of::<Step>() as u64;
+
+/// The entering of a call, or its end.
+#[derive(Clone, Copy, Debug)]
+struct Step {
+    /// The time, in nanoseconds since the first event.
+    at: u64,
+    function: FunctionId,
+    is_end: bool,
+}
+
+/// The calls of a thread.
+#[derive(Debug, Default)]
+struct Profile {
+    steps: Vec<Step>,
+    /// The step that entered each open call, the outermost first.
+    open: Vec<usize>,
+}
+
+impl Profile {
+    /// Appends a step, which is not before the last one.
+    fn put(&mut self, at: u64, function: FunctionId, is_end: bool) {
+        let at = at.max(self.steps.last().map_or(0, |last| last.at));
+        self.steps.push(Step { at, function, is_end });
+    }
+
+    fn enter(&mut self, at: u64, function: FunctionId) {
+        self.open.push(self.steps.len());
+        self.put(at, function, false);
+    }
+
+    /// Ends calls, the innermost first. The name that a call ends with is the one that is known best.
+    fn end(&mut self, at: u64, ended: &[EndedCall]) {
+        for call in ended {
+            let Some(entered) = self.open.pop() else { return };
+            self.steps[entered].function = call.function;
+            self.put(at, call.function, true);
+        }
+    }
+}
+
+/// The format of speedscope.
+#[derive(Debug, Default)]
+pub struct SpeedscopeFormat {
+    /// The profile of each thread of the scene.
+    profiles: Vec<Profile>,
+    /// The time of the first event.
+    first: Option<u64>,
+    calls: u64,
+    /// The numbers of messages, call stacks and `#` lines, which profiles have no place for.
+    messages: u64,
+    stacks: u64,
+    metas: u64,
+    /// The number of each function among the frames, and the functions that are frames.
+    frames: Vec<Option<u64>>,
+    of_frames: Vec<FunctionId>,
+}
+
+impl SpeedscopeFormat {
+    /// Returns the number of a function's frame.
+    fn frame(&mut self, function: FunctionId) -> u64 {
+        let number = function as usize;
+        self.frames.resize(self.frames.len().max(number + 1), None);
+        *self.frames[number].get_or_insert_with(|| {
+            self.of_frames.push(function);
+            self.of_frames.len() as u64 - 1
+        })
+    }
+
+    fn put_profile(&mut self, name: &str, profile: &Profile, end: u64, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"\n{\"type\":\"evented\",\"name\":");
+        put_string(name, out);
+        out.extend_from_slice(b",\"unit\":\"nanoseconds\",\"startValue\":0,\"endValue\":");
+        put_number(end, out);
+        out.extend_from_slice(b",\"events\":[");
+        for (number, step) in profile.steps.iter().enumerate() {
+            out.extend_from_slice(if number == 0 { b"\n" } else { b",\n" });
+            let kind: &[u8] = if step.is_end { b"C" } else { b"O" };
+            out.extend_from_slice(&[b"{\"type\":\"", kind, b"\",\"frame\":"].concat());
+            put_number(self.frame(step.function), out);
+            out.extend_from_slice(b",\"at\":");
+            put_number(step.at, out);
+            out.push(b'}');
+        }
+        out.extend_from_slice(b"]}");
+    }
+
+    fn put_frames(&self, scene: &Scene, out: &mut Vec<u8>) {
+        for (number, id) in self.of_frames.iter().enumerate() {
+            let function = scene.function(*id);
+            out.extend_from_slice(if number == 0 { b"\n{\"name\":" } else { b",\n{\"name\":" });
+            put_string(if function.name.is_empty() { "?" } else { &function.name }, out);
+            if !function.file.is_empty() {
+                out.extend_from_slice(b",\"file\":");
+                put_string(&function.file, out);
+            }
+            if let Some(line) = function.line {
+                out.extend_from_slice(b",\"line\":");
+                put_number(line.into(), out);
+            }
+            out.push(b'}');
+        }
+    }
+}
+
+/// Returns the name of a thread's profile: with its process where there are several.
+fn name_of(thread: usize, scene: &Scene) -> String {
+    let thread = &scene.threads[thread];
+    let process: &Process = &scene.processes[thread.process];
+    if scene.processes.len() == 1 {
+        return thread.label.clone();
+    }
+    format!("{} {} {}", process.name, process.pid(), thread.label)
+}
+
+impl EventFormat for SpeedscopeFormat {
+    fn event(&mut self, event: &Event<'_>, scene: &Scene, _out: &mut Vec<u8>) {
+        let at = event.wall.saturating_sub(*self.first.get_or_insert(event.wall));
+        self.profiles.resize_with(self.profiles.len().max(scene.threads.len()), Profile::default);
+        let profile = &mut self.profiles[event.thread];
+        match &event.what {
+            What::Enter(told) => {
+                self.calls += 1;
+                profile.enter(at, told.called.function);
+            }
+            What::Leave(_, ended) | What::Close(ended) => profile.end(at, ended),
+            What::Message { .. } => self.messages += 1,
+            What::Stack(_) => self.stacks += 1,
+            What::Meta { .. } => self.metas += 1,
+        }
+    }
+
+    fn finish(&mut self, scene: &Scene, out: &mut Vec<u8>) {
+        let profiles = std::mem::take(&mut self.profiles);
+        let end = profiles.iter().filter_map(|profile| profile.steps.last()).map(|last| last.at).max();
+        out.extend_from_slice(b"{\"$schema\":\"https://www.speedscope.app/file-format-schema.json\",");
+        out.extend_from_slice(b"\"exporter\":\"tracemerge\",\"profiles\":[");
+        let mut is_first = true;
+        for (thread, profile) in profiles.iter().enumerate().filter(|(_, profile)| !profile.steps.is_empty()) {
+            if !std::mem::replace(&mut is_first, false) {
+                out.push(b',');
+            }
+            self.put_profile(&name_of(thread, scene), profile, end.unwrap_or(0), out);
+        }
+        out.extend_from_slice(b"],\n\"shared\":{\"frames\":[");
+        self.put_frames(scene, out);
+        out.extend_from_slice(b"]}}\n");
+    }
+
+    fn untold(&self, scene: &Scene) -> Vec<String> {
+        let mut untold = sentences([
+            (self.messages, "message", "left out: profiles have none"),
+            (self.stacks, "call stack", "left out: paths are those of calls"),
+            (self.metas, "# line", "left out, losses and stalls among them"),
+        ]);
+        untold.extend(scene.cut_calls());
+        if self.calls > MANY {
+            let mib = (self.calls * CALL_BYTES) >> 20;
+            untold.push(format!("{} held in memory, {mib} MiB", count(self.calls, "call")));
+        }
+        untold
+    }
+}

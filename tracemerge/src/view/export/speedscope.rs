@@ -148,7 +148,8 @@ impl EventFormat for SpeedscopeFormat {
         out.extend_from_slice(b"{\"$schema\":\"https://www.speedscope.app/file-format-schema.json\",");
         out.extend_from_slice(b"\"exporter\":\"tracemerge\",\"profiles\":[");
         let mut is_first = true;
-        for (thread, profile) in profiles.iter().enumerate().filter(|(_, profile)| !profile.steps.is_empty()) {
+        for (thread, profile) in profiles.iter().enumerate().filter(|(_, profile)| !profile.steps.is_empty())
+        {
             if !std::mem::replace(&mut is_first, false) {
                 out.push(b',');
             }

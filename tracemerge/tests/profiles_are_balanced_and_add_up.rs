@@ -54,7 +54,7 @@ fn calls_of(profile: &Value, frames: &[Value], own: &mut BTreeMap<String, u64>) 
         match event["type"].as_str().unwrap() {
             "O" => open.push((frame, at, name, open.len())),
             "C" => {
-                let (entered_frame, entered, name, depth) = open.pop().expect("a call is open");
+                let (entered_frame, entered, name, depth) = open.pop().unwrap();
                 assert_eq!(frame, entered_frame, "the innermost call is the one that ends");
                 calls.push((entered, at, depth, name));
             }

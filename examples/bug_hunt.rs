@@ -8,22 +8,23 @@
 //!
 //! ```text
 //! cargo build --release --example bug_hunt
-//! TRACER_ENABLE=1 target/release/examples/bug_hunt
+//! TRACER_ENABLE=1 TRACER_FILTER=tracer::sync=off target/release/examples/bug_hunt
 //! tracemerge target/release/examples/bug_hunt -o - | grep ' : ' | tail -n 18
 //! ```
 //!
 //! Look at the worker's last three messages, and at the producer's messages between them. Or look where both
-//! threads are when nothing goes on: `tracemerge tree target/release/examples/bug_hunt | tail -n 24`.
+//! threads are when nothing goes on: `tracemerge tree target/release/examples/bug_hunt | tail -n 24`. Or let the locks
+//! tell, which the filter keeps silent: run it without `TRACER_FILTER`, and `tracemerge locks` has the answer.
 
 #![allow(clippy::print_stdout)]
 
-use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use std::{io, thread};
+use tracer::sync::parking_lot::{Condvar, Mutex};
 use tracer::{Tracer, traced};
 
 /// The number of jobs of the producer: far more than it gets rid of before the queue hangs.

@@ -163,9 +163,44 @@ fn word_count_counts_every_file_once() {
     assert_eq!(records.iter().filter(|r| r.text.starts_with("taken ")).count(), texts.len() + 2);
 }
 
+/// Returns the bug hunt, whose locks tell nothing.
+fn bug_hunt(args: &[&str]) -> Scenario {
+    Scenario::new(example("bug_hunt"), args).env("TRACER_FILTER", "tracer::sync=off")
+}
+
+#[test]
+fn bug_hunt_hangs_and_its_locks_tell_which_notification_was_lost() {
+    let traced = Scenario::new(example("bug_hunt"), &[]).run();
+    let (app, told) = (traced.directory.path().join("bug_hunt"), traced.runtime.path().join("told"));
+    fs::write(&app, "").expect("a file");
+    let args = ["locks".as_ref(), "-q".as_ref(), "-o".as_ref(), told.as_ref(), app.as_ref()];
+    assert_eq!(tracemerge(&args), 0, "all is told");
+    let told = fs::read_to_string(told).expect("what is told");
+    let (head, open) = told.split_once("\nwaits that have not ended\n").expect("waits");
+    assert!(head.ends_with("; 2 waits have not ended\n"), "{told}");
+    let open: Vec<&str> = open.lines().take_while(|line| !line.is_empty()).collect();
+    let of = |thread: &str| {
+        let at = open.iter().position(|line| line.starts_with(&format!("  {thread}: "))).expect("the thread");
+        (without_numbers(open[at]), without_numbers(open[at + 1]))
+    };
+    // Both wait for a condition. That of the worker was notified when nobody waited.
+    let (worker, lost) = of("worker");
+    assert!(worker.starts_with("worker: for condition "), "{told}");
+    assert!(lost.contains("(producer at ") && lost.contains("found nobody waiting: it is lost if"), "{told}");
+    let (producer, last) = of("producer");
+    assert!(producer.starts_with("producer: for condition ") && last.contains("(worker at "), "{told}");
+    // The guide shows what comes first, of another run.
+    let shown = shown_by("docs/guide.md", "tracemerge locks target/release/examples/bug_hunt | head -n 7");
+    assert!(shown[0].ends_with("; 2 waits have not ended") && shown.len() == 7, "{shown:#?}");
+    let shown = without_numbers(&shown.join(" "));
+    for words in ["producer: for condition", "worker: for condition", "found nobody waiting: it is lost if"] {
+        assert!(shown.contains(words), "{words}: {shown}");
+    }
+}
+
 #[test]
 fn bug_hunt_hangs_and_the_trace_shows_the_lost_notification() {
-    let traced = Scenario::new(example("bug_hunt"), &[]).run();
+    let traced = bug_hunt(&[]).run();
     assert_eq!(traced.output.status.code(), Some(1), "{}", traced.said());
     assert!(traced.stderr().contains("hung after"), "{}", traced.stderr());
 
@@ -193,7 +228,7 @@ fn bug_hunt_hangs_and_the_trace_shows_the_lost_notification() {
 #[test]
 fn bug_hunt_hangs_and_the_tree_shows_where_both_threads_are() {
     const OPEN: &str = "<- still running when the process ended";
-    let traced = Scenario::new(example("bug_hunt"), &[]).run();
+    let traced = bug_hunt(&[]).run();
     let records = merged(&traced, "bug_hunt");
     let last = |thread: &str| {
         without_numbers(&records.iter().rfind(|record| record.thread == thread).expect("a record").text)
@@ -240,7 +275,7 @@ fn word_count_has_the_tree_that_the_readme_shows() {
 
 #[test]
 fn bug_hunt_fixed_never_waits_for_what_is_there() {
-    let traced = Scenario::new(example("bug_hunt"), &["--fixed"]).run().succeeded();
+    let traced = bug_hunt(&["--fixed"]).run().succeeded();
     let done = traced.stdout().split_once(" jobs done").and_then(|(n, _)| n.parse::<u64>().ok());
     let jobs = done.unwrap_or_else(|| panic!("{}", traced.stdout()));
     let records = merged(&traced, "bug_hunt");

@@ -20,6 +20,7 @@ mod hostile;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod jumps;
 mod kept;
+mod locks;
 mod messages;
 mod onlooked;
 #[cfg(unix)]
@@ -97,6 +98,10 @@ fn main() {
         "sites-disabled" => sites::disabled(),
         "sites-killed" => sites::killed(),
         "sites-restarted" => sites::restarted(&argument.expect("a directory as second argument")),
+        "locks" => locks::waited_for(number()),
+        "locks-deadlocked" => locks::deadlocked(),
+        "locks-held-over-an-await" => locks::held_over_an_await(),
+        "locks-notified" => locks::notified(number()),
         "functions" => functions::functions(number()),
         "functions-everything" => {
             functions::everything(&argument.expect("a file of counters as second argument"));

@@ -46,6 +46,7 @@ use crate::find::choose::Choice;
 use crate::os::signals::Signals;
 use crate::ui::error::Error;
 use crate::ui::messages::Messages;
+use crate::view::export::locks::LocksStyle;
 use crate::view::export::report::ReportStyle;
 use crate::view::export::stats::StatsStyle;
 use crate::view::export::time_column::TimeMode;
@@ -91,6 +92,10 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
             let request =
                 Request { layout: Layout::Report(style), symbols: symbols.into(), ..options.into() };
             if follow { self::follow(&request, apps) } else { view(request, apps) }
+        }
+        Subcommand::Locks { options, symbols, rows, apps } => {
+            let layout = Layout::Locks(LocksStyle { rows });
+            view(Request { layout, symbols: symbols.into(), ..options.into() }, apps)
         }
         Subcommand::Run { options, symbols, command } => {
             command::run::run(&symbols.added_to(options.into()), command)

@@ -112,6 +112,9 @@ macro_rules! trace_stack {
     ($($arguments:tt)*) => { $crate::trace!($($arguments)*) };
 }
 
+// What the macros make names this crate as the programs that link it do.
+extern crate self as tracer;
+
 // At the root, for the compiler shows users the shortest path to what it talks about.
 #[doc(hidden)]
 #[path = "api/macro_support.rs"]
@@ -121,10 +124,11 @@ mod flusher;
 mod ring;
 mod shared;
 mod stack;
-mod sync;
+pub mod sync;
 mod sys;
 mod traced;
 mod user;
+mod words;
 
 #[doc(hidden)]
 pub use api::bridge as __bridge;

@@ -237,6 +237,26 @@ the last record of their process. Where names come from: tracemerge tree --help.
 tools for flame graphs read:
   tracemerge report --format folded ./app | inferno-flamegraph > flames.svg";
 
+const LOCKS_HELP: &str = "\
+Of programs whose locks are those of tracer::sync (Mutex, RwLock, Condvar), which record
+only when a thread has to wait. First the waits that have not ended, with the thread that
+has the lock, and deadlocks; a thread that waits for a condition comes with the last
+notification, which is lost if it found nobody waiting. Then, of each lock, how often and
+how long threads waited, where, and behind whom; of each condition also who woke whom, and
+after how long. Chains are waits behind threads that wait themselves.
+
+Of programs that do not use these locks, 'word' is where threads have slept, if they ran
+with a libtracer that was built with the feature futex (docs/functions.md).
+
+Places are those of the calls. A thread that never had to record anything is shown by its
+id. Waits that go on count up to the last record of their process.
+
+Examples:
+  tracemerge locks ./app
+  tracemerge locks --since -2s --rows 5 ./app
+
+Exit status: that of a merge";
+
 const STATS_HELP: &str = "\
 Counts the messages of each call of trace!, as far as the traces tell which one made
 them: files of TRACER_FORMAT=raw do. Other messages are counted by what they look like
@@ -441,6 +461,22 @@ pub enum Subcommand {
         #[arg(short, long, conflicts_with_all = ["all_runs", "with", "module", "site"])]
         follow: bool,
         /// The applications whose calls are counted: paths of executables, or directories with traces
+        #[arg(value_name = "APP", required = true)]
+        apps: Vec<PathBuf>,
+    },
+    /// Tell which locks were waited for, how long, and behind whom
+    #[command(override_usage = "tracemerge locks [OPTIONS] <APP>...", after_long_help = LOCKS_HELP)]
+    Locks {
+        /// The options of the merge
+        #[command(flatten)]
+        options: MergeOptions,
+        /// The names of functions
+        #[command(flatten)]
+        symbols: SymbolOptions,
+        /// The number of locks, conditions and chains that are listed, and of lines of each
+        #[arg(long, value_name = "N", default_value_t = 20)]
+        rows: usize,
+        /// The applications whose locks are told of: paths of executables, or directories with traces
         #[arg(value_name = "APP", required = true)]
         apps: Vec<PathBuf>,
     },
@@ -694,8 +730,8 @@ mod tests {
             &["snapshot", "-1"],
             &["-q", "run", "a", "b"],
             &["merge"],
-            &["locks", "a"],
-            &["-q", "locks"],
+            &["open", "a"],
+            &["-q", "open"],
             &["tree"],
             &["tree", "--min-duration", "10", "a"],
             &["tree", "--function", "(", "a"],

@@ -19,6 +19,8 @@ use crate::ui::error::Error;
 use crate::ui::messages::{Grouped, Messages, count};
 use crate::view::delivery::Delivery;
 use crate::view::export::Export;
+use crate::view::export::events::EventExport;
+use crate::view::export::locks::LocksFormat;
 use crate::view::export::named_lines::NamedLines;
 use crate::view::export::report::ReportFormat;
 use crate::view::export::show::{Column, ShowFormat, ShowStyle};
@@ -225,6 +227,13 @@ fn format_of(
         Layout::Report(style) => {
             let (style, names, labels) = (*style, names.clone(), thread_labels(inputs));
             Box::new(move || Box::new(ReportFormat::new(style, names.clone(), labels.clone())))
+        }
+        Layout::Locks(style) => {
+            let (style, names, labels) = (*style, names.clone(), thread_labels(inputs));
+            Box::new(move || {
+                let format = LocksFormat::new(style);
+                Box::new(EventExport::new(format, names.clone(), Arc::default(), labels.clone()))
+            })
         }
         Layout::Other(format) => {
             let (format, names, labels) = (*format, names.clone(), thread_labels(inputs));

@@ -5,12 +5,13 @@ use std::path::Path;
 use similar::get_close_matches;
 
 /// The subcommands.
-pub const SUBCOMMANDS: [&str; 15] = [
+pub const SUBCOMMANDS: [&str; 16] = [
     "merge",
     "show",
     "stats",
     "tree",
     "report",
+    "locks",
     "run",
     "check",
     "info",
@@ -23,7 +24,7 @@ pub const SUBCOMMANDS: [&str; 15] = [
     "man",
 ];
 /// The words that will be subcommands. An application that is called so is given with its path.
-pub const RESERVED: [&str; 2] = ["locks", "open"];
+pub const RESERVED: [&str; 1] = ["open"];
 
 /// The similarity from which on a word is taken for another one that is misspelt: 1 is the same word.
 const SIMILAR: f32 = 0.6;

@@ -11,6 +11,7 @@ use crate::time::when::When;
 use crate::ui::colour;
 use crate::ui::colour::stdout_is_terminal;
 use crate::view::export::format::OtherFormat;
+use crate::view::export::locks::LocksStyle;
 use crate::view::export::report::ReportStyle;
 use crate::view::export::show::Column;
 use crate::view::export::stats::StatsStyle;
@@ -58,6 +59,8 @@ pub enum Layout {
     Tree(TreeStyle),
     /// Calls are counted by their functions.
     Report(ReportStyle),
+    /// The waits for locks and conditions are counted.
+    Locks(LocksStyle),
     /// The records are in a format of other programs.
     Other(OtherFormat),
 }
@@ -84,20 +87,20 @@ impl Layout {
     /// Returns whether the output is a summary, which is there when all records have been read.
     #[must_use]
     pub fn is_summary(&self) -> bool {
-        matches!(self, Layout::Stats(_) | Layout::Report(_))
+        matches!(self, Layout::Stats(_) | Layout::Report(_) | Layout::Locks(_))
     }
 
     /// Returns whether the output tells calls of functions, whose names are looked up.
     #[must_use]
     pub fn tells_calls(&self) -> bool {
-        matches!(self, Layout::Tree(_) | Layout::Report(_) | Layout::Other(_))
+        matches!(self, Layout::Tree(_) | Layout::Report(_) | Layout::Locks(_) | Layout::Other(_))
     }
 
     /// Returns whether the output tells which sites the messages are of.
     #[must_use]
     pub fn tells_sites(&self) -> bool {
         match self {
-            Layout::Trace | Layout::Tree(_) | Layout::Report(_) => false,
+            Layout::Trace | Layout::Tree(_) | Layout::Report(_) | Layout::Locks(_) => false,
             Layout::Show(columns) => columns.iter().any(|column| column.is_of_site()),
             Layout::Stats(_) | Layout::Other(_) => true,
         }

@@ -3,6 +3,8 @@
 //! The documentation for users is in `include/tracer.h`. Nothing here unwinds into C.
 #![allow(unsafe_code, reason = "the interface to C; each use argued")]
 
+#[cfg(all(feature = "futex", target_os = "linux", target_arch = "x86_64"))]
+mod futex;
 mod hooks;
 mod messages;
 #[cfg(target_os = "linux")]

@@ -13,8 +13,8 @@ use parking_lot::Mutex;
 
 use crate::stack::functions::{Functions, generation};
 use crate::stack::{self, End, Registers};
-use crate::sync::exclusion::Excluded;
 use crate::user::teller;
+use crate::words::exclusion::Excluded;
 
 /// The answer of [`is_called_from`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -35,6 +35,13 @@ pub fn say(what: fmt::Arguments<'_>) {
     teller::say(what);
 }
 
+/// Returns whether what the calling thread does may be recorded now: tracing is not off, and the thread is not inside of the
+/// tracer itself.
+#[must_use]
+pub fn may_record() -> bool {
+    !process::is_off() && !record::is_inside()
+}
+
 /// Returns the ticks of a message that is going to be written; `None` while tracing is off.
 #[inline]
 #[must_use]

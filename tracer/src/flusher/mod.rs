@@ -33,9 +33,9 @@ use trace_store::recovery;
 use crate::ring::clock;
 use crate::shared::run::{FlusherRequest, Run};
 use crate::shared::{pause, unplaced};
-use crate::sync::exclusion::Excluded;
 use crate::sys;
 use crate::user::teller;
+use crate::words::exclusion::Excluded;
 
 /// The time between two looks after threads and files.
 const LOOK_AFTER: Duration = Duration::from_secs(1);

@@ -19,10 +19,10 @@ use trace_format::ring::{Header, LAYOUT_VERSION, Progress, State, readable};
 use trace_store::memory::Data;
 
 use super::lane::Lane;
-use crate::sync::parting::Parting;
-use crate::sync::pool::ReadyPool;
-use crate::sync::switch::{Stand, SwitchWord};
-use crate::sync::wake::Wake;
+use crate::words::parting::Parting;
+use crate::words::pool::ReadyPool;
+use crate::words::switch::{Stand, SwitchWord};
+use crate::words::wake::Wake;
 
 const BLOCK: u64 = 64;
 const CAPACITY: u64 = 128;

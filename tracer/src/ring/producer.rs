@@ -21,9 +21,9 @@ use super::arguments::Arguments;
 use super::clock;
 use super::lane::{Lane, MIN_ROOM, Reservation, add};
 use super::message::MessageWriter;
-use crate::sync::wake::Wake;
 use crate::sys;
 use crate::user::config::FullPolicy;
+use crate::words::wake::Wake;
 
 /// The most bytes that captured arguments take; what takes more is formatted at the call: a block of the
 /// smallest ring has 2 KiB.

@@ -14,8 +14,8 @@ use trace_format::sites::{Level, SiteKind};
 
 use super::sites::{Call, Place, Site};
 use crate::ring::{Value, ValueType, Values};
-use crate::sync::exclusion::Excluded;
 use crate::user::teller;
+use crate::words::exclusion::Excluded;
 
 /// The most sites that a process makes at run time.
 pub(crate) const MOST_SITES: usize = 8192;

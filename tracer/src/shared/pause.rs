@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::process::{self, STATE};
 use super::{sites, switched};
-use crate::sync::switch::Stand;
+use crate::words::switch::Stand;
 
 /// Tells that the run of the process is paused, also while the program decides anew whether it traces. Relaxed: who
 /// decides reads it, and what it decides about has a word of its own.

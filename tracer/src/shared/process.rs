@@ -5,8 +5,8 @@
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 use super::run::Run;
-use crate::sync::switch::{Stand, SwitchWord};
 use crate::sys;
+use crate::words::switch::{Stand, SwitchWord};
 
 /// The decision whether this process traces; its states are told at [`SwitchWord`].
 #[cfg(not(loom))]

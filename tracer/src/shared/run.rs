@@ -22,11 +22,11 @@ use trace_store::counter;
 use super::thread_ring::{Terms, ThreadRing};
 use super::unplaced::{self, Unplaced};
 use crate::ring::clock;
-use crate::sync::pool::ReadyPool;
-use crate::sync::wake::Wake;
 use crate::sys;
 use crate::user::config::Config;
 use crate::user::teller::Teller;
+use crate::words::pool::ReadyPool;
+use crate::words::wake::Wake;
 
 /// The number of rings that can lie ready, which is not that of threads that can trace.
 const READY: usize = 64;

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use parking_lot::Mutex;
 
 use super::process;
-use crate::sync::switch::Stand;
+use crate::words::switch::Stand;
 
 /// What is called.
 static LISTENERS: Mutex<Vec<fn(bool)>> = Mutex::new(Vec::new());

@@ -15,10 +15,10 @@ use trace_store::memory::Memory;
 
 use super::thread_name::ThreadName;
 use crate::ring::{Link, Producer, is_plenty};
-use crate::sync::parting::Parting;
-use crate::sync::wake::Wake;
 use crate::sys;
 use crate::user::config::FullPolicy;
+use crate::words::parting::Parting;
+use crate::words::wake::Wake;
 
 /// The properties that a run's rings have in common.
 #[derive(Clone, Copy, Debug)]

@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use parking_lot::Mutex;
 
 use crate::stack;
-use crate::sync::exclusion::Excluded;
 use crate::user::patterns::Patterns;
+use crate::words::exclusion::Excluded;
 
 /// Tells the names that a symbol is known by: paths, without the compiler's additions.
 pub type NamesOf = fn(symbol: &[u8]) -> Vec<String>;

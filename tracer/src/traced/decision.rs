@@ -10,10 +10,10 @@ use super::startup;
 use crate::shared::process::{self, SETTLED, STATE, announce, current, stand};
 use crate::shared::run::Run;
 use crate::shared::{pause, sites, switched};
-use crate::sync::exclusion::Excluded;
-use crate::sync::switch::{Attempt, Stand};
 use crate::sys;
 use crate::user::config::{self, Config, Switch};
+use crate::words::exclusion::Excluded;
+use crate::words::switch::{Attempt, Stand};
 
 /// The time, in nanoseconds, that a thread waits for a decision that is not its own before it takes it over:
 /// a signal handler may have jumped out of the decider, which will never end it then.

@@ -16,8 +16,8 @@ use super::own_ring;
 use crate::ring::clock;
 use crate::shared::process;
 use crate::shared::run::Run;
-use crate::sync::exclusion::Excluded;
 use crate::sys;
+use crate::words::exclusion::Excluded;
 
 /// The exit waits as long as the flusher gets on; after this long without progress it gives up.
 const PATIENCE: Duration = Duration::from_secs(2);

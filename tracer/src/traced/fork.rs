@@ -3,7 +3,7 @@
 use super::decision;
 use crate::shared::process::current;
 use crate::shared::run::Run;
-use crate::sync::exclusion::Excluded;
+use crate::words::exclusion::Excluded;
 
 /// Gives the run of this process, if it traces; a forked child gets one of its own. `None` where none can be
 /// had.

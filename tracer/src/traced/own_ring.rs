@@ -10,8 +10,8 @@ use trace_format::meta::EndReason;
 use super::call_stack;
 use crate::ring::Producer;
 use crate::shared::thread_ring::ThreadRing;
-use crate::sync::exclusion::Excluded;
 use crate::sys::lasting_thread_local;
+use crate::words::exclusion::Excluded;
 
 lasting_thread_local! {
     /// The calling thread's producer, or null.

@@ -15,9 +15,9 @@ use super::own_ring::{CURRENT, RING, leave};
 use crate::ring::{Arguments, Outcome, Producer, clock};
 use crate::shared::thread_name::ThreadName;
 use crate::shared::{process, unplaced};
-use crate::sync::exclusion::{self, Excluded};
 use crate::sys;
 use crate::user::config;
+use crate::words::exclusion::{self, Excluded};
 
 thread_local! {
     /// The id of the run that counts this thread's records without a ring as unplaced, or 0 where there was

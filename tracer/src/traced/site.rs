@@ -12,7 +12,7 @@ use super::{decision, record};
 use crate::ring::{Arguments, clock};
 use crate::shared::process;
 use crate::shared::sites::{Captured, FORMATTED, KINDS, NEW, OFF, Site};
-use crate::sync::exclusion;
+use crate::words::exclusion;
 
 impl Site {
     /// Returns what the site is now, for [`is_on`](Site::is_on) and [`record`](Site::record). This is one

@@ -13,10 +13,10 @@ use crate::ring::clock;
 use crate::shared::process::{STATE, announce, set_current};
 use crate::shared::run::Run;
 use crate::shared::{pause, sites};
-use crate::sync::switch::Attempt;
 use crate::sys;
 use crate::user::config::Config;
 use crate::user::teller;
+use crate::words::switch::Attempt;
 
 /// Starts a run: makes it, and the flusher thread that publishes it and so ends the decision; ends it for no
 /// where that thread cannot be made.

@@ -13,9 +13,9 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use crate::sync::exclusion::Excluded;
-use crate::sync::wake::Wake;
 use crate::sys;
+use crate::words::exclusion::Excluded;
+use crate::words::wake::Wake;
 
 /// The number of lines that wait to be said; further ones are dropped.
 const WAITING: usize = 256;

@@ -134,8 +134,8 @@ impl<'a> ViewOutlet<'a> {
         let format: Box<dyn FollowedFormat> = match layout {
             Layout::Trace => with_names(request, &names, TextFormat::new(TextStyle { time, palette, found })),
             // The command line does not ask for it.
-            Layout::Other(_) => {
-                return Err(io::Error::other("formats of other programs are not written while programs run"));
+            Layout::Other(_) | Layout::Locks(_) => {
+                return Err(io::Error::other("this is not written while programs run"));
             }
             Layout::Stats(style) => Box::new(StatsFormat::new(style.clone(), Arc::default())),
             Layout::Tree(style) => Box::new(TreeFormat::new(style.clone(), time, names.clone(), Vec::new())),

@@ -7,10 +7,12 @@ pub mod events;
 pub mod fields;
 #[cfg(feature = "flamegraph")]
 pub mod flamegraph;
+pub mod flows;
 pub mod folded;
 pub mod format;
 pub mod json;
 pub mod jsonl;
+pub mod locks;
 pub mod named_lines;
 pub mod paint;
 pub mod parts;

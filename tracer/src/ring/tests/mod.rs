@@ -24,8 +24,8 @@ use trace_store::memory::{FIRST_BYTES, FIRST_NESTED_BYTES, Memory, may_begin_sma
 
 use super::{Link, Outcome, Producer};
 use crate::ring::clock::now;
-use crate::sync::wake::Wake;
 use crate::user::config::FullPolicy;
+use crate::words::wake::Wake;
 
 /// A ring, its producer and what plays the flusher. The lane's memory is a real mapping.
 struct Bench {

@@ -17,8 +17,8 @@ use trace_store::memory::Memory;
 use trace_store::sys;
 
 use crate::ring::{Link, Producer};
-use crate::sync::wake::Wake;
 use crate::user::config::FullPolicy;
+use crate::words::wake::Wake;
 
 #[path = "../../../tests/support/manifest.rs"]
 mod manifest;

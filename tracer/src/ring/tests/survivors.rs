@@ -12,8 +12,8 @@ use trace_store::drain::Survivors;
 use trace_store::memory::Memory;
 
 use crate::ring::{Link, Producer};
-use crate::sync::wake::Wake;
 use crate::user::config::FullPolicy;
+use crate::words::wake::Wake;
 
 /// A ring that is overwritten, and a producer bound to it.
 fn recorder() -> (Memory, Producer) {

@@ -2,7 +2,7 @@
 //! names are interned.
 //!
 //! Functions are slices on the track of their thread, messages are instants: the template is the name, the
-//! values are debug annotations. Losses and other `#` lines are instants of the category `tracer`; stalls are
+//! values are debug annotations. The polls of a span, and a notification and those whom it wakes, are joined by flows. Losses and other `#` lines are instants of the category `tracer`; stalls are
 //! slices on a track of their own, for they overlap calls. Times are those of the wall clock, which a
 //! snapshot says.
 
@@ -13,9 +13,10 @@ use std::collections::{BTreeSet, HashMap};
 use trace_format::meta::Meta;
 use trace_format::record::Flags;
 
-use self::protobuf::{put_double, put_message, put_number, put_signed, put_text};
+use self::protobuf::{put_double, put_fixed, put_message, put_number, put_signed, put_text};
 use crate::view::export::events::{EndedCall, Event, EventFormat, Scene, TypedSite, What};
 use crate::view::export::fields::{Key, is_of_modules, keys_of, level};
+use crate::view::export::flows::{self, Flow};
 use crate::view::export::pids::Pids;
 use crate::view::names::Told;
 use crate::view::values::Value;
@@ -41,6 +42,8 @@ mod field {
         pub const TRACK: u64 = 11;
         pub const NAME: u64 = 23;
         pub const LOCATION_ID: u64 = 34;
+        pub const FLOW: u64 = 47;
+        pub const LAST_OF_FLOW: u64 = 48;
     }
     pub mod interned {
         pub const CATEGORY: u64 = 1;
@@ -267,6 +270,14 @@ impl PerfettoFormat {
         });
     }
 
+    /// Appends to the event that it is a part of a flow.
+    fn flow(&mut self, flow: Flow) {
+        match flow {
+            Flow::Passes(id) => put_fixed(field::event::FLOW, id, &mut self.event),
+            Flow::Ends(id) => put_fixed(field::event::LAST_OF_FLOW, id, &mut self.event),
+        }
+    }
+
     /// Writes the event that was put together.
     fn write(&mut self, thread: usize, wall: u64, out: &mut Vec<u8>) {
         put_packet(out, |out| {
@@ -290,6 +301,7 @@ impl PerfettoFormat {
         let What::Message { site, text, values } = &event.what else { return };
         let thread = event.thread;
         self.begin_event(INSTANT);
+        flows::of_message(text, scene.threads[thread].process, |flow| self.flow(flow));
         let Some((number, known)) = site.zip(scene.site(*site)) else {
             self.category(thread, "message");
             put_text(field::event::NAME, text, &mut self.event);
@@ -340,6 +352,7 @@ impl PerfettoFormat {
         put_number(field::event::NAME_ID, id, &mut self.event);
         put_number(field::event::LOCATION_ID, id, &mut self.event);
         if let Some(span) = told.span {
+            self.flow(flows::of_span(span, scene.threads[thread].process));
             self.annotation(thread, "span", |out| put_number(field::annotation::UNSIGNED, span, out));
         }
         if let Some(from) = told.called.from {

@@ -31,6 +31,11 @@ pub fn put_signed(field: u64, number: i64, out: &mut Vec<u8>) {
 
 /// Appends a field that is a float of 64 bits.
 pub fn put_double(field: u64, number: f64, out: &mut Vec<u8>) {
+    put_fixed(field, number.to_bits(), out);
+}
+
+/// Appends a field that is an unsigned number of 64 bits.
+pub fn put_fixed(field: u64, number: u64, out: &mut Vec<u8>) {
     put_varint(field << 3 | FIXED_64, out);
     out.extend_from_slice(&number.to_le_bytes());
 }

@@ -1,0 +1,105 @@
+//! Locks of `tracer::sync` record each wait and no more, and `tracemerge locks` tells behind whom threads waited, what is
+//! deadlocked, what is held over an await, and who has woken whom.
+
+use std::collections::HashMap;
+
+use support::merges::tracemerge;
+use support::{APP, Scenario, Traced};
+
+const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
+
+/// Returns what `tracemerge locks` tells of a program that has ended, and what the program has printed by name.
+fn locks(traced: &Traced) -> (String, HashMap<String, String>) {
+    let mut command = tracemerge(SCENARIO, traced.runtime.path(), ["locks", APP]);
+    let ran = command.current_dir(traced.directory.path()).output().expect("the command can be run");
+    let said = traced.stdout();
+    let said = said.lines().filter_map(|line| line.split_once('='));
+    let said = said.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    (String::from_utf8(ran.stdout).expect("UTF-8"), said)
+}
+
+fn run(scenario: &str, argument: &str, format: &str) -> Traced {
+    Scenario::new(SCENARIO, &[scenario, argument]).env("TRACER_FORMAT", format).run().succeeded()
+}
+
+/// Returns the text about what has this place as its first one, up to the next empty line.
+fn about<'a>(text: &'a str, kind: &str, line: &str) -> Vec<&'a str> {
+    let place = format!("locks.rs:{line})");
+    let mut lines = text.lines().skip_while(|text| !(text.starts_with(kind) && text.contains(&place)));
+    let about: Vec<&str> = lines.by_ref().take_while(|line| !line.is_empty()).collect();
+    assert!(!about.is_empty(), "{kind} {place}: {text}");
+    about
+}
+
+#[test]
+fn each_wait_is_counted_with_its_places_and_free_locks_record_nothing() {
+    for format in ["text", "raw"] {
+        let traced = run("locks", "7", format);
+        let (text, said) = locks(&traced);
+        assert!(text.starts_with("2 locks waited for\n"), "{text}");
+        let mutex = about(&text, "lock ", &said["mutex made"]);
+        assert!(mutex[0].contains(": 7 waits, "), "{text}");
+        // All waits are alike: one line behind the headings.
+        let [_, _, line] = mutex[..] else { panic!("{mutex:#?}") };
+        let ends = |line: &str, waited: &str, held: &str| {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let [at, holder, since] = words[words.len() - 3..] else { panic!("{line}") };
+            assert!(at.ends_with(&format!("locks.rs:{}", said[waited])), "{line}");
+            assert!(since.ends_with(&format!("locks.rs:{}", said[held])), "{line}");
+            assert_eq!(holder, "main", "{line}");
+        };
+        ends(line, "mutex waited", "mutex held");
+        let rwlock = about(&text, "lock ", &said["rwlock made"]);
+        assert!(rwlock[0].contains(": 2 waits, "), "{text}");
+        let find = |line: &str| {
+            let place = format!("locks.rs:{} ", said[line]);
+            rwlock.iter().copied().find(|text| text.contains(&place)).unwrap_or_else(|| panic!("{text}"))
+        };
+        ends(find("reader waited"), "reader waited", "rwlock written");
+        ends(find("writer waited"), "writer waited", "rwlock read");
+        // Seven, a reader and a writer have waited: two records each, and "about to wait".
+        assert_eq!(traced.messages().len(), 9 * 3 + 1, "{:#?}", traced.messages());
+    }
+}
+
+#[test]
+fn a_deadlock_is_told_with_both_threads_and_places() {
+    let (text, _) = locks(&run("locks-deadlocked", "", "text"));
+    assert!(text.starts_with("2 locks waited for; 2 waits have not ended\n"), "{text}");
+    assert!(
+        text.contains("\n  deadlock: left -> right -> left\n")
+            || text.contains("\n  deadlock: right -> left -> right\n"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_lock_that_is_held_over_an_await_is_found() {
+    let (text, said) = locks(&run("locks-held-over-an-await", "", "text"));
+    assert!(text.contains("\n  deadlock: executor waits for itself\n"), "{text}");
+    let waited = format!("locks.rs:{}\n    which it has itself since ", said["waited"]);
+    let (_, since) = text.split_once(&waited).unwrap_or_else(|| panic!("{waited}: {text}"));
+    let (since, _) = since.split_once('\n').expect("a line");
+    assert!(
+        since.contains(&format!("locks.rs:{}: it was locked twice, or is held over an await", said["held"])),
+        "{text}"
+    );
+}
+
+#[test]
+fn notifications_and_those_whom_they_wake_are_told() {
+    let (text, _) = locks(&run("locks-notified", "5", "text"));
+    let condition = text.lines().find(|line| line.starts_with("condition ")).expect("the condition");
+    let number = |before: &str, after: &str| -> u64 {
+        let end = condition.find(after).unwrap_or_else(|| panic!("{after}: {condition}"));
+        let start = condition[..end].rfind(before).expect("what is before") + before.len();
+        condition[start..end].parse().expect("a number")
+    };
+    // A condition may wake a thread for no reason; it then waits again.
+    assert!((6..=8).contains(&number(": ", " waits,")), "{condition}");
+    assert_eq!(number(", ", " ended by time"), 1, "{condition}");
+    assert_eq!(number("; ", " notifications"), 6, "{condition}");
+    let woken: Vec<&str> = text.lines().filter(|line| line.contains("  main  ")).collect();
+    assert!(woken.len() == 1 && woken[0].trim_start().starts_with('5'), "{text}");
+    assert!(condition.contains(" notifications, 1 found nobody waiting; "), "{condition}");
+}

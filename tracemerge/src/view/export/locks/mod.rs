@@ -1,0 +1,107 @@
+//! What the locks of `tracer::sync` tell: of each lock how often threads waited for it, how long and behind whom; who
+//! notified whom; which chains of waits there were; and which waits have not ended.
+
+pub mod record;
+mod tell;
+mod waits;
+
+use trace_format::meta::Meta;
+
+use crate::view::export::events::{Event, EventFormat, Scene, What};
+use crate::view::export::locks::record::LockRecord;
+use crate::view::export::locks::waits::{Places, Waits};
+
+/// The form of what is told of locks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LocksStyle {
+    /// The number of locks, of conditions and of chains that are listed at most, and of the lines of each.
+    pub rows: usize,
+}
+
+/// The format that tells the stories of locks.
+#[derive(Debug)]
+pub struct LocksFormat {
+    style: LocksStyle,
+    places: Places,
+    /// The waits of each process, and the time of its last record.
+    processes: Vec<(Waits, u64)>,
+}
+
+impl LocksFormat {
+    /// Makes the format.
+    #[must_use]
+    pub fn new(style: LocksStyle) -> LocksFormat {
+        LocksFormat { style, places: Places::default(), processes: Vec::new() }
+    }
+}
+
+/// Parts of paths of files whose functions only lead to a wait: those of the standard library, of crates of locks, and of
+/// what records the wait.
+const LEADING: [&str; 6] =
+    ["/library/std/", "/library/core/", "/library/alloc/", "/parking_lot", "/lock_api", "capi/src/futex.rs"];
+
+/// Returns the place in a call stack with names where the program itself has called something that waits.
+fn place_in_program(stack: &str) -> Option<&str> {
+    let mut places = frames(stack).filter_map(|frame| frame.rsplit_once(" at ").map(|(_, place)| place));
+    places.find(|place| !LEADING.iter().any(|part| place.contains(part)))
+}
+
+/// Returns what stands between parentheses in a call stack, in which others stand in pairs.
+fn frames(stack: &str) -> impl Iterator<Item = &str> {
+    let (mut depth, mut start) = (0usize, 0);
+    stack.bytes().enumerate().filter_map(move |(at, byte)| {
+        match byte {
+            b'(' => {
+                if depth == 0 {
+                    start = at + 1;
+                }
+                depth += 1;
+            }
+            b')' => {
+                depth = depth.saturating_sub(1);
+                return (depth == 0).then(|| &stack[start..at]);
+            }
+            _ => {}
+        }
+        None
+    })
+}
+
+impl EventFormat for LocksFormat {
+    fn event(&mut self, event: &Event<'_>, scene: &Scene, _out: &mut Vec<u8>) {
+        let thread = &scene.threads[event.thread];
+        self.processes.resize_with(scene.processes.len(), Default::default);
+        let (waits, latest) = &mut self.processes[thread.process];
+        *latest = event.wall.max(*latest);
+        match event.what {
+            What::Message { text, .. } => match LockRecord::parse(text) {
+                Some(record) => waits.take(&record, thread.tid, event.wall, &mut self.places),
+                None => waits.has_traced(thread.tid),
+            },
+            What::Enter(_) | What::Leave(..) => waits.has_traced(thread.tid),
+            What::Stack(stack) => {
+                if let Some(place) = place_in_program(stack) {
+                    waits.place(thread.tid, place, &mut self.places);
+                }
+            }
+            What::Meta { meta: Some(Meta::Switched { on: false, ticks }), .. } => {
+                waits.pause(thread.clock.wall(*ticks).0);
+            }
+            _ => {}
+        }
+    }
+
+    fn finish(&mut self, scene: &Scene, out: &mut Vec<u8>) {
+        for (waits, latest) in &mut self.processes {
+            waits.count_open(*latest);
+        }
+        tell::tell(self, scene, out);
+    }
+
+    fn untold(&self, _scene: &Scene) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,325 @@
+//! The text about locks, for people.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+
+use crate::ui::messages::{Grouped, count};
+use crate::ui::table::Alignment::{Left, Right};
+use crate::ui::table::Columns;
+use crate::ui::units::duration;
+use crate::view::export::events::Scene;
+use crate::view::export::locks::LocksFormat;
+use crate::view::export::locks::waits::{
+    Awaited, Chain, Condition, Holder, Link, Lock, PlaceId, Places, Sum, Waiting, Waits,
+};
+
+/// What stands where nothing is known.
+const UNKNOWN: &str = "?";
+
+/// Writes all that is known.
+pub fn tell(format: &LocksFormat, scene: &Scene, out: &mut Vec<u8>) {
+    let mut text = String::new();
+    let with_locks =
+        |waits: &Waits| [waits.locks.len(), waits.conditions.len(), waits.futexes.len()] != [0, 0, 0];
+    let told: Vec<usize> =
+        (0..format.processes.len()).filter(|process| with_locks(&format.processes[*process].0)).collect();
+    if told.is_empty() {
+        text.push_str("no lock was waited for, as far as the locks of tracer::sync tell\n");
+    }
+    for (number, process) in told.iter().enumerate() {
+        if number > 0 {
+            text.push('\n');
+        }
+        if scene.processes.len() > 1 {
+            let of = &scene.processes[*process];
+            let _ = writeln!(text, "process {} ({})", of.pid(), of.name);
+        }
+        let (waits, latest) = &format.processes[*process];
+        let names = thread_names(scene, *process);
+        let rows = format.style.rows;
+        Telling { waits, latest: *latest, places: &format.places, names, rows, text: &mut text }.tell();
+    }
+    out.extend_from_slice(text.as_bytes());
+}
+
+/// Returns the names of a process's threads by their ids.
+fn thread_names(scene: &Scene, process: usize) -> HashMap<u64, &str> {
+    let threads = scene.threads.iter().filter(|thread| thread.process == process);
+    threads.map(|thread| (thread.tid, thread.label.as_str())).collect()
+}
+
+/// What is told of one process.
+struct Telling<'a> {
+    waits: &'a Waits,
+    /// The time of the process's last record.
+    latest: u64,
+    places: &'a Places,
+    names: HashMap<u64, &'a str>,
+    rows: usize,
+    text: &'a mut String,
+}
+
+impl Telling<'_> {
+    fn tell(&mut self) {
+        let Waits { locks, conditions, futexes, open, unseen, .. } = self.waits;
+        let slept_at = futexes.values().filter(|futex| futex.sum.waits > 0).count();
+        let kinds = [(locks.len(), "lock"), (conditions.len(), "condition"), (slept_at, "word")];
+        let kinds = kinds.iter().filter(|(number, _)| *number > 0);
+        let kinds: Vec<String> = kinds.map(|(number, noun)| count(*number as u64, noun)).collect();
+        let mut head = format!("{} waited for", kinds.join(" and "));
+        if !open.is_empty() {
+            let _ = write!(head, "; {} not ended", has(open.len() as u64, "wait"));
+        }
+        if *unseen > 0 {
+            let _ = write!(head, "; of {} no record tells the end", count(*unseen, "wait"));
+        }
+        self.line(&head);
+        self.open_waits();
+        self.locks();
+        self.conditions();
+        self.chains();
+    }
+
+    fn line(&mut self, line: &str) {
+        self.text.push_str(line);
+        self.text.push('\n');
+    }
+
+    /// Says how many more there are than were listed.
+    fn more(&mut self, number: usize, noun: &str) {
+        if let Some(more) = number.checked_sub(self.rows).filter(|more| *more > 0) {
+            self.line(&format!("  and {} (--rows)", count(more as u64, &format!("more {noun}"))));
+        }
+    }
+
+    fn thread(&self, id: u64) -> String {
+        self.names.get(&id).map_or_else(|| format!("thread {id}"), |name| (*name).to_owned())
+    }
+
+    fn place(&self, id: PlaceId) -> &str {
+        self.places.text(id).unwrap_or(UNKNOWN)
+    }
+
+    /// Returns what a thread waits for, with its place: `lock 3 (src/pool.rs:31)`.
+    fn awaited(&self, awaited: Awaited) -> String {
+        let (kind, id, made) = match awaited {
+            Awaited::Lock(id) => ("lock", id, self.waits.locks.get(&id).map(|lock| lock.made)),
+            Awaited::Condition(id) => {
+                ("condition", id, self.waits.conditions.get(&id).map(|condition| condition.made))
+            }
+            Awaited::Futex(address) => {
+                let place = self.waits.futexes.get(&address).map_or(UNKNOWN, |futex| self.place(futex.made));
+                return format!("word {address:#x} ({place})");
+            }
+        };
+        let made = made.map_or(UNKNOWN, |made| self.place(made));
+        format!("{kind} {id} ({made})")
+    }
+
+    fn holder(&self, holder: Holder) -> String {
+        let thread = self.thread(holder.thread);
+        match self.places.text(holder.since) {
+            Some(since) => format!("{thread} since {since}"),
+            None => thread,
+        }
+    }
+
+    fn open_waits(&mut self) {
+        if self.waits.open.is_empty() {
+            return;
+        }
+        self.line("\nwaits that have not ended");
+        let mut open: Vec<(&u64, &Waiting)> = self.waits.open.iter().collect();
+        open.sort_by_key(|(thread, waiting)| (waiting.since, **thread));
+        for (thread, waiting) in open.iter().take(self.rows) {
+            self.open_wait(**thread, waiting);
+        }
+        self.more(open.len(), "wait");
+        for ring in self.waits.deadlocks() {
+            let names: Vec<String> = ring.iter().map(|link| self.thread(link.thread)).collect();
+            match &names[..] {
+                [alone] => self.line(&format!("  deadlock: {alone} waits for itself")),
+                [first, ..] => self.line(&format!("  deadlock: {} -> {first}", names.join(" -> "))),
+                [] => {}
+            }
+        }
+    }
+
+    fn open_wait(&mut self, thread: u64, waiting: &Waiting) {
+        let time = duration(self.latest.saturating_sub(waiting.since));
+        let (name, awaited) = (self.thread(thread), self.awaited(waiting.awaited));
+        self.line(&format!("  {name}: {time} for {awaited}, at {}", self.place(waiting.at)));
+        let mut notes = Vec::new();
+        match waiting.awaited {
+            Awaited::Lock(_) => notes.push(match waiting.holder {
+                Some(holder) if holder.thread == thread => format!(
+                    "which it has itself since {}: it was locked twice, or is held over an await",
+                    self.place(holder.since)
+                ),
+                Some(holder) => format!("which {} has", self.holder(holder)),
+                None => "who has it is not known".to_owned(),
+            }),
+            Awaited::Condition(id) => {
+                notes.extend(self.waits.conditions.get(&id).map(|of| self.last_notification(of, waiting)));
+            }
+            Awaited::Futex(address) => {
+                notes.extend(self.waits.futexes.get(&address).map(|of| self.last_notification(of, waiting)));
+            }
+        }
+        if waiting.has_traced_since {
+            notes.push(
+                "it has traced since: a signal handler has, or the end of the wait was lost".to_owned(),
+            );
+        }
+        for note in notes {
+            self.line(&format!("    {note}"));
+        }
+    }
+
+    /// Says how it stands with the last notification of a condition that is waited for.
+    fn last_notification(&self, condition: &Condition, waiting: &Waiting) -> String {
+        let Some(last) = condition.last else { return "which nobody has notified".to_owned() };
+        let by = format!("{} at {}", self.thread(last.by.thread), self.place(last.by.since));
+        let when = match waiting.since.checked_sub(last.wall) {
+            Some(before) => format!("{} before", duration(before)),
+            None => format!("{} after the wait began", duration(last.wall - waiting.since)),
+        };
+        if last.wakes == 0 {
+            return format!(
+                "the last notification ({by}, {when}) found nobody waiting: it is lost if the wait was decided on earlier"
+            );
+        }
+        format!("the last notification ({by}, {when}) was for {}", count(last.wakes, "thread"))
+    }
+
+    fn locks(&mut self) {
+        let mut locks: Vec<(&u64, &Lock)> = self.waits.locks.iter().collect();
+        locks.sort_by_key(|(id, lock)| (std::cmp::Reverse(lock.sum.total), **id));
+        for (id, lock) in locks.iter().take(self.rows) {
+            let mut head = format!("\n{}: {}", self.awaited(Awaited::Lock(**id)), in_words(lock.sum));
+            if lock.given_up > 0 {
+                let _ = write!(head, "; {} given up", Grouped(lock.given_up));
+            }
+            self.line(&head);
+            let rows: Vec<_> = lock
+                .behind
+                .iter()
+                .map(|(behind, sum)| {
+                    let holder =
+                        behind.holder.map_or_else(|| UNKNOWN.to_owned(), |of| self.thread(of.thread));
+                    let since = behind.holder.map_or(UNKNOWN, |of| self.place(of.since));
+                    (*sum, [self.place(behind.at).to_owned(), holder, since.to_owned()])
+                })
+                .collect();
+            self.table(["waited at", "behind", "which had it since"], rows);
+        }
+        self.more(locks.len(), "lock");
+    }
+
+    fn conditions(&mut self) {
+        let Waits { conditions, futexes, .. } = self.waits;
+        let of_conditions = conditions.iter().map(|(id, of)| (Awaited::Condition(*id), of));
+        let of_futexes = futexes.iter().map(|(address, of)| (Awaited::Futex(*address), of));
+        // The tracer's own threads are woken in the same way, and nobody is told to wait there.
+        let of_futexes = of_futexes.filter(|(_, of)| of.sum.waits > 0);
+        let mut all: Vec<(Awaited, &Condition)> = of_conditions.chain(of_futexes).collect();
+        all.sort_by_key(|(awaited, condition)| (std::cmp::Reverse(condition.sum.total), *awaited));
+        for (awaited, condition) in all.iter().take(self.rows) {
+            self.condition(*awaited, condition);
+        }
+        self.more(all.len(), "condition");
+    }
+
+    fn condition(&mut self, awaited: Awaited, condition: &Condition) {
+        let &Condition { sum, notifications, in_vain, latency, timeouts, .. } = condition;
+        let mut head = format!("\n{}: {}", self.awaited(awaited), in_words(sum));
+        if timeouts > 0 {
+            let _ = write!(head, ", {} ended by time", Grouped(timeouts));
+        }
+        let _ = write!(head, "; {}", count(notifications, "notification"));
+        if in_vain > 0 {
+            let _ = write!(head, ", {} found nobody waiting", Grouped(in_vain));
+        }
+        if latency.waits > 0 {
+            let average = duration(latency.total / latency.waits);
+            let _ = write!(head, "; woken after {average}, {} at most", duration(latency.max));
+        }
+        self.line(&head);
+        let rows: Vec<_> = condition
+            .woken
+            .iter()
+            .map(|((by, at), sum)| {
+                let thread = by.map_or_else(|| "nobody".to_owned(), |by| self.thread(by.thread));
+                let place = by.map_or("", |by| self.place(by.since));
+                (*sum, [self.place(*at).to_owned(), thread, place.to_owned()])
+            })
+            .collect();
+        self.table(["waited at", "woken by", "which notified at"], rows);
+    }
+
+    /// Writes sums with the texts that they are for; the greatest time comes first.
+    fn table(&mut self, headings: [&str; 3], mut rows: Vec<(Sum, [String; 3])>) {
+        rows.sort_by(|(a, texts_a), (b, texts_b)| b.total.cmp(&a.total).then_with(|| texts_a.cmp(texts_b)));
+        let [one, two, three] = headings;
+        let mut columns = Columns::new(&[
+            ("waits", Right),
+            ("total", Right),
+            ("max", Right),
+            (one, Left),
+            (two, Left),
+            (three, Left),
+        ]);
+        let number = rows.len();
+        for (sum, [one, two, three]) in rows.into_iter().take(self.rows) {
+            let (waits, total, max) =
+                (Grouped(sum.waits).to_string(), duration(sum.total), duration(sum.max));
+            columns.row([waits, total, max, one, two, three]);
+        }
+        self.text.push_str(&columns.text("  "));
+        self.more(number, "line");
+    }
+
+    fn chains(&mut self) {
+        if self.waits.chains.is_empty() {
+            return;
+        }
+        self.line("\nlongest chains");
+        let mut chains: Vec<(&Chain, &Sum)> = self.waits.chains.iter().collect();
+        chains.sort_by(|(chain, sum), (other, of_other)| {
+            (other.len(), of_other.max, *chain).cmp(&(chain.len(), sum.max, *other))
+        });
+        for (chain, sum) in chains.iter().take(self.rows) {
+            self.line(&format!("  {} in a row, {}", count(chain.len() as u64, "wait"), in_words(**sum)));
+            for link in *chain {
+                let line = self.link(link);
+                self.line(&format!("    {line}"));
+            }
+        }
+        self.more(chains.len(), "chain");
+    }
+
+    fn link(&self, link: &Link) -> String {
+        let behind = link.holder.map(|holder| format!(", behind {}", self.holder(holder)));
+        format!(
+            "{} for {} at {}{}",
+            self.thread(link.thread),
+            self.awaited(link.awaited),
+            self.place(link.at),
+            behind.unwrap_or_default()
+        )
+    }
+}
+
+/// Returns a sum in words: `12 waits, 1.25 s, 300 ms at most`.
+fn in_words(sum: Sum) -> String {
+    match sum.waits {
+        0 => "no waits".to_owned(),
+        1 => format!("1 wait, {}", duration(sum.total)),
+        waits => format!("{}, {}, {} at most", count(waits, "wait"), duration(sum.total), duration(sum.max)),
+    }
+}
+
+/// Returns how many have done something: `1 wait has`, `2 waits have`.
+fn has(number: u64, noun: &str) -> String {
+    format!("{} {}", count(number, noun), if number == 1 { "has" } else { "have" })
+}

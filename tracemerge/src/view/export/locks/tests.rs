@@ -1,0 +1,197 @@
+//! The text about locks, against one that was made by hand.
+
+use std::sync::{Arc, Mutex};
+
+use trace_format::line::Ticks;
+use trace_format::meta::ClockKind;
+use trace_format::wall::Wall;
+
+use super::*;
+use crate::input::inputs::Origin;
+use crate::symbols::Settings;
+use crate::time::clocks::{Anchor, TickClock};
+use crate::view::export::Export;
+use crate::view::export::events::EventExport;
+use crate::view::names::Names;
+use crate::view::records::RecordText;
+
+fn origin(tid: u64) -> Origin {
+    let clock = Arc::new(TickClock::of(ClockKind::System, [Anchor { ticks: Ticks(0), wall: Wall(0) }]));
+    let name = Vec::new();
+    Origin { run: None, tid, name, clock, is_shown: true, is_log: false, tells_sites: true }
+}
+
+/// Returns what is told of these lines: ticks in nanoseconds, the id of the thread, and the rest of the line.
+fn told(lines: &[(u64, u64, &str)], rows: usize) -> String {
+    let names = Arc::new(Mutex::new(Names::new(Settings::default())));
+    let labels = ["a", "b", "c", "d"].map(str::to_owned).to_vec();
+    let mut format = EventExport::new(LocksFormat::new(LocksStyle { rows }), names, Arc::default(), labels);
+    let (origins, mut out) = ([1, 2, 3, 4].map(origin), Vec::new());
+    format.begin(&origins, &mut out);
+    for (ticks, tid, text) in lines {
+        let line = format!("{ticks:016x}-{tid:08} {text}\n");
+        let number = *tid as usize - 1;
+        format.record(&origins[number], &RecordText::new(number, line.as_bytes()), &mut out);
+    }
+    format.finish(&mut out);
+    String::from_utf8(out).unwrap()
+}
+
+#[test]
+fn waits_are_counted_behind_those_who_hold_and_chains_are_told() {
+    let lines = [
+        (
+            1_000,
+            2,
+            r#": lock wait id=2 for=write made="src/m.rs:2" at="src/b.rs:9" holder=3 since="src/c.rs:5""#,
+        ),
+        (
+            2_000,
+            1,
+            r#": lock wait id=1 for=lock made="src/m.rs:1" at="src/a.rs:7" holder=2 since="src/b.rs:3""#,
+        ),
+        (9_000, 2, ": lock got id=2 ns=8000"),
+        (12_000, 1, ": lock got id=1 ns=10000"),
+        (13_000, 1, r#": lock wait id=1 for=lock made="src/m.rs:1" at="src/a.rs:7" holder=77 since="?:0""#),
+        (14_000, 1, ": lock got id=1 ns=1000"),
+        (15_000, 4, r#": lock wait id=1 for=lock made="src/m.rs:1" at="src/d.rs:1" holder=0 since="?:0""#),
+        (15_500, 4, ": lock gave_up id=1 ns=500"),
+        (16_000, 4, ": work"),
+    ];
+    let expected = "\
+2 locks waited for
+
+lock 1 (src/m.rs:1): 3 waits, 11.5 us, 10.0 us at most; 1 given up
+  waits    total      max  waited at   behind     which had it since
+      1  10.0 us  10.0 us  src/a.rs:7  b          src/b.rs:3
+      1  1.00 us  1.00 us  src/a.rs:7  thread 77  ?
+      1   500 ns   500 ns  src/d.rs:1  ?          ?
+
+lock 2 (src/m.rs:2): 1 wait, 8.00 us
+  waits    total      max  waited at   behind    which had it since
+      1  8.00 us  8.00 us  src/b.rs:9  thread 3  src/c.rs:5
+
+longest chains
+  2 waits in a row, 1 wait, 10.0 us
+    a for lock 1 (src/m.rs:1) at src/a.rs:7, behind b since src/b.rs:3
+    b for lock 2 (src/m.rs:2) at src/b.rs:9, behind thread 3 since src/c.rs:5
+";
+    assert_eq!(told(&lines, 20), expected);
+}
+
+#[test]
+fn deadlocks_and_lost_wakeups_are_told() {
+    let lines = [
+        (1_000, 1, r#": condvar wait id=9 lock=1 made="src/q.rs:4" at="src/q.rs:20""#),
+        (2_000, 2, r#": condvar notify id=9 to=one first=1 wakes=1 made="src/q.rs:4" at="src/q.rs:30""#),
+        (6_000, 1, ": condvar woken id=9 by=1 ns=5000"),
+        (6_000, 2, r#": condvar notify id=9 to=one first=0 wakes=0 made="src/q.rs:4" at="src/q.rs:30""#),
+        (7_000, 1, r#": condvar wait id=9 lock=1 made="src/q.rs:4" at="src/q.rs:20""#),
+        (
+            8_000,
+            2,
+            r#": lock wait id=2 for=lock made="src/m.rs:2" at="src/b.rs:9" holder=3 since="src/c.rs:5""#,
+        ),
+        (
+            9_000,
+            3,
+            r#": lock wait id=1 for=lock made="src/m.rs:1" at="src/c.rs:7" holder=2 since="src/b.rs:8""#,
+        ),
+        (
+            10_000,
+            4,
+            r#": lock wait id=3 for=lock made="src/m.rs:3" at="src/d.rs:2" holder=4 since="src/d.rs:1""#,
+        ),
+        (10_000, 4, ": a signal"),
+    ];
+    let text = told(&lines, 20);
+    let open = "\
+3 locks and 1 condition waited for; 4 waits have not ended
+
+waits that have not ended
+  a: 3.00 us for condition 9 (src/q.rs:4), at src/q.rs:20
+    the last notification (b at src/q.rs:30, 1.00 us before) found nobody waiting: it is lost if the wait was decided on earlier
+  b: 2.00 us for lock 2 (src/m.rs:2), at src/b.rs:9
+    which c since src/c.rs:5 has
+  c: 1.00 us for lock 1 (src/m.rs:1), at src/c.rs:7
+    which b since src/b.rs:8 has
+  d: 0 ns for lock 3 (src/m.rs:3), at src/d.rs:2
+    which it has itself since src/d.rs:1: it was locked twice, or is held over an await
+    it has traced since: a signal handler has, or the end of the wait was lost
+  deadlock: b -> c -> b
+  deadlock: d waits for itself
+";
+    assert!(text.starts_with(open), "{text}");
+    let condition = "\
+condition 9 (src/q.rs:4): 2 waits, 8.00 us, 5.00 us at most; 2 notifications, 1 found nobody waiting; woken after 4.00 us, 4.00 us at most
+  waits    total      max  waited at    woken by  which notified at
+      1  5.00 us  5.00 us  src/q.rs:20  b         src/q.rs:30
+      1  3.00 us  3.00 us  src/q.rs:20  nobody
+";
+    assert!(text.contains(condition), "{text}");
+    // Both threads of the ring have a chain; that of the first is the longer one.
+    assert!(text.contains("2 waits in a row"), "{text}");
+    assert!(told(&lines, 1).contains("and 2 more locks (--rows)"));
+}
+
+#[test]
+fn words_at_which_threads_sleep_are_told_with_the_program_s_own_places() {
+    let stack = "^ 0x1 (tracer_capi::futex::futex at tracer/capi/src/futex.rs:93) 0x2 (lock<(u8)> at \
+        /rustc/59807616/library/std/src/sync/poison/mutex.rs:492) (app::hold<(u8, u8)> at /home/me/app.rs:3) 0x3 \
+        (app::main at /home/me/app.rs:9) ...";
+    let lines = [
+        (1_000, 1, ": futex wait address=0x7f10"),
+        (1_000, 1, stack),
+        (4_000, 2, ": futex wake address=0x7f10 most=1"),
+        (5_000, 2, ": futex wake address=0x9990 most=1"),
+        (6_000, 1, ": futex woken address=0x7f10 ns=5000 result=0"),
+        (7_000, 1, ": futex wait address=0x7f10"),
+        (7_000, 1, stack),
+        (7_100, 1, ": futex woken address=0x7f10 ns=100 result=-11"),
+        (8_000, 1, ": futex wait address=0x7f10"),
+        (8_000, 1, stack),
+        (9_000, 1, ": futex woken address=0x7f10 ns=1000 result=-110"),
+    ];
+    let expected = "\
+1 word waited for
+
+word 0x7f10 (/home/me/app.rs:3): 2 waits, 6.00 us, 5.00 us at most, 1 ended by time; 1 notification; woken after 2.00 us, 2.00 us at most
+  waits    total      max  waited at          woken by  which notified at
+      1  5.00 us  5.00 us  /home/me/app.rs:3  b         ?
+      1  1.00 us  1.00 us  /home/me/app.rs:3  nobody
+";
+    assert_eq!(told(&lines, 20), expected);
+}
+
+#[test]
+fn what_is_not_whole_is_told() {
+    let lines = [
+        // A wait whose end was lost, and an end whose wait was.
+        (
+            1_000,
+            1,
+            r#": lock wait id=1 for=lock made="src/m.rs:1" at="src/a.rs:7" holder=2 since="src/b.rs:3""#,
+        ),
+        (
+            2_000,
+            1,
+            r#": lock wait id=1 for=lock made="src/m.rs:1" at="src/a.rs:8" holder=2 since="src/b.rs:3""#,
+        ),
+        (3_000, 1, ": lock got id=1 ns=1000"),
+        (3_000, 2, ": lock got id=1 ns=1000"),
+        // Tracing is switched off while somebody waits.
+        (
+            4_000,
+            3,
+            r#": lock wait id=1 for=lock made="src/m.rs:1" at="src/a.rs:9" holder=2 since="src/b.rs:3""#,
+        ),
+        (6_000, 3, "# off ticks=5000"),
+    ];
+    let text = told(&lines, 20);
+    assert!(text.starts_with("1 lock waited for; of 2 waits no record tells the end\n"), "{text}");
+    assert!(text.contains("lock 1 (src/m.rs:1): 3 waits, 3.00 us, 1.00 us at most\n"), "{text}");
+    assert_eq!(
+        told(&[(1, 1, ": hello")], 20),
+        "no lock was waited for, as far as the locks of tracer::sync tell\n"
+    );
+}

@@ -1,0 +1,248 @@
+//! A condition with the API of `std`'s, and what is known of one.
+
+use std::fmt;
+use std::panic::Location;
+use std::sync::{self, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::guards::MutexGuard;
+use super::notices::{Given, Notices};
+use super::story::{Number, Spot, Story, is_off, nanoseconds_since};
+use super::{LockResult, WaitTimeoutResult, records};
+
+/// A condition for threads to wait for, as [`std::sync::Condvar`], that records waits and notifications.
+///
+/// A notification has a number for each thread that it is for, and a wait that ends tells the number that it has taken.
+/// See the [module](super) for what is not known. Each call costs a record or two where tracing is on.
+pub struct Condvar {
+    inner: sync::Condvar,
+    story: ConditionStory,
+}
+
+/// The story of a condition.
+#[derive(Debug)]
+pub(super) struct ConditionStory {
+    number: Number,
+    notices: Notices,
+    made: Spot,
+}
+
+/// A wait for a notification that was recorded.
+#[derive(Debug)]
+#[must_use]
+pub(super) struct WaitingForNotice<'a> {
+    story: &'a ConditionStory,
+    since: Instant,
+}
+
+impl ConditionStory {
+    pub(super) const fn new(made: Spot) -> ConditionStory {
+        ConditionStory { number: Number::new(), notices: Notices::new(), made }
+    }
+
+    /// Records that the calling thread waits at `place` and lets go of `lock`; `None` while tracing is off.
+    pub(super) fn wait<'a>(&'a self, lock: &Story, place: Spot) -> Option<WaitingForNotice<'a>> {
+        let waiting = (!is_off()).then(|| {
+            records::condvar_wait(self.number.get(), lock.number(), self.made, place);
+            self.notices.begin();
+            WaitingForNotice { story: self, since: Instant::now() }
+        });
+        // Whoever comes meanwhile waits for this thread.
+        lock.release();
+        waiting
+    }
+
+    /// Records a notification, which is to be made afterwards.
+    pub(super) fn notify(&self, all: bool, place: Spot) {
+        if !is_off() {
+            let Given { first, count } = self.notices.give(all);
+            let to = if all { "all" } else { "one" };
+            records::condvar_notify(self.number.get(), to, first, count, self.made, place);
+        }
+    }
+}
+
+impl WaitingForNotice<'_> {
+    /// Records that the thread has the lock again; the time was `over`, or it was woken. `lock` has its holder again.
+    pub(super) fn end(self, over: bool, lock: &Story, place: Spot) {
+        lock.hold(place);
+        let (number, ns) = (self.story.number.get(), nanoseconds_since(self.since));
+        match (over, self.story.notices.end(over)) {
+            (true, by) => records::condvar_timeout(number, by, ns),
+            (false, by) => records::condvar_woken(number, by, ns),
+        }
+    }
+}
+
+impl Condvar {
+    /// Makes a condition. The caller's place is the name by which `tracemerge locks` shows it.
+    #[inline]
+    #[must_use]
+    #[track_caller]
+    pub const fn new() -> Condvar {
+        Condvar { inner: sync::Condvar::new(), story: ConditionStory::new(Location::caller()) }
+    }
+
+    /// Lets go of the mutex, waits for a notification, and locks the mutex again. It may also return without a
+    /// notification.
+    ///
+    /// # Errors
+    /// A thread has panicked while it had the mutex; the guard is in the error.
+    ///
+    /// # Panics
+    /// As [`std::sync::Condvar::wait`]: it may, if it is used with several mutexes. (On Linux it does not.)
+    #[track_caller]
+    pub fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> LockResult<MutexGuard<'a, T>> {
+        let (place, lock) = (Location::caller(), guard.held.0);
+        let MutexGuard { held, inner } = guard;
+        let waiting = self.story.wait(lock, place);
+        let result = self.inner.wait(inner);
+        if let Some(waiting) = waiting {
+            waiting.end(false, lock, place);
+        }
+        rejoin(held, result)
+    }
+
+    /// Waits as long as `condition` holds.
+    ///
+    /// # Errors
+    /// As [`wait`](Condvar::wait).
+    ///
+    /// # Panics
+    /// As [`wait`](Condvar::wait), and if `condition` does.
+    #[track_caller]
+    pub fn wait_while<'a, T, F>(
+        &self,
+        mut guard: MutexGuard<'a, T>,
+        mut condition: F,
+    ) -> LockResult<MutexGuard<'a, T>>
+    where
+        F: FnMut(&mut T) -> bool,
+    {
+        while condition(&mut *guard) {
+            guard = self.wait(guard)?;
+        }
+        Ok(guard)
+    }
+
+    /// Waits as [`wait`](Condvar::wait) does, `duration` at most. The result tells whether that time is over.
+    ///
+    /// # Errors
+    /// As [`wait`](Condvar::wait).
+    ///
+    /// # Panics
+    /// As [`wait`](Condvar::wait).
+    #[track_caller]
+    pub fn wait_timeout<'a, T>(
+        &self,
+        guard: MutexGuard<'a, T>,
+        duration: Duration,
+    ) -> LockResult<(MutexGuard<'a, T>, WaitTimeoutResult)> {
+        let (place, lock) = (Location::caller(), guard.held.0);
+        let MutexGuard { held, inner } = guard;
+        let waiting = self.story.wait(lock, place);
+        let result = self.inner.wait_timeout(inner, duration);
+        if let Some(waiting) = waiting {
+            waiting.end(timed_out(&result), lock, place);
+        }
+        rejoin_with(held, result)
+    }
+
+    /// Waits as long as `condition` holds, `duration` at most. The result tells whether that time is over and the
+    /// condition still holds.
+    ///
+    /// # Errors
+    /// As [`wait`](Condvar::wait).
+    ///
+    /// # Panics
+    /// As [`wait`](Condvar::wait), and if `condition` does.
+    #[track_caller]
+    pub fn wait_timeout_while<'a, T, F>(
+        &self,
+        guard: MutexGuard<'a, T>,
+        duration: Duration,
+        mut condition: F,
+    ) -> LockResult<(MutexGuard<'a, T>, WaitTimeoutResult)>
+    where
+        F: FnMut(&mut T) -> bool,
+    {
+        let (place, lock) = (Location::caller(), guard.held.0);
+        let MutexGuard { held, inner } = guard;
+        let (start, mut waiting) = (Instant::now(), None::<WaitingForNotice<'_>>);
+        // The condition is asked before each wait and behind it, with the lock. Only `std` can make the result.
+        let result = self.inner.wait_timeout_while(inner, duration, |value| {
+            if let Some(waiting) = waiting.take() {
+                waiting.end(start.elapsed() >= duration, lock, place);
+            }
+            let waits = condition(value);
+            if waits && start.elapsed() < duration {
+                waiting = self.story.wait(lock, place);
+            }
+            waits
+        });
+        if let Some(waiting) = waiting {
+            waiting.end(timed_out(&result), lock, place);
+        }
+        rejoin_with(held, result)
+    }
+
+    /// Wakes one thread that waits, if there is one.
+    #[inline]
+    #[track_caller]
+    pub fn notify_one(&self) {
+        self.story.notify(false, Location::caller());
+        self.inner.notify_one();
+    }
+
+    /// Wakes all threads that wait.
+    #[inline]
+    #[track_caller]
+    pub fn notify_all(&self) {
+        self.story.notify(true, Location::caller());
+        self.inner.notify_all();
+    }
+}
+
+fn timed_out<G>(result: &LockResult<(G, WaitTimeoutResult)>) -> bool {
+    match result {
+        Ok((_, timeout)) => timeout.timed_out(),
+        Err(poisoned) => poisoned.get_ref().1.timed_out(),
+    }
+}
+
+/// Puts a guard together again.
+fn rejoin<'a, T>(
+    held: super::guards::Held<'a>,
+    result: LockResult<sync::MutexGuard<'a, T>>,
+) -> LockResult<MutexGuard<'a, T>> {
+    match result {
+        Ok(inner) => Ok(MutexGuard { held, inner }),
+        Err(poisoned) => Err(PoisonError::new(MutexGuard { held, inner: poisoned.into_inner() })),
+    }
+}
+
+fn rejoin_with<'a, T>(
+    held: super::guards::Held<'a>,
+    result: LockResult<(sync::MutexGuard<'a, T>, WaitTimeoutResult)>,
+) -> LockResult<(MutexGuard<'a, T>, WaitTimeoutResult)> {
+    match result {
+        Ok((inner, timeout)) => Ok((MutexGuard { held, inner }, timeout)),
+        Err(poisoned) => {
+            let (inner, timeout) = poisoned.into_inner();
+            Err(PoisonError::new((MutexGuard { held, inner }, timeout)))
+        }
+    }
+}
+
+impl Default for Condvar {
+    #[track_caller]
+    fn default() -> Condvar {
+        Condvar::new()
+    }
+}
+
+impl fmt::Debug for Condvar {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.inner.fmt(f)
+    }
+}

@@ -1,0 +1,159 @@
+//! The guards of the locks: those of `std`, and what notes that the lock is about to be let go.
+
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+use std::sync;
+
+use super::story::{Spot, Story};
+use super::{LockResult, PoisonError, TryLockError, TryLockResult};
+
+/// Notes that a lock that one thread has is let go. Stands before the guard of `std`, so that it is dropped first.
+#[derive(Debug)]
+pub(super) struct Held<'a>(pub(super) &'a Story);
+
+impl Drop for Held<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.0.release();
+    }
+}
+
+/// Notes that a reader goes.
+#[derive(Debug)]
+pub(super) struct HeldShared<'a>(pub(super) &'a Story);
+
+impl Drop for HeldShared<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.0.release_shared();
+    }
+}
+
+/// A [`Mutex`](super::Mutex) that is locked by this thread, until this is dropped. As `std::sync::MutexGuard`.
+#[must_use = "if unused the Mutex will immediately unlock"]
+#[clippy::has_significant_drop]
+pub struct MutexGuard<'a, T: ?Sized> {
+    pub(super) held: Held<'a>,
+    pub(super) inner: sync::MutexGuard<'a, T>,
+}
+
+/// An [`RwLock`](super::RwLock) that this thread reads, until this is dropped. As `std::sync::RwLockReadGuard`.
+#[must_use = "if unused the RwLock will immediately unlock"]
+#[clippy::has_significant_drop]
+pub struct RwLockReadGuard<'a, T: ?Sized> {
+    _held: HeldShared<'a>,
+    inner: sync::RwLockReadGuard<'a, T>,
+}
+
+/// An [`RwLock`](super::RwLock) that this thread writes, until this is dropped. As `std::sync::RwLockWriteGuard`.
+#[must_use = "if unused the RwLock will immediately unlock"]
+#[clippy::has_significant_drop]
+pub struct RwLockWriteGuard<'a, T: ?Sized> {
+    _held: Held<'a>,
+    inner: sync::RwLockWriteGuard<'a, T>,
+}
+
+/// A guard of ours, made of one of `std`.
+pub(super) trait Guard<'a>: Sized {
+    type Inner;
+
+    /// Makes the guard, without a note of who holds the lock.
+    fn new(story: &'a Story, inner: Self::Inner) -> Self;
+
+    /// Makes a guard of the result of a lock.
+    #[inline(always)]
+    fn of(story: &'a Story, result: LockResult<Self::Inner>) -> LockResult<Self> {
+        match result {
+            Ok(inner) => Ok(Self::new(story, inner)),
+            Err(poisoned) => Err(PoisonError::new(Self::new(story, poisoned.into_inner()))),
+        }
+    }
+
+    /// Makes a guard of the result of a try, which was made at `place`.
+    #[inline(always)]
+    fn of_try(
+        story: &'a Story,
+        place: Option<Spot>,
+        result: TryLockResult<Self::Inner>,
+    ) -> TryLockResult<Self> {
+        let result = match result {
+            Ok(inner) => Ok(inner),
+            Err(TryLockError::Poisoned(poisoned)) => Err(poisoned),
+            Err(TryLockError::WouldBlock) => return Err(TryLockError::WouldBlock),
+        };
+        if let Some(place) = place {
+            story.hold(place);
+        }
+        Ok(Self::of(story, result)?)
+    }
+}
+
+impl<'a, T: ?Sized> Guard<'a> for MutexGuard<'a, T> {
+    type Inner = sync::MutexGuard<'a, T>;
+
+    #[inline(always)]
+    fn new(story: &'a Story, inner: Self::Inner) -> Self {
+        MutexGuard { held: Held(story), inner }
+    }
+}
+
+impl<'a, T: ?Sized> Guard<'a> for RwLockReadGuard<'a, T> {
+    type Inner = sync::RwLockReadGuard<'a, T>;
+
+    #[inline(always)]
+    fn new(story: &'a Story, inner: Self::Inner) -> Self {
+        RwLockReadGuard { _held: HeldShared(story), inner }
+    }
+}
+
+impl<'a, T: ?Sized> Guard<'a> for RwLockWriteGuard<'a, T> {
+    type Inner = sync::RwLockWriteGuard<'a, T>;
+
+    #[inline(always)]
+    fn new(story: &'a Story, inner: Self::Inner) -> Self {
+        RwLockWriteGuard { _held: Held(story), inner }
+    }
+}
+
+macro_rules! as_its_value {
+    ($guard:ident) => {
+        impl<T: ?Sized> Deref for $guard<'_, T> {
+            type Target = T;
+
+            #[inline(always)]
+            fn deref(&self) -> &T {
+                &self.inner
+            }
+        }
+
+        impl<T: ?Sized + fmt::Debug> fmt::Debug for $guard<'_, T> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Debug::fmt(&self.inner, f)
+            }
+        }
+
+        impl<T: ?Sized + fmt::Display> fmt::Display for $guard<'_, T> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Display::fmt(&self.inner, f)
+            }
+        }
+    };
+}
+
+as_its_value!(MutexGuard);
+as_its_value!(RwLockReadGuard);
+as_its_value!(RwLockWriteGuard);
+
+impl<T: ?Sized> DerefMut for MutexGuard<'_, T> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.inner
+    }
+}
+
+impl<T: ?Sized> DerefMut for RwLockWriteGuard<'_, T> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.inner
+    }
+}

@@ -1,0 +1,113 @@
+//! A mutex with the API of `std`'s.
+
+use std::fmt;
+use std::panic::Location;
+use std::sync::{self, TryLockError};
+
+use super::guards::{Guard, MutexGuard};
+use super::story::{Story, is_off};
+use super::{LockResult, TryLockResult};
+
+/// A mutex, as [`std::sync::Mutex`], that records who waits for it and behind whom.
+///
+/// See the [module](super) for what is recorded and what it costs.
+pub struct Mutex<T: ?Sized> {
+    story: Story,
+    inner: sync::Mutex<T>,
+}
+
+impl<T> Mutex<T> {
+    /// Makes an unlocked mutex. The caller's place is the name by which `tracemerge locks` shows it.
+    #[inline]
+    #[must_use]
+    #[track_caller]
+    pub const fn new(value: T) -> Mutex<T> {
+        Mutex { story: Story::new(Some(Location::caller())), inner: sync::Mutex::new(value) }
+    }
+
+    /// Returns the value.
+    ///
+    /// # Errors
+    /// A thread has panicked while it had the mutex; the value is in the error.
+    pub fn into_inner(self) -> LockResult<T> {
+        self.inner.into_inner()
+    }
+}
+
+impl<T: ?Sized> Mutex<T> {
+    /// Locks the mutex, and waits until that can be done.
+    ///
+    /// Where tracing is on and the mutex is taken, two records tell of the wait.
+    ///
+    /// # Errors
+    /// A thread has panicked while it had the mutex; the guard is in the error.
+    ///
+    /// # Panics
+    /// As [`std::sync::Mutex::lock`]: it may, if this thread has the mutex already. (On Linux it waits for ever.)
+    #[inline]
+    #[track_caller]
+    pub fn lock(&self) -> LockResult<MutexGuard<'_, T>> {
+        if is_off() {
+            return Guard::of(&self.story, self.inner.lock());
+        }
+        let place = Location::caller();
+        let result = match self.inner.try_lock() {
+            Ok(inner) => Ok(inner),
+            Err(TryLockError::Poisoned(poisoned)) => Err(poisoned),
+            Err(TryLockError::WouldBlock) => self.story.wait_until("lock", place, || self.inner.lock()),
+        };
+        self.story.hold(place);
+        Guard::of(&self.story, result)
+    }
+
+    /// Locks the mutex if that can be done at once. Nothing is recorded.
+    ///
+    /// # Errors
+    /// The mutex is taken, or a thread has panicked while it had it; then the guard is in the error.
+    #[inline]
+    #[track_caller]
+    pub fn try_lock(&self) -> TryLockResult<MutexGuard<'_, T>> {
+        Guard::of_try(&self.story, (!is_off()).then(Location::caller), self.inner.try_lock())
+    }
+
+    /// Returns whether a thread has panicked while it had the mutex.
+    #[inline]
+    #[must_use]
+    pub fn is_poisoned(&self) -> bool {
+        self.inner.is_poisoned()
+    }
+
+    /// Forgets that a thread has panicked while it had the mutex.
+    #[inline]
+    pub fn clear_poison(&self) {
+        self.inner.clear_poison();
+    }
+
+    /// Returns the value, which nobody else can have.
+    ///
+    /// # Errors
+    /// A thread has panicked while it had the mutex; the value is in the error.
+    pub fn get_mut(&mut self) -> LockResult<&mut T> {
+        self.inner.get_mut()
+    }
+}
+
+impl<T> From<T> for Mutex<T> {
+    #[track_caller]
+    fn from(value: T) -> Mutex<T> {
+        Mutex::new(value)
+    }
+}
+
+impl<T: Default> Default for Mutex<T> {
+    #[track_caller]
+    fn default() -> Mutex<T> {
+        Mutex::new(T::default())
+    }
+}
+
+impl<T: ?Sized + fmt::Debug> fmt::Debug for Mutex<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.inner.fmt(f)
+    }
+}

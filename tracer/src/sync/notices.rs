@@ -1,0 +1,141 @@
+//! Which notification wakes which wait: the count of those who wait at a condition, and of the notifications for them.
+//!
+//! Runs on traced threads, beside a system call of the condition itself.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Those who wait, in one word.
+///
+/// | bits | what |
+/// |---|---|
+/// | 0 to 15 | *asleep*: threads that wait and that no notification is for |
+/// | 16 to 31 | *pending*: notifications that are for a thread that has not come back yet |
+/// | 32 to 63 | *given*: how many notifications have been for a thread; the number of the last one |
+///
+/// ```text
+///   begin()         asleep + 1
+///   give(all)       of those asleep one, or all: asleep - n, pending + n, given + n
+///   end()           pending - 1, the oldest one's number is taken; without one asleep - 1, by nobody
+/// ```
+///
+/// A condition does not say which notification has woken a thread: the first to come back takes the oldest. So each
+/// notification is taken once. More than 65,535 threads are not counted, and numbers come again behind 2³².
+///
+/// Relaxed: the word stands for itself. A notifier that should see a wait holds the lock, or has held it since the wait
+/// began, and the lock orders both.
+#[derive(Debug)]
+pub(super) struct Notices(AtomicU64);
+
+const ASLEEP: u64 = 1;
+const PENDING: u64 = 1 << 16;
+const GIVEN: u64 = 1 << 32;
+const MOST: u64 = 0xffff;
+
+fn asleep(word: u64) -> u64 {
+    word & MOST
+}
+
+fn pending(word: u64) -> u64 {
+    word >> 16 & MOST
+}
+
+fn given(word: u64) -> u64 {
+    word >> 32
+}
+
+/// Notifications that are for waiting threads: the number of the first, and how many there are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Given {
+    pub(super) first: u64,
+    pub(super) count: u64,
+}
+
+impl Notices {
+    pub(super) const fn new() -> Notices {
+        Notices(AtomicU64::new(0))
+    }
+
+    /// Makes the step that `next` gives, and returns the word before it.
+    fn step(&self, next: impl Fn(u64) -> u64) -> u64 {
+        let step = |word| Some(next(word));
+        self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, step).unwrap_or_else(|word| word)
+    }
+
+    /// Notes that a thread is about to wait.
+    pub(super) fn begin(&self) {
+        self.step(|word| if asleep(word) == MOST { word } else { word + ASLEEP });
+    }
+
+    /// Notes a notification, of one or of `all` that wait, and returns for whom it is.
+    pub(super) fn give(&self, all: bool) -> Given {
+        let count = |word| {
+            let wanted = if all { asleep(word) } else { asleep(word).min(1) };
+            wanted.min(MOST - pending(word))
+        };
+        let before = self.step(|word| {
+            let n = count(word);
+            (word - n * ASLEEP + n * PENDING).wrapping_add(n * GIVEN)
+        });
+        match count(before) {
+            0 => Given::default(),
+            count => Given { first: (given(before) + 1) & (u64::MAX >> 32), count },
+        }
+    }
+
+    /// Notes that a thread waits no longer. Returns the number of the notification that it takes, 0 where there is none.
+    /// Whose time was `over` takes one only if it was counted for it.
+    pub(super) fn end(&self, over: bool) -> u64 {
+        let takes = |word| pending(word) > 0 && !(over && asleep(word) > 0);
+        let before =
+            self.step(|word| if takes(word) { word - PENDING } else { word - asleep(word).min(1) * ASLEEP });
+        if takes(before) { given(before).wrapping_sub(pending(before) - 1) & (u64::MAX >> 32) } else { 0 }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::VecDeque;
+
+    proptest! {
+        #[test]
+        fn notifications_are_taken_once_in_their_order(steps in prop::collection::vec(0..5u8, 0..200)) {
+            let notices = Notices::new();
+            // The same as people would count it.
+            let (mut asleep, mut waiting, mut last) = (0, VecDeque::new(), 0);
+            for step in steps {
+                match step {
+                    0 => {
+                        notices.begin();
+                        asleep += 1;
+                    }
+                    1 | 2 => {
+                        let count = if step == 2 { asleep } else { asleep.min(1) };
+                        let given = notices.give(step == 2);
+                        prop_assert_eq!(given.count, count);
+                        prop_assert_eq!(given.first, if count > 0 { last + 1 } else { 0 });
+                        waiting.extend((1..=count).map(|n| last + n));
+                        (asleep, last) = (asleep - count, last + count);
+                    }
+                    over if asleep > 0 || !waiting.is_empty() => {
+                        let over = over == 4;
+                        let taken = if over && asleep > 0 { None } else { waiting.pop_front() };
+                        asleep -= u64::from(taken.is_none());
+                        prop_assert_eq!(notices.end(over), taken.unwrap_or(0));
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn more_threads_than_can_be_counted_are_left_out() {
+        let notices = Notices::new();
+        (0..MOST + 2).for_each(|_| notices.begin());
+        assert_eq!(notices.give(true), Given { first: 1, count: MOST });
+        assert_eq!(notices.give(true), Given::default());
+        assert_eq!(notices.end(false), 1);
+    }
+}

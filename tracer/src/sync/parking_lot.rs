@@ -1,0 +1,561 @@
+//! Locks of the crate `parking_lot` that tell their story: [`Mutex`], [`RwLock`] and [`Condvar`] with its API.
+//!
+//! They are locks of that crate behind the interface `lock_api`, which makes the guards. A lock of this module is known by
+//! the place where a thread waited for it first: where it was made, `lock_api` does not tell. What is recorded, and what
+//! is not known, is told at [`tracer::sync`](super).
+#![allow(unsafe_code, reason = "the traits of lock_api, handed on to the locks of parking_lot; argued")]
+
+use std::fmt;
+use std::mem::ManuallyDrop;
+use std::panic::Location;
+use std::time::{Duration, Instant};
+
+pub use parking_lot::WaitTimeoutResult;
+use parking_lot::lock_api::{self, RawMutex as _, RawRwLock as _};
+
+use super::condvar::ConditionStory;
+use super::story::{Spot, Story, is_off};
+
+/// A mutex, as `parking_lot::Mutex`, that records who waits for it and behind whom.
+pub type Mutex<T> = lock_api::Mutex<RawMutex, T>;
+/// A [`Mutex`] that is locked, until this is dropped.
+pub type MutexGuard<'a, T> = lock_api::MutexGuard<'a, RawMutex, T>;
+/// A part of what a [`Mutex`] has, which is locked until this is dropped.
+pub type MappedMutexGuard<'a, T> = lock_api::MappedMutexGuard<'a, RawMutex, T>;
+/// A lock for several readers or one writer, as `parking_lot::RwLock`, that records who waits for it and behind whom.
+pub type RwLock<T> = lock_api::RwLock<RawRwLock, T>;
+/// An [`RwLock`] that is read, until this is dropped.
+pub type RwLockReadGuard<'a, T> = lock_api::RwLockReadGuard<'a, RawRwLock, T>;
+/// An [`RwLock`] that is written, until this is dropped.
+pub type RwLockWriteGuard<'a, T> = lock_api::RwLockWriteGuard<'a, RawRwLock, T>;
+/// An [`RwLock`] that is read and may be written later, until this is dropped.
+pub type RwLockUpgradableReadGuard<'a, T> = lock_api::RwLockUpgradableReadGuard<'a, RawRwLock, T>;
+/// A part of what an [`RwLock`] has, which is read until this is dropped.
+pub type MappedRwLockReadGuard<'a, T> = lock_api::MappedRwLockReadGuard<'a, RawRwLock, T>;
+/// A part of what an [`RwLock`] has, which is written until this is dropped.
+pub type MappedRwLockWriteGuard<'a, T> = lock_api::MappedRwLockWriteGuard<'a, RawRwLock, T>;
+
+/// What a [`Mutex`] consists of besides its value.
+#[derive(Debug)]
+pub struct RawMutex {
+    story: Story,
+    inner: parking_lot::Mutex<()>,
+}
+
+/// What an [`RwLock`] consists of besides its value.
+pub struct RawRwLock {
+    story: Story,
+    inner: parking_lot::RawRwLock,
+}
+
+impl fmt::Debug for RawRwLock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RawRwLock").field("story", &self.story).finish_non_exhaustive()
+    }
+}
+
+/// Takes a lock at once, or waits for it with two records around; `wait` tells whether it was got.
+#[inline(always)]
+fn take(
+    story: &Story,
+    wish: &'static str,
+    place: Spot,
+    at_once: impl FnOnce() -> bool,
+    wait: impl FnOnce() -> bool,
+) -> bool {
+    if is_off() {
+        return wait();
+    }
+    let got = at_once() || wait_recorded(story, wish, place, wait);
+    if got {
+        story.hold(place);
+    }
+    got
+}
+
+#[cold]
+#[inline(never)]
+fn wait_recorded(story: &Story, wish: &'static str, place: Spot, wait: impl FnOnce() -> bool) -> bool {
+    let waiting = story.wait(wish, place);
+    let got = wait();
+    if got {
+        waiting.got();
+    } else {
+        waiting.gave_up();
+    }
+    got
+}
+
+/// Notes who has a lock that was taken at once.
+#[inline(always)]
+fn taken(story: &Story, place: Spot, got: bool) -> bool {
+    if got && !is_off() {
+        story.hold(place);
+    }
+    got
+}
+
+impl RawMutex {
+    #[inline(always)]
+    fn raw(&self) -> &parking_lot::RawMutex {
+        // SAFETY: what is called on it here keeps the rules: it is unlocked only by who has locked it.
+        unsafe { self.inner.raw() }
+    }
+}
+
+// SAFETY: every lock and unlock is one of the inner lock, which keeps what the trait asks for.
+unsafe impl lock_api::RawMutex for RawMutex {
+    #[allow(clippy::declare_interior_mutable_const, reason = "the trait wants it so")]
+    const INIT: RawMutex = RawMutex { story: Story::new(None), inner: parking_lot::Mutex::new(()) };
+
+    type GuardMarker = <parking_lot::RawMutex as lock_api::RawMutex>::GuardMarker;
+
+    #[inline]
+    #[track_caller]
+    fn lock(&self) {
+        let wait = || {
+            self.raw().lock();
+            true
+        };
+        take(&self.story, "lock", Location::caller(), || self.raw().try_lock(), wait);
+    }
+
+    #[inline]
+    #[track_caller]
+    fn try_lock(&self) -> bool {
+        taken(&self.story, Location::caller(), self.raw().try_lock())
+    }
+
+    #[inline]
+    unsafe fn unlock(&self) {
+        self.story.release();
+        // SAFETY: the caller has the lock.
+        unsafe { self.raw().unlock() }
+    }
+
+    #[inline]
+    fn is_locked(&self) -> bool {
+        self.raw().is_locked()
+    }
+}
+
+// SAFETY: as above.
+unsafe impl lock_api::RawMutexFair for RawMutex {
+    #[inline]
+    unsafe fn unlock_fair(&self) {
+        self.story.release();
+        // SAFETY: the caller has the lock.
+        unsafe { lock_api::RawMutexFair::unlock_fair(self.raw()) }
+    }
+}
+
+// SAFETY: as above.
+unsafe impl lock_api::RawMutexTimed for RawMutex {
+    type Duration = Duration;
+    type Instant = Instant;
+
+    #[inline]
+    #[track_caller]
+    fn try_lock_for(&self, timeout: Duration) -> bool {
+        let wait = || lock_api::RawMutexTimed::try_lock_for(self.raw(), timeout);
+        take(&self.story, "lock", Location::caller(), || self.raw().try_lock(), wait)
+    }
+
+    #[inline]
+    #[track_caller]
+    fn try_lock_until(&self, timeout: Instant) -> bool {
+        let wait = || lock_api::RawMutexTimed::try_lock_until(self.raw(), timeout);
+        take(&self.story, "lock", Location::caller(), || self.raw().try_lock(), wait)
+    }
+}
+
+// SAFETY: every lock and unlock is one of the inner lock, which keeps what the trait asks for.
+unsafe impl lock_api::RawRwLock for RawRwLock {
+    #[allow(clippy::declare_interior_mutable_const, reason = "the trait wants it so")]
+    const INIT: RawRwLock = RawRwLock { story: Story::new(None), inner: parking_lot::RawRwLock::INIT };
+
+    type GuardMarker = <parking_lot::RawRwLock as lock_api::RawRwLock>::GuardMarker;
+
+    #[inline]
+    #[track_caller]
+    fn lock_shared(&self) {
+        let wait = || {
+            self.inner.lock_shared();
+            true
+        };
+        take(&self.story, "read", Location::caller(), || self.inner.try_lock_shared(), wait);
+    }
+
+    #[inline]
+    #[track_caller]
+    fn try_lock_shared(&self) -> bool {
+        taken(&self.story, Location::caller(), self.inner.try_lock_shared())
+    }
+
+    #[inline]
+    unsafe fn unlock_shared(&self) {
+        self.story.release_shared();
+        // SAFETY: the caller has the lock.
+        unsafe { self.inner.unlock_shared() }
+    }
+
+    #[inline]
+    #[track_caller]
+    fn lock_exclusive(&self) {
+        let wait = || {
+            self.inner.lock_exclusive();
+            true
+        };
+        take(&self.story, "write", Location::caller(), || self.inner.try_lock_exclusive(), wait);
+    }
+
+    #[inline]
+    #[track_caller]
+    fn try_lock_exclusive(&self) -> bool {
+        taken(&self.story, Location::caller(), self.inner.try_lock_exclusive())
+    }
+
+    #[inline]
+    unsafe fn unlock_exclusive(&self) {
+        self.story.release();
+        // SAFETY: the caller has the lock.
+        unsafe { self.inner.unlock_exclusive() }
+    }
+
+    #[inline]
+    fn is_locked(&self) -> bool {
+        self.inner.is_locked()
+    }
+
+    #[inline]
+    fn is_locked_exclusive(&self) -> bool {
+        self.inner.is_locked_exclusive()
+    }
+}
+
+// SAFETY: as above.
+unsafe impl lock_api::RawRwLockFair for RawRwLock {
+    #[inline]
+    unsafe fn unlock_shared_fair(&self) {
+        self.story.release_shared();
+        // SAFETY: the caller has the lock.
+        unsafe { self.inner.unlock_shared_fair() }
+    }
+
+    #[inline]
+    unsafe fn unlock_exclusive_fair(&self) {
+        self.story.release();
+        // SAFETY: the caller has the lock.
+        unsafe { self.inner.unlock_exclusive_fair() }
+    }
+}
+
+// SAFETY: as above.
+unsafe impl lock_api::RawRwLockDowngrade for RawRwLock {
+    #[inline]
+    unsafe fn downgrade(&self) {
+        // SAFETY: the caller has the lock. It stays the holder that is known.
+        unsafe { self.inner.downgrade() }
+    }
+}
+
+// SAFETY: as above.
+unsafe impl lock_api::RawRwLockRecursive for RawRwLock {
+    #[inline]
+    #[track_caller]
+    fn lock_shared_recursive(&self) {
+        let wait = || {
+            self.inner.lock_shared_recursive();
+            true
+        };
+        take(&self.story, "read", Location::caller(), || self.inner.try_lock_shared_recursive(), wait);
+    }
+
+    #[inline]
+    #[track_caller]
+    fn try_lock_shared_recursive(&self) -> bool {
+        taken(&self.story, Location::caller(), self.inner.try_lock_shared_recursive())
+    }
+}
+
+// SAFETY: as above.
+unsafe impl lock_api::RawRwLockTimed for RawRwLock {
+    type Duration = Duration;
+    type Instant = Instant;
+
+    #[inline]
+    #[track_caller]
+    fn try_lock_shared_for(&self, timeout: Duration) -> bool {
+        let wait = || self.inner.try_lock_shared_for(timeout);
+        take(&self.story, "read", Location::caller(), || self.inner.try_lock_shared(), wait)
+    }
+
+    #[inline]
+    #[track_caller]
+    fn try_lock_shared_until(&self, timeout: Instant) -> bool {
+        let wait = || self.inner.try_lock_shared_until(timeout);
+        take(&self.story, "read", Location::caller(), || self.inner.try_lock_shared(), wait)
+    }
+
+    #[inline]
+    #[track_caller]
+    fn try_lock_exclusive_for(&self, timeout: Duration) -> bool {
+        let wait = || self.inner.try_lock_exclusive_for(timeout);
+        take(&self.story, "write", Location::caller(), || self.inner.try_lock_exclusive(), wait)
+    }
+
+    #[inline]
+    #[track_caller]
+    fn try_lock_exclusive_until(&self, timeout: Instant) -> bool {
+        let wait = || self.inner.try_lock_exclusive_until(timeout);
+        take(&self.story, "write", Location::caller(), || self.inner.try_lock_exclusive(), wait)
+    }
+}
+
+// SAFETY: as above.
+unsafe impl lock_api::RawRwLockUpgrade for RawRwLock {
+    #[inline]
+    #[track_caller]
+    fn lock_upgradable(&self) {
+        let wait = || {
+            self.inner.lock_upgradable();
+            true
+        };
+        take(&self.story, "upgradable", Location::caller(), || self.inner.try_lock_upgradable(), wait);
+    }
+
+    #[inline]
+    #[track_caller]
+    fn try_lock_upgradable(&self) -> bool {
+        taken(&self.story, Location::caller(), self.inner.try_lock_upgradable())
+    }
+
+    #[inline]
+    unsafe fn unlock_upgradable(&self) {
+        self.story.release_shared();
+        // SAFETY: the caller has the lock.
+        unsafe { self.inner.unlock_upgradable() }
+    }
+
+    #[inline]
+    #[track_caller]
+    unsafe fn upgrade(&self) {
+        let wait = || {
+            // SAFETY: the caller has the lock, and it was not upgraded.
+            unsafe { self.inner.upgrade() };
+            true
+        };
+        // SAFETY: the caller has the lock.
+        let at_once = || unsafe { self.inner.try_upgrade() };
+        // What others see meanwhile is who holds the lock with this one.
+        self.story.release_shared();
+        take(&self.story, "write", Location::caller(), at_once, wait);
+    }
+
+    #[inline]
+    #[track_caller]
+    unsafe fn try_upgrade(&self) -> bool {
+        // SAFETY: the caller has the lock.
+        taken(&self.story, Location::caller(), unsafe { self.inner.try_upgrade() })
+    }
+}
+
+// SAFETY: as above.
+unsafe impl lock_api::RawRwLockUpgradeDowngrade for RawRwLock {
+    #[inline]
+    unsafe fn downgrade_upgradable(&self) {
+        // SAFETY: the caller has the lock.
+        unsafe { self.inner.downgrade_upgradable() }
+    }
+
+    #[inline]
+    unsafe fn downgrade_to_upgradable(&self) {
+        // SAFETY: the caller has the lock.
+        unsafe { self.inner.downgrade_to_upgradable() }
+    }
+}
+
+/// A condition, as `parking_lot::Condvar`, that records waits and notifications.
+pub struct Condvar {
+    inner: parking_lot::Condvar,
+    story: ConditionStory,
+}
+
+impl Condvar {
+    /// Makes a condition. The caller's place is the name by which `tracemerge locks` shows it.
+    #[inline]
+    #[must_use]
+    #[track_caller]
+    pub const fn new() -> Condvar {
+        Condvar { inner: parking_lot::Condvar::new(), story: ConditionStory::new(Location::caller()) }
+    }
+
+    /// Wakes one thread that waits. Returns whether there was one.
+    #[inline]
+    #[track_caller]
+    pub fn notify_one(&self) -> bool {
+        self.story.notify(false, Location::caller());
+        self.inner.notify_one()
+    }
+
+    /// Wakes all threads that wait. Returns how many there were.
+    #[inline]
+    #[track_caller]
+    pub fn notify_all(&self) -> usize {
+        self.story.notify(true, Location::caller());
+        self.inner.notify_all()
+    }
+
+    /// Lets go of the mutex, waits for a notification, and locks the mutex again.
+    ///
+    /// # Panics
+    /// Another mutex is used with this condition at the same time.
+    #[track_caller]
+    pub fn wait<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>) {
+        self.wait_by(guard, Location::caller(), |inner, guard| {
+            inner.wait(guard);
+            false
+        });
+    }
+
+    /// Waits as [`wait`](Condvar::wait) does, until `timeout` at most.
+    ///
+    /// # Panics
+    /// As [`wait`](Condvar::wait).
+    #[track_caller]
+    pub fn wait_until<T: ?Sized>(
+        &self,
+        guard: &mut MutexGuard<'_, T>,
+        timeout: Instant,
+    ) -> WaitTimeoutResult {
+        let mut result = None;
+        self.wait_by(guard, Location::caller(), |inner, guard| {
+            result.insert(inner.wait_until(guard, timeout)).timed_out()
+        });
+        // There always is one; this is what it would be if there was none.
+        result.unwrap_or_else(timeout_at_once)
+    }
+
+    /// Waits as [`wait`](Condvar::wait) does, as long as `timeout` at most.
+    ///
+    /// # Panics
+    /// As [`wait`](Condvar::wait).
+    #[track_caller]
+    pub fn wait_for<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>, timeout: Duration) -> WaitTimeoutResult {
+        let mut result = None;
+        self.wait_by(guard, Location::caller(), |inner, guard| {
+            result.insert(inner.wait_for(guard, timeout)).timed_out()
+        });
+        result.unwrap_or_else(timeout_at_once)
+    }
+
+    /// Waits as long as `condition` holds.
+    ///
+    /// # Panics
+    /// As [`wait`](Condvar::wait), and if `condition` does.
+    #[track_caller]
+    pub fn wait_while<T, F>(&self, guard: &mut MutexGuard<'_, T>, mut condition: F)
+    where
+        T: ?Sized,
+        F: FnMut(&mut T) -> bool,
+    {
+        while condition(&mut **guard) {
+            self.wait(guard);
+        }
+    }
+
+    /// Waits as long as `condition` holds, until `timeout` at most. The result tells whether it is over and the condition
+    /// still holds.
+    ///
+    /// # Panics
+    /// As [`wait`](Condvar::wait), and if `condition` does.
+    #[track_caller]
+    pub fn wait_while_until<T, F>(
+        &self,
+        guard: &mut MutexGuard<'_, T>,
+        mut condition: F,
+        timeout: Instant,
+    ) -> WaitTimeoutResult
+    where
+        T: ?Sized,
+        F: FnMut(&mut T) -> bool,
+    {
+        let mut last = None;
+        while condition(&mut **guard) {
+            let result = self.wait_until(guard, timeout);
+            last = Some(result);
+            if result.timed_out() {
+                // It counts as over only if the condition holds still.
+                return if condition(&mut **guard) { result } else { not_over() };
+            }
+        }
+        last.unwrap_or_else(not_over)
+    }
+
+    /// Waits as long as `condition` holds, as long as `timeout` at most. The result tells whether that is over and the
+    /// condition still holds.
+    ///
+    /// # Panics
+    /// As [`wait`](Condvar::wait), and if `condition` does.
+    #[track_caller]
+    pub fn wait_while_for<T, F>(
+        &self,
+        guard: &mut MutexGuard<'_, T>,
+        condition: F,
+        timeout: Duration,
+    ) -> WaitTimeoutResult
+    where
+        T: ?Sized,
+        F: FnMut(&mut T) -> bool,
+    {
+        // A century, where the time is beyond what a clock can tell.
+        const LONG: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+        let now = Instant::now();
+        let end = now.checked_add(timeout).or_else(|| now.checked_add(LONG)).unwrap_or(now);
+        self.wait_while_until(guard, condition, end)
+    }
+
+    /// Waits by `wait`, which gets the inner lock's guard and tells whether the time was over.
+    fn wait_by<T: ?Sized>(
+        &self,
+        guard: &mut MutexGuard<'_, T>,
+        place: Spot,
+        wait: impl FnOnce(&parking_lot::Condvar, &mut parking_lot::MutexGuard<'_, ()>) -> bool,
+    ) {
+        // SAFETY: the raw lock is only asked for its story, and for a guard of the lock that is held.
+        let raw = unsafe { MutexGuard::mutex(guard).raw() };
+        let waiting = self.story.wait(&raw.story, place);
+        // SAFETY: this thread has the lock, as `guard` shows. The one that is made here is never dropped, so that the
+        // lock is let go once, by `guard`.
+        let mut inner = ManuallyDrop::new(unsafe { raw.inner.make_guard_unchecked() });
+        let over = wait(&self.inner, &mut inner);
+        if let Some(waiting) = waiting {
+            waiting.end(over, &raw.story, place);
+        }
+    }
+}
+
+/// Returns what tells that a time was over.
+fn timeout_at_once() -> WaitTimeoutResult {
+    let (mutex, condition) = (parking_lot::Mutex::new(()), parking_lot::Condvar::new());
+    condition.wait_for(&mut mutex.lock(), Duration::ZERO)
+}
+
+/// Returns what tells that a time was not over. Only `parking_lot` can make it.
+fn not_over() -> WaitTimeoutResult {
+    let (mutex, condition) = (parking_lot::Mutex::new(()), parking_lot::Condvar::new());
+    condition.wait_while_for(&mut mutex.lock(), |()| false, Duration::MAX)
+}
+
+impl Default for Condvar {
+    #[track_caller]
+    fn default() -> Condvar {
+        Condvar::new()
+    }
+}
+
+impl fmt::Debug for Condvar {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.inner.fmt(f)
+    }
+}

@@ -1,0 +1,148 @@
+//! A lock for several readers or one writer, with the API of `std`'s.
+
+use std::fmt;
+use std::panic::Location;
+use std::sync::{self, TryLockError};
+
+use super::guards::{Guard, RwLockReadGuard, RwLockWriteGuard};
+use super::story::{Story, is_off};
+use super::{LockResult, TryLockResult};
+
+/// A lock for several readers or one writer, as [`std::sync::RwLock`], that records who waits for it and behind whom.
+///
+/// See the [module](super) for what is recorded and what it costs.
+pub struct RwLock<T: ?Sized> {
+    story: Story,
+    inner: sync::RwLock<T>,
+}
+
+impl<T> RwLock<T> {
+    /// Makes an unlocked lock. The caller's place is the name by which `tracemerge locks` shows it.
+    #[inline]
+    #[must_use]
+    #[track_caller]
+    pub const fn new(value: T) -> RwLock<T> {
+        RwLock { story: Story::new(Some(Location::caller())), inner: sync::RwLock::new(value) }
+    }
+
+    /// Returns the value.
+    ///
+    /// # Errors
+    /// A thread has panicked while it wrote; the value is in the error.
+    pub fn into_inner(self) -> LockResult<T> {
+        self.inner.into_inner()
+    }
+}
+
+impl<T: ?Sized> RwLock<T> {
+    /// Locks for reading, and waits until that can be done.
+    ///
+    /// Where tracing is on and a writer has the lock or waits for it, two records tell of the wait.
+    ///
+    /// # Errors
+    /// A thread has panicked while it wrote; the guard is in the error.
+    ///
+    /// # Panics
+    /// As [`std::sync::RwLock::read`]: it may, if this thread has the lock already.
+    #[inline]
+    #[track_caller]
+    pub fn read(&self) -> LockResult<RwLockReadGuard<'_, T>> {
+        if is_off() {
+            return Guard::of(&self.story, self.inner.read());
+        }
+        let place = Location::caller();
+        let result = match self.inner.try_read() {
+            Ok(inner) => Ok(inner),
+            Err(TryLockError::Poisoned(poisoned)) => Err(poisoned),
+            Err(TryLockError::WouldBlock) => self.story.wait_until("read", place, || self.inner.read()),
+        };
+        self.story.hold(place);
+        Guard::of(&self.story, result)
+    }
+
+    /// Locks for writing, and waits until that can be done.
+    ///
+    /// Where tracing is on and somebody has the lock, two records tell of the wait.
+    ///
+    /// # Errors
+    /// A thread has panicked while it wrote; the guard is in the error.
+    ///
+    /// # Panics
+    /// As [`std::sync::RwLock::write`]: it may, if this thread has the lock already.
+    #[inline]
+    #[track_caller]
+    pub fn write(&self) -> LockResult<RwLockWriteGuard<'_, T>> {
+        if is_off() {
+            return Guard::of(&self.story, self.inner.write());
+        }
+        let place = Location::caller();
+        let result = match self.inner.try_write() {
+            Ok(inner) => Ok(inner),
+            Err(TryLockError::Poisoned(poisoned)) => Err(poisoned),
+            Err(TryLockError::WouldBlock) => self.story.wait_until("write", place, || self.inner.write()),
+        };
+        self.story.hold(place);
+        Guard::of(&self.story, result)
+    }
+
+    /// Locks for reading if that can be done at once. Nothing is recorded.
+    ///
+    /// # Errors
+    /// A writer has the lock, or a thread has panicked while it wrote; then the guard is in the error.
+    #[inline]
+    #[track_caller]
+    pub fn try_read(&self) -> TryLockResult<RwLockReadGuard<'_, T>> {
+        Guard::of_try(&self.story, (!is_off()).then(Location::caller), self.inner.try_read())
+    }
+
+    /// Locks for writing if that can be done at once. Nothing is recorded.
+    ///
+    /// # Errors
+    /// Somebody has the lock, or a thread has panicked while it wrote; then the guard is in the error.
+    #[inline]
+    #[track_caller]
+    pub fn try_write(&self) -> TryLockResult<RwLockWriteGuard<'_, T>> {
+        Guard::of_try(&self.story, (!is_off()).then(Location::caller), self.inner.try_write())
+    }
+
+    /// Returns whether a thread has panicked while it wrote.
+    #[inline]
+    #[must_use]
+    pub fn is_poisoned(&self) -> bool {
+        self.inner.is_poisoned()
+    }
+
+    /// Forgets that a thread has panicked while it wrote.
+    #[inline]
+    pub fn clear_poison(&self) {
+        self.inner.clear_poison();
+    }
+
+    /// Returns the value, which nobody else can have.
+    ///
+    /// # Errors
+    /// A thread has panicked while it wrote; the value is in the error.
+    pub fn get_mut(&mut self) -> LockResult<&mut T> {
+        self.inner.get_mut()
+    }
+}
+
+impl<T> From<T> for RwLock<T> {
+    #[track_caller]
+    fn from(value: T) -> RwLock<T> {
+        RwLock::new(value)
+    }
+}
+
+impl<T: Default> Default for RwLock<T> {
+    #[track_caller]
+    fn default() -> RwLock<T> {
+        RwLock::new(T::default())
+    }
+}
+
+impl<T: ?Sized + fmt::Debug> fmt::Debug for RwLock<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.inner.fmt(f)
+    }
+}

@@ -1,0 +1,247 @@
+//! What is known of a lock besides its state: its number, where it was made, and who holds it since where.
+//!
+//! Runs on traced threads; [`Story::hold`] and [`Story::release`] are hot: a store each.
+#![allow(unsafe_code, reason = "the place of a call, from the number that it is kept as; argued")]
+
+use std::cell::Cell;
+use std::panic::Location;
+use std::ptr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use super::records;
+use crate::shared::process;
+use crate::sys;
+
+/// A place in the program.
+pub(super) type Spot = &'static Location<'static>;
+
+/// Returns whether locks are to be what they are without a story.
+#[inline(always)]
+pub(super) fn is_off() -> bool {
+    cfg!(feature = "compile-out") || process::is_off()
+}
+
+/// The last number that was given to a lock or a condition. Relaxed: numbers only have to differ.
+static NUMBERS: AtomicU64 = AtomicU64::new(0);
+
+/// The number of a lock or a condition, which it gets when it is needed; 0 until then.
+#[derive(Debug)]
+pub(super) struct Number(AtomicU64);
+
+impl Number {
+    pub(super) const fn new() -> Number {
+        Number(AtomicU64::new(0))
+    }
+
+    /// Returns the number, a new one the first time.
+    pub(super) fn get(&self) -> u64 {
+        // Relaxed: nothing else is read by the number.
+        let known = self.0.load(Ordering::Relaxed);
+        if known != 0 {
+            return known;
+        }
+        let new = NUMBERS.fetch_add(1, Ordering::Relaxed) + 1;
+        self.0
+            .compare_exchange(0, new, Ordering::Relaxed, Ordering::Relaxed)
+            .map_or_else(|other| other, |_| new)
+    }
+}
+
+thread_local! {
+    /// The system's id of the thread; 0 until it is asked for.
+    static THREAD: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Returns the id of the calling thread.
+#[inline(always)]
+fn thread() -> u32 {
+    let known = THREAD.get();
+    if known == 0 { learn_thread() } else { known }
+}
+
+/// Asks the system for the id of the calling thread, which is another one in a forked child. 0: it is too large.
+#[cold]
+#[inline(never)]
+fn learn_thread() -> u32 {
+    let id = u32::try_from(sys::thread_id()).unwrap_or(0);
+    THREAD.set(id);
+    id
+}
+
+/// What places are counted from: all of one executable or library are less than 16 GiB from here.
+static BASE: u64 = 0;
+
+/// Returns how far a place is from [`BASE`], in steps of eight bytes; 0 where that is too far.
+#[inline(always)]
+fn steps_to(place: Spot) -> u32 {
+    let bytes = (ptr::from_ref(place).expose_provenance()).wrapping_sub(ptr::from_ref(&BASE).addr());
+    match i32::try_from(bytes.cast_signed() >> 3) {
+        Ok(steps) if bytes & 7 == 0 => steps.cast_unsigned(),
+        _ => 0,
+    }
+}
+
+/// Returns the place that [`steps_to`] has given these steps for.
+fn place_at(steps: u32) -> Option<Spot> {
+    if steps == 0 {
+        return None;
+    }
+    let bytes = (steps.cast_signed() as isize) << 3;
+    let address = ptr::from_ref(&BASE).addr().wrapping_add_signed(bytes);
+    // SAFETY: `steps` is what `steps_to` has returned for a place, and not 0, so this is the address of that place: it
+    // was divided by eight without a rest, and fitted. The place was exposed there, is never freed and never changed.
+    unsafe { ptr::with_exposed_provenance::<Location<'static>>(address).as_ref() }
+}
+
+/// Who holds a lock, and since which call.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Holder {
+    /// The id of the thread; 0 where it is not known.
+    pub(super) thread: u32,
+    pub(super) since: Option<Spot>,
+}
+
+/// The story of one lock.
+#[derive(Debug)]
+pub(super) struct Story {
+    number: Number,
+    /// The thread that holds the lock, in the lower half, and its call ([`steps_to`]) in the upper one.
+    ///
+    /// ```text
+    ///        hold(), right behind the lock
+    ///   0 ───────────────────────────────► (call, thread)
+    ///     ◄───────────────────────────────
+    ///        release(), right before it is let go
+    /// ```
+    ///
+    /// Of a lock for one, only who has the lock writes here. Of readers, each overwrites what is there when it comes, and
+    /// clears the word when it goes if it is its own. One word, so nobody sees a thread with the place of another.
+    /// Relaxed: nothing else is read by it.
+    holder: AtomicU64,
+    made: Option<Spot>,
+}
+
+impl Story {
+    /// Makes the story of a lock that was `made` at a place, if that is known.
+    pub(super) const fn new(made: Option<Spot>) -> Story {
+        Story { number: Number::new(), holder: AtomicU64::new(0), made }
+    }
+
+    /// Returns the lock's number.
+    pub(super) fn number(&self) -> u64 {
+        self.number.get()
+    }
+
+    /// Notes that the calling thread has the lock since the call at `place`.
+    #[inline(always)]
+    pub(super) fn hold(&self, place: Spot) {
+        let word = u64::from(steps_to(place)) << 32 | u64::from(thread());
+        self.holder.store(word, Ordering::Relaxed);
+    }
+
+    /// Notes that the thread that has the lock for itself is about to let it go.
+    #[inline(always)]
+    pub(super) fn release(&self) {
+        self.holder.store(0, Ordering::Relaxed);
+    }
+
+    /// Notes that the calling thread, a reader, is about to go.
+    #[inline(always)]
+    pub(super) fn release_shared(&self) {
+        let word = self.holder.load(Ordering::Relaxed);
+        // A reader that comes in between is not known then; nobody is told of one that is not there.
+        if word != 0 && word as u32 == THREAD.get() {
+            self.release();
+        }
+    }
+
+    /// Returns who holds the lock.
+    fn holder(&self) -> Holder {
+        let word = self.holder.load(Ordering::Relaxed);
+        Holder { thread: word as u32, since: place_at((word >> 32) as u32) }
+    }
+
+    /// Records that the calling thread waits for the lock at `place`; `wish` is what it wants: `lock`, `read`, `write`,
+    /// `upgradable`.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn wait(&self, wish: &'static str, place: Spot) -> Waiting {
+        learn_thread();
+        let number = self.number();
+        records::wait(number, wish, self.made, place, self.holder());
+        Waiting { number, since: Instant::now() }
+    }
+
+    /// Takes a lock that could not be had at once, with `take`, and records the wait.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn wait_until<R>(&self, wish: &'static str, place: Spot, take: impl FnOnce() -> R) -> R {
+        let waiting = self.wait(wish, place);
+        let taken = take();
+        waiting.got();
+        taken
+    }
+}
+
+/// A wait that was recorded.
+#[derive(Debug)]
+#[must_use]
+pub(super) struct Waiting {
+    number: u64,
+    since: Instant,
+}
+
+impl Waiting {
+    /// Records that the lock was got.
+    pub(super) fn got(self) {
+        records::got(self.number, nanoseconds_since(self.since));
+    }
+
+    /// Records that the thread has waited in vain, as long as it wanted.
+    #[cfg(feature = "parking_lot")]
+    pub(super) fn gave_up(self) {
+        records::gave_up(self.number, nanoseconds_since(self.since));
+    }
+}
+
+/// Returns the time since a moment; more than five hundred years are not told apart.
+pub(super) fn nanoseconds_since(moment: Instant) -> u64 {
+    u64::try_from(moment.elapsed().as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_holds_a_lock_is_known_with_the_place_until_it_goes() {
+        let story = Story::new(None);
+        assert_eq!((story.holder().thread, story.holder().since), (0, None));
+        let here = Location::caller();
+        story.hold(here);
+        assert_eq!(u64::from(story.holder().thread), sys::thread_id());
+        assert_eq!(story.holder().since, Some(here));
+        std::thread::scope(|scope| {
+            scope.spawn(|| story.release_shared());
+        });
+        assert_eq!(story.holder().since, Some(here), "another reader goes");
+        story.release_shared();
+        assert_eq!((story.holder().thread, story.holder().since), (0, None));
+    }
+
+    #[test]
+    fn what_is_too_far_or_odd_is_no_place() {
+        // No memory is read: what cannot be told is 0, and 0 is no place.
+        assert_eq!(place_at(0), None);
+        let here = Location::caller();
+        assert!(ptr::eq(place_at(steps_to(here)).unwrap(), here));
+    }
+
+    #[test]
+    fn numbers_differ_and_stay() {
+        let (a, b) = (Number::new(), Number::new());
+        let first = a.get();
+        assert!(first != 0 && b.get() != first && a.get() == first);
+    }
+}

@@ -97,6 +97,15 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
             let layout = Layout::Locks(LocksStyle { rows });
             view(Request { layout, symbols: symbols.into(), ..options.into() }, apps)
         }
+        Subcommand::Open { options, symbols, apps } => {
+            let request = Request { symbols: symbols.into(), ..options.into() };
+            let mut opened_apps = Vec::new();
+            let status = reporting(request.quiet, |_| {
+                opened_apps = opened(apps)?;
+                Ok(())
+            });
+            if status == 0 { command::open::open(&opened_apps, request) } else { status }
+        }
         Subcommand::Run { options, symbols, command } => {
             command::run::run(&symbols.added_to(options.into()), command)
         }

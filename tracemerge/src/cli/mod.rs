@@ -11,15 +11,13 @@ mod options;
 use self::options::{
     LineSymbolOptions, MergeOptions, SymbolOptions, ViewOptions, function_pattern, nanoseconds,
 };
-use crate::ui::subcommands::{RESERVED, SUBCOMMANDS};
+use crate::ui::subcommands::SUBCOMMANDS;
 use crate::view::export::format::OtherFormat;
 use crate::view::export::report::ReportOrder;
 use crate::view::export::show::Column;
 
 const BRIEF: &str = "\
-Examples:
-  TRACER_ENABLE=1 ./app            make traces
-  tracemerge ./app                 merge them into ./app.trace.merge
+TRACER_ENABLE=1 ./app makes traces; tracemerge ./app merges them.
 
 --help has the rest: all options, where traces are found, how times are written.";
 
@@ -257,6 +255,22 @@ Examples:
 
 Exit status: that of a merge";
 
+const OPEN_HELP: &str = "\
+Starts the first viewer of these that is installed: lnav, with the merged lines and times
+of the day, in APP.trace.utc; uftrace tui; less. The file is written as a merge with
+--format would write it, and stays there.
+
+TRACEMERGE_OPEN=FORMAT names another format, one of --format or text, and
+TRACEMERGE_OPEN=FORMAT:COMMAND the command as well, behind which the path is put. Where a
+page in a browser shows a format (perfetto), the file is written and the page is named.
+Nothing is sent anywhere.
+
+Examples:
+  tracemerge open --since -2s ./app
+  TRACEMERGE_OPEN='uftrace:uftrace graph -d' tracemerge open ./app
+
+Exit status: that of the viewer; 2 if nothing was written";
+
 const STATS_HELP: &str = "\
 Counts the messages of each call of trace!, as far as the traces tell which one made
 them: files of TRACER_FORMAT=raw do. Other messages are counted by what they look like
@@ -480,6 +494,19 @@ pub enum Subcommand {
         #[arg(value_name = "APP", required = true)]
         apps: Vec<PathBuf>,
     },
+    /// Write the traces for a viewer that is installed, and start it
+    #[command(override_usage = "tracemerge open [OPTIONS] <APP>...", after_long_help = OPEN_HELP)]
+    Open {
+        /// The options of the merge
+        #[command(flatten)]
+        options: MergeOptions,
+        /// The names of functions
+        #[command(flatten)]
+        symbols: SymbolOptions,
+        /// The applications whose traces are shown: paths of executables, or directories with traces
+        #[arg(value_name = "APP", required = true)]
+        apps: Vec<PathBuf>,
+    },
     /// Run the application with tracing on, then merge
     #[command(
         override_usage = "tracemerge run [OPTIONS] [--] <APP> [ARGS]...",
@@ -625,9 +652,6 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Erro
         Some(name) if SUBCOMMANDS.contains(&name) && cli.merge.apps.len() > 1 => {
             refused(format!("options go behind the command '{name}'; an application is called ./{name}"))
         }
-        Some(name) if RESERVED.contains(&name) => {
-            refused(format!("'{name}' will be a command, and is none yet; an application is called ./{name}"))
-        }
         _ => Ok(cli),
     }
 }
@@ -690,7 +714,6 @@ mod tests {
         known.sort();
         named.sort_unstable();
         assert_eq!(known, named);
-        assert!(RESERVED.iter().all(|word| !SUBCOMMANDS.contains(word)));
     }
 
     #[test]
@@ -730,8 +753,8 @@ mod tests {
             &["snapshot", "-1"],
             &["-q", "run", "a", "b"],
             &["merge"],
-            &["open", "a"],
-            &["-q", "open"],
+            &["open"],
+            &["locks"],
             &["tree"],
             &["tree", "--min-duration", "10", "a"],
             &["tree", "--function", "(", "a"],

@@ -136,7 +136,7 @@ pub fn run(job: &Job, messages: &mut Messages) -> Result<(), Error> {
 }
 
 /// Returns the path of the output where the user names none.
-fn default_path(layout: &Layout, merged: PathBuf) -> PathBuf {
+pub fn default_path(layout: &Layout, merged: PathBuf) -> PathBuf {
     let Layout::Other(format) = layout else { return merged };
     let name = merged.file_name().and_then(OsStr::to_str).unwrap_or_default();
     let app = name.strip_suffix(".trace.merge").unwrap_or(name);

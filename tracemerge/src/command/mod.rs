@@ -6,6 +6,7 @@ pub mod diff;
 pub mod follow;
 pub mod info;
 pub mod merge;
+pub mod open;
 pub mod preload;
 pub mod run;
 pub mod snapshot;

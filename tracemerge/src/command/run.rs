@@ -77,7 +77,7 @@ fn cannot_run(given: &Path, error: io::Error) -> u8 {
 
 /// Returns the file that a shell would run for a `command` without a slash, which is looked for in `PATH`;
 /// `None` where there is a slash, or no such file.
-fn find_in_path(command: &Path) -> Option<PathBuf> {
+pub fn find_in_path(command: &Path) -> Option<PathBuf> {
     if command.components().count() != 1 || command.file_name() != Some(command.as_os_str()) {
         return None;
     }

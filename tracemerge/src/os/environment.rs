@@ -34,6 +34,15 @@ pub fn has_options_for_less() -> bool {
     env::var_os("LESS").is_some()
 }
 
+/// The variable that names the format which `open` writes, and the command that shows it.
+pub const OPEN: &str = "TRACEMERGE_OPEN";
+
+/// Returns what the user has said about the viewer of traces; `None` where the variable is not set or empty.
+#[must_use]
+pub fn viewer() -> Option<OsString> {
+    value(OPEN)
+}
+
 /// The variable by which the dynamic linker is told to load libraries before all others.
 pub const PRELOAD: &str = "LD_PRELOAD";
 

@@ -5,13 +5,14 @@ use std::path::Path;
 use similar::get_close_matches;
 
 /// The subcommands.
-pub const SUBCOMMANDS: [&str; 16] = [
+pub const SUBCOMMANDS: [&str; 17] = [
     "merge",
     "show",
     "stats",
     "tree",
     "report",
     "locks",
+    "open",
     "run",
     "check",
     "info",
@@ -23,8 +24,6 @@ pub const SUBCOMMANDS: [&str; 16] = [
     "completions",
     "man",
 ];
-/// The words that will be subcommands. An application that is called so is given with its path.
-pub const RESERVED: [&str; 1] = ["open"];
 
 /// The similarity from which on a word is taken for another one that is misspelt: 1 is the same word.
 const SIMILAR: f32 = 0.6;

@@ -1,0 +1,243 @@
+//! The subcommand `open`: writes traces in the format of a viewer that is installed, and starts the viewer.
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::command::merge::{self, Job};
+use crate::command::run::{exit_code, find_in_path};
+use crate::find::app::App;
+use crate::find::choose::Choice;
+use crate::os::environment::{OPEN, viewer};
+use crate::os::signals::{Signals, keep_interrupts_from_this_process};
+use crate::ui::error::Error;
+use crate::ui::messages::{Messages, shown};
+use crate::view::export::format::OtherFormat;
+use crate::view::export::time_column::TimeMode;
+use crate::view::request::{Layout, Request};
+
+/// What is written for a viewer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Written {
+    /// The merged lines, with times of the day.
+    Text,
+    /// A format of other programs.
+    Format(OtherFormat),
+}
+
+impl Written {
+    /// Returns what has this name.
+    fn named(name: &str) -> Option<Written> {
+        if name == TEXT {
+            return Some(Written::Text);
+        }
+        OtherFormat::ALL.iter().find(|format| format.named().0 == name).map(|format| Written::Format(*format))
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Written::Text => TEXT,
+            Written::Format(format) => format.named().0,
+        }
+    }
+
+    /// Returns where it is written if nothing else is said; `merged` is the path of the merged file.
+    fn path(self, merged: PathBuf) -> PathBuf {
+        match self {
+            Written::Text => merged.with_extension(TEXT_EXTENSION),
+            Written::Format(format) => merge::default_path(&Layout::Other(format), merged),
+        }
+    }
+}
+
+/// The name of the merged lines.
+const TEXT: &str = "text";
+/// What stands in the place of `merge` in the name of the file with the merged lines. No thread id is a word.
+const TEXT_EXTENSION: &str = "utc";
+
+/// The programs that show what is written, by name, with their arguments before its path. The first one that is installed is
+/// started if nothing else is said.
+const VIEWERS: [(Written, &str, &[&str]); 7] = [
+    (Written::Text, "lnav", &[]),
+    (Written::Format(OtherFormat::Uftrace), "uftrace", &["tui", "-d"]),
+    (Written::Text, "less", &[]),
+    (Written::Format(OtherFormat::Csv), "vd", &[]),
+    (Written::Format(OtherFormat::Jsonl), "jless", &[]),
+    (Written::Format(OtherFormat::Speedscope), "speedscope", &[]),
+    (Written::Format(OtherFormat::Flamegraph), "xdg-open", &[]),
+];
+
+/// Pages that show what is written, in a browser.
+const PAGES: [(OtherFormat, &str); 3] = [
+    (OtherFormat::Perfetto, "https://ui.perfetto.dev"),
+    (OtherFormat::Chrome, "https://ui.perfetto.dev"),
+    (OtherFormat::Speedscope, "https://www.speedscope.app"),
+];
+
+/// What is written, and what is started then.
+#[derive(Debug, PartialEq, Eq)]
+struct Plan {
+    written: Written,
+    viewer: Start,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Start {
+    /// A program with arguments.
+    Program(PathBuf, &'static [&'static str]),
+    /// A command of a shell.
+    Command(OsString),
+    /// Nothing: a browser shows it at this address, or nobody knows who does.
+    Page(Option<&'static str>),
+}
+
+/// Returns the plan that the user's configuration names, or that of the first viewer which `find` finds.
+fn plan(said: Option<&OsStr>, find: impl Fn(&Path) -> Option<PathBuf>) -> Result<Plan, Error> {
+    let found = |wanted: Option<Written>| {
+        let viewers = VIEWERS.iter().filter(|(written, ..)| wanted.is_none_or(|wanted| wanted == *written));
+        viewers.map(|(written, name, arguments)| (*written, find(Path::new(name)), *arguments)).find_map(
+            |(written, program, arguments)| {
+                Some(Plan { written, viewer: Start::Program(program?, arguments) })
+            },
+        )
+    };
+    let Some(said) = said else {
+        return found(None).ok_or_else(|| {
+            let names: Vec<&str> = VIEWERS.iter().map(|(_, name, _)| *name).collect();
+            Error::plain(format!(
+                "no viewer is installed, of {}; {OPEN}=FORMAT:COMMAND names another one",
+                names.join(", ")
+            ))
+        });
+    };
+    let text = said.to_string_lossy();
+    let (name, command) = match text.split_once(':') {
+        Some((name, command)) => (name, Some(command)),
+        None => (&*text, None),
+    };
+    let Some(written) = Written::named(name) else {
+        let names: Vec<&str> = OtherFormat::ALL.iter().map(|format| format.named().0).collect();
+        return Err(Error::plain(format!(
+            "{OPEN}={said:?} names no format: there are {TEXT}, {}",
+            names.join(", ")
+        )));
+    };
+    if let Some(command) = command.filter(|command| !command.trim().is_empty()) {
+        return Ok(Plan { written, viewer: Start::Command(command.into()) });
+    }
+    let page = PAGES.iter().find(|(format, _)| Written::Format(*format) == written).map(|(_, page)| *page);
+    Ok(found(Some(written)).unwrap_or(Plan { written, viewer: Start::Page(page) }))
+}
+
+/// Writes what the viewer shows, as the request asks for it, and starts the viewer. Returns the exit status of the viewer; of
+/// the merge, if that has failed or no viewer is started.
+pub fn open(apps: &[App], request: Request) -> u8 {
+    let mut messages = Messages::new(request.quiet);
+    let (plan, first) = match (plan(viewer().as_deref(), find_in_path), apps.first()) {
+        (Ok(plan), Some(first)) => (plan, first),
+        (Err(error), _) => {
+            messages.error(error);
+            return 2;
+        }
+        (_, None) => return 2,
+    };
+    let path = request.output.map_or_else(|| plan.written.path(first.merged_path()), PathBuf::from);
+    let mut request = Request { output: Some(path.clone().into()), ..request };
+    match plan.written {
+        Written::Text => {
+            request.view.time = TimeMode::Utc;
+            request.names_in_lines = true;
+        }
+        Written::Format(format) => request.layout = Layout::Other(format),
+    }
+    Signals::take();
+    let merged = crate::reporting(request.quiet, |messages| {
+        let choice = if request.all_runs { Choice::All } else { Choice::Newest };
+        merge::run(&Job { apps, request: &request, choice }, messages)
+    });
+    // Of traces that are not whole the rest is shown.
+    if merged > 1 {
+        return merged;
+    }
+    let mut command = match &plan.viewer {
+        Start::Program(program, arguments) => {
+            let mut command = Command::new(program);
+            command.args(*arguments).arg(&path);
+            command
+        }
+        Start::Command(line) => of_shell(line, &path),
+        Start::Page(page) => {
+            let page = page.map_or_else(String::new, |page| format!("; load it at {page}"));
+            messages.note(format_args!(
+                "no program shows {} here: {} is written{page}",
+                plan.written.name(),
+                shown(&path)
+            ));
+            return merged;
+        }
+    };
+    keep_interrupts_from_this_process();
+    match command.status() {
+        Ok(status) => exit_code(status),
+        Err(error) => {
+            messages.error(Error::io("run", Path::new(command.get_program()), error));
+            2
+        }
+    }
+}
+
+/// Returns a command that a user has written, with the path behind it.
+fn of_shell(line: &OsStr, path: &Path) -> Command {
+    if cfg!(windows) {
+        let line = line.to_string_lossy();
+        let mut words = line.split_whitespace();
+        let mut command = Command::new(words.next().unwrap_or_default());
+        command.args(words).arg(path);
+        return command;
+    }
+    let mut script = line.to_owned();
+    script.push(" \"$1\"");
+    let mut command = Command::new("sh");
+    command.arg("-c").arg(script).arg("sh").arg(path);
+    command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn planned(said: Option<&str>, installed: &[&str]) -> Result<Plan, String> {
+        let find =
+            |name: &Path| installed.iter().any(|known| Path::new(known) == name).then(|| name.to_owned());
+        plan(said.map(OsStr::new), find).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_first_viewer_that_is_installed_decides_unless_the_user_does() {
+        let program = |name: &str, arguments| Start::Program(name.into(), arguments);
+        let lnav = Plan { written: Written::Text, viewer: program("lnav", &[]) };
+        assert_eq!(planned(None, &["less", "uftrace", "lnav"]), Ok(lnav));
+        let uftrace = Written::Format(OtherFormat::Uftrace);
+        let tui = || Plan { written: uftrace, viewer: program("uftrace", &["tui", "-d"]) };
+        assert_eq!(planned(None, &["less", "uftrace"]), Ok(tui()));
+        assert_eq!(planned(Some("uftrace"), &["less", "uftrace", "lnav"]), Ok(tui()));
+        let less = Plan { written: Written::Text, viewer: program("less", &[]) };
+        assert_eq!(planned(Some("text:"), &["less"]), Ok(less));
+        let own = Plan { written: uftrace, viewer: Start::Command("my viewer:x -d".into()) };
+        assert_eq!(planned(Some("uftrace:my viewer:x -d"), &[]), Ok(own));
+        let perfetto = Written::Format(OtherFormat::Perfetto);
+        let page = Plan { written: perfetto, viewer: Start::Page(Some("https://ui.perfetto.dev")) };
+        assert_eq!(planned(Some("perfetto"), &["lnav"]), Ok(page));
+        let ctf = Plan { written: Written::Format(OtherFormat::Ctf), viewer: Start::Page(None) };
+        assert_eq!(planned(Some("ctf"), &["lnav"]), Ok(ctf));
+        assert!(planned(None, &[]).unwrap_err().contains("no viewer is installed, of lnav, uftrace, less"));
+        assert!(planned(Some("svg"), &[]).unwrap_err().contains("names no format: there are text, jsonl"));
+    }
+
+    #[test]
+    fn what_is_written_has_the_name_that_its_format_gives() {
+        let path = |written: Written| written.path(PathBuf::from("/x/app.trace.merge"));
+        assert_eq!(path(Written::Text), Path::new("/x/app.trace.utc"));
+        assert_eq!(path(Written::Format(OtherFormat::Uftrace)), Path::new("/x/app.uftrace"));
+    }
+}

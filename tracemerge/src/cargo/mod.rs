@@ -2,13 +2,14 @@
 //!
 //! The way of a build: `arguments` says what is wanted; `toolchain` what compiler there is, and by a small program whether
 //! its code can be given hooks; `build` has Cargo do what it was asked for, with this program as the compiler's *wrapper*,
-//! which `wrapper` is: it adds to the compiler's arguments what makes hooks, or has `sleds` leave room for them. What Cargo runs then, `runner` runs with tracing
-//! on, and has a view of its trace shown.
+//! which `wrapper` is: it adds to the compiler's arguments what makes hooks, or has `listed` give
+//! single functions none, or room for them. What Cargo runs then, `runner` runs with tracing on, and has a view of its trace
+//! shown.
 
 mod arguments;
 mod build;
+mod listed;
 mod runner;
-mod sleds;
 mod toolchain;
 mod wrapper;
 

@@ -10,10 +10,10 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
+use trace_format::patterns::Patterns;
 
 use crate::stack;
 use crate::sync::exclusion::Excluded;
-use crate::user::patterns::Patterns;
 
 /// Tells the names that a symbol is known by: paths, without the compiler's additions.
 pub type NamesOf = fn(symbol: &[u8]) -> Vec<String>;

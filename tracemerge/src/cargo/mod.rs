@@ -15,7 +15,7 @@ mod wrapper;
 
 use std::ffi::OsString;
 
-use crate::ui::messages::Messages;
+use crate::ui::messages::{Messages, speak_as};
 
 /// The exit status where something is wrong that has nothing to do with the user's program.
 const FAILED: u8 = 101;
@@ -23,6 +23,8 @@ const FAILED: u8 = 101;
 /// Does what `args` say, the first of which is this program's own name; returns the exit status. `tracemerge` runs that
 /// command with arguments.
 pub fn main(args: impl IntoIterator<Item = OsString>, tracemerge: impl FnOnce(Vec<OsString>) -> u8) -> u8 {
+    // Whoever it is that has started this process, the user has called that.
+    speak_as("cargo tracer");
     let mut args: Vec<OsString> = args.into_iter().skip(1).collect();
     // Cargo passes the name of its command on.
     let is_command = args.first().is_some_and(|word| word == "tracer");

@@ -246,7 +246,12 @@ fn what_cannot_be_done_is_told() {
         assert!(!output.status.success());
         text(&output.stderr)
     };
-    assert!(said(&["bench"]).contains("'bench' is none of build, run and test"));
+    // Messages begin with what the user has called.
+    let unknown = said(&["bench"]);
+    assert!(unknown.starts_with("cargo tracer: error: 'bench' is none of build, run and test"), "{unknown}");
+    let nowhere = said(&["run", "--manifest-path", "nowhere/Cargo.toml"]);
+    assert!(nowhere.starts_with("cargo tracer: error: Cargo finds no workspace"), "{nowhere}");
+    assert!(said(&["run", "--include"]).starts_with("cargo tracer: error: --include needs "));
     assert!(
         said(&["build", "--target", "wasm32-unknown-unknown"]).contains("can be traced, and not for wasm32")
     );

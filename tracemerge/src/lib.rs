@@ -38,7 +38,7 @@ mod view;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use crate::cli::{Merge, Subcommand};
+use crate::cli::{CallView, Merge, Subcommand};
 use crate::command::diff::Told;
 use crate::command::merge::Job;
 use crate::find::app::App;
@@ -106,8 +106,13 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
             });
             if status == 0 { command::open::open(&opened_apps, request) } else { status }
         }
-        Subcommand::Run { options, symbols, command } => {
-            command::run::run(&symbols.added_to(options.into()), command)
+        Subcommand::Run { mut options, symbols, show, command } => {
+            if show == Some(CallView::Tree) {
+                options.view.time.get_or_insert(TimeMode::Offset);
+            }
+            let request = symbols.added_to(options.into());
+            let request = show.map_or(request.clone(), |view| view.added_to(request));
+            command::run::run(&request, command)
         }
         Subcommand::Clean { quiet, app } => {
             reporting(quiet, |messages| command::clean::clean(&App::or_directory(app)?, messages))

@@ -2,6 +2,8 @@
 
 use std::ffi::{OsStr, OsString};
 
+use trace_format::patterns;
+
 use crate::ui::error::Error;
 
 /// What `cargo tracer --help` says.
@@ -16,11 +18,18 @@ Usage: cargo tracer <build|run|test> [OPTIONS] [ARGUMENTS OF CARGO] [-- ARGUMENT
   cargo tracer build --examples             only builds: TRACER_ENABLE=1 switches tracing on
 
 Options:
-      --deps           Trace dependencies from registries, too, not only the crates of the workspace
-      --crate <NAME>   Trace this crate only; may be given several times
-      --dormant        Leave only room for hooks: no library, no cost, until `tracemerge run` wakes them
-      --show <VIEW>    What `run` shows at the end: report, tree or nothing [default: report]
-  -h, --help           Print this
+      --deps               Trace dependencies from registries, too, not only the crates of the workspace
+      --crate <NAME>       Trace this crate only; may be given several times
+      --dormant            Leave only room for hooks: no library, no cost, until `tracemerge run` wakes them
+      --show <VIEW>        What `run` shows at the end: report, tree or nothing [default: report]
+      --include <PATTERN>  Put hooks into functions of this path only; may be given several times
+      --exclude <PATTERN>  Put none into functions of this path, whatever is included; the same
+  -h, --help               Print this
+
+A pattern is a path, or its last segments, in which * stands for any characters: 'app::parser::*',
+'parse*', 'Iterator::next'. A function without a hook costs what it costs without tracing. Each
+crate is compiled twice for that, once to see which functions it has. TRACER_FUNCTIONS takes the
+same patterns where the program runs.
 
 What is traced are the functions as they were compiled: one that is inlined everywhere is a part of
 those that call it, and one that calls nothing has no hook. The build has a directory of its own,
@@ -43,12 +52,25 @@ pub struct BuildRequest {
     pub deps: bool,
     /// The crates that are traced; all of them where there is none.
     pub crates: Vec<String>,
+    /// The patterns of functions that have hooks; all of them where there is none.
+    pub include: Vec<String>,
+    /// The patterns of functions that have no hooks, whatever is included.
+    pub exclude: Vec<String>,
     /// Whether the hooks are dormant.
     pub dormant: bool,
     /// The view that is shown when the program has ended.
     pub show: Show,
     /// What Cargo gets.
     pub rest: Vec<OsString>,
+}
+
+impl BuildRequest {
+    /// Returns the patterns of functions that have hooks, as `TRACER_FUNCTIONS` has them; nothing where all have.
+    pub fn functions(&self) -> String {
+        // The last pattern that a function fits decides.
+        let left_out = self.exclude.iter().map(|pattern| format!("-{pattern}"));
+        self.include.iter().cloned().chain(left_out).collect::<Vec<_>>().join(",")
+    }
 }
 
 /// The view of a trace that is shown when the program has ended.
@@ -109,6 +131,8 @@ pub fn read(args: Vec<OsString>) -> Result<Wanted, Error> {
             "--crate" => {
                 request.crates.push(value("the name of a crate")?.to_string_lossy().replace('-', "_"))
             }
+            "--include" => request.include.extend(paths(option, &value(PATTERN)?)?),
+            "--exclude" => request.exclude.extend(paths(option, &value(PATTERN)?)?),
             "--show" => {
                 let word = value("report, tree or nothing")?;
                 let unknown = || Error::plain(format!("--show {word:?} is none of report, tree and nothing"));
@@ -123,6 +147,19 @@ pub fn read(args: Vec<OsString>) -> Result<Wanted, Error> {
         }
     }
     Ok(Wanted::Build(request))
+}
+
+/// What stands behind `--include` and `--exclude`.
+const PATTERN: &str = "the path of a function";
+
+/// Reads the patterns of paths behind `option`, with commas between them.
+fn paths(option: &str, word: &OsStr) -> Result<Vec<String>, Error> {
+    let text = word.to_string_lossy();
+    let paths: Vec<String> = patterns::texts(&text).map(str::to_owned).collect();
+    if paths.is_empty() || paths.iter().any(|path| path.starts_with('-')) {
+        return Err(Error::plain(format!("{option} needs {PATTERN} behind it, and {text:?} is none")));
+    }
+    Ok(paths)
 }
 
 #[cfg(test)]
@@ -149,6 +186,18 @@ mod tests {
         assert_eq!(request.rest, ["--release", "--bin", "x", "--", "--deps", "-h"]);
         assert_eq!(build(&["t"]).command, "test");
         assert_eq!(build(&["build", "--show=tree", "--crate=a", "--crate=b"]).crates, ["a", "b"]);
+    }
+
+    #[test]
+    fn what_is_excluded_is_left_out_whatever_is_included() {
+        let words =
+            ["run", "--exclude", "app::net::*,Map<K, V>::get", "--include=app::*", "--include", "parse*"];
+        assert_eq!(build(&words).functions(), "app::*,parse*,-app::net::*,-Map<K, V>::get");
+        assert_eq!(build(&["run"]).functions(), "");
+        assert!(
+            of(&["run", "--include", "-x"]).unwrap_err().contains("--include needs the path of a function")
+        );
+        assert!(of(&["run", "--exclude="]).unwrap_err().contains("--exclude needs the path of a function"));
     }
 
     #[test]

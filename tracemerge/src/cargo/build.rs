@@ -55,6 +55,9 @@ fn prepared(request: &BuildRequest) -> Result<Command, Error> {
         toolchain.probe_sleds(&place)?;
     } else {
         toolchain.probe(&library, &place)?;
+        if !request.functions().is_empty() {
+            toolchain.probe_choice(&library, &place)?;
+        }
     }
     let mut command = cargo();
     command.arg(&request.command);
@@ -85,6 +88,9 @@ fn prepared(request: &BuildRequest) -> Result<Command, Error> {
     if !request.crates.is_empty() {
         command.env(wrapper::CRATES, request.crates.join(","));
     }
+    if !request.functions().is_empty() {
+        command.env(wrapper::FUNCTIONS, request.functions());
+    }
     command.env(variable, &own).env("RUSTDOC", &own).env(wrapper::LIBRARY, &library);
     Ok(command)
 }
@@ -93,13 +99,14 @@ fn prepared(request: &BuildRequest) -> Result<Command, Error> {
 /// wanted, so each choice has a directory of its own.
 fn place_of(request: &BuildRequest, place: PathBuf) -> PathBuf {
     let place = if request.dormant { place.join("dormant") } else { place };
-    if !request.deps && request.crates.is_empty() {
+    let functions = request.functions();
+    if !request.deps && request.crates.is_empty() && functions.is_empty() {
         return place;
     }
     let mut crates = request.crates.clone();
     crates.sort();
     let mut hasher = DefaultHasher::new();
-    (request.deps, crates).hash(&mut hasher);
+    (request.deps, crates, functions).hash(&mut hasher);
     place.join(format!("chosen-{:08x}", hasher.finish() as u32))
 }
 

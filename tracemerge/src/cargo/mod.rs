@@ -2,19 +2,20 @@
 //!
 //! The way of a build: `arguments` says what is wanted; `toolchain` what compiler there is, and by a small program whether
 //! its code can be given hooks; `build` has Cargo do what it was asked for, with this program as the compiler's *wrapper*,
-//! which `wrapper` is: it adds to the compiler's arguments what makes hooks, or has `sleds` leave room for them. What Cargo runs then, `runner` runs with tracing
-//! on, and has a view of its trace shown.
+//! which `wrapper` is: it adds to the compiler's arguments what makes hooks, or has `listed` give
+//! single functions none, or room for them. What Cargo runs then, `runner` runs with tracing on, and has a view of its trace
+//! shown.
 
 mod arguments;
 mod build;
+mod listed;
 mod runner;
-mod sleds;
 mod toolchain;
 mod wrapper;
 
 use std::ffi::OsString;
 
-use crate::ui::messages::Messages;
+use crate::ui::messages::{Messages, speak_as};
 
 /// The exit status where something is wrong that has nothing to do with the user's program.
 const FAILED: u8 = 101;
@@ -22,6 +23,8 @@ const FAILED: u8 = 101;
 /// Does what `args` say, the first of which is this program's own name; returns the exit status. `tracemerge` runs that
 /// command with arguments.
 pub fn main(args: impl IntoIterator<Item = OsString>, tracemerge: impl FnOnce(Vec<OsString>) -> u8) -> u8 {
+    // Whoever it is that has started this process, the user has called that.
+    speak_as("cargo tracer");
     let mut args: Vec<OsString> = args.into_iter().skip(1).collect();
     // Cargo passes the name of its command on.
     let is_command = args.first().is_some_and(|word| word == "tracer");

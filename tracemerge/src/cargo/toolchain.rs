@@ -1,15 +1,17 @@
 //! The compiler at hand, and whether the code that it makes can be given hooks.
 
 use std::collections::hash_map::DefaultHasher;
+use std::ffi::OsString;
 use std::fs;
 use std::hash::{Hash, Hasher};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use crate::cargo::{sleds, wrapper};
 use object::Object;
 
+use crate::cargo::listed::{self, Attribute};
+use crate::cargo::wrapper;
 use crate::os::environment::of_cargo;
 use crate::ui::error::Error;
 use crate::ui::messages::shown;
@@ -38,81 +40,127 @@ impl Toolchain {
     /// The flags are stable, but the names of passes that they carry are no promise: what a compiler does with them has to be
     /// tried.
     pub fn probe(&self, library: &Path, place: &Path) -> Result<(), Error> {
+        self.once(place, ("hooks", library, wrapper::HOOKS), |directory| {
+            let tried = tried(PROBE, &[], library, directory)?;
+            // `main`, and twice the function that panics.
+            let why = tried.and_then(|called| called.is_at_least(3));
+            Ok(why.err().map(|why| {
+                format!("hooks: {why}. It was seen to work with Rust 1.70 and later on x86-64 and Linux with glibc. To trace chosen functions with any compiler there are tracer::scope() and #[tracer::traced]")
+            }))
+        })
+    }
+
+    /// Tries whether functions that are in a list have no hooks. The answer is kept in `place`.
+    pub fn probe_choice(&self, library: &Path, place: &Path) -> Result<(), Error> {
+        let line = Attribute::NoHooks.line("left_out");
+        self.once(place, ("choice", library, wrapper::HOOKS, &line), |directory| {
+            let list = directory.join("functions");
+            fs::write(&list, &line).map_err(|error| Error::io("write", &list, error))?;
+            let tried = tried(PROBE_OF_CHOICE, &listed::arguments(&list), library, directory)?;
+            let why = tried.and_then(|called| match called.is_at_least(3) {
+                Ok(()) if called.entered >= LEFT_OUT => Err("one that was to have none has one".to_owned()),
+                other => other,
+            });
+            Ok(why.err().map(|why| {
+                format!("hooks in some functions only: {why}. It was seen to work with Rust 1.85 and later on x86-64 and Linux with glibc. Without --include and --exclude all functions have hooks, and TRACER_FUNCTIONS says which calls are recorded")
+            }))
+        })
+    }
+
+    /// Tries whether a program can be compiled with hooks that are dormant. The answer is kept in `place`.
+    pub fn probe_sleds(&self, place: &Path) -> Result<(), Error> {
+        let line = Attribute::Sleds.line("probed");
+        self.once(place, ("sleds", &line), |directory| {
+            let (source, list) = (directory.join("probe.rs"), directory.join("functions"));
+            let write = |path: &Path, text: &str| {
+                fs::write(path, text).map_err(|error| Error::io("write", path, error))
+            };
+            write(&source, PROBE_OF_SLEDS)?;
+            write(&list, &line)?;
+            let mut compile = rustc();
+            compile.arg("--edition=2021").args(listed::arguments(&list));
+            let output = output_of(compile.arg(&source).arg("--out-dir").arg(directory))?;
+            let bytes = fs::read(directory.join("probe")).unwrap_or_default();
+            let has_sleds = object::File::parse(&*bytes)
+                .is_ok_and(|file| file.section_by_name(listed::SECTION_OF_SLEDS).is_some());
+            Ok((!output.status.success() || !has_sleds).then(|| {
+                "dormant hooks. It was seen to work with Rust 1.85 and later on x86-64 and Linux with glibc. Without --dormant there are hooks that are always called".to_owned()
+            }))
+        })
+    }
+
+    /// Has something tried in a directory of its own, which returns what the compiler's code cannot be given; not again with the
+    /// same compiler and the same `what`, once it was found to work.
+    fn once(
+        &self,
+        place: &Path,
+        what: impl Hash,
+        probe: impl FnOnce(&Path) -> Result<Option<String>, Error>,
+    ) -> Result<(), Error> {
         let mut hasher = DefaultHasher::new();
-        (&self.version, library, wrapper::HOOKS).hash(&mut hasher);
+        (&self.version, what).hash(&mut hasher);
         let known = place.join(format!("probed-{:016x}", hasher.finish()));
         if known.exists() {
             return Ok(());
         }
-        let compiler = self.version.lines().next().unwrap_or("rustc").to_owned();
-        let refused = |why: String| {
-            Error::plain(format!(
-                "the code of {compiler} for {} cannot be given hooks: {why}. It was seen to work with Rust 1.70 and later on x86-64 and Linux with glibc. To trace chosen functions with any compiler there are tracer::scope() and #[tracer::traced]",
-                self.host
-            ))
-        };
         let parent = |error| Error::io("create", place, error);
         fs::create_dir_all(place).map_err(parent)?;
         let directory = tempfile::tempdir_in(place).map_err(parent)?;
-        let source = directory.path().join("probe.rs");
-        fs::write(&source, PROBE).map_err(|error| Error::io("write", &source, error))?;
-        let mut compile = rustc();
-        compile.args(["--edition=2021", "-Copt-level=1"]).args(wrapper::HOOKS).args(wrapper::link(library));
-        compile.arg(&source).arg("--out-dir").arg(directory.path());
-        let output = output_of(&mut compile)?;
-        if !output.status.success() {
-            let said = String::from_utf8_lossy(&output.stderr).into_owned();
-            return Err(refused(said.lines().find(|line| !line.is_empty()).unwrap_or("it ended").to_owned()));
-        }
-        let (program, traces) = (directory.path().join("probe"), directory.path().join("traces"));
-        fs::create_dir(&traces).map_err(parent)?;
-        let mut run = Command::new(&program);
-        run.env("TRACER_ENABLE", "1").env("TRACER_DIR", &traces).env("TRACER_FORMAT", "text");
-        let output = output_of(&mut run)?;
-        let text = text_in(&traces).map_err(|error| Error::io("read", &traces, error))?;
-        let (entered, left) = (text.matches(" > hook ").count(), text.matches(" < hook ").count());
-        // `main`, and twice the function that panics.
-        if !output.status.success() || entered < 3 || entered != left {
-            return Err(refused(format!("a program entered {entered} functions and left {left}")));
+        if let Some(refused) = probe(directory.path())? {
+            let compiler = self.version.lines().next().unwrap_or("rustc");
+            let host = &self.host;
+            return Err(Error::plain(format!("the code of {compiler} for {host} cannot be given {refused}")));
         }
         fs::write(&known, &self.version).map_err(|error| Error::io("write", &known, error))
     }
 }
 
-impl Toolchain {
-    /// Tries whether a program can be compiled with hooks that are dormant. The answer is kept in `place`.
-    pub fn probe_sleds(&self, place: &Path) -> Result<(), Error> {
-        let mut hasher = DefaultHasher::new();
-        (&self.version, sleds::line("")).hash(&mut hasher);
-        let known = place.join(format!("probed-sleds-{:016x}", hasher.finish()));
-        if known.exists() {
-            return Ok(());
+/// How often a program has called hooks.
+#[derive(Clone, Copy, Debug)]
+struct Called {
+    entered: usize,
+    left: usize,
+}
+
+impl Called {
+    /// Says why it is wrong, if functions were entered less often than that, or were not left.
+    fn is_at_least(self, least: usize) -> Result<(), String> {
+        let Called { entered, left } = self;
+        if entered < least || entered != left {
+            return Err(format!("a program entered {entered} functions and left {left}"));
         }
-        let parent = |error| Error::io("create", place, error);
-        fs::create_dir_all(place).map_err(parent)?;
-        let directory = tempfile::tempdir().map_err(parent)?;
-        let (source, list) = (directory.path().join("probe.rs"), directory.path().join("functions"));
-        let write =
-            |path: &Path, text: &str| fs::write(path, text).map_err(|error| Error::io("write", path, error));
-        write(&source, PROBE_OF_SLEDS)?;
-        write(&list, &sleds::line("probed"))?;
-        let mut compile = rustc();
-        compile.arg("--edition=2021").args(sleds::arguments(&list));
-        compile.arg(&source).arg("--out-dir").arg(directory.path());
-        let output = output_of(&mut compile)?;
-        let program = directory.path().join("probe");
-        let bytes = fs::read(program).unwrap_or_default();
-        let has_sleds =
-            object::File::parse(&*bytes).is_ok_and(|file| file.section_by_name(sleds::SECTION).is_some());
-        if !output.status.success() || !has_sleds {
-            let compiler = self.version.lines().next().unwrap_or("rustc");
-            return Err(Error::plain(format!(
-                "the code of {compiler} for {} cannot be given dormant hooks. It was seen to work with Rust 1.85 and later on x86-64 and Linux with glibc. Without --dormant there are hooks that are always called",
-                self.host
-            )));
-        }
-        write(&known, &self.version)
+        Ok(())
     }
+}
+
+/// Compiles a program with hooks, with `first` before what makes them, and runs it. Returns how often it has called them, or why
+/// it could not be compiled.
+fn tried(
+    text: &str,
+    first: &[OsString],
+    library: &Path,
+    directory: &Path,
+) -> Result<Result<Called, String>, Error> {
+    let source = directory.join("probe.rs");
+    fs::write(&source, text).map_err(|error| Error::io("write", &source, error))?;
+    let mut compile = rustc();
+    compile.args(["--edition=2021", "-Copt-level=1"]).args(first).args(wrapper::HOOKS);
+    compile.args(wrapper::link(library)).arg(&source).arg("--out-dir").arg(directory);
+    let output = output_of(&mut compile)?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        return Ok(Err(said.lines().find(|line| !line.is_empty()).unwrap_or("it ended").to_owned()));
+    }
+    let (program, traces) = (directory.join("probe"), directory.join("traces"));
+    fs::create_dir(&traces).map_err(|error| Error::io("create", &traces, error))?;
+    let mut run = Command::new(&program);
+    run.env("TRACER_ENABLE", "1").env("TRACER_DIR", &traces).env("TRACER_FORMAT", "text");
+    let output = output_of(&mut run)?;
+    if !output.status.success() {
+        return Ok(Err(format!("a program ended with {}", output.status)));
+    }
+    let text = text_in(&traces).map_err(|error| Error::io("read", &traces, error))?;
+    Ok(Ok(Called { entered: text.matches(" > hook ").count(), left: text.matches(" < hook ").count() }))
 }
 
 /// A program whose function can be named in a list.
@@ -138,6 +186,28 @@ fn main() {
 fn deeper(left: u32) -> u32 {
     if left == 0 { panic!() }
     deeper(std::hint::black_box(left) - 1) + 1
+}
+";
+
+/// How often [`PROBE_OF_CHOICE`] calls the function that is to have no hooks.
+const LEFT_OUT: usize = 1000;
+
+/// A program of which one function has hooks, and another one, which can be named in a list, is to have none.
+const PROBE_OF_CHOICE: &str = "\
+use std::hint::black_box;
+fn main() {
+    chosen(2);
+    left_out(1000);
+}
+#[no_mangle]
+#[inline(never)]
+pub extern \"C\" fn chosen(left: u32) -> u32 {
+    if left == 0 { 0 } else { black_box(chosen as extern \"C\" fn(u32) -> u32)(left - 1) + 1 }
+}
+#[no_mangle]
+#[inline(never)]
+pub extern \"C\" fn left_out(left: u32) -> u32 {
+    if left == 0 { 0 } else { black_box(left_out as extern \"C\" fn(u32) -> u32)(left - 1) + 1 }
 }
 ";
 

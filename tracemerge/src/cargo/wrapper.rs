@@ -7,7 +7,9 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::Command;
 
-use crate::cargo::sleds;
+use trace_format::patterns::Patterns;
+
+use crate::cargo::listed::{Attribute, Listed};
 use crate::os::environment::of_cargo;
 use crate::ui::messages::Messages;
 
@@ -19,6 +21,8 @@ pub const HOOKS: [&str; 3] = ["-Cpasses=tsan", "-Cllvm-args=-tsan-instrument-ato
 pub const LIBRARY: &str = "CARGO_TRACER_LIBRARY";
 /// The variable that has the crates in it that are traced, with commas between them; all of them where it is not set.
 pub const CRATES: &str = "CARGO_TRACER_CRATES";
+/// The variable that has the patterns of functions in it that have hooks; all have them where it is not set.
+pub const FUNCTIONS: &str = "CARGO_TRACER_FUNCTIONS";
 /// The variable that has another wrapper in it, which this one calls.
 pub const CHAINED: &str = "CARGO_TRACER_CHAINED";
 /// The variable that is set where the hooks are to be dormant.
@@ -71,17 +75,19 @@ pub fn compile(args: Vec<OsString>) -> u8 {
     let package = of_cargo("CARGO_PKG_NAME");
     let is_traced = !is_rustdoc && is_traced(words, package.as_deref(), of_cargo(CRATES).as_deref());
     if is_traced {
-        if !is_dormant {
-            more.extend(HOOKS.map(OsString::from));
-        }
         if !words.iter().any(|word| word.to_string_lossy().contains("debuginfo=")) {
             more.push("-Cdebuginfo=line-tables-only".into());
         }
         // Names are found in the program's own file. Cargo strips what has no debug information of its own.
         more.push("-Cstrip=none".into());
     }
-    let compiled = if is_traced && is_dormant {
-        sleds::compile(compiler, words, &more)
+    if is_traced && !is_dormant {
+        more.extend(HOOKS.map(OsString::from));
+    }
+    let wanted = of_cargo(FUNCTIONS).map(|text| Patterns::parse(&text.to_string_lossy()));
+    let compiled = if is_traced && (is_dormant || wanted.is_some()) {
+        let attribute = if is_dormant { Attribute::Sleds } else { Attribute::NoHooks };
+        Listed { words, more: &more, attribute, wanted: &wanted.unwrap_or_default() }.compile(compiler)
     } else {
         replace_by(compiler().args(words).args(&more))
     };

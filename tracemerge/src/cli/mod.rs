@@ -8,6 +8,7 @@ use clap::{CommandFactory, Parser};
 pub mod manual;
 mod options;
 
+pub use self::options::CallView;
 use self::options::{
     LineSymbolOptions, MergeOptions, SymbolOptions, ViewOptions, function_pattern, nanoseconds,
 };
@@ -134,6 +135,9 @@ const RUN_HELP: &str = "\
 Sets TRACER_ENABLE=1, runs the application and waits for it; then merges what it
 and the processes it forked have traced. An APP without a slash is searched in
 PATH. Options of tracemerge go before APP, all that follows is for APP.
+
+A program that was compiled with -finstrument-functions gets libtracer preloaded,
+so that all its functions are traced; --show tree then shows their calls.
 
 Interrupting from the keyboard ends APP, not tracemerge. SIGTERM and SIGHUP are
 passed on to APP.
@@ -519,6 +523,9 @@ pub enum Subcommand {
         /// The names of functions
         #[command(flatten)]
         symbols: LineSymbolOptions,
+        /// Show the calls of functions at the end, instead of writing a merged file
+        #[arg(long, value_name = "VIEW", value_enum, conflicts_with = "symbols")]
+        show: Option<CallView>,
         /// The application and its arguments
         #[arg(value_name = "APP", required = true, num_args = 1.., trailing_var_arg = true)]
         command: Vec<OsString>,
@@ -682,6 +689,20 @@ mod tests {
         for option in command.get_arguments().filter_map(clap::Arg::get_long) {
             assert!(long.contains(&format!("--{option}")), "{option}");
         }
+    }
+
+    #[test]
+    fn a_run_may_end_with_a_view_of_its_calls() {
+        let Some(Subcommand::Run { show, command, .. }) =
+            parse(&["run", "--show", "tree", "./app", "--show", "x"]).unwrap().command
+        else {
+            panic!()
+        };
+        assert_eq!(
+            (show, command),
+            (Some(CallView::Tree), ["./app", "--show", "x"].map(OsString::from).to_vec())
+        );
+        assert!(parse(&["run", "--show", "nothing", "./app"]).is_err());
     }
 
     #[test]

@@ -12,10 +12,11 @@ use crate::symbols::Settings;
 use crate::time::when::When;
 use crate::ui::colour;
 use crate::view::export::format::OtherFormat;
-use crate::view::export::report::ReportOrder;
+use crate::view::export::report::{ReportOrder, ReportStyle};
 use crate::view::export::show::Column;
 use crate::view::export::time_column::TimeMode;
-use crate::view::request::{Request, View};
+use crate::view::export::tree::TreeStyle;
+use crate::view::request::{Layout, Request, View};
 use crate::view::select::{Amount, Selection};
 use crate::view::sites::{SiteSelection, SourcePlace};
 use crate::view::wanted_threads::ThreadIs;
@@ -181,6 +182,27 @@ pub fn nanoseconds(text: &str) -> Result<u64, String> {
     let number: f64 = number.parse().map_err(|_| "a time is wanted, such as 10us".to_owned())?;
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not negative")]
     Ok((number * factor) as u64)
+}
+
+/// The view of calls that a run ends with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum CallView {
+    /// Which functions called which, as by `tracemerge tree`
+    Tree,
+    /// How often each was called, as by `tracemerge report`
+    Report,
+}
+
+impl CallView {
+    /// Adds the view to a request.
+    #[must_use]
+    pub fn added_to(self, mut request: Request) -> Request {
+        request.layout = match self {
+            CallView::Tree => Layout::Tree(TreeStyle::default()),
+            CallView::Report => Layout::Report(ReportStyle::default()),
+        };
+        request
+    }
 }
 
 impl ValueEnum for ReportOrder {

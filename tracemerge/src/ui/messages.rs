@@ -7,9 +7,26 @@ use std::fmt::{self, Display};
 #[cfg(not(test))]
 use std::io::{self, Write};
 use std::path::Path;
+use std::sync::OnceLock;
 
 use indicatif::HumanCount;
 use trace_format::escape::{EscapeContext, escape_into};
+
+/// The name under which the user has called this program, if it is another one than `tracemerge`. It is set once, before
+/// anything is said.
+static CALLED: OnceLock<&'static str> = OnceLock::new();
+
+/// Has all messages of this process begin with a `name`, because the user has called that and not `tracemerge`.
+pub fn speak_as(name: &'static str) {
+    // A second name would be that of another program in this process; the first stays.
+    let _ = CALLED.set(name);
+}
+
+/// Returns the name with which messages begin.
+#[must_use]
+pub fn program() -> &'static str {
+    CALLED.get().copied().unwrap_or("tracemerge")
+}
 
 /// The exit status of the command, in order of gravity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -90,7 +107,7 @@ impl Messages {
 
     fn say(&self, grade: &str, text: impl Display) {
         if !self.silent {
-            write(&format!("tracemerge: {grade}{text}\n"));
+            write(&format!("{}: {grade}{text}\n", program()));
         }
     }
 

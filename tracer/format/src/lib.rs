@@ -12,6 +12,7 @@
 //! | [`crc32`] | the checksum of a `# run` line |
 //! | [`wall`] | wall-clock times as text |
 //! | [`name`] | names of trace files |
+//! | [`patterns`] | which functions are meant, by their names |
 //! | [`record`] | the binary record in a ring |
 //! | [`ring`] | the ring file: header, positions, slots |
 //! | [`capture`] | arguments as they are copied into a record, and the descriptor that tells their types |
@@ -44,6 +45,7 @@ pub mod manifest;
 pub mod mark;
 pub mod meta;
 pub mod name;
+pub mod patterns;
 pub mod pe;
 pub mod places;
 pub mod plans;

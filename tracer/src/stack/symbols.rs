@@ -17,6 +17,7 @@ use object::{
     elf::{FileHeader64, SHN_UNDEF, SHT_DYNSYM, SHT_SYMTAB, STT_FUNC, STT_GNU_IFUNC},
     read::elf::{FileHeader, SectionHeader, Sym},
 };
+use trace_format::patterns::{spellings, without_suffix};
 
 #[cfg(target_os = "linux")]
 use super::module;
@@ -96,28 +97,6 @@ pub(super) fn has_name(symbol: &[u8], name: &str) -> bool {
     let path = format!("{demangled:#}");
     spellings(without_suffix(&path)).iter().any(|path| ends_with(path, name))
         || ends_with(&demangled.to_string(), name)
-}
-
-/// Returns the path without what compilers add to the name of a part or of a variant of a function.
-fn without_suffix(path: &str) -> &str {
-    let known = [".cold", ".part.", ".isra.", ".constprop.", ".llvm."];
-    known.iter().filter_map(|suffix| path.find(suffix)).min().map_or(path, |end| &path[..end])
-}
-
-/// Returns the path as it is, without generic arguments at its end, and with the type, or the trait, that a
-/// method is of in place of `<Type as Trait>`.
-fn spellings(path: &str) -> Vec<String> {
-    let mut all = vec![path.to_owned()];
-    if let Some(generic) = path.strip_suffix('>').and_then(|_| path.rfind("::<")) {
-        all.push(path[..generic].to_owned());
-    }
-    for path in all.clone() {
-        let Some((types, method)) = path.strip_prefix('<').and_then(|rest| rest.split_once(">::")) else {
-            continue;
-        };
-        all.extend(types.split(" as ").map(|of| format!("{of}::{method}")));
-    }
-    all
 }
 
 /// Returns whether a path is `name`, or ends with its segments.

@@ -10,9 +10,9 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
+use trace_format::patterns::Patterns;
 
 use crate::stack;
-use crate::user::patterns::Patterns;
 use crate::words::exclusion::Excluded;
 
 /// Tells the names that a symbol is known by: paths, without the compiler's additions.

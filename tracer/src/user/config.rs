@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use trace_format::file::Encoding;
 use trace_format::meta::ClockKind;
+use trace_format::patterns::Patterns;
 use trace_format::ring::{MAX_CAPACITY, MIN_CAPACITY};
 use trace_store::variables;
 
 use super::filter::Filter;
-use super::patterns::Patterns;
 use super::teller;
 use crate::sys;
 

@@ -4,10 +4,8 @@
 //! |---|---|
 //! | `config` | settings: defaults, then the builder's, then those of the environment |
 //! | `filter` | which calls of `trace!` are on, by module |
-//! | `patterns` | which functions hooks record, by name |
 //! | `teller` | one line on stderr, also for a thread that does not have the host's stderr |
 
 pub(crate) mod config;
 pub(crate) mod filter;
-pub(crate) mod patterns;
 pub(crate) mod teller;

@@ -1,4 +1,5 @@
-//! The commands that docs/functions.md begins with are run as they stand there, beside programs that know nothing of tracing.
+//! The commands of the guide's chapter on the functions of unmodified programs are run as they stand there, beside programs that
+//! know nothing of tracing.
 
 use std::fs;
 use std::path::Path;
@@ -9,14 +10,20 @@ use tempfile::TempDir;
 use crate::compiled::installed;
 use crate::rust::forget_cargo;
 
-/// Returns the commands of the first block of a chapter that has some, one in a line.
-fn commands(chapter: &str) -> Vec<String> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/functions.md");
+/// Returns the commands of the first block behind `heading` in a document, one in a line.
+fn commands(document: &str, heading: &str) -> Vec<String> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(document);
     let text = fs::read_to_string(path).expect("the document");
-    let heading = format!("\n## {chapter}\n");
-    let (_, chapter) = text.split_once(&heading).expect("the chapter");
+    let (_, chapter) = text.split_once(heading).expect("the chapter");
     let block = chapter.split("```").nth(1).expect("a block");
     block.lines().filter_map(|line| line.strip_prefix("$ ")).map(str::to_owned).collect()
+}
+
+/// Returns the two commands that lead to a tree in the guide, which are those of the document on functions, too.
+fn recipe(language: &str) -> [String; 2] {
+    let commands = commands("guide.md", &format!("\n**A program in {language}.**"));
+    assert_eq!(commands, self::commands("functions.md", &format!("\n## {language}\n")));
+    commands.try_into().unwrap_or_else(|commands| panic!("not two commands: {commands:?}"))
 }
 
 /// Runs a command as a user does, and returns what it prints.
@@ -46,8 +53,7 @@ fn an_unmodified_program_in_rust_comes_to_its_tree_as_the_document_says() {
     write("Cargo.toml", "[package]\nname = \"app\"\nversion = \"0.1.0\"\nedition = \"2021\"\n[workspace]\n");
     write("src/main.rs", WORDS_IN_RUST);
     write("input.txt", "one two\nthree\n");
-    let commands = commands("Rust");
-    assert_eq!(commands.len(), 2, "{commands:?}");
+    let commands = recipe("Rust");
     let report = printed(&commands[0], place.path(), runtime.path());
     assert!(report.starts_with("3 words\n"), "{report}");
     let row = report.lines().find(|line| line.contains("  app::words_of  ")).expect("the function");
@@ -61,13 +67,13 @@ fn an_unmodified_program_in_rust_comes_to_its_tree_as_the_document_says() {
 fn an_unmodified_program_in_cpp_comes_to_its_tree_as_the_document_says() {
     let (place, runtime) = (TempDir::new().expect("a directory"), TempDir::new().expect("a directory"));
     fs::write(place.path().join("app.cpp"), SHAPES_IN_CPP).expect("a file");
-    let commands = commands("C and C++");
-    assert_eq!(commands.len(), 3, "{commands:?}");
+    let commands = recipe("C and C++");
     let printed = |command: &str| printed(command, place.path(), runtime.path());
     assert_eq!(printed(&commands[0]), "");
-    assert_eq!(printed(&commands[1]), "13\n");
-    let tree = printed(&commands[2]);
-    assert!(depth(&tree, "total(") < depth(&tree, "Square::area()"), "{tree}");
+    let told = printed(&commands[1]);
+    let tree =
+        told.strip_prefix("13\n").unwrap_or_else(|| panic!("what the program prints comes first: {told}"));
+    assert!(depth(tree, "total(") < depth(tree, "Square::area()"), "{tree}");
     assert_eq!(tree.matches("Square::area()").count(), 2, "{tree}");
 }
 

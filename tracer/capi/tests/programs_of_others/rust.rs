@@ -1,12 +1,13 @@
 //! `cargo tracer` builds a workspace whose source says nothing of tracing; what its programs count is in their traces.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use tempfile::TempDir;
 
-use crate::compiled::{calls, counted, installed, tracemerge};
+use crate::compiled::{Calls, calls, counted, installed, tracemerge};
 
 /// A copy of the workspace, so that nothing is built among the sources.
 struct Workspace {
@@ -129,6 +130,99 @@ fn the_status_of_the_program_is_passed_on_and_crates_can_be_chosen() {
     assert!(!calls.entered.keys().any(|name| name.starts_with("the_app::")), "{calls:?}");
 }
 
+/// Returns a program that was built in a directory of its own for what was chosen, and what its trace tells.
+fn chosen(workspace: &Workspace, output: &Output, profile: &str) -> (PathBuf, Calls) {
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let said = text(&output.stderr);
+    assert!(!said.contains("CSV"), "{said}");
+    // Cargo says what it runs.
+    let at = said.rsplit_once("target/tracer/").map(|(_, at)| at.split('`').next().unwrap_or_default());
+    let place = at.and_then(|at| at.split(env!("HOST_OF_TEST")).next()).expect("the program");
+    let place = workspace.place.path().join("target/tracer").join(place).join(env!("HOST_OF_TEST"));
+    let program = place.join(profile).join("the-app");
+    let calls = calls(&merged(&program));
+    (program, calls)
+}
+
+/// Returns the functions of a program whose code calls a hook, and the number of all of Rust, by what objdump says.
+fn with_hooks(program: &Path) -> (BTreeSet<String>, usize) {
+    let mut command = Command::new("objdump");
+    command.args(["--disassemble", "--no-show-raw-insn"]).arg(program);
+    let output = command.output().expect("objdump can be run");
+    let (mut hooked, mut functions, mut own) = (BTreeSet::new(), 0, String::new());
+    for line in text(&output.stdout).lines() {
+        if let Some(symbol) = line.strip_suffix(">:").and_then(|line| line.split_once('<')) {
+            own = format!("{:#}", rustc_demangle::demangle(symbol.1));
+            functions += usize::from(rustc_demangle::try_demangle(symbol.1).is_ok());
+        } else if line.contains("<__tsan_func_e") && !own.contains("@plt") {
+            hooked.insert(own.clone());
+        }
+    }
+    (hooked, functions)
+}
+
+#[test]
+fn functions_are_left_out_of_the_program_by_their_paths() {
+    let workspace = Workspace::new();
+    for (profile, how) in [("debug", &["run"][..]), ("release", &["run", "--release"])] {
+        let all = workspace.cargo_tracer(how);
+        let (whole, entered) = (workspace.built(profile, "the-app"), text(&all.stdout));
+        assert!(all.status.success(), "{}", text(&all.stderr));
+        let counts = counted(&entered);
+        let all = calls(&merged(&whole)).entered;
+        let (hooked, functions) = with_hooks(&whole);
+        assert!(hooked.contains("the_app::fib") && hooked.contains("helper::doubled"), "{hooked:?}");
+        for (options, wanted) in CHOICES {
+            let output = workspace.cargo_tracer(&[how, &["--show", "nothing"], options].concat());
+            let printed = text(&output.stdout);
+            assert_eq!(counted(&printed), counts, "the program does what it did");
+            let (program, calls) = chosen(&workspace, &output, profile);
+            assert_eq!((calls.not_innermost, calls.of_nothing), (0, 0), "{calls:?}");
+            // Of each function that is wanted there are the calls that there were, and of no other one.
+            let expected = all.iter().filter(|(name, _)| wanted(name));
+            let expected: BTreeMap<String, u64> =
+                expected.map(|(name, count)| (name.clone(), *count)).collect();
+            assert!(!expected.is_empty() && expected.len() < all.len(), "{options:?}: {all:?}");
+            assert_eq!(calls.entered, expected, "{options:?} {profile}");
+            // And the code of these functions only has hooks.
+            let expected: BTreeSet<String> = hooked.iter().filter(|name| wanted(name)).cloned().collect();
+            assert_eq!(with_hooks(&program), (expected, functions), "{options:?} {profile}");
+        }
+    }
+}
+
+/// What is chosen by options, and whether a function is.
+type Chosen = (&'static [&'static str], fn(&str) -> bool);
+
+const CHOICES: [Chosen; 3] = [
+    (&["--exclude", "the_app::fib"], |name| name != "the_app::fib"),
+    (
+        &["--include", "the_app::*", "--include=helper::doubled", "--exclude", "fails,*::{{closure}}*"],
+        |name| {
+            let is_included = name.starts_with("the_app::") || name == "helper::doubled";
+            is_included && name != "the_app::fails" && !name.contains("::{{closure}}")
+        },
+    ),
+    (&["--deps", "--include", "catches"], |name| name == "the_app::catches"),
+];
+
+#[test]
+fn dormant_hooks_are_left_out_by_paths_as_well() {
+    let workspace = Workspace::new();
+    let all = ["run", "--dormant", "--show", "nothing"];
+    let output =
+        workspace.cargo_tracer(&[&all[..], &["--include", "the_app::*", "--exclude", "fib"]].concat());
+    let counts = counted(&text(&output.stdout));
+    let entered = chosen(&workspace, &output, "debug").1.entered;
+    assert!(
+        entered.keys().all(|name| name.starts_with("the_app::") && name != "the_app::fib"),
+        "{entered:?}"
+    );
+    for name in ["the_app::fails", "the_app::catches", "the_app::after"] {
+        assert_eq!(entered.get(name), counts.get(name), "{name}");
+    }
+}
+
 #[test]
 fn tests_examples_and_examples_in_documentation_are_built_and_run() {
     let workspace = Workspace::new();
@@ -152,7 +246,12 @@ fn what_cannot_be_done_is_told() {
         assert!(!output.status.success());
         text(&output.stderr)
     };
-    assert!(said(&["bench"]).contains("'bench' is none of build, run and test"));
+    // Messages begin with what the user has called.
+    let unknown = said(&["bench"]);
+    assert!(unknown.starts_with("cargo tracer: error: 'bench' is none of build, run and test"), "{unknown}");
+    let nowhere = said(&["run", "--manifest-path", "nowhere/Cargo.toml"]);
+    assert!(nowhere.starts_with("cargo tracer: error: Cargo finds no workspace"), "{nowhere}");
+    assert!(said(&["run", "--include"]).starts_with("cargo tracer: error: --include needs "));
     assert!(
         said(&["build", "--target", "wasm32-unknown-unknown"]).contains("can be traced, and not for wasm32")
     );

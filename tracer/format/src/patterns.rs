@@ -1,13 +1,14 @@
-//! `TRACER_FUNCTIONS` and `TRACER_TRIGGER`: which functions are meant, by their names.
+//! Which functions are meant, by their names: `TRACER_FUNCTIONS` and `TRACER_TRIGGER` where a program runs, `--include` and
+//! `--exclude` where it is built.
 //!
 //! `pattern,pattern,...`, each a name in which `*` stands for any characters, with `-` in front where it takes out what
 //! earlier ones have put in. The last pattern that a name matches decides; where none does, a function is meant only if
 //! the first pattern takes out. A pattern is compared with the whole path of a function and with its last segments:
 //! `parse*` means `my_crate::parse_line`, too. A comma between `<` and `>`, or between parentheses, belongs to the name.
 
-/// The patterns of a variable, in order.
+/// Patterns, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Patterns(Vec<Pattern>);
+pub struct Patterns(Vec<Pattern>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Pattern {
@@ -17,41 +18,62 @@ struct Pattern {
 
 impl Patterns {
     /// Reads patterns. Every text is one.
-    pub(crate) fn parse(text: &str) -> Patterns {
-        let (mut patterns, mut nested, mut from) = (Vec::new(), 0u32, 0);
-        let mut add = |pattern: &str| {
-            let pattern = pattern.trim();
-            let (name, puts_in) = match pattern.strip_prefix('-') {
-                Some(name) => (name.trim_start(), false),
-                None => (pattern, true),
-            };
-            if !name.is_empty() {
-                patterns.push(Pattern { name: name.to_owned(), puts_in });
-            }
+    #[must_use]
+    pub fn parse(text: &str) -> Patterns {
+        let read = |text: &str| match text.strip_prefix('-') {
+            Some(name) => Pattern { name: name.trim_start().to_owned(), puts_in: false },
+            None => Pattern { name: text.to_owned(), puts_in: true },
         };
-        for (at, c) in text.char_indices() {
-            match c {
-                '<' | '(' => nested += 1,
-                '>' | ')' => nested = nested.saturating_sub(1),
-                ',' if nested == 0 => {
-                    add(&text[from..at]);
-                    from = at + 1;
-                }
-                _ => {}
-            }
-        }
-        add(&text[from..]);
-        Patterns(patterns)
+        Patterns(texts(text).map(read).filter(|pattern| !pattern.name.is_empty()).collect())
     }
 
     /// Returns whether a function is meant that has these names, which is none where it is not known.
-    pub(crate) fn mean<S: AsRef<str>>(&self, names: &[S]) -> bool {
+    #[must_use]
+    pub fn mean<S: AsRef<str>>(&self, names: &[S]) -> bool {
         let matches = |pattern: &&Pattern| names.iter().any(|name| pattern.is_of(name.as_ref()));
         match self.0.iter().rev().find(matches) {
             Some(pattern) => pattern.puts_in,
             None => self.0.first().is_none_or(|first| !first.puts_in),
         }
     }
+}
+
+/// Returns the texts between commas, without blanks around them; none is empty. A comma inside of brackets separates nothing.
+pub fn texts(text: &str) -> impl Iterator<Item = &str> {
+    let mut nested = 0u32;
+    let texts = text.split(move |c| {
+        match c {
+            '<' | '(' => nested += 1,
+            '>' | ')' => nested = nested.saturating_sub(1),
+            _ => {}
+        }
+        c == ',' && nested == 0
+    });
+    texts.map(str::trim).filter(|text| !text.is_empty())
+}
+
+/// Returns the path without what compilers add to the name of a part or of a variant of a function.
+#[must_use]
+pub fn without_suffix(path: &str) -> &str {
+    let known = [".cold", ".part.", ".isra.", ".constprop.", ".llvm."];
+    known.iter().filter_map(|suffix| path.find(suffix)).min().map_or(path, |end| &path[..end])
+}
+
+/// Returns the path of a function of Rust as it is, without generic arguments at its end, and with the type, or the trait, that
+/// a method is of in place of `<Type as Trait>`: a pattern means a function by each of these.
+#[must_use]
+pub fn spellings(path: &str) -> Vec<String> {
+    let mut all = vec![path.to_owned()];
+    if let Some(generic) = path.strip_suffix('>').and_then(|_| path.rfind("::<")) {
+        all.push(path[..generic].to_owned());
+    }
+    for path in all.clone() {
+        let Some((types, method)) = path.strip_prefix('<').and_then(|rest| rest.split_once(">::")) else {
+            continue;
+        };
+        all.extend(types.split(" as ").map(|of| format!("{of}::{method}")));
+    }
+    all
 }
 
 impl Pattern {
@@ -113,5 +135,16 @@ mod tests {
         let patterns = "std::map<int, int>::*,add(int, int)";
         assert!(mean(patterns, "std::map<int, int>::insert") && mean(patterns, "add(int, int)"));
         assert!(!mean(patterns, "add(int)"));
+        assert_eq!(texts(" a<b, c> ,, -d ").collect::<Vec<_>>(), ["a<b, c>", "-d"]);
+    }
+
+    #[test]
+    fn a_method_of_a_trait_is_one_of_its_type_and_one_of_the_trait() {
+        let names = spellings("<app::parser::Words as core::iter::Iterator>::next");
+        for pattern in ["app::parser::*", "Words::next", "Iterator::next", "next", "core::*"] {
+            assert!(Patterns::parse(pattern).mean(&names), "{pattern}");
+        }
+        assert!(!Patterns::parse("app::printer::*").mean(&names));
+        assert!(Patterns::parse("app::sum").mean(&spellings("app::sum::<u8>")));
     }
 }

@@ -76,8 +76,8 @@ static BASE: u64 = 0;
 #[inline(always)]
 fn steps_to(place: Spot) -> u32 {
     let bytes = (ptr::from_ref(place).expose_provenance()).wrapping_sub(ptr::from_ref(&BASE).addr());
-    match i32::try_from(bytes.cast_signed() >> 3) {
-        Ok(steps) if bytes & 7 == 0 => steps.cast_unsigned(),
+    match i32::try_from(bytes as isize >> 3) {
+        Ok(steps) if bytes & 7 == 0 => steps as u32,
         _ => 0,
     }
 }
@@ -87,7 +87,7 @@ fn place_at(steps: u32) -> Option<Spot> {
     if steps == 0 {
         return None;
     }
-    let bytes = (steps.cast_signed() as isize) << 3;
+    let bytes = (steps as i32 as isize) << 3;
     let address = ptr::from_ref(&BASE).addr().wrapping_add_signed(bytes);
     // SAFETY: `steps` is what `steps_to` has returned for a place, and not 0, so this is the address of that place: it
     // was divided by eight without a rest, and fitted. The place was exposed there, is never freed and never changed.

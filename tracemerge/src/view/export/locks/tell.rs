@@ -240,9 +240,8 @@ impl Telling<'_> {
         if in_vain > 0 {
             let _ = write!(head, ", {} found nobody waiting", Grouped(in_vain));
         }
-        if latency.waits > 0 {
-            let average = duration(latency.total / latency.waits);
-            let _ = write!(head, "; woken after {average}, {} at most", duration(latency.max));
+        if let Some(average) = latency.total.checked_div(latency.waits) {
+            let _ = write!(head, "; woken after {}, {} at most", duration(average), duration(latency.max));
         }
         self.line(&head);
         let rows: Vec<_> = condition

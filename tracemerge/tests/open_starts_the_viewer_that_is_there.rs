@@ -63,7 +63,7 @@ fn where_nothing_can_be_started_it_is_said_what_can_be_done() {
     let place = Place::with_one_file();
     let (opened, _) = open(&place, None, &["app"]);
     assert_eq!(opened.status, Some(2));
-    assert!(opened.err.contains("no viewer is installed, of lnav, uftrace, less"), "{}", opened.err);
+    assert!(opened.err.contains("no viewer is installed, of lnav, less, uftrace"), "{}", opened.err);
     let (opened, _) = open(&place, Some("perfetto"), &["app"]);
     // As a merge ends, whose warning that the trace has one time only makes it 1.
     assert_eq!(opened.status, Some(1), "{}", opened.err);
@@ -72,6 +72,9 @@ fn where_nothing_can_be_started_it_is_said_what_can_be_done() {
     let (opened, _) = open(&place, Some("svg:x"), &["app"]);
     assert_eq!(opened.status, Some(2));
     assert!(opened.err.contains("TRACEMERGE_OPEN=\"svg:x\" names no format"), "{}", opened.err);
+    let (opened, called) = open(&place, Some("text:true"), &["-o", "-", "app"]);
+    assert_eq!((opened.status, called), (Some(2), None));
+    assert!(opened.err.contains("name one with -o FILE"), "{}", opened.err);
     // Nothing is started for traces that are not there.
     install(&place, "lnav", 0);
     let (opened, called) = open(&place, None, &["nobody"]);

@@ -260,8 +260,8 @@ Examples:
 Exit status: that of a merge";
 
 const OPEN_HELP: &str = "\
-Starts the first viewer of these that is installed: lnav, with the merged lines and times
-of the day, in APP.trace.utc; uftrace tui; less. The file is written as a merge with
+Starts the first viewer of these that is installed: lnav, or less, with the merged lines
+and times of the day, in APP.trace.utc; uftrace tui. The file is written as a merge with
 --format would write it, and stays there.
 
 TRACEMERGE_OPEN=FORMAT names another format, one of --format or text, and

@@ -59,8 +59,9 @@ const TEXT_EXTENSION: &str = "utc";
 /// started if nothing else is said.
 const VIEWERS: [(Written, &str, &[&str]); 7] = [
     (Written::Text, "lnav", &[]),
-    (Written::Format(OtherFormat::Uftrace), "uftrace", &["tui", "-d"]),
     (Written::Text, "less", &[]),
+    // It shows nothing of traces without functions.
+    (Written::Format(OtherFormat::Uftrace), "uftrace", &["tui", "-d"]),
     (Written::Format(OtherFormat::Csv), "vd", &[]),
     (Written::Format(OtherFormat::Jsonl), "jless", &[]),
     (Written::Format(OtherFormat::Speedscope), "speedscope", &[]),
@@ -141,7 +142,16 @@ pub fn open(apps: &[App], request: Request) -> u8 {
         }
         (_, None) => return 2,
     };
-    let path = request.output.map_or_else(|| plan.written.path(first.merged_path()), PathBuf::from);
+    let path = match request.output.map(PathBuf::from) {
+        None => plan.written.path(first.merged_path()),
+        Some(path) if path.as_os_str() == "-" => {
+            messages.error("a viewer reads a file, and - is none; name one with -o FILE");
+            return 2;
+        }
+        // What begins with a hyphen would be an option of the viewer.
+        Some(path) if path.as_os_str().as_encoded_bytes().starts_with(b"-") => Path::new(".").join(path),
+        Some(path) => path,
+    };
     let mut request = Request { output: Some(path.clone().into()), ..request };
     match plan.written {
         Written::Text => {
@@ -219,10 +229,11 @@ mod tests {
         assert_eq!(planned(None, &["less", "uftrace", "lnav"]), Ok(lnav));
         let uftrace = Written::Format(OtherFormat::Uftrace);
         let tui = || Plan { written: uftrace, viewer: program("uftrace", &["tui", "-d"]) };
-        assert_eq!(planned(None, &["less", "uftrace"]), Ok(tui()));
+        assert_eq!(planned(None, &["uftrace"]), Ok(tui()));
         assert_eq!(planned(Some("uftrace"), &["less", "uftrace", "lnav"]), Ok(tui()));
-        let less = Plan { written: Written::Text, viewer: program("less", &[]) };
-        assert_eq!(planned(Some("text:"), &["less"]), Ok(less));
+        let less = || Plan { written: Written::Text, viewer: program("less", &[]) };
+        assert_eq!(planned(None, &["less", "uftrace"]), Ok(less()));
+        assert_eq!(planned(Some("text:"), &["less"]), Ok(less()));
         let own = Plan { written: uftrace, viewer: Start::Command("my viewer:x -d".into()) };
         assert_eq!(planned(Some("uftrace:my viewer:x -d"), &[]), Ok(own));
         let perfetto = Written::Format(OtherFormat::Perfetto);
@@ -230,7 +241,7 @@ mod tests {
         assert_eq!(planned(Some("perfetto"), &["lnav"]), Ok(page));
         let ctf = Plan { written: Written::Format(OtherFormat::Ctf), viewer: Start::Page(None) };
         assert_eq!(planned(Some("ctf"), &["lnav"]), Ok(ctf));
-        assert!(planned(None, &[]).unwrap_err().contains("no viewer is installed, of lnav, uftrace, less"));
+        assert!(planned(None, &[]).unwrap_err().contains("no viewer is installed, of lnav, less, uftrace"));
         assert!(planned(Some("svg"), &[]).unwrap_err().contains("names no format: there are text, jsonl"));
     }
 

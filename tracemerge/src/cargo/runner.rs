@@ -4,10 +4,14 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::process::Command;
 
+use object::{Object, ObjectSymbol};
+
 use crate::cargo::FAILED;
 use crate::cargo::arguments::Show;
+use crate::cargo::listed::SECTION_OF_SLEDS;
 use crate::command::preload::preload_where_hooks_are;
 use crate::command::run::exit_code;
+use crate::file::map::Map;
 use crate::os::environment::{ENABLE, of_cargo};
 use crate::os::signals::Signals;
 use crate::ui::error::Error;
@@ -47,10 +51,26 @@ pub fn run(mut args: impl Iterator<Item = OsString>, tracemerge: impl FnOnce(Vec
     };
     let shown = match show {
         Show::Nothing => 0,
+        _ if !has_hooks(Path::new(&program)) => {
+            Messages::new(false).note(format_args!(
+                "nothing of {} was traced: none of its functions has a hook. With --include and --exclude those have hooks whose paths fit the patterns, as tracemerge report shows them",
+                shown(Path::new(&program))
+            ));
+            0
+        }
         view => tracemerge(["tracemerge", view.word()].iter().map(OsString::from).chain([program]).collect()),
     };
     match exit_code(status) {
         0 => shown,
         code => code,
     }
+}
+
+/// Returns whether a program calls hooks, or has room for them. What cannot be read is taken for one that does.
+fn has_hooks(program: &Path) -> bool {
+    let Ok(file) = Map::open(program) else { return true };
+    let Ok(object) = object::File::parse(&*file) else { return true };
+    let is_hook = |symbol: object::Symbol<'_, '_>| symbol.name_bytes() == Ok(b"__tsan_func_entry");
+    object.dynamic_symbols().any(|symbol| is_hook(symbol))
+        || object.section_by_name(SECTION_OF_SLEDS).is_some()
 }

@@ -191,6 +191,67 @@ fn functions_are_left_out_of_the_program_by_their_paths() {
     }
 }
 
+#[test]
+fn the_code_of_a_function_that_is_left_out_is_that_of_a_build_without_tracing() {
+    let workspace = Workspace::new();
+    let mut plain = Command::new("cargo");
+    forget_cargo(&mut plain);
+    // As `cargo tracer` builds, so that the same functions are inlined.
+    plain.env("CARGO_PROFILE_RELEASE_LTO", "off").env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "1");
+    let built = plain.args(["build", "--release"]).current_dir(workspace.place.path()).output();
+    assert!(built.expect("Cargo can be run").status.success());
+    let output =
+        workspace.cargo_tracer(&["run", "--release", "--show", "nothing", "--exclude", "fib,catches"]);
+    let (program, _) = chosen(&workspace, &output, "release");
+    let whole = workspace.cargo_tracer(&["build", "--release"]);
+    assert!(whole.status.success(), "{}", text(&whole.stderr));
+    let (plain, whole) =
+        (workspace.place.path().join("target/release/the-app"), workspace.built("release", "the-app"));
+    for function in ["the_app::fib", "the_app::catches"] {
+        let expected = instructions(&plain, function);
+        assert!(expected.len() > 10, "{function}: {expected:?}");
+        assert_eq!(instructions(&program, function), expected, "{function}");
+        assert_ne!(instructions(&whole, function), expected, "{function}");
+    }
+}
+
+#[test]
+fn a_compiler_that_leaves_no_function_out_is_told_of_before_anything_is_built() {
+    use std::os::unix::fs::PermissionsExt;
+    let workspace = Workspace::new();
+    let compiler = workspace.place.path().join("rustc-without-lists");
+    let script = "#!/bin/sh\nfor word do shift; case $word in *forceattrs*) ;; *) set -- \"$@\" \"$word\";; esac; done\nexec rustc \"$@\"\n";
+    fs::write(&compiler, script).expect("a file");
+    fs::set_permissions(&compiler, fs::Permissions::from_mode(0o755)).expect("a file of ours");
+    let build = |words: &[&str]| {
+        let mut command = Command::new(installed().join("bin/cargo-tracer"));
+        command.args(["tracer", "build", "--package", "helper"]).args(words);
+        forget_cargo(&mut command);
+        command.env("RUSTC", &compiler).current_dir(workspace.place.path()).output().expect("it runs")
+    };
+    let refused = build(&["--exclude", "doubled"]);
+    let said = text(&refused.stderr);
+    let why = "cannot be given hooks in some functions only: one that was to have none has one. ";
+    assert!(!refused.status.success() && said.contains(why), "{said}");
+    let all = build(&[]);
+    assert!(all.status.success(), "{}", text(&all.stderr));
+}
+
+/// Returns the names of a function's instructions, without their operands, which differ by addresses.
+fn instructions(program: &Path, function: &str) -> Vec<String> {
+    let mut command = Command::new("objdump");
+    command.args(["--disassemble", "--no-show-raw-insn"]).arg(program);
+    let output = text(&command.output().expect("objdump can be run").stdout);
+    let is_own = |line: &&str| {
+        let symbol = line.strip_suffix(">:").and_then(|line| line.split_once('<'));
+        symbol.is_some_and(|(_, symbol)| format!("{:#}", rustc_demangle::demangle(symbol)) == function)
+    };
+    let lines = output.lines().skip_while(|line| !is_own(line)).skip(1).take_while(|line| !line.is_empty());
+    let name = |line: &str| line.split('\t').nth(1)?.split_whitespace().next().map(str::to_owned);
+    // What fills the room up to the next function is none of it.
+    lines.filter_map(name).filter(|name| name != "int3" && !name.starts_with("nop")).collect()
+}
+
 /// What is chosen by options, and whether a function is.
 type Chosen = (&'static [&'static str], fn(&str) -> bool);
 
@@ -251,6 +312,13 @@ fn what_cannot_be_done_is_told() {
     assert!(unknown.starts_with("cargo tracer: error: 'bench' is none of build, run and test"), "{unknown}");
     let nowhere = said(&["run", "--manifest-path", "nowhere/Cargo.toml"]);
     assert!(nowhere.starts_with("cargo tracer: error: Cargo finds no workspace"), "{nowhere}");
+    let none = workspace.cargo_tracer(&["run", "--include", "nowhere::*", "--", "3"]);
+    assert_eq!(none.status.code(), Some(3));
+    assert!(
+        text(&none.stderr).contains("\ncargo tracer: nothing of 'target/tracer/"),
+        "{}",
+        text(&none.stderr)
+    );
     assert!(said(&["run", "--include"]).starts_with("cargo tracer: error: --include needs "));
     assert!(
         said(&["build", "--target", "wasm32-unknown-unknown"]).contains("can be traced, and not for wasm32")

@@ -71,6 +71,5 @@ fn has_hooks(program: &Path) -> bool {
     let Ok(file) = Map::open(program) else { return true };
     let Ok(object) = object::File::parse(&*file) else { return true };
     let is_hook = |symbol: object::Symbol<'_, '_>| symbol.name_bytes() == Ok(b"__tsan_func_entry");
-    object.dynamic_symbols().any(|symbol| is_hook(symbol))
-        || object.section_by_name(SECTION_OF_SLEDS).is_some()
+    object.dynamic_symbols().any(is_hook) || object.section_by_name(SECTION_OF_SLEDS).is_some()
 }

@@ -38,6 +38,10 @@ mod view;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+/// For the bench of the formats, and for nothing else.
+#[doc(hidden)]
+pub use crate::command::kept_records::KeptRecords;
+
 use crate::cli::{CallView, Merge, Subcommand};
 use crate::command::diff::Told;
 use crate::command::merge::Job;

@@ -5,6 +5,7 @@ pub mod clean;
 pub mod diff;
 pub mod follow;
 pub mod info;
+pub mod kept_records;
 pub mod merge;
 pub mod open;
 pub mod preload;

@@ -1,0 +1,197 @@
+//! Measures what the formats for other programs take: records in memory, as a merge hands them over, to a file or
+//! directory in memory (`/dev/shm`), by one thread. Neither reading nor merging is in it.
+//!
+//! The trace has four threads that take turns: of ten records four are enterings of functions, four are leavings, and two
+//! are messages with two integers and a float; now and then there is a stall or a loss. The formats take turns, too, and
+//! the median of the rounds is shown, with its part of what a naive writer of that format did elsewhere (a loop of `write!`
+//! over numbers that are at hand).
+//!
+//! The command is `cargo bench --bench formats`; `FORMATS_BENCH_RECORDS` is the number of records, a million if it is not
+//! set, 2,000 in a test. Words behind `--` choose the formats of these names.
+
+use std::fs;
+use std::path::Path;
+use std::time::Instant;
+use tracemerge::KeptRecords;
+use trace_format::line::Ticks;
+use trace_format::meta::{Cause, ClockKind, End, EndReason, LossReason, Meta, RingPlace, Run, Thread};
+use trace_format::sites::{Site, SiteKind};
+use trace_format::wall::Wall;
+
+/// The formats, and what a naive writer did, in millions of records a second.
+const FORMATS: [(&str, f64); 9] = [
+    ("ctf", 26.0),
+    ("perfetto", 13.6),
+    ("uftrace", 8.0),
+    ("parquet", 8.0),
+    ("jsonl", 3.0),
+    ("csv", 3.0),
+    ("chrome", 3.0),
+    ("speedscope", 7.4),
+    ("folded", 26.0),
+];
+/// The part of that which is wanted.
+const WANTED: f64 = 0.7;
+const ROUNDS: usize = 7;
+/// The ticks and the time at which the program began. A tick is half a nanosecond.
+const FIRST: u64 = 0x0128_fd9f_283f;
+const WALL: u64 = 1_795_000_000_000_000_000;
+/// The number of functions, whose sites have the numbers from 1 on, and that of the message's site.
+const FUNCTIONS: u32 = 40;
+const MESSAGE: u32 = FUNCTIONS + 1;
+const PID: u32 = 4711;
+
+/// The raw file of a thread.
+struct Raw {
+    bytes: Vec<u8>,
+    tid: u64,
+    records: u64,
+}
+
+impl Raw {
+    const BLOCK: usize = 256 << 10;
+
+    fn put(&mut self, (kind, flags, site): (u64, u64, u32), ticks: u64, payload: &[u8]) {
+        let length = 16 + payload.len().next_multiple_of(8);
+        if self.bytes.len() % Self::BLOCK != 0 && self.bytes.len() % Self::BLOCK + length > Self::BLOCK {
+            self.bytes.extend_from_slice(&1u64.to_le_bytes());
+            self.bytes.resize(self.bytes.len().next_multiple_of(Self::BLOCK), 0);
+        }
+        if self.bytes.len() % Self::BLOCK == 0 {
+            self.bytes.extend_from_slice(b"TRCRAW1\n");
+            self.bytes.extend_from_slice(&self.tid.to_le_bytes());
+            for site in sites() {
+                let mut entry = Vec::new();
+                site.write(&mut entry);
+                self.word((8, 0, site.id), 0, &entry);
+            }
+        }
+        self.word((kind, flags, site), ticks, payload);
+    }
+
+    fn word(&mut self, (kind, flags, site): (u64, u64, u32), ticks: u64, payload: &[u8]) {
+        let word = kind | flags << 8 | (payload.len() as u64) << 16 | u64::from(site) << 32;
+        self.bytes.extend_from_slice(&word.to_le_bytes());
+        self.bytes.extend_from_slice(&ticks.to_le_bytes());
+        self.bytes.extend_from_slice(payload);
+        self.bytes.resize(self.bytes.len().next_multiple_of(8), 0);
+    }
+
+    fn meta(&mut self, ticks: u64, meta: &Meta) {
+        let mut payload = Vec::new();
+        meta.write(&mut payload);
+        self.put((7, 0, 0), ticks, &payload);
+    }
+
+    /// Puts the record `number` of all, which is the thread's number `number / 4`.
+    fn record(&mut self, number: u64) {
+        let (ticks, step) = (FIRST + number * 120, number / 4);
+        // Calls of two functions, one in the other, and once more.
+        let inner = u64::from(matches!(step % 10, 1 | 2 | 5 | 6));
+        let function = 1 + ((step / 10 + inner * 7) % u64::from(FUNCTIONS)) as u32;
+        match step % 10 {
+            _ if step % 5000 == 4999 => self.meta(ticks, &Meta::Stall { ns: 1500 }),
+            _ if step % 7000 == 6999 => {
+                self.meta(ticks, &Meta::Lost { records: 3, reason: LossReason::Overwritten });
+            }
+            0 | 1 | 4 | 5 => self.put((9, 0, function), ticks, &[]),
+            2 | 3 | 6 | 7 => self.put((9, 4, function), ticks, &[]),
+            _ => {
+                let rate = number as f64 / 8.0;
+                let values = [&(number as i32).to_le_bytes()[..], &number.to_le_bytes(), &rate.to_le_bytes()];
+                self.put((3, 0, MESSAGE), ticks, &values.concat());
+            }
+        }
+        self.records += 1;
+    }
+}
+
+fn sites() -> Vec<Site> {
+    let at = |id, kind| Site {
+        id,
+        line: id,
+        kind,
+        module: "app::net".to_owned(),
+        file: "src/net.rs".to_owned(),
+        function: format!("app::net::function_{id}"),
+        ..Site::default()
+    };
+    let mut sites: Vec<Site> = (1..MESSAGE).map(|id| at(id, SiteKind::Function)).collect();
+    let template = "Iteration: {0} int: {1} double: {2}".to_owned();
+    sites.push(Site {
+        format: template.clone(),
+        template,
+        descriptor: b"lyd".to_vec(),
+        names: ["iteration", "int", "double"].map(str::to_owned).to_vec(),
+        ..at(MESSAGE, SiteKind::Message)
+    });
+    sites
+}
+
+/// Makes the trace.
+fn make_trace(place: &Path, records: u64) {
+    let run = Run {
+        version: trace_format::VERSION,
+        id: 0x9f0c_23d1,
+        root: 0x9f0c_23d1,
+        pid: PID,
+        exe: b"/nowhere/app".to_vec(),
+        boot: b"6c1e".to_vec(),
+        ticks: Ticks(FIRST),
+        wall: Wall(WALL),
+        clock: ClockKind::Ordered,
+    };
+    for thread in 0..4 {
+        let mut raw = Raw { bytes: Vec::new(), tid: u64::from(PID) + thread, records: 0 };
+        raw.meta(FIRST, &Meta::Run(run.clone()));
+        let name = format!("worker {thread}").into();
+        raw.meta(FIRST, &Meta::Thread(Thread { name, ring: RingPlace::Shared, why: Vec::new(), file: None }));
+        (0..records / 4).for_each(|step| raw.record(step * 4 + thread));
+        let end = FIRST + records * 120;
+        raw.meta(end, &Meta::Clock { ticks: Ticks(end), wall: Wall(WALL + (end - FIRST) / 2) });
+        let (records, reason) = (raw.records, EndReason::Exit);
+        raw.meta(end, &Meta::End(End { records, lost: 0, reason, files: None, cause: Cause::default() }));
+        fs::write(place.join(format!("app.trace.{}", raw.tid)), raw.bytes).expect("a trace file");
+    }
+}
+
+fn main() {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let is_test = !words.iter().any(|word| word == "--bench");
+    let wanted: Vec<&String> = words.iter().filter(|word| !word.starts_with('-')).collect();
+    let given = std::env::var("FORMATS_BENCH_RECORDS").ok().and_then(|text| text.parse().ok());
+    let records = given.unwrap_or(if is_test { 2_000 } else { 1_000_000 });
+    let rounds = if is_test { 1 } else { ROUNDS };
+
+    let place = tempfile::tempdir_in("/dev/shm").expect("a directory in memory");
+    fs::create_dir(place.path().join("traces")).expect("a directory");
+    make_trace(&place.path().join("traces"), records);
+    let kept = KeptRecords::read(place.path().join("traces")).expect("the trace");
+    assert!(kept.count >= records, "{} of {records} records", kept.count);
+
+    let mut formats: Vec<(&str, f64, Vec<f64>, u64)> = FORMATS
+        .into_iter()
+        .filter(|(name, _)| wanted.is_empty() || wanted.iter().any(|word| *word == name))
+        .map(|(name, naive)| (name, naive, Vec::new(), 0))
+        .collect();
+    for _ in 0..rounds {
+        for (name, _, rates, size) in &mut formats {
+            let started = Instant::now();
+            let Ok(bytes) = kept.write(name, &place.path().join("out")) else { continue };
+            rates.push(kept.count as f64 / started.elapsed().as_secs_f64() / 1e6);
+            *size = bytes;
+        }
+    }
+    println!("{:<12} {:>12} {:>14} {:>8} {:>8}", "format", "M records/s", "bytes/record", "naive", "ratio");
+    for (name, naive, mut rates, size) in formats {
+        if rates.is_empty() {
+            println!("{name:<12} {:>12}", "not built in");
+            continue;
+        }
+        rates.sort_by(f64::total_cmp);
+        let median = rates[rates.len() / 2];
+        let bytes = size as f64 / kept.count as f64;
+        let verdict = if median >= naive * WANTED { "" } else { "  below the goal" };
+        println!("{name:<12} {median:>12.2} {bytes:>14.1} {naive:>8.1} {:>8.2}{verdict}", median / naive);
+    }
+}

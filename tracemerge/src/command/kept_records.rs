@@ -1,0 +1,143 @@
+//! The records of a trace, kept in memory as a merge hands them to a format: for the bench of the formats, in which
+//! neither files are read nor lines merged.
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::find::app::App;
+use crate::find::choose::Choice;
+use crate::find::find_traces_of_all;
+use crate::input::inputs::{Inputs, Origin};
+use crate::input::site_catalog::SiteCatalog;
+use crate::output::folder::{Folder, MARK};
+use crate::output::target::Target;
+use crate::symbols::Settings;
+use crate::ui::messages::Messages;
+use crate::view::batch::Unformatted;
+use crate::view::delivery::Delivery;
+use crate::view::export::format::OtherFormat;
+use crate::view::export::time_column::TimeMode;
+use crate::view::export::{Export, Exporting};
+use crate::view::names::Names;
+use crate::view::plan::Plan;
+use crate::view::records::{RecordText, Take};
+use crate::view::request::View;
+use crate::view::select::Selection;
+use crate::view::sites::SiteSelection;
+use crate::view::thread_labels::thread_labels;
+
+/// The records of a trace.
+pub struct KeptRecords {
+    inputs: Inputs,
+    catalog: Arc<SiteCatalog>,
+    records: Unformatted,
+    /// The number of the records.
+    pub count: u64,
+}
+
+impl fmt::Debug for KeptRecords {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KeptRecords").field("count", &self.count).finish_non_exhaustive()
+    }
+}
+
+/// A format that keeps all records.
+#[derive(Clone, Default)]
+struct Keeping(Arc<Mutex<Unformatted>>);
+
+impl Export for Keeping {
+    fn begin(&mut self, _origins: &[Origin], _out: &mut Vec<u8>) {}
+
+    fn record(&mut self, _origin: &Origin, record: &RecordText<'_>, _out: &mut Vec<u8>) {
+        // Keeping a record does not fail.
+        let _ = self.0.lock().unwrap_or_else(PoisonError::into_inner).record(record);
+    }
+
+    fn finish(&mut self, _out: &mut Vec<u8>) {}
+}
+
+impl KeptRecords {
+    /// Merges the traces of the directory `place`, and keeps what is merged.
+    ///
+    /// # Errors
+    /// They cannot be read; the text says why.
+    pub fn read(place: PathBuf) -> Result<KeptRecords, String> {
+        let said = |error: &dyn fmt::Display| error.to_string();
+        let mut messages = Messages::silent();
+        let app = App::or_directory(place).map_err(|error| said(&error))?;
+        let found = find_traces_of_all(&[app], Choice::All, &mut messages).map_err(|error| said(&error))?;
+        let catalog = Arc::new(SiteCatalog::with_values());
+        let marks = SiteCatalog::marks(&catalog);
+        let mut inputs = Inputs::open(&found.chosen, &[], true, Some(&marks), &mut messages)
+            .map_err(|error| said(&error))?;
+        let marked = inputs.origins.iter().map(|origin| origin.tells_sites).collect();
+        let sites = SiteSelection { catalog: catalog.clone(), marked, ..SiteSelection::default() };
+        let selection = Selection { sites: Some(sites), ..Selection::default() };
+        // Formats tell times, which need the clocks.
+        let view = View { selection: selection.clone(), time: TimeMode::Offset, ..View::default() };
+        let mut plan = Plan::new(&mut inputs, &view, &mut messages).map_err(|error| said(&error))?;
+        let kept = Keeping::default();
+        let delivery = Delivery {
+            inputs: &mut inputs,
+            plan: &mut plan,
+            selection: &selection,
+            format: &|| Box::new(kept.clone()),
+            target: &Target::Stdout,
+            paged: false,
+        };
+        delivery.write_into(&mut Vec::new()).map_err(|_| "the traces are not in order".to_owned())?;
+        let records = std::mem::take(&mut *kept.0.lock().unwrap_or_else(PoisonError::into_inner));
+        let count = records.records().count() as u64;
+        Ok(KeptRecords { inputs, catalog, records, count })
+    }
+
+    /// Writes all records to `path` in the format of this name. Returns the number of bytes of its stream.
+    ///
+    /// # Errors
+    /// There is no such format, or the output cannot be written.
+    pub fn write(&self, format: &str, path: &Path) -> io::Result<u64> {
+        let of_name = |known: &&OtherFormat| known.named().0 == format && known.missing_feature().is_none();
+        let known = OtherFormat::ALL.iter().find(of_name).ok_or(io::ErrorKind::NotFound)?;
+        let mut out: Box<dyn Write> = if known.is_directory() {
+            let directory = tempfile::tempdir_in(path.parent().unwrap_or(path))?;
+            let mark = File::create_new(directory.path().join(MARK))?;
+            Box::new(Folder::new(directory, mark))
+        } else {
+            Box::new(File::create(path)?)
+        };
+        let names = Arc::new(Mutex::new(Names::new(Settings::default())));
+        let mut export = known.export(names, self.catalog.clone(), thread_labels(&self.inputs));
+        let mut counted = Counted { out: &mut *out, bytes: 0 };
+        let mut text = Vec::new();
+        export.begin(&self.inputs.origins, &mut text);
+        counted.write_all(&text)?;
+        let mut exporting = Exporting::new(&mut *export, &self.inputs.origins, &mut counted);
+        self.records.records().try_for_each(|record| exporting.record(&record))?;
+        exporting.finish()?;
+        text.clear();
+        export.finish(&mut text);
+        counted.write_all(&text)?;
+        Ok(counted.bytes)
+    }
+}
+
+/// An output whose bytes are counted.
+struct Counted<'a> {
+    out: &'a mut dyn Write,
+    bytes: u64,
+}
+
+impl Write for Counted<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.out.write(bytes)?;
+        self.bytes += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}

@@ -96,6 +96,7 @@ TERMS of time:
   folded    call paths for flame graphs      uftrace a directory with the calls
   ctf       a directory for babeltrace2      speedscope  a profile of each thread
   flamegraph  the graph drawn, where tracemerge was built with --features flamegraph
+  parquet   a directory of tables, where it was built with --features parquet
   All options that select hold. What a format cannot tell is said on stderr.
 
 --with FILE:

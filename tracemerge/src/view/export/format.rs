@@ -12,6 +12,8 @@ use crate::view::export::events::{EventExport, EventFormat};
 use crate::view::export::flamegraph::FlamegraphFormat;
 use crate::view::export::folded::FoldedFormat;
 use crate::view::export::jsonl::JsonlFormat;
+#[cfg(feature = "parquet")]
+use crate::view::export::parquet::ParquetFormat;
 use crate::view::export::perfetto::PerfettoFormat;
 use crate::view::export::speedscope::SpeedscopeFormat;
 use crate::view::export::uftrace::UftraceFormat;
@@ -38,6 +40,8 @@ pub enum OtherFormat {
     Uftrace,
     /// The Common Trace Format.
     Ctf,
+    /// Tables in Parquet.
+    Parquet,
 }
 
 impl OtherFormat {
@@ -52,6 +56,7 @@ impl OtherFormat {
         OtherFormat::Speedscope,
         OtherFormat::Uftrace,
         OtherFormat::Ctf,
+        OtherFormat::Parquet,
     ];
 
     /// Returns the name, and what it is.
@@ -69,6 +74,7 @@ impl OtherFormat {
                 ("uftrace", "A directory with the calls, for uftrace report, replay and tui")
             }
             OtherFormat::Ctf => ("ctf", "A directory in the Common Trace Format 1.8, for babeltrace2"),
+            OtherFormat::Parquet => ("parquet", "A directory of tables in Parquet, for DuckDB and others"),
         }
     }
 
@@ -85,6 +91,7 @@ impl OtherFormat {
             OtherFormat::Speedscope => "speedscope.json",
             OtherFormat::Uftrace => "uftrace",
             OtherFormat::Ctf => "ctf",
+            OtherFormat::Parquet => "parquet",
         }
     }
 
@@ -118,6 +125,11 @@ impl OtherFormat {
             OtherFormat::Speedscope => of(SpeedscopeFormat::default(), about),
             OtherFormat::Uftrace => of(UftraceFormat::default(), about),
             OtherFormat::Ctf => of(CtfFormat::default(), about),
+            #[cfg(feature = "parquet")]
+            OtherFormat::Parquet => of(ParquetFormat::default(), about),
+            // It is refused before.
+            #[cfg(not(feature = "parquet"))]
+            OtherFormat::Parquet => of(CsvFormat::default(), about),
         }
     }
 
@@ -126,6 +138,7 @@ impl OtherFormat {
     pub fn missing_feature(self) -> Option<&'static str> {
         match self {
             OtherFormat::Flamegraph if !cfg!(feature = "flamegraph") => Some("flamegraph"),
+            OtherFormat::Parquet if !cfg!(feature = "parquet") => Some("parquet"),
             _ => None,
         }
     }
@@ -139,6 +152,6 @@ impl OtherFormat {
     /// Returns whether the output is a directory.
     #[must_use]
     pub fn is_directory(self) -> bool {
-        matches!(self, OtherFormat::Uftrace | OtherFormat::Ctf)
+        matches!(self, OtherFormat::Uftrace | OtherFormat::Ctf | OtherFormat::Parquet)
     }
 }

@@ -15,6 +15,8 @@ pub mod jsonl;
 pub mod locks;
 pub mod named_lines;
 pub mod paint;
+#[cfg(feature = "parquet")]
+pub mod parquet;
 pub mod parts;
 pub mod perfetto;
 pub mod pids;

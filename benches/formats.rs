@@ -4,14 +4,14 @@
 //! The trace has four threads that take turns: of ten records four are enterings of functions, four are leavings, and two
 //! are messages with two integers and a float; now and then there is a stall or a loss. The formats take turns, too, and
 //! the median of the rounds is shown, with its part of what a naive writer of that format did elsewhere (a loop of `write!`
-//! over numbers that are at hand).
+//! over numbers that are at hand). Seconds are those of the processor, where the system tells them: others may use it, too.
 //!
 //! The command is `cargo bench --bench formats`; `FORMATS_BENCH_RECORDS` is the number of records, a million if it is not
 //! set, 2,000 in a test. Words behind `--` choose the formats of these names.
 
 use std::fs;
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tracemerge::KeptRecords;
 use trace_format::line::Ticks;
 use trace_format::meta::{Cause, ClockKind, End, EndReason, LossReason, Meta, RingPlace, Run, Thread};
@@ -155,6 +155,16 @@ fn make_trace(place: &Path, records: u64) {
     }
 }
 
+/// Returns the processor time of all threads of this process, where the system tells it.
+fn processor_time() -> Option<Duration> {
+    let mut ns = 0;
+    for task in fs::read_dir("/proc/self/task").ok()? {
+        let text = fs::read_to_string(task.ok()?.path().join("schedstat")).ok()?;
+        ns += text.split(' ').next()?.parse::<u64>().ok()?;
+    }
+    Some(Duration::from_nanos(ns))
+}
+
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let is_test = !words.iter().any(|word| word == "--bench");
@@ -176,9 +186,10 @@ fn main() {
         .collect();
     for _ in 0..rounds {
         for (name, _, rates, size) in &mut formats {
-            let started = Instant::now();
+            let (started, before) = (Instant::now(), processor_time());
             let Ok(bytes) = kept.write(name, &place.path().join("out")) else { continue };
-            rates.push(kept.count as f64 / started.elapsed().as_secs_f64() / 1e6);
+            let took = before.and_then(|before| processor_time()?.checked_sub(before));
+            rates.push(kept.count as f64 / took.unwrap_or(started.elapsed()).as_secs_f64() / 1e6);
             *size = bytes;
         }
     }

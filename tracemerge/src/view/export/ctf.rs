@@ -6,7 +6,6 @@
 //! trace: the clock has the rate that they had on average. A loss is an event, and counts as discarded events
 //! between its packet and the one before.
 
-use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
@@ -20,6 +19,7 @@ use crate::output::folder::put_part;
 use crate::time::clocks::TickClock;
 use crate::view::export::events::{Event, EventFormat, Scene, TypedSite, What, sentences};
 use crate::view::export::pids::Pids;
+use crate::view::fast_map::FastMap;
 use crate::view::names::{FunctionId, Told};
 use crate::view::values::{Type, Value};
 
@@ -67,7 +67,7 @@ pub struct CtfFormat {
     streams: Vec<Option<Stream>>,
     /// The clocks, with the ticks of their first event and of their last.
     clocks: Vec<(Arc<TickClock>, u64, u64)>,
-    classes: HashMap<Class, u32>,
+    classes: FastMap<Class, u32>,
     /// The same by number.
     known: Vec<Class>,
     pids: Pids,

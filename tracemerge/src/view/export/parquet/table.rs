@@ -87,7 +87,7 @@ impl<'a> Cell<'a> {
     /// Returns a cell of an integer without a sign.
     #[must_use]
     pub fn unsigned(number: u64) -> Cell<'a> {
-        Cell::Integer(number.cast_signed())
+        Cell::Integer(i64::from_ne_bytes(number.to_ne_bytes()))
     }
 }
 
@@ -242,7 +242,8 @@ impl Column {
 }
 
 fn schema(column: &ColumnOf) -> Result<Schema> {
-    let integer = |bits: u8, is_signed| LogicalType::Integer { bit_width: bits.cast_signed(), is_signed };
+    let integer =
+        |bits: u8, is_signed| LogicalType::Integer { bit_width: i8::try_from(bits).unwrap_or(64), is_signed };
     let of_size = |bits| if bits == 64 { Physical::INT64 } else { Physical::INT32 };
     let (physical, logical) = match column.of {
         ColumnType::Signed(bits) => (of_size(bits), Some(integer(bits, true))),

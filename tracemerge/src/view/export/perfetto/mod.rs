@@ -8,7 +8,7 @@
 
 mod protobuf;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 
 use trace_format::meta::Meta;
 use trace_format::record::Flags;
@@ -18,6 +18,7 @@ use crate::view::export::events::{EndedCall, Event, EventFormat, Scene, TypedSit
 use crate::view::export::fields::{Key, is_of_modules, keys_of, level};
 use crate::view::export::flows::{self, Flow};
 use crate::view::export::pids::Pids;
+use crate::view::fast_map::FastMap;
 use crate::view::names::Told;
 use crate::view::values::Value;
 
@@ -129,7 +130,7 @@ pub struct PerfettoFormat {
     sequences: Vec<Sequence>,
     pids: Pids,
     /// The numbers of texts that are interned.
-    texts: HashMap<String, u64>,
+    texts: FastMap<String, u64>,
     has_clock: bool,
     /// Buffers for interned data and for an event.
     interned: Vec<u8>,

@@ -12,11 +12,11 @@
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
-use tracemerge::KeptRecords;
 use trace_format::line::Ticks;
 use trace_format::meta::{Cause, ClockKind, End, EndReason, LossReason, Meta, RingPlace, Run, Thread};
 use trace_format::sites::{Site, SiteKind};
 use trace_format::wall::Wall;
+use tracemerge::KeptRecords;
 
 /// The formats, and what a naive writer did, in millions of records a second.
 const FORMATS: [(&str, f64); 9] = [

@@ -285,10 +285,8 @@ impl Waits {
             return;
         };
         waiting.at = places.id(place);
-        if let Awaited::Futex(address) = waiting.awaited
-            && let Some(futex) = self.futexes.get_mut(&address)
-            && futex.made == unknown
-        {
+        let Awaited::Futex(address) = waiting.awaited else { return };
+        if let Some(futex) = self.futexes.get_mut(&address).filter(|futex| futex.made == unknown) {
             futex.made = waiting.at;
         }
     }
@@ -328,9 +326,8 @@ impl Waits {
             if waits_behind_it { self.open.keys().copied().collect() } else { vec![thread] };
         for thread in changed {
             let chain = self.chain_of(thread);
-            if let Some(waiting) = self.open.get_mut(&thread)
-                && chain.len() > waiting.chain.len()
-            {
+            let waiting = self.open.get_mut(&thread).filter(|waiting| chain.len() > waiting.chain.len());
+            if let Some(waiting) = waiting {
                 waiting.chain = chain;
             }
         }

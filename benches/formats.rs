@@ -53,11 +53,13 @@ impl Raw {
 
     fn put(&mut self, (kind, flags, site): (u64, u64, u32), ticks: u64, payload: &[u8]) {
         let length = 16 + payload.len().next_multiple_of(8);
-        if self.bytes.len() % Self::BLOCK != 0 && self.bytes.len() % Self::BLOCK + length > Self::BLOCK {
+        if !self.bytes.len().is_multiple_of(Self::BLOCK)
+            && self.bytes.len() % Self::BLOCK + length > Self::BLOCK
+        {
             self.bytes.extend_from_slice(&1u64.to_le_bytes());
             self.bytes.resize(self.bytes.len().next_multiple_of(Self::BLOCK), 0);
         }
-        if self.bytes.len() % Self::BLOCK == 0 {
+        if self.bytes.len().is_multiple_of(Self::BLOCK) {
             self.bytes.extend_from_slice(b"TRCRAW1\n");
             self.bytes.extend_from_slice(&self.tid.to_le_bytes());
             for site in sites() {

@@ -113,14 +113,36 @@ fn without_remarks(command: &mut Command) -> io::Result<ExitStatus> {
     let mut child = command.stderr(Stdio::piped()).spawn()?;
     if let Some(said) = child.stderr.take() {
         for line in BufReader::new(said).split(b'\n') {
-            let mut line = line?;
-            if !line.starts_with(b"Function in CSV file at line ") {
-                line.push(b'\n');
-                io::stderr().write_all(&line)?;
+            if let Some(mut line) = without_remark(&line?) {
+                line.push('\n');
+                io::stderr().write_all(line.as_bytes())?;
             }
         }
     }
     child.wait()
+}
+
+/// The parts of a remark on a function of the list, between which its line's number stands.
+const REMARK: [&str; 2] = ["Function in CSV file at line ", " does not exist."];
+
+/// Returns a line of what the compiler says without remarks; `None` where it had nothing else. Several threads remark at the same
+/// time, so the parts of remarks may stand in any order, and before what the compiler itself says, which is an object of JSON.
+fn without_remark(line: &[u8]) -> Option<String> {
+    let line = String::from_utf8_lossy(line).into_owned();
+    let mut rest = &line[..];
+    loop {
+        let behind = REMARK.iter().find_map(|part| rest.strip_prefix(part)).unwrap_or(rest);
+        let behind = behind.trim_start_matches(|digit: char| digit.is_ascii_digit());
+        if behind.len() == rest.len() {
+            break;
+        }
+        rest = behind;
+    }
+    match rest {
+        "" if !line.is_empty() => None,
+        said if said.starts_with('{') => Some(said.to_owned()),
+        _ => Some(line),
+    }
 }
 
 /// Adds the functions that a file defines, if it is one of code or an archive of such files.
@@ -143,6 +165,29 @@ fn add_functions(bytes: &[u8], functions: &mut BTreeSet<String>) {
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;
+
+    #[test]
+    fn remarks_are_left_out_however_threads_have_mixed_them() {
+        let nothing = [
+            "Function in CSV file at line 12 does not exist.",
+            "1Function in CSV file at line  does not exist.",
+            "5 does not exist.",
+            " does not exist.",
+            "17",
+        ];
+        for line in nothing {
+            assert_eq!(without_remark(line.as_bytes()), None, "{line}");
+        }
+        for (line, left) in [
+            ("", ""),
+            ("warning: 5 does not exist", "warning: 5 does not exist"),
+            ("5 | let x = 1;", "5 | let x = 1;"),
+            ("Function in CSV file at line 7{\"message\":\"\"}", "{\"message\":\"\"}"),
+            ("4{\"message\":\"it does not exist.\"}", "{\"message\":\"it does not exist.\"}"),
+        ] {
+            assert_eq!(without_remark(line.as_bytes()).as_deref(), Some(left), "{line}");
+        }
+    }
 
     #[test]
     fn functions_are_found_at_each_offset_of_an_archive() {

@@ -342,13 +342,13 @@ fn too_many_at_once_are_refused_and_all_slots_come_back() {
         for panic in [false, true, false] {
             let refused = Cell::new(0);
             let unwound = catch_unwind(AssertUnwindSafe(|| {
-                assert_eq!(fill(6000, &refused), 6000);
+                assert_eq!(fill(17_000, &refused), 17_000);
                 if panic {
                     resume_unwind(Box::new(()));
                 }
             }));
             assert_eq!(unwound.is_err(), panic);
-            assert!(refused.get() >= 6001 - 4080, "{}", refused.get());
+            assert!(refused.get() >= 17_001 - 16_320, "{}", refused.get());
         }
     };
     // In a process of its own: other tests need slots.

@@ -1,7 +1,7 @@
 //! Has the dynamic linker load the library that traces every function, for programs that call hooks and do not have it.
 //!
-//! A program that is compiled with `-finstrument-functions` calls hooks, which do nothing in glibc. Loaded before glibc,
-//! `libtracer.so` has the hooks that are called. It takes the variable back that has loaded it, so that the program's
+//! A program that is compiled with `-finstrument-functions` calls hooks, which do nothing in glibc; with `-pg`, those of
+//! `gprof`. Loaded before glibc, `libtracer.so` has the hooks that are called. It takes the variable back that has loaded it, so that the program's
 //! children are started as they would have been.
 
 use std::ffi::OsString;
@@ -16,8 +16,9 @@ use crate::find::library::{LIBRARY, LOOKED_FOR, find_library};
 use crate::os::environment::{PRELOAD, preloaded};
 use crate::ui::messages::{Messages, shown};
 
-/// The function that a program calls where gcc or clang has put hooks into its functions.
-const HOOK: &[u8] = b"__cyg_profile_func_enter";
+/// The functions that a program calls where gcc or clang has put hooks into its functions: by `-finstrument-functions`, and by
+/// `-pg` without and with `-mfentry`.
+const HOOKS: [&[u8]; 3] = [b"__cyg_profile_func_enter", b"mcount", b"__fentry__"];
 
 /// The section of a program whose hooks are dormant: where in its functions there is room for them.
 const SLEDS: &str = "xray_instr_map";
@@ -48,7 +49,8 @@ pub fn preload_where_hooks_are(program: &Path, command: &mut Command, messages: 
 fn has_hooks(program: &Path) -> bool {
     let Ok(file) = Map::open(program) else { return false };
     let Ok(object) = object::File::parse(&*file) else { return false };
-    let calls_them =
-        |symbol: object::Symbol<'_, '_>| symbol.is_undefined() && symbol.name_bytes() == Ok(HOOK);
+    let calls_them = |symbol: object::Symbol<'_, '_>| {
+        symbol.is_undefined() && symbol.name_bytes().is_ok_and(|name| HOOKS.contains(&name))
+    };
     object.dynamic_symbols().any(calls_them) || object.section_by_name(SLEDS).is_some()
 }

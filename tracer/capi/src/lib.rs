@@ -6,6 +6,8 @@
 #[cfg(all(feature = "futex", target_os = "linux", target_arch = "x86_64"))]
 mod futex;
 mod hooks;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod mcount;
 mod messages;
 #[cfg(target_os = "linux")]
 mod preload;

@@ -10,6 +10,8 @@ use crate::ring::clock;
 use crate::shared::definition::Definition;
 use crate::shared::process;
 use crate::stack;
+#[cfg(all(feature = "unwind", target_os = "linux", target_arch = "x86_64"))]
+use crate::{stack::Registers, traced::hooks};
 pub use crate::traced::dynamic::Taken;
 use crate::traced::{dynamic, record};
 use crate::user::{config, teller};
@@ -17,6 +19,18 @@ use crate::user::{config, teller};
 pub use trace_store::variables::PRELOADED;
 
 pub use crate::traced::hooks::{enter as enter_compiled, leave as leave_compiled};
+
+/// Records that a function is entered, and that it is left when it returns. `registers` are the address behind a call in that
+/// function, and where the stack ends and the frame pointer is there; `left` calls [`leave_compiled`] with what it is given.
+#[cfg(all(feature = "unwind", target_os = "linux", target_arch = "x86_64"))]
+#[inline]
+pub fn enter_until_return(
+    [pc, sp, fp]: [usize; 3],
+    names_of: fn(&[u8]) -> Vec<String>,
+    left: fn(address: u64),
+) {
+    hooks::enter_until_return(Registers { pc, sp, fp }, names_of, left);
+}
 
 /// Returns the names that a symbol is known by, if it is none of C++: paths, without the compiler's additions.
 #[must_use]
@@ -33,6 +47,13 @@ pub fn is_asked_for() -> bool {
 /// Tells the user something, in a line on stderr.
 pub fn say(what: fmt::Arguments<'_>) {
     teller::say(what);
+}
+
+/// Returns whether tracing is off. This is one relaxed load.
+#[inline(always)]
+#[must_use]
+pub fn is_off() -> bool {
+    process::is_off()
 }
 
 /// Returns whether what the calling thread does may be recorded now: tracing is not off, and the thread is not inside of the

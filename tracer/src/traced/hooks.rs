@@ -12,6 +12,11 @@ use super::chosen::{self, NamesOf};
 use super::{call_stack, decision, record, stack_record};
 use crate::ring::clock;
 use crate::shared::process;
+#[cfg(all(feature = "unwind", target_os = "linux", target_arch = "x86_64"))]
+use crate::stack::{
+    Registers,
+    on_return::{self, Return},
+};
 use crate::user::config::{self, Config};
 
 /// The way of the hooks: 0 where each call is recorded and nothing else, or bits of what else is to be done.
@@ -85,6 +90,25 @@ pub fn leave(address: u64, inside: u64, names_of: NamesOf) {
     match WAY.load(Ordering::Relaxed) {
         way if way & (CHOSEN | WAITING) == 0 => record::word_of_hook(ticks, hook_leave_word(address)),
         way => leave_otherwise(ticks, way, address, inside, names_of),
+    }
+}
+
+/// Records that the function is entered that `from` is of, and has it recorded that it is left, by its return: where a
+/// compiler tells of the beginning of functions only. `left` calls [`leave`] with the address that it is given.
+///
+/// A function whose return is unknown, or on a stack that is not the thread's own, is recorded as left at once.
+#[cfg(all(feature = "unwind", target_os = "linux", target_arch = "x86_64"))]
+#[inline(always)]
+pub fn enter_until_return(from: Registers, names_of: NamesOf, left: fn(address: u64)) {
+    if process::is_off() {
+        return;
+    }
+    let address = from.pc as u64 - 1;
+    let found = on_return::find(from, left);
+    enter(address, found.as_ref().map_or(0, Return::call_site), names_of);
+    let is_awaited = found.is_some_and(|found| !process::is_off() && on_return::await_function(found, address));
+    if !is_awaited {
+        leave(address, address, names_of);
     }
 }
 

@@ -39,6 +39,8 @@ pub(crate) fn leave(_: &Excluded, reason: EndReason) {
 /// Gives up the thread's ring at the thread's end, after the destructors of its thread-locals.
 pub(crate) fn on_thread_exit() {
     call_stack::release();
+    #[cfg(all(feature = "unwind", target_os = "linux", target_arch = "x86_64"))]
+    crate::stack::on_return::release();
     if let Some(excluded) = Excluded::enter() {
         leave(&excluded, EndReason::Thread);
     }

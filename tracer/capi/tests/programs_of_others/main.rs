@@ -6,5 +6,6 @@ mod chosen;
 mod compiled;
 mod document;
 mod functions;
+mod gprof;
 mod messages;
 mod rust;

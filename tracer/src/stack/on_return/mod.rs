@@ -1,28 +1,31 @@
 //! What is to be run right after a function has returned.
 //!
-//! Runs on any thread, outside of signal handlers. The function's return on the stack is replaced by the
-//! address of a trampoline ([`trampoline`]), which comes here. Where the return is, is never guessed: the
-//! unwind tables say it.
+//! Runs on any thread. The function's return on the stack is replaced by the address of a trampoline
+//! ([`trampoline`]), which comes here. Where the return is, is never guessed: the unwind tables say it.
 //!
-//! Each thread has a list of its slots, the innermost function's first. A function that was left by a panic
+//! A function is awaited because somebody has asked for that ([`on_return`], outside of signal handlers), or because a hook
+//! of a compiler has told that it is entered, and there is none for its end ([`find`]; also in signal handlers).
+//!
+//! Each thread has a list of its slots, the innermost function's first ([`list`]). A function that was left by a panic
 //! or a `longjmp` does not come here; its slot is found to be left over when the thread uses the list next,
 //! by where it is on the stack.
 #![allow(unsafe_code, reason = "changes a function's return; argued where it stands")]
 
+mod list;
 #[cfg(test)]
 mod tests;
 pub(super) mod trampoline;
 
 use std::arch::x86_64::__cpuid_count;
-use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU8, Ordering};
 use std::{arch::asm, error, fmt, mem, ptr};
 
 use super::Registers;
 use super::bounds::Stack;
 use super::rules::Rule;
 use crate::sys;
+use trampoline::Awaited;
 
 /// What is to be run.
 pub(crate) type Call = Box<dyn FnOnce()>;
@@ -36,7 +39,7 @@ pub enum OnReturnError {
     UnknownReturn,
     /// The function does not run on the thread's own stack, but on that of a coroutine or a signal handler.
     ForeignStack,
-    /// All 4080 slots of the process are in use by functions that have not returned.
+    /// All slots of the process, 4080 or more, are in use by functions that have not returned.
     TooMany,
     /// The thread is ending: its variables were destroyed.
     ThreadEnds,
@@ -58,9 +61,13 @@ impl fmt::Display for OnReturnError {
 
 impl error::Error for OnReturnError {}
 
+/// What is told that a function is left which a hook has entered, by the address that was given then.
+pub(crate) type Left = fn(address: u64);
+
+/// What is told of all these: null before the first of them.
+static LEFT: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
+
 thread_local! {
-    /// The thread's innermost slot, or 0.
-    static INNERMOST: Cell<u32> = const { Cell::new(0) };
     /// Gives the thread's slots back when the thread ends.
     static AT_END: AtEnd = const { AtEnd };
 }
@@ -71,6 +78,7 @@ impl Drop for AtEnd {
     fn drop(&mut self) {
         // Functions that are further out than this have returned, or never will.
         leave_those_below(sys::stack_pointer());
+        list::change(list::Slots::give_spare_back);
     }
 }
 
@@ -78,9 +86,7 @@ impl Drop for AtEnd {
 #[cold]
 #[inline(never)]
 pub fn on_return(from: Registers, call: Call) -> Result<(), OnReturnError> {
-    let stack = Stack::around(from.sp).ok_or(OnReturnError::ForeignStack)?;
-    let place = place_of_return(from).ok_or(OnReturnError::UnknownReturn)?;
-    let caller = stack.word(from.sp, place).ok_or(OnReturnError::UnknownReturn)?;
+    let (place, caller) = place_and_caller(from)?;
     if !is_possible() {
         return Err(OnReturnError::Processor);
     }
@@ -90,35 +96,132 @@ pub fn on_return(from: Registers, call: Call) -> Result<(), OnReturnError> {
         return add(number, place, call);
     }
     Rule::at(caller).ok_or(OnReturnError::UnknownReturn)?;
-    let number = trampoline::take().ok_or(OnReturnError::TooMany)?;
-    let slot = trampoline::slot(number);
-    slot.caller.store(caller, Ordering::Relaxed);
-    slot.place.store(place, Ordering::Relaxed);
-    slot.calls.store(Box::into_raw(Box::new(vec![call])), Ordering::Relaxed);
-    slot.below.store(INNERMOST.get(), Ordering::Relaxed);
-    INNERMOST.set(number);
-    // SAFETY: the unwind tables say that the running function's return is here, and it leads to code. The
-    // compiler does not read it. What stands there now comes back to `returned`.
-    unsafe {
-        ptr::with_exposed_provenance_mut::<usize>(place).write_volatile(trampoline::address(number));
+    if divert(place, caller, Awaited::Calls(Box::new(vec![call]))) {
+        Ok(())
+    } else {
+        Err(OnReturnError::TooMany)
     }
-    Ok(())
+}
+
+/// The return of a function that a hook has told of.
+#[derive(Debug)]
+pub(crate) struct Return {
+    place: usize,
+    caller: usize,
+    /// The slot that leads there already, because the function was jumped to by one that is awaited; or 0.
+    slot: u32,
+}
+
+impl Return {
+    /// Returns the address to which the function will return.
+    pub(crate) fn call_site(&self) -> u64 {
+        self.caller as u64
+    }
+}
+
+/// Finds the return of a function that a hook has told of, where it can be awaited. `left` is told of functions that are found
+/// to be left before: by a jump, or by unwinding, or as the last thing that they did was to jump to this one.
+#[inline(always)]
+pub(crate) fn find(from: Registers, left: Left) -> Option<Return> {
+    if LEFT.load(Ordering::Relaxed).is_null() {
+        LEFT.store(left as *mut (), Ordering::Relaxed);
+    }
+    let (place, caller) = place_and_caller(from).ok()?;
+    leave_those_below(place);
+    let Some(number) = trampoline::number_of(caller) else {
+        let is_awaitable = is_possible() && Rule::at(caller).is_some();
+        return is_awaitable.then_some(Return { place, caller, slot: 0 });
+    };
+    follow(number, place)
+}
+
+/// Gives the return of a function that an awaited one, of the slot `number`, has jumped to as the last thing that it did.
+#[cold]
+#[inline(never)]
+fn follow(number: u32, place: usize) -> Option<Return> {
+    let slot = trampoline::slot(number);
+    let awaited = list::change(|slots| {
+        let is_same = slots.innermost() == number && slot.place.load(Ordering::Relaxed) == place;
+        is_same.then(|| slot.take_awaited())
+    })??;
+    if let Awaited::Calls(_) = awaited {
+        // What is to be run is run when this function returns.
+        list::change(|_| slot.set_awaited(awaited))?;
+        return None;
+    }
+    tell(awaited);
+    Some(Return { place, caller: slot.caller.load(Ordering::Relaxed), slot: number })
+}
+
+/// Has the end of a function told of which a hook has said that it is entered, by `address`. Returns false where that cannot
+/// be: all slots are in use, the thread is ending, or this is a signal handler that has interrupted a change of the list.
+#[inline(always)]
+pub(crate) fn await_function(found: Return, address: u64) -> bool {
+    let awaited = Awaited::Function(address);
+    if found.slot == 0 {
+        return divert(found.place, found.caller, awaited);
+    }
+    list::change(|_| trampoline::slot(found.slot).set_awaited(awaited)).is_some()
+}
+
+/// Gives the calling thread's slots back, at its end: what hooks tell of later is not awaited.
+pub(crate) fn release() {
+    list::release();
+}
+
+/// Has the return at `place`, which leads to `caller`, lead to a trampoline.
+#[inline(always)]
+fn divert(place: usize, caller: usize, awaited: Awaited) -> bool {
+    let is_function = matches!(awaited, Awaited::Function(_));
+    let is_diverted = list::change(|slots| {
+        if is_function && slots.is_over() {
+            return false;
+        }
+        let Some(number) = slots.take() else { return false };
+        let slot = trampoline::slot(number);
+        slot.caller.store(caller, Ordering::Relaxed);
+        slot.place.store(place, Ordering::Relaxed);
+        slot.set_awaited(awaited);
+        slots.push(number);
+        // SAFETY: the unwind tables say that the running function's return is here, and it leads to code. The
+        // compiler does not read it. What stands there now comes back to `returned`.
+        unsafe {
+            ptr::with_exposed_provenance_mut::<usize>(place).write_volatile(trampoline::address(number));
+        }
+        true
+    });
+    is_diverted == Some(true)
 }
 
 /// Adds to what is run after a function whose return is changed already.
 fn add(number: u32, place: usize, call: Call) -> Result<(), OnReturnError> {
     let slot = trampoline::slot(number);
-    let is_same = INNERMOST.get() == number && slot.place.load(Ordering::Relaxed) == place;
-    // SAFETY: the slot's own, made from a box; only this thread has it.
-    let calls = unsafe { slot.calls.load(Ordering::Relaxed).as_mut() };
-    match calls.filter(|_| is_same) {
-        Some(calls) => {
-            calls.push(call);
-            Ok(())
+    let added = list::change(|slots| {
+        if slots.innermost() != number || slot.place.load(Ordering::Relaxed) != place {
+            // A return that was copied from elsewhere.
+            return false;
         }
-        // A return that was copied from elsewhere.
-        None => Err(OnReturnError::UnknownReturn),
-    }
+        let calls = match slot.take_awaited() {
+            Awaited::Calls(mut calls) => {
+                calls.push(call);
+                calls
+            }
+            Awaited::Function(address) => Box::new(vec![Box::new(move || tell_left(address)), call]),
+            Awaited::Nothing => Box::new(vec![call]),
+        };
+        slot.set_awaited(Awaited::Calls(calls));
+        true
+    });
+    added.filter(|added| *added).map(|_| ()).ok_or(OnReturnError::UnknownReturn)
+}
+
+/// Returns where on the stack the function's return is, and what stands there.
+#[inline(always)]
+fn place_and_caller(from: Registers) -> Result<(usize, usize), OnReturnError> {
+    let stack = Stack::around(from.sp).ok_or(OnReturnError::ForeignStack)?;
+    let place = place_of_return(from).ok_or(OnReturnError::UnknownReturn)?;
+    let caller = stack.word(from.sp, place).ok_or(OnReturnError::UnknownReturn)?;
+    Ok((place, caller))
 }
 
 /// Returns where on the stack the function's return is, if its unwind table says so.
@@ -159,6 +262,10 @@ fn saves_all_registers() -> bool {
     };
     // AVX, and the three parts of AVX-512; those that are missing have the size 0.
     trampoline::HAS_XSAVE.store(1, Ordering::Relaxed);
+    #[allow(unused_unsafe, reason = "a safe function since Rust 1.94")]
+    // SAFETY: as above. Bit 2 tells of `xgetbv` with the argument 1.
+    let tells_use = unsafe { __cpuid_count(0xd, 1) }.eax & 4 != 0;
+    trampoline::TELLS_USE.store(u8::from(tells_use), Ordering::Relaxed);
     [2, 5, 6, 7].into_iter().all(fits)
 }
 
@@ -178,25 +285,28 @@ fn has_shadow_stack() -> bool {
 /// The function of slot `number` has just returned, and `place` is where its return was.
 unsafe extern "C" fn returned(number: u32, place: *mut usize) {
     let _errno = sys::keep_errno();
-    let slot = trampoline::slot(number);
-    // SAFETY: the promise; the trampoline has reserved the word, and jumps to where it leads.
-    unsafe { place.write_volatile(slot.caller.load(Ordering::Relaxed)) };
     // Those that are further in were left by a jump.
-    while is_in_list(number) && INNERMOST.get() != number {
-        leave_innermost();
+    while let Some(awaited) = list::change(|slots| slots.pop_inside(number)).flatten() {
+        tell(awaited);
     }
-    let calls = take_calls(number);
-    if INNERMOST.get() == number {
-        leave_innermost();
+    let slot = trampoline::slot(number);
+    // The list is changed together with the return: a signal handler between would take the slot for one that is left.
+    let put_back = |slots: Option<&list::Slots>| {
+        // SAFETY: the promise; the trampoline has reserved the word, and jumps to where it leads.
+        unsafe { place.write_volatile(slot.caller.load(Ordering::Relaxed)) };
+        slots.map_or(Awaited::Nothing, |slots| slots.take_returned(number))
+    };
+    match list::change(|slots| put_back(Some(slots))) {
+        Some(awaited) => run(awaited),
+        None => drop(put_back(None)),
     }
-    run(calls);
 }
 
 /// Is called when a function is unwound: runs what is to be run. The slot is needed until the unwinder has
 /// gone on, and is given back later.
 fn unwound(number: u32) {
     let _errno = sys::keep_errno();
-    run(take_calls(number));
+    run(trampoline::slot(number).take_awaited());
 }
 
 /// Returns where a function was called that returns to this trampoline.
@@ -210,53 +320,42 @@ pub(super) fn is_trampoline(address: usize) -> bool {
     trampoline::number_of(address).is_some()
 }
 
-fn is_in_list(number: u32) -> bool {
-    let mut at = INNERMOST.get();
-    while at != 0 && at != number {
-        at = trampoline::slot(at).below.load(Ordering::Relaxed);
-    }
-    at == number
-}
-
-/// Gives back the slots of functions that were left without a return: whose return was below `place`, where
-/// no frame of a running function is, or is overwritten.
+/// Gives up the functions that were left without a return: whose return was below `place`, where no frame of a running
+/// function is, or is overwritten.
+#[inline(always)]
 fn leave_those_below(place: usize) {
-    while let number @ 1.. = INNERMOST.get() {
-        let at = trampoline::slot(number).place.load(Ordering::Relaxed);
-        // SAFETY: aligned, and on this thread's stack, above the stack pointer if it is not below `place`.
-        let is_left = at < place
-            || unsafe { ptr::with_exposed_provenance::<usize>(at).read_volatile() }
-                != trampoline::address(number);
-        if !is_left {
-            return;
-        }
-        leave_innermost();
+    while let Some(awaited) = list::change(|slots| slots.pop_left(place)).flatten() {
+        tell(awaited);
     }
 }
 
-/// Gives the thread's innermost slot back. What it was to run is dropped.
-fn leave_innermost() {
-    let number = INNERMOST.get();
-    let calls = take_calls(number);
-    INNERMOST.set(trampoline::slot(number).below.load(Ordering::Relaxed));
-    trampoline::give_back(number);
-    for call in calls {
-        quietly(|| drop(call));
+/// Does what is to be done of a function that was left without a return. What was to be run after that is dropped.
+#[cold]
+#[inline(never)]
+fn tell(awaited: Awaited) {
+    match awaited {
+        Awaited::Nothing => {}
+        Awaited::Function(address) => tell_left(address),
+        Awaited::Calls(calls) => calls.into_iter().for_each(|call| quietly(|| drop(call))),
     }
 }
 
-fn take_calls(number: u32) -> Vec<Call> {
-    let calls = trampoline::slot(number).calls.swap(ptr::null_mut(), Ordering::Relaxed);
-    if calls.is_null() {
-        return Vec::new();
+/// Does what is to be done when a function has returned.
+#[inline(always)]
+fn run(awaited: Awaited) {
+    match awaited {
+        Awaited::Nothing => {}
+        Awaited::Function(address) => tell_left(address),
+        Awaited::Calls(calls) => calls.into_iter().rev().for_each(quietly),
     }
-    // SAFETY: made from a box by `on_return`, and taken out of the slot once.
-    *unsafe { Box::from_raw(calls) }
 }
 
-fn run(calls: Vec<Call>) {
-    for call in calls.into_iter().rev() {
-        quietly(call);
+#[inline(always)]
+fn tell_left(address: u64) {
+    let left = LEFT.load(Ordering::Relaxed);
+    if !left.is_null() {
+        // SAFETY: `find` has stored a function of this type.
+        unsafe { mem::transmute::<*mut (), Left>(left)(address) };
     }
 }
 

@@ -1,0 +1,202 @@
+//! The hooks of programs that are compiled for `gprof` (`-pg`): they tell that a function is entered, and not that it is left.
+//!
+//! | compiler | options | hook | where it is called |
+//! |---|---|---|---|
+//! | gcc, clang | `-pg` | `mcount` | when the function has made its frame |
+//! | gcc, clang | `-pg -mfentry` | `__fentry__` | before anything else |
+//!
+//! Compilers expect of these hooks that they change no register, not even one that another function may change: arguments are
+//! in them. Where the function returns to is found by its unwind table, and replaced (`tracer::on_return!` does the same), so
+//! that its end is told, too.
+//!
+//! Linked with `-pg`, a program also starts and ends `gprof`'s own profile. Here both do nothing: with this library a program
+//! writes no `gmon.out`.
+
+use std::arch::naked_asm;
+use std::arch::x86_64::__cpuid_count;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use tracer::__foreign as foreign;
+
+use crate::hooks::names_of;
+
+/// How the hooks save vector registers. [`XSAVE`]: all that there are, otherwise those of SSE. [`TELLS_USE`]: those of SSE, if
+/// the processor says that the others are not in use.
+static SAVES: AtomicU8 = AtomicU8::new(0);
+
+const XSAVE: u8 = 1;
+const TELLS_USE: u8 = 2;
+
+/// The bytes that the state of the vector registers takes at most: the first 576, AVX, and the three parts of AVX-512.
+const STATE: u32 = 2752;
+
+/// The function that the dynamic linker calls when it has loaded this library, before the program's own constructors.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static ON_LOAD: extern "C" fn() = on_load;
+
+extern "C" fn on_load() {
+    if !is_x86_feature_detected!("xsave") {
+        return;
+    }
+    #[allow(unused_unsafe, reason = "a safe function since Rust 1.94")]
+    // SAFETY: part of every x86-64 processor.
+    let leaf = |part: u32| unsafe { __cpuid_count(0xd, part) };
+    // What is larger than it was known to be is not saved.
+    let fits = |part: u32| leaf(part).ebx + leaf(part).eax <= STATE;
+    if [2, 5, 6, 7].into_iter().all(fits) {
+        let tells_use = leaf(1).eax & 4 != 0;
+        // Relaxed: no other thread runs yet.
+        SAVES.store(if tells_use { XSAVE | TELLS_USE } else { XSAVE }, Ordering::Relaxed);
+    }
+}
+
+/// Calls [`enter`] with the registers of the function that has called the hook, and changes no register.
+macro_rules! hook {
+    () => {
+        naked_asm!(
+            ".cfi_startproc",
+            "push rbp",
+            ".cfi_def_cfa_offset 16",
+            ".cfi_offset rbp, -16",
+            "mov rbp, rsp",
+            ".cfi_def_cfa_register rbp",
+            "push rax",
+            "push rcx",
+            "push rdx",
+            "push rsi",
+            "push rdi",
+            "push r8",
+            "push r9",
+            "push r10",
+            "push r11",
+            // The look whether tracing is off uses no vector register.
+            "and rsp, -16",
+            "call {is_off}",
+            "test al, al",
+            "jnz 5f",
+            "test byte ptr [rip + {saves}], {tells_use}",
+            "jz 2f",
+            "mov ecx, 1",
+            "xgetbv",
+            // The upper halves of AVX's registers, and the uppers of AVX-512's that can be arguments.
+            "test eax, 0x44",
+            "jnz 2f",
+            "sub rsp, 128",
+            "and rsp, -16",
+            "movaps [rsp], xmm0",
+            "movaps [rsp + 16], xmm1",
+            "movaps [rsp + 32], xmm2",
+            "movaps [rsp + 48], xmm3",
+            "movaps [rsp + 64], xmm4",
+            "movaps [rsp + 80], xmm5",
+            "movaps [rsp + 96], xmm6",
+            "movaps [rsp + 112], xmm7",
+            "mov rdi, [rbp + 8]",
+            "lea rsi, [rbp + 16]",
+            "mov rdx, [rbp]",
+            "call {enter}",
+            "movaps xmm0, [rsp]",
+            "movaps xmm1, [rsp + 16]",
+            "movaps xmm2, [rsp + 32]",
+            "movaps xmm3, [rsp + 48]",
+            "movaps xmm4, [rsp + 64]",
+            "movaps xmm5, [rsp + 80]",
+            "movaps xmm6, [rsp + 96]",
+            "movaps xmm7, [rsp + 112]",
+            "jmp 5f",
+            "2:",
+            "sub rsp, {state}",
+            "and rsp, -64",
+            "test byte ptr [rip + {saves}], {xsave}",
+            "jz 3f",
+            // The header, of which `xsave` writes a part only.
+            "xor eax, eax",
+            "mov [rsp + 512], rax",
+            "mov [rsp + 520], rax",
+            "mov [rsp + 528], rax",
+            "mov [rsp + 536], rax",
+            "mov [rsp + 544], rax",
+            "mov [rsp + 552], rax",
+            "mov [rsp + 560], rax",
+            "mov [rsp + 568], rax",
+            "mov eax, 0xe6",
+            "xor edx, edx",
+            "xsave64 [rsp]",
+            "mov rdi, [rbp + 8]",
+            "lea rsi, [rbp + 16]",
+            "mov rdx, [rbp]",
+            "call {enter}",
+            "mov eax, 0xe6",
+            "xor edx, edx",
+            "xrstor64 [rsp]",
+            "jmp 5f",
+            "3:",
+            "fxsave64 [rsp]",
+            "mov rdi, [rbp + 8]",
+            "lea rsi, [rbp + 16]",
+            "mov rdx, [rbp]",
+            "call {enter}",
+            "fxrstor64 [rsp]",
+            "5:",
+            "lea rsp, [rbp - 72]",
+            "pop r11",
+            "pop r10",
+            "pop r9",
+            "pop r8",
+            "pop rdi",
+            "pop rsi",
+            "pop rdx",
+            "pop rcx",
+            "pop rax",
+            "pop rbp",
+            ".cfi_def_cfa rsp, 8",
+            ".cfi_restore rbp",
+            "ret",
+            ".cfi_endproc",
+            saves = sym SAVES,
+            tells_use = const TELLS_USE,
+            xsave = const XSAVE,
+            state = const STATE,
+            is_off = sym is_off,
+            enter = sym enter,
+        )
+    };
+}
+
+/// Records that the function is entered that calls this, and when it returns that it is left.
+#[unsafe(naked)]
+#[unsafe(no_mangle)]
+pub extern "C" fn mcount() {
+    hook!()
+}
+
+/// Records that the function is entered that calls this, and when it returns that it is left.
+#[unsafe(naked)]
+#[unsafe(no_mangle)]
+pub extern "C" fn __fentry__() {
+    hook!()
+}
+
+/// Does nothing: a program that is linked with `-pg` calls it as it starts, to have `gprof` sample it.
+#[unsafe(no_mangle)]
+pub extern "C" fn __monstartup(_low: usize, _high: usize) {}
+
+/// Does nothing: a program that is linked with `-pg` calls it as it ends, to have `gprof` write its profile.
+#[unsafe(no_mangle)]
+pub extern "C" fn _mcleanup() {}
+
+/// Returns whether tracing is off: a load and a comparison.
+extern "C" fn is_off() -> bool {
+    foreign::is_off()
+}
+
+/// Records that a function is entered. `pc` is behind a call in it, `sp` and `fp` are its registers there.
+extern "C" fn enter(pc: usize, sp: usize, fp: usize) {
+    foreign::enter_until_return([pc, sp, fp], names_of, left);
+}
+
+/// Records that the function is left that was entered as `address`.
+fn left(address: u64) {
+    foreign::leave_compiled(address, address, names_of);
+}

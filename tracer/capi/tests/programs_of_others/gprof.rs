@@ -1,0 +1,129 @@
+//! Programs that are compiled for `gprof` (`-pg`) have each of their calls in their traces, with their ends, and compute what
+//! they compute without: whatever is in registers when functions are entered and left, and however they are left.
+
+use std::collections::BTreeMap;
+use std::process::Command;
+
+use crate::compiled::{Program, calls, counted, installed, linking, shared_library, tracemerge};
+
+/// The ways in which hooks are put into functions: when these have made their frame, and before.
+const HOOKS: [&[&str]; 2] = [&["-pg"], &["-pg", "-mfentry"]];
+
+/// The manners of `returns.c` in which the calls are the same each time, and those in which they are not.
+const MANNERS: [&str; 6] = ["values", "jumped-to", "deep", "backtraces", "coroutines", "children"];
+const BY_CHANCE: [&str; 2] = ["signals", "jumps"];
+
+/// Compiles `source` with these options, and links it with the shared library.
+fn linked(compiler: &str, source: &str, options: &[&str]) -> Program {
+    Program::compile(compiler, source, &[options, &linking()].concat())
+}
+
+/// Returns what a program prints without being traced.
+fn untraced(program: &Program, arguments: &[&str]) -> String {
+    let mut command = Command::new(&program.path);
+    command.args(arguments).env_remove("TRACER_ENABLE").current_dir(program.beside(""));
+    let output = command.output().expect("it runs");
+    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+    String::from_utf8(output.stdout).expect("text")
+}
+
+fn assert_same_counts(counts: &BTreeMap<String, u64>, entered: &BTreeMap<String, u64>, how: &str) {
+    assert!(!counts.is_empty(), "{how}");
+    for (name, count) in counts {
+        assert_eq!(entered.get(name), Some(count), "{how}: {name}: {entered:?}");
+    }
+}
+
+#[test]
+fn results_and_arguments_arrive_in_every_register_and_each_call_is_told() {
+    for (compiler, hooks) in [("gcc", HOOKS[0]), ("gcc", HOOKS[1]), ("clang", HOOKS[0]), ("clang", HOOKS[1])] {
+        // Calls in last position are jumps.
+        let program = linked(compiler, "returns.c", &[hooks, &["-foptimize-sibling-calls"]].concat());
+        for how in MANNERS {
+            let (said, traced) = (format!("{compiler} {hooks:?} {how}"), program.run(&[how]));
+            assert_eq!(traced.stdout(), untraced(&program, &[how]), "{said}");
+            let calls = calls(&program.merged(&traced));
+            assert_same_counts(&counted(&traced.stdout()), &calls.entered, &said);
+            // A forked child leaves a function that its parent has entered.
+            let elsewhere = u64::from(how == "children");
+            assert!(how == "coroutines" || calls.not_innermost == elsewhere, "{said}: {calls:?}");
+            assert!(calls.open.values().all(Vec::is_empty), "{said}: {calls:?}");
+        }
+        for how in BY_CHANCE {
+            let traced = program.scenario(&[how]).run().succeeded();
+            assert_eq!(traced.stdout(), untraced(&program, &[how]), "{compiler} {hooks:?} {how}");
+            // A jump out of a handler that has interrupted a record loses that one.
+            let entered = calls(&program.merged_with_losses(&traced)).entered;
+            assert!(entered.values().sum::<u64>() > 1_000, "{compiler} {hooks:?} {how}: {entered:?}");
+        }
+        assert!(!program.beside("gmon.out").exists());
+    }
+}
+
+#[test]
+fn threads_jumps_coroutines_signals_and_forks_are_told_as_with_other_hooks() {
+    for (compiler, hooks) in [("gcc", HOOKS[0]), ("clang", HOOKS[1])] {
+        let program = linked(compiler, "calls.c", hooks);
+        for how in ["plain", "threads", "jumps", "coroutines", "signals", "forks"] {
+            let (said, traced) = (format!("{compiler} {hooks:?} {how}"), program.run(&[how]));
+            assert_eq!(traced.stdout(), untraced(&program, &[how]), "{said}");
+            let calls = calls(&program.merged(&traced));
+            assert_same_counts(&counted(&traced.stdout()), &calls.entered, &said);
+            // What is left by a jump is told when the next function is entered.
+            assert_eq!(calls.not_innermost, 0, "{said}: {calls:?}");
+        }
+    }
+}
+
+#[test]
+fn exceptions_end_the_calls_that_they_leave() {
+    for (compiler, hooks) in [("g++", HOOKS[0]), ("g++", HOOKS[1]), ("clang++", HOOKS[0])] {
+        let program = linked(compiler, "exceptions.cpp", hooks);
+        let traced = program.run(&[]);
+        assert_eq!(traced.stdout(), untraced(&program, &[]));
+        let calls = calls(&program.merged(&traced));
+        assert_same_counts(&counted(&traced.stdout()), &calls.entered, compiler);
+        assert_eq!(calls.not_innermost, 0, "{compiler} {hooks:?}: {calls:?}");
+        assert!(calls.open.values().all(Vec::is_empty), "{calls:?}");
+    }
+}
+
+#[test]
+fn a_static_executable_is_traced() {
+    let archive = installed().join("lib/libtracer.a");
+    let archive = archive.to_str().expect("text");
+    let options = ["-pg", "-static", "-Wl,--allow-multiple-definition", archive];
+    let program = Program::compile("gcc", "returns.c", &options);
+    for how in ["values", "deep"] {
+        let traced = program.run(&[how]);
+        let calls = calls(&program.merged(&traced));
+        assert_same_counts(&counted(&traced.stdout()), &calls.entered, how);
+        assert_eq!(calls.not_innermost, 0, "{calls:?}");
+    }
+}
+
+#[test]
+fn the_command_loads_the_library_by_itself() {
+    for hooks in HOOKS {
+        let program = Program::compile("gcc", "returns.c", hooks);
+        let scenario = program.scenario(&["values"]);
+        let mut command = tracemerge(scenario.runtime.path());
+        command.env("TRACER_DIR", scenario.directory.path()).current_dir(program.beside(""));
+        command.args(["run", "--show", "report"]).arg(&program.path).arg("values");
+        let output = command.output().expect("it runs");
+        let shown = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{output:?}");
+        for name in ["integers", "doubles", "extended", "complexes", "structures", "variadic"] {
+            assert!(shown.lines().any(|line| line.contains(name)), "{name}: {shown}");
+        }
+    }
+}
+
+#[test]
+fn a_program_that_is_not_traced_leaves_nothing() {
+    let program = Program::compile("gcc", "returns.c", &["-pg"]);
+    let library = shared_library();
+    let scenario = program.scenario(&["values"]).without("TRACER_ENABLE");
+    let traced = scenario.env("LD_PRELOAD", library.to_str().expect("text")).run().succeeded();
+    assert!(traced.files.is_empty(), "{:?}", traced.files.keys());
+}

@@ -1,0 +1,234 @@
+//! The calling thread's slots: those of the functions that it awaits, the innermost first, and those that it has given up.
+//!
+//! Everything here is the thread's own, but for the free slots of the process, which it takes from and gives back to.
+//!
+//! ```text
+//!          take                    its function returns
+//!   free ────────► on the list ──────────────────────────────────────────────► free
+//!                      │ found to be left: by a jump or by unwinding             ▲
+//!                      ├── its return is overwritten ────────────────────────────┤
+//!                      └── not yet ──► doubtful ── overwritten, or returned ─────┘
+//! ```
+//!
+//! A slot is free again only when no frame leads to it any more. That a frame is further in than a later one does not show
+//! that: it may be on a stack that lies inside of the thread's own, and go on later. So such a slot waits until its
+//! trampoline's address is overwritten.
+//!
+//! A signal handler may interrupt a change of the lists. What it calls is not awaited then.
+
+use std::cell::Cell;
+use std::ptr;
+use std::sync::atomic::{Ordering, compiler_fence};
+
+use super::trampoline::{self, Awaited};
+use crate::sys;
+
+/// The number of free slots that a thread keeps for itself: to take them takes no word that other threads write.
+const KEPT: u32 = 64;
+
+/// The lists. They have no destructor, so they can be used as long as the thread runs.
+pub(super) struct Slots {
+    /// The innermost function's slot, or 0. Each slot leads to the next one, here and in the other lists.
+    innermost: Cell<u32>,
+    /// The first slot that was left, and whose return is not overwritten yet.
+    doubtful: Cell<u32>,
+    /// The first slot that is free for this thread.
+    free: Cell<u32>,
+    /// The number of these.
+    len_free: Cell<u32>,
+    /// The end of the stack of the function that changes the lists, or 0.
+    changing: Cell<usize>,
+    /// Whether the thread's end has come: hooks await no function any more.
+    is_over: Cell<bool>,
+}
+
+thread_local! {
+    static SLOTS: Slots = const {
+        Slots {
+            innermost: Cell::new(0),
+            doubtful: Cell::new(0),
+            free: Cell::new(0),
+            len_free: Cell::new(0),
+            changing: Cell::new(0),
+            is_over: Cell::new(false),
+        }
+    };
+}
+
+/// Changes the calling thread's lists. Returns `None`, and does nothing, where a signal handler has interrupted a change.
+#[inline(always)]
+pub(super) fn change<R>(change: impl FnOnce(&Slots) -> R) -> Option<R> {
+    let here = sys::stack_pointer();
+    SLOTS.with(|slots| {
+        let frame = slots.changing.get();
+        if frame != 0 && !sys::is_deeper(frame, here) {
+            return None;
+        }
+        slots.changing.set(here);
+        compiler_fence(Ordering::SeqCst);
+        let result = change(slots);
+        compiler_fence(Ordering::SeqCst);
+        slots.changing.set(0);
+        Some(result)
+    })
+}
+
+/// Gives all slots back at the thread's end.
+pub(super) fn release() {
+    change(|slots| {
+        slots.is_over.set(true);
+        while let Some(number) = pop(&slots.innermost) {
+            trampoline::give_back(number);
+        }
+        slots.give_spare_back();
+    });
+}
+
+impl Slots {
+    /// Returns whether the thread's end has come.
+    pub(super) fn is_over(&self) -> bool {
+        self.is_over.get()
+    }
+
+    /// Returns the slot of the innermost function, or 0.
+    pub(super) fn innermost(&self) -> u32 {
+        self.innermost.get()
+    }
+
+    /// Returns whether the function of a slot is awaited.
+    pub(super) fn has(&self, number: u32) -> bool {
+        let mut at = self.innermost.get();
+        while at != 0 && at != number {
+            at = trampoline::slot(at).below.load(Ordering::Relaxed);
+        }
+        at == number
+    }
+
+    /// Takes a free slot. `None` if all are in use.
+    pub(super) fn take(&self) -> Option<u32> {
+        if self.free.get() == 0 {
+            self.look_at_doubtful();
+        }
+        match pop(&self.free) {
+            Some(number) => {
+                self.len_free.set(self.len_free.get() - 1);
+                Some(number)
+            }
+            None => trampoline::take(),
+        }
+    }
+
+    /// Puts the slot of a function on the list that is called by the others.
+    pub(super) fn push(&self, number: u32) {
+        push(&self.innermost, number);
+    }
+
+    /// Takes the innermost slot off the list if its function was left without a return: its return was below `place`, where
+    /// no frame of a running function is, or is overwritten. Returns what was to be done at its return.
+    pub(super) fn pop_left(&self, place: usize) -> Option<Awaited> {
+        let number = self.innermost.get();
+        if number == 0 {
+            return None;
+        }
+        let is_left = trampoline::slot(number).place.load(Ordering::Relaxed) < place || !is_in_place(number);
+        is_left.then(|| self.pop_innermost())
+    }
+
+    /// Takes the innermost slot off the list if its function was called by that of the slot `number`, which is on the list.
+    pub(super) fn pop_inside(&self, number: u32) -> Option<Awaited> {
+        (self.innermost.get() != number && self.has(number)).then(|| self.pop_innermost())
+    }
+
+    fn pop_innermost(&self) -> Awaited {
+        let Some(number) = pop(&self.innermost) else { return Awaited::Nothing };
+        let awaited = trampoline::slot(number).take_awaited();
+        if is_in_place(number) {
+            push(&self.doubtful, number);
+        } else {
+            self.give_back(number);
+        }
+        awaited
+    }
+
+    /// Takes the slot of a function that has returned off the list that it is on. Returns what is to be done.
+    pub(super) fn take_returned(&self, number: u32) -> Awaited {
+        let awaited = trampoline::slot(number).take_awaited();
+        if remove(&self.innermost, number) || remove(&self.doubtful, number) {
+            self.give_back(number);
+        }
+        awaited
+    }
+
+    fn give_back(&self, number: u32) {
+        if self.len_free.get() == KEPT {
+            return trampoline::give_back(number);
+        }
+        push(&self.free, number);
+        self.len_free.set(self.len_free.get() + 1);
+    }
+
+    /// Frees the doubtful slots whose return is overwritten by now.
+    #[cold]
+    fn look_at_doubtful(&self) {
+        let mut left = self.doubtful.take();
+        while left != 0 {
+            let number = left;
+            left = trampoline::slot(number).below.load(Ordering::Relaxed);
+            if is_in_place(number) {
+                push(&self.doubtful, number);
+            } else {
+                self.give_back(number);
+            }
+        }
+    }
+
+    /// Gives the process the slots back that the thread keeps for nobody.
+    pub(super) fn give_spare_back(&self) {
+        for list in [&self.doubtful, &self.free] {
+            while let Some(number) = pop(list) {
+                trampoline::give_back(number);
+            }
+        }
+        self.len_free.set(0);
+    }
+}
+
+/// Returns whether the function of a slot, one of the calling thread's, still would return to its trampoline.
+fn is_in_place(number: u32) -> bool {
+    let at = trampoline::slot(number).place.load(Ordering::Relaxed);
+    // SAFETY: aligned, and on this thread's stack, which was used down to there and stays mapped.
+    unsafe {
+        ptr::with_exposed_provenance::<usize>(at).read_volatile() == trampoline::address(number)
+    }
+}
+
+fn push(list: &Cell<u32>, number: u32) {
+    trampoline::slot(number).below.store(list.get(), Ordering::Relaxed);
+    list.set(number);
+}
+
+fn pop(list: &Cell<u32>) -> Option<u32> {
+    let number = list.get();
+    (number != 0).then(|| {
+        list.set(trampoline::slot(number).below.load(Ordering::Relaxed));
+        number
+    })
+}
+
+/// Removes a slot from a list; returns whether it was there.
+fn remove(list: &Cell<u32>, number: u32) -> bool {
+    let mut at = list.get();
+    if at == number {
+        return pop(list).is_some();
+    }
+    while at != 0 {
+        let below = &trampoline::slot(at).below;
+        let next = below.load(Ordering::Relaxed);
+        if next == number && number != 0 {
+            below.store(trampoline::slot(number).below.load(Ordering::Relaxed), Ordering::Relaxed);
+            return true;
+        }
+        at = next;
+    }
+    false
+}

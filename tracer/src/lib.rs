@@ -64,7 +64,7 @@
 //! | `TRACER_MAX_STALL` | how long `block` waits at most, in ms | `1000` |
 //! | `TRACER_MAX_BYTES` | how long each thread's file may grow, with K, M, G | no limit |
 //! | `TRACER_FLUSH_MS` | how long a record may wait for the flusher, in ms | `100` |
-//! | `TRACER_CLOCK` | `ordered`, or `fast`: cheaper, but hand-overs may look reversed | `ordered` |
+//! | `TRACER_CLOCK` | `ordered`; `fast`: cheaper, but hand-overs may look reversed; or `system`: the system's clock | `ordered` |
 //! | `TRACER_FILTER` | which calls of [`trace!`] are on, by module: `my::module=off,other`, as `RUST_LOG`; of `log` and `tracing` also by level | all |
 //! | `TRACER_CALL_SITES` | `1`: each entering of a function records where it was called from, too | off |
 //! | `TRACER_FUNCTIONS`, `TRACER_TRIGGER`, `TRACER_MAX_DEPTH`, `TRACER_MIN_DURATION` | which calls of functions with hooks of the compiler are recorded, see `docs/functions.md` | all |

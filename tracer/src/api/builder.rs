@@ -52,6 +52,7 @@ impl Builder {
         self.config.clock = match clock {
             Clock::Ordered => ClockKind::Ordered,
             Clock::Fast => ClockKind::Fast,
+            Clock::System => ClockKind::System,
         };
         self
     }

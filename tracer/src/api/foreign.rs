@@ -10,11 +10,11 @@ use crate::ring::clock;
 use crate::shared::definition::Definition;
 use crate::shared::process;
 use crate::stack;
-#[cfg(all(feature = "unwind", target_os = "linux", target_arch = "x86_64"))]
-use crate::{stack::Registers, traced::hooks};
 pub use crate::traced::dynamic::Taken;
 use crate::traced::{dynamic, record};
 use crate::user::{config, teller};
+#[cfg(all(feature = "unwind", target_os = "linux", target_arch = "x86_64"))]
+use crate::{stack::Registers, traced::hooks};
 
 pub use trace_store::variables::PRELOADED;
 

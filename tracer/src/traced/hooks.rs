@@ -106,7 +106,8 @@ pub fn enter_until_return(from: Registers, names_of: NamesOf, left: fn(address: 
     let address = from.pc as u64 - 1;
     let found = on_return::find(from, left);
     enter(address, found.as_ref().map_or(0, Return::call_site), names_of);
-    let is_awaited = found.is_some_and(|found| !process::is_off() && on_return::await_function(found, address));
+    let is_awaited =
+        found.is_some_and(|found| !process::is_off() && on_return::await_function(found, address));
     if !is_awaited {
         leave(address, address, names_of);
     }

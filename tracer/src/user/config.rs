@@ -71,6 +71,10 @@ pub enum Clock {
     /// The counter is read without the fence: some nanoseconds cheaper, but hand-overs between threads may
     /// look reversed.
     Fast,
+    /// The system's monotonic clock in nanoseconds (`CLOCK_MONOTONIC`, `QueryPerformanceCounter`), which is read where the
+    /// system does not trust the counter: slower, and coarser on some systems (100 ns on Windows), but it is the clock
+    /// of other tools.
+    System,
 }
 
 /// The settings, resolved.
@@ -173,9 +177,10 @@ impl Config {
             "raw" => Some(Format::Raw),
             _ => None,
         });
-        read(variables::CLOCK, "ordered or fast", &mut self.clock, |text| match text {
+        read(variables::CLOCK, "ordered, fast or system", &mut self.clock, |text| match text {
             "ordered" => Some(ClockKind::Ordered),
             "fast" => Some(ClockKind::Fast),
+            "system" => Some(ClockKind::System),
             _ => None,
         });
         if let Some(filter) = variables::value(variables::FILTER) {

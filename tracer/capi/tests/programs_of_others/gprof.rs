@@ -36,7 +36,8 @@ fn assert_same_counts(counts: &BTreeMap<String, u64>, entered: &BTreeMap<String,
 
 #[test]
 fn results_and_arguments_arrive_in_every_register_and_each_call_is_told() {
-    for (compiler, hooks) in [("gcc", HOOKS[0]), ("gcc", HOOKS[1]), ("clang", HOOKS[0]), ("clang", HOOKS[1])] {
+    for (compiler, hooks) in [("gcc", HOOKS[0]), ("gcc", HOOKS[1]), ("clang", HOOKS[0]), ("clang", HOOKS[1])]
+    {
         // Calls in last position are jumps.
         let program = linked(compiler, "returns.c", &[hooks, &["-foptimize-sibling-calls"]].concat());
         for how in MANNERS {

@@ -197,9 +197,7 @@ impl Slots {
 fn is_in_place(number: u32) -> bool {
     let at = trampoline::slot(number).place.load(Ordering::Relaxed);
     // SAFETY: aligned, and on this thread's stack, which was used down to there and stays mapped.
-    unsafe {
-        ptr::with_exposed_provenance::<usize>(at).read_volatile() == trampoline::address(number)
-    }
+    unsafe { ptr::with_exposed_provenance::<usize>(at).read_volatile() == trampoline::address(number) }
 }
 
 fn push(list: &Cell<u32>, number: u32) {

@@ -56,6 +56,8 @@ pub use named_files::*;
 #[cfg(windows)]
 mod windows;
 #[cfg(windows)]
+mod windows_rights;
+#[cfg(windows)]
 pub use windows::*;
 #[cfg(windows)]
 mod windows_loader;

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::FileIdentity;
+use super::{FileIdentity, windows_rights as rights};
 use crate::variables;
 
 #[link(name = "kernel32", kind = "raw-dylib")]
@@ -72,12 +72,17 @@ pub fn runtime_directory() -> PathBuf {
     own.map_or_else(std::env::temp_dir, PathBuf::from).join("tracer")
 }
 
-/// Makes a directory. The one above it is the user's own.
+/// Makes `path` a directory that only this user can enter, or accepts that it is one.
 pub fn make_private_directory(path: &Path) -> io::Result<()> {
-    match std::fs::create_dir(path) {
-        Err(e) if e.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
-        other => other,
+    match rights::create_private_directory(path) {
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
+        other => return other,
     }
+    if !is_private_directory(path) {
+        let why = "it exists, but is not a directory that only this user can enter";
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+    }
+    Ok(())
 }
 
 /// Makes `path` a directory, with those above it; what is there stays as it is.
@@ -152,14 +157,14 @@ pub fn reserve_part(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
 /// Leaves the pages of a mapping to be made ready when they are touched.
 pub fn populate(_start: *mut u8, _bytes: usize) {}
 
-/// Returns whether `path` is a directory. The one above it is the user's own.
+/// Returns whether `path` is a directory, not a link to one, that only its owner, this user, can enter.
 pub fn is_private_directory(path: &Path) -> bool {
-    path.is_dir()
+    rights::is_private_directory(path)
 }
 
-/// Returns the user whose `path` is, if it is a directory. The one above it is the user's own.
+/// Returns a number for this user if `path` is a directory that only this user can enter.
 pub fn private_directory_of(path: &Path) -> Option<u32> {
-    path.is_dir().then_some(0)
+    is_private_directory(path).then(effective_user)
 }
 
 /// Returns `None`: nobody acts for other users here.
@@ -287,7 +292,7 @@ pub fn give_name(from: &Path, to: &Path) -> io::Result<()> {
 }
 
 /// Gives the path with a zero at its end, in the form that the system takes in any length.
-fn verbatim(path: &Path) -> io::Result<Vec<u16>> {
+pub(super) fn verbatim(path: &Path) -> io::Result<Vec<u16>> {
     let absolute = std::path::absolute(path)?;
     let path: Vec<u16> = absolute.as_os_str().encode_wide().collect();
     let begins = |with: &str| path.starts_with(&with.encode_utf16().collect::<Vec<u16>>());

@@ -1,0 +1,291 @@
+//! Who may do what with a directory, on Windows: directories that only this user can enter, and whether one is such.
+//!
+//! A directory is *private* if it is no link, its owner is this user, and all that its list of rights allows is allowed to
+//! this user, the system itself, or administrators, who may enter all directories anyway. Who has a right that the list
+//! does not know is nobody.
+#![allow(unsafe_code, reason = "calls of the system; each argued where it stands")]
+
+use std::ffi::c_void;
+use std::io;
+use std::os::windows::fs::MetadataExt;
+use std::path::Path;
+use std::ptr;
+
+type Handle = *mut c_void;
+/// A security identifier of the system: a user or a group.
+type Sid = *mut c_void;
+
+#[link(name = "kernel32", kind = "raw-dylib")]
+unsafe extern "system" {
+    fn CloseHandle(object: Handle) -> i32;
+    fn CreateDirectoryW(path: *const u16, attributes: *const SecurityAttributes) -> i32;
+    fn GetCurrentProcess() -> Handle;
+    fn LocalFree(memory: *mut c_void) -> *mut c_void;
+}
+
+#[link(name = "advapi32", kind = "raw-dylib")]
+unsafe extern "system" {
+    fn ConvertSidToStringSidW(sid: Sid, text: *mut *mut u16) -> i32;
+    fn ConvertStringSecurityDescriptorToSecurityDescriptorW(
+        text: *const u16,
+        revision: u32,
+        descriptor: *mut *mut c_void,
+        bytes: *mut u32,
+    ) -> i32;
+    fn GetAce(list: *const Acl, index: u32, entry: *mut *mut c_void) -> i32;
+    fn GetNamedSecurityInfoW(
+        path: *const u16,
+        kind: u32,
+        wanted: u32,
+        owner: *mut Sid,
+        group: *mut Sid,
+        allowed: *mut *mut Acl,
+        audited: *mut *mut Acl,
+        descriptor: *mut *mut c_void,
+    ) -> u32;
+    fn GetTokenInformation(
+        token: Handle,
+        class: u32,
+        found: *mut c_void,
+        bytes: u32,
+        needed: *mut u32,
+    ) -> i32;
+    fn OpenProcessToken(process: Handle, access: u32, token: *mut Handle) -> i32;
+}
+
+/// The system's `SECURITY_ATTRIBUTES`.
+#[repr(C)]
+struct SecurityAttributes {
+    bytes: u32,
+    descriptor: *mut c_void,
+    inherited: i32,
+}
+
+/// The system's `ACL`: the head of a list of rights.
+#[repr(C)]
+struct Acl {
+    revision: u8,
+    reserved: u8,
+    bytes: u16,
+    entries: u16,
+    reserved_too: u16,
+}
+
+/// The system's `ACE_HEADER` with what follows it in an entry that allows or denies something.
+#[repr(C)]
+struct Entry {
+    kind: u8,
+    flags: u8,
+    bytes: u16,
+    rights: u32,
+    sid: [u32; 1],
+}
+
+/// The system itself, and the group of administrators.
+const TRUSTED: [&str; 2] = ["S-1-5-18", "S-1-5-32-544"];
+/// Who makes a file in a directory, in the rights that the file inherits; and its owner.
+const OWNERS: [&str; 2] = ["S-1-3-0", "S-1-3-4"];
+
+/// Makes a directory that only this user can enter, and what is made in it inherits that. Fails where the name exists.
+pub(super) fn create_private_directory(path: &Path) -> io::Result<()> {
+    let user = this_user(Of::User)?;
+    let rights: String = [user.as_str()].into_iter().chain(TRUSTED).map(allows_all).collect();
+    create_directory(path, &format!("O:{user}D:P{rights}"))
+}
+
+/// Makes a directory with an owner and rights that are written in the system's language for that.
+fn create_directory(path: &Path, rights: &str) -> io::Result<()> {
+    let descriptor = Memory::of(|descriptor| {
+        let text = wide(rights.encode_utf16());
+        // SAFETY: the text ends with a zero; the result may be written, and its size need not be told.
+        unsafe {
+            ConvertStringSecurityDescriptorToSecurityDescriptorW(
+                text.as_ptr(),
+                1,
+                descriptor,
+                ptr::null_mut(),
+            )
+        }
+    })?;
+    let attributes = SecurityAttributes {
+        bytes: size_of::<SecurityAttributes>() as u32,
+        descriptor: descriptor.0,
+        inherited: 0,
+    };
+    let path = super::windows::verbatim(path)?;
+    // SAFETY: the path ends with a zero, and the descriptor lives as long as the call.
+    ok(unsafe { CreateDirectoryW(path.as_ptr(), &attributes) })
+}
+
+/// Gives a user all rights, in the system's language for that, also in what is made in the directory.
+fn allows_all(sid: &str) -> String {
+    format!("(A;OICI;FA;;;{sid})")
+}
+
+/// Returns whether a directory is private.
+pub(super) fn is_private_directory(path: &Path) -> bool {
+    const LINK: u32 = 0x400;
+    let is_directory =
+        std::fs::symlink_metadata(path).is_ok_and(|f| f.is_dir() && f.file_attributes() & LINK == 0);
+    is_directory && belongs_to_this_user(path).unwrap_or(false)
+}
+
+fn belongs_to_this_user(path: &Path) -> io::Result<bool> {
+    const FILE: u32 = 1;
+    const OWNER_AND_RIGHTS: u32 = 1 | 4;
+    let path = super::windows::verbatim(path)?;
+    let (mut owner, mut allowed): (Sid, *mut Acl) = (ptr::null_mut(), ptr::null_mut());
+    // Both point into it.
+    let _descriptor = Memory::of(|descriptor| {
+        // SAFETY: the path ends with a zero; what is wanted may be written, what is not is null.
+        let error = unsafe {
+            GetNamedSecurityInfoW(
+                path.as_ptr(),
+                FILE,
+                OWNER_AND_RIGHTS,
+                &mut owner,
+                ptr::null_mut(),
+                &mut allowed,
+                ptr::null_mut(),
+                descriptor,
+            )
+        };
+        i32::from(error == 0)
+    })?;
+    // What an administrator makes may be the group's, by a setting of the system.
+    let own = [this_user(Of::User)?, this_user(Of::WhatItMakes)?];
+    if allowed.is_null() || !own.contains(&text_of(owner)?) {
+        // Without a list all is allowed to all.
+        return Ok(false);
+    }
+    let is_trusted =
+        |sid: &str| own.iter().any(|own| own == sid) || TRUSTED.contains(&sid) || OWNERS.contains(&sid);
+    // SAFETY: a list of the system's, which lives as long as the descriptor.
+    let entries = u32::from(unsafe { (*allowed).entries });
+    for index in 0..entries {
+        let mut entry = ptr::null_mut();
+        // SAFETY: as above; the result may be written.
+        ok(unsafe { GetAce(allowed, index, &mut entry) })?;
+        if !allows_only(entry.cast(), is_trusted)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Returns whether an entry of a list allows nothing, or something to those alone who are `trusted`.
+fn allows_only(entry: *mut Entry, trusted: impl Fn(&str) -> bool) -> io::Result<bool> {
+    const ALLOWS: u8 = 0;
+    const DENIES: u8 = 1;
+    // SAFETY: an entry of the system's; each has this head.
+    match unsafe { (*entry).kind } {
+        // SAFETY: in entries of this kind a security identifier stands here.
+        ALLOWS => Ok(trusted(&text_of(unsafe { &raw mut (*entry).sid }.cast())?)),
+        DENIES => Ok(true),
+        // Conditions, and objects of other kinds.
+        _ => Ok(false),
+    }
+}
+
+/// Whose identifier is asked for: the user's, or that of the owner of what the user makes.
+#[derive(Clone, Copy)]
+enum Of {
+    User = 1,
+    WhatItMakes = 4,
+}
+
+/// Returns an identifier of the user of this process, as the system writes it.
+fn this_user(of: Of) -> io::Result<String> {
+    const QUERY: u32 = 8;
+    let mut token = ptr::null_mut();
+    // SAFETY: the process's own; the result may be written.
+    ok(unsafe { OpenProcessToken(GetCurrentProcess(), QUERY, &mut token) })?;
+    // A pointer to the identifier, more of which not all is asked for, and the identifier, which has 68 bytes at most.
+    let mut found = [0_usize; 32];
+    let mut needed = 0;
+    // SAFETY: the token is open, and so many bytes may be written.
+    let told = unsafe {
+        GetTokenInformation(
+            token,
+            of as u32,
+            found.as_mut_ptr().cast(),
+            size_of_val(&found) as u32,
+            &mut needed,
+        )
+    };
+    let told = ok(told);
+    // SAFETY: opened above, and used no more.
+    unsafe { CloseHandle(token) };
+    told?;
+    text_of(ptr::with_exposed_provenance_mut(found[0]))
+}
+
+/// Writes an identifier as the system does: `S-1-5-18`.
+fn text_of(sid: Sid) -> io::Result<String> {
+    let mut text: *mut u16 = ptr::null_mut();
+    // SAFETY: an identifier of the system's; the result may be written.
+    ok(unsafe { ConvertSidToStringSidW(sid, &mut text) })?;
+    let owned = Memory(text.cast());
+    // SAFETY: a text of the system's, which ends with a zero.
+    let letters =
+        (0..).map(|at| unsafe { owned.0.cast::<u16>().add(at).read() }).take_while(|unit| *unit != 0);
+    Ok(char::decode_utf16(letters).map(|letter| letter.unwrap_or(char::REPLACEMENT_CHARACTER)).collect())
+}
+
+/// Memory that the system has given, and gets back.
+struct Memory(*mut c_void);
+
+impl Memory {
+    /// Has `call` store memory of the system's; it returns 0 where it fails.
+    fn of(call: impl FnOnce(*mut *mut c_void) -> i32) -> io::Result<Memory> {
+        let mut memory = ptr::null_mut();
+        ok(call(&mut memory)).map(|()| Memory(memory))
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // SAFETY: given by a function that says so, and used no more.
+        unsafe { LocalFree(self.0) };
+    }
+}
+
+fn ok(result: i32) -> io::Result<()> {
+    if result == 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+fn wide(units: impl Iterator<Item = u16>) -> Vec<u16> {
+    units.chain([0]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
+
+    use super::*;
+
+    #[test]
+    fn a_directory_that_was_made_private_is_private_and_its_owner_may_use_it() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("größe 你好");
+        create_private_directory(&path).unwrap();
+        assert!(belongs_to_this_user(&path).unwrap());
+        assert!(is_private_directory(&path));
+        std::fs::write(path.join("file"), "text").unwrap();
+        assert_eq!(std::fs::read(path.join("file")).unwrap(), b"text");
+        let again = create_private_directory(&path).unwrap_err();
+        assert_eq!(again.kind(), io::ErrorKind::AlreadyExists);
+    }
+
+    #[test]
+    fn one_that_others_may_enter_a_file_and_nothing_are_not() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("open");
+        // To everybody.
+        create_directory(&path, &format!("D:P{}", allows_all("S-1-1-0"))).unwrap();
+        assert!(!is_private_directory(&path));
+        std::fs::write(path.join("file"), "text").unwrap();
+        assert!(!is_private_directory(&path.join("file")));
+        assert!(!is_private_directory(&path.join("nothing")));
+    }
+}

@@ -196,8 +196,9 @@ Lays the records out for people: the time, the thread, the message. Threads are 
 by their names; the first one of a process is 'main', those without a name are
 numbered. Of the '#' lines only those are shown that warn. The options select as those
 of a merge do (tracemerge --help). --time says in which terms times are shown, in
-seconds since the first line if nothing is said. The columns 'module', 'site' and
-'function' are empty for files of TRACER_FORMAT=text, which do not tell them.
+seconds since the first line if nothing is said. The columns 'level', 'target',
+'module', 'site' and 'function' are empty for files of TRACER_FORMAT=text, which do not
+tell them.
 
 Examples:
   tracemerge show ./app
@@ -382,7 +383,7 @@ pub struct Merge {
     #[arg(long, value_name = "FORMAT", value_enum, hide_short_help = true, conflicts_with_all = ["time", "symbols"])]
     pub format: Option<OtherFormat>,
     /// Show what running applications trace, as it comes
-    #[arg(short, long, conflicts_with_all = ["all_runs", "with", "module", "site", "format"])]
+    #[arg(short, long, conflicts_with_all = ["all_runs", "with", "module", "target", "level", "site", "format"])]
     pub follow: bool,
     /// The applications: executables, or directories with traces
     #[arg(value_name = "APP", required = true)]
@@ -408,7 +409,7 @@ pub enum Subcommand {
         #[arg(long, value_name = "COLUMNS", value_enum, value_delimiter = ',', default_values_t = Column::USUAL)]
         columns: Vec<Column>,
         /// Show what running applications trace, as it comes
-        #[arg(short, long, conflicts_with_all = ["all_runs", "with", "module", "site"])]
+        #[arg(short, long, conflicts_with_all = ["all_runs", "with", "module", "target", "level", "site"])]
         follow: bool,
         /// The applications whose traces are shown: paths of executables, or directories with traces
         #[arg(value_name = "APP", required = true)]
@@ -427,7 +428,7 @@ pub enum Subcommand {
         #[arg(long, value_name = "N", default_value_t = 20)]
         rows: usize,
         /// Count what running applications trace, until they end
-        #[arg(short, long, conflicts_with_all = ["all_runs", "with", "module", "site"])]
+        #[arg(short, long, conflicts_with_all = ["all_runs", "with", "module", "target", "level", "site"])]
         follow: bool,
         /// The applications whose messages are counted: paths of executables, or directories with traces
         #[arg(value_name = "APP", required = true)]
@@ -452,7 +453,7 @@ pub enum Subcommand {
         #[arg(long, value_name = "REGEX", value_parser = function_pattern)]
         function: Option<String>,
         /// Show what running applications trace, as it comes
-        #[arg(short, long, conflicts_with_all = ["all_runs", "with", "module", "site"])]
+        #[arg(short, long, conflicts_with_all = ["all_runs", "with", "module", "target", "level", "site"])]
         follow: bool,
         /// The applications whose calls are shown: paths of executables, or directories with traces
         #[arg(value_name = "APP", required = true)]
@@ -477,7 +478,7 @@ pub enum Subcommand {
         #[arg(long, value_name = "FORM", value_parser = ["table", "folded"], default_value = "table")]
         format: String,
         /// Count what running applications trace, until they end
-        #[arg(short, long, conflicts_with_all = ["all_runs", "with", "module", "site"])]
+        #[arg(short, long, conflicts_with_all = ["all_runs", "with", "module", "target", "level", "site"])]
         follow: bool,
         /// The applications whose calls are counted: paths of executables, or directories with traces
         #[arg(value_name = "APP", required = true)]

@@ -7,10 +7,12 @@ use std::path::PathBuf;
 use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
 use regex::bytes::{Regex, RegexBuilder};
+use trace_format::sites::Level;
 
 use crate::symbols::Settings;
 use crate::time::when::When;
 use crate::ui::colour;
+use crate::view::export::fields::level as name_of_level;
 use crate::view::export::format::OtherFormat;
 use crate::view::export::report::{ReportOrder, ReportStyle};
 use crate::view::export::show::Column;
@@ -18,7 +20,7 @@ use crate::view::export::time_column::TimeMode;
 use crate::view::export::tree::TreeStyle;
 use crate::view::request::{Layout, Request, View};
 use crate::view::select::{Amount, Selection};
-use crate::view::sites::{SiteSelection, SourcePlace};
+use crate::view::sites::{SiteSelection, SourcePlace, WantedSites};
 use crate::view::wanted_threads::ThreadIs;
 
 /// The options that merging takes, alone or after a run.
@@ -82,6 +84,12 @@ pub struct ViewOptions {
     /// Only messages of this module and those in it, as app::net; of raw files; may be repeated
     #[arg(long, value_name = "PATH", hide_short_help = true, help_heading = SELECT)]
     pub module: Vec<String>,
+    /// Only messages of this target and those in it, or of such a module; of raw files; may be repeated
+    #[arg(long, value_name = "PATH", hide_short_help = true, help_heading = SELECT)]
+    pub target: Vec<String>,
+    /// Only messages of this level or a more urgent one: error, warn, info, debug or trace; of raw files
+    #[arg(long, value_name = "LEVEL", value_parser = level, hide_short_help = true, help_heading = SELECT)]
+    pub level: Option<Level>,
     /// Only messages of this source file or line, as net.rs or net.rs:12; of raw files; may be repeated
     #[arg(long, value_name = "FILE[:LINE]", value_parser = SourcePlace::parse, hide_short_help = true, help_heading = SELECT)]
     pub site: Vec<SourcePlace>,
@@ -141,21 +149,28 @@ const SELECT: &str = "What is shown, and how";
 impl From<ViewOptions> for View {
     fn from(options: ViewOptions) -> View {
         let ViewOptions { thread, process, since, until, grep, invert, head, last, .. } = options;
-        let ViewOptions { module: modules, site: places, time, color, no_pager, .. } = options;
+        let ViewOptions { module: modules, target: targets, level, site: places, .. } = options;
+        let ViewOptions { time, color, no_pager, .. } = options;
         let amount = match (head, last) {
             (Some(wanted), _) => Amount::First(wanted),
             (None, Some(wanted)) => Amount::Last(wanted),
             (None, None) => Amount::All,
         };
-        let sites = (!modules.is_empty() || !places.is_empty()).then(|| SiteSelection {
-            modules,
-            places,
-            ..SiteSelection::default()
-        });
+        let wanted = WantedSites { modules, targets, level, places };
+        let sites = (!wanted.is_all()).then(|| SiteSelection { wanted, ..SiteSelection::default() });
         let selection = Selection { pattern: grep, invert, amount, sites };
         let time = time.unwrap_or_default();
         View { thread, process, since, until, selection, time, color, no_pager }
     }
+}
+
+/// Reads a level.
+fn level(text: &str) -> Result<Level, String> {
+    let levels = [Level::Error, Level::Warn, Level::Info, Level::Debug, Level::Trace];
+    let named = levels
+        .into_iter()
+        .find(|level| name_of_level(*level).is_some_and(|name| name.eq_ignore_ascii_case(text)));
+    named.ok_or_else(|| "a level is wanted: error, warn, info, debug or trace".to_owned())
 }
 
 /// Compiles a pattern in which `^` and `$` are the ends of each line of a message.
@@ -263,6 +278,8 @@ impl ValueEnum for Column {
             Column::Delta,
             Column::Thread,
             Column::Process,
+            Column::Level,
+            Column::Target,
             Column::Module,
             Column::Site,
             Column::Function,
@@ -275,6 +292,8 @@ impl ValueEnum for Column {
             Column::Delta => ("delta", "Seconds since the record shown before"),
             Column::Thread => ("thread", "The thread: its name, and its id where names are not unique"),
             Column::Process => ("process", "The process id"),
+            Column::Level => ("level", "The level of the message; of raw files"),
+            Column::Target => ("target", "The target of the message, or its module; of raw files"),
             Column::Module => ("module", "The module that traced the message; of raw files"),
             Column::Site => ("site", "The source file and line that traced it; of raw files"),
             Column::Function => ("function", "The function that traced it; of raw files"),

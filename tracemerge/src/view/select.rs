@@ -44,7 +44,7 @@ impl Selection {
     /// Returns whether messages are left out by what they are, whatever their number.
     #[must_use]
     pub fn judges_messages(&self) -> bool {
-        self.pattern.is_some() || self.sites.as_ref().is_some_and(|sites| !sites.is_all())
+        self.pattern.is_some() || self.sites.as_ref().is_some_and(|sites| !sites.wanted.is_all())
     }
 
     /// Returns whether all records are wanted, as they are.
@@ -117,9 +117,9 @@ impl<T: Take> Take for Matching<'_, T> {
         let is_marked = wanted.marked.get(record.origin).is_some_and(|is_marked| *is_marked);
         let record =
             if is_marked { record.without_mark(wanted.catalog.has_values(), &mut unmarked) } else { *record };
-        let is_of_site = wanted.is_all()
+        let is_of_site = wanted.wanted.is_all()
             || (record.is_traced()
-                && sites.get(record.site, |site| wanted.takes(site)).is_some_and(|takes| *takes));
+                && sites.get(record.site, |site| wanted.wanted.takes(site)).is_some_and(|takes| *takes));
         let result = if is_of_site && self.matches(&record) { self.next.record(&record) } else { Ok(()) };
         self.unmarked = unmarked;
         result

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use trace_format::sites::Site;
+use trace_format::sites::{Level, Site};
 
 use crate::input::site_catalog::SiteCatalog;
 
@@ -13,8 +13,19 @@ pub struct SiteSelection {
     pub catalog: Arc<SiteCatalog>,
     /// Whether the messages of each origin are marked by their sites.
     pub marked: Arc<[bool]>,
-    /// The modules that are wanted; if this and `places` are empty, all sites are.
+    /// What is wanted of sites.
+    pub wanted: WantedSites,
+}
+
+/// What is wanted of sites. Where a list is empty, and where there is no level, all are.
+#[derive(Clone, Debug, Default)]
+pub struct WantedSites {
+    /// The modules that are wanted.
     pub modules: Vec<String>,
+    /// The targets that are wanted. A site without one is known by its module.
+    pub targets: Vec<String>,
+    /// The least urgent level that is wanted. A site without a level is not wanted then.
+    pub level: Option<Level>,
     /// The places in source files that are wanted.
     pub places: Vec<SourcePlace>,
 }
@@ -28,24 +39,31 @@ pub struct SourcePlace {
     line: Option<u32>,
 }
 
-impl SiteSelection {
+impl WantedSites {
     /// Returns whether the messages of all sites are wanted, and those without a site.
     #[must_use]
     pub fn is_all(&self) -> bool {
-        self.modules.is_empty() && self.places.is_empty()
+        self.modules.is_empty() && self.targets.is_empty() && self.places.is_empty() && self.level.is_none()
     }
 
-    /// Returns whether the messages of a site are wanted: its module is one of those that are, or in one, and
-    /// its place is.
+    /// Returns whether the messages of a site are wanted: its module and its target are among those that are, or in one of
+    /// them, its level is as urgent, and its place is wanted.
     #[must_use]
     pub fn takes(&self, site: &Site) -> bool {
-        let is_in = |module: &String| {
-            let rest = site.module.strip_prefix(module.as_str());
-            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
-        };
-        (self.modules.is_empty() || self.modules.iter().any(is_in))
+        let target = if site.target.is_empty() { &site.module } else { &site.target };
+        is_in_one(&site.module, &self.modules)
+            && is_in_one(target, &self.targets)
+            && self.level.is_none_or(|least| site.level != Level::None && site.level <= least)
             && (self.places.is_empty() || self.places.iter().any(|place| place.is_of(site)))
     }
+}
+
+/// Returns whether a path is one of the wanted ones, or in one of them. If there are none, all are wanted.
+fn is_in_one(path: &str, wanted: &[String]) -> bool {
+    let is_in = |outer: &String| {
+        path.strip_prefix(outer.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
+    };
+    wanted.is_empty() || wanted.iter().any(is_in)
 }
 
 impl SourcePlace {
@@ -83,11 +101,28 @@ mod tests {
         Site { module: module.to_owned(), file: file.to_owned(), line, ..Site::default() }
     }
 
-    fn selection(modules: &[&str], places: &[&str]) -> SiteSelection {
-        SiteSelection {
+    fn selection(modules: &[&str], places: &[&str]) -> WantedSites {
+        WantedSites {
             modules: modules.iter().map(|&module| module.to_owned()).collect(),
             places: places.iter().map(|place| SourcePlace::parse(place).unwrap()).collect(),
-            ..SiteSelection::default()
+            ..WantedSites::default()
+        }
+    }
+
+    #[test]
+    fn a_level_means_those_that_are_more_urgent_too_and_a_module_is_a_target() {
+        let of_level = |level| Site { level, ..site("app::net", "net.rs", 1) };
+        let wanted = WantedSites { level: Some(Level::Info), ..WantedSites::default() };
+        let all = [Level::None, Level::Error, Level::Warn, Level::Info, Level::Debug, Level::Trace];
+        let taken = all.map(|level| wanted.takes(&of_level(level)));
+        assert_eq!(taken, [false, true, true, true, false, false]);
+        let named = Site { target: "wire".to_owned(), ..site("app::net", "net.rs", 1) };
+        for (target, of_named, of_other) in
+            [("wire", true, false), ("app", false, true), ("wir", false, false)]
+        {
+            let wanted = WantedSites { targets: vec![target.to_owned()], ..WantedSites::default() };
+            assert_eq!(wanted.takes(&named), of_named, "{target}");
+            assert_eq!(wanted.takes(&site("app::net", "net.rs", 1)), of_other, "{target}");
         }
     }
 

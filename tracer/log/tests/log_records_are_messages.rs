@@ -4,12 +4,13 @@
 #![allow(clippy::expect_used, reason = "a failure in a test fails it")]
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
 use support::sited::{Sited, sited};
-use support::{Scenario, Traced, kills, memory, read_directory};
+use support::{Scenario, Traced, kills, memory, read_directory, tracemerge};
 use trace_format::record::RecordKind;
 use trace_format::sites::{Level, Site, SiteKind};
 
@@ -46,6 +47,39 @@ fn every_message_is_that_of_env_logger() {
         assert_eq!(said.join("\n") + "\n", traced.stdout(), "{format}");
         assert!(said.len() > 30);
     }
+}
+
+#[test]
+fn a_level_and_a_target_select_messages_and_are_columns() {
+    let traced = scenario(&["everything"]).env("TRACER_FORMAT", "raw").run().succeeded();
+    let shown = |options: &[&str]| {
+        let (app, out) = (traced.directory.path().join("log_speaker"), traced.directory.path().join("out"));
+        let words = ["show", "-q", "--columns", "level,target"].iter().chain(options);
+        let words: Vec<&OsStr> =
+            words.map(OsStr::new).chain([app.as_ref(), "-o".as_ref(), out.as_ref()]).collect();
+        assert_eq!(tracemerge(&words), 0, "{options:?}");
+        std::fs::read_to_string(out).expect("what is shown")
+    };
+    let messages = traced.messages();
+    let of = |levels: &[&str]| {
+        let is_one = |message: &&String| levels.iter().any(|level| message.starts_with(level));
+        messages.iter().filter(is_one).count()
+    };
+    // Lines of a message behind its first one have no columns.
+    let begin = |shown: &str, level: &str| shown.lines().filter(|line| line.starts_with(level)).count();
+    let urgent = shown(&["--level", "warn"]);
+    assert!(of(&["ERROR"]) > 0 && of(&["WARN"]) > 0);
+    assert_eq!(begin(&urgent, "error  log_speaker "), of(&["ERROR log_speaker"]), "{urgent}");
+    assert_eq!(begin(&urgent, "warn  "), of(&["WARN"]), "{urgent}");
+    assert_eq!(begin(&urgent, "info") + begin(&urgent, "debug") + begin(&urgent, "trace"), 0, "{urgent}");
+    let all = shown(&[]);
+    assert_eq!(begin(&all, "info"), of(&["INFO"]), "{all}");
+    let of_target = shown(&["--target", "log_speaker", "--level", "trace"]);
+    let elsewhere = messages.iter().filter(|message| !message.contains(" log_speaker")).count();
+    assert!(elsewhere > 0, "{messages:?}");
+    let levels = ["error", "warn", "info", "debug", "trace"];
+    let selected: usize = levels.iter().map(|level| begin(&of_target, level)).sum();
+    assert_eq!(selected + elsewhere, messages.len(), "{of_target}");
 }
 
 /// Returns the records of a run of the program that writes raw files.

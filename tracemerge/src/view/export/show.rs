@@ -13,6 +13,7 @@ use trace_format::wall::Wall;
 use crate::input::inputs::Origin;
 use crate::input::site_catalog::{PerSite, SiteCatalog};
 use crate::ui::colour::Palette;
+use crate::view::export::fields::level;
 use crate::view::export::paint::{paint, write_found};
 use crate::view::export::time_column::{TimeColumn, TimeMode};
 use crate::view::export::{Copies, Export};
@@ -29,6 +30,10 @@ pub enum Column {
     Thread,
     /// The process id
     Process,
+    /// The level of the message
+    Level,
+    /// The target of the message, or its module
+    Target,
     /// The module that traced the message
     Module,
     /// The source file and the line that traced the message
@@ -44,12 +49,13 @@ impl Column {
     /// Returns whether the column tells where a message comes from, which only raw files tell.
     #[must_use]
     pub fn is_of_site(self) -> bool {
-        matches!(self, Column::Module | Column::Site | Column::Function)
+        matches!(self, Column::Level | Column::Target | Column::Module | Column::Site | Column::Function)
     }
 
     /// The number of characters that a column of texts of any length takes.
     fn width(self) -> usize {
         match self {
+            Column::Level => 5,
             Column::Site => 24,
             _ => 28,
         }
@@ -92,6 +98,8 @@ pub struct ShowFormat {
 /// A site as its columns show it.
 #[derive(Clone, Debug)]
 struct SiteColumns {
+    level: String,
+    target: String,
     module: String,
     site: String,
     function: String,
@@ -101,7 +109,10 @@ impl SiteColumns {
     fn of(site: &Site) -> SiteColumns {
         // Most of the path is the same for all.
         let file = site.file.rsplit(['/', '\\']).next().unwrap_or_default();
+        let target = if site.target.is_empty() { &site.module } else { &site.target };
         SiteColumns {
+            level: fitted(level(site.level).unwrap_or_default(), Column::Level.width()),
+            target: fitted(target, Column::Target.width()),
             module: fitted(&site.module, Column::Module.width()),
             site: fitted(&format!("{file}:{}", site.line), Column::Site.width()),
             function: fitted(&site.function, Column::Function.width()),
@@ -200,9 +211,11 @@ impl ShowFormat {
                     None => write!(cell, "{:>7}", "-"),
                 };
             }
-            Column::Module | Column::Site | Column::Function => {
+            Column::Level | Column::Target | Column::Module | Column::Site | Column::Function => {
                 let site = self.sites.get(record.site, SiteColumns::of).map(|site| &*site);
                 let text = site.map_or("", |site| match column {
+                    Column::Level => &site.level,
+                    Column::Target => &site.target,
                     Column::Module => &site.module,
                     Column::Site => &site.site,
                     _ => &site.function,

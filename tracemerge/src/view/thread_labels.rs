@@ -88,7 +88,10 @@ impl ThreadLabels {
         let of_thread = |(key, tid): (&(Option<u32>, String), &u64)| {
             (key.0 == pid && *tid == origin.tid).then(|| key.1.clone())
         };
-        if let Some(known) = self.given.iter().find_map(of_thread).filter(|_| !origin.name.is_empty()) {
+        // A name may be told later than the thread, but not on Windows.
+        let is_final =
+            !origin.name.is_empty() || origin.run.as_ref().is_some_and(|run| is_inherited(&[], run));
+        if let Some(known) = self.given.iter().find_map(of_thread).filter(|_| is_final) {
             return known;
         }
         let label = own_label(origin, self.unnamed.entry(pid).or_default());
@@ -119,8 +122,12 @@ fn own_label(origin: &Origin, unnamed: &mut u32) -> String {
     }
 }
 
-/// Returns whether a thread's name is that of its program, so that nobody has given it one.
+/// Returns whether nobody has given a thread its name: it is that of its program, or on Windows, where threads inherit none,
+/// empty.
 fn is_inherited(name: &[u8], run: &Run) -> bool {
+    if run.exe.get(1) == Some(&b':') || run.exe.starts_with(b"\\\\") {
+        return name.is_empty();
+    }
     let program = run.exe.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
     name == &program[..program.len().min(SYSTEM_NAME)]
 }
@@ -187,6 +194,20 @@ mod tests {
         ];
         let expected = ["thread 2", "main", "thread 1", "worker 10", "worker 11", "logger", "logger", "13"];
         assert_eq!(labels_of(&origins), expected);
+    }
+
+    #[test]
+    fn threads_of_windows_without_a_name_are_numbered() {
+        let of_windows = |tid, name| {
+            let origin = origin(5, tid, name);
+            let run = origin.run.map(|run| Run { exe: br"C:\app.exe".to_vec(), ..run });
+            Origin { run, ..origin }
+        };
+        let origins = [(1, of_windows(6, "main")), (2, of_windows(7, "")), (3, of_windows(8, ""))];
+        assert_eq!(labels_of(&origins), ["main", "thread 1", "thread 2"]);
+        let mut labels = ThreadLabels::default();
+        let mut of = |tid| labels.label(&of_windows(tid, ""));
+        assert_eq!([of(7), of(8), of(7)], ["thread 1", "thread 2", "thread 1"]);
     }
 
     #[test]

@@ -44,7 +44,7 @@ fn rings_directory() -> TempDir {
 /// Plays a thread that takes a ring.
 fn attach(run: &'static Run, tid: u64) -> &'static ThreadRing {
     let (ring, _) = run.ready.take().unwrap();
-    ring.lend(tid, &ThreadName { system: *b"played by a test", thread: None }, Ticks(1), 0);
+    ring.lend(tid, &ThreadName { system: *b"played by a test", thread: None, whole: None }, Ticks(1), 0);
     ring
 }
 

@@ -42,6 +42,11 @@ pub(crate) fn is_inside_of_a_rust_thread() -> bool {
     }
 }
 
+/// Returns `None`: the system keeps 15 bytes of a name.
+pub(crate) fn whole_thread_name() -> Option<String> {
+    None
+}
+
 /// Names the calling thread for those who look at the process.
 pub(crate) fn name_thread(name: &CStr) {
     // SAFETY: the name is a C string, of which the system takes the first 15 bytes.

@@ -43,6 +43,11 @@ pub(crate) fn thread_name() -> [u8; 16] {
     name
 }
 
+/// Returns `None`: the system keeps 15 bytes of a name.
+pub(crate) fn whole_thread_name() -> Option<String> {
+    None
+}
+
 /// Names the calling thread for those who look at the process.
 pub(crate) fn name_thread(name: &CStr) {
     #[cfg(target_vendor = "apple")]

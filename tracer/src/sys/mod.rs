@@ -3,6 +3,7 @@
 //! | function | what it does | called by |
 //! |---|---|---|
 //! | `thread_id`, `thread_name` | the calling thread as the system knows it | a thread's first record |
+//! | `whole_thread_name` | a thread's name, where the system keeps more than 15 bytes | a thread's first record |
 //! | `is_inside_of_a_rust_thread` | whether Rust's library can say what it calls the thread | a thread's first record |
 //! | `executable` | the path of the program | start of a run |
 //! | `create_exit_key` | makes what the next one uses | start of a run |

@@ -89,9 +89,21 @@ static GET_THREAD_DESCRIPTION: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut(
 /// gives it to the system; the library itself may refuse to tell it late in a thread's end.
 pub(crate) fn thread_name() -> [u8; 16] {
     let mut name = [0; 16];
+    with_thread_name(|units| put_truncated(units, &mut name[..15]));
+    name
+}
+
+/// Returns the whole name of the calling thread that the system has.
+pub(crate) fn whole_thread_name() -> Option<String> {
+    let replaced = |character: Result<char, _>| character.unwrap_or(char::REPLACEMENT_CHARACTER);
+    with_thread_name(|units| char::decode_utf16(units).map(replaced).collect())
+}
+
+/// Calls `take` with the name of the calling thread, if the system has one.
+fn with_thread_name<R>(take: impl FnOnce(&mut dyn Iterator<Item = u16>) -> R) -> Option<R> {
     let function = GET_THREAD_DESCRIPTION.load(Ordering::Acquire);
     if function.is_null() {
-        return name;
+        return None;
     }
     type GetThreadDescription = unsafe extern "system" fn(*mut c_void, *mut *mut u16) -> i32;
     // SAFETY: the function of this name has this type. The result may be written; where the call succeeds it is a
@@ -99,13 +111,13 @@ pub(crate) fn thread_name() -> [u8; 16] {
     unsafe {
         let function = std::mem::transmute::<*mut c_void, GetThreadDescription>(function);
         let mut text: *mut u16 = ptr::null_mut();
-        if function(GetCurrentThread(), &mut text) >= 0 && !text.is_null() {
-            let units = (0..).map(|index| *text.add(index)).take_while(|unit| *unit != 0);
-            put_truncated(units, &mut name[..15]);
-            LocalFree(text.cast());
+        if function(GetCurrentThread(), &mut text) < 0 || text.is_null() {
+            return None;
         }
+        let taken = take(&mut (0..).map(|index| *text.add(index)).take_while(|unit| *unit != 0));
+        LocalFree(text.cast());
+        Some(taken)
     }
-    name
 }
 
 /// Puts as many whole characters into `name` as there is room for.

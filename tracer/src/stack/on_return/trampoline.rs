@@ -215,6 +215,7 @@ pub(super) enum Awaited {
     /// Nothing, or nothing any more.
     Nothing,
     /// These are to be run, the last one first.
+    #[allow(clippy::box_collection, reason = "a slot has room for one word")]
     Calls(Box<Vec<Call>>),
     /// It is to be told that the function with this address, which a hook has entered, is left.
     Function(u64),

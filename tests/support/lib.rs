@@ -330,8 +330,10 @@ pub fn tracemerge(args: &[&OsStr]) -> u8 {
     tracemerge::main(args.map(OsStr::to_os_string))
 }
 
-/// Polls until `condition` holds; panics after `seconds`.
+/// Polls until `condition` holds; panics after `seconds`, or four times as many on Windows: Wine serves all programs by one,
+/// which a busy machine makes slow.
 pub fn wait_until(seconds: u64, what: &str, mut condition: impl FnMut() -> bool) {
+    let seconds = if cfg!(windows) { 4 * seconds } else { seconds };
     let start = std::time::Instant::now();
     while !condition() {
         assert!(start.elapsed().as_secs() < seconds, "{what}: not within {seconds} s");

@@ -10,7 +10,7 @@ use regex::bytes::{Regex, RegexBuilder};
 use trace_format::sites::Level;
 
 use crate::symbols::Settings;
-use crate::time::when::When;
+use crate::time::point_of_time::When;
 use crate::ui::colour;
 use crate::view::export::fields::level as name_of_level;
 use crate::view::export::format::OtherFormat;

@@ -21,7 +21,7 @@ use crate::view::delivery::Delivery;
 use crate::view::export::format::OtherFormat;
 use crate::view::export::time_column::TimeMode;
 use crate::view::export::{Export, Exporting};
-use crate::view::names::Names;
+use crate::view::function_names::FunctionNames;
 use crate::view::plan::Plan;
 use crate::view::records::{RecordText, Take};
 use crate::view::request::View;
@@ -108,7 +108,7 @@ impl KeptRecords {
         } else {
             Box::new(File::create(path)?)
         };
-        let names = Arc::new(Mutex::new(Names::new(Settings::default())));
+        let names = Arc::new(Mutex::new(FunctionNames::new(Settings::default())));
         let mut export = known.export(names, self.catalog.clone(), thread_labels(&self.inputs));
         let mut counted = Counted { out: &mut *out, bytes: 0 };
         let mut text = Vec::new();

@@ -28,7 +28,7 @@ use crate::view::export::stats::StatsFormat;
 use crate::view::export::text::{TextFormat, TextStyle};
 use crate::view::export::time_column::{TimeColumn, TimeMode};
 use crate::view::export::tree::TreeFormat;
-use crate::view::names::{Names, SharedNames, lock};
+use crate::view::function_names::{FunctionNames, SharedNames, lock};
 use crate::view::plan::Plan;
 use crate::view::request::{Layout, Request, View, is_terminal};
 use crate::view::select::{Amount, Selection};
@@ -170,7 +170,7 @@ fn names_of(settings: &Settings, chosen: &Chosen) -> SharedNames {
     let mut settings = settings.clone();
     let directories = chosen.boots.iter().flatten().filter_map(|trace| trace.path.parent());
     settings.trace_dirs = directories.map(Path::to_path_buf).collect::<BTreeSet<_>>().into_iter().collect();
-    Arc::new(Mutex::new(Names::new(settings)))
+    Arc::new(Mutex::new(FunctionNames::new(settings)))
 }
 
 /// Has all modules known of which the inputs tell, where the lines that tell them may be left out.
@@ -273,7 +273,7 @@ fn show_end(inputs: &mut Inputs, view: &View, messages: &mut Messages) {
     let Ok(mut plan) = Plan::new(inputs, &view, silent) else { return };
     let palette = view.color.is_now(true).then(Palette::colours);
     let layout = Layout::Show(Column::USUAL.to_vec());
-    let names = Arc::new(Mutex::new(Names::new(Settings::default())));
+    let names = Arc::new(Mutex::new(FunctionNames::new(Settings::default())));
     let format = format_of(&layout, &view, inputs, &plan, palette, &names);
     let mut text = Vec::new();
     let selection = &view.selection;

@@ -16,7 +16,7 @@ use crate::input::findings::Findings;
 use crate::input::slice::TickPeriod;
 use crate::input::source::{Break, Content, SortedRange, Source, breaks};
 use crate::os::processors::map_on_all_processors;
-use crate::view::range::narrowed;
+use crate::view::byte_range::narrowed;
 
 /// The number of bytes beside a wanted range in which every line is looked at.
 const NEAR_BYTES: usize = 4096;

@@ -5,8 +5,14 @@
 //! leaving of their own: the record was lost, or a `longjmp` or an unwinding that runs no code has left them.
 //! They end with the call around them. A leaving without an open call is left aside: its entering was lost, or
 //! was before the part that is looked at. So the depth never drifts.
+//!
+//! Calls that are never left end with their thread, or when tracing is switched off ([`cut`]); those of a thread that
+//! still runs, or was killed, are counted until the last record of their process ([`LastRecords`]).
 
-use crate::view::names::FunctionId;
+use trace_format::line::Ticks;
+use trace_format::meta::{EndReason, Meta};
+
+use crate::view::function_names::FunctionId;
 
 /// An open call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,6 +104,50 @@ impl OpenCalls {
     }
 }
 
+/// What ends all open calls of a thread although no record tells that they are left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cut {
+    /// The thread has ended.
+    ThreadEnded,
+    /// Tracing was switched off: nobody sees when they are left.
+    SwitchedOff,
+}
+
+/// Returns what ends the open calls of a thread by one of its `#` lines, which has these `ticks`, and when they end;
+/// `None` where they go on. A thread may tell long after it that tracing was switched off.
+#[must_use]
+pub fn cut(meta: &Meta, ticks: Ticks) -> Option<(Cut, Ticks)> {
+    match meta {
+        Meta::End(end) if end.reason == EndReason::Thread => Some((Cut::ThreadEnded, ticks)),
+        Meta::Switched { on: false, ticks } => Some((Cut::SwitchedOff, *ticks)),
+        _ => None,
+    }
+}
+
+/// The ticks of the last record of each process, by its number: the calls that are open behind all records are counted
+/// until then, for nothing is known of a process behind its last record.
+#[derive(Clone, Debug, Default)]
+pub struct LastRecords(Vec<Ticks>);
+
+impl LastRecords {
+    /// Takes a record of a process.
+    pub fn see(&mut self, process: usize, ticks: Ticks) {
+        match self.0.get_mut(process) {
+            Some(last) => *last = (*last).max(ticks),
+            None => {
+                self.0.resize(process, Ticks(0));
+                self.0.push(ticks);
+            }
+        }
+    }
+
+    /// Returns the ticks of the last record of a process; 0 where there was none.
+    #[must_use]
+    pub fn of(&self, process: usize) -> Ticks {
+        self.0.get(process).copied().unwrap_or(Ticks(0))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -135,6 +185,15 @@ mod tests {
         use Ending::{Left, Unseen};
         assert_eq!(told, [(2, 3, (20, 20), Unseen), (1, 2, (30, 10), Unseen), (0, 1, (40, 10), Left)]);
         assert_eq!((calls.open().len(), calls.unmatched), (0, 1));
+    }
+
+    #[test]
+    fn the_last_record_of_a_process_is_that_of_the_highest_ticks() {
+        let mut last = LastRecords::default();
+        for (process, ticks) in [(2, 5), (0, 7), (2, 9), (2, 8)] {
+            last.see(process, Ticks(ticks));
+        }
+        assert_eq!([0, 1, 2, 3].map(|process| last.of(process).0), [7, 0, 9, 0]);
     }
 
     #[test]

@@ -2,21 +2,21 @@
 //! view of everything, as it stands in the traces.
 //!
 //! In the order of their use: [`request`] says what the user asks for; [`plan`] finds the bytes that are
-//! wanted for that ([`range`] finds a period in a file, [`breaks`] finds the places where a file is not
+//! wanted for that ([`byte_range`] finds a period in a file, [`breaks`] finds the places where a file is not
 //! in order); [`delivery`] has these bytes merged and written. On the way, [`records`] joins lines to
 //! records, [`select`] leaves some of them out, and [`export`] formats the rest; [`batch`] is the share of
 //! this work that the threads of the merge do.
 
 pub mod batch;
 pub mod breaks;
+pub mod byte_range;
 pub mod calls;
 pub mod delivery;
 pub mod export;
 pub mod fast_map;
+pub mod function_names;
 pub mod latency;
-pub mod names;
 pub mod plan;
-pub mod range;
 pub mod records;
 pub mod request;
 pub mod select;

@@ -13,13 +13,13 @@ use crate::input::inputs::{Inputs, Origin};
 use crate::input::slice::TickPeriod;
 use crate::input::source::{SortedRange, Source};
 use crate::time::clocks::{Clocks, anchors_in};
-use crate::time::when::{WallPeriod, When};
+use crate::time::point_of_time::{WallPeriod, When};
 use crate::ui::error::Error;
 use crate::ui::messages::{Grouped, Messages, shown, shown_name};
 use crate::ui::units::duration;
 use crate::view::breaks::{Breaks, Wanted};
+use crate::view::byte_range::{narrowed, since_for_last};
 use crate::view::export::time_column::TimeMode;
-use crate::view::range::{narrowed, since_for_last};
 use crate::view::request::View;
 use crate::view::select::Amount;
 

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use crate::output::target::Target;
 use crate::symbols::Settings;
-use crate::time::when::When;
+use crate::time::point_of_time::When;
 use crate::ui::colour;
 use crate::ui::colour::stdout_is_terminal;
 use crate::view::export::format::OtherFormat;

@@ -1,7 +1,7 @@
 //! Leaves out records by their site, by their text and by their number.
 //!
 //! Records of unwanted threads, processes and times do not come here, for they are not even read: see
-//! [`crate::view::wanted_threads`] and [`crate::view::range`]. Here a regular expression is looked for in each message as it stands in the trace:
+//! [`crate::view::wanted_threads`] and [`crate::view::byte_range`]. Here a regular expression is looked for in each message as it stands in the trace:
 //! escaped, with its lines joined by line feeds. A `#` line is no message, so it neither matches nor counts
 //! among the messages that do not match. The first or the last messages are neighbours among those that
 //! match; of the `#` lines between them, only those are shown that tell what is missing there.

@@ -6,8 +6,8 @@ use std::sync::{self, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::guards::MutexGuard;
+use super::holder::{LockFacts, Number, Spot, is_off, nanoseconds_since};
 use super::notices::{Given, Notices};
-use super::story::{Number, Spot, Story, is_off, nanoseconds_since};
 use super::{LockResult, WaitTimeoutResult, records};
 
 /// A condition for threads to wait for, as [`std::sync::Condvar`], that records waits and notifications.
@@ -16,12 +16,12 @@ use super::{LockResult, WaitTimeoutResult, records};
 /// See the [module](super) for what is not known. Each call costs a record or two where tracing is on.
 pub struct Condvar {
     inner: sync::Condvar,
-    story: ConditionStory,
+    facts: ConditionFacts,
 }
 
-/// The story of a condition.
+/// What is known of a condition besides its state.
 #[derive(Debug)]
-pub(super) struct ConditionStory {
+pub(super) struct ConditionFacts {
     number: Number,
     notices: Notices,
     made: Spot,
@@ -31,21 +31,21 @@ pub(super) struct ConditionStory {
 #[derive(Debug)]
 #[must_use]
 pub(super) struct WaitingForNotice<'a> {
-    story: &'a ConditionStory,
+    facts: &'a ConditionFacts,
     since: Instant,
 }
 
-impl ConditionStory {
-    pub(super) const fn new(made: Spot) -> ConditionStory {
-        ConditionStory { number: Number::new(), notices: Notices::new(), made }
+impl ConditionFacts {
+    pub(super) const fn new(made: Spot) -> ConditionFacts {
+        ConditionFacts { number: Number::new(), notices: Notices::new(), made }
     }
 
     /// Records that the calling thread waits at `place` and lets go of `lock`; `None` while tracing is off.
-    pub(super) fn wait<'a>(&'a self, lock: &Story, place: Spot) -> Option<WaitingForNotice<'a>> {
+    pub(super) fn wait<'a>(&'a self, lock: &LockFacts, place: Spot) -> Option<WaitingForNotice<'a>> {
         let waiting = (!is_off()).then(|| {
             records::condvar_wait(self.number.get(), lock.number(), self.made, place);
             self.notices.begin();
-            WaitingForNotice { story: self, since: Instant::now() }
+            WaitingForNotice { facts: self, since: Instant::now() }
         });
         // Whoever comes meanwhile waits for this thread.
         lock.release();
@@ -64,10 +64,10 @@ impl ConditionStory {
 
 impl WaitingForNotice<'_> {
     /// Records that the thread has the lock again; the time was `over`, or it was woken. `lock` has its holder again.
-    pub(super) fn end(self, over: bool, lock: &Story, place: Spot) {
+    pub(super) fn end(self, over: bool, lock: &LockFacts, place: Spot) {
         lock.hold(place);
-        let (number, ns) = (self.story.number.get(), nanoseconds_since(self.since));
-        match (over, self.story.notices.end(over)) {
+        let (number, ns) = (self.facts.number.get(), nanoseconds_since(self.since));
+        match (over, self.facts.notices.end(over)) {
             (true, by) => records::condvar_timeout(number, by, ns),
             (false, by) => records::condvar_woken(number, by, ns),
         }
@@ -80,7 +80,7 @@ impl Condvar {
     #[must_use]
     #[track_caller]
     pub const fn new() -> Condvar {
-        Condvar { inner: sync::Condvar::new(), story: ConditionStory::new(Location::caller()) }
+        Condvar { inner: sync::Condvar::new(), facts: ConditionFacts::new(Location::caller()) }
     }
 
     /// Lets go of the mutex, waits for a notification, and locks the mutex again. It may also return without a
@@ -95,7 +95,7 @@ impl Condvar {
     pub fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> LockResult<MutexGuard<'a, T>> {
         let (place, lock) = (Location::caller(), guard.held.0);
         let MutexGuard { held, inner } = guard;
-        let waiting = self.story.wait(lock, place);
+        let waiting = self.facts.wait(lock, place);
         let result = self.inner.wait(inner);
         if let Some(waiting) = waiting {
             waiting.end(false, lock, place);
@@ -140,7 +140,7 @@ impl Condvar {
     ) -> LockResult<(MutexGuard<'a, T>, WaitTimeoutResult)> {
         let (place, lock) = (Location::caller(), guard.held.0);
         let MutexGuard { held, inner } = guard;
-        let waiting = self.story.wait(lock, place);
+        let waiting = self.facts.wait(lock, place);
         let result = self.inner.wait_timeout(inner, duration);
         if let Some(waiting) = waiting {
             waiting.end(timed_out(&result), lock, place);
@@ -176,7 +176,7 @@ impl Condvar {
             }
             let waits = condition(value);
             if waits && start.elapsed() < duration {
-                waiting = self.story.wait(lock, place);
+                waiting = self.facts.wait(lock, place);
             }
             waits
         });
@@ -190,7 +190,7 @@ impl Condvar {
     #[inline]
     #[track_caller]
     pub fn notify_one(&self) {
-        self.story.notify(false, Location::caller());
+        self.facts.notify(false, Location::caller());
         self.inner.notify_one();
     }
 
@@ -198,7 +198,7 @@ impl Condvar {
     #[inline]
     #[track_caller]
     pub fn notify_all(&self) {
-        self.story.notify(true, Location::caller());
+        self.facts.notify(true, Location::caller());
         self.inner.notify_all();
     }
 }

@@ -4,12 +4,12 @@ use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::sync;
 
-use super::story::{Spot, Story};
+use super::holder::{LockFacts, Spot};
 use super::{LockResult, PoisonError, TryLockError, TryLockResult};
 
 /// Notes that a lock that one thread has is let go. Stands before the guard of `std`, so that it is dropped first.
 #[derive(Debug)]
-pub(super) struct Held<'a>(pub(super) &'a Story);
+pub(super) struct Held<'a>(pub(super) &'a LockFacts);
 
 impl Drop for Held<'_> {
     #[inline(always)]
@@ -20,7 +20,7 @@ impl Drop for Held<'_> {
 
 /// Notes that a reader goes.
 #[derive(Debug)]
-pub(super) struct HeldShared<'a>(pub(super) &'a Story);
+pub(super) struct HeldShared<'a>(pub(super) &'a LockFacts);
 
 impl Drop for HeldShared<'_> {
     #[inline(always)]
@@ -58,21 +58,21 @@ pub(super) trait Guard<'a>: Sized {
     type Inner;
 
     /// Makes the guard, without a note of who holds the lock.
-    fn new(story: &'a Story, inner: Self::Inner) -> Self;
+    fn new(facts: &'a LockFacts, inner: Self::Inner) -> Self;
 
     /// Makes a guard of the result of a lock.
     #[inline(always)]
-    fn of(story: &'a Story, result: LockResult<Self::Inner>) -> LockResult<Self> {
+    fn of(facts: &'a LockFacts, result: LockResult<Self::Inner>) -> LockResult<Self> {
         match result {
-            Ok(inner) => Ok(Self::new(story, inner)),
-            Err(poisoned) => Err(PoisonError::new(Self::new(story, poisoned.into_inner()))),
+            Ok(inner) => Ok(Self::new(facts, inner)),
+            Err(poisoned) => Err(PoisonError::new(Self::new(facts, poisoned.into_inner()))),
         }
     }
 
     /// Makes a guard of the result of a try, which was made at `place`.
     #[inline(always)]
     fn of_try(
-        story: &'a Story,
+        facts: &'a LockFacts,
         place: Option<Spot>,
         result: TryLockResult<Self::Inner>,
     ) -> TryLockResult<Self> {
@@ -82,9 +82,9 @@ pub(super) trait Guard<'a>: Sized {
             Err(TryLockError::WouldBlock) => return Err(TryLockError::WouldBlock),
         };
         if let Some(place) = place {
-            story.hold(place);
+            facts.hold(place);
         }
-        Ok(Self::of(story, result)?)
+        Ok(Self::of(facts, result)?)
     }
 }
 
@@ -92,8 +92,8 @@ impl<'a, T: ?Sized> Guard<'a> for MutexGuard<'a, T> {
     type Inner = sync::MutexGuard<'a, T>;
 
     #[inline(always)]
-    fn new(story: &'a Story, inner: Self::Inner) -> Self {
-        MutexGuard { held: Held(story), inner }
+    fn new(facts: &'a LockFacts, inner: Self::Inner) -> Self {
+        MutexGuard { held: Held(facts), inner }
     }
 }
 
@@ -101,8 +101,8 @@ impl<'a, T: ?Sized> Guard<'a> for RwLockReadGuard<'a, T> {
     type Inner = sync::RwLockReadGuard<'a, T>;
 
     #[inline(always)]
-    fn new(story: &'a Story, inner: Self::Inner) -> Self {
-        RwLockReadGuard { _held: HeldShared(story), inner }
+    fn new(facts: &'a LockFacts, inner: Self::Inner) -> Self {
+        RwLockReadGuard { _held: HeldShared(facts), inner }
     }
 }
 
@@ -110,8 +110,8 @@ impl<'a, T: ?Sized> Guard<'a> for RwLockWriteGuard<'a, T> {
     type Inner = sync::RwLockWriteGuard<'a, T>;
 
     #[inline(always)]
-    fn new(story: &'a Story, inner: Self::Inner) -> Self {
-        RwLockWriteGuard { _held: Held(story), inner }
+    fn new(facts: &'a LockFacts, inner: Self::Inner) -> Self {
+        RwLockWriteGuard { _held: Held(facts), inner }
     }
 }
 

@@ -1,5 +1,5 @@
-//! Locks that tell their story: [`Mutex`], [`RwLock`] and [`Condvar`] with the API of `std`, which record who waits for
-//! whom, where, and how long.
+//! Locks that record who waits for whom, where, and how long: [`Mutex`], [`RwLock`] and [`Condvar`] with the API of
+//! `std`.
 //!
 //! ```
 //! use tracer::sync::Mutex;
@@ -33,13 +33,13 @@
 
 mod condvar;
 mod guards;
+mod holder;
 mod mutex;
 mod notices;
 #[cfg(feature = "parking_lot")]
 pub mod parking_lot;
 mod records;
 mod rwlock;
-mod story;
 
 pub use condvar::Condvar;
 pub use guards::{MutexGuard, RwLockReadGuard, RwLockWriteGuard};

@@ -5,14 +5,14 @@ use std::panic::Location;
 use std::sync::{self, TryLockError};
 
 use super::guards::{Guard, MutexGuard};
-use super::story::{Story, is_off};
+use super::holder::{LockFacts, is_off};
 use super::{LockResult, TryLockResult};
 
 /// A mutex, as [`std::sync::Mutex`], that records who waits for it and behind whom.
 ///
 /// See the [module](super) for what is recorded and what it costs.
 pub struct Mutex<T: ?Sized> {
-    story: Story,
+    facts: LockFacts,
     inner: sync::Mutex<T>,
 }
 
@@ -22,7 +22,7 @@ impl<T> Mutex<T> {
     #[must_use]
     #[track_caller]
     pub const fn new(value: T) -> Mutex<T> {
-        Mutex { story: Story::new(Some(Location::caller())), inner: sync::Mutex::new(value) }
+        Mutex { facts: LockFacts::new(Some(Location::caller())), inner: sync::Mutex::new(value) }
     }
 
     /// Returns the value.
@@ -48,16 +48,16 @@ impl<T: ?Sized> Mutex<T> {
     #[track_caller]
     pub fn lock(&self) -> LockResult<MutexGuard<'_, T>> {
         if is_off() {
-            return Guard::of(&self.story, self.inner.lock());
+            return Guard::of(&self.facts, self.inner.lock());
         }
         let place = Location::caller();
         let result = match self.inner.try_lock() {
             Ok(inner) => Ok(inner),
             Err(TryLockError::Poisoned(poisoned)) => Err(poisoned),
-            Err(TryLockError::WouldBlock) => self.story.wait_until("lock", place, || self.inner.lock()),
+            Err(TryLockError::WouldBlock) => self.facts.wait_until("lock", place, || self.inner.lock()),
         };
-        self.story.hold(place);
-        Guard::of(&self.story, result)
+        self.facts.hold(place);
+        Guard::of(&self.facts, result)
     }
 
     /// Locks the mutex if that can be done at once. Nothing is recorded.
@@ -67,7 +67,7 @@ impl<T: ?Sized> Mutex<T> {
     #[inline]
     #[track_caller]
     pub fn try_lock(&self) -> TryLockResult<MutexGuard<'_, T>> {
-        Guard::of_try(&self.story, (!is_off()).then(Location::caller), self.inner.try_lock())
+        Guard::of_try(&self.facts, (!is_off()).then(Location::caller), self.inner.try_lock())
     }
 
     /// Returns whether a thread has panicked while it had the mutex.

@@ -1,4 +1,4 @@
-//! Locks of the crate `parking_lot` that tell their story: [`Mutex`], [`RwLock`] and [`Condvar`] with its API.
+//! Locks of the crate `parking_lot` that record who waits for whom: [`Mutex`], [`RwLock`] and [`Condvar`] with its API.
 //!
 //! They are locks of that crate behind the interface `lock_api`, which makes the guards. A lock of this module is known by
 //! the place where a thread waited for it first: where it was made, `lock_api` does not tell. What is recorded, and what
@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 pub use parking_lot::WaitTimeoutResult;
 use parking_lot::lock_api::{self, RawMutex as _, RawRwLock as _};
 
-use super::condvar::ConditionStory;
-use super::story::{Spot, Story, is_off};
+use super::condvar::ConditionFacts;
+use super::holder::{LockFacts, Spot, is_off};
 
 /// A mutex, as `parking_lot::Mutex`, that records who waits for it and behind whom.
 pub type Mutex<T> = lock_api::Mutex<RawMutex, T>;
@@ -38,26 +38,26 @@ pub type MappedRwLockWriteGuard<'a, T> = lock_api::MappedRwLockWriteGuard<'a, Ra
 /// What a [`Mutex`] consists of besides its value.
 #[derive(Debug)]
 pub struct RawMutex {
-    story: Story,
+    facts: LockFacts,
     inner: parking_lot::Mutex<()>,
 }
 
 /// What an [`RwLock`] consists of besides its value.
 pub struct RawRwLock {
-    story: Story,
+    facts: LockFacts,
     inner: parking_lot::RawRwLock,
 }
 
 impl fmt::Debug for RawRwLock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RawRwLock").field("story", &self.story).finish_non_exhaustive()
+        f.debug_struct("RawRwLock").field("facts", &self.facts).finish_non_exhaustive()
     }
 }
 
 /// Takes a lock at once, or waits for it with two records around; `wait` tells whether it was got.
 #[inline(always)]
 fn take(
-    story: &Story,
+    facts: &LockFacts,
     wish: &'static str,
     place: Spot,
     at_once: impl FnOnce() -> bool,
@@ -66,17 +66,17 @@ fn take(
     if is_off() {
         return wait();
     }
-    let got = at_once() || wait_recorded(story, wish, place, wait);
+    let got = at_once() || wait_recorded(facts, wish, place, wait);
     if got {
-        story.hold(place);
+        facts.hold(place);
     }
     got
 }
 
 #[cold]
 #[inline(never)]
-fn wait_recorded(story: &Story, wish: &'static str, place: Spot, wait: impl FnOnce() -> bool) -> bool {
-    let waiting = story.wait(wish, place);
+fn wait_recorded(facts: &LockFacts, wish: &'static str, place: Spot, wait: impl FnOnce() -> bool) -> bool {
+    let waiting = facts.wait(wish, place);
     let got = wait();
     if got {
         waiting.got();
@@ -88,9 +88,9 @@ fn wait_recorded(story: &Story, wish: &'static str, place: Spot, wait: impl FnOn
 
 /// Notes who has a lock that was taken at once.
 #[inline(always)]
-fn taken(story: &Story, place: Spot, got: bool) -> bool {
+fn taken(facts: &LockFacts, place: Spot, got: bool) -> bool {
     if got && !is_off() {
-        story.hold(place);
+        facts.hold(place);
     }
     got
 }
@@ -106,7 +106,7 @@ impl RawMutex {
 // SAFETY: every lock and unlock is one of the inner lock, which keeps what the trait asks for.
 unsafe impl lock_api::RawMutex for RawMutex {
     #[allow(clippy::declare_interior_mutable_const, reason = "the trait wants it so")]
-    const INIT: RawMutex = RawMutex { story: Story::new(None), inner: parking_lot::Mutex::new(()) };
+    const INIT: RawMutex = RawMutex { facts: LockFacts::new(None), inner: parking_lot::Mutex::new(()) };
 
     type GuardMarker = <parking_lot::RawMutex as lock_api::RawMutex>::GuardMarker;
 
@@ -117,18 +117,18 @@ unsafe impl lock_api::RawMutex for RawMutex {
             self.raw().lock();
             true
         };
-        take(&self.story, "lock", Location::caller(), || self.raw().try_lock(), wait);
+        take(&self.facts, "lock", Location::caller(), || self.raw().try_lock(), wait);
     }
 
     #[inline]
     #[track_caller]
     fn try_lock(&self) -> bool {
-        taken(&self.story, Location::caller(), self.raw().try_lock())
+        taken(&self.facts, Location::caller(), self.raw().try_lock())
     }
 
     #[inline]
     unsafe fn unlock(&self) {
-        self.story.release();
+        self.facts.release();
         // SAFETY: the caller has the lock.
         unsafe { self.raw().unlock() }
     }
@@ -143,7 +143,7 @@ unsafe impl lock_api::RawMutex for RawMutex {
 unsafe impl lock_api::RawMutexFair for RawMutex {
     #[inline]
     unsafe fn unlock_fair(&self) {
-        self.story.release();
+        self.facts.release();
         // SAFETY: the caller has the lock.
         unsafe { lock_api::RawMutexFair::unlock_fair(self.raw()) }
     }
@@ -158,21 +158,21 @@ unsafe impl lock_api::RawMutexTimed for RawMutex {
     #[track_caller]
     fn try_lock_for(&self, timeout: Duration) -> bool {
         let wait = || lock_api::RawMutexTimed::try_lock_for(self.raw(), timeout);
-        take(&self.story, "lock", Location::caller(), || self.raw().try_lock(), wait)
+        take(&self.facts, "lock", Location::caller(), || self.raw().try_lock(), wait)
     }
 
     #[inline]
     #[track_caller]
     fn try_lock_until(&self, timeout: Instant) -> bool {
         let wait = || lock_api::RawMutexTimed::try_lock_until(self.raw(), timeout);
-        take(&self.story, "lock", Location::caller(), || self.raw().try_lock(), wait)
+        take(&self.facts, "lock", Location::caller(), || self.raw().try_lock(), wait)
     }
 }
 
 // SAFETY: every lock and unlock is one of the inner lock, which keeps what the trait asks for.
 unsafe impl lock_api::RawRwLock for RawRwLock {
     #[allow(clippy::declare_interior_mutable_const, reason = "the trait wants it so")]
-    const INIT: RawRwLock = RawRwLock { story: Story::new(None), inner: parking_lot::RawRwLock::INIT };
+    const INIT: RawRwLock = RawRwLock { facts: LockFacts::new(None), inner: parking_lot::RawRwLock::INIT };
 
     type GuardMarker = <parking_lot::RawRwLock as lock_api::RawRwLock>::GuardMarker;
 
@@ -183,18 +183,18 @@ unsafe impl lock_api::RawRwLock for RawRwLock {
             self.inner.lock_shared();
             true
         };
-        take(&self.story, "read", Location::caller(), || self.inner.try_lock_shared(), wait);
+        take(&self.facts, "read", Location::caller(), || self.inner.try_lock_shared(), wait);
     }
 
     #[inline]
     #[track_caller]
     fn try_lock_shared(&self) -> bool {
-        taken(&self.story, Location::caller(), self.inner.try_lock_shared())
+        taken(&self.facts, Location::caller(), self.inner.try_lock_shared())
     }
 
     #[inline]
     unsafe fn unlock_shared(&self) {
-        self.story.release_shared();
+        self.facts.release_shared();
         // SAFETY: the caller has the lock.
         unsafe { self.inner.unlock_shared() }
     }
@@ -206,18 +206,18 @@ unsafe impl lock_api::RawRwLock for RawRwLock {
             self.inner.lock_exclusive();
             true
         };
-        take(&self.story, "write", Location::caller(), || self.inner.try_lock_exclusive(), wait);
+        take(&self.facts, "write", Location::caller(), || self.inner.try_lock_exclusive(), wait);
     }
 
     #[inline]
     #[track_caller]
     fn try_lock_exclusive(&self) -> bool {
-        taken(&self.story, Location::caller(), self.inner.try_lock_exclusive())
+        taken(&self.facts, Location::caller(), self.inner.try_lock_exclusive())
     }
 
     #[inline]
     unsafe fn unlock_exclusive(&self) {
-        self.story.release();
+        self.facts.release();
         // SAFETY: the caller has the lock.
         unsafe { self.inner.unlock_exclusive() }
     }
@@ -237,14 +237,14 @@ unsafe impl lock_api::RawRwLock for RawRwLock {
 unsafe impl lock_api::RawRwLockFair for RawRwLock {
     #[inline]
     unsafe fn unlock_shared_fair(&self) {
-        self.story.release_shared();
+        self.facts.release_shared();
         // SAFETY: the caller has the lock.
         unsafe { self.inner.unlock_shared_fair() }
     }
 
     #[inline]
     unsafe fn unlock_exclusive_fair(&self) {
-        self.story.release();
+        self.facts.release();
         // SAFETY: the caller has the lock.
         unsafe { self.inner.unlock_exclusive_fair() }
     }
@@ -268,13 +268,13 @@ unsafe impl lock_api::RawRwLockRecursive for RawRwLock {
             self.inner.lock_shared_recursive();
             true
         };
-        take(&self.story, "read", Location::caller(), || self.inner.try_lock_shared_recursive(), wait);
+        take(&self.facts, "read", Location::caller(), || self.inner.try_lock_shared_recursive(), wait);
     }
 
     #[inline]
     #[track_caller]
     fn try_lock_shared_recursive(&self) -> bool {
-        taken(&self.story, Location::caller(), self.inner.try_lock_shared_recursive())
+        taken(&self.facts, Location::caller(), self.inner.try_lock_shared_recursive())
     }
 }
 
@@ -287,28 +287,28 @@ unsafe impl lock_api::RawRwLockTimed for RawRwLock {
     #[track_caller]
     fn try_lock_shared_for(&self, timeout: Duration) -> bool {
         let wait = || self.inner.try_lock_shared_for(timeout);
-        take(&self.story, "read", Location::caller(), || self.inner.try_lock_shared(), wait)
+        take(&self.facts, "read", Location::caller(), || self.inner.try_lock_shared(), wait)
     }
 
     #[inline]
     #[track_caller]
     fn try_lock_shared_until(&self, timeout: Instant) -> bool {
         let wait = || self.inner.try_lock_shared_until(timeout);
-        take(&self.story, "read", Location::caller(), || self.inner.try_lock_shared(), wait)
+        take(&self.facts, "read", Location::caller(), || self.inner.try_lock_shared(), wait)
     }
 
     #[inline]
     #[track_caller]
     fn try_lock_exclusive_for(&self, timeout: Duration) -> bool {
         let wait = || self.inner.try_lock_exclusive_for(timeout);
-        take(&self.story, "write", Location::caller(), || self.inner.try_lock_exclusive(), wait)
+        take(&self.facts, "write", Location::caller(), || self.inner.try_lock_exclusive(), wait)
     }
 
     #[inline]
     #[track_caller]
     fn try_lock_exclusive_until(&self, timeout: Instant) -> bool {
         let wait = || self.inner.try_lock_exclusive_until(timeout);
-        take(&self.story, "write", Location::caller(), || self.inner.try_lock_exclusive(), wait)
+        take(&self.facts, "write", Location::caller(), || self.inner.try_lock_exclusive(), wait)
     }
 }
 
@@ -321,18 +321,18 @@ unsafe impl lock_api::RawRwLockUpgrade for RawRwLock {
             self.inner.lock_upgradable();
             true
         };
-        take(&self.story, "upgradable", Location::caller(), || self.inner.try_lock_upgradable(), wait);
+        take(&self.facts, "upgradable", Location::caller(), || self.inner.try_lock_upgradable(), wait);
     }
 
     #[inline]
     #[track_caller]
     fn try_lock_upgradable(&self) -> bool {
-        taken(&self.story, Location::caller(), self.inner.try_lock_upgradable())
+        taken(&self.facts, Location::caller(), self.inner.try_lock_upgradable())
     }
 
     #[inline]
     unsafe fn unlock_upgradable(&self) {
-        self.story.release_shared();
+        self.facts.release_shared();
         // SAFETY: the caller has the lock.
         unsafe { self.inner.unlock_upgradable() }
     }
@@ -348,15 +348,15 @@ unsafe impl lock_api::RawRwLockUpgrade for RawRwLock {
         // SAFETY: the caller has the lock.
         let at_once = || unsafe { self.inner.try_upgrade() };
         // What others see meanwhile is who holds the lock with this one.
-        self.story.release_shared();
-        take(&self.story, "write", Location::caller(), at_once, wait);
+        self.facts.release_shared();
+        take(&self.facts, "write", Location::caller(), at_once, wait);
     }
 
     #[inline]
     #[track_caller]
     unsafe fn try_upgrade(&self) -> bool {
         // SAFETY: the caller has the lock.
-        taken(&self.story, Location::caller(), unsafe { self.inner.try_upgrade() })
+        taken(&self.facts, Location::caller(), unsafe { self.inner.try_upgrade() })
     }
 }
 
@@ -378,7 +378,7 @@ unsafe impl lock_api::RawRwLockUpgradeDowngrade for RawRwLock {
 /// A condition, as `parking_lot::Condvar`, that records waits and notifications.
 pub struct Condvar {
     inner: parking_lot::Condvar,
-    story: ConditionStory,
+    facts: ConditionFacts,
 }
 
 impl Condvar {
@@ -387,14 +387,14 @@ impl Condvar {
     #[must_use]
     #[track_caller]
     pub const fn new() -> Condvar {
-        Condvar { inner: parking_lot::Condvar::new(), story: ConditionStory::new(Location::caller()) }
+        Condvar { inner: parking_lot::Condvar::new(), facts: ConditionFacts::new(Location::caller()) }
     }
 
     /// Wakes one thread that waits. Returns whether there was one.
     #[inline]
     #[track_caller]
     pub fn notify_one(&self) -> bool {
-        self.story.notify(false, Location::caller());
+        self.facts.notify(false, Location::caller());
         self.inner.notify_one()
     }
 
@@ -402,7 +402,7 @@ impl Condvar {
     #[inline]
     #[track_caller]
     pub fn notify_all(&self) -> usize {
-        self.story.notify(true, Location::caller());
+        self.facts.notify(true, Location::caller());
         self.inner.notify_all()
     }
 
@@ -522,15 +522,15 @@ impl Condvar {
         place: Spot,
         wait: impl FnOnce(&parking_lot::Condvar, &mut parking_lot::MutexGuard<'_, ()>) -> bool,
     ) {
-        // SAFETY: the raw lock is only asked for its story, and for a guard of the lock that is held.
+        // SAFETY: the raw lock is only asked for its facts, and for a guard of the lock that is held.
         let raw = unsafe { MutexGuard::mutex(guard).raw() };
-        let waiting = self.story.wait(&raw.story, place);
+        let waiting = self.facts.wait(&raw.facts, place);
         // SAFETY: this thread has the lock, as `guard` shows. The one that is made here is never dropped, so that the
         // lock is let go once, by `guard`.
         let mut inner = ManuallyDrop::new(unsafe { raw.inner.make_guard_unchecked() });
         let over = wait(&self.inner, &mut inner);
         if let Some(waiting) = waiting {
-            waiting.end(over, &raw.story, place);
+            waiting.end(over, &raw.facts, place);
         }
     }
 }

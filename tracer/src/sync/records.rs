@@ -3,7 +3,7 @@
 //! Runs on traced threads that wait, notify or were woken. Each is a call of [`trace!`](crate::trace), with values that
 //! have names.
 
-use super::story::{Holder, Spot};
+use super::holder::{Holder, Spot};
 
 /// Returns a place in two parts, file and line; one that is not known is `?` and 0.
 fn parts(place: Option<Spot>) -> (&'static str, u32) {

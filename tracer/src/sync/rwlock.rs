@@ -5,14 +5,14 @@ use std::panic::Location;
 use std::sync::{self, TryLockError};
 
 use super::guards::{Guard, RwLockReadGuard, RwLockWriteGuard};
-use super::story::{Story, is_off};
+use super::holder::{LockFacts, is_off};
 use super::{LockResult, TryLockResult};
 
 /// A lock for several readers or one writer, as [`std::sync::RwLock`], that records who waits for it and behind whom.
 ///
 /// See the [module](super) for what is recorded and what it costs.
 pub struct RwLock<T: ?Sized> {
-    story: Story,
+    facts: LockFacts,
     inner: sync::RwLock<T>,
 }
 
@@ -22,7 +22,7 @@ impl<T> RwLock<T> {
     #[must_use]
     #[track_caller]
     pub const fn new(value: T) -> RwLock<T> {
-        RwLock { story: Story::new(Some(Location::caller())), inner: sync::RwLock::new(value) }
+        RwLock { facts: LockFacts::new(Some(Location::caller())), inner: sync::RwLock::new(value) }
     }
 
     /// Returns the value.
@@ -48,16 +48,16 @@ impl<T: ?Sized> RwLock<T> {
     #[track_caller]
     pub fn read(&self) -> LockResult<RwLockReadGuard<'_, T>> {
         if is_off() {
-            return Guard::of(&self.story, self.inner.read());
+            return Guard::of(&self.facts, self.inner.read());
         }
         let place = Location::caller();
         let result = match self.inner.try_read() {
             Ok(inner) => Ok(inner),
             Err(TryLockError::Poisoned(poisoned)) => Err(poisoned),
-            Err(TryLockError::WouldBlock) => self.story.wait_until("read", place, || self.inner.read()),
+            Err(TryLockError::WouldBlock) => self.facts.wait_until("read", place, || self.inner.read()),
         };
-        self.story.hold(place);
-        Guard::of(&self.story, result)
+        self.facts.hold(place);
+        Guard::of(&self.facts, result)
     }
 
     /// Locks for writing, and waits until that can be done.
@@ -73,16 +73,16 @@ impl<T: ?Sized> RwLock<T> {
     #[track_caller]
     pub fn write(&self) -> LockResult<RwLockWriteGuard<'_, T>> {
         if is_off() {
-            return Guard::of(&self.story, self.inner.write());
+            return Guard::of(&self.facts, self.inner.write());
         }
         let place = Location::caller();
         let result = match self.inner.try_write() {
             Ok(inner) => Ok(inner),
             Err(TryLockError::Poisoned(poisoned)) => Err(poisoned),
-            Err(TryLockError::WouldBlock) => self.story.wait_until("write", place, || self.inner.write()),
+            Err(TryLockError::WouldBlock) => self.facts.wait_until("write", place, || self.inner.write()),
         };
-        self.story.hold(place);
-        Guard::of(&self.story, result)
+        self.facts.hold(place);
+        Guard::of(&self.facts, result)
     }
 
     /// Locks for reading if that can be done at once. Nothing is recorded.
@@ -92,7 +92,7 @@ impl<T: ?Sized> RwLock<T> {
     #[inline]
     #[track_caller]
     pub fn try_read(&self) -> TryLockResult<RwLockReadGuard<'_, T>> {
-        Guard::of_try(&self.story, (!is_off()).then(Location::caller), self.inner.try_read())
+        Guard::of_try(&self.facts, (!is_off()).then(Location::caller), self.inner.try_read())
     }
 
     /// Locks for writing if that can be done at once. Nothing is recorded.
@@ -102,7 +102,7 @@ impl<T: ?Sized> RwLock<T> {
     #[inline]
     #[track_caller]
     pub fn try_write(&self) -> TryLockResult<RwLockWriteGuard<'_, T>> {
-        Guard::of_try(&self.story, (!is_off()).then(Location::caller), self.inner.try_write())
+        Guard::of_try(&self.facts, (!is_off()).then(Location::caller), self.inner.try_write())
     }
 
     /// Returns whether a thread has panicked while it wrote.

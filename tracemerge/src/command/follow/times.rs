@@ -11,7 +11,7 @@ use trace_format::wall::Wall;
 use trace_store::inspect::now_in;
 
 use crate::time::clocks::{Anchor, TickClock, wall_clock};
-use crate::time::when::{WallPeriod, When};
+use crate::time::point_of_time::{WallPeriod, When};
 
 /// The nanoseconds within which of two readings only one is kept.
 const APART_NS: u64 = 1_000_000_000;

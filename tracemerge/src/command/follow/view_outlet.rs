@@ -25,7 +25,7 @@ use crate::input::inputs::Origin;
 use crate::output::redrawn::Redrawn;
 use crate::output::sink::Sink;
 use crate::time::clocks::{TickClock, anchors_in, wall_clock};
-use crate::time::when::{WallPeriod, When};
+use crate::time::point_of_time::{WallPeriod, When};
 use crate::ui::colour::Palette;
 use crate::ui::error::Error;
 use crate::ui::messages::count;
@@ -37,7 +37,7 @@ use crate::view::export::stats::StatsFormat;
 use crate::view::export::text::{TextFormat, TextStyle};
 use crate::view::export::time_column::{TimeColumn, TimeMode};
 use crate::view::export::tree::TreeFormat;
-use crate::view::names::{Names, SharedNames, lock};
+use crate::view::function_names::{FunctionNames, SharedNames, lock};
 use crate::view::records::{RecordJoiner, RecordText, Take};
 use crate::view::request::{Layout, Request, View};
 use crate::view::select::{Limit, Matching, Selection, enough};
@@ -129,7 +129,7 @@ impl<'a> ViewOutlet<'a> {
         let palette = colours.then(Palette::colours);
         let found = selection.pattern.clone().filter(|_| !selection.invert);
         let layout = &request.layout;
-        let names: SharedNames = Arc::new(Mutex::new(Names::new(request.symbols.clone())));
+        let names: SharedNames = Arc::new(Mutex::new(FunctionNames::new(request.symbols.clone())));
         let has_names = layout.tells_calls() || request.names_in_lines;
         let format: Box<dyn FollowedFormat> = match layout {
             Layout::Trace => with_names(request, &names, TextFormat::new(TextStyle { time, palette, found })),

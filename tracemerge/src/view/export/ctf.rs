@@ -20,7 +20,7 @@ use crate::time::clocks::TickClock;
 use crate::view::export::events::{Event, EventFormat, Scene, TypedSite, What, sentences};
 use crate::view::export::pids::Pids;
 use crate::view::fast_map::FastMap;
-use crate::view::names::{FunctionId, Told};
+use crate::view::function_names::{FunctionId, Told};
 use crate::view::values::{Type, Value};
 
 /// The number of bytes of events from which on a packet ends. Each thread has one.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use trace_format::escape::unescape;
 use trace_format::line::{Kind, Ticks};
-use trace_format::meta::{EndReason, Meta, Run};
+use trace_format::meta::{Meta, Run};
 use trace_format::sites::Site;
 
 use crate::file::marked_values::bytes_of;
@@ -17,9 +17,9 @@ use crate::input::inputs::Origin;
 use crate::input::site_catalog::SiteCatalog;
 use crate::time::clocks::TickClock;
 use crate::ui::messages::count;
-use crate::view::calls::{Ending, OpenCalls};
+use crate::view::calls::{Ending, LastRecords, OpenCalls, cut};
 use crate::view::export::Export;
-use crate::view::names::{FunctionId, SharedNames, Told, lock};
+use crate::view::function_names::{FunctionId, SharedNames, Told, lock};
 use crate::view::records::RecordText;
 use crate::view::values::{Fields, Value};
 
@@ -225,8 +225,7 @@ pub struct EventExport<F> {
     /// The number of each process among the names.
     named: Vec<usize>,
     open: Vec<OpenCalls>,
-    /// The ticks and the time of the last record of each process.
-    latest: Vec<(Ticks, u64)>,
+    last: LastRecords,
     /// Buffers.
     text: String,
     bytes: Vec<u8>,
@@ -250,7 +249,7 @@ impl<F: EventFormat> EventExport<F> {
             by_id: HashMap::new(),
             named: Vec::new(),
             open: Vec::new(),
-            latest: Vec::new(),
+            last: LastRecords::default(),
             text: String::new(),
             bytes: Vec::new(),
         }
@@ -269,7 +268,6 @@ impl<F: EventFormat> EventExport<F> {
             let name = String::from_utf8_lossy(name).into_owned();
             self.scene.processes.push(Process { run, name });
             self.named.push(of_names);
-            self.latest.push((Ticks(0), 0));
             self.named.len() - 1
         });
         let log = origin.is_log.then(|| origin.name.clone());
@@ -410,15 +408,8 @@ impl<F: EventFormat> EventExport<F> {
         let text = String::from_utf8_lossy(payload);
         let what = What::Meta { payload: &text, meta: meta.as_ref() };
         self.format.event(&Event { thread, ticks: record.ticks, wall, what }, &self.scene, out);
-        match meta {
-            Some(Meta::End(end)) if end.reason == EndReason::Thread => {
-                self.close(thread, (record.ticks, wall), out);
-            }
-            // Nobody sees when what is open then is left. The thread may say it long after.
-            Some(Meta::Switched { on: false, ticks }) => {
-                self.close(thread, (ticks, origin.clock.wall(ticks).0), out);
-            }
-            _ => {}
+        if let Some((_, ticks)) = meta.and_then(|meta| cut(&meta, record.ticks)) {
+            self.close(thread, (ticks, origin.clock.wall(ticks).0), out);
         }
     }
 }
@@ -461,8 +452,7 @@ impl<F: EventFormat> Export for EventExport<F> {
     fn record(&mut self, origin: &Origin, record: &RecordText<'_>, out: &mut Vec<u8>) {
         let thread = self.thread(record.origin, origin);
         let wall = origin.clock.wall(record.ticks).0;
-        let latest = &mut self.latest[self.scene.threads[thread].process];
-        *latest = (latest.0.max(record.ticks), latest.1.max(wall));
+        self.last.see(self.scene.threads[thread].process, record.ticks);
         match record.kind {
             Kind::Message | Kind::Continuation => self.message(record, thread, wall, out),
             Kind::Enter | Kind::Leave => self.function(record, thread, wall, out),
@@ -473,7 +463,10 @@ impl<F: EventFormat> Export for EventExport<F> {
 
     fn finish(&mut self, out: &mut Vec<u8>) {
         for thread in 0..self.open.len() {
-            self.close(thread, self.latest[self.scene.threads[thread].process], out);
+            let Thread { process, clock, .. } = &self.scene.threads[thread];
+            let ticks = self.last.of(*process);
+            let wall = clock.wall(ticks).0;
+            self.close(thread, (ticks, wall), out);
         }
         self.format.finish(&self.scene, out);
     }

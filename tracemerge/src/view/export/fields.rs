@@ -10,7 +10,7 @@ use trace_format::wall::Wall;
 
 use crate::view::export::events::{Event, NamedFunction, Scene, What};
 use crate::view::export::json::{put_number, put_string, put_value};
-use crate::view::names::Told;
+use crate::view::function_names::Told;
 
 /// A record in columns. Those that are `None` are not known, or are of other kinds of records.
 #[derive(Debug, Default)]

@@ -5,7 +5,7 @@ use inferno::flamegraph::{self, Options};
 use crate::input::inputs::Origin;
 use crate::view::export::Export;
 use crate::view::export::folded::FoldedFormat;
-use crate::view::names::SharedNames;
+use crate::view::function_names::SharedNames;
 use crate::view::records::RecordText;
 
 /// The format of flame graphs. A graph is as wide as all threads have taken, and has one frame for each

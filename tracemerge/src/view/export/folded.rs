@@ -7,7 +7,7 @@ use crate::input::inputs::Origin;
 use crate::view::export::Export;
 use crate::view::export::events::sentences;
 use crate::view::export::report::{ReportFormat, ReportStyle};
-use crate::view::names::SharedNames;
+use crate::view::function_names::SharedNames;
 use crate::view::records::RecordText;
 
 /// The format of folded stacks.

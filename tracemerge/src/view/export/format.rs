@@ -17,7 +17,7 @@ use crate::view::export::parquet::ParquetFormat;
 use crate::view::export::perfetto::PerfettoFormat;
 use crate::view::export::speedscope::SpeedscopeFormat;
 use crate::view::export::uftrace::UftraceFormat;
-use crate::view::names::SharedNames;
+use crate::view::function_names::SharedNames;
 
 /// A format that other programs read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

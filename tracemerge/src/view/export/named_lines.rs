@@ -2,7 +2,7 @@
 
 use crate::input::inputs::Origin;
 use crate::view::export::Export;
-use crate::view::names::{SharedNames, lock};
+use crate::view::function_names::{SharedNames, lock};
 use crate::view::records::RecordText;
 use trace_format::line::{Kind, Line};
 

@@ -3,20 +3,22 @@
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use trace_format::line::Kind;
-use trace_format::meta::{EndReason, Meta};
+use trace_format::meta::Meta;
 
 use crate::input::inputs::Origin;
+use crate::time::clocks::TickClock;
 use crate::ui::messages::{Grouped, count};
 use crate::ui::table::Alignment::{Left, Right};
 use crate::ui::table::Columns;
 use crate::ui::units::duration;
-use crate::view::calls::{Ending, OpenCall, OpenCalls};
+use crate::view::calls::{Ending, LastRecords, OpenCall, OpenCalls, cut};
 use crate::view::export::Export;
 use crate::view::fast_map::FastMap;
+use crate::view::function_names::{FunctionId, SharedNames, Told, lock};
 use crate::view::latency::Latencies;
-use crate::view::names::{FunctionId, SharedNames, Told, lock};
 use crate::view::records::RecordText;
 
 /// What the functions of a report are sorted by; the greatest comes first.
@@ -69,8 +71,7 @@ pub struct ReportFormat {
     unseen: u64,
     /// The calls that were still open when their thread ended.
     still_open: u64,
-    /// The time of the last record of each process.
-    latest: Vec<u64>,
+    last: LastRecords,
 }
 
 /// The numbers of calls of which not all is known.
@@ -85,13 +86,13 @@ pub struct CutCalls {
 }
 
 /// The open calls of one thread.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct OpenThread {
     calls: OpenCalls,
     /// The path of each open call.
     paths: Vec<u32>,
-    /// The process.
     process: usize,
+    clock: Arc<TickClock>,
 }
 
 /// What is known of a function. Times are nanoseconds.
@@ -145,7 +146,7 @@ impl ReportFormat {
             paths: Paths::default(),
             unseen: 0,
             still_open: 0,
-            latest: Vec::new(),
+            last: LastRecords::default(),
         }
     }
 
@@ -162,10 +163,10 @@ impl ReportFormat {
         let thread = *self.by_id.entry((process, origin.tid)).or_insert_with(|| {
             let label = self.labels.get(number).cloned().unwrap_or_else(|| origin.tid.to_string());
             self.thread_labels.push(label);
-            self.open.push(OpenThread { process, ..OpenThread::default() });
+            let clock = origin.clock.clone();
+            self.open.push(OpenThread { calls: OpenCalls::default(), paths: Vec::new(), process, clock });
             self.open.len() - 1
         });
-        self.latest.resize(self.latest.len().max(process + 1), 0);
         (self.processes[number], self.threads[number]) = (process, thread);
     }
 
@@ -197,7 +198,6 @@ impl ReportFormat {
         let Some(Told { called, span, .. }) = told else { return };
         let now = origin.clock.wall(record.ticks).0;
         let open = &mut self.open[thread];
-        self.latest[process] = self.latest[process].max(now);
         if record.kind == Kind::Enter {
             let around = open.paths.last().copied();
             let around =
@@ -244,18 +244,9 @@ impl ReportFormat {
 
     /// Takes a `#` line.
     fn meta(&mut self, origin: &Origin, record: &RecordText<'_>, payload: &[u8]) {
-        let (process, now) = (self.processes[record.origin], origin.clock.wall(record.ticks).0);
-        lock(&self.names).take_meta(process, payload);
-        self.latest[process] = self.latest[process].max(now);
-        match Meta::parse(payload) {
-            Some(Meta::End(end)) if end.reason == EndReason::Thread => {
-                self.close(self.threads[record.origin], now);
-            }
-            // Nobody sees when what is open then is left.
-            Some(Meta::Switched { on: false, ticks }) => {
-                self.close(self.threads[record.origin], origin.clock.wall(ticks).0);
-            }
-            _ => {}
+        lock(&self.names).take_meta(self.processes[record.origin], payload);
+        if let Some((_, ticks)) = Meta::parse(payload).and_then(|meta| cut(&meta, record.ticks)) {
+            self.close(self.threads[record.origin], origin.clock.wall(ticks).0);
         }
     }
 
@@ -339,6 +330,7 @@ impl Export for ReportFormat {
 
     fn record(&mut self, origin: &Origin, record: &RecordText<'_>, _out: &mut Vec<u8>) {
         self.know(record.origin, origin);
+        self.last.see(self.processes[record.origin], record.ticks);
         match record.kind {
             Kind::Enter | Kind::Leave => self.function(origin, record),
             Kind::Meta => {
@@ -346,16 +338,15 @@ impl Export for ReportFormat {
                     self.meta(origin, record, line.payload);
                 }
             }
-            _ => {
-                let latest = &mut self.latest[self.processes[record.origin]];
-                *latest = (*latest).max(origin.clock.wall(record.ticks).0);
-            }
+            _ => {}
         }
     }
 
     fn finish(&mut self, out: &mut Vec<u8>) {
         for thread in 0..self.open.len() {
-            self.close(thread, self.latest[self.open[thread].process]);
+            let OpenThread { process, clock, .. } = &self.open[thread];
+            let now = clock.wall(self.last.of(*process)).0;
+            self.close(thread, now);
         }
         if self.style.folded { self.write_folded(out) } else { self.write(out) }
     }

@@ -5,7 +5,7 @@
 use crate::ui::messages::count;
 use crate::view::export::events::{EndedCall, Event, EventFormat, Process, Scene, What, sentences};
 use crate::view::export::json::{put_number, put_string};
-use crate::view::names::FunctionId;
+use crate::view::function_names::FunctionId;
 
 /// The number of calls from which on the user is told that they are held in memory.
 const MANY: u64 = 1_000_000;

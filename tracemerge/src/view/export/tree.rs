@@ -18,10 +18,10 @@ use trace_format::wall::Wall;
 
 use crate::input::inputs::Origin;
 use crate::ui::units::put_duration;
-use crate::view::calls::{Ending, OpenCall, OpenCalls};
+use crate::view::calls::{Cut, Ending, LastRecords, OpenCall, OpenCalls, cut};
 use crate::view::export::Export;
 use crate::view::export::time_column::TimeColumn;
-use crate::view::names::{Called, FunctionId, SharedNames, Told, lock};
+use crate::view::function_names::{Called, FunctionId, SharedNames, Told, lock};
 use crate::view::records::RecordText;
 
 /// The number of characters of a duration.
@@ -56,8 +56,7 @@ pub struct TreeFormat {
     /// The number of each thread, by its process and its id.
     by_id: HashMap<(usize, u64), usize>,
     tree: Vec<ThreadTree>,
-    /// The ticks of the last record of each process.
-    latest: Vec<Ticks>,
+    last: LastRecords,
 }
 
 /// The calls of one thread.
@@ -111,7 +110,7 @@ impl TreeFormat {
             threads: Vec::new(),
             by_id: HashMap::new(),
             tree: Vec::new(),
-            latest: Vec::new(),
+            last: LastRecords::default(),
         }
     }
 
@@ -133,7 +132,6 @@ impl TreeFormat {
             self.tree.len() - 1
         });
         self.tree[thread].of = Some((origin.clone(), process));
-        self.latest.resize(self.latest.len().max(process + 1), Ticks(0));
         (self.processes[number], self.threads[number]) = (Some(process), thread);
         (process, thread)
     }
@@ -397,7 +395,7 @@ impl Export for TreeFormat {
         let (process, thread) = self.know(record.origin, origin);
         let is_call_site = self.take_call_site(thread, process, record);
         self.tree[thread].has_just_entered = false;
-        self.latest[process] = self.latest[process].max(record.ticks);
+        self.last.see(process, record.ticks);
         if is_call_site {
             return;
         }
@@ -414,24 +412,23 @@ impl Export for TreeFormat {
             Kind::Meta => {
                 let Some(line) = record.parsed().next() else { return };
                 lock(&self.names).take_meta(process, line.payload);
-                match Meta::parse(line.payload) {
-                    Some(Meta::End(end)) if end.reason == EndReason::Thread => {
-                        self.still_open(
-                            thread,
-                            origin,
-                            record.ticks,
-                            " still open when the thread ended",
-                            out,
-                        );
+                let meta = Meta::parse(line.payload);
+                match meta.as_ref().and_then(|meta| cut(meta, record.ticks)) {
+                    Some((Cut::ThreadEnded, ticks)) => {
+                        let why = " still open when the thread ended";
+                        self.still_open(thread, origin, ticks, why, out);
                     }
-                    Some(Meta::End(end)) => self.tree[thread].why = why_open(end.reason),
-                    Some(Meta::Switched { on: false, ticks }) => {
+                    Some((Cut::SwitchedOff, ticks)) => {
                         let why = " still open when tracing was switched off";
                         self.still_open(thread, origin, ticks.max(record.ticks), why, out);
-                        self.write_lines(thread, origin, record, process, out);
                     }
-                    _ if record.is_warning() => self.write_lines(thread, origin, record, process, out),
-                    _ => {}
+                    None => {}
+                }
+                if let Some(Meta::End(end)) = &meta {
+                    self.tree[thread].why = why_open(end.reason);
+                }
+                if record.is_warning() {
+                    self.write_lines(thread, origin, record, process, out);
                 }
             }
             Kind::Message | Kind::Continuation | Kind::Stack => {
@@ -445,7 +442,7 @@ impl Export for TreeFormat {
             let Some((origin, process)) = self.tree[thread].of.take() else { continue };
             // Of threads that still run, or of which a part was selected, no end is known.
             let why = self.tree[thread].why.unwrap_or(" still running at the end of what is shown");
-            self.still_open(thread, &origin, self.latest[process], why, out);
+            self.still_open(thread, &origin, self.last.of(process), why, out);
         }
     }
 }
@@ -462,7 +459,7 @@ mod tests {
     use crate::time::clocks::{Anchor, TickClock};
     use crate::view::export::report::{ReportFormat, ReportOrder, ReportStyle};
     use crate::view::export::time_column::TimeMode;
-    use crate::view::names::Names;
+    use crate::view::function_names::FunctionNames;
 
     fn origin(tid: u64) -> Origin {
         let clock = Arc::new(TickClock::of(ClockKind::System, [Anchor { ticks: Ticks(0), wall: Wall(0) }]));
@@ -505,7 +502,7 @@ mod tests {
     }
 
     fn names() -> SharedNames {
-        Arc::new(Mutex::new(Names::new(Settings::default())))
+        Arc::new(Mutex::new(FunctionNames::new(Settings::default())))
     }
 
     fn labels() -> Vec<String> {

@@ -16,7 +16,7 @@ use crate::view::export::events::{EndedCall, Event, EventFormat, Scene, What, se
 use crate::view::export::fields::is_of_modules;
 use crate::view::export::parts::Parts;
 use crate::view::export::pids::Pids;
-use crate::view::names::FunctionId;
+use crate::view::function_names::FunctionId;
 
 /// The beginning of `info`: the magic number, version 4, the size of this header, little-endian, 64 bits.
 const HEADER: &[u8] = b"Ftrace!\0\x04\0\0\0\x28\0\x01\x02";

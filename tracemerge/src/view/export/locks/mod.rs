@@ -18,7 +18,7 @@ pub struct LocksStyle {
     pub rows: usize,
 }
 
-/// The format that tells the stories of locks.
+/// The format that shows who waited for which lock, and for whom.
 #[derive(Debug)]
 pub struct LocksFormat {
     style: LocksStyle,

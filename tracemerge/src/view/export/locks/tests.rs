@@ -12,7 +12,7 @@ use crate::symbols::Settings;
 use crate::time::clocks::{Anchor, TickClock};
 use crate::view::export::Export;
 use crate::view::export::events::EventExport;
-use crate::view::names::Names;
+use crate::view::function_names::FunctionNames;
 use crate::view::records::RecordText;
 
 fn origin(tid: u64) -> Origin {
@@ -23,7 +23,7 @@ fn origin(tid: u64) -> Origin {
 
 /// Returns what is told of these lines: ticks in nanoseconds, the id of the thread, and the rest of the line.
 fn told(lines: &[(u64, u64, &str)], rows: usize) -> String {
-    let names = Arc::new(Mutex::new(Names::new(Settings::default())));
+    let names = Arc::new(Mutex::new(FunctionNames::new(Settings::default())));
     let labels = ["a", "b", "c", "d"].map(str::to_owned).to_vec();
     let mut format = EventExport::new(LocksFormat::new(LocksStyle { rows }), names, Arc::default(), labels);
     let (origins, mut out) = ([1, 2, 3, 4].map(origin), Vec::new());

@@ -19,7 +19,7 @@ use crate::view::export::fields::{Key, is_of_modules, keys_of, level};
 use crate::view::export::flows::{self, Flow};
 use crate::view::export::pids::Pids;
 use crate::view::fast_map::FastMap;
-use crate::view::names::Told;
+use crate::view::function_names::Told;
 use crate::view::values::Value;
 
 /// The numbers of fields, by message.

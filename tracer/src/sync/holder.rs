@@ -1,6 +1,6 @@
 //! What is known of a lock besides its state: its number, where it was made, and who holds it since where.
 //!
-//! Runs on traced threads; [`Story::hold`] and [`Story::release`] are hot: a store each.
+//! Runs on traced threads; [`LockFacts::hold`] and [`LockFacts::release`] are hot: a store each.
 #![allow(unsafe_code, reason = "the place of a call, from the number that it is kept as; argued")]
 
 use std::cell::Cell;
@@ -16,7 +16,7 @@ use crate::sys;
 /// A place in the program.
 pub(super) type Spot = &'static Location<'static>;
 
-/// Returns whether locks are to be what they are without a story.
+/// Returns whether locks are to be what they are without their records.
 #[inline(always)]
 pub(super) fn is_off() -> bool {
     cfg!(feature = "compile-out") || process::is_off()
@@ -102,9 +102,9 @@ pub(super) struct Holder {
     pub(super) since: Option<Spot>,
 }
 
-/// The story of one lock.
+/// What is known of one lock.
 #[derive(Debug)]
-pub(super) struct Story {
+pub(super) struct LockFacts {
     number: Number,
     /// The thread that holds the lock, in the lower half, and its call ([`steps_to`]) in the upper one.
     ///
@@ -122,10 +122,10 @@ pub(super) struct Story {
     made: Option<Spot>,
 }
 
-impl Story {
-    /// Makes the story of a lock that was `made` at a place, if that is known.
-    pub(super) const fn new(made: Option<Spot>) -> Story {
-        Story { number: Number::new(), holder: AtomicU64::new(0), made }
+impl LockFacts {
+    /// Makes what is known of a lock at first: the place where it was `made`, if that is known.
+    pub(super) const fn new(made: Option<Spot>) -> LockFacts {
+        LockFacts { number: Number::new(), holder: AtomicU64::new(0), made }
     }
 
     /// Returns the lock's number.
@@ -216,18 +216,18 @@ mod tests {
 
     #[test]
     fn who_holds_a_lock_is_known_with_the_place_until_it_goes() {
-        let story = Story::new(None);
-        assert_eq!((story.holder().thread, story.holder().since), (0, None));
+        let facts = LockFacts::new(None);
+        assert_eq!((facts.holder().thread, facts.holder().since), (0, None));
         let here = Location::caller();
-        story.hold(here);
-        assert_eq!(u64::from(story.holder().thread), sys::thread_id());
-        assert_eq!(story.holder().since, Some(here));
+        facts.hold(here);
+        assert_eq!(u64::from(facts.holder().thread), sys::thread_id());
+        assert_eq!(facts.holder().since, Some(here));
         std::thread::scope(|scope| {
-            scope.spawn(|| story.release_shared());
+            scope.spawn(|| facts.release_shared());
         });
-        assert_eq!(story.holder().since, Some(here), "another reader goes");
-        story.release_shared();
-        assert_eq!((story.holder().thread, story.holder().since), (0, None));
+        assert_eq!(facts.holder().since, Some(here), "another reader goes");
+        facts.release_shared();
+        assert_eq!((facts.holder().thread, facts.holder().since), (0, None));
     }
 
     #[test]

@@ -95,7 +95,7 @@ pub struct Called {
 }
 
 /// The functions of all processes of the traces.
-pub struct Names {
+pub struct FunctionNames {
     symbols: Symbols<'static>,
     processes: HashMap<Option<(Vec<u8>, u32, u32)>, usize>,
     modules: Vec<ProcessModules>,
@@ -113,16 +113,16 @@ pub struct Names {
 }
 
 /// Names that a format and who made it share.
-pub type SharedNames = Arc<Mutex<Names>>;
+pub type SharedNames = Arc<Mutex<FunctionNames>>;
 
 /// Locks names that are shared.
-pub fn lock(names: &SharedNames) -> MutexGuard<'_, Names> {
+pub fn lock(names: &SharedNames) -> MutexGuard<'_, FunctionNames> {
     names.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl fmt::Debug for Names {
+impl fmt::Debug for FunctionNames {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Names").field("functions", &self.functions.len()).finish_non_exhaustive()
+        f.debug_struct("FunctionNames").field("functions", &self.functions.len()).finish_non_exhaustive()
     }
 }
 
@@ -137,14 +137,14 @@ struct ProcessModules {
     changes: bool,
 }
 
-impl Names {
+impl FunctionNames {
     /// Makes names that are looked up as `settings` say.
     #[must_use]
-    pub fn new(settings: Settings) -> Names {
+    pub fn new(settings: Settings) -> FunctionNames {
         // Debug information points into files, which are needed until the process ends.
         let files: &'static Files = Box::leak(Box::default());
         let is_on = settings.names;
-        Names {
+        FunctionNames {
             symbols: Symbols::new(files, settings),
             processes: HashMap::new(),
             modules: Vec::new(),

@@ -92,6 +92,12 @@ pub fn run(job: &Job, messages: &mut Messages) -> Result<(), Error> {
     if *verbose {
         plan.tell_details(&inputs, messages);
     }
+    if let Layout::Tree(style) = layout {
+        // Where records are counted, all of them count.
+        if view.selection.takes_all() {
+            inputs.leave_out_shorter_calls(style.min_duration);
+        }
+    }
     let names = names_of(&job.request.symbols, &chosen);
     let names_in_lines = job.request.names_in_lines;
     if (names_in_lines || layout.tells_calls()) && view.leaves_out() {

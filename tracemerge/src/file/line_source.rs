@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use trace_format::raw::Marker;
+use trace_format::raw::{Marker, Raw};
 
 /// What each message of a source begins with on its way through a merge, where that is asked for.
 #[derive(Clone, Debug)]
@@ -38,6 +38,11 @@ pub trait LineSource: Debug + Send + Sync {
     /// Calls `take` with the payload of each `#` line that stands in the file, in order.
     fn each_meta(&self, _take: &mut dyn FnMut(&[u8])) {}
 
+    /// The raw file that is rendered, where the source is one and nothing else: its calls can be read without lines.
+    fn raw(&self) -> Option<Raw<'_>> {
+        None
+    }
+
     /// The ticks of each record that was traced, the last record first.
     fn newest_first(&self) -> Box<dyn Iterator<Item = u64> + '_>;
 
@@ -46,6 +51,10 @@ pub trait LineSource: Debug + Send + Sync {
     fn mark_sites(&mut self, _marks: &Marks) -> bool {
         false
     }
+
+    /// Has calls left out from here on that have taken fewer than `ticks` and have nothing inside, where the source can do
+    /// so sooner than who reads its lines.
+    fn leave_out_shorter_calls(&mut self, _ticks: u64) {}
 
     /// Appends the lines with ticks from `from` on, and smaller than `until` if that is given, to `out`: in
     /// order of their ticks, each with its line feed. Bytes of the file that are no record are reported to

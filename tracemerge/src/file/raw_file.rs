@@ -31,6 +31,8 @@ pub struct RawFile {
     period: Option<(u64, u64)>,
     /// What marks messages by their sites, if that is wanted.
     marks: Option<Marks>,
+    /// The least ticks of a call that is shown.
+    least: u64,
 }
 
 #[derive(Debug)]
@@ -70,11 +72,7 @@ impl RawFile {
     fn of(path: &Path, bytes: RawBytes) -> RawFile {
         let growth = growth(&bytes);
         let period = Raw::parse(&bytes).and_then(|raw| Some((raw.first()?.0.0, raw.last()?.0)));
-        RawFile { path: path.to_path_buf(), bytes, growth, period, marks: None }
-    }
-
-    fn raw(&self) -> Option<Raw<'_>> {
-        Raw::parse(&self.bytes)
+        RawFile { path: path.to_path_buf(), bytes, growth, period, marks: None, least: 0 }
     }
 }
 
@@ -115,6 +113,10 @@ fn records_of(raw: Raw<'_>, block: usize) -> impl Iterator<Item = Record<'_>> {
 }
 
 impl LineSource for RawFile {
+    fn raw(&self) -> Option<Raw<'_>> {
+        Raw::parse(&self.bytes)
+    }
+
     fn period(&self) -> Option<(u64, u64)> {
         self.period
     }
@@ -162,11 +164,15 @@ impl LineSource for RawFile {
         true
     }
 
+    fn leave_out_shorter_calls(&mut self, ticks: u64) {
+        self.least = ticks;
+    }
+
     fn lines(&self, from: u64, until: Option<u64>, out: &mut Vec<u8>, damaged: &mut dyn FnMut(usize, usize)) {
         let Some(raw) = self.raw() else { return };
         let name = self.path.as_os_str().as_encoded_bytes();
         let times = (Ticks(from), until.map(Ticks));
-        let mut decoder = Decoder::new(raw.tid());
+        let mut decoder = Decoder::new(raw.tid()).without_shorter_calls(self.least);
         if let Some(marks) = &self.marks {
             decoder = decoder.marking(marks.marker.clone());
         }

@@ -205,6 +205,13 @@ impl Source {
         }
     }
 
+    /// Has calls left out that have taken fewer than `ticks` and have nothing inside, where that is cheap.
+    pub fn leave_out_shorter_calls(&mut self, ticks: u64) {
+        if let Stored::Rendered(render) = &mut self.stored {
+            render.leave_out_shorter_calls(ticks);
+        }
+    }
+
     /// Says that the bytes in `range` were read for the last time, so that they need not stay in this
     /// process's memory. Small ranges are not worth the call. The bytes may be read again all the same.
     pub fn forget(&self, range: Range<usize>) {

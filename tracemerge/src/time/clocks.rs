@@ -9,6 +9,7 @@
 //! others. Anchors are taken as hostile: whatever they are, their clock never goes back and never overflows.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -25,7 +26,7 @@ use crate::file::lines::without_feed;
 /// them would be larger than the drift.
 const APART_NS: u64 = 1_000_000_000;
 /// The rate of a counter that nobody tells the rate of: one tick in a nanosecond.
-const NOMINAL: Rate = Rate { ticks: 1, ns: 1, whole: 1, part: 0 };
+const NOMINAL: Rate = Rate { ticks: 1, ns: 1, whole: 1, part: 0, left: 0 };
 /// The numbers of last bytes of a file in which its last anchor is looked for, one after the other.
 const TAILS: [usize; 3] = [16 << 10, 256 << 10, 4 << 20];
 /// The text of a `# clock` line behind its thread id.
@@ -86,8 +87,9 @@ struct Rate {
     ns: u64,
     /// Whole nanoseconds in a tick...
     whole: u64,
-    /// ...and the rest of it, times two to the power of 64, rounded down.
+    /// ...and the rest of it, times two to the power of 64, rounded down; the rest is `left` nanoseconds in `ticks`.
     part: u64,
+    left: u64,
 }
 
 impl Rate {
@@ -96,7 +98,7 @@ impl Rate {
         let (ticks, ns) = (to.ticks.0 - from.ticks.0, to.wall.0 - from.wall.0);
         let part = (u128::from(ns % ticks) << 64) / u128::from(ticks);
         // The rest is less than a nanosecond, so this is less than two to the power of 64.
-        Rate { ticks, ns, whole: ns / ticks, part: u64::try_from(part).unwrap_or(u64::MAX) }
+        Rate { ticks, ns, whole: ns / ticks, part: u64::try_from(part).unwrap_or(u64::MAX), left: ns % ticks }
     }
 
     /// Returns `value * numerator / denominator`, rounded as asked, at most `u64::MAX`. The product of two
@@ -110,12 +112,23 @@ impl Rate {
     /// The nanoseconds in so many ticks, rounded down, at most `u64::MAX`: what [`Rate::scale`] gives, by two
     /// multiplications and a correction in the place of a division. Granlund and Montgomery, "Division by
     /// invariant integers using multiplication" (1994).
+    #[inline]
     fn nanoseconds(self, ticks: u64) -> u64 {
-        let rest = (u128::from(ticks) * u128::from(self.part)) >> 64;
-        // `part` is less than one too small, and so is what it makes here: the true value is this or one more.
-        let product = u128::from(ticks) * u128::from(self.ns % self.ticks);
-        let is_short = product - rest * u128::from(self.ticks) >= u128::from(self.ticks);
-        let all = u128::from(ticks) * u128::from(self.whole) + rest + u128::from(is_short);
+        let rest = ((u128::from(ticks) * u128::from(self.part)) >> 64) as u64;
+        // `part` is less than one too small, and so is what it makes here: the true value is this or one more. So the
+        // remainder is less than twice the divisor, and has its true value even if both products have not.
+        let remainder = ticks.wrapping_mul(self.left).wrapping_sub(rest.wrapping_mul(self.ticks));
+        let is_short = if self.ticks <= u64::MAX / 2 {
+            remainder >= self.ticks
+        } else {
+            let product = u128::from(ticks) * u128::from(self.left);
+            product - u128::from(rest) * u128::from(self.ticks) >= u128::from(self.ticks)
+        };
+        if self.whole == 0 {
+            // The rest of a tick is less than a nanosecond.
+            return rest + u64::from(is_short);
+        }
+        let all = u128::from(ticks) * u128::from(self.whole) + u128::from(rest) + u128::from(is_short);
         u64::try_from(all).unwrap_or(u64::MAX)
     }
 
@@ -192,6 +205,13 @@ impl TickClock {
         Wall(rate.wall(from, ticks.0))
     }
 
+    /// Returns a reader of this clock for many ticks that are near each other.
+    #[must_use]
+    pub fn reader(self: &Arc<TickClock>) -> ClockReader {
+        let (from, rate) = self.segment(0);
+        ClockReader { clock: self.clone(), ticks: 0..0, from, rate }
+    }
+
     /// The first ticks that are not before `wall`.
     #[must_use]
     pub fn ticks(&self, wall: Wall) -> Ticks {
@@ -201,6 +221,15 @@ impl TickClock {
         }
         let (from, rate) = self.segment(self.anchors.partition_point(|anchor| anchor.wall < wall));
         Ticks(rate.ticks(from, wall.0))
+    }
+
+    /// Returns a number of ticks: whatever takes fewer of them takes less than `ns` nanoseconds by this clock, at any time.
+    #[must_use]
+    pub fn ticks_within(&self, ns: u64) -> u64 {
+        // Each of the two times is rounded by less than a nanosecond, and so is each side of an anchor.
+        let ns = ns.saturating_sub(4);
+        let rates = self.rates.iter().chain([&self.rate]);
+        rates.map(|rate| Rate::scale(ns, rate.ticks, rate.ns, false)).min().unwrap_or(0)
     }
 
     /// Returns whether the rate was measured. If not, a tick is taken for a nanosecond, and only the start of
@@ -236,6 +265,37 @@ impl TickClock {
             Rate::between(three[0], three[2]).wall(three[0], three[1].ticks.0).abs_diff(three[1].wall.0)
         });
         left_out.chain(between).max().unwrap_or(0)
+    }
+}
+
+/// A reader of a clock, which remembers between which anchors it has read last.
+#[derive(Clone, Debug)]
+pub struct ClockReader {
+    clock: Arc<TickClock>,
+    /// The ticks for which this anchor and this rate hold.
+    ticks: Range<u64>,
+    from: Anchor,
+    rate: Rate,
+}
+
+impl ClockReader {
+    /// The time of day at `ticks`, as [`TickClock::wall`] tells it.
+    #[inline]
+    #[must_use]
+    pub fn wall(&mut self, ticks: Ticks) -> Wall {
+        if !self.ticks.contains(&ticks.0) {
+            self.seek(ticks);
+        }
+        Wall(self.rate.wall(self.from, ticks.0))
+    }
+
+    #[cold]
+    fn seek(&mut self, ticks: Ticks) {
+        let anchors = &self.clock.anchors;
+        let behind = anchors.partition_point(|anchor| anchor.ticks <= ticks);
+        let start = behind.checked_sub(1).map_or(0, |before| anchors[before].ticks.0);
+        let end = anchors.get(behind).map_or(u64::MAX, |anchor| anchor.ticks.0);
+        (self.ticks, (self.from, self.rate)) = (start..end, self.clock.segment(behind));
     }
 }
 
@@ -359,6 +419,10 @@ mod tests {
         assert_eq!(wall(1000 + 60 * S), 70 * S);
         assert_eq!(wall(1000 + 200 * S), 110 * S);
         assert_eq!(wall(0), 50 * S - 300);
+        let mut reader = Arc::new(clock.clone()).reader();
+        for ticks in [0, 999, 1000, 1001, 1000 + 20 * S, 1000 + 100 * S, u64::MAX, 1000 + 60 * S, 5] {
+            assert_eq!(reader.wall(Ticks(ticks)), clock.wall(Ticks(ticks)), "{ticks}");
+        }
         assert_eq!(clock.ticks(Wall(70 * S)).0, 1000 + 60 * S);
         // Without the middle anchor, 6 s would have passed there, not 10.
         assert_eq!(clock.uncertainty_ns(), 4 * S);

@@ -63,38 +63,65 @@ pub enum Ending {
 #[derive(Clone, Debug, Default)]
 pub struct OpenCalls {
     calls: Vec<OpenCall>,
+    /// The number of open calls of each function.
+    of_function: Vec<u32>,
     /// The number of leavings that no open call belongs to.
     pub unmatched: u64,
 }
 
 impl OpenCalls {
     /// Takes the entering of a function.
+    #[inline]
     pub fn enter(&mut self, place: CallPlace, function: FunctionId, span: Option<u64>, now: u64) {
         self.calls.push(OpenCall { place, function, span, entered: now, inner: 0 });
+        self.note_open(function);
+    }
+
+    #[inline]
+    fn note_open(&mut self, function: FunctionId) {
+        let function = function as usize;
+        if function >= self.of_function.len() {
+            self.of_function.resize(function + 1, 0);
+        }
+        self.of_function[function] += 1;
     }
 
     /// Takes the leaving of a function; returns the number of the calls that are open behind it. Those beyond that
     /// are to be [taken](OpenCalls::pop), the innermost first. `None`: no open call is left by this. The call's
     /// function is the one that is known now.
+    #[inline]
     pub fn leave(&mut self, place: CallPlace, function: FunctionId, span: Option<u64>) -> Option<usize> {
         let is_it = |call: &OpenCall| (call.place == place || place == CallPlace::Last) && call.span == span;
         let found = self.calls.iter().rposition(is_it);
         self.unmatched += u64::from(found.is_none());
         let named = found.filter(|_| place != CallPlace::Last);
         if let Some(call) = named.and_then(|at| self.calls.get_mut(at)) {
-            call.function = function;
+            let known = std::mem::replace(&mut call.function, function);
+            if known != function {
+                self.of_function[known as usize] -= 1;
+                self.note_open(function);
+            }
         }
         found
     }
 
     /// Takes the innermost open call, which ends now; `None` where no more than `left` are open. The one that
     /// is taken last has been left.
+    #[inline]
     pub fn pop(&mut self, left: usize, now: u64) -> Option<(OpenCall, Ending)> {
         let call = (self.calls.len() > left).then(|| self.calls.pop()).flatten()?;
+        self.of_function[call.function as usize] -= 1;
         if let Some(outer) = self.calls.last_mut() {
             outer.inner = outer.inner.saturating_add(call.taken(now).0);
         }
         Some((call, if self.calls.len() == left { Ending::Left } else { Ending::Unseen }))
+    }
+
+    /// Returns whether a call of this function is open now.
+    #[inline]
+    #[must_use]
+    pub fn has_open(&self, function: FunctionId) -> bool {
+        self.of_function.get(function as usize).is_some_and(|open| *open > 0)
     }
 
     /// Returns the calls that are open now, the outermost first.
@@ -141,6 +168,11 @@ impl LastRecords {
         }
     }
 
+    /// Takes the last records that were seen elsewhere.
+    pub fn add(&mut self, others: &LastRecords) {
+        (0..).zip(&others.0).for_each(|(process, ticks)| self.see(process, *ticks));
+    }
+
     /// Returns the ticks of the last record of a process; 0 where there was none.
     #[must_use]
     pub fn of(&self, process: usize) -> Ticks {
@@ -167,7 +199,9 @@ mod tests {
         calls.enter(CallPlace::Address(0x1f), 1, None, 10);
         assert_eq!(calls.leave(CallPlace::Address(0x2f), 1, None), None);
         assert_eq!(calls.leave(CallPlace::Address(0x1f), 2, None), Some(0));
+        assert_eq!([1, 2, 3].map(|function| calls.has_open(function)), [false, true, false]);
         assert_eq!(calls.pop(0, 20).map(|(call, how)| (call.function, how)), Some((2, Ending::Left)));
+        assert!(!calls.has_open(2));
     }
 
     #[test]

@@ -211,20 +211,34 @@ impl FunctionNames {
         Some(told)
     }
 
+    /// Returns what a record of a process tells of a call, which has this address and perhaps is of a hook.
+    pub fn of_call(&mut self, process: usize, ticks: Ticks, address: u64, is_hook: bool) -> Called {
+        if address == 0 && is_hook {
+            return Called { place: CallPlace::Last, function: self.number(Function::default()), from: None };
+        }
+        self.of_address(process, ticks, address, is_hook)
+    }
+
+    /// Returns whether modules have come or gone while a process was traced, as far as is known: an address may have
+    /// been of several functions then.
+    #[must_use]
+    pub fn has_changes(&self, process: usize) -> bool {
+        self.modules[process].changes
+    }
+
     /// Returns what a `>` or `<` line of a process tells of. A name that stands in the line is taken as it is.
     pub fn of_line(&mut self, process: usize, ticks: Ticks, line: &FunctionLine<'_>) -> Called {
         let of_site = |function| Called { place: CallPlace::Site(function), function, from: None };
         let is_hook = line.flags.has(Flags::HOOK);
         match line.place {
-            FunctionPlace::Address(0, _) if is_hook => {
-                Called { place: CallPlace::Last, function: self.number(Function::default()), from: None }
-            }
-            FunctionPlace::Address(address, named) if self.is_on && !named.function.is_empty() => {
+            FunctionPlace::Address(address, named)
+                if self.is_on && !named.function.is_empty() && (address, is_hook) != (0, true) =>
+            {
                 let (place, function) = (CallPlace::Address(address), self.of_text(named));
                 let from = Named { function: &[], at: named.called_from, called_from: &[] };
                 Called { place, function, from: (!from.is_empty()).then(|| self.of_text(from)) }
             }
-            FunctionPlace::Address(address, _) => self.of_address(process, ticks, address, is_hook),
+            FunctionPlace::Address(address, _) => self.of_call(process, ticks, address, is_hook),
             FunctionPlace::Site(named) => of_site(self.of_text(named)),
             FunctionPlace::Unknown(site) => {
                 of_site(self.number(Function::new(format!("site {site}"), String::new())))

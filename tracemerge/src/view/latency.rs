@@ -1,24 +1,45 @@
 //! Times from one message to the next, in a histogram whose classes are less than one percent wide.
 
-use crate::view::fast_map::FastMap;
-
 /// The number of bits that the class of a number keeps behind its first one.
 const BITS: u32 = 7;
+/// The number of classes in a row.
+const ROW: usize = 1 << BITS;
 
 /// A histogram of distances in ticks.
 #[derive(Clone, Debug, Default)]
 pub struct Latencies {
-    classes: FastMap<u64, u64>,
+    /// The numbers of distances by class: numbers below 128 are a row, and then those of each length in bits.
+    rows: Vec<Option<Box<[u64; ROW]>>>,
     count: u64,
     most: u64,
 }
 
 impl Latencies {
     /// Takes a distance.
+    #[inline]
     pub fn push(&mut self, ticks: u64) {
-        *self.classes.entry(class(ticks)).or_default() += 1;
+        let (row, class) = place(ticks);
+        self.row(row)[class] += 1;
         self.count += 1;
         self.most = self.most.max(ticks);
+    }
+
+    /// Takes the distances of another histogram.
+    pub fn add(&mut self, other: &Latencies) {
+        for (number, others) in other.rows.iter().enumerate() {
+            let Some(others) = others else { continue };
+            self.row(number).iter_mut().zip(&others[..]).for_each(|(count, more)| *count += more);
+        }
+        self.count += other.count;
+        self.most = self.most.max(other.most);
+    }
+
+    #[inline]
+    fn row(&mut self, number: usize) -> &mut [u64; ROW] {
+        if number >= self.rows.len() {
+            self.rows.resize(number + 1, None);
+        }
+        self.rows[number].get_or_insert_with(|| Box::new([0; ROW]))
     }
 
     /// The number of distances.
@@ -35,20 +56,30 @@ impl Latencies {
     /// distances.
     pub fn percentile(&self, percent: u64) -> Option<u64> {
         let wanted = (u128::from(self.count) * u128::from(percent)).div_ceil(100).max(1);
-        let mut classes: Vec<_> = self.classes.iter().collect();
-        classes.sort_unstable();
         let mut sum = 0;
-        classes.into_iter().find_map(|(class, count)| {
+        let rows = self.rows.iter().enumerate();
+        let classes = rows.filter_map(|(row, counts)| Some((row, counts.as_ref()?)));
+        let mut classes =
+            classes.flat_map(|(row, counts)| (0..).zip(&counts[..]).map(move |found| (row, found)));
+        classes.find_map(|(row, (class, count))| {
             sum += u128::from(*count);
-            (sum >= wanted).then_some(*class)
+            (sum >= wanted).then(|| least(row, class))
         })
     }
 }
 
-/// Returns the number without its last bits.
-fn class(ticks: u64) -> u64 {
+/// Returns the row of a number, and its class there.
+#[inline]
+fn place(ticks: u64) -> (usize, usize) {
     let dropped = ticks.checked_ilog2().unwrap_or(0).saturating_sub(BITS);
-    ticks >> dropped << dropped
+    let class = (ticks >> dropped) as usize;
+    // Only numbers below 128 have no bit there.
+    (dropped as usize + class / ROW, class % ROW)
+}
+
+/// Returns the least number of a class.
+fn least(row: usize, class: u64) -> u64 {
+    if row == 0 { class } else { (class + ROW as u64) << (row - 1) }
 }
 
 #[cfg(test)]

@@ -10,12 +10,15 @@
 pub mod batch;
 pub mod breaks;
 pub mod byte_range;
+pub mod call_counts;
 pub mod calls;
 pub mod delivery;
 pub mod export;
 pub mod fast_map;
 pub mod function_names;
 pub mod latency;
+#[cfg(test)]
+pub mod made_traces;
 pub mod plan;
 pub mod records;
 pub mod request;
@@ -23,6 +26,7 @@ pub mod select;
 pub mod shape;
 pub mod sites;
 pub mod sorts;
+pub mod thread_by_thread;
 pub mod thread_labels;
 pub mod values;
 pub mod wanted_threads;

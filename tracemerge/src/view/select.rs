@@ -47,6 +47,12 @@ impl Selection {
         self.pattern.is_some() || self.sites.as_ref().is_some_and(|sites| !sites.wanted.is_all())
     }
 
+    /// Returns whether all records are wanted, even if some are to tell their sites.
+    #[must_use]
+    pub fn takes_all(&self) -> bool {
+        !self.judges_messages() && self.amount == Amount::All
+    }
+
     /// Returns whether all records are wanted, as they are.
     #[must_use]
     pub fn is_all(&self) -> bool {

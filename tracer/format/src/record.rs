@@ -265,6 +265,16 @@ impl<'a> Record<'a> {
         (sound && flags & !kind.flags().0 == 0).then_some(record)
     }
 
+    /// Returns the record of a call that has this word 0; `None` where it is of another kind.
+    #[inline(always)]
+    pub(crate) fn call(word: u64, ticks: Ticks) -> Option<Record<'static>> {
+        let kind = match RecordKind::of(word as u8) {
+            Some(kind @ (RecordKind::Enter | RecordKind::Leave)) => kind,
+            _ => return None,
+        };
+        Some(Record { word, kind, ticks, payload: &[] })
+    }
+
     /// Returns the number of bytes of the record with its header, without those that fill its last word.
     #[must_use]
     #[inline(always)]

@@ -23,6 +23,7 @@ use crate::view::export::{Export, Exporting};
 use crate::view::plan::Plan;
 use crate::view::records::Take;
 use crate::view::select::{Amount, Limit, Selection, is_enough};
+use crate::view::thread_by_thread;
 
 /// The number of times that a merge begins anew at most because files were truncated meanwhile.
 const RESTARTS: u32 = 3;
@@ -135,6 +136,8 @@ impl Delivery<'_, '_> {
             let findings = self
                 .merge(&|_, sources| MergedLines::new(sources), &mut |lines| lines.write(&mut &mut *out))?;
             (findings.iter().map(|found| found.lines).sum(), findings)
+        } else if let Some(findings) = self.count_thread_by_thread(&mut *format) {
+            (findings.iter().map(|found| found.lines).sum(), findings)
         } else if let Some(copy) = format.copies().filter(|_| amount == Amount::All) {
             let mut lines = 0;
             let make =
@@ -156,6 +159,16 @@ impl Delivery<'_, '_> {
         format.finish(&mut text);
         out.write_all(&text)?;
         Ok((lines, findings, format.untold()))
+    }
+
+    /// Gives all records to a format that only counts calls, without a merge. Returns the findings of each boot; `None`
+    /// where a merge is needed, to which the format is as it was.
+    fn count_thread_by_thread(&self, format: &mut dyn Export) -> Option<Vec<Findings>> {
+        let counts = format.call_counts().filter(|_| self.selection.takes_all())?;
+        let mut all = counts.anew();
+        let findings = thread_by_thread::count(&mut all, self.inputs, self.plan)?;
+        *counts = all;
+        Some(findings)
     }
 
     /// Merges each boot into batches. A batch is made by `make`, from the number of the boot's first source

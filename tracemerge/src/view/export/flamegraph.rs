@@ -3,6 +3,7 @@
 use inferno::flamegraph::{self, Options};
 
 use crate::input::inputs::Origin;
+use crate::view::call_counts::CallCounts;
 use crate::view::export::Export;
 use crate::view::export::folded::FoldedFormat;
 use crate::view::function_names::SharedNames;
@@ -46,6 +47,10 @@ impl Export for FlamegraphFormat {
         if let Err(error) = flamegraph::from_lines(&mut options, folded.lines(), out) {
             self.failure = Some(format!("no graph: {error}"));
         }
+    }
+
+    fn call_counts(&mut self) -> Option<&mut CallCounts> {
+        self.folded.call_counts()
     }
 
     fn untold(&self) -> Vec<String> {

@@ -1,62 +1,73 @@
 //! Folded stacks: a line for each call path with its own time in nanoseconds, as `report --format folded`
 //! writes them. Memory grows with the number of paths, not with the trace.
 
-use trace_format::line::Kind;
-
 use crate::input::inputs::Origin;
+use crate::view::call_counts::{CallCounts, Counting};
 use crate::view::export::Export;
 use crate::view::export::events::sentences;
-use crate::view::export::report::{ReportFormat, ReportStyle};
-use crate::view::function_names::SharedNames;
+use crate::view::function_names::{SharedNames, lock};
 use crate::view::records::RecordText;
 
 /// The format of folded stacks.
 #[derive(Debug)]
 pub struct FoldedFormat {
-    report: ReportFormat,
-    /// The numbers of messages, call stacks and `#` lines, which have no place in call paths.
-    messages: u64,
-    stacks: u64,
-    metas: u64,
+    counts: CallCounts,
 }
 
 impl FoldedFormat {
     /// Makes a format with the functions of `names`, and `labels` for the threads of all origins.
     #[must_use]
     pub fn new(names: SharedNames, labels: Vec<String>) -> FoldedFormat {
-        let style = ReportStyle { folded: true, ..ReportStyle::default() };
-        FoldedFormat { report: ReportFormat::new(style, names, labels), messages: 0, stacks: 0, metas: 0 }
+        let counting = Counting { paths: true, ..Counting::default() };
+        FoldedFormat { counts: CallCounts::new(counting, names, labels) }
+    }
+}
+
+/// Writes each path with its time: `main;serve;parse 1234`.
+pub fn write_folded(counts: &CallCounts, out: &mut Vec<u8>) {
+    let names = lock(counts.names());
+    let labels: Vec<&str> = counts.labels().collect();
+    let mut lines: Vec<String> = Vec::new();
+    counts.each_path(|thread, functions, own| {
+        let mut line = labels[thread].to_owned();
+        for function in functions {
+            line.push(';');
+            line.push_str(&names.get(*function).name.replace(';', ":"));
+        }
+        lines.push(format!("{line} {own}"));
+    });
+    lines.sort();
+    for line in lines {
+        out.extend_from_slice(line.as_bytes());
+        out.push(b'\n');
     }
 }
 
 impl Export for FoldedFormat {
-    fn begin(&mut self, origins: &[Origin], out: &mut Vec<u8>) {
-        self.report.begin(origins, out);
-    }
+    fn begin(&mut self, _origins: &[Origin], _out: &mut Vec<u8>) {}
 
-    fn record(&mut self, origin: &Origin, record: &RecordText<'_>, out: &mut Vec<u8>) {
-        match record.kind {
-            Kind::Message | Kind::Continuation => self.messages += 1,
-            Kind::Stack => self.stacks += 1,
-            Kind::Meta => self.metas += 1,
-            Kind::Enter | Kind::Leave => {}
-        }
-        self.report.record(origin, record, out);
+    fn record(&mut self, origin: &Origin, record: &RecordText<'_>, _out: &mut Vec<u8>) {
+        self.counts.record(origin, record);
     }
 
     fn finish(&mut self, out: &mut Vec<u8>) {
-        self.report.finish(out);
+        self.counts.finish();
+        write_folded(&self.counts, out);
     }
 
     fn untold(&self) -> Vec<String> {
-        let cut = self.report.cut_calls();
+        let (cut, others) = (self.counts.cut_calls(), self.counts.others());
         sentences([
-            (self.messages, "message", "left out: call paths have none"),
-            (self.stacks, "call stack", "left out: paths are those of calls"),
-            (self.metas, "# line", "left out, losses and stalls among them"),
+            (others.messages, "message", "left out: call paths have none"),
+            (others.stacks, "call stack", "left out: paths are those of calls"),
+            (others.metas, "# line", "left out, losses and stalls among them"),
             (cut.unmatched, "leaving", "whose entering no record tells: left out"),
             (cut.unseen, "call", "whose leaving no record tells: ended with the call around"),
             (cut.still_open, "call", "still running at the end: ended with the thread or the trace"),
         ])
+    }
+
+    fn call_counts(&mut self) -> Option<&mut CallCounts> {
+        Some(&mut self.counts)
     }
 }

@@ -32,6 +32,7 @@ pub mod uftrace;
 use std::io::{self, Write};
 
 use crate::input::inputs::Origin;
+use crate::view::call_counts::CallCounts;
 use crate::view::records::{RecordText, Take};
 
 /// The number of bytes that are written at once.
@@ -64,6 +65,12 @@ pub trait Export: Send + Sync {
     fn copies(&self) -> Option<Copies<'_>> {
         None
     }
+
+    /// Returns the counts of calls that are all that this format shows; `None` where it shows anything else. Records may
+    /// be given to the counts in the place of [`Export::record`].
+    fn call_counts(&mut self) -> Option<&mut CallCounts> {
+        None
+    }
 }
 
 impl Export for Box<dyn Export> {
@@ -89,6 +96,10 @@ impl Export for Box<dyn Export> {
 
     fn copies(&self) -> Option<Copies<'_>> {
         (**self).copies()
+    }
+
+    fn call_counts(&mut self) -> Option<&mut CallCounts> {
+        (**self).call_counts()
     }
 }
 

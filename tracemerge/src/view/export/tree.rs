@@ -220,7 +220,9 @@ impl TreeFormat {
         out: &mut Vec<u8>,
     ) {
         let now = origin.clock.wall(ticks).0;
-        if !self.is_deep(self.tree[thread].shown.len()) {
+        // Whether this call will be shown is not known yet where short ones are not, and what is not shown makes no
+        // difference to what is.
+        if self.style.min_duration == 0 && !self.is_deep(self.tree[thread].shown.len()) {
             self.write_open(thread, origin, now, out);
         }
         let matches = |pattern: &Regex| pattern.is_match(&lock(&self.names).get(called.function).name);
@@ -449,17 +451,17 @@ impl Export for TreeFormat {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Mutex};
+    use std::sync::Arc;
 
     use jiff::tz::TimeZone;
+    use proptest::prelude::*;
     use trace_format::meta::ClockKind;
 
     use super::*;
-    use crate::symbols::Settings;
     use crate::time::clocks::{Anchor, TickClock};
     use crate::view::export::report::{ReportFormat, ReportOrder, ReportStyle};
     use crate::view::export::time_column::TimeMode;
-    use crate::view::function_names::FunctionNames;
+    use crate::view::made_traces::{Step, delivered, names, raw_file, step, text, write};
 
     fn origin(tid: u64) -> Origin {
         let clock = Arc::new(TickClock::of(ClockKind::System, [Anchor { ticks: Ticks(0), wall: Wall(0) }]));
@@ -499,10 +501,6 @@ mod tests {
         }
         format.finish(&mut out);
         String::from_utf8(out).unwrap()
-    }
-
-    fn names() -> SharedNames {
-        Arc::new(Mutex::new(FunctionNames::new(Settings::default())))
     }
 
     fn labels() -> Vec<String> {
@@ -586,5 +584,32 @@ net      740 ns  } app::idle  <- still running when the process was killed
                         main;app::main;app::wait 720\nmain;app::main;app::wait;0x1f (of no known module) 10\n\
                         net;app::idle 740\nnet;app::serve 10\nnet;app::serve;app::lost 10\n";
         assert_eq!(folded, expected);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
+
+        #[test]
+        fn a_tree_without_short_calls_is_the_same_whether_sources_leave_them_out_or_have_them(
+            threads in prop::collection::vec(prop::collection::vec((0..30u64, step()), 1..300), 1..4),
+            min_duration in prop_oneof![0..40u64, 0..3_000u64],
+        ) {
+            let directory = tempfile::tempdir().unwrap();
+            let raw = |(tid, steps): (u64, &Vec<(u64, Step)>)| (raw_file(tid, steps), tid);
+            let raw: Vec<_> = (1..).zip(&threads).map(raw).collect();
+            let as_text = raw.iter().map(|(bytes, tid)| (text(bytes), *tid)).collect();
+            let format = || {
+                let time = TimeColumn::new(TimeMode::Offset, Wall(0), TimeZone::UTC);
+                let style = TreeStyle { min_duration, ..TreeStyle::default() };
+                Box::new(TreeFormat::new(style, time, names(), labels())) as Box<dyn Export>
+            };
+            let files = write(directory.path(), raw);
+            let expected = delivered(&files, 0, &format);
+            let found = delivered(&files, min_duration, &format);
+            prop_assert_eq!(&found.0, &expected.0);
+            prop_assert!(found.1 <= expected.1);
+            let files = write(directory.path(), as_text);
+            prop_assert_eq!(delivered(&files, min_duration, &format), expected);
+        }
     }
 }

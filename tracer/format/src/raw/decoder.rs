@@ -12,7 +12,7 @@ use super::{BLOCK_BYTES, Defined};
 use crate::line::Ticks;
 use crate::meta::{LossReason, Meta};
 use crate::plans::Plans;
-use crate::record::{Flags, Record, RecordKind};
+use crate::record::{Flags, HEADER, Record, RecordKind};
 use crate::render::{LineWriter, ONE_BY_ONE, Plain, PlainContent, Plains};
 use crate::sites::Site;
 
@@ -26,6 +26,15 @@ pub struct Rendered {
     pub damaged: Vec<Range<usize>>,
     /// Whether the last line has no line feed: its message goes on behind the range.
     pub open: bool,
+}
+
+/// A record as [`Decoder::calls`] tells it.
+#[derive(Clone, Copy, Debug)]
+pub enum CallOrLines<'a> {
+    /// A function was entered or left: a [`RecordKind::Enter`] or [`RecordKind::Leave`].
+    Call(Record<'a>),
+    /// The lines of any other record.
+    Lines(&'a [u8]),
 }
 
 /// A maker of marks: gives each site a number, from 1.
@@ -52,6 +61,7 @@ pub struct Decoder {
     most: Ticks,
     behind: bool,
     open: bool,
+    short: ShortCalls,
 }
 
 impl Decoder {
@@ -67,7 +77,16 @@ impl Decoder {
             most: Ticks(u64::MAX),
             behind: false,
             open: false,
+            short: ShortCalls::default(),
         }
+    }
+
+    /// Leaves out calls that have taken fewer than `ticks` and have nothing else inside. They cost a fraction of those
+    /// whose lines are written. The last record of a range is never left out.
+    #[must_use]
+    pub fn without_shorter_calls(mut self, ticks: u64) -> Decoder {
+        self.short.least = ticks;
+        self
     }
 
     /// Has each message begin with a [mark](crate::mark): `marker` makes it of the site, where the file tells
@@ -107,6 +126,58 @@ impl Decoder {
         self.decode_range(raw, range, name, out)
     }
 
+    /// Calls `take` with all records of the file, in order: those of calls as they are, which is several times as fast
+    /// as to write lines and to read these, and all others as the lines that [`Decoder::decode_times`] would append.
+    /// Returns whether the file is sound. If not, that is, if bytes are no record or ticks go back, `take` was called
+    /// with the records before that.
+    pub fn calls(&mut self, raw: Raw<'_>, mut take: impl FnMut(CallOrLines<'_>)) -> bool {
+        (self.last, self.most) = (Ticks(0), Ticks(u64::MAX));
+        (self.open, self.behind) = (false, false);
+        self.defined.clear();
+        let (mut at, mut text) = (0, Vec::new());
+        loop {
+            // Calls stand in long rows.
+            while let Some(record) = raw.call(at) {
+                if self.open {
+                    self.close(&mut text);
+                    take(CallOrLines::Lines(&text));
+                    text.clear();
+                }
+                if record.ticks < self.last {
+                    return false;
+                }
+                self.last = record.ticks;
+                at += HEADER;
+                take(CallOrLines::Call(record));
+            }
+            match raw.next(at) {
+                RawItem::End => break,
+                RawItem::Bad(_) => return false,
+                RawItem::Border(end) => {
+                    if at % BLOCK_BYTES == 0 {
+                        self.defined.clear();
+                    }
+                    at = end;
+                }
+                RawItem::Record(record, behind) => {
+                    at = behind;
+                    if !self.record(&record, &mut text) || self.behind {
+                        return false;
+                    }
+                    if !self.open && !text.is_empty() {
+                        take(CallOrLines::Lines(&text));
+                        text.clear();
+                    }
+                }
+            }
+        }
+        self.close_torn(&mut text);
+        if !text.is_empty() {
+            take(CallOrLines::Lines(&text));
+        }
+        true
+    }
+
     fn decode_range(
         &mut self,
         raw: Raw<'_>,
@@ -121,6 +192,12 @@ impl Decoder {
         // Where one record is not of the usual kind, the next ones may not be either.
         let mut one_by_one = 0;
         while at < range.end {
+            if self.short.least > 0 {
+                at = self.calls_but_short_ones(raw, at..range.end, out);
+                if at >= range.end {
+                    break;
+                }
+            }
             match raw.next(at) {
                 RawItem::End => break,
                 RawItem::Border(end) => {
@@ -130,6 +207,7 @@ impl Decoder {
                     at = end;
                 }
                 RawItem::Record(record, behind) => {
+                    self.write_held(false, out);
                     if one_by_one > 0 {
                         one_by_one -= 1;
                     } else if !self.open {
@@ -146,14 +224,59 @@ impl Decoder {
                     at = behind;
                 }
                 RawItem::Bad(end) => {
+                    self.write_held(false, out);
                     let end = self.next_sound(raw, end).min(range.end);
                     self.damaged(raw, at..end, name, &mut found, out);
                     at = end;
                 }
             }
         }
+        self.write_held(true, out);
         found.open = self.open;
         found
+    }
+
+    /// Takes the calls that stand behind each other, up to a record of another kind; returns where they end. Appends the
+    /// lines of those that are not short.
+    fn calls_but_short_ones(&mut self, raw: Raw<'_>, range: Range<usize>, out: &mut Vec<u8>) -> usize {
+        let (mut at, mut last) = (range.start, self.last);
+        while let Some(record) = raw.call(at).filter(|_| at < range.end) {
+            at += HEADER;
+            if self.open || record.ticks < last || record.ticks > self.most {
+                self.last = last;
+                self.write_held(false, out);
+                self.record(&record, out);
+                last = self.last;
+                continue;
+            }
+            last = record.ticks;
+            if record.kind == RecordKind::Enter {
+                self.short.enter(&record);
+            } else if !self.short.leave(&record) {
+                self.write_held(false, out);
+                self.lines.function(record.ticks, &record, None, out);
+            }
+            self.behind = false;
+        }
+        self.last = last;
+        at
+    }
+
+    /// Appends the lines of the enterings that are held; at the end of a range also those of a call that was left out
+    /// last, if no other record is behind it.
+    #[inline]
+    fn write_held(&mut self, is_end: bool, out: &mut Vec<u8>) {
+        if self.short.held.is_empty() && !self.short.has_left_out {
+            return;
+        }
+        let last = if is_end && self.short.has_left_out { &self.short.left_out[..] } else { &[] };
+        for record in
+            self.short.held.iter().chain(last).filter_map(|&(word, ticks)| Record::call(word, ticks))
+        {
+            self.lines.function(record.ticks, &record, None, out);
+        }
+        self.short.held.clear();
+        self.short.has_left_out = false;
     }
 
     /// Appends the lines of as many of the next records as can be done at once; returns the position where
@@ -307,6 +430,47 @@ impl Decoder {
     }
 }
 
+/// What is known of calls where short ones are left out.
+#[derive(Clone, Debug, Default)]
+struct ShortCalls {
+    /// The least ticks of a call that is shown; 0: all are.
+    least: u64,
+    /// The enterings whose lines are not written yet, for nothing tells so far that their calls are long: word 0 and the
+    /// ticks of each.
+    held: Vec<(u64, Ticks)>,
+    /// The entering and the leaving of the call that was left out last...
+    left_out: [(u64, Ticks); 2],
+    /// ...and whether no record is behind it.
+    has_left_out: bool,
+}
+
+impl ShortCalls {
+    #[inline(always)]
+    fn enter(&mut self, record: &Record<'_>) {
+        self.held.push((record.word(), record.ticks));
+        self.has_left_out = false;
+    }
+
+    /// Takes a leaving; returns whether the call is left out.
+    #[inline(always)]
+    fn leave(&mut self, left: &Record<'_>) -> bool {
+        let Some((&entered, around)) = self.held.split_last() else { return false };
+        let is_it = Record::call(entered.0, entered.1)
+            .is_some_and(|entered| entered.address() == left.address())
+            || left.address() == 0 && left.flags().has(Flags::HOOK);
+        // A record of the same ticks behind it could be taken for one of the call around.
+        let is_apart = around.last().is_none_or(|around| around.1 < left.ticks);
+        let is_short = left.ticks.0 - entered.1.0 < self.least;
+        let is_left_out = is_it && is_apart && is_short;
+        if is_left_out {
+            self.held.pop();
+            self.left_out = [entered, (left.word(), left.ticks)];
+            self.has_left_out = true;
+        }
+        is_left_out
+    }
+}
+
 /// The next records, as long as they are whole messages and their ticks are in order.
 struct RawMessages<'d, 'a> {
     raw: Raw<'a>,
@@ -329,7 +493,9 @@ impl Plains for RawMessages<'_, '_> {
                 PlainContent::Captured(self.decoder.plans.get(record.site())?, record.payload)
             }
             RecordKind::Message if record.flags() == Flags::NONE => PlainContent::Text(record.payload),
-            RecordKind::Enter | RecordKind::Leave if !record.flags().has(Flags::UNWINDING) => {
+            RecordKind::Enter | RecordKind::Leave
+                if !record.flags().has(Flags::UNWINDING) && self.decoder.short.least == 0 =>
+            {
                 PlainContent::Address(record.kind, record.flags(), record.address())
             }
             _ => return None,

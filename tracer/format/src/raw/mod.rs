@@ -23,7 +23,7 @@ mod reader;
 mod tests;
 mod writer;
 
-pub use decoder::{Decoder, Marker, Rendered};
+pub use decoder::{CallOrLines, Decoder, Marker, Rendered};
 pub use reader::{Raw, is_clean};
 pub use writer::Writer;
 

@@ -7,7 +7,7 @@ use super::{BLOCK_BYTES, BLOCK_HEADER, MAGIC};
 use crate::escape::is_harmless;
 use crate::line::Ticks;
 use crate::meta::Meta;
-use crate::record::{Flags, PAD_WORD, Record, RecordKind, aligned};
+use crate::record::{Flags, HEADER, PAD_WORD, Record, RecordKind, aligned};
 
 /// The bytes of a raw file.
 #[derive(Clone, Copy, Debug)]
@@ -192,6 +192,18 @@ impl<'a> Raw<'a> {
                 }
             }
         })
+    }
+
+    /// Returns the record of a call that begins at a position, if one does.
+    #[inline(always)]
+    pub(super) fn call(&self, at: usize) -> Option<Record<'static>> {
+        let in_block = at % BLOCK_BYTES;
+        if in_block == 0 || in_block + HEADER > BLOCK_BYTES {
+            return None;
+        }
+        let (word, rest) = self.bytes.get(at..)?.split_first_chunk::<8>()?;
+        let ticks = rest.first_chunk::<8>()?;
+        Record::call(u64::from_le_bytes(*word), Ticks(u64::from_le_bytes(*ticks)))
     }
 
     #[inline]

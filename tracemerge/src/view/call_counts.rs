@@ -1,0 +1,442 @@
+//! How often functions were called, and how long that took: by function, and by call path.
+//!
+//! Calls of one thread tell nothing of those of another one, so the records of the threads may be taken in any order,
+//! if only those of each thread are in theirs. Some threads may be counted apart ([`CallCounts::part`]) and
+//! [added](CallCounts::add).
+
+use std::collections::HashMap;
+
+use trace_format::line::{Kind, Ticks};
+use trace_format::meta::Meta;
+
+use crate::input::inputs::Origin;
+use crate::time::clocks::ClockReader;
+use crate::view::calls::{CallPlace, Ending, LastRecords, OpenCall, OpenCalls, cut};
+use crate::view::fast_map::FastMap;
+use crate::view::function_names::{Called, FunctionId, SharedNames, Told, lock};
+use crate::view::latency::Latencies;
+use crate::view::records::RecordText;
+
+/// What is counted of the calls.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counting {
+    /// Whether the calls of each function are counted for each thread.
+    pub by_thread: bool,
+    /// Whether the time of each call path is counted.
+    pub paths: bool,
+}
+
+/// The counts of calls.
+#[derive(Debug)]
+pub struct CallCounts {
+    counting: Counting,
+    names: SharedNames,
+    /// The labels of the threads, by origin.
+    labels: Vec<String>,
+    /// The number of each origin's process, and that of its thread.
+    processes: Vec<usize>,
+    threads: Vec<usize>,
+    /// The number of each thread, by its process and its id.
+    by_id: HashMap<(usize, u64), usize>,
+    open: Vec<OpenThread>,
+    /// What is known of each function that was called: of all threads together, or of each where that is wanted.
+    counted: Vec<(usize, FunctionId, Counted)>,
+    /// The place of a function in `counted`, and one more, by thread (0 for all) and by the function's number; 0: nowhere.
+    place_of: Vec<Vec<u32>>,
+    paths: Paths,
+    /// The calls whose leaving no record tells.
+    unseen: u64,
+    /// The calls that were still open when their thread ended.
+    still_open: u64,
+    last: LastRecords,
+    /// The numbers of records that are no calls.
+    others: OtherRecords,
+}
+
+/// The numbers of records that tell nothing of calls.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OtherRecords {
+    /// Messages.
+    pub messages: u64,
+    /// Call stacks.
+    pub stacks: u64,
+    /// `#` lines.
+    pub metas: u64,
+}
+
+/// The numbers of calls of which not all is known.
+#[derive(Clone, Copy, Debug)]
+pub struct CutCalls {
+    /// Leavings whose entering no record tells.
+    pub unmatched: u64,
+    /// Calls whose leaving no record tells, and that have ended with a call around them.
+    pub unseen: u64,
+    /// Calls that were open when their thread or the trace ended.
+    pub still_open: u64,
+}
+
+/// The open calls of one thread.
+#[derive(Debug)]
+struct OpenThread {
+    label: String,
+    calls: OpenCalls,
+    /// The path of each open call.
+    paths: Vec<u32>,
+    process: usize,
+    clock: ClockReader,
+}
+
+/// What is known of a function. Times are nanoseconds.
+#[derive(Clone, Debug, Default)]
+pub struct Counted {
+    /// The number of calls.
+    pub calls: u64,
+    /// The time of all calls, those inside of another call of the function left out.
+    pub total: u64,
+    /// The sum of the times of all calls.
+    pub sum: u64,
+    /// The time of all calls without the calls inside of them.
+    pub own: u64,
+    /// The shortest call.
+    pub min: u64,
+    /// The longest call.
+    pub max: u64,
+    /// The times of all calls.
+    pub times: Latencies,
+}
+
+impl Counted {
+    /// Returns the average time of a call, in nanoseconds; 0 where there is none.
+    #[must_use]
+    pub fn average(&self) -> u64 {
+        self.sum.checked_div(self.calls).unwrap_or(0)
+    }
+
+    /// Counts a call with its whole time, and its time without the calls inside of it.
+    fn call(&mut self, total: u64, own: u64, is_recursive: bool) {
+        self.min = if self.calls == 0 { total } else { self.min.min(total) };
+        self.calls += 1;
+        // A call inside of one of the same function is a part of that one's time.
+        self.total = self.total.saturating_add(if is_recursive { 0 } else { total });
+        self.sum = self.sum.saturating_add(total);
+        self.own = self.own.saturating_add(own);
+        self.max = self.max.max(total);
+        self.times.push(total);
+    }
+
+    fn add(&mut self, other: &Counted) {
+        self.min = if self.calls == 0 { other.min } else { self.min.min(other.min) };
+        self.calls += other.calls;
+        self.total = self.total.saturating_add(other.total);
+        self.sum = self.sum.saturating_add(other.sum);
+        self.own = self.own.saturating_add(other.own);
+        self.max = self.max.max(other.max);
+        self.times.add(&other.times);
+    }
+}
+
+/// The paths of calls: a tree of functions.
+#[derive(Debug, Default)]
+struct Paths {
+    /// The path around each path, or none for a thread, and the function, or the thread's number.
+    nodes: Vec<(Option<u32>, u32)>,
+    by_step: FastMap<(Option<u32>, u32), u32>,
+    /// The time of each path, without the calls inside.
+    own: Vec<u64>,
+}
+
+impl Paths {
+    fn step(&mut self, around: Option<u32>, function: u32) -> u32 {
+        *self.by_step.entry((around, function)).or_insert_with(|| {
+            self.nodes.push((around, function));
+            self.own.push(0);
+            u32::try_from(self.nodes.len() - 1).unwrap_or(u32::MAX)
+        })
+    }
+
+    /// Adds the time of paths that were counted apart; returns the number that each of them has here.
+    fn add(&mut self, other: &Paths) -> Vec<u32> {
+        let mut here: Vec<u32> = Vec::with_capacity(other.nodes.len());
+        // A path stands behind the one around it.
+        for (&(around, function), own) in other.nodes.iter().zip(&other.own) {
+            let path = self.step(around.map(|around| here[around as usize]), function);
+            let sum = &mut self.own[path as usize];
+            *sum = sum.saturating_add(*own);
+            here.push(path);
+        }
+        here
+    }
+}
+
+impl CallCounts {
+    /// Makes counts of the functions of `names`, with `labels` for the threads of all origins.
+    #[must_use]
+    pub fn new(counting: Counting, names: SharedNames, labels: Vec<String>) -> CallCounts {
+        CallCounts {
+            counting,
+            names,
+            labels,
+            processes: Vec::new(),
+            threads: Vec::new(),
+            by_id: HashMap::new(),
+            open: Vec::new(),
+            counted: Vec::new(),
+            place_of: Vec::new(),
+            paths: Paths::default(),
+            unseen: 0,
+            still_open: 0,
+            last: LastRecords::default(),
+            others: OtherRecords::default(),
+        }
+    }
+
+    /// Returns the names of the functions.
+    #[must_use]
+    pub fn names(&self) -> &SharedNames {
+        &self.names
+    }
+
+    /// Gives an origin its process and its thread, when it is first met; returns both numbers.
+    pub fn know(&mut self, number: usize, origin: &Origin) -> (usize, usize) {
+        while self.processes.len() <= number {
+            self.processes.push(usize::MAX);
+            self.threads.push(usize::MAX);
+        }
+        if self.processes[number] != usize::MAX {
+            return (self.processes[number], self.threads[number]);
+        }
+        let process = lock(&self.names).process(origin);
+        let thread = *self.by_id.entry((process, origin.tid)).or_insert_with(|| {
+            let label = self.labels.get(number).cloned().unwrap_or_else(|| origin.tid.to_string());
+            let (calls, clock) = (OpenCalls::default(), origin.clock.reader());
+            self.open.push(OpenThread { label, calls, paths: Vec::new(), process, clock });
+            self.open.len() - 1
+        });
+        (self.processes[number], self.threads[number]) = (process, thread);
+        (process, thread)
+    }
+
+    /// Gives the thread of an origin its label.
+    pub fn label_thread(&mut self, number: usize, origin: &Origin, label: String) {
+        let (_, thread) = self.know(number, origin);
+        self.open[thread].label = label;
+    }
+
+    /// Returns the labels of the threads, by their numbers.
+    pub fn labels(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.open.iter().map(|open| &open.label[..])
+    }
+
+    /// Returns the numbers of calls of which not all is known.
+    #[must_use]
+    pub fn cut_calls(&self) -> CutCalls {
+        let unmatched = self.open.iter().map(|open| open.calls.unmatched).sum();
+        CutCalls { unmatched, unseen: self.unseen, still_open: self.still_open }
+    }
+
+    /// Returns the numbers of records that are no calls.
+    #[must_use]
+    pub fn others(&self) -> OtherRecords {
+        self.others
+    }
+
+    /// Returns the functions with their counts, in no order: those of a thread by its number where they are counted so,
+    /// and otherwise all, for thread 0.
+    pub fn functions(&self, thread: usize) -> impl Iterator<Item = (FunctionId, &Counted)> {
+        let of_thread = self.counted.iter().filter(move |(of, ..)| *of == thread);
+        of_thread.map(|(_, function, counted)| (*function, counted))
+    }
+
+    /// Returns the number of all calls that have ended.
+    #[must_use]
+    pub fn calls(&self) -> u64 {
+        self.counted.iter().map(|(.., counted)| counted.calls).sum()
+    }
+
+    /// Calls `take` with each path that has taken time: the number of its thread, the functions from the outermost one
+    /// on, and its own time in nanoseconds.
+    pub fn each_path(&self, mut take: impl FnMut(usize, &[FunctionId], u64)) {
+        let mut steps = Vec::new();
+        for (&path, &own) in self.paths.nodes.iter().zip(&self.paths.own).filter(|(_, own)| **own > 0) {
+            steps.clear();
+            let mut at = path;
+            while let (Some(around), function) = at {
+                steps.push(function);
+                at = self.paths.nodes[around as usize];
+            }
+            steps.reverse();
+            take(at.1 as usize, &steps, own);
+        }
+    }
+
+    /// Takes a record, the next one of its thread.
+    pub fn record(&mut self, origin: &Origin, record: &RecordText<'_>) {
+        let (process, thread) = self.know(record.origin, origin);
+        match record.kind {
+            Kind::Enter | Kind::Leave => {
+                let told = lock(&self.names).told(process, record.ticks, record.payload());
+                if let Some(Told { called: Called { place, function, .. }, span, .. }) = told {
+                    let now = self.open[thread].clock.wall(record.ticks).0;
+                    if record.kind == Kind::Enter {
+                        self.enter(thread, place, function, span, now);
+                    } else {
+                        self.leave(thread, place, function, span, now);
+                    }
+                }
+            }
+            Kind::Meta => {
+                self.others.metas += 1;
+                if let Some(line) = record.parsed().next() {
+                    lock(&self.names).take_meta(process, line.payload);
+                    if let Some((_, ticks)) =
+                        Meta::parse(line.payload).and_then(|meta| cut(&meta, record.ticks))
+                    {
+                        self.close(thread, ticks);
+                    }
+                }
+            }
+            Kind::Message | Kind::Continuation => self.others.messages += 1,
+            Kind::Stack => self.others.stacks += 1,
+        }
+        self.last.see(process, record.ticks);
+    }
+
+    /// Takes the entering of a function by a thread, at a time in nanoseconds.
+    #[inline]
+    pub fn enter(
+        &mut self,
+        thread: usize,
+        place: CallPlace,
+        function: FunctionId,
+        span: Option<u64>,
+        now: u64,
+    ) {
+        let open = &mut self.open[thread];
+        if self.counting.paths {
+            let around = open.paths.last().copied();
+            let around =
+                around.unwrap_or_else(|| self.paths.step(None, u32::try_from(thread).unwrap_or(u32::MAX)));
+            open.paths.push(self.paths.step(Some(around), function));
+        }
+        open.calls.enter(place, function, span, now);
+    }
+
+    /// Takes the leaving of a function by a thread, at a time in nanoseconds.
+    #[inline]
+    pub fn leave(
+        &mut self,
+        thread: usize,
+        place: CallPlace,
+        function: FunctionId,
+        span: Option<u64>,
+        now: u64,
+    ) {
+        let Some(left) = self.open[thread].calls.leave(place, function, span) else { return };
+        while let Some((call, ending)) = self.open[thread].calls.pop(left, now) {
+            self.unseen += u64::from(ending == Ending::Unseen);
+            self.end(thread, &call, now);
+        }
+    }
+
+    /// Takes the ticks of the last record of a process, if they are not known.
+    pub fn see(&mut self, process: usize, ticks: Ticks) {
+        self.last.see(process, ticks);
+    }
+
+    /// Ends the calls that are open behind the last record.
+    pub fn finish(&mut self) {
+        for thread in 0..self.open.len() {
+            let last = self.last.of(self.open[thread].process);
+            self.close(thread, last);
+        }
+    }
+
+    /// Counts a call that has ended, which was taken from the open ones.
+    #[inline]
+    fn end(&mut self, thread: usize, call: &OpenCall, now: u64) {
+        let (total, own) = call.taken(now);
+        let open = &mut self.open[thread];
+        if let Some(path) = open.paths.pop() {
+            let sum = &mut self.paths.own[path as usize];
+            *sum = sum.saturating_add(own);
+        }
+        let is_recursive = open.calls.has_open(call.function);
+        let thread = if self.counting.by_thread { thread } else { 0 };
+        self.counted(thread, call.function).call(total, own, is_recursive);
+    }
+
+    /// Returns what is counted of a function, of all threads (0) or of one.
+    #[inline]
+    fn counted(&mut self, thread: usize, function: FunctionId) -> &mut Counted {
+        let known = self.place_of.get(thread).and_then(|of_thread| of_thread.get(function as usize));
+        let place = match known {
+            Some(place) if *place > 0 => *place as usize - 1,
+            _ => self.begin_counting(thread, function),
+        };
+        &mut self.counted[place].2
+    }
+
+    #[cold]
+    fn begin_counting(&mut self, thread: usize, function: FunctionId) -> usize {
+        self.counted.push((thread, function, Counted::default()));
+        self.place_of.resize(self.place_of.len().max(thread + 1), Vec::new());
+        let of_thread = &mut self.place_of[thread];
+        of_thread.resize(of_thread.len().max(function as usize + 1), 0);
+        of_thread[function as usize] = u32::try_from(self.counted.len()).unwrap_or(0);
+        self.counted.len() - 1
+    }
+
+    /// Ends what is still open in a thread, as if it were left then.
+    fn close(&mut self, thread: usize, ticks: Ticks) {
+        let now = self.open[thread].clock.wall(ticks).0;
+        while let Some((call, _)) = self.open[thread].calls.pop(0, now) {
+            self.still_open += 1;
+            self.end(thread, &call, now);
+        }
+    }
+
+    /// Returns counts of the same kind, in which nothing is counted and no thread known.
+    #[must_use]
+    pub fn anew(&self) -> CallCounts {
+        CallCounts::new(self.counting, self.names.clone(), self.labels.clone())
+    }
+
+    /// Returns counts of the threads that are known here, by the same numbers, in which nothing is counted so far.
+    #[must_use]
+    pub fn part(&self) -> CallCounts {
+        let fresh = |known: &OpenThread| {
+            let (calls, clock) = (OpenCalls::default(), known.clock.clone());
+            OpenThread { label: String::new(), calls, paths: Vec::new(), process: known.process, clock }
+        };
+        CallCounts {
+            processes: self.processes.clone(),
+            threads: self.threads.clone(),
+            by_id: self.by_id.clone(),
+            open: self.open.iter().map(fresh).collect(),
+            ..CallCounts::new(self.counting, self.names.clone(), Vec::new())
+        }
+    }
+
+    /// Adds what was counted in a [part](CallCounts::part), to which no thread's records were given that were given to
+    /// another part.
+    pub fn add(&mut self, part: CallCounts) {
+        for (thread, function, counted) in &part.counted {
+            self.counted(*thread, *function).add(counted);
+        }
+        let paths = self.paths.add(&part.paths);
+        for (open, of_part) in self.open.iter_mut().zip(part.open) {
+            let unmatched = open.calls.unmatched + of_part.calls.unmatched;
+            if !of_part.calls.open().is_empty() {
+                open.calls = of_part.calls;
+                open.paths = of_part.paths.iter().map(|path| paths[*path as usize]).collect();
+            }
+            open.calls.unmatched = unmatched;
+        }
+        self.unseen += part.unseen;
+        self.still_open += part.still_open;
+        self.last.add(&part.last);
+        self.others.messages += part.others.messages;
+        self.others.stacks += part.others.stacks;
+        self.others.metas += part.others.metas;
+    }
+}

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use trace_format::line::Ticks;
 use trace_format::meta::{Cause, ClockKind, End, EndReason, LossReason, Meta};
 use trace_format::record::{
-    Flags, RecordKind, enter_word, hook_enter_word, hook_leave_word, leave_word, message_word,
+    Flags, RecordKind, enter_word, hook_enter_word, hook_leave_word, leave_word, message_word, stack_word,
 };
 use trace_format::wall::Wall;
 
@@ -31,12 +31,13 @@ use crate::view::request::View;
 pub enum Step {
     Enter(u64, bool),
     Leave(u64, bool),
+    /// A call stack of so many frames.
+    Stack(u64),
     Message(usize),
     Meta(Meta),
 }
 
-/// Makes any step.
-pub fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = Step> {
     let end = |reason| Meta::End(End { records: 1, lost: 0, reason, files: None, cause: Cause::default() });
     let meta = prop_oneof![
         Just(Meta::Lost { records: 3, reason: LossReason::Full }),
@@ -47,9 +48,17 @@ pub fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         30 => (1..6u64, any::<bool>()).prop_map(|(function, hook)| Step::Enter(0x1000 * function, hook)),
         30 => (0..6u64, any::<bool>()).prop_map(|(function, hook)| Step::Leave(0x1000 * function, hook)),
+        20 => Just(Step::Leave(0, true)),
+        5 => (0..4u64).prop_map(Step::Stack),
         3 => prop_oneof![0..40usize, Just(50_000)].prop_map(Step::Message),
         1 => meta.prop_map(Step::Meta),
     ]
+}
+
+/// Makes what a thread records, with the ticks that pass before each step.
+pub fn steps() -> impl Strategy<Value = Vec<(u64, Step)>> {
+    let passed = prop_oneof![2 => Just(0), 5 => 0..30u64];
+    prop::collection::vec((passed, step()), 1..400)
 }
 
 /// Returns a raw file of a thread that has taken these steps, each with the ticks that have passed before it.
@@ -63,6 +72,11 @@ pub fn raw_file(tid: u64, steps: &[(u64, Step)]) -> Vec<u8> {
             Step::Enter(address, false) => (enter_word(*address), Vec::new()),
             Step::Leave(address, true) => (hook_leave_word(*address), Vec::new()),
             Step::Leave(address, false) => (leave_word(*address, address % 3 == 0), Vec::new()),
+            Step::Stack(frames) => {
+                let payload: Vec<u8> =
+                    (1..=*frames).flat_map(|frame| (0x1000 * frame + 8).to_le_bytes()).collect();
+                (stack_word(Flags::NONE, payload.len()), payload)
+            }
             Step::Message(length) => (message_word(0, Flags::NONE, *length), vec![b'\n'; *length]),
             Step::Meta(meta) => {
                 let mut payload = Vec::new();

@@ -6,38 +6,29 @@
 //! came or went.
 
 use std::sync::mpsc;
-use std::{io, mem, thread};
+use std::{io, thread};
 
-use trace_format::line::{Kind, Line, Ticks};
-use trace_format::raw::{CallOrLines, Decoder, Raw};
-use trace_format::record::{Flags, RecordKind};
+use trace_format::line::Kind;
+use trace_format::raw::Raw;
 
-use crate::file::lines::{Token, line_at, lines_of, without_feed};
+use crate::file::lines::{Token, line_at};
 use crate::input::findings::Findings;
 use crate::input::inputs::{Inputs, Origin};
 use crate::input::slice::TickPeriod;
 use crate::input::source::Content;
 use crate::os::processors::map_on_all_processors;
-use crate::time::clocks::ClockReader;
 use crate::view::call_counts::CallCounts;
-use crate::view::calls::CallPlace;
-use crate::view::fast_map::FastMap;
-use crate::view::function_names::{FunctionId, SharedNames, lock};
+use crate::view::function_names::lock;
 use crate::view::plan::Plan;
 use crate::view::records::{RecordText, Take, each_record};
+use crate::view::thread_by_thread::batch::{Batch, Packer};
+use crate::view::thread_by_thread::reader::{Item, KnownPlace, Reader};
 
-/// The number of bytes in all files below which it makes no difference how they are read.
-const WORTH_IT: usize = if cfg!(test) { 0 } else { 1 << 20 };
+mod batch;
+mod reader;
+
 /// The number of shares for each processor, so that one that is done sooner takes more of them.
 const SHARES: usize = 4;
-
-/// The number of bits of the places that addresses have among those that were asked for last.
-const RECENT: u32 = 9;
-/// No address: that of a call has 54 bits.
-const NOTHING: (u64, KnownPlace) = (u64::MAX, KnownPlace { number: 0, place: CallPlace::Last, function: 0 });
-/// The number of calls in a batch, and the bytes of lines: few enough for a core's cache.
-const BATCH: usize = if cfg!(test) { 7 } else { 8192 };
-const BATCH_BYTES: usize = 64 << 10;
 /// The number of batches that one thread may be ahead of the other.
 const AHEAD: usize = 4;
 
@@ -66,10 +57,11 @@ pub fn count(counts: &mut CallCounts, inputs: &Inputs, plan: &Plan<'_>) -> Optio
     let bytes = |share: &Vec<OfThread<'_>>| share.iter().map(|source| source.size).sum();
     let all: usize = sources.iter().map(|source| source.size).sum();
     let empty = counts.part();
+    let can_help = thread::available_parallelism().is_ok_and(|all| all.get() > 1);
     let parts = map_on_all_processors(&shares, bytes, |share| {
         let mut part = Part { origins: &inputs.origins, counts: empty.part(), findings: Vec::new() };
         // While a source is read that has more than all others, a processor has nothing else to do.
-        let is_sound = share.iter().all(|source| part.count(source, source.size > all / 2));
+        let is_sound = share.iter().all(|source| part.count(source, can_help && source.size > all / 2));
         is_sound.then_some((part.counts, part.findings))
     });
     let mut found: Vec<(usize, Findings)> = Vec::new();
@@ -125,8 +117,7 @@ fn sources<'a>(counts: &mut CallCounts, inputs: &'a Inputs, plan: &Plan<'_>) -> 
         first += sources.len();
         all.extend(of_boot);
     }
-    let size: usize = all.iter().map(|source| source.size).sum();
-    (size >= WORTH_IT).then_some(all)
+    Some(all)
 }
 
 /// Deals out the sources: all of a thread are in one share, one behind the other. `None` where those of a thread are not
@@ -151,193 +142,6 @@ fn shares<'a>(sources: &[OfThread<'a>]) -> Option<Vec<Vec<OfThread<'a>>>> {
         least.1.extend(of_thread);
     }
     Some(shares.into_iter().map(|share| share.1).collect())
-}
-
-/// A record of a raw file, as it is counted.
-enum Item<'a> {
-    Call(Call),
-    /// The lines of records that are no calls.
-    Lines(&'a [u8]),
-}
-
-/// A function was entered or left.
-#[derive(Clone, Copy)]
-struct Call {
-    /// The time of day, in nanoseconds.
-    now: u64,
-    place: KnownPlace,
-    is_entered: bool,
-}
-
-/// A place that calls were entered at, with the function that it is in.
-#[derive(Clone, Copy)]
-struct KnownPlace {
-    /// The number of places that were known before this one.
-    number: u32,
-    place: CallPlace,
-    function: FunctionId,
-}
-
-/// Records of a raw file, in order, which one thread has read and another one counts. Cores pass memory to each other
-/// slowly, so a call has eight bytes here.
-#[derive(Default)]
-struct Batch {
-    /// The time of day from which the first call counts its time.
-    base: u64,
-    /// Of each call the nanoseconds since the one before, and the number of its place with the bit [`ENTERED`].
-    calls: Vec<(u32, u32)>,
-    /// The places that were not known before, in the order of their numbers.
-    new: Vec<KnownPlace>,
-    /// Lines, with the number of the calls before them and the end in `text`.
-    lines: Vec<(usize, usize)>,
-    text: Vec<u8>,
-}
-
-/// The bit in the number of a place that tells that the call is entered. A program has fewer places.
-const ENTERED: u32 = 1 << 31;
-
-/// The maker of batches.
-struct Packer {
-    batch: Batch,
-    /// The time of the last call.
-    last: u64,
-    /// The number of places that batches have told.
-    told: u32,
-}
-
-impl Packer {
-    /// Adds an item; returns a batch that it does not fit in any longer, for which `next` gives another one.
-    #[inline]
-    fn push(&mut self, item: Item<'_>, next: impl FnOnce() -> Batch) -> Option<Batch> {
-        let since = |last: u64, now: u64| now.checked_sub(last).and_then(|since| u32::try_from(since).ok());
-        let mut full = None;
-        match item {
-            Item::Call(call) => {
-                let after = since(self.last, call.now).filter(|_| self.batch.calls.len() < BATCH);
-                let after = after.unwrap_or_else(|| {
-                    full = Some(mem::replace(&mut self.batch, next()));
-                    self.batch.base = call.now;
-                    0
-                });
-                self.last = call.now;
-                if call.place.number >= self.told {
-                    self.told = call.place.number + 1;
-                    self.batch.new.push(call.place);
-                }
-                let entered = if call.is_entered { ENTERED } else { 0 };
-                self.batch.calls.push((after, call.place.number | entered));
-            }
-            Item::Lines(lines) => {
-                if self.batch.text.len() >= BATCH_BYTES {
-                    full = Some(mem::replace(&mut self.batch, next()));
-                    self.batch.base = self.last;
-                }
-                self.batch.text.extend_from_slice(lines);
-                self.batch.lines.push((self.batch.calls.len(), self.batch.text.len()));
-            }
-        }
-        full
-    }
-}
-
-impl Batch {
-    /// Calls `take` with each item, in order; `places` are those that all batches before have told.
-    fn each(&self, places: &mut Vec<KnownPlace>, mut take: impl FnMut(Item<'_>)) {
-        places.extend_from_slice(&self.new);
-        let (mut now, mut start) = (self.base, 0);
-        let mut lines = self.lines.iter().peekable();
-        for (number, &(after, place)) in self.calls.iter().enumerate() {
-            while let Some((_, end)) = lines.next_if(|(before, _)| *before == number) {
-                take(Item::Lines(&self.text[start..*end]));
-                start = *end;
-            }
-            now += u64::from(after);
-            let is_entered = place & ENTERED != 0;
-            take(Item::Call(Call { now, place: places[(place & !ENTERED) as usize], is_entered }));
-        }
-        for (_, end) in lines {
-            take(Item::Lines(&self.text[start..*end]));
-            start = *end;
-        }
-    }
-
-    fn clear(&mut self) {
-        self.calls.clear();
-        self.new.clear();
-        self.lines.clear();
-        self.text.clear();
-    }
-}
-
-/// The reader of a raw file: makes items of its records.
-struct Reader<'a> {
-    process: usize,
-    names: &'a SharedNames,
-    clock: ClockReader,
-    /// The places that addresses are.
-    known: FastMap<u64, KnownPlace>,
-    /// Of the addresses that are kept at one index, the one that was asked for last.
-    recent: Vec<(u64, KnownPlace)>,
-    /// The number of places so far.
-    places: u32,
-    /// The ticks of the last call.
-    last: Ticks,
-}
-
-impl<'a> Reader<'a> {
-    fn new(process: usize, origin: &Origin, names: &'a SharedNames) -> Reader<'a> {
-        let (known, recent) = (FastMap::default(), vec![NOTHING; 1 << RECENT]);
-        Reader { process, names, clock: origin.clock.reader(), known, recent, places: 0, last: Ticks(0) }
-    }
-
-    /// Calls `take` with all records of the file; returns whether they are plainly in order.
-    fn read(&mut self, raw: Raw<'_>, mut take: impl FnMut(Item<'_>)) -> bool {
-        Decoder::new(raw.tid()).calls(raw, |record| match record {
-            CallOrLines::Call(record) => {
-                let is_hook = record.flags().has(Flags::HOOK);
-                let (address, ticks) = (record.address(), record.ticks);
-                let place = self.place(ticks, address, is_hook);
-                let is_entered = record.kind == RecordKind::Enter;
-                let now = self.clock.wall(ticks).0;
-                self.last = ticks;
-                take(Item::Call(Call { now, place, is_entered }));
-            }
-            CallOrLines::Lines(lines) => {
-                for line in lines_of(lines).filter_map(|line| Line::parse(without_feed(line)).ok()) {
-                    if line.kind == Kind::Meta {
-                        // Modules may become known, and with them other functions.
-                        lock(self.names).take_meta(self.process, line.payload);
-                        self.known.clear();
-                        self.recent.fill(NOTHING);
-                    }
-                }
-                take(Item::Lines(lines));
-            }
-        })
-    }
-
-    /// Returns the place that an address is, which is looked up once.
-    #[inline]
-    fn place(&mut self, ticks: Ticks, address: u64, is_hook: bool) -> KnownPlace {
-        let key = address << 1 | u64::from(is_hook);
-        // The factor is that of Fibonacci hashing: Knuth, "The Art of Computer Programming", volume 3, 6.4.
-        let index = (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - RECENT)) as usize;
-        if self.recent[index].0 != key {
-            self.recent[index] = (key, self.look_up(ticks, address, is_hook, key));
-        }
-        self.recent[index].1
-    }
-
-    #[cold]
-    fn look_up(&mut self, ticks: Ticks, address: u64, is_hook: bool, key: u64) -> KnownPlace {
-        let (names, process, places) = (self.names, self.process, &mut self.places);
-        *self.known.entry(key).or_insert_with(|| {
-            let called = lock(names).of_call(process, ticks, address, is_hook);
-            let number = *places;
-            *places += 1;
-            KnownPlace { number, place: called.place, function: called.function }
-        })
-    }
 }
 
 /// The counts of a share.
@@ -382,7 +186,7 @@ impl Part<'_> {
         let (empty, used) = mpsc::channel::<Batch>();
         thread::scope(|scope| {
             let read = move || {
-                let mut packer = Packer { batch: Batch::default(), last: 0, told: 0 };
+                let mut packer = Packer::default();
                 let is_sound = reader.read(raw, |item| {
                     if let Some(batch) = packer.push(item, || used.try_recv().unwrap_or_default()) {
                         // Nobody receives where counting has panicked, which ends this scope.

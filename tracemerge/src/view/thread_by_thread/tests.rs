@@ -5,6 +5,7 @@
 use std::path::PathBuf;
 
 use proptest::prelude::*;
+use trace_format::line::Ticks;
 use trace_format::meta::{Between, Meta};
 
 use super::*;
@@ -13,7 +14,7 @@ use crate::view::call_counts::Counting;
 use crate::view::export::Export;
 use crate::view::export::folded::FoldedFormat;
 use crate::view::export::report::{ReportFormat, ReportStyle};
-use crate::view::made_traces::{Step, delivered, inputs, names, raw_file, step, text, write};
+use crate::view::made_traces::{Step, delivered, inputs, names, raw_file, steps, text, write};
 use crate::view::request::View;
 
 /// A format that is given its records by a merge, whatever it does with them.
@@ -61,7 +62,7 @@ proptest! {
 
     #[test]
     fn threads_that_are_counted_one_by_one_give_what_their_merge_gives(
-        threads in prop::collection::vec((prop::collection::vec((0..30u64, step()), 1..400), 0..3u8), 1..5)
+        threads in prop::collection::vec((steps(), 0..3u8), 1..5)
     ) {
         let directory = tempfile::tempdir().unwrap();
         let mut contents = Vec::new();

@@ -454,14 +454,12 @@ impl ShortCalls {
     /// Takes a leaving; returns whether the call is left out.
     #[inline(always)]
     fn leave(&mut self, left: &Record<'_>) -> bool {
-        let Some((&entered, around)) = self.held.split_last() else { return false };
+        let Some(&entered) = self.held.last() else { return false };
         let is_it = Record::call(entered.0, entered.1)
             .is_some_and(|entered| entered.address() == left.address())
             || left.address() == 0 && left.flags().has(Flags::HOOK);
-        // A record of the same ticks behind it could be taken for one of the call around.
-        let is_apart = around.last().is_none_or(|around| around.1 < left.ticks);
         let is_short = left.ticks.0 - entered.1.0 < self.least;
-        let is_left_out = is_it && is_apart && is_short;
+        let is_left_out = is_it && is_short;
         if is_left_out {
             self.held.pop();
             self.left_out = [entered, (left.word(), left.ticks)];

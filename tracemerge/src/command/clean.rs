@@ -12,8 +12,8 @@ use crate::find::choose::of_nearest;
 use crate::find::dead_runs::recover_dead_runs;
 use crate::find::find_files;
 use crate::find::liveness;
+use crate::find::named_places::{self, Places};
 use crate::find::owners::{Owners, of_users, recorded};
-use crate::find::places::{self, Places};
 use crate::find::rings;
 use crate::output::target::{abandoned, remove_abandoned};
 use crate::ui::error::Error;
@@ -81,7 +81,7 @@ pub fn clean(app: &App, messages: &mut Messages) -> Result<(), Error> {
 
 /// Deletes the lists of the directories into which the runs of `app` have put their files, which are gone.
 fn forget_places(app: &App, messages: &mut Messages) {
-    for list in places::lists(app) {
+    for list in named_places::lists(app) {
         match fs::remove_file(&list) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 messages.warn(Error::io("delete", &list, error));

@@ -3,9 +3,9 @@
 
 pub mod damage;
 pub mod file_with_ring;
-pub mod line_source;
 pub mod lines;
 pub mod map;
 pub mod marked_values;
 pub mod raw_file;
+pub mod rendered;
 pub mod truncation;

@@ -9,9 +9,9 @@ use trace_format::raw::{self, Decoder, Raw, is_clean};
 use trace_format::record::{Record, RecordKind};
 
 use crate::file::file_with_ring::FileWithRing;
-use crate::file::line_source::{LineSource, Marks};
 use crate::file::map::Map;
 use crate::file::marked_values::put_values;
+use crate::file::rendered::{LineSource, Marks};
 
 /// The number of records from which it is learnt how much longer lines are than records.
 const SAMPLED: usize = 200;

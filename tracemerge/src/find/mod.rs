@@ -1,7 +1,7 @@
 //! The traces that there are, and the choice among them.
 //!
 //! [`app`] is what the user named. The other modules are used in this order: [`dead_runs`] takes in what dead runs left in their rings, [`rings`]
-//! reads what is still in memory, [`places`] and [`discover`] find the files, [`header`] reads what they say
+//! reads what is still in memory, [`named_places`] and [`search`] find the files, [`header`] reads what they say
 //! of themselves, [`owners`] and [`identity`] tell whose they are and of which run, [`choose`] picks the runs
 //! that are shown, [`completeness`] tells whether all of these is there.
 
@@ -9,15 +9,15 @@ pub mod app;
 pub mod choose;
 pub mod completeness;
 pub mod dead_runs;
-pub mod discover;
 pub mod header;
 pub mod identity;
 pub mod library;
 pub mod liveness;
 pub mod marks;
+pub mod named_places;
 pub mod owners;
-pub mod places;
 pub mod rings;
+pub mod search;
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -29,10 +29,10 @@ use crate::find::app::App;
 use crate::find::choose::{Choice, Chosen, choose_runs};
 use crate::find::completeness::Completeness;
 use crate::find::dead_runs::recover_dead_runs;
-use crate::find::discover::{Search, search};
 use crate::find::header::{HeaderRefusal, Trace, read_all};
+use crate::find::named_places::Places;
 use crate::find::owners::{Owners, of_users, recorded};
-use crate::find::places::Places;
+use crate::find::search::{Search, search};
 use crate::os::environment::trace_directory;
 use crate::os::sys::{FileId, effective_user};
 use crate::ui::error::Error;

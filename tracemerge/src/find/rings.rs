@@ -14,10 +14,10 @@ use trace_store::inspect::{self, RunInMemory, ThreadInMemory};
 use trace_store::recovery::{Recovered, runtime_directories};
 
 use crate::file::file_with_ring::FileWithRing;
-use crate::find::discover::Candidate;
 use crate::find::header::Trace;
 use crate::find::liveness;
 use crate::find::marks::Marks;
+use crate::find::search::Candidate;
 use crate::os::sys::{FileId, effective_user, file_id, owner};
 use crate::ui::messages::{Messages, shown};
 

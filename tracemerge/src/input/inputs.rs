@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use trace_format::meta::{ClockKind, Run};
 
-use crate::file::line_source::Marks;
+use crate::file::rendered::Marks;
 use crate::find::choose::Chosen;
 use crate::find::header::{Trace, thread_name};
 use crate::find::liveness::asking_once;

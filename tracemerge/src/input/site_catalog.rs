@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use trace_format::raw::Marker;
 use trace_format::sites::Site;
 
-use crate::file::line_source::Marks;
+use crate::file::rendered::Marks;
 
 /// The sites that were met so far, each once: the same place in two processes is one site.
 #[derive(Debug, Default)]

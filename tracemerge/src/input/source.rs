@@ -11,14 +11,14 @@ use std::ops::{Deref, Range};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::file::line_source::Marks;
+use crate::file::rendered::Marks;
 use trace_format::file::Encoding;
 
 use crate::file::file_with_ring::FileWithRing;
-use crate::file::line_source::LineSource;
 use crate::file::lines::{Token, first_ticks, last_ticks, line_at, metas_in, skip_bad, without_torn_tail};
 use crate::file::map::Map;
 use crate::file::raw_file::RawFile;
+use crate::file::rendered::LineSource;
 use crate::find::header::Trace;
 use crate::os::processors::{OPENING, map_on_all_processors};
 use crate::ui::error::Error;

@@ -4,8 +4,8 @@ use std::io;
 use std::mem;
 use std::ops::Range;
 
-use crate::file::line_source::LineSource;
 use crate::file::map::prefetch;
+use crate::file::rendered::LineSource;
 use crate::file::truncation;
 use crate::input::boundary::{Boundary, first_from};
 use crate::input::findings::Findings;

@@ -6,8 +6,8 @@
 
 use super::*;
 use crate::file::damage::SHOWN;
-use crate::file::line_source::LineSource;
 use crate::file::lines::without_feed;
+use crate::file::rendered::LineSource;
 use crate::input::findings::{FindingCounts, Findings};
 use crate::input::slice::TickPeriod;
 use crate::input::source::{SortedRange, Source, breaks, whole};

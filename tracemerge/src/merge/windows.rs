@@ -16,7 +16,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::file::line_source::LineSource;
+use crate::file::rendered::LineSource;
 use crate::input::findings::Findings;
 use crate::input::slice::{SlicePart, TickPeriod};
 use crate::input::source::{Content, SortedRange, Source};

@@ -7,7 +7,7 @@ use std::io;
 use crate::input::inputs::Origin;
 use crate::output::sink::{Batch, Sink};
 use crate::view::export::Export;
-use crate::view::records::{RecordText, Take, each_record};
+use crate::view::lines_to_records::{RecordText, Take, each_record};
 use crate::view::select::{Matching, Selection};
 
 /// The number of bytes of memory that a batch keeps at most from one job to the next.

@@ -15,7 +15,7 @@ use crate::view::calls::{CallPlace, Ending, LastRecords, OpenCall, OpenCalls, cu
 use crate::view::fast_map::FastMap;
 use crate::view::function_names::{Called, FunctionId, SharedNames, Told, lock};
 use crate::view::latency::Latencies;
-use crate::view::records::RecordText;
+use crate::view::lines_to_records::RecordText;
 
 /// What is counted of the calls.
 #[derive(Clone, Copy, Debug, Default)]

@@ -3,7 +3,7 @@
 //!
 //! In the order of their use: [`request`] says what the user asks for; [`plan`] finds the bytes that are
 //! wanted for that ([`byte_range`] finds a period in a file, [`breaks`] finds the places where a file is not
-//! in order); [`delivery`] has these bytes merged and written. On the way, [`records`] joins lines to
+//! in order); [`delivery`] has these bytes merged and written. On the way, [`lines_to_records`] joins lines to
 //! records, [`select`] leaves some of them out, and [`export`] formats the rest; [`batch`] is the share of
 //! this work that the threads of the merge do.
 
@@ -17,10 +17,10 @@ pub mod export;
 pub mod fast_map;
 pub mod function_names;
 pub mod latency;
+pub mod lines_to_records;
 #[cfg(test)]
 pub mod made_traces;
 pub mod plan;
-pub mod records;
 pub mod request;
 pub mod select;
 pub mod shape;

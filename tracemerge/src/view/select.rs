@@ -12,7 +12,7 @@ use std::io;
 use regex::bytes::Regex;
 
 use crate::input::site_catalog::PerSite;
-use crate::view::records::{RecordText, Take};
+use crate::view::lines_to_records::{RecordText, Take};
 use crate::view::sites::SiteSelection;
 
 /// The selection of the wanted records among those that are merged.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use trace_format::sites::Site;
 
 use crate::input::site_catalog::SiteCatalog;
-use crate::view::records::RecordText;
+use crate::view::lines_to_records::RecordText;
 use crate::view::shape::{ShapeId, Shapes};
 
 /// The number of a sort, from 0.

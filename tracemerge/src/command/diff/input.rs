@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::file::line_source::Marks;
+use crate::file::rendered::Marks;
 use trace_format::file::Encoding;
 use trace_format::line::{Kind, Line, Ticks};
 use trace_format::mark::take_mark;
@@ -25,7 +25,7 @@ use crate::ui::error::Error;
 use crate::ui::few::Few;
 use crate::ui::messages::{Messages, count, shown, shown_name};
 use crate::view::latency::Latencies;
-use crate::view::records::RecordText;
+use crate::view::lines_to_records::RecordText;
 use crate::view::sorts::{SortId, Sorts};
 
 /// The text between an executable's name and a thread id.

@@ -18,10 +18,10 @@ use trace_store::recovery::runtime_directories;
 use crate::command::follow::files::{Directories, first_line};
 use crate::find::app::App;
 use crate::find::dead_runs::recover_dead_runs;
-use crate::find::discover::search;
 use crate::find::liveness;
 use crate::find::owners::{Owners, Rank};
 use crate::find::rings;
+use crate::find::search::search;
 use crate::ui::messages::Messages;
 
 pub use trace_store::inspect::Change;

@@ -38,7 +38,7 @@ use crate::view::export::text::{TextFormat, TextStyle};
 use crate::view::export::time_column::{TimeColumn, TimeMode};
 use crate::view::export::tree::TreeFormat;
 use crate::view::function_names::{FunctionNames, SharedNames, lock};
-use crate::view::records::{RecordJoiner, RecordText, Take};
+use crate::view::lines_to_records::{RecordJoiner, RecordText, Take};
 use crate::view::request::{Layout, Request, View};
 use crate::view::select::{Limit, Matching, Selection, enough};
 use crate::view::thread_labels::ThreadLabels;

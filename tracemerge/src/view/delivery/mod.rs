@@ -20,8 +20,8 @@ use crate::ui::error::Error;
 use crate::ui::messages::{Messages, count, shown};
 use crate::view::batch::{Formatted, RecordBatch, Unformatted};
 use crate::view::export::{Export, Exporting};
+use crate::view::lines_to_records::Take;
 use crate::view::plan::Plan;
-use crate::view::records::Take;
 use crate::view::select::{Amount, Limit, Selection, is_enough};
 use crate::view::thread_by_thread;
 

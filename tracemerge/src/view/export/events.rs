@@ -20,7 +20,7 @@ use crate::ui::messages::count;
 use crate::view::calls::{Ending, LastRecords, OpenCalls, cut};
 use crate::view::export::Export;
 use crate::view::function_names::{FunctionId, SharedNames, Told, lock};
-use crate::view::records::RecordText;
+use crate::view::lines_to_records::RecordText;
 use crate::view::values::{Fields, Value};
 
 /// A format that takes events.

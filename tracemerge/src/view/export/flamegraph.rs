@@ -7,7 +7,7 @@ use crate::view::call_counts::CallCounts;
 use crate::view::export::Export;
 use crate::view::export::folded::FoldedFormat;
 use crate::view::function_names::SharedNames;
-use crate::view::records::RecordText;
+use crate::view::lines_to_records::RecordText;
 
 /// The format of flame graphs. A graph is as wide as all threads have taken, and has one frame for each
 /// path. Memory grows with the number of paths.

@@ -6,7 +6,7 @@ use crate::view::call_counts::{CallCounts, Counting};
 use crate::view::export::Export;
 use crate::view::export::events::sentences;
 use crate::view::function_names::{SharedNames, lock};
-use crate::view::records::RecordText;
+use crate::view::lines_to_records::RecordText;
 
 /// The format of folded stacks.
 #[derive(Debug)]

@@ -33,7 +33,7 @@ use std::io::{self, Write};
 
 use crate::input::inputs::Origin;
 use crate::view::call_counts::CallCounts;
-use crate::view::records::{RecordText, Take};
+use crate::view::lines_to_records::{RecordText, Take};
 
 /// The number of bytes that are written at once.
 const BUFFER: usize = 64 << 10;

@@ -3,7 +3,7 @@
 use crate::input::inputs::Origin;
 use crate::view::export::Export;
 use crate::view::function_names::{SharedNames, lock};
-use crate::view::records::RecordText;
+use crate::view::lines_to_records::RecordText;
 use trace_format::line::{Kind, Line};
 
 /// A format whose lines of functions and call stacks have names behind their addresses.

@@ -12,7 +12,7 @@ use crate::view::call_counts::{CallCounts, Counted, Counting, CutCalls};
 use crate::view::export::Export;
 use crate::view::export::folded::write_folded;
 use crate::view::function_names::{FunctionId, SharedNames, lock};
-use crate::view::records::RecordText;
+use crate::view::lines_to_records::RecordText;
 
 /// What the functions of a report are sorted by; the greatest comes first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

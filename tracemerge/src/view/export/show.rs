@@ -17,7 +17,7 @@ use crate::view::export::fields::level;
 use crate::view::export::paint::{paint, write_found};
 use crate::view::export::time_column::{TimeColumn, TimeMode};
 use crate::view::export::{Copies, Export};
-use crate::view::records::{RecordText, is_warning};
+use crate::view::lines_to_records::{RecordText, is_warning};
 
 /// A column before the message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -22,7 +22,7 @@ use crate::view::calls::{Cut, Ending, LastRecords, OpenCall, OpenCalls, cut};
 use crate::view::export::Export;
 use crate::view::export::time_column::TimeColumn;
 use crate::view::function_names::{Called, FunctionId, SharedNames, Told, lock};
-use crate::view::records::RecordText;
+use crate::view::lines_to_records::RecordText;
 
 /// The number of characters of a duration.
 const DURATION: usize = 9;

@@ -19,8 +19,8 @@ use crate::input::source::Content;
 use crate::os::processors::map_on_all_processors;
 use crate::view::call_counts::CallCounts;
 use crate::view::function_names::lock;
+use crate::view::lines_to_records::{RecordText, Take, each_record};
 use crate::view::plan::Plan;
-use crate::view::records::{RecordText, Take, each_record};
 use crate::view::thread_by_thread::batch::{Batch, Packer};
 use crate::view::thread_by_thread::reader::{Item, KnownPlace, Reader};
 

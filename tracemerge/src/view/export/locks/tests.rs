@@ -13,7 +13,7 @@ use crate::time::clocks::{Anchor, TickClock};
 use crate::view::export::Export;
 use crate::view::export::events::EventExport;
 use crate::view::function_names::FunctionNames;
-use crate::view::records::RecordText;
+use crate::view::lines_to_records::RecordText;
 
 fn origin(tid: u64) -> Origin {
     let clock = Arc::new(TickClock::of(ClockKind::System, [Anchor { ticks: Ticks(0), wall: Wall(0) }]));

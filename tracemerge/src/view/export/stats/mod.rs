@@ -19,7 +19,7 @@ use crate::ui::units::duration;
 use crate::view::export::Export;
 use crate::view::export::stats::arguments::{ArgumentRange, Arguments};
 use crate::view::latency::Latencies;
-use crate::view::records::RecordText;
+use crate::view::lines_to_records::RecordText;
 use crate::view::sorts::{Sort, SortId, Sorts};
 
 /// The version of the layout of the JSON. It grows when a field changes its meaning or goes; new fields may

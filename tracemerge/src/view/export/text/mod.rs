@@ -17,7 +17,7 @@ use crate::ui::colour::Palette;
 use crate::view::export::paint::{paint, write_found};
 use crate::view::export::time_column::{TimeColumn, TimeMode};
 use crate::view::export::{Copies, Export};
-use crate::view::records::{RecordText, is_warning};
+use crate::view::lines_to_records::{RecordText, is_warning};
 
 /// The look of the lines: terms of time, and colours.
 #[derive(Clone, Debug)]

@@ -1,5 +1,4 @@
-//! Finds the files that may be traces of an executable. Discovery looks at names only, and
-//! opens nothing.
+//! Searches for the files that may be traces of an executable, by their names only: no file is opened.
 //!
 //! Beside the executable, every file with the right name is the application's. In places that applications
 //! share, the name may be another's; the file's `# run` line tells, which the next stage reads, so here such

@@ -1,7 +1,7 @@
 //! The traces that there are, and the choice among them.
 //!
 //! [`app`] is what the user named. The other modules are used in this order: [`dead_runs`] takes in what dead runs left in their rings, [`rings`]
-//! reads what is still in memory, [`named_places`] and [`search`] find the files, [`header`] reads what they say
+//! reads what is still in memory, [`named_places`] and [`mod@search`] find the files, [`header`] reads what they say
 //! of themselves, [`owners`] and [`identity`] tell whose they are and of which run, [`choose`] picks the runs
 //! that are shown, [`completeness`] tells whether all of these is there.
 

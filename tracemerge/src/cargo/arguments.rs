@@ -21,6 +21,7 @@ Options:
       --deps               Trace dependencies from registries, too, not only the crates of the workspace
       --crate <NAME>       Trace this crate only; may be given several times
       --dormant            Leave only room for hooks: no library, no cost, until `tracemerge run` wakes them
+      --leaf               Trace functions that call nothing, too: their hooks are written as the program starts
       --show <VIEW>        What `run` shows at the end: report, tree or nothing [default: report]
       --include <PATTERN>  Put hooks into functions of this path only; may be given several times
       --exclude <PATTERN>  Put none into functions of this path, whatever is included; the same
@@ -32,7 +33,7 @@ crate is compiled twice for that, once to see which functions it has. TRACER_FUN
 same patterns where the program runs.
 
 What is traced are the functions as they were compiled: one that is inlined everywhere is a part of
-those that call it, and one that calls nothing has no hook. The build has a directory of its own,
+those that call it, and one that calls nothing has no hook without --leaf. The build has a directory of its own,
 target/tracer. Build scripts and procedural macros are built as ever.
 ";
 
@@ -58,6 +59,8 @@ pub struct BuildRequest {
     pub exclude: Vec<String>,
     /// Whether the hooks are dormant.
     pub dormant: bool,
+    /// Whether functions that call nothing are traced, too.
+    pub leaf: bool,
     /// The view that is shown when the program has ended.
     pub show: Show,
     /// What Cargo gets.
@@ -128,6 +131,7 @@ pub fn read(args: Vec<OsString>) -> Result<Wanted, Error> {
             "-h" | "--help" => return Ok(Wanted::Help),
             "--deps" => request.deps = true,
             "--dormant" => request.dormant = true,
+            "--leaf" => request.leaf = true,
             "--crate" => {
                 request.crates.push(value("the name of a crate")?.to_string_lossy().replace('-', "_"))
             }

@@ -58,6 +58,9 @@ fn prepared(request: &BuildRequest) -> Result<Command, Error> {
         if !request.functions().is_empty() {
             toolchain.probe_choice(&library, &place)?;
         }
+        if request.leaf {
+            toolchain.probe_sleds(&place)?;
+        }
     }
     let mut command = cargo();
     command.arg(&request.command);
@@ -85,6 +88,9 @@ fn prepared(request: &BuildRequest) -> Result<Command, Error> {
     if request.dormant {
         command.env(wrapper::DORMANT, "1");
     }
+    if request.leaf {
+        command.env(wrapper::LEAF, "1");
+    }
     if !request.crates.is_empty() {
         command.env(wrapper::CRATES, request.crates.join(","));
     }
@@ -100,13 +106,13 @@ fn prepared(request: &BuildRequest) -> Result<Command, Error> {
 fn place_of(request: &BuildRequest, place: PathBuf) -> PathBuf {
     let place = if request.dormant { place.join("dormant") } else { place };
     let functions = request.functions();
-    if !request.deps && request.crates.is_empty() && functions.is_empty() {
+    if !request.deps && !request.leaf && request.crates.is_empty() && functions.is_empty() {
         return place;
     }
     let mut crates = request.crates.clone();
     crates.sort();
     let mut hasher = DefaultHasher::new();
-    (request.deps, crates, functions).hash(&mut hasher);
+    (request.deps, request.leaf, crates, functions).hash(&mut hasher);
     place.join(format!("chosen-{:08x}", hasher.finish() as u32))
 }
 

@@ -1,7 +1,8 @@
-//! Functions that get an attribute by a list: some have no hooks, or all have room for hooks, XRay's *sleds*.
+//! Functions that get an attribute by a list: some have no hooks, or some have room for hooks, XRay's *sleds*.
 //!
 //! It is the one way in which stable compilers treat single functions in another way. A list has symbols, and which ones a crate
-//! has is known when it is compiled. So it is compiled twice: once to see which functions there are, and then with the list.
+//! has is known when it is compiled. So it is compiled twice: once to see which functions there are, and then with the list. For
+//! functions that have no hook because they call nothing (*leaves*), it is compiled as it will be to see which these are.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -11,7 +12,7 @@ use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 
 use object::read::archive::ArchiveFile;
-use object::{Object, ObjectSymbol, SymbolKind};
+use object::{Object, ObjectSection, ObjectSymbol, SymbolKind};
 use trace_format::patterns::{Patterns, spellings, without_suffix};
 
 use crate::command::run::exit_code;
@@ -37,12 +38,6 @@ impl Attribute {
         };
         format!("{function},{attribute}\n")
     }
-
-    /// Returns whether a function is in the list where those are wanted that `wanted` means.
-    fn is_of(self, function: &str, wanted: &Patterns) -> bool {
-        let path = format!("{:#}", rustc_demangle::demangle(function));
-        wanted.mean(&spellings(without_suffix(&path))) == (self == Attribute::Sleds)
-    }
 }
 
 /// Returns the arguments that have the compiler read a list. They stand before those for hooks: passes run in this order.
@@ -53,6 +48,17 @@ pub fn arguments(list: &Path) -> [OsString; 2] {
     ["-Cpasses=forceattrs".into(), file]
 }
 
+/// The hooks that functions get.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hooks {
+    /// Room for hooks, in all functions that are wanted.
+    Dormant,
+    /// Hooks that are called, in those that call something.
+    Called,
+    /// The same, and room for hooks in those that call nothing.
+    WithLeaves,
+}
+
 /// A crate that is compiled with a list.
 #[derive(Debug)]
 pub struct Listed<'a> {
@@ -60,51 +66,104 @@ pub struct Listed<'a> {
     pub words: &'a [OsString],
     /// What it gets besides, behind the list.
     pub more: &'a [OsString],
-    /// What the list does.
-    pub attribute: Attribute,
-    /// The functions that have hooks or room for them.
-    pub wanted: &'a Patterns,
+    /// The hooks that the functions get.
+    pub hooks: Hooks,
+    /// The functions that have hooks or room for them; all where there are none.
+    pub wanted: Option<&'a Patterns>,
 }
 
+/// The files that a compiler has made, or its exit status if it has failed.
+type Made = Result<Vec<Vec<u8>>, u8>;
+
 impl Listed<'_> {
-    /// Compiles twice with what `compiler` makes, the compiler's command. Returns the exit status.
+    /// Compiles several times with what `compiler` makes, the compiler's command. Returns the exit status.
     pub fn compile(&self, compiler: impl Fn() -> Command) -> io::Result<u8> {
-        // Nothing of the first time goes where Cargo looks, or other crates that are compiled meanwhile.
+        // Nothing of the first times goes where Cargo looks, or other crates that are compiled meanwhile.
         let place = tempfile::tempdir()?;
-        let output = compiler().args(elsewhere(self.words, place.path())).args(self.more).output()?;
-        if !output.status.success() {
-            io::stdout().write_all(&output.stdout)?;
-            io::stderr().write_all(&output.stderr)?;
-            return Ok(exit_code(output.status));
-        }
-        let mut functions = BTreeSet::new();
-        for entry in fs::read_dir(place.path())? {
-            add_functions(&fs::read(entry?.path())?, &mut functions);
-        }
-        let listed = functions.iter().filter(|function| self.attribute.is_of(function, self.wanted));
         let list = place.path().join("functions");
-        fs::write(&list, listed.map(|function| self.attribute.line(function)).collect::<String>())?;
+        let mut lines = String::new();
+        if self.hooks == Hooks::Dormant || self.wanted.is_some() {
+            let mut command = compiler();
+            // Code that is neither optimized nor linked has all functions that there are before any is inlined, or merged
+            // with another one of the same code. With its attribute, that may become impossible, and a function be there
+            // in the end that would not be otherwise.
+            command.args(self.elsewhere(place.path())).arg("-Cno-prepopulate-passes").args(self.more);
+            let mut functions = BTreeSet::new();
+            match made(&mut command, place.path())? {
+                Ok(files) => {
+                    files
+                        .iter()
+                        .for_each(|bytes| each_file(bytes, &mut |file| add_functions(file, &mut functions)));
+                }
+                Err(status) => return Ok(status),
+            }
+            let (attribute, is_listed) = match self.hooks {
+                Hooks::Dormant => (Attribute::Sleds, true),
+                Hooks::Called | Hooks::WithLeaves => (Attribute::NoHooks, false),
+            };
+            let listed = functions.iter().filter(|function| self.is_wanted(function) == is_listed);
+            lines.extend(listed.map(|function| attribute.line(function)));
+        }
+        fs::write(&list, &lines)?;
+        if self.hooks == Hooks::WithLeaves {
+            let mut command = compiler();
+            command.args(self.elsewhere(place.path())).args(arguments(&list)).args(self.more);
+            let mut leaves = BTreeSet::new();
+            match made(&mut command, place.path())? {
+                Ok(files) => {
+                    files
+                        .iter()
+                        .for_each(|bytes| each_file(bytes, &mut |file| add_leaves(file, &mut leaves)));
+                }
+                Err(status) => return Ok(status),
+            }
+            let listed = leaves.iter().filter(|function| self.is_wanted(function));
+            lines.extend(listed.map(|function| Attribute::Sleds.line(function)));
+            fs::write(&list, &lines)?;
+        }
         let mut command = compiler();
         command.args(self.words).args(arguments(&list)).args(self.more);
         Ok(exit_code(without_remarks(&mut command)?))
     }
+
+    /// Returns whether a function is to have hooks, or room for them.
+    fn is_wanted(&self, function: &str) -> bool {
+        let Some(wanted) = self.wanted else { return true };
+        let path = format!("{:#}", rustc_demangle::demangle(function));
+        wanted.mean(&spellings(without_suffix(&path)))
+    }
+
+    /// Returns the arguments of Cargo with another directory for what is made, which is code that is not linked.
+    fn elsewhere(&self, place: &Path) -> Vec<OsString> {
+        let mut words = self.words.to_vec();
+        for at in 0..words.len() {
+            let is_kind = words[at].as_encoded_bytes().starts_with(b"--emit=");
+            if is_kind {
+                words[at] = "--emit=obj".into();
+            } else if words[at] == "--out-dir" && at + 1 < words.len() {
+                words[at + 1] = place.join("made").into();
+            }
+        }
+        words
+    }
 }
 
-/// Returns the arguments with another directory for what is made, which is code that is neither optimized nor linked: it has
-/// all functions that there are before any is inlined, or merged with another one of the same code. With its attribute, that
-/// may become impossible, and a function be there in the end that would not be otherwise.
-fn elsewhere(words: &[OsString], place: &Path) -> Vec<OsString> {
-    let mut words = words.to_vec();
-    for at in 0..words.len() {
-        let is_kind = words[at].as_encoded_bytes().starts_with(b"--emit=");
-        if is_kind {
-            words[at] = "--emit=obj".into();
-        } else if words[at] == "--out-dir" && at + 1 < words.len() {
-            words[at + 1] = place.into();
-        }
+/// Runs a compiler whose files go to a directory in `place`, which is emptied. What a compiler says that fails is passed on.
+fn made(compiler: &mut Command, place: &Path) -> io::Result<Made> {
+    let place = place.join("made");
+    match fs::remove_dir_all(&place) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => fs::create_dir(&place)?,
     }
-    words.push("-Cno-prepopulate-passes".into());
-    words
+    let output = compiler.output()?;
+    if !output.status.success() {
+        io::stdout().write_all(&output.stdout)?;
+        io::stderr().write_all(&output.stderr)?;
+        return Ok(Err(exit_code(output.status)));
+    }
+    let files: io::Result<Vec<Vec<u8>>> =
+        fs::read_dir(&place)?.map(|entry| fs::read(entry?.path())).collect();
+    Ok(Ok(files?))
 }
 
 /// Runs the compiler and passes on what it says, but for its remark on each function that is in the list and in another unit of
@@ -145,21 +204,52 @@ fn without_remark(line: &[u8]) -> Option<String> {
     }
 }
 
-/// Adds the functions that a file defines, if it is one of code or an archive of such files.
-fn add_functions(bytes: &[u8], functions: &mut BTreeSet<String>) {
+/// Calls `take` with each file of code: these bytes, or the members of an archive.
+fn each_file(bytes: &[u8], take: &mut dyn FnMut(&object::File<'_>)) {
     if let Ok(archive) = ArchiveFile::parse(bytes) {
         for member in archive.members().flatten() {
             if let Ok(bytes) = member.data(bytes) {
                 // They stand at any offset, and are read only at an address that is a multiple of 8, as allocations have it.
                 let aligned = bytes.to_vec();
-                add_functions(&aligned, functions);
+                each_file(&aligned, take);
             }
         }
     } else if let Ok(file) = object::File::parse(bytes) {
-        let defined =
-            file.symbols().filter(|symbol| symbol.is_definition() && symbol.kind() == SymbolKind::Text);
-        functions.extend(defined.filter_map(|symbol| symbol.name().ok().map(str::to_owned)));
+        take(&file);
     }
+}
+
+/// Returns the symbols of the functions that a file defines.
+fn functions_of<'d, 'f>(file: &'f object::File<'d>) -> impl Iterator<Item = object::Symbol<'d, 'f>> {
+    file.symbols().filter(|symbol| symbol.is_definition() && symbol.kind() == SymbolKind::Text)
+}
+
+/// Adds the functions that a file defines.
+fn add_functions(file: &object::File<'_>, functions: &mut BTreeSet<String>) {
+    functions.extend(functions_of(file).filter_map(|symbol| symbol.name().ok().map(str::to_owned)));
+}
+
+/// Adds the functions of a file, which is not linked, that have no hook.
+fn add_leaves(file: &object::File<'_>, leaves: &mut BTreeSet<String>) {
+    let is_hook = |relocation: &object::Relocation| {
+        let object::RelocationTarget::Symbol(index) = relocation.target() else { return false };
+        file.symbol_by_index(index).is_ok_and(|symbol| symbol.name_bytes() == Ok(b"__tsan_func_entry"))
+    };
+    let hooks: BTreeSet<_> = file
+        .sections()
+        .flat_map(|section| {
+            let places = section.relocations().filter(|(_, relocation)| is_hook(relocation));
+            places.map(|(at, _)| (section.index().0, at)).collect::<Vec<_>>()
+        })
+        .collect();
+    let is_leaf = |symbol: &object::Symbol<'_, '_>| {
+        let Some(object::SectionIndex(section)) = symbol.section_index() else { return false };
+        let (start, end) = (symbol.address(), symbol.address() + symbol.size());
+        symbol.size() > 0 && hooks.range((section, start)..(section, end)).next().is_none()
+    };
+    leaves.extend(
+        functions_of(file).filter(is_leaf).filter_map(|symbol| symbol.name().ok().map(str::to_owned)),
+    );
 }
 
 #[cfg(all(test, target_os = "linux"))]
@@ -193,7 +283,7 @@ mod tests {
     fn functions_are_found_at_each_offset_of_an_archive() {
         let program = fs::read(std::env::current_exe().unwrap()).unwrap();
         let mut expected = BTreeSet::new();
-        add_functions(&program, &mut expected);
+        each_file(&program, &mut |file| add_functions(file, &mut expected));
         assert!(expected.len() > 1000, "{}", expected.len());
         let header = |name: &str, size: usize| {
             format!("{name:<16}{:<12}{:<6}{:<6}{:<8}{size:<10}`\n", 0, 0, 0, 100_644).into_bytes()
@@ -205,7 +295,7 @@ mod tests {
             archive.extend(header("second/", program.len()));
             archive.extend(&program);
             let mut found = BTreeSet::new();
-            add_functions(&archive, &mut found);
+            each_file(&archive, &mut |file| add_functions(file, &mut found));
             assert!(found == expected, "{before}: {} of {}", found.len(), expected.len());
         }
     }

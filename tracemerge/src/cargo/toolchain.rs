@@ -84,7 +84,7 @@ impl Toolchain {
             let has_sleds = object::File::parse(&*bytes)
                 .is_ok_and(|file| file.section_by_name(listed::SECTION_OF_SLEDS).is_some());
             Ok((!output.status.success() || !has_sleds).then(|| {
-                "dormant hooks. It was seen to work with Rust 1.85 and later on x86-64 and Linux with glibc. Without --dormant there are hooks that are always called".to_owned()
+                "dormant hooks. It was seen to work with Rust 1.85 and later on x86-64 and Linux with glibc. Without --dormant there are hooks that are always called, in functions that call others".to_owned()
             }))
         })
     }

@@ -9,7 +9,7 @@ use std::process::Command;
 
 use trace_format::patterns::Patterns;
 
-use crate::cargo::listed::{Attribute, Listed};
+use crate::cargo::listed::{Hooks, Listed};
 use crate::os::environment::of_cargo;
 use crate::ui::messages::Messages;
 
@@ -27,6 +27,8 @@ pub const FUNCTIONS: &str = "CARGO_TRACER_FUNCTIONS";
 pub const CHAINED: &str = "CARGO_TRACER_CHAINED";
 /// The variable that is set where the hooks are to be dormant.
 pub const DORMANT: &str = "CARGO_TRACER_DORMANT";
+/// The variable that is set where functions that call nothing are traced, too.
+pub const LEAF: &str = "CARGO_TRACER_LEAF";
 /// The variable that has the program in it that makes documentation, and compiles examples there.
 pub const RUSTDOC: &str = "CARGO_TRACER_RUSTDOC";
 
@@ -85,9 +87,14 @@ pub fn compile(args: Vec<OsString>) -> u8 {
         more.extend(HOOKS.map(OsString::from));
     }
     let wanted = of_cargo(FUNCTIONS).map(|text| Patterns::parse(&text.to_string_lossy()));
-    let compiled = if is_traced && (is_dormant || wanted.is_some()) {
-        let attribute = if is_dormant { Attribute::Sleds } else { Attribute::NoHooks };
-        Listed { words, more: &more, attribute, wanted: &wanted.unwrap_or_default() }.compile(compiler)
+    let with_leaves = of_cargo(LEAF).is_some();
+    let compiled = if is_traced && (is_dormant || with_leaves || wanted.is_some()) {
+        let hooks = match wanted {
+            _ if is_dormant => Hooks::Dormant,
+            _ if with_leaves => Hooks::WithLeaves,
+            _ => Hooks::Called,
+        };
+        Listed { words, more: &more, hooks, wanted: wanted.as_ref() }.compile(compiler)
     } else {
         replace_by(compiler().args(words).args(&more))
     };

@@ -285,6 +285,46 @@ fn dormant_hooks_are_left_out_by_paths_as_well() {
 }
 
 #[test]
+fn functions_that_call_nothing_are_traced_where_that_is_wanted() {
+    let workspace = Workspace::new();
+    // The leaves of the recursion, by Fibonacci's numbers, and one for each panic.
+    let fib = |n: u64| (0..n).fold((0, 1), |(a, b), _| (b, a + b)).0;
+    let ends: u64 = 20 * (8..12u64).map(|n| fib(n + 1)).sum::<u64>();
+    // A panic calls this closure, which does nothing. With optimization, what returns what it got is not called.
+    let closure = "the_app::main::{{closure}}";
+    for (profile, how, leaf, calls_of_leaf) in
+        [("debug", &["run"][..], "the_app::one", ends + 80), ("release", &["run", "--release"], closure, 80)]
+    {
+        let whole = workspace.cargo_tracer(how);
+        assert!(whole.status.success(), "{}", text(&whole.stderr));
+        let without = calls(&merged(&workspace.built(profile, "the-app"))).entered;
+        assert_eq!(without.get(leaf), None, "{without:?}");
+        let output = workspace.cargo_tracer(&[how, &["--leaf", "--show", "nothing"]].concat());
+        let counts = counted(&text(&output.stdout));
+        let (_, calls) = chosen(&workspace, &output, profile);
+        assert_eq!(
+            (counts["the_app::after"], calls.entered.get(leaf)),
+            (80, Some(&calls_of_leaf)),
+            "{profile}"
+        );
+        assert_eq!((calls.not_innermost, calls.of_nothing), (0, 0), "{calls:?}");
+        // All others are traced as they are without. Another closure has the same name.
+        let in_closure = without.get(closure).unwrap_or(&0) + counts["the_app::catches"];
+        assert_eq!(calls.entered.get(closure), Some(&in_closure), "{profile}");
+        for (name, count) in without.iter().filter(|(name, _)| *name != closure) {
+            assert_eq!(calls.entered.get(name), Some(count), "{profile}: {name}");
+        }
+        // Patterns choose among them as well.
+        let only = ["--leaf", "--show", "nothing", "--include", "after", "--include", leaf];
+        let output = workspace.cargo_tracer(&[how, &only].concat());
+        let (_, calls) = chosen(&workspace, &output, profile);
+        let mut expected = ["the_app::after", leaf];
+        expected.sort_unstable();
+        assert_eq!(calls.entered.keys().collect::<Vec<_>>(), expected, "{profile}");
+    }
+}
+
+#[test]
 fn tests_examples_and_examples_in_documentation_are_built_and_run() {
     let workspace = Workspace::new();
     let output = workspace.cargo_tracer(&["test", "--workspace"]);

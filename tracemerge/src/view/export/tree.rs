@@ -587,7 +587,7 @@ net      740 ns  } app::idle  <- still running when the process was killed
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
+        #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
 
         #[test]
         fn a_tree_without_short_calls_is_the_same_whether_sources_leave_them_out_or_have_them(

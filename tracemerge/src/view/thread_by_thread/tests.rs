@@ -58,7 +58,7 @@ fn is_counted(files: &[(PathBuf, u64)]) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
     #[test]
     fn threads_that_are_counted_one_by_one_give_what_their_merge_gives(

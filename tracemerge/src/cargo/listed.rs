@@ -72,9 +72,6 @@ pub struct Listed<'a> {
     pub wanted: Option<&'a Patterns>,
 }
 
-/// The files that a compiler has made, or its exit status if it has failed.
-type Made = Result<Vec<Vec<u8>>, u8>;
-
 impl Listed<'_> {
     /// Compiles several times with what `compiler` makes, the compiler's command. Returns the exit status.
     pub fn compile(&self, compiler: impl Fn() -> Command) -> io::Result<u8> {
@@ -83,20 +80,15 @@ impl Listed<'_> {
         let list = place.path().join("functions");
         let mut lines = String::new();
         if self.hooks == Hooks::Dormant || self.wanted.is_some() {
-            let mut command = compiler();
             // Code that is neither optimized nor linked has all functions that there are before any is inlined, or merged
             // with another one of the same code. With its attribute, that may become impossible, and a function be there
             // in the end that would not be otherwise.
+            let mut command = compiler();
             command.args(self.elsewhere(place.path())).arg("-Cno-prepopulate-passes").args(self.more);
-            let mut functions = BTreeSet::new();
-            match made(&mut command, place.path())? {
-                Ok(files) => {
-                    files
-                        .iter()
-                        .for_each(|bytes| each_file(bytes, &mut |file| add_functions(file, &mut functions)));
-                }
+            let functions = match found(&mut command, place.path(), add_functions)? {
+                Ok(functions) => functions,
                 Err(status) => return Ok(status),
-            }
+            };
             let (attribute, is_listed) = match self.hooks {
                 Hooks::Dormant => (Attribute::Sleds, true),
                 Hooks::Called | Hooks::WithLeaves => (Attribute::NoHooks, false),
@@ -108,15 +100,10 @@ impl Listed<'_> {
         if self.hooks == Hooks::WithLeaves {
             let mut command = compiler();
             command.args(self.elsewhere(place.path())).args(arguments(&list)).args(self.more);
-            let mut leaves = BTreeSet::new();
-            match made(&mut command, place.path())? {
-                Ok(files) => {
-                    files
-                        .iter()
-                        .for_each(|bytes| each_file(bytes, &mut |file| add_leaves(file, &mut leaves)));
-                }
+            let leaves = match found(&mut command, place.path(), add_leaves)? {
+                Ok(leaves) => leaves,
                 Err(status) => return Ok(status),
-            }
+            };
             let listed = leaves.iter().filter(|function| self.is_wanted(function));
             lines.extend(listed.map(|function| Attribute::Sleds.line(function)));
             fs::write(&list, &lines)?;
@@ -148,8 +135,13 @@ impl Listed<'_> {
     }
 }
 
-/// Runs a compiler whose files go to a directory in `place`, which is emptied. What a compiler says that fails is passed on.
-fn made(compiler: &mut Command, place: &Path) -> io::Result<Made> {
+/// Runs a compiler whose files go to a directory in `place`, which is emptied. Returns the functions that `add` finds in
+/// them, or the exit status of a compiler that has failed, whose words are passed on.
+fn found(
+    compiler: &mut Command,
+    place: &Path,
+    add: fn(&object::File<'_>, &mut BTreeSet<String>),
+) -> io::Result<Result<BTreeSet<String>, u8>> {
     let place = place.join("made");
     match fs::remove_dir_all(&place) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -161,9 +153,11 @@ fn made(compiler: &mut Command, place: &Path) -> io::Result<Made> {
         io::stderr().write_all(&output.stderr)?;
         return Ok(Err(exit_code(output.status)));
     }
-    let files: io::Result<Vec<Vec<u8>>> =
-        fs::read_dir(&place)?.map(|entry| fs::read(entry?.path())).collect();
-    Ok(Ok(files?))
+    let mut functions = BTreeSet::new();
+    for entry in fs::read_dir(&place)? {
+        each_file(&fs::read(entry?.path())?, &mut |file| add(file, &mut functions));
+    }
+    Ok(Ok(functions))
 }
 
 /// Runs the compiler and passes on what it says, but for its remark on each function that is in the list and in another unit of

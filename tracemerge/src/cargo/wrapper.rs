@@ -89,10 +89,10 @@ pub fn compile(args: Vec<OsString>) -> u8 {
     let wanted = of_cargo(FUNCTIONS).map(|text| Patterns::parse(&text.to_string_lossy()));
     let with_leaves = of_cargo(LEAF).is_some();
     let compiled = if is_traced && (is_dormant || with_leaves || wanted.is_some()) {
-        let hooks = match wanted {
-            _ if is_dormant => Hooks::Dormant,
-            _ if with_leaves => Hooks::WithLeaves,
-            _ => Hooks::Called,
+        let hooks = match (is_dormant, with_leaves) {
+            (true, _) => Hooks::Dormant,
+            (false, true) => Hooks::WithLeaves,
+            (false, false) => Hooks::Called,
         };
         Listed { words, more: &more, hooks, wanted: wanted.as_ref() }.compile(compiler)
     } else {

@@ -85,6 +85,14 @@ impl Folder {
         Ok(())
     }
 
+    /// Appends each whole part of `stream` to its file; returns what is behind.
+    fn append_parts<'a>(&mut self, mut stream: &'a [u8]) -> io::Result<&'a [u8]> {
+        while let Some((name, part)) = take_part(&mut stream) {
+            self.append(name, part)?;
+        }
+        Ok(stream)
+    }
+
     /// Closes all files, and returns the directory for the user to name it, and its mark.
     ///
     /// # Errors
@@ -101,14 +109,15 @@ impl Folder {
 
 impl Write for Folder {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.pending.is_empty() {
+            let rest = self.append_parts(bytes)?;
+            self.pending.extend_from_slice(rest);
+            return Ok(bytes.len());
+        }
         let mut pending = std::mem::take(&mut self.pending);
         pending.extend_from_slice(bytes);
-        let mut rest = &pending[..];
-        while let Some((name, part)) = take_part(&mut rest) {
-            self.append(name, part)?;
-        }
-        let taken = pending.len() - rest.len();
-        pending.drain(..taken);
+        let rest = self.append_parts(&pending)?.len();
+        pending.drain(..pending.len() - rest);
         self.pending = pending;
         Ok(bytes.len())
     }

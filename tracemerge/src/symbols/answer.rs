@@ -158,8 +158,8 @@ fn is_of_tracer(frame: &Frame) -> bool {
 }
 
 /// The folders of the library, as they lie in its repository.
-const FOLDERS: [&str; 10] =
-    ["api", "flusher", "ring", "shared", "stack", "sync", "sys", "traced", "user", "words"];
+const FOLDERS: [&str; 11] =
+    ["api", "copies", "flusher", "ring", "shared", "stack", "sync", "sys", "traced", "user", "words"];
 
 /// Returns whether a source file is one of the library: in its repository, or where cargo unpacks packages.
 fn is_file_of_tracer(file: &str) -> bool {

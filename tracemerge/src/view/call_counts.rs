@@ -11,9 +11,9 @@ use trace_format::meta::Meta;
 
 use crate::input::inputs::Origin;
 use crate::time::clocks::ClockReader;
-use crate::view::calls::{CallPlace, Ending, LastRecords, OpenCall, OpenCalls, cut};
+use crate::view::calls::{Ending, LastRecords, OpenCall, OpenCalls, cut};
 use crate::view::fast_map::FastMap;
-use crate::view::function_names::{Called, FunctionId, SharedNames, Told, lock};
+use crate::view::function_names::{Called, FunctionId, KnownPayloads, SharedNames, Told, lock};
 use crate::view::latency::Latencies;
 use crate::view::lines_to_records::RecordText;
 
@@ -31,6 +31,7 @@ pub struct Counting {
 pub struct CallCounts {
     counting: Counting,
     names: SharedNames,
+    told: KnownPayloads,
     /// The labels of the threads, by origin.
     labels: Vec<String>,
     /// The number of each origin's process, and that of its thread.
@@ -174,6 +175,7 @@ impl CallCounts {
     pub fn new(counting: Counting, names: SharedNames, labels: Vec<String>) -> CallCounts {
         CallCounts {
             counting,
+            told: KnownPayloads::of(&names),
             names,
             labels,
             processes: Vec::new(),
@@ -274,13 +276,13 @@ impl CallCounts {
         let (process, thread) = self.know(record.origin, origin);
         match record.kind {
             Kind::Enter | Kind::Leave => {
-                let told = lock(&self.names).told(process, record.ticks, record.payload());
-                if let Some(Told { called: Called { place, function, .. }, span, .. }) = told {
+                let told = self.told.told(&self.names, process, record.ticks, record.payload());
+                if let Some(Told { called, span, .. }) = told {
                     let now = self.open[thread].clock.wall(record.ticks).0;
                     if record.kind == Kind::Enter {
-                        self.enter(thread, place, function, span, now);
+                        self.enter(thread, called, span, now);
                     } else {
-                        self.leave(thread, place, function, span, now);
+                        self.leave(thread, called, span, now);
                     }
                 }
             }
@@ -303,35 +305,22 @@ impl CallCounts {
 
     /// Takes the entering of a function by a thread, at a time in nanoseconds.
     #[inline]
-    pub fn enter(
-        &mut self,
-        thread: usize,
-        place: CallPlace,
-        function: FunctionId,
-        span: Option<u64>,
-        now: u64,
-    ) {
+    pub fn enter(&mut self, thread: usize, called: Called, span: Option<u64>, now: u64) {
         let open = &mut self.open[thread];
         if self.counting.paths {
             let around = open.paths.last().copied();
             let around =
                 around.unwrap_or_else(|| self.paths.step(None, u32::try_from(thread).unwrap_or(u32::MAX)));
-            open.paths.push(self.paths.step(Some(around), function));
+            open.paths.push(self.paths.step(Some(around), called.function));
         }
-        open.calls.enter(place, function, span, now);
+        open.calls.enter(called.place, called.function, span, now);
     }
 
     /// Takes the leaving of a function by a thread, at a time in nanoseconds.
     #[inline]
-    pub fn leave(
-        &mut self,
-        thread: usize,
-        place: CallPlace,
-        function: FunctionId,
-        span: Option<u64>,
-        now: u64,
-    ) {
-        let Some(left) = self.open[thread].calls.leave(place, function, span) else { return };
+    pub fn leave(&mut self, thread: usize, called: Called, span: Option<u64>, now: u64) {
+        let open = &mut self.open[thread];
+        let Some(left) = open.calls.leave(called.place, called.function, span) else { return };
         while let Some((call, ending)) = self.open[thread].calls.pop(left, now) {
             self.unseen += u64::from(ending == Ending::Unseen);
             self.end(thread, &call, now);

@@ -22,6 +22,18 @@ impl Hasher for FastHasher {
     #[inline]
     fn write(&mut self, bytes: &[u8]) {
         let mut rest = bytes;
+        // Four words at once, for each of the others waits for the one before.
+        while let Some((block, behind)) = rest.split_first_chunk::<32>() {
+            let word = |at: usize| block[at..].first_chunk().map_or(0, |word| u64::from_le_bytes(*word));
+            let mixed = |at: usize, by: u64| word(at).wrapping_mul(by).rotate_left(29);
+            self.add(
+                mixed(0, 0x9e37_79b9_7f4a_7c15)
+                    ^ mixed(8, 0xbf58_476d_1ce4_e5b9)
+                    ^ mixed(16, 0x94d0_49bb_1331_11eb)
+                    ^ mixed(24, 0xd6e8_feb8_6659_fd93),
+            );
+            rest = behind;
+        }
         while let Some((word, behind)) = rest.split_first_chunk() {
             self.add(u64::from_le_bytes(*word));
             rest = behind;

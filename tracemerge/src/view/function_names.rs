@@ -3,6 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use trace_format::function::{FunctionLine, FunctionPlace, Named, StackFrame, StackLine, escape_name};
@@ -106,10 +107,61 @@ pub struct FunctionNames {
     by_return: HashMap<(usize, u64), Arc<[FunctionId]>>,
     /// Whether names are wanted.
     is_on: bool,
-    /// What payloads without a span tell, by the process and the payload.
-    by_payload: Vec<FastMap<Vec<u8>, Told>>,
+    /// A number that grows with each line of a module table: what was told before may be told otherwise.
+    generation: Arc<AtomicU64>,
     /// A buffer for the text of a site.
     text: Vec<u8>,
+}
+
+/// What payloads of `>` and `<` lines tell, as far as one taker of records has met them: found without the lock of the names.
+#[derive(Debug)]
+pub struct KnownPayloads {
+    /// By the process and the payload.
+    known: Vec<FastMap<Vec<u8>, Told>>,
+    /// The generation of the names that this holds of.
+    generation: u64,
+    newest: Arc<AtomicU64>,
+}
+
+impl KnownPayloads {
+    /// Makes what knows no payload, for lines that are told by `names`.
+    #[must_use]
+    pub fn of(names: &SharedNames) -> KnownPayloads {
+        let newest = lock(names).generation.clone();
+        KnownPayloads { known: Vec::new(), generation: newest.load(Ordering::Relaxed), newest }
+    }
+
+    /// Returns what the payload of a `>` or `<` line of a process tells by `names`; `None` where it is none.
+    #[inline]
+    pub fn told(
+        &mut self,
+        names: &SharedNames,
+        process: usize,
+        ticks: Ticks,
+        payload: &[u8],
+    ) -> Option<Told> {
+        if self.generation == self.newest.load(Ordering::Relaxed) {
+            if let Some(told) = self.known.get(process).and_then(|known| known.get(payload)) {
+                return Some(*told);
+            }
+        }
+        self.ask(names, process, ticks, payload)
+    }
+
+    #[cold]
+    fn ask(&mut self, names: &SharedNames, process: usize, ticks: Ticks, payload: &[u8]) -> Option<Told> {
+        let mut names = lock(names);
+        let newest = self.newest.load(Ordering::Relaxed);
+        if std::mem::replace(&mut self.generation, newest) != newest {
+            self.known.clear();
+        }
+        let (told, is_lasting) = names.told(process, ticks, payload)?;
+        if is_lasting {
+            self.known.resize_with(self.known.len().max(process + 1), FastMap::default);
+            self.known[process].insert(payload.to_vec(), told);
+        }
+        Some(told)
+    }
 }
 
 /// Names that a format and who made it share.
@@ -154,7 +206,7 @@ impl FunctionNames {
             by_address: HashMap::new(),
             by_return: HashMap::new(),
             is_on,
-            by_payload: Vec::new(),
+            generation: Arc::default(),
             text: Vec::new(),
         }
     }
@@ -165,7 +217,6 @@ impl FunctionNames {
         let number = *self.processes.entry(origin.run.as_ref().map(key)).or_insert(self.modules.len());
         if number == self.modules.len() {
             self.modules.push(ProcessModules::default());
-            self.by_payload.push(FastMap::default());
         }
         number
     }
@@ -187,7 +238,8 @@ impl FunctionNames {
         modules.timeline = None;
         self.by_address.retain(|(of, ..), _| *of != process);
         self.by_return.retain(|(of, _), _| *of != process);
-        self.by_payload[process].clear();
+        // Relaxed: who reads it has the names' lock, or is the thread that takes the lines.
+        self.generation.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Returns a function.
@@ -196,19 +248,14 @@ impl FunctionNames {
         &self.functions[id as usize]
     }
 
-    /// Returns what the payload of a `>` or `<` line of a process tells; `None` where it is none.
-    pub fn told(&mut self, process: usize, ticks: Ticks, payload: &[u8]) -> Option<Told> {
-        if let Some(told) = self.by_payload[process].get(payload) {
-            return Some(*told);
-        }
+    /// Returns what the payload of a `>` or `<` line of a process tells, and whether it tells the same later; `None` where
+    /// it is none.
+    fn told(&mut self, process: usize, ticks: Ticks, payload: &[u8]) -> Option<(Told, bool)> {
         let line = FunctionLine::parse(payload)?;
         let called = self.of_line(process, ticks, &line);
         let told = Told { called, span: line.span, left: line.flags };
         let is_lasting = matches!(called.place, CallPlace::Site(_)) || !self.modules[process].changes;
-        if line.span.is_none() && is_lasting {
-            self.by_payload[process].insert(payload.to_vec(), told);
-        }
-        Some(told)
+        Some((told, line.span.is_none() && is_lasting))
     }
 
     /// Returns what a record of a process tells of a call, which has this address and perhaps is of a hook.

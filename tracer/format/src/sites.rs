@@ -74,7 +74,9 @@ impl SiteKind {
 }
 
 impl Level {
-    fn of(byte: u8) -> Level {
+    /// Returns the level with this number; [`Level::None`] where there is none.
+    #[must_use]
+    pub fn of(byte: u8) -> Level {
         match byte {
             1 => Level::Error,
             2 => Level::Warn,

@@ -70,6 +70,9 @@ pub struct CtfFormat {
     classes: FastMap<Class, u32>,
     /// The same by number.
     known: Vec<Class>,
+    /// The numbers of the classes that most events are of: values by their site, and calls.
+    of_sites: Vec<Option<u32>>,
+    of_calls: [Option<u32>; 4],
     pids: Pids,
     /// The number of texts with a NUL, and of records whose ticks go back.
     nul: u64,
@@ -187,16 +190,10 @@ impl CtfFormat {
         scene: &Scene,
         out: &mut Vec<u8>,
     ) -> &mut Vec<u8> {
-        let number = match self.classes.get(&class) {
-            Some(number) => *number,
-            None => {
-                let number = u32::try_from(self.known.len()).unwrap_or(u32::MAX);
-                self.known.push(class.clone());
-                self.classes.insert(class, number);
-                number
-            }
-        };
-        self.streams.resize_with(self.streams.len().max(scene.threads.len()), || None);
+        let number = self.number_of_class(class);
+        if self.streams.len() < scene.threads.len() {
+            self.streams.resize_with(scene.threads.len(), || None);
+        }
         let ticks = event.ticks.0;
         let is_full = self.streams[event.thread].as_ref().is_some_and(|stream| stream.events.len() >= ENOUGH);
         if is_full {
@@ -219,9 +216,45 @@ impl CtfFormat {
         stream.end = ticks;
         let (_, first, last) = &mut clocks[stream.clock];
         (*first, *last) = ((*first).min(ticks), (*last).max(ticks));
-        stream.events.extend_from_slice(&number.to_le_bytes());
-        stream.events.extend_from_slice(&ticks.to_le_bytes());
+        let mut head = [0; 12];
+        head[..4].copy_from_slice(&number.to_le_bytes());
+        head[4..].copy_from_slice(&ticks.to_le_bytes());
+        stream.events.extend_from_slice(&head);
         &mut stream.events
+    }
+
+    /// Returns the number of a class, a new one where it is met for the first time.
+    #[inline]
+    fn number_of_class(&mut self, class: Class) -> u32 {
+        let known = match &class {
+            Class::Values(site) => self.of_sites.get(*site),
+            Class::Enter(of_span) => self.of_calls.get(usize::from(*of_span)),
+            Class::Leave(of_span) => self.of_calls.get(2 + usize::from(*of_span)),
+            _ => None,
+        };
+        match known {
+            Some(Some(number)) => *number,
+            _ => self.number_by_hash(class),
+        }
+    }
+
+    fn number_by_hash(&mut self, class: Class) -> u32 {
+        if let Some(number) = self.classes.get(&class) {
+            return *number;
+        }
+        let number = u32::try_from(self.known.len()).unwrap_or(u32::MAX);
+        match &class {
+            Class::Values(site) => {
+                self.of_sites.resize(self.of_sites.len().max(site + 1), None);
+                self.of_sites[*site] = Some(number);
+            }
+            Class::Enter(of_span) => self.of_calls[usize::from(*of_span)] = Some(number),
+            Class::Leave(of_span) => self.of_calls[2 + usize::from(*of_span)] = Some(number),
+            _ => {}
+        }
+        self.known.push(class.clone());
+        self.classes.insert(class, number);
+        number
     }
 
     /// Writes the packet of a thread.

@@ -15,11 +15,11 @@ use trace_format::sites::Site;
 use crate::file::marked_values::bytes_of;
 use crate::input::inputs::Origin;
 use crate::input::site_catalog::SiteCatalog;
-use crate::time::clocks::TickClock;
+use crate::time::clocks::{ClockReader, TickClock};
 use crate::ui::messages::count;
 use crate::view::calls::{Ending, LastRecords, OpenCalls, cut};
 use crate::view::export::Export;
-use crate::view::function_names::{FunctionId, SharedNames, Told, lock};
+use crate::view::function_names::{FunctionId, KnownPayloads, SharedNames, Told, lock};
 use crate::view::lines_to_records::RecordText;
 use crate::view::values::{Fields, Value};
 
@@ -215,12 +215,13 @@ pub fn sentences<'a>(of: impl IntoIterator<Item = (u64, &'a str, &'a str)>) -> V
 pub struct EventExport<F> {
     format: F,
     names: SharedNames,
+    told: KnownPayloads,
     catalog: Arc<SiteCatalog>,
     /// The labels of the threads, by origin.
     labels: Vec<String>,
     scene: Scene,
-    /// The thread of each origin.
-    threads: Vec<Option<usize>>,
+    /// The thread of each origin, and its clock.
+    threads: Vec<Option<(usize, ClockReader)>>,
     by_id: HashMap<(usize, u64, Option<Vec<u8>>), usize>,
     /// The number of each process among the names.
     named: Vec<usize>,
@@ -229,6 +230,7 @@ pub struct EventExport<F> {
     /// Buffers.
     text: String,
     bytes: Vec<u8>,
+    ended: Vec<EndedCall>,
 }
 
 impl<F: EventFormat> EventExport<F> {
@@ -241,6 +243,7 @@ impl<F: EventFormat> EventExport<F> {
     ) -> EventExport<F> {
         EventExport {
             format,
+            told: KnownPayloads::of(&names),
             names,
             catalog,
             labels,
@@ -252,14 +255,21 @@ impl<F: EventFormat> EventExport<F> {
             last: LastRecords::default(),
             text: String::new(),
             bytes: Vec::new(),
+            ended: Vec::new(),
         }
     }
 
-    /// Returns the number of an origin's thread.
-    fn thread(&mut self, number: usize, origin: &Origin) -> usize {
-        if let Some(Some(thread)) = self.threads.get(number) {
-            return *thread;
+    /// Returns the number of an origin's thread, and the time at `ticks` by its clock.
+    #[inline]
+    fn thread(&mut self, number: usize, origin: &Origin, ticks: Ticks) -> (usize, u64) {
+        match self.threads.get_mut(number) {
+            Some(Some((thread, clock))) => (*thread, clock.wall(ticks).0),
+            _ => (self.new_thread(number, origin), origin.clock.wall(ticks).0),
         }
+    }
+
+    #[cold]
+    fn new_thread(&mut self, number: usize, origin: &Origin) -> usize {
         let of_names = lock(&self.names).process(origin);
         let process = self.named.iter().position(|named| *named == of_names).unwrap_or_else(|| {
             let run = origin.run.clone();
@@ -283,8 +293,8 @@ impl<F: EventFormat> EventExport<F> {
             self.open.push(OpenCalls::default());
             self.open.len() - 1
         });
-        self.threads.resize(self.threads.len().max(number + 1), None);
-        self.threads[number] = Some(thread);
+        self.threads.resize_with(self.threads.len().max(number + 1), || None);
+        self.threads[number] = Some((thread, origin.clock.reader()));
         thread
     }
 
@@ -341,7 +351,7 @@ impl<F: EventFormat> EventExport<F> {
 
     fn function(&mut self, record: &RecordText<'_>, thread: usize, wall: u64, out: &mut Vec<u8>) {
         let process = self.named[self.scene.threads[thread].process];
-        let told = lock(&self.names).told(process, record.ticks, record.payload());
+        let told = self.told.told(&self.names, process, record.ticks, record.payload());
         let Some(told) = told else { return };
         self.learn_functions(&told);
         let (called, ticks) = (told.called, record.ticks);
@@ -353,7 +363,8 @@ impl<F: EventFormat> EventExport<F> {
                 out,
             );
         }
-        let mut ended = Vec::new();
+        let mut ended = std::mem::take(&mut self.ended);
+        ended.clear();
         match self.open[thread].leave(called.place, called.function, told.span) {
             None => self.scene.unmatched += 1,
             Some(left) => {
@@ -366,6 +377,7 @@ impl<F: EventFormat> EventExport<F> {
         }
         let what = What::Leave(told, &ended);
         self.format.event(&Event { thread, ticks, wall, what }, &self.scene, out);
+        self.ended = ended;
     }
 
     /// Ends what is still open in a thread.
@@ -450,8 +462,7 @@ impl<F: EventFormat> Export for EventExport<F> {
     }
 
     fn record(&mut self, origin: &Origin, record: &RecordText<'_>, out: &mut Vec<u8>) {
-        let thread = self.thread(record.origin, origin);
-        let wall = origin.clock.wall(record.ticks).0;
+        let (thread, wall) = self.thread(record.origin, origin, record.ticks);
         self.last.see(self.scene.threads[thread].process, record.ticks);
         match record.kind {
             Kind::Message | Kind::Continuation => self.message(record, thread, wall, out),

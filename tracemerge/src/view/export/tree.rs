@@ -21,7 +21,7 @@ use crate::ui::units::put_duration;
 use crate::view::calls::{Cut, Ending, LastRecords, OpenCall, OpenCalls, cut};
 use crate::view::export::Export;
 use crate::view::export::time_column::TimeColumn;
-use crate::view::function_names::{Called, FunctionId, SharedNames, Told, lock};
+use crate::view::function_names::{Called, FunctionId, KnownPayloads, SharedNames, Told, lock};
 use crate::view::lines_to_records::RecordText;
 
 /// The number of characters of a duration.
@@ -48,6 +48,7 @@ pub struct TreeFormat {
     function: Option<Regex>,
     time: TimeColumn,
     names: SharedNames,
+    told: KnownPayloads,
     labels: Vec<String>,
     width: usize,
     processes: Vec<Option<usize>>,
@@ -103,6 +104,7 @@ impl TreeFormat {
             function: style.function.as_deref().and_then(|pattern| Regex::new(pattern).ok()),
             style,
             time,
+            told: KnownPayloads::of(&names),
             names,
             labels,
             width,
@@ -403,7 +405,7 @@ impl Export for TreeFormat {
         }
         match record.kind {
             Kind::Enter | Kind::Leave => {
-                let told = lock(&self.names).told(process, record.ticks, record.payload());
+                let told = self.told.told(&self.names, process, record.ticks, record.payload());
                 let Some(Told { called, span, left }) = told else { return };
                 if record.kind == Kind::Enter {
                     self.enter(thread, origin, record.ticks, (called, span), out);

@@ -5,6 +5,7 @@
 //! plainly in order is left to the merge, which knows what to say of it: damaged bytes, ticks that go back, modules that
 //! came or went.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::{io, thread};
 
@@ -22,7 +23,7 @@ use crate::view::function_names::lock;
 use crate::view::lines_to_records::{RecordText, Take, each_record};
 use crate::view::plan::Plan;
 use crate::view::thread_by_thread::batch::{Batch, Packer};
-use crate::view::thread_by_thread::reader::{Item, KnownPlace, Reader};
+use crate::view::thread_by_thread::reader::{Item, Reader};
 
 mod batch;
 mod reader;
@@ -58,10 +59,15 @@ pub fn count(counts: &mut CallCounts, inputs: &Inputs, plan: &Plan<'_>) -> Optio
     let all: usize = sources.iter().map(|source| source.size).sum();
     let empty = counts.part();
     let can_help = thread::available_parallelism().is_ok_and(|all| all.get() > 1);
+    let is_given_up = AtomicBool::new(false);
     let parts = map_on_all_processors(&shares, bytes, |share| {
         let mut part = Part { origins: &inputs.origins, counts: empty.part(), findings: Vec::new() };
         // While a source is read that has more than all others, a processor has nothing else to do.
-        let is_sound = share.iter().all(|source| part.count(source, can_help && source.size > all / 2));
+        let is_sound = share.iter().all(|source| {
+            // Relaxed: nothing else is read by it, and to see it late costs only time.
+            !is_given_up.load(Ordering::Relaxed) && part.count(source, can_help && source.size > all / 2)
+        });
+        is_given_up.fetch_or(!is_sound, Ordering::Relaxed);
         is_sound.then_some((part.counts, part.findings))
     });
     let mut found: Vec<(usize, Findings)> = Vec::new();
@@ -211,11 +217,11 @@ impl Part<'_> {
     fn take(&mut self, source: &OfThread<'_>, item: Item<'_>) {
         match item {
             Item::Call(call) => {
-                let KnownPlace { place, function, .. } = call.place;
+                let (thread, called) = (source.thread, call.place.called);
                 if call.is_entered {
-                    self.counts.enter(source.thread, place, function, None, call.now);
+                    self.counts.enter(thread, called, None, call.now);
                 } else {
-                    self.counts.leave(source.thread, place, function, None, call.now);
+                    self.counts.leave(thread, called, None, call.now);
                 }
                 self.found().lines += 1;
             }

@@ -9,12 +9,13 @@ use crate::input::inputs::Origin;
 use crate::time::clocks::ClockReader;
 use crate::view::calls::CallPlace;
 use crate::view::fast_map::FastMap;
-use crate::view::function_names::{FunctionId, SharedNames, lock};
+use crate::view::function_names::{Called, SharedNames, lock};
 
 /// The number of bits of the places that addresses have among those that were asked for last.
 const RECENT: u32 = 9;
 /// No address: that of a call has 54 bits.
-const NOTHING: (u64, KnownPlace) = (u64::MAX, KnownPlace { number: 0, place: CallPlace::Last, function: 0 });
+const NOTHING: (u64, KnownPlace) =
+    (u64::MAX, KnownPlace { number: 0, called: Called { place: CallPlace::Last, function: 0, from: None } });
 
 /// A record of a raw file, as it is counted.
 pub enum Item<'a> {
@@ -40,10 +41,8 @@ pub struct Call {
 pub struct KnownPlace {
     /// The number of places that were known before this one.
     pub number: u32,
-    /// The place, as the records of the entering and the leaving have it.
-    pub place: CallPlace,
-    /// The function.
-    pub function: FunctionId,
+    /// What the records of a call at this place tell.
+    pub called: Called,
 }
 
 /// The reader of a raw file: makes items of its records.
@@ -113,7 +112,7 @@ impl<'a> Reader<'a> {
             let called = lock(names).of_call(process, ticks, address, is_hook);
             let number = *places;
             *places += 1;
-            KnownPlace { number, place: called.place, function: called.function }
+            KnownPlace { number, called }
         })
     }
 }

@@ -8,6 +8,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::reader::{Raw, RawItem, is_clean};
+use super::short_calls::ShortCalls;
 use super::{BLOCK_BYTES, Defined};
 use crate::line::Ticks;
 use crate::meta::{LossReason, Meta};
@@ -266,17 +267,8 @@ impl Decoder {
     /// last, if no other record is behind it.
     #[inline]
     fn write_held(&mut self, is_end: bool, out: &mut Vec<u8>) {
-        if self.short.held.is_empty() && !self.short.has_left_out {
-            return;
-        }
-        let last = if is_end && self.short.has_left_out { &self.short.left_out[..] } else { &[] };
-        for record in
-            self.short.held.iter().chain(last).filter_map(|&(word, ticks)| Record::call(word, ticks))
-        {
-            self.lines.function(record.ticks, &record, None, out);
-        }
-        self.short.held.clear();
-        self.short.has_left_out = false;
+        let lines = &self.lines;
+        self.short.give_back(is_end, |record| lines.function(record.ticks, record, None, out));
     }
 
     /// Appends the lines of as many of the next records as can be done at once; returns the position where
@@ -427,45 +419,6 @@ impl Decoder {
         let damaged = Meta::Damaged { file: name.to_vec(), offset, bytes, text: text.to_vec() };
         self.lines.meta(self.last, |out| damaged.write(out), out);
         found.damaged.push(place);
-    }
-}
-
-/// What is known of calls where short ones are left out.
-#[derive(Clone, Debug, Default)]
-struct ShortCalls {
-    /// The least ticks of a call that is shown; 0: all are.
-    least: u64,
-    /// The enterings whose lines are not written yet, for nothing tells so far that their calls are long: word 0 and the
-    /// ticks of each.
-    held: Vec<(u64, Ticks)>,
-    /// The entering and the leaving of the call that was left out last...
-    left_out: [(u64, Ticks); 2],
-    /// ...and whether no record is behind it.
-    has_left_out: bool,
-}
-
-impl ShortCalls {
-    #[inline(always)]
-    fn enter(&mut self, record: &Record<'_>) {
-        self.held.push((record.word(), record.ticks));
-        self.has_left_out = false;
-    }
-
-    /// Takes a leaving; returns whether the call is left out.
-    #[inline(always)]
-    fn leave(&mut self, left: &Record<'_>) -> bool {
-        let Some(&entered) = self.held.last() else { return false };
-        let is_it = Record::call(entered.0, entered.1)
-            .is_some_and(|entered| entered.address() == left.address())
-            || left.address() == 0 && left.flags().has(Flags::HOOK);
-        let is_short = left.ticks.0 - entered.1.0 < self.least;
-        let is_left_out = is_it && is_short;
-        if is_left_out {
-            self.held.pop();
-            self.left_out = [entered, (left.word(), left.ticks)];
-            self.has_left_out = true;
-        }
-        is_left_out
     }
 }
 

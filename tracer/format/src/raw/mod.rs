@@ -19,6 +19,7 @@
 
 mod decoder;
 mod reader;
+mod short_calls;
 #[cfg(test)]
 mod tests;
 mod writer;

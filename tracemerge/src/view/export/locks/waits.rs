@@ -103,7 +103,7 @@ pub struct Condition {
     pub in_vain: u64,
     /// The times from notifications to the moments when the threads that they were for had the lock again.
     pub latency: Sum,
-    /// The last notification.
+    /// The notification that came last; `None` where there was none.
     pub last: Option<Notification>,
     /// Notifications for threads that have not come back yet, by number.
     pending: HashMap<u64, Notification>,

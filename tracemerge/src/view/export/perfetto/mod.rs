@@ -2,7 +2,8 @@
 //! names are interned.
 //!
 //! Functions are slices on the track of their thread, messages are instants: the template is the name, the
-//! values are debug annotations. The polls of a span, and a notification and those whom it wakes, are joined by flows. Losses and other `#` lines are instants of the category `tracer`; stalls are
+//! values are debug annotations. The polls of a span, and a notification and those whom it wakes, are joined by flows. Losses
+//! and other `#` lines are instants of the category `tracer`; stalls are
 //! slices on a track of their own, for they overlap calls. Times are those of the wall clock, which a
 //! snapshot says.
 
@@ -13,7 +14,7 @@ use std::collections::BTreeSet;
 use trace_format::meta::Meta;
 use trace_format::record::Flags;
 
-use self::protobuf::{put_double, put_fixed, put_message, put_number, put_signed, put_text};
+use self::protobuf::{put_bytes, put_double, put_fixed, put_message, put_number, put_signed, put_text};
 use crate::view::export::events::{EndedCall, Event, EventFormat, Scene, TypedSite, What};
 use crate::view::export::fields::{Key, is_of_modules, keys_of, level};
 use crate::view::export::flows::{self, Flow};
@@ -116,6 +117,15 @@ struct KnownNames {
     others: BTreeSet<Interned>,
 }
 
+/// What the messages of a site have in common.
+#[derive(Debug, Default)]
+struct KnownSite {
+    /// Categories, name and place, as they stand in an event.
+    fields: Vec<u8>,
+    /// The numbers of the names of its values.
+    values: Vec<u64>,
+}
+
 /// Notes that a number is in a set; returns whether it was not.
 fn is_new(set: &mut Vec<bool>, number: usize) -> bool {
     if set.len() <= number {
@@ -132,6 +142,10 @@ pub struct PerfettoFormat {
     /// The numbers of texts that are interned.
     texts: FastMap<String, u64>,
     has_clock: bool,
+    /// What the events of each function's entering have in common, by its number; empty where that is not known.
+    enterings: Vec<Vec<u8>>,
+    /// The same of sites.
+    sites: Vec<KnownSite>,
     /// Buffers for interned data and for an event.
     interned: Vec<u8>,
     event: Vec<u8>,
@@ -265,10 +279,7 @@ impl PerfettoFormat {
     fn annotation(&mut self, thread: usize, name: &str, put: impl FnOnce(&mut Vec<u8>)) {
         let id = self.text(name);
         self.intern(thread, Interned::AnnotationName(id), name);
-        put_message(field::event::ANNOTATION, &mut self.event, |out| {
-            put_number(field::annotation::NAME_ID, id, out);
-            put(out);
-        });
+        put_annotation(id, &mut self.event, put);
     }
 
     /// Appends to the event that it is a part of a flow.
@@ -286,11 +297,11 @@ impl PerfettoFormat {
             put_number(field::packet::SEQUENCE, sequence_of(thread), out);
             put_number(field::packet::FLAGS, NEEDS_STATE, out);
             if !self.interned.is_empty() {
-                put_message(field::packet::INTERNED, out, |out| out.extend_from_slice(&self.interned));
+                put_bytes(field::packet::INTERNED, &self.interned, out);
+                self.interned.clear();
             }
-            put_message(field::packet::TRACK_EVENT, out, |out| out.extend_from_slice(&self.event));
+            put_bytes(field::packet::TRACK_EVENT, &self.event, out);
         });
-        self.interned.clear();
     }
 
     fn begin_event(&mut self, of: u64) {
@@ -311,8 +322,8 @@ impl PerfettoFormat {
         self.site(thread, number, known);
         match values {
             Some(values) => {
-                for (field, value) in known.fields.fields().iter().zip(*values) {
-                    self.annotation(thread, &field.name, |out| put_value(value, out));
+                for (id, value) in self.sites[number].values.iter().zip(*values) {
+                    put_annotation(*id, &mut self.event, |out| put_value(value, out));
                 }
             }
             None => {
@@ -322,36 +333,49 @@ impl PerfettoFormat {
         self.write(thread, event.wall, out);
     }
 
-    /// Appends what a site tells: categories, name and place.
+    /// Appends what a site tells: categories, name and place. The names of its values are told, too.
     fn site(&mut self, thread: usize, number: usize, known: &TypedSite) {
+        if !is_new(&mut self.sequences[thread].told.sites, number) {
+            return self.event.extend_from_slice(&self.sites[number].fields);
+        }
+        let start = self.event.len();
         self.category(thread, known.target());
         if let Some(level) = level(known.site.level) {
             self.category(thread, level);
         }
-        let id = name_of_site(number);
-        if is_new(&mut self.sequences[thread].told.sites, number) {
-            let template = &known.site.template;
-            let name = if template.is_empty() { &known.site.format } else { template };
-            put_named(field::interned::NAME, id, name, &mut self.interned);
-            let site = &known.site;
-            put_location(id, &site.file, &site.function, Some(site.line), &mut self.interned);
-        }
+        let (id, site) = (name_of_site(number), &known.site);
+        let name = if site.template.is_empty() { &site.format } else { &site.template };
+        put_named(field::interned::NAME, id, name, &mut self.interned);
+        put_location(id, &site.file, &site.function, Some(site.line), &mut self.interned);
         put_number(field::event::NAME_ID, id, &mut self.event);
         put_number(field::event::LOCATION_ID, id, &mut self.event);
+        let mut values = Vec::new();
+        for field in known.fields.fields() {
+            let id = self.text(&field.name);
+            self.intern(thread, Interned::AnnotationName(id), &field.name);
+            values.push(id);
+        }
+        self.sites.resize_with(self.sites.len().max(number + 1), KnownSite::default);
+        self.sites[number] = KnownSite { fields: self.event[start..].to_vec(), values };
     }
 
     fn enter(&mut self, event: &Event<'_>, told: &Told, scene: &Scene, out: &mut Vec<u8>) {
-        let thread = event.thread;
+        let (thread, number) = (event.thread, told.called.function as usize);
         self.begin_event(SLICE_BEGIN);
-        self.category(thread, "function");
-        let id = name_of_function(told.called.function);
-        if is_new(&mut self.sequences[thread].told.functions, told.called.function as usize) {
-            let function = scene.function(told.called.function);
+        if is_new(&mut self.sequences[thread].told.functions, number) {
+            let start = self.event.len();
+            self.category(thread, "function");
+            let (id, function) =
+                (name_of_function(told.called.function), scene.function(told.called.function));
             put_named(field::interned::NAME, id, &function.name, &mut self.interned);
             put_location(id, &function.file, &function.name, function.line, &mut self.interned);
+            put_number(field::event::NAME_ID, id, &mut self.event);
+            put_number(field::event::LOCATION_ID, id, &mut self.event);
+            self.enterings.resize_with(self.enterings.len().max(number + 1), Vec::new);
+            self.enterings[number] = self.event[start..].to_vec();
+        } else {
+            self.event.extend_from_slice(&self.enterings[number]);
         }
-        put_number(field::event::NAME_ID, id, &mut self.event);
-        put_number(field::event::LOCATION_ID, id, &mut self.event);
         if let Some(span) = told.span {
             self.flow(flows::of_span(span, scene.threads[thread].process));
             self.annotation(thread, "span", |out| put_number(field::annotation::UNSIGNED, span, out));
@@ -471,6 +495,14 @@ fn put_location(id: u64, file: &str, function: &str, line: Option<u32>, out: &mu
         put_text(2, file, out);
         put_text(3, function, out);
         put_number(4, line.unwrap_or(0).into(), out);
+    });
+}
+
+/// Appends an annotation with the number of its name, whose value `put` appends.
+fn put_annotation(name: u64, event: &mut Vec<u8>, put: impl FnOnce(&mut Vec<u8>)) {
+    put_message(field::event::ANNOTATION, event, |out| {
+        put_number(field::annotation::NAME_ID, name, out);
+        put(out);
     });
 }
 

@@ -4,8 +4,8 @@
 //! Quantiles of many measurements are printed; measurements that are compared take turns. The program starts
 //! itself, with a variable that says what the new process is to do.
 //!
-//! `cargo bench --bench around` measures; `cargo bench --bench around -- starts` measures the first records of
-//! processes only; `cargo test --bench around` is a test, with few of each.
+//! `cargo bench --bench around` measures; behind `--`, `starts` measures the first records of processes only, and
+//! `processes` only the whole lives of processes; `cargo test --bench around` is a test, with few of each.
 
 use std::hint::black_box;
 use std::process::{Command, Stdio};
@@ -28,6 +28,9 @@ fn measure(arguments: &[String]) {
     let is_given = |word: &str| arguments.iter().any(|argument| argument == word);
     let (first_calls, threads, starts, idle) =
         if is_given("--bench") { (100, 1000, 200, 10) } else { (3, 10, 3, 1) };
+    if is_given("processes") {
+        return starts_of_processes(starts);
+    }
     first_calls_of_processes(first_calls);
     if is_given("starts") {
         return;
@@ -77,11 +80,13 @@ fn first_records(threads: usize) {
     println!("first record of a new thread, us: {}", quantiles(&mut taken, 1e6));
 }
 
-/// Measures processes that trace once and end, and the same processes with tracing off.
+/// Measures processes that trace once and end, and the same processes with tracing off; fewer where they take long.
 fn starts_of_processes(starts: usize) {
+    const LONGEST: Duration = Duration::from_secs(60);
     let directory = tempfile::tempdir().expect("a temporary directory");
     let (mut on, mut off) = (Vec::new(), Vec::new());
-    for _ in 0..starts {
+    let begun = Instant::now();
+    while on.len() < starts && begun.elapsed() < LONGEST {
         for (enable, taken) in [("1", &mut on), ("0", &mut off)] {
             let mut command = myself("one record");
             command.env("TRACER_ENABLE", enable).env("TRACER_DIR", directory.path());
@@ -90,7 +95,7 @@ fn starts_of_processes(starts: usize) {
             taken.push(start.elapsed());
         }
     }
-    println!("process that traces once, ms: {}", quantiles(&mut on, 1e3));
+    println!("process that traces once, {} times, ms: {}", on.len(), quantiles(&mut on, 1e3));
     println!("the same with tracing off, ms: {}", quantiles(&mut off, 1e3));
 }
 

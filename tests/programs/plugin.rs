@@ -2,6 +2,9 @@
 //! there are two of them.
 #![allow(unsafe_code, reason = "a function that is found by its name")]
 
+#[path = "both_say.rs"]
+mod both_say;
+
 use tracer::Tracer;
 
 /// Traces a hundred records on the calling thread; and on two of its own, but not in the first round: `std`
@@ -31,4 +34,28 @@ pub extern "C-unwind" fn plugin_awaits(
     }
     inside();
     std::hint::black_box(number as f64 / 2.0)
+}
+
+/// Says everything that there is to say, so many times.
+#[unsafe(no_mangle)]
+pub extern "C" fn plugin_says(count: u32) {
+    both_say::say("plugin", count);
+}
+
+/// Decides for this copy of the tracer whether it traces; returns what is so then.
+#[unsafe(no_mangle)]
+pub extern "C" fn plugin_switches(on: bool) -> bool {
+    if on {
+        Tracer::get().startup("TRACER_ENABLE")
+    } else {
+        Tracer::get().shutdown().expect("all is written");
+        Tracer::get().is_enabled()
+    }
+}
+
+/// Returns the number of records that were made in the process, as this copy of the tracer tells it.
+#[unsafe(no_mangle)]
+pub extern "C" fn plugin_counts() -> u64 {
+    Tracer::get().flush().expect("all is written");
+    Tracer::get().stats().records
 }

@@ -4,8 +4,12 @@
 #![allow(unsafe_code, reason = "forks, signals, seccomp, kills and the counting allocator")]
 
 mod allocations;
+#[cfg(target_os = "linux")]
+mod both_say;
 #[cfg(unix)]
 mod confined;
+#[cfg(target_os = "linux")]
+mod copies;
 #[cfg(unix)]
 mod crashes;
 #[cfg(unix)]
@@ -40,6 +44,7 @@ mod torture;
 use tracer::Tracer;
 
 fn main() {
+    end_in_time();
     let mut args = std::env::args().skip(1);
     let scenario = args.next().unwrap_or_default();
     let argument = args.next();
@@ -124,6 +129,17 @@ fn main() {
     }
 }
 
+/// Has the system end this process by `SIGALRM` after ten minutes, so that a scenario that hangs is a test that fails.
+#[cfg(unix)]
+fn end_in_time() {
+    // SAFETY: sets a timer of the process, and nothing else.
+    unsafe { libc::alarm(600) };
+}
+
+/// Leaves the time of hanging scenarios to who runs the tests.
+#[cfg(not(unix))]
+fn end_in_time() {}
+
 /// Runs a scenario that is about what only Unix has: forks, signals, descriptors, users, limits.
 #[cfg(unix)]
 fn only_here(scenario: &str, argument: Option<String>) {
@@ -165,6 +181,11 @@ fn only_here(scenario: &str, argument: Option<String>) {
         "full-speed-forks" => processes::full_speed_forks(number()),
         "full-speed-programs" => processes::full_speed_programs(number()),
         "plugin" => processes::plugin(&argument.expect("a plugin as second argument")),
+        #[cfg(target_os = "linux")]
+        "copies" => {
+            let how = std::env::args().nth(3).expect("how as third argument");
+            copies::say_both(&argument.expect("a plugin as second argument"), &how);
+        }
         "sigwait" => signals::sigwait(),
         "storm" => signals::storm(number()),
         "errno" => signals::errno(),

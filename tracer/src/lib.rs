@@ -33,7 +33,8 @@
 //!   `children_of_every_kind_lose_nothing`
 //! * A dead run is recovered and a living one left alone, whatever their process ids:
 //!   `the_dead_are_told_from_the_living`
-//! * A plugin with a copy of its own may be closed and loaded again: `two_copies_of_the_tracer_are_two_runs`
+//! * A plugin with a copy of its own hands its records to that of the program, and may be closed and loaded again:
+//!   `one_copy_of_the_tracer_owns_the_process`
 //! * A host's descriptors and `errno` stay its own: `a_host_that_closes_all_descriptors_is_not_written_to`,
 //!   `signals_cost_no_record`
 //! * Threads come and go without leaving rings or descriptors behind: `short_lived_threads_leak_nothing`
@@ -120,6 +121,7 @@ extern crate self as tracer;
 #[path = "api/macro_support.rs"]
 pub mod __macro_support;
 mod api;
+mod copies;
 mod flusher;
 mod ring;
 mod shared;
@@ -138,7 +140,8 @@ pub use api::called_from::{CalledFrom, is_called_from};
 #[doc(hidden)]
 pub use api::foreign as __foreign;
 pub use api::scope::scope;
-pub use api::tracer::{Stats, Tracer};
+pub use api::tracer::Tracer;
+pub use shared::stats::Stats;
 #[cfg(all(feature = "unwind", target_os = "linux", target_arch = "x86_64"))]
 pub use stack::on_return::OnReturnError;
 pub use trace_format::capture;

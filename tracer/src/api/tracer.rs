@@ -1,14 +1,11 @@
-//! The public face: [`Tracer`] and [`Stats`].
+//! The public face: [`Tracer`].
 
 use std::fmt;
 use std::io;
-use std::sync::atomic::Ordering;
-
-use trace_format::meta::RingPlace;
 
 use super::builder::Builder;
-use crate::shared::run::{CounterSums, Run};
-use crate::shared::{process, unplaced};
+use crate::shared::process;
+use crate::shared::stats::Stats;
 use crate::stack::Registers;
 use crate::traced::{decision, record, signals, stack_record};
 use crate::user::config::Config;
@@ -95,11 +92,7 @@ impl Tracer {
     /// This is the one thing that sets signal handlers. Calling it again changes nothing. It costs some thirty
     /// system calls and a [`flush`](Tracer::flush).
     pub fn catch_signals() {
-        if Tracer::get().is_enabled() {
-            signals::catch();
-            // So that the modules are known that the addresses are of, should it fail at once. An error changes nothing.
-            let _ = Tracer::get().flush();
-        }
+        signals::catch_and_flush();
     }
 
     /// Returns whether this process traces. The first call decides, as for [`trace`](Tracer::trace).
@@ -139,7 +132,7 @@ impl Tracer {
         if record::is_inside() {
             return Err(io::Error::new(io::ErrorKind::WouldBlock, "flush was called inside of a record"));
         }
-        process::running().map_or(Ok(()), Run::flush)
+        decision::flush()
     }
 
     /// Has the flight recorder write what it holds: the newest records of each thread, as many as its ring
@@ -172,53 +165,6 @@ impl Tracer {
     /// then.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        let without_ring = unplaced::without_ring();
-        let mut stats = Stats { lost: without_ring, ..Stats::default() };
-        let Some(run) = process::current().filter(|run| run.is_of_this_process()) else { return stats };
-        let mut totals = CounterSums::default();
-        {
-            let rings = run.rings.lock();
-            // Held as long: a thread that ends goes from the one to the other.
-            let finished = run.finished.lock();
-            totals.add(*finished);
-            for ring in rings.iter() {
-                match ring.place {
-                    RingPlace::Shared => stats.shared_rings += 1,
-                    RingPlace::Private => stats.private_rings += 1,
-                }
-                totals.add(CounterSums::of(ring.header()));
-            }
-        }
-        stats.enabled = !run.is_closed() && !process::is_off();
-        stats.records = totals.records;
-        stats.lost += totals.lost;
-        stats.stalls = totals.stalls;
-        stats.stall_ns = totals.stall_ns;
-        stats.bytes_written = run.bytes.load(Ordering::Relaxed);
-        stats
+        Stats::of_process()
     }
-}
-
-/// Counters of what the tracer has done so far in this process. Counters of running threads may be a few
-/// records behind.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Stats {
-    /// Tells whether the process traces now.
-    pub enabled: bool,
-    /// Records put into rings.
-    pub records: u64,
-    /// Records that were not put into rings: no room, a `Display` that panicked, made inside the tracer
-    /// itself.
-    pub lost: u64,
-    /// The number of times that a thread waited for room in its ring.
-    pub stalls: u64,
-    /// The time that all threads waited together, in nanoseconds.
-    pub stall_ns: u64,
-    /// Bytes written to trace files.
-    pub bytes_written: u64,
-    /// Rings, in use or ready, that outlive a killed process.
-    pub shared_rings: u64,
-    /// Rings, in use or ready, that do not outlive a killed process.
-    pub private_rings: u64,
 }

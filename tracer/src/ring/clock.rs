@@ -29,6 +29,13 @@ pub(crate) fn set(kind: ClockKind) {
     KIND.store(kind, Ordering::Relaxed);
 }
 
+/// Decides as [`set`] does, by what [`kind`] has returned in another copy of this library.
+pub(crate) fn set_kind(kind: u32) {
+    if matches!(kind, ORDERED | FAST | SYSTEM) {
+        KIND.store(kind, Ordering::Relaxed);
+    }
+}
+
 /// Returns which clock [`now`] reads.
 pub(crate) fn kind() -> u32 {
     KIND.load(Ordering::Relaxed)

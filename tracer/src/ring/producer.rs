@@ -27,7 +27,7 @@ use crate::words::wake::Wake;
 
 /// The most bytes that captured arguments take; what takes more is formatted at the call: a block of the
 /// smallest ring has 2 KiB.
-pub(super) const MAX_CAPTURED: usize = 1024;
+pub(crate) const MAX_CAPTURED: usize = 1024;
 
 /// The time, in nanoseconds, that a thread waits at most for the rest of its ring's memory. To reserve it
 /// takes about a millisecond.
@@ -91,7 +91,7 @@ pub(crate) struct Producer {
     /// HOLDING is no stack's address. It sends records on the way of those that find another one unfinished, which
     /// writes the calls that are held back first: a record that comes later is not to stand before them.
     ///
-    /// The owner stores it, 0 with Release, and the flusher loads it with Acquire: the flusher so knows that
+    /// Its thread stores it, 0 with Release, and the flusher loads it with Acquire: the flusher so knows that
     /// no record with smaller ticks than what it saw before is still to come.
     frame: AtomicUsize,
     /// Tells that a wait for room timed out: records are dropped until there is room.

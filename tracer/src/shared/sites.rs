@@ -5,6 +5,7 @@
 
 #![allow(unsafe_code, reason = "a list of statics, and a function pointer in an atomic; each argued")]
 
+use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
 
 use trace_format::sites::{self, Level, SiteKind};
@@ -12,6 +13,8 @@ use trace_format::sites::{self, Level, SiteKind};
 use super::definition::Dynamic;
 use super::process;
 use super::run::Run;
+use crate::copies::interface::{SITE_CAPTURED, SITE_TOLD, SITE_WAITS};
+use crate::copies::{self, Owner};
 use crate::ring::clock;
 use crate::user::filter::Filter;
 
@@ -77,6 +80,11 @@ pub struct Site {
     call: Call,
     /// What only a site has that was made at run time.
     dynamic: Option<&'static Dynamic>,
+    /// The entry of a site that another copy of the library has told of.
+    of_guest: Option<&'static sites::Site>,
+    /// What stands for the site in the copy of the library that owns the process; null where that is this one, or has not
+    /// been told.
+    in_owner: AtomicPtr<c_void>,
 }
 
 /// The place of a call in the program.
@@ -119,6 +127,11 @@ pub(crate) struct Captured {
     pub describe: fn(&mut Vec<u8>),
 }
 
+impl Captured {
+    /// The types of another copy's site, whose entry describes them.
+    const OF_GUEST: Captured = Captured { signature: KINDS + 1, describe: |_| {} };
+}
+
 /// The bits of the upper half that hold the kind of the clock.
 pub(crate) const KINDS: u32 = 3;
 
@@ -146,6 +159,41 @@ impl Site {
             place,
             call,
             dynamic: None,
+            of_guest: None,
+            in_owner: AtomicPtr::new(std::ptr::null_mut()),
+        }
+    }
+
+    /// Makes a site of the entry that another copy of the library has told; `is_captured`: it has types of arguments. Readers
+    /// will be told. The site stays for ever.
+    pub(crate) fn of_guest(entry: sites::Site, is_captured: bool) -> &'static Site {
+        let entry: &'static sites::Site = Box::leak(Box::new(entry));
+        let place = Place {
+            module: &entry.module,
+            file: &entry.file,
+            line: entry.line,
+            column: entry.column,
+            here: || "",
+        };
+        let call = Call { kind: entry.kind, template: &entry.template, format: &entry.format, names: &[] };
+        let site = Site { of_guest: Some(entry), word: AtomicU64::new(FORMATTED), ..Site::new(place, call) };
+        let site: &'static Site = Box::leak(Box::new(site));
+        site.list();
+        site.have_told(is_captured.then_some(Captured::OF_GUEST));
+        site
+    }
+
+    /// Returns what has become of a site that [`of_guest`](Site::of_guest) has made, and goes on with that.
+    pub(crate) fn stand_for_guest(&'static self) -> u32 {
+        // Switched on anew since; the guest has asked its filter.
+        let _ = self.word.compare_exchange(NEW, FORMATTED, Ordering::Relaxed, Ordering::Relaxed);
+        let is_captured = self.signature.load(Ordering::Relaxed) == Captured::OF_GUEST.signature;
+        self.have_told(is_captured.then_some(Captured::OF_GUEST));
+        // Acquire: who sees the number may use it.
+        match self.word.load(Ordering::Acquire) {
+            TOLD | TOLD_FOR_GOOD => SITE_TOLD,
+            word if word > TOLD_FOR_GOOD => SITE_CAPTURED,
+            _ => SITE_WAITS,
         }
     }
 
@@ -196,6 +244,11 @@ impl Site {
     /// Afterwards the site has a number. `captured` are the types of the arguments where they can be
     /// captured.
     pub(crate) fn have_told(&'static self, captured: Option<Captured>) {
+        // Acquire: see `first_use`.
+        let _ = self.word.load(Ordering::Acquire);
+        if let Some(owner) = copies::joined() {
+            return self.have_told_by(owner, captured);
+        }
         if self.number() == 0 {
             // Whoever comes second takes the first one's number; his own is nobody's.
             let fresh = NUMBERS.fetch_add(1, Ordering::Relaxed) + 1;
@@ -241,8 +294,55 @@ impl Site {
         }
     }
 
+    /// As [`have_told`](Site::have_told), by the copy of the library that owns the process. That one makes a site of its own,
+    /// and this one has its number.
+    #[cold]
+    #[inline(never)]
+    fn have_told_by(&'static self, owner: Owner, captured: Option<Captured>) {
+        let tell = |is_captured| {
+            let mut entry = Vec::new();
+            self.entry().write(&mut entry);
+            owner.new_site(&entry, is_captured)
+        };
+        let word = self.word.load(Ordering::Relaxed);
+        let is_asked_for = word == FORMATTED || (word == TOLD && captured.is_some());
+        let claim = |word| self.word.compare_exchange(word, CLAIMED, Ordering::Relaxed, Ordering::Relaxed);
+        if !is_asked_for || claim(word).is_err() {
+            if self.number() == 0 {
+                // Another thread is about to tell; a function has no name but the table's, so it is told twice.
+                let _ = self.number.compare_exchange(0, tell(false).0, Ordering::Relaxed, Ordering::Relaxed);
+            }
+            return;
+        }
+        let is_captured = !self.describe.load(Ordering::Relaxed).is_null();
+        if self.in_owner.load(Ordering::Relaxed).is_null() || (captured.is_some() && !is_captured) {
+            if let Some(captured) = captured {
+                self.signature.store(captured.signature, Ordering::Relaxed);
+                self.describe.store(captured.describe as *mut (), Ordering::Relaxed);
+            }
+            let (number, site) = tell(captured.is_some());
+            self.number.store(number, Ordering::Relaxed);
+            self.in_owner.store(site.cast_mut(), Ordering::Relaxed);
+        }
+        let site = self.in_owner.load(Ordering::Relaxed);
+        // SAFETY: not null, and `new_site` has returned it.
+        let stand = if site.is_null() { SITE_WAITS } else { unsafe { owner.site_stand(site) } };
+        let signature = self.signature.load(Ordering::Relaxed);
+        let is_same = captured.is_some_and(|captured| captured.signature == signature);
+        let word = match stand {
+            SITE_CAPTURED if is_same => numbered_word(signature, self.number()),
+            SITE_TOLD if captured.is_none() => TOLD,
+            // It is asked for again with the next message.
+            _ => FORMATTED,
+        };
+        self.word.store(word, Ordering::Relaxed);
+    }
+
     /// Gives what the table says of the site. For the flusher; the site is queued or was told.
     fn entry(&self) -> sites::Site {
+        if let Some(entry) = self.of_guest {
+            return sites::Site { id: self.number(), ..entry.clone() };
+        }
         let describe = self.describe.load(Ordering::Relaxed);
         let mut descriptor = Vec::new();
         if let Some(dynamic) = self.dynamic {
@@ -292,6 +392,9 @@ pub(crate) fn filter() -> Option<&'static Filter> {
 
 /// Returns whether the filter lets records of this name and level be on.
 pub(crate) fn is_allowed(name: &str, level: Level) -> bool {
+    if let Some(owner) = copies::joined() {
+        return owner.is_allowed(name, level as u8);
+    }
     filter().is_none_or(|filter| filter.allows(name, level))
 }
 

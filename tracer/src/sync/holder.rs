@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use super::records;
+use crate::shared::numbers::{self, Numbers};
 use crate::shared::process;
 use crate::sys;
 
@@ -21,9 +22,6 @@ pub(super) type Spot = &'static Location<'static>;
 pub(super) fn is_off() -> bool {
     cfg!(feature = "compile-out") || process::is_off()
 }
-
-/// The last number that was given to a lock or a condition. Relaxed: numbers only have to differ.
-static NUMBERS: AtomicU64 = AtomicU64::new(0);
 
 /// The number of a lock or a condition, which it gets when it is needed; 0 until then.
 #[derive(Debug)]
@@ -41,7 +39,7 @@ impl Number {
         if known != 0 {
             return known;
         }
-        let new = NUMBERS.fetch_add(1, Ordering::Relaxed) + 1;
+        let new = numbers::take(Numbers::Locks, 1);
         self.0
             .compare_exchange(0, new, Ordering::Relaxed, Ordering::Relaxed)
             .map_or_else(|other| other, |_| new)

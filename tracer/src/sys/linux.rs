@@ -168,6 +168,12 @@ pub(crate) fn arm_exit_handler(handler: fn(), _detached: fn()) {
     status::watch();
 }
 
+/// Has `handler` called when the object that this code is in is unloaded, or at `exit`.
+pub(crate) fn call_when_unloaded(handler: fn()) {
+    ON_EXIT.set(handler);
+    std::hint::black_box(&AT_EXIT);
+}
+
 /// Returns the status that the process exits with, as far as the system tells it: what its parent will see.
 pub(crate) fn exit_status() -> Option<u32> {
     status::seen()

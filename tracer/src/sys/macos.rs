@@ -143,6 +143,9 @@ pub(crate) fn arm_exit_handler(handler: fn(), _detached: fn()) {
     });
 }
 
+/// Does nothing: copies of the library do not meet here.
+pub(crate) fn call_when_unloaded(_: fn()) {}
+
 /// Does nothing: what has thread-locals is never unloaded here.
 pub(crate) fn stay_loaded() {}
 

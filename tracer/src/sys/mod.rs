@@ -20,6 +20,7 @@
 //! | `LAST_THREAD_IS_CALLED` | tells whether the second of these is called | the process's end |
 //! | `exit_status` | what `exit()` was called with, where that is told | flusher, at `exit()` |
 //! | `stay_loaded` | keeps a plugin that holds this code from being unloaded | start of a run |
+//! | `call_when_unloaded` | has a function called when that plugin is unloaded | a guest of another copy of the library |
 //! | `spawn_hidden`, `name_thread` | a thread that takes no signals and runs nothing else | start of a run |
 //! | `THREADS_BEGIN_LATE`, `holds_up_new_threads` | whether a new thread may have to wait for its maker | start of a run |
 //! | `thread_lives`, `shared_memory_budget`, `process_id` | tell facts | flusher |

@@ -117,6 +117,20 @@ pub(crate) fn create_exit_key(handler: fn()) {
     }
 }
 
+/// Does something during which no signal comes to the calling thread, but those of its own faults.
+pub(crate) fn without_signals<T>(action: impl FnOnce() -> T) -> T {
+    // SAFETY: sets are plain memory that is initialised before it is read.
+    unsafe {
+        let mut all: libc::sigset_t = std::mem::zeroed();
+        let mut before: libc::sigset_t = std::mem::zeroed();
+        libc::sigfillset(&mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
+        let result = action();
+        libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut());
+        result
+    }
+}
+
 /// Starts a thread that takes no signals, and on which nothing runs before `body`.
 ///
 /// Not by `std::thread`, which allocates on the new thread first: the host's allocator may trace, and the
@@ -139,13 +153,8 @@ pub(crate) fn spawn_hidden(body: Box<dyn FnOnce() + Send>) -> io::Result<()> {
         libc::pthread_attr_init(&mut attributes);
         libc::pthread_attr_setstacksize(&mut attributes, STACK);
         libc::pthread_attr_setdetachstate(&mut attributes, libc::PTHREAD_CREATE_DETACHED);
-        let mut all: libc::sigset_t = std::mem::zeroed();
-        let mut before: libc::sigset_t = std::mem::zeroed();
-        libc::sigfillset(&mut all);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
         let mut thread: libc::pthread_t = std::mem::zeroed();
-        let error = libc::pthread_create(&mut thread, &attributes, start, body.cast());
-        libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut());
+        let error = without_signals(|| libc::pthread_create(&mut thread, &attributes, start, body.cast()));
         libc::pthread_attr_destroy(&mut attributes);
         error
     };

@@ -393,6 +393,9 @@ extern "C" fn at_exit() {
     call_at_process_detach();
 }
 
+/// Does nothing: copies of the library do not meet here.
+pub(crate) fn call_when_unloaded(_: fn()) {}
+
 /// Tells whether what [`arm_exit_handler`] was given as `detached` is called at the end of the process.
 pub(crate) const LAST_THREAD_IS_CALLED: bool = true;
 

@@ -6,12 +6,14 @@ use std::io;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::startup;
+use super::{guest, startup};
+use crate::copies::{self, interface};
 use crate::shared::process::{self, SETTLED, STATE, announce, current, stand};
 use crate::shared::run::Run;
 use crate::shared::{pause, sites, switched};
 use crate::sys;
 use crate::user::config::{self, Config, Switch};
+use crate::user::teller;
 use crate::words::exclusion::Excluded;
 use crate::words::switch::{Attempt, Stand};
 
@@ -93,6 +95,7 @@ pub(super) fn settle(excluded: &Excluded) -> bool {
     match stand() {
         Stand::On => true,
         Stand::Off => false,
+        Stand::Undecided if guest::owner().is_some() => settle_as_guest(excluded),
         _ => match take_decision(excluded, |stand| stand == Stand::Undecided) {
             Some(OwnDecision { attempt, afresh: true }) => decide(attempt, &Question::by_default()),
             Some(OwnDecision { attempt, afresh: false }) => match Question::asked() {
@@ -102,6 +105,47 @@ pub(super) fn settle(excluded: &Excluded) -> bool {
             None => stand() == Stand::On,
         },
     }
+}
+
+/// Decides as the copy of the library has decided that owns the process. Returns whether it is yes.
+#[cold]
+fn settle_as_guest(excluded: &Excluded) -> bool {
+    let Some(owner) = guest::owner() else { return false };
+    let terms = owner.decide(config::expects_every_function());
+    // Nobody can decide now: this copy is inside of what the owner does for that.
+    if terms.stand == interface::UNDECIDED {
+        return false;
+    }
+    if let Some(OwnDecision { attempt, .. }) = take_decision(excluded, |stand| stand == Stand::Undecided) {
+        guest::join(attempt, owner, terms);
+        guest::listen(owner);
+    }
+    stand() == Stand::On
+}
+
+/// Decides again, as a guest of the copy that owns the process: by `variable` or, without one, for yes. Where it is no, this
+/// copy alone is off.
+fn decide_as_guest(excluded: &Excluded, owner: copies::Owner, variable: Option<&str>) -> bool {
+    let from = |stand| !matches!(stand, Stand::Deciding | Stand::Settling);
+    if config::wanted(variable) == Switch::Off {
+        let own = take_decision(excluded, from);
+        if own.is_some_and(|OwnDecision { attempt, .. }| STATE.end_off(attempt)) {
+            announce();
+            sites::end();
+        }
+        return false;
+    }
+    let terms = owner.start();
+    if terms.stand == interface::UNDECIDED {
+        return false;
+    }
+    if let Some(OwnDecision { attempt, .. }) = take_decision(excluded, from) {
+        if guest::join(attempt, owner, terms) {
+            sites::go_on();
+        }
+        guest::listen(owner);
+    }
+    stand() == Stand::On
 }
 
 /// A decision that is the calling thread's to make.
@@ -163,6 +207,14 @@ pub(crate) fn decide_anew(variable: Option<&str>, config: Config) -> bool {
 }
 
 fn decide_excluded(excluded: &Excluded, variable: Option<&str>, config: Config) -> bool {
+    if let Some(owner) = guest::owner() {
+        if config != Config::of_process() {
+            teller::say(format_args!(
+                "the settings that a library makes for its copy of the tracer are not taken: the program's copy has the trace"
+            ));
+        }
+        return decide_as_guest(excluded, owner, variable);
+    }
     // Known before the decision is begun: who takes it over at any moment decides this.
     let question = Question { variable: variable.map(Into::into), config, root: None }.publish();
     match take_decision(excluded, |stand| !matches!(stand, Stand::Deciding | Stand::Settling)) {
@@ -209,6 +261,9 @@ fn decide(mut attempt: Attempt, question: &Question) -> bool {
                 });
             }
             let begun = sys::monotonic_ns();
+            if question.root.is_none() {
+                guest::tell_of_strangers();
+            }
             startup::start(attempt, config, question.root);
             let on = outcome();
             if let Some(run) = current().filter(|run| on && run.is_of_this_process()) {
@@ -242,6 +297,14 @@ fn outcome() -> bool {
 
 /// Ends the run, if there is one; tracing is off afterwards.
 pub(crate) fn shut_down() -> io::Result<()> {
+    if copies::joined().is_some() {
+        // The trace is the owner's; what this copy says is over.
+        if STATE.shut_down() {
+            sites::end();
+            switched::tell();
+        }
+        return flush();
+    }
     if process::running().is_none() || !STATE.shut_down() {
         return Ok(());
     }
@@ -251,4 +314,12 @@ pub(crate) fn shut_down() -> io::Result<()> {
     let result = process::running().map_or(Ok(()), Run::shut_down);
     switched::tell();
     result
+}
+
+/// Returns when all that was traced before is in the files.
+pub(crate) fn flush() -> io::Result<()> {
+    match copies::joined() {
+        Some(owner) => owner.flush(),
+        None => process::running().map_or(Ok(()), Run::flush),
+    }
 }

@@ -5,16 +5,17 @@
 //! sites than the cache has ways.
 
 use std::cell::Cell;
-use std::sync::atomic::Ordering;
 
 use trace_format::record::{Flags, scope_word};
 use trace_format::sites::{Level, SiteKind};
 use trace_store::counter;
 
 use super::record;
-use super::scope::{self, SPANS};
+use super::scope;
+use crate::copies;
 use crate::ring::{Values, clock};
 use crate::shared::definition::{self, Definition, Message};
+use crate::shared::numbers::{self, Numbers};
 use crate::shared::process;
 use crate::shared::sites::{self, Captured, KINDS, Site};
 use trace_format::line::Ticks;
@@ -166,8 +167,13 @@ pub fn is_enabled(place: u64, mut define: impl FnMut() -> Definition) -> bool {
 /// Returns the largest level of records that may be on now; [`Level::None`] if tracing is off.
 #[must_use]
 pub fn largest_level() -> Level {
-    let largest = || sites::filter().map_or(Some(Level::Trace), |filter| filter.largest_level());
-    (!process::is_off()).then(largest).flatten().unwrap_or_default()
+    if process::is_off() {
+        return Level::None;
+    }
+    match copies::joined() {
+        Some(owner) => Level::of(owner.largest_level()),
+        None => sites::filter().map_or(Level::Trace, |filter| filter.largest_level().unwrap_or_default()),
+    }
 }
 
 /// The site of a kind of spans.
@@ -232,6 +238,5 @@ pub fn span_id() -> u64 {
 #[cold]
 #[inline(never)]
 fn first_of_block() -> u64 {
-    // Relaxed: a number that no other thread gets.
-    SPANS.fetch_add(BLOCK, Ordering::Relaxed) + 1
+    numbers::take(Numbers::Spans, BLOCK)
 }

@@ -9,7 +9,8 @@ use trace_format::line::Ticks;
 use trace_format::record::{hook_enter_word, hook_leave_word};
 
 use super::chosen::{self, NamesOf};
-use super::{call_stack, decision, record, stack_record};
+use super::{call_stack, decision, guest, record, stack_record};
+use crate::copies;
 use crate::ring::clock;
 use crate::shared::process;
 #[cfg(all(feature = "unwind", target_os = "linux", target_arch = "x86_64"))]
@@ -26,6 +27,8 @@ use crate::user::config::{self, Config};
 /// UNDECIDED ─────────────────► its settings ────────────────────────────────────────────► without WAITING
 ///                                   ▲                                                            │
 ///                                   └──────────────────── another run begins ────────────────────┘
+///            another copy of the library owns the process
+/// UNDECIDED ─────────────────────────────────────────────► HANDED_OVER, for ever
 /// ```
 ///
 /// Relaxed: it is told before the run is, and who sees it late has a record of a run that is being ended.
@@ -41,6 +44,8 @@ const CHOSEN: u32 = 4;
 const NAMED: u32 = 8;
 /// The bit that says that recording has not begun.
 const WAITING: u32 = 16;
+/// The bit that says that another copy of the library owns the process, and has settings of its own.
+const HANDED_OVER: u32 = 32;
 
 /// Sets the way of the hooks for the run that begins. `shortest` is [`shortest`] of the same settings.
 pub(super) fn set(config: &Config, shortest: u64) {
@@ -55,6 +60,11 @@ pub(super) fn set(config: &Config, shortest: u64) {
     ];
     let way = bits.iter().filter(|(is_set, _)| *is_set).fold(0, |way, (_, bit)| way | bit);
     WAY.store(way, Ordering::Relaxed);
+}
+
+/// Has each hook told to the copy of the library that owns the process.
+pub(super) fn hand_over() {
+    WAY.store(HANDED_OVER, Ordering::Relaxed);
 }
 
 /// Returns the duration in ticks from which on calls are recorded. It is measured, which takes a millisecond, where the user
@@ -72,7 +82,12 @@ pub fn enter(address: u64, call_site: u64, names_of: NamesOf) {
     if process::is_off() {
         return;
     }
-    let ticks = clock::now();
+    enter_at(clock::now(), address, call_site, names_of);
+}
+
+/// As [`enter`], for a hook that was called at `ticks`, where tracing is not off.
+#[inline(always)]
+pub(super) fn enter_at(ticks: Ticks, address: u64, call_site: u64, names_of: NamesOf) {
     match WAY.load(Ordering::Relaxed) {
         0 => record::word_of_hook(ticks, hook_enter_word(address)),
         way => enter_otherwise(ticks, way, address, call_site, names_of),
@@ -86,9 +101,16 @@ pub fn leave(address: u64, inside: u64, names_of: NamesOf) {
     if process::is_off() {
         return;
     }
-    let ticks = clock::now();
+    leave_at(clock::now(), address, inside, names_of);
+}
+
+/// As [`leave`], for a hook that was called at `ticks`, where tracing is not off.
+#[inline(always)]
+pub(super) fn leave_at(ticks: Ticks, address: u64, inside: u64, names_of: NamesOf) {
     match WAY.load(Ordering::Relaxed) {
-        way if way & (CHOSEN | WAITING) == 0 => record::word_of_hook(ticks, hook_leave_word(address)),
+        way if way & (CHOSEN | WAITING | HANDED_OVER) == 0 => {
+            record::word_of_hook(ticks, hook_leave_word(address));
+        }
         way => leave_otherwise(ticks, way, address, inside, names_of),
     }
 }
@@ -106,6 +128,10 @@ pub fn enter_until_return(from: Registers, names_of: NamesOf, left: fn(address: 
     let address = from.pc as u64 - 1;
     let found = on_return::find(from, left);
     enter(address, found.as_ref().map_or(0, Return::call_site), names_of);
+    if copies::joined().is_some() {
+        // What a return is awaited by is given back at the thread's end, of which otherwise the thread's ring has it told.
+        crate::sys::call_at_thread_exit();
+    }
     let is_awaited =
         found.is_some_and(|found| !process::is_off() && on_return::await_function(found, address));
     if !is_awaited {
@@ -115,7 +141,17 @@ pub fn enter_until_return(from: Registers, names_of: NamesOf, left: fn(address: 
 
 #[inline(never)]
 fn enter_otherwise(ticks: Ticks, way: u32, address: u64, call_site: u64, names_of: NamesOf) {
-    let Some(way) = (if way & UNDECIDED == 0 { Some(way) } else { decided() }) else { return };
+    let is_first = way & UNDECIDED != 0;
+    let Some(way) = (if is_first { decided() } else { Some(way) }) else { return };
+    if way & HANDED_OVER != 0 {
+        if let Some(owner) = copies::joined() {
+            guest::begin_recording();
+            guest::tell_names_by(names_of);
+            // The clock is the owner's since the decision.
+            owner.enter(if is_first { clock::now() } else { ticks }, address, call_site);
+        }
+        return;
+    }
     let bits = if way & NAMED == 0 { chosen::RECORDED } else { chosen::bits(address, names_of) };
     if way & WAITING != 0 {
         if bits & chosen::TRIGGER == 0 {
@@ -135,7 +171,11 @@ fn enter_otherwise(ticks: Ticks, way: u32, address: u64, call_site: u64, names_o
 
 #[inline(never)]
 fn leave_otherwise(ticks: Ticks, way: u32, address: u64, inside: u64, names_of: NamesOf) {
-    if way & WAITING == 0 {
+    if way & HANDED_OVER != 0 {
+        if let Some(owner) = copies::joined() {
+            owner.leave(ticks, address, inside);
+        }
+    } else if way & WAITING == 0 {
         let is_named = || way & NAMED == 0 || chosen::bits(inside, names_of) & chosen::RECORDED != 0;
         call_stack::leave(ticks, address, is_named);
     }

@@ -11,6 +11,7 @@
 //! | `call_stack`, `chosen` | which calls the hooks record: by depth and duration, and by name |
 //! | `stack_record` | call stacks |
 //! | `decision` | whether the process traces: decided once, or anew by the program |
+//! | `owner`, `guest` | what this copy of the library offers to others in the process, and how it joins one |
 //! | `startup` | the start of a run |
 //! | `fork` | a forked child, which becomes a run of its own |
 //! | `own_ring` | where a thread keeps its ring, and how it gives it up |
@@ -24,8 +25,10 @@ pub(crate) mod decision;
 pub mod dynamic;
 mod exit;
 mod fork;
+mod guest;
 pub mod hooks;
 mod own_ring;
+mod owner;
 mod panic;
 pub(crate) mod record;
 pub(crate) mod scope;

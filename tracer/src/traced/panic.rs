@@ -10,6 +10,8 @@ use std::time::Duration;
 
 use super::record;
 use super::stack_record::record_stack_of_panic;
+use crate::copies;
+use crate::copies::interface::{PANIC_BEGINS, PANIC_UNWINDS, PANIC_WAS_TOLD};
 use crate::ring::clock;
 use crate::shared::process;
 use crate::shared::run::Run;
@@ -39,22 +41,44 @@ pub(crate) fn arm() {
 /// Records the panic, calls `before`, the program's own hook, and notes that it runs: it may end the process.
 #[inline(never)]
 fn on_panic(info: &PanicHookInfo<'_>, before: &dyn Fn(&PanicHookInfo<'_>)) {
-    let run = process::running();
+    let owner = copies::joined();
+    let is_on = process::running().is_some() || owner.is_some() && !process::is_off();
     // A panic inside of a record ends there, and the loss of that record is told.
-    if run.is_some() && !record::is_inside() {
+    if is_on && !record::is_inside() {
         record_panic(info, Registers::here());
     }
-    let panics = run.map(Run::panics);
-    if let Some(panics) = panics {
-        panics.begin(sys::thread_id());
+    let tell = |moment, of_own_run: fn()| match owner {
+        Some(owner) => owner.panic(moment),
+        None => of_own_run(),
+    };
+    if is_on {
+        tell(PANIC_BEGINS, begins);
     }
     before(info);
-    // The program may have begun its first run, or another one, in there.
+    tell(PANIC_WAS_TOLD, was_told);
+    if is_on && can_unwind(info) {
+        tell(PANIC_UNWINDS, unwinds);
+    }
+}
+
+/// Notes that the calling thread panics: it may end the process.
+pub(super) fn begins() {
+    if let Some(run) = process::running() {
+        run.panics().begin(sys::thread_id());
+    }
+}
+
+/// Takes the snapshot of a panic that the program's own hook has told. That hook may have begun the first run, or another one.
+pub(super) fn was_told() {
     if let Some(run) = process::running().filter(|run| run.config.full_policy == FullPolicy::Overwrite) {
         take_snapshot(run);
     }
-    if let Some(panics) = panics.filter(|_| can_unwind(info)) {
-        panics.leave_to_unwind();
+}
+
+/// Notes that the panic goes on by unwinding the calling thread's stack.
+pub(super) fn unwinds() {
+    if let Some(run) = process::running() {
+        run.panics().leave_to_unwind();
     }
 }
 

@@ -7,12 +7,14 @@ use std::cell::Cell;
 use std::fmt;
 use std::ptr;
 
+use trace_format::capture::Cursor;
 use trace_format::line::Ticks;
 use trace_format::meta::EndReason;
 
-use super::fork;
 use super::own_ring::{CURRENT, RING, leave};
-use crate::ring::{Arguments, Outcome, Producer, clock};
+use super::{fork, guest};
+use crate::copies::{self, Owner};
+use crate::ring::{Arguments, MAX_CAPTURED, Outcome, Producer, clock};
 use crate::shared::thread_name::ThreadName;
 use crate::shared::{process, unplaced};
 use crate::sys;
@@ -30,6 +32,9 @@ thread_local! {
 pub(crate) fn is_inside() -> bool {
     let here = sys::stack_pointer();
     let producer = CURRENT.get();
+    if copies::joined().is_some_and(Owner::is_inside) {
+        return true;
+    }
     // SAFETY: as in `trace_at`.
     exclusion::is_marked(here) || (!producer.is_null() && unsafe { &*producer }.is_inside(here))
 }
@@ -52,14 +57,20 @@ pub(crate) fn trace_at(ticks: Ticks, site: u32, args: fmt::Arguments<'_>) {
             Outcome::Gone => {}
         }
     }
-    record_first(ticks, producer, &mut |producer, ticks| producer.record(ticks, site, args));
+    record_first(ticks, producer, &mut |to, ticks| match to {
+        To::Ring(producer) => producer.record(ticks, site, args),
+        To::Owner(owner) => {
+            owner.message(ticks, site, args);
+            Outcome::Committed
+        }
+    });
 }
 
 /// Writes a record that consists of words: word 0 and the payload. It is called where tracing is not off.
 #[inline(always)]
 pub(crate) fn words(ticks: Ticks, word: u64, payload: &[u64]) {
     if let Err(producer) = words_in_ring(ticks, word, payload) {
-        record_first(ticks, producer, &mut |producer, ticks| producer.record_words(ticks, word, payload));
+        first_words(ticks, producer, word, payload);
     }
 }
 
@@ -75,7 +86,19 @@ pub(crate) fn word_of_hook(ticks: Ticks, word: u64) {
 #[inline(never)]
 fn first_word_of_hook(ticks: Ticks, producer: *const Producer, word: u64) {
     config::expect_every_function();
-    record_first(ticks, producer, &mut |producer, ticks| producer.record_words(ticks, word, &[]));
+    first_words(ticks, producer, word, &[]);
+}
+
+#[cold]
+#[inline(never)]
+fn first_words(ticks: Ticks, producer: *const Producer, word: u64, payload: &[u64]) {
+    record_first(ticks, producer, &mut |to, ticks| match to {
+        To::Ring(producer) => producer.record_words(ticks, word, payload),
+        To::Owner(owner) => {
+            owner.words(ticks, word, payload);
+            Outcome::Committed
+        }
+    });
 }
 
 /// Writes a record of words into the thread's ring. An error is what was found instead of a ring that goes on.
@@ -120,30 +143,63 @@ fn first_producer(ticks: Ticks, found: *const Producer) -> Option<(&'static Prod
 /// that were made there.
 pub(crate) fn last_ticks() -> Option<Ticks> {
     let producer = CURRENT.get();
+    if producer.is_null() {
+        return copies::joined().and_then(Owner::last_ticks);
+    }
     // SAFETY: as in `trace_at`.
-    (!producer.is_null()).then(|| unsafe { &*producer }.last_ticks(sys::stack_pointer()))
+    Some(unsafe { &*producer }.last_ticks(sys::stack_pointer()))
 }
 
 /// Copies the arguments of a site into a record. Returns false where the message is to be formatted.
 #[inline(always)]
 pub(crate) fn capture<A: Arguments>(ticks: Ticks, site: u32, arguments: &A) -> bool {
     let producer = CURRENT.get();
+    if producer.is_null() {
+        return capture_for_owner(ticks, site, arguments);
+    }
     // SAFETY: as in `trace_at`.
-    !producer.is_null() && unsafe { &*producer }.capture(ticks, site, arguments)
+    unsafe { &*producer }.capture(ticks, site, arguments)
 }
 
-/// Writes the first record of a thread, of a forked child, or after the ring was closed. `ticks` are those of
-/// the call, which has found `producer`; `record` writes the record into another one.
+/// As [`capture`], where the thread has no ring: it is another copy's, or there is none yet.
 #[cold]
 #[inline(never)]
-fn record_first(
-    ticks: Ticks,
-    producer: *const Producer,
-    record: &mut dyn FnMut(&Producer, Ticks) -> Outcome,
-) {
+fn capture_for_owner<A: Arguments>(ticks: Ticks, site: u32, arguments: &A) -> bool {
+    /// Most arguments have fewer bytes; it takes time to make room for more.
+    const MOST: usize = 128;
+    let Some(owner) = copies::joined() else { return false };
+    let size = arguments.size();
+    let copy = |bytes: &mut [u8]| {
+        bytes.get_mut(..size).is_some_and(|bytes| {
+            arguments.write(&mut Cursor::new(bytes));
+            owner.capture(ticks, site, bytes)
+        })
+    };
+    if size <= MOST { copy(&mut [0; MOST]) } else { copy(&mut [0; MAX_CAPTURED]) }
+}
+
+/// What takes a record of a thread that had no ring.
+enum To<'a> {
+    Ring(&'a Producer),
+    /// The copy of the library that owns the process.
+    Owner(Owner),
+}
+
+/// Writes the first record of a thread, of a forked child, or after the ring was closed, and each record where another copy
+/// of the library owns the process. `ticks` are those of the call, which has found `producer`; `record` writes the record.
+#[cold]
+#[inline(never)]
+fn record_first(ticks: Ticks, producer: *const Producer, record: &mut dyn FnMut(To<'_>, Ticks) -> Outcome) {
+    if let Some(owner) = copies::joined() {
+        return hand_over(owner, ticks, record);
+    }
     let mut attached = attach(ticks, producer);
+    if let Some(owner) = copies::joined() {
+        // The clock is the owner's since.
+        return hand_over(owner, clock::now(), record);
+    }
     if let Some((producer, ticks)) = attached {
-        match record(producer, ticks) {
+        match record(To::Ring(producer), ticks) {
             Outcome::Committed | Outcome::Lost => return,
             // The ring was closed since it was handed out.
             Outcome::Gone => attached = attach(ticks, producer),
@@ -151,7 +207,7 @@ fn record_first(
     }
     match attached {
         Some((producer, ticks)) => {
-            record(producer, ticks);
+            record(To::Ring(producer), ticks);
         }
         // What the host's allocator traces on a thread of the tracer's own is no record of the host's.
         None if process::is_off() || exclusion::is_tracers_own() => {}
@@ -167,6 +223,15 @@ fn record_first(
                 run.count_unplaced(if counted_by == 0 { before + 1 } else { 1 });
             }
         }
+    }
+}
+
+/// Has the copy of the library record that owns the process.
+fn hand_over(owner: Owner, ticks: Ticks, record: &mut dyn FnMut(To<'_>, Ticks) -> Outcome) {
+    // The scope of a function is left where tracing may be off.
+    if !process::is_off() {
+        guest::begin_recording();
+        record(To::Owner(owner), ticks);
     }
 }
 

@@ -6,7 +6,7 @@ use std::fmt;
 use std::future::poll_fn;
 use std::marker::PhantomData;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 
 use trace_format::line::Ticks;
@@ -14,6 +14,7 @@ use trace_format::record::{Flags, RecordKind, enter_word, leave_word, scope_word
 
 use super::{record, stack_record};
 use crate::ring::clock;
+use crate::shared::numbers::{self, Numbers};
 use crate::shared::process;
 use crate::shared::sites::{FORMATTED, Site};
 
@@ -162,9 +163,6 @@ fn enter_site(site: &'static Site) -> (u64, Ticks) {
     (mark_panic(scope_word(number, Flags::LEAVE)), ticks)
 }
 
-/// The number of spans that were begun so far.
-pub(super) static SPANS: AtomicU64 = AtomicU64::new(0);
-
 /// One call of an asynchronous function: a span, which is entered and left each time that it is polled.
 #[derive(Debug)]
 pub struct AsyncCall {
@@ -231,7 +229,7 @@ impl AsyncCall {
 
     fn enter(&mut self) -> Ticks {
         if self.id == 0 {
-            self.id = SPANS.fetch_add(1, Ordering::Relaxed) + 1;
+            self.id = numbers::take(Numbers::Spans, 1);
         }
         let ticks = clock::now();
         record::words(ticks, self.word(Flags::NONE), &[self.id]);

@@ -2,15 +2,27 @@
 //!
 //! Runs in a signal handler, which nothing else interrupts.
 
-use super::record;
 use super::stack_record::record_interrupted_stack;
+use super::{decision, record};
+use crate::copies;
 use crate::ring::clock;
 use crate::shared::process;
 use crate::stack::Registers;
 use crate::sys::{self, FatalSignal, Told};
 
-/// Catches the signals from now on.
-pub(crate) fn catch() {
+/// Catches the signals from now on, if the process traces.
+pub(crate) fn catch_and_flush() {
+    if decision::is_on() {
+        match copies::joined() {
+            Some(owner) => owner.catch_signals(),
+            None => catch(),
+        }
+        // So that the modules are known that the addresses are of, should it fail at once. An error changes nothing.
+        let _ = decision::flush();
+    }
+}
+
+fn catch() {
     static TOLD: Told = Told { caught: on_signal, ends: note };
     sys::catch_fatal_signals(&TOLD);
 }

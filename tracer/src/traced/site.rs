@@ -96,7 +96,8 @@ impl Site {
         fence(Ordering::SeqCst);
         let on = decided && !process::is_off() && self.is_allowed();
         let word = if on { FORMATTED } else { OFF };
-        let _ = self.word.compare_exchange(NEW, word, Ordering::Relaxed, Ordering::Relaxed);
+        // Release: who has the site told sees the decision that this thread has seen, and whose run it is.
+        let _ = self.word.compare_exchange(NEW, word, Ordering::Release, Ordering::Relaxed);
         on
     }
 }

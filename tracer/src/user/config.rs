@@ -137,11 +137,16 @@ pub(crate) fn expect_every_function() {
     EVERY_FUNCTION.store(true, Ordering::Relaxed);
 }
 
+/// Returns whether the process records every function.
+pub(crate) fn expects_every_function() -> bool {
+    EVERY_FUNCTION.load(Ordering::Relaxed)
+}
+
 impl Config {
     /// Gives the settings of a process whose program has given none.
     pub(crate) fn of_process() -> Config {
         let config = Config::default();
-        if !EVERY_FUNCTION.load(Ordering::Relaxed) {
+        if !expects_every_function() {
             return config;
         }
         // A ring of 1 MiB holds half a millisecond of calls. Two clock reads are most of what a call costs.

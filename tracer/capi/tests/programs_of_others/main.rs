@@ -4,6 +4,7 @@
 
 mod chosen;
 mod compiled;
+mod copies;
 mod document;
 mod functions;
 mod gprof;

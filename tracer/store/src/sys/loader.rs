@@ -3,7 +3,7 @@
 #![allow(clippy::useless_conversion, reason = "addresses have 32 bits on other processors")]
 
 use std::os::unix::ffi::OsStringExt;
-use std::sync::atomic::{AtomicU32, Ordering, compiler_fence};
+use std::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 
 #[cfg(target_pointer_width = "32")]
 use libc::Elf32_Phdr as ProgramHeader;
@@ -13,27 +13,30 @@ use trace_format::meta::{AddressRange, Between, Module};
 
 use super::LoadedModules;
 
-/// The id of the process that holds the loader's lock for a look, or 0.
+/// The process in which threads hold the loader's lock for a look, or wait for it, and their number: its id in the upper
+/// half, the number in the lower one.
 ///
 /// ```text
-///   0 ── a look begins ──► own id ── it ends ──► 0        (the flusher alone)
+///   (any, 0) ── a look begins ──► (own id, 1) ── more of them begin and end ──► (own id, n) ── all end ──► (own id, 0)
 /// ```
 ///
 /// A child that was forked meanwhile has a copy of the word, and of the lock: nobody will ever release that
 /// there, so the child must not ask for it. Relaxed: the child's copy is that of the moment of the fork.
-static HOLDER: AtomicU32 = AtomicU32::new(0);
+static HOLDERS: AtomicU64 = AtomicU64::new(0);
 
-/// Does something under the loader's lock; `None` where that would never be had.
-fn with_lock<T>(look: impl FnOnce() -> T) -> Option<T> {
-    let own = std::process::id();
-    if ![0, own].contains(&HOLDER.load(Ordering::Relaxed)) {
-        return None;
-    }
-    HOLDER.store(own, Ordering::Relaxed);
+/// Does something under the loader's lock; `None` where that would never be had. A look that is left by a jump, or by a
+/// panic, counts for good: children that are forked afterwards look no more.
+pub fn with_loader_lock<T>(look: impl FnOnce() -> T) -> Option<T> {
+    let own = u64::from(std::process::id()) << 32;
+    let begin = |holders: u64| match holders as u32 {
+        0 => Some(own | 1),
+        _ => (holders >> 32 == own >> 32).then_some(holders + 1),
+    };
+    HOLDERS.fetch_update(Ordering::Relaxed, Ordering::Relaxed, begin).ok()?;
     compiler_fence(Ordering::SeqCst);
     let seen = look();
     compiler_fence(Ordering::SeqCst);
-    HOLDER.store(0, Ordering::Relaxed);
+    HOLDERS.fetch_sub(1, Ordering::Relaxed);
     Some(seen)
 }
 
@@ -52,7 +55,7 @@ pub fn module_counts() -> Option<(u64, u64)> {
     }
     let mut counts = (0, 0);
     // SAFETY: `first` writes to `counts`, which outlives the call.
-    with_lock(|| unsafe { libc::dl_iterate_phdr(Some(first), (&raw mut counts).cast()) })?;
+    with_loader_lock(|| unsafe { libc::dl_iterate_phdr(Some(first), (&raw mut counts).cast()) })?;
     Some(counts)
 }
 
@@ -87,7 +90,7 @@ pub fn loaded_modules() -> Option<LoadedModules> {
     }
     let mut found = LoadedModules::default();
     // SAFETY: `each` writes to `found`, which outlives the call. It does not unwind: it only copies.
-    with_lock(|| unsafe { libc::dl_iterate_phdr(Some(each), (&raw mut found).cast()) })?;
+    with_loader_lock(|| unsafe { libc::dl_iterate_phdr(Some(each), (&raw mut found).cast()) })?;
     // The loader does not tell the path of the executable, which comes first.
     if let Some(executable) = found.modules.first_mut().filter(|module| module.path.is_empty()) {
         let path = std::fs::read_link("/proc/self/exe").unwrap_or_default();

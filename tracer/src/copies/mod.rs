@@ -1,0 +1,217 @@
+//! Other copies of this library in the process: one of them owns the process's run, and the others hand it their records.
+//!
+//! A program, a library that it loads and a library that is preloaded may each have linked the tracer. The copy in the object
+//! that the loader has loaded first is the owner, whether it has recorded anything or not; so all copies find the same one.
+//! The others are its guests: they have no run, no ring and no thread, and are on when the owner is.
+//!
+//! ```text
+//!   guest: a call of trace!, a scope, a hook          owner
+//!   ───────────────────────────────────────           ─────────────────────────────────────────
+//!   no ring: the cold way of a record ──── Interface ► the ring of the calling thread, its files
+//!   a site's first message ─────────────── Interface ► its list of sites, a number
+//!   its word: on, paused ◄──────────────────── Guest ─ tracing is switched
+//! ```
+//!
+//! Both sides speak by C functions over records (`interface`), so they may be built by different compilers. Copies find each
+//! other by a note in their object (`note`); one whose interface has another version is a run of its own, and the user is
+//! told. On other systems than Linux each copy is a run of its own.
+#![allow(unsafe_code, reason = "calls of functions of another copy, by their contracts; each argued")]
+
+pub(crate) mod interface;
+pub(crate) mod note;
+
+use std::ffi::c_void;
+use std::fmt;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use trace_format::line::Ticks;
+
+use interface::{Counters, FAILED, FORMATTED, Guest, Interface, PANICKED, Terms, Write};
+
+/// The owner that this copy has joined as a guest; null where it has a run of its own, or has not decided.
+///
+/// ```text
+///   null ── the copy decides for the first time, before its word says so ──► the owner, for ever
+/// ```
+///
+/// Relaxed: what it points to was there before any code of this copy ran.
+static JOINED: AtomicPtr<Interface> = AtomicPtr::new(ptr::null_mut());
+
+/// Returns the owner that this copy is a guest of. This is one relaxed load.
+#[inline(always)]
+pub(crate) fn joined() -> Option<Owner> {
+    // SAFETY: null, or a static of an object that stays loaded: see `Owner::decide`.
+    unsafe { JOINED.load(Ordering::Relaxed).as_ref() }.map(Owner)
+}
+
+/// Makes this copy a guest of `owner`.
+pub(crate) fn join(owner: Owner) {
+    JOINED.store(ptr::from_ref(owner.0).cast_mut(), Ordering::Relaxed);
+}
+
+/// Another copy of the library, which owns the process.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Owner(pub &'static Interface);
+
+impl Owner {
+    /// Has it decided whether the process traces, if nobody has. The owner's object stays loaded from then on.
+    pub(crate) fn decide(self, every_function: bool) -> Terms {
+        let mut terms = Terms::default();
+        // SAFETY: the result may be written.
+        unsafe { (self.0.decide)(every_function, &raw mut terms) };
+        terms
+    }
+
+    /// Has the process trace.
+    pub(crate) fn start(self) -> Terms {
+        let mut terms = Terms::default();
+        // SAFETY: the result may be written.
+        unsafe { (self.0.start)(&raw mut terms) };
+        terms
+    }
+
+    /// Has `guest` told when tracing is switched, from now on, and how it stands.
+    pub(crate) fn listen(self, guest: &'static Guest) {
+        (self.0.listen)(guest);
+    }
+
+    /// Has `guest`, which is about to be unloaded, told nothing any more.
+    pub(crate) fn forget(self, guest: &'static Guest) {
+        (self.0.forget)(guest);
+    }
+
+    /// Counts records as lost that could not be passed on.
+    pub(crate) fn lose(self, records: u64) {
+        (self.0.lose)(records);
+    }
+
+    /// Records a record of words.
+    pub(crate) fn words(self, ticks: Ticks, word: u64, payload: &[u64]) {
+        // SAFETY: so many words are there.
+        unsafe { (self.0.words)(ticks.0, word, payload.as_ptr(), payload.len()) };
+    }
+
+    /// Records a message of a `site` (0: of none).
+    pub(crate) fn message(self, ticks: Ticks, site: u32, message: fmt::Arguments<'_>) {
+        // SAFETY: `format` takes what is given here, during the call.
+        unsafe { (self.0.message)(ticks.0, site, (&raw const message).cast(), format) };
+    }
+
+    /// Records the captured arguments of a site. Returns false where the message is to be formatted.
+    pub(crate) fn capture(self, ticks: Ticks, site: u32, bytes: &[u8]) -> bool {
+        // SAFETY: so many bytes are there.
+        unsafe { (self.0.capture)(ticks.0, site, bytes.as_ptr(), bytes.len()) }
+    }
+
+    /// Records that a hook tells of an entering.
+    pub(crate) fn enter(self, ticks: Ticks, address: u64, call_site: u64) {
+        (self.0.enter)(ticks.0, address, call_site);
+    }
+
+    /// Records that a hook tells of a leaving.
+    pub(crate) fn leave(self, ticks: Ticks, address: u64, inside: u64) {
+        (self.0.leave)(ticks.0, address, inside);
+    }
+
+    /// Returns whether the calling thread is inside of a record.
+    pub(crate) fn is_inside(self) -> bool {
+        (self.0.is_inside)()
+    }
+
+    /// Returns the ticks of the record that the thread has made last.
+    pub(crate) fn last_ticks(self) -> Option<Ticks> {
+        Some((self.0.last_ticks)()).filter(|ticks| *ticks != 0).map(Ticks)
+    }
+
+    /// Takes a site by its entry; returns its number and what stands for it, which may be null.
+    pub(crate) fn new_site(self, entry: &[u8], is_captured: bool) -> (u32, *const c_void) {
+        let mut number = 0;
+        // SAFETY: so many bytes are there, and the result may be written.
+        let site = unsafe { (self.0.new_site)(entry.as_ptr(), entry.len(), is_captured, &raw mut number) };
+        (number, site)
+    }
+
+    /// Returns what has become of a site.
+    ///
+    /// # Safety
+    /// [`Owner::new_site`] has returned it, and it is not null.
+    pub(crate) unsafe fn site_stand(self, site: *const c_void) -> u32 {
+        // SAFETY: by the caller's promise.
+        unsafe { (self.0.site_stand)(site) }
+    }
+
+    /// Returns whether the filter lets records of this name and level be on.
+    pub(crate) fn is_allowed(self, name: &str, level: u8) -> bool {
+        // SAFETY: so many bytes are there.
+        unsafe { (self.0.is_allowed)(name.as_ptr(), name.len(), level) }
+    }
+
+    /// Returns the largest level that the filter lets be on.
+    pub(crate) fn largest_level(self) -> u8 {
+        (self.0.largest_level)()
+    }
+
+    /// Takes `count` numbers of a kind; returns the first.
+    pub(crate) fn numbers(self, kind: u32, count: u64) -> u64 {
+        (self.0.numbers)(kind, count)
+    }
+
+    /// Returns when all that was traced before is in the files.
+    pub(crate) fn flush(self) -> io::Result<()> {
+        match (self.0.flush)() {
+            0 => Ok(()),
+            number => Err(io::Error::from_raw_os_error(number)),
+        }
+    }
+
+    /// Returns the counters of the run.
+    pub(crate) fn count(self) -> Counters {
+        let mut counters = Counters::default();
+        // SAFETY: the result may be written.
+        unsafe { (self.0.count)(&raw mut counters) };
+        counters
+    }
+
+    /// Catches the signals that end the process.
+    pub(crate) fn catch_signals(self) {
+        (self.0.catch_signals)();
+    }
+
+    /// Tells of a moment of a panic of the calling thread.
+    pub(crate) fn panic(self, moment: u32) {
+        (self.0.panic)(moment);
+    }
+}
+
+/// Formats what [`Owner::message`] was given, into the owner's ring.
+unsafe extern "C" fn format(message: *const c_void, sink: *mut c_void, write: Write) -> u32 {
+    // SAFETY: the owner passes on what it was given by `Owner::message`, during that call.
+    let message = unsafe { *message.cast::<fmt::Arguments<'_>>() };
+    // No panic may go through the owner, whose library may be another one.
+    match catch_unwind(AssertUnwindSafe(|| fmt::write(&mut Sink { sink, write }, message))) {
+        Ok(Ok(())) => FORMATTED,
+        Ok(Err(fmt::Error)) => FAILED,
+        Err(payload) => {
+            // Dropping it may panic again.
+            std::mem::forget(payload);
+            PANICKED
+        }
+    }
+}
+
+/// What takes the text of a message, or of names.
+pub(crate) struct Sink {
+    pub sink: *mut c_void,
+    pub write: Write,
+}
+
+impl fmt::Write for Sink {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        // SAFETY: the sink belongs to the function, and so many bytes are there.
+        let goes_on = unsafe { (self.write)(self.sink, text.as_ptr(), text.len()) };
+        if goes_on { Ok(()) } else { Err(fmt::Error) }
+    }
+}

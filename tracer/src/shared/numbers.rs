@@ -1,0 +1,28 @@
+//! Numbers of spans and of locks, of which no two in the process are the same.
+//!
+//! Runs on any thread. Where another copy of the library owns the process, the numbers are that one's.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::copies::{self, interface};
+
+/// The kinds of numbers; each begins at 1.
+#[derive(Clone, Copy, Debug)]
+#[repr(u32)]
+pub(crate) enum Numbers {
+    /// The ids of spans.
+    Spans = interface::SPANS,
+    /// The numbers of locks and of conditions.
+    Locks = interface::LOCKS,
+}
+
+/// The last number of each kind that was given. Relaxed: numbers only have to differ.
+static LAST: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
+
+/// Takes `count` numbers; returns the first of them.
+pub(crate) fn take(kind: Numbers, count: u64) -> u64 {
+    match copies::joined() {
+        Some(owner) => owner.numbers(kind as u32, count),
+        None => LAST[kind as usize].fetch_add(count, Ordering::Relaxed) + 1,
+    }
+}

@@ -1,0 +1,81 @@
+//! What the tracer has done so far in this process: [`Stats`].
+
+use std::sync::atomic::Ordering;
+
+use trace_format::meta::RingPlace;
+
+use super::run::CounterSums;
+use super::{process, unplaced};
+use crate::copies::{self, Owner};
+
+/// Counters of what the tracer has done so far in this process. Counters of running threads may be a few
+/// records behind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Tells whether the process traces now.
+    pub enabled: bool,
+    /// Records put into rings.
+    pub records: u64,
+    /// Records that were not put into rings: no room, a `Display` that panicked, made inside the tracer
+    /// itself.
+    pub lost: u64,
+    /// The number of times that a thread waited for room in its ring.
+    pub stalls: u64,
+    /// The time that all threads waited together, in nanoseconds.
+    pub stall_ns: u64,
+    /// Bytes written to trace files.
+    pub bytes_written: u64,
+    /// Rings, in use or ready, that outlive a killed process.
+    pub shared_rings: u64,
+    /// Rings, in use or ready, that do not outlive a killed process.
+    pub private_rings: u64,
+}
+
+impl Stats {
+    /// Returns the counters of the process's run. Takes a lock and looks at every thread's ring.
+    pub(crate) fn of_process() -> Stats {
+        if let Some(owner) = copies::joined() {
+            return Stats::of_owner(owner);
+        }
+        let without_ring = unplaced::without_ring();
+        let mut stats = Stats { lost: without_ring, ..Stats::default() };
+        let Some(run) = process::current().filter(|run| run.is_of_this_process()) else { return stats };
+        let mut totals = CounterSums::default();
+        {
+            let rings = run.rings.lock();
+            // Held as long: a thread that ends goes from the one to the other.
+            let finished = run.finished.lock();
+            totals.add(*finished);
+            for ring in rings.iter() {
+                match ring.place {
+                    RingPlace::Shared => stats.shared_rings += 1,
+                    RingPlace::Private => stats.private_rings += 1,
+                }
+                totals.add(CounterSums::of(ring.header()));
+            }
+        }
+        stats.enabled = !run.is_closed() && !process::is_off();
+        stats.records = totals.records;
+        stats.lost += totals.lost;
+        stats.stalls = totals.stalls;
+        stats.stall_ns = totals.stall_ns;
+        stats.bytes_written = run.bytes.load(Ordering::Relaxed);
+        stats
+    }
+
+    /// Returns the counters of the copy of the library that owns the process.
+    fn of_owner(owner: Owner) -> Stats {
+        let counters = owner.count();
+        Stats {
+            enabled: counters.enabled != 0 && !process::is_off(),
+            records: counters.records,
+            lost: counters.lost,
+            stalls: counters.stalls,
+            stall_ns: counters.stall_ns,
+            bytes_written: counters.bytes_written,
+            shared_rings: counters.shared_rings,
+            private_rings: counters.private_rings,
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! What this copy of the library does where another one owns the process: it joins that one, and follows it.
+//!
+//! Runs on the thread that decides, and on the owner's thread that switches tracing.
+#![allow(unsafe_code, reason = "functions that the owner calls; each argued")]
+
+use std::ffi::c_void;
+use std::fmt::Write as _;
+use std::slice;
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+
+use super::chosen::NamesOf;
+use super::owner::interface;
+use super::{hooks, own_ring, panic, scope};
+use crate::copies::interface::{Guest, Interface, ON, Terms, UNDECIDED, Write};
+use crate::copies::{self, Owner, Sink, note};
+use crate::ring::clock;
+use crate::shared::process::{self, STATE, announce};
+use crate::shared::{sites, switched, unplaced};
+use crate::stack;
+use crate::sys;
+use crate::user::teller;
+use crate::words::switch::Attempt;
+
+/// What the owner calls.
+static GUEST: Guest = Guest { switched: on_switched, names_of };
+
+/// The owner of the process: null before it was looked for, and this copy's own interface where that is it.
+static OWNER: AtomicPtr<Interface> = AtomicPtr::new(std::ptr::null_mut());
+
+/// The function that tells the names of symbols, by the hooks of this copy; null before the first hook.
+static NAMES_OF: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
+
+/// Returns the copy that owns the process, if that is not this one. It is looked for once.
+#[cold]
+pub(super) fn owner() -> Option<Owner> {
+    let known = OWNER.load(Ordering::Relaxed);
+    // SAFETY: null, or a static of an object that stays loaded.
+    let owner = unsafe { known.as_ref() }.unwrap_or_else(|| {
+        let owner = note::find(interface()).owner.unwrap_or(interface());
+        // Relaxed: it points to what was there before any code of this copy ran.
+        OWNER.store(std::ptr::from_ref(owner).cast_mut(), Ordering::Relaxed);
+        owner
+    });
+    (!std::ptr::eq(owner, interface())).then_some(Owner(owner))
+}
+
+/// Tells the user of copies that this one cannot speak with.
+pub(super) fn tell_of_strangers() {
+    for version in note::find(interface()).strangers {
+        teller::say(format_args!(
+            "this process has another copy of the tracer, of version {version}, which this one, of version {}, cannot share \
+             its files with: each writes its own, and tracemerge puts them together",
+            env!("CARGO_PKG_VERSION")
+        ));
+    }
+}
+
+/// Takes what the owner says of its run, before this copy's word says that it is on.
+fn take(terms: Terms) {
+    clock::set_kind(terms.clock);
+    scope::set_call_sites(terms.call_sites != 0);
+}
+
+/// Ends the decision `attempt` as a guest of `owner`, whose run has these terms. Returns false where it was taken over.
+pub(super) fn join(attempt: Attempt, owner: Owner, terms: Terms) -> bool {
+    take(terms);
+    hooks::hand_over();
+    copies::join(owner);
+    if terms.stand == ON {
+        begin_recording();
+    }
+    if !STATE.end_on(attempt, terms.stand != ON) {
+        return false;
+    }
+    announce();
+    true
+}
+
+/// Prepares this copy for its first record: from then on it stays loaded. While tracing is off, a plugin may go.
+#[inline(always)]
+pub(super) fn begin_recording() {
+    static BEGUN: AtomicBool = AtomicBool::new(false);
+    #[cold]
+    fn begin() {
+        let _errno = sys::keep_errno();
+        sys::stay_loaded();
+        sys::create_exit_key(own_ring::on_thread_exit);
+        panic::arm();
+        BEGUN.store(true, Ordering::Relaxed);
+    }
+    // Relaxed: only says that nothing is left to do.
+    if !BEGUN.load(Ordering::Relaxed) {
+        begin();
+    }
+}
+
+/// Has the owner tell this copy when tracing is switched, once.
+pub(super) fn listen(owner: Owner) {
+    static LISTENS: AtomicBool = AtomicBool::new(false);
+    // Relaxed: only says that nothing is left to do.
+    if !LISTENS.swap(true, Ordering::Relaxed) {
+        sys::call_when_unloaded(on_unloaded);
+        owner.listen(&GUEST);
+        // Made inside of the owner, while that one decided.
+        match unplaced::without_ring() {
+            0 => {}
+            lost => owner.lose(lost),
+        }
+    }
+}
+
+fn on_unloaded() {
+    if let Some(owner) = copies::joined() {
+        owner.forget(&GUEST);
+    }
+}
+
+/// Follows the owner.
+unsafe extern "C" fn on_switched(terms: *const Terms) {
+    // SAFETY: valid during the call, by the interface.
+    let terms = unsafe { terms.read() };
+    match terms.stand {
+        UNDECIDED => return,
+        ON => {
+            take(terms);
+            STATE.go_on();
+            // The filter may be another one.
+            sites::go_on();
+        }
+        _ => {
+            STATE.pause();
+            process::begin_era();
+            sites::end();
+        }
+    }
+    switched::tell();
+}
+
+/// Notes how names of symbols are told here, for the owner.
+#[inline(always)]
+pub(super) fn tell_names_by(names_of: NamesOf) {
+    if NAMES_OF.load(Ordering::Relaxed).is_null() {
+        NAMES_OF.store(names_of as *mut (), Ordering::Relaxed);
+    }
+}
+
+unsafe extern "C" fn names_of(symbol: *const u8, size: usize, sink: *mut c_void, write: Write) {
+    // SAFETY: so many bytes are there, by the interface.
+    let symbol = unsafe { slice::from_raw_parts(symbol, size) };
+    let known = NAMES_OF.load(Ordering::Relaxed);
+    let names_of: NamesOf = if known.is_null() {
+        stack::names_of
+    } else {
+        // SAFETY: stored by `tell_names_by`, from a function of this type.
+        unsafe { std::mem::transmute::<*mut (), NamesOf>(known) }
+    };
+    let mut sink = Sink { sink, write };
+    for name in names_of(symbol) {
+        // The owner takes all.
+        let _ = sink.write_str(&name);
+    }
+}

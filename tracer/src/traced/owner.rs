@@ -1,0 +1,344 @@
+//! What this copy of the library offers to the other copies in the process, where it is the one that owns the process.
+//!
+//! Called by guests on any thread; what is here does what a call of this copy would have done.
+#![allow(
+    unsafe_code,
+    reason = "functions that other copies call, and the note by which they find them; each argued"
+)]
+
+use std::ffi::c_void;
+use std::fmt;
+use std::panic::resume_unwind;
+use std::ptr;
+use std::slice;
+use std::str::from_utf8_unchecked;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use trace_format::capture::Cursor;
+use trace_format::line::Ticks;
+use trace_format::sites::Level;
+
+use super::{decision, dynamic, hooks, panic, record, scope, signals};
+use crate::copies::interface::{
+    Counters, FORMATTED, Format, Guest, Interface, ON, PANIC_BEGINS, PANIC_UNWINDS, PANIC_WAS_TOLD, PANICKED,
+    QUIET, Terms, UNDECIDED,
+};
+use crate::copies::note::put_note;
+use crate::ring::{Arguments, clock};
+use crate::shared::numbers::{self, Numbers};
+use crate::shared::process;
+use crate::shared::sites::{self, Site};
+use crate::shared::stats::Stats;
+use crate::shared::{switched, unplaced};
+use crate::stack;
+use crate::sys;
+use crate::user::config::{self, Config};
+use crate::words::switch::Stand;
+
+/// What guests call.
+static INTERFACE: Interface = Interface {
+    package: package(),
+    decide,
+    start,
+    listen,
+    forget,
+    lose,
+    words,
+    message,
+    capture,
+    enter,
+    leave,
+    is_inside,
+    last_ticks,
+    new_site,
+    site_stand,
+    is_allowed,
+    largest_level,
+    numbers: take_numbers,
+    flush,
+    count,
+    catch_signals,
+    panic: tell_panic,
+};
+
+/// Returns what guests call. Others find it by the note that stands in here.
+#[inline(never)]
+pub(super) fn interface() -> &'static Interface {
+    put_note!(INTERFACE);
+    &INTERFACE
+}
+
+/// The guests that have joined, and are loaded.
+static GUESTS: Mutex<Vec<&'static Guest>> = Mutex::new(Vec::new());
+/// The number of threads that are calling a function of a guest. It is raised under the lock of the guests; so who has taken a
+/// guest from the list there, and sees 0, knows that none of its functions runs.
+static CALLING: AtomicU32 = AtomicU32::new(0);
+/// The time that a guest is not unloaded at most while one of its functions runs: it may be that function that unloads it.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+const fn package() -> [u8; 16] {
+    let (version, mut package) = (env!("CARGO_PKG_VERSION").as_bytes(), [0; 16]);
+    let mut at = 0;
+    while at < version.len() && at < package.len() {
+        package[at] = version[at];
+        at += 1;
+    }
+    package
+}
+
+fn terms() -> Terms {
+    let stand = match process::stand() {
+        Stand::On => ON,
+        Stand::Off | Stand::Paused => QUIET,
+        Stand::Undecided | Stand::Deciding | Stand::Settling => UNDECIDED,
+    };
+    Terms { stand, clock: clock::kind(), call_sites: scope::wants_call_sites().into() }
+}
+
+unsafe extern "C" fn decide(every_function: bool, to: *mut Terms) {
+    // A guest has an address in this object from now on.
+    sys::stay_loaded();
+    if every_function {
+        config::expect_every_function();
+    }
+    decision::is_on();
+    // SAFETY: the result may be written, by the interface.
+    unsafe { to.write(terms()) };
+}
+
+unsafe extern "C" fn start(to: *mut Terms) {
+    if !matches!(process::stand(), Stand::On | Stand::Paused) {
+        decision::decide_anew(None, Config::of_process());
+    }
+    // SAFETY: as in `decide`.
+    unsafe { to.write(terms()) };
+}
+
+extern "C" fn listen(guest: &'static Guest) {
+    static LISTENS: AtomicBool = AtomicBool::new(false);
+    GUESTS.lock().push(guest);
+    // Relaxed: the list of listeners has a lock of its own.
+    if !LISTENS.swap(true, Ordering::Relaxed) {
+        switched::on_switch(|_| tell_guests());
+    }
+    let terms = terms();
+    // SAFETY: a guest's function, which is loaded, and its argument during the call.
+    unsafe { (guest.switched)(&raw const terms) };
+}
+
+extern "C" fn forget(guest: &'static Guest) {
+    GUESTS.lock().retain(|known| !ptr::eq(*known, guest));
+    let begun = sys::monotonic_ns();
+    while CALLING.load(Ordering::Acquire) > 0
+        && u128::from(sys::monotonic_ns().saturating_sub(begun)) < PATIENCE.as_nanos()
+    {
+        sys::wait_word(&CALLING, CALLING.load(Ordering::Relaxed), Duration::from_millis(1));
+    }
+}
+
+/// Calls `call` with each guest, not under the lock: a guest may do there what takes it.
+fn each_guest(mut call: impl FnMut(&Guest)) {
+    let all = GUESTS.lock().clone();
+    for guest in all {
+        {
+            let loaded = GUESTS.lock();
+            if !loaded.iter().any(|known| ptr::eq(*known, guest)) {
+                continue;
+            }
+            CALLING.fetch_add(1, Ordering::Relaxed);
+        }
+        call(guest);
+        // Release: who sees it in `forget` sees that the function has returned.
+        CALLING.fetch_sub(1, Ordering::Release);
+    }
+}
+
+fn tell_guests() {
+    let terms = terms();
+    // SAFETY: as in `listen`.
+    each_guest(|guest| unsafe { (guest.switched)(&raw const terms) });
+}
+
+/// Tells the names that a symbol is known by in any copy: some know those of C++.
+fn names_of(symbol: &[u8]) -> Vec<String> {
+    let mut names = stack::names_of(symbol);
+    let to = (&raw mut names).cast();
+    // SAFETY: so many bytes are there, and `add_name` gets the list that it asks for, during the call.
+    each_guest(|guest| unsafe { (guest.names_of)(symbol.as_ptr(), symbol.len(), to, add_name) });
+    names.sort();
+    names.dedup();
+    names
+}
+
+unsafe extern "C" fn add_name(names: *mut c_void, text: *const u8, size: usize) -> bool {
+    // SAFETY: what `names_of` has given.
+    let (names, text) = unsafe { (&mut *names.cast::<Vec<String>>(), slice::from_raw_parts(text, size)) };
+    names.push(String::from_utf8_lossy(text).into_owned());
+    true
+}
+
+extern "C" fn lose(records: u64) {
+    unplaced::count_without_ring(records);
+    if let Some(run) = process::running() {
+        run.count_unplaced(records);
+    }
+}
+
+unsafe extern "C" fn words(ticks: u64, word: u64, payload: *const u64, count: usize) {
+    if !process::is_off() {
+        // SAFETY: so many words are there, by the interface.
+        let payload = unsafe { slice::from_raw_parts(payload, count) };
+        record::words(Ticks(ticks), word, payload);
+    }
+}
+
+unsafe extern "C" fn message(ticks: u64, site: u32, message: *const c_void, format: Format) {
+    if !process::is_off() {
+        record::trace_at(Ticks(ticks), site, format_args!("{}", OfGuest { message, format }));
+    }
+}
+
+/// A message that a guest formats.
+struct OfGuest {
+    message: *const c_void,
+    format: Format,
+}
+
+impl fmt::Display for OfGuest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // SAFETY: what the guest has given for each other, and a sink that `write` knows, during the call.
+        match unsafe { (self.format)(self.message, (&raw mut *f).cast(), write) } {
+            FORMATTED => Ok(()),
+            // The record ends here, and is counted as one that a panic has ended. The guest's hooks were called.
+            PANICKED if cfg!(panic = "unwind") => resume_unwind(Box::new(())),
+            _ => Err(fmt::Error),
+        }
+    }
+}
+
+unsafe extern "C" fn write(sink: *mut c_void, text: *const u8, size: usize) -> bool {
+    // SAFETY: what `OfGuest` has given, whose lifetime does not matter here, and a text, by the interface.
+    let (f, text) = unsafe {
+        let text = from_utf8_unchecked(slice::from_raw_parts(text, size));
+        (&mut *sink.cast::<fmt::Formatter<'_>>(), text)
+    };
+    f.write_str(text).is_ok()
+}
+
+unsafe extern "C" fn capture(ticks: u64, site: u32, bytes: *const u8, size: usize) -> bool {
+    // SAFETY: so many bytes are there, by the interface.
+    let bytes = unsafe { slice::from_raw_parts(bytes, size) };
+    !process::is_off() && record::capture(Ticks(ticks), site, &Captured(bytes))
+}
+
+/// Arguments that a guest has copied.
+struct Captured<'a>(&'a [u8]);
+
+impl Arguments for Captured<'_> {
+    const CAPTURED: bool = true;
+    const SIGNATURE: u32 = 0;
+
+    fn size(&self) -> usize {
+        self.0.len()
+    }
+
+    fn write(&self, to: &mut Cursor<'_>) {
+        to.put_slice(self.0);
+    }
+
+    fn describe(_: &mut Vec<u8>) {}
+}
+
+extern "C" fn enter(ticks: u64, address: u64, call_site: u64) {
+    if !process::is_off() {
+        hooks::enter_at(Ticks(ticks), address, call_site, names_of);
+    }
+}
+
+extern "C" fn leave(ticks: u64, address: u64, inside: u64) {
+    if !process::is_off() {
+        hooks::leave_at(Ticks(ticks), address, inside, names_of);
+    }
+}
+
+extern "C" fn is_inside() -> bool {
+    record::is_inside()
+}
+
+extern "C" fn last_ticks() -> u64 {
+    record::last_ticks().map_or(0, |ticks| ticks.0)
+}
+
+unsafe extern "C" fn new_site(
+    entry: *const u8,
+    size: usize,
+    is_captured: bool,
+    number: *mut u32,
+) -> *const c_void {
+    // SAFETY: so many bytes are there, by the interface.
+    let entry = unsafe { slice::from_raw_parts(entry, size) };
+    let Some(site) = trace_format::sites::Site::parse(entry) else { return ptr::null() };
+    let site = Site::of_guest(site, is_captured);
+    // SAFETY: the result may be written, by the interface.
+    unsafe { number.write(site.number()) };
+    ptr::from_ref(site).cast()
+}
+
+unsafe extern "C" fn site_stand(site: *const c_void) -> u32 {
+    // SAFETY: by the interface, what `new_site` has returned: a site that is never freed.
+    unsafe { &*site.cast::<Site>() }.stand_for_guest()
+}
+
+unsafe extern "C" fn is_allowed(name: *const u8, size: usize, level: u8) -> bool {
+    // SAFETY: a text of so many bytes, by the interface.
+    let name = unsafe { from_utf8_unchecked(slice::from_raw_parts(name, size)) };
+    sites::is_allowed(name, Level::of(level))
+}
+
+extern "C" fn largest_level() -> u8 {
+    dynamic::largest_level() as u8
+}
+
+extern "C" fn take_numbers(kind: u32, count: u64) -> u64 {
+    numbers::take(if kind == Numbers::Spans as u32 { Numbers::Spans } else { Numbers::Locks }, count)
+}
+
+extern "C" fn flush() -> i32 {
+    /// Linux's number of an error of input or output.
+    const EIO: i32 = 5;
+    match decision::flush() {
+        Ok(()) => 0,
+        Err(error) => error.raw_os_error().unwrap_or(EIO),
+    }
+}
+
+unsafe extern "C" fn count(counters: *mut Counters) {
+    let stats = Stats::of_process();
+    let all = Counters {
+        enabled: stats.enabled.into(),
+        records: stats.records,
+        lost: stats.lost,
+        stalls: stats.stalls,
+        stall_ns: stats.stall_ns,
+        bytes_written: stats.bytes_written,
+        shared_rings: stats.shared_rings,
+        private_rings: stats.private_rings,
+    };
+    // SAFETY: the result may be written, by the interface.
+    unsafe { counters.write(all) };
+}
+
+extern "C" fn catch_signals() {
+    signals::catch_and_flush();
+}
+
+extern "C" fn tell_panic(moment: u32) {
+    match moment {
+        PANIC_BEGINS => panic::begins(),
+        PANIC_WAS_TOLD => panic::was_told(),
+        PANIC_UNWINDS => panic::unwinds(),
+        _ => {}
+    }
+}

@@ -117,11 +117,12 @@ mod elf {
         });
         // Without a note of its own, as somebody may have linked it, a copy has nothing to do with others.
         let (Some(_), Some(own_version)) = (looked, search.own_version) else { return Copies::default() };
-        let found = search.copies.iter().filter(|(_, copy)| !copy.is_null());
-        let (same, others): (Vec<_>, Vec<_>) = found.partition(|(version, _)| *version == own_version);
+        let found = || search.copies.iter().filter(|(_, copy)| !copy.is_null());
+        let same = found().find(|(version, _)| *version == own_version);
         // SAFETY: a note leads to a static of its object, which with this version is an `Interface`.
-        let owner = same.first().and_then(|(_, copy)| unsafe { copy.as_ref() });
-        let strangers = others.iter().map(|(_, copy)| {
+        let owner = same.and_then(|(_, copy)| unsafe { copy.as_ref() });
+        let others = found().filter(|(version, _)| *version != own_version);
+        let strangers = others.map(|(_, copy)| {
             // SAFETY: as above. In every version the first field is that of the package.
             let package = unsafe { &*copy.cast::<[u8; 16]>() };
             let end = package.iter().position(|byte| *byte == 0).unwrap_or(package.len());

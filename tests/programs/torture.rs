@@ -101,10 +101,17 @@ impl CThread {
             std::ptr::null_mut()
         }
         let work: Box<Box<dyn FnOnce() + Send>> = Box::new(Box::new(work));
-        let mut thread = 0;
-        // SAFETY: the function takes the box that is given to it, which is its own from here on.
-        let error =
-            unsafe { libc::pthread_create(&mut thread, std::ptr::null(), run, Box::into_raw(work).cast()) };
+        let work = Box::into_raw(work).cast();
+        let (mut thread, start) = (0, Instant::now());
+        let error = loop {
+            // SAFETY: the function takes the box that is given to it, which is its own from here on, if there is a thread.
+            let error = unsafe { libc::pthread_create(&mut thread, std::ptr::null(), run, work) };
+            // Linux makes no thread while another one replaces the program by `exec`.
+            if error != libc::EAGAIN || start.elapsed() > Duration::from_secs(5) {
+                break error;
+            }
+            std::thread::yield_now();
+        };
         assert_eq!(error, 0, "a thread");
         CThread(thread)
     }

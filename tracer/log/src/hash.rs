@@ -30,15 +30,22 @@ impl Hash {
     /// Adds a text by its content.
     #[inline(always)]
     pub(crate) fn text(self, text: &str) -> Hash {
-        let mut rest = text.as_bytes();
-        let mut hash = self.number(text.len() as u64);
-        while let Some((word, behind)) = rest.split_first_chunk() {
-            hash = hash.number(u64::from_le_bytes(*word));
-            rest = behind;
+        let bytes = text.as_bytes();
+        // With the length known, the words below tell a text from others. The last one may have bytes of the one before
+        // it: to copy as many bytes as are left over would be a call.
+        let hash = self.number(bytes.len() as u64);
+        if let Some(last) = bytes.last_chunk() {
+            let words = bytes.chunks_exact(8).filter_map(|word| word.first_chunk());
+            let hash = words.fold(hash, |hash, word| hash.number(u64::from_le_bytes(*word)));
+            return hash.number(u64::from_le_bytes(*last));
         }
-        let mut last = [0; 8];
-        last[..rest.len()].copy_from_slice(rest);
-        hash.number(u64::from_le_bytes(last))
+        let word = match (bytes.first_chunk(), bytes.last_chunk()) {
+            (Some(first), Some(last)) => {
+                u64::from(u32::from_le_bytes(*first)) | u64::from(u32::from_le_bytes(*last)) << 32
+            }
+            _ => bytes.iter().fold(0, |word, byte| word << 8 | u64::from(*byte)),
+        };
+        hash.number(word)
     }
 
     #[inline(always)]
@@ -54,7 +61,31 @@ mod tests {
 
     #[test]
     fn texts_and_their_borders_are_told_apart() {
-        let texts = ["", "a", "b", "aaaaaaa", "aaaaaaaa", "aaaaaaaaa", "aaaaaaab", "\0", "\0\0"];
+        let texts = [
+            "",
+            "a",
+            "b",
+            "\0",
+            "\0\0",
+            "ab",
+            "ba",
+            "abc",
+            "cba",
+            "abcd",
+            "abcde",
+            "abcdefg",
+            "gfedcba",
+            "aaaaaaa",
+            "aaaaaaaa",
+            "aaaaaaab",
+            "baaaaaaa",
+            "aaaaaaaaa",
+            "aaaaaaaab",
+            "baaaaaaaa",
+            "aaaabaaaa",
+            "aaaaaaaaaaaaaaaa",
+            "aaaaaaaaaaaaaaab",
+        ];
         let mut hashes = BTreeSet::new();
         for first in texts {
             for second in texts {

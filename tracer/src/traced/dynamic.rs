@@ -146,7 +146,7 @@ pub fn is_allowed(target: &str, level: Level) -> bool {
 }
 
 /// Returns whether records of the place that the number `place` stands for are on; `define` tells its target and its
-/// level the first time. Warm, this is a look into the thread's cache and one load.
+/// level the first time. Warm, this is a look into the thread's cache and one load; without a filter it is three loads.
 #[inline]
 #[must_use]
 pub fn is_enabled(place: u64, mut define: impl FnMut() -> Definition) -> bool {
@@ -154,6 +154,9 @@ pub fn is_enabled(place: u64, mut define: impl FnMut() -> Definition) -> bool {
     const NO_SHAPE: u64 = 0x6e61_6d65_6f66_7461;
     if process::is_off() {
         return false;
+    }
+    if sites::allows_everything() {
+        return true;
     }
     match find(key_of(place, NO_SHAPE), &Values::new(), &mut define) {
         Some(site) => site.is_on(site.word()),

@@ -93,6 +93,12 @@ where
         }
     }
 
+    fn on_close(&self, id: Id, context: Context<'_, S>) {
+        if let Some(Known { id, kind }) = known(&id, &context) {
+            said::closed(kind.metadata, id);
+        }
+    }
+
     #[inline]
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
         said::event(event);

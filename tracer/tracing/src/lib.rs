@@ -19,6 +19,7 @@
 //! > span=1 request at src/main.rs:3
 //! : INFO my_app: answered status=200 bytes=5120
 //! < span=1 request at src/main.rs:3
+//! : INFO my_app: span=1 request closed
 //! ```
 //!
 //! * An *event* is a message: the level, the target, the text and the fields, as `tracing_subscriber::fmt` writes
@@ -28,8 +29,9 @@
 //!   its name and its type.
 //! * A *span* has an id that no other span of the run has, whatever the registry does with its own. `tracemerge tree`
 //!   and `show` have each entering and leaving under its name. A message tells of the new span: its fields and
-//!   its parent (`parent=`, where it has one); others tell what is recorded later, and what it follows from. That a
-//!   span has ended is not recorded: its last leaving is there.
+//!   its parent (`parent=`, where it has one); others tell what is recorded later, what it follows from, and that it is
+//!   closed: that its last handle is dropped, so that it will not be entered again. A task that was cancelled shows by that
+//!   when it ended. The registry keeps a span open as long as there are spans inside of it; [`Subscriber`] does not.
 //! * Level, target, module, file, line, and the names and types of fields are in the site table beside the messages,
 //!   from the first one on; raw files keep them.
 //! * What a `Debug` of a field says by `tracing` is a message of its own, before the one that it is a part of. A panic
@@ -57,9 +59,11 @@
 //! [`tracer`]: https://docs.rs/tracer-lib
 //! [`tracing`]: https://docs.rs/tracing
 
+mod clones;
 mod entered;
 #[cfg(feature = "layer")]
 mod layer;
+mod patience;
 #[cfg(feature = "layer")]
 mod recent;
 mod said;

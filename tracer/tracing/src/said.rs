@@ -19,6 +19,7 @@ enum About {
     NewSpan,
     Recorded,
     Follows,
+    Closed,
 }
 
 /// Keys of values that no field has: fields are numbered from 0.
@@ -29,7 +30,7 @@ const FOLLOWS: u64 = SPAN + 2;
 fn place(callsite: &callsite::Identifier, about: About) -> u64 {
     let address = std::ptr::from_ref(callsite.0).cast::<()>().addr() as u64;
     // Callsites at different addresses have different numbers, whatever is told of them.
-    address.wrapping_mul(4).wrapping_add(about as u64)
+    address.wrapping_mul(8).wrapping_add(about as u64)
 }
 
 pub(crate) fn level(level: Level) -> bridge::Level {
@@ -215,6 +216,15 @@ pub(crate) fn follows(metadata: &'static Metadata<'static>, id: u64, other: u64)
     bridge::message(place(&metadata.callsite(), About::Follows), &values, || {
         let describing = of_span(metadata);
         ended(describing, metadata, "", Some((" follows_from=", "follows_from")))
+    });
+}
+
+/// Records that a span has no handle left, so that it will not be entered again.
+pub(crate) fn closed(metadata: &'static Metadata<'static>, id: u64) {
+    let mut values = Values::new();
+    values.u64(SPAN, id);
+    bridge::message(place(&metadata.callsite(), About::Closed), &values, || {
+        ended(of_span(metadata), metadata, " closed", None)
     });
 }
 

@@ -2,12 +2,12 @@
 
 use std::cell::Cell;
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, OnceLock, TryLockError};
-use std::time::Duration;
+use std::sync::{Mutex, OnceLock};
 
 use tracer::__bridge::{Definition, SpanSite};
 use tracing_core::{Metadata, callsite};
 
+use crate::patience::lock;
 use crate::said;
 
 /// The bits of a number: so many kinds of spans there are at most.
@@ -80,18 +80,6 @@ fn find(callsite: callsite::Identifier, metadata: &'static Metadata<'static>) ->
     let kind = make(kinds.values().flatten().count(), metadata);
     kinds.insert(callsite, kind);
     kind
-}
-
-/// Takes the lock; gives up after a tenth of a second: in a forked child nobody may be left who releases it.
-fn lock(kinds: &Mutex<Kinds>) -> Option<MutexGuard<'_, Kinds>> {
-    for _ in 0..1000 {
-        match kinds.try_lock() {
-            Ok(guard) => return Some(guard),
-            Err(TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
-            Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_micros(100)),
-        }
-    }
-    None
 }
 
 fn make(number: usize, metadata: &'static Metadata<'static>) -> Option<&'static SpanKind> {

@@ -1,4 +1,4 @@
-//! A subscriber that hands everything over to the tracer and keeps nothing for a span.
+//! A subscriber that hands everything over to the tracer, and keeps nothing for a span but how often it was cloned.
 
 use std::fmt;
 
@@ -7,6 +7,7 @@ use tracer::Tracer;
 use tracing_core::span::{Attributes, Current, Id, Record};
 use tracing_core::{Dispatch, Event, Interest, LevelFilter, Metadata, callsite, dispatcher};
 
+use crate::clones::Clones;
 use crate::span::{self, Known, NUMBER_BITS};
 use crate::{entered, said};
 
@@ -17,21 +18,21 @@ const UNRECORDED: u64 = u64::MAX;
 
 /// The subscriber for programs that want nothing else.
 ///
-/// For each entering and leaving it writes a record and looks at a stack of the thread's own, no more. It does not
-/// count who holds a span, and does not know when one ends. Layers of `tracing-subscriber` that keep data for spans need
-/// the registry, and [`layer`](crate::layer()).
+/// For each entering and leaving it writes a record and looks at a stack of the thread's own, no more. A span has ended
+/// when its last handle is dropped, whether spans inside of it go on or not; cloning a span takes a lock. Layers of
+/// `tracing-subscriber` that keep data for spans need the registry, and [`layer`](crate::layer()).
 ///
 /// Of spans and events of other targets and levels than `TRACER_FILTER` says, and while tracing is off, it is not
 /// even told. 65,536 kinds of spans, each of one callsite, and 2⁴⁸ spans are recorded.
 #[derive(Debug)]
-pub struct Subscriber(());
+pub struct Subscriber(Clones);
 
 impl Subscriber {
     /// Makes the subscriber. This decides whether the process traces, as its first record does.
     #[must_use]
     pub fn new() -> Subscriber {
         follow_the_switch();
-        Subscriber(())
+        Subscriber(Clones::default())
     }
 }
 
@@ -159,6 +160,21 @@ impl tracing_core::Subscriber for Subscriber {
     #[inline]
     fn exit(&self, id: &Id) {
         entered::leave(id.into_u64());
+    }
+
+    fn clone_span(&self, id: &Id) -> Id {
+        if id.into_u64() != UNRECORDED {
+            self.0.add(id.into_u64());
+        }
+        id.clone()
+    }
+
+    fn try_close(&self, id: Id) -> bool {
+        let is_last = id.into_u64() != UNRECORDED && self.0.take(id.into_u64());
+        if let Some(Known { id, kind }) = known(&id).filter(|_| is_last) {
+            said::closed(kind.metadata, id);
+        }
+        is_last
     }
 
     fn current_span(&self) -> Current {

@@ -12,7 +12,7 @@ use std::time::Duration;
 use support::sited::{Sited, sited};
 use support::{Scenario, ThreadTrace, Traced, kills, memory, read_directory};
 use trace_format::function::{FunctionLine, FunctionPlace};
-use trace_format::line::Kind;
+use trace_format::line::{Kind, Ticks};
 use trace_format::record::{Flags, RecordKind};
 use trace_format::sites::{Level, Site, SiteKind};
 
@@ -140,6 +140,10 @@ fn spans_tell_names_fields_parents_and_what_they_follow_from() {
                 format!("ERROR elsewhere: span={child} child follows_from={root}"),
                 "INFO tracing_speaker: crossed".to_owned(),
                 "INFO tracing_speaker: still in the second".to_owned(),
+                format!("ERROR elsewhere: span={child} child closed"),
+                format!("WARN tracing_speaker: span={root} root closed"),
+                format!("DEBUG tracing_speaker: span={inner} inner closed"),
+                format!("INFO tracing_speaker: span={outer} outer closed"),
             ]
         };
         assert_eq!(file.texts(), [round(1), round(5)].concat());
@@ -206,6 +210,33 @@ fn no_id_of_a_span_is_given_twice() {
     }
 }
 
+#[test]
+fn a_span_is_closed_once_behind_all_that_happens_in_it() {
+    for scenario in ["many", "futures", "tokio"] {
+        for way in WAYS {
+            let traced = run(&[scenario, way]);
+            let mut last_left = BTreeMap::new();
+            let mut closed = BTreeMap::new();
+            for file in traced.files.values() {
+                for ((key, ..), (_, id, _)) in file.calls.iter().zip(calls(file)) {
+                    let last = last_left.entry(id).or_insert(key.ticks);
+                    *last = (*last).max(key.ticks);
+                }
+                for (key, text) in &file.messages {
+                    let Some(text) = text.strip_suffix(" closed") else { continue };
+                    let (_, id) = text.split_once("span=").expect("an id");
+                    let id: u64 = id.split(' ').next().expect("a number").parse().expect("a number");
+                    assert_eq!(closed.insert(id, key.ticks), None, "{scenario} {way}: {id} is closed twice");
+                }
+            }
+            assert!(closed.keys().eq(last_left.keys()), "{scenario} {way}");
+            assert!(closed.len() >= 40, "{scenario} {way}");
+            let is_behind = |(id, ticks): (&u64, &Ticks)| *ticks > last_left[id];
+            assert!(closed.iter().all(is_behind), "{scenario} {way}: something is left behind its end");
+        }
+    }
+}
+
 /// Checks that each thread leaves what it has entered, innermost first; returns for each name and span how often it was
 /// entered, and on how many threads.
 fn balanced(traced: &Traced) -> BTreeMap<(String, u64), (u64, usize)> {
@@ -235,7 +266,8 @@ fn futures_that_move_between_threads_are_entered_where_they_are_polled() {
         let mut of_tasks = BTreeMap::new();
         let mut of_inner = BTreeMap::new();
         for text in traced.messages() {
-            let Some((_, told)) = text.split_once("span=") else { continue };
+            let Some((told, _)) = text.split_once("} new") else { continue };
+            let (_, told) = told.split_once("span=").expect("a span");
             let (id, told) = told.split_once(' ').expect("an id");
             let (name, told) = told.split_once("{task=").expect("a task");
             let task: u64 = told.split('}').next().expect("a number").parse().expect("a number");
@@ -332,7 +364,7 @@ fn the_tracers_filter_decides_by_target_and_level() {
     for way in ["layer", "subscriber"] {
         let by = |filter: &str| levels(scenario(&["levels", way]).env("TRACER_FILTER", filter));
         let (all, formatted) = by("");
-        assert_eq!((all.len(), formatted), (11, 3));
+        assert_eq!((all.len(), formatted), (13, 3));
         let kept =
             |keep: &dyn Fn(&str) -> bool| all.iter().filter(|text| keep(text)).cloned().collect::<Vec<_>>();
         assert_eq!(by("info"), (kept(&|t| t.starts_with("INFO") || t.starts_with("ERROR")), 0));
@@ -351,7 +383,7 @@ fn rust_log_decides_where_the_program_says_so() {
             levels(scenario(&["levels", way]).env("RUST_LOG", rust_log).env("TRACER_FILTER", filter)).0
         };
         let all = by("trace", "");
-        assert_eq!(all.len(), 11);
+        assert_eq!(all.len(), 13);
         let app: Vec<_> =
             all.iter().filter(|t| t.contains(" app") && !t.starts_with("TRACE")).cloned().collect();
         assert_eq!(by("app=debug", ""), app, "{way}");

@@ -1,0 +1,88 @@
+//! Handles of spans beyond the first of each: by them [`Subscriber`](crate::Subscriber) knows when a span has none left.
+//!
+//! Most spans are never cloned, so nothing is kept for a span that has one handle, and no lock is taken where no span of the
+//! process has more.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::patience::lock;
+
+/// The number of parts, each under a lock of its own.
+const SHARDS: usize = 16;
+
+/// The handles of spans beyond the first of each, by the ids that `tracing` has for the spans.
+#[derive(Debug, Default)]
+pub(crate) struct Clones {
+    /// At least as many as there are in all parts: raised before one is put there, lowered after one was taken away. So a
+    /// thread that drops a handle finds no 0 here while its span has another one, for the clone happened before, and its
+    /// part of the number is taken away only with it. Relaxed: nothing else is read by it.
+    count: AtomicU64,
+    shards: [Mutex<HashMap<u64, u64>>; SHARDS],
+}
+
+impl Clones {
+    /// Counts one more handle of a span. Where the lock cannot be had (see [`lock`]), the handle is not counted, and its span
+    /// will be told to have ended too early.
+    pub(crate) fn add(&self, id: u64) {
+        let Some(mut handles) = lock(self.shard(id)) else { return };
+        self.count.fetch_add(1, Ordering::Relaxed);
+        *handles.entry(id).or_default() += 1;
+    }
+
+    /// Counts one handle less; returns whether it was the last one.
+    #[inline]
+    pub(crate) fn take(&self, id: u64) -> bool {
+        self.count.load(Ordering::Relaxed) == 0 || self.take_counted(id)
+    }
+
+    #[cold]
+    fn take_counted(&self, id: u64) -> bool {
+        let Some(mut handles) = lock(self.shard(id)) else { return false };
+        let Entry::Occupied(mut counted) = handles.entry(id) else { return true };
+        *counted.get_mut() -= 1;
+        if *counted.get() == 0 {
+            counted.remove();
+        }
+        self.count.fetch_sub(1, Ordering::Relaxed);
+        false
+    }
+
+    fn shard(&self, id: u64) -> &Mutex<HashMap<u64, u64>> {
+        &self.shards[id as usize % SHARDS]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_handle_is_the_last_whoever_drops_it() {
+        let (clones, last) = (Clones::default(), AtomicU64::new(0));
+        let (here, count) = (&clones, &last);
+        std::thread::scope(|scope| {
+            for span in 0..50u64 {
+                // One handle that was made, and three clones, each dropped by a thread of its own.
+                (0..3).for_each(|_| clones.add(span));
+                for _ in 0..4 {
+                    scope.spawn(move || count.fetch_add(u64::from(here.take(span)), Ordering::Relaxed));
+                }
+            }
+        });
+        assert_eq!(last.into_inner(), 50);
+        assert_eq!(clones.count.into_inner(), 0);
+        assert!(clones.shards.iter().all(|shard| shard.lock().is_ok_and(|handles| handles.is_empty())));
+    }
+
+    #[test]
+    fn a_span_that_was_never_cloned_has_one_handle() {
+        let clones = Clones::default();
+        assert!(clones.take(7));
+        clones.add(8);
+        assert!(clones.take(7), "another span has two");
+        assert!(!clones.take(8) && clones.take(8));
+    }
+}

@@ -2,57 +2,23 @@
 
 use tracer::__bridge as bridge;
 use tracing_core::span::{Attributes, Id, Record};
-use tracing_core::{Event, Interest, LevelFilter, Metadata, Subscriber};
-use tracing_subscriber::filter::Filtered;
-use tracing_subscriber::layer::{Context, Filter, Layer as _};
+use tracing_core::{Event, Subscriber};
+use tracing_subscriber::layer::Context;
 use tracing_subscriber::registry::LookupSpan;
 
 use crate::recent::Recent;
 use crate::span::{self, Known};
-use crate::subscriber::{follow_the_switch, is_wanted, largest_level};
+use crate::subscriber::is_wanted;
 use crate::{entered, said};
 
-/// The layer that hands everything over to the tracer that it is told of. [`layer()`] gives it with the filter that
-/// belongs to it.
+/// The layer that hands everything over to the tracer that it is told of. [`layer()`](crate::layer()) gives it with the
+/// filter that belongs to it.
 ///
-/// Without [`Switch`] or another filter of its own, it is told of everything that any layer wants to hear, and leaves
-/// out what is off.
+/// Without [`Switch`](crate::Switch) or another filter of its own, it is told of everything that any layer wants to hear,
+/// and leaves out what is off.
 #[derive(Debug, Default)]
 pub struct Layer {
     recent: Recent,
-}
-
-/// The filter of the layer: nothing while tracing is off, and then what `TRACER_FILTER` says, by target and level.
-///
-/// It decides for its layer alone. Others are told what they ask for; and a callsite that no layer wants is off.
-#[derive(Debug, Default)]
-pub struct Switch(());
-
-/// Makes a layer with its filter. This decides whether the process traces, as its first record does.
-///
-/// It can be given another filter, which then decides as well. The subscriber that it is added to must be the
-/// registry of `tracing-subscriber`, or layers on that: others have no filters for a layer.
-#[must_use]
-pub fn layer<S>() -> Filtered<Layer, Switch, S>
-where
-    S: Subscriber + for<'a> LookupSpan<'a>,
-{
-    follow_the_switch();
-    Layer::default().with_filter(Switch(()))
-}
-
-impl<S> Filter<S> for Switch {
-    fn enabled(&self, metadata: &Metadata<'_>, _: &Context<'_, S>) -> bool {
-        is_wanted(metadata)
-    }
-
-    fn callsite_enabled(&self, metadata: &'static Metadata<'static>) -> Interest {
-        if is_wanted(metadata) { Interest::always() } else { Interest::never() }
-    }
-
-    fn max_level_hint(&self) -> Option<LevelFilter> {
-        Some(largest_level())
-    }
 }
 
 /// Returns what is kept with a span of the registry.
@@ -63,6 +29,23 @@ where
     S: Subscriber + for<'a> LookupSpan<'a>,
 {
     context.span(id)?.extensions().get::<Known>().copied()
+}
+
+impl Layer {
+    /// Records that a span is entered, if it is known to be recorded without a look into the registry.
+    #[inline(always)]
+    pub(crate) fn enter_recent(&self, id: &Id) -> bool {
+        let recent = self.recent.get(id.into_u64());
+        recent.map(|span| entered::enter(id.into_u64(), span)).is_some()
+    }
+
+    /// Forgets a span that had the id of a new one. What is told of the new one is noted behind this, if anything is.
+    #[inline]
+    pub(crate) fn forget(&self, id: &Id) {
+        if self.recent.get(id.into_u64()).is_some() {
+            self.recent.note(id.into_u64(), None);
+        }
+    }
 }
 
 impl<S> tracing_subscriber::Layer<S> for Layer
@@ -106,8 +89,10 @@ where
 
     #[inline]
     fn on_enter(&self, id: &Id, context: Context<'_, S>) {
-        let recent = self.recent.get(id.into_u64());
-        if let Some(span) = recent.or_else(|| known(id, &context)) {
+        if self.enter_recent(id) {
+            return;
+        }
+        if let Some(span) = known(id, &context) {
             entered::enter(id.into_u64(), span);
         }
     }

@@ -69,7 +69,11 @@ mod recent;
 mod said;
 mod span;
 mod subscriber;
+#[cfg(feature = "layer")]
+mod switched_layer;
 
 #[cfg(feature = "layer")]
-pub use layer::{Layer, Switch, layer};
+pub use layer::Layer;
 pub use subscriber::{SetError, Subscriber, init};
+#[cfg(feature = "layer")]
+pub use switched_layer::{Switch, SwitchedLayer, layer};

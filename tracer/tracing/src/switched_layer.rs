@@ -1,0 +1,136 @@
+//! The layer behind a filter that follows the tracer's switch, and a shorter way for what happens most.
+//!
+//! `tracing-subscriber` looks a span up in the registry, which counts the look, each time that a layer with a filter is told
+//! that the span is entered or left: that takes as long as to record both. Spans that this layer has noted are known to
+//! have passed the filter, so it is not asked about them again.
+#![allow(unsafe_code, reason = "a question about types is passed on; argued")]
+
+use std::any::TypeId;
+
+use tracing_core::span::{Attributes, Id, Record};
+use tracing_core::{Dispatch, Event, Interest, LevelFilter, Metadata, Subscriber};
+use tracing_subscriber::filter::Filtered;
+use tracing_subscriber::layer::{Context, Filter, Layer as _};
+use tracing_subscriber::registry::LookupSpan;
+
+use crate::entered;
+use crate::layer::Layer;
+use crate::subscriber::{follow_the_switch, is_wanted, largest_level};
+
+/// The filter of the layer: nothing while tracing is off, and then what `TRACER_FILTER` says, by target and level.
+///
+/// It decides for its layer alone. Others are told what they ask for; and a callsite that no layer wants is off.
+#[derive(Debug, Default)]
+pub struct Switch(());
+
+impl<S> Filter<S> for Switch {
+    fn enabled(&self, metadata: &Metadata<'_>, _: &Context<'_, S>) -> bool {
+        is_wanted(metadata)
+    }
+
+    fn callsite_enabled(&self, metadata: &'static Metadata<'static>) -> Interest {
+        if is_wanted(metadata) { Interest::always() } else { Interest::never() }
+    }
+
+    fn max_level_hint(&self) -> Option<LevelFilter> {
+        Some(largest_level())
+    }
+}
+
+/// The layer with its filter: what [`layer()`] returns.
+#[derive(Debug)]
+pub struct SwitchedLayer<S>(Filtered<Layer, Switch, S>);
+
+/// Makes a layer with its filter. This decides whether the process traces, as its first record does.
+///
+/// It can be given another filter, which then decides as well. The subscriber that it is added to must be the
+/// registry of `tracing-subscriber`, or layers on that: others have no filters for a layer.
+#[must_use]
+pub fn layer<S>() -> SwitchedLayer<S>
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+{
+    follow_the_switch();
+    SwitchedLayer(Layer::default().with_filter(Switch(())))
+}
+
+impl<S> tracing_subscriber::Layer<S> for SwitchedLayer<S>
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+{
+    #[inline]
+    fn on_enter(&self, id: &Id, context: Context<'_, S>) {
+        if !self.0.inner().enter_recent(id) {
+            self.0.on_enter(id, context);
+        }
+    }
+
+    #[inline]
+    fn on_exit(&self, id: &Id, _: Context<'_, S>) {
+        // One that the filter has kept out was not entered here.
+        entered::leave(id.into_u64());
+    }
+
+    fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
+        // The filter may keep this one out, and the registry may give the id of a span that has ended.
+        self.0.inner().forget(id);
+        self.0.on_new_span(attributes, id, context);
+    }
+
+    // All that follows is passed on as it is.
+
+    fn on_register_dispatch(&self, subscriber: &Dispatch) {
+        self.0.on_register_dispatch(subscriber);
+    }
+
+    fn on_layer(&mut self, subscriber: &mut S) {
+        self.0.on_layer(subscriber);
+    }
+
+    fn register_callsite(&self, metadata: &'static Metadata<'static>) -> Interest {
+        self.0.register_callsite(metadata)
+    }
+
+    fn enabled(&self, metadata: &Metadata<'_>, context: Context<'_, S>) -> bool {
+        self.0.enabled(metadata, context)
+    }
+
+    fn event_enabled(&self, event: &Event<'_>, context: Context<'_, S>) -> bool {
+        self.0.event_enabled(event, context)
+    }
+
+    fn max_level_hint(&self) -> Option<LevelFilter> {
+        self.0.max_level_hint()
+    }
+
+    fn on_record(&self, id: &Id, values: &Record<'_>, context: Context<'_, S>) {
+        self.0.on_record(id, values, context);
+    }
+
+    fn on_follows_from(&self, id: &Id, follows: &Id, context: Context<'_, S>) {
+        self.0.on_follows_from(id, follows, context);
+    }
+
+    #[inline]
+    fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
+        self.0.on_event(event, context);
+    }
+
+    fn on_close(&self, id: Id, context: Context<'_, S>) {
+        self.0.on_close(id, context);
+    }
+
+    fn on_id_change(&self, old: &Id, new: &Id, context: Context<'_, S>) {
+        self.0.on_id_change(old, new, context);
+    }
+
+    /// Tells `tracing-subscriber` that there is a layer with a filter in here. Without that, it would take this layer for
+    /// one that wants to hear everything.
+    unsafe fn downcast_raw(&self, id: TypeId) -> Option<*const ()> {
+        if id == TypeId::of::<Self>() {
+            return Some(std::ptr::from_ref(self).cast());
+        }
+        // SAFETY: what it returns is in `self`, and lives as long.
+        unsafe { self.0.downcast_raw(id) }
+    }
+}

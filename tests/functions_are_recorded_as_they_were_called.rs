@@ -198,12 +198,15 @@ fn the_tree_and_the_report_of_a_killed_program_have_the_calls_that_it_has_counte
         let mut scenario =
             Scenario::new(SCENARIO, &["functions-everything", path]).env("TRACER_FORMAT", format);
         let mut child = scenario.command().spawn().expect("the program starts");
+        let read = || std::fs::read(counters.path()).expect("the counters");
+        let number = |word: &[u8]| u64::from_le_bytes(word.try_into().expect("a counter"));
+        // Before that there may be a thread that has no record yet.
+        support::wait_until(60, "calls of all threads", || read().chunks(8).all(|word| number(word) > 0));
         std::thread::sleep(std::time::Duration::from_millis(40 + 7 * kill as u64));
         child.kill().expect("a kill");
         child.wait().expect("its end");
-        let counters = std::fs::read(counters.path()).expect("the counters");
-        let count =
-            |at: usize| u64::from_le_bytes(counters[8 * at..8 * at + 8].try_into().expect("a counter"));
+        let counters = read();
+        let count = |at: usize| number(&counters[8 * at..8 * at + 8]);
         let shown = |args: &[&str]| {
             let mut command = tracemerge(SCENARIO, scenario.runtime.path(), args.iter().map(OsStr::new));
             let output = command.arg(scenario.directory.path().join(APP)).output().expect("it can be run");

@@ -2,7 +2,7 @@
 //!
 //! A bridge to another crate learns of a place when something is said there for the first time. It has the site
 //! made then, which stays for ever, as the static of a call of `trace!` does. Runs on any thread. Only what is not
-//! found by the thread's own cache comes here: a site is looked up under a lock, once for each thread.
+//! among the sites that were met last comes here: a site is looked up under a lock.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
@@ -74,6 +74,8 @@ pub struct Definition {
 pub(crate) struct Dynamic {
     pub(crate) definition: Definition,
     pub(crate) types: Vec<ValueType>,
+    /// What tells it from all other sites that messages have; 0 for a kind of spans.
+    pub(crate) key: u64,
     pub(crate) signature: u32,
 }
 
@@ -184,13 +186,13 @@ pub(crate) fn find(
     if let Some(site) = made.get(&key) {
         return Some(site);
     }
-    let site = make(definition, types, signature(key))?;
+    let site = make(definition, types, key)?;
     made.insert(key, site);
     Some(site)
 }
 
 /// Makes a site that nobody else finds. `None` as in [`find`].
-pub(crate) fn make(definition: Definition, types: &[ValueType], signature: u32) -> Option<&'static Site> {
+pub(crate) fn make(definition: Definition, types: &[ValueType], key: u64) -> Option<&'static Site> {
     if definition.fields.len() != types.len() || definition.text_bytes() > MOST_TEXT {
         return None;
     }
@@ -215,7 +217,8 @@ pub(crate) fn make(definition: Definition, types: &[ValueType], signature: u32) 
         here: || "",
     };
     let call = Call { kind: definition.kind, template, format, names: names.leak() };
-    let dynamic = Box::leak(Box::new(Dynamic { definition, types: types.to_vec(), signature }));
+    let dynamic =
+        Box::leak(Box::new(Dynamic { definition, types: types.to_vec(), key, signature: signature(key) }));
     Some(Box::leak(Box::new(Site::new(place, call).made_of(dynamic))))
 }
 

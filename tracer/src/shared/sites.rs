@@ -405,6 +405,30 @@ pub(crate) fn is_allowed(name: &str, level: Level) -> bool {
     filter().is_none_or(|filter| filter.allows(name, level))
 }
 
+/// The number of sites made at run time that are found without a lock. A power of two.
+const WAYS: usize = 512;
+
+/// The sites that were made at run time and were met last, each at the place that its key says. Release and Acquire: who
+/// finds a site sees what it is. Sites are never freed, so one that is found late is good as well.
+static MET: [AtomicPtr<Site>; WAYS] = [const { AtomicPtr::new(std::ptr::null_mut()) }; WAYS];
+
+/// Returns the site that was made at run time with this key, if it is among those that were met last.
+#[inline(always)]
+pub(crate) fn met(key: u64) -> Option<&'static Site> {
+    let met = MET[key as usize % WAYS].load(Ordering::Acquire);
+    // SAFETY: null, or a site that stays for ever, of `remember`.
+    let met = unsafe { met.as_ref() }?;
+    (met.dynamic()?.key == key).then_some(met)
+}
+
+/// Has a site found by [`met`] from now on, in the place of another one.
+pub(crate) fn remember(site: &'static Site) {
+    if let Some(dynamic) = site.dynamic {
+        let site = std::ptr::from_ref(site).cast_mut();
+        MET[dynamic.key as usize % WAYS].store(site, Ordering::Release);
+    }
+}
+
 /// Gives all sites that were used, newest first.
 fn all() -> impl Iterator<Item = &'static Site> {
     let mut next = ALL.load(Ordering::Acquire);

@@ -1,8 +1,7 @@
 //! Records of sites that are made at run time: messages with typed values, and spans.
 //!
-//! Runs on traced threads; [`message`] and [`SpanSite::enter`] are hot. A thread finds a site that it has met in a
-//! cache of its own, so that it takes no lock and allocates nothing once it is warm, as long as there are no more
-//! sites than the cache has ways.
+//! Runs on traced threads; [`message`] and [`SpanSite::enter`] are hot. A site that was met before is
+//! found in a table of the process, without a lock and an allocation, as long as no other one has its place there.
 
 use std::cell::Cell;
 
@@ -20,14 +19,10 @@ use crate::shared::process;
 use crate::shared::sites::{self, Captured, KINDS, Site};
 use trace_format::line::Ticks;
 
-/// The number of sites that a thread finds by itself. A power of two.
-const WAYS: usize = 512;
 /// The number of ids that a thread takes at once: so many spans are begun without a word that is shared.
 const BLOCK: u64 = 1 << 10;
 
 thread_local! {
-    /// The sites that the thread has met, each at the place that its key says.
-    static MET: [Cell<(u64, Option<&'static Site>)>; WAYS] = const { [const { Cell::new((0, None)) }; WAYS] };
     /// The ids of spans that are the thread's: the last one given, and the last one of the block.
     static IDS: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
 }
@@ -44,23 +39,21 @@ fn key_of(place: u64, shape: u64) -> u64 {
 /// Returns the site with `key`, made of what `define` returns if there is none.
 #[inline(always)]
 fn find(key: u64, values: &Values, define: &mut dyn FnMut() -> Definition) -> Option<&'static Site> {
-    let way = key as usize % WAYS;
-    let (met, site) = MET.with(|all| all[way].get());
-    if met == key && site.is_some() { site } else { find_anew(key, values, define) }
+    sites::met(key).or_else(|| find_anew(key, values, define))
 }
 
 #[cold]
 #[inline(never)]
 fn find_anew(key: u64, values: &Values, define: &mut dyn FnMut() -> Definition) -> Option<&'static Site> {
     let site = definition::find(key, values.types(), define)?;
-    MET.with(|all| all[key as usize % WAYS].set((key, Some(site))));
+    sites::remember(site);
     Some(site)
 }
 
 /// Records a message with `values` of the place that the number `place` stands for, if it is on. `define` tells what
 /// the place is; it is called where this place has not said anything with values of this shape before.
 ///
-/// Warm, this costs a look into the thread's cache, the clock and a copy of the values. Else, or where the site is
+/// Warm, this costs a look into a table, the clock and a copy of the values. Else, or where the site is
 /// not told to readers yet, the message is formatted at the call. Past the limits, 8,192 sites and 4 KiB of texts
 /// for each, it is formatted and has no site.
 #[inline]
@@ -146,7 +139,7 @@ pub fn is_allowed(target: &str, level: Level) -> bool {
 }
 
 /// Returns whether records of the place that the number `place` stands for are on; `define` tells its target and its
-/// level the first time. Warm, this is a look into the thread's cache and one load; without a filter it is three loads.
+/// level the first time. Warm, this is a look into a table and two loads; without a filter it is three loads.
 #[inline]
 #[must_use]
 pub fn is_enabled(place: u64, mut define: impl FnMut() -> Definition) -> bool {
@@ -193,7 +186,7 @@ impl SpanSite {
     #[must_use]
     pub fn new(definition: Definition) -> Option<SpanSite> {
         let definition = Definition { kind: SiteKind::Span, fields: Vec::new(), ..definition };
-        definition::make(definition, &[], definition::signature(0)).map(SpanSite)
+        definition::make(definition, &[], 0).map(SpanSite)
     }
 
     /// Returns whether the site is on.

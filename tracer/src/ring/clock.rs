@@ -37,6 +37,7 @@ pub(crate) fn set_kind(kind: u32) {
 }
 
 /// Returns which clock [`now`] reads.
+#[inline(always)]
 pub(crate) fn kind() -> u32 {
     KIND.load(Ordering::Relaxed)
 }

@@ -258,6 +258,19 @@ impl Lane {
         at
     }
 
+    /// Writes a record at the lane's position that is a header and no more. Returns where the next record may begin.
+    ///
+    /// # Safety
+    /// The lane has room for the header.
+    #[inline(always)]
+    pub(crate) unsafe fn write_header(&self, word: u64, ticks: u64) -> u64 {
+        let start = self.pos.get();
+        // SAFETY: inside of the reservation that was found last, by the caller's promise, which is aligned, the producer's
+        // own, and inside one block.
+        unsafe { self.data.write_words(start, [word, ticks]) };
+        start + HEADER as u64
+    }
+
     /// Returns the ticks of the last record of this lane, of whichever thread.
     #[inline(always)]
     pub(crate) fn last(&self) -> u64 {

@@ -374,6 +374,32 @@ impl Producer {
         self.record_words_in(&self.main, &self.frame, here, ticks, word, payload)
     }
 
+    /// Writes a record of one word if there is room in the ring and nothing else to be looked at. Returns false where nothing
+    /// was done: it is to be written by [`record_words`](Producer::record_words).
+    #[inline(always)]
+    pub(crate) fn record_word_at_once(&self, ticks: Ticks, word: u64) -> bool {
+        let here = sys::stack_pointer();
+        if self.frame.load(Ordering::Relaxed) != 0 {
+            return false;
+        }
+        self.frame.store(here, Ordering::Relaxed);
+        // A signal handler on this thread sees the frame before anything below, and what is read below is not changed by it.
+        compiler_fence(Ordering::SeqCst);
+        let lane = &self.main;
+        let is_ready = ticks.0 >= lane.last() && lane.has_room_for(HEADER as u64);
+        if is_ready {
+            // SAFETY: there is room for the header.
+            let end = unsafe { lane.write_header(word, ticks.0) };
+            // 0 after a fork in a signal handler.
+            if self.frame.load(Ordering::Relaxed) != 0 {
+                lane.commit(end, ticks.0);
+            }
+        }
+        compiler_fence(Ordering::SeqCst);
+        self.frame.store(0, Ordering::Release);
+        is_ready
+    }
+
     #[inline(always)]
     fn record_words_in(
         &self,

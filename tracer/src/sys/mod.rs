@@ -69,8 +69,26 @@ mod unix;
 #[cfg(unix)]
 pub(crate) use unix::*;
 
+#[cfg(all(
+    feature = "hooks",
+    target_os = "linux",
+    target_env = "gnu",
+    target_arch = "x86_64",
+    not(any(loom, miri))
+))]
+mod near_pointer;
+
 #[cfg(windows)]
 mod windows_slot;
+#[cfg(all(
+    feature = "hooks",
+    target_os = "linux",
+    target_env = "gnu",
+    target_arch = "x86_64",
+    not(any(loom, miri))
+))]
+pub(crate) use near_pointer::NearPointer;
+
 #[cfg(windows)]
 pub(crate) use windows_slot::Slot;
 
@@ -84,7 +102,20 @@ pub(crate) use windows::*;
 ///
 /// It has `get`, `set` and `replace`. It is a thread-local of Rust where those are without a destructor and without a
 /// call; with the linker of mingw they are neither.
+///
+/// `near` before the pointer's type makes the one [`NearPointer`](near_pointer::NearPointer) of it where there is that.
 macro_rules! lasting_thread_local {
+    ($(#[$doc:meta])* $visible:vis static $name:ident: near *const $to:ty;) => {
+        #[cfg(all(feature = "hooks", target_os = "linux", target_env = "gnu", target_arch = "x86_64", not(any(loom, miri))))]
+        $(#[$doc])*
+        // SAFETY: the only one.
+        $visible static $name: $crate::sys::NearPointer<$to> = unsafe { $crate::sys::NearPointer::new() };
+        #[cfg(not(all(feature = "hooks", target_os = "linux", target_env = "gnu", target_arch = "x86_64", not(any(loom, miri)))))]
+        $crate::sys::lasting_thread_local! {
+            $(#[$doc])*
+            $visible static $name: *const $to;
+        }
+    };
     ($($(#[$doc:meta])* $visible:vis static $name:ident: *const $to:ty;)+) => {
         #[cfg(not(all(windows, not(any(target_env = "msvc", target_abi = "llvm")))))]
         std::thread_local! {

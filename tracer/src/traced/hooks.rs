@@ -6,7 +6,9 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use trace_format::line::Ticks;
+use trace_format::meta::ClockKind;
 use trace_format::record::{hook_enter_word, hook_leave_word};
+use trace_store::counter;
 
 use super::chosen::{self, NamesOf};
 use super::{call_stack, decision, guest, record, stack_record};
@@ -20,7 +22,8 @@ use crate::stack::{
 };
 use crate::user::config::{self, Config};
 
-/// The way of the hooks: 0 where each call is recorded and nothing else, or bits of what else is to be done.
+/// The way of the hooks: 0 where each call is recorded by the plain counter and nothing else, or bits of what else is to be
+/// done.
 ///
 /// ```text
 ///              a run begins                     a function of TRACER_TRIGGER is called
@@ -46,6 +49,8 @@ const NAMED: u32 = 8;
 const WAITING: u32 = 16;
 /// The bit that says that another copy of the library owns the process, and has settings of its own.
 const HANDED_OVER: u32 = 32;
+/// The bit that says that the clock is another one than the plain counter.
+const OTHER_CLOCK: u32 = 64;
 
 /// Sets the way of the hooks for the run that begins. `shortest` is [`shortest`] of the same settings.
 pub(super) fn set(config: &Config, shortest: u64) {
@@ -57,6 +62,7 @@ pub(super) fn set(config: &Config, shortest: u64) {
         (is_chosen, CHOSEN),
         (named, NAMED),
         (config.trigger.is_some(), WAITING),
+        (config.clock != ClockKind::Fast, OTHER_CLOCK),
     ];
     let way = bits.iter().filter(|(is_set, _)| *is_set).fold(0, |way, (_, bit)| way | bit);
     WAY.store(way, Ordering::Relaxed);
@@ -76,22 +82,29 @@ pub(super) fn shortest(config: &Config) -> u64 {
 /// Records that the function is entered in which `address` lies. `call_site` is the address to which it will return.
 ///
 /// Off, this is one relaxed load. A program whose first record is made here writes raw files, has larger rings, and reads
-/// the plain counter, unless its user says otherwise.
+/// the plain counter, unless its user says otherwise: so that is what is done here at once. All else is a call in last
+/// position, so that nothing has to be kept meanwhile.
 #[inline(always)]
 pub fn enter(address: u64, call_site: u64, names_of: NamesOf) {
     if process::is_off() {
         return;
     }
-    enter_at(clock::now(), address, call_site, names_of);
+    match WAY.load(Ordering::Relaxed) {
+        0 => record::word_of_hook(Ticks(counter::fast()), hook_enter_word(address)),
+        way => enter_by_clock(way, address, call_site, names_of),
+    }
+}
+
+#[allow(improper_ctypes_definitions, reason = "called by Rust only")]
+#[inline(never)]
+extern "C" fn enter_by_clock(way: u32, address: u64, call_site: u64, names_of: NamesOf) {
+    enter_otherwise(clock::now(), way, address, call_site, names_of);
 }
 
 /// As [`enter`], for a hook that was called at `ticks`, where tracing is not off.
 #[inline(always)]
 pub(super) fn enter_at(ticks: Ticks, address: u64, call_site: u64, names_of: NamesOf) {
-    match WAY.load(Ordering::Relaxed) {
-        0 => record::word_of_hook(ticks, hook_enter_word(address)),
-        way => enter_otherwise(ticks, way, address, call_site, names_of),
-    }
+    enter_otherwise(ticks, WAY.load(Ordering::Relaxed), address, call_site, names_of);
 }
 
 /// Records that the function is left whose entering was recorded with `address`; 0: the one that was entered last. `inside`
@@ -101,18 +114,24 @@ pub fn leave(address: u64, inside: u64, names_of: NamesOf) {
     if process::is_off() {
         return;
     }
-    leave_at(clock::now(), address, inside, names_of);
+    match WAY.load(Ordering::Relaxed) {
+        way if way & !(CALL_SITES | NAMED) == 0 => {
+            record::word_of_hook(Ticks(counter::fast()), hook_leave_word(address));
+        }
+        way => leave_by_clock(way, address, inside, names_of),
+    }
+}
+
+#[allow(improper_ctypes_definitions, reason = "called by Rust only")]
+#[inline(never)]
+extern "C" fn leave_by_clock(way: u32, address: u64, inside: u64, names_of: NamesOf) {
+    leave_otherwise(clock::now(), way, address, inside, names_of);
 }
 
 /// As [`leave`], for a hook that was called at `ticks`, where tracing is not off.
 #[inline(always)]
 pub(super) fn leave_at(ticks: Ticks, address: u64, inside: u64, names_of: NamesOf) {
-    match WAY.load(Ordering::Relaxed) {
-        way if way & (CHOSEN | WAITING | HANDED_OVER) == 0 => {
-            record::word_of_hook(ticks, hook_leave_word(address));
-        }
-        way => leave_otherwise(ticks, way, address, inside, names_of),
-    }
+    leave_otherwise(ticks, WAY.load(Ordering::Relaxed), address, inside, names_of);
 }
 
 /// Records that the function is entered that `from` is of, and has it recorded that it is left, by its return: where a
@@ -139,7 +158,6 @@ pub fn enter_until_return(from: Registers, names_of: NamesOf, left: fn(address: 
     }
 }
 
-#[inline(never)]
 fn enter_otherwise(ticks: Ticks, way: u32, address: u64, call_site: u64, names_of: NamesOf) {
     let is_first = way & UNDECIDED != 0;
     let Some(way) = (if is_first { decided() } else { Some(way) }) else { return };
@@ -169,12 +187,13 @@ fn enter_otherwise(ticks: Ticks, way: u32, address: u64, call_site: u64, names_o
     }
 }
 
-#[inline(never)]
 fn leave_otherwise(ticks: Ticks, way: u32, address: u64, inside: u64, names_of: NamesOf) {
     if way & HANDED_OVER != 0 {
         if let Some(owner) = copies::joined() {
             owner.leave(ticks, address, inside);
         }
+    } else if way & (CHOSEN | WAITING) == 0 {
+        record::word_of_hook(ticks, hook_leave_word(address));
     } else if way & WAITING == 0 {
         let is_named = || way & NAMED == 0 || chosen::bits(inside, names_of) & chosen::RECORDED != 0;
         call_stack::leave(ticks, address, is_named);

@@ -15,7 +15,9 @@ use crate::words::exclusion::Excluded;
 
 lasting_thread_local! {
     /// The calling thread's producer, or null.
-    pub(super) static CURRENT: *const Producer;
+    pub(super) static CURRENT: near *const Producer;
+}
+lasting_thread_local! {
     /// The ring that the producer belongs to, or null.
     pub(super) static RING: *const ThreadRing;
 }

@@ -75,18 +75,27 @@ pub(crate) fn words(ticks: Ticks, word: u64, payload: &[u64]) {
 }
 
 /// Writes a record of one word that a hook of the compiler makes. It is called where tracing is not off.
+///
+/// Every function of a program may come here twice, so what is not usual is a call in last position: nothing is kept
+/// meanwhile, neither in registers nor on the stack.
 #[inline(always)]
 pub(crate) fn word_of_hook(ticks: Ticks, word: u64) {
-    if let Err(producer) = words_in_ring(ticks, word, &[]) {
-        first_word_of_hook(ticks, producer, word);
+    let producer = CURRENT.get();
+    // SAFETY: as in `trace_at`.
+    let is_done = !producer.is_null() && unsafe { &*producer }.record_word_at_once(ticks, word);
+    if !is_done {
+        unusual_word_of_hook(ticks.0, word);
     }
 }
 
 #[cold]
 #[inline(never)]
-fn first_word_of_hook(ticks: Ticks, producer: *const Producer, word: u64) {
-    config::expect_every_function();
-    first_words(ticks, producer, word, &[]);
+extern "C" fn unusual_word_of_hook(ticks: u64, word: u64) {
+    let ticks = Ticks(ticks);
+    if let Err(producer) = words_in_ring(ticks, word, &[]) {
+        config::expect_every_function();
+        first_words(ticks, producer, word, &[]);
+    }
 }
 
 #[cold]

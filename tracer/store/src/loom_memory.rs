@@ -103,6 +103,13 @@ impl Data {
         self.word(position).with_mut(|to| unsafe { *to = word.to_le() });
     }
 
+    pub unsafe fn write_words<const N: usize>(self, position: u64, words: [u64; N]) {
+        for (at, word) in (position..).step_by(8).zip(words) {
+            // SAFETY: as above.
+            unsafe { self.write_word(at, word) };
+        }
+    }
+
     pub unsafe fn write_bytes(self, position: u64, bytes: &[u8]) {
         for (at, byte) in (position..).zip(bytes) {
             // SAFETY: loom checks that nobody else has access; the index is below 8.

@@ -183,6 +183,16 @@ impl Data {
         unsafe { self.at(position).cast::<u64>().write(word.to_le()) };
     }
 
+    /// Writes words, one behind the other.
+    ///
+    /// # Safety
+    /// As [`Data::write_word`] for the whole range, which must not cross the border of a block.
+    #[inline(always)]
+    pub unsafe fn write_words<const N: usize>(self, position: u64, words: [u64; N]) {
+        // SAFETY: contiguous, as in `write_bytes`, and aligned; else as in `write_word`.
+        unsafe { self.at(position).cast::<[u64; N]>().write(words.map(u64::to_le)) };
+    }
+
     /// Writes bytes.
     ///
     /// # Safety

@@ -13,11 +13,11 @@ use std::time::{Duration, Instant};
 use proptest::prelude::*;
 use trace_format::escape::unescape;
 use trace_format::file::Encoding;
-use trace_format::line::{Kind, Line};
+use trace_format::line::{Kind, Line, Ticks};
 use trace_format::meta::Meta;
 use trace_format::plans::Plans;
 use trace_format::record::Records;
-use trace_format::record::{Flags, stack_word};
+use trace_format::record::{Flags, hook_enter_word, stack_word};
 use trace_format::render::{References, RenderState, Renderer};
 use trace_format::ring::{Geometry, MIN_CAPACITY, Progress, readable};
 use trace_store::memory::{FIRST_BYTES, FIRST_NESTED_BYTES, Memory, may_begin_small};
@@ -268,6 +268,39 @@ fn a_stack_that_no_block_of_the_nested_ring_can_hold_is_counted() {
         .collect();
     assert_eq!(stacks, [longest, 1]);
     assert_eq!(bench.metas(), [Meta::Lost { records: 2, reason: trace_format::meta::LossReason::Nested }]);
+}
+
+#[test]
+fn a_word_is_written_at_once_where_that_is_usual_and_nothing_is_done_otherwise() {
+    struct Enters<'a>(&'a Producer);
+    impl fmt::Display for Enters<'_> {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            write!(f, "at once: {}", self.0.record_word_at_once(now(), hook_enter_word(7)))
+        }
+    }
+    let mut bench = Bench::new(FullPolicy::Block, Duration::ZERO);
+    let mut refused = 0;
+    for address in 1..=1000 {
+        if !bench.producer.record_word_at_once(now(), hook_enter_word(address)) {
+            refused += 1;
+            assert_eq!(bench.producer.record_words(now(), hook_enter_word(address), &[]), Outcome::Committed);
+        }
+        if address % 50 == 0 {
+            bench.drain();
+        }
+    }
+    // The first one of each block.
+    assert_eq!(refused, (1000 * 16_u64).div_ceil(bench.memory.geometry().block));
+    // The clock has gone back, and the thread is inside of another record.
+    assert!(!bench.producer.record_word_at_once(Ticks(1), hook_enter_word(7)));
+    bench.producer.record(now(), 0, format_args!("{}", Enters(&bench.producer)));
+    bench.drain();
+    assert_eq!(bench.messages(), ["at once: false"]);
+    let lines = bench.lines();
+    let entered: Vec<&[u8]> =
+        lines.iter().filter(|line| line.kind == Kind::Enter).map(|line| line.payload).collect();
+    let expected: Vec<String> = (1..=1000).map(|address| format!("hook {address:#x}")).collect();
+    assert_eq!(entered, expected.iter().map(String::as_bytes).collect::<Vec<_>>());
 }
 
 #[test]

@@ -49,6 +49,10 @@ global_asm!(
     // Nothing but `start` uses it; that may be in another unit of compilation, so it cannot be local.
     ".globl {returned}.trampolines",
     ".hidden {returned}.trampolines",
+    // So that the static library can be linked into a shared object, whose other symbols may be another object's.
+    ".hidden {slots}",
+    ".hidden {has_xsave}",
+    ".hidden {tells_use}",
     ".type {returned}.trampolines, @function",
     "{returned}.trampolines:",
     ".cfi_startproc simple",

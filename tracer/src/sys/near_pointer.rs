@@ -1,0 +1,109 @@
+//! The one pointer of each thread that is read in two instructions, in a shared library too.
+//!
+//! Rust's thread-locals of a shared library are behind a call of the dynamic linker, which takes as long as the rest of a
+//! record that a hook makes, and stable Rust has no other kind. So this one is defined and read by assembly.
+#![allow(
+    unsafe_code,
+    reason = "reads and writes memory of the thread by assembly; each argued where it stands"
+)]
+
+use std::arch::{asm, global_asm};
+use std::marker::PhantomData;
+
+/// The name of the variable, for assembly, between two other parts of a line.
+macro_rules! near_pointer {
+    ($before:literal, $after:literal) => {
+        concat!($before, "tracer.", env!("CARGO_PKG_VERSION"), ".near_pointer", $after)
+    };
+}
+
+// As the compiler defines a thread-local that is zero at first. Hidden, because code in other units of compilation uses it,
+// and no other object may: each copy of the library has its own.
+global_asm!(
+    ".pushsection .tbss.tracer_near_pointer, \"awT\", @nobits",
+    ".balign 8",
+    near_pointer!(".globl ", ""),
+    near_pointer!(".hidden ", ""),
+    near_pointer!(".type ", ", @object"),
+    near_pointer!(".size ", ", 8"),
+    near_pointer!("", ": .zero 8"),
+    ".popsection",
+);
+
+/// The pointer, null at first. It can be read and set as long as the thread runs. All values of this type are the same
+/// pointer, so there is to be one.
+#[derive(Debug)]
+pub(crate) struct NearPointer<T>(PhantomData<fn(*const T)>);
+
+impl<T> NearPointer<T> {
+    /// Gives access to the pointer.
+    ///
+    /// # Safety
+    /// There is no other value of this type in the library, of whatever `T`.
+    pub(crate) const unsafe fn new() -> NearPointer<T> {
+        NearPointer(PhantomData)
+    }
+
+    /// Returns the calling thread's pointer.
+    #[inline(always)]
+    pub(crate) fn get(&self) -> *const T {
+        let pointer;
+        // SAFETY: the first instruction loads the distance of the variable from the thread's own block, which the dynamic
+        // linker has put there; the second one reads the variable.
+        unsafe {
+            asm!(
+                near_pointer!("mov {pointer}, qword ptr [rip + ", "@GOTTPOFF]"),
+                "mov {pointer}, qword ptr fs:[{pointer}]",
+                pointer = out(reg) pointer,
+                options(pure, readonly, nostack, preserves_flags),
+            );
+        }
+        pointer
+    }
+
+    /// Sets the calling thread's pointer.
+    #[inline(always)]
+    pub(crate) fn set(&self, pointer: *const T) {
+        // SAFETY: as in `get`; nothing but this type uses the variable, and no other thread does.
+        unsafe {
+            asm!(
+                near_pointer!("mov {distance}, qword ptr [rip + ", "@GOTTPOFF]"),
+                "mov qword ptr fs:[{distance}], {pointer}",
+                distance = out(reg) _,
+                pointer = in(reg) pointer,
+                options(nostack, preserves_flags),
+            );
+        }
+    }
+
+    /// Sets the calling thread's pointer, and returns the one that it had.
+    pub(crate) fn replace(&self, pointer: *const T) -> *const T {
+        let had = self.get();
+        self.set(pointer);
+        had
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ptr;
+
+    #[test]
+    fn each_thread_has_its_own_pointer() {
+        // SAFETY: it is used in threads that trace nothing, so nobody uses the other value there.
+        let pointer: NearPointer<u8> = unsafe { NearPointer::new() };
+        let round = |number: usize| {
+            assert!(pointer.get().is_null(), "in a new thread, or emptied");
+            pointer.set(ptr::without_provenance(number));
+            std::thread::yield_now();
+            assert_eq!(pointer.get().addr(), number);
+            assert_eq!(pointer.replace(ptr::null()).addr(), number);
+        };
+        std::thread::scope(|scope| {
+            for number in 1..9 {
+                scope.spawn(move || (0..1000).for_each(|turn| round(number + 8 * turn)));
+            }
+        });
+    }
+}

@@ -1,5 +1,6 @@
 /* Has an allocator that is traced itself, which the tracer calls, too. */
 #include "counted.h"
+#include <stdatomic.h>
 #include <stdlib.h>
 
 static char memory[64 << 20];

@@ -1,5 +1,7 @@
-/* Calls functions in the manner that its argument names, and prints how often each was called. */
+/* Calls functions in the manner that its argument names, and prints how often each was called. It is C, and C++, too. */
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE
+#endif
 #include "counted.h"
 #include <dlfcn.h>
 #include <pthread.h>

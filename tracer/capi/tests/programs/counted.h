@@ -2,7 +2,6 @@
 #ifndef COUNTED_H
 #define COUNTED_H
 
-#include <stdatomic.h>
 #include <stdio.h>
 
 #define NOT_TRACED __attribute__((no_instrument_function))
@@ -11,7 +10,7 @@
 enum { MAX_COUNTED = 64 };
 static struct {
     const char *name;
-    atomic_ulong calls;
+    unsigned long calls;
 } counted[MAX_COUNTED];
 
 /* Counts a call of the function that calls this. `number` is its own. */
@@ -19,7 +18,7 @@ static struct {
 
 NOT_TRACED static inline void count_call(int number, const char *name) {
     counted[number].name = name;
-    atomic_fetch_add(&counted[number].calls, 1);
+    __atomic_fetch_add(&counted[number].calls, 1, __ATOMIC_RELAXED);
 }
 
 /* Prints a line "called NAME COUNT" for each function that was called. */

@@ -58,7 +58,10 @@ impl Program {
         let path = directory.path().join(name);
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(source);
         let mut command = Command::new(compiler);
-        command.args(["-g", "-O1", "-Wall", "-Wextra", "-Werror"]).arg(source).arg("-o").arg(&path);
+        // What is C as well as C++ is compiled as the compiler's name says.
+        let language = if compiler.ends_with("++") { "c++" } else { "c" };
+        command.args(["-g", "-O1", "-Wall", "-Wextra", "-Werror", "-x", language]).arg(source);
+        command.args(["-x", "none", "-o"]).arg(&path);
         command.arg("-I").arg(installed().join("include")).args(options).args(["-pthread", "-ldl", "-lm"]);
         let output = command.output().unwrap_or_else(|error| panic!("{compiler}: {error}"));
         assert!(output.status.success(), "{compiler}: {}", String::from_utf8_lossy(&output.stderr));

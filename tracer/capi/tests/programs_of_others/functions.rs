@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
 
-use crate::compiled::{Program, calls, counted, installed, shared_library, tracemerge};
+use crate::compiled::{Program, calls, counted, installed, linking, shared_library, tracemerge};
 
 /// The compilers of C, and those of C++.
 const C: [&str; 2] = ["gcc", "clang"];
@@ -32,7 +32,7 @@ fn assert_same_counts(counts: &BTreeMap<String, u64>, entered: &BTreeMap<String,
 
 #[test]
 fn each_call_of_a_linked_program_is_in_its_trace_and_its_output_is_unchanged() {
-    for compiler in C {
+    for compiler in C.into_iter().chain(CPP) {
         let program = Program::linked(compiler, "calls.c");
         for how in MANNERS {
             let traced = program.run(&[how]);
@@ -84,7 +84,7 @@ fn a_static_executable_is_traced_by_the_static_library() {
 
 #[test]
 fn a_plugin_is_traced_from_its_constructor_on_each_time_that_it_is_loaded() {
-    for compiler in C {
+    for compiler in C.into_iter().chain(CPP) {
         let program = Program::linked(compiler, "calls.c");
         let plugin = Program::compile(compiler, "plugin.c", &["-finstrument-functions", "-shared", "-fPIC"]);
         let traced = program.run(&["plugins", plugin.path.to_str().expect("a path")]);
@@ -95,6 +95,30 @@ fn a_plugin_is_traced_from_its_constructor_on_each_time_that_it_is_loaded() {
         let of_plugin = |name: &str| calls.entered.get(name).copied().unwrap_or(0);
         let named = of_plugin("of_plugin") + of_plugin("inside_plugin") + of_plugin("plugin_is_loaded");
         assert_eq!(named + of_plugin(""), 20 * 4, "{:?}", calls.entered);
+    }
+}
+
+#[test]
+fn a_plugin_may_bring_the_library_into_a_running_program() {
+    let program = Program::compile("gcc", "calls.c", &[]);
+    let run = |options: &[&str]| {
+        let plugin = Program::compile("gcc", "plugin.c", &[&["-shared", "-fPIC"], options].concat());
+        let traced = program.run(&["plugins", plugin.path.to_str().expect("a path")]);
+        // The file of the plugin is asked for names.
+        (traced, plugin)
+    };
+    // The hooks of glibc come first where the program has those only, unless the plugin's are bound to its own.
+    let archive = installed().join("lib/libtracer.a");
+    let archive = archive.to_str().expect("text");
+    let (traced, _plugin) = run(&["-finstrument-functions", archive, "-Wl,-Bsymbolic"]);
+    // The library stays loaded, and its plugin with it: so the constructor was called once.
+    let expected = [("inside_plugin", 21), ("of_plugin", 20), ("plugin_is_loaded", 1)];
+    let expected = expected.map(|(name, count)| (name.to_owned(), count));
+    assert_eq!(calls(&program.merged(&traced)).entered, BTreeMap::from(expected));
+    let said: Vec<String> = (0..20).map(|turn| format!("the plugin says {turn}")).collect();
+    for library in [&linking()[..], &[archive]] {
+        let (traced, _) = run(&[&["-DSAYS"], library].concat());
+        assert_eq!(traced.messages(), said, "{library:?}");
     }
 }
 

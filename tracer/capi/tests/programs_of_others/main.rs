@@ -8,5 +8,7 @@ mod copies;
 mod document;
 mod functions;
 mod gprof;
+mod left_otherwise;
 mod messages;
 mod rust;
+mod settings;

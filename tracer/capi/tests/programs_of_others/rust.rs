@@ -10,19 +10,21 @@ use tempfile::TempDir;
 use crate::compiled::{Calls, calls, counted, installed, tracemerge};
 
 /// A copy of the workspace, so that nothing is built among the sources.
-struct Workspace {
-    place: TempDir,
+pub struct Workspace {
+    /// Where it is.
+    pub place: TempDir,
 }
 
 impl Workspace {
-    fn new() -> Workspace {
+    /// Copies the workspace.
+    pub fn new() -> Workspace {
         let place = TempDir::new().expect("a directory");
         copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/workspace"), place.path());
         Workspace { place }
     }
 
     /// Calls `cargo tracer` in the workspace, as Cargo does.
-    fn cargo_tracer(&self, words: &[&str]) -> Output {
+    pub fn cargo_tracer(&self, words: &[&str]) -> Output {
         let mut command = Command::new(installed().join("bin/cargo-tracer"));
         command.arg("tracer").args(words).current_dir(self.place.path());
         forget_cargo(&mut command);
@@ -30,7 +32,7 @@ impl Workspace {
     }
 
     /// Returns the path of something that was built, with its traces beside it.
-    fn built(&self, profile: &str, name: &str) -> PathBuf {
+    pub fn built(&self, profile: &str, name: &str) -> PathBuf {
         let place = self.place.path().join("target/tracer").join(env!("HOST_OF_TEST")).join(profile);
         place.join(name)
     }
@@ -60,7 +62,8 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-fn text(bytes: &[u8]) -> String {
+/// Returns what a program has printed.
+pub fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).expect("text")
 }
 

@@ -1,0 +1,115 @@
+//! What users set for their programs and for Cargo holds where every function is traced.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::ExitStatusExt;
+use std::process::Command;
+
+use trace_format::meta::{ClockKind, Meta};
+
+use crate::compiled::{Program, calls, counted, installed, tracemerge};
+use crate::rust::{Workspace, forget_cargo, text};
+
+#[test]
+fn calls_are_the_same_by_each_clock_in_each_format_and_with_small_rings() {
+    let program = Program::linked("gcc", "calls.c");
+    for (variable, value, clock) in [
+        ("TRACER_CLOCK", "fast", ClockKind::Fast),
+        ("TRACER_CLOCK", "ordered", ClockKind::Ordered),
+        ("TRACER_CLOCK", "system", ClockKind::System),
+        ("TRACER_FORMAT", "text", ClockKind::Fast),
+        ("TRACER_RING_SIZE", "64K", ClockKind::Fast),
+    ] {
+        for how in ["plain", "threads", "signals", "forks"] {
+            let said = format!("{variable}={value} {how}");
+            let traced = program.scenario(&[how]).env(variable, value).run().succeeded();
+            assert_eq!(traced.stderr(), "", "{said}");
+            traced.assert_whole();
+            let calls = calls(&program.merged(&traced));
+            for (name, count) in counted(&traced.stdout()) {
+                assert_eq!(calls.entered.get(&name), Some(&count), "{said} {name}: {:?}", calls.entered);
+            }
+            assert_eq!(calls.not_innermost, 0, "{said}: {calls:?}");
+            // Where the processor's counter cannot be trusted, it is the system's clock that is read.
+            let clocks = traced.files.values().flat_map(|file| &file.metas).filter_map(|meta| match meta {
+                Meta::Run(run) => Some(run.clock),
+                _ => None,
+            });
+            assert!(clocks.clone().count() > 0, "{said}");
+            assert!(clocks.clone().all(|found| found == clock || found == ClockKind::System), "{said}");
+        }
+    }
+}
+
+#[test]
+fn a_flight_recorder_keeps_the_newest_calls_before_the_end() {
+    let program = Program::linked("gcc", "calls.c");
+    let scenario = program.scenario(&["overflows"]);
+    let traced = scenario.env("TRACER_FULL", "overwrite").env("TRACER_RING_SIZE", "64K").run();
+    assert_eq!(traced.output.status.signal(), Some(11), "{:?}", traced.output);
+    let calls = calls(&program.merged_with_losses(&traced));
+    // The recursion has more calls than the ring has room for, which is 16 bytes for each; a block may just be written anew.
+    assert_eq!(calls.entered.keys().collect::<Vec<_>>(), ["deep"], "{:?}", calls.entered);
+    assert!((2048..=4096).contains(&calls.entered["deep"]), "{:?}", calls.entered);
+    let open: usize = calls.open.values().map(Vec::len).sum();
+    assert_eq!(open as u64, calls.entered["deep"], "none of them was left");
+}
+
+#[test]
+fn a_program_with_hooks_is_switched_on_and_off_from_outside() {
+    let program = Program::linked("gcc", "durations.c");
+    let mut scenario = program.scenario(&["forever"]).env("TRACER_ENABLE", "paused");
+    let mut child = scenario.command().spawn().expect("it starts");
+    let has = |word: &str| {
+        let mut command = tracemerge(scenario.runtime.path());
+        command.arg(word).arg(child.id().to_string()).output().expect("it runs").status.success()
+    };
+    let entered = || {
+        let merged = program.beside("merged");
+        let mut command = tracemerge(scenario.runtime.path());
+        command.args(["--symbols", "-o"]).arg(&merged).arg(scenario.directory.path().join("durations"));
+        command.output().expect("it runs");
+        let lines = fs::read_to_string(merged).unwrap_or_default();
+        calls(&lines.lines().map(str::to_owned).collect::<Vec<_>>()).entered
+    };
+    // The process has to have begun before it can be asked.
+    support::wait_until(60, "it is on", || has("on"));
+    support::wait_until(60, "it records calls", || entered().contains_key("level_3"));
+    assert!(has("off"), "it is switched off");
+    let before = entered();
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    child.kill().expect("it is killed");
+    child.wait().expect("its end");
+    assert_eq!(entered(), before, "nothing is recorded any more");
+}
+
+#[test]
+fn what_the_user_tells_cargo_holds_as_ever() {
+    let workspace = Workspace::new();
+    let place = workspace.place.path();
+    let write = |name: &str, text: &str| fs::write(place.join(name), text).expect("a file");
+    fs::create_dir(place.join(".cargo")).expect("a directory");
+    write(".cargo/config.toml", "[build]\nrustflags = [\"--cfg\", \"feature=\\\"more\\\"\"]\n");
+    write("wrapper", "#!/bin/sh\necho \"$*\" >> \"$0.called\"\nexec \"$@\"\n");
+    let wrapper = place.join("wrapper");
+    fs::set_permissions(&wrapper, fs::Permissions::from_mode(0o700)).expect("it is a program");
+    for (variable, deps) in [("RUSTC_WORKSPACE_WRAPPER", &[][..]), ("RUSTC_WRAPPER", &["--deps"])] {
+        let mut command = Command::new(installed().join("bin/cargo-tracer"));
+        forget_cargo(&mut command);
+        // From another directory, in which the configuration is found as well.
+        let output = command
+            .args(["tracer", "run", "--manifest-path", "../app/Cargo.toml", "--show", "nothing"])
+            .args(deps)
+            .env(variable, &wrapper)
+            .current_dir(place.join("helper"))
+            .output()
+            .expect("it runs");
+        let printed = text(&output.stdout);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        assert!(printed.starts_with("42 8 42\nmore true\n"), "the flags are those of the user: {printed}");
+        let called = fs::read_to_string(place.join("wrapper.called")).expect("the wrapper was called");
+        let compiled = called.lines().find(|line| line.contains("--crate-name the_app")).expect("the crate");
+        assert!(compiled.contains("-Cpasses=tsan") && compiled.contains("feature=\"more\""), "{compiled}");
+        fs::remove_file(place.join("wrapper.called")).expect("it is there");
+    }
+}

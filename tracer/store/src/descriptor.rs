@@ -70,7 +70,7 @@ impl Descriptor {
 
     /// Returns whether the descriptor still is that of the file. This is to be asked before each use.
     pub fn is_ours(&self) -> bool {
-        are_own() || sys::file_identity(&self.file).is_ok_and(|now| now.is_same_file(&self.identity))
+        are_own() || sys::open_file_identity(&self.file).is_ok_and(|now| now.is_same_file(&self.identity))
     }
 }
 

@@ -160,7 +160,7 @@ impl TraceFile {
 
     /// Returns whether the file still has a name, and all that was written.
     pub fn is_intact(&self) -> bool {
-        sys::file_identity(&self.file).is_ok_and(|now| now.links > 0 && now.length >= self.length)
+        sys::open_file_identity(&self.file).is_ok_and(|now| now.links > 0 && now.length >= self.length)
     }
 
     /// Writes what this file is, and its length, into `progress`.

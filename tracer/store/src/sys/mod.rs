@@ -19,6 +19,7 @@
 //! | `keep_from_children` | keeps a mapping from forked children | start of a run; recovery |
 //! | `path_from_bytes` | gives a path that a manifest names | recovery |
 //! | `file_identity`, `path_identity` | tell which file it is | flusher, recovery |
+//! | `open_file_identity` | looks at an open file once more, and may leave its device out | flusher, recovery |
 //! | `real_path` | gives a path in the one form that is compared | `tracemerge` |
 //! | `descriptor_limit`, `is_without_descriptors`, `file_size_limit` | tell limits | flusher, recovery |
 //! | `effective_user`, `boot_id` | tell facts | flusher, recovery |
@@ -95,8 +96,8 @@ impl FileIdentity {
         self.is(other.device, other.inode)
     }
 
-    /// Returns whether it is the file of this number on this device. Wine does not tell the device (0) of a file that was
-    /// renamed while it was open.
+    /// Returns whether it is the file of this number on this device. On Windows the device may be untold (0): an open file is
+    /// looked at without it, and Wine does not tell that of a file that was renamed while it was open.
     pub fn is(&self, device: u64, inode: u64) -> bool {
         let untold = cfg!(windows) && (self.device == 0 || device == 0);
         self.inode == inode && (self.device == device || untold)

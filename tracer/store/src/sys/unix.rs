@@ -180,6 +180,11 @@ pub fn file_identity(file: &File) -> io::Result<FileIdentity> {
     Ok(FileIdentity { device: found.dev(), inode: found.ino(), links: found.nlink(), length: found.len() })
 }
 
+/// Returns the same. (Other systems leave the device out.)
+pub fn open_file_identity(file: &File) -> io::Result<FileIdentity> {
+    file_identity(file)
+}
+
 /// Returns what stands at `path` itself, be it a link.
 pub fn path_identity(path: &Path) -> io::Result<FileIdentity> {
     let found = std::fs::symlink_metadata(path)?;

@@ -27,6 +27,13 @@ unsafe extern "system" {
 #[link(name = "ntdll", kind = "raw-dylib")]
 unsafe extern "system" {
     fn NtQuerySystemInformation(class: u32, found: *mut c_void, bytes: u32, needed: *mut u32) -> i32;
+    fn NtQueryInformationFile(
+        file: *mut c_void,
+        done: *mut [usize; 2],
+        found: *mut c_void,
+        bytes: u32,
+        class: u32,
+    ) -> i32;
 }
 
 /// The system's `SYSTEM_TIMEOFDAY_INFORMATION`.
@@ -59,7 +66,7 @@ struct FileInformation {
 #[derive(Default)]
 struct StandardInformation {
     allocated: i64,
-    length: i64,
+    length: u64,
     links: u32,
     delete_pending: u8,
     directory: u8,
@@ -216,30 +223,42 @@ pub fn file_size_limit() -> u64 {
 /// Returns what the open file is, and what has become of it. A file that was deleted keeps its name until it
 /// is closed by all who have it open; it counts as one without a name.
 pub fn file_identity(file: &File) -> io::Result<FileIdentity> {
-    const STANDARD_INFORMATION: i32 = 1;
     let mut found = FileInformation::default();
-    let mut standard = StandardInformation::default();
-    let bytes = size_of::<StandardInformation>() as u32;
-    // SAFETY: the handle is open; both results are plain memory of the size and layout that the system writes.
-    let told = unsafe {
-        GetFileInformationByHandle(file.as_raw_handle(), &mut found) != 0
-            && GetFileInformationByHandleEx(
-                file.as_raw_handle(),
-                STANDARD_INFORMATION,
-                (&raw mut standard).cast(),
-                bytes,
-            ) != 0
-    };
-    if !told {
+    // SAFETY: the handle is open; the result is plain memory of the size and layout that the system writes.
+    if unsafe { GetFileInformationByHandle(file.as_raw_handle(), &mut found) } == 0 {
         return Err(io::Error::last_os_error());
     }
-    let whole = |[high, low]: [u32; 2]| u64::from(high) << 32 | u64::from(low);
-    Ok(FileIdentity {
-        device: u64::from(found.volume),
-        inode: whole(found.index),
-        links: if standard.delete_pending != 0 { 0 } else { u64::from(found.links) },
-        length: whole(found.size),
-    })
+    Ok(FileIdentity { device: u64::from(found.volume), ..open_file_identity(file)? })
+}
+
+/// Returns the same but for the device, which is 0: untold.
+///
+/// This is for looks at open files again and again. Under Wine the device's number is a question to another process, and if
+/// the process ends meanwhile, with the thread that asks, the last thread may wait for ever: Wine 8 holds its lock of the
+/// process's memory while it asks.
+pub fn open_file_identity(file: &File) -> io::Result<FileIdentity> {
+    const STANDARD_INFORMATION: i32 = 1;
+    const INTERNAL_INFORMATION: u32 = 6;
+    let handle = file.as_raw_handle();
+    let (mut done, mut inode) = ([0; 2], 0_u64);
+    let mut standard = StandardInformation::default();
+    let bytes = size_of::<StandardInformation>() as u32;
+    // SAFETY: the handle is open; the result is plain memory of the size and layout that the system writes.
+    if unsafe {
+        GetFileInformationByHandleEx(handle, STANDARD_INFORMATION, (&raw mut standard).cast(), bytes)
+    } == 0
+    {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: as above.
+    let status = unsafe {
+        NtQueryInformationFile(handle, &mut done, (&raw mut inode).cast(), 8, INTERNAL_INFORMATION)
+    };
+    if status < 0 {
+        return Err(io::Error::other(format!("the system does not tell the file's number: {status:#x}")));
+    }
+    let links = if standard.delete_pending != 0 { 0 } else { u64::from(standard.links) };
+    Ok(FileIdentity { device: 0, inode, links, length: standard.length })
 }
 
 /// Returns what stands at `path` itself, be it a link.
@@ -373,6 +392,22 @@ mod tests {
         assert!(boot.len() > 8, "{boot:?}");
         std::thread::sleep(std::time::Duration::from_millis(50));
         assert_eq!(boot_id(), boot);
+    }
+
+    #[test]
+    fn an_open_file_is_known_again_without_its_device() {
+        let place = tempfile::tempdir().expect("a directory");
+        let made = |name: &str, text: &str| {
+            std::fs::write(place.path().join(name), text).expect("a file");
+            File::open(place.path().join(name)).expect("the file")
+        };
+        let (one, other) = (made("one", "12345"), made("other", "1"));
+        let known = file_identity(&one).expect("what it is");
+        let again = open_file_identity(&one).expect("what it is");
+        assert_eq!(again, FileIdentity { device: 0, ..known });
+        assert_eq!((again.links, again.length), (1, 5));
+        assert!(again.is_same_file(&known) && !open_file_identity(&other).expect("it").is_same_file(&known));
+        assert_ne!(known.device, 0);
     }
 
     #[test]

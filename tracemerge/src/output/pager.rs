@@ -1,5 +1,8 @@
 //! The pager, `$PAGER` or `less`, through which long output goes to a terminal.
 
+use std::ffi::OsStr;
+#[cfg(windows)]
+use std::ffi::OsString;
 use std::io::{self, BufWriter, IoSlice, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
 
@@ -83,10 +86,24 @@ fn command() -> Option<Command> {
     if pager.is_empty() || pager == "cat" {
         return None;
     }
-    if cfg!(windows) {
-        return Some(Command::new(pager));
-    }
+    Some(in_shell(&pager))
+}
+
+#[cfg(unix)]
+fn in_shell(line: &OsStr) -> Command {
     let mut shell = Command::new("sh");
-    shell.arg("-c").arg(pager);
-    Some(shell)
+    shell.arg("-c").arg(line);
+    shell
+}
+
+#[cfg(windows)]
+fn in_shell(line: &OsStr) -> Command {
+    use std::os::windows::process::CommandExt;
+    let mut shell = Command::new("cmd");
+    // The shell takes the outer quotes away, and the rest as it stands; `/d`: nothing else is run before.
+    let mut words = OsString::from("/d /s /c \"");
+    words.push(line);
+    words.push("\"");
+    shell.raw_arg(words);
+    shell
 }

@@ -38,7 +38,12 @@ impl Memory {
     pub fn shared(file: &File, geometry: Geometry) -> io::Result<Memory> {
         let len = usize::try_from(geometry.file_size()).map_err(io::Error::other)?;
         let map = MmapOptions::new().len(len).populate().map_raw(file)?;
-        Ok(Memory { map, geometry })
+        let memory = Memory { map, geometry };
+        // Only there that option does it.
+        if !cfg!(target_os = "linux") {
+            memory.populate();
+        }
+        Ok(memory)
     }
 
     /// Maps `file` shared, of which only the first bytes of each part may be reserved: no page is touched.

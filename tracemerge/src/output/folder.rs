@@ -44,13 +44,14 @@ fn take_part<'a>(stream: &mut &'a [u8]) -> Option<(&'a [u8], &'a [u8])> {
 /// A directory that is being written, under a temporary name. It is deleted when it is dropped unfinished.
 #[derive(Debug)]
 pub struct Folder {
-    directory: TempDir,
     /// The mark, on which this process holds a lock.
     mark: File,
     open: HashMap<String, File>,
     names: BTreeSet<String>,
     /// The beginning of a part whose end was not written yet.
     pending: Vec<u8>,
+    /// The last to be dropped: not every system deletes a directory in which files are open.
+    directory: TempDir,
 }
 
 impl Folder {
@@ -58,7 +59,7 @@ impl Folder {
     #[must_use]
     pub fn new(directory: TempDir, mark: File) -> Folder {
         let (open, names) = (HashMap::new(), BTreeSet::new());
-        Folder { directory, mark, open, names, pending: Vec::new() }
+        Folder { mark, open, names, pending: Vec::new(), directory }
     }
 
     fn append(&mut self, name: &[u8], bytes: &[u8]) -> io::Result<()> {

@@ -128,6 +128,23 @@ fn crash() {
     unsafe { std::ptr::without_provenance_mut::<u8>(8).write_volatile(1) };
 }
 
+/// Waits to be ended by Ctrl-C, with a status of its own.
+#[cfg(windows)]
+fn wait_for_interrupt() -> ! {
+    #[link(name = "kernel32", kind = "raw-dylib")]
+    unsafe extern "system" {
+        fn SetConsoleCtrlHandler(handler: extern "system" fn(u32) -> i32, add: i32) -> i32;
+    }
+    extern "system" fn interrupt(_event: u32) -> i32 {
+        say_all(1);
+        std::process::exit(5)
+    }
+    // SAFETY: the function lives as long as the process and may be called on any thread.
+    unsafe { SetConsoleCtrlHandler(interrupt, 1) };
+    say(2);
+    wait_for_ever()
+}
+
 /// Ends the process in the way of this name; returns where that is a return from `main`.
 fn end(way: &str, patience: Duration) -> Result<(), Box<dyn Error>> {
     // SAFETY: these functions may be called at any time; the handler lives as long as the program.
@@ -165,6 +182,8 @@ fn end(way: &str, patience: Duration) -> Result<(), Box<dyn Error>> {
         "last-word-of-main" => LAST_WORD.with(|last| last.0.set(200)),
         "abort" => std::process::abort(),
         "crash" => crash(),
+        #[cfg(windows)]
+        "interrupt" => wait_for_interrupt(),
         "quiet" => wait_for_ever(),
         "busy" => {
             start_endless();

@@ -1,12 +1,13 @@
 //! Measures what the formats for other programs take: records in memory, as a merge hands them over, to a file or
-//! directory in memory (`/dev/shm`), by one thread. Neither reading nor merging is in it.
+//! directory in memory (`/dev/shm`), by one thread. Neither reading nor merging is in it, nor is the deletion of what was
+//! written.
 //!
 //! The trace has four threads that take turns: of ten records four are enterings of functions, four are leavings, and two
 //! are messages with two integers and a float; now and then there is a stall or a loss. The formats take turns, too, and
 //! the median of the rounds is shown, with its part of what a naive writer of that format did elsewhere (a loop of `write!`
 //! over numbers that are at hand). Seconds are those of the processor, where the system tells them: others may use it, too.
 //!
-//! The command is `cargo bench --bench formats`; `FORMATS_BENCH_RECORDS` is the number of records, a million if it is not
+//! The command is `cargo bench --bench formats`; `FORMATS_BENCH_RECORDS` is the number of records, three million if it is not
 //! set, 2,000 in a test. Words behind `--` choose the formats of these names.
 
 use std::fs;
@@ -172,7 +173,7 @@ fn main() {
     let is_test = !words.iter().any(|word| word == "--bench");
     let wanted: Vec<&String> = words.iter().filter(|word| !word.starts_with('-')).collect();
     let given = std::env::var("FORMATS_BENCH_RECORDS").ok().and_then(|text| text.parse().ok());
-    let records = given.unwrap_or(if is_test { 2_000 } else { 1_000_000 });
+    let records = given.unwrap_or(if is_test { 2_000 } else { 3_000_000 });
     let rounds = if is_test { 1 } else { ROUNDS };
 
     let place = tempfile::tempdir_in("/dev/shm").expect("a directory in memory");
@@ -189,9 +190,13 @@ fn main() {
     for _ in 0..rounds {
         for (name, _, rates, size) in &mut formats {
             let (started, before) = (Instant::now(), processor_time());
-            let Ok(bytes) = kept.write(name, &place.path().join("out")) else { continue };
+            let out = place.path().join("out");
+            let Ok(bytes) = kept.write(name, &out) else { continue };
             let took = before.and_then(|before| processor_time()?.checked_sub(before));
-            rates.push(kept.count as f64 / took.unwrap_or(started.elapsed()).as_secs_f64() / 1e6);
+            let took = took.unwrap_or_else(|| started.elapsed());
+            let removed = if out.is_dir() { fs::remove_dir_all(&out) } else { fs::remove_file(&out) };
+            removed.expect("the output is deleted");
+            rates.push(kept.count as f64 / took.as_secs_f64() / 1e6);
             *size = bytes;
         }
     }

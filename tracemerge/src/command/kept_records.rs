@@ -2,7 +2,7 @@
 //! neither files are read nor lines merged.
 
 use std::fmt;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -94,23 +94,30 @@ impl KeptRecords {
         Ok(KeptRecords { inputs, catalog, records, count })
     }
 
-    /// Writes all records to `path` in the format of this name. Returns the number of bytes of its stream.
+    /// Writes all records to a new file or directory at `path` in the format of this name. Returns the number of bytes of
+    /// its stream.
     ///
     /// # Errors
     /// There is no such format, or the output cannot be written.
     pub fn write(&self, format: &str, path: &Path) -> io::Result<u64> {
         let of_name = |known: &&OtherFormat| known.named().0 == format && known.missing_feature().is_none();
         let known = OtherFormat::ALL.iter().find(of_name).ok_or(io::ErrorKind::NotFound)?;
-        let mut out: Box<dyn Write> = if known.is_directory() {
-            let directory = tempfile::tempdir_in(path.parent().unwrap_or(path))?;
-            let mark = File::create_new(directory.path().join(MARK))?;
-            Box::new(Folder::new(directory, mark))
-        } else {
-            Box::new(File::create(path)?)
-        };
+        if !known.is_directory() {
+            return self.write_to(known, &mut File::create_new(path)?);
+        }
+        let directory = tempfile::tempdir_in(path.parent().unwrap_or(path))?;
+        let mark = File::create_new(directory.path().join(MARK))?;
+        let mut folder = Folder::new(directory, mark);
+        let bytes = self.write_to(known, &mut folder)?;
+        let (directory, _) = folder.finish()?;
+        fs::rename(directory.keep(), path)?;
+        Ok(bytes)
+    }
+
+    fn write_to(&self, known: &OtherFormat, out: &mut dyn Write) -> io::Result<u64> {
         let names = Arc::new(Mutex::new(FunctionNames::new(Settings::default())));
         let mut export = known.export(names, self.catalog.clone(), thread_labels(&self.inputs));
-        let mut counted = Counted { out: &mut *out, bytes: 0 };
+        let mut counted = Counted { out, bytes: 0 };
         let mut text = Vec::new();
         export.begin(&self.inputs.origins, &mut text);
         counted.write_all(&text)?;

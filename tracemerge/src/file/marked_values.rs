@@ -66,13 +66,10 @@ pub fn take_values(text: &[u8]) -> (Option<&[u8]>, &[u8]) {
     (values.strip_prefix(b"="), text)
 }
 
-/// Appends the bytes that hex digits stand for to `out`, which is emptied before.
-pub fn bytes_of(digits: &[u8], out: &mut Vec<u8>) {
-    let digit = |byte: u8| match byte {
-        b'0'..=b'9' => byte - b'0',
-        _ => byte.wrapping_sub(b'a' - 10) & 15,
-    };
-    out.clear();
+/// Appends the bytes that hex digits stand for to `out`.
+pub fn put_bytes_of(digits: &[u8], out: &mut Vec<u8>) {
+    // A letter has a bit that no decimal digit has, and `a` has the lowest bits of 1. There is no branch: many bytes at once.
+    let digit = |byte: u8| (byte & 15).wrapping_add(9 * (byte >> 6));
     out.extend(digits.chunks_exact(2).map(|two| digit(two[0]) << 4 | digit(two[1])));
 }
 
@@ -90,7 +87,8 @@ mod tests {
         ] {
             let (digits, found) = take_values(marked);
             let found_values = digits.map(|digits| {
-                bytes_of(digits, &mut bytes);
+                bytes.clear();
+                put_bytes_of(digits, &mut bytes);
                 &bytes[..]
             });
             assert_eq!((found_values, found), (values, text));

@@ -4,6 +4,8 @@
 
 use std::io;
 
+use trace_format::line::{Kind, Ticks};
+
 use crate::input::inputs::Origin;
 use crate::output::sink::{Batch, Sink};
 use crate::view::export::Export;
@@ -99,41 +101,55 @@ impl Hold for Formatted<'_> {
 /// Records as they stand in the traces, for a format in which a record depends on those before it.
 #[derive(Debug, Default)]
 pub struct Unformatted {
-    text: Vec<u8>,
-    /// What is known of each record, without its lines and values, the offset in `text` where the lines end, and
-    /// where the values behind them end if there are any.
-    ends: Vec<(RecordText<'static>, usize, Option<usize>)>,
+    /// The lines of each record, and its values behind them.
+    bytes: Vec<u8>,
+    records: Vec<Unbound>,
+}
+
+/// A record without its bytes. There are many at once, so it is small.
+#[derive(Debug)]
+struct Unbound {
+    origin: usize,
+    ticks: Ticks,
+    line_count: u64,
+    /// Where its lines end among the bytes of all records, and where its values do.
+    lines_end: usize,
+    end: usize,
+    site: u32,
+    kind: Kind,
+    has_values: bool,
 }
 
 impl Unformatted {
     /// Returns the records, in order.
-    pub fn records(&self) -> impl Iterator<Item = RecordText<'_>> {
+    pub fn records(&self) -> impl ExactSizeIterator<Item = RecordText<'_>> {
         let mut start = 0;
-        self.ends.iter().map(move |&(known, end, values)| {
-            let lines = &self.text[start..end];
-            start = values.unwrap_or(end);
-            RecordText { lines, values: values.map(|values| &self.text[end..values]), ..known }
+        self.records.iter().map(move |record| {
+            let &Unbound { origin, ticks, line_count, lines_end, end, site, kind, has_values } = record;
+            let lines = &self.bytes[start..lines_end];
+            let values = has_values.then(|| &self.bytes[lines_end..end]);
+            start = end;
+            RecordText { origin, ticks, kind, lines, line_count, site, values }
         })
     }
 }
 
 impl Take for Unformatted {
     fn record(&mut self, record: &RecordText<'_>) -> io::Result<()> {
-        self.text.extend_from_slice(record.lines);
-        let end = self.text.len();
-        let values = record.values.map(|values| {
-            self.text.extend_from_slice(values);
-            self.text.len()
-        });
-        self.ends.push((RecordText { lines: &[], values: None, ..*record }, end, values));
+        let &RecordText { origin, ticks, kind, lines, line_count, site, values } = record;
+        self.bytes.extend_from_slice(lines);
+        let lines_end = self.bytes.len();
+        self.bytes.extend_from_slice(values.unwrap_or_default());
+        let (end, has_values) = (self.bytes.len(), values.is_some());
+        self.records.push(Unbound { origin, ticks, line_count, lines_end, end, site, kind, has_values });
         Ok(())
     }
 }
 
 impl Hold for Unformatted {
     fn clear(&mut self) {
-        self.text.clear();
-        self.text.shrink_to(KEPT_BYTES);
-        self.ends.clear();
+        self.bytes.clear();
+        self.bytes.shrink_to(KEPT_BYTES);
+        self.records.clear();
     }
 }

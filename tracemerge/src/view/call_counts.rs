@@ -34,9 +34,8 @@ pub struct CallCounts {
     told: KnownPayloads,
     /// The labels of the threads, by origin.
     labels: Vec<String>,
-    /// The number of each origin's process, and that of its thread.
-    processes: Vec<usize>,
-    threads: Vec<usize>,
+    /// The number of each origin's process, and that of its thread, as far as they were met.
+    known: Vec<Option<(usize, usize)>>,
     /// The number of each thread, by its process and its id.
     by_id: HashMap<(usize, u64), usize>,
     open: Vec<OpenThread>,
@@ -178,8 +177,7 @@ impl CallCounts {
             told: KnownPayloads::of(&names),
             names,
             labels,
-            processes: Vec::new(),
-            threads: Vec::new(),
+            known: Vec::new(),
             by_id: HashMap::new(),
             open: Vec::new(),
             counted: Vec::new(),
@@ -199,14 +197,16 @@ impl CallCounts {
     }
 
     /// Gives an origin its process and its thread, when it is first met; returns both numbers.
+    #[inline]
     pub fn know(&mut self, number: usize, origin: &Origin) -> (usize, usize) {
-        while self.processes.len() <= number {
-            self.processes.push(usize::MAX);
-            self.threads.push(usize::MAX);
+        match self.known.get(number) {
+            Some(Some(known)) => *known,
+            _ => self.meet(number, origin),
         }
-        if self.processes[number] != usize::MAX {
-            return (self.processes[number], self.threads[number]);
-        }
+    }
+
+    #[cold]
+    fn meet(&mut self, number: usize, origin: &Origin) -> (usize, usize) {
         let process = lock(&self.names).process(origin);
         let thread = *self.by_id.entry((process, origin.tid)).or_insert_with(|| {
             let label = self.labels.get(number).cloned().unwrap_or_else(|| origin.tid.to_string());
@@ -214,7 +214,8 @@ impl CallCounts {
             self.open.push(OpenThread { label, calls, paths: Vec::new(), process, clock });
             self.open.len() - 1
         });
-        (self.processes[number], self.threads[number]) = (process, thread);
+        self.known.resize(self.known.len().max(number + 1), None);
+        self.known[number] = Some((process, thread));
         (process, thread)
     }
 
@@ -277,7 +278,7 @@ impl CallCounts {
         match record.kind {
             Kind::Enter | Kind::Leave => {
                 let told = self.told.told(&self.names, process, record.ticks, record.payload());
-                if let Some(Told { called, span, .. }) = told {
+                if let Some(&Told { called, span, .. }) = told {
                     let now = self.open[thread].clock.wall(record.ticks).0;
                     if record.kind == Kind::Enter {
                         self.enter(thread, called, span, now);
@@ -398,8 +399,7 @@ impl CallCounts {
             OpenThread { label: String::new(), calls, paths: Vec::new(), process: known.process, clock }
         };
         CallCounts {
-            processes: self.processes.clone(),
-            threads: self.threads.clone(),
+            known: self.known.clone(),
             by_id: self.by_id.clone(),
             open: self.open.iter().map(fresh).collect(),
             ..CallCounts::new(self.counting, self.names.clone(), Vec::new())

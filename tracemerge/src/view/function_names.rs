@@ -116,8 +116,10 @@ pub struct FunctionNames {
 /// What payloads of `>` and `<` lines tell, as far as one taker of records has met them: found without the lock of the names.
 #[derive(Debug)]
 pub struct KnownPayloads {
-    /// By the process and the payload.
-    known: Vec<FastMap<Vec<u8>, Told>>,
+    /// The place of what each payload tells in `told`, by the process and the payload.
+    known: Vec<FastMap<Vec<u8>, usize>>,
+    /// What payloads tell: first, what one tells that may tell something else the next time.
+    told: Vec<Told>,
     /// The generation of the names that this holds of.
     generation: u64,
     newest: Arc<AtomicU64>,
@@ -128,7 +130,8 @@ impl KnownPayloads {
     #[must_use]
     pub fn of(names: &SharedNames) -> KnownPayloads {
         let newest = lock(names).generation.clone();
-        KnownPayloads { known: Vec::new(), generation: newest.load(Ordering::Relaxed), newest }
+        let generation = newest.load(Ordering::Relaxed);
+        KnownPayloads { known: Vec::new(), told: Vec::new(), generation, newest }
     }
 
     /// Returns what the payload of a `>` or `<` line of a process tells by `names`; `None` where it is none.
@@ -139,28 +142,39 @@ impl KnownPayloads {
         process: usize,
         ticks: Ticks,
         payload: &[u8],
-    ) -> Option<Told> {
-        if self.generation == self.newest.load(Ordering::Relaxed) {
-            if let Some(told) = self.known.get(process).and_then(|known| known.get(payload)) {
-                return Some(*told);
-            }
-        }
-        self.ask(names, process, ticks, payload)
+    ) -> Option<&Told> {
+        let is_newest = self.generation == self.newest.load(Ordering::Relaxed);
+        let known =
+            if is_newest { self.known.get(process).and_then(|known| known.get(payload)) } else { None };
+        let place = match known {
+            Some(place) => *place,
+            None => self.ask(names, process, ticks, payload)?,
+        };
+        self.told.get(place)
     }
 
+    /// Returns the place of what the payload tells.
     #[cold]
-    fn ask(&mut self, names: &SharedNames, process: usize, ticks: Ticks, payload: &[u8]) -> Option<Told> {
+    fn ask(&mut self, names: &SharedNames, process: usize, ticks: Ticks, payload: &[u8]) -> Option<usize> {
         let mut names = lock(names);
         let newest = self.newest.load(Ordering::Relaxed);
         if std::mem::replace(&mut self.generation, newest) != newest {
             self.known.clear();
+            self.told.clear();
         }
         let (told, is_lasting) = names.told(process, ticks, payload)?;
-        if is_lasting {
-            self.known.resize_with(self.known.len().max(process + 1), FastMap::default);
-            self.known[process].insert(payload.to_vec(), told);
+        match self.told.first_mut() {
+            Some(first) => *first = told,
+            None => self.told.push(told),
         }
-        Some(told)
+        if !is_lasting {
+            return Some(0);
+        }
+        self.told.push(told);
+        let place = self.told.len() - 1;
+        self.known.resize_with(self.known.len().max(process + 1), FastMap::default);
+        self.known[process].insert(payload.to_vec(), place);
+        Some(place)
     }
 }
 

@@ -13,7 +13,7 @@ use trace_format::line::{Kind, Line, TICKS_DIGITS, TID_DIGITS, Ticks, parse_tick
 use trace_format::mark::take_mark;
 
 use crate::file::lines::{lines_of, whole_line, without_feed};
-use crate::file::marked_values::take_values;
+use crate::file::marked_values::{put_bytes_of, take_values};
 use crate::output::sink::Sink;
 
 /// A record with its lines of text.
@@ -31,7 +31,7 @@ pub struct RecordText<'a> {
     pub line_count: u64,
     /// The mark of the site that the record is of; 0 where that is not known.
     pub site: u32,
-    /// The hex digits of the record's captured values; `None` where they are not known, or were not asked for.
+    /// The bytes of the record's captured values; `None` where they are not known, or were not asked for.
     pub values: Option<&'a [u8]>,
 }
 
@@ -56,7 +56,8 @@ impl<'a> RecordText<'a> {
     }
 
     /// Returns the record, of a source that marks messages, without the mark before its text, which tells its
-    /// site, and if the source puts values behind marks, without these. Its lines are put together in `buffer`.
+    /// site, and if the source puts values behind marks, without these. Its lines and values are put together in
+    /// `buffer`.
     #[must_use]
     pub fn without_mark<'b>(&self, has_values: bool, buffer: &'b mut Vec<u8>) -> RecordText<'b>
     where
@@ -68,11 +69,16 @@ impl<'a> RecordText<'a> {
         };
         let (site, marked) = take_mark(self.lines.get(start..).unwrap_or_default());
         let has_values = has_values && self.kind == Kind::Message;
-        let (values, text) = if has_values { take_values(marked) } else { (None, marked) };
+        let (digits, text) = if has_values { take_values(marked) } else { (None, marked) };
         buffer.clear();
         buffer.extend_from_slice(&self.lines[..start]);
         buffer.extend_from_slice(text);
-        RecordText { lines: buffer, site, values, ..*self }
+        let end = buffer.len();
+        if let Some(digits) = digits {
+            put_bytes_of(digits, buffer);
+        }
+        let (lines, values) = buffer.split_at(end);
+        RecordText { lines, site, values: digits.map(|_| values), ..*self }
     }
 
     /// Returns the lines of the record, parsed.

@@ -106,23 +106,34 @@ impl Fields {
         &self.0
     }
 
-    /// Reads the values of a record from its payload. `None` where these are not its bytes.
+    /// Reads the values of a record from its payload into `values`, which are emptied before. Returns whether these are its
+    /// bytes.
     #[must_use]
-    pub fn read<'a>(&self, payload: &'a [u8]) -> Option<Vec<Value<'a>>> {
+    pub fn read<'a>(&self, payload: &'a [u8], values: &mut Vec<Value<'a>>) -> bool {
+        values.clear();
         let mut rest = payload;
-        let mut values = Vec::with_capacity(self.0.len());
         for field in &self.0 {
-            values.push(match &field.plan {
-                None => scalar(field.of, &mut rest)?,
+            let value = match &field.plan {
+                None => scalar(field.of, &mut rest),
                 Some(plan) => {
                     let mut text = Vec::new();
-                    plan.render(payload, &mut text).ok()?;
-                    parsed(field.of, String::from_utf8_lossy(&text).into_owned())?
+                    let rendered = plan.render(payload, &mut text).ok();
+                    rendered.and_then(|_| parsed(field.of, String::from_utf8_lossy(&text).into_owned()))
                 }
-            });
+            };
+            let Some(value) = value else { return false };
+            values.push(value);
         }
-        Some(values)
+        true
     }
+}
+
+/// Empties `values`, and makes of their room that of values which borrow from something else.
+#[must_use]
+pub fn emptied<'a>(mut values: Vec<Value<'_>>) -> Vec<Value<'a>> {
+    values.clear();
+    // The standard library collects these where they stand: the allocation remains.
+    values.into_iter().filter_map(|_| None).collect()
 }
 
 /// The greatest depth of types within types.
@@ -286,12 +297,14 @@ mod tests {
         let fields = Fields::of(&site(scalars.0, &["a", "", "a", "d"]));
         let names: Vec<&str> = fields.fields().iter().map(|field| &field.name[..]).collect();
         assert_eq!(names, ["a", "1", "2", "d", "4", "5", "6", "7", "8"]);
-        assert_eq!(fields.read(&scalars.1).unwrap(), expected);
+        let mut values = Vec::new();
+        assert!(fields.read(&scalars.1, &mut values));
+        assert_eq!(values, expected);
 
         // The same behind `Some(5u8)`: a tag of one byte, and the value.
         let (descriptor, payload) = ([b"Oh", scalars.0].concat(), [&[1, 5][..], &scalars.1].concat());
-        let values =
-            Fields::of(&site(&descriptor, &[])).read(&payload).map(|values| values.to_vec()).unwrap();
+        let mut values = emptied(values);
+        assert!(Fields::of(&site(&descriptor, &[])).read(&payload, &mut values));
         assert_eq!(values[0], Value::Text("Some(5)".into()));
         assert_eq!(values[1..], expected);
     }

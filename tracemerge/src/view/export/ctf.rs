@@ -7,6 +7,7 @@
 //! between its packet and the one before.
 
 use std::fmt::Write as _;
+use std::ops::Range;
 use std::sync::Arc;
 
 use trace_format::escape::{EscapeContext, escape_into};
@@ -25,8 +26,13 @@ use crate::view::values::{Type, Value};
 
 /// The number of bytes of events from which on a packet ends. Each thread has one.
 const ENOUGH: usize = 32 << 10;
+/// The length of what stands before the fields of an event.
+const EVENT_START: usize = 12;
 /// The number that each packet begins with.
 const MAGIC: u32 = 0xc1fc_1fc1;
+/// Where the numbers are in the head of a packet that differ from packet to packet, each of 64 bits: the ticks of the first
+/// and of the last event, the bits of the content and of the packet, and the events that were lost.
+const NUMBERS: Range<usize> = 16..56;
 
 /// A class of events.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -49,11 +55,14 @@ enum Class {
 }
 
 /// The packet of a thread that is not written yet.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Stream {
     /// The number of the clock.
     clock: usize,
-    events: Vec<u8>,
+    /// The bytes: the head, and the events. Empty before the thread's first event.
+    packet: Vec<u8>,
+    /// The length of the head, whose [numbers](NUMBERS) are filled in when the packet is written.
+    head: usize,
     /// The ticks of the first event and of the last one.
     begin: u64,
     end: u64,
@@ -64,7 +73,7 @@ struct Stream {
 /// The format of the Common Trace Format.
 #[derive(Debug, Default)]
 pub struct CtfFormat {
-    streams: Vec<Option<Stream>>,
+    streams: Vec<Stream>,
     /// The clocks, with the ticks of their first event and of their last.
     clocks: Vec<(Arc<TickClock>, u64, u64)>,
     classes: FastMap<Class, u32>,
@@ -157,6 +166,15 @@ fn put_text(text: &str, nul: &mut u64, out: &mut Vec<u8>) {
     out.push(0);
 }
 
+/// Appends the first bytes of a number to an event.
+#[inline]
+fn put_first_bytes(number: u64, size: usize, out: &mut Vec<u8>) {
+    // To store all bytes and take some back is faster than to copy so many.
+    let end = out.len() + size;
+    out.extend_from_slice(&number.to_le_bytes());
+    out.truncate(end);
+}
+
 /// Appends a value of a type to an event.
 fn put_value(of: Type, value: &Value<'_>, nul: &mut u64, out: &mut Vec<u8>) {
     let size = match of {
@@ -164,8 +182,8 @@ fn put_value(of: Type, value: &Value<'_>, nul: &mut u64, out: &mut Vec<u8>) {
         _ => 0,
     };
     match value {
-        Value::Signed(number) if size <= 8 => out.extend_from_slice(&number.to_le_bytes()[..size]),
-        Value::Unsigned(number) if size <= 8 => out.extend_from_slice(&number.to_le_bytes()[..size]),
+        Value::Signed(number) if size <= 8 => put_first_bytes(*number as u64, size, out),
+        Value::Unsigned(number) if size <= 8 => put_first_bytes(*number as u64, size, out),
         Value::Signed(number) => put_text(&number.to_string(), nul, out),
         Value::Unsigned(number) => put_text(&number.to_string(), nul, out),
         Value::F32(number) => out.extend_from_slice(&number.to_le_bytes()),
@@ -183,50 +201,63 @@ fn number_of(function: Option<FunctionId>) -> [u8; 4] {
 
 impl CtfFormat {
     /// Begins an event: what stands before its fields. Returns the bytes for these.
+    #[inline]
     fn begin_event(
         &mut self,
         event: &Event<'_>,
-        class: Class,
+        class: &Class,
         scene: &Scene,
         out: &mut Vec<u8>,
     ) -> &mut Vec<u8> {
         let number = self.number_of_class(class);
-        if self.streams.len() < scene.threads.len() {
-            self.streams.resize_with(scene.threads.len(), || None);
+        match self.streams.get(event.thread) {
+            Some(stream) if !stream.packet.is_empty() && stream.packet.len() < ENOUGH => {}
+            _ => self.begin_packet(event, scene, out),
         }
-        let ticks = event.ticks.0;
-        let is_full = self.streams[event.thread].as_ref().is_some_and(|stream| stream.events.len() >= ENOUGH);
-        if is_full {
-            self.end_packet(event.thread, scene, out);
-        }
-        let clocks = &mut self.clocks;
-        let stream = self.streams[event.thread].get_or_insert_with(|| {
-            let of = &scene.threads[event.thread].clock;
-            let clock = clocks.iter().position(|(known, ..)| Arc::ptr_eq(known, of)).unwrap_or_else(|| {
-                clocks.push((of.clone(), ticks, ticks));
-                clocks.len() - 1
-            });
-            Stream { clock, events: Vec::new(), begin: ticks, end: ticks, discarded: 0 }
-        });
-        self.back += u64::from(ticks < stream.end);
-        let ticks = ticks.max(stream.end);
-        if stream.events.is_empty() {
+        let stream = &mut self.streams[event.thread];
+        let ticks = event.ticks.0.max(stream.end);
+        self.back += u64::from(ticks != event.ticks.0);
+        if stream.packet.len() == stream.head {
             stream.begin = ticks;
         }
         stream.end = ticks;
-        let (_, first, last) = &mut clocks[stream.clock];
-        (*first, *last) = ((*first).min(ticks), (*last).max(ticks));
-        let mut head = [0; 12];
-        head[..4].copy_from_slice(&number.to_le_bytes());
-        head[4..].copy_from_slice(&ticks.to_le_bytes());
-        stream.events.extend_from_slice(&head);
-        &mut stream.events
+        let mut start = [0; EVENT_START];
+        start[..4].copy_from_slice(&number.to_le_bytes());
+        start[4..].copy_from_slice(&ticks.to_le_bytes());
+        stream.packet.extend_from_slice(&start);
+        &mut stream.packet
+    }
+
+    /// Begins the first packet of a thread, or the one behind a packet that has enough events, which is written.
+    #[cold]
+    fn begin_packet(&mut self, event: &Event<'_>, scene: &Scene, out: &mut Vec<u8>) {
+        let thread = event.thread;
+        self.streams.resize_with(self.streams.len().max(thread + 1), Stream::default);
+        if !self.streams[thread].packet.is_empty() {
+            return self.end_packet(thread, out);
+        }
+        let (of, ticks) = (&scene.threads[thread], event.ticks.0);
+        let clock =
+            self.clocks.iter().position(|(known, ..)| Arc::ptr_eq(known, &of.clock)).unwrap_or_else(|| {
+                self.clocks.push((of.clock.clone(), ticks, ticks));
+                self.clocks.len() - 1
+            });
+        let mut packet = MAGIC.to_le_bytes().to_vec();
+        packet.extend_from_slice(&u32::try_from(clock).unwrap_or(0).to_le_bytes());
+        packet.extend_from_slice(&(thread as u64).to_le_bytes());
+        packet.resize(NUMBERS.end, 0);
+        packet.extend_from_slice(&self.pids.of(of.process, scene).0.to_le_bytes());
+        packet.extend_from_slice(&of.tid.to_le_bytes());
+        put_text(&scene.processes[of.process].name, &mut 0, &mut packet);
+        put_text(&of.label, &mut 0, &mut packet);
+        let head = packet.len();
+        self.streams[thread] = Stream { clock, packet, head, begin: ticks, end: ticks, discarded: 0 };
     }
 
     /// Returns the number of a class, a new one where it is met for the first time.
     #[inline]
-    fn number_of_class(&mut self, class: Class) -> u32 {
-        let known = match &class {
+    fn number_of_class(&mut self, class: &Class) -> u32 {
+        let known = match class {
             Class::Values(site) => self.of_sites.get(*site),
             Class::Enter(of_span) => self.of_calls.get(usize::from(*of_span)),
             Class::Leave(of_span) => self.of_calls.get(2 + usize::from(*of_span)),
@@ -238,12 +269,13 @@ impl CtfFormat {
         }
     }
 
-    fn number_by_hash(&mut self, class: Class) -> u32 {
-        if let Some(number) = self.classes.get(&class) {
+    #[cold]
+    fn number_by_hash(&mut self, class: &Class) -> u32 {
+        if let Some(number) = self.classes.get(class) {
             return *number;
         }
         let number = u32::try_from(self.known.len()).unwrap_or(u32::MAX);
-        match &class {
+        match class {
             Class::Values(site) => {
                 self.of_sites.resize(self.of_sites.len().max(site + 1), None);
                 self.of_sites[*site] = Some(number);
@@ -253,35 +285,25 @@ impl CtfFormat {
             _ => {}
         }
         self.known.push(class.clone());
-        self.classes.insert(class, number);
+        self.classes.insert(class.clone(), number);
         number
     }
 
     /// Writes the packet of a thread.
-    fn end_packet(&mut self, thread: usize, scene: &Scene, out: &mut Vec<u8>) {
-        let Some(Some(stream)) = self.streams.get_mut(thread) else { return };
-        let of = &scene.threads[thread];
-        let process = &scene.processes[of.process];
-        let mut packet = Vec::with_capacity(stream.events.len() + 256);
-        packet.extend_from_slice(&MAGIC.to_le_bytes());
-        packet.extend_from_slice(&u32::try_from(stream.clock).unwrap_or(0).to_le_bytes());
-        packet.extend_from_slice(&(thread as u64).to_le_bytes());
-        packet.extend_from_slice(&stream.begin.to_le_bytes());
-        packet.extend_from_slice(&stream.end.to_le_bytes());
-        let mut context = self.pids.of(of.process, scene).0.to_le_bytes().to_vec();
-        context.extend_from_slice(&of.tid.to_le_bytes());
-        put_text(&process.name, &mut 0, &mut context);
-        put_text(&of.label, &mut 0, &mut context);
-        // Three numbers are between the times and the rest of the context.
-        let bits = 8 * (packet.len() + 24 + context.len() + stream.events.len()) as u64;
-        for number in [bits, bits, stream.discarded] {
-            packet.extend_from_slice(&number.to_le_bytes());
+    fn end_packet(&mut self, thread: usize, out: &mut Vec<u8>) {
+        let Some(stream) = self.streams.get_mut(thread).filter(|stream| !stream.packet.is_empty()) else {
+            return;
+        };
+        let bits = 8 * stream.packet.len() as u64;
+        let numbers = [stream.begin, stream.end, bits, bits, stream.discarded];
+        for (place, number) in stream.packet[NUMBERS].chunks_exact_mut(8).zip(numbers) {
+            place.copy_from_slice(&number.to_le_bytes());
         }
-        packet.extend_from_slice(&context);
-        packet.extend_from_slice(&stream.events);
-        stream.events.clear();
+        let (_, first, last) = &mut self.clocks[stream.clock];
+        (*first, *last) = ((*first).min(stream.begin), (*last).max(stream.end));
+        put_part(&format!("stream_{thread}"), &stream.packet, out);
+        stream.packet.truncate(stream.head);
         stream.begin = stream.end;
-        put_part(&format!("stream_{thread}"), &packet, out);
     }
 
     fn message(&mut self, event: &Event<'_>, scene: &Scene, out: &mut Vec<u8>) {
@@ -289,23 +311,25 @@ impl CtfFormat {
         let mut nul = 0;
         match (site.zip(scene.site(*site)), values) {
             (Some((number, known)), Some(values)) => {
-                let bytes = self.begin_event(event, Class::Values(number), scene, out);
+                let bytes = self.begin_event(event, &Class::Values(number), scene, out);
                 for (field, value) in known.fields.fields().iter().zip(*values) {
                     put_value(field.of, value, &mut nul, bytes);
                 }
             }
             (Some((number, _)), None) => {
-                put_text(text, &mut nul, self.begin_event(event, Class::Text(number), scene, out));
+                put_text(text, &mut nul, self.begin_event(event, &Class::Text(number), scene, out));
             }
-            (None, _) => put_text(text, &mut nul, self.begin_event(event, Class::Message, scene, out)),
+            (None, _) => put_text(text, &mut nul, self.begin_event(event, &Class::Message, scene, out)),
         }
         self.nul += nul;
     }
 
     fn enter(&mut self, event: &Event<'_>, told: &Told, scene: &Scene, out: &mut Vec<u8>) {
-        let bytes = self.begin_event(event, Class::Enter(told.span.is_some()), scene, out);
-        bytes.extend_from_slice(&number_of(Some(told.called.function)));
-        bytes.extend_from_slice(&number_of(told.called.from));
+        let bytes = self.begin_event(event, &Class::Enter(told.span.is_some()), scene, out);
+        let mut functions = [0; 8];
+        functions[..4].copy_from_slice(&number_of(Some(told.called.function)));
+        functions[4..].copy_from_slice(&number_of(told.called.from));
+        bytes.extend_from_slice(&functions);
         if let Some(span) = told.span {
             bytes.extend_from_slice(&span.to_le_bytes());
         }
@@ -319,10 +343,11 @@ impl CtfFormat {
         scene: &Scene,
         out: &mut Vec<u8>,
     ) {
-        let bytes = self.begin_event(event, Class::Leave(told.span.is_some()), scene, out);
+        let bytes = self.begin_event(event, &Class::Leave(told.span.is_some()), scene, out);
+        let flags =
+            [Flags::UNWINDING, Flags::ENDED, Flags::CANCELLED].map(|flag| u8::from(told.left.has(flag)));
         bytes.extend_from_slice(&number_of(Some(function)));
-        let flags = [Flags::UNWINDING, Flags::ENDED, Flags::CANCELLED];
-        bytes.extend(flags.map(|flag| u8::from(told.left.has(flag))));
+        bytes.extend_from_slice(&flags);
         if let Some(span) = told.span {
             bytes.extend_from_slice(&span.to_le_bytes());
         }
@@ -340,23 +365,23 @@ impl CtfFormat {
         let mut nul = 0;
         match meta {
             Some(Meta::Stall { ns }) => {
-                let bytes = self.begin_event(event, Class::Stall, scene, out);
+                let bytes = self.begin_event(event, &Class::Stall, scene, out);
                 bytes.extend_from_slice(&ns.to_le_bytes());
             }
             Some(Meta::Lost { records, .. } | Meta::LostOtherwise { records, .. }) => {
                 // Readers count what was discarded between two packets, so the one before has to be there, even
                 // if it has no events.
-                let bytes = self.begin_event(event, Class::Lost, scene, out);
-                let head = bytes.split_off(bytes.len() - 12);
-                self.end_packet(event.thread, scene, out);
-                let Some(Some(stream)) = self.streams.get_mut(event.thread) else { return };
+                let bytes = self.begin_event(event, &Class::Lost, scene, out);
+                let start = bytes.split_off(bytes.len() - EVENT_START);
+                self.end_packet(event.thread, out);
+                let stream = &mut self.streams[event.thread];
                 stream.discarded = stream.discarded.saturating_add(*records);
-                stream.events.extend_from_slice(&head);
-                stream.events.extend_from_slice(&records.to_le_bytes());
-                put_text(rest, &mut nul, &mut stream.events);
+                stream.packet.extend_from_slice(&start);
+                stream.packet.extend_from_slice(&records.to_le_bytes());
+                put_text(rest, &mut nul, &mut stream.packet);
             }
             _ => {
-                put_text(rest, &mut nul, self.begin_event(event, Class::Word(word.to_owned()), scene, out));
+                put_text(rest, &mut nul, self.begin_event(event, &Class::Word(word.to_owned()), scene, out));
             }
         }
         self.nul += nul;
@@ -469,15 +494,19 @@ impl EventFormat for CtfFormat {
             // No record says so.
             What::Close(_) => {}
             What::Stack(text) => {
-                put_text(text, &mut 0, self.begin_event(event, Class::Stack, scene, out));
+                put_text(text, &mut 0, self.begin_event(event, &Class::Stack, scene, out));
             }
             What::Meta { payload, meta } => self.meta(event, payload, *meta, scene, out),
         }
     }
 
+    fn takes_texts_of_values(&self) -> bool {
+        false
+    }
+
     fn finish(&mut self, scene: &Scene, out: &mut Vec<u8>) {
         for thread in 0..self.streams.len() {
-            self.end_packet(thread, scene, out);
+            self.end_packet(thread, out);
         }
         put_part("metadata", self.metadata(scene).as_bytes(), out);
     }

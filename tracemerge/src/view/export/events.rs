@@ -12,16 +12,15 @@ use trace_format::line::{Kind, Ticks};
 use trace_format::meta::{Meta, Run};
 use trace_format::sites::Site;
 
-use crate::file::marked_values::bytes_of;
 use crate::input::inputs::Origin;
 use crate::input::site_catalog::SiteCatalog;
 use crate::time::clocks::{ClockReader, TickClock};
 use crate::ui::messages::count;
 use crate::view::calls::{Ending, LastRecords, OpenCalls, cut};
 use crate::view::export::Export;
-use crate::view::function_names::{FunctionId, KnownPayloads, SharedNames, Told, lock};
+use crate::view::function_names::{FunctionId, FunctionNames, KnownPayloads, SharedNames, Told, lock};
 use crate::view::lines_to_records::RecordText;
-use crate::view::values::{Fields, Value};
+use crate::view::values::{Fields, Value, emptied};
 
 /// A format that takes events.
 pub trait EventFormat: Send + Sync {
@@ -30,6 +29,11 @@ pub trait EventFormat: Send + Sync {
 
     /// Appends an event, the next one in the order of the merge.
     fn event(&mut self, event: &Event<'_>, scene: &Scene, out: &mut Vec<u8>);
+
+    /// Returns whether the format takes the text of a message whose values are known, too. Where not, that text is empty.
+    fn takes_texts_of_values(&self) -> bool {
+        true
+    }
 
     /// Ends the output, after the last event.
     fn finish(&mut self, _scene: &Scene, _out: &mut Vec<u8>) {}
@@ -58,16 +62,16 @@ pub enum What<'a> {
     Message {
         /// The number of its site in the scene, where that is known.
         site: Option<usize>,
-        /// The text, not escaped; bytes that are not UTF-8 are, as in the trace.
+        /// The text, not escaped; bytes that are not UTF-8 are, as in the trace. Empty where the format does not take it.
         text: &'a str,
         /// The values, one for each field of the site, where they were captured.
         values: Option<&'a [Value<'a>]>,
     },
     /// A function was entered.
-    Enter(Told),
+    Enter(&'a Told),
     /// A function was left: the record, and the calls that end with it, the innermost first. There is none
     /// where no record tells that the function was entered.
-    Leave(Told, &'a [EndedCall]),
+    Leave(&'a Told, &'a [EndedCall]),
     /// These calls, the innermost first, end because their thread has, because tracing was paused, or because the
     /// output ends. No record says so. Their time may be before that of the event before.
     Close(&'a [EndedCall]),
@@ -185,6 +189,29 @@ impl Scene {
         &self.functions[id as usize]
     }
 
+    /// Knows from here on the functions that a record tells of, and all that have a smaller number.
+    #[inline]
+    fn learn_functions(&mut self, told: &Told, names: &SharedNames) {
+        let most = told.called.function.max(told.called.from.unwrap_or(0)) as usize;
+        if self.functions.len() <= most {
+            self.learn_functions_up_to(most, &lock(names));
+        }
+    }
+
+    #[cold]
+    fn learn_functions_up_to(&mut self, most: usize, names: &FunctionNames) {
+        for id in self.functions.len()..=most {
+            let function = names.get(FunctionId::try_from(id).unwrap_or(0));
+            let plain = |text: &str| String::from_utf8_lossy(&unescape(text.as_bytes())).into_owned();
+            let place = plain(function.place());
+            let (file, line) = match place.rsplit_once(':').map(|(file, line)| (file, line.parse())) {
+                Some((file, Ok(line))) => (file.to_owned(), Some(line)),
+                _ => (place, None),
+            };
+            self.functions.push(NamedFunction { name: plain(&function.name), file, line });
+        }
+    }
+
     /// Returns what every format tells of texts.
     #[must_use]
     pub fn odd_texts(&self) -> Vec<String> {
@@ -229,7 +256,7 @@ pub struct EventExport<F> {
     last: LastRecords,
     /// Buffers.
     text: String,
-    bytes: Vec<u8>,
+    values: Vec<Value<'static>>,
     ended: Vec<EndedCall>,
 }
 
@@ -254,7 +281,7 @@ impl<F: EventFormat> EventExport<F> {
             open: Vec::new(),
             last: LastRecords::default(),
             text: String::new(),
-            bytes: Vec::new(),
+            values: Vec::new(),
             ended: Vec::new(),
         }
     }
@@ -298,25 +325,6 @@ impl<F: EventFormat> EventExport<F> {
         thread
     }
 
-    /// Has the scene know all functions that have a number.
-    fn learn_functions(&mut self, told: &Told) {
-        let most = told.called.function.max(told.called.from.unwrap_or(0)) as usize;
-        if self.scene.functions.len() > most {
-            return;
-        }
-        let names = lock(&self.names);
-        for id in self.scene.functions.len()..=most {
-            let function = names.get(FunctionId::try_from(id).unwrap_or(0));
-            let plain = |text: &str| String::from_utf8_lossy(&unescape(text.as_bytes())).into_owned();
-            let place = plain(function.place());
-            let (file, line) = match place.rsplit_once(':').map(|(file, line)| (file, line.parse())) {
-                Some((file, Ok(line))) => (file.to_owned(), Some(line)),
-                _ => (place, None),
-            };
-            self.scene.functions.push(NamedFunction { name: plain(&function.name), file, line });
-        }
-    }
-
     /// Returns the number of the site with a mark.
     fn site(&mut self, mark: u32) -> Option<usize> {
         let number = (mark as usize).checked_sub(1)?;
@@ -332,52 +340,42 @@ impl<F: EventFormat> EventExport<F> {
     fn message(&mut self, record: &RecordText<'_>, thread: usize, wall: u64, out: &mut Vec<u8>) {
         let site = self.site(record.site);
         let mut text = std::mem::take(&mut self.text);
+        let mut values: Vec<Value<'_>> = std::mem::take(&mut self.values);
+        let known = record.values.zip(self.scene.site(site));
+        let read = known.map(|(payload, known)| known.fields.read(payload, &mut values));
+        self.scene.without_values += u64::from(read == Some(false));
+        let has_values = read == Some(true);
         text.clear();
-        let is_text = text_of(record, &mut text);
-        self.scene.not_text += u64::from(!is_text);
-        let mut bytes = std::mem::take(&mut self.bytes);
-        let fields = self.scene.site(site).map(|site| &site.fields);
-        let values = record.values.zip(fields).map(|(digits, fields)| {
-            bytes_of(digits, &mut bytes);
-            fields.read(&bytes)
-        });
-        self.scene.without_values += u64::from(values == Some(None));
-        let values = values.flatten();
-        let what = What::Message { site, text: &text, values: values.as_deref() };
+        if !has_values || self.format.takes_texts_of_values() {
+            self.scene.not_text += u64::from(!text_of(record, &mut text));
+        }
+        let what = What::Message { site, text: &text, values: has_values.then_some(&values[..]) };
         self.format.event(&Event { thread, ticks: record.ticks, wall, what }, &self.scene, out);
-        drop(values);
-        (self.text, self.bytes) = (text, bytes);
+        self.values = emptied(values);
+        self.text = text;
     }
 
     fn function(&mut self, record: &RecordText<'_>, thread: usize, wall: u64, out: &mut Vec<u8>) {
         let process = self.named[self.scene.threads[thread].process];
         let told = self.told.told(&self.names, process, record.ticks, record.payload());
         let Some(told) = told else { return };
-        self.learn_functions(&told);
-        let (called, ticks) = (told.called, record.ticks);
-        if record.kind == Kind::Enter {
-            self.open[thread].enter(called.place, called.function, told.span, wall);
-            return self.format.event(
-                &Event { thread, ticks, wall, what: What::Enter(told) },
-                &self.scene,
-                out,
-            );
-        }
-        let mut ended = std::mem::take(&mut self.ended);
-        ended.clear();
-        match self.open[thread].leave(called.place, called.function, told.span) {
-            None => self.scene.unmatched += 1,
-            Some(left) => {
-                while let Some((call, ending)) = self.open[thread].pop(left, wall) {
-                    let was_left = ending == Ending::Left;
-                    self.scene.unseen += u64::from(!was_left);
-                    ended.push(EndedCall { function: call.function, was_left });
-                }
+        self.scene.learn_functions(told, &self.names);
+        let (called, ticks, open) = (&told.called, record.ticks, &mut self.open[thread]);
+        self.ended.clear();
+        let what = if record.kind == Kind::Enter {
+            open.enter(called.place, called.function, told.span, wall);
+            What::Enter(told)
+        } else {
+            let left = open.leave(called.place, called.function, told.span);
+            self.scene.unmatched += u64::from(left.is_none());
+            while let Some((call, ending)) = left.and_then(|left| open.pop(left, wall)) {
+                let was_left = ending == Ending::Left;
+                self.scene.unseen += u64::from(!was_left);
+                self.ended.push(EndedCall { function: call.function, was_left });
             }
-        }
-        let what = What::Leave(told, &ended);
+            What::Leave(told, &self.ended)
+        };
         self.format.event(&Event { thread, ticks, wall, what }, &self.scene, out);
-        self.ended = ended;
     }
 
     /// Ends what is still open in a thread.
@@ -393,6 +391,7 @@ impl<F: EventFormat> EventExport<F> {
         }
     }
 
+    #[cold]
     fn stack(&mut self, record: &RecordText<'_>, thread: usize, wall: u64, out: &mut Vec<u8>) {
         let process = self.named[self.scene.threads[thread].process];
         let Some(line) = record.parsed().next() else { return };
@@ -406,6 +405,7 @@ impl<F: EventFormat> EventExport<F> {
         self.format.event(&Event { thread, ticks: record.ticks, wall, what }, &self.scene, out);
     }
 
+    #[cold]
     fn meta(
         &mut self,
         origin: &Origin,

@@ -8,6 +8,12 @@ use crate::view::values::Value;
 pub fn put_string(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
     let bytes = text.as_bytes();
+    // All bytes are looked at, many at once: few texts have one that is escaped.
+    let is_odd = |byte: u8| byte < 0x20 || byte == b'"' || byte == b'\\';
+    if !bytes.iter().fold(false, |any, &byte| any | is_odd(byte)) {
+        out.extend_from_slice(bytes);
+        return out.push(b'"');
+    }
     let mut done = 0;
     for (at, &byte) in bytes.iter().enumerate() {
         let short = match byte {
@@ -31,17 +37,29 @@ pub fn put_string(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
+/// The digits of the numbers below 100.
+const PAIRS: [[u8; 2]; 100] = {
+    let (mut pairs, mut number) = ([[0; 2]; 100], 0);
+    while number < 100 {
+        pairs[number] = [b'0' + (number / 10) as u8, b'0' + (number % 10) as u8];
+        number += 1;
+    }
+    pairs
+};
+
 /// Appends a number in decimal digits.
 pub fn put_number(mut number: u64, out: &mut Vec<u8>) {
     let mut digits = [0; 20];
     let mut at = digits.len();
-    loop {
+    while number >= 10 {
+        at -= 2;
+        digits[at..at + 2].copy_from_slice(&PAIRS[(number % 100) as usize]);
+        number /= 100;
+    }
+    // Where the digits are odd in number, the first one has no other beside it.
+    if number > 0 || at == digits.len() {
         at -= 1;
-        digits[at] = b'0' + (number % 10) as u8;
-        number /= 10;
-        if number == 0 {
-            break;
-        }
+        digits[at] = b'0' + number as u8;
     }
     out.extend_from_slice(&digits[at..]);
 }
@@ -50,8 +68,17 @@ pub fn put_number(mut number: u64, out: &mut Vec<u8>) {
 pub fn put_value(value: &Value<'_>, out: &mut Vec<u8>) {
     // Writing to memory does not fail.
     let _ = match value {
-        Value::Signed(number) if i64::try_from(*number).is_ok() => write!(out, "{number}"),
-        Value::Unsigned(number) if u64::try_from(*number).is_ok() => write!(out, "{number}"),
+        Value::Signed(number) if i64::try_from(*number).is_ok() => {
+            if *number < 0 {
+                out.push(b'-');
+            }
+            put_number(number.unsigned_abs() as u64, out);
+            Ok(())
+        }
+        Value::Unsigned(number) if u64::try_from(*number).is_ok() => {
+            put_number(*number as u64, out);
+            Ok(())
+        }
         Value::Signed(number) => write!(out, "\"{number}\""),
         Value::Unsigned(number) => write!(out, "\"{number}\""),
         Value::F32(number) if number.is_finite() => write!(out, "{number:?}"),

@@ -406,7 +406,7 @@ impl Export for TreeFormat {
         match record.kind {
             Kind::Enter | Kind::Leave => {
                 let told = self.told.told(&self.names, process, record.ticks, record.payload());
-                let Some(Told { called, span, left }) = told else { return };
+                let Some(&Told { called, span, left }) = told else { return };
                 if record.kind == Kind::Enter {
                     self.enter(thread, origin, record.ticks, (called, span), out);
                 } else {

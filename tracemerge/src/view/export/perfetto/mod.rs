@@ -103,6 +103,8 @@ enum Interned {
 struct Sequence {
     /// Whether the thread is told.
     is_told: bool,
+    /// The fields that all packets of events have in common.
+    common: Vec<u8>,
     /// The names that are told.
     told: KnownNames,
     /// The time at which the last stall ended; `None` where the track of stalls is not told.
@@ -200,6 +202,9 @@ impl PerfettoFormat {
         if std::mem::replace(&mut self.sequences[event.thread].is_told, true) {
             return;
         }
+        let common = &mut self.sequences[event.thread].common;
+        put_number(field::packet::SEQUENCE, sequence_of(event.thread), common);
+        put_number(field::packet::FLAGS, NEEDS_STATE, common);
         let thread = &scene.threads[event.thread];
         let process = &scene.processes[thread.process];
         let (pid, is_new) = self.pids.of(thread.process, scene);
@@ -294,8 +299,7 @@ impl PerfettoFormat {
     fn write(&mut self, thread: usize, wall: u64, out: &mut Vec<u8>) {
         put_packet(out, |out| {
             put_number(field::packet::TIMESTAMP, wall, out);
-            put_number(field::packet::SEQUENCE, sequence_of(thread), out);
-            put_number(field::packet::FLAGS, NEEDS_STATE, out);
+            out.extend_from_slice(&self.sequences[thread].common);
             if !self.interned.is_empty() {
                 put_bytes(field::packet::INTERNED, &self.interned, out);
                 self.interned.clear();

@@ -87,26 +87,30 @@ fn a_lock_that_is_held_over_an_await_is_found() {
     );
 }
 
-/// Perfetto's trace processor, where `.ci/readers` has installed it, finds a flow from each notification to whom it woke.
+/// Perfetto's trace processor, where `.ci/readers` has installed it, finds a flow from each notification to whom it woke, in
+/// both formats that it reads.
 #[test]
 fn a_notification_flows_to_whom_it_wakes_in_perfetto() {
     let Some(readers) = std::env::var_os("TRACER_READERS").filter(|readers| !readers.is_empty()) else {
         return eprintln!("not tested: TRACER_READERS names no directory with Perfetto (see .ci/readers)");
     };
     let traced = run("locks-notified", "100", "raw");
-    let mut command = tracemerge(SCENARIO, traced.runtime.path(), ["-q", "--format", "perfetto", APP]);
-    assert!(command.current_dir(traced.directory.path()).status().expect("it runs").success());
     let woken = traced.messages().iter().filter(|message| message.contains(" woken id=")).count();
     assert!(woken > 50, "{woken}");
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tracemerge/tests/readers/trace_processor.mjs");
     let query = "select count(*), sum(later.ts >= earlier.ts and later.name like 'condvar woken%' and earlier.name like \
                  'condvar notify%') from flow join slice earlier on flow.slice_out = earlier.id \
                  join slice later on flow.slice_in = later.id";
-    let mut asked = Command::new("node");
-    asked.arg(script).arg(readers).arg(traced.directory.path().join(format!("{APP}.perfetto-trace")));
-    let answer = asked.arg(query).output().expect("node can be run");
-    let told = String::from_utf8_lossy(&answer.stdout);
-    assert_eq!(told.trim(), format!("[[{woken},{woken}]]"), "{}", String::from_utf8_lossy(&answer.stderr));
+    let errors = "select name, value from stats where severity in ('error', 'data_loss') and value > 0";
+    for (format, extension) in [("perfetto", "perfetto-trace"), ("chrome", "chrome.json")] {
+        let mut command = tracemerge(SCENARIO, traced.runtime.path(), ["-q", "--format", format, APP]);
+        assert!(command.current_dir(traced.directory.path()).status().expect("it runs").success());
+        let mut asked = Command::new("node");
+        asked.arg(script).arg(&readers).arg(traced.directory.path().join(format!("{APP}.{extension}")));
+        let answer = asked.args([query, errors]).output().expect("node can be run");
+        let (told, said) = (String::from_utf8_lossy(&answer.stdout), String::from_utf8_lossy(&answer.stderr));
+        assert_eq!(told.trim(), format!("[[{woken},{woken}]]\n[]"), "{format}: {said}");
+    }
 }
 
 #[test]

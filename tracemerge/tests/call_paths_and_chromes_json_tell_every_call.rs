@@ -3,7 +3,7 @@
 
 mod support;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 use support::{Call, Everything, Place, everything, header, meta, run};
@@ -35,6 +35,7 @@ fn chromes_json_is_balanced_and_has_each_call_and_each_message() {
     };
     let mut open: BTreeMap<(u64, u64), Vec<(u64, String)>> = BTreeMap::new();
     let (mut found, mut messages, mut stalls) = (Vec::new(), Vec::new(), 0);
+    let (mut polls, mut flows, mut begun) = (0, 0, BTreeSet::new());
     // Beginnings and ends of one tick are put off by a nanosecond each, which are fewer than a tick has.
     let tick = |ns: u64| ns / support::TICK_NS * support::TICK_NS;
     let mut latest: BTreeMap<u64, u64> = BTreeMap::new();
@@ -49,7 +50,16 @@ fn chromes_json_is_balanced_and_has_each_call_and_each_message() {
         let calls = open.entry((pid, tid)).or_default();
         let name = event["name"].as_str().unwrap_or_default().to_owned();
         match event["ph"].as_str().unwrap() {
-            "B" => calls.push((tick(apart(tid, ns(&event["ts"]))), name)),
+            "B" => {
+                calls.push((tick(apart(tid, ns(&event["ts"]))), name));
+                polls += u64::from(event["args"]["span"].is_number());
+            }
+            // The polls of a span.
+            "s" | "t" => {
+                let is_known = !begun.insert(event["id"].to_string());
+                assert!(is_known || event["ph"] == "s", "a flow goes on that has not begun");
+                flows += 1;
+            }
             "E" => {
                 let (entered, function) = calls.pop().expect("a call is open");
                 let left = tick(apart(tid, ns(&event["ts"])));
@@ -71,6 +81,8 @@ fn chromes_json_is_balanced_and_has_each_call_and_each_message() {
         assert_eq!(*found, expected);
     }
     assert_eq!(stalls, all.stalls);
+    assert!(polls > 0, "there are spans");
+    assert_eq!(flows, polls);
     let first = all.records.iter().map(|record| record.ticks).min().unwrap();
     let wanted = all.records.iter().filter(|record| record.kind == "message").map(|record| {
         let template = record.site.map(|id| &all.sites[id as usize - 1].template).cloned();

@@ -241,7 +241,8 @@ impl Everything {
                     if stack.0.len() >= 20 {
                         continue;
                     }
-                    let span = (function == SPAN).then_some(n + 1);
+                    // No other span of the run has it.
+                    let span = (function == SPAN).then_some(tid << 32 | (n + 1));
                     let payload = span.map_or_else(Vec::new, |span| span.to_le_bytes().to_vec());
                     let site = 10 + function as u32;
                     raw.put(9, if span.is_some() { 8 } else { 0 }, site, now, &payload);

@@ -2,10 +2,11 @@
 //! line.
 //!
 //! Functions are `B` and `E`, messages and `#` lines `i`, stalls `X` on a thread of their own, for they
-//! overlap calls. Times are microseconds with three decimals since the first event; the time of that is in
+//! overlap calls. Flows are `s`, `t` and `f` behind the events that they join. Times are microseconds with three decimals since the first event; the time of that is in
 //! `otherData`. Readers put an `E` before a `B` of the same time, which would end another call, so no two of
 //! a thread have one: the later one is put off by a nanosecond.
 
+use std::collections::HashSet;
 use std::io::Write;
 
 use trace_format::meta::Meta;
@@ -15,8 +16,10 @@ use trace_format::wall::Wall;
 use crate::ui::messages::count;
 use crate::view::export::events::{Event, EventFormat, Scene, What};
 use crate::view::export::fields::{is_of_modules, keys_of, level, put_key, put_object};
+use crate::view::export::flows::{self, Flow};
 use crate::view::export::json::{put_number, put_string, put_value};
 use crate::view::export::pids::Pids;
+use crate::view::function_names::Told;
 use crate::view::values::Value;
 
 /// The number of events from which on some viewers give up.
@@ -39,6 +42,8 @@ pub struct ChromeFormat {
     last: Vec<Option<u64>>,
     /// The end of the last stall of each thread.
     stalled_until: Vec<Option<u64>>,
+    /// The flows that have begun and have not ended.
+    flows: HashSet<u64>,
 }
 
 impl ChromeFormat {
@@ -59,8 +64,13 @@ impl ChromeFormat {
     fn put_of(&mut self, (pid, tid): (u32, u64), (phase, wall): (char, u64), out: &mut Vec<u8>) {
         out.extend_from_slice(if self.events == 0 { b"\n" } else { b",\n" });
         self.events += 1;
-        // Writing to memory does not fail.
-        let _ = write!(out, "{{\"ph\":\"{phase}\",\"pid\":{pid},\"tid\":{tid},\"ts\":");
+        out.extend_from_slice(b"{\"ph\":\"");
+        out.push(phase as u8);
+        out.extend_from_slice(b"\",\"pid\":");
+        put_number(pid.into(), out);
+        out.extend_from_slice(b",\"tid\":");
+        put_number(tid, out);
+        out.extend_from_slice(b",\"ts\":");
         let first = self.first.unwrap_or(wall);
         if wall < first {
             out.push(b'-');
@@ -97,10 +107,32 @@ impl ChromeFormat {
         }
     }
 
+    /// Writes that the event of a thread which was written last, at this time, is a part of a flow.
+    fn flow(&mut self, (thread, wall): (usize, u64), flow: Flow, scene: &Scene, out: &mut Vec<u8>) {
+        let (phase, id) = match flow {
+            Flow::Passes(id) => (if self.flows.insert(id) { 's' } else { 't' }, id),
+            Flow::Ends(id) if self.flows.remove(&id) => ('f', id),
+            // What it would be joined with is not there.
+            Flow::Ends(_) => return,
+        };
+        self.put((thread, phase, wall), scene, out);
+        // Writing to memory does not fail. `bp` has readers take the event before, and not the one behind.
+        let _ = write!(out, ",\"id\":\"{id:#x}\",\"bp\":\"e\",\"cat\":\"flow\",\"name\":\"flow\"}}");
+    }
+
     fn message(&mut self, event: &Event<'_>, scene: &Scene, out: &mut Vec<u8>) {
-        let What::Message { site, text, values } = &event.what else { return };
+        let What::Message { text, .. } = &event.what else { return };
         self.put((event.thread, 'i', event.wall), scene, out);
         out.extend_from_slice(b",\"s\":\"t\"");
+        Self::put_message(&event.what, scene, out);
+        flows::of_message(text, scene.threads[event.thread].process, |flow| {
+            self.flow((event.thread, event.wall), flow, scene, out);
+        });
+    }
+
+    /// Appends what a message says, and ends its event.
+    fn put_message(what: &What<'_>, scene: &Scene, out: &mut Vec<u8>) {
+        let What::Message { site, text, values } = what else { return };
         let Some(known) = scene.site(*site) else {
             put_name(text, out);
             out.extend_from_slice(b",\"cat\":\"message\"}");
@@ -121,6 +153,16 @@ impl ChromeFormat {
             None => put_args([("message", *text)].into_iter(), out, put_string),
         }
         out.push(b'}');
+    }
+
+    /// Forgets the flow of a span that has ended: nothing more is joined with it.
+    fn end_flow(&mut self, told: &Told, process: usize) {
+        let has_ended = told.left.has(Flags::ENDED) || told.left.has(Flags::CANCELLED);
+        if let Some(Flow::Passes(id)) =
+            told.span.filter(|_| has_ended).map(|span| flows::of_span(span, process))
+        {
+            self.flows.remove(&id);
+        }
     }
 
     fn meta(
@@ -204,9 +246,17 @@ impl EventFormat for ChromeFormat {
                 let place = (!function.file.is_empty()).then_some(("at", Value::Text(place.into())));
                 let span = told.span.map(|span| ("span", Value::Unsigned(span.into())));
                 put_args(place.into_iter().chain(span), out, |value, out| put_value(&value, out));
-                return out.push(b'}');
+                out.push(b'}');
+                if let Some(span) = told.span {
+                    let at = (thread, self.last[thread].unwrap_or(wall));
+                    self.flow(at, flows::of_span(span, scene.threads[thread].process), scene, out);
+                }
+                return;
             }
-            What::Leave(told, ended) => (*ended, Some(told.left)),
+            What::Leave(told, ended) => {
+                self.end_flow(told, scene.threads[thread].process);
+                (*ended, Some(told.left))
+            }
             What::Close(ended) => (*ended, None),
             What::Stack(text) => {
                 self.put((thread, 'i', wall), scene, out);

@@ -1,5 +1,5 @@
 //! Tables in Parquet have each record of a trace with everything in it, and the values of its messages in columns of their
-//! types, as the reader of the crate `parquet` reads them.
+//! types, as the reader of the crate `parquet` reads them, and DuckDB, where `.ci/readers` has installed it.
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 
 mod support;
@@ -15,15 +15,16 @@ fn without_the_feature_the_command_says_how_to_get_it() {
 
 #[cfg(feature = "parquet")]
 mod with_the_feature {
-    use std::collections::HashMap;
+    use std::collections::{BTreeMap, HashMap};
     use std::fs::File;
-    use std::path::Path;
+    use std::path::{Path, PathBuf};
+    use std::process::Command;
 
     use parquet::file::reader::{FileReader, SerializedFileReader};
     use parquet::record::Field;
     use serde_json::{Map, Value, json};
 
-    use super::support::{Everything, everything};
+    use super::support::{Everything, Expected, everything};
 
     /// More records than a row group has.
     const SIZE: u64 = 150_000;
@@ -73,7 +74,7 @@ mod with_the_feature {
     }
 
     fn expected(all: &Everything) -> Vec<String> {
-        let of = |record: &super::support::Expected| {
+        let of = |record: &Expected| {
             let values = record.values.clone().filter(|values| *values != json!({}));
             json!({
                 "ticks": record.ticks, "time": record.ns(), "pid": record.pid, "tid": record.tid, "kind": record.kind,
@@ -81,22 +82,13 @@ mod with_the_feature {
                 "line": record.site.map(|id| all.sites.iter().find(|site| site.id == id).unwrap().line),
             })
         };
-        let mut rows: Vec<String> = all.records.iter().map(|record| of(record).to_string()).collect();
-        rows.sort();
-        rows
+        all.records.iter().map(|record| of(record).to_string()).collect()
     }
 
-    #[test]
-    fn the_tables_have_every_record_with_its_values() {
-        let all = everything(SIZE);
-        let ran = all.place.merge(["--format", "parquet", "--all-runs", "app"]);
-        assert_eq!(ran.status, Some(1), "what is damaged is told: {}", ran.err);
-        assert!(ran.err.contains("1 message with bytes that are not UTF-8"), "{}", ran.err);
-        let folder = all.place.path("app.parquet");
-        let (records, groups) = rows(&folder.join("records.parquet"));
-        assert!(groups > 1, "{groups} row groups");
+    /// Compares the tables, whose rows `rows_of` returns by the table's name, with the rows that are expected.
+    fn compare(mut expected: Vec<String>, rows_of: impl Fn(&str) -> Vec<Map<String, Value>>) {
         let mut tables: HashMap<String, HashMap<u64, Map<String, Value>>> = HashMap::new();
-        let mut found: Vec<String> = records
+        let mut found: Vec<String> = rows_of("records")
             .iter()
             .enumerate()
             .map(|(number, row)| {
@@ -104,8 +96,8 @@ mod with_the_feature {
                 let of = |key: &str, is_wanted: bool| if is_wanted { row[key].clone() } else { Value::Null };
                 let values = row["table"].as_str().map(|table| {
                     let table = tables.entry(table.to_owned()).or_insert_with(|| {
-                        let (rows, _) = rows(&folder.join(format!("{table}.parquet")));
-                        rows.into_iter().map(|row| (row["record"].as_u64().unwrap(), row)).collect()
+                        let rows = rows_of(table).into_iter();
+                        rows.map(|row| (row["record"].as_u64().unwrap(), row)).collect()
                     });
                     let mut values = table.remove(&(number as u64)).unwrap();
                     for common in ["record", "ticks", "time", "pid", "tid", "thread"] {
@@ -113,7 +105,8 @@ mod with_the_feature {
                     }
                     values
                 });
-                let (is_message, is_call) = (row["kind"] == "message", row["kind"] == "enter" || row["kind"] == "leave");
+                let (is_message, is_call) =
+                    (row["kind"] == "message", row["kind"] == "enter" || row["kind"] == "leave");
                 let row = json!({
                     "ticks": row["ticks"], "time": row["time"], "pid": row["pid"], "tid": row["tid"],
                     "kind": row["kind"], "message": of("message", is_message), "function": of("function", is_call),
@@ -125,11 +118,89 @@ mod with_the_feature {
         assert!(tables.values().all(HashMap::is_empty), "each row of a table is of a record");
         assert_eq!(tables.len(), 2, "{:?}", tables.keys());
         found.sort();
-        let expected = expected(&all);
+        expected.sort();
         for (found, expected) in found.iter().zip(&expected) {
             assert_eq!(found, expected);
         }
         assert_eq!(found.len(), expected.len());
+    }
+
+    #[test]
+    fn the_tables_have_every_record_with_its_values() {
+        let all = everything(SIZE);
+        let ran = all.place.merge(["--format", "parquet", "--all-runs", "app"]);
+        assert_eq!(ran.status, Some(1), "what is damaged is told: {}", ran.err);
+        assert!(ran.err.contains("1 message with bytes that are not UTF-8"), "{}", ran.err);
+        let folder = all.place.path("app.parquet");
+        let (_, groups) = rows(&folder.join("records.parquet"));
+        assert!(groups > 1, "{groups} row groups");
+        compare(expected(&all), |table| rows(&folder.join(format!("{table}.parquet"))).0);
+    }
+
+    /// Has DuckDB run queries in a directory; returns the rows of each.
+    fn asked(readers: &Path, place: &Path, queries: &[String]) -> Vec<Vec<Vec<Value>>> {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/readers/query.py");
+        let mut python = Command::new(readers.join("python/bin/python"));
+        let output = python.current_dir(place).arg(script).args(queries).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let lines = String::from_utf8(output.stdout).unwrap();
+        lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    #[test]
+    fn duckdb_finds_each_record_with_its_values_and_answers_the_queries_of_the_documents() {
+        let readers = std::env::var_os("TRACER_READERS").filter(|readers| !readers.is_empty());
+        let Some(readers) = readers.map(PathBuf::from) else {
+            return eprintln!("not tested: TRACER_READERS names no directory with DuckDB (see .ci/readers)");
+        };
+        let all = everything(SIZE);
+        let ran = all.place.merge(["--format", "parquet", "--all-runs", "app"]);
+        assert_eq!(ran.status, Some(1), "{}", ran.err);
+        let rows_of = |table: &str| -> Vec<Map<String, Value>> {
+            let query = format!(
+                "select to_json(t) from (select * replace (epoch_ns(time) as time) from 'app.parquet/{table}.parquet') t \
+                 order by record"
+            );
+            let rows = asked(&readers, &all.place.path(""), &[query]).remove(0);
+            rows.iter().map(|row| serde_json::from_str(row[0].as_str().unwrap()).unwrap()).collect()
+        };
+        // Its rows come as JSON, whose reader may read a float with another last bit than the one that was written.
+        let read = |row: &String| serde_json::from_str::<Value>(row).unwrap().to_string();
+        compare(expected(&all).iter().map(read).collect(), rows_of);
+
+        // The queries stand in a block of their own.
+        let document = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/formats.md");
+        let document = std::fs::read_to_string(document).unwrap();
+        let (_, behind) = document.split_once("```sql\n").unwrap();
+        let (block, _) = behind.split_once("```").unwrap();
+        let queries = block.split_terminator(";\n").map(str::to_owned).collect::<Vec<_>>();
+        let told = asked(&readers, &all.place.path(""), &queries);
+        let [kinds, most, negative] = &told[..] else { panic!("{queries:?}") };
+        let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
+        all.records.iter().for_each(|record| *counts.entry(record.kind).or_default() += 1);
+        let found = kinds.iter().map(|row| (row[0].as_str().unwrap(), row[1].as_u64().unwrap()));
+        assert_eq!(found.collect::<BTreeMap<_, _>>(), counts);
+
+        let labels = rows_of("records").into_iter();
+        let labels: HashMap<u64, Value> =
+            labels.map(|row| (row["tid"].as_u64().unwrap(), row["thread"].clone())).collect();
+        let mut sent: Vec<_> =
+            all.records.iter().filter(|of| of.site == Some(1) && of.values.is_some()).collect();
+        // The order of the merge.
+        sent.sort_by_key(|record| (record.ticks, record.pid, record.tid));
+        let bytes = |record: &Expected| record.values.as_ref().unwrap()["bytes"].as_i64().unwrap();
+        let mut greatest: BTreeMap<&str, i64> = BTreeMap::new();
+        for record in &sent {
+            let most = greatest.entry(labels[&record.tid].as_str().unwrap()).or_insert(i64::MIN);
+            *most = bytes(record).max(*most);
+        }
+        let found = most.iter().map(|row| (row[0].as_str().unwrap(), row[1].as_i64().unwrap()));
+        assert_eq!(found.collect::<BTreeMap<_, _>>(), greatest);
+
+        let first = sent.into_iter().filter(|record| bytes(record) < 0).take(10);
+        let first: Vec<&str> = first.map(|record| record.text.as_deref().unwrap()).collect();
+        assert!(!first.is_empty(), "some bytes are negative");
+        assert_eq!(negative.iter().map(|row| row[1].as_str().unwrap()).collect::<Vec<_>>(), first);
     }
 
     #[test]

@@ -103,8 +103,8 @@ fn what_was_taken_away_and_put_in_is_found_in_its_thread() {
     );
     assert!(report.contains(&expected), "{report}");
     // The line that it names is the one that was taken away.
-    let named =
-        report.lines().find_map(|line| line.strip_prefix("  A scenario.trace.merge:")).expect("a place");
+    let place = format!("  A {}:", a.file_name().expect("a name").to_string_lossy());
+    let named = report.lines().find_map(|line| line.strip_prefix(&place)).expect("a place");
     let named: usize = named.split(' ').next().expect("a number").parse().expect("a number");
     let of_thread = |line: &&str| {
         let line = Line::parse(line.as_bytes()).expect("a line of a trace");

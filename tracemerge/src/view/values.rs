@@ -133,7 +133,7 @@ impl Fields {
 pub fn emptied<'a>(mut values: Vec<Value<'_>>) -> Vec<Value<'a>> {
     values.clear();
     // The standard library collects these where they stand: the allocation remains.
-    values.into_iter().filter_map(|_| None).collect()
+    values.into_iter().map_while(|_| None).collect()
 }
 
 /// The greatest depth of types within types.

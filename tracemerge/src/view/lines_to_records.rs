@@ -57,18 +57,16 @@ impl<'a> RecordText<'a> {
 
     /// Returns the record, of a source that marks messages, without the mark before its text, which tells its
     /// site, and if the source puts values behind marks, without these. Its lines and values are put together in
-    /// `buffer`.
+    /// `buffer`. What is no message has no mark.
     #[must_use]
     pub fn without_mark<'b>(&self, has_values: bool, buffer: &'b mut Vec<u8>) -> RecordText<'b>
     where
         'a: 'b,
     {
         // The space, the kind, and another space are between the key and the text.
-        let Some(start) = key_length(self.lines).map(|key| key + 3).filter(|_| self.is_traced()) else {
-            return *self;
-        };
+        let start = key_length(self.lines).map(|key| key + 3).filter(|_| self.kind == Kind::Message);
+        let Some(start) = start else { return *self };
         let (site, marked) = take_mark(self.lines.get(start..).unwrap_or_default());
-        let has_values = has_values && self.kind == Kind::Message;
         let (digits, text) = if has_values { take_values(marked) } else { (None, marked) };
         buffer.clear();
         buffer.extend_from_slice(&self.lines[..start]);
@@ -256,6 +254,21 @@ mod tests {
 
     fn line(ticks: u64, kind: char, text: &str) -> String {
         format!("{ticks:016x}-00000009 {kind} {text}\n")
+    }
+
+    #[test]
+    fn messages_alone_have_marks() {
+        let mut buffer = Vec::new();
+        let mut taken = |kind: char| {
+            let line = line(1, kind, "7 dwarfs");
+            let record = RecordText::new(0, line.as_bytes());
+            let found = record.without_mark(false, &mut buffer);
+            (found.site, String::from_utf8_lossy(found.payload()).into_owned())
+        };
+        assert_eq!(taken(':'), (7, "dwarfs".to_owned()));
+        for kind in ['>', '<', '^', '#'] {
+            assert_eq!(taken(kind), (0, "7 dwarfs".to_owned()), "{kind}");
+        }
     }
 
     #[test]

@@ -103,7 +103,7 @@ pub(crate) use windows::*;
 /// It has `get`, `set` and `replace`. It is a thread-local of Rust where those are without a destructor and without a
 /// call; with the linker of mingw they are neither.
 ///
-/// `near` before the pointer's type makes the one [`NearPointer`](near_pointer::NearPointer) of it where there is that.
+/// `near` before the pointer's type makes the one `NearPointer` of it where there is that.
 macro_rules! lasting_thread_local {
     ($(#[$doc:meta])* $visible:vis static $name:ident: near *const $to:ty;) => {
         #[cfg(all(feature = "hooks", target_os = "linux", target_env = "gnu", target_arch = "x86_64", not(any(loom, miri))))]

@@ -137,6 +137,23 @@ fn exceptions_leave_the_depth_as_it_was() {
 }
 
 #[test]
+fn the_standard_library_is_left_out_by_the_option_that_the_document_names() {
+    const OPTION: &str = "-finstrument-functions-exclude-file-list=/usr/include,/usr/lib";
+    assert!(include_str!("../../../../docs/functions.md").contains(OPTION));
+    let entered = |program: Program| {
+        let traced = program.run(&[]);
+        let calls = calls(&program.merged(&traced));
+        assert_same_counts(&counted(&traced.stdout()), &calls.entered, "g++");
+        calls.entered
+    };
+    let all = entered(Program::linked("g++", "standard.cpp"));
+    assert!(all.keys().any(|name| name.contains("std::")), "{all:?}");
+    let options = [&["-finstrument-functions", OPTION], &linking()[..]].concat();
+    let own = entered(Program::compile("g++", "standard.cpp", &options));
+    assert_eq!(own.keys().collect::<Vec<_>>(), ["main", "shorter"]);
+}
+
+#[test]
 fn a_stack_overflow_ends_the_process_as_ever_and_the_calls_are_there() {
     let program = Program::linked("gcc", "calls.c");
     let traced = program.scenario(&["overflows"]).run();

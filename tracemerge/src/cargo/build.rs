@@ -3,14 +3,14 @@
 use std::collections::hash_map::DefaultHasher;
 use std::ffi::{OsStr, OsString};
 use std::hash::{Hash, Hasher};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 
 use crate::cargo::arguments::BuildRequest;
 use crate::cargo::toolchain::{Toolchain, output_of};
 use crate::cargo::{FAILED, runner, wrapper};
 use crate::find::library::{LIBRARY, LOOKED_FOR, find_library};
-use crate::os::environment::{of_cargo, own_program};
+use crate::os::environment::{is_set, of_cargo, own_program};
 use crate::ui::error::Error;
 use crate::ui::messages::Messages;
 
@@ -79,7 +79,7 @@ fn prepared(request: &BuildRequest) -> Result<Command, Error> {
     command.arg("--config").arg(runner::setting(&toolchain.host, &own, show)?);
     command.args(&request.rest);
     let variable = if request.deps { "RUSTC_WRAPPER" } else { "RUSTC_WORKSPACE_WRAPPER" };
-    if let Some(other) = of_cargo(variable) {
+    if let Some(other) = wrapper_of_user(variable) {
         command.env(wrapper::CHAINED, other);
     }
     if let Some(rustdoc) = of_cargo("RUSTDOC") {
@@ -130,6 +130,28 @@ fn value_of<'a>(words: &'a [OsString], option: &str) -> Option<&'a OsStr> {
         }
         word.to_str()?.strip_prefix(option)?.strip_prefix('=').map(OsStr::new)
     })
+}
+
+/// Returns the wrapper of the compiler that the user has set by this variable of Cargo's, or by a configuration file, in which it
+/// would be replaced by what the variable is set to for this build.
+fn wrapper_of_user(variable: &str) -> Option<OsString> {
+    if is_set(variable) {
+        return of_cargo(variable);
+    }
+    let key = format!("build.{}", variable.to_ascii_lowercase().replace('_', "-"));
+    let mut ask = cargo();
+    ask.args(["-Zunstable-options", "config", "get", "--show-origin", &key]);
+    // Stable Cargo answers, too, which tells nothing to the build itself. What is not set is an error.
+    let output = ask.env("RUSTC_BOOTSTRAP", "1").output().ok()?;
+    let said = String::from_utf8(output.stdout).ok()?;
+    let (value, origin) = said.strip_prefix(&key)?.strip_prefix(" = ")?.rsplit_once(" # ")?;
+    // A string of TOML is one of JSON, unless it has quotes in it.
+    let value: String = serde_json::from_str(value).ok()?;
+    let named = Path::new(&value);
+    // As Cargo reads it: a name alone is looked for in `PATH`, a path begins where the directory of the file is.
+    let is_path = named.components().count() > 1;
+    let place = Path::new(origin.trim()).parent().and_then(Path::parent).filter(|_| is_path);
+    Some(place.map_or_else(|| named.into(), |place| place.join(named)).into())
 }
 
 /// Asks Cargo for the directory into which the workspace is built.

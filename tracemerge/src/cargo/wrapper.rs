@@ -33,7 +33,15 @@ pub const LEAF: &str = "CARGO_TRACER_LEAF";
 pub const RUSTDOC: &str = "CARGO_TRACER_RUSTDOC";
 
 /// The packages of the tracer, which would trace themselves.
-const OWN: [&str; 5] = ["tracer-lib", "tracer-format", "tracer-store", "tracer-macros", "tracer-capi"];
+const OWN: [&str; 7] = [
+    "tracer-lib",
+    "tracer-format",
+    "tracer-store",
+    "tracer-macros",
+    "tracer-capi",
+    "tracer-log",
+    "tracer-tracing",
+];
 
 /// Returns whether Cargo has called this program in the place of the compiler.
 pub fn is_wanted() -> bool {
@@ -75,6 +83,11 @@ pub fn compile(args: Vec<OsString>) -> u8 {
         more.extend(link(library));
     }
     let package = of_cargo("CARGO_PKG_NAME");
+    if is_own(package.as_deref()) && is_for_target(words) {
+        // Without optimization, crates share the code of generic functions: the tracer would call what another crate has hooks
+        // in, and be called by it.
+        more.push("-Copt-level=3".into());
+    }
     let is_traced = !is_rustdoc && is_traced(words, package.as_deref(), of_cargo(CRATES).as_deref());
     if is_traced {
         if !words.iter().any(|word| word.to_string_lossy().contains("debuginfo=")) {
@@ -122,6 +135,11 @@ fn is_for_target(words: &[OsString]) -> bool {
     words.iter().any(|word| word == "--target" || word.as_encoded_bytes().starts_with(b"--target="))
 }
 
+/// Returns whether a package is the tracer's.
+fn is_own(package: Option<&OsStr>) -> bool {
+    package.and_then(OsStr::to_str).is_some_and(|package| OWN.contains(&package))
+}
+
 /// Returns whether the functions of a crate are traced, which the compiler gets these arguments for. `wanted` are names of
 /// crates.
 fn is_traced(words: &[OsString], package: Option<&OsStr>, wanted: Option<&OsStr>) -> bool {
@@ -130,6 +148,7 @@ fn is_traced(words: &[OsString], package: Option<&OsStr>, wanted: Option<&OsStr>
         at.and_then(|at| words.get(at + 1)).map(|word| word.to_string_lossy().into_owned())
     };
     let Some(name) = behind("--crate-name") else { return false };
+    let is_own = is_own(package);
     let package = package.map(|package| package.to_string_lossy().into_owned()).unwrap_or_default();
     let is_wanted = |wanted: &OsStr| {
         wanted
@@ -140,7 +159,7 @@ fn is_traced(words: &[OsString], package: Option<&OsStr>, wanted: Option<&OsStr>
     is_for_target(words)
         // Cargo asks for things by a crate of this name.
         && name != "___"
-        && !OWN.contains(&package.as_str())
+        && !is_own
         && wanted.is_none_or(is_wanted)
 }
 

@@ -71,6 +71,12 @@ pub fn of_cargo(name: &str) -> Option<OsString> {
     value(name)
 }
 
+/// Returns whether a variable is set, be it to nothing.
+#[must_use]
+pub fn is_set(name: &str) -> bool {
+    env::var_os(name).is_some()
+}
+
 /// Returns the directories in which programs are looked for.
 #[must_use]
 pub fn program_directories() -> Vec<PathBuf> {

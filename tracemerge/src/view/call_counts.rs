@@ -48,6 +48,8 @@ pub struct CallCounts {
     unseen: u64,
     /// The calls that were still open when their thread ended.
     still_open: u64,
+    /// The thread that was inside the most calls of one function when the trace ended.
+    recursion: Option<Recursion>,
     last: LastRecords,
     /// The numbers of records that are no calls.
     others: OtherRecords,
@@ -73,6 +75,17 @@ pub struct CutCalls {
     pub unseen: u64,
     /// Calls that were open when their thread or the trace ended.
     pub still_open: u64,
+}
+
+/// A thread that was inside many calls of one function when the trace ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Recursion {
+    /// The number of the thread.
+    pub thread: usize,
+    /// The function.
+    pub function: FunctionId,
+    /// The number of its open calls.
+    pub calls: u32,
 }
 
 /// The open calls of one thread.
@@ -185,6 +198,7 @@ impl CallCounts {
             paths: Paths::default(),
             unseen: 0,
             still_open: 0,
+            recursion: None,
             last: LastRecords::default(),
             others: OtherRecords::default(),
         }
@@ -235,6 +249,23 @@ impl CallCounts {
     pub fn cut_calls(&self) -> CutCalls {
         let unmatched = self.open.iter().map(|open| open.calls.unmatched).sum();
         CutCalls { unmatched, unseen: self.unseen, still_open: self.still_open }
+    }
+
+    /// Returns the thread that was inside the most calls of one function when the trace ended, if these are more than a program
+    /// is likely to want.
+    #[must_use]
+    pub fn endless_recursion(&self) -> Option<Recursion> {
+        /// A recursion that comes to its end is seldom so deep. One without an end is deeper when its stack overflows, which has
+        /// 8 MiB, or 2 MiB in threads of Rust, unless each call takes more than 2 KiB.
+        const MANY: u32 = 1_000;
+        self.recursion.filter(|recursion| recursion.calls >= MANY)
+    }
+
+    fn see_recursion(&mut self, seen: Option<Recursion>) {
+        let calls = |of: Option<Recursion>| of.map_or(0, |recursion| recursion.calls);
+        if calls(seen) > calls(self.recursion) {
+            self.recursion = seen;
+        }
     }
 
     /// Returns the numbers of records that are no calls.
@@ -337,6 +368,8 @@ impl CallCounts {
     pub fn finish(&mut self) {
         for thread in 0..self.open.len() {
             let last = self.last.of(self.open[thread].process);
+            let deepest = self.open[thread].calls.most_open();
+            self.see_recursion(deepest.map(|(function, calls)| Recursion { thread, function, calls }));
             self.close(thread, last);
         }
     }
@@ -423,6 +456,7 @@ impl CallCounts {
         }
         self.unseen += part.unseen;
         self.still_open += part.still_open;
+        self.see_recursion(part.recursion);
         self.last.add(&part.last);
         self.others.messages += part.others.messages;
         self.others.stacks += part.others.stacks;

@@ -124,6 +124,15 @@ impl OpenCalls {
         self.of_function.get(function as usize).is_some_and(|open| *open > 0)
     }
 
+    /// Returns the function that has the most open calls now, and how many these are.
+    #[must_use]
+    pub fn most_open(&self) -> Option<(FunctionId, u32)> {
+        (0..)
+            .zip(self.of_function.iter().copied())
+            .max_by_key(|(_, calls)| *calls)
+            .filter(|(_, calls)| *calls > 0)
+    }
+
     /// Returns the calls that are open now, the outermost first.
     #[must_use]
     pub fn open(&self) -> &[OpenCall] {

@@ -81,6 +81,7 @@ mod imp {
     use std::sync::atomic::{Ordering, compiler_fence};
 
     use super::Stack;
+    use crate::sys;
 
     /// The size of the pages that are tried; pages of a system may be larger.
     pub(super) const PAGE: usize = 4096;
@@ -134,8 +135,7 @@ mod imp {
     /// Returns the end of the thread's stack. Threads have their descriptor there. The main thread has it
     /// elsewhere; for that the loader says where the stack was when the program began.
     fn top() -> Option<usize> {
-        // SAFETY: both ask only.
-        let is_main = unsafe { libc::gettid() == libc::getpid() };
+        let is_main = sys::thread_id() == u64::from(sys::process_id());
         let top = if is_main { initial_stack() } else { thread_pointer() };
         // Aligned, and large enough to subtract from.
         (top > PAGE).then_some(top & !15)

@@ -160,7 +160,8 @@ fn end(signal: c_int, info: *mut siginfo_t) {
     set_action(signal, libc::SIG_DFL, 0);
     // SAFETY: a process may send to itself whatever the kernel has sent to it.
     unsafe {
-        let sent = libc::syscall(libc::SYS_rt_tgsigqueueinfo, libc::getpid(), libc::gettid(), signal, info);
+        let sent =
+            libc::syscall(libc::SYS_rt_tgsigqueueinfo, super::process_id(), super::thread_id(), signal, info);
         if sent != 0 {
             libc::raise(signal);
         }

@@ -2,20 +2,12 @@
 #![allow(unsafe_code, reason = "calls of the C library; each argued where it stands")]
 
 use std::ffi::CStr;
-use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::hook::Hook;
 use super::unix::{PAGE, zero_in_children, zero_no_more};
-
-/// Returns the calling thread's id, as `ps -L` and debuggers show it.
-pub(crate) fn thread_id() -> u64 {
-    // SAFETY: cannot fail and touches no memory.
-    unsafe { libc::gettid() as u64 }
-}
 
 /// Returns the calling thread's name as the kernel keeps it, at most 15 bytes. This is async-signal-safe and
 /// allocates nothing.
@@ -81,36 +73,6 @@ impl Drop for KeptErrno {
     fn drop(&mut self) {
         // SAFETY: as above.
         unsafe { *libc::__errno_location() = self.0 };
-    }
-}
-
-/// Returns whether thread `tid` of this process still runs.
-pub(crate) fn thread_lives(tid: u64) -> bool {
-    // SAFETY: signal 0 only asks.
-    let result = unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), tid as libc::pid_t, 0) };
-    result == 0 || io::Error::last_os_error().raw_os_error() != Some(libc::ESRCH)
-}
-
-/// Sleeps while `word` is `expected`, at most `timeout`; may wake without reason.
-pub(crate) fn wait_word(word: &AtomicU32, expected: u32, timeout: Duration) {
-    let timeout = libc::timespec {
-        tv_sec: timeout.as_secs() as libc::time_t,
-        tv_nsec: timeout.subsec_nanos() as libc::c_long,
-    };
-    // SAFETY: the word and the time outlive the call.
-    unsafe {
-        let op = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
-        libc::syscall(libc::SYS_futex, word.as_ptr(), op, expected, &timeout, std::ptr::null::<u32>(), 0);
-    }
-}
-
-/// Wakes `count` of those that sleep on `word`. Async-signal-safe; keeps `errno`.
-pub(crate) fn wake_word(word: &AtomicU32, count: i32) {
-    let _errno = keep_errno();
-    // SAFETY: the word outlives the call.
-    unsafe {
-        let op = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
-        libc::syscall(libc::SYS_futex, word.as_ptr(), op, count);
     }
 }
 

@@ -10,6 +10,11 @@ use std::time::{Duration, Instant};
 use super::hook::Hook;
 use super::unix::{PAGE, zero_in_children, zero_no_more};
 
+/// Returns the calling process's id.
+pub(crate) fn process_id() -> u32 {
+    std::process::id()
+}
+
 /// Returns the calling thread's id, as debuggers show it.
 #[cfg(target_vendor = "apple")]
 pub(crate) fn thread_id() -> u64 {

@@ -29,9 +29,9 @@
 //! Linux is complete. docs/systems.md says what Windows keeps. macOS is a type-checked port of what is here, not
 //! yet run.
 
-pub(crate) use trace_store::sys::{
-    boot_id, effective_user, monotonic_ns, runtime_directories, runtime_directory,
-};
+#[cfg(not(target_os = "linux"))]
+pub(crate) use trace_store::sys::monotonic_ns;
+pub(crate) use trace_store::sys::{boot_id, effective_user, runtime_directories, runtime_directory};
 
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod fatal_signals;
@@ -54,6 +54,10 @@ pub(crate) use no_fatal_signals::{FatalSignal, Told, catch_fatal_signals, is_on_
 
 mod hook;
 
+#[cfg(target_os = "linux")]
+mod kernel;
+#[cfg(target_os = "linux")]
+pub(crate) use kernel::*;
 #[cfg(target_os = "linux")]
 mod linux;
 #[cfg(target_os = "linux")]

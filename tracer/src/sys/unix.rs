@@ -7,11 +7,6 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 
 use super::hook::Hook;
 
-/// Returns the calling process's id.
-pub(crate) fn process_id() -> u32 {
-    std::process::id()
-}
-
 /// The size in bytes of the part of a page that is used: mappings are rounded up to whole pages.
 pub(super) const PAGE: usize = 4096;
 

@@ -178,12 +178,13 @@ impl Calls {
     #[inline(always)]
     fn begin(&self, here: usize) -> bool {
         let frame = self.frame.get();
-        if (frame != 0 && !sys::is_deeper(frame, here)) || self.is_over.get() || !stack::is_own(here) {
+        if (frame != 0 && !sys::is_deeper(frame, here)) || self.is_over.get() {
             return false;
         }
         self.frame.set(here);
         compiler_fence(Ordering::SeqCst);
-        if self.entries.get().is_null() && !self.map() {
+        // Both may call functions of the C library, in whose place there may be some with hooks.
+        if !stack::is_own(here) || (self.entries.get().is_null() && !self.map()) {
             self.frame.set(0);
             return false;
         }

@@ -3,6 +3,7 @@
 //! Runs on traced threads; everything here is hot. The functions here are called by exported ones that have the names
 //! which compilers give to their hooks.
 
+use std::ptr;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use trace_format::line::Ticks;
@@ -20,6 +21,7 @@ use crate::stack::{
     Registers,
     on_return::{self, Return},
 };
+use crate::sys;
 use crate::user::config::{self, Config};
 
 /// The way of the hooks: 0 where each call is recorded by the plain counter and nothing else, or bits of what else is to be
@@ -51,6 +53,32 @@ const WAITING: u32 = 16;
 const HANDED_OVER: u32 = 32;
 /// The bit that says that the clock is another one than the plain counter.
 const OTHER_CLOCK: u32 = 64;
+
+sys::lasting_thread_local! {
+    /// The end of the stack of the hook that has this thread read the system's clock, or null. A hook further out in the stack
+    /// proves that the marked one was left by `longjmp`.
+    static READING: *const ();
+}
+
+/// Reads the clock. `None` where reading it has called the hook: the system's clock is read by a function of the C library, and
+/// a program may have one of its own in its place, with hooks. That call is the tracer's and not the program's, so it is not
+/// counted as lost. (A signal handler that interrupts the reading cannot be told from it.)
+#[inline(always)]
+fn now() -> Option<Ticks> {
+    if clock::kind() == clock::SYSTEM { read_system() } else { Some(clock::now()) }
+}
+
+#[inline(never)]
+fn read_system() -> Option<Ticks> {
+    let (here, reading) = (sys::stack_pointer(), READING.get().addr());
+    if reading != 0 && !sys::is_deeper(reading, here) {
+        return None;
+    }
+    READING.set(ptr::without_provenance(here));
+    let ticks = clock::now();
+    READING.set(ptr::null());
+    Some(ticks)
+}
 
 /// Sets the way of the hooks for the run that begins. `shortest` is [`shortest`] of the same settings.
 pub(super) fn set(config: &Config, shortest: u64) {
@@ -98,7 +126,9 @@ pub fn enter(address: u64, call_site: u64, names_of: NamesOf) {
 #[allow(improper_ctypes_definitions, reason = "called by Rust only")]
 #[inline(never)]
 extern "C" fn enter_by_clock(way: u32, address: u64, call_site: u64, names_of: NamesOf) {
-    enter_otherwise(clock::now(), way, address, call_site, names_of);
+    if let Some(ticks) = now() {
+        enter_otherwise(ticks, way, address, call_site, names_of);
+    }
 }
 
 /// As [`enter`], for a hook that was called at `ticks`, where tracing is not off.
@@ -125,7 +155,9 @@ pub fn leave(address: u64, inside: u64, names_of: NamesOf) {
 #[allow(improper_ctypes_definitions, reason = "called by Rust only")]
 #[inline(never)]
 extern "C" fn leave_by_clock(way: u32, address: u64, inside: u64, names_of: NamesOf) {
-    leave_otherwise(clock::now(), way, address, inside, names_of);
+    if let Some(ticks) = now() {
+        leave_otherwise(ticks, way, address, inside, names_of);
+    }
 }
 
 /// As [`leave`], for a hook that was called at `ticks`, where tracing is not off.

@@ -8,7 +8,7 @@ use crate::ui::messages::{Grouped, count};
 use crate::ui::table::Alignment::{Left, Right};
 use crate::ui::table::Columns;
 use crate::ui::units::duration;
-use crate::view::call_counts::{CallCounts, Counted, Counting, CutCalls};
+use crate::view::call_counts::{CallCounts, Counted, Counting, CutCalls, Recursion};
 use crate::view::export::Export;
 use crate::view::export::folded::write_folded;
 use crate::view::function_names::{FunctionId, SharedNames, lock};
@@ -146,6 +146,15 @@ impl ReportFormat {
         }
         out.extend_from_slice(head.as_bytes());
         out.push(b'\n');
+        if let Some(Recursion { thread, function, calls }) = self.counts.endless_recursion() {
+            let label = self.counts.labels().nth(thread).unwrap_or_default();
+            let function = lock(self.counts.names()).get(function).name.clone();
+            let calls = Grouped(calls.into());
+            let text = format!(
+                "{label} ended inside {calls} calls of {function}. If the program does not end so without hooks, its compiler makes jumps of these calls, as it cannot with hooks: docs/functions.md, 'Limits'\n"
+            );
+            out.extend_from_slice(text.as_bytes());
+        }
         if !self.style.by_thread {
             return self.write_table(0, out);
         }

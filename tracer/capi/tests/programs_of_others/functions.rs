@@ -256,6 +256,40 @@ fn an_allocator_may_be_traced_that_the_tracer_calls_itself() {
     }
 }
 
+#[test]
+fn functions_of_the_c_library_may_be_traced_that_the_tracer_calls_itself() {
+    let wrappers = ["memset", "memcpy", "memmove", "memcmp", "strlen", "clock_gettime", "getpid"];
+    let settings = [
+        ("TRACER_ENABLE", "1"),
+        ("TRACER_CLOCK", "ordered"),
+        ("TRACER_CLOCK", "system"),
+        ("TRACER_FUNCTIONS", "*"),
+        ("TRACER_MIN_DURATION", "1ns"),
+        ("TRACER_CALL_SITES", "1"),
+    ];
+    for compiler in C {
+        let options = [&["-finstrument-functions", "-fno-builtin"], &linking()[..]].concat();
+        let program = Program::compile(compiler, "wrappers.c", &options);
+        for (variable, value) in settings {
+            let said = format!("{compiler} {variable}={value}");
+            let traced = program.scenario(&[]).env(variable, value).run().succeeded();
+            assert_eq!(traced.stdout(), untraced(&program, &[]), "{said}");
+            let calls = calls(&program.merged_with_losses(&traced));
+            let counts = counted(&traced.stdout());
+            assert_same_counts(&counts, &calls.entered, &said);
+            // More are those that the tracer calls outside of its hooks.
+            for wrapper in wrappers {
+                assert!(
+                    calls.entered[wrapper] >= counts["of_program"],
+                    "{said} {wrapper}: {:?}",
+                    calls.entered
+                );
+            }
+            assert_eq!(calls.not_innermost, 0, "{said}: {calls:?}");
+        }
+    }
+}
+
 /// Compiles a program with the sleds of XRay in each function, and links it without anything that belongs to them.
 fn with_sleds(source: &str, compiler: &str, optimization: &[&str]) -> Program {
     let sleds = ["-fxray-instrument", "-fxray-instruction-threshold=1", "-fnoxray-link-deps"];

@@ -77,6 +77,33 @@ fn threads_jumps_coroutines_signals_and_forks_are_told_as_with_other_hooks() {
 }
 
 #[test]
+fn a_debugger_shows_who_has_called_and_stops_where_functions_return_to() {
+    for hooks in HOOKS {
+        let program = linked("gcc", "calls.c", hooks);
+        let scenario = program.scenario(&["plain"]);
+        let mut command = Command::new("gdb");
+        command.args(["-batch", "-nx", "-iex", "set debuginfod enabled off"]);
+        for step in ["break leaf", "run plain", "backtrace", "finish", "delete", "continue"] {
+            command.args(["-ex", step]);
+        }
+        command.env("TRACER_ENABLE", "1").env("TRACER_DIR", scenario.directory.path());
+        command.env("TRACER_RUNTIME_DIR", scenario.runtime.path());
+        let output = command.arg(&program.path).output().expect("gdb can be run");
+        let shown = String::from_utf8_lossy(&output.stdout);
+        // From the innermost function to `main`, with nothing left out: between them stand the library's returns.
+        let frames = shown.lines().filter(|line| line.starts_with('#'));
+        let own = |name: &str| frames.clone().filter(|line| line.contains(&format!(" {name} ("))).count();
+        assert_eq!((own("leaf"), own("fib"), own("main")), (1, 12, 1), "{hooks:?}: {output:?}");
+        assert!(shown.contains("Value returned is $1 = "), "{hooks:?}: {output:?}");
+        assert!(shown.contains("exited normally"), "{hooks:?}: {output:?}");
+        let expected = untraced(&program, &["plain"]);
+        for line in expected.lines() {
+            assert!(shown.lines().any(|shown| shown == line), "{hooks:?} {line}: {output:?}");
+        }
+    }
+}
+
+#[test]
 fn exceptions_end_the_calls_that_they_leave() {
     for (compiler, hooks) in [("g++", HOOKS[0]), ("g++", HOOKS[1]), ("clang++", HOOKS[0])] {
         let program = linked(compiler, "exceptions.cpp", hooks);

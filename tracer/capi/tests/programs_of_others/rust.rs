@@ -240,6 +240,87 @@ fn a_compiler_that_leaves_no_function_out_is_told_of_before_anything_is_built() 
     assert!(all.status.success(), "{}", text(&all.stderr));
 }
 
+#[test]
+fn a_compiler_is_tried_once() {
+    use std::os::unix::fs::PermissionsExt;
+    let workspace = Workspace::new();
+    let compiler = workspace.place.path().join("compiler");
+    fs::write(&compiler, "#!/bin/sh\necho \"$*\" >> \"$0.called\"\nexec rustc \"$@\"\n").expect("a file");
+    fs::set_permissions(&compiler, fs::Permissions::from_mode(0o755)).expect("a file of ours");
+    // How often a probe was compiled in all builds so far.
+    let probed = |words: &[&str]| {
+        let mut command = Command::new(installed().join("bin/cargo-tracer"));
+        command.args(["tracer", "build", "--package", "helper"]).args(words);
+        forget_cargo(&mut command);
+        let output = command.env("RUSTC", &compiler).current_dir(workspace.place.path()).output();
+        let output = output.expect("it runs");
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let called = fs::read_to_string(workspace.place.path().join("compiler.called")).expect("calls");
+        called.lines().filter(|line| line.contains("/probe.rs ")).count()
+    };
+    assert_eq!([probed(&[]), probed(&[]), probed(&["--release"])], [1, 1, 1]);
+    // Other hooks are tried by themselves.
+    assert_eq!([probed(&["--dormant"]), probed(&["--dormant"])], [2, 2]);
+    // A library that was installed anew is another one only by its path, so the compiler's version decides.
+    let again = "#!/bin/sh\necho \"$*\" >> \"$0.called\"\nif [ \"$*\" = -vV ]; then rustc -vV; echo LLD; else exec rustc \"$@\"; fi\n";
+    fs::write(&compiler, again).expect("a file");
+    assert_eq!(probed(&[]), 3, "a compiler of another version is tried again");
+}
+
+#[test]
+fn the_tracer_is_not_traced_where_a_program_is_built_with_it() {
+    let workspace = Workspace::new();
+    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let program = workspace.place.path().join("speaks");
+    fs::create_dir_all(program.join("src")).expect("a directory");
+    let tracer = |name: &str| repository.join("tracer").join(name).display().to_string();
+    let manifest = format!(
+        "[package]\nname = \"speaks\"\nversion = \"0.1.0\"\nedition = \"2021\"\n[dependencies]\nlog = \"0.4\"\n\
+         tracer-lib = {{ path = \"{}\" }}\ntracer-log = {{ path = \"{}\" }}\n[workspace]\n",
+        tracer(""),
+        tracer("log"),
+    );
+    fs::write(program.join("Cargo.toml"), manifest).expect("a file");
+    // With the versions that are there.
+    fs::copy(repository.join("Cargo.lock"), program.join("Cargo.lock")).expect("a copy");
+    let source = "\
+#[inline(never)]
+fn speaks(turn: u32) -> u32 {
+    tracer::Tracer::get().trace(format_args!(\"turn {turn}\"));
+    log::info!(\"logged {turn}\");
+    std::hint::black_box(turn)
+}
+fn main() {
+    tracer_log::init().expect(\"the first one\");
+    println!(\"{}\", (0..10).map(speaks).sum::<u32>());
+}
+";
+    fs::write(program.join("src/main.rs"), source).expect("a file");
+    let mut command = Command::new(installed().join("bin/cargo-tracer"));
+    command.args(["tracer", "run", "--deps", "--offline", "--show", "nothing"]).current_dir(&program);
+    forget_cargo(&mut command);
+    let output = command.output().expect("it runs");
+    let said = text(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    assert_eq!(text(&output.stdout), "45\n");
+    let at =
+        said.rsplit_once("target/tracer/").and_then(|(_, at)| at.split('`').next()).expect("the program");
+    let lines = merged(&program.join("target/tracer").join(at));
+    for message in ["turn 9", "logged 9"] {
+        assert!(lines.iter().any(|line| line.ends_with(message)), "{message}: {lines:?}");
+    }
+    let entered = calls(&lines).entered;
+    assert_eq!(entered.get("speaks::speaks"), Some(&10), "{entered:?}");
+    let own = |name: &&String| {
+        ["tracer", "trace_format", "trace_store"].iter().any(|own| name.starts_with(&format!("{own}::")))
+            || name.starts_with("tracer_")
+            || name.starts_with("<tracer")
+    };
+    assert_eq!(entered.keys().filter(own).collect::<Vec<_>>(), [""; 0], "{entered:?}");
+    // Other dependencies are traced.
+    assert!(entered.keys().any(|name| name.contains("log::")), "{entered:?}");
+}
+
 /// Returns the names of a function's instructions, without their operands, which differ by addresses.
 fn instructions(program: &Path, function: &str) -> Vec<String> {
     let mut command = Command::new("objdump");

@@ -89,18 +89,29 @@ fn what_the_user_tells_cargo_holds_as_ever() {
     let place = workspace.place.path();
     let write = |name: &str, text: &str| fs::write(place.join(name), text).expect("a file");
     fs::create_dir(place.join(".cargo")).expect("a directory");
-    write(".cargo/config.toml", "[build]\nrustflags = [\"--cfg\", \"feature=\\\"more\\\"\"]\n");
+    let config = "[build]\nrustflags = [\"--cfg\", \"feature=\\\"more\\\"\"]\n";
     write("wrapper", "#!/bin/sh\necho \"$*\" >> \"$0.called\"\nexec \"$@\"\n");
     let wrapper = place.join("wrapper");
     fs::set_permissions(&wrapper, fs::Permissions::from_mode(0o700)).expect("it is a program");
-    for (variable, deps) in [("RUSTC_WORKSPACE_WRAPPER", &[][..]), ("RUSTC_WRAPPER", &["--deps"])] {
+    for (variable, deps) in [
+        ("RUSTC_WORKSPACE_WRAPPER", &[][..]),
+        ("RUSTC_WRAPPER", &["--deps"]),
+        ("rustc-workspace-wrapper", &[]),
+        ("rustc-wrapper", &["--deps"]),
+    ] {
+        // In the environment, or in a file, from whose directory a path goes out.
+        let is_in_file = variable.starts_with("rustc");
+        let named = if is_in_file { format!("{variable} = \"./wrapper\"\n") } else { String::new() };
+        write(".cargo/config.toml", &format!("{config}{named}"));
+        // Cargo would not compile again what another wrapper has compiled.
+        let _ = fs::remove_dir_all(place.join("target"));
         let mut command = Command::new(installed().join("bin/cargo-tracer"));
         forget_cargo(&mut command);
         // From another directory, in which the configuration is found as well.
         let output = command
             .args(["tracer", "run", "--manifest-path", "../app/Cargo.toml", "--show", "nothing"])
             .args(deps)
-            .env(variable, &wrapper)
+            .envs((!is_in_file).then_some((variable, &wrapper)))
             .current_dir(place.join("helper"))
             .output()
             .expect("it runs");

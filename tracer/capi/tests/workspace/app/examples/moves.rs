@@ -11,6 +11,8 @@ extern "C" {
     fn dlopen(path: *const c_char, flags: c_int) -> *mut c_void;
     fn dlsym(library: *mut c_void, name: *const c_char) -> *mut c_void;
     fn dlclose(library: *mut c_void) -> c_int;
+    fn signal(number: c_int, handler: extern "C" fn(c_int)) -> usize;
+    fn raise(number: c_int) -> c_int;
     fn _setjmp(place: *mut Memory) -> c_int;
     fn longjmp(place: *mut Memory, value: c_int) -> !;
     fn getcontext(context: *mut Memory) -> c_int;
@@ -31,7 +33,7 @@ static BACK: Shared = Shared(UnsafeCell::new(Memory([0; 256])));
 static OF_MAIN: Shared = Shared(UnsafeCell::new(Memory([0; 256])));
 static OF_COROUTINE: Shared = Shared(UnsafeCell::new(Memory([0; 256])));
 
-static COUNTS: [(&str, AtomicU64); 8] = [
+static COUNTS: [(&str, AtomicU64); 13] = [
     ("fib", AtomicU64::new(0)),
     ("jumps", AtomicU64::new(0)),
     ("around_jump", AtomicU64::new(0)),
@@ -40,6 +42,11 @@ static COUNTS: [(&str, AtomicU64); 8] = [
     ("resume", AtomicU64::new(0)),
     ("in_child", AtomicU64::new(0)),
     ("load", AtomicU64::new(0)),
+    ("on_signal", AtomicU64::new(0)),
+    ("in_handler", AtomicU64::new(0)),
+    ("even", AtomicU64::new(0)),
+    ("odd", AtomicU64::new(0)),
+    ("deep", AtomicU64::new(0)),
 ];
 
 fn count(name: &str) {
@@ -149,6 +156,45 @@ fn load(path: &str, turn: c_int) -> c_int {
     }
 }
 
+#[inline(never)]
+fn in_handler(number: c_int) -> u64 {
+    count("in_handler");
+    black_box(fib(number as u64 % 5))
+}
+
+extern "C" fn on_signal(number: c_int) {
+    count("on_signal");
+    black_box(in_handler(black_box(number)));
+}
+
+fn signals() {
+    const SIGUSR1: c_int = 10;
+    unsafe { signal(SIGUSR1, on_signal) };
+    for turn in 0..200 {
+        black_box(fib(turn % 5));
+        unsafe { raise(SIGUSR1) };
+    }
+}
+
+#[inline(never)]
+fn even(left: u64) -> bool {
+    count("even");
+    if left == 0 { true } else { odd(left - 1) }
+}
+
+#[inline(never)]
+fn odd(left: u64) -> bool {
+    count("odd");
+    if left == 0 { false } else { even(left - 1) }
+}
+
+#[inline(never)]
+fn deep(left: u64) -> u64 {
+    count("deep");
+    let frame = black_box([left; 32]);
+    black_box(deep(black_box(left + 1))) + frame[0]
+}
+
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
     match arguments[1].as_str() {
@@ -156,6 +202,10 @@ fn main() {
         "jumps" => println!("{}", (0..100).map(|_| around_jump()).sum::<u64>()),
         "coroutines" => coroutines(),
         "plugins" => println!("{}", (0..20).map(|turn| load(&arguments[2], turn)).sum::<c_int>()),
+        "signals" => signals(),
+        // With optimization, these calls are jumps.
+        "siblings" => println!("{}", even(black_box(1_000_000))),
+        "overflows" => println!("{}", deep(0)),
         how => panic!("{how}"),
     }
     print_counts();

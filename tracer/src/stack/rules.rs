@@ -13,6 +13,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::Registers;
+#[cfg(all(feature = "unwind", target_os = "linux", target_arch = "x86_64"))]
+use crate::words::exclusion;
 
 /// How a frame is left whose function is at a certain place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,6 +105,13 @@ impl Rule {
     #[inline(always)]
     pub(super) fn at(pc: usize) -> Option<Rule> {
         Rule::decode(code_at(pc))
+    }
+
+    /// As [`Rule::at`], on behalf of a hook: `None`, too, where looking it up has called the hook.
+    #[cfg(all(feature = "unwind", target_os = "linux", target_arch = "x86_64"))]
+    #[inline(always)]
+    pub(super) fn at_for_hook(pc: usize) -> Option<Rule> {
+        Rule::decode(kept_at(pc).unwrap_or_else(|| look_up_for_hook(pc)))
     }
 }
 
@@ -216,8 +225,21 @@ impl Rule {
 /// keeps all that it has in registers then.
 #[inline(always)]
 fn code_at(pc: usize) -> u64 {
+    kept_at(pc).unwrap_or_else(|| look_up(pc))
+}
+
+/// Returns the packed rule of the place before `pc`, if it is kept.
+#[inline(always)]
+fn kept_at(pc: usize) -> Option<u64> {
     let kept = MEMORY[position(pc)].load(Ordering::Relaxed);
-    if kept & PLACE == pc as u64 { kept >> 48 } else { look_up(pc) }
+    (kept & PLACE == pc as u64).then_some(kept >> 48)
+}
+
+#[cfg(all(feature = "unwind", target_os = "linux", target_arch = "x86_64"))]
+#[cold]
+#[inline(never)]
+fn look_up_for_hook(pc: usize) -> u64 {
+    exclusion::once(|| look_up(pc)).unwrap_or(0)
 }
 
 #[cold]

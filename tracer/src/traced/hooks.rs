@@ -3,7 +3,6 @@
 //! Runs on traced threads; everything here is hot. The functions here are called by exported ones that have the names
 //! which compilers give to their hooks.
 
-use std::ptr;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use trace_format::line::Ticks;
@@ -21,8 +20,8 @@ use crate::stack::{
     Registers,
     on_return::{self, Return},
 };
-use crate::sys;
 use crate::user::config::{self, Config};
+use crate::words::exclusion;
 
 /// The way of the hooks: 0 where each call is recorded by the plain counter and nothing else, or bits of what else is to be
 /// done.
@@ -54,15 +53,9 @@ const HANDED_OVER: u32 = 32;
 /// The bit that says that the clock is another one than the plain counter.
 const OTHER_CLOCK: u32 = 64;
 
-sys::lasting_thread_local! {
-    /// The end of the stack of the hook that has this thread read the system's clock, or null. A hook further out in the stack
-    /// proves that the marked one was left by `longjmp`.
-    static READING: *const ();
-}
-
-/// Reads the clock. `None` where reading it has called the hook: the system's clock is read by a function of the C library, and
-/// a program may have one of its own in its place, with hooks. That call is the tracer's and not the program's, so it is not
-/// counted as lost. (A signal handler that interrupts the reading cannot be told from it.)
+/// Reads the clock. `None` where reading it has called the hook: the system's clock is read by a function of the C library. That
+/// call is the tracer's and not the program's, so it is not counted as lost. (A signal handler that interrupts the reading cannot
+/// be told from it.)
 #[inline(always)]
 fn now() -> Option<Ticks> {
     if clock::kind() == clock::SYSTEM { read_system() } else { Some(clock::now()) }
@@ -70,14 +63,7 @@ fn now() -> Option<Ticks> {
 
 #[inline(never)]
 fn read_system() -> Option<Ticks> {
-    let (here, reading) = (sys::stack_pointer(), READING.get().addr());
-    if reading != 0 && !sys::is_deeper(reading, here) {
-        return None;
-    }
-    READING.set(ptr::without_provenance(here));
-    let ticks = clock::now();
-    READING.set(ptr::null());
-    Some(ticks)
+    exclusion::once(clock::now)
 }
 
 /// Sets the way of the hooks for the run that begins. `shortest` is [`shortest`] of the same settings.

@@ -47,6 +47,27 @@ impl Drop for Excluded {
     }
 }
 
+sys::lasting_thread_local! {
+    /// The end of the stack of the call that has this thread inside of [`once`], or null. It is believed as the mark above.
+    static HELPING: *const ();
+}
+
+/// Runs `help`, which a hook of a compiler needs for its record. `None` where the thread is inside of such a call already.
+///
+/// What helps may call functions of the C library, in whose place a program may have its own, with hooks: these would need
+/// the same help, without an end.
+#[inline(always)]
+pub(crate) fn once<T>(help: impl FnOnce() -> T) -> Option<T> {
+    let (here, helped) = (sys::stack_pointer(), HELPING.get().addr());
+    if helped != 0 && !sys::is_deeper(helped, here) {
+        return None;
+    }
+    HELPING.set(ptr::without_provenance(here));
+    let result = help();
+    HELPING.set(ptr::null());
+    Some(result)
+}
+
 /// Returns whether the calling thread is inside the tracer's own code, seen from a frame that ends at `here`.
 pub(crate) fn is_marked(here: usize) -> bool {
     let frame = EXCLUDED.get().addr();

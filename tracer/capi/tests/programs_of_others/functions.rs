@@ -267,11 +267,16 @@ fn functions_of_the_c_library_may_be_traced_that_the_tracer_calls_itself() {
         ("TRACER_MIN_DURATION", "1ns"),
         ("TRACER_CALL_SITES", "1"),
     ];
-    for compiler in C {
-        let options = [&["-finstrument-functions", "-fno-builtin"], &linking()[..]].concat();
+    for (compiler, hooks) in [
+        ("gcc", &["-finstrument-functions"][..]),
+        ("clang", &["-finstrument-functions"]),
+        ("gcc", &["-pg"]),
+        ("gcc", &["-pg", "-mfentry"]),
+    ] {
+        let options = [hooks, &["-fno-builtin"], &linking()].concat();
         let program = Program::compile(compiler, "wrappers.c", &options);
         for (variable, value) in settings {
-            let said = format!("{compiler} {variable}={value}");
+            let said = format!("{compiler} {hooks:?} {variable}={value}");
             let traced = program.scenario(&[]).env(variable, value).run().succeeded();
             assert_eq!(traced.stdout(), untraced(&program, &[]), "{said}");
             let calls = calls(&program.merged_with_losses(&traced));

@@ -86,7 +86,7 @@ impl Drop for AtEnd {
 #[cold]
 #[inline(never)]
 pub fn on_return(from: Registers, call: Call) -> Result<(), OnReturnError> {
-    let (place, caller) = place_and_caller(from)?;
+    let (place, caller) = place_and_caller(from, Rule::at)?;
     if !is_possible() {
         return Err(OnReturnError::Processor);
     }
@@ -126,10 +126,10 @@ pub(crate) fn find(from: Registers, left: Left) -> Option<Return> {
     if LEFT.load(Ordering::Relaxed).is_null() {
         LEFT.store(left as *mut (), Ordering::Relaxed);
     }
-    let (place, caller) = place_and_caller(from).ok()?;
+    let (place, caller) = place_and_caller(from, Rule::at_for_hook).ok()?;
     leave_those_below(place);
     let Some(number) = trampoline::number_of(caller) else {
-        let is_awaitable = is_possible() && Rule::at(caller).is_some();
+        let is_awaitable = is_possible() && Rule::at_for_hook(caller).is_some();
         return is_awaitable.then_some(Return { place, caller, slot: 0 });
     };
     follow(number, place)
@@ -215,18 +215,22 @@ fn add(number: u32, place: usize, call: Call) -> Result<(), OnReturnError> {
     added.filter(|added| *added).map(|_| ()).ok_or(OnReturnError::UnknownReturn)
 }
 
-/// Returns where on the stack the function's return is, and what stands there.
+/// Returns where on the stack the function's return is, and what stands there. `rule_at` gives the rule of a place in code.
 #[inline(always)]
-fn place_and_caller(from: Registers) -> Result<(usize, usize), OnReturnError> {
+fn place_and_caller(
+    from: Registers,
+    rule_at: impl FnOnce(usize) -> Option<Rule>,
+) -> Result<(usize, usize), OnReturnError> {
     let stack = Stack::around(from.sp).ok_or(OnReturnError::ForeignStack)?;
-    let place = place_of_return(from).ok_or(OnReturnError::UnknownReturn)?;
+    let rule = rule_at(from.pc).ok_or(OnReturnError::UnknownReturn)?;
+    let place = place_of_return(from, rule).ok_or(OnReturnError::UnknownReturn)?;
     let caller = stack.word(from.sp, place).ok_or(OnReturnError::UnknownReturn)?;
     Ok((place, caller))
 }
 
-/// Returns where on the stack the function's return is, if its unwind table says so.
-fn place_of_return(from: Registers) -> Option<usize> {
-    match Rule::at(from.pc)? {
+/// Returns where on the stack the function's return is, if the rule of its unwind table says so.
+fn place_of_return(from: Registers, rule: Rule) -> Option<usize> {
+    match rule {
         Rule::FramePointer => from.fp.checked_add(8),
         Rule::StackPointer { size, .. } => from.sp.checked_add(size - 8),
         _ => None,

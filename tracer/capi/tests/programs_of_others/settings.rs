@@ -7,7 +7,7 @@ use std::process::Command;
 
 use trace_format::meta::{ClockKind, Meta};
 
-use crate::compiled::{Program, calls, counted, installed, tracemerge};
+use crate::compiled::{Calls, Program, calls, counted, installed, tracemerge};
 use crate::rust::{Workspace, forget_cargo, text};
 
 #[test]
@@ -53,6 +53,30 @@ fn a_flight_recorder_keeps_the_newest_calls_before_the_end() {
     assert!((2048..=4096).contains(&calls.entered["deep"]), "{:?}", calls.entered);
     let open: usize = calls.open.values().map(Vec::len).sum();
     assert_eq!(open as u64, calls.entered["deep"], "none of them was left");
+}
+
+#[test]
+fn a_flight_recorder_keeps_the_calls_that_are_chosen() {
+    let program = Program::linked("gcc", "calls.c");
+    let run = |variable: &str, value: &str| {
+        let scenario = program.scenario(&["overflows"]).env(variable, value);
+        let traced = scenario.env("TRACER_FULL", "overwrite").env("TRACER_RING_SIZE", "64K").run();
+        assert_eq!(traced.output.status.signal(), Some(11), "{:?}", traced.output);
+        calls(&program.merged_with_losses(&traced))
+    };
+    let entered =
+        |calls: &Calls| calls.entered.iter().map(|(name, count)| (name.clone(), *count)).collect::<Vec<_>>();
+    // The first calls of the program stay, where the recursion is left out or is too deep.
+    let outer =
+        [("before_main", 1), ("main", 1), ("overflows", 1)].map(|(name, count)| (name.to_owned(), count));
+    assert_eq!(entered(&run("TRACER_FUNCTIONS", "*,-deep")), outer);
+    let shallow = entered(&run("TRACER_MAX_DEPTH", "5"));
+    assert_eq!(shallow, [&[outer[0].clone(), ("deep".to_owned(), 3)], &outer[1..]].concat());
+    // Of calls that are all too short yet, the stack at the end is there: the innermost as far as they are held back, and
+    // the newest of those around them.
+    let held = run("TRACER_MIN_DURATION", "1h");
+    let open: usize = held.open.values().map(Vec::len).sum();
+    assert!(held.entered["deep"] >= 2048 && open as u64 == held.entered.values().sum::<u64>(), "{held:?}");
 }
 
 #[test]

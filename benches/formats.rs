@@ -4,11 +4,14 @@
 //!
 //! The trace has four threads that take turns: of ten records four are enterings of functions, four are leavings, and two
 //! are messages with two integers and a float; now and then there is a stall or a loss. The formats take turns, too, and
-//! the median of the rounds is shown, with its part of what a naive writer of that format did elsewhere (a loop of `write!`
-//! over numbers that are at hand). Seconds are those of the processor, where the system tells them: others may use it, too.
+//! the median of the rounds is shown, with its part of what a naive writer of that format did elsewhere (a loop over numbers that
+//! are at hand); of `ctf` and `perfetto` there are such writers here, which take turns with them. Seconds are those of the
+//! processor, where the system tells them: others may use it, too.
 //!
 //! The command is `cargo bench --bench formats`; `FORMATS_BENCH_RECORDS` is the number of records, three million if it is not
 //! set, 2,000 in a test. Words behind `--` choose the formats of these names.
+
+mod naive;
 
 use std::fs;
 use std::path::Path;
@@ -18,6 +21,8 @@ use trace_format::meta::{Cause, ClockKind, End, EndReason, LossReason, Meta, Rin
 use trace_format::sites::{Site, SiteKind};
 use trace_format::wall::Wall;
 use tracemerge::KeptRecords;
+
+use naive::What;
 
 /// The formats, and what a naive writer did, in millions of records a second.
 const FORMATS: [(&str, f64); 9] = [
@@ -41,6 +46,18 @@ const WALL: u64 = 1_795_000_000_000_000_000;
 const FUNCTIONS: u32 = 40;
 const MESSAGE: u32 = FUNCTIONS + 1;
 const PID: u32 = 4711;
+
+/// Writes the records in a format, without knowing more than their numbers.
+type NaiveWriter = fn(&[naive::Known], &Path);
+
+/// Returns the naive writer of a format, where there is one here.
+fn naive_writer(format: &str) -> Option<NaiveWriter> {
+    match format {
+        "ctf" => Some(naive::ctf),
+        "perfetto" => Some(naive::perfetto),
+        _ => None,
+    }
+}
 
 /// The raw file of a thread.
 struct Raw {
@@ -86,27 +103,43 @@ impl Raw {
         self.put((7, 0, 0), ticks, &payload);
     }
 
-    /// Puts the record `number` of all, which is the thread's number `number / 4`.
+    /// Puts the record `number` of all.
     fn record(&mut self, number: u64) {
-        let (ticks, step) = (FIRST + number * 120, number / 4);
-        // Calls of two functions, one in the other, and once more.
-        let inner = u64::from(matches!(step % 10, 1 | 2 | 5 | 6));
-        let function = 1 + ((step / 10 + inner * 7) % u64::from(FUNCTIONS)) as u32;
-        match step % 10 {
-            _ if step % 5000 == 4999 => self.meta(ticks, &Meta::Stall { ns: 1500 }),
-            _ if step % 7000 == 6999 => {
-                self.meta(ticks, &Meta::Lost { records: 3, reason: LossReason::Overwritten });
+        let naive::Known { ticks, what, .. } = known(number);
+        match what {
+            What::Other(STALL) => self.meta(ticks, &Meta::Stall { ns: STALL }),
+            What::Other(records) => {
+                self.meta(ticks, &Meta::Lost { records, reason: LossReason::Overwritten })
             }
-            0 | 1 | 4 | 5 => self.put((9, 0, function), ticks, &[]),
-            2 | 3 | 6 | 7 => self.put((9, 4, function), ticks, &[]),
-            _ => {
-                let rate = number as f64 / 8.0;
-                let values = [&(number as i32).to_le_bytes()[..], &number.to_le_bytes(), &rate.to_le_bytes()];
+            What::Enter(function) => self.put((9, 0, function), ticks, &[]),
+            What::Leave(function) => self.put((9, 4, function), ticks, &[]),
+            What::Message(iteration, int, double) => {
+                let values = [&iteration.to_le_bytes()[..], &int.to_le_bytes(), &double.to_le_bytes()];
                 self.put((3, 0, MESSAGE), ticks, &values.concat());
             }
         }
         self.records += 1;
     }
+}
+
+/// The length of a stall, in nanoseconds, and the number of records of a loss.
+const STALL: u64 = 1500;
+const LOST: u64 = 3;
+
+/// Returns the record `number` of all, which is the number `number / 4` of its thread.
+fn known(number: u64) -> naive::Known {
+    let (ticks, step) = (FIRST + number * 120, number / 4);
+    // Calls of two functions, one in the other, and once more.
+    let inner = u64::from(matches!(step % 10, 1 | 2 | 5 | 6));
+    let function = 1 + ((step / 10 + inner * 7) % u64::from(FUNCTIONS)) as u32;
+    let what = match step % 10 {
+        _ if step % 5000 == 4999 => What::Other(STALL),
+        _ if step % 7000 == 6999 => What::Other(LOST),
+        0 | 1 | 4 | 5 => What::Enter(function),
+        2 | 3 | 6 | 7 => What::Leave(function),
+        _ => What::Message(number as i32, number, number as f64 / 8.0),
+    };
+    naive::Known { thread: (number % 4) as u32, ticks, what }
 }
 
 fn sites() -> Vec<Site> {
@@ -182,34 +215,75 @@ fn main() {
     let kept = KeptRecords::read(place.path().join("traces")).expect("the trace");
     assert!(kept.count >= records, "{} of {records} records", kept.count);
 
-    let mut formats: Vec<(&str, f64, Vec<f64>, u64)> = FORMATS
+    let known: Vec<naive::Known> = (0..records).map(known).collect();
+    let mut formats: Vec<Measured> = FORMATS
         .into_iter()
         .filter(|(name, _)| wanted.is_empty() || wanted.iter().any(|word| *word == name))
-        .map(|(name, naive)| (name, naive, Vec::new(), 0))
+        .map(|(name, elsewhere)| Measured { name, elsewhere, ..Measured::default() })
         .collect();
     for _ in 0..rounds {
-        for (name, _, rates, size) in &mut formats {
-            let (started, before) = (Instant::now(), processor_time());
+        for format in &mut formats {
             let out = place.path().join("out");
-            let Ok(bytes) = kept.write(name, &out) else { continue };
-            let took = before.and_then(|before| processor_time()?.checked_sub(before));
-            let took = took.unwrap_or_else(|| started.elapsed());
-            let removed = if out.is_dir() { fs::remove_dir_all(&out) } else { fs::remove_file(&out) };
-            removed.expect("the output is deleted");
-            rates.push(kept.count as f64 / took.as_secs_f64() / 1e6);
-            *size = bytes;
+            let (bytes, took) = timed(|| kept.write(format.name, &out));
+            let Ok(bytes) = bytes else { continue };
+            remove(&out);
+            format.rates.push(kept.count as f64 / took.as_secs_f64() / 1e6);
+            format.size = bytes;
+            if let Some(write) = naive_writer(format.name) {
+                let ((), took) = timed(|| write(&known, &out));
+                remove(&out);
+                format.naive.push(records as f64 / took.as_secs_f64() / 1e6);
+            }
         }
     }
-    println!("{:<12} {:>12} {:>14} {:>8} {:>8}", "format", "M records/s", "bytes/record", "naive", "ratio");
-    for (name, naive, mut rates, size) in formats {
-        if rates.is_empty() {
+    println!(
+        "{:<12} {:>12} {:>14} {:>16} {:>8} {:>11} {:>8}",
+        "format", "M records/s", "bytes/record", "naive elsewhere", "ratio", "naive here", "ratio"
+    );
+    for format in formats {
+        let Measured { name, elsewhere, size, .. } = format;
+        let Some(median) = median(format.rates) else {
             println!("{name:<12} {:>12}", "not built in");
             continue;
+        };
+        let (bytes, part) = (size as f64 / kept.count as f64, median / elsewhere);
+        print!("{name:<12} {median:>12.2} {bytes:>14.1} {elsewhere:>16.1} {part:>8.2}");
+        let here = self::median(format.naive).map(|naive| (naive, median / naive));
+        if let Some((naive, part)) = here {
+            print!(" {naive:>11.1} {part:>8.2}");
         }
-        rates.sort_by(f64::total_cmp);
-        let median = rates[rates.len() / 2];
-        let bytes = size as f64 / kept.count as f64;
-        let verdict = if median >= naive * WANTED { "" } else { "  below the goal" };
-        println!("{name:<12} {median:>12.2} {bytes:>14.1} {naive:>8.1} {:>8.2}{verdict}", median / naive);
+        let part = here.map_or(part, |(_, part)| part);
+        println!("{}", if part >= WANTED { "" } else { "  below the goal" });
     }
+}
+
+/// What was measured of a format, in millions of records a second.
+#[derive(Default)]
+struct Measured {
+    name: &'static str,
+    /// What a naive writer did elsewhere.
+    elsewhere: f64,
+    rates: Vec<f64>,
+    /// What a naive writer did here.
+    naive: Vec<f64>,
+    /// The bytes of the output.
+    size: u64,
+}
+
+fn median(mut rates: Vec<f64>) -> Option<f64> {
+    rates.sort_by(f64::total_cmp);
+    rates.get(rates.len() / 2).copied()
+}
+
+/// Returns the time that something takes.
+fn timed<T>(run: impl FnOnce() -> T) -> (T, Duration) {
+    let (started, before) = (Instant::now(), processor_time());
+    let result = run();
+    let took = before.and_then(|before| processor_time()?.checked_sub(before));
+    (result, took.unwrap_or_else(|| started.elapsed()))
+}
+
+fn remove(out: &Path) {
+    let removed = if out.is_dir() { fs::remove_dir_all(out) } else { fs::remove_file(out) };
+    removed.expect("the output is deleted");
 }

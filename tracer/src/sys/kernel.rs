@@ -81,6 +81,10 @@ pub(crate) fn thread_id() -> u64 {
 
 /// Reads the system's monotonic clock in nanoseconds: by a system call, which takes longer than the C library needs.
 pub(crate) fn monotonic_ns() -> u64 {
+    if cfg!(target_pointer_width = "32") {
+        // The kernel has two calls there, which write two kinds of times.
+        return trace_store::sys::monotonic_ns();
+    }
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     let to = std::ptr::from_mut(&mut now) as usize;
     // SAFETY: `now` may be written.

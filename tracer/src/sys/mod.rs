@@ -23,7 +23,7 @@
 //! | `call_when_unloaded` | has a function called when that plugin is unloaded | a guest of another copy of the library |
 //! | `spawn_hidden`, `name_thread` | a thread that takes no signals and runs nothing else | start of a run |
 //! | `THREADS_BEGIN_LATE`, `holds_up_new_threads` | whether a new thread may have to wait for its maker | start of a run |
-//! | `thread_lives`, `shared_memory_budget`, `process_id` | tell facts | flusher |
+//! | `process_id`, `thread_id`, `thread_lives`, `monotonic_ns`, `shared_memory_budget` | tell facts | any; flusher |
 //! | `privileged` | whether the environment is not to be trusted (setuid) | the decision |
 //!
 //! Linux is complete. docs/systems.md says what Windows keeps. macOS is a type-checked port of what is here, not

@@ -504,6 +504,10 @@ impl EventFormat for CtfFormat {
         false
     }
 
+    fn takes_times(&self) -> bool {
+        false
+    }
+
     fn finish(&mut self, scene: &Scene, out: &mut Vec<u8>) {
         for thread in 0..self.streams.len() {
             self.end_packet(thread, out);

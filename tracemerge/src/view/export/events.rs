@@ -35,6 +35,11 @@ pub trait EventFormat: Send + Sync {
         true
     }
 
+    /// Returns whether the format takes the times of day of events. Where not, they are 0; the ticks are always there.
+    fn takes_times(&self) -> bool {
+        true
+    }
+
     /// Ends the output, after the last event.
     fn finish(&mut self, _scene: &Scene, _out: &mut Vec<u8>) {}
 
@@ -286,12 +291,13 @@ impl<F: EventFormat> EventExport<F> {
         }
     }
 
-    /// Returns the number of an origin's thread, and the time at `ticks` by its clock.
+    /// Returns the number of an origin's thread, and the time at `ticks` by its clock, if the format takes it.
     #[inline]
     fn thread(&mut self, number: usize, origin: &Origin, ticks: Ticks) -> (usize, u64) {
+        let takes_times = self.format.takes_times();
         match self.threads.get_mut(number) {
-            Some(Some((thread, clock))) => (*thread, clock.wall(ticks).0),
-            _ => (self.new_thread(number, origin), origin.clock.wall(ticks).0),
+            Some(Some((thread, clock))) => (*thread, if takes_times { clock.wall(ticks).0 } else { 0 }),
+            _ => (self.new_thread(number, origin), if takes_times { origin.clock.wall(ticks).0 } else { 0 }),
         }
     }
 

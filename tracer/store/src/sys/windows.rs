@@ -365,9 +365,15 @@ pub fn boot_id() -> Vec<u8> {
 /// Returns whether the processor's counter is the same on all cores: whether the system itself counts by it.
 /// Where it does not trust it, it counts by a timer of the machine, which is known by its frequency.
 pub fn counter_is_trusted() -> bool {
+    is_of_processor(counts_per_second())
+}
+
+/// Returns whether the system counts by the processor's counter, if its performance counter is so fast: Windows scales that
+/// one to a round frequency, 10 MHz since Windows 10, and leaves those of timers as they are.
+fn is_of_processor(per_second: u64) -> bool {
     const POWER_MANAGEMENT_TIMER: u64 = 3_579_545;
     const HIGH_PRECISION_EVENT_TIMER: u64 = 14_318_180;
-    ![0, POWER_MANAGEMENT_TIMER, HIGH_PRECISION_EVENT_TIMER].contains(&counts_per_second())
+    ![0, POWER_MANAGEMENT_TIMER, HIGH_PRECISION_EVENT_TIMER].contains(&per_second)
 }
 
 /// Returns how fast the system's performance counter counts, which does not change while the system runs.
@@ -404,6 +410,12 @@ mod tests {
         assert!(boot.len() > 8, "{boot:?}");
         std::thread::sleep(std::time::Duration::from_millis(50));
         assert_eq!(boot_id(), boot);
+    }
+
+    #[test]
+    fn a_timer_of_the_machine_is_told_from_the_processors_counter_by_its_frequency() {
+        let by = [0, 3_579_545, 14_318_180, 10_000_000, 2_441_406].map(is_of_processor);
+        assert_eq!(by, [false, false, false, true, true]);
     }
 
     #[test]

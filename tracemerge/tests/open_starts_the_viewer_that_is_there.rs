@@ -5,7 +5,10 @@
 mod support;
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::io::Write;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use support::{Place, Ran, ran};
 
@@ -79,4 +82,44 @@ fn where_nothing_can_be_started_it_is_said_what_can_be_done() {
     install(&place, "lnav", 0);
     let (opened, called) = open(&place, None, &["nobody"]);
     assert_eq!((opened.status, called), (Some(2), None), "{}", opened.err);
+}
+
+#[test]
+fn viewers_that_are_installed_show_the_trace_on_a_terminal_until_their_key_ends_them() {
+    for viewer in ["lnav", "less"] {
+        let found = Command::new("sh").args(["-c", &format!("command -v {viewer}")]).output().unwrap();
+        let found = String::from_utf8(found.stdout).unwrap();
+        if found.is_empty() {
+            println!("not tested: {viewer} is not installed");
+            continue;
+        }
+        let place = Place::with_one_file();
+        fs::create_dir_all(place.path("bin")).unwrap();
+        symlink(found.trim(), place.path("bin").join(viewer)).unwrap();
+        // It is the only one that is found.
+        let open = format!(
+            "exec env PATH='{}' {} open --quiet app",
+            place.path("bin").display(),
+            env!("CARGO_BIN_EXE_tracemerge")
+        );
+        let mut command = place.program("script");
+        command.args(["-qec", &open, "/dev/null"]).env("TERM", "xterm").env("SHELL", "/bin/sh");
+        command.env_remove("TRACEMERGE_OPEN").env("HOME", place.path("tmp"));
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut keys = child.stdin.take().unwrap();
+        let typing = std::thread::spawn(move || {
+            // Keys that come before the viewer reads are lost, or are the terminal's.
+            for _ in 0..300 {
+                std::thread::sleep(Duration::from_millis(200));
+                if keys.write_all(b"q").is_err() {
+                    break;
+                }
+            }
+        });
+        let output = child.wait_with_output().unwrap();
+        typing.join().unwrap();
+        let shown = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{viewer}: {:?} {shown}", output.status);
+        assert!(shown.contains("line 1 of 9"), "{viewer}: {shown}");
+    }
 }

@@ -57,7 +57,7 @@ const TEXT_EXTENSION: &str = "utc";
 
 /// The programs that show what is written, by name, with their arguments before its path. The first one that is installed is
 /// started if nothing else is said.
-const VIEWERS: [(Written, &str, &[&str]); 7] = [
+const VIEWERS: [(Written, &str, &[&str]); 8] = [
     (Written::Text, "lnav", &[]),
     (Written::Text, "less", &[]),
     // It shows nothing of traces without functions.
@@ -66,6 +66,8 @@ const VIEWERS: [(Written, &str, &[&str]); 7] = [
     (Written::Format(OtherFormat::Jsonl), "jless", &[]),
     (Written::Format(OtherFormat::Speedscope), "speedscope", &[]),
     (Written::Format(OtherFormat::Flamegraph), "xdg-open", &[]),
+    // Perfetto's page, served from this machine, which reads JSON only.
+    (Written::Format(OtherFormat::Chrome), "vizviewer", &[]),
 ];
 
 /// Pages that show what is written, in a browser.
@@ -239,6 +241,11 @@ mod tests {
         let perfetto = Written::Format(OtherFormat::Perfetto);
         let page = Plan { written: perfetto, viewer: Start::Page(Some("https://ui.perfetto.dev")) };
         assert_eq!(planned(Some("perfetto"), &["lnav"]), Ok(page));
+        let chrome = Written::Format(OtherFormat::Chrome);
+        let viewer = Plan { written: chrome, viewer: program("vizviewer", &[]) };
+        assert_eq!(planned(Some("chrome"), &["vizviewer"]), Ok(viewer));
+        let page = Plan { written: chrome, viewer: Start::Page(Some("https://ui.perfetto.dev")) };
+        assert_eq!(planned(Some("chrome"), &[]), Ok(page));
         let ctf = Plan { written: Written::Format(OtherFormat::Ctf), viewer: Start::Page(None) };
         assert_eq!(planned(Some("ctf"), &["lnav"]), Ok(ctf));
         assert!(planned(None, &[]).unwrap_err().contains("no viewer is installed, of lnav, less, uftrace"));

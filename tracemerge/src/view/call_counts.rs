@@ -8,6 +8,7 @@ use std::collections::HashMap;
 
 use trace_format::line::{Kind, Ticks};
 use trace_format::meta::Meta;
+use trace_format::record::Flags;
 
 use crate::input::inputs::Origin;
 use crate::time::clocks::ClockReader;
@@ -55,7 +56,7 @@ pub struct CallCounts {
     others: OtherRecords,
 }
 
-/// The numbers of records that tell nothing of calls.
+/// The numbers of records that tell nothing of calls, and of calls of which more is known than what is counted.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OtherRecords {
     /// Messages.
@@ -64,6 +65,14 @@ pub struct OtherRecords {
     pub stacks: u64,
     /// `#` lines.
     pub metas: u64,
+    /// Calls of spans.
+    pub spans: u64,
+    /// Leavings with which a span ended.
+    pub ends: u64,
+    /// Leavings because a panic unwinds the stack.
+    pub unwinding: u64,
+    /// Calls of which it is known where they were made.
+    pub call_sites: u64,
 }
 
 /// The numbers of calls of which not all is known.
@@ -309,11 +318,13 @@ impl CallCounts {
         match record.kind {
             Kind::Enter | Kind::Leave => {
                 let told = self.told.told(&self.names, process, record.ticks, record.payload());
-                if let Some(&Told { called, span, .. }) = told {
+                if let Some(&Told { called, span, left }) = told {
                     let now = self.open[thread].clock.wall(record.ticks).0;
                     if record.kind == Kind::Enter {
                         self.enter(thread, called, span, now);
                     } else {
+                        self.others.ends += u64::from(left.has(Flags::ENDED) || left.has(Flags::CANCELLED));
+                        self.others.unwinding += u64::from(left.has(Flags::UNWINDING));
                         self.leave(thread, called, span, now);
                     }
                 }
@@ -346,6 +357,8 @@ impl CallCounts {
             open.paths.push(self.paths.step(Some(around), called.function));
         }
         open.calls.enter(called.place, called.function, span, now);
+        self.others.spans += u64::from(span.is_some());
+        self.others.call_sites += u64::from(called.from.is_some());
     }
 
     /// Takes the leaving of a function by a thread, at a time in nanoseconds.
@@ -362,6 +375,12 @@ impl CallCounts {
     /// Takes the ticks of the last record of a process, if they are not known.
     pub fn see(&mut self, process: usize, ticks: Ticks) {
         self.last.see(process, ticks);
+    }
+
+    /// Takes the number of leavings, among those that were given to [`leave`](CallCounts::leave), because a panic unwinds the
+    /// stack.
+    pub fn see_unwinding(&mut self, leavings: u64) {
+        self.others.unwinding += leavings;
     }
 
     /// Ends the calls that are open behind the last record.
@@ -461,5 +480,9 @@ impl CallCounts {
         self.others.messages += part.others.messages;
         self.others.stacks += part.others.stacks;
         self.others.metas += part.others.metas;
+        self.others.spans += part.others.spans;
+        self.others.ends += part.others.ends;
+        self.others.unwinding += part.others.unwinding;
+        self.others.call_sites += part.others.call_sites;
     }
 }

@@ -14,6 +14,7 @@ use trace_format::record::Flags;
 use trace_format::wall::Wall;
 
 use crate::ui::messages::count;
+use crate::view::export::aspects::Aspect;
 use crate::view::export::events::{Event, EventFormat, Scene, What};
 use crate::view::export::fields::{is_of_modules, keys_of, level, put_key, put_object};
 use crate::view::export::flows::{self, Flow};
@@ -245,7 +246,11 @@ impl EventFormat for ChromeFormat {
                 let place = format!("{}:{}", function.file, function.line.unwrap_or(0));
                 let place = (!function.file.is_empty()).then_some(("at", Value::Text(place.into())));
                 let span = told.span.map(|span| ("span", Value::Unsigned(span.into())));
-                put_args(place.into_iter().chain(span), out, |value, out| put_value(&value, out));
+                let from = told.called.from.map(|from| scene.function(from));
+                let from = from.map(|from| format!("{}:{}", from.file, from.line.unwrap_or(0)));
+                let from = from.map(|from| ("called from", Value::Text(from.into())));
+                let known = place.into_iter().chain(span).chain(from);
+                put_args(known, out, |value, out| put_value(&value, out));
                 out.push(b'}');
                 if let Some(span) = told.span {
                     let at = (thread, self.last[thread].unwrap_or(wall));
@@ -268,8 +273,13 @@ impl EventFormat for ChromeFormat {
         };
         for call in ended {
             self.put((thread, 'E', wall), scene, out);
-            let unwinds = call.was_left && left.is_some_and(|left| left.has(Flags::UNWINDING));
-            let flags = [("cut off", !call.was_left), ("unwinding", unwinds)];
+            let has = |flag| call.was_left && left.is_some_and(|left| left.has(flag));
+            let flags = [
+                ("cut off", !call.was_left),
+                ("unwinding", has(Flags::UNWINDING)),
+                ("ended", has(Flags::ENDED)),
+                ("cancelled", has(Flags::CANCELLED)),
+            ];
             if flags.iter().any(|(_, is_so)| *is_so) {
                 let flags = flags.into_iter().filter(|(_, is_so)| *is_so);
                 put_args(flags, out, |_, out| out.extend_from_slice(b"true"));
@@ -288,6 +298,7 @@ impl EventFormat for ChromeFormat {
     fn untold(&self, scene: &Scene) -> Vec<String> {
         let mut untold = scene.odd_texts();
         untold.extend(scene.cut_calls());
+        untold.extend(scene.without(&[Aspect::Texts, Aspect::Modules, Aspect::Places]));
         untold.extend(self.pids.untold());
         if self.events > MANY {
             let events = count(self.events, "event");

@@ -18,6 +18,7 @@ use trace_format::sites::Level;
 
 use crate::output::folder::put_part;
 use crate::time::clocks::TickClock;
+use crate::view::export::aspects::Aspect;
 use crate::view::export::events::{Event, EventFormat, Scene, TypedSite, What, sentences};
 use crate::view::export::pids::Pids;
 use crate::view::fast_map::FastMap;
@@ -457,6 +458,18 @@ impl CtfFormat {
         .unwrap_or_else(|| named("message", text))
     }
 
+    /// Returns the number of names of values that are not told as they are.
+    fn renamed(&self, scene: &Scene) -> u64 {
+        let mut renamed = 0;
+        for class in &self.known {
+            let Class::Values(site) = class else { continue };
+            let fields = scene.site(Some(*site)).map_or(&[][..], |known| known.fields.fields());
+            let odd = fields.iter().filter(|field| field_name(&field.name)[1..] != field.name);
+            renamed += odd.count() as u64;
+        }
+        renamed
+    }
+
     /// Returns the description.
     fn metadata(&self, scene: &Scene) -> String {
         let mut text = TYPES.to_owned();
@@ -517,10 +530,12 @@ impl EventFormat for CtfFormat {
 
     fn untold(&self, scene: &Scene) -> Vec<String> {
         let mut untold = scene.odd_texts();
+        untold.extend(scene.without(&[Aspect::Targets, Aspect::Modules, Aspect::Functions, Aspect::Texts]));
         untold.extend(self.pids.untold());
         untold.extend(sentences([
             (self.nul, "record", "with NUL in a text: it stands as \\x00"),
             (self.back, "record", "whose ticks go back: with those of the record of its thread before"),
+            (self.renamed(scene), "name", "of a value with letters that are not ASCII: they stand as _"),
         ]));
         untold
     }

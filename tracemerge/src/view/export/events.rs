@@ -18,6 +18,7 @@ use crate::time::clocks::{ClockReader, TickClock};
 use crate::ui::messages::count;
 use crate::view::calls::{Ending, LastRecords, OpenCalls, cut};
 use crate::view::export::Export;
+use crate::view::export::aspects::KnownOfCalls;
 use crate::view::function_names::{FunctionId, FunctionNames, KnownPayloads, SharedNames, Told, lock};
 use crate::view::lines_to_records::RecordText;
 use crate::view::values::{Fields, Value, emptied};
@@ -148,6 +149,10 @@ pub struct TypedSite {
     pub site: Arc<Site>,
     /// The types and names of the site's values.
     pub fields: Fields,
+    /// The number of the site's messages so far.
+    pub messages: u64,
+    /// The number of those among them that have values which are known.
+    pub with_values: u64,
 }
 
 impl TypedSite {
@@ -179,6 +184,8 @@ pub struct Scene {
     pub unseen: u64,
     /// The number of calls that were open when their thread or the output ended.
     pub still_open: u64,
+    /// The numbers of calls by what is known of them.
+    pub calls: KnownOfCalls,
 }
 
 impl Scene {
@@ -338,7 +345,7 @@ impl<F: EventFormat> EventExport<F> {
             let site = self.catalog.site(mark)?;
             let fields = Fields::of(&site);
             self.scene.sites.resize_with(self.scene.sites.len().max(number + 1), || None);
-            self.scene.sites[number] = Some(TypedSite { site, fields });
+            self.scene.sites[number] = Some(TypedSite { site, fields, messages: 0, with_values: 0 });
         }
         Some(number)
     }
@@ -351,6 +358,10 @@ impl<F: EventFormat> EventExport<F> {
         let read = known.map(|(payload, known)| known.fields.read(payload, &mut values));
         self.scene.without_values += u64::from(read == Some(false));
         let has_values = read == Some(true);
+        if let Some(Some(known)) = site.and_then(|site| self.scene.sites.get_mut(site)) {
+            known.messages += 1;
+            known.with_values += u64::from(has_values && !values.is_empty());
+        }
         text.clear();
         if !has_values || self.format.takes_texts_of_values() {
             self.scene.not_text += u64::from(!text_of(record, &mut text));
@@ -370,10 +381,12 @@ impl<F: EventFormat> EventExport<F> {
         self.ended.clear();
         let what = if record.kind == Kind::Enter {
             open.enter(called.place, called.function, told.span, wall);
+            self.scene.calls.entered(told);
             What::Enter(told)
         } else {
             let left = open.leave(called.place, called.function, told.span);
             self.scene.unmatched += u64::from(left.is_none());
+            self.scene.calls.left(told);
             while let Some((call, ending)) = left.and_then(|left| open.pop(left, wall)) {
                 let was_left = ending == Ending::Left;
                 self.scene.unseen += u64::from(!was_left);

@@ -4,8 +4,9 @@
 use crate::input::inputs::Origin;
 use crate::view::call_counts::{CallCounts, Counting};
 use crate::view::export::Export;
+use crate::view::export::aspects::{self, Aspect};
 use crate::view::export::events::sentences;
-use crate::view::function_names::{SharedNames, lock};
+use crate::view::function_names::{FunctionId, SharedNames, lock};
 use crate::view::lines_to_records::RecordText;
 
 /// The format of folded stacks.
@@ -57,14 +58,25 @@ impl Export for FoldedFormat {
 
     fn untold(&self) -> Vec<String> {
         let (cut, others) = (self.counts.cut_calls(), self.counts.others());
-        sentences([
+        let mut untold = sentences([
             (others.messages, "message", "left out: call paths have none"),
             (others.stacks, "call stack", "left out: paths are those of calls"),
             (others.metas, "# line", "left out, losses and stalls among them"),
             (cut.unmatched, "leaving", "whose entering no record tells: left out"),
             (cut.unseen, "call", "whose leaving no record tells: ended with the call around"),
             (cut.still_open, "call", "still running at the end: ended with the thread or the trace"),
-        ])
+        ]);
+        let names = lock(self.counts.names());
+        let has_place = |function: FunctionId| !names.get(function).place().is_empty();
+        let placed = self.counts.functions(0).filter(|(function, _)| has_place(*function)).count();
+        untold.extend(aspects::untold([
+            (placed as u64, Aspect::FunctionPlaces),
+            (others.spans, Aspect::Spans),
+            (others.ends, Aspect::Ends),
+            (others.unwinding, Aspect::Unwinding),
+            (others.call_sites, Aspect::CallSites),
+        ]));
+        untold
     }
 
     fn call_counts(&mut self) -> Option<&mut CallCounts> {

@@ -1,5 +1,6 @@
 //! Puts records into a format. Each format has a file of its own, behind one trait.
 
+pub mod aspects;
 pub mod chrome;
 pub mod csv;
 pub mod ctf;

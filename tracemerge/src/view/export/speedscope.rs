@@ -3,6 +3,7 @@
 //! The format has threads one after the other, so all calls are held in memory until the output ends.
 
 use crate::ui::messages::count;
+use crate::view::export::aspects::Aspect;
 use crate::view::export::events::{EndedCall, Event, EventFormat, Process, Scene, What, sentences};
 use crate::view::export::json::{put_number, put_string};
 use crate::view::function_names::FunctionId;
@@ -167,6 +168,7 @@ impl EventFormat for SpeedscopeFormat {
             (self.metas, "# line", "left out, losses and stalls among them"),
         ]);
         untold.extend(scene.cut_calls());
+        untold.extend(scene.without(&[Aspect::Spans, Aspect::Ends, Aspect::Unwinding, Aspect::CallSites]));
         if self.calls > MANY {
             let mib = (self.calls * CALL_BYTES) >> 20;
             untold.push(format!("{} held in memory, {mib} MiB", count(self.calls, "call")));

@@ -12,6 +12,7 @@ use std::io::Write;
 use trace_format::escape::{EscapeContext, escape_into};
 use trace_format::meta::Meta;
 
+use crate::view::export::aspects::Aspect;
 use crate::view::export::events::{EndedCall, Event, EventFormat, Scene, What, sentences};
 use crate::view::export::fields::is_of_modules;
 use crate::view::export::parts::Parts;
@@ -35,6 +36,20 @@ const OWN_TIDS: u32 = 1 << 23;
 /// The number of bytes of a text that uftrace takes.
 const LONGEST: usize = 1000;
 const SECOND: u64 = 1_000_000_000;
+
+/// What the directory has no place for.
+const UNTOLD: [Aspect; 10] = [
+    Aspect::Levels,
+    Aspect::Targets,
+    Aspect::Modules,
+    Aspect::Places,
+    Aspect::Values,
+    Aspect::FunctionPlaces,
+    Aspect::Spans,
+    Aspect::Ends,
+    Aspect::Unwinding,
+    Aspect::CallSites,
+];
 
 const ENTRY: u64 = 0;
 const EXIT: u64 = 1;
@@ -253,6 +268,7 @@ impl EventFormat for UftraceFormat {
     fn untold(&self, scene: &Scene) -> Vec<String> {
         let mut untold = scene.odd_texts();
         untold.extend(scene.cut_calls());
+        untold.extend(scene.without(&UNTOLD));
         untold.extend(self.pids.untold());
         untold.extend(sentences([
             (

@@ -177,6 +177,7 @@ impl Part<'_> {
             None => reader.read(raw, |item| self.take(source, item)),
         };
         self.counts.see(source.process, reader.last);
+        self.counts.see_unwinding(reader.unwinding);
         is_sound
     }
 

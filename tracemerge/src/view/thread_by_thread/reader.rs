@@ -58,20 +58,25 @@ pub struct Reader<'a> {
     places: u32,
     /// The ticks of the last call.
     pub last: Ticks,
+    /// The number of calls that were left because a panic unwinds the stack.
+    pub unwinding: u64,
 }
 
 impl<'a> Reader<'a> {
     /// Makes a reader of files of a process, which have the clock of `origin`.
     pub fn new(process: usize, origin: &Origin, names: &'a SharedNames) -> Reader<'a> {
         let (known, recent) = (FastMap::default(), vec![NOTHING; 1 << RECENT]);
-        Reader { process, names, clock: origin.clock.reader(), known, recent, places: 0, last: Ticks(0) }
+        let clock = origin.clock.reader();
+        Reader { process, names, clock, known, recent, places: 0, last: Ticks(0), unwinding: 0 }
     }
 
     /// Calls `take` with all records of the file; returns whether they are plainly in order.
     pub fn read(&mut self, raw: Raw<'_>, mut take: impl FnMut(Item<'_>)) -> bool {
         Decoder::new(raw.tid()).calls(raw, |record| match record {
             CallOrLines::Call(record) => {
-                let is_hook = record.flags().has(Flags::HOOK);
+                let flags = record.flags();
+                let is_hook = flags.has(Flags::HOOK);
+                self.unwinding += u64::from(flags.has(Flags::UNWINDING));
                 let (address, ticks) = (record.address(), record.ticks);
                 let place = self.place(ticks, address, is_hook);
                 let is_entered = record.kind == RecordKind::Enter;

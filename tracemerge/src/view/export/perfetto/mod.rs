@@ -15,6 +15,7 @@ use trace_format::meta::Meta;
 use trace_format::record::Flags;
 
 use self::protobuf::{put_bytes, put_double, put_fixed, put_message, put_number, put_signed, put_text};
+use crate::view::export::aspects::Aspect;
 use crate::view::export::events::{EndedCall, Event, EventFormat, Scene, TypedSite, What};
 use crate::view::export::fields::{Key, is_of_modules, keys_of, level};
 use crate::view::export::flows::{self, Flow};
@@ -552,6 +553,7 @@ impl EventFormat for PerfettoFormat {
     fn untold(&self, scene: &Scene) -> Vec<String> {
         let mut untold = scene.odd_texts();
         untold.extend(scene.cut_calls());
+        untold.extend(scene.without(&[Aspect::Texts, Aspect::Modules]));
         untold.extend(self.pids.untold());
         untold
     }

@@ -7,71 +7,8 @@ mod support;
 use std::collections::{BTreeMap, HashMap};
 
 use serde_json::{Value, json};
+use support::protobuf::{Field, Message};
 use support::{Call, everything};
-
-/// A field of a message: a number, or bytes.
-#[derive(Clone, Copy, Debug)]
-enum Field<'a> {
-    Number(u64),
-    Bytes(&'a [u8]),
-}
-
-/// The fields of a message, by their numbers.
-struct Message<'a>(Vec<(u64, Field<'a>)>);
-
-impl<'a> Message<'a> {
-    fn read(mut bytes: &'a [u8]) -> Message<'a> {
-        let mut fields = Vec::new();
-        let varint = |bytes: &mut &'a [u8]| {
-            let end = bytes.iter().position(|byte| byte & 0x80 == 0).unwrap();
-            let digits = bytes[..=end].iter().rev();
-            let number = digits.fold(0u64, |number, byte| number << 7 | u64::from(byte & 0x7f));
-            *bytes = &bytes[end + 1..];
-            number
-        };
-        while !bytes.is_empty() {
-            let tag = varint(&mut bytes);
-            let field = match tag & 7 {
-                0 => Field::Number(varint(&mut bytes)),
-                1 => {
-                    let (number, rest) = bytes.split_first_chunk().unwrap();
-                    bytes = rest;
-                    Field::Number(u64::from_le_bytes(*number))
-                }
-                2 => {
-                    let length = varint(&mut bytes) as usize;
-                    let (message, rest) = bytes.split_at(length);
-                    bytes = rest;
-                    Field::Bytes(message)
-                }
-                other => panic!("wire type {other}"),
-            };
-            fields.push((tag >> 3, field));
-        }
-        Message(fields)
-    }
-
-    fn all(&self, number: u64) -> impl Iterator<Item = Field<'a>> {
-        self.0.iter().filter(move |(field, _)| *field == number).map(|(_, field)| *field)
-    }
-
-    fn number(&self, number: u64) -> Option<u64> {
-        self.all(number).find_map(|field| if let Field::Number(found) = field { Some(found) } else { None })
-    }
-
-    fn messages(&self, number: u64) -> impl Iterator<Item = Message<'a>> {
-        self.all(number).filter_map(|field| {
-            if let Field::Bytes(bytes) = field { Some(Message::read(bytes)) } else { None }
-        })
-    }
-
-    fn text(&self, number: u64) -> Option<String> {
-        self.all(number).find_map(|field| match field {
-            Field::Bytes(bytes) => Some(String::from_utf8(bytes.to_vec()).unwrap()),
-            Field::Number(_) => None,
-        })
-    }
-}
 
 /// What was read of a sequence: its interned texts, by field and number, and its track.
 #[derive(Default)]
@@ -95,9 +32,11 @@ fn each_call_is_a_slice_and_each_message_an_instant_with_its_values() {
     let mut calls: Vec<Call> = Vec::new();
     let mut messages: BTreeMap<String, u64> = BTreeMap::new();
     let (mut lost, mut stalls) = (0, Vec::new());
-    let mut clock = None;
+    let (mut clock, mut cut_off, mut stacks) = (None, 0, Vec::new());
+    let mut of_sequence: HashMap<u64, u64> = HashMap::new();
     for packet in Message::read(&bytes).messages(1) {
-        let sequence = sequences.entry(packet.number(10).unwrap()).or_default();
+        let number = packet.number(10).unwrap();
+        let sequence = sequences.entry(number).or_default();
         if let Some(snapshot) = packet.messages(6).next() {
             let of: Vec<_> = snapshot.messages(1).map(|clock| (clock.number(1), clock.number(2))).collect();
             clock = Some((of[0].1.unwrap(), of[1].1.unwrap()));
@@ -151,6 +90,9 @@ fn each_call_is_a_slice_and_each_message_an_instant_with_its_values() {
             .all(3)
             .map(|id| if let Field::Number(id) = id { &sequence.interned[&(1, id)][..] } else { "" })
             .collect();
+        if tids.contains_key(&track) {
+            assert_eq!(*of_sequence.entry(number).or_insert(track), track, "a sequence is of one thread");
+        }
         match (event.number(9).unwrap(), tids.get(&track)) {
             (1, Some(_)) => {
                 assert_eq!(categories, ["function"]);
@@ -160,6 +102,7 @@ fn each_call_is_a_slice_and_each_message_an_instant_with_its_values() {
                 let of_thread = open.get_mut(&track).unwrap();
                 let (entered, function) = of_thread.pop().expect("a slice is open");
                 let (pid, tid, depth) = (*pid, *tid, of_thread.len());
+                cut_off += u64::from(values.get("cut off") == Some(&json!(true)));
                 calls.push(Call { pid, tid, entered, left: ns, depth, function });
             }
             (1 | 2, None) => stalls.push(ns),
@@ -167,6 +110,9 @@ fn each_call_is_a_slice_and_each_message_an_instant_with_its_values() {
                 *messages.entry(json!([ns, pid, tid, name, values]).to_string()).or_default() += 1;
             }
             (3, Some(_)) if name.as_deref() == Some("lost") => lost += values["records"].as_u64().unwrap(),
+            (3, Some((_, tid))) if name.as_deref() == Some("call stack") => {
+                stacks.push((ns, *tid, values["stack"].as_str().unwrap().to_owned()));
+            }
             (3, Some(_)) => {}
             other => panic!("{other:?}"),
         }
@@ -174,6 +120,17 @@ fn each_call_is_a_slice_and_each_message_an_instant_with_its_values() {
     assert!(open.values().all(Vec::is_empty), "each slice ends");
     assert_eq!(clock.map(|(trace, wall)| trace == wall), Some(true));
     assert_eq!(lost, all.lost);
+    let mut tracks: Vec<_> = of_sequence.into_values().collect();
+    tracks.sort_unstable();
+    tracks.dedup();
+    assert_eq!(tracks.len(), tids.len(), "each thread has a sequence of its own");
+    assert_eq!(cut_off, all.unseen + all.still_open);
+    let of_panics = all.records.iter().filter(|record| record.kind == "stack");
+    let mut of_panics: Vec<_> =
+        of_panics.map(|record| (record.ns(), record.tid, record.text.clone().unwrap())).collect();
+    of_panics.sort();
+    stacks.sort();
+    assert!(!stacks.is_empty() && stacks == of_panics, "{stacks:?}");
     assert_eq!(stalls.len() as u64, 2 * all.stalls);
     assert!(stalls.chunks(2).all(|stall| stall[0] <= stall[1]), "a stall ends after its beginning");
 

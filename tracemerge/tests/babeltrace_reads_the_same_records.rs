@@ -38,6 +38,7 @@ fn expected(all: &Everything, record: &Expected) -> String {
             let of_span = if record.function.as_deref() == Some("app::async_run") { " span" } else { "" };
             format!("{}{of_span}", record.kind)
         }
+        "stack" => "stack".to_owned(),
         word => format!("# {word}"),
     };
     let fields = match (&record.values, &record.text, &record.function) {
@@ -74,7 +75,7 @@ fn expected(all: &Everything, record: &Expected) -> String {
 
 #[test]
 fn babeltrace_reads_each_record_with_its_ticks_and_counts_what_was_lost() {
-    let all = everything(20_000);
+    let all = everything(100_000);
     let run = all.place.merge(["--format", "ctf", "--all-runs", "app"]);
     assert_eq!(run.status, Some(1), "{}", run.err);
     let mut command = all.place.program("babeltrace2");

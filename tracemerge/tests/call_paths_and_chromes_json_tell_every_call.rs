@@ -25,7 +25,7 @@ fn calls(all: &Everything) -> Vec<Call> {
 
 #[test]
 fn chromes_json_is_balanced_and_has_each_call_and_each_message() {
-    let all = everything(20_000);
+    let all = everything(100_000);
     let ran = all.place.merge(["--format", "chrome", "--all-runs", "app"]);
     assert_eq!(ran.status, Some(1), "{}", ran.err);
     let read: Value = serde_json::from_slice(&all.place.read("app.chrome.json")).unwrap();
@@ -107,7 +107,7 @@ fn chromes_json_is_balanced_and_has_each_call_and_each_message() {
 
 #[test]
 fn folded_stacks_add_up_to_the_time_of_the_outermost_calls() {
-    let all = everything(20_000);
+    let all = everything(100_000);
     let ran = all.place.merge(["--format", "folded", "--all-runs", "app"]);
     assert_eq!(ran.status, Some(1), "{}", ran.err);
     let messages = all.records.iter().filter(|record| record.kind == "message").count();

@@ -35,11 +35,12 @@ fn row(read: &Map<String, Value>) -> String {
     let of = |key: &str| read.get(key).cloned().unwrap_or(Value::Null);
     let kind = of("kind");
     let is_message = kind == "message";
+    let has_text = is_message || kind == "stack";
     let is_call = kind == "enter" || kind == "leave";
     let only = |key: &str, is_so: bool| if is_so { of(key) } else { Value::Null };
     let row = json!({
         "ticks": of("ticks"), "ns": of("ns"), "pid": of("pid"), "tid": of("tid"), "kind": kind,
-        "message": only("message", is_message), "function": only("function", is_call),
+        "message": only("message", has_text), "function": only("function", is_call),
         "values": only("fields", is_message), "line": of("line"),
     });
     row.to_string()
@@ -92,7 +93,7 @@ fn comma_separated_values_have_every_record_with_its_values() {
         let mut typed = Map::new();
         for (column, cell) in columns.iter().zip(read.iter()) {
             let is_number = ["ticks", "ns", "pid", "tid", "line"].contains(&&column[..]);
-            let is_text = column == "message" && typed["kind"] == "message";
+            let is_text = column == "message" && (typed["kind"] == "message" || typed["kind"] == "stack");
             let value = match cell {
                 "" if !is_text => continue,
                 cell if is_number || column == "fields" => serde_json::from_str(cell).unwrap(),

@@ -69,7 +69,7 @@ fn calls_of(profile: &Value, frames: &[Value], own: &mut BTreeMap<String, u64>) 
 
 #[test]
 fn speedscopes_profiles_have_each_call_and_the_sums_of_the_report() {
-    let all = everything(20_000);
+    let all = everything(100_000);
     let ran = all.place.merge(["--format", "speedscope", "--all-runs", "app"]);
     assert_eq!(ran.status, Some(1), "{}", ran.err);
     let messages = all.records.iter().filter(|record| record.kind == "message").count();
@@ -108,7 +108,7 @@ fn a_trace_without_calls_has_no_profile() {
 #[cfg(feature = "flamegraph")]
 #[test]
 fn a_flame_graph_has_the_sums_of_the_report() {
-    let all = everything(20_000);
+    let all = everything(100_000);
     let ran = all.place.merge(["--format", "flamegraph", "--all-runs", "app"]);
     assert_eq!(ran.status, Some(1), "{}", ran.err);
     // `<title>NAME (1,234 ns, 5.67%)</title>`, of a frame with all that is inside of it.

@@ -109,7 +109,7 @@ mod with_the_feature {
                     (row["kind"] == "message", row["kind"] == "enter" || row["kind"] == "leave");
                 let row = json!({
                     "ticks": row["ticks"], "time": row["time"], "pid": row["pid"], "tid": row["tid"],
-                    "kind": row["kind"], "message": of("message", is_message), "function": of("function", is_call),
+                    "kind": row["kind"], "message": of("message", is_message || row["kind"] == "stack"), "function": of("function", is_call),
                     "values": values, "line": row["line"],
                 });
                 row.to_string()

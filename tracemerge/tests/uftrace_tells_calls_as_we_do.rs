@@ -6,7 +6,7 @@ mod support;
 
 use std::collections::BTreeMap;
 
-use support::{Call, Everything, Place, everything, ran};
+use support::{Call, Everything, Place, everything, ran, rows_of_report, shows};
 
 /// Returns what uftrace says of the directory `app.uftrace`.
 fn uftrace(place: &Place, args: &[&str]) -> String {
@@ -27,16 +27,25 @@ fn calls(all: &Everything) -> Vec<Call> {
 
 #[test]
 fn uftrace_counts_and_replays_each_call() {
-    let all = everything(20_000);
+    let all = everything(100_000);
     let ran = all.place.merge(["--format", "uftrace", "--all-runs", "app"]);
     assert_eq!(ran.status, Some(1), "{}", ran.err);
 
     let mut expected: BTreeMap<String, u64> = BTreeMap::new();
     all.calls.iter().for_each(|call| *expected.entry(call.function.clone()).or_default() += 1);
-    let report = uftrace(&all.place, &["report", "-f", "call"]);
-    let rows = report.lines().skip(2).map(|line| line.trim_start().split_once(' ').unwrap());
-    let counted: BTreeMap<String, u64> =
-        rows.map(|(calls, name)| (name.trim_start().to_owned(), calls.parse().unwrap())).collect();
+    let own = rows_of_report(&all.place.merge(["report", "--all-runs", "app"]).out);
+    let report = uftrace(&all.place, &["report", "-f", "total,self,call"]);
+    let mut counted: BTreeMap<String, u64> = BTreeMap::new();
+    for row in report.lines().skip(2) {
+        let cells: Vec<&str> = row.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect();
+        let [total, of_itself, calls, name] = cells[..] else { panic!("{row}") };
+        counted.insert(name.to_owned(), calls.parse().unwrap());
+        // What the calls took, those inside of another one of the function counted once; and what they took without those inside.
+        let known = all.times[name];
+        assert!(shows(total, known.total) && shows(of_itself, known.own), "{row}: {known:?}");
+        let our = own.iter().find(|our| our.function == name).unwrap();
+        assert!(shows(&our.times[0], known.total) && shows(&our.times[1], known.own), "{our:?}: {known:?}");
+    }
     assert_eq!(counted, expected);
 
     let pids: BTreeMap<u64, u32> = all.calls.iter().map(|call| (call.tid, call.pid)).collect();
@@ -85,8 +94,8 @@ fn uftrace_counts_and_replays_each_call() {
     let of = |kind: &'static str| {
         all.records.iter().filter(move |record| record.kind == kind && Some(record.ns()) > first)
     };
-    for message in of("message") {
-        let mut text = Vec::new();
+    for message in of("message").chain(of("stack")) {
+        let mut text = if message.kind == "stack" { b"^ ".to_vec() } else { Vec::new() };
         let context = trace_format::escape::EscapeContext::Line;
         trace_format::escape::escape_into(&mut text, message.text.as_ref().unwrap().as_bytes(), context);
         let text = format!("{}] {}", message.tid, String::from_utf8(text).unwrap());
@@ -104,6 +113,71 @@ fn uftrace_counts_and_replays_each_call() {
     let odd: Vec<_> = told.iter().filter(|(_, left)| **left != 0).collect();
     assert!(odd.is_empty(), "{odd:?}");
     assert_eq!(lost, of("lost").count() as u64);
+}
+
+#[test]
+fn uftraces_graph_counts_each_path() {
+    let all = everything(100_000);
+    let ran = all.place.merge(["--format", "uftrace", "--all-runs", "app"]);
+    assert_eq!(ran.status, Some(1), "{}", ran.err);
+    let graph = uftrace(&all.place, &["graph"]);
+    let mut found: BTreeMap<Vec<&str>, u64> = BTreeMap::new();
+    // The path of the line before, with the columns at which its functions stand; the session is the outermost one.
+    let mut path: Vec<(usize, &str)> = Vec::new();
+    for line in graph.lines() {
+        if line.starts_with("# Function Call Graph for ") {
+            path.clear();
+        }
+        let Some((_, tree)) = line.split_once(" : ").filter(|_| !line.starts_with('#')) else { continue };
+        let Some((bars, behind)) = tree.split_once('(') else { continue };
+        let (calls, name) = behind.split_once(") ").unwrap();
+        let column = bars.len();
+        if bars.ends_with("+-") {
+            path.truncate(path.partition_point(|(of, _)| *of < column));
+        } else {
+            // The only one inside of the line before stands below it.
+            assert!(path.last().is_none_or(|(of, _)| *of == column), "{line}");
+        }
+        path.push((column, name));
+        if path.len() > 1 {
+            let names = path[1..].iter().map(|(_, name)| *name).collect();
+            *found.entry(names).or_default() += calls.parse::<u64>().unwrap();
+        }
+    }
+    // The graphs of sessions are in no order that the test knows, so all are counted together.
+    let mut expected: BTreeMap<Vec<&str>, u64> = BTreeMap::new();
+    all.paths.iter().for_each(|((_, path), calls)| *expected.entry(path.clone()).or_default() += calls);
+    assert!(expected.keys().any(|path| path.len() > 10), "paths are long");
+    for (path, calls) in &expected {
+        assert_eq!(found.get(path), Some(calls), "{path:?}");
+    }
+    assert_eq!(found.len(), expected.len());
+}
+
+#[test]
+fn uftraces_terminal_view_opens_and_closes() {
+    use std::io::{Read, Write};
+    use std::process::Stdio;
+    let all = everything(2_000);
+    let ran = all.place.merge(["--format", "uftrace", "--all-runs", "app"]);
+    assert_eq!(ran.status, Some(1), "{}", ran.err);
+    // `script` gives it a terminal.
+    let mut command = all.place.program("script");
+    command.args(["-qec", "uftrace tui -d app.uftrace", "/dev/null"]).env("TERM", "xterm");
+    let mut view = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let (mut keys, mut screen) = (view.stdin.take().unwrap(), view.stdout.take().unwrap());
+    let (mut shown, mut some) = (Vec::new(), [0; 4096]);
+    // From the list of its views to the report, and from there to the end.
+    for (wanted, key) in [("Report functions", b"R"), ("app::leaf", b"q")] {
+        while !String::from_utf8_lossy(&shown).contains(wanted) {
+            let length = screen.read(&mut some).unwrap();
+            assert!(length > 0, "it ends before it shows {wanted}: {}", String::from_utf8_lossy(&shown));
+            shown.extend_from_slice(&some[..length]);
+        }
+        keys.write_all(key).unwrap();
+    }
+    screen.read_to_end(&mut shown).unwrap();
+    assert_eq!(view.wait().unwrap().code(), Some(0), "{}", String::from_utf8_lossy(&shown));
 }
 
 #[test]

@@ -20,6 +20,18 @@ pub fn raw_file_of_sites(
     sites: &[Site],
     messages: impl IntoIterator<Item = (u64, u32, String)>,
 ) -> Vec<u8> {
+    let messages = messages.into_iter();
+    let records = messages.map(|(ticks, site, text)| (2 | u64::from(site) << 32, ticks, text.into_bytes()));
+    raw_file_of_records(tid, metas, sites, records)
+}
+
+/// Returns the same with records of any kind: word 0 without its length, the ticks, and the payload.
+pub fn raw_file_of_records(
+    tid: u64,
+    metas: &[(u64, &Meta)],
+    sites: &[Site],
+    records: impl IntoIterator<Item = (u64, u64, Vec<u8>)>,
+) -> Vec<u8> {
     const BLOCK: usize = 256 << 10;
     let mut bytes = Vec::new();
     let mut put = |kind: u64, ticks: u64, payload: &[u8]| {
@@ -49,8 +61,8 @@ pub fn raw_file_of_sites(
         site.write(&mut entry);
         put(8 | u64::from(site.id) << 32, 0, &entry);
     }
-    for (ticks, site, text) in messages {
-        put(2 | u64::from(site) << 32, ticks, text.as_bytes());
+    for (word, ticks, payload) in records {
+        put(word, ticks, &payload);
     }
     bytes
 }

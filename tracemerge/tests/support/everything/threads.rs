@@ -1,114 +1,13 @@
-//! A trace with everything in it, and what is in it, for tests of formats: functions that are cut off,
-//! panics, losses, stalls, damage, several processes, a killed one, odd names and texts, and values of each
-//! type.
+//! The makers of the files: what each thread of the trace has.
 
-use std::collections::BTreeMap;
-
-use serde_json::{Value, json};
+use serde_json::json;
 use trace_format::line::{Key, Kind, Line, Ticks};
 use trace_format::meta::{Cause, ClockKind, End, EndReason, LossReason, Meta, RingPlace, Run, Thread};
-use trace_format::sites::{Level, Site, SiteKind};
+use trace_format::sites::Site;
 use trace_format::wall::Wall;
 
-use super::{Place, Seeded};
-
-/// The ticks at which both processes began, and the wall clock there. A tick is 250 ns.
-pub const FIRST: u64 = 0x1000_0000;
-pub const WALL: u64 = 1_795_187_462_000_000_000;
-pub const TICK_NS: u64 = 250;
-
-/// What is known of a record that the trace has.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Expected {
-    pub ticks: u64,
-    pub pid: u32,
-    pub tid: u64,
-    /// `message`, `enter`, `leave`, or the word of a `#` line.
-    pub kind: &'static str,
-    /// The text of a message.
-    pub text: Option<String>,
-    /// The name of the function that was entered or left.
-    pub function: Option<String>,
-    /// The values of a message of which they are known.
-    pub values: Option<Value>,
-    /// The site of a message or a function, where that is known.
-    pub site: Option<u32>,
-}
-
-impl Expected {
-    pub fn ns(&self) -> u64 {
-        WALL + (self.ticks - FIRST) * TICK_NS
-    }
-}
-
-/// A call, as the records tell it. Those that are cut off end with the call around, the thread, or the trace.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Call {
-    pub pid: u32,
-    pub tid: u64,
-    pub entered: u64,
-    pub left: u64,
-    pub depth: usize,
-    pub function: String,
-}
-
-/// The trace: what is in it, in no order.
-pub struct Everything {
-    pub place: Place,
-    pub records: Vec<Expected>,
-    pub calls: Vec<Call>,
-    pub sites: Vec<Site>,
-    /// The numbers of losses reported, of stalls, of leavings without an entering.
-    pub lost: u64,
-    pub stalls: u64,
-    pub unmatched: u64,
-}
-
-/// The names of the functions, from site 10 on.
-pub const FUNCTIONS: [&str; 5] = [
-    "app::main",
-    "<app::Queue<T> as app::Put<\"x\", 7>>::put",
-    "app::odd::{{closure}}#1;é,\"q\"",
-    "app::async_run",
-    "app::leaf",
-];
-const SPAN: usize = 3;
-
-fn sites() -> Vec<Site> {
-    let site = |id, line, template: &str, descriptor: &[u8], names: &[&str]| Site {
-        id,
-        line,
-        column: 5,
-        module: "app::net".to_owned(),
-        file: "src/net \"q\", é.rs".to_owned(),
-        format: template.to_owned(),
-        descriptor: descriptor.to_vec(),
-        kind: SiteKind::Message,
-        level: [Level::None, Level::Error, Level::Info][id as usize % 3],
-        target: if id == 2 { "wire,\"2\"".to_owned() } else { String::new() },
-        function: "app::net::send".to_owned(),
-        template: template.to_owned(),
-        names: names.iter().map(|&name| name.to_owned()).collect(),
-    };
-    let mut sites = vec![
-        site(1, 12, "sent {0} of {1} at {2}", b"lyd", &["bytes", "total", "rate"]),
-        site(2, 13, "peer {0} said {1} and {2:?}", b"ebOh", &["peer", "ok", ""]),
-        site(3, 14, "fixed text, 100 % {{}}", b"", &[]),
-    ];
-    for (number, function) in (10..).zip(FUNCTIONS) {
-        let kind = if number as usize - 10 == SPAN { SiteKind::Span } else { SiteKind::Function };
-        sites.push(Site {
-            id: number,
-            line: number,
-            module: "app".to_owned(),
-            file: "src/main.rs".to_owned(),
-            kind,
-            function: function.to_owned(),
-            ..Site::default()
-        });
-    }
-    sites
-}
+use super::{Call, Everything, Expected, FIRST, FUNCTIONS, SPAN, TICK_NS, WALL};
+use crate::support::Seeded;
 
 /// The writer of one raw file.
 struct Raw<'a> {
@@ -174,31 +73,17 @@ fn thread(name: &str) -> Meta {
     Meta::Thread(Thread { name: name.into(), ring: RingPlace::Shared, why: Vec::new(), file: None })
 }
 
-/// What a thread of a raw file has open, by function and span.
-struct Stack(Vec<(usize, Option<u64>, u64)>);
-
-/// Makes the trace, with about `size` records.
-pub fn everything(size: u64) -> Everything {
-    let place = Place::new();
-    let sites = sites();
-    let mut all =
-        Everything { place, records: Vec::new(), calls: Vec::new(), sites, lost: 0, stalls: 0, unmatched: 0 };
-    let mut seeded = Seeded::new(11);
-    let mut latest: BTreeMap<u32, u64> = BTreeMap::new();
-    let mut open: Vec<(u32, u64, Stack)> = Vec::new();
-    let names = ["main one", "w;orker \"é\",\\x", "worker", "worker"];
-    for (number, (pid, tid)) in [(5, 5), (5, 51), (5, 52), (6, 61)].into_iter().enumerate() {
-        let (last, stack) = all.raw_thread(pid, tid, names[number], size / 4, &mut seeded);
-        let latest = latest.entry(pid).or_default();
-        *latest = (*latest).max(last);
-        open.push((pid, tid, stack));
-    }
-    latest.entry(5).and_modify(|last| *last = (*last).max(all.text_thread()));
-    for (pid, tid, stack) in open {
-        all.end_all(pid, tid, stack, 0, latest[&pid]);
-    }
-    all
+/// A call that is open.
+pub struct OpenCall {
+    function: usize,
+    span: Option<u64>,
+    entered: u64,
+    /// The nanoseconds that calls inside of it took.
+    inside: u64,
 }
+
+/// What a thread of a raw file has open.
+pub struct Stack(pub Vec<OpenCall>);
 
 impl Everything {
     fn expect(&mut self, ticks: u64, pid: u32, tid: u64, kind: &'static str) -> &mut Expected {
@@ -208,17 +93,33 @@ impl Everything {
     }
 
     /// Ends the calls of a thread beyond `left`.
-    fn end_all(&mut self, pid: u32, tid: u64, mut stack: Stack, left: usize, now: u64) -> Stack {
+    pub fn end_all(&mut self, pid: u32, tid: u64, mut stack: Stack, left: usize, now: u64) -> Stack {
         while stack.0.len() > left {
-            let (function, _, entered) = stack.0.pop().unwrap();
-            let (depth, function) = (stack.0.len(), FUNCTIONS[function].to_owned());
+            let OpenCall { function, entered, inside, .. } = stack.0.pop().unwrap();
+            let (name, took) = (FUNCTIONS[function], (now - entered) * TICK_NS);
+            let times = self.times.entry(name).or_default();
+            times.own += took - inside;
+            if stack.0.iter().all(|around| around.function != function) {
+                times.total += took;
+            }
+            if let Some(around) = stack.0.last_mut() {
+                around.inside += took;
+            }
+            let (depth, function) = (stack.0.len(), name.to_owned());
             self.calls.push(Call { pid, tid, entered, left: now, depth, function });
         }
         stack
     }
 
     /// Makes the raw file of a thread; returns its last ticks and what is open then.
-    fn raw_thread(&mut self, pid: u32, tid: u64, name: &str, size: u64, seeded: &mut Seeded) -> (u64, Stack) {
+    pub fn raw_thread(
+        &mut self,
+        pid: u32,
+        tid: u64,
+        name: &str,
+        size: u64,
+        seeded: &mut Seeded,
+    ) -> (u64, Stack) {
         let sites = self.sites.clone();
         let mut raw = Raw { bytes: Vec::new(), tid, sites: &sites, is_defined: false };
         let mut now = FIRST + tid;
@@ -232,9 +133,16 @@ impl Everything {
         let left = self.expect(now, pid, tid, "leave");
         (left.function, left.site) = (Some(FUNCTIONS[4].to_owned()), Some(14));
         self.unmatched += 1;
-        let mut records = 1;
-        for n in 0..size {
+        let (mut records, first) = (1, self.records.len() as u64);
+        let mut n = 0;
+        while self.records.len() as u64 - first < size {
+            n += 1;
             now += seeded.below(9);
+            if n == size / 2 {
+                // A panic that is caught: the calls that are left next may be unwinding or not.
+                self.panic(&mut raw, (pid, tid), now, "as the test wants");
+                records += 2;
+            }
             match seeded.below(100) {
                 0..=29 => {
                     let function = seeded.below(FUNCTIONS.len() as u64) as usize;
@@ -242,27 +150,35 @@ impl Everything {
                         continue;
                     }
                     // No other span of the run has it.
-                    let span = (function == SPAN).then_some(tid << 32 | (n + 1));
+                    let span = (function == SPAN).then_some(tid << 32 | n);
+                    self.polls += u64::from(span.is_some());
                     let payload = span.map_or_else(Vec::new, |span| span.to_le_bytes().to_vec());
                     let site = 10 + function as u32;
                     raw.put(9, if span.is_some() { 8 } else { 0 }, site, now, &payload);
                     let entered = self.expect(now, pid, tid, "enter");
                     (entered.function, entered.site) = (Some(FUNCTIONS[function].to_owned()), Some(site));
-                    stack.0.push((function, span, now));
+                    stack.0.push(OpenCall { function, span, entered: now, inside: 0 });
+                    let path = stack.0.iter().map(|call| FUNCTIONS[call.function]).collect();
+                    *self.paths.entry((pid, path)).or_default() += 1;
                     records += 1;
                 }
                 30..=59 => {
                     // Now and then the leavings of the innermost calls are missing, as behind a longjmp.
                     let missing = usize::from(seeded.below(20) == 0);
                     let Some(at) = stack.0.len().checked_sub(1 + missing) else { continue };
-                    let (function, span, _) = stack.0[at];
+                    let OpenCall { function, span, .. } = stack.0[at];
                     // A call of the same function further in would be taken for it.
                     if missing > 0
-                        && stack.0[at + 1..].iter().any(|inner| inner.0 == function && inner.1 == span)
+                        && stack.0[at + 1..]
+                            .iter()
+                            .any(|inner| inner.function == function && inner.span == span)
                     {
                         continue;
                     }
                     let unwinds = if seeded.below(50) == 0 { 16 } else { 0 };
+                    self.unwinding += u64::from(unwinds > 0);
+                    self.unseen += missing as u64;
+                    self.ended += u64::from(span.is_some());
                     let payload = span.map_or_else(Vec::new, |span| span.to_le_bytes().to_vec());
                     let ended = if span.is_some() { 8 | 64 } else { 0 };
                     raw.put(9, 4 | unwinds | ended, 10 + function as u32, now, &payload);
@@ -327,25 +243,91 @@ impl Everything {
                 }
             }
         }
+        if pid == 7 {
+            // A panic that nobody catches: nothing is left any more.
+            self.panic(&mut raw, (pid, tid), now, "of which the process dies\nin two lines");
+            records += 2;
+        }
         raw.meta(now, &Meta::Clock { ticks: Ticks(now), wall: Wall(WALL + (now - FIRST) * TICK_NS) });
         self.expect(now, pid, tid, "clock");
         let reason = match (pid, tid) {
             (6, _) => EndReason::Killed,
+            (7, _) => EndReason::Panic,
             (_, 52) => EndReason::Thread,
             _ => EndReason::Exit,
         };
-        let end = End { records, lost: 0, reason, files: None, cause: Cause::default() };
+        let cause = Cause { panic: (pid == 7).then_some(tid), ..Cause::default() };
+        let end = End { records, lost: 0, reason, files: None, cause };
         raw.meta(now, &Meta::End(end));
         self.expect(now, pid, tid, "end");
         if reason == EndReason::Thread {
+            self.still_open += stack.0.len() as u64;
             stack = self.end_all(pid, tid, stack, 0, now);
         }
         self.place.write(format!("app.trace.{tid}"), &raw.bytes);
         (now, stack)
     }
 
+    /// Puts the message of a panic, and the call stack that belongs to it.
+    fn panic(&mut self, raw: &mut Raw<'_>, (pid, tid): (u32, u64), now: u64, why: &str) {
+        let text = format!("panicked at src/net \"q\", é.rs:14:5: {why}");
+        raw.put(2, 0, 0, now, text.as_bytes());
+        self.expect(now, pid, tid, "message").text = Some(text);
+        let addresses: [u64; 3] = [0x5000_1000, 0x5000_2040, 0x5000_30ff];
+        raw.put(6, 0, 0, now, &addresses.map(u64::to_le_bytes).concat());
+        // It does not go up to where the thread began.
+        let text = addresses.map(|address| format!("{address:#x}")).join(" ") + " ...";
+        self.expect(now, pid, tid, "stack").text = Some(text);
+    }
+
+    /// Makes the raw files of two threads that poll the same spans by turns; returns their last ticks.
+    pub fn polling_threads(&mut self) -> u64 {
+        const SPANS: u64 = 50;
+        const POLLS: u64 = 12;
+        let (pid, tids) = (5, [54, 55]);
+        let sites = self.sites.clone();
+        let mut files = tids.map(|tid| Raw { bytes: Vec::new(), tid, sites: &sites, is_defined: false });
+        let mut now = FIRST + 11;
+        for (file, name) in files.iter_mut().zip(["poll one", "poll two"]) {
+            file.meta(now, &Meta::Run(run(pid)));
+            file.meta(now, &thread(name));
+            self.expect(now, pid, file.tid, "run");
+            self.expect(now, pid, file.tid, "thread");
+        }
+        let mut seeded = Seeded::new(13);
+        for poll in 0..POLLS {
+            for span in 1..=SPANS {
+                // No thread of the run has such a number.
+                let payload = (1 << 48 | span).to_le_bytes();
+                let file = &mut files[seeded.below(2) as usize];
+                let tid = file.tid;
+                let entered = now + 1 + seeded.below(5);
+                now = entered + 1 + seeded.below(5);
+                let ended = if poll == POLLS - 1 { 64 } else { 0 };
+                for (ticks, kind, flags) in [(entered, "enter", 8), (now, "leave", 4 | 8 | ended)] {
+                    file.put(9, flags, 10 + SPAN as u32, ticks, &payload);
+                    let call = self.expect(ticks, pid, tid, kind);
+                    (call.function, call.site) = (Some(FUNCTIONS[SPAN].to_owned()), Some(10 + SPAN as u32));
+                }
+                let function = FUNCTIONS[SPAN].to_owned();
+                self.calls.push(Call { pid, tid, entered, left: now, depth: 0, function });
+                let (times, took) =
+                    (self.times.entry(FUNCTIONS[SPAN]).or_default(), (now - entered) * TICK_NS);
+                (times.own, times.total) = (times.own + took, times.total + took);
+            }
+        }
+        self.polls += SPANS * POLLS;
+        *self.paths.entry((pid, vec![FUNCTIONS[SPAN]])).or_default() += SPANS * POLLS;
+        self.joined += SPANS * (POLLS - 1);
+        self.ended += SPANS;
+        for file in files {
+            self.place.write(format!("app.trace.{}", file.tid), &file.bytes);
+        }
+        now
+    }
+
     /// Makes the text file of a thread with odd messages, and with bytes that are no lines.
-    fn text_thread(&mut self) -> u64 {
+    pub fn text_thread(&mut self) -> u64 {
         let (pid, tid) = (5, 53);
         let mut now = FIRST + 7;
         let mut out = Vec::new();

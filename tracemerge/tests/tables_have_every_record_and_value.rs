@@ -17,14 +17,14 @@ fn without_the_feature_the_command_says_how_to_get_it() {
 mod with_the_feature {
     use std::collections::{BTreeMap, HashMap};
     use std::fs::File;
-    use std::path::{Path, PathBuf};
+    use std::path::Path;
     use std::process::Command;
 
     use parquet::file::reader::{FileReader, SerializedFileReader};
     use parquet::record::Field;
     use serde_json::{Map, Value, json};
 
-    use super::support::{Everything, Expected, everything};
+    use super::support::{Everything, Expected, everything, readers};
 
     /// More records than a row group has.
     const SIZE: u64 = 150_000;
@@ -149,10 +149,7 @@ mod with_the_feature {
 
     #[test]
     fn duckdb_finds_each_record_with_its_values_and_answers_the_queries_of_the_documents() {
-        let readers = std::env::var_os("TRACER_READERS").filter(|readers| !readers.is_empty());
-        let Some(readers) = readers.map(PathBuf::from) else {
-            return eprintln!("not tested: TRACER_READERS names no directory with DuckDB (see .ci/readers)");
-        };
+        let Some(readers) = readers() else { return };
         let all = everything(SIZE);
         let ran = all.place.merge(["--format", "parquet", "--all-runs", "app"]);
         assert_eq!(ran.status, Some(1), "{}", ran.err);

@@ -62,7 +62,7 @@ fn install(from: &Path, to: &Path) {
 fn vim_knows_each_part_of_each_kind_of_line() {
     let place = Place::new();
     if place.program("vim").arg("--version").output().is_err() {
-        return eprintln!("not tested: there is no vim");
+        return support::not_tested("there is no vim");
     }
     install(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../extras/vim")), &place.path(".vim"));
     let mut script = String::from(

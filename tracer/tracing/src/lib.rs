@@ -56,6 +56,9 @@
 //! # }
 //! ```
 //!
+//! A filter of all layers, as in `registry().with(filter).with(layer)`, decides for this one, too. `tracing-subscriber` then
+//! has every callsite on that the filter lets through, also while tracing is off: values are evaluated, and not formatted.
+//!
 //! [`tracer`]: https://docs.rs/tracer-lib
 //! [`tracing`]: https://docs.rs/tracing
 

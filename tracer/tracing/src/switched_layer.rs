@@ -9,7 +9,8 @@ use std::any::TypeId;
 
 use tracing_core::span::{Attributes, Id, Record};
 use tracing_core::{Dispatch, Event, Interest, LevelFilter, Metadata, Subscriber};
-use tracing_subscriber::filter::Filtered;
+use tracing_subscriber::filter::combinator::And;
+use tracing_subscriber::filter::{FilterExt as _, Filtered};
 use tracing_subscriber::layer::{Context, Filter, Layer as _};
 use tracing_subscriber::registry::LookupSpan;
 
@@ -43,8 +44,8 @@ pub struct SwitchedLayer<S>(Filtered<Layer, Switch, S>);
 
 /// Makes a layer with its filter. This decides whether the process traces, as its first record does.
 ///
-/// It can be given another filter, which then decides as well. The subscriber that it is added to must be the
-/// registry of `tracing-subscriber`, or layers on that: others have no filters for a layer.
+/// It can be [given another filter](SwitchedLayer::with_filter), which then decides as well. The subscriber that it is added
+/// to must be the registry of `tracing-subscriber`, or layers on that: others have no filters for a layer.
 #[must_use]
 pub fn layer<S>() -> SwitchedLayer<S>
 where
@@ -52,6 +53,23 @@ where
 {
     follow_the_switch();
     SwitchedLayer(Layer::default().with_filter(Switch(())))
+}
+
+impl<S> SwitchedLayer<S>
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+{
+    /// Has another filter decide as well, for this layer alone, such as `EnvFilter`.
+    ///
+    /// The method of this name that every layer has would put the one filter around the other. `tracing-subscriber` takes them
+    /// for filters of two layers then, and has a callsite on that only one of them wants.
+    #[must_use]
+    pub fn with_filter<F>(self, filter: F) -> Filtered<Layer, And<Switch, F, S>, S>
+    where
+        F: Filter<S>,
+    {
+        Layer::default().with_filter(Switch(()).and(filter))
+    }
 }
 
 impl<S> tracing_subscriber::Layer<S> for SwitchedLayer<S>

@@ -347,22 +347,42 @@ fn a_debug_that_panics_harms_nothing() {
     }
 }
 
-/// Returns what the levels' scenario has in its trace, without ids of spans and what stands behind the texts, and how
-/// often its value was formatted.
-fn levels(scenario: Scenario) -> (Vec<String>, usize) {
-    let traced = scenario.run().succeeded();
-    let brief = |text: &String| {
-        let text = text.split(" value=").next().expect("a text");
-        text.replace("span=1 ", "span=? ").replace("span=2 ", "span=? ")
-    };
-    let formatted = traced.stdout().lines().filter(|line| *line == "formatted").count();
-    (traced.messages().iter().map(brief).collect(), formatted)
+/// What came of the program's levels.
+struct Levels {
+    /// What is in the trace, without ids of spans, their values and what stands behind the texts.
+    told: Vec<String>,
+    /// The callsites that `tracing` had on: it evaluates their values, whoever looks at them.
+    on: Vec<String>,
+    /// How often a value was formatted.
+    formatted: usize,
+}
+
+impl Levels {
+    fn of(scenario: Scenario) -> Levels {
+        let traced = scenario.run().succeeded();
+        let brief = |text: &String| {
+            let text = text.split(" value=").next().expect("a text");
+            text.replace("span=1 ", "").replace("span=2 ", "").replace("{n=1} new", "")
+        };
+        let stdout = traced.stdout();
+        let on = stdout.lines().filter_map(|line| Some(line.strip_prefix("on: ")?.to_owned())).collect();
+        let formatted = stdout.lines().filter(|line| *line == "formatted").count();
+        Levels { told: traced.messages().iter().map(brief).collect(), on, formatted }
+    }
+
+    /// Returns the levels where nobody but the bridge listens: what is not in the trace was off in `tracing`.
+    fn alone(scenario: Scenario) -> (Vec<String>, usize) {
+        let Levels { told, on, formatted } = Levels::of(scenario);
+        let without_ends: Vec<_> = told.iter().filter(|text| !text.ends_with(" closed")).cloned().collect();
+        assert_eq!(on, without_ends);
+        (told, formatted)
+    }
 }
 
 #[test]
 fn the_tracers_filter_decides_by_target_and_level() {
     for way in ["layer", "subscriber"] {
-        let by = |filter: &str| levels(scenario(&["levels", way]).env("TRACER_FILTER", filter));
+        let by = |filter: &str| Levels::alone(scenario(&["levels", way]).env("TRACER_FILTER", filter));
         let (all, formatted) = by("");
         assert_eq!((all.len(), formatted), (13, 3));
         let kept =
@@ -378,9 +398,12 @@ fn the_tracers_filter_decides_by_target_and_level() {
 
 #[test]
 fn rust_log_decides_where_the_program_says_so() {
-    for way in ["filtered", "global", "filtered-subscriber"] {
+    for way in ["filtered", "filtered-alone", "global", "filtered-subscriber"] {
         let by = |rust_log: &str, filter: &str| {
-            levels(scenario(&["levels", way]).env("RUST_LOG", rust_log).env("TRACER_FILTER", filter)).0
+            let scenario = scenario(&["levels", way]).env("RUST_LOG", rust_log).env("TRACER_FILTER", filter);
+            // In these two ways somebody else wants more: another layer, or what `tracing-subscriber` takes for one.
+            let others_want = ["filtered", "global"].contains(&way);
+            if others_want { Levels::of(scenario).told } else { Levels::alone(scenario).0 }
         };
         let all = by("trace", "");
         assert_eq!(all.len(), 13);
@@ -389,6 +412,7 @@ fn rust_log_decides_where_the_program_says_so() {
         assert_eq!(by("app=debug", ""), app, "{way}");
         let errors: Vec<_> = app.iter().filter(|t| t.starts_with("ERROR")).cloned().collect();
         assert_eq!(by("app=debug", "error"), errors, "{way}: both filters");
+        assert_eq!(by("error", "app=debug"), errors, "{way}: both filters");
     }
 }
 
@@ -396,7 +420,10 @@ fn rust_log_decides_where_the_program_says_so() {
 fn a_layer_beside_it_is_told_all_that_it_asks_for() {
     let all = |scenario: Scenario| {
         let traced = scenario.run().succeeded();
-        traced.stdout().lines().filter(|line| line.contains("app") || line.contains("other")).count()
+        let stdout = traced.stdout();
+        let of_fmt =
+            |line: &&str| !line.starts_with("on: ") && (line.contains("app") || line.contains("other"));
+        stdout.lines().filter(of_fmt).count()
     };
     // Nine events; spans are no lines of `fmt`.
     let filtered = |way| scenario(&["levels", way]).env("RUST_LOG", "error");
@@ -405,14 +432,32 @@ fn a_layer_beside_it_is_told_all_that_it_asks_for() {
     assert_eq!(all(scenario(&["levels", "beside"]).without("TRACER_ENABLE")), 9);
     assert_eq!(all(scenario(&["levels", "plain"]).without("TRACER_ENABLE")), 9);
     assert_eq!(all(filtered("filtered")), 9);
+    assert_eq!(all(filtered("beside-filtered")), 3);
 }
 
 #[test]
-fn what_is_off_is_not_formatted() {
+fn what_is_off_is_off_in_tracing_itself() {
+    let off = |way| scenario(&["levels", way]).without("TRACER_ENABLE");
     for way in WAYS {
-        let traced = scenario(&["levels", way]).without("TRACER_ENABLE").run().succeeded();
+        let traced = off(way).run().succeeded();
         assert_eq!((traced.stdout().as_str(), traced.files.len()), ("", 0), "{way}");
     }
+    // Also where the user's filter lets everything through.
+    for way in ["filtered-alone", "filtered-subscriber"] {
+        let traced = off(way).env("RUST_LOG", "trace").run().succeeded();
+        assert_eq!((traced.stdout().as_str(), traced.files.len()), ("", 0), "{way}");
+    }
+    // A filter for all layers has callsites on that it lets through, whoever is behind it; nothing is formatted.
+    let traced = off("global").env("RUST_LOG", "error").run().succeeded();
+    assert!(traced.stdout().lines().all(|line| line.starts_with("on: ERROR ")), "{}", traced.stdout());
+    assert_eq!(traced.files.len(), 0);
+    // What another layer wants is on, and nothing else.
+    let traced = off("beside-filtered").env("RUST_LOG", "error").run().succeeded();
+    let targets = ["app", "app::net", "other"];
+    let both = |target| [format!("on: ERROR {target}: error"), format!("ERROR {target}: error")];
+    let told: Vec<_> = traced.stdout().lines().map(|line| line.trim_start().to_owned()).collect();
+    assert_eq!(told, targets.map(both).concat());
+    assert_eq!(traced.files.len(), 0);
 }
 
 #[test]
@@ -420,7 +465,7 @@ fn callsites_follow_the_switch() {
     for way in WAYS {
         let scenario = scenario(&["switched", way]).without("TRACER_ENABLE").env("SPEAKER_ENABLE", "1");
         let traced = scenario.env("TRACER_FILTER", "info").run().succeeded();
-        let on = ["formatted", "formatted"];
+        let on = ["on: said", "formatted", "on: span", "formatted"];
         let expected = [&["off", "on"], &on[..], &["off again", "on again"], &on[..]].concat();
         assert_eq!(traced.stdout().lines().collect::<Vec<_>>(), expected, "{way}");
         let names: Vec<_> = traced

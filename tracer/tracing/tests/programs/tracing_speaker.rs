@@ -69,6 +69,12 @@ impl fmt::Debug for Tells {
     }
 }
 
+/// Says on stdout that a callsite is on: `tracing` evaluates its values then, whether any subscriber looks at them or not.
+fn evaluated<T>(site: &str, value: T) -> T {
+    say(&format!("on: {site}"));
+    value
+}
+
 /// Says each thing in many ways, twice: before its place is told to readers, and behind that.
 fn everything() {
     for round in 0..2u8 {
@@ -289,28 +295,29 @@ fn stress(path: &str) {
     });
 }
 
-/// The same at three levels and in three targets, and a span.
+/// The same at three levels and in three targets, and two spans. Each says on stdout that it is on.
 fn levels() {
-    error!(target: "app", "error");
-    info!(target: "app", "info");
-    debug!(target: "app", value = ?Tells, "debug");
-    error!(target: "app::net", "error");
-    info!(target: "app::net", "info");
-    debug!(target: "app::net", value = ?Tells, "debug");
-    error!(target: "other", "error");
-    info!(target: "other", "info");
-    debug!(target: "other", value = ?Tells, "debug");
-    trace_span!(target: "app", "detail").in_scope(|| ());
-    info_span!(target: "other", "span").in_scope(|| ());
+    macro_rules! texts {
+        ($target:literal) => {
+            error!(target: $target, "{}", evaluated(concat!("ERROR ", $target, ": error"), "error"));
+            info!(target: $target, "{}", evaluated(concat!("INFO ", $target, ": info"), "info"));
+            debug!(target: $target, value = ?evaluated(concat!("DEBUG ", $target, ": debug"), Tells), "debug");
+        };
+    }
+    texts!("app");
+    texts!("app::net");
+    texts!("other");
+    trace_span!(target: "app", "detail", n = evaluated("TRACE app: detail", 1)).in_scope(|| ());
+    info_span!(target: "other", "span", n = evaluated("INFO other: span", 1)).in_scope(|| ());
 }
 
 /// Tracing switched on and off while the program runs, with events of the same callsites.
 fn switched() {
     let round = |name: &str| {
         say(name);
-        info!(name, value = ?Tells, "said");
-        debug!(name, value = ?Tells, "too detailed");
-        info_span!("span", name, value = ?Tells).in_scope(|| ());
+        info!(name, value = ?evaluated("said", Tells), "said");
+        debug!(name, value = ?evaluated("too detailed", Tells), "too detailed");
+        info_span!("span", name, value = ?evaluated("span", Tells)).in_scope(|| ());
     };
     let early = info_span!("early");
     round("off");
@@ -361,6 +368,16 @@ fn set_up(way: &str) {
                 .with(tracer_tracing::layer().with_filter(filter))
                 .with(oracle!())
                 .try_init()
+        }
+        // The user's filter for this layer, and nobody else who wants anything.
+        "filtered-alone" => {
+            let filter = EnvFilter::from_default_env();
+            tracing_subscriber::registry().with(tracer_tracing::layer().with_filter(filter)).try_init()
+        }
+        // Another layer with a filter of its own.
+        "beside-filtered" => {
+            let other = oracle!().with_filter(EnvFilter::from_default_env());
+            tracing_subscriber::registry().with(tracer_tracing::layer()).with(other).try_init()
         }
         // The user's filter for all.
         "global" => {

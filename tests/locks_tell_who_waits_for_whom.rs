@@ -1,5 +1,6 @@
-//! Locks of `tracer::sync` record each wait and no more, and `tracemerge locks` tells behind whom threads waited, what is
-//! deadlocked, what is held over an await, and who has woken whom.
+//! Locks of `tracer::sync`, those with the interface of `std` and those with that of `parking_lot`, record each wait and no
+//! more, and `tracemerge locks` tells behind whom threads waited, what is deadlocked, what is held over an await, and who has
+//! woken whom.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -9,6 +10,9 @@ use support::merges::tracemerge;
 use support::{APP, Scenario, Traced};
 
 const SCENARIO: &str = env!("CARGO_BIN_EXE_scenario");
+
+/// What the scenarios over the locks of each interface are called, before the name that they have in common.
+const INTERFACES: [&str; 2] = ["", "parking-lot-"];
 
 /// Returns what `tracemerge locks` tells of a program that has ended, and what the program has printed by name.
 fn locks(traced: &Traced) -> (String, HashMap<String, String>) {
@@ -20,8 +24,11 @@ fn locks(traced: &Traced) -> (String, HashMap<String, String>) {
     (String::from_utf8(ran.stdout).expect("UTF-8"), said)
 }
 
-fn run(scenario: &str, argument: &str, format: &str) -> Traced {
-    Scenario::new(SCENARIO, &[scenario, argument]).env("TRACER_FORMAT", format).run().succeeded()
+fn run(interface: &str, scenario: &str, argument: &str, format: &str) -> Traced {
+    Scenario::new(SCENARIO, &[&format!("{interface}{scenario}"), argument])
+        .env("TRACER_FORMAT", format)
+        .run()
+        .succeeded()
 }
 
 /// Returns the text about what has this place as its first one, up to the next empty line.
@@ -33,59 +40,92 @@ fn about<'a>(text: &'a str, kind: &str, line: &str) -> Vec<&'a str> {
     about
 }
 
+/// Returns the records of locks without what differs from run to run, the number of the holder and that of the nanoseconds,
+/// and without the places where locks were made, which those of `parking_lot` do not know.
+fn records(traced: &Traced) -> Vec<String> {
+    let brief = |text: &String| {
+        let words = text.split(' ').map(|word| match word.split_once('=') {
+            Some((name @ ("ns" | "made" | "holder"), _)) => name.to_owned(),
+            _ => word.to_owned(),
+        });
+        words.collect::<Vec<_>>().join(" ")
+    };
+    let mut records: Vec<_> = traced.messages().iter().map(brief).collect();
+    records.sort();
+    records
+}
+
 #[test]
 fn each_wait_is_counted_with_its_places_and_free_locks_record_nothing() {
     for format in ["text", "raw"] {
-        let traced = run("locks", "7", format);
-        let (text, said) = locks(&traced);
-        assert!(text.starts_with("2 locks waited for\n"), "{text}");
-        let mutex = about(&text, "lock ", &said["mutex made"]);
-        assert!(mutex[0].contains(": 7 waits, "), "{text}");
-        // All waits are alike: one line behind the headings.
-        let [_, _, line] = mutex[..] else { panic!("{mutex:#?}") };
-        let ends = |line: &str, waited: &str, held: &str| {
-            let words: Vec<&str> = line.split_whitespace().collect();
-            let [at, holder, since] = words[words.len() - 3..] else { panic!("{line}") };
-            assert!(at.ends_with(&format!("locks.rs:{}", said[waited])), "{line}");
-            assert!(since.ends_with(&format!("locks.rs:{}", said[held])), "{line}");
-            assert_eq!(holder, "main", "{line}");
-        };
-        ends(line, "mutex waited", "mutex held");
-        let rwlock = about(&text, "lock ", &said["rwlock made"]);
-        assert!(rwlock[0].contains(": 2 waits, "), "{text}");
-        let find = |line: &str| {
-            let place = format!("locks.rs:{} ", said[line]);
-            rwlock.iter().copied().find(|text| text.contains(&place)).unwrap_or_else(|| panic!("{text}"))
-        };
-        ends(find("reader waited"), "reader waited", "rwlock written");
-        ends(find("writer waited"), "writer waited", "rwlock read");
-        // Seven, a reader and a writer have waited: two records each, and "about to wait".
-        assert_eq!(traced.messages().len(), 9 * 3 + 1, "{:#?}", traced.messages());
+        let [std, parking_lot] = INTERFACES.map(|interface| {
+            let traced = run(interface, "locks", "7", format);
+            waits_are_told(&traced, interface == INTERFACES[0]);
+            // Seven, a reader and a writer have waited: two records each, and "about to wait".
+            assert_eq!(traced.messages().len(), 9 * 3 + 1, "{:#?}", traced.messages());
+            records(&traced)
+        });
+        assert_eq!(std, parking_lot, "{format}");
     }
+}
+
+/// Checks what `tracemerge locks` tells of the program whose locks are waited for. They are known by the places where they were
+/// made, or by those where a thread waited first.
+fn waits_are_told(traced: &Traced, know_where_made: bool) {
+    let (text, said) = locks(traced);
+    assert!(text.starts_with("2 locks waited for\n"), "{text}");
+    let known_by =
+        if know_where_made { ["mutex made", "rwlock made"] } else { ["mutex waited", "reader waited"] };
+    let [mutex, rwlock] = known_by.map(|place| about(&text, "lock ", &said[place]));
+    assert!(mutex[0].contains(": 7 waits, "), "{text}");
+    // All waits are alike: one line behind the headings.
+    let [_, _, line] = mutex[..] else { panic!("{mutex:#?}") };
+    let ends = |line: &str, waited: &str, held: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let [at, holder, since] = words[words.len() - 3..] else { panic!("{line}") };
+        assert!(at.ends_with(&format!("locks.rs:{}", said[waited])), "{line}");
+        assert!(since.ends_with(&format!("locks.rs:{}", said[held])), "{line}");
+        assert_eq!(holder, "main", "{line}");
+    };
+    ends(line, "mutex waited", "mutex held");
+    assert!(rwlock[0].contains(": 2 waits, "), "{text}");
+    let find = |line: &str| {
+        let place = format!("locks.rs:{} ", said[line]);
+        rwlock.iter().copied().find(|text| text.contains(&place)).unwrap_or_else(|| panic!("{text}"))
+    };
+    ends(find("reader waited"), "reader waited", "rwlock written");
+    ends(find("writer waited"), "writer waited", "rwlock read");
 }
 
 #[test]
 fn a_deadlock_is_told_with_both_threads_and_places() {
-    let (text, _) = locks(&run("locks-deadlocked", "", "text"));
-    assert!(text.starts_with("2 locks waited for; 2 waits have not ended\n"), "{text}");
-    assert!(
-        text.contains("\n  deadlock: left -> right -> left\n")
-            || text.contains("\n  deadlock: right -> left -> right\n"),
-        "{text}"
-    );
+    for interface in INTERFACES {
+        let (text, _) = locks(&run(interface, "locks-deadlocked", "", "text"));
+        assert!(text.starts_with("2 locks waited for; 2 waits have not ended\n"), "{text}");
+        assert!(
+            text.contains("\n  deadlock: left -> right -> left\n")
+                || text.contains("\n  deadlock: right -> left -> right\n"),
+            "{text}"
+        );
+    }
 }
 
 #[test]
 fn a_lock_that_is_held_over_an_await_is_found() {
-    let (text, said) = locks(&run("locks-held-over-an-await", "", "text"));
-    assert!(text.contains("\n  deadlock: executor waits for itself\n"), "{text}");
-    let waited = format!("locks.rs:{}\n    which it has itself since ", said["waited"]);
-    let (_, since) = text.split_once(&waited).unwrap_or_else(|| panic!("{waited}: {text}"));
-    let (since, _) = since.split_once('\n').expect("a line");
-    assert!(
-        since.contains(&format!("locks.rs:{}: it was locked twice, or is held over an await", said["held"])),
-        "{text}"
-    );
+    for interface in INTERFACES {
+        let (text, said) = locks(&run(interface, "locks-held-over-an-await", "", "text"));
+        assert!(text.contains("\n  deadlock: executor waits for itself\n"), "{text}");
+        let waited = format!("locks.rs:{}\n    which it has itself since ", said["waited"]);
+        let (_, since) = text.split_once(&waited).unwrap_or_else(|| panic!("{waited}: {text}"));
+        let (since, _) = since.split_once('\n').expect("a line");
+        assert!(
+            since.contains(&format!(
+                "locks.rs:{}: it was locked twice, or is held over an await",
+                said["held"]
+            )),
+            "{text}"
+        );
+    }
 }
 
 /// Perfetto's trace processor, where `.ci/readers` has installed it, finds a flow from each notification to whom it woke, in
@@ -97,7 +137,7 @@ fn a_notification_flows_to_whom_it_wakes_in_perfetto() {
         let why = b"not tested: TRACER_READERS names no directory with Perfetto (see .ci/readers)\n";
         return drop(std::io::stderr().write_all(why));
     };
-    let traced = run("locks-notified", "100", "raw");
+    let traced = run(INTERFACES[0], "locks-notified", "100", "raw");
     let woken = traced.messages().iter().filter(|message| message.contains(" woken id=")).count();
     assert!(woken > 50, "{woken}");
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tracemerge/tests/readers/trace_processor.mjs");
@@ -118,18 +158,20 @@ fn a_notification_flows_to_whom_it_wakes_in_perfetto() {
 
 #[test]
 fn notifications_and_those_whom_they_wake_are_told() {
-    let (text, _) = locks(&run("locks-notified", "5", "text"));
-    let condition = text.lines().find(|line| line.starts_with("condition ")).expect("the condition");
-    let number = |before: &str, after: &str| -> u64 {
-        let end = condition.find(after).unwrap_or_else(|| panic!("{after}: {condition}"));
-        let start = condition[..end].rfind(before).expect("what is before") + before.len();
-        condition[start..end].parse().expect("a number")
-    };
-    // A condition may wake a thread for no reason; it then waits again.
-    assert!((6..=8).contains(&number(": ", " waits,")), "{condition}");
-    assert_eq!(number(", ", " ended by time"), 1, "{condition}");
-    assert_eq!(number("; ", " notifications"), 6, "{condition}");
-    let woken: Vec<&str> = text.lines().filter(|line| line.contains("  main  ")).collect();
-    assert!(woken.len() == 1 && woken[0].trim_start().starts_with('5'), "{text}");
-    assert!(condition.contains(" notifications, 1 found nobody waiting; "), "{condition}");
+    for interface in INTERFACES {
+        let (text, _) = locks(&run(interface, "locks-notified", "5", "text"));
+        let condition = text.lines().find(|line| line.starts_with("condition ")).expect("the condition");
+        let number = |before: &str, after: &str| -> u64 {
+            let end = condition.find(after).unwrap_or_else(|| panic!("{after}: {condition}"));
+            let start = condition[..end].rfind(before).expect("what is before") + before.len();
+            condition[start..end].parse().expect("a number")
+        };
+        // A condition may wake a thread for no reason; it then waits again.
+        assert!((6..=8).contains(&number(": ", " waits,")), "{condition}");
+        assert_eq!(number(", ", " ended by time"), 1, "{condition}");
+        assert_eq!(number("; ", " notifications"), 6, "{condition}");
+        let woken: Vec<&str> = text.lines().filter(|line| line.contains("  main  ")).collect();
+        assert!(woken.len() == 1 && woken[0].trim_start().starts_with('5'), "{text}");
+        assert!(condition.contains(" notifications, 1 found nobody waiting; "), "{condition}");
+    }
 }

@@ -1,4 +1,5 @@
-//! Programs whose threads wait for locks of `tracer::sync`, and say on stdout where.
+//! Programs whose threads wait for locks of `tracer::sync`, and say on stdout where: each is there for the locks with the
+//! interface of `std` and for those with that of `parking_lot`.
 
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -11,7 +12,6 @@ use std::thread;
 use std::time::Duration;
 
 use tracer::Tracer;
-use tracer::sync::{Condvar, Mutex, RwLock};
 
 /// How long a lock is held at least while another thread waits for it.
 const HELD: Duration = Duration::from_millis(10);
@@ -39,127 +39,188 @@ fn while_held<G>(name: &str, held: G, wait: impl FnOnce() + Send) {
     });
 }
 
-/// Has other threads wait `times` times for a mutex, and once each as a reader and as a writer for an `RwLock`, which the
-/// main thread has. Before and after, each lock is taken a thousand times when it is free.
-pub fn waited_for(times: u64) {
-    Tracer::get().trace(format_args!("the main thread has a name"));
-    tell("mutex made", line!() + 1);
-    let mutex = Mutex::new(0);
-    tell("rwlock made", line!() + 1);
-    let rwlock = RwLock::new(0);
-    let free = || {
-        for _ in 0..1000 {
-            *mutex.lock().expect("nobody panics") += 1;
-            *rwlock.write().expect("nobody panics") += 1;
-            assert!(*rwlock.read().expect("nobody panics") > 0);
-            assert!(mutex.try_lock().is_ok());
-        }
-    };
-    free();
-    tell("mutex held", line!() + 3);
-    tell("mutex waited", line!() + 3);
-    for _ in 0..times {
-        let held = mutex.lock().expect("nobody panics");
-        while_held("waiter", held, || *mutex.lock().expect("nobody panics") += 1);
-    }
-    tell("rwlock written", line!() + 2);
-    tell("reader waited", line!() + 2);
-    let held = rwlock.write().expect("nobody panics");
-    while_held("reader", held, || assert!(*rwlock.read().expect("nobody panics") > 0));
-    tell("rwlock read", line!() + 2);
-    tell("writer waited", line!() + 2);
-    let held = rwlock.read().expect("nobody panics");
-    while_held("writer", held, || *rwlock.write().expect("nobody panics") += 1);
-    free();
-    assert_eq!(*mutex.lock().expect("nobody panics"), 2000 + times);
-}
+/// Makes the same programs in two modules, which differ in the locks that they take. Places stay those of the lines below,
+/// because they are handed over as they stand.
+macro_rules! over_both {
+    ($($program:item)*) => {
+        /// The programs over the locks with the interface of `std`.
+        pub mod of_std {
+            use super::*;
+            use tracer::sync::{Condvar, LockResult, Mutex, MutexGuard, RwLock};
 
-/// Has two threads take two mutexes in different orders, and ends the process when neither goes on.
-pub fn deadlocked() {
-    let (first, second) = (Arc::new(Mutex::new(())), Arc::new(Mutex::new(())));
-    let barrier = Arc::new(std::sync::Barrier::new(2));
-    for (name, one, other) in [("left", &first, &second), ("right", &second, &first)] {
-        let (one, other, barrier) = (one.clone(), other.clone(), barrier.clone());
-        let play = move || {
-            Tracer::get().trace(format_args!("{name} begins"));
-            let _one = one.lock();
-            barrier.wait();
-            let _other = other.lock();
-        };
-        thread::Builder::new().name(name.to_owned()).spawn(play).expect("a thread");
-    }
-    thread::sleep(Duration::from_millis(300));
-    process::exit(0);
-}
-
-/// Is pending when it is polled first.
-struct Pause(bool);
-
-impl Future for Pause {
-    type Output = ();
-
-    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
-        if std::mem::replace(&mut self.0, true) { Poll::Ready(()) } else { Poll::Pending }
-    }
-}
-
-/// Polls two tasks in turn on one thread. The first has a mutex over an await, and the second one wants it meanwhile: the
-/// thread waits for itself, and the process ends.
-pub fn held_over_an_await() {
-    static ACCOUNT: Mutex<u64> = Mutex::new(0);
-    #[allow(clippy::await_holding_lock, reason = "the mistake that is to be found")]
-    async fn pay() {
-        tell("held", line!() + 1);
-        let mut account = ACCOUNT.lock().expect("nobody panics");
-        Pause(false).await;
-        *account += 1;
-    }
-    async fn look() -> u64 {
-        tell("waited", line!() + 1);
-        *ACCOUNT.lock().expect("nobody panics")
-    }
-    let executor = || {
-        let mut context = Context::from_waker(Waker::noop());
-        let (mut pay, mut look) = (pin!(pay()), pin!(look()));
-        while pay.as_mut().poll(&mut context).is_pending() {
-            let _ = look.as_mut().poll(&mut context);
-        }
-    };
-    thread::Builder::new().name("executor".to_owned()).spawn(executor).expect("a thread");
-    thread::sleep(Duration::from_millis(300));
-    process::exit(0);
-}
-
-/// Has a thread wait for a condition `times` times, each time until the main thread notifies it, and then once until the
-/// time is over. The main thread also notifies once when nobody waits.
-pub fn notified(times: u64) {
-    Tracer::get().trace(format_args!("the main thread has a name"));
-    let (ready, condition) = (Mutex::new(false), Condvar::new());
-    condition.notify_all();
-    let done = AtomicBool::new(false);
-    thread::scope(|scope| {
-        let wait = || {
-            for _ in 0..times {
-                let mut guard = ready.lock().expect("nobody panics");
-                while !*guard {
-                    guard = condition.wait(guard).expect("nobody panics");
-                }
-                *guard = false;
-                drop(guard);
-                done.store(true, Ordering::Release);
+            fn is_free<T>(mutex: &Mutex<T>) -> bool {
+                mutex.try_lock().is_ok()
             }
-            let guard = ready.lock().expect("nobody panics");
-            let (_, timeout) = condition.wait_timeout(guard, HELD).expect("nobody panics");
-            assert!(timeout.timed_out());
+
+            fn got<G>(guard: LockResult<G>) -> G {
+                guard.expect("nobody panics")
+            }
+
+            fn wait<'a, T>(condition: &Condvar, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
+                got(condition.wait(guard))
+            }
+
+            fn is_in_time<T>(condition: &Condvar, guard: MutexGuard<'_, T>) -> bool {
+                !got(condition.wait_timeout(guard, HELD)).1.timed_out()
+            }
+
+            $($program)*
+        }
+
+        /// The programs over the locks with the interface of `parking_lot`.
+        pub mod of_parking_lot {
+            use super::*;
+            use tracer::sync::parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
+
+            fn is_free<T>(mutex: &Mutex<T>) -> bool {
+                mutex.try_lock().is_some()
+            }
+
+            fn got<G>(guard: G) -> G {
+                guard
+            }
+
+            fn wait<'a, T>(condition: &Condvar, mut guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
+                condition.wait(&mut guard);
+                guard
+            }
+
+            fn is_in_time<T>(condition: &Condvar, mut guard: MutexGuard<'_, T>) -> bool {
+                !condition.wait_for(&mut guard, HELD).timed_out()
+            }
+
+            $($program)*
+        }
+    };
+}
+
+over_both! {
+    /// Has other threads wait `times` times for a mutex, and once each as a reader and as a writer for an `RwLock`, which the
+    /// main thread has. Before and after, each lock is taken a thousand times when it is free.
+    pub fn waited_for(times: u64) {
+        Tracer::get().trace(format_args!("the main thread has a name"));
+        tell("mutex made", line!() + 1);
+        let mutex = Mutex::new(0);
+        tell("rwlock made", line!() + 1);
+        let rwlock = RwLock::new(0);
+        let free = || {
+            for _ in 0..1000 {
+                *got(mutex.lock()) += 1;
+                *got(rwlock.write()) += 1;
+                assert!(*got(rwlock.read()) > 0);
+                assert!(is_free(&mutex));
+            }
         };
-        thread::Builder::new().name("sleeper".to_owned()).spawn_scoped(scope, wait).expect("a thread");
+        free();
+        tell("mutex held", line!() + 3);
+        tell("mutex waited", line!() + 3);
         for _ in 0..times {
-            thread::sleep(HELD);
-            *ready.lock().expect("nobody panics") = true;
-            condition.notify_one();
-            while !done.swap(false, Ordering::Acquire) {
-                thread::yield_now();
-            }
+            let held = got(mutex.lock());
+            while_held("waiter", held, || *got(mutex.lock()) += 1);
         }
-    });
+        tell("rwlock written", line!() + 2);
+        tell("reader waited", line!() + 2);
+        let held = got(rwlock.write());
+        while_held("reader", held, || assert!(*got(rwlock.read()) > 0));
+        tell("rwlock read", line!() + 2);
+        tell("writer waited", line!() + 2);
+        let held = got(rwlock.read());
+        while_held("writer", held, || *got(rwlock.write()) += 1);
+        free();
+        assert_eq!(*got(mutex.lock()), 2000 + times);
+    }
+
+    /// Has two threads take two mutexes in different orders, and ends the process when neither goes on.
+    pub fn deadlocked() {
+        let (first, second) = (Arc::new(Mutex::new(())), Arc::new(Mutex::new(())));
+        let barrier = Arc::new(std::sync::Barrier::new(2));
+        for (name, one, other) in [("left", &first, &second), ("right", &second, &first)] {
+            let (one, other, barrier) = (one.clone(), other.clone(), barrier.clone());
+            let play = move || {
+                Tracer::get().trace(format_args!("{name} begins"));
+                let _one = one.lock();
+                barrier.wait();
+                let _other = other.lock();
+            };
+            thread::Builder::new().name(name.to_owned()).spawn(play).expect("a thread");
+        }
+        thread::sleep(Duration::from_millis(300));
+        process::exit(0);
+    }
+
+    /// Is pending when it is polled first.
+    struct Pause(bool);
+
+    impl Future for Pause {
+        type Output = ();
+
+        fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+            if std::mem::replace(&mut self.0, true) { Poll::Ready(()) } else { Poll::Pending }
+        }
+    }
+
+    /// Polls two tasks in turn on one thread. The first has a mutex over an await, and the second one wants it meanwhile: the
+    /// thread waits for itself, and the process ends.
+    pub fn held_over_an_await() {
+        static ACCOUNT: Mutex<u64> = Mutex::new(0);
+        #[allow(clippy::await_holding_lock, reason = "the mistake that is to be found")]
+        async fn pay() {
+            tell("held", line!() + 1);
+            let mut account = got(ACCOUNT.lock());
+            Pause(false).await;
+            *account += 1;
+        }
+        async fn look() -> u64 {
+            tell("waited", line!() + 1);
+            *got(ACCOUNT.lock())
+        }
+        let executor = || {
+            let mut context = Context::from_waker(Waker::noop());
+            let (mut pay, mut look) = (pin!(pay()), pin!(look()));
+            while pay.as_mut().poll(&mut context).is_pending() {
+                let _ = look.as_mut().poll(&mut context);
+            }
+        };
+        thread::Builder::new().name("executor".to_owned()).spawn(executor).expect("a thread");
+        thread::sleep(Duration::from_millis(300));
+        process::exit(0);
+    }
+
+    /// Has a thread wait for a condition `times` times, each time until the main thread notifies it, and then once until the
+    /// time is over. The main thread also notifies once when nobody waits.
+    pub fn notified(times: u64) {
+        Tracer::get().trace(format_args!("the main thread has a name"));
+        let (ready, condition) = (Mutex::new(false), Condvar::new());
+        condition.notify_all();
+        let (asleep, done) = (AtomicBool::new(false), AtomicBool::new(false));
+        thread::scope(|scope| {
+            let sleep = || {
+                for _ in 0..times {
+                    let mut guard = got(ready.lock());
+                    while !*guard {
+                        asleep.store(true, Ordering::Release);
+                        guard = wait(&condition, guard);
+                    }
+                    *guard = false;
+                    asleep.store(false, Ordering::Release);
+                    drop(guard);
+                    done.store(true, Ordering::Release);
+                }
+                let guard = got(ready.lock());
+                assert!(!is_in_time(&condition, guard));
+            };
+            thread::Builder::new().name("sleeper".to_owned()).spawn_scoped(scope, sleep).expect("a thread");
+            for _ in 0..times {
+                // Who is about to wait has the lock until it waits.
+                while !asleep.load(Ordering::Acquire) {
+                    thread::yield_now();
+                }
+                *got(ready.lock()) = true;
+                condition.notify_one();
+                while !done.swap(false, Ordering::Acquire) {
+                    thread::yield_now();
+                }
+            }
+        });
+    }
 }

@@ -103,10 +103,14 @@ fn main() {
         "sites-disabled" => sites::disabled(),
         "sites-killed" => sites::killed(),
         "sites-restarted" => sites::restarted(&argument.expect("a directory as second argument")),
-        "locks" => locks::waited_for(number()),
-        "locks-deadlocked" => locks::deadlocked(),
-        "locks-held-over-an-await" => locks::held_over_an_await(),
-        "locks-notified" => locks::notified(number()),
+        "locks" => locks::of_std::waited_for(number()),
+        "locks-deadlocked" => locks::of_std::deadlocked(),
+        "locks-held-over-an-await" => locks::of_std::held_over_an_await(),
+        "locks-notified" => locks::of_std::notified(number()),
+        "parking-lot-locks" => locks::of_parking_lot::waited_for(number()),
+        "parking-lot-locks-deadlocked" => locks::of_parking_lot::deadlocked(),
+        "parking-lot-locks-held-over-an-await" => locks::of_parking_lot::held_over_an_await(),
+        "parking-lot-locks-notified" => locks::of_parking_lot::notified(number()),
         "functions" => functions::functions(number()),
         "functions-everything" => {
             functions::everything(&argument.expect("a file of counters as second argument"));

@@ -144,7 +144,7 @@ impl Kill<'_> {
 }
 
 /// Makes `text` the text of record `n` of a thread of the stress program.
-fn record(thread: usize, n: u64, text: &mut String) {
+pub fn record(thread: usize, n: u64, text: &mut String) {
     text.clear();
     // Now and then a message goes over blocks, or has lines of its own.
     let rest = match n % 50 {

@@ -301,30 +301,6 @@ fn tasks_of_tokio_are_balanced_on_each_thread() {
     }
 }
 
-/// The example: requests that wait for a lock that another one holds over an await.
-#[test]
-fn a_server_shows_by_request_who_has_the_lock() {
-    let program = speaker().with_file_name(format!("http_server{}", std::env::consts::EXE_SUFFIX));
-    let traced = whole(Scenario::new(program, &[]).env("TRACER_FORMAT", "raw"));
-    assert!(traced.stdout().starts_with("200 answers"), "{}", traced.stdout());
-    let entered = balanced(&traced);
-    assert_eq!(entered.len(), 200, "a span for each request");
-    assert!(entered.keys().all(|(name, _)| name == "request"));
-    // Of all threads together, in the order of time: who has the lock is alone.
-    let mut holder = 0;
-    let mut took = 0;
-    for text in traced.messages() {
-        if text.contains("has the store") {
-            assert_eq!(holder, 0, "{text}");
-            assert_eq!(text, format!("INFO http_server: has the store count={took}"));
-            (holder, took) = (1, took + 1);
-        } else if text.contains("gives the store back") {
-            assert_eq!(std::mem::take(&mut holder), 1, "{text}");
-        }
-    }
-    assert_eq!((took, holder), (200, 0));
-}
-
 #[test]
 fn a_debug_that_says_something_makes_earlier_messages() {
     for way in WAYS {

@@ -114,7 +114,14 @@ fn a_tree_shows_by_request_who_has_the_lock_also_where_it_moves() {
         assert_eq!(stories.len(), 200, "a span for each request");
         for (request, story) in &stories {
             let told = |text: &str| story.iter().filter(|(_, said)| said.contains(text)).count();
-            let once = ["} new", "asks for the store", "has the store", "gives the store back", "answers", " closed"];
+            let once = [
+                "} new",
+                "asks for the store",
+                "has the store",
+                "gives the store back",
+                "answers",
+                " closed",
+            ];
             assert_eq!(once.map(told), [1; 6], "request {request}: {story:#?}");
         }
         if stories.values().any(|story| threads(story, &["has the store", "gives the store back"]) > 1) {
@@ -128,11 +135,13 @@ fn a_tree_shows_by_request_who_has_the_lock_also_where_it_moves() {
 fn the_guide_shows_requests_as_the_tree_does() {
     let guide = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/guide.md");
     let guide = std::fs::read_to_string(guide).expect("the guide");
-    let command = "$ tracemerge tree target/release/examples/http_server";
+    let command = "$ tracemerge tree target/debug/examples/http_server";
     let shown = guide.lines().skip_while(|line| *line != command).skip(1).take_while(|line| *line != "```");
     let shown: Vec<String> = shown.filter(|line| *line != "...").map(str::to_owned).collect();
     let shown = stories(&shown);
-    let [holder, waiting] = &shown.values().collect::<Vec<_>>()[..] else { panic!("two requests: {shown:#?}") };
+    let [holder, waiting] = &shown.values().collect::<Vec<_>>()[..] else {
+        panic!("two requests: {shown:#?}")
+    };
     assert!(threads(holder, &["has the store", "gives the store back"]) == 2, "{holder:#?}");
     assert!(threads(waiting, &["asks for the store", "has the store"]) == 2, "{waiting:#?}");
 

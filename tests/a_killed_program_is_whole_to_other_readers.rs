@@ -90,7 +90,7 @@ fn counted_by_perfetto(readers: &Path, trace: &Path) -> BTreeMap<u64, u64> {
 }
 
 #[test]
-fn what_was_recorded_before_a_kill_is_in_each_format() {
+fn what_was_recorded_before_a_kill_is_read_by_others() {
     let readers = std::env::var_os("TRACER_READERS").filter(|readers| !readers.is_empty());
     if readers.is_none() {
         eprintln!("not tested with Perfetto: TRACER_READERS names no directory with it (see .ci/readers)");

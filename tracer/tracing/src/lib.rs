@@ -48,7 +48,7 @@
 //!
 //! ```
 //! # #[cfg(feature = "layer")] {
-//! use tracing_subscriber::{EnvFilter, Layer as _, layer::SubscriberExt as _};
+//! use tracing_subscriber::{EnvFilter, layer::SubscriberExt as _};
 //!
 //! let filter = EnvFilter::from_default_env();
 //! let subscriber = tracing_subscriber::registry().with(tracer_tracing::layer().with_filter(filter));

@@ -26,8 +26,8 @@ fn killed(kill: u64) -> (Scenario, Vec<u64>) {
     let counters = tempfile::NamedTempFile::new_in(memory()).expect("a file of counters");
     std::fs::write(counters.path(), [0; THREADS * 8]).expect("a file of counters");
     let path = counters.path().to_str().expect("a path in UTF-8");
-    let mut scenario = Scenario::new(SCENARIO, &["stress", path])
-        .env("TRACER_FORMAT", if kill % 2 == 0 { "text" } else { "raw" });
+    let mut scenario =
+        Scenario::new(SCENARIO, &["stress", path]).env("TRACER_FORMAT", ["text", "raw"][kill as usize % 2]);
     if kill % 4 < 2 {
         scenario = scenario.env("STRESS_DEFERRED", "1");
     }

@@ -141,8 +141,16 @@ fn odd() -> Place {
         names: vec!["größe".to_owned()],
         ..Site::default()
     };
+    // A function that is known by its address is left because a panic unwinds the stack.
+    let address = 0x55d5_c0ff_ee00 << 8;
+    let unwinding = [(4 | address, 1150, Vec::new()), (5 | address | 1 << 63, 1160, Vec::new())];
     let captured = (3 | 1 << 32, 1200, (1u128 << 100).to_le_bytes().to_vec());
-    let raw = raw_file_of_records(8, &[(1100, &Meta::Run(of_old))], &[site], [captured]);
+    let raw = raw_file_of_records(
+        8,
+        &[(1100, &Meta::Run(of_old))],
+        &[site],
+        unwinding.into_iter().chain([captured]),
+    );
     place.write("app.trace.8", raw);
     place
 }
@@ -155,6 +163,10 @@ fn odd_things_are_said_by_the_formats_that_lack_them() {
         ("1 text of more than 1000 bytes: cut", &["uftrace"]),
         ("6 calls inside of 1024 others: left out", &["uftrace"]),
         ("1 call from a known place: it is not told", &["uftrace", "speedscope", "folded", "flamegraph"]),
+        (
+            "1 leaving because of a panic: that is not told",
+            &["uftrace", "speedscope", "folded", "flamegraph"],
+        ),
         ("1 record with NUL in a text: it stands as \\x00", &["ctf"]),
         ("1 name of a value with letters that are not ASCII: they stand as _", &["ctf"]),
         ("1 integer of 128 bits: a text", &["parquet"]),

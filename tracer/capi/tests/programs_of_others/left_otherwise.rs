@@ -129,7 +129,7 @@ fn calls_that_are_jumps_stay_so_with_dormant_hooks_and_are_named_where_other_hoo
     // A jump ends the call that it is made by.
     assert_eq!(calls.not_innermost, 0);
     build(&[]);
-    let traced = Scenario::new(&workspace.built("release", "examples/moves"), &["siblings"]).run();
+    let traced = Scenario::new(workspace.built("release", "examples/moves"), &["siblings"]).run();
     assert_eq!(traced.output.status.signal(), Some(6), "{:?}", traced.output);
     let report = shown(&traced, &["report", "--quiet"]);
     assert!(report.lines().nth(1).is_some_and(|line| line.contains(" calls of moves::")), "{report}");
